@@ -1,0 +1,31 @@
+"""A ragged batch of clips: what the data room hands to the view builder."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class ClipBatch:
+    """B clips, ragged in frames and bodies.
+
+    Frame t, axis c, body m of clip b is ``frames_FJ[offset[b] + (m * 3 + c) * length[b] + t]``.
+    ``frames_FJ`` is on the device (the whole store when it is resident, the batch's own rows otherwise);
+    the other fields are host arrays, so nothing waits for the device.
+    """
+
+    ids: np.ndarray
+    """int64 [B]: clip ids in the store; random draws are keyed by them."""
+    frames_FJ: Tensor
+    """float32 [F, J]."""
+    offset: np.ndarray
+    """int64 [B]."""
+    length: np.ndarray
+    """int64 [B], frames."""
+    bodies: np.ndarray
+    """int64 [B], bodies present (1 or more)."""
+    max_bodies: int
+    """M of the data set."""

@@ -1,0 +1,26 @@
+"""The one kind of error a user is meant to read."""
+
+
+class SkelbenchError(Exception):
+    """Something the user can put right: printed as one sentence, exit code ``exit_code``, no traceback.
+
+    The message says what is wrong, where, and what to do.
+    """
+
+    exit_code = 2
+
+
+class Interrupted(SkelbenchError):
+    """The run stopped at the user's request after saving its state; re-issuing the command continues it."""
+
+    exit_code = 130
+
+
+def did_you_mean(name: str, known: "list[str] | tuple[str, ...]", what: str) -> str:
+    """One sentence naming the nearest known names: ``unknown method 'slm'; did you mean 'slim'?``"""
+    import difflib
+
+    known = sorted(known)
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known) or 'none'}."
+    return f"unknown {what} {name!r}; {hint}"

@@ -1,0 +1,23 @@
+"""Plugin host: hooks, torch-free descriptors, discovery. ``from skelbench.plugin import hookimpl, MethodSpec``."""
+
+from skelbench.plugin.descriptors import (
+    API_VERSION,
+    DatasetSpec,
+    EncoderSpec,
+    MethodSpec,
+    ProtocolSpec,
+    StudySpec,
+    TableSpec,
+)
+from skelbench.plugin.hookspecs import hookimpl
+
+__all__ = [
+    "API_VERSION",
+    "DatasetSpec",
+    "EncoderSpec",
+    "MethodSpec",
+    "ProtocolSpec",
+    "StudySpec",
+    "TableSpec",
+    "hookimpl",
+]

@@ -1,0 +1,84 @@
+"""What plugins return from their hooks: torch-free descriptions of things that are loaded only when used."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Mapping
+
+API_VERSION = 1
+"""Version of the hooks and of the contracts behind them; a descriptor with a newer ``api`` is refused."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Descriptor:
+    """Common part. ``target`` is ``"package.module:Name"``, imported only when the thing is used."""
+
+    name: str
+    """Slug shown and typed on the command line: lower case letters, digits, ``-``, ``_``, ``@``, ``.``."""
+    target: str
+    summary: str = ""
+    version: int = 1
+    """Raise it whenever results change; it is part of the identity of every run."""
+    api: int = API_VERSION
+
+
+@dataclass(frozen=True, kw_only=True)
+class MethodSpec(Descriptor):
+    """A pre-training method: ``target`` names a :class:`skelbench.method.Method`."""
+
+    config: str = ""
+    """``"package.module:Config"``: pydantic model of the method's own settings; "" = none."""
+    citation: str = ""
+    native: Mapping[str, Any] = field(default_factory=dict)
+    """The method's own settings outside its config, as dotted keys of the run spec:
+    ``{"train.lr": 2e-4, "encoder.cls": True}``. They apply under every preset unless the preset scales them."""
+    presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Further presets of this method alone, each a mapping of dotted keys (SLiM's ``release``)."""
+    trains: bool = True
+    """False for controls that are evaluated as initialised."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncoderSpec(Descriptor):
+    """An encoder family: ``target`` names a :class:`skelbench.nn.encoder.Encoder`, ``config`` its settings."""
+
+    config: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DatasetSpec(Descriptor):
+    """A data set that can be made or opened by name: ``target`` names ``open(root: Path) -> ClipStore``."""
+
+    splits: tuple[str, ...] = ()
+    default_split: str = ""
+    licence: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProtocolSpec(Descriptor):
+    """An evaluation protocol: ``target`` names a class with ``evaluate``; ``config`` its settings."""
+
+    config: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableSpec(Descriptor):
+    """A table of ``skelbench compare``: ``target`` names ``build(context) -> Table``."""
+
+    needs_runs: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudySpec(Descriptor):
+    """A grid of runs with a table of its own: ``target`` names ``cells(options) -> list of run requests``."""
+
+
+KINDS: dict[str, type[Descriptor]] = {
+    "methods": MethodSpec,
+    "encoders": EncoderSpec,
+    "datasets": DatasetSpec,
+    "protocols": ProtocolSpec,
+    "tables": TableSpec,
+    "studies": StudySpec,
+}
+"""Hook ``skelbench_<kind>`` -> the descriptor type it returns a list of."""

@@ -1,0 +1,58 @@
+"""The complete plugin surface. Every hook returns a list of descriptors; observers watch and return nothing."""
+
+from __future__ import annotations
+
+from typing import Any, Iterable, Mapping
+
+import pluggy
+
+from skelbench.plugin.descriptors import DatasetSpec, EncoderSpec, MethodSpec, ProtocolSpec, StudySpec, TableSpec
+
+PROJECT = "skelbench"
+hookspec = pluggy.HookspecMarker(PROJECT)
+hookimpl = pluggy.HookimplMarker(PROJECT)
+
+
+@hookspec
+def skelbench_methods() -> Iterable[MethodSpec]:
+    """Pre-training methods."""
+
+
+@hookspec
+def skelbench_encoders() -> Iterable[EncoderSpec]:
+    """Encoder families."""
+
+
+@hookspec
+def skelbench_datasets() -> Iterable[DatasetSpec]:
+    """Data sets known by name."""
+
+
+@hookspec
+def skelbench_protocols() -> Iterable[ProtocolSpec]:
+    """Evaluation protocols."""
+
+
+@hookspec
+def skelbench_tables() -> Iterable[TableSpec]:
+    """Tables for ``skelbench compare``."""
+
+
+@hookspec
+def skelbench_studies() -> Iterable[StudySpec]:
+    """Grids of runs."""
+
+
+@hookspec
+def skelbench_run_started(run: Mapping[str, Any]) -> None:
+    """Observer: a pre-training run begins; ``run`` has ``id``, ``name``, ``directory`` and ``spec``."""
+
+
+@hookspec
+def skelbench_log(run: Mapping[str, Any], step: int, metrics: Mapping[str, float]) -> None:
+    """Observer: a line of metrics was written."""
+
+
+@hookspec
+def skelbench_run_finished(run: Mapping[str, Any], outcome: str) -> None:
+    """Observer: a run ended with ``outcome`` (done, interrupted, diverged, failed)."""
