@@ -6,6 +6,7 @@ C = 3 coordinates, N tokens, I masked tokens of all rows, K visible tokens of a 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -73,6 +74,25 @@ class View:
     def chunk(self, per_row: Tensor) -> tuple[Tensor, ...]:
         """Cut something with one entry per row into ``count`` pieces, one per view."""
         return per_row.chunk(self.count)
+
+    @classmethod
+    def cat(cls, views: Sequence["View"]) -> "View":
+        """Several views of the same clips, frames and bodies as one batch, in order: :meth:`chunk` takes them apart."""
+        first = views[0]
+        if len(views) == 1:
+            return first
+        offsets = [sum(view.count for view in views[:k]) * first.clips * first.bodies for k in range(len(views))]
+        rows_R = torch.cat([view.rows_R + offset for view, offset in zip(views, offsets)])
+        fields: dict[str, Tensor] = {}
+        for name in ("mask_RN", "keep_RK", "real_RT"):
+            if getattr(first, name) is not None:
+                fields[name] = torch.cat([getattr(view, name) for view in views])
+        if first.masked_I is not None:
+            tokens = first.mask_RN.shape[1]
+            rows = [sum(view.rows for view in views[:k]) for k in range(len(views))]
+            fields["masked_I"] = torch.cat([view.masked_I + row * tokens for view, row in zip(views, rows)])
+        x_RTJC = torch.cat([view.x_RTJC for view in views])
+        return replace(first, x_RTJC=x_RTJC, rows_R=rows_R, count=sum(view.count for view in views), **fields)
 
     def with_x(self, x_RTJC: Tensor) -> "View":
         """The same bodies and masks with other coordinates."""

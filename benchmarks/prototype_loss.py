@@ -1,0 +1,181 @@
+"""Prototype cross-entropy against the plain version (logits held, ``log_softmax``, autograd): memory, time, gradients.
+
+    python -m benchmarks.prototype_loss [--tokens 4000] [--prototypes 65536] [--repeats 5]
+
+Memory: peak resident size beyond the inputs, one fresh process per version. Time: both versions of a pair in turn in
+one process, order swapped every round; the ratio is the median over rounds, so slow spells hit both sides. Gradients:
+norm of the difference over the norm, against the plain version in the same precision.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import subprocess
+import sys
+import time
+from pathlib import Path
+from statistics import median
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from skelbench.nn.prototype_loss import Sinkhorn, prototype_cross_entropy
+
+STUDENT_TEMP, TEACHER_TEMP = 0.1, 0.04
+LIMITS = {"centre": 1.0, "sinkhorn": 1.5}
+
+
+def inputs(tokens: int, prototypes: int, width: int) -> dict[str, Tensor]:
+    """Unit vectors whose teacher resembles the student, as in training; made row by row to keep the peak low."""
+    generator = torch.Generator().manual_seed(0)
+
+    def unit(rows: int, near: Tensor | None = None) -> Tensor:
+        x = torch.empty(rows, width)
+        for i in range(0, rows, 1024):
+            piece = torch.randn(x[i : i + 1024].shape, generator=generator)
+            x[i : i + 1024] = F.normalize(piece if near is None else near[i : i + 1024] + 0.03 * piece, dim=1)
+        return x
+
+    student_z, student_W = unit(tokens), unit(prototypes)
+    return {
+        "student_z": student_z.requires_grad_(),
+        "student_W": student_W.requires_grad_(),
+        "teacher_z": unit(tokens, student_z.detach()),
+        "teacher_W": unit(prototypes, student_W.detach()),
+        "weights": torch.full((tokens,), 1.0 / tokens),
+    }
+
+
+def centre_of(prototypes: int) -> Tensor:
+    return 0.01 * torch.randn(prototypes, generator=torch.Generator().manual_seed(1))
+
+
+def plain(
+    centering: Tensor | None,
+    student_z: Tensor,
+    student_W: Tensor,
+    teacher_z: Tensor,
+    teacher_W: Tensor,
+    weights: Tensor,
+) -> Tensor:
+    """The textbook version; ``centering`` None = Sinkhorn on the whole matrix, as its authors write it."""
+    with torch.no_grad():
+        target = teacher_z @ teacher_W.t()
+        if centering is not None:
+            target = torch.softmax((target - centering) / TEACHER_TEMP, dim=1)
+        else:
+            q_Kn = torch.exp(target / TEACHER_TEMP).t()
+            prototypes, samples = q_Kn.shape
+            q_Kn /= q_Kn.sum()
+            for _ in range(3):
+                q_Kn /= q_Kn.sum(1, keepdim=True)
+                q_Kn /= prototypes
+                q_Kn /= q_Kn.sum(0, keepdim=True)
+                q_Kn /= samples
+            q_Kn *= samples
+            target = q_Kn.t()
+    log_student = torch.log_softmax(student_z @ student_W.t() / STUDENT_TEMP, dim=1)
+    return -((target * log_student).sum(1) * weights).sum()
+
+
+def chunked(centering: Tensor | None, **tensors: Tensor) -> Tensor:
+    return prototype_cross_entropy(
+        **tensors,
+        teacher_temp=TEACHER_TEMP,
+        student_temp=STUDENT_TEMP,
+        centering=Sinkhorn() if centering is None else centering,
+    )
+
+
+VERSIONS = {"plain": plain, "chunked": chunked}
+
+
+def step(version: str, mode: str, tensors: dict[str, Tensor]) -> tuple[float, Tensor, Tensor, Tensor]:
+    """Forward and backward; seconds, loss, gradients."""
+    centering = centre_of(tensors["student_W"].shape[0]) if mode == "centre" else None
+    tensors["student_z"].grad = tensors["student_W"].grad = None
+    began = time.perf_counter()
+    loss = VERSIONS[version](centering, **tensors)
+    loss.backward()
+    return time.perf_counter() - began, loss.detach(), tensors["student_z"].grad, tensors["student_W"].grad
+
+
+def process_bytes(field: str) -> int:
+    """Resident size of this process: "VmRSS" now, "VmHWM" at its peak (elsewhere than on Linux both are the peak)."""
+    status = Path("/proc/self/status")
+    if status.exists():  # counted from exec on; ru_maxrss would start at what the parent held when it forked
+        return next(int(line.split()[1]) * 1024 for line in status.read_text().splitlines() if field in line)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+def memory_of(version: str, mode: str, args: argparse.Namespace) -> int:
+    """Extra peak bytes of one step, measured in a fresh process."""
+    command = [sys.executable, "-m", "benchmarks.prototype_loss", "--measure-memory", f"{version}:{mode}"]
+    for name in ("tokens", "prototypes", "width"):
+        command += [f"--{name}", str(getattr(args, name))]
+    return int(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+
+def measure_memory(version: str, mode: str, args: argparse.Namespace) -> None:
+    step(version, mode, inputs(64, 256, 32))  # libraries loaded, thread pools up
+    tensors = inputs(args.tokens, args.prototypes, args.width)
+    before = process_bytes("VmRSS")
+    step(version, mode, tensors)
+    print(process_bytes("VmHWM") - before)
+
+
+def relative(a: Tensor, b: Tensor) -> float:
+    return ((a - b).norm() / b.norm()).item()
+
+
+def compare(mode: str, args: argparse.Namespace) -> bool:
+    """Print one mode's line; whether it keeps the limits."""
+    memory = {version: memory_of(version, mode, args) for version in VERSIONS}
+    tensors = inputs(args.tokens, args.prototypes, args.width)
+    _, loss, *expected = step("plain", mode, tensors)
+    expected = [grad.clone() for grad in expected]
+    _, ours, *got = step("chunked", mode, tensors)
+    errors = [relative(a, b) for a, b in zip(got, expected)]
+    del expected, got
+    seconds: dict[str, list[float]] = {version: [] for version in VERSIONS}
+    for round_ in range(args.repeats):
+        for version in list(VERSIONS) if round_ % 2 else list(VERSIONS)[::-1]:
+            seconds[version].append(step(version, mode, tensors)[0])
+    ratio = median(a / b for a, b in zip(seconds["chunked"], seconds["plain"]))
+    share = memory["chunked"] / memory["plain"]
+    kept = ratio <= LIMITS[mode] and share <= 1 / 8 and max(errors) <= 1e-5
+    print(
+        f"{mode:9s} time {median(seconds['chunked']):6.2f} s against {median(seconds['plain']):6.2f} s: "
+        f"{ratio:.2f} (limit {LIMITS[mode]})   "
+        f"memory {memory['chunked'] / 2**20:6.0f} MiB against {memory['plain'] / 2**20:6.0f} MiB: "
+        f"1/{1 / share:.1f} (limit 1/8)   "
+        f"loss {ours.item():.6f} against {loss.item():.6f}   "
+        f"gradient error z {errors[0]:.1e}, W {errors[1]:.1e} (limit 1e-5)   {'ok' if kept else 'MISSED'}",
+        flush=True,
+    )
+    return kept
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tokens", type=int, default=4000)
+    parser.add_argument("--prototypes", type=int, default=65536)
+    parser.add_argument("--width", type=int, default=256)
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--measure-memory", metavar="VERSION:MODE", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.measure_memory:
+        measure_memory(*args.measure_memory.split(":"), args)
+        return 0
+    print(
+        f"{args.tokens} tokens x {args.prototypes} prototypes, width {args.width}, float32, "
+        f"{torch.get_num_threads()} threads, torch {torch.__version__}; chunked against plain"
+    )
+    return 0 if all([compare(mode, args) for mode in LIMITS]) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

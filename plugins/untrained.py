@@ -1,0 +1,20 @@
+"""Control: an encoder that is evaluated as initialised. What a method adds is what it gains over this."""
+
+from skelbench.method import Method
+
+
+class Untrained(Method):
+    """The run's encoder and nothing else."""
+
+    roles = {"encoder": "student"}
+
+    def __init__(self, config, context):
+        super().__init__(config, context)
+        self.encoder = context.encoder()
+
+    @classmethod
+    def views(cls, config, grid):
+        return {}
+
+    def inference_encoder(self):
+        return self.encoder

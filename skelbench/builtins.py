@@ -1,0 +1,70 @@
+"""What skelbench itself announces: the ViT, the synthetic data, probes and tables (torch-free descriptors)."""
+
+from skelbench.plugin import DatasetSpec, EncoderSpec, ProtocolSpec, TableSpec, hookimpl
+
+
+@hookimpl
+def skelbench_encoders():
+    return [
+        EncoderSpec(
+            name="vit",
+            target="skelbench.nn.vit:ViT",
+            config="skelbench.nn.config:ViTConfig",
+            summary="pre-norm ViT over frame-patch x joint tokens; temporal RoPE or learned positions",
+        )
+    ]
+
+
+@hookimpl
+def skelbench_datasets():
+    return [
+        DatasetSpec(
+            name="synthetic",
+            target="skelbench.data.synthetic:open_synthetic",
+            summary="forward kinematics on the 25-joint tree, three cameras; made on first use, the same everywhere",
+            splits=("cross-subject", "cross-view", "cross-setup"),
+            default_split="cross-view",
+            licence="generated",
+        )
+    ]
+
+
+@hookimpl
+def skelbench_protocols():
+    return [
+        ProtocolSpec(
+            name="linear",
+            target="skelbench.evaluate.linear:Linear",
+            config="skelbench.evaluate.config:LinearConfig",
+            summary="linear probe, AdamW to convergence on standardised frozen features (neutral default)",
+        ),
+        ProtocolSpec(
+            name="linear@slim",
+            target="skelbench.evaluate.linear:Linear",
+            config="skelbench.evaluate.config:SlimLinearConfig",
+            summary="linear probe by the SLiM paper's recipe: AdamW 1e-4, batch 256, 10 epochs",
+        ),
+        ProtocolSpec(
+            name="knn",
+            target="skelbench.evaluate.knn:Knn",
+            config="skelbench.evaluate.config:KnnConfig",
+            summary="nearest training clip by cosine similarity, k = 1",
+        ),
+    ]
+
+
+@hookimpl
+def skelbench_tables():
+    return [
+        TableSpec(
+            name="linear",
+            target="skelbench.tables.builders:linear",
+            summary="every evaluated run: accuracy with interval, paired test against the untrained encoder, cost",
+        ),
+        TableSpec(
+            name="flops",
+            target="skelbench.tables.builders:flops",
+            summary="MACs and GFLOPs of encoder, decoder and whole training step at the paper's token grids",
+            needs_runs=False,
+        ),
+    ]

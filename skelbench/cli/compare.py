@@ -1,0 +1,56 @@
+"""``skelbench compare``: tables over everything in the results directory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from skelbench.cli.options import Results
+
+
+def compare(
+    table: Annotated[str, typer.Option(help="Which table, see `skelbench plugins list`.")] = "linear",
+    format_: Annotated[str, typer.Option("--format", help="terminal, md, csv, json or latex.")] = "terminal",
+    all_: Annotated[
+        bool, typer.Option("--all", help="Also runs whose settings were changed from their preset.")
+    ] = False,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="Write to a file instead.")] = None,
+    results: Results = None,
+) -> None:
+    """Show a table: `linear` (accuracy of all runs) or `flops` (cost at the paper's token grids, needs no run)."""
+    from skelbench.plugin.host import get_host
+    from skelbench.results.store import ResultStore
+
+    host = get_host()
+    descriptor = host.get("tables", table)
+    from skelbench.cli.console import out
+    from skelbench.errors import SkelbenchError, did_you_mean
+
+    formats = ("terminal", "md", "csv", "json", "latex")
+    if format_ not in formats:
+        raise SkelbenchError(did_you_mean(format_, formats, "format"))
+    store = ResultStore(results)
+    store.check_readable()
+    if descriptor.needs_runs and not any(True for run in store.runs()):
+        out.print(f"no runs in {store.root} yet; start with: skelbench run slim --tokens 8")
+        return
+    from skelbench.tables.builders import Context
+    from skelbench.tables.render import render
+
+    built = host.load(descriptor)(Context(host, store, exact_only=not all_))
+    if format_ == "terminal" and output is None:
+        out.print(render(built, "terminal"))
+        return
+    text = render(built, "md" if format_ == "terminal" else format_)
+    if output is None:
+        out.print(text, markup=False, highlight=False, soft_wrap=True)
+        return
+    from skelbench.results.files import write_atomic
+
+    try:
+        write_atomic(output, lambda file: file.write(text.encode()))
+    except OSError as error:
+        raise SkelbenchError(f"cannot write {output}: {error.strerror}; choose another --output") from error
+    out.print(f"wrote {output}")

@@ -1,0 +1,177 @@
+"""Terminal output: two rich consoles, one-sentence failures, tables that survive a pipe, progress."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.markup import escape as plain
+from rich.measure import Measurement
+from rich.table import Table
+
+
+class PipeConsole(Console):
+    """A console that neither cuts nor folds what goes to a file or a pipe: text stays on its line, tables get the
+    width they need."""
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        if self.is_terminal or "width" in options:
+            super().print(*objects, **options)
+        elif all(isinstance(item, str) for item in objects):
+            super().print(*objects, **{"soft_wrap": True, **options})
+        else:
+            endless = self.options.update(width=10_000, max_width=10_000)
+            widths = [Measurement.get(self, endless, item).maximum for item in objects if isinstance(item, Table)]
+            wide = Console(file=self.file, width=max(100, self.width, *widths), highlight=False)
+            wide.print(*objects, **options)
+
+
+out = PipeConsole(highlight=False)
+"""Results."""
+err = PipeConsole(stderr=True, highlight=False)
+"""Progress, notes and errors."""
+
+INTERVAL_S = 10.0
+"""Without a terminal: a progress line at least this often ..."""
+SHARE = 0.1
+"""... and whenever this share of the work is done, but not more than once in MIN_INTERVAL_S."""
+MIN_INTERVAL_S = 1.0
+
+
+def fail(message: str, code: int = 2) -> int:
+    """Print ``error: message`` on stderr, unwrapped, and return ``code`` for the exit."""
+    err.print(f"[bold red]error:[/] {plain(message)}")
+    return code
+
+
+def make_table(columns: Sequence[str], rows: Sequence[Sequence[Any]] = (), title: str | None = None) -> Table:
+    """A table in the house style; numbers are right-aligned, cells are taken literally (no markup)."""
+    table = Table(title=title and plain(title), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    for index, column in enumerate(columns):
+        held = [row[index] for row in rows if row[index] not in ("", None)]
+        right = bool(held) and all(isinstance(value, int | float) for value in held)
+        table.add_column(plain(column), justify="right" if right else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(plain("" if value is None else str(value)) for value in row))
+    return table
+
+
+def print_facts(facts: Sequence[tuple[str, Any]], title: str | None = None) -> None:
+    """Names and values, one pair per line; empty values are left out."""
+    grid = Table.grid(padding=(0, 2))
+    grid.title, grid.title_justify = title and plain(title), "left"
+    for name, value in facts:
+        if value not in (None, "", (), [], {}):
+            grid.add_row(f"[bold]{plain(name)}[/]", plain(str(value)))
+    out.print(grid)
+
+
+@contextmanager
+def progress(
+    total: float | None = None, label: str = "", unit: str = "it", console: Console | None = None
+) -> Iterator[Callable[..., None]]:
+    """Show progress on stderr: ``with progress(total, label, unit) as report: report(advance, loss=0.3)``.
+
+    A bar with rate and time left on a terminal, else plain lines. Fields keep their last value. Of several processes
+    of one run (``RANK``) the first speaks. The first report counts as work done before, so that the rate of a resumed
+    run is that of this process.
+    """
+    console = console or err
+    meter = _Meter(total, unit)
+    if os.environ.get("RANK", "0") != "0":
+        yield meter.add
+    elif console.is_terminal:
+        yield from _bar(meter, label, console)
+    else:
+        yield from _lines(meter, label, console)
+
+
+class _Meter:
+    """How much is done, how fast, and what was last said about it."""
+
+    def __init__(self, total: float | None, unit: str) -> None:
+        self.total, self.unit, self.done = total, unit, 0.0
+        self.fields: dict[str, Any] = {}
+        self._first: tuple[float, float] | None = None
+
+    def add(self, advance: float = 1, **fields: Any) -> None:
+        self.done += advance
+        self.fields.update(fields)
+        self._first = self._first or (time.monotonic(), self.done)
+
+    @property
+    def rate(self) -> float | None:
+        """Units per second since the first report."""
+        if self._first is None or self.done <= self._first[1]:
+            return None
+        seconds = time.monotonic() - self._first[0]
+        return (self.done - self._first[1]) / seconds if seconds > 0 else None
+
+    @property
+    def facts(self) -> str:
+        """``312.5 clips/s, ETA 0:12, loss=3.21`` as far as known."""
+        rate, parts = self.rate, []
+        if rate:
+            parts.append(f"{_number(rate)} {self.unit}/s")
+            if self.total and self.done < self.total:
+                parts.append(f"ETA {duration((self.total - self.done) / rate)}")
+        parts += [f"{name}={_number(value)}" for name, value in self.fields.items()]
+        return ", ".join(parts)
+
+
+def _bar(meter: _Meter, label: str, console: Console) -> Iterator[Callable[..., None]]:
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[facts]}")
+    with Progress(*columns, console=console, refresh_per_second=4) as bar:
+        task = bar.add_task(plain(label), total=meter.total, facts="")
+
+        def report(advance: float = 1, **fields: Any) -> None:
+            meter.add(advance, **fields)
+            bar.update(task, completed=meter.done, facts=plain(meter.facts))
+
+        yield report
+
+
+def _lines(meter: _Meter, label: str, console: Console) -> Iterator[Callable[..., None]]:
+    said_at, said_done = time.monotonic(), 0.0
+
+    def say() -> None:
+        nonlocal said_at, said_done
+        said_at, said_done = time.monotonic(), meter.done
+        count = _number(meter.done)
+        if meter.total:
+            count = f"{count}/{_number(meter.total)} {meter.unit} ({100 * meter.done / meter.total:.0f} %)"
+        else:
+            count = f"{count} {meter.unit}"
+        line = ", ".join(filter(None, (count, meter.facts)))
+        console.print(plain(f"{label}: {line}" if label else line))
+
+    def report(advance: float = 1, **fields: Any) -> None:
+        meter.add(advance, **fields)
+        waited = time.monotonic() - said_at
+        enough = bool(meter.total) and meter.done - said_done >= SHARE * meter.total
+        if waited >= INTERVAL_S or (enough and waited >= MIN_INTERVAL_S):
+            say()
+
+    yield report
+    if meter.done != said_done:
+        say()
+
+
+def duration(seconds: float) -> str:
+    """``0:07``, ``12:30``, ``1:02:03``."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+
+
+def _number(value: Any) -> str:
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
+        value = int(value)
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,64 @@
+"""``skelbench run --dry-run``: the resolved spec, ids, parameters, cost, memory and time, without training."""
+
+from __future__ import annotations
+
+import json
+
+from skelbench.cli.console import out, print_facts
+from skelbench.resolve import Resolved, control
+from skelbench.workflow import Workflow
+
+
+def show(resolved: Resolved, protocols: list[str], workflow: Workflow) -> None:
+    """Print what the run would do; measures a few steps on a small batch for the estimate, writes nothing."""
+    from skelbench.cost.report import step_cost
+    from skelbench.pretrain.build import build_method, parameters
+    from skelbench.pretrain.estimate import estimate
+
+    spec = resolved.spec
+    out.print_json(json.dumps(spec.model_dump(mode="json")))
+    facts: list[tuple[str, str]] = []
+
+    def add(name: str, value: str) -> None:
+        facts.append((name, value))
+
+    run = workflow.results.by_id(spec.id)
+    add("pretrain id", f"{spec.id} ({run.outcome + ': ' + str(run.path) if run else 'new'})")
+    for name in protocols:
+        add(f"eval id, {name}", _eval_id(resolved, workflow, name))
+    if resolved.method.trains:
+        add("control", f"untrained {control(resolved, workflow.host).spec.id}")
+    method = build_method(spec, workflow.host, resolved.store.topology, "meta")
+    counts = parameters(method)
+    add("parameters", f"encoder {counts['encoder']:,}, trainable {counts['trainable']:,}")
+    if resolved.method.trains:
+        step = step_cost(spec, workflow.host, resolved.store.topology)
+        guess = estimate(spec, workflow.host, resolved.store, workflow.device)
+        add("training step", f"{step['flops_per_clip'] / 1e9:.2f} GFLOPs per clip")
+        add("schedule", f"{guess.steps:,} steps of {spec.train.batch_size} clips")
+        add("memory", f"about {guess.memory_bytes / 2**30:.1f} GiB ({guess.basis})")
+        add("time", f"about {_duration(guess.seconds)} of training on {workflow.device} ({guess.basis})")
+    print_facts(facts)
+
+
+def _eval_id(resolved: Resolved, workflow: Workflow, protocol: str) -> str:
+    from skelbench.config import EvalSpec
+    from skelbench.resolve import config_class
+
+    spec, descriptor = resolved.spec, workflow.host.get("protocols", protocol)
+    return EvalSpec(
+        pretrain_id=spec.id,
+        protocol=descriptor.name,
+        protocol_version=descriptor.version,
+        protocol_config=config_class(workflow.host, descriptor)().model_dump(mode="json"),
+        data=spec.data,
+        seed=spec.seed,
+    ).id
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    if seconds < 7200:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h" if seconds < 172800 else f"{seconds / 86400:.1f} days"

@@ -1,0 +1,129 @@
+"""The ``skelbench`` command: registers the commands, strips the global options, turns errors into one sentence."""
+
+from __future__ import annotations
+
+import errno
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+from typer.exceptions import Abort, TyperException
+
+from skelbench import __version__
+from skelbench.cli import compare, data, plugins, run, runs
+from skelbench.cli import eval as evaluation
+from skelbench.cli.console import err, fail
+from skelbench.errors import SkelbenchError
+from skelbench.plugin.host import request_files
+
+app = typer.Typer(
+    name="skelbench",
+    help="Compare self-supervised methods for skeleton action recognition: one data set, token budget and probe.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+)
+app.command("run")(run.run)
+app.command("eval")(evaluation.evaluate)
+app.command("compare")(compare.compare)
+app.add_typer(runs.app, name="runs")
+app.add_typer(plugins.app, name="plugins")
+app.add_typer(data.app, name="data")
+
+PLACE_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS}
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"skelbench {__version__}")
+        raise typer.Exit()
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_version, is_eager=True)
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks; may stand anywhere.")] = False,
+    plugin: Annotated[
+        list[str] | None,
+        typer.Option("--plugin", metavar="FILE", help="Load a single-file plugin; repeatable, may stand anywhere."),
+    ] = None,
+) -> None:
+    """Only shown by --help: :func:`main` takes --debug and --plugin out of the arguments wherever they stand."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point; returns the exit code (0 done, 1 internal error, 2 the user's to put right, 130 interrupted)."""
+    debug = False
+    try:
+        argv, debug, files = split_globals(list(sys.argv[1:] if argv is None else argv))
+        request_files(files)
+        # Without standalone mode typer raises what it would otherwise print in a box cut at the terminal's width.
+        result = typer.main.get_command(app).main(args=argv, prog_name="skelbench", standalone_mode=False)
+        if result == 130:  # typer's answer to Ctrl-C
+            raise KeyboardInterrupt
+        return result if isinstance(result, int) else 0
+    except (Exception, KeyboardInterrupt) as error:
+        if debug and not isinstance(error, TyperException | KeyboardInterrupt):
+            traceback.print_exception(error)
+        return report(error)
+
+
+def report(error: BaseException) -> int:
+    """Say in one sentence what went wrong and return the exit code."""
+    if isinstance(error, SkelbenchError):
+        return fail(str(error), error.exit_code)
+    if isinstance(error, TyperException):
+        return _usage(error)
+    if isinstance(error, KeyboardInterrupt | Abort):
+        err.print("interrupted")
+        return 130
+    if isinstance(error, OSError) and error.errno in PLACE_ERRORS:
+        where = f"{error.filename}: " if error.filename else ""
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        hint = "free some space or choose another place" if full else "choose a place you have access to"
+        return fail(f"{where}{error.strerror}; {hint}", 2)
+    text = " ".join(str(error).split())
+    hint = "(run again with --debug for the traceback)"
+    return fail(f"internal error: {type(error).__name__}: {text} {hint}", 1)
+
+
+def _usage(error: TyperException) -> int:
+    if type(error).__name__ == "NoArgsIsHelpError":
+        return error.exit_code  # rich help is printed while the error is made
+    context = getattr(error, "ctx", None)
+    where = context.command_path if context else "skelbench"
+    message = " ".join(error.format_message().split()).rstrip(".")
+    if near := getattr(error, "possibilities", None):
+        message = f"{error.message}; did you mean {' or '.join(sorted(near))}?"
+    return fail(f"{message}{'' if message.endswith('?') else ';'} see `{where} --help`", error.exit_code)
+
+
+def split_globals(argv: list[str]) -> tuple[list[str], bool, list[str]]:
+    """Arguments without the global options, whether --debug is there, files of --plugin; anywhere before ``--``."""
+    rest: list[str] = []
+    files: list[str] = []
+    debug = False
+    words = iter(argv)
+    for word in words:
+        if word == "--":
+            rest += [word, *words]
+        elif word == "--debug":
+            debug = True
+        elif word == "--plugin":
+            file = next(words, None)
+            if file is None or file.startswith("--"):
+                raise SkelbenchError("--plugin needs a file; write --plugin FILE.py")
+            files.append(file)
+        elif word.startswith("--plugin="):
+            files.append(word.removeprefix("--plugin="))
+        else:
+            rest.append(word)
+    return rest, debug, files
+
+
+if __name__ == "__main__":
+    sys.exit(main())

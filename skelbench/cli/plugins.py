@@ -1,0 +1,102 @@
+"""``skelbench plugins list|info``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from skelbench.cli.console import make_table, out, plain, print_facts
+from skelbench.errors import SkelbenchError, did_you_mean
+from skelbench.plugin.descriptors import KINDS
+from skelbench.plugin.host import Host, get_host
+from skelbench.plugin.status import SINGULAR, Entry, PluginStatus
+
+app = typer.Typer(no_args_is_help=True, help="Methods, encoders, data sets, protocols and tables, and where from.")
+
+
+@app.command("list")
+def list_plugins() -> None:
+    """Everything that is announced, and every plugin that could not be used."""
+    host = get_host()
+    rows = []
+    for entry in sorted(host.entries, key=lambda entry: (list(KINDS).index(entry.kind), entry.name)):
+        if entry.descriptor is not None:
+            about = entry.descriptor
+            citation = getattr(about, "citation", "")
+            status = "conflict" if entry.clash else "ok"
+            rows.append((SINGULAR[entry.kind], about.name, about.summary, citation, entry.plugin.name, status))
+    for plugin in host.plugins:
+        if plugin.state != "ok":
+            rows.append(("plugin", plugin.name, plugin.error, "", plugin.name, plugin.state))
+    out.print(make_table(("kind", "name", "summary", "citation", "plugin", "status"), rows))
+
+
+@app.command()
+def info(name: Annotated[str, typer.Argument(help="Name of a method, encoder, ..., or of a plugin.")]) -> None:
+    """What is known about NAME: citation, settings with defaults, presets; for a failed plugin the traceback."""
+    host = get_host()
+    entries = [entry for entry in host.entries if entry.descriptor is not None and name in entry.names]
+    plugins = [plugin for plugin in host.plugins if plugin.name == name]
+    if not entries and not plugins:
+        known = [known for entry in host.entries for known in entry.names[:1]] + [p.name for p in host.plugins]
+        refused = next((entry.refused for entry in host.entries if name in entry.names), "")
+        raise SkelbenchError(refused or did_you_mean(name, list(set(known)), "name"))
+    for entry in entries:
+        _show_entry(host, entry)
+    for plugin in plugins:
+        _show_plugin(host, plugin)
+
+
+def _show_entry(host: Host, entry: Entry) -> None:
+    about = entry.descriptor
+    plugin = entry.plugin
+    print_facts(
+        [
+            ("summary", about.summary),
+            ("citation", getattr(about, "citation", "")),
+            ("licence", getattr(about, "licence", "")),
+            ("splits", ", ".join(getattr(about, "splits", ()))),
+            ("default split", getattr(about, "default_split", "")),
+            ("version", about.version),
+            ("class", about.target),
+            ("plugin", f"{plugin.name} ({plugin.dist} {plugin.version})" if plugin.dist else plugin.name),
+            ("source", plugin.source),
+            ("source sha256", plugin.source_hash),
+            ("status", entry.clash or "ok"),
+        ],
+        title=f"{SINGULAR[entry.kind]} {about.name}",
+    )
+    groups = {"set by the method itself": getattr(about, "native", {})}
+    groups |= {f"preset {preset}": values for preset, values in getattr(about, "presets", {}).items()}
+    for title, values in groups.items():
+        if values:
+            out.print()
+            out.print(make_table(("key", "value"), [(key, str(value)) for key, value in values.items()], title))
+    if getattr(about, "config", ""):
+        from skelbench.plugin.settings import settings  # pydantic
+
+        fields = settings(host.load(about, "config"))
+        rows = [(field.name, field.type, field.default, field.doc) for field in fields]
+        out.print()
+        out.print(make_table(("setting", "type", "default", "meaning"), rows, "settings (--set KEY=VALUE)"))
+    out.print()
+
+
+def _show_plugin(host: Host, plugin: PluginStatus) -> None:
+    offered = [f"{SINGULAR[e.kind]} {e.name}" for e in host.entries if e.plugin is plugin and e.descriptor is not None]
+    print_facts(
+        [
+            ("distribution", f"{plugin.dist} {plugin.version}".strip()),
+            ("source", plugin.source),
+            ("source sha256", plugin.source_hash),
+            ("status", plugin.state),
+            ("problem", plugin.error),
+            ("offers", ", ".join(offered)),
+            ("loaded in", f"{1000 * plugin.seconds:.0f} ms"),
+        ],
+        title=f"plugin {plugin.name}",
+    )
+    if plugin.traceback:
+        out.print()
+        out.print(plain(plugin.traceback))

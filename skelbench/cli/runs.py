@@ -1,0 +1,63 @@
+"""``skelbench runs list|show``."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Annotated
+
+import typer
+
+from skelbench.cli.options import Results
+
+app = typer.Typer(no_args_is_help=True, help="What is in the results directory.")
+
+
+@app.command("list")
+def list_runs(results: Results = None) -> None:
+    """All runs: outcome, preset, headline accuracy."""
+    from skelbench.cli.console import make_table, out
+    from skelbench.results.store import ResultStore
+
+    store = ResultStore(results)
+    runs = list(store.runs())
+    if not runs:
+        out.print(f"no runs in {store.root} yet; start with: skelbench run slim --tokens 8")
+        return
+    rows = []
+    for run in runs:
+        info = run.info
+        latest = {record["spec"]["protocol"]: record["metrics"]["accuracy"] for record in run.records()}
+        rows.append(
+            (
+                run.name,
+                info["outcome"],
+                info["preset"] + ("+" if info["modified"] else ""),
+                info["environment"]["hardware"],
+                *(f"{latest[name]:.1%}" if name in latest else "" for name in ("linear", "knn")),
+                time.strftime("%Y-%m-%d %H:%M", time.localtime(info["created"])),
+            )
+        )
+    out.print(make_table(("run", "outcome", "preset", "hardware", "linear", "knn", "made"), rows))
+
+
+@app.command()
+def show(
+    run: Annotated[str, typer.Argument(help="Run name, id, or an unambiguous part of either.")],
+    results: Results = None,
+) -> None:
+    """Everything recorded about one run."""
+    from skelbench.cli.console import out
+    from skelbench.cli.summary import record_table
+    from skelbench.results.files import read_json
+    from skelbench.results.store import ResultStore
+
+    found, _ = ResultStore(results).find(run)
+    out.print_json(json.dumps(found.info))
+    cost = found.path / "cost.json"
+    if cost.exists():
+        out.print_json(json.dumps(read_json(cost)))
+    if kept := found.snapshots():
+        out.print(f"encoder snapshots at epochs {', '.join(kept)}: skelbench eval {found.spec.id}@{kept[-1]}")
+    if records := found.records():
+        out.print(record_table(found, records))

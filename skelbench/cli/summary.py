@@ -1,0 +1,121 @@
+"""What ``skelbench run`` says before and after: plain facts, the untrained control, what to type next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.table import Table
+
+from skelbench.cli.console import make_table, out, print_facts
+from skelbench.presets import BLURB
+from skelbench.resolve import Resolved
+
+
+def print_header(resolved: Resolved, device: str) -> None:
+    """What is about to run, where, and what its figures may be compared with."""
+    from skelbench.results.environment import hardware
+
+    spec, topology = resolved.spec, resolved.store.topology
+    preset = resolved.preset + (" with changes" if resolved.modified else "")
+    grid = f"{spec.tokens} x {topology.num_joints} tokens (T = {spec.grid.frames}, P_T = {spec.grid.patch})"
+    facts = [
+        ("run", f"{spec.method} on {spec.data.name} / {spec.data.split}, {grid}, seed {spec.seed}, id {spec.id}"),
+        ("preset", f"{preset}: {BLURB.get(resolved.preset, 'settings of this method alone')}"),
+        ("hardware", f"{hardware(device)}, {spec.train.precision}"),
+        *(("note", note) for note in resolved.notes),
+    ]
+    print_facts(facts)
+
+
+def print_summary(pairs: list[tuple[Any, dict[str, Any]]], cost: Mapping[str, Any], resolved: Resolved) -> None:
+    """Accuracy beside the untrained encoder with a paired test, cost, speed, place of the run, next commands."""
+    run, records = pairs[0]
+    if records:
+        out.print(_accuracy(pairs))
+    print_facts(_cost(run, cost), title="Cost (FLOPs = 2 MACs, matrix products only)")
+    name, preset = resolved.spec.data.name, resolved.preset
+    out.print(f"\nThe run lies in {run.path}", markup=False)
+    out.print("Next:")
+    baseline = f"skelbench run skeletonmae --tokens {resolved.spec.tokens} --dataset {name} --preset {preset}"
+    for command, what in (
+        (baseline, "a masked-reconstruction baseline"),
+        ("skelbench compare", "all runs side by side"),
+        ("skelbench compare --table flops", "cost at the paper's token grids"),
+    ):
+        out.print(f"  {command}  [dim]# {what}[/]")
+    if preset != "paper":
+        out.print(f"[dim]Figures of preset {preset} compare runs of this preset; they are not the paper's.[/]")
+
+
+def _accuracy(pairs: list[tuple[Any, dict[str, Any]]]) -> Table:
+    from skelbench.results.frame import paired
+
+    run, records = pairs[0]
+    columns = ["probe", run.spec.method, "95 % interval"]
+    columns += ["untrained", "difference, points", "paired p"] if len(pairs) > 1 else []
+    rows = []
+    for protocol, record in records.items():
+        row = [protocol, f"{record['metrics']['accuracy']:.1%}", interval(record["metrics"])]
+        if len(pairs) > 1:
+            other_run, others = pairs[1]
+            test = paired(run, record, other_run, others[protocol])
+            low, high = test.interval
+            row.append(f"{others[protocol]['metrics']['accuracy']:.1%}")
+            row.append(f"{100 * test.difference:+.1f}  [{100 * low:+.1f}, {100 * high:+.1f}]")
+            row.append(f"{test.p_value:.2g}" if test.p_value >= 1e-4 else "< 0.0001")
+        rows.append(row)
+    return make_table(columns, rows, title="\nTest accuracy after the last epoch; nothing is selected on test clips")
+
+
+def _cost(run: Any, cost: Mapping[str, Any]) -> list[tuple[str, str]]:
+    info, encoder, step = run.info, cost["encoder"], cost.get("step")
+    one, many = cost["latency"]["batch 1"], cost["latency"]["batch 64"]
+    macs, parameters = encoder["macs"], cost["parameters"]
+    facts = [
+        ("tokens", f"{cost['grid']} per body"),
+        (
+            "encoder",
+            f"{macs / 1e9:.4f} GMACs per body; {2e-9 * macs:.4f} GFLOPs for one body, {4e-9 * macs:.4f} for two",
+        ),
+        ("parameters", f"{parameters['encoder']:,} in the encoder, {parameters['trainable']:,} trained"),
+        ("inference", f"{one['median_ms']:.1f} ms for one clip, {many['clips_per_s']:,.0f} clips/s in batches of 64"),
+    ]
+    if step:
+        text = f"{step['flops_per_clip'] / 1e9:.3f} GFLOPs per clip: all views, teacher, heads, backward"
+        facts.insert(2, ("training step", text))
+    if info.get("steps"):
+        clips, seconds = info["clips_seen"], max(info["train_seconds"], 1e-9)
+        text = f"{clips:,} clips in {info['steps']:,} steps and {seconds / 60:.1f} min, {clips / seconds:,.0f} clips/s"
+        facts.append(("training", text))
+    return facts
+
+
+def interval(metrics: Mapping[str, float]) -> str:
+    """Wilson 95 % interval of an accuracy."""
+    from skelbench.evaluate.statistics import wilson
+
+    n = int(metrics["n_test"])
+    low, high = wilson(round(metrics["accuracy"] * n), n)
+    return f"{low:.1%} to {high:.1%}"
+
+
+def record_table(run: Any, records: list[dict[str, Any]]) -> Table:
+    """Evaluation records of one run, one row each."""
+    columns = ("protocol", "checkpoint", "data", "accuracy", "95 % interval", "selected", "best on test", "eval id")
+    rows = []
+    for record in records:
+        spec, metrics = record["spec"], record["metrics"]
+        others = (metrics.get("accuracy_selected"), metrics.get("accuracy_best_on_test"))
+        rows.append(
+            (
+                spec["protocol"],
+                spec["checkpoint"],
+                f"{spec['data']['name']}/{spec['data']['split']}",
+                f"{metrics['accuracy']:.1%}",
+                interval(metrics),
+                *("" if value is None else f"{value:.1%}" for value in others),
+                record["id"],
+            )
+        )
+    return make_table(columns, rows, title=run.name)

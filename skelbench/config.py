@@ -1,0 +1,122 @@
+"""The run spec: everything that decides a pre-training result, and nothing else (torch-free).
+
+A run is a pure function of its :class:`RunSpec`; device, threads and paths are recorded beside it, never in it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pydantic import Field, ValidationError
+
+from skelbench.errors import SkelbenchError
+from skelbench.results.identity import digest
+from skelbench.skeleton.spec import Bodies, Pooling, Spec, ViewSpec
+
+
+class GridSpec(Spec):
+    """Token grid: T frames in patches of P_T frames."""
+
+    frames: int = Field(64, ge=1, description="clip length T in frames after resizing")
+    patch: int = Field(8, ge=1, description="frames per temporal token, P_T")
+
+
+class DataSpec(Spec):
+    """Which clips."""
+
+    name: str = Field("synthetic", description="data set")
+    split: str = Field("", description="split; empty = the data set's default")
+    fingerprint: str = Field("", description="content hash of the data set, filled in when it is opened")
+
+
+class TrainSpec(Spec):
+    """Optimisation. Durations are shares of the schedule, so a shorter schedule keeps its shape."""
+
+    epochs: float = Field(150, ge=0, description="length of the schedule in epochs")
+    iters_per_epoch: int | None = Field(None, ge=1, description="steps that count as one epoch; none = one pass")
+    batch_size: int = Field(768, ge=1, description="clips per step over all processes")
+    lr: float = Field(2e-4, gt=0, description="peak learning rate")
+    lr_scaling: Literal["none", "sqrt-1024"] = Field("none", description="multiply lr by sqrt(batch / 1024)")
+    min_lr: float = Field(1e-6, ge=0, description="learning rate at the end of the cosine")
+    warmup: float = Field(20 / 150, ge=0, lt=1, description="linear warm-up, share of the schedule")
+    weight_decay: float = Field(0.05, ge=0, description="AdamW weight decay at the start")
+    weight_decay_end: float | None = Field(None, ge=0, description="weight decay at the end (cosine); none = constant")
+    betas: tuple[float, float] = Field((0.9, 0.999), description="AdamW betas")
+    clip_grad: float | None = Field(None, gt=0, description="gradient-norm limit per sub-network; none = off")
+    bodies: Bodies = Field("valid", description="bodies of a clip that are trained on")
+    precision: Literal["fp32", "bf16"] = Field("fp32", description="autocast type of the forward pass")
+
+
+class RunSpec(Spec):
+    """One pre-training run. ``id`` identifies it."""
+
+    method: str
+    method_version: int = 1
+    method_source: str | None = Field(None, description="hash of the file of a single-file plugin")
+    method_config: dict[str, Any] = {}
+    encoder: str = "vit"
+    encoder_version: int = 1
+    encoder_config: dict[str, Any] = {}
+    grid: GridSpec = GridSpec()
+    views: dict[str, ViewSpec] = {}
+    data: DataSpec = DataSpec()
+    train: TrainSpec = TrainSpec()
+    seed: int = Field(0, ge=0)
+    init_from: str | None = Field(None, description="id of the run whose weights this one starts from")
+
+    @property
+    def id(self) -> str:
+        """The pretrain_id: 12 hex digits."""
+        return digest(self.model_dump(mode="json"))
+
+    @property
+    def tokens(self) -> int:
+        """Temporal tokens P of the grid."""
+        return self.grid.frames // self.grid.patch
+
+
+class EvalSpec(Spec):
+    """One evaluation of one encoder."""
+
+    pretrain_id: str
+    checkpoint: str = Field("last", description="'last' or the epoch of a kept snapshot")
+    protocol: str
+    protocol_version: int = 1
+    protocol_config: dict[str, Any] = {}
+    data: DataSpec
+    seed: int = 0
+    bodies_pool: Pooling = "valid-mean"
+    bodies: Bodies = "valid"
+    share: float = Field(0.95, gt=0, le=1, description="central share of a clip that is looked at")
+    resize: Literal["ends", "half-pixel", "pad"] = "ends"
+
+    @property
+    def id(self) -> str:
+        """The eval_id: 12 hex digits."""
+        return digest(self.model_dump(mode="json"))
+
+
+def validated(model: type[Spec], values: Mapping[str, Any], where: str) -> Spec:
+    """Build ``model`` from ``values``; the first problem becomes one sentence naming field and nearest right name."""
+    try:
+        return model.model_validate(dict(values))
+    except ValidationError as error:
+        first = error.errors()[0]
+        path = ".".join(str(part) for part in first["loc"])
+        name = f"{where}.{path}" if path else where
+        if first["type"] == "extra_forbidden":
+            from skelbench.errors import did_you_mean
+
+            message = did_you_mean(path.rsplit(".", 1)[-1], list(model.model_fields), f"setting of {where}")
+        else:
+            reason = first["msg"][0].lower() + first["msg"][1:]
+            message = f"{name}={first.get('input')!r} is not valid: {reason}"
+            options = re.findall(r"'([^']+)'", str(first.get("ctx", {}).get("expected", "")))
+            if options:
+                import difflib
+
+                near = difflib.get_close_matches(str(first.get("input")), options, n=1, cutoff=0.3)
+                message += f"; did you mean {near[0]!r}?" if near else ""
+        raise SkelbenchError(message) from error

@@ -1,0 +1,64 @@
+"""fvcore handles: multiply-accumulates of every operator that is a matrix product, and of nothing else.
+
+fvcore's own set misses fused attention and recurrent layers, counts norms, and undercounts broadcast products. A handle
+gets the inputs and outputs of one node of the traced graph.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+
+def _shape(value: Any) -> list[int]:
+    return value.type().sizes()
+
+
+def _product(left: int):
+    """MACs of ``out = a @ b`` with ``a`` the input number ``left``: one per output element and summed index."""
+
+    def handle(inputs: list[Any], outputs: list[Any]) -> int:
+        return prod(_shape(outputs[0])) * _shape(inputs[left])[-1]
+
+    return handle
+
+
+def _attention(inputs: list[Any], outputs: list[Any]) -> int:
+    """MACs of q k^T and of its product with v; masks and causality save nothing here."""
+    query, key, value = (_shape(x) for x in inputs[:3])
+    return prod(_shape(outputs[0])[:-2]) * query[-2] * key[-2] * (query[-1] + value[-1])
+
+
+def _recurrent(inputs: list[Any], outputs: list[Any]) -> int:
+    """MACs of all layers and directions: every weight matrix is used once per time step (padded or packed)."""
+    lists = [x for x in inputs if x.node().kind() == "prim::ListConstruct"]
+    weights = [shape for shape in map(_shape, lists[-1].node().inputs()) if len(shape) == 2]
+    return prod(_shape(inputs[0])[:-1]) * sum(map(prod, weights))
+
+
+def _cell(inputs: list[Any], outputs: list[Any]) -> int:
+    weights = [_shape(x) for x in inputs[2:4]]
+    return prod(_shape(inputs[0])[:-1]) * sum(map(prod, weights))
+
+
+_MOVES = ("alias", "clone", "expand_as", "index_select", "lift_fresh", "movedim", "repeat", "unflatten", "view_as")
+"""Operators that compute nothing and that fvcore's list of such operators is too old to have."""
+
+
+def matrix_product_handles() -> dict[str, Any]:
+    """Operator name -> handle (``None`` = not even worth naming), for ``FlopCountAnalysis.set_op_handle``."""
+    from fvcore.nn.jit_handles import conv_flop_jit, einsum_flop_jit
+
+    handles: dict[str, Any] = {
+        **dict.fromkeys(("aten::linear", "aten::matmul", "aten::mm", "aten::bmm", "aten::mv", "aten::dot"), _product(0)),
+        **dict.fromkeys(("aten::addmm", "aten::baddbmm", "aten::addbmm", "aten::addmv"), _product(1)),
+        **dict.fromkeys(("aten::gru", "aten::lstm", "aten::rnn_tanh", "aten::rnn_relu"), _recurrent),
+        **dict.fromkeys(("aten::gru_cell", "aten::lstm_cell", "aten::rnn_tanh_cell", "aten::rnn_relu_cell"), _cell),
+        "aten::_convolution": conv_flop_jit,
+        "aten::einsum": einsum_flop_jit,
+        "aten::scaled_dot_product_attention": _attention,
+    }
+    handles.update({f"aten::{name}": None for name in _MOVES})
+    for kernel in ("flash_attention", "flash_attention_for_cpu", "efficient_attention", "cudnn_attention"):
+        handles[f"aten::_scaled_dot_product_{kernel}"] = _attention
+    return handles

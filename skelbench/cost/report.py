@@ -1,0 +1,60 @@
+"""The cost of a run, and of the methods at the paper's grids, from their specs."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import torch
+
+from skelbench.config import RunSpec
+from skelbench.cost.latency import latency, peak_memory
+from skelbench.cost.macs import count_encoder
+from skelbench.cost.step import count_step
+from skelbench.method import Step
+from skelbench.plugin.host import Host
+from skelbench.pretrain.build import build_encoder, build_method, fake_views, grid_of, parameters
+from skelbench.skeleton.topology import Topology
+from skelbench.skeleton.view import View
+
+
+def step_cost(spec: RunSpec, host: Host, topology: Topology, clips: int = 8, bodies: int = 1) -> dict[str, Any]:
+    """Whole-training-step cost per clip with ``bodies`` present bodies, by role; counted on shapes alone."""
+    method = build_method(spec, host, topology, "meta")
+    step = Step(0, 1, 0.0, torch.Generator(), _no_draws)
+    cost = count_step(method, fake_views(spec, topology, clips, bodies), step)
+    return {"flops_per_clip": cost.total_flops_per_clip, **asdict(cost)}
+
+
+def run_cost(spec: RunSpec, host: Host, topology: Topology, device: str, bodies: int) -> dict[str, Any]:
+    """Everything ``cost.json`` holds: MACs three ways, parameters, step FLOPs, latency and peak memory here."""
+    grid = grid_of(spec, topology)
+    encoder = build_encoder(spec, host, topology)
+    count = count_encoder(encoder, grid, topology)
+    encoder = encoder.to(device)
+
+    def view(clips: int) -> View:
+        return View.of(torch.zeros(clips, bodies, grid.frames, grid.joints, 3, device=device))
+
+    times = latency(encoder, view)
+    large = view(64)
+
+    def infer() -> None:
+        with torch.inference_mode():
+            encoder(large)
+
+    memory = peak_memory(infer, device)
+    return {
+        "grid": f"{grid.times} x {grid.joints}",
+        "bodies_timed": bodies,
+        "encoder": asdict(count),
+        "parameters": dict(parameters(build_method(spec, host, topology, "meta"))),
+        "step": step_cost(spec, host, topology) if spec.views else None,
+        "latency": {f"batch {time.batch}": asdict(time) for time in times},
+        "peak_memory": asdict(memory),
+    }
+
+
+def _no_draws(keys_R: Any, n: int, op: int = 0) -> torch.Tensor:
+    """Draws for counting: their values do not matter."""
+    return torch.zeros(len(keys_R), n, device="meta")

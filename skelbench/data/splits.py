@@ -1,0 +1,96 @@
+"""Splits as rules over a store's index, never as membership lists: one folder serves every protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, Union
+
+import numpy as np
+
+from skelbench.errors import SkelbenchError, did_you_mean
+from skelbench.skeleton.spec import Spec
+
+ALIASES = {
+    "xsub": "cross-subject",
+    "x-sub": "cross-subject",
+    "xview": "cross-view",
+    "x-view": "cross-view",
+    "xset": "cross-setup",
+    "x-set": "cross-setup",
+}
+"""Short names the field uses, accepted wherever a split is named."""
+
+
+class FieldRule(Spec):
+    """Train where ``field`` is in ``train`` (or is odd, or even); test where it is in ``test``, None = the rest."""
+
+    field: Literal["subject", "camera", "setup", "trial"]
+    train: tuple[int, ...] | Literal["odd", "even"]
+    test: tuple[int, ...] | None = None
+
+
+class RandomRule(Spec):
+    """Hold out the share ``test`` of every class, chosen by a hash of the clip's index and ``seed``."""
+
+    test: float
+    seed: int = 0
+
+
+Rule = Union[FieldRule, RandomRule]
+
+
+@dataclass(frozen=True)
+class Split:
+    """Clip ids of one split: int64, ascending, disjoint, neither empty."""
+
+    name: str
+    train: np.ndarray
+    test: np.ndarray
+
+
+def resolve(name: str | None, splits: Mapping[str, Rule], default: str, where: str) -> str:
+    """The full name of a split; None is the default one. Unknown names raise, naming the nearest known one."""
+    name = default if name is None else name
+    full = name if name in splits else ALIASES.get(name.lower(), name)
+    if full not in splits:
+        raise SkelbenchError(f"{where}: {did_you_mean(name, list(splits), 'split')}")
+    return full
+
+
+def make_split(name: str, rule: Rule, index: Mapping[str, np.ndarray], where: str) -> Split:
+    """Apply a rule to the index arrays (``label``, ``subject``, ``camera``, ``setup``, ``trial``; all [N])."""
+    in_train, in_test = _by_hash(rule, index["label"]) if isinstance(rule, RandomRule) else _by_field(rule, index)
+    if (in_train & in_test).any():
+        raise SkelbenchError(f"{where}: split {name!r} puts the same clips into train and test; correct its rule")
+    for side, chosen in (("training", in_train), ("test", in_test)):
+        if not chosen.any():
+            raise SkelbenchError(f"{where}: split {name!r} leaves no {side} clips; choose another split for this data")
+    return Split(name, np.flatnonzero(in_train), np.flatnonzero(in_test))
+
+
+def _by_field(rule: FieldRule, index: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    values = index[rule.field]
+    if isinstance(rule.train, str):
+        in_train = values % 2 == (1 if rule.train == "odd" else 0)
+    else:
+        in_train = np.isin(values, rule.train)
+    return in_train, ~in_train if rule.test is None else np.isin(values, rule.test)
+
+
+def _by_hash(rule: RandomRule, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    keys = _mix(np.arange(len(labels), dtype=np.uint64) + np.uint64((rule.seed << 32) % 2**64))
+    in_test = np.zeros(len(labels), dtype=bool)
+    for label in np.unique(labels):
+        members = np.flatnonzero(labels == label)
+        by_key = members[np.argsort(keys[members], kind="stable")]
+        in_test[by_key[: round(rule.test * len(members))]] = True
+    return ~in_test, in_test
+
+
+def _mix(x: np.ndarray) -> np.ndarray:
+    """The finaliser of SplitMix64 (Steele, Lea and Flood 2014): a bijection that scatters consecutive numbers."""
+    x = x + np.uint64(0x9E3779B97F4A7C15)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))

@@ -1,0 +1,60 @@
+"""Settings of the protocols that ship with the harness (torch-free: hashed into a run's evaluation identity)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from skelbench.skeleton.spec import Spec
+
+
+class LinearConfig(Spec):
+    """Linear probe on frozen features. The defaults are the neutral recipe ``linear``.
+
+    Length: ``max(min_steps, epochs * ceil(n / batch_size))`` steps. With a ``tolerance`` the learning rate stays
+    constant for the first half, and on until 500 steps lower the training loss by less than ``tolerance`` times the
+    chance-level loss log(classes), or until ``max_steps`` is reached; only then does the schedule decay. A slope
+    measured while the rate decays to zero would vanish whether or not the probe has converged, and a slope relative
+    to the loss itself never does on separable features.
+    """
+
+    standardise: bool = True
+    """Subtract the mean and divide by the standard deviation of every feature over the training clips; no affine."""
+    optimizer: Literal["adamw", "sgd"] = "adamw"
+    """AdamW with PyTorch's betas, or SGD with momentum 0.9."""
+    lr: float = Field(1e-3, gt=0)
+    """Peak learning rate, not scaled by the batch size."""
+    weight_decay: float = Field(1e-2, ge=0)
+    batch_size: int = Field(256, ge=1)
+    epochs: int = Field(20, ge=1)
+    min_steps: int = Field(2000, ge=0)
+    max_steps: int = Field(10000, ge=0)
+    """Limit of the extension by ``tolerance``; never shortens the planned length."""
+    tolerance: float | None = Field(1e-3, gt=0)
+    """None = exactly the planned length."""
+    schedule: Literal["cosine", "constant"] = "cosine"
+    val_share: float = Field(0.1, ge=0, lt=1)
+    """Share of the training clips, stratified by class, held out to choose the checkpoint of ``accuracy_selected``;
+    0 = no such figure."""
+
+
+class SlimLinearConfig(LinearConfig):
+    """``linear@slim``: the SLiM paper's recipe (appendix A): AdamW, learning rate 1e-4, batch 256, 10 epochs.
+
+    The paper names no schedule, weight decay or normalisation: constant rate, PyTorch's 0.01, and none.
+    """
+
+    standardise: bool = False
+    lr: float = Field(1e-4, gt=0)
+    epochs: int = Field(10, ge=1)
+    min_steps: int = Field(0, ge=0)
+    tolerance: float | None = Field(None, gt=0)
+    schedule: Literal["cosine", "constant"] = "constant"
+
+
+class KnnConfig(Spec):
+    """Nearest neighbours among the training clips (the paper's retrieval protocol: k = 1, cosine)."""
+
+    k: int = Field(1, ge=1)
+    metric: Literal["cosine", "euclidean"] = "cosine"

@@ -1,0 +1,103 @@
+"""Clip features of a frozen encoder.
+
+Shapes: n clips in all, B clips of a batch, M body slots, R present bodies (rows), D feature width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from skelbench.data.clips import ClipBatch
+from skelbench.nn.encoder import Encoded
+from skelbench.skeleton.spec import Pooling
+from skelbench.skeleton.view import View
+
+Builder = Callable[[ClipBatch, Any], Mapping[str, View]]
+"""``builder(batch, keyed)`` returns one view named "eval": deterministic, one per clip (a ViewBuilder)."""
+
+
+class Source(Protocol):
+    """What :func:`extract` asks of a :class:`skelbench.data.source.ClipSource`."""
+
+    def gather(self, ids: np.ndarray) -> ClipBatch:
+        """The clips ``ids``, in that order."""
+
+    def prefetch(self, ids: np.ndarray) -> None:
+        """Told which batch comes next."""
+
+
+def extract(
+    encoder: nn.Module,
+    source: Source,
+    ids: np.ndarray,
+    builder: Builder,
+    pooling: Pooling = "valid-mean",
+    batch_size: int = 256,
+    device: torch.device | str = "cpu",
+    precision: Literal["fp32", "bf16"] = "fp32",
+    progress: Callable[[int, int], None] | None = None,
+    keyed: Any = None,
+) -> np.ndarray:
+    """Features of the clips ``ids``: float32 [n, D] (D times M for "concat"); row i belongs to ``ids[i]``.
+
+    The encoder runs on ``device``, where it must already be, in eval mode without gradients, and is left in the mode
+    in which it came. Clips do not see each other, so ``batch_size`` changes nothing but rounding. ``keyed`` is handed
+    to the builder. ``progress(done, total)`` counts clips. An encoder that returns one row per clip has pooled the
+    bodies itself: ``pooling`` then has no effect.
+    """
+    ids = np.asarray(ids, dtype=np.int64)
+    device = torch.device(device)
+    modes = [(module, module.training) for module in encoder.modules()]
+    encoder.eval()
+    features: list[Tensor] = []
+    try:
+        # Not inference_mode: tables that an encoder caches here must stay usable in training.
+        with torch.no_grad():
+            for start in range(0, len(ids), batch_size):
+                batch = source.gather(ids[start : start + batch_size])
+                if start + batch_size < len(ids):
+                    source.prefetch(ids[start + batch_size : start + 2 * batch_size])
+                view = builder(batch, keyed)["eval"].to(device)
+                if view.count != 1:
+                    raise ValueError(f"features need one view per clip, the builder made {view.count}")
+                with torch.autocast(device.type, dtype=torch.bfloat16, enabled=precision == "bf16"):
+                    encoded = encoder(view)
+                features.append(pool_bodies(encoded, view, pooling))
+                if progress:
+                    progress(min(start + batch_size, len(ids)), len(ids))
+    finally:
+        for module, mode in modes:
+            module.training = mode
+    if not features:
+        return np.zeros((0, 0), dtype=np.float32)
+    return torch.cat(features).cpu().numpy()
+
+
+def pool_bodies(encoded: Encoded, view: View, pooling: Pooling) -> Tensor:
+    """One feature per clip, float32 [B, D] ([B, M * D] for "concat"), from one per present body.
+
+    "valid-mean" and "valid-sum" run over the rows of the clip, "all-mean" divides their sum by M (so that a view
+    with all slots as rows averages empty bodies in), "concat" puts slots side by side, zeros where a body is absent.
+    """
+    pooled_RD = encoded.pooled_RD.float()
+    if encoded.per_clip:
+        return pooled_RD
+    # Through a dense grid, not index_add: the order of summation is then fixed on every device.
+    dense_BMD = pooled_RD.new_zeros(view.clips * view.bodies, pooled_RD.shape[1])
+    dense_BMD[view.rows_R] = pooled_RD
+    dense_BMD = dense_BMD.unflatten(0, (view.clips, view.bodies))
+    if pooling == "concat":
+        return dense_BMD.flatten(1)
+    sum_BD = dense_BMD.sum(1)
+    if pooling == "valid-sum":
+        return sum_BD
+    if pooling == "all-mean":
+        return sum_BD / view.bodies
+    if pooling == "valid-mean":
+        return sum_BD / view.valid_BM.sum(1, keepdim=True).clamp(min=1)
+    raise ValueError(f"unknown body pooling {pooling!r}")

@@ -1,0 +1,274 @@
+"""Linear probe: one linear layer on frozen features, reported by its last step and never selected on test data.
+
+Shapes: n clips, D feature width, C classes, E checkpoints.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from skelbench.evaluate.config import LinearConfig
+from skelbench.evaluate.protocol import (
+    Features,
+    Progress,
+    Protocol,
+    ProtocolResult,
+    accuracy_metrics,
+    coverage_notes,
+    prediction_arrays,
+)
+
+WINDOW = 500
+"""Steps over which the fall of the training loss is judged."""
+CHECKPOINTS = 20
+CHUNK = 4096
+
+
+class Linear(Protocol):
+    """Linear probe.
+
+    Metrics: ``accuracy`` (last step, the headline), ``macro_accuracy``, ``top5_accuracy`` (10 or more classes),
+    ``train_accuracy``; ``accuracy_selected``: a second fit without a stratified part of train, at the checkpoint that
+    is best on that part; ``accuracy_best_on_test``: the maximum over the checkpoints of the first fit, an upper bound
+    for reference only; ``steps``, ``train_loss`` (nats), ``train_loss_fall`` (over the last 500 steps at constant
+    learning rate, as a share of log C; only with a ``tolerance``).
+    """
+
+    Config = LinearConfig
+
+    def evaluate(
+        self, features: Features, config: LinearConfig, seed: int, device, progress: Progress | None = None
+    ) -> ProtocolResult:
+        """Fit twice (see the class) and score every checkpoint."""
+        train = _Part.of(features.train_x, features.train_y, device)
+        test = _Part.of(features.test_x, features.test_y, device)
+        kept, held = _stratified(features.train_y, config.val_share, seed)
+        selects = len(held) > 0
+        scale = 2 if selects else 1
+        fit = _fit(train, features.num_classes, config, seed, progress and (lambda i, n: progress(i, scale * n)))
+
+        train_loss_E, train_accuracy_E, _ = fit.score(train)
+        _, test_accuracy_E, logits_nC = fit.score(test)
+        predicted = logits_nC.argmax(1).cpu().numpy()
+        per_epoch = math.ceil(len(train.y_n) / config.batch_size)
+        curve = [
+            {
+                "fit": "all-train",
+                "step": step,
+                "epoch": step / per_epoch,
+                "train_loss": train_loss_E[i],
+                "train_accuracy": train_accuracy_E[i],
+                "test_accuracy": test_accuracy_E[i],
+            }
+            for i, step in enumerate(fit.steps)
+        ]
+        metrics = accuracy_metrics(features, predicted)
+        if features.num_classes >= 10:
+            top_n5 = logits_nC.topk(5, dim=1).indices
+            metrics["top5_accuracy"] = (top_n5 == test.y_n[:, None]).any(1).double().mean().item()
+        metrics |= {
+            "train_accuracy": train_accuracy_E[-1],
+            "train_loss": train_loss_E[-1],
+            "accuracy_best_on_test": max(test_accuracy_E),
+            "steps": float(fit.steps[-1]),
+        }
+        notes = coverage_notes(features)
+        if fit.fall is not None:
+            metrics["train_loss_fall"] = fit.fall
+            if fit.fall > config.tolerance:
+                notes.append(
+                    f"the probe had not converged after {fit.steps[-1]} steps: its training loss still fell by "
+                    f"{fit.fall:.2%} of chance level in {WINDOW} steps (tolerance {config.tolerance:.2%})"
+                )
+        if selects:
+            second = _fit(
+                train.take(kept),
+                features.num_classes,
+                config,
+                seed,
+                progress and (lambda i, n: progress(n + i, 2 * n)),
+                length=(fit.hold, fit.steps[-1]) if config.tolerance else None,
+            )
+            chosen, rows = _select(second, train.take(held), test, math.ceil(len(kept) / config.batch_size))
+            metrics["accuracy_selected"] = rows[chosen]["test_accuracy"]
+            metrics["selected_step"] = float(rows[chosen]["step"])
+            curve += rows
+        elif config.val_share:
+            notes.append("too few training clips per class to hold some out, so no checkpoint was selected")
+        return ProtocolResult(metrics, prediction_arrays(features, predicted), curve, notes)
+
+
+def _select(fit: _Fit, held: _Part, test: _Part, per_epoch: int) -> tuple[int, list[dict]]:
+    """Index of the checkpoint that is best on ``held`` (ties: the lower loss there), and the curve."""
+    val_loss_E, val_accuracy_E, _ = fit.score(held)
+    _, test_accuracy_E, _ = fit.score(test)
+    rows = [
+        {
+            "fit": "held-out",
+            "step": step,
+            "epoch": step / per_epoch,
+            "val_loss": val_loss_E[i],
+            "val_accuracy": val_accuracy_E[i],
+            "test_accuracy": test_accuracy_E[i],
+        }
+        for i, step in enumerate(fit.steps)
+    ]
+    return max(range(len(rows)), key=lambda i: (val_accuracy_E[i], -val_loss_E[i])), rows
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Features and labels of some clips on the device."""
+
+    x_nD: Tensor
+    y_n: Tensor
+
+    @classmethod
+    def of(cls, x: np.ndarray, y: np.ndarray, device) -> _Part:
+        return cls(torch.from_numpy(x).to(device), torch.from_numpy(y).to(device))
+
+    def take(self, index: np.ndarray) -> _Part:
+        index = torch.from_numpy(index).to(self.y_n.device)
+        return _Part(self.x_nD[index], self.y_n[index])
+
+
+@dataclass(frozen=True)
+class _Fit:
+    """The probe at about 20 checkpoints, the last one included."""
+
+    steps: list[int]
+    weight_ECD: Tensor
+    bias_EC: Tensor
+    mean_D: Tensor
+    inverse_std_D: Tensor
+    hold: int
+    """Steps at constant learning rate."""
+    fall: float | None
+    """Share of log C by which the training loss fell over the last WINDOW of them; None = not asked for."""
+
+    def score(self, part: _Part) -> tuple[list[float], list[float], Tensor]:
+        """Mean loss (nats) and accuracy at every checkpoint, and the logits [n, C] of the last one."""
+        E, C, _ = self.weight_ECD.shape
+        loss_E = torch.zeros(E, dtype=torch.float64, device=part.x_nD.device)
+        right_E = torch.zeros_like(loss_E)
+        last = []
+        for x_bD, y_b in zip(part.x_nD.split(CHUNK), part.y_n.split(CHUNK)):
+            x_bD = (x_bD - self.mean_D) * self.inverse_std_D
+            logits_bEC = F.linear(x_bD, self.weight_ECD.flatten(0, 1), self.bias_EC.flatten()).unflatten(1, (E, C))
+            y_bE = y_b[:, None].expand(-1, E)
+            loss_bE = F.cross_entropy(logits_bEC.flatten(0, 1), y_bE.flatten(), reduction="none").view(-1, E)
+            loss_E += loss_bE.sum(0, dtype=torch.float64)
+            right_E += (logits_bEC.argmax(2) == y_bE).sum(0)
+            last.append(logits_bEC[:, -1])
+        n = len(part.y_n)
+        return (loss_E / n).tolist(), (right_E / n).tolist(), torch.cat(last)
+
+
+def _stratified(labels: np.ndarray, share: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Indices (kept, held), ascending: ``share`` of the clips held out, each class in proportion, none entirely.
+
+    Class quotas are rounded by the largest remainder, ties at random, so that many small classes still give some.
+    """
+    rng = np.random.default_rng(seed)
+    classes, counts = np.unique(labels, return_counts=True)
+    quota = share * counts
+    take = np.floor(quota).astype(int)
+    by_remainder = np.lexsort((rng.random(len(classes)), take - quota))
+    able = by_remainder[take[by_remainder] + 1 < counts[by_remainder]]
+    take[able[: round(share * len(labels)) - take.sum()]] += 1
+    held = np.zeros(len(labels), dtype=bool)
+    for label, number in zip(classes, take):
+        held[rng.permutation(np.flatnonzero(labels == label))[:number]] = True
+    return np.flatnonzero(~held), np.flatnonzero(held)
+
+
+def _standardisation(x_nD: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and 1 / standard deviation over the clips; 0 for features that are constant up to rounding."""
+    double_nD = x_nD.double()
+    mean_D, std_D = double_nD.mean(0), double_nD.std(0, unbiased=False)
+    constant_D = std_D <= 1e-6 * double_nD.abs().amax(0)
+    return mean_D.float(), torch.where(constant_D, 0.0, 1 / std_D.masked_fill(constant_D, 1)).float()
+
+
+def _fit(
+    part: _Part,
+    num_classes: int,
+    config: LinearConfig,
+    seed: int,
+    progress: Progress | None = None,
+    length: tuple[int, int] | None = None,
+) -> _Fit:
+    """Train a probe. ``length`` = (steps at constant rate, steps in all) instead of the config's rule."""
+    x_nD, y_n = part.x_nD, part.y_n
+    n, width = x_nD.shape
+    device = x_nD.device
+    if config.standardise:
+        mean_D, inverse_std_D = _standardisation(x_nD)
+    else:
+        mean_D, inverse_std_D = x_nD.new_zeros(width), x_nD.new_ones(width)
+    x_nD = (x_nD - mean_D) * inverse_std_D
+
+    # All randomness comes from a CPU generator, so that a seed means the same on every device.
+    generator = torch.Generator().manual_seed(seed)
+    weight = (0.01 * torch.randn(num_classes, width, generator=generator)).to(device)
+    bias = torch.zeros(num_classes, device=device)
+    if config.optimizer == "adamw":
+        optimizer = torch.optim.AdamW([weight, bias], lr=config.lr, weight_decay=config.weight_decay, fused=True)
+    else:
+        optimizer = torch.optim.SGD(
+            [weight, bias], lr=config.lr, momentum=0.9, weight_decay=config.weight_decay, fused=True
+        )
+
+    per_epoch = math.ceil(n / config.batch_size)
+    planned = max(config.min_steps, config.epochs * per_epoch)
+    extends = length is None and config.tolerance is not None
+    if length is None:
+        hold, total = (planned // 2 if extends else 0), planned
+    else:
+        hold, total = length
+    if total == config.epochs * per_epoch:
+        every = per_epoch * math.ceil(config.epochs / CHECKPOINTS)  # checkpoints at ends of epochs
+    else:
+        every = math.ceil(total / CHECKPOINTS)
+    chance = math.log(num_classes)
+    before, fall = chance, None
+    snapshots: list[tuple[int, Tensor, Tensor]] = []
+    step = 0
+    while step < total:
+        order = torch.randperm(n, generator=generator).to(device)
+        for x_bD, y_b in zip(x_nD[order].split(config.batch_size), y_n[order].split(config.batch_size)):
+            if config.schedule == "cosine" and step >= hold:
+                decay = 0.5 * (1 + math.cos(math.pi * (step - hold) / (total - hold)))
+                optimizer.param_groups[0]["lr"] = config.lr * decay
+            # Gradient of the mean cross-entropy, written out: softmax minus one-hot.
+            residual_bC = F.linear(x_bD, weight, bias).softmax(1)
+            residual_bC[torch.arange(len(y_b), device=device), y_b] -= 1
+            residual_bC /= len(y_b)
+            weight.grad, bias.grad = residual_bC.T @ x_bD, residual_bC.sum(0)
+            optimizer.step()
+            step += 1
+
+            if extends and step == hold - WINDOW:
+                before = F.cross_entropy(F.linear(x_nD, weight, bias), y_n).item()
+            elif extends and step == hold:
+                now = F.cross_entropy(F.linear(x_nD, weight, bias), y_n).item()
+                fall, before = (before - now) / chance, now
+                if fall > config.tolerance and total + WINDOW <= config.max_steps:
+                    hold, total = hold + WINDOW, total + WINDOW
+            if step % every == 0 or step == total:
+                snapshots.append((step, weight.clone(), bias.clone()))
+                if progress:
+                    progress(step, total)
+            if step == total:
+                break
+
+    # An extended fit has more snapshots: thin them, counting back from the last.
+    snapshots = snapshots[:: -math.ceil(len(snapshots) / CHECKPOINTS)][::-1]
+    steps, weights, biases = zip(*snapshots)
+    return _Fit(list(steps), torch.stack(weights), torch.stack(biases), mean_D, inverse_std_D, hold, fall)

@@ -1,0 +1,133 @@
+"""The contract of an evaluation protocol: features and labels in, metrics and per-clip predictions out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from skelbench.errors import SkelbenchError
+from skelbench.skeleton.spec import Spec
+
+Progress = Callable[[int, int], None]
+"""``progress(done, total)`` in the protocol's own units; ``total`` may grow."""
+
+
+@dataclass(frozen=True)
+class Features:
+    """Frozen features of one split. Row i of ``*_x`` belongs to ``*_y[i]`` and ``*_ids[i]``.
+
+    Raises :class:`SkelbenchError` for wrong shapes, an empty side, non-finite values, labels out of range, repeated
+    test clips, and clips that stand on both sides of the split.
+    """
+
+    train_x: np.ndarray
+    """float32 [n_train, D]."""
+    train_y: np.ndarray
+    """int64 [n_train], in 0..num_classes-1."""
+    test_x: np.ndarray
+    """float32 [n_test, D]."""
+    test_y: np.ndarray
+    """int64 [n_test]."""
+    train_ids: np.ndarray
+    """int64 [n_train], clip ids in the store."""
+    test_ids: np.ndarray
+    """int64 [n_test]."""
+    num_classes: int
+
+    def __post_init__(self) -> None:
+        if self.num_classes < 2:
+            raise SkelbenchError(f"a probe needs at least 2 classes, the data set has {self.num_classes}")
+        for side in ("train", "test"):
+            x, y, ids = (np.asarray(getattr(self, f"{side}_{name}")) for name in ("x", "y", "ids"))
+            if x.ndim != 2 or y.shape != x.shape[:1] or ids.shape != x.shape[:1]:
+                raise SkelbenchError(
+                    f"the {side} features must be [n, D] with one label and one clip id per row, "
+                    f"but have shapes {x.shape}, {y.shape} and {ids.shape}"
+                )
+            if not len(x):
+                raise SkelbenchError(f"the {side} side of the split is empty; choose another split or data set")
+            finite = np.isfinite(x).all(1)
+            if not finite.all():
+                raise SkelbenchError(
+                    f"{(~finite).sum()} of {len(x)} {side} features are not finite, the first of clip "
+                    f"{ids[~finite][0]}; check that clip's data and whether the encoder's training diverged"
+                )
+            wrong = (y < 0) | (y >= self.num_classes)
+            if wrong.any():
+                raise SkelbenchError(
+                    f"clip {ids[wrong][0]} of the {side} split has label {y[wrong][0]}, outside "
+                    f"0..{self.num_classes - 1}; correct the label or the data set's number of classes"
+                )
+            object.__setattr__(self, f"{side}_x", np.require(x, np.float32, ["C", "W"]))
+            object.__setattr__(self, f"{side}_y", np.require(y, np.int64, ["C", "W"]))
+            object.__setattr__(self, f"{side}_ids", np.require(ids, np.int64, ["C", "W"]))
+        if self.train_x.shape[1] != self.test_x.shape[1]:
+            raise SkelbenchError(
+                f"train features have width {self.train_x.shape[1]} but test features {self.test_x.shape[1]}; "
+                f"extract both with the same encoder and body pooling"
+            )
+        if len(np.unique(self.test_ids)) != len(self.test_ids):
+            raise SkelbenchError("some clips occur twice in the test split; list each clip once")
+        shared = np.intersect1d(self.train_ids, self.test_ids)
+        if len(shared):
+            raise SkelbenchError(
+                f"{len(shared)} clips are in both the train and the test split, the first is clip {shared[0]}; "
+                f"nothing may be trained on test clips, correct the split"
+            )
+
+
+@dataclass(frozen=True)
+class ProtocolResult:
+    """What a protocol measured."""
+
+    metrics: dict[str, float]
+    """``accuracy`` is the headline; accuracies are shares in [0, 1]."""
+    predictions: dict[str, np.ndarray]
+    """``ids``, ``labels``, ``predicted`` (int64 [n_test]) of the headline, in the order of ``Features.test_ids``."""
+    curve: list[dict[str, Any]] = field(default_factory=list)
+    """One row per checkpoint of the probe's training; empty where nothing is trained."""
+    notes: list[str] = field(default_factory=list)
+    """Sentences a reader of the numbers must see."""
+
+
+class Protocol:
+    """Base class of protocols; instances hold no state."""
+
+    Config: type[Spec] = Spec
+
+    def evaluate(
+        self, features: Features, config: Any, seed: int, device: Any, progress: Progress | None = None
+    ) -> ProtocolResult:
+        """Measure ``features``. The same arguments give the same result on the same device and thread count."""
+        raise NotImplementedError
+
+
+def prediction_arrays(features: Features, predicted: np.ndarray) -> dict[str, np.ndarray]:
+    """The ``predictions`` of a result, from the predicted class of every test clip."""
+    return {"ids": features.test_ids, "labels": features.test_y, "predicted": predicted.astype(np.int64)}
+
+
+def accuracy_metrics(features: Features, predicted: np.ndarray) -> dict[str, float]:
+    """``accuracy``, ``macro_accuracy`` (mean over the classes that occur in test), ``n_test`` and ``n_train``."""
+    right = predicted == features.test_y
+    clips = np.bincount(features.test_y, minlength=features.num_classes)
+    hits = np.bincount(features.test_y, weights=right, minlength=features.num_classes)
+    present = clips > 0
+    return {
+        "accuracy": float(right.mean()),
+        "macro_accuracy": float((hits[present] / clips[present]).mean()),
+        "n_test": float(len(right)),
+        "n_train": float(len(features.train_y)),
+    }
+
+
+def coverage_notes(features: Features) -> list[str]:
+    """A warning when classes of the test split never occur in training."""
+    unseen = np.setdiff1d(features.test_y, features.train_y)
+    if not len(unseen):
+        return []
+    share = np.isin(features.test_y, unseen).mean()
+    return [f"{len(unseen)} test classes ({share:.1%} of the test clips) have no training clip and cannot be right"]

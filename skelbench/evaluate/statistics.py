@@ -1,0 +1,146 @@
+"""Statistics of accuracies on one test set: intervals, paired tests, corrections (numpy and the standard library)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+
+import numpy as np
+
+from skelbench.errors import SkelbenchError
+
+
+def wilson(successes: int, n: int, confidence: float = 0.95) -> tuple[float, float]:
+    """Wilson score interval (1927, no continuity correction) of a share ``successes / n``; (0, 1) for n = 0."""
+    if not 0 <= successes <= n:
+        raise ValueError(f"{successes} successes of {n}")
+    if n == 0:
+        return 0.0, 1.0
+    z = NormalDist().inv_cdf(0.5 + confidence / 2)
+    share = successes / n
+    centre = share + z * z / (2 * n)
+    half = z * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
+    low, high = (centre - half) / (1 + z * z / n), (centre + half) / (1 + z * z / n)
+    # Exactly 0 and 1 at the ends, where rounding leaves 1e-18.
+    return (0.0 if successes == 0 else low), (1.0 if successes == n else high)
+
+
+def mcnemar(correct_a: np.ndarray, correct_b: np.ndarray) -> tuple[int, int, float]:
+    """Exact two-sided McNemar test: (b, c, p), b = clips that only A gets right, c = clips that only B does.
+
+    p = min(1, 2 P[X <= min(b, c)]) with X binomial(b + c, 1/2).
+    """
+    a, b = _outcomes(correct_a, correct_b)
+    only_a, only_b = int((a & ~b).sum()), int((b & ~a).sum())
+    n, least = only_a + only_b, min(only_a, only_b)
+    log_total = math.lgamma(n + 1) - n * math.log(2)
+    tail = math.fsum(math.exp(log_total - math.lgamma(i + 1) - math.lgamma(n - i + 1)) for i in range(least + 1))
+    return only_a, only_b, min(1.0, 2 * tail)
+
+
+def paired_bootstrap(
+    correct_a: np.ndarray, correct_b: np.ndarray, seed: int, n: int = 10000, confidence: float = 0.95
+) -> tuple[float, float, float]:
+    """(difference, lo, hi): accuracy of A minus accuracy of B with a percentile interval from ``n`` resamples of clips.
+
+    Resampling clips with replacement is drawing the counts of the outcomes (both, only A, only B, neither) from one
+    multinomial, and the difference needs nothing but those.
+    """
+    a, b = _outcomes(correct_a, correct_b)
+    cells = np.array([(a & b).sum(), (a & ~b).sum(), (b & ~a).sum(), (~a & ~b).sum()])
+    draws = np.random.default_rng(seed).multinomial(len(a), cells / len(a), size=n)
+    low, high = np.quantile((draws[:, 1] - draws[:, 2]) / len(a), [0.5 - confidence / 2, 0.5 + confidence / 2])
+    return float((cells[1] - cells[2]) / len(a)), float(low), float(high)
+
+
+def holm(ps: Sequence[float]) -> np.ndarray:
+    """Holm's step-down adjusted p-values, in the order given: reject where the adjusted value is at most alpha."""
+    ps = np.asarray(ps, dtype=np.float64)
+    order = np.argsort(ps, kind="stable")
+    adjusted = np.empty_like(ps)
+    adjusted[order] = np.minimum(1, np.maximum.accumulate(ps[order] * np.arange(len(ps), 0, -1)))
+    return adjusted
+
+
+def minimum_detectable_difference(n: int, discordant_rate: float, alpha: float = 0.05, power: float = 0.8) -> float:
+    """Smallest true accuracy difference that a two-sided McNemar test on ``n`` clips finds with ``power``.
+
+    ``discordant_rate`` is the share of clips on which the two differ. Solves Miettinen's (1968) size formula
+    n d^2 = (z_alpha sqrt(r) + z_power sqrt(r - d^2))^2 for d; infinite when even one-sided disagreement (d = r) is
+    not enough.
+    """
+    if not 0 <= discordant_rate <= 1 or n < 0:
+        raise ValueError(f"n = {n}, discordant rate {discordant_rate}")
+    za, zb = NormalDist().inv_cdf(1 - alpha / 2), NormalDist().inv_cdf(power)
+    if discordant_rate == 0 or n < za * za:
+        return math.inf
+    root = za * math.sqrt(n) + zb * math.sqrt(n - za * za + zb * zb)
+    d = math.sqrt(discordant_rate) * root / (n + zb * zb)
+    return d if d <= discordant_rate else math.inf
+
+
+@dataclass(frozen=True)
+class PairedTest:
+    """Two classifiers on the same clips. Accuracies and differences are shares; ``difference`` is A minus B."""
+
+    n: int
+    accuracy_a: float
+    accuracy_b: float
+    difference: float
+    interval: tuple[float, float]
+    """95 % bootstrap interval of the difference over test clips."""
+    p_value: float
+    """Exact two-sided McNemar test."""
+    verdict: str
+
+
+def paired_test(
+    ids_a: np.ndarray,
+    correct_a: np.ndarray,
+    ids_b: np.ndarray,
+    correct_b: np.ndarray,
+    names: tuple[str, str] = ("A", "B"),
+    alpha: float = 0.05,
+) -> PairedTest:
+    """Compare two classifiers clip by clip; the clips may come in different orders.
+
+    Raises :class:`SkelbenchError` unless both were tested on exactly the same clips, each once. It speaks of these
+    test clips and these two trained models: variation over pre-training seeds is not in it.
+    """
+    ids_a, ids_b, correct_a, correct_b = (np.asarray(v) for v in (ids_a, ids_b, correct_a, correct_b))
+    name_a, name_b = names
+    for name, ids, correct in ((name_a, ids_a, correct_a), (name_b, ids_b, correct_b)):
+        if ids.ndim != 1 or ids.shape != correct.shape:
+            raise SkelbenchError(
+                f"{name} has {ids.size} clip ids for {correct.size} predictions; evaluate it again with --force"
+            )
+        if len(np.unique(ids)) != len(ids):
+            raise SkelbenchError(f"{name} has several predictions for the same clip; evaluate it again with --force")
+    only_a, only_b = np.setdiff1d(ids_a, ids_b), np.setdiff1d(ids_b, ids_a)
+    if len(only_a) or len(only_b) or not len(ids_a):
+        shared = len(ids_a) - len(only_a)
+        raise SkelbenchError(
+            f"{name_a} ({len(ids_a)} test clips) and {name_b} ({len(ids_b)}) share {shared} test clips, a paired test "
+            f"needs the same ones; evaluate both on the same data set and split"
+        )
+    a, b = _outcomes(correct_a[np.argsort(ids_a)], correct_b[np.argsort(ids_b)])
+    better_a, better_b, p = mcnemar(a, b)
+    difference, low, high = paired_bootstrap(a, b, seed=0)
+    figures = f"{100 * low:+.1f} to {100 * high:+.1f} points at 95 %, p = {p:.2g}, {len(a)} clips"
+    if p <= alpha:
+        winner, loser = (name_a, name_b) if difference > 0 else (name_b, name_a)
+        verdict = f"{winner} is better than {loser} by {100 * abs(difference):.1f} points ({figures})"
+    else:
+        least = minimum_detectable_difference(len(a), (better_a + better_b) / len(a), alpha)
+        size = f"at least {100 * least:.1f} points" if math.isfinite(least) else "more disagreement"
+        verdict = f"no difference shown between {name_a} and {name_b} ({figures}; showing one would take {size})"
+    return PairedTest(len(a), float(a.mean()), float(b.mean()), difference, (low, high), p, verdict)
+
+
+def _outcomes(correct_a: np.ndarray, correct_b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    a, b = np.asarray(correct_a, dtype=bool), np.asarray(correct_b, dtype=bool)
+    if a.shape != b.shape or a.ndim != 1 or not len(a):
+        raise ValueError(f"outcomes must be two equally long, non-empty vectors, not {a.shape} and {b.shape}")
+    return a, b

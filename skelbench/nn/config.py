@@ -1,0 +1,73 @@
+"""Settings of the shared encoder; torch-free, hashed into the run's identity."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from skelbench.skeleton.spec import Spec
+
+
+class ViTConfig(Spec):
+    """The ViT of the paper's appendix A; ``MAMP`` below is the form of the masked-autoencoder family.
+
+    ``temporal``: "rope" rotates queries and keys by temporal index (class and register tokens stay unrotated),
+    "learned" adds one learned vector per temporal index, as many as the full-length grid has. ``cls``, ``registers``:
+    extra tokens in front. ``cls_position``: one more joint slot, added to the class token. ``mask_token``: needed by
+    methods that replace hidden tokens, not by those that drop them. ``mlp``: GELU with ``mlp_ratio * dim`` hidden
+    units, or SwiGLU with two thirds of that, rounded up to a multiple of 8. ``readout``: what is used downstream,
+    "auto" = class token and mean token side by side where there is a class token, else the mean.
+    """
+
+    dim: int = Field(256, ge=1)
+    depth: int = Field(8, ge=1)
+    heads: int = Field(8, ge=1)
+    mlp_ratio: float = Field(4.0, gt=0)
+    mlp: Literal["gelu", "swiglu"] = "gelu"
+    temporal: Literal["rope", "learned"] = "rope"
+    rope_base: float = Field(10000.0, gt=1)
+    cls: bool = True
+    cls_position: bool = False
+    registers: int = Field(0, ge=0)
+    mask_token: bool = True
+    readout: Literal["auto", "cls", "mean", "cls+mean"] = "auto"
+    qkv_bias: bool = True
+    norm_eps: float = Field(1e-6, gt=0)
+    drop_path: float = Field(0.0, ge=0, lt=1)
+
+    @model_validator(mode="after")
+    def _consistent(self) -> ViTConfig:
+        if self.dim % self.heads:
+            raise ValueError(f"dim {self.dim} cannot be split into {self.heads} heads; choose a multiple")
+        if self.temporal == "rope" and self.dim // self.heads % 2:
+            raise ValueError(f"RoPE needs an even width per head, not {self.dim // self.heads}")
+        if self.cls_position and not self.cls:
+            raise ValueError("cls_position needs a class token; set cls=true")
+        if "cls" in self.readout and not self.cls:
+            raise ValueError(f"readout {self.readout!r} needs a class token; set cls=true or readout='mean'")
+        return self
+
+    @property
+    def mlp_hidden(self) -> int:
+        """Hidden units of the feed-forward part."""
+        if self.mlp == "gelu":
+            return int(self.dim * self.mlp_ratio)
+        hidden = int(self.dim * self.mlp_ratio * 2 / 3)
+        return hidden + -hidden % 8
+
+    @property
+    def prefix(self) -> int:
+        """Tokens in front of the patch tokens: class token and registers."""
+        return int(self.cls) + self.registers
+
+    @property
+    def pooled(self) -> Literal["cls", "mean", "cls+mean"]:
+        """``readout`` with "auto" resolved."""
+        if self.readout == "auto":
+            return "cls+mean" if self.cls else "mean"
+        return self.readout
+
+
+MAMP = ViTConfig(temporal="learned", cls=False, mask_token=False)
+"""Encoder of MAMP, SkeletonMAE as compared there, S-JEPA, GFP, AMR: 6,336,000 parameters at T = 120, P_T = 4."""

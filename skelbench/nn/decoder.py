@@ -1,0 +1,67 @@
+"""The decoder of masked autoencoders: visible tokens back on the grid, mask tokens between them, one value per token.
+
+Shapes: R rows (bodies), K visible tokens, N = P * J tokens, D width, O output values per token.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from skelbench.nn.config import ViTConfig
+from skelbench.nn.tokenizer import put
+from skelbench.nn.vit import Block, xavier_linear
+from skelbench.skeleton.grid import Grid
+
+
+class MaskedDecoder(nn.Module):
+    """Linear, mask tokens, un-shuffle, own temporal and joint embeddings, ``depth`` blocks, norm, linear (MAE, MAMP).
+
+    Args:
+        dim_in: width of the encoder's tokens.
+        dim, depth, heads, mlp_ratio: of the decoder's own blocks (no class token, learned positions).
+        grid: the full-length grid; all N tokens are decoded.
+        out_dim: values per token, e.g. P_T * 3 coordinates.
+    """
+
+    def __init__(
+        self, dim_in: int, dim: int, depth: int, heads: int, grid: Grid, out_dim: int, mlp_ratio: float = 4.0
+    ) -> None:
+        super().__init__()
+        self.config = ViTConfig(
+            dim=dim, depth=depth, heads=heads, mlp_ratio=mlp_ratio, temporal="learned", cls=False, mask_token=True
+        )
+        self.grid = grid
+        self.embed = nn.Linear(dim_in, dim)
+        self.mask_token = nn.Parameter(torch.empty(dim))
+        self.time_embed = nn.Parameter(torch.empty(grid.times, dim))
+        self.joint_embed = nn.Parameter(torch.empty(grid.joints, dim))
+        self.blocks = nn.ModuleList(Block(self.config) for _ in range(depth))
+        self.norm = nn.LayerNorm(dim, eps=self.config.norm_eps)
+        self.predict = nn.Linear(dim, out_dim)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Xavier-uniform matrices, zero biases, trunc-normal (0.02) embeddings and mask token."""
+        self.apply(xavier_linear)
+        for embedding in (self.mask_token, self.time_embed, self.joint_embed):
+            nn.init.trunc_normal_(embedding, std=0.02)
+
+    def forward(self, tokens_RKD: Tensor, keep_RK: Tensor) -> Tensor:
+        """[R, N, out_dim] from the visible tokens and their places (int64 [R, K])."""
+        x_RKD = self.embed(tokens_RKD)
+        filler_RND = self.mask_token.to(x_RKD.dtype).expand(x_RKD.shape[0], self.grid.tokens, -1)
+        position_ND = (self.time_embed.unsqueeze(1) + self.joint_embed).flatten(0, 1)
+        x_RND = put(x_RKD, keep_RK, filler_RND) + position_ND
+        for block in self.blocks:
+            x_RND = block(x_RND)
+        return self.predict(self.norm(x_RND))
+
+    def closed_form_macs(self, visible: int) -> dict[str, int]:
+        """Matrix products for one body with ``visible`` tokens: ``embed``, ``attention``, ``mlp``, ``predict``."""
+        block = Block.closed_form_macs(self.config, self.grid.tokens)
+        return (
+            {"embed": visible * self.embed.in_features * self.embed.out_features}
+            | {part: len(self.blocks) * macs for part, macs in block.items()}
+            | {"predict": self.grid.tokens * self.predict.in_features * self.predict.out_features}
+        )

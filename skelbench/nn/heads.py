@@ -1,0 +1,55 @@
+"""Projection heads. Shapes: ... rows, D input width, E bottleneck width, K prototypes."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+
+class PrototypeHead(nn.Module):
+    """Three-layer MLP to a unit bottleneck vector, and weight-normalised prototypes (DINOv2; paper, appendix A).
+
+    ``head(x)`` and ``head.prototypes`` are apart because the loss never forms their product
+    (:func:`~skelbench.nn.prototype_loss.prototype_cross_entropy`). At D = 256 the matrices and biases are 22,024,448
+    parameters; the trainable gain, one per prototype as in weight normalisation, adds K.
+    """
+
+    def __init__(self, dim_in: int, hidden: int = 2048, bottleneck: int = 256, prototypes: int = 65536) -> None:
+        super().__init__()
+        self.mlp = nn.Sequential(
+            nn.Linear(dim_in, hidden),
+            nn.GELU(),
+            nn.Linear(hidden, hidden),
+            nn.GELU(),
+            nn.Linear(hidden, bottleneck),
+        )
+        self.prototype_direction = nn.Parameter(torch.empty(prototypes, bottleneck))
+        self.prototype_gain = nn.Parameter(torch.empty(prototypes, 1))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Trunc-normal (0.02) matrices, zero biases, unit gains."""
+        for layer in self.mlp:
+            if isinstance(layer, nn.Linear):
+                nn.init.trunc_normal_(layer.weight, std=0.02)
+                nn.init.zeros_(layer.bias)
+        nn.init.trunc_normal_(self.prototype_direction, std=0.02)
+        nn.init.ones_(self.prototype_gain)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Bottleneck: [..., D] -> unit vectors [..., E], in at least float32."""
+        x = self.mlp(x)
+        return F.normalize(x.to(torch.promote_types(x.dtype, torch.float32)), dim=-1)
+
+    bottleneck = forward
+
+    @property
+    def prototypes(self) -> Tensor:
+        """[K, E]: unit directions times gain, computed at each access."""
+        return F.normalize(self.prototype_direction, dim=1) * self.prototype_gain
+
+    def closed_form_macs(self, rows: int) -> dict[str, int]:
+        """Matrix products for ``rows`` rows: ``mlp`` and ``prototypes``."""
+        mlp = sum(layer.weight.numel() for layer in self.mlp if isinstance(layer, nn.Linear))
+        return {"mlp": rows * mlp, "prototypes": rows * self.prototype_direction.numel()}

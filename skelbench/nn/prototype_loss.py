@@ -1,0 +1,233 @@
+"""Cross-entropy between teacher and student prototype distributions that never holds the logits.
+
+At 4,000 tokens and 65,536 prototypes one float32 logit matrix is a gigabyte, and the plain loss keeps several. Here the
+gradients are formed together with the loss, a few rows at a time, so that only two [chunk, K] tiles exist; backward
+merely scales them. Centring needs no logits either: whatever the mode, the teacher's distribution is
+``softmax_k(z_i . W_k / temp + offset_k)`` with one offset per prototype, and :class:`Sinkhorn` only has to find it.
+
+Shapes: n samples (masked tokens, or class tokens), V student views per sample, D bottleneck width, K prototypes,
+c rows of a tile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+AllReduce = Callable[[Tensor], Tensor]
+"""Sums a tensor over all ranks and returns it; every rank calls it equally often."""
+
+TILE = 2**24
+"""Elements of one tile (64 MiB in float32): large enough for full matrix-product speed, far below the logits."""
+
+_ROWS = 16
+"""Rows multiplied at a time in a row-wise dot product, so that the scratch stays in cache."""
+
+
+def _identity(x: Tensor) -> Tensor:
+    return x
+
+
+@dataclass(frozen=True)
+class Sinkhorn:
+    """Balanced assignments as in DINOv2: Q = exp(logits / temp), total mass 1, then ``iterations`` times prototypes
+    scaled to mass 1/K and samples to 1/B, then times B; B counts the samples of all ranks.
+
+    In factored form Q_ik = u_k v_i exp(logits_ik / temp). K and B only multiply all of Q and drop out when the last
+    step normalises each sample, so log u is all there is to find: one pass over the logits per iteration.
+    """
+
+    iterations: int = 3
+    all_reduce: AllReduce = _identity
+
+    @torch.no_grad()
+    def offsets(self, teacher_z_nD: Tensor, teacher_W_KD: Tensor, temp: float, chunk: int | None = None) -> Tensor:
+        """log u [K], so that softmax_k(logits / temp + log u) is the balanced assignment of every sample."""
+        z_nD, W_KD = teacher_z_nD / temp, teacher_W_KD
+        tile_cK = _tile(z_nD, W_KD, chunk)
+        offset_K = z_nD.new_zeros(W_KD.shape[0])
+        for iteration in range(self.iterations):
+            if iteration == 0:
+                # Samples carry no weight yet, so nothing bounds the exponentials of one prototype but their maximum.
+                # Float64 spans what ranks with different maxima can add up to.
+                mass_K = self.all_reduce(_prototype_logsumexp(z_nD, W_KD, tile_cK).double().exp())
+            else:
+                mass_K = self.all_reduce(_prototype_mass(z_nD, W_KD, offset_K, tile_cK).double())
+            offset_K = offset_K - mass_K.clamp_min(torch.finfo(offset_K.dtype).tiny).log().to(offset_K.dtype)
+        return offset_K
+
+
+class RunningCentre(nn.Module):
+    """Running mean of the teacher's logits, subtracted before its softmax (DINO): the cheaper guard against collapse.
+
+    The batch mean of the logits is the mean bottleneck vector times the prototypes, so no logits are formed.
+    """
+
+    centre: Tensor
+
+    def __init__(self, prototypes: int, momentum: float = 0.9) -> None:
+        super().__init__()
+        self.momentum = momentum
+        self.register_buffer("centre", torch.zeros(prototypes))
+
+    @torch.no_grad()
+    def update(self, teacher_z_nD: Tensor, teacher_W_KD: Tensor, all_reduce: AllReduce = _identity) -> None:
+        """centre <- momentum * centre + (1 - momentum) * mean over all ranks' samples; no samples, no change.
+
+        Ancestors update after the centre was used in the loss of the same step.
+        """
+        with _no_autocast(teacher_z_nD):
+            z_nD, W_KD = teacher_z_nD.to(self.centre.dtype), teacher_W_KD.to(self.centre.dtype)
+            total = all_reduce(torch.cat([z_nD.sum(0), z_nD.new_full((1,), z_nD.shape[0])]))
+            mean_K = W_KD @ (total[:-1] / total[-1].clamp_min(1.0))
+            step = (1.0 - self.momentum) * (total[-1] > 0).to(mean_K.dtype)
+            self.centre.lerp_(mean_K, step)
+
+
+def prototype_cross_entropy(
+    student_z: Tensor,
+    student_W: Tensor,
+    teacher_z: Tensor,
+    teacher_W: Tensor,
+    weights: Tensor,
+    *,
+    teacher_temp: float,
+    student_temp: float = 0.1,
+    centering: Sinkhorn | Tensor | None = None,
+    chunk: int | None = None,
+) -> Tensor:
+    """Sum over samples i and student views v of w_iv * CE(teacher_i, softmax(z_iv . W / student_temp)), a scalar.
+
+    Args:
+        student_z: [n, V, D] or [n, D]; receives a gradient. V > 1: several student views share a teacher sample.
+        student_W: [K, D] prototypes of the student; receives a gradient.
+        teacher_z: [n, D], constant.
+        teacher_W: [K, D], constant.
+        weights: [n, V] or [n], constant (1 / number of terms for a mean).
+        teacher_temp, student_temp: tau_t and tau_s.
+        centering: :class:`Sinkhorn`; a centre [K] that is subtracted from the teacher's logits; or None.
+        chunk: rows of a tile; None = as many as fill ``TILE`` elements.
+
+    Computed in float32 (float64 for float64 inputs) whatever autocast says. Memory beyond the inputs: two tiles and
+    the gradients. n = 0 gives zero and zero gradients, after taking part in the all-reduces. Sources: SLiM, section
+    "Decoder-Free Masked Feature Prediction"; iBOT and DINOv2 for the centring.
+    """
+    dtype = torch.promote_types(student_z.dtype, torch.float32)
+    student_W, teacher_z, teacher_W = student_W.to(dtype), teacher_z.detach().to(dtype), teacher_W.detach().to(dtype)
+    student_z_nVD = student_z.to(dtype) if student_z.dim() == 3 else student_z.to(dtype).unsqueeze(1)
+    weights_nV = weights.detach().to(dtype).reshape(student_z_nVD.shape[:2])
+    with _no_autocast(student_z):
+        if isinstance(centering, Sinkhorn):
+            offset_K = centering.offsets(teacher_z, teacher_W, teacher_temp, chunk)
+        else:
+            offset_K = None if centering is None else centering.detach().to(dtype) / -teacher_temp
+        return _PrototypeCrossEntropy.apply(
+            student_z_nVD, student_W, teacher_z, teacher_W, weights_nV, offset_K, student_temp, teacher_temp, chunk,
+            torch.is_grad_enabled(),
+        )  # fmt: skip
+
+
+class _PrototypeCrossEntropy(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx, student_z_nVD, student_W_KD, teacher_z_nD, teacher_W_KD, weights_nV, offset_K, student_temp, teacher_temp,
+        chunk, grad,
+    ):  # fmt: skip
+        dz_nVD = torch.zeros_like(student_z_nVD) if grad and ctx.needs_input_grad[0] else None
+        dW_KD = torch.zeros_like(student_W_KD) if grad and ctx.needs_input_grad[1] else None
+        loss_nV = torch.zeros_like(weights_nV)
+        target_cK, student_cK = (_tile(teacher_z_nD, teacher_W_KD, chunk) for _ in range(2))
+        scratch = torch.empty_like(target_cK[:_ROWS])
+
+        for rows in _slices(student_z_nVD.shape[0], target_cK.shape[0]):
+            n = rows.stop - rows.start
+            target, logits = target_cK[:n], student_cK[:n]
+            _logits(teacher_z_nD[rows] / teacher_temp, teacher_W_KD, offset_K, out=target)
+            torch.softmax(target, 1, out=target)
+            for v in range(student_z_nVD.shape[1]):
+                z_cD = student_z_nVD[rows, v] / student_temp
+                _logits(z_cD, student_W_KD, None, out=logits)
+                # CE = logsumexp - <target, logits>; the largest entry before and after the in-place softmax
+                # gives the logsumexp without another pass of exponentials.
+                largest = logits.amax(1)
+                dot = _row_dot(target, logits, scratch)
+                torch.softmax(logits, 1, out=logits)
+                loss_nV[rows, v] = largest - logits.amax(1).log() - dot
+                if dz_nVD is None and dW_KD is None:
+                    continue
+                residual = logits.sub_(target)
+                weight_c1 = weights_nV[rows, v, None]
+                if dz_nVD is not None:
+                    torch.mul(residual @ student_W_KD, weight_c1 / student_temp, out=dz_nVD[rows, v])
+                if dW_KD is not None:
+                    torch.addmm(dW_KD, residual.t(), z_cD * weight_c1, out=dW_KD)
+        ctx.save_for_backward(dz_nVD, dW_KD)
+        return (weights_nV * loss_nV).sum()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        dz_nVD, dW_KD = ctx.saved_tensors
+        return (
+            None if dz_nVD is None else dz_nVD * grad,
+            None if dW_KD is None else dW_KD * grad,
+            *(None,) * 8,
+        )
+
+
+def _prototype_mass(z_nD: Tensor, W_KD: Tensor, offset_K: Tensor, tile_cK: Tensor) -> Tensor:
+    """[K]: what each prototype receives when every sample spreads a mass of 1 by softmax(z W^T + offset)."""
+    mass_K = z_nD.new_zeros(W_KD.shape[0])
+    for rows in _slices(z_nD.shape[0], tile_cK.shape[0]):
+        tile = tile_cK[: rows.stop - rows.start]
+        _logits(z_nD[rows], W_KD, offset_K, out=tile)
+        torch.softmax(tile, 1, out=tile)
+        mass_K += tile.sum(0)
+    return mass_K
+
+
+def _prototype_logsumexp(z_nD: Tensor, W_KD: Tensor, tile_cK: Tensor) -> Tensor:
+    """[K]: logsumexp of the logits z W^T over samples; the lowest float where there are none."""
+    largest_K = z_nD.new_full((W_KD.shape[0],), torch.finfo(z_nD.dtype).min)
+    sum_K = torch.zeros_like(largest_K)
+    for rows in _slices(z_nD.shape[0], tile_cK.shape[0]):
+        tile = tile_cK[: rows.stop - rows.start]
+        _logits(z_nD[rows], W_KD, None, out=tile)
+        larger_K = torch.maximum(largest_K, tile.amax(0))
+        sum_K = sum_K * (largest_K - larger_K).exp() + tile.sub_(larger_K).exp_().sum(0)
+        largest_K = larger_K
+    return largest_K + sum_K.clamp_min(torch.finfo(sum_K.dtype).tiny).log()
+
+
+def _logits(z_cD: Tensor, W_KD: Tensor, offset_K: Tensor | None, out: Tensor) -> None:
+    if offset_K is None:
+        torch.mm(z_cD, W_KD.t(), out=out)
+    else:
+        torch.addmm(offset_K, z_cD, W_KD.t(), out=out)
+
+
+def _row_dot(a_cK: Tensor, b_cK: Tensor, scratch: Tensor) -> Tensor:
+    """Sum over k of a_ck b_ck. vecdot and bmm take three to four times as long on a CPU."""
+    parts = []
+    for rows in _slices(a_cK.shape[0], scratch.shape[0]):
+        parts.append(torch.mul(a_cK[rows], b_cK[rows], out=scratch[: rows.stop - rows.start]).sum(1))
+    return torch.cat(parts)
+
+
+def _tile(z_nD: Tensor, W_KD: Tensor, chunk: int | None) -> Tensor:
+    rows = chunk or max(1, TILE // W_KD.shape[0])
+    return z_nD.new_empty(min(rows, max(1, z_nD.shape[0])), W_KD.shape[0])
+
+
+def _slices(n: int, size: int) -> list[slice]:
+    return [slice(start, min(start + size, n)) for start in range(0, n, size)]
+
+
+def _no_autocast(like: Tensor):
+    kind = like.device.type
+    return torch.autocast(kind, enabled=False) if torch.amp.is_autocast_available(kind) else nullcontext()

@@ -1,0 +1,16 @@
+"""Schedules as functions of the share of training that is done (``step.fraction``). Torch-free."""
+
+from __future__ import annotations
+
+import math
+
+
+def cosine(start: float, end: float, fraction: float) -> float:
+    """From ``start`` at 0 to ``end`` at 1 along half a cosine; constant outside."""
+    fraction = min(1.0, max(0.0, fraction))
+    return end + (start - end) * (1.0 + math.cos(math.pi * fraction)) / 2.0
+
+
+def linear_ramp(start: float, end: float, fraction: float) -> float:
+    """From ``start`` at 0 straight to ``end`` at 1; constant outside. Give ``fraction / warmup`` for a warm-up."""
+    return start + (end - start) * min(1.0, max(0.0, fraction))

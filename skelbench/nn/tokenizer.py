@@ -1,0 +1,71 @@
+"""Coordinates to tokens: patches, their projection, and the positions added to them.
+
+Shapes: R rows (bodies), T frames, J joints, P = T / P_T temporal tokens, N = P * J tokens, L = P_T * 3 patch values,
+D width, K visible tokens of a row.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from skelbench.errors import SkelbenchError
+from skelbench.nn.config import ViTConfig
+from skelbench.skeleton.grid import Grid
+
+
+def patchify(x_RTJC: Tensor, patch: int) -> Tensor:
+    """[R, T, J, C] -> [R, N, patch * C]; token n is temporal index n // J, joint n % J; values time by coordinate."""
+    R, T, J, C = x_RTJC.shape
+    x = x_RTJC.reshape(R, T // patch, patch, J, C).transpose(2, 3)
+    return x.reshape(R, (T // patch) * J, patch * C)
+
+
+def take(x_RND: Tensor, keep_RK: Tensor) -> Tensor:
+    """The tokens ``keep_RK`` (int64 [R, K]) of each row: [R, K, D]."""
+    return x_RND.gather(1, keep_RK.unsqueeze(-1).expand(-1, -1, x_RND.shape[-1]))
+
+
+def put(x_RKD: Tensor, keep_RK: Tensor, filler_RND: Tensor) -> Tensor:
+    """``filler_RND`` with each row's tokens ``keep_RK`` replaced by ``x_RKD``."""
+    return torch.scatter(filler_RND, 1, keep_RK.unsqueeze(-1).expand_as(x_RKD), x_RKD)
+
+
+class Tokenizer(nn.Module):
+    """Patch projection, mask token, joint embedding and, where positions in time are learned, temporal embedding.
+
+    ``grid`` is that of the longest view; shorter views take the first temporal embeddings.
+    """
+
+    def __init__(self, config: ViTConfig, grid: Grid) -> None:
+        super().__init__()
+        self.grid = grid
+        self.project = nn.Linear(grid.patch * 3, config.dim)
+        self.mask_token = nn.Parameter(torch.empty(config.dim)) if config.mask_token else None
+        self.joint_embed = nn.Parameter(torch.empty(grid.joints + config.cls_position, config.dim))
+        """One row per joint and, with ``cls_position``, a last one for the class token."""
+        learned = config.temporal == "learned"
+        self.time_embed = nn.Parameter(torch.empty(grid.times, config.dim)) if learned else None
+
+    def forward(self, x_RTJC: Tensor, mask_RN: Tensor | None = None) -> Tensor:
+        """[R, N, D]. A hidden token's content is replaced before positions are added, so it keeps its place."""
+        grid = self.grid.at(x_RTJC.shape[1])
+        if x_RTJC.shape[2] != grid.joints:
+            raise SkelbenchError(
+                f"the view has {x_RTJC.shape[2]} joints but the encoder was built for {grid.joints}; "
+                f"use data of the encoder's skeleton or build the encoder for this one"
+            )
+        x_RND = self.project(patchify(x_RTJC, grid.patch))
+        if mask_RN is not None:
+            if self.mask_token is None:
+                raise SkelbenchError("this encoder has no mask token; set mask_token=true in its configuration")
+            x_RND = torch.where(mask_RN.unsqueeze(-1), self.mask_token.to(x_RND.dtype), x_RND)
+        position_ND = self.joint_embed[: grid.joints].repeat(grid.times, 1)
+        if self.time_embed is not None:
+            if grid.times > self.grid.times:
+                raise SkelbenchError(
+                    f"the view has {grid.times} temporal tokens but the encoder learned positions for "
+                    f"{self.grid.times}; shorten the view or use temporal='rope'"
+                )
+            position_ND = position_ND + self.time_embed[: grid.times].repeat_interleave(grid.joints, 0)
+        return x_RND + position_ND

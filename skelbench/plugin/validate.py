@@ -1,0 +1,96 @@
+"""Checks of what a plugin announces: its hooks before they are called, its descriptors after."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pluggy
+
+from skelbench import __version__
+from skelbench.plugin import hookspecs
+from skelbench.plugin.descriptors import API_VERSION, KINDS, Descriptor
+
+HOOKS = tuple(name for name in vars(hookspecs) if name.startswith("skelbench_"))
+OBSERVERS = tuple(name for name in HOOKS if name.removeprefix("skelbench_") not in KINDS)
+
+SLUG = re.compile(r"[a-z0-9][a-z0-9._@-]*")
+TARGET = re.compile(r"([A-Za-z_][\w.]*)?:[A-Za-z_][\w.]*")
+
+
+def hook_problems(plugin: object, manager: pluggy.PluginManager) -> Iterator[str]:
+    """What pluggy would accept in silence: misspelt hooks, hooks without ``@hookimpl``, wrappers."""
+    for attribute in dir(plugin):
+        options = manager.parse_hookimpl_opts(plugin, attribute)
+        if options is None:
+            yield from _undecorated(plugin, attribute)
+            continue
+        name = options.get("specname") or attribute
+        if name not in HOOKS:
+            yield f"there is no hook {name!r}{_nearest(name)}"
+        elif options.get("wrapper") or options.get("hookwrapper"):
+            yield f"{name} is declared as a wrapper: plugins may add and watch, not wrap"
+
+
+def _undecorated(plugin: object, attribute: str) -> Iterator[str]:
+    if not attribute.startswith("skelbench_"):
+        return
+    value = inspect.getattr_static(plugin, attribute)
+    if not inspect.isfunction(value) or value.__module__ == hookspecs.__name__:
+        return
+    if attribute in HOOKS:
+        yield f"{attribute} lacks the decorator @hookimpl"
+    else:
+        yield f"there is no hook {attribute!r}{_nearest(attribute)}"
+
+
+def _nearest(name: str) -> str:
+    near = difflib.get_close_matches(name, HOOKS, n=1, cutoff=0.5)
+    return f"; did you mean {near[0]!r}?" if near else f"; hooks: {', '.join(HOOKS)}"
+
+
+def descriptor_problem(kind: str, value: Any, *, own_file: bool = False) -> tuple[str, str] | None:
+    """(state, sentence) if ``value`` is no valid descriptor of ``kind``, else None.
+
+    ``own_file``: targets of single-file plugins may leave the module out (``":Class"``).
+    """
+    expected = KINDS[kind]
+    if not isinstance(value, expected):
+        return "invalid", f"skelbench_{kind} returned {_brief(value)} where {expected.__name__} is expected"
+    what = f"{expected.__name__} {value.name!r}"
+    if not isinstance(value.api, int) or isinstance(value.api, bool) or value.api < 1:
+        return "invalid", f"{what} has api={value.api!r}, a positive integer is expected"
+    if value.api > API_VERSION:
+        return "api-mismatch", (
+            f"{what} needs plugin API {value.api}, skelbench {__version__} has {API_VERSION}; upgrade skelbench"
+        )
+    if not isinstance(value.name, str) or not SLUG.fullmatch(value.name):
+        return "invalid", f"{what}: the name must be lower case letters, digits, '-', '_', '@' and '.'"
+    return _field_problem(what, value, own_file)
+
+
+def _field_problem(what: str, value: Descriptor, own_file: bool) -> tuple[str, str] | None:
+    for field in ("target", "config"):
+        text = getattr(value, field, "")
+        if field == "config" and text == "":
+            continue
+        if not isinstance(text, str) or not TARGET.fullmatch(text) or (text.startswith(":") and not own_file):
+            return "invalid", f"{what}: {field}={text!r} is not of the form 'package.module:Name'"
+    for field in ("summary", "citation", "licence", "default_split"):
+        if not isinstance(getattr(value, field, ""), str):
+            return "invalid", f"{what}: {field} must be text"
+    if not isinstance(value.version, int):
+        return "invalid", f"{what}: version={value.version!r} is not an integer"
+    presets = getattr(value, "presets", {})
+    mappings = [getattr(value, "native", {}), presets, *(presets.values() if isinstance(presets, Mapping) else ())]
+    if not all(isinstance(mapping, Mapping) for mapping in mappings):
+        return "invalid", f"{what}: native and every preset must be mappings of dotted keys to values"
+    return None
+
+
+def _brief(value: Any) -> str:
+    text = repr(value)
+    return f"{type(value).__name__} {text}" if len(text) <= 60 else type(value).__name__

@@ -1,0 +1,68 @@
+"""Process-group primitives that do nothing on one process, so that one code path serves both."""
+
+from __future__ import annotations
+
+import os
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+
+def active() -> bool:
+    """Whether a process group is up."""
+    return dist.is_available() and dist.is_initialized()
+
+
+def world() -> int:
+    """Number of processes."""
+    return dist.get_world_size() if active() else 1
+
+
+def rank() -> int:
+    """This process, 0-based."""
+    return dist.get_rank() if active() else 0
+
+
+def start_from_environment(device: str) -> str:
+    """Join the group that ``torchrun`` announces in the environment, if any; returns this process's device."""
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1 or active():
+        return device
+    if device.startswith("cuda"):
+        device = f"cuda:{os.environ.get('LOCAL_RANK', '0')}"
+        torch.cuda.set_device(device)
+    dist.init_process_group("nccl" if device.startswith("cuda") else "gloo")
+    return device
+
+
+def all_reduce_sum(x: Tensor) -> Tensor:
+    """Sum over processes, in place, without gradient."""
+    if world() > 1:
+        dist.all_reduce(x)
+    return x
+
+
+def global_mean(total: Tensor, count: Tensor | float) -> Tensor:
+    """``sum of totals / sum of counts`` over processes, scaled so that DDP's gradient averaging gives its gradient.
+
+    On each process the value is world * total / global count; the mean over processes is the global mean.
+    """
+    count = torch.as_tensor(count, dtype=torch.float32, device=total.device)
+    if world() > 1:
+        count = all_reduce_sum(count.clone())
+    return total * world() / count.clamp(min=1e-12)
+
+
+def gather(x: Tensor) -> Tensor:
+    """Concatenate ``x`` of all processes along dim 0 in rank order (sizes may differ); no gradient."""
+    x = x.detach()
+    if world() == 1:
+        return x
+    sizes = [torch.zeros(1, dtype=torch.int64, device=x.device) for _ in range(world())]
+    dist.all_gather(sizes, torch.tensor([len(x)], device=x.device))
+    longest = int(max(sizes))
+    padded = x.new_zeros(longest, *x.shape[1:])
+    padded[: len(x)] = x
+    pieces = [torch.empty_like(padded) for _ in range(world())]
+    dist.all_gather(pieces, padded)
+    return torch.cat([piece[: int(size)] for piece, size in zip(pieces, sizes)])

@@ -1,0 +1,85 @@
+"""How long and how large a run will be, from a few real steps on a small batch."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import torch
+
+from skelbench.config import RunSpec
+from skelbench.data.store import ClipStore
+from skelbench.plugin.host import Host
+from skelbench.pretrain.build import build_method
+from skelbench.pretrain.loop import Trainer, total_steps
+from skelbench.results.store import RunDir
+
+PROBE = (2, 4)
+"""Batch sizes that are timed; the difference between them is what one more clip costs."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    steps: int
+    seconds: float
+    memory_bytes: float
+    basis: str
+
+
+def estimate(spec: RunSpec, host: Host, store: ClipStore, device: str) -> Estimate:
+    """Time two small batches and extrapolate linearly in the clips of a step.
+
+    Memory: parameters, gradients, two AdamW moments and buffers, plus the bytes that autograd keeps per clip.
+    """
+    from pathlib import Path
+
+    clips = len(store.split(spec.data.split).train)
+    steps = total_steps(spec, clips)
+    method = build_method(spec, host, store.topology, device)
+    held = sum(p.numel() * p.element_size() * (4 if p.requires_grad else 1) for p in method.parameters())
+    times, kept = [], []
+    for batch in PROBE:
+        small = spec.model_copy(update={"train": spec.train.model_copy(update={"batch_size": batch})})
+        trainer = Trainer(small, method, store, RunDir(Path("unused")), device)
+        views = trainer.views(0)
+        saved = _Saved()
+        with saved:
+            trainer.train_step(0, views)
+        _wait(device)
+        started = time.perf_counter()
+        trainer.train_step(1, trainer.views(1))
+        _wait(device)
+        times.append(time.perf_counter() - started)
+        kept.append(saved.bytes)
+    per_clip = max(times[1] - times[0], times[1] / PROBE[1] / 4) / (PROBE[1] - PROBE[0])
+    fixed = max(0.0, times[0] - PROBE[0] * per_clip)
+    per_clip_bytes = max(0, kept[1] - kept[0]) / (PROBE[1] - PROBE[0])
+    batch = spec.train.batch_size
+    return Estimate(
+        steps=steps,
+        seconds=steps * (fixed + batch * per_clip),
+        memory_bytes=held + batch * per_clip_bytes,
+        basis=f"extrapolated from steps of {PROBE[0]} and {PROBE[1]} clips",
+    )
+
+
+class _Saved(torch.autograd.graph.saved_tensors_hooks):
+    """Counts the bytes of distinct tensors that autograd keeps for the backward pass."""
+
+    def __init__(self) -> None:
+        self.bytes = 0
+        seen: set[int] = set()
+
+        def pack(tensor: torch.Tensor) -> torch.Tensor:
+            storage = tensor.untyped_storage()
+            if storage.data_ptr() not in seen:
+                seen.add(storage.data_ptr())
+                self.bytes += storage.nbytes()
+            return tensor
+
+        super().__init__(pack, lambda tensor: tensor)
+
+
+def _wait(device: str) -> None:
+    if device.startswith("cuda"):
+        torch.cuda.synchronize()

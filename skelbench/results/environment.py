@@ -1,0 +1,60 @@
+"""What a run ran on: recorded beside the result, never hashed into it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from importlib import metadata
+from typing import Any
+
+import skelbench
+
+_PACKAGES = ("torch", "timm", "numpy", "fvcore", "pydantic", "pluggy")
+
+
+def environment(device: str) -> dict[str, Any]:
+    """Versions, processor, accelerator, threads and the command line."""
+    import torch
+
+    facts: dict[str, Any] = {
+        "skelbench": skelbench.__version__,
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "packages": {name: _version(name) for name in _PACKAGES},
+        "hardware": hardware(device),
+        "device": device,
+        "threads": torch.get_num_threads(),
+        "command": " ".join(["skelbench", *sys.argv[1:]]),
+    }
+    if device.startswith("cuda"):
+        facts["cuda"] = torch.version.cuda
+        facts["gpus"] = torch.cuda.device_count()
+    return facts
+
+
+def hardware(device: str) -> str:
+    """One short label: rows with different labels are marked in tables."""
+    if device.startswith("cuda"):
+        import torch
+
+        return torch.cuda.get_device_name(torch.device(device))
+    return f"{_processor()} x{len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else os.cpu_count()}"
+
+
+def _processor() -> str:
+    try:
+        with open("/proc/cpuinfo") as file:
+            for line in file:
+                if line.startswith("model name"):
+                    return " ".join(line.split(":", 1)[1].split()).replace("(R)", "").replace("(TM)", "")
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def _version(name: str) -> str:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return "absent"

@@ -1,0 +1,51 @@
+"""Files that are whole or absent: written under a temporary name, synced, renamed."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO, Any
+
+
+def write_atomic(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
+    """Call ``write(file)`` on a temporary neighbour of ``path``, sync it and rename it into place.
+
+    On any failure the temporary file is removed and what was at ``path`` stays untouched.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            write(file)
+            file.flush()
+            os.fsync(file.fileno())
+        umask = os.umask(0)
+        os.umask(umask)
+        os.chmod(temporary, 0o666 & ~umask)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Indented JSON, atomically."""
+    text = json.dumps(value, indent=1, allow_nan=False, default=_plain) + "\n"
+    write_atomic(path, lambda file: file.write(text.encode()))
+
+
+def read_json(path: Path) -> Any:
+    """Parse a JSON file."""
+    return json.loads(path.read_text())
+
+
+def _plain(value: Any) -> Any:
+    """numpy scalars and paths as JSON."""
+    if hasattr(value, "item"):
+        return value.item()
+    if isinstance(value, Path):
+        return str(value)
+    raise TypeError(f"cannot write {type(value).__name__} as JSON")

@@ -1,0 +1,22 @@
+"""Content hashes: the same settings give the same id on every machine, whatever the order of keys."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+
+def canonical_json(value: Any) -> str:
+    """JSON with sorted keys and no spaces; refuses NaN, whose text is not JSON."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+
+
+def digest(value: Any, length: int = 12) -> str:
+    """First ``length`` hex digits of the SHA-256 of the canonical JSON of ``value``."""
+    return hashlib.sha256(canonical_json(value).encode()).hexdigest()[:length]
+
+
+def derive_seed(*parts: Any) -> int:
+    """A 63-bit seed from anything printable: independent streams for init, order, noise, probes."""
+    return int(hashlib.sha256(canonical_json(list(parts)).encode()).hexdigest()[:16], 16) >> 1

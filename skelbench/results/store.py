@@ -1,0 +1,190 @@
+"""The results directory: one directory per run, no central database.
+
+results/
+  skelbench.json                       format version of the directory
+  slim-synthetic-cross-view-8x25-quick-s0-1a2b3c4d5e6f/
+    run.json                           spec, preset, command, environment, outcome
+    metrics.jsonl                      one line per logged step
+    last.pt                            everything needed to continue
+    encoder.safetensors                the inference encoder after the last step
+    encoder@12.5.safetensors           kept snapshots, by epoch
+    cost.json                          MACs, step FLOPs, latency, memory
+    eval-<eval_id>.json, .npz          one record and its per-clip predictions per evaluation
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import filelock
+
+from skelbench.config import EvalSpec, RunSpec
+from skelbench.errors import SkelbenchError
+from skelbench.results.files import read_json, write_json
+
+FORMAT = 1
+_MARK = "skelbench.json"
+
+
+def default_root() -> Path:
+    """``$SKELBENCH_RESULTS`` or ``results`` in the current directory."""
+    return Path(os.environ.get("SKELBENCH_RESULTS") or "results")
+
+
+class RunDir:
+    """One run on disk."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    @property
+    def info(self) -> dict[str, Any]:
+        """The parsed run.json."""
+        try:
+            return read_json(self.path / "run.json")
+        except (OSError, ValueError) as error:
+            raise SkelbenchError(
+                f"run.json of {self.path} is missing or damaged; remove that directory and run again"
+            ) from error
+
+    @property
+    def spec(self) -> RunSpec:
+        return RunSpec.model_validate(self.info["spec"])
+
+    @property
+    def outcome(self) -> str:
+        """new, running, interrupted, diverged, failed or done."""
+        return self.info.get("outcome", "new")
+
+    @property
+    def metrics(self) -> Path:
+        return self.path / "metrics.jsonl"
+
+    @property
+    def checkpoint(self) -> Path:
+        return self.path / "last.pt"
+
+    def encoder(self, checkpoint: str = "last") -> Path:
+        """Weights of the inference encoder, final or at a kept epoch."""
+        if checkpoint == "last":
+            return self.path / "encoder.safetensors"
+        path = self.path / f"encoder@{checkpoint}.safetensors"
+        if not path.exists():
+            kept = ", ".join(self.snapshots()) or "none"
+            raise SkelbenchError(f"run {self.name} kept no snapshot at epoch {checkpoint}; kept epochs: {kept}")
+        return path
+
+    def snapshots(self) -> list[str]:
+        """Epochs of the kept encoder snapshots, ascending."""
+        names = [path.stem.split("@", 1)[1] for path in self.path.glob("encoder@*.safetensors")]
+        return sorted(names, key=float)
+
+    def update(self, **fields: Any) -> None:
+        """Merge ``fields`` into run.json."""
+        write_json(self.path / "run.json", {**self.info, **fields})
+
+    def record_path(self, spec: EvalSpec) -> Path:
+        return self.path / f"eval-{spec.id}.json"
+
+    def records(self) -> list[dict[str, Any]]:
+        """All evaluation records, oldest first."""
+        found = [read_json(path) for path in self.path.glob("eval-*.json")]
+        return sorted(found, key=lambda record: record["finished"])
+
+    def lock(self) -> filelock.FileLock:
+        """Held while a process works in this directory; a second one is refused, never mixed in."""
+        return filelock.FileLock(self.path / ".lock", timeout=0)
+
+
+class ResultStore:
+    """All runs below one directory."""
+
+    def __init__(self, root: Path | str | None = None) -> None:
+        self.root = Path(root) if root is not None else default_root()
+
+    def check_readable(self) -> None:
+        """Refuse a directory written by a newer version."""
+        mark = self.root / _MARK
+        if not mark.exists():
+            return
+        try:
+            version = int(read_json(mark)["format"])
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise SkelbenchError(f"{mark} is damaged; restore it or use another directory with --results") from error
+        if version > FORMAT:
+            raise SkelbenchError(
+                f"results directory {self.root} has format {version}, newer than this skelbench reads ({FORMAT}); "
+                "upgrade skelbench or use another directory with --results"
+            )
+
+    def prepare(self) -> None:
+        """Make the directory and prove that it can be written, before any work is done."""
+        self.check_readable()
+        try:
+            self.root.mkdir(parents=True, exist_ok=True)
+            write_json(self.root / _MARK, {"format": FORMAT})
+        except OSError as error:
+            raise SkelbenchError(
+                f"results directory {self.root} cannot be written ({error.strerror or error}); "
+                "free some space, fix its permissions, or use another with --results"
+            ) from error
+
+    def runs(self) -> Iterator[RunDir]:
+        """Every run, by name."""
+        self.check_readable()
+        if self.root.is_dir():
+            for path in sorted(self.root.iterdir()):
+                if (path / "run.json").is_file():
+                    yield RunDir(path)
+
+    def find(self, pattern: str) -> tuple[RunDir, str]:
+        """The run named by its name, id, or an unambiguous part of either; ``RUN@50`` also names a snapshot."""
+        name, _, checkpoint = pattern.partition("@")
+        runs = list(self.runs())
+        exact = [run for run in runs if name == run.name or name == run.name.rsplit("-", 1)[-1]]
+        matches = exact or [run for run in runs if name in run.name]
+        if len(matches) == 1:
+            return matches[0], checkpoint or "last"
+        if matches:
+            names = ", ".join(run.name for run in matches[:5])
+            raise SkelbenchError(f"{name!r} fits {len(matches)} runs ({names}...); give more of the name or the id")
+        from skelbench.errors import did_you_mean
+
+        raise SkelbenchError(did_you_mean(name, [run.name for run in runs], f"run in {self.root}"))
+
+    def by_id(self, pretrain_id: str) -> RunDir | None:
+        """The run with this pretrain_id."""
+        return next((run for run in self.runs() if run.name.endswith(f"-{pretrain_id}")), None)
+
+    def open(self, spec: RunSpec, preset: str, modified: Mapping[str, Any], facts: Mapping[str, Any]) -> RunDir:
+        """The directory of ``spec``, made if new. ``facts`` (environment, command, ...) are written for a new run."""
+        run = self.by_id(spec.id)
+        if run is not None:
+            return run
+        label = preset if not modified else f"{preset}+"
+        path = self.root / (
+            f"{spec.method}-{spec.data.name}-{spec.data.split}-{spec.tokens}t-{label}-s{spec.seed}-{spec.id}"
+        )
+        path.mkdir(parents=True, exist_ok=True)
+        write_json(
+            path / "run.json",
+            {
+                "id": spec.id,
+                "name": path.name,
+                "preset": preset,
+                "modified": dict(modified),
+                "outcome": "new",
+                "created": time.time(),
+                **facts,
+                "spec": spec.model_dump(mode="json"),
+            },
+        )
+        return RunDir(path)

@@ -1,0 +1,241 @@
+"""From a ragged batch of clips to the batched views a method asked for.
+
+Random draws, intervals, matrices and masks are made on the host, where all sizes are then known. The device does two
+row gathers, one linear interpolation and, for the rows that need them, one [J, J] and one [3, 3] product, with
+coordinates channel first (X [3, T, J] per row), where those products are cheapest.
+
+B clips, M body slots, V views of one kind per clip, R = V times the bodies used (rows), T frames, J joints, N tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from skelbench.data.clips import ClipBatch
+from skelbench.skeleton.augment import Transform, compose, draw_transform
+from skelbench.skeleton.check import checked_counts
+from skelbench.skeleton.grid import Grid
+from skelbench.skeleton.keyed import Keyed, pick
+from skelbench.skeleton.masks import TubeRows, random_masks, tube_masks
+from skelbench.skeleton.sampling import Frames, Interval, crop_interval, extended_length, frame_positions
+from skelbench.skeleton.spec import Bodies, Center, Same, Tube, ViewSpec
+from skelbench.skeleton.topology import Topology
+from skelbench.skeleton.transfer import send
+from skelbench.skeleton.view import View
+
+BODY = 5
+"""``op`` of the draw that chooses a body (view 0)."""
+
+
+def evaluation_spec(
+    grid: Grid, share: float = 0.95, resize: Literal["ends", "half-pixel", "pad"] = "ends"
+) -> ViewSpec:
+    """The deterministic view for feature extraction: the central ``share`` of the clip, nothing else done to it."""
+    return ViewSpec(frames=grid.frames, crop=Center(share=share), resize=resize)
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """The bodies that a batch trains on, the same for every view; int64 on the host."""
+
+    clip_R: Tensor
+    """Index of the clip in the batch."""
+    slot_R: Tensor
+    present_R: Tensor
+    """bool: False for the empty slots of ``bodies="all-slots"``."""
+    clip_keys_R: Tensor
+    body_keys_R: Tensor
+
+
+@dataclass(frozen=True)
+class _Drawn:
+    """What one kind of view drew, all V instances, view-major; kept for the views cut from it."""
+
+    interval: Interval
+    frames: Frames
+    timing_V: Tensor
+    """View number under which interval and frames were drawn (the parent's for Same)."""
+    number_V: Tensor
+    transform: Transform
+
+
+class ViewBuilder:
+    """Builds the views ``specs`` (name -> :class:`ViewSpec`, parents first) of a batch.
+
+    ``patch`` is P_T, frames per temporal token, for masks. ``bodies`` says which bodies of a clip become rows.
+    Returned tensors are on ``device``; the work is done where ``batch.frames_FJ`` is. Draws are keyed by clip id (and
+    body slot), so the same clip under the same :class:`Keyed` gives the same view in every batch; a clip that occurs
+    twice in a batch gives the same view twice. Raises :class:`SkelbenchError` for views that cannot be built.
+
+    The instances of a view cut from another are ordered by parent instance: the first ``spec.count`` chunks belong to
+    the parent's first view.
+    """
+
+    def __init__(
+        self,
+        specs: Mapping[str, ViewSpec],
+        topology: Topology,
+        patch: int,
+        bodies: Bodies = "valid",
+        device: torch.device | str = "cpu",
+    ) -> None:
+        self.specs, self.topology, self.patch, self.bodies = dict(specs), topology, patch, bodies
+        self.device = torch.device(device)
+        self.counts = checked_counts(self.specs, topology, patch, bodies)
+        ranks = {name: rank for rank, name in enumerate(sorted(self.specs))}
+        self._numbers = {
+            name: 256 * (1 + ranks[name]) + torch.arange(count) for name, count in self.counts.items()
+        }
+
+    def __call__(self, batch: ClipBatch, keyed: Keyed) -> dict[str, View]:
+        """One :class:`View` per spec, by name."""
+        rows = self._rows(batch, keyed)
+        drawn: dict[str, _Drawn] = {}
+        for name, spec in self.specs.items():
+            drawn[name] = self._draw(name, spec, drawn.get(spec.parent), batch, rows, keyed)
+        masks = self._masks(rows, keyed)
+        views = {}
+        for name, spec in self.specs.items():
+            x_RTJC, real_RT = self._coordinates(spec, drawn[name], batch, rows, keyed)
+            views[name] = self._view(name, batch, rows, x_RTJC, real_RT, masks.get(name))
+        return views
+
+    def _rows(self, batch: ClipBatch, keyed: Keyed) -> _Rows:
+        ids, present_B = _int64(batch.ids), _int64(batch.bodies)
+        slots = batch.max_bodies
+        if self.bodies in ("valid", "all-slots"):
+            chosen_BM = torch.arange(slots) < (present_B[:, None] if self.bodies == "valid" else slots)
+            clip_R, slot_R = chosen_BM.nonzero().unbind(1)
+        else:
+            clip_R, slot_R = torch.arange(len(ids)), torch.zeros(len(ids), dtype=torch.int64)
+            if self.bodies == "random-valid":
+                slot_R = pick(keyed.uniform(ids * slots, 1, op=BODY)[:, 0], present_B)
+        clip_keys_R = ids[clip_R] * slots
+        return _Rows(clip_R, slot_R, slot_R < present_B[clip_R], clip_keys_R, clip_keys_R + slot_R)
+
+    def _draw(
+        self, name: str, spec: ViewSpec, parent: _Drawn | None, batch: ClipBatch, rows: _Rows, keyed: Keyed
+    ) -> _Drawn:
+        """Interval, frame positions and transform of every instance of one kind of view."""
+        clips, bodies, number_V = len(batch.ids), len(rows.clip_R), self._numbers[name]
+        count = len(number_V)
+        length_B = _int64(batch.length).repeat(count)
+        keys_B = (_int64(batch.ids) * batch.max_bodies).repeat(count)
+        extend, timing_V, inherited, parent_V = spec.extend, number_V, None, torch.arange(count) // spec.count
+        if parent is not None:
+            extend = 0  # the parent's interval already lives in the extended clip
+            inherited = parent.interval.take(_instances(parent_V, clips))
+            if isinstance(spec.crop, Same):
+                timing_V = parent.timing_V[parent_V]
+        view_B = timing_V.repeat_interleave(clips)
+        interval = crop_interval(
+            spec.crop, spec.resize, extended_length(length_B, extend), keyed, keys_B, view_B, inherited
+        )
+        frames = frame_positions(interval, spec.frames, spec.resize, length_B, keyed, keys_B, view_B)
+        transform: Transform = ()
+        if spec.inherit and parent is not None:
+            index_R = _instances(parent_V, bodies)
+            transform = tuple(step.take(index_R) for step in parent.transform)
+        if spec.augment:
+            clip_keys_R, body_keys_R = rows.clip_keys_R.repeat(count), rows.body_keys_R.repeat(count)
+            view_R = number_V.repeat_interleave(bodies)
+            own = draw_transform(spec.augment, self.topology, keyed, clip_keys_R, body_keys_R, view_R)
+            transform = compose(transform + own)
+        return _Drawn(interval, frames, timing_V, number_V, transform)
+
+    def _coordinates(
+        self, spec: ViewSpec, drawn: _Drawn, batch: ClipBatch, rows: _Rows, keyed: Keyed
+    ) -> tuple[Tensor, Tensor | None]:
+        """x_RTJC and real_RT of every instance, on the device of the frames."""
+        device, clips, count = batch.frames_FJ.device, len(batch.ids), len(drawn.number_V)
+        length_R = _int64(batch.length)[rows.clip_R]
+        base_R = _int64(batch.offset)[rows.clip_R] + torch.where(rows.present_R, rows.slot_R * 3 * length_R, 0)
+        base_R, step_R = base_R.repeat(count), length_R.repeat(count)
+        in_frames_R = (torch.arange(count)[:, None] * clips + rows.clip_R).flatten()
+        frames = drawn.frames.take(in_frames_R)
+        axis_R3 = send(base_R[:, None] + step_R[:, None] * torch.arange(3), device)
+        shape = (len(base_R), 3, spec.frames, self.topology.num_joints)
+
+        def gather(frame_RT: Tensor) -> Tensor:
+            index = axis_R3[:, :, None] + send(frame_RT, device)[:, None, :]
+            return batch.frames_FJ.index_select(0, index.flatten()).view(shape)
+
+        x_R3TJ = gather(frames.first_BT)
+        if bool(frames.weight_BT.any()):
+            weight = send(frames.weight_BT, device)[:, None, :, None]
+            x_R3TJ = x_R3TJ.lerp_(gather(frames.second_BT), weight)
+        for step in drawn.transform:
+            x_R3TJ = step.apply(x_R3TJ, keyed)
+        x_R3TJ = self._stream(spec, x_R3TJ)
+        empty_R = (~rows.present_R).repeat(count).nonzero()[:, 0]
+        if len(empty_R):
+            x_R3TJ = x_R3TJ.index_fill_(0, send(empty_R, device), 0.0)
+        real_RT = None
+        if frames.real_BT is not None:
+            real_RT = send(frames.real_BT, device)
+            x_R3TJ = x_R3TJ.masked_fill_(~real_RT[:, None, :, None], 0.0)
+        return x_R3TJ.permute(0, 2, 3, 1), real_RT
+
+    def _stream(self, spec: ViewSpec, x_R3TJ: Tensor) -> Tensor:
+        """Joint, bone (joint minus parent, 0 at the root) or motion (next frame minus this one, 0 at the last)."""
+        if spec.stream == "bone":
+            parents = [joint if parent < 0 else parent for joint, parent in enumerate(self.topology.parents)]
+            return x_R3TJ - x_R3TJ[..., parents]
+        if spec.stream == "motion":
+            moved = torch.zeros_like(x_R3TJ)
+            moved[:, :, :-1] = x_R3TJ[:, :, 1:] - x_R3TJ[:, :, :-1]
+            return moved
+        return x_R3TJ
+
+    def _masks(self, rows: _Rows, keyed: Keyed) -> dict[str, tuple[Tensor, Tensor | None]]:
+        """(mask_RN, keep_RK) of every masked view, on the host; all tubes grow in one loop."""
+        masks: dict[str, tuple[Tensor, Tensor | None]] = {}
+        tubes: dict[str, TubeRows] = {}
+        for name, spec in self.specs.items():
+            if spec.mask is None:
+                continue
+            keys_R = rows.body_keys_R.repeat(self.counts[name])
+            view_R = self._numbers[name].repeat_interleave(len(rows.body_keys_R))
+            grid = Grid(spec.frames, self.patch, self.topology.num_joints)
+            if isinstance(spec.mask, Tube):
+                tubes[name] = TubeRows(spec.mask, grid.times, keys_R, view_R)
+            else:
+                masks[name] = random_masks(spec.mask, grid.tokens, keys_R, view_R, keyed)
+        for name, mask_RN in zip(tubes, tube_masks(list(tubes.values()), self.topology, keyed)):
+            masks[name] = mask_RN, None
+        return masks
+
+    def _view(
+        self,
+        name: str,
+        batch: ClipBatch,
+        rows: _Rows,
+        x_RTJC: Tensor,
+        real_RT: Tensor | None,
+        mask: tuple[Tensor, Tensor | None] | None,
+    ) -> View:
+        count, clips, slots = self.counts[name], len(batch.ids), batch.max_bodies
+        flat_R = rows.clip_R * slots + rows.slot_R
+        rows_R = (torch.arange(count)[:, None] * (clips * slots) + flat_R).flatten()
+        mask_RN, keep_RK = mask or (None, None)
+        masked_I = None if mask_RN is None else mask_RN.flatten().nonzero()[:, 0]
+        host = {"rows_R": rows_R, "mask_RN": mask_RN, "masked_I": masked_I, "keep_RK": keep_RK}
+        sent = {key: value if value is None else send(value, self.device) for key, value in host.items()}
+        x_RTJC = x_RTJC.to(self.device)
+        real_RT = None if real_RT is None else real_RT.to(self.device)
+        return View(x_RTJC, clips=clips, bodies=slots, count=count, real_RT=real_RT, **sent)
+
+
+def _instances(parent_V: Tensor, size: int) -> Tensor:
+    """Where the ``size`` entries of each parent instance lie in the parent's view-major list."""
+    return (parent_V[:, None] * size + torch.arange(size)).flatten()
+
+
+def _int64(values: np.ndarray) -> Tensor:
+    return torch.from_numpy(np.asarray(values).astype(np.int64))

@@ -1,0 +1,54 @@
+"""The tables that ship with skelbench: each takes a :class:`Context` and returns a ``Table``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from skelbench.results.store import ResultStore
+
+if TYPE_CHECKING:
+    import pandas
+
+    from skelbench.plugin.host import Host
+    from skelbench.tables.table import Table
+
+
+@dataclass
+class Context:
+    """What a table may be built from."""
+
+    host: "Host"
+    store: ResultStore
+    exact_only: bool = True
+    """Leave out runs whose settings were changed from their preset (``--all`` shows them)."""
+
+    @cached_property
+    def frame(self) -> "pandas.DataFrame":
+        """Every evaluation record of a finished run (columns: ``skelbench.results.frame``)."""
+        from skelbench.results.frame import frame
+
+        rows = frame(self.store)
+        return rows[rows["exact"]] if self.exact_only else rows
+
+
+Builder = Callable[[Context], "Table"]
+
+
+def linear(context: Context) -> "Table":
+    """Accuracy of every evaluated run beside its untrained encoder."""
+    from skelbench.tables.linear import build
+
+    return build(context.frame)
+
+
+def flops(context: Context) -> "Table":
+    """Cost at the paper's token grids; needs no run."""
+    from skelbench.cost.rows import flops_rows
+    from skelbench.tables.flops import build
+
+    return build(flops_rows(context.host))
+
+

@@ -1,0 +1,169 @@
+"""``compare --table flops``: what encoders and training steps cost, counted one way, beside what papers print.
+
+Needs no training: rows come from counting (:mod:`skelbench.cost`), not from runs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from skelbench.tables import published
+from skelbench.tables.table import Cell, Column, Table
+
+if TYPE_CHECKING:
+    from skelbench.cost.macs import MacCount
+
+BODIES = 2
+"""Bodies of the clips that pre-training columns speak of: what every baseline runs per clip."""
+
+DENSE = "30x25"
+
+_COLUMNS = (
+    Column("method", "Method"),
+    Column("tokens", "Tokens"),
+    Column("gmacs_body", "GMACs, 1 body", ".3f"),
+    Column("gflops_1", "GFLOPs, 1 body", ".2f"),
+    Column("gflops_2", "GFLOPs, 2 bodies", ".2f"),
+    Column("ratio", "30×25 / row", ".2f"),
+    Column("pretrain_encoder", "Pre-train encoder", ".2f"),
+    Column("pretrain_decoder", "Pre-train decoder", ".2f"),
+    Column("step", "Whole step per clip", ".1f"),
+    Column("published_inference", "Published inference", ".2f", published=True),
+    Column("published_encoder", "Published pre-train encoder", ".2f", published=True),
+    Column("published_decoder", "Published decoder", ".2f", published=True),
+)
+
+
+@dataclass(frozen=True)
+class CostRow:
+    """What was counted for one method on one token grid. MACs are per body."""
+
+    method: str
+    """Slug or name; matched with published names whatever the case and punctuation."""
+    tokens: str
+    """Token grid, e.g. ``"8x25"``."""
+    encoder: MacCount
+    """Inference encoder on the whole grid."""
+    class_token: bool = False
+    visible_macs: int | None = None
+    """Student encoder in pre-training: on visible tokens where masked ones are dropped, else on all."""
+    decoder_macs: int | None = None
+    """``None`` = the method has no decoder."""
+    step_flops: float | None = None
+    """FLOPs of one whole training step per clip with two present bodies (``StepCost.total_flops_per_clip``)."""
+
+
+def build(costs: Iterable[CostRow]) -> Table:
+    """The table: rows of ``costs`` in their order, then methods that only papers give figures for."""
+    costs = list(costs)
+    printed = _Published()
+    dense = _dense(costs)
+    rows: list[dict[str, Any]] = []
+    for cost in costs:
+        macs = cost.encoder.macs
+        rows.append(
+            {
+                "method": printed.spelling(cost.method),
+                "tokens": Cell(_cross(cost.tokens) + ("+1" if cost.class_token else "")),
+                "gmacs_body": macs / 1e9,
+                "gflops_1": cost.encoder.flops() / 1e9,
+                "gflops_2": cost.encoder.flops(BODIES) / 1e9,
+                "ratio": dense.encoder.macs / macs if dense else None,
+                "pretrain_encoder": _gflops(cost.visible_macs),
+                "pretrain_decoder": _gflops(cost.decoder_macs),
+                "step": None if cost.step_flops is None else cost.step_flops / 1e9,
+                **printed.cells(cost.method, cost.tokens),
+            }
+        )
+    measured = {(_key(cost.method), cost.tokens) for cost in costs}
+    for method, tokens in printed.rows():
+        if (_key(method), tokens) not in measured and not any(_key(method) == name for name, _ in measured):
+            rows.append(
+                {
+                    "method": Cell(method, published=True, footnotes=("published",)),
+                    "tokens": Cell(_cross(tokens), published=True),
+                    **printed.cells(method, tokens),
+                }
+            )
+    return Table(
+        title="Cost of encoders and of pre-training",
+        columns=_COLUMNS,
+        rows=tuple(rows),
+        notes=tuple(_notes(costs, dense)),
+        footnotes={"published": "not counted here; figures of the SLiM paper only"},
+    )
+
+
+def _notes(costs: list[CostRow], dense: CostRow | None) -> Iterable[str]:
+    if not costs:
+        yield "Nothing was counted: no method could be loaded; see `skelbench plugins list`."
+    else:
+        first = costs[0].encoder
+        yield f"{first.convention} Tokens +1: class token."
+        yield (
+            f"Pre-training columns: GFLOPs of a clip with {BODIES} bodies; encoder and decoder: one forward pass of one "
+            f"view; whole step: all views, teacher, heads, forward and backward."
+        )
+        ops = sorted({op for cost in costs for op in cost.encoder.uncounted_ops})
+        yield (
+            f"Counted by fvcore {first.versions.get('fvcore', '')} and agreeing within 1 % with "
+            f"torch.utils.flop_counter (torch {first.versions.get('torch', '')}) and, where there is one, the closed "
+            f"form. Operators not counted: {', '.join(ops) or 'none'}."
+        )
+    compact = next((c for c in costs if _key(c.method) == "slim" and c.tokens == "8x25"), None)
+    ratio = f"{dense.encoder.macs / compact.encoder.macs:.2f}" if dense and compact else "4.91"
+    yield (
+        f"Published figures mix conventions: 28.32, 1.97 and 17.70 follow from one (2 bodies, 2 FLOPs per MAC, 74 "
+        f"visible tokens, 5-block decoder, element-wise operations included), 3.59 and 8.36 do not; by one convention "
+        f"30×25 without class token costs {ratio} times 8×25 with class token, not 7.89 times."
+    )
+
+
+def _dense(costs: list[CostRow]) -> CostRow | None:
+    """The row that others are compared with: dense masked autoencoding, without class token."""
+    dense = [cost for cost in costs if cost.tokens == DENSE and not cost.class_token]
+    return next((cost for cost in dense if _key(cost.method) == "skeletonmae"), dense[0] if dense else None)
+
+
+class _Published:
+    """The SLiM paper's costs by method and token grid."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, str] = {}
+        self._values: dict[tuple[str, str], dict[str, float]] = {}
+        wanted = {
+            ("inference", "encoder_gflops"): "published_inference",
+            ("pretraining", "encoder_gflops"): "published_encoder",
+            ("pretraining", "decoder_gflops"): "published_decoder",
+        }
+        for row in published.load("flops_supp") + published.load("token_budget"):
+            column = wanted.get((row["protocol"], row["metric"]))
+            if column:
+                self._names[_key(row["method"])] = row["method"]
+                grid = row["variant"].split(",")[0]
+                self._values.setdefault((row["method"], grid), {})[column] = row["value"]
+
+    def spelling(self, method: str) -> str:
+        return self._names.get(_key(method), method)
+
+    def cells(self, method: str, tokens: str) -> dict[str, float]:
+        return self._values.get((self.spelling(method), tokens), {})
+
+    def rows(self) -> list[tuple[str, str]]:
+        """(method, tokens) of every row whose pre-training costs are printed: the methods as their papers run them."""
+        return [key for key, values in self._values.items() if "published_encoder" in values]
+
+
+def _gflops(macs_body: int | None) -> float | None:
+    return None if macs_body is None else 2 * BODIES * macs_body / 1e9
+
+
+def _cross(tokens: str) -> str:
+    return tokens.replace("x", "×")
+
+
+def _key(method: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", method.lower())

@@ -1,0 +1,173 @@
+"""``compare --table linear``: evaluated runs side by side, with intervals and paired tests against an untrained encoder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from skelbench.errors import SkelbenchError
+from skelbench.evaluate.statistics import holm, wilson
+from skelbench.tables.table import Cell, Column, Table
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+REQUIRED = (
+    "run", "method", "dataset", "split", "tokens", "preset", "hardware", "seed", "protocol", "accuracy",
+    "accuracy_selected", "accuracy_best_on_test", "n_test", "control_run", "control_accuracy", "p_value", "gflops",
+    "clips_seen", "train_seconds",
+)  # fmt: skip
+
+_SETTING = ["method", "dataset", "split", "tokens", "preset", "hardware", "protocol"]
+
+TITLE = "Linear evaluation: accuracy in percent"
+BEST = "highest test accuracy over the probe's checkpoints: chosen on test data, an upper bound for reference"
+CONTROL = "no untrained run of the same shape, data and seed: `skelbench run untrained` with the same options"
+HOW = (
+    "nothing to compare yet: `skelbench run slim --tokens 8` trains and evaluates a method, "
+    "`skelbench eval RUN --protocol linear` evaluates a finished run"
+)
+
+
+def build(frame: DataFrame) -> Table:
+    """One row per setting, averaged over its seeds; an empty ``frame`` gives an empty table that says what to run.
+
+    ``frame`` has one row per run and protocol, with the columns of :data:`REQUIRED`:
+
+    ``run`` (id shown to the reader), ``method``, ``dataset``, ``split``, ``tokens`` (e.g. ``"8x25"``), ``preset``,
+    ``hardware``, ``seed``; ``protocol`` (``linear``, ``linear@...`` or ``knn``); ``accuracy`` (after the last step),
+    ``accuracy_selected`` (at the checkpoint chosen on a part of train), ``accuracy_best_on_test`` (NaN for knn), all as
+    shares in [0, 1]; ``n_test`` clips; ``control_run``, ``control_accuracy`` and ``p_value`` (exact McNemar) of the
+    untrained encoder of the same shape, data and seed under the same protocol (missing for the control itself and
+    where there is none); ``gflops`` of the inference encoder for one body; ``clips_seen`` and ``train_seconds`` of
+    pre-training.
+
+    Runs of one setting are one row with mean and standard deviation over seeds; a seed that occurs twice means that
+    something else differs, and every run gets a row of its own. The interval is Wilson's 95 % for the mean accuracy on
+    ``n_test`` clips. A row's p-value is the largest of its seeds (every seed must differ from its control), Holm-
+    adjusted over the rows.
+
+    Raises:
+        SkelbenchError: a column is missing, accuracies are not shares, or a run has one protocol twice.
+    """
+    if missing := [name for name in REQUIRED if name not in frame.columns]:
+        raise SkelbenchError(f"the frame of evaluated runs lacks the columns {', '.join(missing)}; fill them")
+    linear = frame[frame["protocol"].astype(str).str.startswith("linear")]
+    if linear.empty:
+        return Table(TITLE, _columns(set()), notes=(HOW,), footnotes={"best": BEST})
+    _check(frame)
+    knn = frame[frame["protocol"] == "knn"].set_index("run")["accuracy"]
+    rows = [_row(group, knn) for group in _settings(linear)]
+    tested = [row for row in rows if row["p_value"] is not None]
+    for row, p in zip(tested, holm([row["p_value"] for row in tested]), strict=True):
+        row["p_value"] = float(p)
+    rows.sort(key=lambda row: (row["dataset"], row["split"], row["protocol"], -row["accuracy"].value))
+    keys = ("dataset", "split", "protocol", "preset", "hardware")
+    varying = {key for key in keys if len({row[key] for row in rows}) > 1}
+    constant = [f"{key} {rows[0][key]}" for key in keys if key not in varying]
+    footnotes = {"best": BEST, "control": CONTROL}
+    if not any("control" in cell.footnotes for row in rows for cell in row.values() if isinstance(cell, Cell)):
+        del footnotes["control"]
+    table = Table(
+        title=TITLE,
+        columns=_columns(varying),
+        rows=tuple(rows),
+        notes=tuple(_notes(frame, constant)),
+        footnotes=footnotes,
+    )
+    return table.ranked(within=("dataset", "split", "protocol"))
+
+
+def _columns(varying: set[str]) -> tuple[Column, ...]:
+    return (
+        Column("method", "Method"),
+        Column("dataset", "Data set", shown="dataset" in varying),
+        Column("split", "Split", shown="split" in varying),
+        Column("tokens", "Tokens"),
+        Column("preset", "Preset", shown="preset" in varying),
+        Column("hardware", "Hardware", shown="hardware" in varying),
+        Column("protocol", "Probe", shown="protocol" in varying),
+        Column("seeds", "Seeds", "d"),
+        Column("accuracy", "Linear", ".1f", best="max"),
+        Column("accuracy_selected", "Selected on train", ".1f", best="max"),
+        Column("accuracy_best_on_test", "Best on test", ".1f", footnotes=("best",)),
+        Column("knn", "1-NN", ".1f", best="max"),
+        Column("difference", "Over untrained", "+.1f"),
+        Column("p_value", "p (Holm)", ".2g"),
+        Column("gflops", "GFLOPs, 1 body", ".2f"),
+        Column("clips_seen", "Clips seen", ",d"),
+        Column("train_minutes", "Training, minutes", ".1f"),
+        Column("run", "Run"),
+    )
+
+
+def _check(frame: DataFrame) -> None:
+    for name in ("accuracy", "accuracy_selected", "accuracy_best_on_test", "control_accuracy"):
+        values = frame[name].dropna()
+        if len(values) and not values.between(0, 1).all():
+            raise SkelbenchError(f"column {name} of the evaluated runs must hold shares in [0, 1], not percent")
+    twice = frame[frame.duplicated(["run", "protocol"])]
+    if len(twice):
+        first = twice.iloc[0]
+        raise SkelbenchError(f"run {first['run']} has {first['protocol']} twice; choose one evaluation per protocol")
+
+
+def _settings(linear: DataFrame) -> Iterator[DataFrame]:
+    """Runs that belong in one row."""
+    for _, group in linear.groupby(_SETTING, dropna=False, sort=False):
+        if group["seed"].duplicated().any():
+            yield from (group.iloc[[i]] for i in range(len(group)))
+        else:
+            yield group.sort_values("seed")
+
+
+def _row(group: DataFrame, knn: Any) -> dict[str, Any]:
+    first = group.iloc[0]
+    mean, n = float(group["accuracy"].mean()), int(first["n_test"])
+    low, high = wilson(round(mean * n), n)
+    row: dict[str, Any] = {key: str(first[key]) for key in _SETTING}
+    row["seeds"] = len(group)
+    row["accuracy"] = Cell(100 * mean, _spread(group["accuracy"]), (100 * low, 100 * high))
+    row["accuracy_selected"] = _percent(group["accuracy_selected"])
+    row["accuracy_best_on_test"] = _percent(group["accuracy_best_on_test"])
+    row["knn"] = _percent(knn.reindex(group["run"]))
+    difference = group["accuracy"] - group["control_accuracy"]
+    if difference.notna().all():
+        row["difference"] = _percent(difference)
+    else:
+        row["difference"] = Cell(footnotes=() if first["method"] == "untrained" else ("control",))
+    row["p_value"] = float(group["p_value"].max()) if group["p_value"].notna().all() else None
+    row["gflops"] = float(group["gflops"].mean())
+    row["clips_seen"] = _whole(group["clips_seen"].mean())
+    row["train_minutes"] = float(group["train_seconds"].mean()) / 60
+    row["run"] = ", ".join(map(str, group["run"]))
+    return row
+
+
+def _percent(shares: Any) -> Cell:
+    """Mean over all seeds, empty unless every seed has the figure."""
+    if shares.isna().any():
+        return Cell()
+    return Cell(100 * float(shares.mean()), _spread(shares))
+
+
+def _spread(shares: Any) -> float | None:
+    """Sample standard deviation in percent; none for one seed."""
+    return 100 * float(shares.std(ddof=1)) if len(shares) > 1 else None
+
+
+def _whole(value: float) -> int | None:
+    return None if value != value else round(value)
+
+
+def _notes(frame: DataFrame, constant: list[str]) -> Iterator[str]:
+    if constant:
+        yield f"All rows: {', '.join(constant)}."
+    yield (
+        "Linear: after the probe's last step. Brackets: Wilson 95 % interval over test clips. ±: standard deviation over seeds, where there are several. "
+        "p: exact McNemar test against the untrained encoder on the same clips (the largest over seeds), Holm-adjusted "
+        "over rows; it says nothing about other pre-training seeds."
+    )
+    probed = frame["protocol"].astype(str).str.startswith("linear")
+    if left_out := sorted(set(frame["run"].astype(str)) - set(frame.loc[probed, "run"].astype(str))):
+        yield f"Without a linear probe and left out: {', '.join(left_out)} (`skelbench eval RUN --protocol linear`)."

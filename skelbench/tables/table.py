@@ -1,0 +1,155 @@
+"""One table object for every output format: typed cells with marks, footnotes and provenance; renderers only lay it out.
+
+Cells hold raw numbers; how many digits are shown is the column's business.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from skelbench.errors import SkelbenchError
+
+Value = float | int | str | bool | None
+Mark = Literal["best", "second"]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One value. ``None`` = not available."""
+
+    value: Value = None
+    plus_minus: float | None = None
+    """Spread in the value's unit; what kind of spread is said in a note of the table."""
+    interval: tuple[float, float] | None = None
+    """Lower and upper limit in the value's unit."""
+    mark: Mark | None = None
+    footnotes: tuple[str, ...] = ()
+    """Keys of the table's ``footnotes``."""
+    published: bool = False
+    """Taken from a paper, not measured here."""
+
+    def __post_init__(self) -> None:
+        for name in ("value", "plus_minus"):
+            object.__setattr__(self, name, _plain(getattr(self, name)))
+        if self.interval is not None:
+            object.__setattr__(self, "interval", tuple(_plain(limit) for limit in self.interval))
+
+
+@dataclass(frozen=True)
+class Column:
+    """``key`` names the column in data formats, ``header`` for readers, ``format`` is a format spec of numbers."""
+
+    key: str
+    header: str
+    format: str = ""
+    best: Literal["max", "min"] | None = None
+    """Which end is better; ``None`` = no ranking."""
+    published: bool = False
+    """Every cell of the column is a published figure."""
+    shown: bool = True
+    """False: in CSV and JSON only (what is the same in every row is better said once)."""
+    footnotes: tuple[str, ...] = ()
+
+    def text(self, value: Value) -> str:
+        """``value`` as readers see it; "" for ``None``."""
+        if value is None:
+            return ""
+        if isinstance(value, bool):
+            return "yes" if value else "no"
+        return value if isinstance(value, str) else format(value, self.format)
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of cells by column key. Bare values in ``rows`` become cells; missing keys become empty cells."""
+
+    title: str
+    columns: tuple[Column, ...]
+    rows: tuple[Mapping[str, Cell], ...] = ()
+    notes: tuple[str, ...] = ()
+    footnotes: Mapping[str, str] = field(default_factory=dict)
+    """Key -> text, shown below the table in the order in which they are given; the reader sees marks a, b, c ..."""
+
+    def __post_init__(self) -> None:
+        keys = [column.key for column in self.columns]
+        if len(set(keys)) != len(keys):
+            raise ValueError(f"table {self.title!r} has two columns of one key: {keys}")
+        by_key = {column.key: column for column in self.columns}
+        self._known(note for column in self.columns for note in column.footnotes)
+        rows = []
+        for row in self.rows:
+            if unknown := sorted(set(row) - set(keys)):
+                raise ValueError(f"table {self.title!r} has no column {', '.join(unknown)}")
+            cells = {key: value if isinstance(value := row.get(key), Cell) else Cell(value) for key in keys}
+            for key, cell in cells.items():
+                self._known(cell.footnotes)
+                if by_key[key].published and not cell.published:
+                    cells[key] = replace(cell, published=True)
+            rows.append(cells)
+        object.__setattr__(self, "columns", tuple(self.columns))
+        object.__setattr__(self, "rows", tuple(rows))
+        object.__setattr__(self, "notes", tuple(self.notes))
+
+    def _known(self, notes: Iterable[str]) -> None:
+        if missing := [note for note in notes if note not in self.footnotes]:
+            raise ValueError(f"table {self.title!r} has no footnote {missing[0]!r}")
+
+    @property
+    def shown(self) -> tuple[Column, ...]:
+        """The columns readers see."""
+        return tuple(column for column in self.columns if column.shown)
+
+    def markers(self, notes: Sequence[str]) -> str:
+        """The letters readers see for footnotes: "a,c"."""
+        return ",".join(chr(ord("a") + list(self.footnotes).index(key)) for key in notes)
+
+    def values(self, key: str) -> list[Value]:
+        """Raw values of a column."""
+        if not any(column.key == key for column in self.columns):
+            raise SkelbenchError(f"table {self.title!r} has no column {key!r}")
+        return [row[key].value for row in self.rows]
+
+    def ranked(self, within: Sequence[str] = ()) -> Table:
+        """The same table with best and second-best marks in every column that says which end is better.
+
+        Published cells are neither marked nor competed with. Rows compete only with rows that agree on the columns
+        ``within``. Values that read the same share their rank, and one value alone is not ranked.
+        """
+        rows = [dict(row) for row in self.rows]
+        groups: dict[tuple[Value, ...], list[dict[str, Cell]]] = {}
+        for row in rows:
+            groups.setdefault(tuple(row[key].value for key in within), []).append(row)
+        for column in self.columns:
+            if column.best is not None:
+                for group in groups.values():
+                    _rank(column, group)
+        return replace(self, rows=tuple(rows))
+
+
+def _rank(column: Column, rows: Iterable[dict[str, Cell]]) -> None:
+    own = [row for row in rows if not row[column.key].published and _number(row[column.key].value)]
+    shown = {column.text(row[column.key].value): row[column.key].value for row in own}
+    if len(shown) < 2:
+        return
+    order = sorted(shown, key=shown.__getitem__, reverse=column.best == "max")
+    marks: dict[str, Mark] = {order[0]: "best", order[1]: "second"}
+    for row in own:
+        row[column.key] = replace(row[column.key], mark=marks.get(column.text(row[column.key].value)))
+
+
+def _number(value: Value) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _plain(value: Any) -> Value:
+    """A Python scalar; numpy's scalars are unpacked, NaN and NaT become ``None``."""
+    if hasattr(value, "item"):
+        value = value.item()
+    if value is None or isinstance(value, str | bool | int):
+        return value
+    if isinstance(value, float):
+        return None if math.isnan(value) else value
+    raise TypeError(f"a cell holds a number, a text, a bool or None, not {type(value).__name__}")

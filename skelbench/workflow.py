@@ -1,0 +1,264 @@
+"""What the commands do: pretrain, evaluate, cost. Each step finishes, skips what is done, or leaves no trace."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from skelbench.config import EvalSpec, validated
+from skelbench.data.source import ClipSource
+from skelbench.data.store import ClipStore
+from skelbench.errors import Interrupted, SkelbenchError
+from skelbench.evaluate.features import extract
+from skelbench.evaluate.protocol import Features
+from skelbench.method import Method
+from skelbench.plugin.host import Host
+from skelbench.pretrain import distributed
+from skelbench.pretrain.build import build_encoder, build_method, grid_of
+from skelbench.pretrain.checkpoint import load_state, load_weights, save_weights
+from skelbench.pretrain.loop import Trainer
+from skelbench.resolve import Resolved, config_class, open_dataset
+from skelbench.results.environment import environment
+from skelbench.results.files import read_json, write_atomic, write_json
+from skelbench.results.identity import derive_seed
+from skelbench.results.store import ResultStore, RunDir
+from skelbench.skeleton.views import ViewBuilder, evaluation_spec
+
+Progress = Callable[..., Any]
+"""``progress(total=, label=, unit=)`` -> context manager that yields ``report(advance, **fields)``."""
+
+
+class Workflow:
+    """Runs specs against one results directory on one device."""
+
+    def __init__(self, host: Host, results: ResultStore, data_root: Path, device: str, progress: Progress) -> None:
+        self.host, self.results, self.data_root = host, results, data_root
+        self.device = distributed.start_from_environment(device)
+        self.progress = progress
+        self._features: dict[str, Features] = {}
+
+    # ------------------------------------------------------------------------------------------ pre-training
+    def pretrain(self, resolved: Resolved, force: bool = False) -> RunDir:
+        """Train ``resolved`` to the end, or continue, or return at once when it is done."""
+        spec = resolved.spec
+        self.results.prepare()
+        facts = {"environment": environment(self.device)}
+        run = self.results.open(spec, resolved.preset, resolved.modified, facts)
+        lock = run.lock()
+        if not distributed.rank():
+            try:
+                lock.acquire()
+            except TimeoutError as error:
+                raise SkelbenchError(
+                    f"another process is working in {run.path}; wait for it, or use another directory with --results"
+                ) from error
+        try:
+            if force:
+                _clear(run)
+            if run.outcome == "done":
+                return run
+            return self._train(resolved, run)
+        finally:
+            lock.release(force=True)
+
+    def _train(self, resolved: Resolved, run: RunDir) -> RunDir:
+        spec = resolved.spec
+        method = build_method(spec, self.host, resolved.store.topology, self.device)
+        announced = {"id": spec.id, "name": run.name, "directory": str(run.path), "spec": spec.model_dump(mode="json")}
+        seconds = 0.0
+        outcome = "failed"
+        facts: dict[str, Any] = {}
+        self.host.notify("skelbench_run_started", run=announced)
+        try:
+            if resolved.method.trains:
+                if spec.init_from:
+                    self._warm_start(method, spec.init_from)
+                trainer = Trainer(spec, method, resolved.store, run, self.device)
+                run.update(outcome="running", environment=environment(self.device))
+                total = trainer.total * spec.train.batch_size
+                label = f"{spec.method} {spec.tokens}x{resolved.store.topology.num_joints}"
+                with self.progress(total=total, label=label, unit="clips") as report:
+                    seconds = trainer.fit(
+                        report,
+                        lambda step, metrics: self.host.notify(
+                            "skelbench_log", run=announced, step=step, metrics=metrics
+                        ),
+                    )
+                facts = {"steps": trainer.total, "clips_seen": total}
+            else:
+                save_weights(run.encoder(), method.inference_encoder(), {"id": spec.id, "epoch": 0})
+                facts = {"steps": 0, "clips_seen": 0}
+            outcome = "done"
+            run.update(outcome=outcome, train_seconds=seconds, finished=time.time(), **facts)
+        except SkelbenchError as error:
+            outcome = "interrupted" if isinstance(error, Interrupted) else run.outcome
+            raise
+        except Exception:
+            run.update(outcome="failed")
+            raise
+        finally:
+            self.host.notify("skelbench_run_finished", run=announced, outcome=outcome)
+        return run
+
+    def _warm_start(self, method: Method, parent_id: str) -> None:
+        """Load the parent's method weights wherever name and shape agree."""
+        parent = self.results.by_id(parent_id)
+        if parent is None or parent.outcome != "done":
+            raise SkelbenchError(f"--init-from {parent_id}: no finished run with that id in {self.results.root}")
+        weights = load_state(parent.checkpoint, self.device)["method"]
+        own = method.state_dict()
+        fitting = {name: value for name, value in weights.items() if name in own and own[name].shape == value.shape}
+        if not fitting:
+            raise SkelbenchError(f"no weight of run {parent.name} fits {type(method).__name__}; check --init-from")
+        method.load_state_dict(fitting, strict=False)
+
+    # ------------------------------------------------------------------------------------------ evaluation
+    def eval_spec(self, run: RunDir, protocol: str, checkpoint: str = "last", **fields: Any) -> EvalSpec:
+        """The evaluation of ``run`` by ``protocol``; ``fields``: data, seed, bodies_pool, bodies, share, config."""
+        spec = run.spec
+        descriptor = self.host.get("protocols", protocol)
+        config = validated(config_class(self.host, descriptor), fields.pop("config", {}), f"protocol {protocol}")
+        return EvalSpec(
+            pretrain_id=spec.id,
+            checkpoint=checkpoint,
+            protocol=descriptor.name,
+            protocol_version=descriptor.version,
+            protocol_config=config.model_dump(mode="json"),
+            **{"data": spec.data, "seed": spec.seed, **fields},
+        )
+
+    def evaluate(self, run: RunDir, spec: EvalSpec, force: bool = False) -> dict[str, Any]:
+        """The record of ``spec``: read back when it exists, else computed and written."""
+        path = run.record_path(spec)
+        if path.exists() and not force:
+            return read_json(path)
+        if run.outcome != "done" and spec.checkpoint == "last":
+            raise SkelbenchError(f"run {run.name} is {run.outcome}, not done; issue its command again to finish it")
+        started = time.monotonic()
+        features = self._extract(run, spec)
+        descriptor = self.host.get("protocols", spec.protocol)
+        config = config_class(self.host, descriptor).model_validate(spec.protocol_config)
+        protocol = self.host.load(descriptor)()
+        seed = derive_seed(spec.seed, "probe", spec.protocol)
+        with self.progress(label=f"{spec.protocol} probe", unit="steps") as report:
+            result = protocol.evaluate(features, config, seed, self.device, _advancing(report))
+        write_atomic(path.with_suffix(".npz"), lambda file: np.savez_compressed(file, **result.predictions))
+        record = {
+            "id": spec.id,
+            "run": run.name,
+            "spec": spec.model_dump(mode="json"),
+            "metrics": result.metrics,
+            "curve": result.curve,
+            "notes": result.notes,
+            "predictions": path.with_suffix(".npz").name,
+            "environment": environment(self.device),
+            "seconds": time.monotonic() - started,
+            "finished": time.time(),
+        }
+        write_json(path, record)
+        return record
+
+    def _extract(self, run: RunDir, spec: EvalSpec) -> Features:
+        """Features of train and test clips, extracted once per encoder and data setting in this process."""
+        key = spec.model_copy(update={"protocol": "", "protocol_config": {}, "protocol_version": 0, "seed": 0}).id
+        if key in self._features:
+            return self._features[key]
+        run_spec = run.spec
+        store = self._store(spec)
+        encoder = self.encoder(run, spec.checkpoint, store)
+        split = store.split(spec.data.split)
+        grid = grid_of(run_spec, store.topology)
+        view = evaluation_spec(grid, share=spec.share, resize=spec.resize)
+        builder = ViewBuilder(
+            {"eval": view}, store.topology, grid.patch, bodies=spec.bodies, device=torch.device(self.device)
+        )
+        source = ClipSource(store, device=torch.device(self.device))
+        arrays = {}
+        total = len(split.train) + len(split.test)
+        with self.progress(total=total, label=f"{run_spec.method} features", unit="clips") as report:
+            advance = _advancing(report)
+            for part, ids in (("train", split.train), ("test", split.test)):
+                arrays[f"{part}_x"] = extract(
+                    encoder,
+                    source,
+                    ids,
+                    builder,
+                    pooling=spec.bodies_pool,
+                    batch_size=256,
+                    device=self.device,
+                    precision=run_spec.train.precision,
+                    progress=advance,
+                )
+                arrays[f"{part}_y"] = store.labels[ids]
+                arrays[f"{part}_ids"] = ids
+        features = Features(num_classes=store.num_classes, **arrays)
+        self._features[key] = features
+        return features
+
+    def _store(self, spec: EvalSpec) -> ClipStore:
+        store = open_dataset(spec.data.name, self.host, self.data_root)
+        if spec.data.fingerprint and store.fingerprint != spec.data.fingerprint:
+            raise SkelbenchError(
+                f"data set {spec.data.name} has changed since this run was made (fingerprint {store.fingerprint[:12]}, "
+                f"was {spec.data.fingerprint[:12]}); restore it, or run the training again on the new data"
+            )
+        return store
+
+    def encoder(self, run: RunDir, checkpoint: str, store: ClipStore) -> torch.nn.Module:
+        """The inference encoder of a run with its weights, in eval mode."""
+        encoder = build_encoder(run.spec, self.host, store.topology)
+        load_weights(run.encoder(checkpoint), encoder)
+        return encoder.to(self.device).eval()
+
+    # ------------------------------------------------------------------------------------------ cost
+    def cost(self, run: RunDir, store: ClipStore, force: bool = False) -> dict[str, Any]:
+        """MACs, step FLOPs, parameters, and latency and peak memory on this device; measured once per run."""
+        path = run.path / "cost.json"
+        if path.exists() and not force:
+            return read_json(path)
+        from skelbench.cost.report import run_cost
+
+        spec = run.spec
+        cost = run_cost(spec, self.host, store.topology, self.device, bodies=store.max_bodies)
+        write_json(path, cost)
+        return cost
+
+
+def _advancing(report: Callable[..., None]) -> Callable[[int, int], None]:
+    """``(done, total)`` of successive pieces of work as advances of one progress report."""
+    last = 0
+
+    def progress(done: int, total: int) -> None:
+        nonlocal last
+        report(done - last if done >= last else done)
+        last = done
+
+    return progress
+
+
+def _clear(run: RunDir) -> None:
+    """Forget a run's results, keep its spec."""
+    for path in run.path.iterdir():
+        if path.name not in ("run.json", ".lock"):
+            path.unlink()
+    run.update(outcome="new")
+
+
+def pick_device(name: str | None) -> str:
+    """``cuda`` when there is one, else ``cpu``; a named device is checked."""
+    if name is None or name == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise SkelbenchError(f"--device {name!r} is not a device; use cpu, cuda or cuda:N") from error
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise SkelbenchError(f"--device {name}: no CUDA device is available here; use --device cpu")
+    if device.type not in ("cpu", "cuda"):
+        raise SkelbenchError(f"--device {name}: only cpu and cuda are supported")
+    return name

@@ -1,0 +1,217 @@
+"""The frame of the command line: what it imports, how it fails, what `plugins` shows."""
+
+import errno
+import subprocess
+import sys
+
+import pytest
+
+from skelbench import __version__
+from skelbench.cli import plugins as plugins_command
+from skelbench.cli.main import main, split_globals
+from skelbench.errors import Interrupted, SkelbenchError
+
+PLUGIN = '''
+from pydantic import BaseModel, Field
+from skelbench.plugin import MethodSpec, hookimpl
+
+
+class Settings(BaseModel):
+    width: int = Field(64, ge=1, description="how wide it is")
+    rate: float = 1e-3
+    """How fast it learns,
+    in steps."""
+    style: str = "plain"  # what it [red]looks[/red] like
+
+
+class Net:
+    pass
+
+
+@hookimpl
+def skelbench_methods():
+    return [MethodSpec(name="bee", target=":Net", config=":Settings", summary="a small method", citation="A. Bee, 2026",
+                       native={"train.lr": 0.5}, presets={"swarm": {"method.width": 3}})]
+'''
+
+HEAVY = "import torch\n" + PLUGIN
+
+
+@pytest.fixture
+def bee(tmp_path):
+    path = tmp_path / "bee_plugin.py"
+    path.write_text(PLUGIN)
+    return str(path)
+
+
+def rows(text):
+    """Printed table rows as lists of cells."""
+    return [[cell.strip() for cell in line.split("  ") if cell.strip()] for line in text.splitlines()]
+
+
+def imported(arguments, modules=("torch", "pandas", "matplotlib", "timm")):
+    """Exit code and which of ``modules`` a command imports, in a process of its own."""
+    code = (
+        "import sys\nfrom skelbench.cli.main import main\n"
+        f"code = main({arguments!r})\nprint('IMPORTED', code, [m for m in {modules!r} if m in sys.modules])"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    return result.stdout.splitlines()[-1].removeprefix("IMPORTED "), result.stdout
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["plugins", "list"], ["run", "--help"], ["runs", "list"],
+                                       ["data", "list"], ["compare"]])
+def test_light_commands_import_nothing_heavy(arguments, monkeypatch):
+    monkeypatch.delenv("SKELBENCH_PLUGINS")
+    said, _ = imported(arguments)
+    assert said == "0 []"
+
+
+def test_a_heavy_file_is_listed_without_importing_it_again(tmp_path):
+    path = tmp_path / "heavy.py"
+    path.write_text(HEAVY)
+    first, _ = imported(["plugins", "list", "--plugin", str(path)], ("torch",))
+    second, shown = imported(["plugins", "list", "--plugin", str(path)], ("torch",))
+    assert first == "0 ['torch']"
+    assert second == "0 []"
+    assert "bee" in shown
+
+
+def test_version(capsys):
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"skelbench {__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["rnu", "slim"], "'run'"),
+        (["plugins", "lst"], "'list'"),
+        (["run", "slim", "--tokns", "8"], "--tokens"),
+        (["run"], "method"),
+        (["run", "slim", "--seed", "x"], "seed"),
+        (["plugins", "list", "--plugin"], "--plugin needs a file"),
+        (["run", "slim", "--plugin", "--debug"], "--plugin needs a file"),
+    ],
+)
+def test_usage_errors_are_one_line_with_the_nearest_name(arguments, said, capsys):
+    assert main(arguments) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith("error: ") and printed.err.count("\n") == 1
+    assert said in printed.err
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "said"),
+    [
+        (SkelbenchError("the hive is empty; add bees"), 2, "error: the hive is empty; add bees\n"),
+        (Interrupted("stopped after step 3"), 130, "error: stopped after step 3\n"),
+        (KeyboardInterrupt(), 130, "interrupted\n"),
+        (OSError(errno.ENOSPC, "No space left on device", "/hive/x"), 2, "error: /hive/x: No space left on device"),
+        (PermissionError(errno.EACCES, "Permission denied", "/hive"), 2, "error: /hive: Permission denied"),
+        (FileNotFoundError(errno.ENOENT, "No such file", "/hive"), 1, "error: internal error: FileNotFoundError: "),
+        (ValueError("a\n[b] c"), 1, "error: internal error: ValueError: a [b] c (run again with --debug for the "),
+    ],
+)
+def test_every_error_is_one_sentence_with_its_exit_code(monkeypatch, capsys, error, code, said):
+    def fails():
+        raise error
+
+    monkeypatch.setattr(plugins_command, "get_host", fails)
+    assert main(["plugins", "list"]) == code
+    printed = capsys.readouterr()
+    assert printed.err.startswith(said) and printed.err.count("\n") == 1
+    assert "Traceback" not in printed.err
+    assert main(["plugins", "--debug", "list"]) == code
+    if not isinstance(error, KeyboardInterrupt):
+        assert "Traceback" in capsys.readouterr().err
+
+
+def test_debug_shows_the_cause_behind_a_sentence(tmp_path, capsys):
+    path = tmp_path / "gone.py"
+    path.write_text(PLUGIN.replace('config=":Settings"', 'config="no_such_module_here:Settings"'))
+    assert main(["plugins", "info", "bee", "--plugin", str(path)]) == 2
+    assert capsys.readouterr().err.startswith("error: cannot import 'no_such_module_here:Settings' of plugin 'gone'")
+    assert main(["--debug", "plugins", "info", "bee", "--plugin", str(path)]) == 2
+    printed = capsys.readouterr().err
+    assert "Traceback" in printed and "importlib" in printed
+
+
+def test_global_options_may_stand_anywhere_before_two_dashes():
+    assert split_globals(["run", "slim"]) == (["run", "slim"], False, [])
+    assert split_globals(["--debug", "run", "--plugin", "a.py", "slim", "--plugin=b.py"]) == (
+        ["run", "slim"], True, ["a.py", "b.py"],
+    )
+    assert split_globals(["run", "--", "--debug"]) == (["run", "--", "--debug"], False, [])
+
+
+# ---------------------------------------------------------------------------------------------------- plugins
+@pytest.mark.parametrize("where", [0, 2])
+def test_list_shows_what_is_announced(bee, capsys, where):
+    arguments = ["plugins", "list"]
+    assert main([*arguments[:where], "--plugin", bee, *arguments[where:]]) == 0
+    found = rows(capsys.readouterr().out)
+    assert ["kind", "name", "summary", "citation", "plugin", "status"] in found
+    assert ["method", "bee", "a small method", "A. Bee, 2026", "bee_plugin", "ok"] in found
+
+
+def test_list_shows_failed_plugins_as_rows(bee, tmp_path, capsys):
+    wasp = tmp_path / "wasp.py"
+    wasp.write_text("raise ValueError('no sting [today]')\n")
+    assert main(["plugins", "list", "--plugin", bee, "--plugin", str(wasp)]) == 0
+    printed = capsys.readouterr()
+    found = rows(printed.out)
+    assert ["plugin", "wasp", "ValueError: no sting [today]", "wasp", "import-error"] in found
+    assert any(row[:2] == ["method", "bee"] for row in found)
+    assert printed.err == ""
+
+
+def test_a_long_error_stays_on_one_line_without_a_terminal(tmp_path, capsys):
+    wasp = tmp_path / "wasp.py"
+    wasp.write_text(f"raise ValueError({'x' * 50 + ' ' + 'y' * 400!r})\n")
+    assert main(["plugins", "list", "--plugin", str(wasp)]) == 0
+    assert f"ValueError: {'x' * 50} {'y' * 400}" in capsys.readouterr().out
+
+
+def test_info_shows_settings_presets_and_origin(bee, capsys):
+    assert main(["plugins", "info", "bee", "--plugin", bee]) == 0
+    text = capsys.readouterr().out
+    found = rows(text)
+    assert ["citation", "A. Bee, 2026"] in found
+    assert ["train.lr", "0.5"] in found
+    assert "preset swarm" in text and ["method.width", "3"] in found
+    assert ["width", "int, >= 1", "64", "how wide it is"] in found
+    assert ["rate", "float", "0.001", "How fast it learns, in steps."] in found
+    assert ["style", "str", "plain", "what it [red]looks[/red] like"] in found
+    assert ["source", bee] in found
+
+
+def test_info_of_a_failed_plugin_shows_its_traceback(tmp_path, capsys):
+    wasp = tmp_path / "wasp.py"
+    wasp.write_text("def sting():\n    raise ValueError('blunt')\nsting()\n")
+    assert main(["plugins", "info", "wasp", "--plugin", str(wasp)]) == 0
+    text = capsys.readouterr().out
+    assert ["status", "import-error"] in rows(text)
+    assert f'File "{wasp}", line 2, in sting' in text
+
+
+def test_info_of_an_unknown_name_names_the_nearest(bee, capsys):
+    assert main(["plugins", "info", "bea", "--plugin", bee]) == 2
+    assert capsys.readouterr().err == "error: unknown name 'bea'; did you mean 'bee'?\n"
+
+
+def test_run_with_a_broken_plugin_file_is_one_sentence_and_writes_nothing(tmp_path, capsys):
+    wasp = tmp_path / "wasp.py"
+    wasp.write_text("raise SystemExit(11)\n")
+    before = set(tmp_path.rglob("*"))
+    assert main(["run", "bee", "--plugin", str(wasp)]) == 2
+    printed = capsys.readouterr().err
+    assert printed == f"error: plugin {wasp} cannot be used (import-error): SystemExit: 11\n"
+    assert set(tmp_path.rglob("*")) == before
+
+
+def test_run_of_a_misspelt_method_names_the_nearest(bee, capsys):
+    assert main(["run", "beee", "--plugin", bee]) == 2
+    assert capsys.readouterr().err == "error: unknown method 'beee'; did you mean 'bee'?\n"

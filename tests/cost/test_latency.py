@@ -1,0 +1,63 @@
+import pytest
+import torch
+from torch import nn
+
+from skelbench.cost import latency as module
+from skelbench.cost.latency import latency, peak_memory
+from skelbench.skeleton.view import View
+
+
+class Watching(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(3, 3)
+        self.calls = []
+
+    def forward(self, view):
+        self.calls.append((view.clips, self.training, torch.is_inference_mode_enabled()))
+        return self.layer(view.x_RTJC)
+
+
+def test_latency_runs_in_evaluation_mode_and_says_what_was_timed():
+    encoder = Watching().train()
+    results = latency(encoder, lambda batch: View.of(torch.zeros(batch, 1, 2, 5, 3)), (1, 4), warmup=2, repeats=5)
+    assert encoder.calls == [(1, False, True)] * 7 + [(4, False, True)] * 7
+    assert encoder.training
+    for result, batch in zip(results, (1, 4), strict=True):
+        assert result.batch == batch and result.device == "cpu" and result.threads == torch.get_num_threads()
+        assert result.clips_per_s == pytest.approx(1e3 * batch / result.median_ms)
+        assert result.iqr_ms >= 0
+
+
+def test_median_and_quartiles(monkeypatch):
+    ticks = iter([0.0, 1.0, 0.0, 9.0, 0.0, 0.001, 0.0, 0.002, 0.0, 0.003, 0.0, 0.004, 0.0, 0.005])
+    monkeypatch.setattr(module.time, "perf_counter", lambda: next(ticks))
+    (result,) = latency(Watching(), lambda batch: View.of(torch.zeros(batch, 1, 2, 5, 3)), (8,), warmup=0, repeats=7)
+    assert result.median_ms == pytest.approx(4) and result.clips_per_s == pytest.approx(2000)
+    assert result.iqr_ms == pytest.approx((5 + 1000) / 2 - 2.5)
+
+
+def test_peak_memory_sees_a_large_allocation_that_is_let_go():
+    def fn():
+        held = torch.ones(64 * 2**20 // 4)  # 64 MB
+        return float(held.sum())
+
+    peak = peak_memory(fn, "cpu")
+    assert 50 * 2**20 < peak.bytes < 200 * 2**20
+    assert peak_memory(lambda: None, "cpu").bytes < 16 * 2**20
+
+
+def test_peak_memory_lets_errors_through_and_stops_sampling():
+    import threading
+
+    before = threading.active_count()
+    with pytest.raises(ZeroDivisionError):
+        peak_memory(lambda: 1 / 0, "cpu")
+    assert threading.active_count() == before
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_peak_memory_on_cuda_is_exact():
+    peak = peak_memory(lambda: torch.ones(2**20, device="cuda"), "cuda")
+    assert peak.bytes == 2**22 and peak.how == "CUDA allocator"

@@ -1,0 +1,177 @@
+from collections.abc import Mapping
+
+import pytest
+import torch
+from torch import nn
+
+from skelbench.cost.step import count_step, first_clips
+from skelbench.errors import SkelbenchError
+from skelbench.method import Method, Step
+from skelbench.skeleton.view import View
+
+FRAMES, JOINTS, WIDTH, CLASSES = 4, 5, 8, 6
+INPUTS = FRAMES * JOINTS * 3
+
+
+class Product(torch.autograd.Function):
+    """A loss whose forward already makes its gradients: three products forward, none backward."""
+
+    @staticmethod
+    def forward(ctx, x, weight):
+        y = x @ weight.T
+        ctx.save_for_backward(y @ weight, y.T @ x)
+        return y.square().sum() / 2
+
+    @staticmethod
+    def backward(ctx, grad):
+        grad_x, grad_weight = ctx.saved_tensors
+        return grad * grad_x, grad * grad_weight
+
+
+class Rows(nn.Module):
+    """Takes a view, not a tensor, as encoders do."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(INPUTS, WIDTH)
+        self.second = nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, view: View):
+        return {"rows": self.second(self.layer(view.x_RTJC.flatten(1)).relu())}
+
+
+class Distil(Method):
+    """Student on two views, teacher on one, head on the student, a loss outside of every module."""
+
+    roles: Mapping[str, str] = {"student": "student", "teacher": "teacher", "heads.one": "head"}
+    peeks = False
+
+    def __init__(self):
+        super().__init__(None, None)
+        self.student, self.teacher = Rows(), Rows().requires_grad_(False)
+        self.heads = nn.ModuleDict({"one": nn.Linear(WIDTH, WIDTH)})
+        self.prototypes = nn.Parameter(torch.randn(CLASSES, WIDTH))
+        self.register_buffer("centre", torch.zeros(WIDTH))
+
+    def training_step(self, views, step: Step):
+        with torch.no_grad():
+            target = self.teacher(views["whole"])["rows"]
+            self.centre += target.mean(0)
+        noise = torch.randn(1, generator=step.generator, device=target.device)
+        if self.peeks and not bool((noise < 1e9).all()):
+            raise AssertionError
+        whole, part = (self.heads["one"](self.student(views[name])["rows"]) for name in ("whole", "part"))
+        loss = (whole - target - self.centre).square().mean() + Product.apply(part, self.prototypes)
+        return {"loss": loss}
+
+
+class Peeking(Distil):
+    peeks = True
+
+
+def views(clips, bodies=2, absent=()):
+    x_BMTJC = torch.randn(clips, bodies, FRAMES, JOINTS, 3)
+    valid_BM = torch.ones(clips, bodies, dtype=torch.bool)
+    for clip, body in absent:
+        valid_BM[clip, body] = False
+    whole = View.of(x_BMTJC, valid_BM)
+    part = View.of(x_BMTJC.repeat(3, 1, 1, 1, 1), valid_BM.repeat(3, 1))
+    return {"whole": whole, "part": View(part.x_RTJC, part.rows_R, clips, bodies, count=3)}
+
+
+STEP = Step(index=0, total=10, epoch=0.0, generator=torch.Generator(), uniform=lambda *args, **kwargs: None)
+
+# Per body: the student runs on 1 + 3 rows, the teacher on 1. Backward of a linear layer: one product for the weight,
+# one for the input unless that is the data.
+ROW = INPUTS * WIDTH + WIDTH * WIDTH
+EXPECTED = {
+    "student": {"forward": 4 * ROW, "backward": 4 * (INPUTS * WIDTH + 2 * WIDTH * WIDTH)},
+    "teacher": {"forward": ROW, "backward": 0},
+    "head": {"forward": 4 * WIDTH * WIDTH, "backward": 4 * 2 * WIDTH * WIDTH},
+    "other": {"forward": 3 * 3 * WIDTH * CLASSES, "backward": 0},
+}
+
+
+@pytest.mark.parametrize("clips", [2, 7])
+def test_every_view_role_and_phase_by_hand(clips):
+    cost = count_step(Distil(), views(clips), STEP)
+    assert cost.device == "meta" and cost.clips == clips and cost.bodies_per_clip == 2
+    assert cost.by_role == {
+        role: {phase: 2 * macs for phase, macs in phases.items()} for role, phases in EXPECTED.items()
+    }
+    assert cost.forward_macs == 2 * sum(phases["forward"] for phases in EXPECTED.values())
+    assert cost.backward_macs == 2 * sum(phases["backward"] for phases in EXPECTED.values())
+    assert cost.total_flops_per_clip == 2 * (cost.forward_macs + cost.backward_macs)
+
+
+def test_absent_bodies_cost_nothing():
+    cost = count_step(Distil(), views(4, absent=[(0, 1), (2, 1)]), STEP)
+    full = count_step(Distil(), views(4), STEP)
+    assert cost.bodies_per_clip == 1.5
+    assert cost.total_macs == pytest.approx(0.75 * full.total_macs)
+
+
+def test_a_step_that_needs_values_runs_on_two_clips():
+    peeking, plain = count_step(Peeking(), views(6), STEP), count_step(Distil(), views(6), STEP)
+    assert peeking.device == "cpu" and peeking.clips == 2
+    assert peeking.by_role == plain.by_role
+
+
+def test_meta_views_are_enough_unless_the_step_needs_values():
+    meta = {name: view.to("meta") for name, view in views(3).items()}
+    assert count_step(Distil(), meta, STEP) == count_step(Distil(), views(3), STEP)
+    with pytest.raises(RuntimeError, match="meta"):
+        count_step(Peeking(), meta, STEP)
+
+
+@pytest.mark.parametrize("kind", [Distil, Peeking])
+def test_the_method_is_left_alone(kind):
+    method, generator = kind().eval(), STEP.generator.get_state()
+    before = {name: value.clone() for name, value in method.state_dict().items()}
+    count_step(method, views(2), STEP)
+    assert all(torch.equal(value, before[name]) for name, value in method.state_dict().items())
+    assert all(p.grad is None for p in method.parameters()) and not method.training
+    assert not method.student._forward_hooks and torch.equal(generator, STEP.generator.get_state())
+
+
+def test_a_role_of_no_module_is_refused():
+    method = Distil()
+    method.roles = {"decoder": "decoder"}
+    with pytest.raises(SkelbenchError, match="roles names 'decoder'"):
+        count_step(method, views(2), STEP)
+
+
+def test_a_step_without_loss_is_refused():
+    method = Distil()
+    method.training_step = lambda views, step: {}
+    with pytest.raises(SkelbenchError, match="no 'loss'"):
+        count_step(method, views(2), STEP)
+
+
+def test_first_clips_equals_making_the_view_of_fewer_clips():
+    B, M, count, N = 4, 2, 3, 6
+    x_BMTJC = torch.randn(count * B, M, 2, 3, 3)
+    valid_BM = torch.tensor([[1, 1], [1, 0], [0, 1], [1, 1]], dtype=torch.bool)
+    whole = View.of(x_BMTJC, valid_BM.repeat(count, 1))
+    mask_RN = torch.rand(whole.rows, N) < 0.5
+    view = View(
+        whole.x_RTJC,
+        whole.rows_R,
+        B,
+        M,
+        count=count,
+        mask_RN=mask_RN,
+        masked_I=mask_RN.flatten().nonzero().squeeze(1),
+        keep_RK=torch.arange(2).expand(whole.rows, 2),
+    )
+    few = first_clips(view, 2)
+    kept = x_BMTJC.unflatten(0, (count, B))[:, :2].flatten(0, 1)
+    kept_valid = valid_BM[:2].repeat(count, 1)
+    assert few.clips == 2 and few.rows == count * 3 and few.keep_RK.shape == (count * 3, 2)
+    assert torch.equal(few.valid_BM, kept_valid)
+    assert torch.equal(few.x_BMTJC, kept * kept_valid[..., None, None, None])
+    assert torch.equal(few.masked_I, few.mask_RN.flatten().nonzero().squeeze(1))
+    full_mask = torch.zeros(count * B, M, N, dtype=torch.bool)
+    full_mask.view(-1, N)[view.rows_R] = mask_RN
+    assert torch.equal(few.mask_RN, full_mask.unflatten(0, (count, B))[:, :2].flatten(0, 2)[few.rows_R])
+    assert first_clips(view, 9).rows == view.rows

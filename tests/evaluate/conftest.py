@@ -1,0 +1,31 @@
+import numpy as np
+import pytest
+
+from skelbench.evaluate.protocol import Features
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture
+def make_features():
+    """Gaussian classes: ``separation`` 0 makes labels independent of the features."""
+
+    def make(n_train=200, n_test=300, width=16, classes=5, separation=1.0, seed=0) -> Features:
+        rng = np.random.default_rng(seed)
+        centres = rng.normal(size=(classes, width)) * separation
+        y = np.concatenate([np.arange(n_train) % classes, np.arange(n_test) % classes])
+        x = centres[y] + rng.normal(size=(len(y), width))
+        ids = rng.permutation(10_000)[: len(y)]
+        return Features(
+            x[:n_train], y[:n_train], x[n_train:], y[n_train:], ids[:n_train], ids[n_train:], num_classes=classes
+        )
+
+    return make

@@ -1,0 +1,84 @@
+import dataclasses
+
+import numpy as np
+import pytest
+
+from skelbench.errors import SkelbenchError
+from skelbench.evaluate.config import KnnConfig, LinearConfig, SlimLinearConfig
+from skelbench.evaluate.knn import Knn
+from skelbench.evaluate.linear import Linear
+from skelbench.evaluate.protocol import accuracy_metrics
+from skelbench.evaluate.statistics import wilson
+
+SHORT = LinearConfig(min_steps=300, tolerance=None, val_share=0)
+PROTOCOLS = [(Linear, SHORT), (Linear, SlimLinearConfig()), (Knn, KnnConfig()), (Knn, KnnConfig(k=5))]
+names = pytest.mark.parametrize("protocol, config", PROTOCOLS, ids=["linear", "linear@slim", "knn", "knn5"])
+
+
+@names
+def test_random_labels_give_chance(protocol, config, make_features):
+    features = make_features(n_train=200, n_test=1000, classes=5, separation=0.0)
+    accuracy = protocol().evaluate(features, config, seed=0, device="cpu").metrics["accuracy"]
+    low, high = wilson(round(1000 * accuracy), 1000, confidence=0.999)
+    assert low < 0.2 < high
+
+
+@names
+def test_permuted_test_labels_give_chance(protocol, config, make_features):
+    features = make_features(n_test=1000, separation=2.0)
+    permuted = np.random.default_rng(5).permutation(features.test_y)
+    features = dataclasses.replace(features, test_y=permuted)
+    accuracy = protocol().evaluate(features, config, seed=0, device="cpu").metrics["accuracy"]
+    low, high = wilson(round(1000 * accuracy), 1000, confidence=0.999)
+    assert low < 0.2 < high
+
+
+@names
+def test_predictions_account_for_the_headline(protocol, config, make_features):
+    features = make_features(classes=12, separation=0.7)
+    result = protocol().evaluate(features, config, seed=0, device="cpu")
+    assert np.array_equal(result.predictions["ids"], features.test_ids)
+    assert np.array_equal(result.predictions["labels"], features.test_y)
+    assert result.predictions["predicted"].dtype == np.int64
+    right = result.predictions["predicted"] == features.test_y
+    assert result.metrics["accuracy"] == pytest.approx(right.mean(), abs=1e-12)
+    assert result.metrics["n_test"] == 300 and result.metrics["n_train"] == 200
+    assert all(isinstance(value, float) for value in result.metrics.values())
+
+
+def test_macro_accuracy_weighs_classes_alike(make_features):
+    features = make_features(n_test=8, classes=5)
+    features = dataclasses.replace(features, test_y=np.array([0, 0, 0, 0, 0, 0, 1, 3]))
+    predicted = np.array([0, 0, 0, 0, 0, 1, 1, 2])
+    metrics = accuracy_metrics(features, predicted)
+    assert metrics["accuracy"] == pytest.approx(6 / 8)
+    assert metrics["macro_accuracy"] == pytest.approx((5 / 6 + 1 + 0) / 3)
+
+
+@names
+def test_classes_without_training_clips_are_reported(protocol, config, make_features):
+    features = make_features(classes=5)
+    features = dataclasses.replace(features, train_y=features.train_y % 4)
+    notes = protocol().evaluate(features, config, seed=0, device="cpu").notes
+    assert any("1 test classes (20.0% of the test clips)" in note for note in notes)
+
+
+def test_bad_features_are_refused_in_one_sentence(make_features):
+    good = make_features()
+    holed = good.test_x.copy()
+    holed[7, 3] = np.nan
+    wrong_label = good.train_y.copy()
+    wrong_label[2] = 5
+    cases = [
+        (dict(test_x=holed), f"not finite, the first of clip {good.test_ids[7]}"),
+        (dict(train_y=wrong_label), f"clip {good.train_ids[2]} of the train split has label 5, outside 0..4"),
+        (dict(test_x=good.test_x[:, :-1]), "width 16 but test features 15"),
+        (dict(train_ids=good.train_ids[:-1]), "one clip id per row"),
+        (dict(train_x=good.train_x[:0], train_y=good.train_y[:0], train_ids=good.train_ids[:0]), "train side .* empty"),
+        (dict(test_ids=np.r_[good.test_ids[:-1], good.test_ids[0]]), "twice in the test split"),
+        (dict(test_ids=np.r_[good.test_ids[:-1], good.train_ids[0]]), f"the first is clip {good.train_ids[0]}"),
+        (dict(num_classes=1), "at least 2 classes"),
+    ]
+    for changes, message in cases:
+        with pytest.raises(SkelbenchError, match=message):
+            dataclasses.replace(good, **changes)

@@ -1,0 +1,266 @@
+"""One broken plugin is a status of its own; names are unambiguous; observers cannot disturb."""
+
+import logging
+import os
+
+import pytest
+
+from skelbench.errors import SkelbenchError
+from skelbench.plugin.descriptors import API_VERSION
+from skelbench.plugin.host import Host, get_host, request_files
+
+
+def status(host, name):
+    (found,) = [plugin for plugin in host.plugins if plugin.name == name]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("body", "state", "said"),
+    [
+        ("import no_such_module_here", "import-error", "no_such_module_here"),
+        ("raise SystemExit(11)", "import-error", "SystemExit: 11"),
+        ("def broken(:", "import-error", "SyntaxError"),
+        ("@hookimpl\ndef skelbench_methdos():\n    return []", "invalid", "did you mean 'skelbench_methods'?"),
+        ("def skelbench_methdos():\n    return []", "invalid", "did you mean 'skelbench_methods'?"),
+        ("@hookimpl\ndef methods():\n    return []", "invalid", "there is no hook 'methods'"),
+        ("def skelbench_tables():\n    return []", "invalid", "skelbench_tables lacks the decorator @hookimpl"),
+        ("x = 1", "invalid", "announces nothing"),
+        ("@hookimpl\ndef skelbench_log(run, stop):\n    pass", "invalid", "stop"),
+        ("@hookimpl(wrapper=True)\ndef skelbench_methods():\n    return (yield)", "invalid", "wrapper"),
+        ("@hookimpl\ndef skelbench_methods():\n    return None", "invalid", "not a list of MethodSpec"),
+        ("@hookimpl\ndef skelbench_methods():\n    1 / 0", "invalid", "skelbench_methods: ZeroDivisionError"),
+        ("@hookimpl\ndef skelbench_methods():\n    raise SystemExit", "invalid", "SystemExit"),
+        ("@hookimpl\ndef skelbench_methods():\n    yield 1\n    1 / 0", "invalid", "ZeroDivisionError"),
+        ("@hookimpl\ndef skelbench_methods():\n    return [MethodSpec(nam='x', target='a:B')]", "invalid", "nam"),
+    ],
+)
+def test_a_broken_plugin_is_a_status_and_the_next_one_works(write, good, monkeypatch, body, state, said):
+    both = write("broken.py", body), good("fine.py", "bee")
+    monkeypatch.setenv("SKELBENCH_PLUGIN_PATH", os.pathsep.join(map(str, both)))
+    host = Host()
+    failed = status(host, "broken")
+    assert failed.state == state
+    assert said in failed.error and "\n" not in failed.error
+    assert status(host, "fine").state == "ok"
+    assert host.get("methods", "bee").summary == "a method"
+
+
+@pytest.mark.parametrize(
+    ("descriptor", "state", "said"),
+    [
+        ("TableSpec(name='x', target='a:B')", "invalid", "MethodSpec is expected"),
+        ("'x'", "invalid", "MethodSpec is expected"),
+        ("MethodSpec(name='Not A Slug', target='a:B')", "invalid", "lower case"),
+        ("MethodSpec(name='x', target='a.B')", "invalid", "package.module:Name"),
+        ("MethodSpec(name='x', target='a:B', config='nowhere')", "invalid", "config='nowhere'"),
+        ("MethodSpec(name='x', target='a:B', presets={'small': 3})", "invalid", "preset"),
+        ("MethodSpec(name='x', target='a:B', summary=None)", "invalid", "summary"),
+        (f"MethodSpec(name='x', target='a:B', api={API_VERSION + 1})", "api-mismatch", "upgrade skelbench"),
+        ("MethodSpec(name='good', target='c:D')", "invalid", "announced twice"),
+    ],
+)
+def test_a_bad_descriptor_does_not_take_its_neighbour_along(write, monkeypatch, descriptor, state, said):
+    body = f"""
+    @hookimpl
+    def skelbench_methods():
+        return [MethodSpec(name="good", target="os:getcwd"), {descriptor}]
+
+    @hookimpl
+    def skelbench_tables():
+        return [TableSpec(name="t", target="os:getcwd")]
+    """
+    monkeypatch.setenv("SKELBENCH_PLUGIN_PATH", str(write("half.py", body)))
+    host = Host()
+    assert status(host, "half").state == state
+    assert said in status(host, "half").error
+    assert host.names("methods") == ["good"]
+    assert host.load(host.get("methods", "good")) is os.getcwd
+    assert host.names("tables") == ["t"]
+
+
+def test_a_refused_descriptor_says_why_when_asked_for(write, monkeypatch):
+    body = f"""
+    @hookimpl
+    def skelbench_methods():
+        return [MethodSpec(name="later", target="a:B", api={API_VERSION + 1})]
+    """
+    monkeypatch.setenv("SKELBENCH_PLUGIN_PATH", str(write("new.py", body)))
+    with pytest.raises(SkelbenchError, match="method 'later' of plugin 'new' is refused.*upgrade skelbench"):
+        Host().get("methods", "later")
+
+
+def test_clash_refuses_both_names_both_and_qualified_names_work(good, monkeypatch):
+    first, second = good("one.py", "bee"), good("two.py", "bee")
+    second.write_text(second.read_text() + "\nSECOND = True\n")
+    monkeypatch.setenv("SKELBENCH_PLUGIN_PATH", f"{first}{os.pathsep}{second}")
+    host = Host()
+    with pytest.raises(SkelbenchError, match="'one'.*'two'"):
+        host.get("methods", "bee")
+    assert [plugin.state for plugin in host.plugins[-2:]] == ["conflict", "conflict"]
+    assert host.names("methods") == ["one:bee", "two:bee"]
+    one, two = host.get("methods", "one:bee"), host.get("methods", "two:bee")
+    assert host.load(one) is not host.load(two)
+    assert host.origin(one).name == "one" and host.origin(two).name == "two"
+    assert [host.origin(descriptor).name for descriptor in host.all("methods")] == ["one", "two"]
+
+
+def test_same_name_in_two_kinds_is_no_clash(write):
+    host = Host([write("both.py", """
+    @hookimpl
+    def skelbench_methods():
+        return [MethodSpec(name="x", target="os:getcwd")]
+
+    @hookimpl
+    def skelbench_protocols():
+        return [ProtocolSpec(name="x", target="os:getpid")]
+    """)])
+    assert host.get("methods", "x").target == "os:getcwd"
+    assert host.get("protocols", "x").target == "os:getpid"
+
+
+def test_unknown_name_names_the_nearest_of_its_kind(good):
+    with pytest.raises(SkelbenchError, match="unknown method 'honeybe'; did you mean 'honeybee'"):
+        Host([good("a.py", "honeybee")]).get("methods", "honeybe")
+
+
+def test_name_of_a_failed_plugin_says_so(write, monkeypatch):
+    monkeypatch.setenv("SKELBENCH_PLUGIN_PATH", str(write("wasp.py", "raise ValueError('no\\nsting')")))
+    with pytest.raises(SkelbenchError) as caught:
+        Host().get("methods", "wasp")
+    assert "plugin 'wasp'" in str(caught.value) and "ValueError: no sting" in str(caught.value)
+
+
+def test_a_failed_file_of_the_command_line_stops_any_use(write, good):
+    host = Host([write("wasp.py", "raise ValueError('no sting')"), good("a.py", "bee")])
+    with pytest.raises(SkelbenchError, match=r"wasp\.py cannot be used \(import-error\): ValueError: no sting"):
+        host.get("methods", "bee")
+
+
+def test_missing_file_is_one_sentence(tmp_path):
+    host = Host([tmp_path / "nothing.py"])
+    assert status(host, "nothing").state == "import-error"
+    with pytest.raises(SkelbenchError, match="No such file"):
+        host.get("methods", "x")
+
+
+def test_failed_plugins_are_noted_once_on_first_use(write, good, monkeypatch, caplog):
+    both = [write("wasp.py", "raise ValueError('no sting')"), good("a.py", "bee")]
+    monkeypatch.setenv("SKELBENCH_PLUGIN_PATH", os.pathsep.join(map(str, both)))
+    host = Host()
+    assert not caplog.records
+    host.get("methods", "bee")
+    host.get("methods", "bee")
+    assert len([r for r in caplog.records if "no sting" in r.getMessage()]) == 1
+
+
+def test_load_turns_import_errors_into_one_sentence(write):
+    host = Host([write("lazy.py", """
+    @hookimpl
+    def skelbench_methods():
+        return [
+            MethodSpec(name="gone", target="no_such_module_here.x:Net"),
+            MethodSpec(name="typo", target="collections:OrderdDict"),
+            MethodSpec(name="nested", target="collections:OrderedDict.fromkeys"),
+            MethodSpec(name="good", target="os:getcwd", config="os:getpid"),
+        ]
+    """)])
+    with pytest.raises(SkelbenchError, match="of plugin 'lazy': ModuleNotFoundError") as caught:
+        host.load(host.get("methods", "gone"))
+    assert isinstance(caught.value.__cause__, ModuleNotFoundError)
+    with pytest.raises(SkelbenchError, match="did you mean 'OrderedDict'"):
+        host.load(host.get("methods", "typo"))
+    assert host.load(host.get("methods", "nested"))("ab") == {"a": None, "b": None}
+    assert host.load(host.get("methods", "good"), "config") is os.getpid
+
+
+def test_strict_raises_what_is_otherwise_a_status(write, monkeypatch):
+    path = write("wasp.py", "raise ValueError('no sting')")
+    assert status(Host([path]), "wasp").state == "import-error"
+    monkeypatch.setenv("SKELBENCH_STRICT", "1")
+    monkeypatch.setenv("SKELBENCH_PLUGIN_PATH", "")
+    with pytest.raises(ValueError, match="no sting"):
+        Host([path])
+
+
+OBSERVER = """
+    seen = []
+
+    @hookimpl
+    def skelbench_log(run, step):
+        {action}
+"""
+
+
+def test_an_observer_that_raises_is_logged_counted_and_alone(write, caplog):
+    bad = write("bad.py", OBSERVER.format(action="raise RuntimeError('tracker is down')"))
+    leaves = write("leaves.py", OBSERVER.format(action="raise SystemExit(3)"))
+    fine = write("fine.py", OBSERVER.format(action="run['seen'].append(step)"))
+    for _ in range(2):  # the second host reads its observers from the cache
+        host, run = Host([bad, leaves, fine]), {"seen": []}
+        caplog.clear()
+        with caplog.at_level(logging.WARNING):
+            host.notify("skelbench_log", run=run, step=1, metrics={})
+            host.notify("skelbench_log", run=run, step=2, metrics={})
+        assert run["seen"] == [1, 2]
+        assert host.observer_failures == {"bad": 2, "leaves": 2}
+        messages = [record.getMessage() for record in caplog.records]
+        assert len([m for m in messages if "tracker is down" in m and "'bad'" in m]) == 1
+        host.notify("skelbench_run_finished", run=run, outcome="done")
+        assert host.observer_failures == {"bad": 2, "leaves": 2}
+
+
+def test_notify_refuses_a_hook_that_is_no_observer():
+    with pytest.raises(ValueError, match="skelbench_methods"):
+        Host().notify("skelbench_methods")
+
+
+@pytest.fixture
+def installed(tmp_path, monkeypatch):
+    """Two distributions on sys.path, each with one entry point; the second fails at import."""
+    site = tmp_path / "site"
+    for dist, module, body in [
+        ("hive", "hive_plugin", "from skelbench.plugin import MethodSpec, hookimpl\n@hookimpl\n"
+         "def skelbench_methods():\n    return [MethodSpec(name='bee', target='os:getcwd')]\n"),
+        ("swarm", "swarm_plugin", "raise SystemExit('cannot start')\n"),
+    ]:
+        info = site / f"{dist}-2.5.dist-info"
+        info.mkdir(parents=True)
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {dist}\nVersion: 2.5\n")
+        (info / "entry_points.txt").write_text(f"[skelbench]\n{dist}-ep = {module}\n")
+        (site / f"{module}.py").write_text(body)
+    monkeypatch.syspath_prepend(str(site))
+
+
+def test_entry_points_are_loaded_one_by_one(installed, monkeypatch):
+    monkeypatch.delenv("SKELBENCH_PLUGINS")
+    host = Host()
+    hive, swarm = status(host, "hive-ep"), status(host, "swarm-ep")
+    assert (hive.dist, hive.version, hive.state) == ("hive", "2.5", "ok")
+    assert hive.source_hash is None
+    assert swarm.state == "import-error" and "cannot start" in swarm.error and "swarm_plugin.py" in swarm.traceback
+    assert host.get("methods", "hive:bee") is host.get("methods", "hive-ep:bee") is host.get("methods", "bee")
+
+
+def test_environment_selects_entry_points(installed, monkeypatch):
+    monkeypatch.setenv("SKELBENCH_PLUGINS", "hive-ep")
+    assert [p.name for p in Host().plugins] == ["builtin", "hive-ep"]
+    monkeypatch.setenv("SKELBENCH_PLUGINS", "")
+    assert [p.name for p in Host().plugins] == ["builtin"]
+    monkeypatch.setenv("SKELBENCH_PLUGINS", "hive-eq, swarm-ep")
+    host = Host()
+    assert "did you mean 'hive-ep'" in status(host, "hive-eq").error
+    assert status(host, "swarm-ep").state == "import-error"
+
+
+def test_get_host_is_kept_and_follows_the_command_line(good):
+    path = good("a.py", "bee")
+    assert get_host() is get_host()
+    assert "bee" in get_host([path]).names("methods")
+    try:
+        request_files([str(path)])
+        assert get_host().names("methods") == get_host([]).names("methods")
+        assert "bee" in get_host().names("methods")
+    finally:
+        request_files([])
+    assert "bee" not in get_host().names("methods")

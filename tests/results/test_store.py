@@ -1,0 +1,90 @@
+import pytest
+
+from skelbench.config import DataSpec, RunSpec
+from skelbench.errors import SkelbenchError
+from skelbench.results.files import write_json
+from skelbench.results.store import ResultStore
+
+SPEC = RunSpec(method="slim", data=DataSpec(name="synthetic", split="cross-view", fingerprint="f"))
+
+
+@pytest.fixture
+def store(tmp_path):
+    store = ResultStore(tmp_path / "results")
+    store.prepare()
+    return store
+
+
+def open_run(store, spec=SPEC, preset="quick", modified=()):
+    return store.open(spec, preset, dict(modified), {"environment": {"hardware": "test"}})
+
+
+def test_the_same_spec_is_the_same_directory(store):
+    first = open_run(store)
+    assert open_run(store).path == first.path
+    assert open_run(store, SPEC.model_copy(update={"seed": 1})).path != first.path
+    assert len(list(store.runs())) == 2
+
+
+def test_runs_are_found_by_name_id_part_and_snapshot(store):
+    run = open_run(store)
+    other = open_run(store, SPEC.model_copy(update={"seed": 1}))
+    for pattern in (run.name, SPEC.id, SPEC.id[:6]):
+        found, checkpoint = store.find(pattern)
+        assert (found.path, checkpoint) == (run.path, "last")
+    assert store.find(f"{SPEC.id}@12.5")[1] == "12.5"
+    with pytest.raises(SkelbenchError, match="fits 2 runs"):
+        store.find("slim")
+    with pytest.raises(SkelbenchError, match="did you mean|known"):
+        store.find(other.name[:-3] + "zzz")
+
+
+def test_a_changed_preset_is_marked_in_the_name(store):
+    assert "-quick+-" in open_run(store, modified={"train.lr": 1e-3}).name
+
+
+def test_a_missing_snapshot_names_those_that_exist(store):
+    run = open_run(store)
+    (run.path / "encoder@2.5.safetensors").write_bytes(b"")
+    (run.path / "encoder@10.safetensors").write_bytes(b"")
+    with pytest.raises(SkelbenchError, match="kept epochs: 2.5, 10"):
+        run.encoder("7")
+
+
+def test_a_newer_results_directory_is_refused(store):
+    write_json(store.root / "skelbench.json", {"format": 99})
+    for action in (store.prepare, store.check_readable, lambda: list(store.runs())):
+        with pytest.raises(SkelbenchError, match="newer than this skelbench reads"):
+            action()
+
+
+def test_an_unwritable_results_directory_is_one_sentence(tmp_path):
+    blocked = tmp_path / "file"
+    blocked.write_text("not a folder")
+    with pytest.raises(SkelbenchError, match="cannot be written"):
+        ResultStore(blocked / "results").prepare()
+
+
+def test_a_full_disk_is_one_sentence_before_any_work(tmp_path, monkeypatch):
+    import errno
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("skelbench.results.store.write_json", full)
+    with pytest.raises(SkelbenchError, match="No space left on device"):
+        ResultStore(tmp_path / "results").prepare()
+
+
+def test_a_damaged_run_json_is_one_sentence(store):
+    run = open_run(store)
+    (run.path / "run.json").write_text("{ half")
+    with pytest.raises(SkelbenchError, match="missing or damaged"):
+        _ = run.info
+
+
+def test_two_processes_cannot_work_in_one_run(store):
+    run = open_run(store)
+    with run.lock():
+        with pytest.raises(TimeoutError):
+            run.lock().acquire()
