@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from skelbench.config import DataSpec, GridSpec, RunSpec, TrainSpec, validated
 from skelbench.errors import SkelbenchError, did_you_mean
 from skelbench.plugin.descriptors import EncoderSpec, MethodSpec
@@ -119,6 +121,11 @@ def resolve(request: Request, host: Host, data_root: Path, device_kind: str) -> 
     encoder_config = validated(config_class(host, encoder), sections["encoder"], "encoder")
     method_config = validated(config_class(host, method), sections["method"], "method")
     grid = validated(GridSpec, sections["grid"], "grid")
+    if grid.frames < grid.patch:
+        raise SkelbenchError(
+            f"a clip length of {grid.frames} frames is shorter than one patch of {grid.patch}; "
+            "choose --clip-length and --patch so that at least one patch fits"
+        )
     if grid.frames % grid.patch:
         raise SkelbenchError(
             f"clip length {grid.frames} is not a multiple of the patch {grid.patch}; "
@@ -128,6 +135,8 @@ def resolve(request: Request, host: Host, data_root: Path, device_kind: str) -> 
     store = open_dataset(data.name, host, data_root)
     split = store.split(data.split or None)
     data = DataSpec(name=data.name, split=split.name, fingerprint=store.fingerprint)
+
+    _check_lengths(store, np.concatenate([split.train, split.test]), grid.patch)
 
     train = validated(TrainSpec, sections["train"], "train")
     clips = len(split.train)
@@ -196,6 +205,16 @@ def open_dataset(name: str, host: Host, data_root: Path) -> ClipStore:
 
     openers = {known: opener(known) for known in host.names("datasets")}
     return roots.open_dataset(name, data_root, openers)
+
+
+def _check_lengths(store: "ClipStore", ids: np.ndarray, patch: int) -> None:
+    """A clip with fewer frames than one patch has no motion that a token could hold."""
+    short = ids[store.lengths[ids] < patch]
+    if len(short):
+        raise SkelbenchError(
+            f"clip {short[0]} of data set {store.meta.name} has {store.lengths[short[0]]} frames, fewer than one patch "
+            f"of {patch} ({len(short)} such clips); leave such clips out of the data set or choose a smaller --patch"
+        )
 
 
 def config_class(host: Host, descriptor: MethodSpec | EncoderSpec) -> type[Spec]:

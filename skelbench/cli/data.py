@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from skelbench.cli.console import make_table, out, print_facts
-from skelbench.cli.options import DataRoot, Force
+from skelbench.cli.console import make_table, out, print_facts, progress
+from skelbench.cli.options import DataRoot
 from skelbench.errors import SkelbenchError
 
 if TYPE_CHECKING:
@@ -66,10 +67,32 @@ def import_(
             show_default="label",
         ),
     ] = None,
-    force: Force = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace a data set of that name.")] = False,
     data_root: DataRoot = None,
 ) -> None:
     """Check FILE and store its clips as data set NAME, for `skelbench run METHOD --dataset NAME`."""
+    from skelbench.data import roots
+    from skelbench.data.importers import import_npz
+    from skelbench.data.store import ClipStore
+    from skelbench.plugin.host import get_host
+
+    if name in get_host().names("datasets"):
+        raise SkelbenchError(f"{name!r} is the name of a built-in data set; choose another --name")
+    fields = [field.strip() for field in (label_fields or "label").split(",") if field.strip()]
+    if not fields:
+        raise SkelbenchError("--label-fields names no field; write for instance --label-fields label,correct")
+    with ExitStack() as stack:
+        report = None
+
+        def one_more(_: int, total: int) -> None:
+            nonlocal report
+            report = report or stack.enter_context(progress(total, f"import {name}", "clips"))
+            report(1)
+
+        root = data_root or roots.data_root()
+        path = import_npz(file, name, root, label_fields=fields, overwrite=force, progress=one_more)
+    show(ClipStore.open(path), name)
+    out.print(f"next: skelbench run slim --tokens 8 --dataset {name}")
 
 
 def show(store: ClipStore, name: str) -> None:

@@ -41,7 +41,8 @@ def _cell(inputs: list[Any], outputs: list[Any]) -> int:
     return prod(_shape(inputs[0])[:-1]) * sum(map(prod, weights))
 
 
-_MOVES = ("alias", "clone", "expand_as", "index_select", "lift_fresh", "movedim", "repeat", "unflatten", "view_as")
+_MOVES = ("alias", "clone", "expand_as", "index_select", "lift_fresh", "movedim", "repeat",
+          "repeat_interleave", "unflatten", "view_as")  # fmt: skip
 """Operators that compute nothing and that fvcore's list of such operators is too old to have."""
 
 

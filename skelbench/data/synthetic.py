@@ -107,7 +107,7 @@ def setup_number(subject: int, repetition: int) -> int:
 
 
 def perform(label: int, subject: int, repetition: int, camera: int) -> np.ndarray:
-    """The take that a camera records in the room, [M, T, J, 3] metres: Y up, the floor at 0, the performer's place at the origin."""
+    """The take meant for ``camera``, in the room: [M, T, J, 3] metres, Y up, the floor at 0, camera 2 at -Z."""
     action, person, rng = ACTIONS[label], subject_of(subject), _random(3, label, subject, repetition, camera)
     seconds = action.seconds * rng.uniform(0.85, 1.15) / person.pace
     frames = int(np.clip(round(seconds * FPS), 40, 150))

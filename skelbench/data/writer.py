@@ -6,7 +6,7 @@ import hashlib
 import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
@@ -50,8 +50,6 @@ class StoreWriter:
         self.digest = hashlib.sha256()
 
     def __enter__(self) -> StoreWriter:
-        if self.path.exists() and not self.overwrite:
-            raise SkelbenchError(f"{self.path} exists already; choose another name or ask to overwrite it")
         self.lock = store_lock(self.path)
         with _disk_errors(self.path):
             try:
@@ -59,6 +57,10 @@ class StoreWriter:
             except Timeout:
                 raise SkelbenchError(f"{self.path} is being written by another process; wait for it to end") from None
         try:
+            if self.path.exists() and not self.overwrite:
+                raise SkelbenchError(f"{self.path} exists already; choose another name or ask to overwrite it")
+            if self.path.exists() and not (self.path / "meta.json").is_file():
+                raise SkelbenchError(f"{self.path} is not a clip store and is not overwritten; choose another name")
             with _disk_errors(self.path):
                 # Whoever holds the lock is the only writer, so anything already there was left by a killed one.
                 shutil.rmtree(self.partial, ignore_errors=True)
@@ -116,7 +118,8 @@ class StoreWriter:
             if kind is None:
                 self._finish()
         finally:
-            self.file.close()
+            with suppress(OSError):  # a full disk shows again on closing; what matters has been raised or synced
+                self.file.close()
             shutil.rmtree(self.partial, ignore_errors=True)
             self.lock.release()
 

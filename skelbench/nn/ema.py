@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from types import MethodType
+from functools import partial
 from typing import TypeVar
 
 import torch
@@ -12,14 +12,14 @@ from torch import nn
 M = TypeVar("M", bound=nn.Module)
 
 
-def _stay_in_eval(self: nn.Module, mode: bool = True) -> nn.Module:
-    return nn.Module.train(self, False)
+def _stay_in_eval(module: nn.Module, mode: bool = True) -> nn.Module:
+    return nn.Module.train(module, False)
 
 
 def ema_copy(module: M) -> M:
     """A deep copy without gradients that stays in eval mode when the module it hangs on is set to train."""
     teacher = copy.deepcopy(module).requires_grad_(False).eval()
-    teacher.train = MethodType(_stay_in_eval, teacher)
+    teacher.train = partial(_stay_in_eval, teacher)  # a partial can be copied and pickled with its module
     return teacher
 
 

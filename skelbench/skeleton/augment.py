@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cache
 
 import torch
 from torch import Tensor
@@ -37,17 +37,17 @@ class Matrices:
     """int64 [R]."""
 
     @classmethod
-    def identity(cls, rows: int, size: int) -> "Matrices":
+    def identity(cls, rows: int, size: int) -> Matrices:
         """No row changed."""
         return cls(torch.empty(0, size, size), torch.full((rows,), -1))
 
-    def put(self, rows_K: Tensor, table_KDD: Tensor) -> "Matrices":
+    def put(self, rows_K: Tensor, table_KDD: Tensor) -> Matrices:
         """The same rows with ``table_KDD`` at ``rows_K`` and nothing elsewhere."""
         slot_R = torch.full_like(self.slot_R, -1)
         slot_R[rows_K] = torch.arange(len(rows_K))
         return Matrices(table_KDD, slot_R)
 
-    def __matmul__(self, other: "Matrices") -> "Matrices":
+    def __matmul__(self, other: Matrices) -> Matrices:
         """Row by row product; multiplies only where both factors are non-trivial."""
         left, right = self.slot_R >= 0, other.slot_R >= 0
         rows = [(left & ~right).nonzero()[:, 0], (right & ~left).nonzero()[:, 0], (left & right).nonzero()[:, 0]]
@@ -58,7 +58,7 @@ class Matrices:
         ]
         return self.put(torch.cat(rows), torch.cat(tables))
 
-    def take(self, index: Tensor) -> "Matrices":
+    def take(self, index: Tensor) -> Matrices:
         """Rows ``index`` of this one."""
         return Matrices(self.table_KDD, self.slot_R[index])
 
@@ -80,7 +80,7 @@ class Linear:
     joints: Matrices
     """W, [J, J]: column j says how joint j is made of the old joints."""
 
-    def take(self, index: Tensor) -> "Linear":
+    def take(self, index: Tensor) -> Linear:
         """Rows ``index`` of this one."""
         return Linear(self.space.take(index), self.joints.take(index))
 
@@ -103,7 +103,7 @@ class Jitter:
     keys_R: Tensor
     view_R: Tensor
 
-    def take(self, index: Tensor) -> "Jitter":
+    def take(self, index: Tensor) -> Jitter:
         """Rows ``index`` of this one."""
         return replace(
             self, active_R=self.active_R[index], keys_R=self.keys_R[index], view_R=self.view_R[index]
@@ -194,13 +194,13 @@ def rotation(angles_K3: Tensor) -> Tensor:
     return torch.stack([torch.stack(row, 1) for row in rows], 1).float()
 
 
-@lru_cache(maxsize=None)
+@cache
 def permutation(topology: Topology) -> Tensor:
     """W of the mirror's index swap (Algorithm 3), float32 [J, J]: new joint j is old joint swap[j]."""
     return torch.eye(topology.num_joints)[:, list(topology.swap)]
 
 
-@lru_cache(maxsize=None)
+@cache
 def scaling_basis(topology: Topology, groups: str) -> Tensor:
     """float64 [G + 1, J, J]: W of bone scaling is basis[0] + sum_g s_g basis[1 + g].
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 
 import torch
 from torch import Tensor
@@ -41,7 +41,7 @@ class Spans:
     """int64 [G], joints of each part."""
 
 
-@lru_cache(maxsize=None)
+@cache
 def spans(topology: Topology, kind: str) -> Spans:
     """``kind`` "connected": all connected subsets of each part; "ordered": all slices of its joint list."""
     sizes = [len(part) for part in topology.parts.values()]
@@ -117,7 +117,7 @@ class _Rows:
     clip: Tensor
 
     @classmethod
-    def of(cls, request: TubeRows, topology: Topology, keyed: Keyed) -> "_Rows":
+    def of(cls, request: TubeRows, topology: Topology, keyed: Keyed) -> _Rows:
         spec, times, rows = request.spec, request.times, len(request.keys_R)
         tokens = times * topology.num_joints
         hidden = hidden_tokens(spec, tokens, request.keys_R, request.view_R, keyed)
@@ -127,7 +127,7 @@ class _Rows:
         area = [torch.full((rows,), float(v), dtype=torch.float64) for v in (a_min, a_max)]
         return cls(request.keys_R, request.view_R, same[0], hidden, *area, same[1], same[2])
 
-    def take(self, index: Tensor) -> "_Rows":
+    def take(self, index: Tensor) -> _Rows:
         return _Rows(*(value[index] for value in vars(self).values()))
 
 

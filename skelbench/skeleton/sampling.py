@@ -23,18 +23,16 @@ Resize = Literal["ends", "half-pixel", "pad", "bins"]
 
 @dataclass(frozen=True)
 class Interval:
-    """From ``start`` to ``start + duration``, both ends included; ``length`` frames are there to choose from."""
+    """From ``start`` to ``start + duration``, both ends included, in the clip after ``extend``."""
 
     start_B: Tensor
     """float64 [B], frames."""
     duration_B: Tensor
     """float64 [B], frames; a crop of n whole frames lasts n - 1."""
-    length_B: Tensor
-    """int64 [B]: frames of the clip, after ``extend``."""
 
-    def take(self, index: Tensor) -> "Interval":
+    def take(self, index: Tensor) -> Interval:
         """Entries ``index`` of this one."""
-        return Interval(self.start_B[index], self.duration_B[index], self.length_B[index])
+        return Interval(self.start_B[index], self.duration_B[index])
 
 
 @dataclass(frozen=True)
@@ -50,7 +48,7 @@ class Frames:
     real_BT: Tensor | None = None
     """bool [B, T] for ``resize="pad"``."""
 
-    def take(self, index: Tensor) -> "Frames":
+    def take(self, index: Tensor) -> Frames:
         """Entries ``index`` of this one."""
         real = None if self.real_BT is None else self.real_BT[index]
         return Frames(self.first_BT[index], self.second_BT[index], self.weight_BT[index], real)
@@ -88,22 +86,22 @@ def crop_interval(
     length = length_B.double()
     if isinstance(crop, Center):
         if resize == "ends":
-            return Interval((1 - crop.share) / 2 * (length - 1), crop.share * (length - 1), length_B)
+            return Interval((1 - crop.share) / 2 * (length - 1), crop.share * (length - 1))
         cut = torch.floor((1 - crop.share) * length / 2)
-        return Interval(cut, length - 1 - 2 * cut, length_B)
+        return Interval(cut, length - 1 - 2 * cut)
     u_B2 = keyed.uniform(keys_B, 2, view=view_B, op=CROP).double()
     share = crop.lo + u_B2[:, 0] * (crop.hi - crop.lo)
     if isinstance(crop, Inside):
         assert parent is not None
         duration = share * parent.duration_B
         start = parent.start_B + u_B2[:, 1] * (parent.duration_B - duration)
-        return _whole(Interval(start, duration, length_B), resize)
+        return _whole(Interval(start, duration), resize)
     assert isinstance(crop, Free)
     if crop.whole_frames:
         frames = torch.minimum(torch.floor(share * length).clamp(min=max(1, crop.min_frames)), length)
-        return Interval(pick(u_B2[:, 1], length_B - frames.long() + 1).double(), frames - 1, length_B)
+        return Interval(pick(u_B2[:, 1], length_B - frames.long() + 1).double(), frames - 1)
     duration = share * (length - 1)
-    return _whole(Interval(u_B2[:, 1] * (length - 1 - duration), duration, length_B), resize)
+    return _whole(Interval(u_B2[:, 1] * (length - 1 - duration), duration), resize)
 
 
 def _whole(interval: Interval, resize: Resize) -> Interval:
@@ -112,7 +110,7 @@ def _whole(interval: Interval, resize: Resize) -> Interval:
         return interval
     first = torch.floor(interval.start_B + 0.5)
     last = torch.floor(interval.start_B + interval.duration_B + 0.5)
-    return Interval(first, last - first, interval.length_B)
+    return Interval(first, last - first)
 
 
 def frame_positions(

@@ -110,8 +110,8 @@ class ViewBuilder:
         ids, present_B = _int64(batch.ids), _int64(batch.bodies)
         slots = batch.max_bodies
         if self.bodies in ("valid", "all-slots"):
-            chosen_BM = torch.arange(slots) < (present_B[:, None] if self.bodies == "valid" else slots)
-            clip_R, slot_R = chosen_BM.nonzero().unbind(1)
+            used_B = present_B if self.bodies == "valid" else torch.full_like(present_B, slots)
+            clip_R, slot_R = (torch.arange(slots) < used_B[:, None]).nonzero().unbind(1)
         else:
             clip_R, slot_R = torch.arange(len(ids)), torch.zeros(len(ids), dtype=torch.int64)
             if self.bodies == "random-valid":
@@ -127,15 +127,14 @@ class ViewBuilder:
         count = len(number_V)
         length_B = _int64(batch.length).repeat(count)
         keys_B = (_int64(batch.ids) * batch.max_bodies).repeat(count)
-        extend, timing_V, inherited, parent_V = spec.extend, number_V, None, torch.arange(count) // spec.count
+        timing_V, inherited, parent_V = number_V, None, torch.arange(count) // spec.count
         if parent is not None:
-            extend = 0  # the parent's interval already lives in the extended clip
             inherited = parent.interval.take(_instances(parent_V, clips))
             if isinstance(spec.crop, Same):
                 timing_V = parent.timing_V[parent_V]
         view_B = timing_V.repeat_interleave(clips)
         interval = crop_interval(
-            spec.crop, spec.resize, extended_length(length_B, extend), keyed, keys_B, view_B, inherited
+            spec.crop, spec.resize, extended_length(length_B, spec.extend), keyed, keys_B, view_B, inherited
         )
         frames = frame_positions(interval, spec.frames, spec.resize, length_B, keyed, keys_B, view_B)
         transform: Transform = ()

@@ -13,12 +13,15 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 REQUIRED = (
-    "run", "method", "dataset", "split", "tokens", "preset", "hardware", "seed", "protocol", "accuracy",
+    "run", "method", "dataset", "split", "tokens", "preset", "hardware", "seed", "protocol", "checkpoint", "accuracy",
     "accuracy_selected", "accuracy_best_on_test", "n_test", "control_run", "control_accuracy", "p_value", "gflops",
     "clips_seen", "train_seconds",
 )  # fmt: skip
 
-_SETTING = ["method", "dataset", "split", "tokens", "preset", "hardware", "protocol"]
+_SETTING = ["method", "dataset", "split", "tokens", "preset", "hardware", "protocol", "checkpoint"]
+_EVALUATION = ["run", "dataset", "split", "checkpoint"]
+_SHARES = ["accuracy", "accuracy_selected", "accuracy_best_on_test", "control_accuracy"]
+_NUMBERS = [*_SHARES, "n_test", "p_value", "gflops", "clips_seen", "train_seconds"]
 
 TITLE = "Linear evaluation: accuracy in percent"
 BEST = "highest test accuracy over the probe's checkpoints: chosen on test data, an upper bound for reference"
@@ -32,10 +35,11 @@ HOW = (
 def build(frame: DataFrame) -> Table:
     """One row per setting, averaged over its seeds; an empty ``frame`` gives an empty table that says what to run.
 
-    ``frame`` has one row per run and protocol, with the columns of :data:`REQUIRED`:
+    ``frame`` has one row per evaluation of a run, with the columns of :data:`REQUIRED`:
 
     ``run`` (id shown to the reader), ``method``, ``dataset``, ``split``, ``tokens`` (e.g. ``"8x25"``), ``preset``,
-    ``hardware``, ``seed``; ``protocol`` (``linear``, ``linear@...`` or ``knn``); ``accuracy`` (after the last step),
+    ``hardware``, ``seed``; ``protocol`` (``linear``, ``linear@...`` or ``knn``); ``checkpoint`` (``"last"``, or the
+    epoch); ``accuracy`` (after the last step),
     ``accuracy_selected`` (at the checkpoint chosen on a part of train), ``accuracy_best_on_test`` (NaN for knn), all as
     shares in [0, 1]; ``n_test`` clips; ``control_run``, ``control_accuracy`` and ``p_value`` (exact McNemar) of the
     untrained encoder of the same shape, data and seed under the same protocol (missing for the control itself and
@@ -43,26 +47,32 @@ def build(frame: DataFrame) -> Table:
     pre-training.
 
     Runs of one setting are one row with mean and standard deviation over seeds; a seed that occurs twice means that
-    something else differs, and every run gets a row of its own. The interval is Wilson's 95 % for the mean accuracy on
+    something else differs, and every evaluation gets a row of its own. The interval is Wilson's 95 % for the mean accuracy on
     ``n_test`` clips. A row's p-value is the largest of its seeds (every seed must differ from its control), Holm-
     adjusted over the rows.
 
     Raises:
-        SkelbenchError: a column is missing, accuracies are not shares, or a run has one protocol twice.
+        SkelbenchError: a column is missing, or accuracies are not shares.
     """
+    import pandas
+
     if missing := [name for name in REQUIRED if name not in frame.columns]:
         raise SkelbenchError(f"the frame of evaluated runs lacks the columns {', '.join(missing)}; fill them")
     linear = frame[frame["protocol"].astype(str).str.startswith("linear")]
     if linear.empty:
         return Table(TITLE, _columns(set()), notes=(HOW,), footnotes={"best": BEST})
-    _check(frame)
-    knn = frame[frame["protocol"] == "knn"].set_index("run")["accuracy"]
+    frame = frame.assign(**{name: pandas.to_numeric(frame[name]) for name in _NUMBERS})
+    linear = frame.loc[linear.index]
+    for name in _SHARES:
+        if not frame[name].dropna().between(0, 1).all():
+            raise SkelbenchError(f"column {name} of the evaluated runs must hold shares in [0, 1], not percent")
+    knn = frame[frame["protocol"] == "knn"].drop_duplicates(_EVALUATION, keep=False).set_index(_EVALUATION)["accuracy"]
     rows = [_row(group, knn) for group in _settings(linear)]
     tested = [row for row in rows if row["p_value"] is not None]
     for row, p in zip(tested, holm([row["p_value"] for row in tested]), strict=True):
         row["p_value"] = float(p)
-    rows.sort(key=lambda row: (row["dataset"], row["split"], row["protocol"], -row["accuracy"].value))
-    keys = ("dataset", "split", "protocol", "preset", "hardware")
+    rows.sort(key=lambda row: (row["dataset"], row["split"], row["protocol"], row["checkpoint"], -row["accuracy"].value))
+    keys = ("dataset", "split", "protocol", "checkpoint", "preset", "hardware")
     varying = {key for key in keys if len({row[key] for row in rows}) > 1}
     constant = [f"{key} {rows[0][key]}" for key in keys if key not in varying]
     footnotes = {"best": BEST, "control": CONTROL}
@@ -75,7 +85,7 @@ def build(frame: DataFrame) -> Table:
         notes=tuple(_notes(frame, constant)),
         footnotes=footnotes,
     )
-    return table.ranked(within=("dataset", "split", "protocol"))
+    return table.ranked(within=("dataset", "split", "protocol", "checkpoint"))
 
 
 def _columns(varying: set[str]) -> tuple[Column, ...]:
@@ -87,6 +97,7 @@ def _columns(varying: set[str]) -> tuple[Column, ...]:
         Column("preset", "Preset", shown="preset" in varying),
         Column("hardware", "Hardware", shown="hardware" in varying),
         Column("protocol", "Probe", shown="protocol" in varying),
+        Column("checkpoint", "Checkpoint", shown="checkpoint" in varying),
         Column("seeds", "Seeds", "d"),
         Column("accuracy", "Linear", ".1f", best="max"),
         Column("accuracy_selected", "Selected on train", ".1f", best="max"),
@@ -99,17 +110,6 @@ def _columns(varying: set[str]) -> tuple[Column, ...]:
         Column("train_minutes", "Training, minutes", ".1f"),
         Column("run", "Run"),
     )
-
-
-def _check(frame: DataFrame) -> None:
-    for name in ("accuracy", "accuracy_selected", "accuracy_best_on_test", "control_accuracy"):
-        values = frame[name].dropna()
-        if len(values) and not values.between(0, 1).all():
-            raise SkelbenchError(f"column {name} of the evaluated runs must hold shares in [0, 1], not percent")
-    twice = frame[frame.duplicated(["run", "protocol"])]
-    if len(twice):
-        first = twice.iloc[0]
-        raise SkelbenchError(f"run {first['run']} has {first['protocol']} twice; choose one evaluation per protocol")
 
 
 def _settings(linear: DataFrame) -> Iterator[DataFrame]:
@@ -130,7 +130,7 @@ def _row(group: DataFrame, knn: Any) -> dict[str, Any]:
     row["accuracy"] = Cell(100 * mean, _spread(group["accuracy"]), (100 * low, 100 * high))
     row["accuracy_selected"] = _percent(group["accuracy_selected"])
     row["accuracy_best_on_test"] = _percent(group["accuracy_best_on_test"])
-    row["knn"] = _percent(knn.reindex(group["run"]))
+    row["knn"] = _percent(knn.reindex(group.set_index(_EVALUATION).index))
     difference = group["accuracy"] - group["control_accuracy"]
     if difference.notna().all():
         row["difference"] = _percent(difference)

@@ -112,12 +112,9 @@ class Terminal:
     def _cell(self, column: Column, cell: Cell) -> Text:
         from rich.text import Text
 
-        text = Text(_text(column, cell, " ± ", "–"), style={"best": "bold", "second": "underline", None: ""}[cell.mark])
-        if cell.published:
-            text.stylize("dim italic")
-        if cell.footnotes:
-            text.append(f" ({self.table.markers(cell.footnotes)})", style="not bold not underline")
-        return text
+        style = {"best": "bold", "second": "underline", None: ""}[cell.mark] + (" dim italic" if cell.published else "")
+        text = Text().append(_text(column, cell, " ± ", "–"), style=style.strip())
+        return text.append(f" ({self.table.markers(cell.footnotes)})") if cell.footnotes else text
 
     def _grid(self, columns: list[Column]) -> RichTable:
         from rich import box

@@ -59,7 +59,12 @@ class Column:
             return ""
         if isinstance(value, bool):
             return "yes" if value else "no"
-        return value if isinstance(value, str) else format(value, self.format)
+        if isinstance(value, str):
+            return value
+        text = format(value, self.format)
+        if not text.strip("-0.,%"):  # what rounds to zero has no sign
+            text = text.replace("-", "+" if "+" in self.format else "")
+        return text
 
 
 @dataclass(frozen=True)

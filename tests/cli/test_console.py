@@ -32,7 +32,8 @@ def test_tables_are_not_cut_without_a_terminal_and_fit_with_one():
     rows = [("x" * 70, "y" * 70, 1), ("[red]", "", 22)]
     piped, terminal = io.StringIO(), io.StringIO()
     PipeConsole(file=piped).print(make_table(("a", "b", "n"), rows))
-    PipeConsole(file=terminal, force_terminal=True, color_system=None, width=80).print(make_table(("a", "b", "n"), rows))
+    shown = PipeConsole(file=terminal, force_terminal=True, color_system=None, width=80)
+    shown.print(make_table(("a", "b", "n"), rows))
     lines = piped.getvalue().splitlines()
     assert any("x" * 70 in line and "y" * 70 in line and line.rstrip().endswith(" 1") for line in lines)
     assert any("[red]" in line and line.rstrip().endswith("22") for line in lines)

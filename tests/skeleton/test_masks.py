@@ -166,7 +166,9 @@ def test_coverage_matches_the_paper():
     assert share["clip"].min() > 0.47 and share["clip"].max() < 0.9
 
 
-@pytest.mark.parametrize("keep,tokens,visible", [("int", 750, 74), ("round", 750, 75), ("int", 375, 37), ("int", 200, 19)])
+@pytest.mark.parametrize(
+    "keep,tokens,visible", [("int", 750, 74), ("round", 750, 75), ("int", 375, 37), ("int", 200, 19)]
+)
 def test_constant_ratio_keeps_mamps_number_of_tokens(keep, tokens, visible):
     keys = torch.arange(20)
     mask, kept = random_masks(RandomTokens(keep=keep), tokens, keys, torch.zeros_like(keys), KEYED)

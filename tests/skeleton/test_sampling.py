@@ -30,9 +30,8 @@ def draw(crop, resize, length_B, parent=None, view=1):
     return crop_interval(crop, resize, length_B, KEYED, keys, torch.full_like(keys, view), parent)
 
 
-def positions(interval, frames, resize, clip_length_B=None):
+def positions(interval, frames, resize, clip_length_B):
     keys = 2 * torch.arange(len(interval.start_B))
-    clip_length_B = interval.length_B if clip_length_B is None else clip_length_B
     return frame_positions(interval, frames, resize, clip_length_B, KEYED, keys, torch.ones_like(keys))
 
 
@@ -90,7 +89,7 @@ def test_inside_lies_inside_its_parent_and_the_parent_in_the_clip(length, lo, sp
         share = inside.duration_B / parent.duration_B.clamp(min=1e-9)
         if length > 1 and parent.duration_B.min() > 0:
             assert (share >= lo - 1e-6).all() and (share <= lo + (1 - lo) * span + 1e-6).all()
-    frames = positions(inside, 7, resize)
+    frames = positions(inside, 7, resize, length_B)
     at = frames.first_BT + frames.weight_BT.double()
     assert (at >= inside.start_B[:, None] - 1e-6).all()
     assert (at <= (inside.start_B + inside.duration_B)[:, None] + 1e-6).all()
@@ -119,7 +118,7 @@ def test_ends_is_numpy_linspace_and_interp(frames):
     length_B = lengths(1, 2, 5, 64, 150)
     interval = draw(Free(lo=0.2, hi=1), "ends", length_B)
     x_BL = [torch.from_numpy(rng.normal(size=length)) for length in length_B.tolist()]
-    got = read(positions(interval, frames, "ends"), x_BL)
+    got = read(positions(interval, frames, "ends", length_B), x_BL)
     for b, x in enumerate(x_BL):
         start, end = interval.start_B[b].item(), (interval.start_B + interval.duration_B)[b].item()
         at = np.linspace(start, end, frames) if frames > 1 else [(start + end) / 2]
@@ -134,12 +133,12 @@ def test_half_pixel_is_torch_interpolate(length, frames, seed):
     first = int(interval.start_B)
     crop = x[first : first + int(interval.duration_B) + 1]
     expected = F.interpolate(crop[None, None], size=frames, mode="linear", align_corners=False)[0, 0]
-    assert torch.allclose(read(positions(interval, frames, "half-pixel"), [x])[0], expected, atol=1e-6)
+    assert torch.allclose(read(positions(interval, frames, "half-pixel", lengths(length)), [x])[0], expected, atol=1e-6)
 
 
 def test_pad_takes_frames_as_they_are():
-    interval = Interval(torch.tensor([2.0, 0.0]), torch.tensor([3.0, 9.0]), lengths(9, 10))
-    frames = positions(interval, 6, "pad")
+    interval = Interval(torch.tensor([2.0, 0.0]), torch.tensor([3.0, 9.0]))
+    frames = positions(interval, 6, "pad", lengths(9, 10))
     assert frames.real_BT.tolist() == [[True] * 4 + [False] * 2, [True] * 6]
     assert frames.first_BT[0, :4].tolist() == [2, 3, 4, 5] and frames.first_BT[1].tolist() == [0, 1, 2, 3, 4, 5]
     assert not frames.weight_BT.any()
@@ -148,8 +147,8 @@ def test_pad_takes_frames_as_they_are():
 @pytest.mark.parametrize("count,frames", [(5, 8), (8, 8), (9, 8), (15, 8), (16, 8), (75, 8), (1, 4)])
 def test_bins_is_the_literal_sampling(count, frames):
     rows = 40
-    interval = Interval(torch.full((rows,), 3.0), torch.full((rows,), count - 1.0), torch.full((rows,), count + 6))
-    at_BT = positions(interval, frames, "bins")
+    interval = Interval(torch.full((rows,), 3.0), torch.full((rows,), count - 1.0))
+    at_BT = positions(interval, frames, "bins", torch.full((rows,), count + 6))
     for b in range(rows):
         u = KEYED.uniform(torch.tensor([2 * b]), 2 * frames, view=1, op=BINS)[0].tolist()
         at = (at_BT.first_BT[b] + at_BT.weight_BT[b].double()).numpy() - 3
@@ -173,8 +172,8 @@ def test_extension_plays_forth_and_back(length, extend):
         forward = not forward
     long = extended_length(lengths(length), extend)
     assert long.item() == len(played)
-    whole = Interval(torch.zeros(1, dtype=torch.float64), (long - 1).double(), long)
-    frames = positions(whole, 41, "ends", clip_length_B=lengths(length))
+    whole = Interval(torch.zeros(1, dtype=torch.float64), (long - 1).double())
+    frames = positions(whole, 41, "ends", lengths(length))
     x = torch.from_numpy(np.random.default_rng(length).normal(size=length))
     expected = np.interp(np.linspace(0, len(played) - 1, 41), np.arange(len(played)), x.numpy()[played])
     assert np.allclose(read(frames, [x])[0], expected, atol=1e-6)

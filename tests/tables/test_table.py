@@ -63,11 +63,19 @@ def test_published_cells_do_not_compete_and_groups_rank_apart():
 @given(st.lists(st.one_of(st.none(), st.floats(-5, 5)), max_size=8))
 def test_rank_against_sorting(scores):
     ranked = table({"score": s} for s in scores).ranked()
-    shown = sorted({float(f"{s:.1f}") for s in scores if s is not None}, reverse=True)
+    shown = sorted({float(f"{s:.1f}") + 0.0 for s in scores if s is not None}, reverse=True)
     for row in ranked.rows:
         value = row["score"].value
-        rank = None if value is None or len(shown) < 2 else shown.index(float(f"{value:.1f}"))
+        rank = None if value is None or len(shown) < 2 else shown.index(float(f"{value:.1f}") + 0.0)
         assert row["score"].mark == {0: "best", 1: "second"}.get(rank)
+
+
+@pytest.mark.parametrize(
+    "format,value,text",
+    [(".1f", -0.04, "0.0"), ("+.1f", -0.04, "+0.0"), (".1f", -0.06, "-0.1"), (",d", 1234, "1,234"), (".2g", 2e-9, "2e-09")],
+)
+def test_reading_of_numbers(format, value, text):
+    assert Column("a", "A", format).text(value) == text
 
 
 def test_column_of_published_figures_marks_its_cells():

@@ -1,0 +1,123 @@
+"""`data import`, `data list` and `data info` on real and made recordings."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from skelbench.cli.main import main
+
+SHARED = Path(os.environ.get("SKELBENCH_SHARED_DATA", Path(__file__).resolve().parents[3] / "shared" / "data"))
+
+
+def rows(text):
+    """Printed table rows as lists of cells."""
+    return [[cell.strip() for cell in line.split("  ") if cell.strip()] for line in text.splitlines()]
+
+
+@pytest.fixture
+def made(tmp_path):
+    """``made(**changed)``: a ragged npz of 8 clips, 4 subjects, 2 labels; returns its path."""
+
+    def made(**changed):
+        rng = np.random.default_rng(0)
+        lengths = np.array([20, 31, 25, 40, 22, 27, 35, 30])
+        arrays = {
+            "joints": rng.normal(size=(lengths.sum(), 25, 3)).astype(np.float32),
+            "offsets": np.concatenate([[0], np.cumsum(lengths)]),
+            "label": np.array([0, 1, 0, 1, 0, 1, 0, 1]),
+            "subject": np.array([1, 1, 2, 2, 3, 3, 4, 4]),
+            "classes": np.array(["[sit]", "stand"]),
+        }
+        np.savez(tmp_path / "made.npz", **{k: v for k, v in (arrays | changed).items() if v is not None})
+        return str(tmp_path / "made.npz")
+
+    return made
+
+
+def test_import_then_list_then_info(made, tmp_path, capsys):
+    assert main(["data", "import", made(), "--name", "hive"]) == 0
+    printed = capsys.readouterr().out
+    assert "next: skelbench run slim --tokens 8 --dataset hive" in printed
+    assert main(["data", "list"]) == 0
+    listed = rows(capsys.readouterr().out)
+    assert ["hive", "stored", "8", "2", "odd-even, even-odd", "odd-even"] in [row[:6] for row in listed]
+    assert any(row[:2] == ["synthetic", "built in"] for row in listed)
+    assert main(["data", "info", "hive"]) == 0
+    found = rows(capsys.readouterr().out)
+    for row in (
+        ["clips", "8"],
+        ["subjects", "4"],
+        ["bodies", "1 in 8 clips"],
+        ["frames", "20 shortest, 24 28 32 quartiles, 40 longest"],
+        ["odd-even", "4", "4", "default"],
+        ["even-odd", "4", "4"],
+        ["0", "[sit]", "4"],
+        ["1", "stand", "4"],
+        ["folder", str(tmp_path / "data" / "hive")],
+    ):
+        assert row in found
+
+
+def test_data_root_option_wins_over_the_environment(made, tmp_path, capsys):
+    elsewhere = tmp_path / "elsewhere"
+    assert main(["data", "import", made(), "--name", "hive", "--data-root", str(elsewhere)]) == 0
+    assert (elsewhere / "hive" / "meta.json").is_file() and not (tmp_path / "data" / "hive").exists()
+
+
+@pytest.mark.parametrize(
+    ("changed", "options", "said"),
+    [
+        ({}, ["--name", "Two Words"], "cannot name a data set"),
+        ({}, ["--name", "synthetic"], "built-in data set"),
+        ({}, ["--name", "hive", "--label-fields", "label,correct"], "no array 'correct'"),
+        ({}, ["--name", "hive", "--label-fields", ","], "--label-fields names no field"),
+        ({"label": np.array([0, 1, 0, 5, 0, 1, 0, 1])}, ["--name", "hive"], "clip 3 has label 5"),
+        ({"offsets": None}, ["--name", "hive"], "no array 'offsets'"),
+    ],
+)
+def test_what_cannot_be_imported_is_one_sentence_and_leaves_nothing(made, tmp_path, capsys, changed, options, said):
+    assert main(["data", "import", made(**changed), *options]) == 2
+    printed = capsys.readouterr().err
+    assert printed.startswith("error: ") and said in printed and printed.count("\n") == 1
+    assert not [path for path in (tmp_path / "data").glob("*") if path.is_dir()]
+
+
+def test_an_existing_name_is_kept_unless_forced(made, capsys):
+    file = made()
+    assert main(["data", "import", file, "--name", "hive"]) == 0
+    assert main(["data", "import", file, "--name", "hive"]) == 2
+    assert "exists already" in capsys.readouterr().err
+    assert main(["data", "import", made(classes=np.array(["a", "b"])), "--name", "hive", "--force"]) == 0
+    assert main(["data", "info", "hive"]) == 0
+    assert ["0", "a", "4"] in rows(capsys.readouterr().out)
+
+
+def test_a_damaged_store_is_a_line_in_the_list_and_an_error_in_info(made, tmp_path, capsys):
+    assert main(["data", "import", made(), "--name", "hive"]) == 0
+    (tmp_path / "data" / "hive" / "index.npz").write_bytes(b"PK")
+    capsys.readouterr()
+    assert main(["data", "list"]) == 0
+    assert any(row[:2] == ["hive", "unusable"] and "damaged" in row[2] for row in rows(capsys.readouterr().out))
+    assert main(["data", "info", "hive"]) == 2
+    assert "is damaged" in capsys.readouterr().err
+
+
+def test_info_of_an_unknown_data_set_names_the_nearest(made, capsys):
+    assert main(["data", "import", made(), "--name", "honeycomb"]) == 0
+    capsys.readouterr()
+    assert main(["data", "info", "honeycom"]) == 2
+    assert "did you mean 'honeycomb'?" in capsys.readouterr().err
+
+
+def test_real_recordings_become_a_twenty_way_data_set(capsys):
+    file = SHARED / "uiprmd_mini.npz"
+    if not file.is_file():
+        pytest.skip(f"real recordings are not at {file}")
+    assert main(["data", "import", str(file), "--name", "uiprmd", "--label-fields", "label,correct"]) == 0
+    found = rows(capsys.readouterr().out)
+    assert ["clips", "200"] in found and ["classes", "20 with 10 to 10 clips"] in found
+    assert ["odd-even", "100", "100", "default"] in found
+    assert ["licence", "ODC PDDL 1.0 (public domain)"] in found
+    assert ["0", "deep squat / incorrect", "10"] in found and ["1", "deep squat / correct", "10"] in found

@@ -1,0 +1,66 @@
+"""A small data set, small models, and places of their own for every test."""
+
+import os
+from pathlib import Path
+
+import pytest
+from small import TINY, TINY_METHOD, write_small_store
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+
+@pytest.fixture
+def data_root(tmp_path) -> Path:
+    """A data root that holds the data set ``small``."""
+    root = tmp_path / "data"
+    root.mkdir()
+    write_small_store(root)
+    return root
+
+
+@pytest.fixture
+def host():
+    """The built-in and shipped plugins."""
+    from skelbench.plugin.host import Host
+
+    return Host()
+
+
+@pytest.fixture
+def resolved(data_root, host):
+    """``resolved("slim", epochs=2, **settings)``: a complete tiny run on ``small``; keys without a dot: method's."""
+    from skelbench.resolve import Request, resolve
+
+    def make(method="slim", epochs=2, batch_size=4, seed=0, tokens=None, **sets):
+        settings = TINY | {f"method.{key}": value for key, value in TINY_METHOD.get(method, {}).items()}
+        settings |= {(key if "." in key else f"method.{key}"): value for key, value in sets.items()}
+        request = Request(
+            method=method,
+            dataset="small",
+            preset="paper",
+            epochs=epochs,
+            batch_size=batch_size,
+            seed=seed,
+            clip_length=None if tokens else 32,
+            patch=None if tokens else 8,
+            tokens=tokens,
+            sets=settings,
+        )
+        return resolve(request, host, data_root, "cpu")
+
+    return make
+
+
+@pytest.fixture
+def workflow(tmp_path, data_root, host):
+    """A workflow over results of its own, on the CPU, without progress."""
+    from contextlib import contextmanager
+
+    from skelbench.results.store import ResultStore
+    from skelbench.workflow import Workflow
+
+    @contextmanager
+    def silent(**_):
+        yield lambda *args, **kwargs: None
+
+    return Workflow(host, ResultStore(tmp_path / "results"), data_root, "cpu", silent)

@@ -1,0 +1,73 @@
+"""Costs of the shipped encoder and methods at the paper's grids, against the figures of its cost table by one convention."""
+
+import pytest
+import torch
+from skelbench_plugins.skeletonmae import SkeletonMAE, SkeletonMAEConfig
+
+from skelbench.cost.macs import count_encoder
+from skelbench.cost.step import count_step
+from skelbench.method import Context, Step
+from skelbench.nn.config import MAMP, ViTConfig
+from skelbench.nn.vit import ViT
+from skelbench.skeleton.grid import Grid
+from skelbench.skeleton.topology import NTU25
+from skelbench.skeleton.view import View
+
+GRIDS = {"30x25": Grid(120, 4, 25), "15x25": Grid(120, 8, 25), "8x25": Grid(64, 8, 25)}
+
+
+def count(config, grid, visible=None):
+    with torch.device("meta"):
+        encoder = ViT(config, NTU25, grid)
+    return count_encoder(encoder, grid, NTU25, visible)
+
+
+@pytest.mark.parametrize(
+    "config,grid,giga_macs",
+    [
+        (MAMP, "30x25", 7.023),
+        (MAMP, "15x25", 2.935),
+        (MAMP, "8x25", 1.422),
+        (ViTConfig(), "8x25", 1.430),
+        (ViTConfig(), "30x25", 7.035),
+    ],
+)
+def test_blocks_per_body_three_ways(config, grid, giga_macs):
+    counted = count(config, GRIDS[grid])
+    assert counted.macs == counted.torch_flop_counter == counted.closed_form
+    assert round((counted.macs - counted.by_part["embed"]) / 1e9, 3) == giga_macs
+
+
+def test_dense_costs_4_91_times_compact_not_7_89():
+    assert round(count(MAMP, GRIDS["30x25"]).macs / count(ViTConfig(), GRIDS["8x25"]).macs, 2) == 4.91
+
+
+def test_visible_tokens_of_masked_autoencoding():
+    counted = count(MAMP, GRIDS["30x25"], visible=74)
+    assert counted.macs == counted.torch_flop_counter == counted.closed_form
+    assert round(counted.flops(bodies=2) / 1e9, 2) == 1.96
+
+
+def test_whole_step_of_masked_autoencoding():
+    grid, clips, bodies, visible = GRIDS["30x25"], 3, 2, 74
+    with torch.device("meta"):
+        method = SkeletonMAE(SkeletonMAEConfig(), Context(NTU25, grid, lambda: ViT(MAMP, NTU25, grid), 256))
+        rows = clips * bodies
+        view = View(
+            torch.zeros(rows, 120, 25, 3),
+            torch.arange(rows),
+            clips,
+            bodies,
+            mask_RN=torch.zeros(rows, 750, dtype=torch.bool),
+            keep_RK=torch.zeros(rows, visible, dtype=torch.int64),
+        )
+    cost = count_step(method, {"clip": view}, Step(0, 1, 0.0, torch.Generator(), lambda *args: None))
+    assert cost.device == "meta" and set(cost.by_role) == {"student", "decoder"}
+    student, decoder = cost.by_role["student"], cost.by_role["decoder"]
+    assert student["forward"] == bodies * count(MAMP, grid, visible).macs
+    assert decoder["forward"] == bodies * sum(method.decoder.closed_form_macs(visible).values())
+    assert round(2 * decoder["forward"] / 1e9, 2) == 17.59
+    # Two products per product, except that no gradient flows into coordinates.
+    assert decoder["backward"] == 2 * decoder["forward"]
+    embed = bodies * 750 * 12 * 256
+    assert student["backward"] == 2 * student["forward"] - embed

@@ -1,0 +1,33 @@
+"""Fixtures of the data room; makes the helpers beside the tests importable."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from skelbench.data.store import ClipStore
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from made_clips import random_clips, write_store  # noqa: E402
+
+
+@pytest.fixture
+def clips():
+    return random_clips()
+
+
+@pytest.fixture
+def store(tmp_path, clips):
+    return ClipStore.open(write_store(tmp_path / "made", clips))
+
+
+@pytest.fixture(scope="session")
+def recordings():
+    """The small file of real recordings."""
+    shared = Path(__file__).parents[3] / "shared" / "data"
+    path = Path(os.environ.get("SKELBENCH_SHARED_DATA", shared)) / "uiprmd_mini.npz"
+    if not path.is_file():
+        pytest.skip("the real recordings are not here (set SKELBENCH_SHARED_DATA)")
+    return path

@@ -1,0 +1,48 @@
+from pathlib import Path
+
+import pytest
+from made_clips import random_clips, write_store
+
+from skelbench.data.roots import check_name, data_root, list_stores, open_dataset
+from skelbench.errors import SkelbenchError
+
+
+def test_where_the_root_is(monkeypatch):
+    monkeypatch.setenv("HOME", "/home/someone")
+    monkeypatch.delenv("SKELBENCH_DATA", raising=False)
+    monkeypatch.delenv("XDG_DATA_HOME", raising=False)
+    assert data_root() == Path("/home/someone/.local/share/skelbench")
+    monkeypatch.setenv("XDG_DATA_HOME", "/xdg")
+    assert data_root() == Path("/xdg/skelbench")
+    monkeypatch.setenv("SKELBENCH_DATA", "~/clips")
+    assert data_root() == Path("/home/someone/clips")
+
+
+def test_stores_are_listed_without_half_written_ones(tmp_path):
+    assert list_stores(tmp_path / "none") == {}
+    for name in ("b", "a"):
+        write_store(tmp_path / name, random_clips())
+    (tmp_path / ".c.partial").mkdir()
+    (tmp_path / ".c.partial" / "meta.json").write_text("{}")
+    (tmp_path / "notes").mkdir()
+    assert list(list_stores(tmp_path).items()) == [("a", tmp_path / "a"), ("b", tmp_path / "b")]
+
+
+def test_opening_by_name(tmp_path):
+    write_store(tmp_path / "mine", random_clips())
+    opened = []
+    openers = {"made": lambda root: opened.append(root) or "made store"}
+    assert open_dataset("mine", tmp_path, openers).meta.name == "mine"
+    assert open_dataset("made", tmp_path, openers) == "made store" and opened == [tmp_path]
+    with pytest.raises(SkelbenchError, match="unknown data set 'mien'; did you mean 'mine'"):
+        open_dataset("mien", tmp_path, openers)
+    with pytest.raises(SkelbenchError, match="unknown data set 'x'; known: made, mine"):
+        open_dataset("x", tmp_path, openers)
+    with pytest.raises(SkelbenchError, match="both a built-in data set and the store"):
+        open_dataset("mine", tmp_path, {"mine": openers["made"]})
+
+
+@pytest.mark.parametrize("name", ["", ".hidden", "-x", "a/b", "..", "Upper", "a b"])
+def test_names_that_are_no_folder_names(name):
+    with pytest.raises(SkelbenchError, match="cannot name a data set"):
+        check_name(name)

@@ -1,0 +1,81 @@
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from made_clips import random_clips, write_store
+
+from skelbench.data.source import ClipSource
+from skelbench.data.store import ClipStore
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory):
+    return ClipStore.open(write_store(tmp_path_factory.mktemp("root") / "made", random_clips(9)))
+
+
+def rows_of(batch, b):
+    """Clip b of a batch as [M, T, J, 3], element by element from the definition in ClipBatch."""
+    length, bodies, offset = (int(v[b]) for v in (batch.length, batch.bodies, batch.offset))
+    x = np.zeros((bodies, length, batch.frames_FJ.shape[1], 3), dtype=np.float32)
+    for m, t, c in np.ndindex(bodies, length, 3):
+        x[m, t, :, c] = batch.frames_FJ[offset + (m * 3 + c) * length + t].cpu().numpy()
+    return x
+
+
+@settings(max_examples=30, deadline=None)
+@given(ids=st.lists(st.integers(0, 8), min_size=1, max_size=12), prefetch=st.booleans())
+def test_resident_and_streamed_batches_hold_the_same_bits(shared, ids, prefetch):
+    ids = np.array(ids)
+    resident, streamed = ClipSource(shared, resident=True), ClipSource(shared, resident=False)
+    if prefetch:
+        streamed.prefetch(ids)
+    for batch in (resident.gather(ids), streamed.gather(ids)):
+        assert batch.max_bodies == 2
+        np.testing.assert_array_equal(batch.ids, ids)
+        for b, i in enumerate(ids):
+            np.testing.assert_array_equal(rows_of(batch, b), shared.clip(i))
+    assert len(streamed.gather(ids).frames_FJ) == sum(3 * shared.lengths[i] * shared.bodies[i] for i in ids)
+
+
+def test_on_the_cpu_the_memory_map_is_the_tensor(shared):
+    batch = ClipSource(shared).gather(np.array([3]))
+    assert batch.frames_FJ.data_ptr() == shared.frames_FJ.ctypes.data
+
+
+def test_a_prefetched_batch_is_used_once_and_only_for_its_ids(shared):
+    source, copies = ClipSource(shared, resident=False), []
+    copy = source._copy
+    source._copy = lambda ids: copies.append(ids.tolist()) or copy(ids)
+    source.prefetch(np.array([1, 2]))
+    source.gather(np.array([1, 2]))
+    assert copies == [[1, 2]]
+    source.prefetch(np.array([1, 2]))
+    batch = source.gather(np.array([4]))
+    np.testing.assert_array_equal(rows_of(batch, 0), shared.clip(4))
+    source.gather(np.array([1, 2]))
+    assert sorted(copies) == [[1, 2], [1, 2], [1, 2], [4]]
+
+
+@pytest.mark.parametrize("resident", [True, False])
+def test_ids_outside_the_store(shared, resident):
+    source = ClipSource(shared, resident=resident)
+    for wrong in (-1, 9):
+        with pytest.raises(IndexError, match=r"0\.\.8"):
+            source.gather(np.array([0, wrong]))
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("resident", [True, False, None])
+def test_on_a_gpu(shared, resident):
+    source = ClipSource(shared, "cuda", resident)
+    assert source.resident or resident is False
+    rng = np.random.default_rng(0)
+    batches = [rng.integers(0, 9, 6) for _ in range(20)]
+    for now, after in zip(batches, batches[1:] + batches[:1], strict=True):
+        batch = source.gather(now)
+        source.prefetch(after)
+        assert batch.frames_FJ.is_cuda
+        for b, i in enumerate(now):
+            np.testing.assert_array_equal(rows_of(batch, b), shared.clip(i))

@@ -1,0 +1,139 @@
+import json
+import re
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from made_clips import CLASSES, random_clips, write_store
+
+from skelbench.data.store import ClipStore
+from skelbench.errors import SkelbenchError
+from skelbench.skeleton.topology import NTU25
+
+
+@settings(max_examples=25, deadline=None)
+@given(count=st.integers(4, 12), seed=st.integers(0, 2**32 - 1))
+def test_what_is_written_comes_back_bit_for_bit(count, seed):
+    clips = random_clips(count, seed)
+    with tempfile.TemporaryDirectory() as folder:
+        store = ClipStore.open(write_store(Path(folder) / "made", clips))
+        assert len(store) == count
+        for i, x in enumerate(clips):
+            np.testing.assert_array_equal(store.clip(i), x)
+        assert store.lengths.tolist() == [x.shape[1] for x in clips]
+        assert store.max_bodies == max(len(x) for x in clips)
+        store.verify()
+
+
+def test_rows_lie_where_the_format_says(store, clips):
+    for i, x in enumerate(clips):
+        for m, t, c in np.ndindex(*x.shape[:2], 3):
+            row = store.frames_FJ[store.offsets[i] + (m * 3 + c) * x.shape[1] + t]
+            np.testing.assert_array_equal(row, x[m, t, :, c])
+    plain = np.load(store.path / "frames.npy")
+    assert plain.shape == (3 * sum(len(x) * x.shape[1] for x in clips), 25) and plain.dtype == np.float32
+
+
+def test_index_and_meta(store, clips):
+    n = np.arange(len(clips))
+    assert store.topology is NTU25 and store.classes == CLASSES and store.num_classes == 3
+    for field, expected in dict(label=n % 3, subject=n % 4, camera=1 + n % 3, setup=n, trial=0 * n + 5).items():
+        np.testing.assert_array_equal(store.index[field], expected)
+    np.testing.assert_array_equal(store.index["origin"], np.stack([n, 0 * n, 0 * n + 1], axis=1))
+    assert (store.meta.units, store.meta.up_axis, store.meta.default_split) == ("m", "y", "cross-view")
+
+
+def test_writing_to_the_map_does_not_reach_the_disk(store, clips):
+    store.frames_FJ[:] = 0
+    np.testing.assert_array_equal(ClipStore.open(store.path).clip(0), clips[0])
+
+
+def test_fingerprint_follows_content_and_nothing_else(tmp_path, clips):
+    def fingerprint(name, clips=clips, **changes):
+        return ClipStore.open(write_store(tmp_path / name, clips, **changes)).fingerprint
+
+    moved = [x.copy() for x in clips]
+    moved[3][0, 0, 7, 1] += 1e-6
+    first = fingerprint("one")
+    assert first == fingerprint("two", licence="another", lineage="another")
+    others = [fingerprint("moved", moved), fingerprint("shorter", clips[:-1]), fingerprint("named", classes="xyz")]
+    assert len({first, *others}) == 4
+
+
+def test_no_such_clip(store):
+    with pytest.raises(SkelbenchError, match="clips 0 to 6, there is no clip 7"):
+        store.clip(7)
+
+
+def _edit_meta(path, **changes):
+    file = path / "meta.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | changes))
+
+
+def _drop_array(path):
+    with np.load(path / "index.npz") as file:
+        arrays = dict(file)
+    del arrays["camera"]
+    np.savez(path / "index.npz", **arrays)
+
+
+def _swap_labels(path):
+    with np.load(path / "index.npz") as file:
+        arrays = dict(file)
+    np.savez(path / "index.npz", **arrays | {"label": arrays["label"][::-1]})
+
+
+def _cut(name, keep):
+    return lambda path: (path / name).write_bytes((path / name).read_bytes()[:keep])
+
+
+DAMAGE = {
+    "meta missing": (lambda path: (path / "meta.json").unlink(), "not a clip store"),
+    "meta empty": (_cut("meta.json", 0), r"meta.json cannot be read"),
+    "meta cut short": (_cut("meta.json", 100), "meta.json cannot be read"),
+    "meta not an object": (lambda path: (path / "meta.json").write_text("[]"), "meta.json, top level"),
+    "meta binary": (lambda path: (path / "meta.json").write_bytes(b"\xff\x00"), "meta.json cannot be read"),
+    "meta field of the wrong type": (lambda path: _edit_meta(path, clips="many"), "meta.json, clips"),
+    "newer version": (lambda path: _edit_meta(path, format=99, novelty=1), "format 99.*update skelbench"),
+    "unknown topology": (lambda path: _edit_meta(path, topology="ntu52"), "damaged|did you mean 'ntu25'"),
+    "classes changed": (lambda path: _edit_meta(path, classes=["a"]), "do not belong together"),
+    "counts changed": (lambda path: _edit_meta(path, clips=3), "does not hold the 3 clips"),
+    "rows changed": (lambda path: _edit_meta(path, rows=3), r"not float32 \[3, 25\]"),
+    "index missing": (lambda path: (path / "index.npz").unlink(), "index.npz cannot be read"),
+    "index empty": (_cut("index.npz", 0), "index.npz cannot be read"),
+    "index cut short": (_cut("index.npz", 700), "index.npz cannot be read"),
+    "index without camera": (_drop_array, "index.npz has no array 'camera'"),
+    "index of another store": (_swap_labels, "do not belong together"),
+    "frames missing": (lambda path: (path / "frames.npy").unlink(), "frames.npy cannot be mapped"),
+    "frames empty": (_cut("frames.npy", 0), "frames.npy cannot be mapped"),
+    "frames cut short": (_cut("frames.npy", 2000), "frames.npy cannot be mapped"),
+    "frames of another type": (lambda path: np.save(path / "frames.npy", np.zeros((9, 25))), "not float32"),
+}
+
+
+@pytest.mark.parametrize("kind", DAMAGE)
+def test_a_damaged_store_is_refused_in_one_sentence(store, kind):
+    damage, message = DAMAGE[kind]
+    damage(store.path)
+    with pytest.raises(SkelbenchError, match=message) as caught:
+        ClipStore.open(store.path)
+    assert "\n" not in str(caught.value) and re.search(r"; |did you mean", str(caught.value))
+
+
+def test_a_missing_store_and_a_file_in_its_place(tmp_path):
+    (tmp_path / "file").write_text("x")
+    for name in ("nothing", "file"):
+        with pytest.raises(SkelbenchError, match="there is no clip store at .*import or prepare"):
+            ClipStore.open(tmp_path / name)
+
+
+def test_verify_sees_one_changed_bit(store):
+    data = bytearray((store.path / "frames.npy").read_bytes())
+    data[-1] ^= 1
+    (store.path / "frames.npy").write_bytes(data)
+    changed = ClipStore.open(store.path)
+    with pytest.raises(SkelbenchError, match="not those that were written"):
+        changed.verify()

@@ -1,0 +1,138 @@
+import os
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+from made_clips import open_writer, random_clips, write_store
+
+from skelbench.data.roots import list_stores
+from skelbench.data.splits import FieldRule
+from skelbench.data.store import ClipStore
+from skelbench.errors import SkelbenchError
+
+GOOD = np.zeros((1, 4, 25, 3))
+
+
+def visible(folder):
+    return sorted(p.name for p in folder.iterdir() if not p.name.endswith(".lock"))
+
+
+@pytest.mark.parametrize(
+    ("x", "label", "message"),
+    [
+        (np.zeros((1, 4, 20, 3)), 0, r"clip 1: expected \[bodies, frames, 25, 3\].*got \[1, 4, 20, 3\]"),
+        (np.zeros((4, 25, 3)), 0, "clip 1: expected"),
+        (np.zeros((1, 0, 25, 3)), 0, "clip 1: expected"),
+        (np.zeros((0, 4, 25, 3)), 0, "clip 1: expected"),
+        (np.where(np.arange(4)[None, :, None, None] == 2, np.nan, GOOD), 0, "clip 1, frame 2: .*not finite"),
+        (np.where(np.arange(4)[None, :, None, None] == 3, np.inf, GOOD), 0, "clip 1, frame 3: .*not finite"),
+        (GOOD, 3, "clip 1: label 3 is outside 0..2"),
+        (GOOD, -1, "clip 1: label -1 is outside 0..2"),
+    ],
+)
+def test_a_bad_clip_is_refused_and_nothing_is_left(tmp_path, x, label, message):
+    with pytest.raises(SkelbenchError, match=message), open_writer(tmp_path / "made") as writer:
+        writer.add(GOOD, 0)
+        writer.add(x, label)
+    assert visible(tmp_path) == []
+
+
+def test_no_clips_and_empty_splits_are_refused(tmp_path):
+    with pytest.raises(SkelbenchError, match="no clips"), open_writer(tmp_path / "made"):
+        pass
+    with pytest.raises(SkelbenchError, match="split 'cross-subject' leaves no training clips"):
+        write_store(tmp_path / "made", random_clips(1))
+    with pytest.raises(SkelbenchError, match="did you mean 'cross-view'"):
+        write_store(tmp_path / "made", random_clips(), default_split="cros-view")
+    with pytest.raises(SkelbenchError, match="the same clips into train and test"):
+        write_store(
+            tmp_path / "made",
+            random_clips(),
+            splits={"cross-view": FieldRule(field="camera", train=(1, 2), test=(2, 3))},
+        )
+    assert visible(tmp_path) == []
+
+
+def test_overwriting_must_be_asked_for(tmp_path):
+    first, second = random_clips(5, seed=1), random_clips(6, seed=2)
+    path = write_store(tmp_path / "made", first)
+    with pytest.raises(SkelbenchError, match="exists already"):
+        write_store(path, second)
+    assert len(ClipStore.open(path)) == 5
+    write_store(path, second, overwrite=True)
+    assert len(ClipStore.open(path)) == 6
+    assert visible(tmp_path) == ["made"]
+
+
+def test_a_failed_overwrite_keeps_the_old_store(tmp_path):
+    path = write_store(tmp_path / "made", random_clips(5))
+    with pytest.raises(ZeroDivisionError), open_writer(path, overwrite=True) as writer:
+        writer.add(GOOD, 0)
+        raise ZeroDivisionError
+    assert len(ClipStore.open(path)) == 5 and visible(tmp_path) == ["made"]
+
+
+def test_a_folder_that_is_no_store_is_never_overwritten(tmp_path):
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / "chapter").write_text("x")
+    with pytest.raises(SkelbenchError, match="is not a clip store and is not overwritten"):
+        write_store(tmp_path / "thesis", random_clips(), overwrite=True)
+    assert (tmp_path / "thesis" / "chapter").read_text() == "x"
+
+
+def test_two_writers_at_once(tmp_path):
+    with open_writer(tmp_path / "made") as writer:
+        for i in range(4):
+            writer.add(GOOD, 0, subject=i, camera=i)
+        code = """
+            from made_clips import *
+            write_store(path, random_clips())
+        """
+        other = _python(code, tmp_path / "made")
+        assert other.returncode == 1 and "is being written by another process" in other.stderr
+    assert len(ClipStore.open(tmp_path / "made")) == 4
+
+
+def test_a_killed_writer_leaves_no_store_and_does_not_block_the_next(tmp_path):
+    code = """
+        import os, signal
+        from made_clips import *
+        with open_writer(path) as writer:
+            for i, x in enumerate(random_clips(50)):
+                writer.add(x, 0, subject=i, camera=i)
+            writer.file.flush()
+            os.kill(os.getpid(), signal.SIGKILL)
+    """
+    assert _python(code, tmp_path / "made").returncode == -9
+    assert list_stores(tmp_path) == {} and not (tmp_path / "made").exists()
+    clips = random_clips(6)
+    store = ClipStore.open(write_store(tmp_path / "made", clips))
+    store.verify()
+    assert len(store) == 6 and visible(tmp_path) == ["made"]
+
+
+def test_a_full_disk(tmp_path):
+    code = """
+        import resource
+        from made_clips import *
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+        write_store(path, [np.zeros((2, 100, 25, 3))] * 10)
+    """
+    ended = _python(code, tmp_path / "made")
+    assert "SkelbenchError: cannot write" in ended.stderr and "free space" in ended.stderr
+    assert visible(tmp_path) == []
+
+
+def test_a_place_that_cannot_be_written(tmp_path):
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(SkelbenchError, match="cannot write .*choose another place"):
+        write_store(tmp_path / "file" / "made", random_clips())
+
+
+def _python(code, path):
+    environment = os.environ | {"PYTHONPATH": os.path.dirname(__file__)}
+    code = f"from pathlib import Path\npath = Path({str(path)!r})\n{textwrap.dedent(code)}"
+    command = [sys.executable, "-c", code]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)

@@ -1,0 +1,98 @@
+"""What every shipped method must do, whatever its idea."""
+
+import math
+
+import pytest
+import torch
+from small import METHODS
+
+from skelbench.pretrain.build import build_method
+from skelbench.pretrain.loop import Trainer
+from skelbench.results.store import RunDir
+from skelbench.skeleton.view import View
+
+pytestmark = pytest.mark.parametrize("name", METHODS)
+
+
+def trainer(resolved, tmp_path, name, **settings):
+    made = resolved(name, **settings)
+    method = build_method(made.spec, _host(), made.store.topology)
+    method.train()
+    return Trainer(made.spec, method, made.store, RunDir(tmp_path), "cpu")
+
+
+def _host():
+    from skelbench.plugin.host import get_host
+
+    return get_host()
+
+
+def test_gradients_reach_every_trainable_parameter_and_no_teacher(name, resolved, tmp_path):
+    training = trainer(resolved, tmp_path, name)
+    out = training.method(training.views(0), training.step_info(0))
+    out["loss"].backward()
+    missing = [key for key, p in training.method.named_parameters() if p.requires_grad and p.grad is None]
+    assert missing == []
+    teacher = [p for key, p in training.method.named_parameters() if key.startswith("teacher.")]
+    assert all(p.grad is None and not p.requires_grad for p in teacher)
+    assert bool(teacher) == (name == "slim")
+
+
+def test_it_overfits_one_batch(name, resolved, tmp_path):
+    """With what must not be learned held still (teacher temperature, EMA), the loss on one batch falls clearly."""
+    settings = {"slim": {"momentum": 1.0, "teacher_temp_start": 0.07, "freeze_prototypes": 0.0}}.get(name, {})
+    training = trainer(resolved, tmp_path, name, epochs=30, **settings, **{"train.lr": 3e-3, "train.warmup": 0.0})
+    views = training.views(0)
+    losses = [float(training.train_step(step, views)["loss"]) for step in range(40)]
+    floor = {"slim": losses[0] - 0.25, "skeletonmae": 0.95 * losses[0]}[name]
+    assert min(losses[-5:]) < floor
+    assert all(math.isfinite(loss) for loss in losses)
+
+
+def test_an_absent_second_body_changes_nothing(name, resolved, tmp_path):
+    """Rows are the present bodies: what stands in an absent slot is never looked at."""
+    training = trainer(resolved, tmp_path, name)
+    views = training.views(0)
+    first = next(iter(views.values()))
+    assert first.rows == int(first.valid_BM.sum()) < first.valid_BM.numel()
+    assert not first.x_BMTJC[~first.valid_BM].any()
+
+
+def test_the_encoder_treats_bodies_one_by_one(name, resolved, tmp_path):
+    training = trainer(resolved, tmp_path, name)
+    encoder = training.method.inference_encoder().eval()
+    x_BMTJC = torch.randn(5, 1, 32, 25, 3, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        together = encoder(View.of(x_BMTJC)).pooled_RD
+        alone = torch.cat([encoder(View.of(x[None])).pooled_RD for x in x_BMTJC])
+    torch.testing.assert_close(together, alone, rtol=1e-4, atol=1e-5)
+
+
+def test_bf16_autocast_is_finite(name, resolved, tmp_path):
+    training = trainer(resolved, tmp_path, name, **{"train.precision": "bf16"})
+    losses = [float(training.train_step(step, training.views(step))["loss"]) for step in range(3)]
+    assert all(math.isfinite(loss) for loss in losses)
+
+
+def test_the_same_seed_gives_the_same_loss_and_another_seed_another(name, resolved, tmp_path):
+    def first_loss(seed):
+        training = trainer(resolved, tmp_path, name, seed=seed)
+        return float(training.train_step(0, training.views(0))["loss"])
+
+    assert first_loss(0) == first_loss(0) != first_loss(1)
+
+
+@pytest.mark.parametrize("tokens", [8, 15, 30])
+def test_every_token_budget_trains(name, tokens, resolved, tmp_path):
+    training = trainer(resolved, tmp_path, name, tokens=tokens)
+    assert training.spec.tokens == tokens
+    assert math.isfinite(float(training.train_step(0, training.views(0))["loss"]))
+
+
+def test_the_step_can_be_counted_on_shapes_alone(name, resolved, host):
+    from skelbench.cost.report import step_cost
+
+    made = resolved(name)
+    cost = step_cost(made.spec, host, made.store.topology)
+    assert cost["device"] == "meta" and cost["flops_per_clip"] > 0
+    assert cost["by_role"]["student"]["backward"] > cost["by_role"]["student"]["forward"]

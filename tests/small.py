@@ -1,0 +1,47 @@
+"""Small models and a small data set that tests share."""
+
+from pathlib import Path
+
+import numpy as np
+
+TINY = {
+    "encoder.dim": 16,
+    "encoder.depth": 1,
+    "encoder.heads": 2,
+}
+"""Encoder settings that make a step take milliseconds."""
+
+TINY_METHOD = {
+    "slim": {"prototypes": 32, "head_hidden": 32, "bottleneck": 16},
+    "skeletonmae": {"decoder_dim": 16, "decoder_depth": 1, "decoder_heads": 2},
+}
+
+METHODS = tuple(TINY_METHOD)
+
+
+def write_small_store(root: Path, name: str = "small", clips: int = 24, seed: int = 0, topology=None) -> Path:
+    """``clips`` clips of 4 classes that differ in which joint moves; every third has a second body."""
+    from skelbench.data.splits import FieldRule
+    from skelbench.data.writer import StoreWriter
+    from skelbench.skeleton.topology import NTU25
+
+    topology = topology or NTU25
+    rng = np.random.default_rng(seed)
+    pose_JC = rng.normal(0, 0.3, (topology.num_joints, 3)).astype(np.float32)
+    with StoreWriter(
+        root / name,
+        topology=topology,
+        classes=("a", "b", "c", "d"),
+        splits={"half": FieldRule(field="subject", train="odd")},
+        default_split="half",
+        lineage="made in a test",
+    ) as writer:
+        for clip in range(clips):
+            label, frames = clip % 4, 20 + 7 * (clip % 5)
+            bodies = 1 + (clip % 3 == 0)
+            x_MTJC = np.repeat(np.repeat(pose_JC[None, None], frames, 1), bodies, 0).copy()
+            wave_T = np.sin(np.linspace(0, 2 * np.pi * (1 + label), frames))
+            x_MTJC[:, :, 3 + label] += 0.5 * wave_T[None, :, None]
+            x_MTJC += rng.normal(0, 0.02, x_MTJC.shape)
+            writer.add(x_MTJC.astype(np.float32), label, subject=1 + (clip // 4) % 4)
+    return root / name
