@@ -200,14 +200,14 @@ def open_dataset(name: str, host: Host, data_root: Path) -> ClipStore:
     """A data set announced by a plugin (made on first use) or an imported one."""
     from skelbench.data import roots
 
-    def opener(known: str) -> Callable[[Path], "ClipStore"]:
+    def opener(known: str) -> Callable[[Path], ClipStore]:
         return lambda root: host.load(host.get("datasets", known))(root)
 
     openers = {known: opener(known) for known in host.names("datasets")}
     return roots.open_dataset(name, data_root, openers)
 
 
-def _check_lengths(store: "ClipStore", ids: np.ndarray, patch: int) -> None:
+def _check_lengths(store: ClipStore, ids: np.ndarray, patch: int) -> None:
     """A clip with fewer frames than one patch has no motion that a token could hold."""
     short = ids[store.lengths[ids] < patch]
     if len(short):

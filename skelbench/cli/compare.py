@@ -37,11 +37,11 @@ def compare(
         out.print(f"no runs in {store.root} yet; start with: skelbench run slim --tokens 8")
         return
     from skelbench.tables.builders import Context
-    from skelbench.tables.render import render
+    from skelbench.tables.render import Terminal, render
 
     built = host.load(descriptor)(Context(host, store, exact_only=not all_))
     if format_ == "terminal" and output is None:
-        out.print(render(built, "terminal"))
+        out.print(Terminal(built))
         return
     text = render(built, "md" if format_ == "terminal" else format_)
     if output is None:

@@ -33,7 +33,7 @@ def show(resolved: Resolved, protocols: list[str], workflow: Workflow) -> None:
     add("parameters", f"encoder {counts['encoder']:,}, trainable {counts['trainable']:,}")
     if resolved.method.trains:
         step = step_cost(spec, workflow.host, resolved.store.topology)
-        guess = estimate(spec, workflow.host, resolved.store, workflow.device)
+        guess = estimate(spec, workflow.host, resolved.store, workflow.device, step["flops_per_clip"])
         add("training step", f"{step['flops_per_clip'] / 1e9:.2f} GFLOPs per clip")
         add("schedule", f"{guess.steps:,} steps of {spec.train.batch_size} clips")
         add("memory", f"about {guess.memory_bytes / 2**30:.1f} GiB ({guess.basis})")

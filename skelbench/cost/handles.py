@@ -51,8 +51,10 @@ def matrix_product_handles() -> dict[str, Any]:
     from fvcore.nn.jit_handles import conv_flop_jit, einsum_flop_jit
 
     handles: dict[str, Any] = {
-        **dict.fromkeys(("aten::linear", "aten::matmul", "aten::mm", "aten::bmm", "aten::mv", "aten::dot"), _product(0)),
-        **dict.fromkeys(("aten::addmm", "aten::baddbmm", "aten::addbmm", "aten::addmv"), _product(1)),
+        **dict.fromkeys(
+            ("aten::linear", "aten::matmul", "aten::mm", "aten::bmm", "aten::mv", "aten::dot"), _product(0)
+        ),
+        **dict.fromkeys(("aten::addmm", "aten::baddbmm", "aten::addmv"), _product(1)),
         **dict.fromkeys(("aten::gru", "aten::lstm", "aten::rnn_tanh", "aten::rnn_relu"), _recurrent),
         **dict.fromkeys(("aten::gru_cell", "aten::lstm_cell", "aten::rnn_tanh_cell", "aten::rnn_relu_cell"), _cell),
         "aten::_convolution": conv_flop_jit,

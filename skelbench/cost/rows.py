@@ -36,7 +36,7 @@ def paper_spec(host: Host, method: MethodSpec, frames: int, patch: int, topology
     )
 
 
-def flops_rows(host: Host, topology: Topology = NTU25) -> Iterator["CostRow"]:
+def flops_rows(host: Host, topology: Topology = NTU25) -> Iterator[CostRow]:
     """One row per trainable method and budget, dense grids first; whole steps with two present bodies per clip."""
     from skelbench.tables.flops import CostRow
 
@@ -47,7 +47,8 @@ def flops_rows(host: Host, topology: Topology = NTU25) -> Iterator["CostRow"]:
             grid = grid_of(spec, topology)
             encoder = build_encoder(spec, host, topology)
             whole = count_encoder(encoder, grid, topology)
-            kept = [view.keep_RK.shape[1] for view in fake_views(spec, topology, 1).values() if view.keep_RK is not None]
+            views = fake_views(spec, topology, 1).values()
+            kept = [view.keep_RK.shape[1] for view in views if view.keep_RK is not None]
             visible = count_encoder(encoder, grid, topology, visible=kept[0]).macs if kept else whole.macs
             step = step_cost(spec, host, topology, bodies=STEP_BODIES)
             decoder = step["by_role"].get("decoder")

@@ -1,7 +1,8 @@
-"""The actions of the synthetic data set: 24 of one person, 4 of two, as trajectories of joint angles.
+"""The actions of the synthetic data set: 28 of one person, 4 of two, as trajectories of joint angles.
 
-Several are told apart by one thing only: the side (wave, raise, kick), the order (arms up and squat, sit and stand),
-the direction (arm circles) or the pace (walk and run in place).
+Many are told apart by one thing only: the side, the direction relative to the body (reach, kick, step, lean), which a
+turned camera confuses; the order (arms up and squat, sit and stand); the sense of rotation (arm circles); the pace
+(walk and run in place).
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ class PrototypeObjective(nn.Module):
     def forward(
         self, student_z: Tensor, student_W: Tensor, teacher_z: Tensor, teacher_W: Tensor, weights: Tensor, temp: float
     ) -> Tensor:
-        """Weighted sum over samples and views (see ``prototype_cross_entropy`` for shapes); ``temp`` is the teacher's."""
+        """Weighted sum over samples and views (shapes: ``prototype_cross_entropy``); ``temp`` is the teacher's."""
         self._seen = (teacher_z.detach(), teacher_W.detach())
         centering = self.sinkhorn or (self.centre.centre if self.centre is not None else None)
         return prototype_cross_entropy(

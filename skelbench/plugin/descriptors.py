@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Mapping
+from typing import Any
 
 API_VERSION = 1
 """Version of the hooks and of the contracts behind them; a descriptor with a newer ``api`` is refused."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 
@@ -14,8 +15,8 @@ from skelbench.pretrain.build import build_method
 from skelbench.pretrain.loop import Trainer, total_steps
 from skelbench.results.store import RunDir
 
-PROBE = (2, 4)
-"""Batch sizes that are timed; the difference between them is what one more clip costs."""
+BUDGET_FLOPS = 2e11
+"""Work of the larger timed step: a second or two on two CPU cores."""
 
 
 @dataclass(frozen=True)
@@ -26,19 +27,19 @@ class Estimate:
     basis: str
 
 
-def estimate(spec: RunSpec, host: Host, store: ClipStore, device: str) -> Estimate:
-    """Time two small batches and extrapolate linearly in the clips of a step.
+def estimate(spec: RunSpec, host: Host, store: ClipStore, device: str, flops_per_clip: float) -> Estimate:
+    """Time steps of two batch sizes, as large as a second or two allows, and extrapolate linearly in clips.
 
     Memory: parameters, gradients, two AdamW moments and buffers, plus the bytes that autograd keeps per clip.
     """
-    from pathlib import Path
-
     clips = len(store.split(spec.data.split).train)
     steps = total_steps(spec, clips)
     method = build_method(spec, host, store.topology, device)
     held = sum(p.numel() * p.element_size() * (4 if p.requires_grad else 1) for p in method.parameters())
+    large = int(max(2, min(spec.train.batch_size, BUDGET_FLOPS / flops_per_clip)))
+    sizes = (large // 2, large)
     times, kept = [], []
-    for batch in PROBE:
+    for batch in sizes:
         small = spec.model_copy(update={"train": spec.train.model_copy(update={"batch_size": batch})})
         trainer = Trainer(small, method, store, RunDir(Path("unused")), device)
         views = trainer.views(0)
@@ -51,15 +52,15 @@ def estimate(spec: RunSpec, host: Host, store: ClipStore, device: str) -> Estima
         _wait(device)
         times.append(time.perf_counter() - started)
         kept.append(saved.bytes)
-    per_clip = max(times[1] - times[0], times[1] / PROBE[1] / 4) / (PROBE[1] - PROBE[0])
-    fixed = max(0.0, times[0] - PROBE[0] * per_clip)
-    per_clip_bytes = max(0, kept[1] - kept[0]) / (PROBE[1] - PROBE[0])
+    per_clip = max(times[1] - times[0], times[1] / large / 4) / (large - large // 2)
+    fixed = max(0.0, times[1] - large * per_clip)
+    per_clip_bytes = max(0, kept[1] - kept[0]) / (large - large // 2)
     batch = spec.train.batch_size
     return Estimate(
         steps=steps,
         seconds=steps * (fixed + batch * per_clip),
         memory_bytes=held + batch * per_clip_bytes,
-        basis=f"extrapolated from steps of {PROBE[0]} and {PROBE[1]} clips",
+        basis=f"from steps of {sizes[0]} and {sizes[1]} clips",
     )
 
 

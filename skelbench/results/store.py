@@ -158,7 +158,10 @@ class ResultStore:
             raise SkelbenchError(f"{name!r} fits {len(matches)} runs ({names}...); give more of the name or the id")
         from skelbench.errors import did_you_mean
 
-        raise SkelbenchError(did_you_mean(name, [run.name for run in runs], f"run in {self.root}"))
+        known = {part for run in runs for part in (run.name, run.name.split("-")[0], run.name.rsplit("-", 1)[-1])}
+        if not known:
+            raise SkelbenchError(f"there is no run {name!r} in {self.root}: it holds none; see `skelbench run --help`")
+        raise SkelbenchError(did_you_mean(name, sorted(known), "run"))
 
     def by_id(self, pretrain_id: str) -> RunDir | None:
         """The run with this pretrain_id."""

@@ -27,7 +27,7 @@ class Grid(NamedTuple):
         """N = P * J; token n is temporal index n // J, joint n % J."""
         return self.times * self.joints
 
-    def at(self, frames: int) -> "Grid":
+    def at(self, frames: int) -> Grid:
         """The grid of a view with another number of frames (local views)."""
         if frames < self.patch or frames % self.patch:
             raise SkelbenchError(

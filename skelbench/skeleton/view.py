@@ -76,7 +76,7 @@ class View:
         return per_row.chunk(self.count)
 
     @classmethod
-    def cat(cls, views: Sequence["View"]) -> "View":
+    def cat(cls, views: Sequence[View]) -> View:
         """Several views of the same clips, frames and bodies as one batch, in order: :meth:`chunk` takes them apart."""
         first = views[0]
         if len(views) == 1:
@@ -94,11 +94,11 @@ class View:
         x_RTJC = torch.cat([view.x_RTJC for view in views])
         return replace(first, x_RTJC=x_RTJC, rows_R=rows_R, count=sum(view.count for view in views), **fields)
 
-    def with_x(self, x_RTJC: Tensor) -> "View":
+    def with_x(self, x_RTJC: Tensor) -> View:
         """The same bodies and masks with other coordinates."""
         return replace(self, x_RTJC=x_RTJC)
 
-    def to(self, device: torch.device | str, non_blocking: bool = False) -> "View":
+    def to(self, device: torch.device | str, non_blocking: bool = False) -> View:
         """Move every tensor."""
         moved = {
             name: value.to(device, non_blocking=non_blocking)
@@ -108,7 +108,7 @@ class View:
         return replace(self, **moved)
 
     @classmethod
-    def of(cls, x_BMTJC: Tensor, valid_BM: Tensor | None = None, **fields) -> "View":
+    def of(cls, x_BMTJC: Tensor, valid_BM: Tensor | None = None, **fields) -> View:
         """A view made from dense coordinates [B, M, T, J, 3]; ``valid_BM`` None = all bodies present."""
         clips, bodies = x_BMTJC.shape[:2]
         flat = x_BMTJC.flatten(0, 1)

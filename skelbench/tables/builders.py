@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 class Context:
     """What a table may be built from."""
 
-    host: "Host"
+    host: Host
     store: ResultStore
     exact_only: bool = True
     """Leave out runs whose settings were changed from their preset (``--all`` shows them)."""
 
     @cached_property
-    def frame(self) -> "pandas.DataFrame":
+    def frame(self) -> pandas.DataFrame:
         """Every evaluation record of a finished run (columns: ``skelbench.results.frame``)."""
         from skelbench.results.frame import frame
 
@@ -37,14 +37,14 @@ class Context:
 Builder = Callable[[Context], "Table"]
 
 
-def linear(context: Context) -> "Table":
+def linear(context: Context) -> Table:
     """Accuracy of every evaluated run beside its untrained encoder."""
     from skelbench.tables.linear import build
 
     return build(context.frame)
 
 
-def flops(context: Context) -> "Table":
+def flops(context: Context) -> Table:
     """Cost at the paper's token grids; needs no run."""
     from skelbench.cost.rows import flops_rows
     from skelbench.tables.flops import build

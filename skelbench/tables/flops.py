@@ -24,7 +24,7 @@ DENSE = "30x25"
 _COLUMNS = (
     Column("method", "Method"),
     Column("tokens", "Tokens"),
-    Column("gmacs_body", "GMAC / body", ".3f"),
+    Column("gmacs_body", "GMAC per body", ".3f"),
     Column("gflops_1", "GFLOPs, 1 body", ".2f"),
     Column("gflops_2", "GFLOPs, 2 bodies", ".2f"),
     Column("ratio", "30×25 / row", ".2f"),
@@ -104,8 +104,8 @@ def _notes(costs: list[CostRow], dense: CostRow | None) -> Iterable[str]:
         first = costs[0].encoder
         yield f"{first.convention} Tokens +1: class token."
         yield (
-            f"Pre-training: GFLOPs of a clip with {BODIES} bodies; train encoder and decoder: one forward pass of one view; "
-            f"whole step: all views, teacher, heads, forward and backward."
+            f"Pre-training: GFLOPs of a clip with {BODIES} bodies; train encoder and decoder: one forward pass of one "
+            f"view; whole step: all views, teacher, heads, forward and backward."
         )
         ops = sorted({op for cost in costs for op in cost.encoder.uncounted_ops})
         yield (
@@ -116,9 +116,10 @@ def _notes(costs: list[CostRow], dense: CostRow | None) -> Iterable[str]:
     compact = next((c for c in costs if _key(c.method) == "slim" and c.tokens == "8x25"), None)
     ratio = f"{dense.encoder.macs / compact.encoder.macs:.2f}" if dense and compact else "4.91"
     yield (
-        f"Paper: published in the SLiM paper, not measured here, and of mixed conventions: 28.32, 1.97 and 17.70 follow from one (2 bodies, 2 FLOPs per MAC, 74 "
-        f"visible tokens, 5-block decoder, element-wise operations included), 3.59 and 8.36 do not; by one convention "
-        f"30×25 without class token costs {ratio} times 8×25 with class token, not 7.89 times."
+        f"Paper: published in the SLiM paper, not measured here, and of mixed conventions: 28.32, 1.97 and 17.70 "
+        f"follow from one (2 bodies, 2 FLOPs per MAC, 74 visible tokens, 5-block decoder, element-wise operations "
+        f"included), 3.59 and 8.36 do not; by one convention 30×25 without class token costs {ratio} times 8×25 with "
+        f"class token, not 7.89 times."
     )
 
 

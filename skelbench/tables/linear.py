@@ -1,4 +1,4 @@
-"""``compare --table linear``: evaluated runs side by side, with intervals and paired tests against an untrained encoder."""
+"""``compare --table linear``: evaluated runs side by side, with intervals and tests against an untrained encoder."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ def build(frame: DataFrame) -> Table:
     pre-training.
 
     Runs of one setting are one row with mean and standard deviation over seeds; a seed that occurs twice means that
-    something else differs, and every evaluation gets a row of its own. The interval is Wilson's 95 % for the mean accuracy on
-    ``n_test`` clips. A row's p-value is the largest of its seeds (every seed must differ from its control), Holm-
-    adjusted over the rows.
+    something else differs, and every evaluation gets a row of its own. The interval is Wilson's 95 % for the mean
+    accuracy on ``n_test`` clips. A row's p-value is the largest of its seeds (every seed must differ from its control),
+    Holm-adjusted over the rows.
 
     Raises:
         SkelbenchError: a column is missing, or accuracies are not shares.
@@ -71,7 +71,9 @@ def build(frame: DataFrame) -> Table:
     tested = [row for row in rows if row["p_value"] is not None]
     for row, p in zip(tested, holm([row["p_value"] for row in tested]), strict=True):
         row["p_value"] = float(p)
-    rows.sort(key=lambda row: (row["dataset"], row["split"], row["protocol"], row["checkpoint"], -row["accuracy"].value))
+    rows.sort(
+        key=lambda row: (row["dataset"], row["split"], row["protocol"], row["checkpoint"], -row["accuracy"].value)
+    )
     keys = ("dataset", "split", "protocol", "checkpoint", "preset", "hardware")
     varying = {key for key in keys if len({row[key] for row in rows}) > 1}
     constant = [f"{key} {rows[0][key]}" for key in keys if key not in varying]
@@ -164,9 +166,9 @@ def _notes(frame: DataFrame, constant: list[str]) -> Iterator[str]:
     if constant:
         yield f"All rows: {', '.join(constant)}."
     yield (
-        "Linear: after the probe's last step. Brackets: Wilson 95 % interval over test clips. ±: standard deviation over seeds, where there are several. "
-        "p: exact McNemar test against the untrained encoder on the same clips (the largest over seeds), Holm-adjusted "
-        "over rows; it says nothing about other pre-training seeds."
+        "Linear: after the probe's last step. Brackets: Wilson 95 % interval over test clips. ±: standard deviation "
+        "over seeds, where there are several. p: exact McNemar test against the untrained encoder on the same clips "
+        "(the largest over seeds), Holm-adjusted over rows; it says nothing about other pre-training seeds."
     )
     probed = frame["protocol"].astype(str).str.startswith("linear")
     if left_out := sorted(set(frame["run"].astype(str)) - set(frame.loc[probed, "run"].astype(str))):

@@ -242,6 +242,7 @@ def _latex_escape(text: str) -> str:
 
 def latex(table: Table) -> str:
     """A ``table`` environment with booktabs rules; needs ``booktabs`` and nothing else."""
+
     def raised(notes: tuple[str, ...]) -> str:
         return rf"\textsuperscript{{{table.markers(notes)}}}" if notes else ""
 

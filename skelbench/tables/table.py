@@ -1,4 +1,4 @@
-"""One table object for every output format: typed cells with marks, footnotes and provenance; renderers only lay it out.
+"""One table object for every output format: typed cells with marks, footnotes, provenance; renderers lay it out.
 
 Cells hold raw numbers; how many digits are shown is the column's business.
 """

@@ -1,4 +1,4 @@
-"""Costs of the shipped encoder and methods at the paper's grids, against the figures of its cost table by one convention."""
+"""The shipped encoder and SkeletonMAE at the paper's grids: its cost table by one convention."""
 
 import pytest
 import torch

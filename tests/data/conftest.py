@@ -8,7 +8,8 @@ import pytest
 
 from skelbench.data.store import ClipStore
 
-sys.path.insert(0, str(Path(__file__).parent))
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE), str(HERE.parents[1])]  # helpers beside the tests, and benchmarks/
 
 from made_clips import random_clips, write_store  # noqa: E402
 
@@ -26,7 +27,7 @@ def store(tmp_path, clips):
 @pytest.fixture(scope="session")
 def recordings():
     """The small file of real recordings."""
-    shared = Path(__file__).parents[3] / "shared" / "data"
+    shared = HERE.parents[2] / "shared" / "data"
     path = Path(os.environ.get("SKELBENCH_SHARED_DATA", shared)) / "uiprmd_mini.npz"
     if not path.is_file():
         pytest.skip("the real recordings are not here (set SKELBENCH_SHARED_DATA)")

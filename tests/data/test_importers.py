@@ -87,7 +87,7 @@ def _with(array, index, value):
 
 GOOD = recording()
 BAD = {
-    "no joints": (dict(joints=None), r"has no array 'joints' \(it has: offsets, .*needs joints, offsets, label"),
+    "no joints": (dict(joints=None), r"has no array 'joints' \(it has: 'offsets', .*needs joints, offsets, label"),
     "no label, no offsets": (dict(label=None, offsets=None), "has no array 'offsets', 'label'"),
     "not a number": (dict(joints=_with(GOOD["joints"], (6, 3, 1), np.nan)), "clip 2, frame 2 .*not a finite number"),
     "infinite": (dict(joints=_with(GOOD["joints"], (3, 3, 1), -np.inf)), "clip 1, frame 0 .*not a finite number"),

@@ -54,6 +54,7 @@ def test_a_prefetched_batch_is_used_once_and_only_for_its_ids(shared):
     batch = source.gather(np.array([4]))
     np.testing.assert_array_equal(rows_of(batch, 0), shared.clip(4))
     source.gather(np.array([1, 2]))
+    source._worker.shutdown(wait=True)
     assert sorted(copies) == [[1, 2], [1, 2], [1, 2], [4]]
 
 

@@ -178,3 +178,10 @@ def test_extension_plays_forth_and_back(length, extend):
     expected = np.interp(np.linspace(0, len(played) - 1, 41), np.arange(len(played)), x.numpy()[played])
     assert np.allclose(read(frames, [x])[0], expected, atol=1e-6)
     assert frames.first_BT.min() >= 0 and frames.second_BT.max() <= length - 1
+
+
+def test_whole_frames_of_a_continuous_parent_are_the_nearest():
+    parent = Interval(torch.tensor([2.4, 0.6]), torch.tensor([5.2, 3.0]))
+    for resize in ("pad", "bins"):
+        same = draw(Same(parent="p"), resize, lengths(20, 20), parent)
+        assert same.start_B.tolist() == [2, 1] and (same.start_B + same.duration_B).tolist() == [8, 4]

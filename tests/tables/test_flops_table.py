@@ -95,5 +95,7 @@ def test_csv_has_raw_numbers():
 
 @pytest.mark.parametrize("module", ["flops", "linear", "published", "render", "table"])
 def test_tables_import_neither_torch_nor_pandas(module):
-    code = f"import sys, skelbench.tables.{module}; sys.exit(any(m in sys.modules for m in ('torch', 'pandas', 'rich')))"
+    code = (
+        f"import sys, skelbench.tables.{module}; sys.exit(any(m in sys.modules for m in ('torch', 'pandas', 'rich')))"
+    )
     assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0

@@ -27,7 +27,9 @@ def test_every_table_is_there_and_whole():
 @pytest.mark.parametrize("name", COUNTS)
 def test_rows_are_well_formed(name):
     rows = load(name)
-    keys = [(row["method"], row["variant"], row["dataset"], row["split"], row["protocol"], row["metric"]) for row in rows]
+    keys = [
+        (row["method"], row["variant"], row["dataset"], row["split"], row["protocol"], row["metric"]) for row in rows
+    ]
     assert len(set(keys)) == len(keys)
     for row in rows:
         assert tuple(row) == COLUMNS and all(value is not None for key, value in row.items() if key != "std")

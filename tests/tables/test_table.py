@@ -6,7 +6,11 @@ from hypothesis import strategies as st
 from skelbench.errors import SkelbenchError
 from skelbench.tables.table import Cell, Column, Table
 
-COLUMNS = (Column("name", "Name"), Column("score", "Score", ".1f", best="max"), Column("cost", "Cost", ".0f", best="min"))
+COLUMNS = (
+    Column("name", "Name"),
+    Column("score", "Score", ".1f", best="max"),
+    Column("cost", "Cost", ".0f", best="min"),
+)
 
 
 def table(rows, **fields):
@@ -72,7 +76,13 @@ def test_rank_against_sorting(scores):
 
 @pytest.mark.parametrize(
     "format,value,text",
-    [(".1f", -0.04, "0.0"), ("+.1f", -0.04, "+0.0"), (".1f", -0.06, "-0.1"), (",d", 1234, "1,234"), (".2g", 2e-9, "2e-09")],
+    [
+        (".1f", -0.04, "0.0"),
+        ("+.1f", -0.04, "+0.0"),
+        (".1f", -0.06, "-0.1"),
+        (",d", 1234, "1,234"),
+        (".2g", 2e-9, "2e-09"),
+    ],
 )
 def test_reading_of_numbers(format, value, text):
     assert Column("a", "A", format).text(value) == text

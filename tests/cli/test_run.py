@@ -1,0 +1,205 @@
+"""The commands as a user types them, on a small data set with small models."""
+
+import json
+
+import pytest
+from small import TINY, TINY_METHOD, write_small_store
+
+from skelbench.cli.main import main
+from skelbench.plugin import host as host_module
+
+
+@pytest.fixture(autouse=True)
+def shipped_plugins(own_places, monkeypatch):
+    monkeypatch.delenv("SKELBENCH_PLUGINS")
+    monkeypatch.setattr(host_module, "_hosts", {})
+
+
+@pytest.fixture
+def small(tmp_path):
+    (tmp_path / "data").mkdir(exist_ok=True)
+    write_small_store(tmp_path / "data")
+    return tmp_path
+
+
+def command(method="slim", *more, **changes):
+    settings = TINY | {f"method.{key}": value for key, value in TINY_METHOD.get(method, {}).items()} | changes
+    sets = [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]
+    shape = ["--dataset", "small", "--clip-length", "32", "--patch", "8", "--epochs", "1", "--batch-size", "4"]
+    return ["run", method, *shape, *sets, *more]
+
+
+def fails(capsys, arguments, said):
+    """Exit code 2, one sentence on stderr, nothing on stdout."""
+    capsys.readouterr()
+    assert main(arguments) == 2
+    printed = capsys.readouterr()
+    errors = [line for line in printed.err.splitlines() if line.startswith("error: ")]
+    assert len(errors) == 1 and said in errors[0], printed.err
+    assert "Traceback" not in printed.err
+
+
+def test_run_probe_compare_from_nothing(small, capsys):
+    assert main(command("slim")) == 0
+    shown = capsys.readouterr().out
+    for said in ("untrained", "paired p", "linear", "knn", "GMACs per body", "clips/s", "Next:", "skelbench compare"):
+        assert said in shown
+    runs = sorted((small / "results").glob("*/run.json"))
+    assert len(runs) == 2  # the method and its untrained twin
+
+    assert main(command("slim")) == 0  # everything is there: nothing is trained or probed again
+    printed = capsys.readouterr()
+    assert printed.out.splitlines()[-12:] == shown.splitlines()[-12:]
+    assert "clips/s" not in printed.err
+
+    assert main(command("skeletonmae")) == 0
+    capsys.readouterr()
+    assert main(["compare", "--all", "--format", "json"]) == 0
+    table = json.loads(capsys.readouterr().out)
+    text = json.dumps(table)
+    for name in ("slim", "skeletonmae", "untrained"):
+        assert name in text
+    for style in ("terminal", "md", "csv", "latex"):
+        assert main(["compare", "--all", "--format", style]) == 0
+        assert "skeletonmae" in capsys.readouterr().out
+    # Runs with changed settings do not fill the rows of a preset.
+    assert main(["compare", "--format", "csv"]) == 0
+    assert "skeletonmae" not in capsys.readouterr().out
+
+    assert main(["runs", "list"]) == 0
+    assert "skeletonmae-small-half-4t-quick+" in capsys.readouterr().out
+    assert main(["runs", "show", "skeletonmae"]) == 0
+    assert '"method": "skeletonmae"' in capsys.readouterr().out
+    assert main(["eval", "skeletonmae", "--protocol", "linear@slim,knn"]) == 0
+    assert "linear@slim" in capsys.readouterr().out
+    fails(capsys, ["eval", "skeletonmae@7"], "kept no snapshot at epoch 7")
+    fails(capsys, ["eval", "skeletonmaee"], "did you mean")
+    fails(capsys, ["eval", "skeletonmae", "--protocol", "liner"], "did you mean 'linear'?")
+    fails(capsys, ["compare", "--table", "flop"], "did you mean 'flops'?")
+    fails(capsys, ["compare", "--format", "markdwn"], "format")
+
+
+def test_dry_run_says_everything_and_writes_nothing(small, capsys):
+    assert main(command("slim", "--dry-run")) == 0
+    shown = capsys.readouterr().out
+    for said in ("pretrain id", "eval id, linear", "parameters", "GFLOPs per clip", "memory", "time"):
+        assert said in shown
+    assert not (small / "results").exists()
+
+
+def test_the_id_of_the_dry_run_is_the_id_of_the_run(small, capsys):
+    main(command("skeletonmae", "--dry-run"))
+    shown = capsys.readouterr().out
+    dry = next(line for line in shown.splitlines() if line.startswith("pretrain id")).split()[2]
+    assert main(command("skeletonmae", "--probe", "none")) == 0
+    assert list((small / "results").glob(f"skeletonmae-*-{dry}"))
+
+
+def test_a_toml_file_sets_what_the_command_line_does_not(small, capsys):
+    (small / "run.toml").write_text('dataset = "small"\nseed = 3\n[train]\nlr = 5e-4\nepochs = 7\n[encoder]\ndim = 24\n')
+    arguments = ["run", "slim", "--config", str(small / "run.toml"), "--clip-length", "32", "--patch", "8"]
+    arguments += ["--batch-size", "4", "--epochs", "1", "--dry-run"]
+    assert main(arguments) == 0
+    spec = json.loads(capsys.readouterr().out.split("pretrain id")[0].split("\n", 3)[-1].partition("{")[2].join(["{", ""]))
+    assert (spec["seed"], spec["train"]["lr"], spec["encoder_config"]["dim"]) == (3, 5e-4, 24)
+    assert spec["train"]["epochs"] == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["run", "slm"], "did you mean 'slim'?"),
+        (["run", "slim", "--dataset", "smal"], "did you mean 'small'?"),
+        (["run", "slim", "--dataset", "small", "--split", "halv"], "did you mean 'half'?"),
+        (["run", "slim", "--preset", "smal"], "did you mean 'small'?"),
+        (["run", "skeletonmae", "--preset", "release"], "preset of skeletonmae"),
+        (["run", "slim", "--probe", "knnn"], "did you mean 'knn'?"),
+        (["run", "slim", "--tokens", "9"], "8, 15, 30"),
+        (["run", "slim", "--dataset", "small", "--set", "lrr=1"], "did you mean 'train.lr'?"),
+        (["run", "slim", "--dataset", "small", "--set", "method.prototype=1"], "did you mean 'method.prototypes'?"),
+        (["run", "slim", "--dataset", "small", "--set", "centering=sinkhor"], "did you mean 'sinkhorn'?"),
+        (["run", "slim", "--dataset", "small", "--set", "train.lr=-1"], "train.lr=-1 is not valid"),
+        (["run", "slim", "--dataset", "small", "--set", "lr"], "not of the form key=value"),
+        (["run", "slim", "--dataset", "small", "--precision", "bf61"], "did you mean 'bf16'?"),
+        (["run", "slim", "--dataset", "small", "--clip-length", "60", "--patch", "8"], "not a multiple of the patch"),
+        (["run", "slim", "--dataset", "small", "--clip-length", "4", "--patch", "8"], "shorter than one patch"),
+        (["run", "slim", "--dataset", "small", "--clip-length", "64", "--patch", "32"], "fewer than one patch"),
+        (["run", "slim", "--dataset", "small", "--batch-size", "99"], "larger than the"),
+        (["run", "slim", "--dataset", "small", "--device", "gpu"], "not a device"),
+        (["run", "slim", "--config", "nowhere.toml"], "does not exist"),
+        (["run", "slim", "--init-from", "nothing"], "there is no run 'nothing'"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_writes_nothing(small, capsys, arguments, said):
+    fails(capsys, arguments, said)
+    assert not list((small / "results").glob("*"))
+
+
+def test_bad_toml_names_file_and_key(small, capsys):
+    path = small / "run.toml"
+    path.write_text("datset = 'small'\n")
+    fails(capsys, ["run", "slim", "--config", str(path)], "did you mean 'dataset'?")
+    path.write_text("[trian]\nlr = 1\n")
+    fails(capsys, ["run", "slim", "--config", str(path)], "did you mean 'train'?")
+    path.write_text("lr = = 1\n")
+    fails(capsys, ["run", "slim", "--config", str(path)], "cannot be read as TOML")
+
+
+def test_results_that_cannot_be_written_stop_the_run_before_training(small, capsys, monkeypatch):
+    blocked = small / "blocked"
+    blocked.write_text("a file, not a folder")
+    fails(capsys, command("slim", "--results", str(blocked)), "cannot be written")
+    newer = small / "newer"
+    newer.mkdir()
+    (newer / "skelbench.json").write_text('{"format": 99}')
+    fails(capsys, command("slim", "--results", str(newer)), "newer than this skelbench reads")
+    fails(capsys, ["compare", "--results", str(newer)], "newer than this skelbench reads")
+    assert [path.name for path in newer.iterdir()] == ["skelbench.json"]
+
+
+def test_a_disk_that_fills_up_while_training_is_one_sentence(small, capsys, monkeypatch):
+    import errno
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("skelbench.pretrain.loop.save_state", full)
+    fails(capsys, command("slim"), "No space left on device")
+    monkeypatch.undo()
+
+
+def test_a_plugin_that_raises_at_import_is_named(small, capsys):
+    path = small / "broken.py"
+    path.write_text("raise RuntimeError('no bees')\n")
+    fails(capsys, ["run", "slim", "--plugin", str(path)], "no bees")
+
+
+def test_a_method_in_one_file_runs_uninstalled(small, capsys):
+    """The example of docs/writing_a_method.md, word for word."""
+    import re
+    from pathlib import Path
+
+    text = (Path(__file__).parents[2] / "docs" / "writing_a_method.md").read_text()
+    code = re.search(r"```python\n(# simclr.py\n.*?)```", text, re.S).group(1)
+    path = small / "simclr.py"
+    path.write_text(code)
+    assert main([*command("simclr"), "--plugin", str(path)]) == 0
+    assert "simclr" in capsys.readouterr().out
+    (run,) = (small / "results").glob("simclr-*/run.json")
+    assert json.loads(run.read_text())["spec"]["method_source"]
+
+
+def test_changed_data_is_noticed(small, capsys):
+    assert main(command("slim", "--probe", "none")) == 0
+    import shutil
+
+    shutil.rmtree(small / "data" / "small")
+    write_small_store(small / "data", seed=1)
+    fails(capsys, ["eval", "slim"], "has changed since this run was made")
+
+
+def test_flops_need_no_runs_and_no_data(tmp_path, capsys):
+    assert main(["compare", "--table", "flops", "--format", "csv"]) == 0
+    rows = [line.split(",") for line in capsys.readouterr().out.splitlines()]
+    assert any("SLiM" in row for row in rows) and any("MAMP" in row for row in rows)
+    assert not (tmp_path / "results").exists()

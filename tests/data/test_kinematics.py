@@ -1,0 +1,113 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skelbench.data.kinematics import CHANNEL, CHANNELS, PARTS, forward, turn
+from skelbench.skeleton.topology import NTU25
+
+SAME = dict.fromkeys(PARTS, 1.0)
+J = {name: i for i, name in enumerate(NTU25.joints)}
+
+
+def pose(**degrees):
+    """One frame; keyword ``left_arm_lift=90`` sets channel ``left.arm.lift``. Pelvis offsets in metres."""
+    x_1A = np.zeros((1, len(CHANNELS)))
+    for name, value in degrees.items():
+        channel = name.replace("_", ".")
+        x_1A[0, CHANNEL[channel]] = value if channel in ("side", "ahead", "jump") else np.deg2rad(value)
+    return forward(x_1A, SAME)[0]
+
+
+def bone(x_JC, child):
+    return x_JC[J[child]] - x_JC[NTU25.parents[J[child]]]
+
+
+def unit(x):
+    return x / np.linalg.norm(x)
+
+
+RIGHT, UP, BACK = np.eye(3)
+
+
+@pytest.mark.parametrize(
+    ("settings", "child", "direction"),
+    [
+        ({}, "left wrist", -UP),
+        (dict(left_arm_lift=90), "left wrist", -BACK),
+        (dict(right_arm_lift=180), "right elbow", UP),
+        (dict(left_arm_spread=90), "left elbow", -RIGHT),
+        (dict(right_arm_spread=90), "right elbow", RIGHT),
+        (dict(right_arm_lift=90, right_arm_cross=90), "right wrist", -RIGHT),
+        (dict(left_arm_lift=90, left_arm_cross=90), "left wrist", RIGHT),
+        (dict(left_arm_elbow=90), "left wrist", -BACK),
+        (dict(left_arm_elbow=90, left_arm_roll=90), "left wrist", RIGHT),
+        (dict(right_arm_elbow=90, right_arm_roll=90), "right wrist", -RIGHT),
+        (dict(right_leg_lift=90), "right knee", -BACK),
+        (dict(right_leg_spread=90), "right knee", RIGHT),
+        (dict(left_leg_knee=90), "left ankle", BACK),
+        (dict(bend=90), "neck", -BACK),
+        (dict(sway=90), "neck", RIGHT),
+        (dict(pitch=90), "spine mid", -BACK),
+        (dict(lean=90), "spine mid", RIGHT),
+        (dict(twist=90, left_arm_lift=90), "left wrist", -RIGHT),
+        (dict(yaw=90, left_leg_lift=90), "left knee", -RIGHT),
+    ],
+)
+def test_every_angle_turns_its_bone_the_way_it_says(settings, child, direction):
+    np.testing.assert_allclose(unit(bone(pose(**settings), child)), direction, atol=1e-12)
+
+
+def test_head_and_pelvis():
+    still = bone(pose(), "head")
+    assert bone(pose(nod=30), "head")[2] < still[2] - 0.05
+    assert bone(pose(tilt=30), "head")[0] > still[0] + 0.05
+    assert bone(pose(nod=30, shake=60), "head")[0] < -0.05
+    np.testing.assert_allclose(pose(side=0.3, ahead=0.2, jump=0.1) - pose(), np.tile([0.3, 0.1, -0.2], (25, 1)))
+
+
+ANGLES = st.integers(0, 2**32 - 1).map(lambda seed: np.random.default_rng(seed).normal(0, 0.7, (3, len(CHANNELS))))
+
+
+@settings(max_examples=25, deadline=None)
+@given(pose_TA=ANGLES)
+def test_a_mirrored_pose_is_the_mirror_image(pose_TA):
+    mirrored_TA = pose_TA.copy()
+    for name, i in CHANNEL.items():
+        if name.startswith("left."):
+            mirrored_TA[:, i] = pose_TA[:, CHANNEL[name.replace("left", "right")]]
+        elif name.startswith("right."):
+            mirrored_TA[:, i] = pose_TA[:, CHANNEL[name.replace("right", "left")]]
+        elif name in ("side", "yaw", "lean", "sway", "twist", "shake", "tilt"):
+            mirrored_TA[:, i] *= -1
+    expected = forward(pose_TA, SAME)[:, NTU25.swap] * (-1, 1, 1)
+    np.testing.assert_allclose(forward(mirrored_TA, SAME), expected, atol=1e-12)
+
+
+@settings(max_examples=25, deadline=None)
+@given(pose_TA=ANGLES, factor=st.floats(0.5, 2))
+def test_bones_keep_their_lengths_and_scale_by_part(pose_TA, factor):
+    def lengths(x_TJC):
+        return np.linalg.norm(x_TJC[:, 1:] - x_TJC[:, NTU25.parents[1:]], axis=-1)
+
+    rest = lengths(forward(np.zeros((1, len(CHANNELS))), SAME))
+    np.testing.assert_allclose(lengths(forward(pose_TA, SAME)), np.repeat(rest, 3, axis=0), atol=1e-12)
+    ratio = lengths(forward(pose_TA, SAME | {"arms": factor})) / rest
+    arm = [any(word in name for word in ("elbow", "wrist", "hand", "thumb")) for name in NTU25.joints[1:]]
+    np.testing.assert_allclose(ratio, np.tile(np.where(arm, factor, 1.0), (3, 1)), atol=1e-9)
+
+
+@settings(max_examples=25, deadline=None)
+@given(pose_TA=ANGLES)
+def test_the_lowest_foot_is_on_the_floor_unless_in_the_air(pose_TA):
+    feet = [J[f"{side} {part}"] for side in ("left", "right") for part in ("ankle", "foot")]
+    lowest_T = forward(pose_TA, SAME)[:, feet, 1].min(axis=1)
+    np.testing.assert_allclose(lowest_T, pose_TA[:, CHANNEL["jump"]], atol=1e-12)
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_turn_is_a_right_handed_rotation(axis):
+    r_33 = turn(axis, np.array([0.3]))[0]
+    np.testing.assert_allclose(r_33 @ r_33.T, np.eye(3), atol=1e-15)
+    v, w = np.eye(3)[(axis + 1) % 3], np.eye(3)[(axis + 2) % 3]
+    np.testing.assert_allclose(r_33 @ v, np.cos(0.3) * v + np.sin(0.3) * w, atol=1e-15)
