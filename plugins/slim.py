@@ -177,6 +177,6 @@ class Slim(Method):
             for name, parameter in getattr(self, part).named_parameters():
                 group = {"params": [parameter], "clip": part}
                 group["wd_scale"] = 0.0 if name.endswith("bias") or "norm" in name else 1.0
-                group["lr_scale"] = patch if name.startswith("project.") else 1.0
+                group["lr_scale"] = patch if name.startswith("tokenizer.project") else 1.0
                 group["frozen_until"] = frozen if name.startswith("prototype") else 0.0
                 yield group

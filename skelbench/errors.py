@@ -10,10 +10,27 @@ class SkelbenchError(Exception):
     exit_code = 2
 
 
-class Interrupted(SkelbenchError):
-    """The run stopped at the user's request after saving its state; re-issuing the command continues it."""
+class Stopped(SkelbenchError):
+    """Training ended before its schedule did; ``outcome`` and ``step`` go into the run's record."""
+
+    outcome: str
+
+    def __init__(self, message: str, step: int) -> None:
+        super().__init__(message)
+        self.step = step
+
+
+class Interrupted(Stopped):
+    """By the user, after saving the state; re-issuing the command continues."""
 
     exit_code = 130
+    outcome = "interrupted"
+
+
+class Diverged(Stopped):
+    """The loss was no longer finite."""
+
+    outcome = "diverged"
 
 
 def did_you_mean(name: str, known: "list[str] | tuple[str, ...]", what: str) -> str:

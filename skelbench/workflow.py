@@ -7,13 +7,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import filelock
 import numpy as np
 import torch
 
 from skelbench.config import EvalSpec, validated
 from skelbench.data.source import ClipSource
 from skelbench.data.store import ClipStore
-from skelbench.errors import Interrupted, SkelbenchError
+from skelbench.errors import Diverged, Interrupted, SkelbenchError
 from skelbench.evaluate.features import extract
 from skelbench.evaluate.protocol import Features
 from skelbench.method import Method
@@ -46,63 +47,64 @@ class Workflow:
     def pretrain(self, resolved: Resolved, force: bool = False) -> RunDir:
         """Train ``resolved`` to the end, or continue, or return at once when it is done."""
         spec = resolved.spec
+        if distributed.rank():  # the first process makes and locks the directory, the others join it
+            distributed.barrier()
+            run = self.results.by_id(spec.id)
+            return run if run.outcome == "done" else self._train(resolved, run)
         self.results.prepare()
         facts = {"environment": environment(self.device)}
         run = self.results.open(spec, resolved.preset, resolved.modified, facts)
-        lock = run.lock()
-        if not distributed.rank():
-            try:
-                lock.acquire()
-            except TimeoutError as error:
-                raise SkelbenchError(
-                    f"another process is working in {run.path}; wait for it, or use another directory with --results"
-                ) from error
         try:
-            if force:
-                _clear(run)
-            if run.outcome == "done":
-                return run
-            return self._train(resolved, run)
-        finally:
-            lock.release(force=True)
+            with run.lock():
+                if force:
+                    _clear(run)
+                done = run.outcome == "done"
+                distributed.barrier()
+                return run if done else self._train(resolved, run)
+        except filelock.Timeout as error:
+            raise SkelbenchError(
+                f"another process is working in {run.path}; wait for it, or use another directory with --results"
+            ) from error
 
     def _train(self, resolved: Resolved, run: RunDir) -> RunDir:
-        spec = resolved.spec
+        spec, chief = resolved.spec, not distributed.rank()
         method = build_method(spec, self.host, resolved.store.topology, self.device)
         announced = {"id": spec.id, "name": run.name, "directory": str(run.path), "spec": spec.model_dump(mode="json")}
-        seconds = 0.0
-        outcome = "failed"
-        facts: dict[str, Any] = {}
-        self.host.notify("skelbench_run_started", run=announced)
+
+        def tell(hook: str, **values: Any) -> None:
+            if chief:
+                self.host.notify(hook, run=announced, **values)
+
+        def record(**fields: Any) -> None:
+            if chief:
+                run.update(**fields)
+
+        outcome, facts = "failed", {"steps": 0, "clips_seen": 0, "train_seconds": 0.0}
+        tell("skelbench_run_started")
         try:
-            if resolved.method.trains:
+            if not resolved.method.trains:
+                save_weights(run.encoder(), method.inference_encoder(), {"id": spec.id, "epoch": 0})
+            else:
                 if spec.init_from:
                     self._warm_start(method, spec.init_from)
                 trainer = Trainer(spec, method, resolved.store, run, self.device)
-                run.update(outcome="running", environment=environment(self.device))
-                total = trainer.total * spec.train.batch_size
+                record(outcome="running", environment=environment(self.device))
+                clips = trainer.total * spec.train.batch_size
                 label = f"{spec.method} {spec.tokens}x{resolved.store.topology.num_joints}"
-                with self.progress(total=total, label=label, unit="clips") as report:
-                    seconds = trainer.fit(
-                        report,
-                        lambda step, metrics: self.host.notify(
-                            "skelbench_log", run=announced, step=step, metrics=metrics
-                        ),
-                    )
-                facts = {"steps": trainer.total, "clips_seen": total}
-            else:
-                save_weights(run.encoder(), method.inference_encoder(), {"id": spec.id, "epoch": 0})
-                facts = {"steps": 0, "clips_seen": 0}
+                with self.progress(total=clips, label=label, unit="clips") as report:
+                    seconds = trainer.fit(report, lambda step, line: tell("skelbench_log", step=step, metrics=line))
+                facts = {"steps": trainer.total, "clips_seen": clips, "train_seconds": seconds}
             outcome = "done"
-            run.update(outcome=outcome, train_seconds=seconds, finished=time.time(), **facts)
-        except SkelbenchError as error:
-            outcome = "interrupted" if isinstance(error, Interrupted) else run.outcome
+            record(outcome=outcome, finished=time.time(), **facts)
+        except (Diverged, Interrupted) as error:
+            outcome = error.outcome
+            record(outcome=outcome, step=error.step)
             raise
         except Exception:
-            run.update(outcome="failed")
+            record(outcome=outcome)
             raise
         finally:
-            self.host.notify("skelbench_run_finished", run=announced, outcome=outcome)
+            tell("skelbench_run_finished", outcome=outcome)
         return run
 
     def _warm_start(self, method: Method, parent_id: str) -> None:

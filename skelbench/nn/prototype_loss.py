@@ -12,12 +12,13 @@ c rows of a tile.
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
+
+from skelbench.nn.precision import no_autocast
 
 AllReduce = Callable[[Tensor], Tensor]
 """Sums a tensor over all ranks and returns it; every rank calls it equally often."""
@@ -81,7 +82,7 @@ class RunningCentre(nn.Module):
 
         Ancestors update after the centre was used in the loss of the same step.
         """
-        with _no_autocast(teacher_z_nD):
+        with no_autocast(teacher_z_nD):
             z_nD, W_KD = teacher_z_nD.to(self.centre.dtype), teacher_W_KD.to(self.centre.dtype)
             total = all_reduce(torch.cat([z_nD.sum(0), z_nD.new_full((1,), z_nD.shape[0])]))
             mean_K = W_KD @ (total[:-1] / total[-1].clamp_min(1.0))
@@ -121,7 +122,7 @@ def prototype_cross_entropy(
     student_W, teacher_z, teacher_W = student_W.to(dtype), teacher_z.detach().to(dtype), teacher_W.detach().to(dtype)
     student_z_nVD = student_z.to(dtype) if student_z.dim() == 3 else student_z.to(dtype).unsqueeze(1)
     weights_nV = weights.detach().to(dtype).reshape(student_z_nVD.shape[:2])
-    with _no_autocast(student_z):
+    with no_autocast(student_z):
         if isinstance(centering, Sinkhorn):
             offset_K = centering.offsets(teacher_z, teacher_W, teacher_temp, chunk)
         else:
@@ -226,8 +227,3 @@ def _tile(z_nD: Tensor, W_KD: Tensor, chunk: int | None) -> Tensor:
 
 def _slices(n: int, size: int) -> list[slice]:
     return [slice(start, min(start + size, n)) for start in range(0, n, size)]
-
-
-def _no_autocast(like: Tensor):
-    kind = like.device.type
-    return torch.autocast(kind, enabled=False) if torch.amp.is_autocast_available(kind) else nullcontext()

@@ -42,6 +42,19 @@ def all_reduce_sum(x: Tensor) -> Tensor:
     return x
 
 
+def barrier() -> None:
+    """Wait for all processes."""
+    if world() > 1:
+        dist.barrier()
+
+
+def any_rank(flag: bool, device: torch.device) -> bool:
+    """Whether ``flag`` is set on any process: all stop at the same step, or none."""
+    if world() == 1:
+        return flag
+    return bool(all_reduce_sum(torch.tensor(float(flag), device=device)))
+
+
 def global_mean(total: Tensor, count: Tensor | float) -> Tensor:
     """``sum of totals / sum of counts`` over processes, scaled so that DDP's gradient averaging gives its gradient.
 

@@ -19,7 +19,7 @@ from torch import Tensor
 from skelbench.config import RunSpec
 from skelbench.data.source import ClipSource
 from skelbench.data.store import ClipStore
-from skelbench.errors import Interrupted, SkelbenchError
+from skelbench.errors import Diverged, Interrupted, SkelbenchError
 from skelbench.method import Method, Step
 from skelbench.pretrain import distributed
 from skelbench.pretrain.checkpoint import cut_back, load_state, save_state, save_weights
@@ -209,15 +209,16 @@ class Trainer:
                 if done in snapshots:
                     self._export(self.epoch(done))
                 late = time.monotonic() - self._last_save > CHECKPOINT_SECONDS
-                if done == self.total or stopped.is_set() or late:
+                stop = distributed.any_rank(stopped.is_set(), self.device)
+                if done == self.total or stop or late:
                     if not look and not math.isfinite(float(out["loss"])):
                         self._diverged(step, float(out["loss"]))
                     self.save(done, seconds())
-                if stopped.is_set() and done < self.total:
-                    self.run.update(outcome="interrupted", step=done)
+                if stop and done < self.total:
                     raise Interrupted(
                         f"stopped after step {done} of {self.total}, state saved in {self.run.path}; "
-                        "issue the same command again to continue"
+                        "issue the same command again to continue",
+                        done,
                     )
         self._export()
         return seconds()
@@ -236,10 +237,10 @@ class Trainer:
                 yield step, views
 
     def _diverged(self, step: int, loss: float) -> None:
-        self.run.update(outcome="diverged", step=step)
-        raise SkelbenchError(
+        raise Diverged(
             f"the loss became {loss} at step {step} of {self.total} (epoch {self.epoch(step):.2f}) in {self.run.path}; "
-            "lower --set train.lr, set train.clip_grad, or use --precision fp32, then run again"
+            "lower --set train.lr, set train.clip_grad, or use --precision fp32, then run again",
+            step,
         )
 
 

@@ -107,7 +107,7 @@ def test_usage_errors_are_one_line_with_the_nearest_name(arguments, said, capsys
     ("error", "code", "said"),
     [
         (SkelbenchError("the hive is empty; add bees"), 2, "error: the hive is empty; add bees\n"),
-        (Interrupted("stopped after step 3"), 130, "error: stopped after step 3\n"),
+        (Interrupted("stopped after step 3", 3), 130, "error: stopped after step 3\n"),
         (KeyboardInterrupt(), 130, "interrupted\n"),
         (OSError(errno.ENOSPC, "No space left on device", "/hive/x"), 2, "error: /hive/x: No space left on device"),
         (PermissionError(errno.EACCES, "Permission denied", "/hive"), 2, "error: /hive: Permission denied"),
