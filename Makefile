@@ -12,7 +12,7 @@ $(STAMP): pyproject.toml constraints.txt
 	touch $@
 
 run: $(STAMP)
-	$(BIN)/skelbench run slim --tokens 8
+	$(BIN)/skelbench run slim --tokens 8 --preset quick
 
 test: $(STAMP)
 	$(BIN)/python -m pytest -q -m "not slow"

@@ -4,6 +4,7 @@ from skelbench.plugin import MethodSpec, hookimpl
 
 _VIT = {"encoder.cls": True, "encoder.temporal": "rope", "encoder.mask_token": True}
 _MAE_VIT = {"encoder.cls": False, "encoder.temporal": "learned", "encoder.mask_token": False}
+_MAE_VIT["encoder.norm_eps"] = 1e-5
 
 
 @hookimpl

@@ -45,6 +45,7 @@ class SkeletonMAE(Method):
             config.decoder_heads,
             grid=context.grid,
             out_dim=context.grid.patch * 3,
+            norm_eps=1e-5,
         )
 
     @classmethod

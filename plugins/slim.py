@@ -49,14 +49,14 @@ class SlimConfig(Config):
     local_counts: tuple[int, int, int] = Field((2, 2, 2), description="local views of 32, 16, 8 frames per anchor")
     local_a_min: tuple[int, int, int] | None = Field(None, description="smallest tube on local grids; none = P")
     a_max: int | None = Field(None, description="largest tube area in tokens; none = half of the grid")
-    spans: Literal["connected", "ordered"] = Field("connected", description="how joints of a tube are drawn")
-    stop: Literal["clip", "printed", "never"] = Field("clip", description="stop rule of tube masking")
+    spans: Literal["connected", "ordered"] = Field("connected", description="joints of a tube (our reading)")
+    stop: Literal["clip", "printed", "never"] = Field("clip", description="stop rule; printed = Algorithm 1")
     stratified: bool = Field(False, description="spread mask ratios evenly over the batch")
     clean_pass: bool = Field(True, description="class tokens from an unmasked student pass (else the masked one)")
     match_both: bool = Field(False, description="match every local view to both teacher views")
     vertical_deg: float = Field(180.0, description="rotation limit about the vertical axis")
     tilt_deg: float = Field(30.0, description="rotation limit about the other axes")
-    scale_groups: Literal["parts", "limbs"] = Field("parts", description="joint groups of bone-aware scaling")
+    scale_groups: Literal["parts", "limbs"] = Field("parts", description="groups of bone-aware scaling (our reading)")
     noise: bool = Field(False, description="Gaussian noise and axis dropping of the authors' code")
     resize: Literal["ends", "bins"] = Field("ends", description="how a crop becomes T frames")
     extend: int = Field(0, description="play shorter clips forth and back to at least this many frames")
@@ -130,11 +130,11 @@ class Slim(Method):
 
         masked = self.encoder(both, mask_RN=both.mask_RN)
         predicted_ID = self.mfp_head(masked.tokens_RND.flatten(0, 1)[both.masked_I])
-        # Every view counts alike, however many of its tokens are masked (iBOT's averaging).
+        # Every view counts alike, however many of its tokens are masked; one without masks adds nothing (iBOT).
         share_R = 1 / both.masked_per_row.clamp(min=1)
         share_I = share_R[torch.div(both.masked_I, both.mask_RN.shape[1], rounding_mode="floor")]
         total = self.mfp_loss(predicted_ID, self.mfp_head.prototypes, target_ID, mfp_W, share_I, temp)
-        mfp = step.mean(total, (both.masked_per_row > 0).sum())
+        mfp = step.mean(total, both.rows)
 
         cls_RD = (self.encoder(both) if c.clean_pass else masked).cls_RD
         students_RVD = self._per_anchor(both.chunk(self.cl_head(cls_RD)), views)
@@ -144,7 +144,7 @@ class Slim(Method):
         glcl = step.mean(total, len(anchors_RD))
         out = {"loss": mfp + c.glcl_weight * glcl, "mfp": mfp, "glcl": glcl}
         if c.koleo:
-            out["koleo"] = sum(koleo(part) for part in both.chunk(cls_RD)) / 2
+            out["koleo"] = sum(koleo(part) for part in both.chunk(cls_RD))
             out["loss"] = out["loss"] + c.koleo * out["koleo"]
         return out
 

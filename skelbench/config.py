@@ -58,6 +58,7 @@ class RunSpec(Spec):
     method_config: dict[str, Any] = {}
     encoder: str = "vit"
     encoder_version: int = 1
+    encoder_source: str | None = Field(None, description="the same for a single-file encoder plugin")
     encoder_config: dict[str, Any] = {}
     grid: GridSpec = GridSpec()
     views: dict[str, ViewSpec] = {}
@@ -84,6 +85,7 @@ class EvalSpec(Spec):
     checkpoint: str = Field("last", description="'last' or the epoch of a kept snapshot")
     protocol: str
     protocol_version: int = 1
+    protocol_source: str | None = Field(None, description="hash of the file of a single-file plugin")
     protocol_config: dict[str, Any] = {}
     data: DataSpec
     seed: int = 0
@@ -100,8 +102,9 @@ class EvalSpec(Spec):
 
 def validated(model: type[Spec], values: Mapping[str, Any], where: str) -> Spec:
     """Build ``model`` from ``values``; the first problem becomes one sentence naming field and nearest right name."""
+    values = {name: None if _means_nothing(model, name, value) else value for name, value in values.items()}
     try:
-        return model.model_validate(dict(values))
+        return model.model_validate(values)
     except ValidationError as error:
         first = error.errors()[0]
         path = ".".join(str(part) for part in first["loc"])
@@ -120,3 +123,26 @@ def validated(model: type[Spec], values: Mapping[str, Any], where: str) -> Spec:
                 near = difflib.get_close_matches(str(first.get("input")), options, n=1, cutoff=0.3)
                 message += f"; did you mean {near[0]!r}?" if near else ""
         raise SkelbenchError(message) from error
+
+
+def _means_nothing(model: type[Spec], name: str, value: Any) -> bool:
+    """Whether the text ``none`` stands for None: where the setting may be absent and no choice is called so."""
+    if value != "none" or name not in model.model_fields:
+        return False
+    annotation = str(model.model_fields[name].annotation)
+    return "None" in annotation and "'none'" not in annotation
+
+
+def evaluation_defaults(spec: RunSpec) -> dict[str, Any]:
+    """How a run is evaluated unless asked otherwise: bodies as it was trained on, frames sampled as in training.
+
+    Trained on all slots (MAMP's native behaviour): empty bodies are in the mean. Half-pixel resizing: the family's
+    centre crop. The untrained twin of a run is evaluated with the run's own defaults.
+    """
+    slots = spec.train.bodies == "all-slots"
+    half_pixel = any(view.resize == "half-pixel" and view.frames == spec.grid.frames for view in spec.views.values())
+    return {
+        "bodies": "all-slots" if slots else "valid",
+        "bodies_pool": "all-mean" if slots else "valid-mean",
+        "resize": "half-pixel" if half_pixel else "ends",
+    }

@@ -9,7 +9,7 @@ Wide enough for the field. How methods that look awkward are written in it:
 * **MAE with dropped tokens** (SkeletonMAE, MAMP): one view with ``RandomTokens(0.9, 0.9)``; the view carries
   ``keep_RK``; ``encoder(view, keep_RK=view.keep_RK)`` runs on visible tokens only, a decoder from ``nn`` fills in
   mask tokens. A mask that depends on the coordinates (MAMP's motion-aware one) is drawn in ``training_step`` from
-  ``view.x_RTJC`` with ``step.uniform``: its token count is constant, so the host knows it.
+  ``view.x_RTJC`` with ``step.uniform(view.keys_R, n)``: its token count is constant, so the host knows it.
 * **S-JEPA**: views ``student = ViewSpec(crop=Free(...), augment=[...], mask=...)`` and ``target =
   ViewSpec(crop=Same("student"))``: the same interval, untransformed. The teacher encodes ``target`` whole and its
   output is read at ``student``'s ``masked_I``; both views have the same rows, so rows and flat token ids agree.
@@ -27,8 +27,9 @@ Wide enough for the field. How methods that look awkward are written in it:
 * **Two stages** (HaLP, ActCLR: phase 2 starts from phase 1's weights): ``phases()`` names stages by their share of the
   schedule, ``step.phase`` tells ``training_step`` where it is; a stage trained separately is a run of its own, named
   by ``init_from`` in the run spec (its id enters the identity), whose method weights are loaded before step 0.
-* **Two optimisers in turn**, frozen layers, other optimisers: ``optim_groups`` returns parameter groups with
-  ``optimizer``, ``lr_scale``, ``wd_scale``, ``frozen_until`` (share of the schedule) and ``every``/``phase_of`` keys.
+* **Frozen layers, rates of their own, no decay**: ``optim_groups`` returns parameter groups with ``lr_scale``,
+  ``wd_scale``, ``frozen_until`` (share of the schedule) and ``clip``. The optimiser is AdamW; a group that asks for
+  another key is refused: a method that needs SGD or two optimisers in turn fails at once instead of training wrongly.
 """
 
 from __future__ import annotations
@@ -73,7 +74,8 @@ class Step:
     generator: torch.Generator
     """On the device, seeded by (seed, step, rank): noise inside modules comes from here."""
     uniform: Callable[..., Tensor]
-    """``uniform(rows_R_keys, n, op=...)``: keyed draws in [0, 1), independent of batch layout and rank."""
+    """``uniform(view.keys_R, n, op=0)``: float32 [R, n] in [0, 1) on the device, keyed by body: the same whatever the
+    batch and the rank. ``op`` tells draws for different purposes apart."""
     world: int = 1
     phase: str = "main"
 

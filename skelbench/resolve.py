@@ -1,14 +1,12 @@
 """From what the user typed to a complete run spec.
 
-Settings are dotted keys in five sections: ``method.*``, ``encoder.*``, ``train.*``, ``grid.*``, ``data.*``. Later
-sources win: defaults, the method's native settings, the preset, the TOML file, the command line.
+Later sources win: defaults, the method's native settings, the preset, the TOML file, ``--set``, other options.
 """
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,35 +17,12 @@ from skelbench.errors import SkelbenchError, did_you_mean
 from skelbench.plugin.descriptors import EncoderSpec, MethodSpec
 from skelbench.plugin.host import Host
 from skelbench.presets import PRESETS
-from skelbench.skeleton.grid import BUDGETS, Grid
+from skelbench.settings import SECTIONS, Request, full_key, read_config
+from skelbench.skeleton.grid import Grid
 from skelbench.skeleton.spec import Spec
 
 if TYPE_CHECKING:
     from skelbench.data.store import ClipStore
-
-SECTIONS = ("method", "encoder", "train", "grid", "data")
-TOP = ("seed", "preset", "method", "encoder", "init_from", "tokens", "dataset", "split")
-
-
-@dataclass
-class Request:
-    """What the user asked for; None = not said."""
-
-    method: str
-    dataset: str | None = None
-    split: str | None = None
-    tokens: int | None = None
-    clip_length: int | None = None
-    patch: int | None = None
-    preset: str | None = None
-    epochs: float | None = None
-    batch_size: int | None = None
-    seed: int | None = None
-    precision: str | None = None
-    init_from: str | None = None
-    sets: Mapping[str, Any] = field(default_factory=dict)
-    """Dotted or bare keys from ``--set``."""
-    config: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -57,143 +32,122 @@ class Resolved:
     spec: RunSpec
     preset: str
     modified: Mapping[str, Any]
-    """Dotted keys that differ from the bare preset: a run with any is not the exact preset."""
+    """Settings that differ from the bare preset (grid, data and seed apart): with any it is not the exact preset."""
     method: MethodSpec
     encoder: EncoderSpec
     store: ClipStore
     notes: tuple[str, ...] = ()
 
 
-def parse_sets(pairs: list[str]) -> dict[str, Any]:
-    """``["lr=1e-3", "encoder.cls=false"]`` -> dict; values are TOML, anything else is text."""
-    values: dict[str, Any] = {}
-    for pair in pairs:
-        key, equals, text = pair.partition("=")
-        if not equals or not key.strip():
-            raise SkelbenchError(f"--set {pair!r} is not of the form key=value, for example --set train.lr=1e-3")
-        values[key.strip()] = parse_value(text.strip())
-    return values
-
-
-def parse_value(text: str) -> Any:
-    """A TOML value, or Python-style True/False/None, or the text itself."""
-    named = {"True": True, "False": False, "None": None, "none": None, "null": None}
-    if text in named:
-        return named[text]
-    try:
-        return tomllib.loads(f"v = {text}")["v"]
-    except tomllib.TOMLDecodeError:
-        return text
-
-
-def read_config(path: Path) -> dict[str, Any]:
-    """A run.toml as dotted keys: top-level ``method``, ``dataset``, ``preset``, ``seed`` ... and the section tables."""
-    try:
-        document = tomllib.loads(path.read_text())
-    except FileNotFoundError as error:
-        raise SkelbenchError(f"config file {path} does not exist; check the path given to --config") from error
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise SkelbenchError(f"config file {path} cannot be read as TOML: {error}") from error
-    values: dict[str, Any] = {}
-    for key, value in document.items():
-        if isinstance(value, dict) and key in SECTIONS:
-            values.update({f"{key}.{name}": inner for name, inner in value.items()})
-        elif isinstance(value, dict):
-            raise SkelbenchError(f"{path}: {did_you_mean(key, SECTIONS, 'section')}")
-        else:
-            values[key] = value
-    return values
-
-
 def resolve(request: Request, host: Host, data_root: Path, device_kind: str) -> Resolved:
     """Complete ``request``; opens the data set (its fingerprint is part of the spec) and loads the method's config.
 
     Raises :class:`SkelbenchError` naming the nearest right name for a misspelt method, encoder, data set, split, key
-    or value.
+    or value, and for settings that no run can have. Nothing is written.
     """
-    file = read_config(request.config) if request.config else {}
-    for key in [key for key in file if "." not in key and key not in TOP]:
-        raise SkelbenchError(f"{request.config}: {did_you_mean(key, TOP, 'key')}")
+    top, from_file = read_config(request.config) if request.config else ({}, {})
     method = host.get("methods", request.method)
-    sections, preset, modified_keys, notes = _sections(request, file, method, host, device_kind)
+    presets = {**PRESETS, **method.presets}
+    preset = request.preset or top.get("preset") or ("paper" if device_kind == "cuda" else "quick")
+    if preset not in presets:
+        raise SkelbenchError(did_you_mean(str(preset), list(presets), f"preset of {method.name}"))
+    encoder_name = request.sets.get("encoder") or top.get("encoder") or method.native.get("encoder") or "vit"
+    encoder = host.get("encoders", encoder_name)
 
-    encoder = host.get("encoders", sections["encoder_name"])
-    encoder_config = validated(config_class(host, encoder), sections["encoder"], "encoder")
-    method_config = validated(config_class(host, method), sections["method"], "method")
-    grid = validated(GridSpec, sections["grid"], "grid")
-    if grid.frames < grid.patch:
-        raise SkelbenchError(
-            f"a clip length of {grid.frames} frames is shorter than one patch of {grid.patch}; "
-            "choose --clip-length and --patch so that at least one patch fits"
-        )
-    if grid.frames % grid.patch:
-        raise SkelbenchError(
-            f"clip length {grid.frames} is not a multiple of the patch {grid.patch}; "
-            "choose --clip-length and --patch so that it is"
-        )
-    data = validated(DataSpec, {"name": "synthetic", **sections["data"]}, "data")
+    fields = {
+        "train": set(TrainSpec.model_fields),
+        "grid": set(GridSpec.model_fields),
+        "data": set(DataSpec.model_fields) - {"fingerprint"},
+        "method": set(config_class(host, method).model_fields),
+        "encoder": set(config_class(host, encoder).model_fields),
+    }
+    sets = {key: value for key, value in request.sets.items() if key not in ("encoder", "seed")}
+    user = {full_key(key, fields): value for key, value in (from_file | sets).items()} | request.options
+    base = {"train.precision": "bf16" if device_kind == "cuda" else "fp32", "data.name": "synthetic"}
+    base |= {"grid.frames": 64, "grid.patch": 8} | dict(method.native)
+    base |= {
+        key: value
+        for key, value in presets[preset].items()
+        if key == "clips_seen" or preset in method.presets or key.split(".", 1)[1] in fields[key.split(".", 1)[0]]
+    }
+
+    grid = _grid(base | user)
+    data = validated(DataSpec, _section(base | user, "data"), "data")
     store = open_dataset(data.name, host, data_root)
     split = store.split(data.split or None)
-    data = DataSpec(name=data.name, split=split.name, fingerprint=store.fingerprint)
-
     _check_lengths(store, np.concatenate([split.train, split.test]), grid.patch)
+    clips, notes = len(split.train), []
 
-    train = validated(TrainSpec, sections["train"], "train")
-    clips = len(split.train)
-    if train.batch_size > clips:
-        if "train.batch_size" in modified_keys:
-            raise SkelbenchError(
-                f"batch size {train.batch_size} is larger than the {clips} training clips of "
-                f"{data.name}/{data.split}; use --batch-size {clips} or less"
-            )
-        notes.append(f"batch size {train.batch_size} lowered to the {clips} training clips there are")
-        train = train.model_copy(update={"batch_size": clips})
-    if sections["clips_seen"] is not None:
-        train = train.model_copy(update={"epochs": sections["clips_seen"] / clips, "iters_per_epoch": None})
-    if not method.trains:
-        train = TrainSpec(epochs=0, batch_size=1, precision=train.precision, bodies=train.bodies)
+    def settings(values: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str, Spec]:
+        """Encoder, method and training settings; ``chosen``: the part of ``values`` that the user said."""
+        train = validated(TrainSpec, _section(values, "train"), "train")
+        if train.batch_size > clips:
+            if "train.batch_size" in chosen:
+                raise SkelbenchError(
+                    f"batch size {train.batch_size} is larger than the {clips} training clips of "
+                    f"{data.name}/{split.name}; use --batch-size {clips} or less"
+                )
+            notes.append(f"batch size {train.batch_size} lowered to the {clips} training clips there are")
+            train = train.model_copy(update={"batch_size": clips})
+        if "clips_seen" in values and "train.epochs" not in chosen:
+            iterations = train.iters_per_epoch if "train.iters_per_epoch" in chosen else None
+            epoch = iterations * train.batch_size if iterations else clips
+            train = train.model_copy(update={"epochs": values["clips_seen"] / epoch, "iters_per_epoch": iterations})
+        if not method.trains:
+            train = TrainSpec(epochs=0, batch_size=1, precision=train.precision)
+        return {
+            "method": validated(config_class(host, method), _section(values, "method"), "method"),
+            "encoder": validated(config_class(host, encoder), _section(values, "encoder"), "encoder"),
+            "train": train,
+        }
 
-    topology = store.topology
-    full = Grid(grid.frames, grid.patch, topology.num_joints)
-    views = host.load(method).views(method_config, full) if method.trains else {}
-    for view in views.values():
-        if view.mask is not None:
-            full.at(view.frames)
-    spec = RunSpec(
-        method=method.name,
-        method_version=method.version,
-        method_source=host.origin(method).source_hash,
-        method_config=method_config.model_dump(mode="json"),
-        encoder=encoder.name,
-        encoder_version=encoder.version,
-        encoder_config=encoder_config.model_dump(mode="json"),
-        grid=grid,
-        views=views,
-        data=data,
-        train=train,
-        seed=sections["seed"],
-        init_from=sections["init_from"],
-    )
-    return Resolved(spec, preset, modified_keys, method, encoder, store, tuple(notes))
+    bare, complete = settings(base, {}), settings(base | user, user)
+    full = Grid(grid.frames, grid.patch, store.topology.num_joints)
+    values = {
+        "method": method.name,
+        "method_version": method.version,
+        "method_source": host.origin(method).source_hash,
+        "method_config": complete["method"].model_dump(mode="json"),
+        "encoder": encoder.name,
+        "encoder_version": encoder.version,
+        "encoder_source": host.origin(encoder).source_hash,
+        "encoder_config": complete["encoder"].model_dump(mode="json"),
+        "grid": grid,
+        "views": host.load(method).views(complete["method"], full) if method.trains else {},
+        "data": DataSpec(name=data.name, split=split.name, fingerprint=store.fingerprint),
+        "train": complete["train"],
+        "seed": request.seed if request.seed is not None else request.sets.get("seed", top.get("seed", 0)),
+        "init_from": request.init_from,
+    }
+    spec = validated(RunSpec, values, "run")
+    modified = {
+        f"{part}.{name}": value
+        for part in complete
+        for name, value in complete[part].model_dump(mode="json").items()
+        if bare[part].model_dump(mode="json")[name] != value
+    }
+    modified |= {"init_from": spec.init_from} if spec.init_from else {}
+    resolved = Resolved(spec, preset, modified, method, encoder, store, tuple(dict.fromkeys(notes)))
+    _check_buildable(resolved, host)
+    return resolved
 
 
 def control(resolved: Resolved, host: Host) -> Resolved:
-    """The untrained twin: same encoder, grid, data and seed, no training."""
+    """The untrained twin: same encoder, grid, data, precision and seed, no training."""
     spec, method = resolved.spec, host.get("methods", "untrained")
+    same = ("encoder", "encoder_version", "encoder_source", "encoder_config", "grid", "data", "seed")
     twin = RunSpec(
         method=method.name,
         method_version=method.version,
         method_source=host.origin(method).source_hash,
         method_config=config_class(host, method)().model_dump(mode="json"),
-        encoder=spec.encoder,
-        encoder_version=spec.encoder_version,
-        encoder_config=spec.encoder_config,
-        grid=spec.grid,
-        data=spec.data,
-        train=TrainSpec(epochs=0, batch_size=1, precision=spec.train.precision, bodies=spec.train.bodies),
-        seed=spec.seed,
+        train=TrainSpec(epochs=0, batch_size=1, precision=spec.train.precision),
+        **{name: getattr(spec, name) for name in same},
     )
-    return Resolved(twin, resolved.preset, resolved.modified, method, resolved.encoder, resolved.store)
+    changed = {
+        key: value for key, value in resolved.modified.items() if key.startswith("encoder.") or key == "train.precision"
+    }
+    return Resolved(twin, resolved.preset, changed, method, resolved.encoder, resolved.store)
 
 
 def open_dataset(name: str, host: Host, data_root: Path) -> ClipStore:
@@ -207,6 +161,31 @@ def open_dataset(name: str, host: Host, data_root: Path) -> ClipStore:
     return roots.open_dataset(name, data_root, openers)
 
 
+def config_class(host: Host, descriptor: MethodSpec | EncoderSpec) -> type[Spec]:
+    """The pydantic class of a method's or encoder's settings; an empty one when it has none."""
+    return host.load(descriptor, "config") if descriptor.config else Spec
+
+
+def _section(values: Mapping[str, Any], section: str) -> dict[str, Any]:
+    assert section in SECTIONS
+    return {key.split(".", 1)[1]: value for key, value in values.items() if key.startswith(section + ".")}
+
+
+def _grid(values: Mapping[str, Any]) -> GridSpec:
+    grid = validated(GridSpec, _section(values, "grid"), "grid")
+    if grid.frames < grid.patch:
+        raise SkelbenchError(
+            f"a clip length of {grid.frames} frames is shorter than one patch of {grid.patch}; "
+            "choose --clip-length and --patch so that at least one patch fits"
+        )
+    if grid.frames % grid.patch:
+        raise SkelbenchError(
+            f"clip length {grid.frames} is not a multiple of the patch {grid.patch}; "
+            "choose --clip-length and --patch so that it is"
+        )
+    return grid
+
+
 def _check_lengths(store: ClipStore, ids: np.ndarray, patch: int) -> None:
     """A clip with fewer frames than one patch has no motion that a token could hold."""
     short = ids[store.lengths[ids] < patch]
@@ -217,106 +196,18 @@ def _check_lengths(store: ClipStore, ids: np.ndarray, patch: int) -> None:
         )
 
 
-def config_class(host: Host, descriptor: MethodSpec | EncoderSpec) -> type[Spec]:
-    """The pydantic class of a method's or encoder's settings; an empty one when it has none."""
-    return host.load(descriptor, "config") if descriptor.config else Spec
+def _check_buildable(resolved: Resolved, host: Host) -> None:
+    """Views and modules that cannot be made fail here, before a run directory exists."""
+    from pydantic import ValidationError
 
+    from skelbench.pretrain.build import build_method
+    from skelbench.skeleton.views import ViewBuilder
 
-def _sections(request: Request, file: dict[str, Any], method: MethodSpec, host: Host, device_kind: str):
-    """Merge all sources into one dict per section; also preset name, user-changed keys, notes."""
-    presets = {**PRESETS, **method.presets}
-    preset = request.preset or file.get("preset") or ("paper" if device_kind == "cuda" else "quick")
-    if preset not in presets:
-        raise SkelbenchError(did_you_mean(str(preset), list(presets), f"preset of {method.name}"))
-
-    encoder_name = request.sets.get("encoder") or file.get("encoder") or method.native.get("encoder") or "vit"
-    fields = {
-        "train": set(TrainSpec.model_fields),
-        "grid": set(GridSpec.model_fields),
-        "data": set(DataSpec.model_fields) - {"fingerprint"},
-        "method": set(config_class(host, method).model_fields),
-        "encoder": set(config_class(host, host.get("encoders", encoder_name)).model_fields),
-    }
-    scaled = {
-        key: value
-        for key, value in presets[preset].items()
-        if key == "clips_seen" or preset in method.presets or key.split(".", 1)[1] in fields[key.split(".", 1)[0]]
-    }
-    user = {key: value for key, value in file.items() if key not in TOP}
-    user |= {key: value for key, value in request.sets.items() if key not in ("encoder", "seed")}
-    user = {_full_key(key, fields): value for key, value in user.items()}
-    user |= {
-        key: value
-        for key, value in {
-            "train.epochs": request.epochs,
-            "train.batch_size": request.batch_size,
-            "train.precision": request.precision,
-        }.items()
-        if value is not None
-    }
-    defaults = {"train.precision": "bf16" if device_kind == "cuda" else "fp32", "grid.frames": 64, "grid.patch": 8}
-    merged = defaults | dict(method.native) | scaled | user | _grid(request, file)
-    merged |= {
-        key: value
-        for key, value in {
-            "data.name": request.dataset or file.get("dataset"),
-            "data.split": request.split or file.get("split"),
-        }.items()
-        if value is not None
-    }
-    clips_seen = None if "train.epochs" in user else merged.get("clips_seen")
-    sections: dict[str, Any] = {name: {} for name in SECTIONS}
-    for key, value in merged.items():
-        section, dot, name = key.partition(".")
-        if dot:
-            sections[section][name] = value
-    seed = request.seed if request.seed is not None else request.sets.get("seed", file.get("seed", 0))
-    sections.update(
-        encoder_name=encoder_name,
-        clips_seen=clips_seen,
-        seed=seed,
-        init_from=request.init_from or file.get("init_from"),
-    )
-    baseline = defaults | dict(method.native) | scaled
-    modified = {key: value for key, value in user.items() if key not in baseline or baseline[key] != value}
-    return sections, preset, modified, []
-
-
-def _grid(request: Request, file: dict[str, Any]) -> dict[str, int]:
-    """grid.* keys from --tokens or --clip-length / --patch."""
-    tokens = request.tokens if request.tokens is not None else file.get("tokens")
-    grid: dict[str, int] = {}
-    if tokens is not None:
-        if tokens not in BUDGETS:
-            raise SkelbenchError(
-                f"--tokens {tokens} is not one of {', '.join(map(str, BUDGETS))}; for any other grid give "
-                "--clip-length T and --patch P_T (tokens = T / P_T)"
-            )
-        grid = dict(zip(("grid.frames", "grid.patch"), BUDGETS[tokens]))
-    if request.clip_length is not None:
-        grid["grid.frames"] = request.clip_length
-    if request.patch is not None:
-        grid["grid.patch"] = request.patch
-    return grid
-
-
-def _full_key(key: str, fields: Mapping[str, set[str]]) -> str:
-    """``lr`` -> ``train.lr``; unknown or ambiguous keys are refused with the nearest right one."""
-    section, dot, name = key.partition(".")
-    every = [f"{part}.{inner}" for part, names in fields.items() for inner in names]
-    if dot:
-        if section in fields and name in fields[section]:
-            return key
-        raise SkelbenchError(did_you_mean(key, every, "setting"))
-    owners = [part for part, names in fields.items() if key in names]
-    if len(owners) == 1:
-        return f"{owners[0]}.{key}"
-    if owners:
-        choices = " or ".join(f"{part}.{key}" for part in owners)
-        raise SkelbenchError(f"setting {key!r} is in more than one section; write {choices}")
-    import difflib
-
-    near = difflib.get_close_matches(key, [full.split(".", 1)[1] for full in every], n=1, cutoff=0.5)
-    nearest = next((full for full in every if near and full.endswith("." + near[0])), None)
-    hint = f"did you mean {nearest!r}?" if nearest else "see `skelbench plugins info` for the settings of a method"
-    raise SkelbenchError(f"unknown setting {key!r}; {hint}")
+    spec, topology = resolved.spec, resolved.store.topology
+    if spec.views:
+        ViewBuilder(spec.views, topology, spec.grid.patch, bodies=spec.train.bodies)
+    try:
+        build_method(spec, host, topology, "meta")
+    except ValidationError as error:
+        reason = error.errors()[0]["msg"].removeprefix("Value error, ")
+        raise SkelbenchError(f"method {spec.method} cannot be built with these settings: {reason}") from error

@@ -11,13 +11,14 @@ import filelock
 import numpy as np
 import torch
 
-from skelbench.config import EvalSpec, validated
+from skelbench.config import EvalSpec, RunSpec, evaluation_defaults, validated
 from skelbench.data.source import ClipSource
 from skelbench.data.store import ClipStore
 from skelbench.errors import Diverged, Interrupted, SkelbenchError
 from skelbench.evaluate.features import extract
 from skelbench.evaluate.protocol import Features
 from skelbench.method import Method
+from skelbench.nn.encoder import Encoder
 from skelbench.plugin.host import Host
 from skelbench.pretrain import distributed
 from skelbench.pretrain.build import build_encoder, build_method, grid_of
@@ -30,6 +31,8 @@ from skelbench.results.identity import derive_seed
 from skelbench.results.store import ResultStore, RunDir
 from skelbench.skeleton.views import ViewBuilder, evaluation_spec
 
+RESULTS = ("outcome", "step", "steps", "clips_seen", "train_seconds", "finished")
+"""What a finished training adds to run.json."""
 Progress = Callable[..., Any]
 """``progress(total=, label=, unit=)`` -> context manager that yields ``report(advance, **fields)``."""
 
@@ -86,7 +89,7 @@ class Workflow:
                 save_weights(run.encoder(), method.inference_encoder(), {"id": spec.id, "epoch": 0})
             else:
                 if spec.init_from:
-                    self._warm_start(method, spec.init_from)
+                    self._warm_start(method, spec.method, spec.init_from)
                 trainer = Trainer(spec, method, resolved.store, run, self.device)
                 record(outcome="running", environment=environment(self.device))
                 clips = trainer.total * spec.train.batch_size
@@ -107,22 +110,31 @@ class Workflow:
             tell("skelbench_run_finished", outcome=outcome)
         return run
 
-    def _warm_start(self, method: Method, parent_id: str) -> None:
-        """Load the parent's method weights wherever name and shape agree."""
+    def _warm_start(self, method: Method, name: str, parent_id: str) -> None:
+        """Weights of the parent: all that fit by name and shape, and its inference encoder in every encoder.
+
+        So a second stage of the same method starts where the first ended, and another method with the parent's encoder.
+        """
         parent = self.results.by_id(parent_id)
         if parent is None or parent.outcome != "done":
             raise SkelbenchError(f"--init-from {parent_id}: no finished run with that id in {self.results.root}")
-        weights = load_state(parent.checkpoint, self.device)["method"]
-        own = method.state_dict()
-        fitting = {name: value for name, value in weights.items() if name in own and own[name].shape == value.shape}
-        if not fitting:
-            raise SkelbenchError(f"no weight of run {parent.name} fits {type(method).__name__}; check --init-from")
-        method.load_state_dict(fitting, strict=False)
+        if parent.checkpoint.exists():
+            weights, own = load_state(parent.checkpoint, "cpu")["method"], method.state_dict()
+            fitting = {name: x for name, x in weights.items() if name in own and own[name].shape == x.shape}
+            method.load_state_dict(fitting, strict=False)
+        if parent.spec.method != name:
+            for module in method.modules():
+                if isinstance(module, Encoder):
+                    load_weights(parent.encoder(), module)
 
     # ------------------------------------------------------------------------------------------ evaluation
-    def eval_spec(self, run: RunDir, protocol: str, checkpoint: str = "last", **fields: Any) -> EvalSpec:
-        """The evaluation of ``run`` by ``protocol``; ``fields``: data, seed, bodies_pool, bodies, share, config."""
-        spec = run.spec
+    def eval_spec(
+        self, spec: RunSpec, protocol: str, checkpoint: str = "last", like: RunSpec | None = None, **fields: Any
+    ) -> EvalSpec:
+        """The evaluation of run ``spec`` by ``protocol``, with the defaults of ``like`` (None = its own).
+
+        ``fields``: data, seed, bodies_pool, bodies, share, resize, and config (settings of the protocol).
+        """
         descriptor = self.host.get("protocols", protocol)
         config = validated(config_class(self.host, descriptor), fields.pop("config", {}), f"protocol {protocol}")
         return EvalSpec(
@@ -130,12 +142,16 @@ class Workflow:
             checkpoint=checkpoint,
             protocol=descriptor.name,
             protocol_version=descriptor.version,
+            protocol_source=self.host.origin(descriptor).source_hash,
             protocol_config=config.model_dump(mode="json"),
-            **{"data": spec.data, "seed": spec.seed, **fields},
+            **{"data": spec.data, "seed": spec.seed, **evaluation_defaults(like or spec), **fields},
         )
 
-    def evaluate(self, run: RunDir, spec: EvalSpec, force: bool = False) -> dict[str, Any]:
-        """The record of ``spec``: read back when it exists, else computed and written."""
+    def evaluate(self, run: RunDir, spec: EvalSpec, force: bool = False, like: RunSpec | None = None) -> dict[str, Any]:
+        """The record of ``spec``: read back when it exists, else computed and written.
+
+        A record is marked ``standard`` when nothing was asked for but the protocol: only those fill preset rows.
+        """
         path = run.record_path(spec)
         if path.exists() and not force:
             return read_json(path)
@@ -153,6 +169,7 @@ class Workflow:
         record = {
             "id": spec.id,
             "run": run.name,
+            "standard": spec == self.eval_spec(run.spec, spec.protocol, like=like),
             "spec": spec.model_dump(mode="json"),
             "metrics": result.metrics,
             "curve": result.curve,
@@ -244,11 +261,12 @@ def _advancing(report: Callable[..., None]) -> Callable[[int, int], None]:
 
 
 def _clear(run: RunDir) -> None:
-    """Forget a run's results, keep its spec."""
-    for path in run.path.iterdir():
-        if path.name not in ("run.json", ".lock"):
+    """Forget a run's results, keep its spec; files that are not ours (an observer's) stay."""
+    kept = {key: value for key, value in run.info.items() if key not in RESULTS}
+    write_json(run.path / "run.json", {**kept, "outcome": "new"})
+    for pattern in ("last.pt", "metrics.jsonl", "cost.json", "encoder*.safetensors", "eval-*"):
+        for path in run.path.glob(pattern):
             path.unlink()
-    run.update(outcome="new")
 
 
 def pick_device(name: str | None) -> str:

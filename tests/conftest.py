@@ -29,7 +29,8 @@ def host():
 @pytest.fixture
 def resolved(data_root, host):
     """``resolved("slim", epochs=2, **settings)``: a complete tiny run on ``small``; keys without a dot: method's."""
-    from skelbench.resolve import Request, resolve
+    from skelbench.resolve import resolve
+    from skelbench.settings import Request
 
     def make(method="slim", epochs=2, batch_size=4, seed=0, tokens=None, **sets):
         settings = TINY | {f"method.{key}": value for key, value in TINY_METHOD.get(method, {}).items()}

@@ -25,7 +25,7 @@ def show(resolved: Resolved, protocols: list[str], workflow: Workflow) -> None:
     run = workflow.results.by_id(spec.id)
     add("pretrain id", f"{spec.id} ({run.outcome + ': ' + str(run.path) if run else 'new'})")
     for name in protocols:
-        add(f"eval id, {name}", _eval_id(resolved, workflow, name))
+        add(f"eval id, {name}", workflow.eval_spec(spec, name).id)
     if resolved.method.trains:
         add("control", f"untrained {control(resolved, workflow.host).spec.id}")
     method = build_method(spec, workflow.host, resolved.store.topology, "meta")
@@ -39,21 +39,6 @@ def show(resolved: Resolved, protocols: list[str], workflow: Workflow) -> None:
         add("memory", f"about {guess.memory_bytes / 2**30:.1f} GiB ({guess.basis})")
         add("time", f"about {_duration(guess.seconds)} of training on {workflow.device} ({guess.basis})")
     print_facts(facts)
-
-
-def _eval_id(resolved: Resolved, workflow: Workflow, protocol: str) -> str:
-    from skelbench.config import EvalSpec
-    from skelbench.resolve import config_class
-
-    spec, descriptor = resolved.spec, workflow.host.get("protocols", protocol)
-    return EvalSpec(
-        pretrain_id=spec.id,
-        protocol=descriptor.name,
-        protocol_version=descriptor.version,
-        protocol_config=config_class(workflow.host, descriptor)().model_dump(mode="json"),
-        data=spec.data,
-        seed=spec.seed,
-    ).id
 
 
 def _duration(seconds: float) -> str:

@@ -16,8 +16,9 @@ def evaluate(
     split: Annotated[str | None, typer.Option(help="Another split.", show_default="its own")] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of the probe.", show_default="the run's")] = None,
     bodies_pool: Annotated[
-        str, typer.Option(help="Bodies to clip: valid-mean, valid-sum, all-mean or concat.")
-    ] = "valid-mean",
+        str | None,
+        typer.Option(help="Bodies to clip: valid-mean, valid-sum, all-mean or concat.", show_default="as in `run`"),
+    ] = None,
     set_: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Settings of the protocol; repeatable.")
     ] = None,
@@ -28,8 +29,9 @@ def evaluate(
 ) -> None:
     """Evaluate a finished RUN by one or more protocols; a result that exists is shown, not computed again."""
     from skelbench.plugin.host import get_host
-    from skelbench.resolve import open_dataset, parse_sets
+    from skelbench.resolve import open_dataset
     from skelbench.results.store import ResultStore
+    from skelbench.settings import parse_sets
 
     host = get_host()
     names = [name.strip() for name in protocol.split(",") if name.strip()]
@@ -37,16 +39,17 @@ def evaluate(
         host.get("protocols", name)
     store = ResultStore(results)
     run_dir, checkpoint = store.find(run)
-    from skelbench.cli.console import out, progress
+    from skelbench.cli.console import progress
     from skelbench.config import DataSpec
     from skelbench.data.roots import data_root as default_data_root
     from skelbench.workflow import Workflow, pick_device
 
     root = data_root or default_data_root()
     workflow = Workflow(host, store, root, pick_device(device), progress)
-    fields: dict = {"bodies_pool": bodies_pool, "config": parse_sets(set_ or [])}
-    if bodies_pool == "all-mean":
-        fields["bodies"] = "all-slots"
+    settings = parse_sets(set_ or [])
+    fields: dict = {}
+    if bodies_pool:
+        fields |= {"bodies_pool": bodies_pool, "bodies": "all-slots" if bodies_pool == "all-mean" else "valid"}
     if dataset or split:
         clips = open_dataset(dataset or run_dir.spec.data.name, host, root)
         fields["data"] = DataSpec(
@@ -56,10 +59,10 @@ def evaluate(
         )
     if seed is not None:
         fields["seed"] = seed
-    from skelbench.cli.summary import record_table
+    from skelbench.cli.summary import print_records
 
     records = []
     for name in names:
-        spec = workflow.eval_spec(run_dir, name, checkpoint, **{**fields, "config": dict(fields["config"])})
+        spec = workflow.eval_spec(run_dir.spec, name, checkpoint, config=settings, **fields)
         records.append(workflow.evaluate(run_dir, spec, force))
-    out.print(record_table(run_dir, records))
+    print_records(run_dir, records)

@@ -53,7 +53,7 @@ def run(
 
     Issuing the same command again continues or skips what is done.
     """
-    from skelbench.resolve import Request, parse_sets
+    from skelbench.settings import Request, parse_sets
 
     request = Request(
         method=method,
@@ -89,10 +89,11 @@ def run(
 
     device = pick_device(device)
     store = ResultStore(results)
-    if request.init_from:
-        request.init_from = store.find(request.init_from)[0].spec.id
-    resolved = resolve(request, host, data_root or default_data_root(), device.split(":")[0])
-    workflow = Workflow(host, store, data_root or default_data_root(), device, progress)
+    if init_from:
+        request.init_from = _parent(store, init_from)
+    root = data_root or default_data_root()
+    resolved = resolve(request, host, root, device.split(":")[0])
+    workflow = Workflow(host, store, root, device, progress)
     chief = not distributed.rank()
     if chief:
         print_header(resolved, workflow.device)
@@ -101,35 +102,47 @@ def run(
 
         show(resolved, protocols, workflow)
         return
-    pairs = _train_and_probe(workflow, resolved, None, protocols, force, chief)
+    run_dir = workflow.pretrain(resolved, force)
+    distributed.leave()  # what follows is the work of one process
     if not chief:
         return
+    pairs = [(run_dir, _probe(workflow, resolved, resolved, protocols, force))]
     if resolved.method.trains:
         twin = control(resolved, host)
-        pairs = [pairs[0], *_train_and_probe(workflow, twin, resolved, protocols, force, chief)]
-    cost = workflow.cost(pairs[0][0], resolved.store, force)
-    print_summary(pairs, cost, resolved)
+        workflow.pretrain(twin)
+        pairs.append((store.by_id(twin.spec.id), _probe(workflow, twin, resolved, protocols, force)))
+    print_summary(pairs, _cost(workflow, run_dir, resolved, force), resolved)
 
 
-def _train_and_probe(
-    workflow: Workflow,
-    resolved: Resolved,
-    parent: Resolved | None,
-    protocols: list[str],
-    force: bool,
-    chief: bool,
-) -> list[tuple[Any, dict[str, Any]]]:
-    """[(run, {protocol: record})] of one method; only the chief process evaluates."""
-    run_dir = workflow.pretrain(resolved, force=force and parent is None)
-    if not chief:
-        return []
-    bodies = (parent or resolved).spec.train.bodies
-    seen = "all-slots" if bodies == "all-slots" else "valid"
-    pool = "all-mean" if bodies == "all-slots" else "valid-mean"
-    records = {
-        name: workflow.evaluate(
-            run_dir, workflow.eval_spec(run_dir, name, bodies=seen, bodies_pool=pool), force=force and parent is None
+def _probe(workflow: Workflow, resolved: Resolved, like: Resolved, protocols: list[str], force: bool) -> dict[str, Any]:
+    """Records by protocol, evaluated as ``like`` is by default."""
+    run_dir = workflow.results.by_id(resolved.spec.id)
+    records = {}
+    for name in protocols:
+        spec = workflow.eval_spec(resolved.spec, name, like=like.spec)
+        records[name] = workflow.evaluate(run_dir, spec, force, like=like.spec)
+    return records
+
+
+def _cost(workflow: Workflow, run_dir: Any, resolved: Resolved, force: bool) -> dict[str, Any] | None:
+    """The run's cost; a method that cannot be counted still gets its summary."""
+    from skelbench.cli.console import err, plain
+
+    try:
+        return workflow.cost(run_dir, resolved.store, force)
+    except Exception as error:
+        err.print(f"note: the cost of {resolved.spec.method} could not be counted: {plain(str(error))}", soft_wrap=True)
+        return None
+
+
+def _parent(store: Any, pattern: str) -> str:
+    """The pretrain_id of a finished run to start from."""
+    from skelbench.errors import SkelbenchError
+
+    run_dir, checkpoint = store.find(pattern)
+    if checkpoint != "last" or run_dir.outcome != "done":
+        raise SkelbenchError(
+            f"--init-from {pattern}: a run can start from the final weights of a finished run only; "
+            f"{run_dir.name} is {run_dir.outcome}"
         )
-        for name in protocols
-    }
-    return [(run_dir, records)]
+    return run_dir.spec.id

@@ -27,7 +27,7 @@ def list_runs(results: Results = None) -> None:
     rows = []
     for run in runs:
         info = run.info
-        latest = {record["spec"]["protocol"]: record["metrics"]["accuracy"] for record in run.records()}
+        latest = {r["spec"]["protocol"]: r["metrics"]["accuracy"] for r in run.records() if r["standard"]}
         rows.append(
             (
                 run.name,
@@ -48,7 +48,7 @@ def show(
 ) -> None:
     """Everything recorded about one run."""
     from skelbench.cli.console import out
-    from skelbench.cli.summary import record_table
+    from skelbench.cli.summary import print_records
     from skelbench.results.files import read_json
     from skelbench.results.store import ResultStore
 
@@ -60,4 +60,4 @@ def show(
     if kept := found.snapshots():
         out.print(f"encoder snapshots at epochs {', '.join(kept)}: skelbench eval {found.spec.id}@{kept[-1]}")
     if records := found.records():
-        out.print(record_table(found, records))
+        print_records(found, records)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from rich.table import Table
@@ -10,6 +10,7 @@ from rich.table import Table
 from skelbench.cli.console import make_table, out, print_facts
 from skelbench.presets import BLURB
 from skelbench.resolve import Resolved
+from skelbench.skeleton.grid import BUDGETS
 
 
 def print_header(resolved: Resolved, device: str) -> None:
@@ -28,24 +29,37 @@ def print_header(resolved: Resolved, device: str) -> None:
     print_facts(facts)
 
 
-def print_summary(pairs: list[tuple[Any, dict[str, Any]]], cost: Mapping[str, Any], resolved: Resolved) -> None:
+def print_summary(pairs: list[tuple[Any, dict[str, Any]]], cost: Mapping[str, Any] | None, resolved: Resolved) -> None:
     """Accuracy beside the untrained encoder with a paired test, cost, speed, place of the run, next commands."""
     run, records = pairs[0]
     if records:
         out.print(_accuracy(pairs))
-    print_facts(_cost(run, cost), title="Cost (FLOPs = 2 MACs, matrix products only)")
-    name, preset = resolved.spec.data.name, resolved.preset
+        _print_notes(records.values())
+    facts = (_cost(cost) if cost else []) + _training(run.info)
+    if facts:
+        print_facts(facts, title="Cost (FLOPs = 2 MACs, matrix products only)")
     out.print(f"\nThe run lies in {run.path}", markup=False)
     out.print("Next:")
-    baseline = f"skelbench run skeletonmae --tokens {resolved.spec.tokens} --dataset {name} --preset {preset}"
-    for command, what in (
-        (baseline, "a masked-reconstruction baseline"),
-        ("skelbench compare", "all runs side by side"),
-        ("skelbench compare --table flops", "cost at the paper's token grids"),
-    ):
+    for command, what in _next(resolved):
         out.print(f"  {command}  [dim]# {what}[/]")
-    if preset != "paper":
-        out.print(f"[dim]Figures of preset {preset} compare runs of this preset; they are not the paper's.[/]")
+    if resolved.preset != "paper":
+        out.print(f"[dim]Figures of preset {resolved.preset} compare runs of this preset; they are not the paper's.[/]")
+
+
+def _next(resolved: Resolved) -> list[tuple[str, str]]:
+    spec, commands = resolved.spec, []
+    other, what = (
+        ("slim", "the paper's method") if spec.method == "skeletonmae" else ("skeletonmae", "masked reconstruction")
+    )
+    if resolved.preset in BLURB:
+        same = f"--clip-length {spec.grid.frames} --patch {spec.grid.patch}"
+        for tokens, shape in BUDGETS.items():
+            same = f"--tokens {tokens}" if shape == (spec.grid.frames, spec.grid.patch) else same
+        where = f"--dataset {spec.data.name} --split {spec.data.split} --preset {resolved.preset}"
+        commands.append((f"skelbench run {other} {same} {where}", f"{what} under the same conditions"))
+    commands.append(("skelbench compare" + (" --all" if resolved.modified else ""), "all runs side by side"))
+    commands.append(("skelbench compare --table flops", "cost at the paper's token grids"))
+    return commands
 
 
 def _accuracy(pairs: list[tuple[Any, dict[str, Any]]]) -> Table:
@@ -68,27 +82,41 @@ def _accuracy(pairs: list[tuple[Any, dict[str, Any]]]) -> Table:
     return make_table(columns, rows, title="\nTest accuracy after the last epoch; nothing is selected on test clips")
 
 
-def _cost(run: Any, cost: Mapping[str, Any]) -> list[tuple[str, str]]:
-    info, encoder, step = run.info, cost["encoder"], cost.get("step")
+def _cost(cost: Mapping[str, Any]) -> list[tuple[str, str]]:
+    encoder, step = cost["encoder"], cost.get("step")
     one, many = cost["latency"]["batch 1"], cost["latency"]["batch 64"]
     macs, parameters = encoder["macs"], cost["parameters"]
-    facts = [
-        ("tokens", f"{cost['grid']} per body"),
-        (
-            "encoder",
-            f"{macs / 1e9:.4f} GMACs per body; {2e-9 * macs:.4f} GFLOPs for one body, {4e-9 * macs:.4f} for two",
-        ),
+    giga = f"{macs / 1e9:.4f} GMACs per body; {2e-9 * macs:.4f} GFLOPs for one body, {4e-9 * macs:.4f} for two"
+    facts = [("tokens", f"{cost['grid']} per body"), ("encoder", giga)]
+    if step:
+        text = f"{step['flops_per_clip'] / 1e9:.3f} GFLOPs per clip with one body: all views, teacher, heads, backward"
+        facts.append(("training step", text))
+    return [
+        *facts,
         ("parameters", f"{parameters['encoder']:,} in the encoder, {parameters['trainable']:,} trained"),
         ("inference", f"{one['median_ms']:.1f} ms for one clip, {many['clips_per_s']:,.0f} clips/s in batches of 64"),
     ]
-    if step:
-        text = f"{step['flops_per_clip'] / 1e9:.3f} GFLOPs per clip: all views, teacher, heads, backward"
-        facts.insert(2, ("training step", text))
-    if info.get("steps"):
-        clips, seconds = info["clips_seen"], max(info["train_seconds"], 1e-9)
-        text = f"{clips:,} clips in {info['steps']:,} steps and {seconds / 60:.1f} min, {clips / seconds:,.0f} clips/s"
-        facts.append(("training", text))
-    return facts
+
+
+def _training(info: Mapping[str, Any]) -> list[tuple[str, str]]:
+    if not info.get("steps"):
+        return []
+    clips, seconds = info["clips_seen"], max(info["train_seconds"], 1e-9)
+    text = f"{clips:,} clips in {info['steps']:,} steps and {seconds / 60:.1f} min, {clips / seconds:,.0f} clips/s"
+    return [("training", text)]
+
+
+def _print_notes(records: Iterable[Mapping[str, Any]]) -> None:
+    """What a protocol wants every reader of its numbers to know."""
+    for record in records:
+        for note in record["notes"]:
+            out.print(f"note, {record['spec']['protocol']}: {note}", markup=False)
+
+
+def print_records(run: Any, records: list[dict[str, Any]]) -> None:
+    """Evaluation records of a run and their notes."""
+    out.print(record_table(run, records))
+    _print_notes(records)
 
 
 def interval(metrics: Mapping[str, float]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from skelbench.tables.flops import CostRow
 
 STEP_BODIES = 2
+
+log = logging.getLogger(__name__)
 
 
 def paper_spec(host: Host, method: MethodSpec, frames: int, patch: int, topology: Topology = NTU25) -> RunSpec:
@@ -38,26 +41,33 @@ def paper_spec(host: Host, method: MethodSpec, frames: int, patch: int, topology
 
 def flops_rows(host: Host, topology: Topology = NTU25) -> Iterator[CostRow]:
     """One row per trainable method and budget, dense grids first; whole steps with two present bodies per clip."""
-    from skelbench.tables.flops import CostRow
-
     methods = [method for method in host.all("methods") if method.trains]
     for method in sorted(methods, key=lambda m: (m.native.get("encoder.cls", True), m.name)):
         for tokens in sorted(BUDGETS, reverse=True):
-            spec = paper_spec(host, method, *BUDGETS[tokens], topology)
-            grid = grid_of(spec, topology)
-            encoder = build_encoder(spec, host, topology)
-            whole = count_encoder(encoder, grid, topology)
-            views = fake_views(spec, topology, 1).values()
-            kept = [view.keep_RK.shape[1] for view in views if view.keep_RK is not None]
-            visible = count_encoder(encoder, grid, topology, visible=kept[0]).macs if kept else whole.macs
-            step = step_cost(spec, host, topology, bodies=STEP_BODIES)
-            decoder = step["by_role"].get("decoder")
-            yield CostRow(
-                method=method.name,
-                tokens=f"{grid.times}x{grid.joints}",
-                encoder=whole,
-                class_token=bool(spec.encoder_config.get("cls")),
-                visible_macs=visible,
-                decoder_macs=round(decoder["forward"] / STEP_BODIES) if decoder else None,
-                step_flops=step["flops_per_clip"],
-            )
+            try:
+                yield _row(host, method, tokens, topology)
+            except Exception as error:  # one method that cannot be counted must not take the table from the others
+                log.warning("%s at %d tokens is left out: %s", method.name, tokens, error)
+                log.debug("traceback", exc_info=error)
+
+
+def _row(host: Host, method: MethodSpec, tokens: int, topology: Topology) -> CostRow:
+    from skelbench.tables.flops import CostRow
+
+    spec = paper_spec(host, method, *BUDGETS[tokens], topology)
+    grid = grid_of(spec, topology)
+    encoder = build_encoder(spec, host, topology)
+    whole = count_encoder(encoder, grid, topology)
+    kept = [view.keep_RK.shape[1] for view in fake_views(spec, topology, 1).values() if view.keep_RK is not None]
+    visible = count_encoder(encoder, grid, topology, visible=kept[0]).macs if kept else whole.macs
+    step = step_cost(spec, host, topology, bodies=STEP_BODIES)
+    decoder = step["by_role"].get("decoder")
+    return CostRow(
+        method=method.name,
+        tokens=f"{grid.times}x{grid.joints}",
+        encoder=whole,
+        class_token=bool(spec.encoder_config.get("cls")),
+        visible_macs=visible,
+        decoder_macs=round(decoder["forward"] / STEP_BODIES) if decoder else None,
+        step_flops=step["flops_per_clip"],
+    )

@@ -19,21 +19,21 @@ class MaskedDecoder(nn.Module):
 
     Args:
         dim_in: width of the encoder's tokens.
-        dim, depth, heads, mlp_ratio: of the decoder's own blocks (no class token, learned positions).
+        dim, depth, heads, norm_eps: of the decoder's own blocks (no class token, learned positions).
         grid: the full-length grid; all N tokens are decoded.
         out_dim: values per token, e.g. P_T * 3 coordinates.
     """
 
     def __init__(
-        self, dim_in: int, dim: int, depth: int, heads: int, grid: Grid, out_dim: int, mlp_ratio: float = 4.0
+        self, dim_in: int, dim: int, depth: int, heads: int, grid: Grid, out_dim: int, norm_eps: float = 1e-6
     ) -> None:
         super().__init__()
         self.config = ViTConfig(
-            dim=dim, depth=depth, heads=heads, mlp_ratio=mlp_ratio, temporal="learned", cls=False, mask_token=True
+            dim=dim, depth=depth, heads=heads, norm_eps=norm_eps, temporal="learned", cls=False, mask_token=True
         )
         self.grid = grid
         self.embed = nn.Linear(dim_in, dim)
-        self.mask_token = nn.Parameter(torch.empty(dim))
+        self.mask_token = nn.Parameter(torch.empty(1, dim))  # decays like the ancestors', whose token is not 1-D
         self.time_embed = nn.Parameter(torch.empty(grid.times, dim))
         self.joint_embed = nn.Parameter(torch.empty(grid.joints, dim))
         self.blocks = nn.ModuleList(Block(self.config) for _ in range(depth))

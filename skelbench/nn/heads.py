@@ -29,12 +29,12 @@ class PrototypeHead(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Trunc-normal (0.02) matrices, zero biases, unit gains."""
+        """Trunc-normal (0.02) matrices, zero biases, prototypes as PyTorch's linear layers, unit gains (DINOv2)."""
         for layer in self.mlp:
             if isinstance(layer, nn.Linear):
                 nn.init.trunc_normal_(layer.weight, std=0.02)
                 nn.init.zeros_(layer.bias)
-        nn.init.trunc_normal_(self.prototype_direction, std=0.02)
+        nn.init.kaiming_uniform_(self.prototype_direction, a=5**0.5)
         nn.init.ones_(self.prototype_gain)
 
     def forward(self, x: Tensor) -> Tensor:

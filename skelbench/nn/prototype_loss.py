@@ -27,7 +27,7 @@ TILE = 2**24
 """Elements of one tile (64 MiB in float32): large enough for full matrix-product speed, far below the logits."""
 
 _ROWS = 16
-"""Rows multiplied at a time in a row-wise dot product, so that the scratch stays in cache."""
+"""Rows multiplied at a time in a row-wise dot product on the CPU, so that the scratch stays in cache."""
 
 
 def _identity(x: Tensor) -> Tensor:
@@ -143,7 +143,8 @@ class _PrototypeCrossEntropy(torch.autograd.Function):
         dW_KD = torch.zeros_like(student_W_KD) if grad and ctx.needs_input_grad[1] else None
         loss_nV = torch.zeros_like(weights_nV)
         target_cK, student_cK = (_tile(teacher_z_nD, teacher_W_KD, chunk) for _ in range(2))
-        scratch = torch.empty_like(target_cK[:_ROWS])
+        # An accelerator wants few large launches instead; its scratch is a third tile.
+        scratch = torch.empty_like(target_cK[:_ROWS] if target_cK.device.type == "cpu" else target_cK)
 
         for rows in _slices(student_z_nVD.shape[0], target_cK.shape[0]):
             n = rows.stop - rows.start

@@ -68,9 +68,11 @@ class ViT(Encoder):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Xavier-uniform matrices, zero biases, trunc-normal (0.02) embeddings and tokens, zero mask token."""
+        """Xavier-uniform matrices, zero biases, trunc-normal (0.02) embeddings and tokens, zero mask token; the patch
+        projection keeps PyTorch's default."""
         self.apply(xavier_linear)
         tokenizer = self.tokenizer
+        tokenizer.project.reset_parameters()  # a convolution in the ancestors' code: their Xavier rule passes it over
         for embedding in (tokenizer.joint_embed, tokenizer.time_embed, self.cls_token, self.registers):
             if embedding is not None:
                 nn.init.trunc_normal_(embedding, std=0.02)

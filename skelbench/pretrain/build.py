@@ -75,6 +75,7 @@ def fake_views(spec: RunSpec, topology: Topology, clips: int, bodies: int = 1, d
         views[name] = View(
             x_RTJC=torch.zeros(rows, view.frames, topology.num_joints, 3, device=device),
             rows_R=torch.arange(rows, device=device),
+            keys_R=torch.arange(rows, device=device),
             clips=clips,
             bodies=bodies,
             count=count,

@@ -35,6 +35,12 @@ def start_from_environment(device: str) -> str:
     return device
 
 
+def leave() -> None:
+    """Dissolve the process group: from here on every process is on its own."""
+    if active():
+        dist.destroy_process_group()
+
+
 def all_reduce_sum(x: Tensor) -> Tensor:
     """Sum over processes, in place, without gradient."""
     if world() > 1:

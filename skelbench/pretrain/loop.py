@@ -150,7 +150,7 @@ class Trainer:
         if not self.run.checkpoint.exists():
             cut_back(self.run.metrics, 0)
             return 0, 0.0
-        state = load_state(self.run.checkpoint, self.device)
+        state = load_state(self.run.checkpoint, "cpu")  # AdamW's step counts stay on the host, as in an unbroken run
         self.method.load_state_dict(state["method"])
         self.optim.optimizer.load_state_dict(state["optimizer"])
         if not self.rank:

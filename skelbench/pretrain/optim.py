@@ -10,7 +10,11 @@ import torch
 from torch import nn
 
 from skelbench.config import TrainSpec
+from skelbench.errors import SkelbenchError
 from skelbench.nn.schedule import cosine
+
+GROUP_KEYS = {"wd_scale", "lr_scale", "frozen_until", "clip"}
+"""What a parameter group may say besides ``params`` (see ``Method.optim_groups``)."""
 
 
 def default_groups(module: nn.Module) -> Iterator[dict[str, Any]]:
@@ -75,6 +79,11 @@ def _merged(groups: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     merged: dict[tuple, dict[str, Any]] = {}
     for group in groups:
         settings = {key: value for key, value in group.items() if key != "params"}
+        if unknown := settings.keys() - GROUP_KEYS:
+            raise SkelbenchError(
+                f"optim_groups of the method uses {', '.join(sorted(unknown))}, which the harness does not know; "
+                f"known besides params: {', '.join(sorted(GROUP_KEYS))}"
+            )
         key = tuple(sorted(settings.items()))
         merged.setdefault(key, {**settings, "params": []})["params"].extend(group["params"])
     return [group for group in merged.values() if group["params"]]

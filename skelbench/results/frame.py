@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+from zipfile import BadZipFile
 
 import numpy as np
 
+from skelbench.config import RunSpec
 from skelbench.errors import SkelbenchError
 from skelbench.results.files import read_json
+from skelbench.results.identity import canonical_json, digest
 from skelbench.results.store import ResultStore, RunDir
 
 if TYPE_CHECKING:
     import pandas
 
 COLUMNS = (
-    "run", "method", "dataset", "split", "tokens", "grid", "preset", "exact", "hardware", "seed", "protocol",
+    "run", "setting", "method", "dataset", "split", "tokens", "grid", "preset", "exact", "hardware", "seed", "protocol",
     "checkpoint", "accuracy", "accuracy_selected", "accuracy_best_on_test", "n_test", "control_run",
     "control_accuracy", "difference", "p_value", "gflops", "step_gflops", "clips_seen", "train_seconds",
 )  # fmt: skip
@@ -30,12 +33,13 @@ def frame(store: ResultStore) -> pandas.DataFrame:
 
 
 def untrained_twin(run: RunDir, runs: list[RunDir]) -> RunDir | None:
-    """The untrained run with the same encoder, grid, data and seed, if it exists."""
+    """The untrained run with the same encoder, grid, data, precision and seed, if it exists."""
     spec = run.spec
-    same = ("encoder", "encoder_config", "grid", "data", "seed")
+    same = ("encoder", "encoder_version", "encoder_source", "encoder_config", "grid", "data", "seed")
     for other in runs:
         theirs = other.spec
-        if theirs.method == "untrained" and all(getattr(theirs, name) == getattr(spec, name) for name in same):
+        alike = all(getattr(theirs, name) == getattr(spec, name) for name in same)
+        if theirs.method == "untrained" and alike and theirs.train.precision == spec.train.precision:
             return other
     return None
 
@@ -45,7 +49,7 @@ def predictions(run: RunDir, record: dict[str, Any]) -> dict[str, np.ndarray]:
     try:
         with np.load(run.path / record["predictions"]) as file:
             arrays = dict(file)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, BadZipFile) as error:
         raise SkelbenchError(
             f"predictions of evaluation {record['id']} in {run.path} are missing or damaged; "
             f"evaluate again: skelbench eval {run.spec.id} --force"
@@ -71,13 +75,14 @@ def _rows(run: RunDir, runs: list[RunDir]):
         evaluated, metrics = record["spec"], record["metrics"]
         row = {
             "run": run.name,
+            "setting": _setting(spec, evaluated),
             "method": spec.method,
             "dataset": evaluated["data"]["name"],
             "split": evaluated["data"]["split"],
             "tokens": spec.tokens,
             "grid": cost["grid"] if cost else str(spec.tokens),
             "preset": info["preset"] + ("+" if info["modified"] else ""),
-            "exact": not info["modified"],
+            "exact": not info["modified"] and record["standard"],
             "hardware": info["environment"]["hardware"],
             "seed": spec.seed,
             "protocol": evaluated["protocol"],
@@ -103,9 +108,13 @@ def _rows(run: RunDir, runs: list[RunDir]):
         yield row
 
 
+def _setting(spec: RunSpec, evaluated: dict[str, Any]) -> str:
+    """What must agree for two runs to be seeds of one setting."""
+    probe = {key: value for key, value in evaluated.items() if key not in ("pretrain_id", "seed", "checkpoint")}
+    return digest([spec.model_copy(update={"seed": 0}).model_dump(mode="json"), probe])
+
+
 def _what(record: dict[str, Any]) -> str:
     """Everything that must agree between two evaluations for a paired test, whatever the encoder and checkpoint."""
-    from skelbench.results.identity import canonical_json
-
     spec = {key: value for key, value in record["spec"].items() if key not in ("pretrain_id", "checkpoint")}
     return canonical_json(spec)

@@ -96,7 +96,12 @@ class RunDir:
 
     def records(self) -> list[dict[str, Any]]:
         """All evaluation records, oldest first."""
-        found = [read_json(path) for path in self.path.glob("eval-*.json")]
+        try:
+            found = [read_json(path) for path in self.path.glob("eval-*.json")]
+        except (OSError, ValueError) as error:
+            raise SkelbenchError(
+                f"an evaluation record in {self.path} is damaged; remove its eval-*.json and evaluate again"
+            ) from error
         return sorted(found, key=lambda record: record["finished"])
 
     def lock(self) -> filelock.FileLock:
@@ -171,6 +176,8 @@ class ResultStore:
         """The directory of ``spec``, made if new. ``facts`` (environment, command, ...) are written for a new run."""
         run = self.by_id(spec.id)
         if run is not None:
+            if run.info["modified"] and not modified:
+                run.update(preset=preset, modified={})  # the same run, now asked for by the preset that it equals
             return run
         label = preset if not modified else f"{preset}+"
         path = self.root / (

@@ -12,6 +12,9 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+VIEW_KEY = 24
+"""Bit of ``keys_R`` from which the views of a clip are counted."""
+
 
 @dataclass(frozen=True)
 class View:
@@ -38,6 +41,8 @@ class View:
     """int64 [I]: flat indices (row * N + token) of the hidden tokens, ascending."""
     keep_RK: Tensor | None = None
     """int64 [R, K]: visible tokens of each row, ascending, when every row keeps the same number."""
+    keys_R: Tensor | None = None
+    """int64 [R]: clip id * M + body slot, plus 2**24 for each further view of the clip; keys for ``step.uniform``."""
     real_RT: Tensor | None = None
     """bool [R, T]: frames that are not padding (resize="pad")."""
 
@@ -91,6 +96,9 @@ class View:
             tokens = first.mask_RN.shape[1]
             rows = [sum(view.rows for view in views[:k]) for k in range(len(views))]
             fields["masked_I"] = torch.cat([view.masked_I + row * tokens for view, row in zip(views, rows)])
+        if first.keys_R is not None:
+            before = [sum(view.count for view in views[:k]) << VIEW_KEY for k in range(len(views))]
+            fields["keys_R"] = torch.cat([view.keys_R + offset for view, offset in zip(views, before)])
         x_RTJC = torch.cat([view.x_RTJC for view in views])
         return replace(first, x_RTJC=x_RTJC, rows_R=rows_R, count=sum(view.count for view in views), **fields)
 

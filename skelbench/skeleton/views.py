@@ -27,7 +27,7 @@ from skelbench.skeleton.sampling import Frames, Interval, crop_interval, extende
 from skelbench.skeleton.spec import Bodies, Center, Same, Tube, ViewSpec
 from skelbench.skeleton.topology import Topology
 from skelbench.skeleton.transfer import send
-from skelbench.skeleton.view import View
+from skelbench.skeleton.view import VIEW_KEY, View
 
 BODY = 5
 """``op`` of the draw that chooses a body (view 0)."""
@@ -224,7 +224,8 @@ class ViewBuilder:
         rows_R = (torch.arange(count)[:, None] * (clips * slots) + flat_R).flatten()
         mask_RN, keep_RK = mask or (None, None)
         masked_I = None if mask_RN is None else mask_RN.flatten().nonzero()[:, 0]
-        host = {"rows_R": rows_R, "mask_RN": mask_RN, "masked_I": masked_I, "keep_RK": keep_RK}
+        keys_R = ((torch.arange(count) << VIEW_KEY)[:, None] + rows.body_keys_R).flatten()
+        host = {"rows_R": rows_R, "keys_R": keys_R, "mask_RN": mask_RN, "masked_I": masked_I, "keep_RK": keep_RK}
         sent = {key: value if value is None else send(value, self.device) for key, value in host.items()}
         x_RTJC = x_RTJC.to(self.device)
         real_RT = None if real_RT is None else real_RT.to(self.device)

@@ -31,7 +31,7 @@ class Context:
         from skelbench.results.frame import frame
 
         rows = frame(self.store)
-        return rows[rows["exact"]] if self.exact_only else rows
+        return rows[rows["exact"].astype(bool)] if self.exact_only else rows
 
 
 Builder = Callable[[Context], "Table"]

@@ -25,7 +25,7 @@ _NUMBERS = [*_SHARES, "n_test", "p_value", "gflops", "clips_seen", "train_second
 
 TITLE = "Linear evaluation: accuracy in percent"
 BEST = "highest test accuracy over the probe's checkpoints: chosen on test data, an upper bound for reference"
-CONTROL = "no untrained run of the same shape, data and seed: `skelbench run untrained` with the same options"
+CONTROL = "no untrained run of the same shape, data and seed: issue the row's `skelbench run` again to make it"
 HOW = (
     "nothing to compare yet: `skelbench run slim --tokens 8` trains and evaluates a method, "
     "`skelbench eval RUN --protocol linear` evaluates a finished run"
@@ -46,6 +46,7 @@ def build(frame: DataFrame) -> Table:
     where there is none); ``gflops`` of the inference encoder for one body; ``clips_seen`` and ``train_seconds`` of
     pre-training.
 
+    An optional column ``setting`` (a digest of everything but the seed) keeps apart what the other columns do not show.
     Runs of one setting are one row with mean and standard deviation over seeds; a seed that occurs twice means that
     something else differs, and every evaluation gets a row of its own. The interval is Wilson's 95 % for the mean
     accuracy on ``n_test`` clips. A row's p-value is the largest of its seeds (every seed must differ from its control),
@@ -116,7 +117,8 @@ def _columns(varying: set[str]) -> tuple[Column, ...]:
 
 def _settings(linear: DataFrame) -> Iterator[DataFrame]:
     """Runs that belong in one row."""
-    for _, group in linear.groupby(_SETTING, dropna=False, sort=False):
+    keys = [*_SETTING, *(["setting"] if "setting" in linear else [])]
+    for _, group in linear.groupby(keys, dropna=False, sort=False):
         if group["seed"].duplicated().any():
             yield from (group.iloc[[i]] for i in range(len(group)))
         else:

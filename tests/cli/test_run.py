@@ -96,11 +96,13 @@ def test_the_id_of_the_dry_run_is_the_id_of_the_run(small, capsys):
 
 
 def test_a_toml_file_sets_what_the_command_line_does_not(small, capsys):
-    (small / "run.toml").write_text('dataset = "small"\nseed = 3\n[train]\nlr = 5e-4\nepochs = 7\n[encoder]\ndim = 24\n')
+    text = 'dataset = "small"\nseed = 3\n[train]\nlr = 5e-4\nepochs = 7\n[encoder]\ndim = 24\nheads = 2\n'
+    (small / "run.toml").write_text(text)
     arguments = ["run", "slim", "--config", str(small / "run.toml"), "--clip-length", "32", "--patch", "8"]
     arguments += ["--batch-size", "4", "--epochs", "1", "--dry-run"]
     assert main(arguments) == 0
-    spec = json.loads(capsys.readouterr().out.split("pretrain id")[0].split("\n", 3)[-1].partition("{")[2].join(["{", ""]))
+    shown = capsys.readouterr().out
+    spec = json.loads(shown[shown.index("{") : shown.rindex("}") + 1])
     assert (spec["seed"], spec["train"]["lr"], spec["encoder_config"]["dim"]) == (3, 5e-4, 24)
     assert spec["train"]["epochs"] == 1
 
@@ -127,6 +129,9 @@ def test_a_toml_file_sets_what_the_command_line_does_not(small, capsys):
         (["run", "slim", "--dataset", "small", "--batch-size", "99"], "larger than the"),
         (["run", "slim", "--dataset", "small", "--device", "gpu"], "not a device"),
         (["run", "slim", "--config", "nowhere.toml"], "does not exist"),
+        (["run", "skeletonmae", "--dataset", "small", "--set", "decoder_heads=5"], "cannot be built"),
+        (["run", "slim", "--dataset", "small", "--set", "seed=abc"], "run.seed='abc' is not valid"),
+        (["run", "slim", "--dataset", "small", "--set", "global_ratio=[0.9,0.5]"], "global1"),
         (["run", "slim", "--init-from", "nothing"], "there is no run 'nothing'"),
     ],
 )
@@ -203,3 +208,70 @@ def test_flops_need_no_runs_and_no_data(tmp_path, capsys):
     rows = [line.split(",") for line in capsys.readouterr().out.splitlines()]
     assert any("SLiM" in row for row in rows) and any("MAMP" in row for row in rows)
     assert not (tmp_path / "results").exists()
+
+
+def presets_of(results):
+    runs = [json.loads(path.read_text()) for path in results.glob("*/run.json")]
+    return {run["spec"]["method"]: run for run in runs}
+
+
+def test_what_counts_as_the_exact_preset(small, capsys, host):
+    """The resolved settings decide, not what was typed."""
+    from skelbench.resolve import control, resolve
+    from skelbench.settings import Request, parse_value
+
+    def modified(**request):
+        sets = {key: parse_value(value) for key, value in request.pop("sets", {}).items()}
+        request = Request(method="slim", dataset="small", preset="quick", sets=sets, **request)
+        made = resolve(request, host, small / "data", "cpu")
+        return dict(made.modified), made
+
+    assert modified()[0] == {}
+    assert modified(tokens=30, seed=5)[0] == {}  # grid, data and seed are what presets are compared over
+    assert modified(sets={"momentum": "0.9", "betas": "[0.9, 0.999]", "centering": "sinkhorn"})[0] == {}
+    changed, made = modified(epochs=150)  # the number of the method's native schedule, but not of the preset's
+    assert set(changed) == {"train.epochs"} and made.spec.train.epochs == 150
+    assert modified(sets={"centering": "none"})[0] == {"method.centering": "none"}
+    assert modified(sets={"clip_grad": "none"})[0] == {"train.clip_grad": None}
+    changed, made = modified(sets={"train.iters_per_epoch": "10", "batch_size": "4"})
+    assert made.spec.train.iters_per_epoch == 10 and made.spec.train.epochs == 8000 / 40
+    # A trial schedule leaves the control that exact runs share as it is.
+    assert control(modified(epochs=1)[1], host).modified == {}
+    assert set(control(modified(sets={"encoder.depth": "1"})[1], host).modified) == {"encoder.depth"}
+
+
+def test_compare_says_what_is_missing(small, capsys):
+    assert main(command("slim", "--probe", "none")) == 0
+    capsys.readouterr()
+    assert main(["compare", "--all"]) == 0
+    assert "nothing to compare yet" in " ".join(capsys.readouterr().out.split())
+
+
+def test_torchrun_through_the_command_line(small):
+    """Two gloo processes train together; the first alone probes, costs and trains the control."""
+    import os
+    import socket
+    import subprocess
+    import sys
+
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1"}
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-m", "skelbench", *command("slim", "--probe", "knn")],
+            env={**environment, "MASTER_PORT": port, "RANK": str(rank), "LOCAL_RANK": str(rank)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    said = [process.communicate(timeout=200) for process in processes]
+    assert [process.returncode for process in processes] == [0, 0], said
+    assert "paired p" in said[0][0] and said[1][0] == ""
+    assert {name: run["outcome"] for name, run in presets_of(small / "results").items()} == {
+        "slim": "done",
+        "untrained": "done",
+    }

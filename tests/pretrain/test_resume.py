@@ -20,7 +20,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from skelbench.pretrain import loop
 from skelbench.plugin.host import get_host
-from skelbench.resolve import Request, resolve
+from skelbench.resolve import resolve
+from skelbench.settings import Request
 from skelbench.results.store import ResultStore
 from skelbench.workflow import Workflow
 

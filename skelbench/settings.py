@@ -1,0 +1,136 @@
+"""What the user typed, as dotted settings: ``method.*``, ``encoder.*``, ``train.*``, ``grid.*``, ``data.*``.
+
+Later sources win: the file, ``--set``, the options of their own (``--tokens``, ``--epochs``, ...).
+"""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from skelbench.errors import SkelbenchError, did_you_mean
+from skelbench.skeleton.grid import BUDGETS
+
+SECTIONS = ("method", "encoder", "train", "grid", "data")
+TOP = ("seed", "preset", "encoder", "tokens", "dataset", "split")
+"""Keys of a run.toml outside the sections."""
+
+
+@dataclass
+class Request:
+    """What the user asked for; None = not said."""
+
+    method: str
+    dataset: str | None = None
+    split: str | None = None
+    tokens: int | None = None
+    clip_length: int | None = None
+    patch: int | None = None
+    preset: str | None = None
+    epochs: float | None = None
+    batch_size: int | None = None
+    seed: int | None = None
+    precision: str | None = None
+    init_from: str | None = None
+    """pretrain_id of a finished run."""
+    sets: Mapping[str, Any] = field(default_factory=dict)
+    """Dotted or bare keys from ``--set``."""
+    config: Path | None = None
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Settings that have an option of their own."""
+        grid = budget(self.tokens) if self.tokens is not None else {}
+        said = {
+            "data.name": self.dataset,
+            "data.split": self.split,
+            "train.epochs": self.epochs,
+            "train.batch_size": self.batch_size,
+            "train.precision": self.precision,
+            **grid,
+            **{key: value for key, value in self._grid.items() if value is not None},
+        }
+        return {key: value for key, value in said.items() if value is not None}
+
+    @property
+    def _grid(self) -> dict[str, int | None]:
+        return {"grid.frames": self.clip_length, "grid.patch": self.patch}
+
+
+def budget(tokens: Any) -> dict[str, int]:
+    """grid.* settings of one of the paper's token budgets."""
+    if tokens not in BUDGETS:
+        raise SkelbenchError(
+            f"--tokens {tokens} is not one of {', '.join(map(str, BUDGETS))}; for any other grid give "
+            "--clip-length T and --patch P_T (tokens = T / P_T)"
+        )
+    return dict(zip(("grid.frames", "grid.patch"), BUDGETS[tokens]))
+
+
+def parse_sets(pairs: list[str]) -> dict[str, Any]:
+    """``["lr=1e-3", "encoder.cls=false"]`` -> dict; values are TOML, anything else is text."""
+    values: dict[str, Any] = {}
+    for pair in pairs:
+        key, equals, text = pair.partition("=")
+        if not equals or not key.strip():
+            raise SkelbenchError(f"--set {pair!r} is not of the form key=value, for example --set train.lr=1e-3")
+        values[key.strip()] = parse_value(text.strip())
+    return values
+
+
+def parse_value(text: str) -> Any:
+    """A TOML value, or Python's True, False, None, or the text itself."""
+    named = {"True": True, "False": False, "None": None, "null": None}
+    if text in named:
+        return named[text]
+    try:
+        return tomllib.loads(f"v = {text}")["v"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def read_config(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A run.toml as (keys outside the sections, dotted settings)."""
+    try:
+        document = tomllib.loads(path.read_text())
+    except FileNotFoundError as error:
+        raise SkelbenchError(f"config file {path} does not exist; check the path given to --config") from error
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise SkelbenchError(f"config file {path} cannot be read as TOML: {error}") from error
+    top: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
+    for key, value in document.items():
+        if isinstance(value, dict) and key in SECTIONS:
+            settings |= {f"{key}.{name}": inner for name, inner in value.items()}
+        elif isinstance(value, dict) or key not in TOP:
+            known, what = (SECTIONS, "section") if isinstance(value, dict) else (TOP, "key")
+            raise SkelbenchError(f"{path}: {did_you_mean(key, known, what)}")
+        else:
+            top[key] = value
+    settings |= budget(top["tokens"]) if "tokens" in top else {}
+    settings |= {f"data.{name}": top[key] for key, name in (("dataset", "name"), ("split", "split")) if key in top}
+    return top, settings
+
+
+def full_key(key: str, fields: Mapping[str, set[str]]) -> str:
+    """``lr`` -> ``train.lr``; unknown or ambiguous keys are refused with the nearest right one."""
+    section, dot, name = key.partition(".")
+    every = [f"{part}.{inner}" for part, names in fields.items() for inner in names]
+    if dot:
+        if section in fields and name in fields[section]:
+            return key
+        raise SkelbenchError(did_you_mean(key, every, "setting"))
+    owners = [part for part, names in fields.items() if key in names]
+    if len(owners) == 1:
+        return f"{owners[0]}.{key}"
+    if owners:
+        choices = " or ".join(f"{part}.{key}" for part in owners)
+        raise SkelbenchError(f"setting {key!r} is in more than one section; write {choices}")
+    near = difflib.get_close_matches(key, [full.split(".", 1)[1] for full in every], n=1, cutoff=0.5)
+    nearest = next((full for full in every if near and full.endswith("." + near[0])), None)
+    hint = f"did you mean {nearest!r}?" if nearest else "see `skelbench plugins info` for the settings of a method"
+    raise SkelbenchError(f"unknown setting {key!r}; {hint}")
