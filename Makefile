@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: run test test-all bench lint clean
+.PHONY: run test bench lint clean
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -15,14 +15,12 @@ run: $(STAMP)
 	$(BIN)/skelbench run slim --tokens 8 --preset quick
 
 test: $(STAMP)
-	$(BIN)/python -m pytest -q -m "not slow"
-
-test-all: $(STAMP)
 	$(BIN)/python -m pytest -q
 
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks.prototype_loss
 	$(BIN)/python -m benchmarks.mask_coverage
+	$(BIN)/python -m benchmarks.synthetic_baselines
 
 lint: $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt ruff

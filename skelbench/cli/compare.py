@@ -25,7 +25,7 @@ def compare(
 
     host = get_host()
     descriptor = host.get("tables", table)
-    from skelbench.cli.console import out
+    from skelbench.cli.console import err, out
     from skelbench.errors import SkelbenchError, did_you_mean
 
     formats = ("terminal", "md", "csv", "json", "latex")
@@ -39,7 +39,10 @@ def compare(
     from skelbench.tables.builders import Context
     from skelbench.tables.render import Terminal, render
 
-    built = host.load(descriptor)(Context(host, store, exact_only=not all_))
+    context = Context(host, store, exact_only=not all_)
+    built = host.load(descriptor)(context)
+    if descriptor.needs_runs and context.left_out:
+        err.print(f"note: {context.left_out} runs with settings changed from their preset are left out; see --all")
     if format_ == "terminal" and output is None:
         out.print(Terminal(built))
         return

@@ -95,6 +95,10 @@ def _cost(cost: Mapping[str, Any]) -> list[tuple[str, str]]:
         *facts,
         ("parameters", f"{parameters['encoder']:,} in the encoder, {parameters['trainable']:,} trained"),
         ("inference", f"{one['median_ms']:.1f} ms for one clip, {many['clips_per_s']:,.0f} clips/s in batches of 64"),
+        (
+            "peak memory",
+            f"{cost['peak_memory']['bytes'] / 2**20:,.0f} MiB for a batch of 64 ({cost['peak_memory']['how']})",
+        ),
     ]
 
 

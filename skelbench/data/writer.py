@@ -58,7 +58,7 @@ class StoreWriter:
                 raise SkelbenchError(f"{self.path} is being written by another process; wait for it to end") from None
         try:
             if self.path.exists() and not self.overwrite:
-                raise SkelbenchError(f"{self.path} exists already; choose another name or ask to overwrite it")
+                raise SkelbenchError(f"{self.path} exists already; choose another name, or replace it with --force")
             if self.path.exists() and not (self.path / "meta.json").is_file():
                 raise SkelbenchError(f"{self.path} is not a clip store and is not overwritten; choose another name")
             with _disk_errors(self.path):

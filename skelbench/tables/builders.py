@@ -26,12 +26,21 @@ class Context:
     """Leave out runs whose settings were changed from their preset (``--all`` shows them)."""
 
     @cached_property
-    def frame(self) -> pandas.DataFrame:
+    def every(self) -> pandas.DataFrame:
         """Every evaluation record of a finished run (columns: ``skelbench.results.frame``)."""
         from skelbench.results.frame import frame
 
-        rows = frame(self.store)
-        return rows[rows["exact"].astype(bool)] if self.exact_only else rows
+        return frame(self.store)
+
+    @property
+    def frame(self) -> pandas.DataFrame:
+        """The records that may fill a table."""
+        return self.every[self.every["exact"].astype(bool)] if self.exact_only else self.every
+
+    @property
+    def left_out(self) -> int:
+        """Runs that ``--all`` would add."""
+        return self.every["run"].nunique() - self.frame["run"].nunique()
 
 
 Builder = Callable[[Context], "Table"]

@@ -96,3 +96,18 @@ def test_the_step_can_be_counted_on_shapes_alone(name, resolved, host):
     cost = step_cost(made.spec, host, made.store.topology)
     assert cost["device"] == "meta" and cost["flops_per_clip"] > 0
     assert cost["by_role"]["student"]["backward"] > cost["by_role"]["student"]["forward"]
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+def test_a_gpu_step_agrees_with_the_cpu(name, resolved, tmp_path):
+    """Same clips, draws and weights: the losses of the first steps agree to float32 rounding."""
+
+    def losses(device):
+        made = resolved(name)
+        method = build_method(made.spec, _host(), made.store.topology, device)
+        method.train()
+        training = Trainer(made.spec, method, made.store, RunDir(tmp_path), device)
+        return [float(training.train_step(step, training.views(step))["loss"]) for step in range(3)]
+
+    assert losses("cuda") == pytest.approx(losses("cpu"), rel=1e-3)
