@@ -111,6 +111,7 @@ def run(
         twin = control(resolved, host)
         workflow.pretrain(twin)
         pairs.append((store.by_id(twin.spec.id), _probe(workflow, twin, resolved, protocols, force)))
+        _cost(workflow, pairs[1][0], twin, force)
     print_summary(pairs, _cost(workflow, run_dir, resolved, force), resolved)
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import pandas
 
 COLUMNS = (
-    "run", "setting", "method", "dataset", "split", "tokens", "grid", "preset", "exact", "hardware", "seed", "protocol",
+    "run", "setting", "method", "dataset", "split", "tokens", "preset", "exact", "hardware", "seed", "protocol",
     "checkpoint", "accuracy", "accuracy_selected", "accuracy_best_on_test", "n_test", "control_run",
     "control_accuracy", "difference", "p_value", "gflops", "step_gflops", "clips_seen", "train_seconds",
 )  # fmt: skip
@@ -79,8 +79,7 @@ def _rows(run: RunDir, runs: list[RunDir]):
             "method": spec.method,
             "dataset": evaluated["data"]["name"],
             "split": evaluated["data"]["split"],
-            "tokens": spec.tokens,
-            "grid": cost["grid"] if cost else str(spec.tokens),
+            "tokens": _grid(spec, cost),
             "preset": info["preset"] + ("+" if info["modified"] else ""),
             "exact": not info["modified"] and record["standard"],
             "hardware": info["environment"]["hardware"],
@@ -106,6 +105,12 @@ def _rows(run: RunDir, runs: list[RunDir]):
                 "p_value": test.p_value,
             }
         yield row
+
+
+def _grid(spec: RunSpec, cost: dict[str, Any] | None) -> str:
+    """Token grid, ``8x25``, with ``+1`` for a class token: two untrained encoders of one grid can differ in it."""
+    grid = cost["grid"].replace(" ", "") if cost else str(spec.tokens)
+    return grid + ("+1" if spec.encoder_config.get("cls") else "")
 
 
 def _setting(spec: RunSpec, evaluated: dict[str, Any]) -> str:
