@@ -35,6 +35,7 @@ def skelbench_methods():
                     "train.iters_per_epoch": 1250,
                     "train.lr_scaling": "sqrt-1024",
                     "train.bodies": "random-valid",
+                    "train.centre": "body",
                     "encoder.mlp": "swiglu",
                     "encoder.registers": 4,
                     "encoder.cls_position": True,

@@ -13,7 +13,7 @@ from pydantic import Field, ValidationError
 
 from skelbench.errors import SkelbenchError
 from skelbench.results.identity import digest
-from skelbench.skeleton.spec import Bodies, Pooling, Spec, ViewSpec
+from skelbench.skeleton.spec import Bodies, Centre, Pooling, Spec, ViewSpec
 
 
 class GridSpec(Spec):
@@ -46,6 +46,7 @@ class TrainSpec(Spec):
     betas: tuple[float, float] = Field((0.9, 0.999), description="AdamW betas")
     clip_grad: float | None = Field(None, gt=0, description="gradient-norm limit per sub-network; none = off")
     bodies: Bodies = Field("valid", description="bodies of a clip that are trained on")
+    centre: Centre = Field("clip", description="origin: the first body's for all bodies, or each body's own")
     precision: Literal["fp32", "bf16"] = Field("fp32", description="autocast type of the forward pass")
 
 
@@ -91,6 +92,7 @@ class EvalSpec(Spec):
     seed: int = 0
     bodies_pool: Pooling = "valid-mean"
     bodies: Bodies = "valid"
+    centre: Centre = "clip"
     share: float = Field(0.95, gt=0, le=1, description="central share of a clip that is looked at")
     resize: Literal["ends", "half-pixel", "pad"] = "ends"
 
@@ -143,6 +145,7 @@ def evaluation_defaults(spec: RunSpec) -> dict[str, Any]:
     half_pixel = any(view.resize == "half-pixel" and view.frames == spec.grid.frames for view in spec.views.values())
     return {
         "bodies": "all-slots" if slots else "valid",
+        "centre": spec.train.centre,
         "bodies_pool": "all-mean" if slots else "valid-mean",
         "resize": "half-pixel" if half_pixel else "ends",
     }

@@ -194,7 +194,12 @@ class Workflow:
         grid = grid_of(run_spec, store.topology)
         view = evaluation_spec(grid, share=spec.share, resize=spec.resize)
         builder = ViewBuilder(
-            {"eval": view}, store.topology, grid.patch, bodies=spec.bodies, device=torch.device(self.device)
+            {"eval": view},
+            store.topology,
+            grid.patch,
+            bodies=spec.bodies,
+            device=torch.device(self.device),
+            centre=spec.centre,
         )
         source = ClipSource(store, device=torch.device(self.device))
         arrays = {}

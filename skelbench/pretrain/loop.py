@@ -75,7 +75,12 @@ class Trainer:
         self.order = Order(self.ids, spec.train.batch_size, spec.seed)
         self.source = ClipSource(store, device=self.device)
         self.builder = ViewBuilder(
-            spec.views, store.topology, spec.grid.patch, bodies=spec.train.bodies, device=self.device
+            spec.views,
+            store.topology,
+            spec.grid.patch,
+            bodies=spec.train.bodies,
+            device=self.device,
+            centre=spec.train.centre,
         )
         self.optim = Optimisation(method, spec.train, self.total)
         self.world, self.rank = distributed.world(), distributed.rank()

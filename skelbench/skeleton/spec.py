@@ -195,5 +195,9 @@ class ViewSpec(Spec):
 Bodies = Literal["valid", "all-slots", "first", "random-valid"]
 """Which bodies of a clip are trained on: the present ones, every slot (zero bodies included), slot 0, one at random."""
 
+Centre = Literal["clip", "body"]
+"""What is at the origin: the first body's centre joint in its first frame for all bodies (as stored, the NTU pipeline's
+habit), or each body's own. With "clip" a second body's distance is the largest thing that its tokens show."""
+
 Pooling = Literal["valid-mean", "valid-sum", "all-mean", "concat"]
 """How body features become one clip feature downstream."""

@@ -24,7 +24,7 @@ from skelbench.skeleton.grid import Grid
 from skelbench.skeleton.keyed import Keyed, pick
 from skelbench.skeleton.masks import TubeRows, random_masks, tube_masks
 from skelbench.skeleton.sampling import Frames, Interval, crop_interval, extended_length, frame_positions
-from skelbench.skeleton.spec import Bodies, Center, Same, Tube, ViewSpec
+from skelbench.skeleton.spec import Bodies, Center, Centre, Same, Tube, ViewSpec
 from skelbench.skeleton.topology import Topology
 from skelbench.skeleton.transfer import send
 from skelbench.skeleton.view import VIEW_KEY, View
@@ -68,7 +68,8 @@ class _Drawn:
 class ViewBuilder:
     """Builds the views ``specs`` (name -> :class:`ViewSpec`, parents first) of a batch.
 
-    ``patch`` is P_T, frames per temporal token, for masks. ``bodies`` says which bodies of a clip become rows.
+    ``patch`` is P_T, frames per temporal token, for masks. ``bodies`` says which bodies of a clip become rows;
+    ``centre`` "body" puts each body's centre joint in its first frame at the origin before anything is done to it.
     Returned tensors are on ``device``; the work is done where ``batch.frames_FJ`` is. Draws are keyed by clip id (and
     body slot), so the same clip under the same :class:`Keyed` gives the same view in every batch; a clip that occurs
     twice in a batch gives the same view twice. Raises :class:`SkelbenchError` for views that cannot be built.
@@ -84,8 +85,10 @@ class ViewBuilder:
         patch: int,
         bodies: Bodies = "valid",
         device: torch.device | str = "cpu",
+        centre: Centre = "clip",
     ) -> None:
         self.specs, self.topology, self.patch, self.bodies = dict(specs), topology, patch, bodies
+        self.centre = centre
         self.device = torch.device(device)
         self.counts = checked_counts(self.specs, topology, patch, bodies)
         ranks = {name: rank for rank, name in enumerate(sorted(self.specs))}
@@ -169,6 +172,9 @@ class ViewBuilder:
         if bool(frames.weight_BT.any()):
             weight = send(frames.weight_BT, device)[:, None, :, None]
             x_R3TJ = x_R3TJ.lerp_(gather(frames.second_BT), weight)
+        if self.centre == "body":
+            origin_R3 = batch.frames_FJ[:, self.topology.center].index_select(0, axis_R3.flatten()).view(-1, 3)
+            x_R3TJ = x_R3TJ.sub_(origin_R3[:, :, None, None])
         for step in drawn.transform:
             x_R3TJ = step.apply(x_R3TJ, keyed)
         x_R3TJ = self._stream(spec, x_R3TJ)

@@ -26,8 +26,8 @@ def test_perfect_features_are_right(make_features):
 def test_equals_an_autograd_loop_over_a_torch_module(make_features, optimizer, schedule):
     """The same recipe spelt out with nn.Linear, autograd and torch's own scheduler."""
     features = make_features(n_train=130, classes=4, separation=0.5)
-    config = LinearConfig(optimizer=optimizer, schedule=schedule, lr=0.01, weight_decay=0.01, batch_size=32, epochs=6, min_steps=0,
-                          tolerance=None)  # fmt: skip
+    config = LinearConfig(optimizer=optimizer, schedule=schedule, lr=0.01, weight_decay=0.01, batch_size=32, epochs=6,
+                          min_steps=0, tolerance=None)  # fmt: skip
     result = evaluate(features, config, seed=3)
 
     x, y = torch.from_numpy(features.train_x), torch.from_numpy(features.train_y)

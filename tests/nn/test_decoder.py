@@ -33,7 +33,7 @@ def test_forward_is_mae_written_out(decoder):
     for row in range(2):
         z = []
         for n in range(GRID.tokens):
-            content = state["mask_token"]
+            content = state["mask_token"][0]
             if n in keep_RK[row]:
                 place = keep_RK[row].tolist().index(n)
                 content = linear(state, "embed", tokens_RKD[row, place].double())

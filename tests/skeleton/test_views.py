@@ -376,3 +376,29 @@ def test_cuda_gives_the_same_views(store):
     for name in specs:
         assert torch.allclose(gpu[name].x_RTJC.cpu(), cpu[name].x_RTJC, atol=1e-5)
         assert gpu[name].mask_RN is None or torch.equal(gpu[name].mask_RN.cpu(), cpu[name].mask_RN)
+
+
+def test_each_body_can_be_put_at_its_own_origin(store):
+    """``centre="body"``: minus the centre joint of the body's first frame, before rotation; empty slots stay empty."""
+    clips, batch = store
+    spec = {"v": ViewSpec(frames=16, crop=Center(share=1)), "w": ViewSpec(frames=16, crop=Same(parent="v"))}
+    for bodies in ("valid", "all-slots"):
+        plain = ViewBuilder(spec, NTU25, 8, bodies=bodies)(batch, KEYED)["w"]
+        moved = ViewBuilder(spec, NTU25, 8, bodies=bodies, centre="body")(batch, KEYED)["w"]
+        for row in range(plain.rows):
+            clip, slot = divmod(int(plain.rows_R[row]), batch.max_bodies)
+            if slot < len(clips[clip]):
+                origin = torch.from_numpy(clips[clip][slot, 0, NTU25.center])
+                torch.testing.assert_close(moved.x_RTJC[row], plain.x_RTJC[row] - origin)
+            else:
+                assert not moved.x_RTJC[row].any()
+
+
+def test_every_row_of_every_view_has_a_key_of_its_own(store):
+    _, batch = store
+    views = build(SLIM, batch)
+    assert all(len(set(view.keys_R.tolist())) == view.rows for view in views.values())
+    two = type(views["global"]).cat([views["global"], views["global"]])
+    assert len(set(two.keys_R.tolist())) == two.rows
+    alone = build(SLIM, select(batch, [1]))["global"].keys_R.tolist()
+    assert set(alone) <= set(views["global"].keys_R.tolist())

@@ -133,7 +133,7 @@ def test_a_missing_control_says_what_to_run():
     table = build(frame(lonely, record("b", "slim", 1)))
     row = only(table)
     assert row["difference"].value is None and row["p_value"].value is None
-    assert "skelbench run untrained" in table.footnotes[row["difference"].footnotes[0]]
+    assert "`skelbench run` again" in table.footnotes[row["difference"].footnotes[0]]
     assert "control" not in build(frame(record("b", "slim"), untrained())).footnotes
 
 
