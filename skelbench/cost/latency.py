@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import statistics
-import threading
 import time
+import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from skelbench.skeleton.view import View
-
-STATM = Path("/proc/self/statm")
 
 
 @dataclass(frozen=True)
@@ -92,10 +91,10 @@ def _wait(device: torch.device) -> None:
 
 
 def peak_memory(fn: Callable[[], object], device: torch.device | str) -> PeakMemory:
-    """Run ``fn`` once and return the peak of its extra memory.
+    """Run ``fn`` once and return the peak of the memory of tensors made in it.
 
-    CUDA: the allocator's own statistics, exact. CPU: the process's resident set, sampled about every millisecond; pages
-    that the allocator already held are not seen, so run it in a fresh process or on something large.
+    CUDA: the allocator's own statistics, exact. CPU: the storages of the tensors that operators return, counted while
+    they live (what a kernel takes and gives back inside itself is not seen, nor what the process held before).
     """
     device = torch.device(device)
     if device.type == "cuda":
@@ -105,43 +104,33 @@ def peak_memory(fn: Callable[[], object], device: torch.device | str) -> PeakMem
         fn()
         torch.cuda.synchronize(device)
         return PeakMemory(torch.cuda.max_memory_allocated(device) - before, "CUDA allocator")
-    if not STATM.exists():
-        before = _max_resident()
+    with _LiveTensors() as live:
         fn()
-        return PeakMemory(_max_resident() - before, "growth of the process's maximum resident set")
-    return _sampled(fn)
+    return PeakMemory(live.peak, "live tensors")
 
 
-def _sampled(fn: Callable[[], object], interval: float = 1e-3) -> PeakMemory:
-    before = peak = _resident()
-    done = threading.Event()
+class _LiveTensors(TorchDispatchMode):
+    """Bytes of the storages that appear while the mode is on, and their peak."""
 
-    def sample() -> None:
-        nonlocal peak
-        while not done.wait(interval):
-            peak = max(peak, _resident())
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = self.peak = 0
+        self._alive: set[int] = set()
 
-    sampler = threading.Thread(target=sample, daemon=True)
-    sampler.start()
-    try:
-        kept = fn()
-        peak = max(peak, _resident())  # before the result is let go
-        del kept
-    finally:
-        done.set()
-        sampler.join()
-    return PeakMemory(max(0, peak - before), "sampled resident set")
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        given = {x.untyped_storage()._cdata for x in tree_leaves((args, kwargs)) if isinstance(x, Tensor)}
+        result = func(*args, **(kwargs or {}))
+        for leaf in tree_leaves(result):
+            if isinstance(leaf, Tensor):
+                storage = leaf.untyped_storage()
+                key = storage._cdata
+                if key not in self._alive and key not in given:
+                    self._alive.add(key)
+                    self.now += storage.nbytes()
+                    weakref.finalize(storage, self._let_go, key, storage.nbytes())
+        self.peak = max(self.peak, self.now)
+        return result
 
-
-def _resident() -> int:
-    import resource
-
-    return int(STATM.read_text().split()[1]) * resource.getpagesize()
-
-
-def _max_resident() -> int:
-    import resource
-    import sys
-
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024
+    def _let_go(self, key: int, size: int) -> None:
+        self._alive.discard(key)
+        self.now -= size

@@ -26,8 +26,8 @@ class LinearConfig(Spec):
     lr: float = Field(1e-2, gt=0)
     """Peak learning rate, not scaled by the batch size."""
     weight_decay: float = Field(0.1, ge=0)
-    """Decoupled. With ``lr`` strong enough that there is an optimum that is reached: on a thousand clips in 4,000 steps,
-    where 1e-3 and 0.01 were still falling after 10,000."""
+    """Decoupled. With ``lr`` strong enough for an optimum that is reached: on a thousand clips in 4,000 steps, where
+    1e-3 and 0.01 were still falling after 10,000."""
     batch_size: int = Field(256, ge=1)
     epochs: int = Field(20, ge=1)
     min_steps: int = Field(2000, ge=0)
