@@ -47,16 +47,17 @@ def print_summary(pairs: list[tuple[Any, dict[str, Any]]], cost: Mapping[str, An
 
 
 def _next(resolved: Resolved) -> list[tuple[str, str]]:
+    """Commands and what they show; options are named only where they differ from the defaults."""
     spec, commands = resolved.spec, []
-    other, what = (
-        ("slim", "the paper's method") if spec.method == "skeletonmae" else ("skeletonmae", "masked reconstruction")
-    )
     if resolved.preset in BLURB:
-        same = f"--clip-length {spec.grid.frames} --patch {spec.grid.patch}"
-        for tokens, shape in BUDGETS.items():
-            same = f"--tokens {tokens}" if shape == (spec.grid.frames, spec.grid.patch) else same
-        where = f"--dataset {spec.data.name} --split {spec.data.split} --preset {resolved.preset}"
-        commands.append((f"skelbench run {other} {same} {where}", f"{what} under the same conditions"))
+        shapes = {shape: f"--tokens {tokens}" for tokens, shape in BUDGETS.items()}
+        grid = f"--clip-length {spec.grid.frames} --patch {spec.grid.patch}"
+        other = "slim" if spec.method == "skeletonmae" else "skeletonmae"
+        parts = ["skelbench run", other, shapes.get((spec.grid.frames, spec.grid.patch), grid)]
+        parts += [f"--dataset {spec.data.name}"] if spec.data.name != "synthetic" else []
+        parts += [f"--split {spec.data.split}"] if spec.data.split != resolved.store.meta.default_split else []
+        parts += [f"--preset {resolved.preset}"]
+        commands.append((" ".join(parts), "another method, the same conditions"))
     commands.append(("skelbench compare" + (" --all" if resolved.modified else ""), "all runs side by side"))
     commands.append(("skelbench compare --table flops", "cost at the paper's token grids"))
     return commands
