@@ -86,13 +86,13 @@ class Step:
 
     def mean(self, total: Tensor, count: Tensor | float) -> Tensor:
         """sum / count over all ranks, with the gradient that DDP's averaging turns into the right one."""
-        from skelbench.pretrain.distributed import global_mean
+        from skelbench.distributed import global_mean
 
         return global_mean(total, count)
 
     def gather(self, x: Tensor) -> Tensor:
         """Concatenate ``x`` of all ranks along dim 0 (no gradient); equal sizes not required."""
-        from skelbench.pretrain.distributed import gather
+        from skelbench.distributed import gather
 
         return gather(x)
 

@@ -11,6 +11,7 @@ import filelock
 import numpy as np
 import torch
 
+from skelbench import distributed
 from skelbench.config import EvalSpec, RunSpec, evaluation_defaults, validated
 from skelbench.data.source import ClipSource
 from skelbench.data.store import ClipStore
@@ -20,7 +21,6 @@ from skelbench.evaluate.protocol import Features
 from skelbench.method import Method
 from skelbench.nn.encoder import Encoder
 from skelbench.plugin.host import Host
-from skelbench.pretrain import distributed
 from skelbench.pretrain.build import build_encoder, build_method, grid_of
 from skelbench.pretrain.checkpoint import load_state, load_weights, save_weights
 from skelbench.pretrain.loop import Trainer

@@ -79,10 +79,10 @@ def run(
     for name in protocols:
         host.get("protocols", name)
 
+    from skelbench import distributed
     from skelbench.cli.console import progress
     from skelbench.cli.summary import print_header, print_summary
     from skelbench.data.roots import data_root as default_data_root
-    from skelbench.pretrain import distributed
     from skelbench.resolve import control, resolve
     from skelbench.results.store import ResultStore
     from skelbench.workflow import Workflow, pick_device

@@ -6,8 +6,8 @@ from typing import Literal
 
 from torch import Tensor, nn
 
+from skelbench.distributed import all_reduce_sum
 from skelbench.nn.prototype_loss import RunningCentre, Sinkhorn, prototype_cross_entropy
-from skelbench.pretrain.distributed import all_reduce_sum
 
 
 class PrototypeObjective(nn.Module):

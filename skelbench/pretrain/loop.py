@@ -16,12 +16,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from skelbench import distributed
 from skelbench.config import RunSpec
 from skelbench.data.source import ClipSource
 from skelbench.data.store import ClipStore
 from skelbench.errors import Diverged, Interrupted, SkelbenchError
 from skelbench.method import Method, Step
-from skelbench.pretrain import distributed
 from skelbench.pretrain.checkpoint import cut_back, load_state, save_state, save_weights
 from skelbench.pretrain.optim import Optimisation
 from skelbench.results.identity import derive_seed
