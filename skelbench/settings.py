@@ -43,22 +43,18 @@ class Request:
 
     @property
     def options(self) -> dict[str, Any]:
-        """Settings that have an option of their own."""
-        grid = budget(self.tokens) if self.tokens is not None else {}
+        """Settings that have an option of their own; ``--clip-length`` and ``--patch`` win over ``--tokens``."""
         said = {
             "data.name": self.dataset,
             "data.split": self.split,
             "train.epochs": self.epochs,
             "train.batch_size": self.batch_size,
             "train.precision": self.precision,
-            **grid,
-            **{key: value for key, value in self._grid.items() if value is not None},
+            "grid.frames": self.clip_length,
+            "grid.patch": self.patch,
         }
-        return {key: value for key, value in said.items() if value is not None}
-
-    @property
-    def _grid(self) -> dict[str, int | None]:
-        return {"grid.frames": self.clip_length, "grid.patch": self.patch}
+        grid = budget(self.tokens) if self.tokens is not None else {}
+        return grid | {key: value for key, value in said.items() if value is not None}
 
 
 def budget(tokens: Any) -> dict[str, int]:

@@ -15,7 +15,7 @@ from skelbench import distributed
 from skelbench.config import EvalSpec, RunSpec, evaluation_defaults, validated
 from skelbench.data.source import ClipSource
 from skelbench.data.store import ClipStore
-from skelbench.errors import Diverged, Interrupted, SkelbenchError
+from skelbench.errors import SkelbenchError, Stopped
 from skelbench.evaluate.features import extract
 from skelbench.evaluate.protocol import Features
 from skelbench.method import Method
@@ -32,7 +32,8 @@ from skelbench.results.store import ResultStore, RunDir
 from skelbench.skeleton.views import ViewBuilder, evaluation_spec
 
 RESULTS = ("outcome", "step", "steps", "clips_seen", "train_seconds", "finished")
-"""What a finished training adds to run.json."""
+"""What training adds to run.json."""
+
 Progress = Callable[..., Any]
 """``progress(total=, label=, unit=)`` -> context manager that yields ``report(advance, **fields)``."""
 
@@ -99,7 +100,7 @@ class Workflow:
                 facts = {"steps": trainer.total, "clips_seen": clips, "train_seconds": seconds}
             outcome = "done"
             record(outcome=outcome, finished=time.time(), **facts)
-        except (Diverged, Interrupted) as error:
+        except Stopped as error:
             outcome = error.outcome
             record(outcome=outcome, step=error.step)
             raise
@@ -184,7 +185,8 @@ class Workflow:
 
     def _extract(self, run: RunDir, spec: EvalSpec) -> Features:
         """Features of train and test clips, extracted once per encoder and data setting in this process."""
-        key = spec.model_copy(update={"protocol": "", "protocol_config": {}, "protocol_version": 0, "seed": 0}).id
+        unread = {"protocol": "", "protocol_config": {}, "protocol_version": 0, "protocol_source": None, "seed": 0}
+        key = spec.model_copy(update=unread).id
         if key in self._features:
             return self._features[key]
         run_spec = run.spec

@@ -67,7 +67,6 @@ def run(
         batch_size=batch_size,
         seed=seed,
         precision=precision,
-        init_from=init_from,
         sets=parse_sets(set_ or []),
         config=config,
     )
@@ -106,21 +105,20 @@ def run(
     distributed.leave()  # what follows is the work of one process
     if not chief:
         return
-    pairs = [(run_dir, _probe(workflow, resolved, resolved, protocols, force))]
+    pairs = [(run_dir, _probe(workflow, run_dir, resolved, protocols, force))]
     if resolved.method.trains:
         twin = control(resolved, host)
-        workflow.pretrain(twin)
-        pairs.append((store.by_id(twin.spec.id), _probe(workflow, twin, resolved, protocols, force)))
-        _cost(workflow, pairs[1][0], twin, force)
+        twin_dir = workflow.pretrain(twin)
+        pairs.append((twin_dir, _probe(workflow, twin_dir, resolved, protocols, force)))
+        _cost(workflow, twin_dir, twin, force)
     print_summary(pairs, _cost(workflow, run_dir, resolved, force), resolved)
 
 
-def _probe(workflow: Workflow, resolved: Resolved, like: Resolved, protocols: list[str], force: bool) -> dict[str, Any]:
-    """Records by protocol, evaluated as ``like`` is by default."""
-    run_dir = workflow.results.by_id(resolved.spec.id)
+def _probe(workflow: Workflow, run_dir: Any, like: Resolved, protocols: list[str], force: bool) -> dict[str, Any]:
+    """Records of ``run_dir`` by protocol, evaluated as ``like`` is by default."""
     records = {}
     for name in protocols:
-        spec = workflow.eval_spec(resolved.spec, name, like=like.spec)
+        spec = workflow.eval_spec(run_dir.spec, name, like=like.spec)
         records[name] = workflow.evaluate(run_dir, spec, force, like=like.spec)
     return records
 

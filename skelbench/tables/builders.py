@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -41,9 +40,6 @@ class Context:
     def left_out(self) -> int:
         """Runs that ``--all`` would add."""
         return self.every["run"].nunique() - self.frame["run"].nunique()
-
-
-Builder = Callable[[Context], "Table"]
 
 
 def linear(context: Context) -> Table:
