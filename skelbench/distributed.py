@@ -72,6 +72,25 @@ def global_mean(total: Tensor, count: Tensor | float) -> Tensor:
     return total * world() / count.clamp(min=1e-12)
 
 
+class _GlobalSum(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x: Tensor) -> Tensor:
+        return all_reduce_sum(x.clone())
+
+    @staticmethod
+    def backward(ctx, grad: Tensor) -> Tensor:
+        return grad * world()
+
+
+def global_sum(x: Tensor) -> Tensor:
+    """Sum over processes, with the gradient that DDP's averaging turns into the right one.
+
+    For statistics of the global batch that every process makes the same loss of: then each process has its own ``x``'s
+    part of the gradient, and backward needs no communication.
+    """
+    return _GlobalSum.apply(x) if world() > 1 else x
+
+
 def gather(x: Tensor) -> Tensor:
     """Concatenate ``x`` of all processes along dim 0 in rank order (sizes may differ); no gradient."""
     x = x.detach()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, PositiveFloat, model_validator
 
 from skelbench.skeleton.spec import Spec
 
@@ -17,7 +17,8 @@ class ViTConfig(Spec):
     extra tokens in front. ``cls_position``: one more joint slot, added to the class token. ``mask_token``: needed by
     methods that replace hidden tokens, not by those that drop them. ``mlp``: GELU with ``mlp_ratio * dim`` hidden
     units, or SwiGLU with two thirds of that, rounded up to a multiple of 8. ``readout``: what is used downstream,
-    "auto" = class token and mean token side by side where there is a class token, else the mean.
+    "auto" = class token and mean token side by side where there is a class token, else the mean. ``input_mean``,
+    ``input_std``: constants that standardise x, y, z before they are cut into patches (metres; none = as they are).
     """
 
     dim: int = Field(256, ge=1)
@@ -35,6 +36,8 @@ class ViTConfig(Spec):
     qkv_bias: bool = True
     norm_eps: float = Field(1e-6, gt=0)
     drop_path: float = Field(0.0, ge=0, lt=1)
+    input_mean: tuple[float, float, float] | None = None
+    input_std: tuple[PositiveFloat, PositiveFloat, PositiveFloat] | None = None
 
     @model_validator(mode="after")
     def _consistent(self) -> ViTConfig:
@@ -46,6 +49,8 @@ class ViTConfig(Spec):
             raise ValueError("cls_position needs a class token; set cls=true")
         if "cls" in self.readout and not self.cls:
             raise ValueError(f"readout {self.readout!r} needs a class token; set cls=true or readout='mean'")
+        if (self.input_mean is None) != (self.input_std is None):
+            raise ValueError("input_mean and input_std belong together; set both or neither")
         return self
 
     @property

@@ -1,4 +1,4 @@
-"""The decoder of masked autoencoders: visible tokens back on the grid, mask tokens between them, one value per token.
+"""Decoders of masked autoencoders: visible tokens back on the grid, mask tokens between them, one value per token.
 
 Shapes: R rows (bodies), K visible tokens, N = P * J tokens, D width, O output values per token.
 """
@@ -14,8 +14,36 @@ from skelbench.nn.vit import Block, xavier_linear
 from skelbench.skeleton.grid import Grid
 
 
-class MaskedDecoder(nn.Module):
-    """Linear, mask tokens, un-shuffle, own temporal and joint embeddings, ``depth`` blocks, norm, linear (MAE, MAMP).
+class FilledGrid(nn.Module):
+    """Visible tokens projected and put back, mask tokens between them, temporal and joint embeddings of its own added.
+
+    The front of a decoder; its subclasses add what reads the full grid and call :meth:`reset_parameters`.
+    """
+
+    def __init__(self, dim_in: int, dim: int, grid: Grid) -> None:
+        super().__init__()
+        self.grid = grid
+        self.embed = nn.Linear(dim_in, dim)
+        self.mask_token = nn.Parameter(torch.empty(1, dim))  # decays like the ancestors', whose token is not 1-D
+        self.time_embed = nn.Parameter(torch.empty(grid.times, dim))
+        self.joint_embed = nn.Parameter(torch.empty(grid.joints, dim))
+
+    def reset_parameters(self) -> None:
+        """Xavier-uniform matrices, zero biases, trunc-normal (0.02) embeddings and mask token."""
+        self.apply(xavier_linear)
+        for embedding in (self.mask_token, self.time_embed, self.joint_embed):
+            nn.init.trunc_normal_(embedding, std=0.02)
+
+    def fill(self, tokens_RKD: Tensor, keep_RK: Tensor) -> Tensor:
+        """[R, N, D] from the visible tokens and their places (int64 [R, K])."""
+        x_RKD = self.embed(tokens_RKD)
+        filler_RND = self.mask_token.to(x_RKD.dtype).expand(x_RKD.shape[0], self.grid.tokens, -1)
+        position_ND = (self.time_embed.unsqueeze(1) + self.joint_embed).flatten(0, 1)
+        return put(x_RKD, keep_RK, filler_RND) + position_ND
+
+
+class MaskedDecoder(FilledGrid):
+    """The filled grid through ``depth`` blocks, norm and a linear layer (MAE, MAMP).
 
     Args:
         dim_in: width of the encoder's tokens.
@@ -27,32 +55,18 @@ class MaskedDecoder(nn.Module):
     def __init__(
         self, dim_in: int, dim: int, depth: int, heads: int, grid: Grid, out_dim: int, norm_eps: float = 1e-6
     ) -> None:
-        super().__init__()
+        super().__init__(dim_in, dim, grid)
         self.config = ViTConfig(
             dim=dim, depth=depth, heads=heads, norm_eps=norm_eps, temporal="learned", cls=False, mask_token=True
         )
-        self.grid = grid
-        self.embed = nn.Linear(dim_in, dim)
-        self.mask_token = nn.Parameter(torch.empty(1, dim))  # decays like the ancestors', whose token is not 1-D
-        self.time_embed = nn.Parameter(torch.empty(grid.times, dim))
-        self.joint_embed = nn.Parameter(torch.empty(grid.joints, dim))
         self.blocks = nn.ModuleList(Block(self.config) for _ in range(depth))
         self.norm = nn.LayerNorm(dim, eps=self.config.norm_eps)
         self.predict = nn.Linear(dim, out_dim)
         self.reset_parameters()
 
-    def reset_parameters(self) -> None:
-        """Xavier-uniform matrices, zero biases, trunc-normal (0.02) embeddings and mask token."""
-        self.apply(xavier_linear)
-        for embedding in (self.mask_token, self.time_embed, self.joint_embed):
-            nn.init.trunc_normal_(embedding, std=0.02)
-
     def forward(self, tokens_RKD: Tensor, keep_RK: Tensor) -> Tensor:
         """[R, N, out_dim] from the visible tokens and their places (int64 [R, K])."""
-        x_RKD = self.embed(tokens_RKD)
-        filler_RND = self.mask_token.to(x_RKD.dtype).expand(x_RKD.shape[0], self.grid.tokens, -1)
-        position_ND = (self.time_embed.unsqueeze(1) + self.joint_embed).flatten(0, 1)
-        x_RND = put(x_RKD, keep_RK, filler_RND) + position_ND
+        x_RND = self.fill(tokens_RKD, keep_RK)
         for block in self.blocks:
             x_RND = block(x_RND)
         return self.predict(self.norm(x_RND))

@@ -36,3 +36,13 @@ def masked_mse(prediction_RNL: Tensor, target_RNL: Tensor, mask_RN: Tensor) -> t
     """
     error_RN = (prediction_RNL.to(target_RNL.dtype) - target_RNL).square().mean(-1)
     return (error_RN * mask_RN).sum(), mask_RN.sum()
+
+
+def token_uniformity(x_RKD: Tensor) -> Tensor:
+    """[R]: mean squared cosine between all pairs of a row's tokens, each with itself included, in float32.
+
+    1 when all tokens point the same way, 1 / K when all are at right angles (MacDiff's code).
+    """
+    x_RKD = F.normalize(x_RKD.to(torch.promote_types(x_RKD.dtype, torch.float32)), dim=-1)
+    with no_autocast(x_RKD):
+        return (x_RKD @ x_RKD.mT).square().mean((1, 2))

@@ -77,15 +77,20 @@ class RunningCentre(nn.Module):
         self.register_buffer("centre", torch.zeros(prototypes))
 
     @torch.no_grad()
-    def update(self, teacher_z_nD: Tensor, teacher_W_KD: Tensor, all_reduce: AllReduce = _identity) -> None:
+    def update(
+        self, teacher_z_nD: Tensor, teacher_W_KD: Tensor | None = None, all_reduce: AllReduce = _identity
+    ) -> None:
         """centre <- momentum * centre + (1 - momentum) * mean over all ranks' samples; no samples, no change.
 
-        Ancestors update after the centre was used in the loss of the same step.
+        Without ``teacher_W_KD`` the samples are the logits themselves (S-JEPA's channels, D = K). Ancestors update
+        after the centre was used in the loss of the same step.
         """
         with no_autocast(teacher_z_nD):
-            z_nD, W_KD = teacher_z_nD.to(self.centre.dtype), teacher_W_KD.to(self.centre.dtype)
+            z_nD = teacher_z_nD.to(self.centre.dtype)
             total = all_reduce(torch.cat([z_nD.sum(0), z_nD.new_full((1,), z_nD.shape[0])]))
-            mean_K = W_KD @ (total[:-1] / total[-1].clamp_min(1.0))
+            mean_K = total[:-1] / total[-1].clamp_min(1.0)
+            if teacher_W_KD is not None:
+                mean_K = teacher_W_KD.to(self.centre.dtype) @ mean_K
             step = (1.0 - self.momentum) * (total[-1] > 0).to(mean_K.dtype)
             self.centre.lerp_(mean_K, step)
 

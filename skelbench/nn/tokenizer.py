@@ -6,6 +6,8 @@ D width, K visible tokens of a row.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor, nn
 
@@ -31,6 +33,19 @@ def put(x_RKD: Tensor, keep_RK: Tensor, filler_RND: Tensor) -> Tensor:
     return torch.scatter(filler_RND, 1, keep_RK.unsqueeze(-1).expand_as(x_RKD), x_RKD)
 
 
+class Standardise(nn.Module):
+    """(x - mean) / std with constants per coordinate; they are settings, so they are no part of the state."""
+
+    def __init__(self, mean: Sequence[float], std: Sequence[float]) -> None:
+        super().__init__()
+        self.register_buffer("mean_C", torch.tensor(mean), persistent=False)
+        self.register_buffer("std_C", torch.tensor(std), persistent=False)
+
+    def forward(self, x_RTJC: Tensor) -> Tensor:
+        """Same shape."""
+        return (x_RTJC - self.mean_C) / self.std_C
+
+
 class Tokenizer(nn.Module):
     """Patch projection, mask token, joint embedding and, where positions in time are learned, temporal embedding.
 
@@ -40,6 +55,8 @@ class Tokenizer(nn.Module):
     def __init__(self, config: ViTConfig, grid: Grid) -> None:
         super().__init__()
         self.grid = grid
+        standard = config.input_mean is not None
+        self.standardise = Standardise(config.input_mean, config.input_std) if standard else nn.Identity()
         self.project = nn.Linear(grid.patch * 3, config.dim)
         self.mask_token = nn.Parameter(torch.empty(config.dim)) if config.mask_token else None
         self.joint_embed = nn.Parameter(torch.empty(grid.joints + config.cls_position, config.dim))
@@ -55,7 +72,7 @@ class Tokenizer(nn.Module):
                 f"the view has {x_RTJC.shape[2]} joints but the encoder was built for {grid.joints}; "
                 f"use data of the encoder's skeleton or build the encoder for this one"
             )
-        x_RND = self.project(patchify(x_RTJC, grid.patch))
+        x_RND = self.project(patchify(self.standardise(x_RTJC), grid.patch))
         if mask_RN is not None:
             if self.mask_token is None:
                 raise SkelbenchError("this encoder has no mask token; set mask_token=true in its configuration")

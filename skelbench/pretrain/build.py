@@ -12,6 +12,7 @@ from skelbench.method import Context, Method
 from skelbench.plugin.host import Host
 from skelbench.results.identity import derive_seed
 from skelbench.skeleton.grid import Grid
+from skelbench.skeleton.masks import visible_tokens
 from skelbench.skeleton.topology import Topology
 from skelbench.skeleton.view import View
 
@@ -69,8 +70,7 @@ def fake_views(spec: RunSpec, topology: Topology, clips: int, bodies: int = 1, d
                 fields["mask_RN"][:, :hidden] = True
             fields["masked_I"] = torch.zeros(rows * hidden, dtype=torch.int64, device=device)
             if getattr(view.mask, "keep", None) and view.mask.lo == view.mask.hi:
-                exact = grid.tokens * (1 - view.mask.lo)
-                visible = int(exact) if view.mask.keep == "int" else round(exact)
+                visible = visible_tokens(grid.tokens, view.mask.lo, view.mask.keep)
                 fields["keep_RK"] = torch.zeros(rows, visible, dtype=torch.int64, device=device)
         views[name] = View(
             x_RTJC=torch.zeros(rows, view.frames, topology.num_joints, 3, device=device),

@@ -1,9 +1,9 @@
 """Augmentations as matrices (paper, Algorithms 2-4, and their conventional counterparts).
 
 Coordinates are X [3, T, J] per row. Every linear operation is X -> S X W with S [3, 3] acting on the axes and W [J, J]
-on the joints; the two sides commute, so a list of operations is one S and one W per row. Noise is not linear: it ends
-one such product and begins the next. Whether an operation is applied is drawn once per clip and view, and so are its
-angles, factors and axes; bone scaling factors and noise are drawn per body.
+on the joints; the two sides commute, so a list of operations is one S and one W per row. Noise and translations are not
+linear: they end one such product and begin the next. Whether an operation is applied is drawn once per clip and view,
+and so are its angles, factors, axes and offsets; bone scaling factors and noise are drawn per body.
 
 R rows, K rows that are changed, T frames, J joints.
 """
@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from skelbench.skeleton.keyed import Keyed, pick
-from skelbench.skeleton.spec import Augment, AxisDrop, BoneScale, CoordinateScale, Mirror, Noise, Rotate
+from skelbench.skeleton.spec import Augment, AxisDrop, BoneScale, CoordinateScale, Mirror, Noise, Rotate, Translate
 from skelbench.skeleton.topology import Topology
 from skelbench.skeleton.transfer import send
 
@@ -120,7 +120,23 @@ class Jitter:
         return x_R3TJ.index_add_(0, send(rows_K, device), noise.view(-1, *x_R3TJ.shape[1:]), alpha=self.std)
 
 
-Transform = tuple[Linear | Jitter, ...]
+@dataclass(frozen=True)
+class Shift:
+    """X -> X + offset, one offset for all frames and joints of a row."""
+
+    offset_R3: Tensor
+    """float32 [R, 3], zero where nothing moves."""
+
+    def take(self, index: Tensor) -> Shift:
+        """Rows ``index`` of this one."""
+        return Shift(self.offset_R3[index])
+
+    def apply(self, x_R3TJ: Tensor, keyed: Keyed) -> Tensor:
+        """Shifted coordinates; may overwrite its argument."""
+        return x_R3TJ.add_(send(self.offset_R3, x_R3TJ.device)[:, :, None, None])
+
+
+Transform = tuple[Linear | Jitter | Shift, ...]
 
 
 def _on_rows(x_R3TJ: Tensor, rows_K: Tensor | None, function) -> Tensor:
@@ -137,13 +153,16 @@ def draw_transform(
     nothing = Linear(
         Matrices.identity(len(view_R), 3), Matrices.identity(len(view_R), topology.num_joints)
     )
-    steps: list[Linear | Jitter] = []
+    steps: list[Linear | Jitter | Shift] = []
     for index, op in enumerate(ops):
         u_R4 = keyed.uniform(clip_keys_R, 4, view=view_R, op=PER_CLIP + 2 * index).double()
         active_R = u_R4[:, 0] < op.p
         per_body = PER_BODY + 2 * index
         if isinstance(op, Noise):
             steps.append(Jitter(op.std, per_body, active_R, body_keys_R, view_R))
+            continue
+        if isinstance(op, Translate):
+            steps.append(Shift(((2 * u_R4[:, 1:] - 1) * op.limit * active_R[:, None]).float()))
             continue
         rows_K = active_R.nonzero()[:, 0]
         u_K3 = u_R4[rows_K, 1:]
@@ -168,7 +187,7 @@ def draw_transform(
 
 def compose(steps: Transform) -> Transform:
     """The same transform with neighbouring linear steps multiplied into one."""
-    short: list[Linear | Jitter] = []
+    short: list[Linear | Jitter | Shift] = []
     for step in steps:
         if short and isinstance(step, Linear) and isinstance(short[-1], Linear):
             step = Linear(step.space @ short[-1].space, short[-1].joints @ step.joints)

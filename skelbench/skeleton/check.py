@@ -8,7 +8,7 @@ from typing import get_args
 from skelbench.errors import SkelbenchError, did_you_mean
 from skelbench.skeleton.grid import Grid
 from skelbench.skeleton.masks import visible_tokens
-from skelbench.skeleton.spec import Bodies, Center, Noise, RandomTokens, Same, Spec, ViewSpec
+from skelbench.skeleton.spec import Bodies, Center, Noise, RandomTokens, Same, Spec, Translate, ViewSpec
 from skelbench.skeleton.topology import Topology
 
 MAX_VIEWS = 255
@@ -47,6 +47,8 @@ def checked_counts(specs: Mapping[str, ViewSpec], topology: Topology, patch: int
             _ordered(op, f"{where}: {op.kind!r}")
             if isinstance(op, Noise) and op.std < 0:
                 raise SkelbenchError(f"{where}: noise std={op.std} is negative; use metres, 0 or more")
+            if isinstance(op, Translate) and op.limit < 0:
+                raise SkelbenchError(f"{where}: translation limit={op.limit} is negative; use metres, 0 or more")
         if spec.mask is not None:
             _check_mask(spec, where, topology, patch)
     return counts
@@ -77,7 +79,7 @@ def _check_mask(spec: ViewSpec, where: str, topology: Topology, patch: int) -> N
     _ordered(mask, f"{where}: mask")
     tokens = Grid(spec.frames, patch, topology.num_joints).tokens
     if isinstance(mask, RandomTokens):
-        if mask.lo == mask.hi and visible_tokens(mask, tokens) < 1:
+        if mask.lo == mask.hi and visible_tokens(tokens, mask.lo, mask.keep) < 1:
             raise SkelbenchError(
                 f"{where}: hiding {mask.lo:g} of {tokens} tokens leaves none visible; lower the ratio"
             )

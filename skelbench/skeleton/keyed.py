@@ -59,11 +59,7 @@ class Keyed:
 
         The same on CPU and CUDA but for the last bit, where their logarithms and cosines may differ.
         """
-        u_RN2 = self.uniform(keys_R, n + n % 2, view=view, op=op).double().unflatten(1, (-1, 2))
-        radius = torch.sqrt(-2.0 * torch.log1p(-u_RN2[..., 0]))
-        angle = 2.0 * math.pi * u_RN2[..., 1]
-        pairs = torch.stack([radius * torch.cos(angle), radius * torch.sin(angle)], -1)
-        return pairs.flatten(1)[:, :n].to(torch.float32)
+        return box_muller(self.uniform(keys_R, n + n % 2, view=view, op=op))[:, :n]
 
     def _words(self, keys_R: Tensor | np.ndarray, n: int, view: int | Tensor, op: int, start: int) -> Tensor:
         """int64 [R, n]: 32-bit words ``start`` .. ``start + n - 1`` of every row."""
@@ -81,6 +77,15 @@ class Keyed:
         else:
             drawn = torch.stack(torch.broadcast_tensors(*philox(words, (self.seed & WORD, self.seed >> 32))), -1)
         return drawn.flatten(1)[:, start - 4 * first : start - 4 * first + n]
+
+
+def box_muller(u_Rn: Tensor) -> Tensor:
+    """float32 [R, n], standard normal, from uniform draws in [0, 1), n even: each pair of draws makes two normals."""
+    u_RN2 = u_Rn.double().unflatten(1, (-1, 2))
+    radius = torch.sqrt(-2.0 * torch.log1p(-u_RN2[..., 0]))
+    angle = 2.0 * math.pi * u_RN2[..., 1]
+    pairs = torch.stack([radius * torch.cos(angle), radius * torch.sin(angle)], -1)
+    return pairs.flatten(1).to(torch.float32)
 
 
 def pick(u: Tensor, n: int | Tensor) -> Tensor:

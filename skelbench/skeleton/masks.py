@@ -11,10 +11,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import Literal
 
 import torch
 from torch import Tensor
 
+from skelbench.errors import SkelbenchError
 from skelbench.skeleton.keyed import Keyed, pick
 from skelbench.skeleton.spec import RandomTokens, Tube
 from skelbench.skeleton.topology import Topology
@@ -195,14 +197,22 @@ def hidden_tokens(
         share_R = (rank_R + share_R) / len(rank_R)
     budget_R = torch.floor((spec.lo + share_R * (spec.hi - spec.lo)) * tokens).long()
     if isinstance(spec, RandomTokens) and spec.lo == spec.hi:
-        budget_R = torch.full_like(budget_R, tokens - visible_tokens(spec, tokens))
+        budget_R = torch.full_like(budget_R, tokens - visible_tokens(tokens, spec.lo, spec.keep))
     return torch.where(u_R3[:, 0] < spec.p, budget_R, 0)
 
 
-def visible_tokens(spec: RandomTokens, tokens: int) -> int:
-    """K, the tokens that stay visible when ``lo == hi``; 74 ("int") or 75 ("round") of 750 at 0.9."""
-    share = tokens * (1 - spec.lo)
-    return int(share) if spec.keep == "int" else round(share)
+def visible_tokens(tokens: int, ratio: float, keep: Literal["int", "round"]) -> int:
+    """K, the tokens that stay visible when a constant share is hidden; 74 ("int") or 75 ("round") of 750 at 0.9."""
+    share = tokens * (1 - ratio)
+    return int(share) if keep == "int" else round(share)
+
+
+def some_visible(tokens: int, mask_ratio: float, keep: Literal["int", "round"]) -> int:
+    """:func:`visible_tokens` for masks drawn in a method's step; raises :class:`SkelbenchError` when none is left."""
+    visible = visible_tokens(tokens, mask_ratio, keep)
+    if visible < 1:
+        raise SkelbenchError(f"hiding {mask_ratio:g} of {tokens} tokens leaves none visible; lower mask_ratio")
+    return visible
 
 
 def random_masks(
@@ -215,4 +225,4 @@ def random_masks(
     mask_RN.scatter_(1, order_RN, torch.arange(tokens) >= (tokens - hidden_R)[:, None])
     if spec.lo != spec.hi or spec.p < 1:
         return mask_RN, None
-    return mask_RN, order_RN[:, : visible_tokens(spec, tokens)].sort(dim=1).values
+    return mask_RN, order_RN[:, : visible_tokens(tokens, spec.lo, spec.keep)].sort(dim=1).values

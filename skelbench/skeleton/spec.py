@@ -116,8 +116,16 @@ class AxisDrop(Spec):
     p: float = 0.2
 
 
+class Translate(Spec):
+    """Shift the clip along each axis by a distance uniform in +- ``limit`` metres, all frames and bodies alike."""
+
+    kind: Literal["translate"] = "translate"
+    p: float = 0.5
+    limit: float = 0.02
+
+
 Augment = Annotated[
-    Union[Rotate, Mirror, BoneScale, CoordinateScale, Noise, AxisDrop], Field(discriminator="kind")
+    Union[Rotate, Mirror, BoneScale, CoordinateScale, Noise, AxisDrop, Translate], Field(discriminator="kind")
 ]
 
 
@@ -201,3 +209,7 @@ habit), or each body's own. With "clip" a second body's distance is the largest 
 
 Pooling = Literal["valid-mean", "valid-sum", "all-mean", "concat"]
 """How body features become one clip feature downstream."""
+
+Readout = Literal["pooled", "mean", "joints"]
+"""How an encoder's output becomes one feature per body downstream: the readout it is made for, the mean over all tokens
+(no class token), or the mean over time with the joints side by side."""

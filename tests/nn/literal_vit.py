@@ -54,12 +54,17 @@ def feed_forward(state, name, x, kind):
 
 
 def run_blocks(state, config, z, times):
+    return layer_norm(state, "norm", bare_blocks(state, config, z, times))
+
+
+def bare_blocks(state, config, z, times):
+    """The blocks without the norm that follows them."""
     for l in range(config.depth):
         block = f"blocks.{l}"
         z = z + attention(state, f"{block}.attn", layer_norm(state, f"{block}.norm1", z), config.heads, times,
                           config.rope_base)  # fmt: skip
         z = z + feed_forward(state, f"{block}.mlp", layer_norm(state, f"{block}.norm2", z), config.mlp)
-    return layer_norm(state, "norm", z)
+    return z
 
 
 def literal_vit(model, x_TJC, mask_N=None, keep_K=None):

@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from skelbench.nn.losses import koleo, masked_mse, patch_standardise
+from skelbench.nn.losses import koleo, masked_mse, patch_standardise, token_uniformity
 
 
 def test_koleo_by_loops():
@@ -67,3 +67,18 @@ def test_masked_mse_by_loops():
                 hidden += 1
     total, count = masked_mse(prediction, target, mask)
     assert total.item() == pytest.approx(expected, rel=1e-5) and count.item() == hidden == 4
+
+
+def test_token_uniformity_by_loops():
+    x = torch.randn(2, 4, 5, dtype=torch.float64)
+    for row, found in zip(x, token_uniformity(x)):
+        cosines = [float(a @ b / (a.norm() * b.norm())) for a in row for b in row]
+        assert found.item() == pytest.approx(sum(c**2 for c in cosines) / 16)
+
+
+def test_token_uniformity_of_equal_and_of_orthogonal_tokens():
+    x = torch.stack([torch.ones(3, 3), 5 * torch.eye(3)])
+    assert token_uniformity(x).tolist() == pytest.approx([1.0, 1 / 3])
+    with torch.autocast("cpu", torch.bfloat16):
+        inside = token_uniformity(x)
+    assert inside.dtype == torch.float32 and torch.equal(inside, token_uniformity(x))

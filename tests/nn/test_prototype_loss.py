@@ -307,13 +307,15 @@ def test_ranks_with_parts_of_the_batch_agree_with_one_process(parts):
 
 
 def test_running_centre_is_the_moving_average_of_mean_logits():
-    centre, expected = RunningCentre(20), torch.zeros(20)
+    centre, of_logits, expected = RunningCentre(20), RunningCentre(20), torch.zeros(20)
     for seed in range(4):
         tensors = sample(n=5 + seed, dtype=torch.float32, seed=seed)
         z, W = tensors["teacher_z"], tensors["teacher_W"]
         centre.update(z, W)
         expected = 0.9 * expected + 0.1 * (z @ W.T).mean(0)
         torch.testing.assert_close(centre.centre, expected)
+        of_logits.update(z @ W.T)
+        torch.testing.assert_close(of_logits.centre, expected)
     before = centre.centre.clone()
     centre.update(z[:0], W)
     assert torch.equal(centre.centre, before)

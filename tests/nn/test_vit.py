@@ -257,6 +257,16 @@ def test_views_that_do_not_fit_are_refused_in_one_sentence(config, frames, joint
         build(config)(clips(1, frames, joints), **call)
 
 
+def test_standardised_input_is_the_plain_encoder_on_standardised_coordinates():
+    mean, std = (0.1, -0.2, 1.3), (0.5, 0.25, 2.0)
+    plain = build(FORMS["mamp"])
+    model = build(FORMS["mamp"].model_copy(update={"input_mean": mean, "input_std": std}))
+    assert model.state_dict().keys() == plain.state_dict().keys()  # constants are settings, not state
+    view = clips()
+    scaled = (view.x_RTJC - torch.tensor(mean)) / torch.tensor(std)
+    torch.testing.assert_close(model(view).tokens_RND, plain(view.with_x(scaled)).tokens_RND)
+
+
 def test_mask_and_keep_together_are_refused():
     with pytest.raises(ValueError, match="not both"):
         build(FORMS["paper"])(
@@ -272,6 +282,8 @@ def test_mask_and_keep_together_are_refused():
         ({"cls": False, "readout": "cls"}, "class token"),
         ({"cls": False, "cls_position": True}, "class token"),
         ({"tempral": "rope"}, "tempral"),
+        ({"input_mean": (0.0, 0.0, 0.0)}, "belong together"),
+        ({"input_mean": (0.0, 0.0, 0.0), "input_std": (1.0, 0.0, 1.0)}, "greater than 0"),
     ],
 )
 def test_contradictory_settings_are_refused(fields, message):

@@ -6,9 +6,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skelbench.skeleton.augment import Jitter, Linear, compose, draw_transform
+from skelbench.skeleton.augment import Jitter, Linear, Shift, compose, draw_transform
 from skelbench.skeleton.keyed import Keyed
-from skelbench.skeleton.spec import AxisDrop, BoneScale, CoordinateScale, Mirror, Noise, Rotate
+from skelbench.skeleton.spec import AxisDrop, BoneScale, CoordinateScale, Mirror, Noise, Rotate, Translate
 from skelbench.skeleton.topology import NTU25
 
 KEYED = Keyed(11, 4)
@@ -99,6 +99,8 @@ def literal(ops, x_3TJ, clip_key, body_key):
         elif isinstance(op, Noise):
             noise = KEYED.normal(torch.tensor([body_key]), x.size, view=3, op=16 + 2 * i + 1)[0]
             x = x + op.std * noise.double().numpy().reshape(x.shape)
+        elif isinstance(op, Translate):
+            x = x + np.array([(2 * v - 1) * op.limit for v in u])[:, None, None]
     return x
 
 
@@ -111,6 +113,7 @@ OPS = {
     "coordinates": CoordinateScale(),
     "noise": Noise(std=0.1),
     "axis drop": AxisDrop(p=0.5),
+    "translate": Translate(limit=0.3),
 }
 
 
@@ -139,10 +142,10 @@ def test_lists_are_applied_in_order(ops, seed):
 
 def test_linear_operations_become_one_product():
     view_R = torch.zeros(ROWS, dtype=torch.int64)
-    ops = (Rotate(), Mirror(), BoneScale(), Noise(), Rotate(), AxisDrop())
+    ops = (Rotate(), Mirror(), BoneScale(), Noise(), Rotate(), AxisDrop(), Translate())
     steps = draw_transform(ops, NTU25, KEYED, clip_keys(), body_keys(), view_R)
-    assert [type(step) for step in steps] == [Linear, Jitter, Linear]
-    assert len(compose(steps + steps)) == 5
+    assert [type(step) for step in steps] == [Linear, Jitter, Linear, Shift]
+    assert len(compose(steps[:3] + steps[:3])) == 5
 
 
 # ------------------------------------------------------------------------------------------------ invariants
@@ -208,17 +211,27 @@ def test_mirror_twice_is_the_identity(reflect):
     assert torch.equal(transform((op, op), x), x)
 
 
+def test_translation_moves_every_frame_and_joint_by_one_bounded_offset():
+    x = torch.zeros(ROWS, 3, FRAMES, 25)
+    offset_R3 = transform((Translate(p=1, limit=0.02),), x)[:, :, 0, 0]
+    assert torch.equal(transform((Translate(p=1, limit=0.02),), x), offset_R3[:, :, None, None].expand_as(x))
+    assert 0.01 < offset_R3.abs().max() <= 0.02 and offset_R3.unique(dim=0).shape[0] == CLIPS
+
+
 def test_both_bodies_of_a_clip_move_together_but_are_scaled_apart():
     x = coordinates()
     x[1::2] = x[::2]
-    for op, together in ((Rotate(), True), (Mirror(), True), (CoordinateScale(), True), (BoneScale(), False)):
+    alike = (Rotate(), Mirror(), CoordinateScale(), Translate())
+    for op, together in (*((op, True) for op in alike), (BoneScale(), False)):
         out = transform((op,), x)
         moved = [not torch.equal(out[r], x[r]) for r in range(ROWS)]
         assert moved[::2] == moved[1::2] and any(moved)
         assert torch.equal(out[::2], out[1::2]) == together
 
 
-@pytest.mark.parametrize("ops", [(Rotate(), Mirror(), BoneScale()), (Noise(), BoneScale(), AxisDrop())])
+@pytest.mark.parametrize(
+    "ops", [(Rotate(), Mirror(), BoneScale()), (Noise(), BoneScale(), AxisDrop()), (Translate(), Rotate())]
+)
 def test_a_rows_draws_do_not_depend_on_its_batch(ops):
     x = coordinates()
     together = transform(ops, x)

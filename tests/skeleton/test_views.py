@@ -22,6 +22,7 @@ from skelbench.skeleton.spec import (
     RandomTokens,
     Rotate,
     Same,
+    Translate,
     Tube,
     ViewSpec,
 )
@@ -180,7 +181,7 @@ def test_streams(store):
 def test_same_and_inherit(store, resize):
     _, batch = store
     specs = {
-        "a": ViewSpec(frames=16, augment=(*SAA, Noise(p=1), Rotate()), resize=resize, count=2),
+        "a": ViewSpec(frames=16, augment=(*SAA, Translate(p=1), Noise(p=1), Rotate()), resize=resize, count=2),
         "plain": ViewSpec(frames=16, crop=Same(parent="a"), resize=resize),
         "copy": ViewSpec(frames=16, crop=Same(parent="a"), resize=resize, inherit=True, count=2),
         "noisy": ViewSpec(frames=16, crop=Same(parent="copy"), resize=resize, inherit=True, augment=(AxisDrop(p=1),)),
@@ -346,6 +347,7 @@ REFUSED = {
     "empty centre": ({"v": V(frames=8, crop=Center(share=0))}, "central share"),
     "chance above one": ({"v": V(frames=8, augment=(Rotate(p=2),))}, "'rotate' is 2"),
     "scale the wrong way": ({"v": V(frames=8, augment=(BoneScale(lo=2, hi=1),))}, "swap"),
+    "negative translation": ({"v": V(frames=8, augment=(Translate(limit=-1),))}, "negative"),
     "negative noise": ({"v": V(frames=8, augment=(Noise(std=-1),))}, "negative"),
     "mask ratio": ({"v": V(frames=8, mask=Tube(lo=0.5, hi=1.2))}, "mask"),
     "no token left": ({"v": V(frames=8, mask=RandomTokens(lo=0.99, hi=0.99))}, "none visible"),

@@ -1,0 +1,164 @@
+"""Public checkpoints of the masked-autoencoder family in our names.
+
+MAMP, SkeletonMAE as compared there, and MacDiff share one encoder and most of a decoder, under the same names in their
+code; only these names are known here. Shapes: P temporal tokens, P_T frames each, J joints, D width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+
+from skelbench.errors import SkelbenchError
+
+
+@dataclass(frozen=True)
+class Imported:
+    """What a checkpoint is for a method: returned by the function that ``MethodSpec.imports`` names.
+
+    That function gets the file's tensors by name and the options that its author's command recorded (may be empty), and
+    raises :class:`SkelbenchError` for a file of another method.
+    """
+
+    settings: Mapping[str, Any]
+    """Dotted keys read from shapes and options, ``{"encoder.depth": 8, "grid.patch": 4, "method.tau": 0.8}``."""
+    weights: Mapping[str, Tensor]
+    """Tensors by the method's own names; without a decoder's, the encoder's alone."""
+    leftover: tuple[str, ...] = ()
+    """Names of the file that mean nothing here and are knowingly left out: a classifier's."""
+
+
+ENCODER = {
+    "joints_embed.proj": "tokenizer.project",
+    "pos_embed": "tokenizer.joint_embed",
+    "temp_embed": "tokenizer.time_embed",
+    "blocks": "blocks",
+    "norm": "norm",
+}
+"""Names of the family's encoder and, after the arrow, ours; what is inside a block has the same names."""
+DECODER = {
+    "decoder_embed": "embed",
+    "mask_token": "mask_token",
+    "decoder_pos_embed": "joint_embed",
+    "decoder_temp_embed": "time_embed",
+    "decoder_blocks": "blocks",
+    "decoder_norm": "norm",
+    "decoder_pred": "predict",
+}
+HEAD = "head."
+"""Tensors of the classifier of a linear probe or a fine-tuned model."""
+
+
+def masked_autoencoder(
+    state: Mapping[str, Tensor], options: Mapping[str, Any], model: str, method_options: Mapping[str, str]
+) -> Imported:
+    """A pre-training checkpoint of MAMP's repository, or a downstream one, which has the encoder and a classifier.
+
+    ``model``: package of the model class in that repository (``model_mamp``), checked against the file's own record.
+    ``method_options``: option of the command -> field of the method's config.
+    """
+    said = str(options.get("model", "")).split(".")[0]
+    if said.startswith("model_") and said != model:
+        raise SkelbenchError(f"its own record says that it holds {said}, not {model}; import it as the method it is of")
+    settings, weights = encoder_of(state, options)
+    if any(_renamed(name, DECODER) for name in state):
+        more, decoder = decoder_of(state, options)
+        settings, weights = settings | more, weights | decoder
+    known = {option: name for option, name in method_options.items() if option in options}
+    settings |= {f"method.{name}": options[option] for option, name in known.items()}
+    return Imported(settings, weights, leftovers(state, ENCODER, DECODER))
+
+
+def encoder_of(state: Mapping[str, Tensor], options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Settings and weights of the family's encoder."""
+    form = "D x 3 x P_T x 1"
+    patches = tensor_of(state, "joints_embed.proj.weight", form, lambda s: len(s) == 4 and s[1::2] == (3, 1))
+    times = tensor_of(state, "temp_embed", "1 x P x 1 x D", lambda s: len(s) == 4)
+    hidden = tensor_of(state, "blocks.0.mlp.fc1.weight", "hidden x D", lambda s: len(s) == 2)
+    dim, patch = patches.shape[0], patches.shape[2]
+    settings = {
+        "encoder.dim": dim,
+        "encoder.depth": _depth(state, "blocks"),
+        "encoder.mlp_ratio": hidden.shape[0] / dim,
+        "encoder.qkv_bias": "blocks.0.attn.qkv.bias" in state,
+        "grid.frames": times.shape[1] * patch,
+        "grid.patch": patch,
+    }
+    if heads := _heads(options):
+        settings["encoder.heads"] = heads
+    return settings, _taken(state, ENCODER, "encoder")
+
+
+def decoder_of(
+    state: Mapping[str, Tensor],
+    options: Mapping[str, Any],
+    names: Mapping[str, str] = DECODER,
+    embed: str = "decoder_embed.weight",
+) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Settings and weights of :class:`~skelbench.nn.decoder.MaskedDecoder`, or of a decoder with other ``names``.
+
+    ``embed``: the decoder's first weight, whose first dimension is its width.
+    """
+    first = tensor_of(state, embed, "D x ...", lambda s: len(s) > 1)
+    settings = {"method.decoder_dim": first.shape[0], "method.decoder_depth": _depth(state, "decoder_blocks")}
+    if heads := _heads(options):
+        settings["method.decoder_heads"] = heads
+    return settings, _taken(state, names, "decoder")
+
+
+def leftovers(state: Mapping[str, Tensor], *families: Mapping[str, str]) -> tuple[str, ...]:
+    """The classifier's names; anything else that none of ``families`` knows means another kind of model.
+
+    Raises:
+        SkelbenchError: there are such names.
+    """
+    unknown = [name for name in state if not any(_renamed(name, names) for names in families)]
+    if strange := [name for name in unknown if not name.startswith(HEAD)]:
+        count = f"{len(strange)} of its {len(state)} tensors"
+        raise SkelbenchError(f"{count} belong to another model, first {strange[0]!r}")
+    return tuple(unknown)
+
+
+def _taken(state: Mapping[str, Tensor], names: Mapping[str, str], prefix: str) -> dict[str, Tensor]:
+    """The tensors that ``names`` knows, renamed and with our shapes."""
+    ours = {_renamed(name, names): tensor for name, tensor in state.items()}
+    return {f"{prefix}.{name}": _as_matrix(tensor) for name, tensor in ours.items() if name}
+
+
+def _renamed(name: str, names: Mapping[str, str]) -> str:
+    """Our name for ``name``; empty when it is none of ``names``."""
+    for theirs, ours in names.items():
+        if name == theirs or name.startswith(theirs + "."):
+            return ours + name.removeprefix(theirs)
+    return ""
+
+
+def _as_matrix(x: Tensor) -> Tensor:
+    """Patch convolution [D, 3, P_T, 1] -> [D, P_T * 3]; embeddings [1, P, 1, D] and the like -> [P, D]."""
+    if x.ndim == 4 and x.shape[0] > 1:
+        return x.permute(0, 2, 3, 1).flatten(1)
+    return x.reshape(-1, x.shape[-1]) if x.ndim > 2 else x
+
+
+def tensor_of(state: Mapping[str, Tensor], name: str, form: str, fits: Callable[[tuple], bool]) -> Tensor:
+    """The tensor ``name``, of which ``fits(shape)`` holds; else :class:`SkelbenchError`, which says the ``form``."""
+    tensor = state.get(name)
+    if tensor is None or not tensor.numel() or not fits(tuple(tensor.shape)):
+        has = "is not there" if tensor is None else f"is {' x '.join(map(str, tensor.shape)) or 'a number'}"
+        raise SkelbenchError(f"its tensor {name!r} {has}; a checkpoint of this family has one of the form {form}")
+    return tensor
+
+
+def _depth(state: Mapping[str, Tensor], blocks: str) -> int:
+    """Blocks, counted by their numbers."""
+    return len({name.split(".")[1] for name in state if name.startswith(blocks + ".")})
+
+
+def _heads(options: Mapping[str, Any]) -> int | None:
+    """Attention heads: shapes do not tell, the recorded options do."""
+    arguments = options.get("model_args")
+    heads = arguments.get("num_heads") if isinstance(arguments, Mapping) else None
+    return heads if isinstance(heads, int) else None
