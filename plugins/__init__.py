@@ -2,9 +2,26 @@
 
 from skelbench.plugin import MethodSpec, hookimpl
 
-_VIT = {"encoder.cls": True, "encoder.temporal": "rope", "encoder.mask_token": True}
-_MAE_VIT = {"encoder.cls": False, "encoder.temporal": "learned", "encoder.mask_token": False}
-_MAE_VIT["encoder.norm_eps"] = 1e-5
+# The masked-autoencoder family: AdamW as MAE sets it, tokens dropped, and the setting of MAMP's code (maoyunyao/MAMP).
+_MAE_RECIPE = {
+    "train.batch_size": 128,
+    "train.lr": 1e-3,
+    "train.min_lr": 5e-4,
+    "train.warmup": 20 / 400,
+    "train.weight_decay": 0.05,
+    "train.betas": (0.9, 0.95),
+}
+_DROPS_TOKENS = {"encoder.mask_token": False}
+_MAE_NATIVE = {
+    "encoder.cls": False,
+    "encoder.temporal": "learned",
+    "encoder.norm_eps": 1e-5,
+    "grid.frames": 120,
+    "grid.patch": 4,
+    "train.epochs": 400,
+    "train.bodies": "all-slots",
+    "method.resize": "half-pixel",
+}
 
 
 @hookimpl
@@ -16,9 +33,8 @@ def skelbench_methods():
             config="skelbench_plugins.slim:SlimConfig",
             summary="masked feature prediction with global-local contrast on compact tokens",
             citation="Do et al., Less is More: Compact-Token Masked Feature Prediction, 2026 (arXiv 2603.10648)",
-            native=_VIT
-            | {
-                "train.epochs": 150,
+            needs={"encoder.mask_token": True},
+            recipe={
                 "train.batch_size": 768,
                 "train.lr": 2e-4,
                 "train.min_lr": 1e-6,
@@ -65,24 +81,79 @@ def skelbench_methods():
             config="skelbench_plugins.skeletonmae:SkeletonMAEConfig",
             summary="reconstruct the coordinates of 90 % randomly masked tokens with a decoder",
             citation="Wu et al., SkeletonMAE, ICMEW 2023 (arXiv 2209.02399), in the plain-ViT form of MAMP's code",
-            native=_MAE_VIT
+            recipe=_MAE_RECIPE,
+            needs=_DROPS_TOKENS,
+            native=_MAE_NATIVE,
+            imports="skelbench_plugins.skeletonmae:imported",
+        ),
+        MethodSpec(
+            name="mamp",
+            target="skelbench_plugins.mamp:MAMP",
+            config="skelbench_plugins.mamp:MAMPConfig",
+            summary="predict the motion of masked tokens, hiding those that move most",
+            citation="Mao et al., Masked Motion Predictors are Strong 3D Action Representation Learners, ICCV 2023 "
+            "(arXiv 2308.07092)",
+            recipe=_MAE_RECIPE,
+            needs=_DROPS_TOKENS,
+            native=_MAE_NATIVE,
+            imports="skelbench_plugins.mamp:imported",
+        ),
+        MethodSpec(
+            name="amr",
+            target="skelbench_plugins.amr:AMR",
+            config="skelbench_plugins.amr:AMRConfig",
+            summary="reconstruct 90 % masked tokens with cross-attending queries, weighted by motion energy",
+            citation="Adaptive Masked Reconstruction, CVPR 2026 (arXiv 2606.11450)",
+            recipe=_MAE_RECIPE,
+            needs=_DROPS_TOKENS,
+            native=_MAE_NATIVE,
+        ),
+        MethodSpec(
+            name="macdiff",
+            target="skelbench_plugins.macdiff:MacDiff",
+            config="skelbench_plugins.macdiff:MacDiffConfig",
+            imports="skelbench_plugins.macdiff:imported",
+            summary="denoise the whole clip, conditioned on the encoder's view of 10 % of its tokens",
+            citation="Wu et al., MacDiff: Unified Skeleton Modeling with Masked Conditional Diffusion, ECCV 2024 "
+            "(arXiv 2409.10473)",
+            recipe=_MAE_RECIPE | {"train.min_lr": 1e-5},
+            needs=_DROPS_TOKENS,
+            # The encoder sees what is diffused: coordinates standardised by NTU's constants (MacDiffConfig).
+            native=_MAE_NATIVE
             | {
-                "grid.frames": 120,
-                "grid.patch": 4,
-                "train.epochs": 400,
-                "train.batch_size": 128,
-                "train.lr": 1e-3,
-                "train.min_lr": 5e-4,
-                "train.warmup": 20 / 400,
-                "train.weight_decay": 0.05,
-                "train.betas": (0.9, 0.95),
+                "encoder.input_mean": (-0.0058, -0.1333, -0.0246),
+                "encoder.input_std": (0.0206**0.5, 0.0805**0.5, 0.0218**0.5),
+                "train.bodies": "first",
             },
+        ),
+        MethodSpec(
+            name="sjepa",
+            target="skelbench_plugins.sjepa:SJEPA",
+            config="skelbench_plugins.sjepa:SJEPAConfig",
+            summary="predict an EMA encoder's features of the untransformed clip at 90 % hidden tokens",
+            citation="Abdelfattah and Alahi, S-JEPA: A Joint Embedding Predictive Architecture for Skeletal Action "
+            "Recognition, ECCV 2024",
+            recipe=_MAE_RECIPE | {"train.batch_size": 256, "train.warmup": 20 / 1200},
+            needs=_DROPS_TOKENS,
+            native=_MAE_NATIVE | {"train.epochs": 1200, "method.momentum": 0.9999},
+        ),
+        MethodSpec(
+            name="gfp",
+            target="skelbench_plugins.gfp:GFP",
+            config="skelbench_plugins.gfp:GFPConfig",
+            summary="predict learned motion features of joints and body with a compact decoder",
+            # Batch size and GPUs are not stated: the family's.
+            citation="Sun et al., Towards Efficient General Feature Prediction in Masked Skeleton Modeling, ICCV 2025 "
+            "(arXiv 2509.03609)",
+            recipe=_MAE_RECIPE,
+            needs=_DROPS_TOKENS,
+            native=_MAE_NATIVE,
         ),
         MethodSpec(
             name="untrained",
             target="skelbench_plugins.untrained:Untrained",
             summary="control: the encoder as initialised, never trained",
             trains=False,
-            native=_VIT,
+            needs=_DROPS_TOKENS,
         ),
     ]

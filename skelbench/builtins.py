@@ -2,6 +2,9 @@
 
 from skelbench.plugin import DatasetSpec, EncoderSpec, ProtocolSpec, TableSpec, hookimpl
 
+# How the masked-autoencoder family evaluates: absent bodies are encoded and averaged in, its centre crop and resizing.
+_MAE_DEFAULTS = {"bodies": "all-slots", "bodies_pool": "all-mean", "share": 0.95, "resize": "half-pixel"}
+
 
 @hookimpl
 def skelbench_encoders():
@@ -45,6 +48,22 @@ def skelbench_protocols():
             summary="linear probe by the SLiM paper's recipe: AdamW 1e-4, batch 256, 10 epochs",
         ),
         ProtocolSpec(
+            name="linear@mamp",
+            target="skelbench.evaluate.native:AugmentedLinear",
+            config="skelbench.evaluate.config:MampLinearConfig",
+            summary="linear probe of MAMP's code: batch norm, SGD 0.1, 100 epochs, each on newly augmented clips; "
+            "costs about 100 times `linear`",
+            defaults={**_MAE_DEFAULTS, "readout": "mean"},
+        ),
+        ProtocolSpec(
+            name="linear@macdiff",
+            target="skelbench.evaluate.native:AugmentedLinear",
+            config="skelbench.evaluate.config:MacDiffLinearConfig",
+            summary="linear probe of MacDiff's code: as linear@mamp, with dropout, on features that keep the joints "
+            "apart (J x D wide)",
+            defaults={**_MAE_DEFAULTS, "readout": "joints"},
+        ),
+        ProtocolSpec(
             name="knn",
             target="skelbench.evaluate.knn:Knn",
             config="skelbench.evaluate.config:KnnConfig",
@@ -65,6 +84,12 @@ def skelbench_tables():
             name="flops",
             target="skelbench.tables.builders:flops",
             summary="MACs and GFLOPs of encoder, decoder and whole training step at the paper's token grids",
+            needs_runs=False,
+        ),
+        TableSpec(
+            name="flops-detail",
+            target="skelbench.tables.builders:flops_detail",
+            summary="GFLOPs of student encoder, decoder, targets and heads, on native token grids and the paper's",
             needs_runs=False,
         ),
     ]

@@ -13,7 +13,7 @@ from pydantic import Field, ValidationError
 
 from skelbench.errors import SkelbenchError
 from skelbench.results.identity import digest
-from skelbench.skeleton.spec import Bodies, Centre, Pooling, Spec, ViewSpec
+from skelbench.skeleton.spec import Bodies, Centre, Pooling, Readout, Spec, ViewSpec
 
 
 class GridSpec(Spec):
@@ -67,6 +67,7 @@ class RunSpec(Spec):
     train: TrainSpec = TrainSpec()
     seed: int = Field(0, ge=0)
     init_from: str | None = Field(None, description="id of the run whose weights this one starts from")
+    imported: str | None = Field(None, description="sha256 of the checkpoint file that the weights come from")
 
     @property
     def id(self) -> str:
@@ -90,6 +91,7 @@ class EvalSpec(Spec):
     protocol_config: dict[str, Any] = {}
     data: DataSpec
     seed: int = 0
+    readout: Readout = "pooled"
     bodies_pool: Pooling = "valid-mean"
     bodies: Bodies = "valid"
     centre: Centre = "clip"
@@ -125,6 +127,12 @@ def validated(model: type[Spec], values: Mapping[str, Any], where: str) -> Spec:
                 near = difflib.get_close_matches(str(first.get("input")), options, n=1, cutoff=0.3)
                 message += f"; did you mean {near[0]!r}?" if near else ""
         raise SkelbenchError(message) from error
+
+
+def probed_encoder(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Encoder settings without what plays no part once it is trained: one untrained twin serves methods that replace
+    hidden tokens and methods that drop them."""
+    return {**config, "mask_token": False} if "mask_token" in config else dict(config)
 
 
 def _means_nothing(model: type[Spec], name: str, value: Any) -> bool:

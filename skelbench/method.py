@@ -10,12 +10,12 @@ Wide enough for the field. How methods that look awkward are written in it:
   ``keep_RK``; ``encoder(view, keep_RK=view.keep_RK)`` runs on visible tokens only, a decoder from ``nn`` fills in
   mask tokens. A mask that depends on the coordinates (MAMP's motion-aware one) is drawn in ``training_step`` from
   ``view.x_RTJC`` with ``step.uniform(view.keys_R, n)``: its token count is constant, so the host knows it.
-* **S-JEPA**: views ``student = ViewSpec(crop=Free(...), augment=[...], mask=...)`` and ``target =
+* **S-JEPA**: views ``student = ViewSpec(crop=Free(...), augment=[...])`` and ``target =
   ViewSpec(crop=Same("student"))``: the same interval, untransformed. The teacher encodes ``target`` whole and its
-  output is read at ``student``'s ``masked_I``; both views have the same rows, so rows and flat token ids agree.
+  output counts where the student's mask hides tokens; both views have the same rows, so rows and token ids agree.
 * **MacDiff**: ``target = ViewSpec(...)``, ``source = ViewSpec(crop=Same("target"), inherit=True,
-  augment=[Noise(p=1)])``: a noisy copy of the same transformed crop. Diffusion time and noise are drawn from
-  ``step.generator``; the decoder is an ordinary module.
+  augment=[Noise(p=1)])``: a noisy copy of the same transformed crop. Diffusion time and noise are drawn with
+  ``step.uniform(view.keys_R, n, op)``; the decoder is an ordinary module.
 * **CMD**: three views, ``joint``, ``bone = ViewSpec(crop=Same("joint"), inherit=True, stream="bone")`` and
   ``motion``; three encoders from ``context.encoder()``; queues are buffers, written in ``after_step`` with
   ``step.gather`` so that every rank holds the same queue. ``inference_encoder`` returns the joint one.

@@ -33,6 +33,9 @@ PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
                 "method.decoder_dim": 64,
                 "method.decoder_depth": 2,
                 "method.decoder_heads": 2,
+                "method.target_hidden": 128,
+                "method.target_hidden_global": 256,
+                "method.target_dim": 64,
                 "train.batch_size": 32,
                 "train.lr": 2e-3,
                 "train.min_lr": 1e-6,
@@ -52,6 +55,9 @@ PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
                 "method.decoder_dim": 48,
                 "method.decoder_depth": 1,
                 "method.decoder_heads": 2,
+                "method.target_hidden": 96,
+                "method.target_hidden_global": 192,
+                "method.target_dim": 48,
                 "train.batch_size": 16,
                 "train.lr": 1e-3,
                 "train.min_lr": 1e-6,
@@ -66,5 +72,12 @@ BLURB: Mapping[str, str] = MappingProxyType(
         "paper": "published size and schedule",
         "small": "reduced encoder and schedule for 2 CPU cores; not the paper's setting",
         "quick": "a first look at a tiny size; not the paper's setting",
+    }
+)
+
+SETTING: Mapping[str, str] = MappingProxyType(
+    {
+        "shared": "shared: the encoder, token grid and bodies of every method",
+        "native": "native: the method's own encoder, grid, bodies and schedule; not comparable with shared rows",
     }
 )

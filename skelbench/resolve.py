@@ -1,6 +1,7 @@
 """From what the user typed to a complete run spec.
 
-Later sources win: defaults, the method's native settings, the preset, the TOML file, ``--set``, other options.
+Later sources win: defaults, what the method needs, its optimiser, its native setting (with ``--native``), the preset,
+the TOML file, ``--set``, other options.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skelbench.config import DataSpec, GridSpec, RunSpec, TrainSpec, validated
+from skelbench.config import DataSpec, GridSpec, RunSpec, TrainSpec, probed_encoder, validated
 from skelbench.errors import SkelbenchError, did_you_mean
 from skelbench.plugin.descriptors import EncoderSpec, MethodSpec
 from skelbench.plugin.host import Host
@@ -36,6 +37,8 @@ class Resolved:
     method: MethodSpec
     encoder: EncoderSpec
     store: ClipStore
+    setting: str = "shared"
+    """"shared": the encoder, grid and bodies that every method is compared in; "native": the method's own."""
     notes: tuple[str, ...] = ()
 
 
@@ -47,11 +50,13 @@ def resolve(request: Request, host: Host, data_root: Path, device_kind: str) -> 
     """
     top, from_file = read_config(request.config) if request.config else ({}, {})
     method = host.get("methods", request.method)
-    presets = {**PRESETS, **method.presets}
+    presets = {**PRESETS, **method.presets, **request.presets}
     preset = request.preset or top.get("preset") or ("paper" if device_kind == "cuda" else "quick")
     if preset not in presets:
         raise SkelbenchError(did_you_mean(str(preset), list(presets), f"preset of {method.name}"))
-    encoder_name = request.sets.get("encoder") or top.get("encoder") or method.native.get("encoder") or "vit"
+    native = request.native if request.native is not None else bool(top.get("native", False))
+    own = {**method.needs, **method.recipe, **(method.native if native else {})}
+    encoder_name = request.sets.get("encoder") or top.get("encoder") or own.get("encoder", "vit")
     encoder = host.get("encoders", encoder_name)
 
     fields = {
@@ -64,7 +69,7 @@ def resolve(request: Request, host: Host, data_root: Path, device_kind: str) -> 
     sets = {key: value for key, value in request.sets.items() if key not in ("encoder", "seed")}
     user = {full_key(key, fields): value for key, value in (from_file | sets).items()} | request.options
     base = {"train.precision": "bf16" if device_kind == "cuda" else "fp32", "data.name": "synthetic"}
-    base |= {"grid.frames": 64, "grid.patch": 8} | dict(method.native)
+    base |= {"grid.frames": 64, "grid.patch": 8} | own
     base |= {
         key: value
         for key, value in presets[preset].items()
@@ -77,6 +82,8 @@ def resolve(request: Request, host: Host, data_root: Path, device_kind: str) -> 
     split = store.split(data.split or None)
     _check_lengths(store, np.concatenate([split.train, split.test]), grid.patch)
     clips, notes = len(split.train), []
+    if native and not method.native:
+        notes.append(f"{method.name} has no setting of its own: native is the shared setting")
 
     def settings(values: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str, Spec]:
         """Encoder, method and training settings; ``chosen``: the part of ``values`` that the user said."""
@@ -95,6 +102,9 @@ def resolve(request: Request, host: Host, data_root: Path, device_kind: str) -> 
             train = train.model_copy(update={"epochs": values["clips_seen"] / epoch, "iters_per_epoch": iterations})
         if not method.trains:
             train = TrainSpec(epochs=0, batch_size=1, precision=train.precision)
+        if request.imported:  # what decides how the weights are evaluated; no step is made here
+            kept = {name: getattr(train, name) for name in ("bodies", "centre", "precision")}
+            train = TrainSpec(epochs=0, batch_size=1, **kept)
         return {
             "method": validated(config_class(host, method), _section(values, "method"), "method"),
             "encoder": validated(config_class(host, encoder), _section(values, "encoder"), "encoder"),
@@ -118,6 +128,7 @@ def resolve(request: Request, host: Host, data_root: Path, device_kind: str) -> 
         "train": complete["train"],
         "seed": request.seed if request.seed is not None else request.sets.get("seed", top.get("seed", 0)),
         "init_from": request.init_from,
+        "imported": request.imported,
     }
     spec = validated(RunSpec, values, "run")
     modified = {
@@ -127,7 +138,8 @@ def resolve(request: Request, host: Host, data_root: Path, device_kind: str) -> 
         if bare[part].model_dump(mode="json")[name] != value
     }
     modified |= {"init_from": spec.init_from} if spec.init_from else {}
-    resolved = Resolved(spec, preset, modified, method, encoder, store, tuple(dict.fromkeys(notes)))
+    setting = "native" if native and method.native else "shared"
+    resolved = Resolved(spec, preset, modified, method, encoder, store, setting, tuple(dict.fromkeys(notes)))
     _check_buildable(resolved, host)
     return resolved
 
@@ -135,19 +147,20 @@ def resolve(request: Request, host: Host, data_root: Path, device_kind: str) -> 
 def control(resolved: Resolved, host: Host) -> Resolved:
     """The untrained twin: same encoder, grid, data, precision and seed, no training."""
     spec, method = resolved.spec, host.get("methods", "untrained")
-    same = ("encoder", "encoder_version", "encoder_source", "encoder_config", "grid", "data", "seed")
+    same = ("encoder", "encoder_version", "encoder_source", "grid", "data", "seed")
     twin = RunSpec(
         method=method.name,
         method_version=method.version,
         method_source=host.origin(method).source_hash,
         method_config=config_class(host, method)().model_dump(mode="json"),
+        encoder_config=probed_encoder(spec.encoder_config),
         train=TrainSpec(epochs=0, batch_size=1, precision=spec.train.precision),
         **{name: getattr(spec, name) for name in same},
     )
     changed = {
         key: value for key, value in resolved.modified.items() if key.startswith("encoder.") or key == "train.precision"
     }
-    return Resolved(twin, resolved.preset, changed, method, resolved.encoder, resolved.store)
+    return Resolved(twin, resolved.preset, changed, method, resolved.encoder, resolved.store, resolved.setting)
 
 
 def open_dataset(name: str, host: Host, data_root: Path) -> ClipStore:

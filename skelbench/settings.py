@@ -16,7 +16,7 @@ from skelbench.errors import SkelbenchError, did_you_mean
 from skelbench.skeleton.grid import BUDGETS
 
 SECTIONS = ("method", "encoder", "train", "grid", "data")
-TOP = ("seed", "preset", "encoder", "tokens", "dataset", "split")
+TOP = ("seed", "preset", "native", "encoder", "tokens", "dataset", "split")
 """Keys of a run.toml outside the sections."""
 
 
@@ -31,12 +31,18 @@ class Request:
     clip_length: int | None = None
     patch: int | None = None
     preset: str | None = None
+    native: bool | None = None
+    """The method's own published setting instead of the shared one."""
     epochs: float | None = None
     batch_size: int | None = None
     seed: int | None = None
     precision: str | None = None
     init_from: str | None = None
     """pretrain_id of a finished run."""
+    imported: str | None = None
+    """sha256 of the checkpoint file that the weights come from; nothing is trained."""
+    presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Presets of this request alone: what a checkpoint file says of its settings."""
     sets: Mapping[str, Any] = field(default_factory=dict)
     """Dotted or bare keys from ``--set``."""
     config: Path | None = None

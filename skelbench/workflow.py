@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +21,19 @@ from skelbench.evaluate.features import extract
 from skelbench.evaluate.protocol import Features
 from skelbench.method import Method
 from skelbench.nn.encoder import Encoder
+from skelbench.nn.imported import Imported
 from skelbench.plugin.host import Host
 from skelbench.pretrain.build import build_encoder, build_method, grid_of
-from skelbench.pretrain.checkpoint import load_state, load_weights, save_weights
+from skelbench.pretrain.checkpoint import load_state, load_weights, save_state, save_weights
+from skelbench.pretrain.foreign import Checkpoint, fit
 from skelbench.pretrain.loop import Trainer
 from skelbench.resolve import Resolved, config_class, open_dataset
 from skelbench.results.environment import environment
 from skelbench.results.files import read_json, write_atomic, write_json
 from skelbench.results.identity import derive_seed
 from skelbench.results.store import ResultStore, RunDir
+from skelbench.skeleton.keyed import Keyed
+from skelbench.skeleton.spec import Augment, Crop, ViewSpec
 from skelbench.skeleton.views import ViewBuilder, evaluation_spec
 
 RESULTS = ("outcome", "step", "steps", "clips_seen", "train_seconds", "finished")
@@ -57,18 +62,13 @@ class Workflow:
             return run if run.outcome == "done" else self._train(resolved, run)
         self.results.prepare()
         facts = {"environment": environment(self.device)}
-        run = self.results.open(spec, resolved.preset, resolved.modified, facts)
-        try:
-            with run.lock():
-                if force:
-                    _clear(run)
-                done = run.outcome == "done"
-                distributed.barrier()
-                return run if done else self._train(resolved, run)
-        except filelock.Timeout as error:
-            raise SkelbenchError(
-                f"another process is working in {run.path}; wait for it, or use another directory with --results"
-            ) from error
+        run = self.results.open(spec, resolved.preset, resolved.modified, facts, resolved.setting)
+        with _alone(run):
+            if force:
+                _clear(run)
+            done = run.outcome == "done"
+            distributed.barrier()
+            return run if done else self._train(resolved, run)
 
     def _train(self, resolved: Resolved, run: RunDir) -> RunDir:
         spec, chief = resolved.spec, not distributed.rank()
@@ -128,25 +128,59 @@ class Workflow:
                 if isinstance(module, Encoder):
                     load_weights(parent.encoder(), module)
 
+    def import_weights(
+        self, resolved: Resolved, checkpoint: Checkpoint, imported: Imported, force: bool = False
+    ) -> RunDir:
+        """A finished run whose weights come from a file instead of training; nothing is written if they do not fit."""
+        spec = resolved.spec
+        method = build_method(spec, self.host, resolved.store.topology)
+        whole = fit(method, imported.weights, str(checkpoint.path))
+        self.results.prepare()
+        facts = {
+            "file": checkpoint.path.name,
+            "sha256": checkpoint.sha256,
+            "epoch": checkpoint.epoch,
+            "tensors": len(checkpoint.state),
+            "read": "encoder and decoder" if whole else "encoder alone",
+            "settings": dict(imported.settings),
+            "left_out": list(imported.leftover),
+        }
+        ran_on = environment(self.device)
+        run = self.results.open(spec, resolved.preset, resolved.modified, {"environment": ran_on}, resolved.setting)
+        with _alone(run):
+            if force:
+                _clear(run)
+            if run.outcome != "done":
+                weights = {name: x for name, x in method.state_dict().items() if name in imported.weights}
+                save_state(run.checkpoint, {"id": spec.id, "step": 0, "method": weights})
+                save_weights(run.encoder(), method.inference_encoder(), {"id": spec.id, "epoch": checkpoint.epoch})
+                unknown = {"clips_seen": None, "train_seconds": None}
+                run.update(outcome="done", imported=facts, steps=0, finished=time.time(), **unknown)
+        return run
+
     # ------------------------------------------------------------------------------------------ evaluation
     def eval_spec(
         self, spec: RunSpec, protocol: str, checkpoint: str = "last", like: RunSpec | None = None, **fields: Any
     ) -> EvalSpec:
-        """The evaluation of run ``spec`` by ``protocol``, with the defaults of ``like`` (None = its own).
+        """The evaluation of run ``spec`` by ``protocol``.
 
-        ``fields``: data, seed, bodies_pool, bodies, share, resize, and config (settings of the protocol).
+        Settings: ``fields``, else the protocol's defaults, else those that suit the run ``like`` (None = ``spec``).
+        ``fields``: data, seed, readout, bodies_pool, bodies, share, resize, and config (settings of the protocol).
         """
         descriptor = self.host.get("protocols", protocol)
         config = validated(config_class(self.host, descriptor), fields.pop("config", {}), f"protocol {protocol}")
-        return EvalSpec(
-            pretrain_id=spec.id,
-            checkpoint=checkpoint,
-            protocol=descriptor.name,
-            protocol_version=descriptor.version,
-            protocol_source=self.host.origin(descriptor).source_hash,
-            protocol_config=config.model_dump(mode="json"),
-            **{"data": spec.data, "seed": spec.seed, **evaluation_defaults(like or spec), **fields},
-        )
+        values = {
+            "pretrain_id": spec.id,
+            "checkpoint": checkpoint,
+            "protocol": descriptor.name,
+            "protocol_version": descriptor.version,
+            "protocol_source": self.host.origin(descriptor).source_hash,
+            "protocol_config": config.model_dump(mode="json"),
+            **{"data": spec.data, "seed": spec.seed, **evaluation_defaults(like or spec)},
+            **descriptor.defaults,
+            **fields,
+        }
+        return validated(EvalSpec, values, f"evaluation by {descriptor.name}")
 
     def evaluate(self, run: RunDir, spec: EvalSpec, force: bool = False, like: RunSpec | None = None) -> dict[str, Any]:
         """The record of ``spec``: read back when it exists, else computed and written.
@@ -164,8 +198,9 @@ class Workflow:
         config = config_class(self.host, descriptor).model_validate(spec.protocol_config)
         protocol = self.host.load(descriptor)()
         seed = derive_seed(spec.seed, "probe", spec.protocol)
-        with self.progress(label=f"{spec.protocol} probe", unit="steps") as report:
-            result = protocol.evaluate(features, config, seed, self.device, _advancing(report))
+        with self.progress(label=f"{spec.protocol} probe", unit=getattr(protocol, "unit", "steps")) as report:
+            told = _advancing(report, with_total=True)
+            result = protocol.evaluate(features, config, seed, self.device, told)
         write_atomic(path.with_suffix(".npz"), lambda file: np.savez_compressed(file, **result.predictions))
         record = {
             "id": spec.id,
@@ -184,7 +219,10 @@ class Workflow:
         return record
 
     def _extract(self, run: RunDir, spec: EvalSpec) -> Features:
-        """Features of train and test clips, extracted once per encoder and data setting in this process."""
+        """Features of train and test clips, extracted once per encoder and data setting in this process.
+
+        Augmented passes are made when asked for and never kept.
+        """
         unread = {"protocol": "", "protocol_config": {}, "protocol_version": 0, "protocol_source": None, "seed": 0}
         key = spec.model_copy(update=unread).id
         if key in self._features:
@@ -194,35 +232,36 @@ class Workflow:
         encoder = self.encoder(run, spec.checkpoint, store)
         split = store.split(spec.data.split)
         grid = grid_of(run_spec, store.topology)
-        view = evaluation_spec(grid, share=spec.share, resize=spec.resize)
-        builder = ViewBuilder(
-            {"eval": view},
-            store.topology,
-            grid.patch,
-            bodies=spec.bodies,
-            device=torch.device(self.device),
-            centre=spec.centre,
-        )
-        source = ClipSource(store, device=torch.device(self.device))
+        device = torch.device(self.device)
+        source = ClipSource(store, device=device)
+
+        def one_pass(ids: np.ndarray, view: ViewSpec, **how: Any) -> np.ndarray:
+            builder = ViewBuilder(
+                {"eval": view}, store.topology, grid.patch, bodies=spec.bodies, device=device, centre=spec.centre
+            )
+            how |= {"pooling": spec.bodies_pool, "readout": spec.readout, "precision": run_spec.train.precision}
+            return extract(encoder, source, ids, builder, batch_size=256, device=device, grid=grid, **how)
+
+        def again(
+            keyed: Keyed,
+            crop: Crop,
+            augment: tuple[Augment, ...],
+            dropout: float = 0.0,
+            progress: Callable[[int, int], None] | None = None,
+        ) -> np.ndarray:
+            view = ViewSpec(frames=grid.frames, crop=crop, augment=augment, resize=spec.resize)
+            return one_pass(split.train, view, keyed=keyed, dropout=dropout, progress=progress)
+
+        plain = evaluation_spec(grid, share=spec.share, resize=spec.resize)
         arrays = {}
         total = len(split.train) + len(split.test)
         with self.progress(total=total, label=f"{run_spec.method} features", unit="clips") as report:
             advance = _advancing(report)
             for part, ids in (("train", split.train), ("test", split.test)):
-                arrays[f"{part}_x"] = extract(
-                    encoder,
-                    source,
-                    ids,
-                    builder,
-                    pooling=spec.bodies_pool,
-                    batch_size=256,
-                    device=self.device,
-                    precision=run_spec.train.precision,
-                    progress=advance,
-                )
+                arrays[f"{part}_x"] = one_pass(ids, plain, progress=advance)
                 arrays[f"{part}_y"] = store.labels[ids]
                 arrays[f"{part}_ids"] = ids
-        features = Features(num_classes=store.num_classes, **arrays)
+        features = Features(num_classes=store.num_classes, again=again, **arrays)
         self._features[key] = features
         return features
 
@@ -255,16 +294,31 @@ class Workflow:
         return cost
 
 
-def _advancing(report: Callable[..., None]) -> Callable[[int, int], None]:
-    """``(done, total)`` of successive pieces of work as advances of one progress report."""
+def _advancing(report: Callable[..., None], with_total: bool = False) -> Callable[[int, int], None]:
+    """``(done, total)`` of successive pieces of work as advances of one progress report.
+
+    ``with_total``: there is one piece only, and its total is the report's.
+    """
     last = 0
 
     def progress(done: int, total: int) -> None:
         nonlocal last
-        report(done - last if done >= last else done)
+        report(done - last if done >= last else done, **({"total": total} if with_total else {}))
         last = done
 
     return progress
+
+
+@contextmanager
+def _alone(run: RunDir) -> Iterator[None]:
+    """No other process works in ``run`` meanwhile."""
+    try:
+        with run.lock():
+            yield
+    except filelock.Timeout as error:
+        raise SkelbenchError(
+            f"another process is working in {run.path}; wait for it, or use another directory with --results"
+        ) from error
 
 
 def _clear(run: RunDir) -> None:

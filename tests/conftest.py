@@ -28,17 +28,21 @@ def host():
 
 @pytest.fixture
 def resolved(data_root, host):
-    """``resolved("slim", epochs=2, **settings)``: a complete tiny run on ``small``; keys without a dot: method's."""
+    """``resolved("slim", epochs=2, **settings)``: a complete tiny run on ``small``; keys without a dot: method's.
+
+    ``native`` asks for the method's own setting, ``dataset`` for another store below ``data_root``.
+    """
     from skelbench.resolve import resolve
     from skelbench.settings import Request
 
-    def make(method="slim", epochs=2, batch_size=4, seed=0, tokens=None, **sets):
+    def make(method="slim", epochs=2, batch_size=4, seed=0, tokens=None, native=None, dataset="small", **sets):
         settings = TINY | {f"method.{key}": value for key, value in TINY_METHOD.get(method, {}).items()}
         settings |= {(key if "." in key else f"method.{key}"): value for key, value in sets.items()}
         request = Request(
             method=method,
-            dataset="small",
+            dataset=dataset,
             preset="paper",
+            native=native,
             epochs=epochs,
             batch_size=batch_size,
             seed=seed,

@@ -14,9 +14,45 @@ TINY = {
 TINY_METHOD = {
     "slim": {"prototypes": 32, "head_hidden": 32, "bottleneck": 16},
     "skeletonmae": {"decoder_dim": 16, "decoder_depth": 1, "decoder_heads": 2},
+    "mamp": {"decoder_dim": 16, "decoder_depth": 1, "decoder_heads": 2},
+    "amr": {"decoder_dim": 16, "decoder_depth": 1, "decoder_heads": 2},
+    "macdiff": {"decoder_dim": 16, "decoder_depth": 1, "decoder_heads": 2},
+    "sjepa": {"decoder_dim": 16, "decoder_depth": 1, "decoder_heads": 2},
+    "gfp": {
+        "decoder_dim": 16,
+        "decoder_depth": 1,
+        "decoder_heads": 2,
+        "target_hidden": 16,
+        "target_hidden_global": 32,
+        "target_dim": 16,
+    },
 }
 
 METHODS = tuple(TINY_METHOD)
+
+STILL = {
+    "slim": {"momentum": 1.0, "teacher_temp_start": 0.07, "freeze_prototypes": 0.0},
+    "sjepa": {"momentum": 1.0},
+}
+"""Settings that hold still what must not move while a method is made to overfit one batch."""
+
+TEACHERS = {"slim", "sjepa"}
+"""Methods with an EMA teacher."""
+
+
+def seven_joints():
+    """A skeleton unlike Kinect's: a spine of three joints and four limbs of one."""
+    from skelbench.skeleton.topology import Topology
+
+    return Topology(
+        name="seven",
+        joints=("pelvis", "chest", "head", "left hand", "right hand", "left foot", "right foot"),
+        parents=(-1, 0, 1, 1, 1, 0, 0),
+        pairs=((3, 4), (5, 6)),
+        parts={"trunk": (0, 1, 2), "left arm": (3,), "right arm": (4,), "left leg": (5,), "right leg": (6,)},
+        root=0,
+        center=1,
+    )
 
 
 def write_small_store(root: Path, name: str = "small", clips: int = 24, seed: int = 0, topology=None) -> Path:

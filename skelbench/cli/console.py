@@ -77,9 +77,9 @@ def progress(
 ) -> Iterator[Callable[..., None]]:
     """Show progress on stderr: ``with progress(total, label, unit) as report: report(advance, loss=0.3)``.
 
-    A bar with rate and time left on a terminal, else plain lines. Fields keep their last value. Of several processes
-    of one run (``RANK``) the first speaks. The first report counts as work done before, so that the rate of a resumed
-    run is that of this process.
+    A bar with rate and time left on a terminal, else plain lines. Fields keep their last value; ``total=`` in a report
+    replaces the total. Of several processes of one run (``RANK``) the first speaks. The first report counts as work
+    done before, so that the rate of a resumed run is that of this process.
     """
     console = console or err
     meter = _Meter(total, unit)
@@ -99,8 +99,9 @@ class _Meter:
         self.fields: dict[str, Any] = {}
         self._first: tuple[float, float] | None = None
 
-    def add(self, advance: float = 1, **fields: Any) -> None:
+    def add(self, advance: float = 1, *, total: float | None = None, **fields: Any) -> None:
         self.done += advance
+        self.total = total or self.total
         self.fields.update(fields)
         self._first = self._first or (time.monotonic(), self.done)
 
@@ -133,7 +134,7 @@ def _bar(meter: _Meter, label: str, console: Console) -> Iterator[Callable[..., 
 
         def report(advance: float = 1, **fields: Any) -> None:
             meter.add(advance, **fields)
-            bar.update(task, completed=meter.done, facts=plain(meter.facts))
+            bar.update(task, completed=meter.done, total=meter.total, facts=plain(meter.facts))
 
         yield report
 

@@ -12,7 +12,7 @@ import typer
 from typer.exceptions import Abort, TyperException
 
 from skelbench import __version__
-from skelbench.cli import compare, data, plugins, run, runs
+from skelbench.cli import compare, data, import_checkpoint, plugins, run, runs
 from skelbench.cli import eval as evaluation
 from skelbench.cli.console import err, fail
 from skelbench.errors import SkelbenchError
@@ -27,6 +27,7 @@ app = typer.Typer(
 )
 app.command("run")(run.run)
 app.command("eval")(evaluation.evaluate)
+app.command("import-checkpoint")(import_checkpoint.import_checkpoint)
 app.command("compare")(compare.compare)
 app.add_typer(runs.app, name="runs")
 app.add_typer(plugins.app, name="plugins")

@@ -67,7 +67,12 @@ def _show_entry(host: Host, entry: Entry) -> None:
         ],
         title=f"{SINGULAR[entry.kind]} {about.name}",
     )
-    groups = {"set by the method itself": getattr(about, "native", {})}
+    groups = {
+        "optimiser, in every setting": getattr(about, "recipe", {}),
+        "needed in every setting": getattr(about, "needs", {}),
+        "native setting (run --native)": getattr(about, "native", {}),
+        "evaluated with": getattr(about, "defaults", {}),
+    }
     groups |= {f"preset {preset}": values for preset, values in getattr(about, "presets", {}).items()}
     for title, values in groups.items():
         if values:

@@ -10,6 +10,7 @@ import typer
 from skelbench.cli.options import DataRoot, Device, Force, Results
 
 if TYPE_CHECKING:
+    from skelbench.plugin.host import Host
     from skelbench.resolve import Resolved
     from skelbench.workflow import Workflow
 
@@ -28,6 +29,9 @@ def run(
         str | None,
         typer.Option(help="paper, small or quick (and release for slim).", show_default="paper with a GPU, else quick"),
     ] = None,
+    native: Annotated[
+        bool, typer.Option("--native", help="The method's own encoder, grid, bodies and epochs, not the shared ones.")
+    ] = False,
     epochs: Annotated[float | None, typer.Option(min=0, help="Length of the schedule.")] = None,
     batch_size: Annotated[int | None, typer.Option(min=1, help="Clips per step.")] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of everything.", show_default="0")] = None,
@@ -63,6 +67,7 @@ def run(
         clip_length=clip_length,
         patch=patch,
         preset=preset,
+        native=native or None,
         epochs=epochs,
         batch_size=batch_size,
         seed=seed,
@@ -74,15 +79,13 @@ def run(
 
     host = get_host()
     host.get("methods", method)  # misspelt names fail before torch is imported
-    protocols = [name.strip() for name in probe.split(",") if name.strip() and name.strip() != "none"]
-    for name in protocols:
-        host.get("protocols", name)
+    protocols = known_protocols(host, probe)
 
     from skelbench import distributed
     from skelbench.cli.console import progress
-    from skelbench.cli.summary import print_header, print_summary
+    from skelbench.cli.summary import print_header
     from skelbench.data.roots import data_root as default_data_root
-    from skelbench.resolve import control, resolve
+    from skelbench.resolve import resolve
     from skelbench.results.store import ResultStore
     from skelbench.workflow import Workflow, pick_device
 
@@ -105,13 +108,29 @@ def run(
     distributed.leave()  # what follows is the work of one process
     if not chief:
         return
+    conclude(workflow, run_dir, resolved, protocols, force)
+
+
+def conclude(workflow: Workflow, run_dir: Any, resolved: Resolved, protocols: list[str], force: bool) -> None:
+    """Probe a finished run and its untrained twin, count what they cost, and show the two side by side."""
+    from skelbench.cli.summary import print_summary
+    from skelbench.resolve import control
+
     pairs = [(run_dir, _probe(workflow, run_dir, resolved, protocols, force))]
     if resolved.method.trains:
-        twin = control(resolved, host)
+        twin = control(resolved, workflow.host)
         twin_dir = workflow.pretrain(twin)
         pairs.append((twin_dir, _probe(workflow, twin_dir, resolved, protocols, force)))
         _cost(workflow, twin_dir, twin, force)
     print_summary(pairs, _cost(workflow, run_dir, resolved, force), resolved)
+
+
+def known_protocols(host: Host, probe: str) -> list[str]:
+    """The protocols of a comma-separated list; a misspelt one fails here."""
+    protocols = [name.strip() for name in probe.split(",") if name.strip() and name.strip() != "none"]
+    for name in protocols:
+        host.get("protocols", name)
+    return protocols
 
 
 def _probe(workflow: Workflow, run_dir: Any, like: Resolved, protocols: list[str], force: bool) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 from rich.table import Table
 
 from skelbench.cli.console import make_table, out, print_facts
-from skelbench.presets import BLURB
+from skelbench.presets import BLURB, SETTING
 from skelbench.resolve import Resolved
 from skelbench.skeleton.grid import BUDGETS
 
@@ -23,6 +23,7 @@ def print_header(resolved: Resolved, device: str) -> None:
     facts = [
         ("run", f"{spec.method} on {spec.data.name} / {spec.data.split}, {grid}, seed {spec.seed}, id {spec.id}"),
         ("preset", f"{preset}: {BLURB.get(resolved.preset, 'settings of this method alone')}"),
+        ("setting", SETTING[resolved.setting]),
         ("hardware", f"{hardware(device)}, {spec.train.precision}"),
         *(("note", note) for note in resolved.notes),
     ]
@@ -42,7 +43,7 @@ def print_summary(pairs: list[tuple[Any, dict[str, Any]]], cost: Mapping[str, An
     out.print("Next:")
     for command, what in _next(resolved):
         out.print(f"  {command}  [dim]# {what}[/]")
-    if resolved.preset != "paper":
+    if resolved.preset not in ("paper", "imported"):
         out.print(f"[dim]Figures of preset {resolved.preset} compare runs of this preset; they are not the paper's.[/]")
 
 

@@ -56,6 +56,35 @@ class SlimLinearConfig(LinearConfig):
     schedule: Literal["cosine", "constant"] = "constant"
 
 
+class MampLinearConfig(Spec):
+    """``linear@mamp``: the probe of MAMP's code (maoyunyao/MAMP: main_linprobe, engine_linprobe, lr_sched).
+
+    Batch normalisation without affine, a linear layer, SGD. Every epoch sees the training clips newly cropped and
+    rotated, so the frozen encoder runs over all of them in every epoch. On PKU-MMD II its code has
+    ``batch_size=32, lr=0.01``.
+    """
+
+    lr: float = Field(0.1, gt=0, description="at the start, not scaled by the batch size; 0.01 on PKU-MMD II")
+    batch_size: int = Field(256, ge=2, description="clips per step, an incomplete last batch is left out; 32 on PKU-II")
+    epochs: int = Field(100, ge=1, description="passes of the encoder over the augmented training clips: the cost")
+    rest: float = Field(0.0, ge=0, lt=1, description="share of the epochs at the end with a learning rate of 0")
+    dropout: float = Field(0.0, ge=0, lt=1, description="on token features in training, before they are averaged")
+    crop_min: float = Field(0.5, gt=0, le=1, description="shortest training crop, share of the clip")
+    crop_frames: int = Field(64, ge=1, description="crops are at least this many frames, if the clip has them")
+    rotation_deg: float = Field(17.18873385, ge=0, description="rotation limit about every axis in training; 0.3 rad")
+    val_share: float = Field(0.1, ge=0, lt=1, description="held out for accuracy_selected, as in ``linear``")
+
+
+class MacDiffLinearConfig(MampLinearConfig):
+    """``linear@macdiff``: the probe of MacDiff's code (Wenrui-Shen/MacDiff, commit 692888f).
+
+    As MAMP's, on features that keep the joints apart, with dropout, and with the cosine at 0 ten epochs early.
+    """
+
+    rest: float = Field(0.1, ge=0, lt=1, description="share of the epochs at the end with a learning rate of 0")
+    dropout: float = Field(0.3, ge=0, lt=1, description="on token features in training, before they are averaged")
+
+
 class KnnConfig(Spec):
     """Nearest neighbours among the training clips (the paper's retrieval protocol: k = 1, cosine)."""
 

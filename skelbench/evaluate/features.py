@@ -6,6 +6,7 @@ Shapes: n clips in all, B clips of a batch, M body slots, R present bodies (rows
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -13,12 +14,15 @@ import torch
 from torch import Tensor, nn
 
 from skelbench.data.clips import ClipBatch
+from skelbench.errors import SkelbenchError
 from skelbench.nn.encoder import Encoded
-from skelbench.skeleton.spec import Pooling
+from skelbench.results.identity import derive_seed
+from skelbench.skeleton.grid import Grid
+from skelbench.skeleton.spec import Pooling, Readout
 from skelbench.skeleton.view import View
 
 Builder = Callable[[ClipBatch, Any], Mapping[str, View]]
-"""``builder(batch, keyed)`` returns one view named "eval": deterministic, one per clip (a ViewBuilder)."""
+"""``builder(batch, keyed)`` returns one view named "eval", one per clip (a ViewBuilder)."""
 
 
 class Source(Protocol):
@@ -42,16 +46,23 @@ def extract(
     precision: Literal["fp32", "bf16"] = "fp32",
     progress: Callable[[int, int], None] | None = None,
     keyed: Any = None,
+    readout: Readout = "pooled",
+    grid: Grid | None = None,
+    dropout: float = 0.0,
 ) -> np.ndarray:
     """Features of the clips ``ids``: float32 [n, D] (D times M for "concat"); row i belongs to ``ids[i]``.
 
     The encoder runs on ``device``, where it must already be, in eval mode without gradients, and is left in the mode
     in which it came. Clips do not see each other, so ``batch_size`` changes nothing but rounding. ``keyed`` is handed
     to the builder. ``progress(done, total)`` counts clips. An encoder that returns one row per clip has pooled the
-    bodies itself: ``pooling`` then has no effect.
+    bodies itself: ``pooling`` then has no effect. ``readout``, ``grid`` and ``dropout``: see :func:`read_out`; dropout
+    is drawn from ``keyed``'s seed and step along ``ids``, the same for the same order and batch size.
     """
     ids = np.asarray(ids, dtype=np.int64)
     device = torch.device(device)
+    noise = None
+    if dropout:
+        noise = torch.Generator(device).manual_seed(derive_seed("dropout", keyed.seed, keyed.step))
     modes = [(module, module.training) for module in encoder.modules()]
     encoder.eval()
     features: list[Tensor] = []
@@ -67,6 +78,7 @@ def extract(
                     raise ValueError(f"features need one view per clip, the builder made {view.count}")
                 with torch.autocast(device.type, dtype=torch.bfloat16, enabled=precision == "bf16"):
                     encoded = encoder(view)
+                encoded = read_out(encoded, readout, grid, dropout, noise)
                 features.append(pool_bodies(encoded, view, pooling))
                 if progress:
                     progress(min(start + batch_size, len(ids)), len(ids))
@@ -76,6 +88,37 @@ def extract(
     if not features:
         return np.zeros((0, 0), dtype=np.float32)
     return torch.cat(features).cpu().numpy()
+
+
+def read_out(
+    encoded: Encoded,
+    readout: Readout,
+    grid: Grid | None = None,
+    dropout: float = 0.0,
+    generator: torch.Generator | None = None,
+) -> Encoded:
+    """``encoded`` with the features of ``readout`` as ``pooled_RD``: D wide, J * D for "joints".
+
+    "joints" needs ``grid`` and an encoder that returns all its tokens for every body. ``dropout`` sets numbers of
+    tokens to 0 with that chance, and scales the others up, before the tokens are averaged.
+    """
+    if readout == "pooled":
+        if dropout:
+            raise SkelbenchError("dropout on tokens needs a readout that averages tokens: mean or joints, not pooled")
+        return encoded
+    tokens_RND = encoded.tokens_RND.float()
+    if readout == "joints" and (encoded.per_clip or tokens_RND.shape[1] != grid.tokens):
+        what = "one row per clip" if encoded.per_clip else f"{tokens_RND.shape[1]} tokens"
+        raise SkelbenchError(
+            f"a readout that keeps joints needs an encoder that returns all {grid.tokens} tokens of every body, this "
+            f"one returns {what}; use a protocol that averages, such as linear or linear@mamp"
+        )
+    if dropout:
+        kept_RND = torch.rand(tokens_RND.shape, generator=generator, device=tokens_RND.device) >= dropout
+        tokens_RND = tokens_RND * kept_RND / (1 - dropout)
+    if readout == "joints":
+        return replace(encoded, pooled_RD=tokens_RND.unflatten(1, (-1, grid.joints)).mean(1).flatten(1))
+    return replace(encoded, pooled_RD=tokens_RND.mean(1))
 
 
 def pool_bodies(encoded: Encoded, view: View, pooling: Pooling) -> Tensor:

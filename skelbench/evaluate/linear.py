@@ -1,6 +1,6 @@
 """Linear probe: one linear layer on frozen features, reported by its last step and never selected on test data.
 
-Shapes: n clips, D feature width, C classes, E checkpoints.
+Shapes: n clips, b clips of a batch, D feature width, C classes, E checkpoints.
 """
 
 from __future__ import annotations
@@ -8,26 +8,17 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from skelbench.evaluate.config import LinearConfig
-from skelbench.evaluate.protocol import (
-    Features,
-    Progress,
-    Protocol,
-    ProtocolResult,
-    accuracy_metrics,
-    coverage_notes,
-    prediction_arrays,
-)
+from skelbench.evaluate.probe import NOT_SELECTED, Heads, Part, curve_rows, headline, selected, stratified
+from skelbench.evaluate.protocol import Features, Progress, Protocol, ProtocolResult, coverage_notes
 
 WINDOW = 500
 """Steps over which the fall of the training loss is judged."""
 CHECKPOINTS = 20
-CHUNK = 4096
 
 
 class Linear(Protocol):
@@ -46,32 +37,24 @@ class Linear(Protocol):
         self, features: Features, config: LinearConfig, seed: int, device, progress: Progress | None = None
     ) -> ProtocolResult:
         """Fit twice (see the class) and score every checkpoint."""
-        train = _Part.of(features.train_x, features.train_y, device)
-        test = _Part.of(features.test_x, features.test_y, device)
-        kept, held = _stratified(features.train_y, config.val_share, seed)
+        train = Part.of(features.train_x, features.train_y, device)
+        test = Part.of(features.test_x, features.test_y, device)
+        kept, held = stratified(features.train_y, config.val_share, seed)
         selects = len(held) > 0
         scale = 2 if selects else 1
         fit = _fit(train, features.num_classes, config, seed, progress and (lambda i, n: progress(i, scale * n)))
 
         train_loss_E, train_accuracy_E, _ = fit.score(train)
         _, test_accuracy_E, logits_nC = fit.score(test)
-        predicted = logits_nC.argmax(1).cpu().numpy()
-        per_epoch = math.ceil(len(train.y_n) / config.batch_size)
-        curve = [
-            {
-                "fit": "all-train",
-                "step": step,
-                "epoch": step / per_epoch,
-                "train_loss": train_loss_E[i],
-                "train_accuracy": train_accuracy_E[i],
-                "test_accuracy": test_accuracy_E[i],
-            }
-            for i, step in enumerate(fit.steps)
-        ]
-        metrics = accuracy_metrics(features, predicted)
-        if features.num_classes >= 10:
-            top_n5 = logits_nC.topk(5, dim=1).indices
-            metrics["top5_accuracy"] = (top_n5 == test.y_n[:, None]).any(1).double().mean().item()
+        curve = curve_rows(
+            "all-train",
+            fit.steps,
+            math.ceil(len(train.y_n) / config.batch_size),
+            train_loss=train_loss_E,
+            train_accuracy=train_accuracy_E,
+            test_accuracy=test_accuracy_E,
+        )
+        metrics, predictions = headline(features, logits_nC)
         metrics |= {
             "train_accuracy": train_accuracy_E[-1],
             "train_loss": train_loss_E[-1],
@@ -95,97 +78,30 @@ class Linear(Protocol):
                 progress and (lambda i, n: progress(n + i, 2 * n)),
                 length=(fit.hold, fit.steps[-1]) if config.tolerance else None,
             )
-            chosen, rows = _select(second, train.take(held), test, math.ceil(len(kept) / config.batch_size))
-            metrics["accuracy_selected"] = rows[chosen]["test_accuracy"]
-            metrics["selected_step"] = float(rows[chosen]["step"])
+            val_loss_E, val_accuracy_E, _ = second.score(train.take(held))
+            rows = curve_rows(
+                "held-out",
+                second.steps,
+                math.ceil(len(kept) / config.batch_size),
+                val_loss=val_loss_E,
+                val_accuracy=val_accuracy_E,
+                test_accuracy=second.score(test)[1],
+            )
+            metrics |= selected(rows)
             curve += rows
         elif config.val_share:
-            notes.append("too few training clips per class to hold some out, so no checkpoint was selected")
-        return ProtocolResult(metrics, prediction_arrays(features, predicted), curve, notes)
-
-
-def _select(fit: _Fit, held: _Part, test: _Part, per_epoch: int) -> tuple[int, list[dict]]:
-    """Index of the checkpoint that is best on ``held`` (ties: the lower loss there), and the curve."""
-    val_loss_E, val_accuracy_E, _ = fit.score(held)
-    _, test_accuracy_E, _ = fit.score(test)
-    rows = [
-        {
-            "fit": "held-out",
-            "step": step,
-            "epoch": step / per_epoch,
-            "val_loss": val_loss_E[i],
-            "val_accuracy": val_accuracy_E[i],
-            "test_accuracy": test_accuracy_E[i],
-        }
-        for i, step in enumerate(fit.steps)
-    ]
-    return max(range(len(rows)), key=lambda i: (val_accuracy_E[i], -val_loss_E[i])), rows
+            notes.append(NOT_SELECTED)
+        return ProtocolResult(metrics, predictions, curve, notes)
 
 
 @dataclass(frozen=True)
-class _Part:
-    """Features and labels of some clips on the device."""
-
-    x_nD: Tensor
-    y_n: Tensor
-
-    @classmethod
-    def of(cls, x: np.ndarray, y: np.ndarray, device) -> _Part:
-        return cls(torch.from_numpy(x).to(device), torch.from_numpy(y).to(device))
-
-    def take(self, index: np.ndarray) -> _Part:
-        index = torch.from_numpy(index).to(self.y_n.device)
-        return _Part(self.x_nD[index], self.y_n[index])
-
-
-@dataclass(frozen=True)
-class _Fit:
+class _Fit(Heads):
     """The probe at about 20 checkpoints, the last one included."""
 
-    steps: list[int]
-    weight_ECD: Tensor
-    bias_EC: Tensor
-    mean_D: Tensor
-    inverse_std_D: Tensor
     hold: int
     """Steps at constant learning rate."""
     fall: float | None
     """Share of log C by which the training loss fell over the last WINDOW of them; None = not asked for."""
-
-    def score(self, part: _Part) -> tuple[list[float], list[float], Tensor]:
-        """Mean loss (nats) and accuracy at every checkpoint, and the logits [n, C] of the last one."""
-        E, C, _ = self.weight_ECD.shape
-        loss_E = torch.zeros(E, dtype=torch.float64, device=part.x_nD.device)
-        right_E = torch.zeros_like(loss_E)
-        last = []
-        for x_bD, y_b in zip(part.x_nD.split(CHUNK), part.y_n.split(CHUNK)):
-            x_bD = (x_bD - self.mean_D) * self.inverse_std_D
-            logits_bEC = F.linear(x_bD, self.weight_ECD.flatten(0, 1), self.bias_EC.flatten()).unflatten(1, (E, C))
-            y_bE = y_b[:, None].expand(-1, E)
-            loss_bE = F.cross_entropy(logits_bEC.flatten(0, 1), y_bE.flatten(), reduction="none").view(-1, E)
-            loss_E += loss_bE.sum(0, dtype=torch.float64)
-            right_E += (logits_bEC.argmax(2) == y_bE).sum(0)
-            last.append(logits_bEC[:, -1])
-        n = len(part.y_n)
-        return (loss_E / n).tolist(), (right_E / n).tolist(), torch.cat(last)
-
-
-def _stratified(labels: np.ndarray, share: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Indices (kept, held), ascending: ``share`` of the clips held out, each class in proportion, none entirely.
-
-    Class quotas are rounded by the largest remainder, ties at random, so that many small classes still give some.
-    """
-    rng = np.random.default_rng(seed)
-    classes, counts = np.unique(labels, return_counts=True)
-    quota = share * counts
-    take = np.floor(quota).astype(int)
-    by_remainder = np.lexsort((rng.random(len(classes)), take - quota))
-    able = by_remainder[take[by_remainder] + 1 < counts[by_remainder]]
-    take[able[: round(share * len(labels)) - take.sum()]] += 1
-    held = np.zeros(len(labels), dtype=bool)
-    for label, number in zip(classes, take):
-        held[rng.permutation(np.flatnonzero(labels == label))[:number]] = True
-    return np.flatnonzero(~held), np.flatnonzero(held)
 
 
 def _standardisation(x_nD: Tensor) -> tuple[Tensor, Tensor]:
@@ -197,7 +113,7 @@ def _standardisation(x_nD: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _fit(
-    part: _Part,
+    part: Part,
     num_classes: int,
     config: LinearConfig,
     seed: int,

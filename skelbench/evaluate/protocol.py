@@ -2,17 +2,39 @@
 
 from __future__ import annotations
 
+import typing
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from skelbench.errors import SkelbenchError
-from skelbench.skeleton.spec import Spec
+from skelbench.skeleton.spec import Augment, Crop, Spec
+
+if TYPE_CHECKING:
+    from skelbench.skeleton.keyed import Keyed
 
 Progress = Callable[[int, int], None]
 """``progress(done, total)`` in the protocol's own units; ``total`` may grow."""
+
+
+class Again(typing.Protocol):
+    """Another pass of the frozen encoder, in eval mode, over the training clips."""
+
+    def __call__(
+        self,
+        keyed: Keyed,
+        crop: Crop,
+        augment: tuple[Augment, ...],
+        dropout: float = 0.0,
+        progress: Progress | None = None,
+    ) -> np.ndarray:
+        """Features like ``train_x``, of the clips cut and augmented with the draws of ``keyed`` (by clip).
+
+        ``dropout``: chance with which each number of each token is set to 0 (the others grow) before tokens are
+        averaged. ``progress`` counts clips. Only the array returned is kept in memory.
+        """
 
 
 @dataclass(frozen=True)
@@ -36,6 +58,8 @@ class Features:
     test_ids: np.ndarray
     """int64 [n_test]."""
     num_classes: int
+    again: Again | None = None
+    """For protocols that augment while they train; ``None`` where there are only these features."""
 
     def __post_init__(self) -> None:
         if self.num_classes < 2:
@@ -97,6 +121,8 @@ class Protocol:
     """Base class of protocols; instances hold no state."""
 
     Config: type[Spec] = Spec
+    unit: str = "steps"
+    """What ``progress`` counts."""
 
     def evaluate(
         self, features: Features, config: Any, seed: int, device: Any, progress: Progress | None = None

@@ -30,9 +30,16 @@ class MethodSpec(Descriptor):
     config: str = ""
     """``"package.module:Config"``: pydantic model of the method's own settings; "" = none."""
     citation: str = ""
+    recipe: Mapping[str, Any] = field(default_factory=dict)
+    """The method's own optimiser as dotted keys of the run spec, ``{"train.lr": 2e-4, "train.betas": (0.9, 0.95)}``:
+    used in every setting unless the preset scales it."""
+    needs: Mapping[str, Any] = field(default_factory=dict)
+    """What the method cannot do without in any setting, ``{"encoder.mask_token": False}``."""
     native: Mapping[str, Any] = field(default_factory=dict)
-    """The method's own settings outside its config, as dotted keys of the run spec:
-    ``{"train.lr": 2e-4, "encoder.cls": True}``. They apply under every preset unless the preset scales them."""
+    """The rest of the published setting: encoder form, token grid, bodies, epochs, resampling. Used with ``--native``
+    only; without it the method runs in the shared setting, as every other one. Empty: the shared setting is its own."""
+    imports: str = ""
+    """``"package.module:function"`` that reads a public checkpoint (``skelbench import-checkpoint``); "" = none."""
     presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Further presets of this method alone, each a mapping of dotted keys (SLiM's ``release``)."""
     trains: bool = True
@@ -60,6 +67,9 @@ class ProtocolSpec(Descriptor):
     """An evaluation protocol: ``target`` names a class with ``evaluate``; ``config`` its settings."""
 
     config: str = ""
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    """How it wants runs to be evaluated, as fields of the evaluation spec: ``{"readout": "joints", "share": 0.95}``.
+    They go before what suits the run; what the user says goes before them."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -73,9 +73,9 @@ def descriptor_problem(kind: str, value: Any, *, own_file: bool = False) -> tupl
 
 
 def _field_problem(what: str, value: Descriptor, own_file: bool) -> tuple[str, str] | None:
-    for field in ("target", "config"):
+    for field in ("target", "config", "imports"):
         text = getattr(value, field, "")
-        if field == "config" and text == "":
+        if field != "target" and text == "":
             continue
         if not isinstance(text, str) or not TARGET.fullmatch(text) or (text.startswith(":") and not own_file):
             return "invalid", f"{what}: {field}={text!r} is not of the form 'package.module:Name'"
@@ -85,9 +85,10 @@ def _field_problem(what: str, value: Descriptor, own_file: bool) -> tuple[str, s
     if not isinstance(value.version, int):
         return "invalid", f"{what}: version={value.version!r} is not an integer"
     presets = getattr(value, "presets", {})
-    mappings = [getattr(value, "native", {}), presets, *(presets.values() if isinstance(presets, Mapping) else ())]
+    mappings = [getattr(value, name, {}) for name in ("recipe", "needs", "native", "defaults")] + [presets]
+    mappings += presets.values() if isinstance(presets, Mapping) else ()
     if not all(isinstance(mapping, Mapping) for mapping in mappings):
-        return "invalid", f"{what}: native and every preset must be mappings of dotted keys to values"
+        return "invalid", f"{what}: recipe, needs, native, defaults and every preset must be mappings of keys to values"
     return None
 
 

@@ -7,7 +7,7 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from skelbench.config import RunSpec
+from skelbench.config import RunSpec, probed_encoder
 from skelbench.errors import SkelbenchError
 from skelbench.results.files import read_json
 from skelbench.results.identity import canonical_json, digest
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     import pandas
 
 COLUMNS = (
-    "run", "setting", "method", "dataset", "split", "tokens", "preset", "exact", "hardware", "seed", "protocol",
-    "checkpoint", "accuracy", "accuracy_selected", "accuracy_best_on_test", "n_test", "control_run",
+    "run", "group", "method", "setting", "dataset", "split", "tokens", "preset", "exact", "hardware", "seed",
+    "protocol", "checkpoint", "accuracy", "accuracy_selected", "accuracy_best_on_test", "n_test", "control_run",
     "control_accuracy", "difference", "p_value", "gflops", "step_gflops", "clips_seen", "train_seconds",
 )  # fmt: skip
 
@@ -35,10 +35,11 @@ def frame(store: ResultStore) -> pandas.DataFrame:
 def untrained_twin(run: RunDir, runs: list[RunDir]) -> RunDir | None:
     """The untrained run with the same encoder, grid, data, precision and seed, if it exists."""
     spec = run.spec
-    same = ("encoder", "encoder_version", "encoder_source", "encoder_config", "grid", "data", "seed")
+    same = ("encoder", "encoder_version", "encoder_source", "grid", "data", "seed")
     for other in runs:
         theirs = other.spec
         alike = all(getattr(theirs, name) == getattr(spec, name) for name in same)
+        alike &= probed_encoder(theirs.encoder_config) == probed_encoder(spec.encoder_config)
         if theirs.method == "untrained" and alike and theirs.train.precision == spec.train.precision:
             return other
     return None
@@ -75,8 +76,9 @@ def _rows(run: RunDir, runs: list[RunDir]):
         evaluated, metrics = record["spec"], record["metrics"]
         row = {
             "run": run.name,
-            "setting": _setting(spec, evaluated),
+            "group": _group(spec, evaluated),
             "method": spec.method,
+            "setting": info.get("setting", "shared"),
             "dataset": evaluated["data"]["name"],
             "split": evaluated["data"]["split"],
             "tokens": _grid(spec, cost),
@@ -113,7 +115,7 @@ def _grid(spec: RunSpec, cost: dict[str, Any] | None) -> str:
     return grid + ("+1" if spec.encoder_config.get("cls") else "")
 
 
-def _setting(spec: RunSpec, evaluated: dict[str, Any]) -> str:
+def _group(spec: RunSpec, evaluated: dict[str, Any]) -> str:
     """What must agree for two runs to be seeds of one setting."""
     probe = {key: value for key, value in evaluated.items() if key not in ("pretrain_id", "seed", "checkpoint")}
     return digest([spec.model_copy(update={"seed": 0}).model_dump(mode="json"), probe])

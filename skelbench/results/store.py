@@ -172,14 +172,16 @@ class ResultStore:
         """The run with this pretrain_id."""
         return next((run for run in self.runs() if run.name.endswith(f"-{pretrain_id}")), None)
 
-    def open(self, spec: RunSpec, preset: str, modified: Mapping[str, Any], facts: Mapping[str, Any]) -> RunDir:
+    def open(
+        self, spec: RunSpec, preset: str, modified: Mapping[str, Any], facts: Mapping[str, Any], setting: str = "shared"
+    ) -> RunDir:
         """The directory of ``spec``, made if new. ``facts`` (environment, command, ...) are written for a new run."""
         run = self.by_id(spec.id)
         if run is not None:
             if run.info["modified"] and not modified:
                 run.update(preset=preset, modified={})  # the same run, now asked for by the preset that it equals
             return run
-        label = preset if not modified else f"{preset}+"
+        label = (preset if setting == "shared" else f"{preset}-{setting}") + ("+" if modified else "")
         path = self.root / (
             f"{spec.method}-{spec.data.name}-{spec.data.split}-{spec.tokens}t-{label}-s{spec.seed}-{spec.id}"
         )
@@ -190,6 +192,7 @@ class ResultStore:
                 "id": spec.id,
                 "name": path.name,
                 "preset": preset,
+                "setting": setting,
                 "modified": dict(modified),
                 "outcome": "new",
                 "created": time.time(),

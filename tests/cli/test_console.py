@@ -85,6 +85,15 @@ def test_work_of_unknown_length_has_no_share_and_no_eta(clock):
     assert file.getvalue() == "read: 5 files, 0.2 files/s\n"
 
 
+def test_a_total_that_is_known_later_gives_share_and_eta(clock):
+    file = io.StringIO()
+    with progress(label="probe", unit="clips", console=PipeConsole(file=file)) as report:
+        report(100, total=400)
+        clock.now += 20
+        report(100, total=400)
+    assert file.getvalue() == "probe: 200/400 clips (50 %), 5 clips/s, ETA 0:40\n"
+
+
 def test_progress_on_a_terminal_is_a_bar_with_the_same_facts():
     file = io.StringIO()
     terminal = Console(file=file, force_terminal=True, width=100)

@@ -203,10 +203,34 @@ def test_changed_data_is_noticed(small, capsys):
     fails(capsys, ["eval", "slim"], "has changed since this run was made")
 
 
-def test_flops_need_no_runs_and_no_data(tmp_path, capsys):
-    assert main(["compare", "--table", "flops", "--format", "csv"]) == 0
-    rows = [line.split(",") for line in capsys.readouterr().out.splitlines()]
-    assert any("SLiM" in row for row in rows) and any("MAMP" in row for row in rows)
+def test_native_probes_on_a_run_stand_apart(small, capsys):
+    assert main(command("skeletonmae", "--probe", "linear")) == 0
+    settings = ["--set", "epochs=2", "--set", "batch_size=4"]
+    assert main(["eval", "skeletonmae", "--protocol", "linear@mamp,linear@macdiff", *settings]) == 0
+    printed = capsys.readouterr()
+    assert "linear@mamp" in printed.out and "24/24 clips (100 %)" in printed.err  # 12 clips, 2 epochs
+    assert main(["compare", "--all", "--format", "json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    probes = [row["protocol"]["value"] for row in rows if row["method"]["value"] == "skeletonmae"]
+    assert sorted(probes) == ["linear", "linear@macdiff", "linear@mamp"]
+    fails(capsys, ["eval", "skeletonmae", "--protocol", "linear@mamp", "--set", "epoch=2"], "did you mean 'epochs'")
+
+
+@pytest.mark.parametrize("table", ["flops", "flops-detail"])
+def test_flops_need_no_runs_and_no_data(table, tmp_path, capsys, monkeypatch):
+    from skelbench.cost import rows as cost
+
+    every = cost.flops_cells
+
+    def some(host):
+        return [cell for cell in every(host) if cell[0].name == "skeletonmae" and cell[1].frames == 120]
+
+    monkeypatch.setattr(cost, "flops_cells", some)
+    assert main(["compare", "--table", table, "--format", "csv"]) == 0
+    printed = capsys.readouterr()
+    rows = [line.split(",") for line in printed.out.splitlines()]
+    assert any("SkeletonMAE" in row for row in rows) and any("MAMP" in row for row in rows)
+    assert "2/2 rows (100 %)" in printed.err
     assert not (tmp_path / "results").exists()
 
 

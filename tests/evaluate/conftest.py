@@ -24,8 +24,16 @@ def make_features():
         y = np.concatenate([np.arange(n_train) % classes, np.arange(n_test) % classes])
         x = centres[y] + rng.normal(size=(len(y), width))
         ids = rng.permutation(10_000)[: len(y)]
-        return Features(
-            x[:n_train], y[:n_train], x[n_train:], y[n_train:], ids[:n_train], ids[n_train:], num_classes=classes
-        )
+
+        def again(keyed, crop, augment, dropout=0.0, progress=None):
+            """The training features with noise by clip, as augmentation makes it."""
+            if progress:
+                progress(n_train // 2, n_train)
+                progress(n_train, n_train)
+            noise = 0.3 * keyed.normal(ids[:n_train], width).numpy()
+            return (x[:n_train] + noise).astype(np.float32)
+
+        parts = x[:n_train], y[:n_train], x[n_train:], y[n_train:], ids[:n_train], ids[n_train:]
+        return Features(*parts, num_classes=classes, again=again)
 
     return make

@@ -4,8 +4,11 @@ import torch
 from torch import nn
 
 from skelbench.data.clips import ClipBatch
-from skelbench.evaluate.features import extract
+from skelbench.errors import SkelbenchError
+from skelbench.evaluate.features import extract, read_out
 from skelbench.nn.encoder import Encoded
+from skelbench.skeleton.grid import Grid
+from skelbench.skeleton.keyed import Keyed
 from skelbench.skeleton.view import View
 
 CLIPS, M, T, J, D = 23, 3, 4, 5, 6
@@ -42,6 +45,14 @@ def builder(slots="valid"):
         return {"eval": View.of(x, valid if slots == "valid" else None)}
 
     return build
+
+
+class TokenEncoder(nn.Module):
+    """One token per frame and joint, and a readout that is none of their means."""
+
+    def forward(self, view, mask_RN=None, keep_RK=None):
+        tokens = view.x_RTJC.flatten(1, 2)
+        return Encoded(tokens_RND=tokens, pooled_RD=tokens.amax(1))
 
 
 class FakeEncoder(nn.Module):
@@ -142,3 +153,52 @@ def test_more_than_one_view_per_clip_is_refused():
 
     with pytest.raises(ValueError, match="one view per clip"):
         extract(FakeEncoder(), FakeSource(), np.arange(4), twice)
+
+
+GRID = Grid(T, 1, J)
+
+
+@pytest.mark.parametrize("readout", ["pooled", "mean", "joints"])
+def test_readouts_equal_the_loop_over_tokens(readout):
+    source = FakeSource()
+    ids = [2, 7, 11]
+    features = extract(TokenEncoder(), source, ids, builder("all"), "all-mean", readout=readout, grid=GRID)
+    for row, clip in zip(features, ids):
+        bodies = np.zeros((M, T, J, 3), dtype=np.float32)
+        for m in range(source.bodies[clip]):
+            bodies[m] = source.clips[clip][m].transpose(1, 2, 0)
+        if readout == "pooled":
+            expected = [sum(body.max(axis=(0, 1))[c] for body in bodies) / M for c in range(3)]
+        elif readout == "mean":
+            expected = bodies.mean(axis=(0, 1, 2))
+        else:
+            expected = [bodies[:, :, j, c].mean() for j in range(J) for c in range(3)]
+        np.testing.assert_allclose(row, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_a_readout_by_joint_needs_all_tokens_of_every_body():
+    few = Encoded(tokens_RND=torch.zeros(2, T * J - 1, D), pooled_RD=torch.zeros(2, D))
+    with pytest.raises(SkelbenchError, match=f"all {T * J} tokens of every body, this one returns {T * J - 1} tokens"):
+        read_out(few, "joints", GRID)
+    merged = Encoded(tokens_RND=torch.zeros(2, T * J, D), pooled_RD=torch.zeros(2, D), per_clip=True)
+    with pytest.raises(SkelbenchError, match="one row per clip; use a protocol that averages"):
+        read_out(merged, "joints", GRID)
+    with pytest.raises(SkelbenchError, match="mean or joints, not pooled"):
+        read_out(few, "pooled", GRID, dropout=0.5)
+
+
+def test_dropout_falls_on_single_numbers_before_they_are_averaged():
+    encoded = Encoded(tokens_RND=torch.ones(400, T * J, D), pooled_RD=torch.zeros(400, D))
+    rows = read_out(encoded, "joints", GRID, 0.3, torch.Generator().manual_seed(0)).pooled_RD
+    kept = rows * 0.7 * T  # of the T numbers behind each feature
+    assert torch.allclose(kept, kept.round(), atol=1e-4) and set(kept.round().unique().tolist()) == set(range(T + 1))
+    assert rows.mean().item() == pytest.approx(1, abs=0.01)
+    assert (kept / T).var().item() == pytest.approx(0.3 * 0.7 / T, rel=0.05)
+
+
+def test_dropout_of_a_pass_is_reproduced_and_differs_between_passes():
+    def one(epoch):
+        how = {"batch_size": 4, "keyed": Keyed(3, epoch), "readout": "mean", "dropout": 0.3}
+        return extract(TokenEncoder(), FakeSource(), np.arange(9), builder(), **how)
+
+    assert np.array_equal(one(0), one(0)) and not np.array_equal(one(0), one(1))

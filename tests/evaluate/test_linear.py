@@ -7,7 +7,8 @@ import torch
 from torch.nn import functional as F
 
 from skelbench.evaluate.config import LinearConfig, SlimLinearConfig
-from skelbench.evaluate.linear import Linear, _stratified
+from skelbench.evaluate.linear import Linear
+from skelbench.evaluate.probe import stratified
 
 SHORT = LinearConfig(min_steps=200, tolerance=None)
 
@@ -160,7 +161,7 @@ def test_without_a_held_out_part_nothing_is_selected(make_features):
 @pytest.mark.parametrize("share", [0.1, 0.5])
 def test_held_out_part_is_stratified(counts, share):
     labels = np.random.default_rng(0).permutation(np.repeat(np.arange(len(counts)), counts))
-    kept, held = _stratified(labels, share, seed=1)
+    kept, held = stratified(labels, share, seed=1)
     assert sorted(np.r_[kept, held]) == list(range(len(labels)))
     taken = np.bincount(labels[held], minlength=len(counts))
     assert len(held) <= round(share * len(labels))
@@ -169,7 +170,7 @@ def test_held_out_part_is_stratified(counts, share):
     if min(counts) > 1 / (1 - share):
         assert len(held) == round(share * len(labels))
     if len(held) > 3:
-        assert not np.array_equal(held, _stratified(labels, share, seed=2)[1])
+        assert not np.array_equal(held, stratified(labels, share, seed=2)[1])
 
 
 def test_slim_recipe_is_the_papers(make_features):

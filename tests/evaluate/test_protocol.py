@@ -4,15 +4,17 @@ import numpy as np
 import pytest
 
 from skelbench.errors import SkelbenchError
-from skelbench.evaluate.config import KnnConfig, LinearConfig, SlimLinearConfig
+from skelbench.evaluate.config import KnnConfig, LinearConfig, MampLinearConfig, SlimLinearConfig
 from skelbench.evaluate.knn import Knn
 from skelbench.evaluate.linear import Linear
+from skelbench.evaluate.native import AugmentedLinear
 from skelbench.evaluate.protocol import accuracy_metrics
 from skelbench.evaluate.statistics import wilson
 
 SHORT = LinearConfig(min_steps=300, tolerance=None, val_share=0)
 PROTOCOLS = [(Linear, SHORT), (Linear, SlimLinearConfig()), (Knn, KnnConfig()), (Knn, KnnConfig(k=5))]
-names = pytest.mark.parametrize("protocol, config", PROTOCOLS, ids=["linear", "linear@slim", "knn", "knn5"])
+PROTOCOLS += [(AugmentedLinear, MampLinearConfig(epochs=10, batch_size=32, val_share=0))]
+names = pytest.mark.parametrize("protocol, config", PROTOCOLS, ids=["linear", "linear@slim", "knn", "knn5", "mamp"])
 
 
 @names

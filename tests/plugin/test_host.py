@@ -50,6 +50,7 @@ def test_a_broken_plugin_is_a_status_and_the_next_one_works(write, good, monkeyp
     ("descriptor", "state", "said"),
     [
         ("TableSpec(name='x', target='a:B')", "invalid", "MethodSpec is expected"),
+        ("MethodSpec(name='x', target='a:B', native=3)", "invalid", "must be mappings of keys to values"),
         ("'x'", "invalid", "MethodSpec is expected"),
         ("MethodSpec(name='Not A Slug', target='a:B')", "invalid", "lower case"),
         ("MethodSpec(name='x', target='a.B')", "invalid", "package.module:Name"),

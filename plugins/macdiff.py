@@ -1,0 +1,127 @@
+"""MacDiff: masked conditional diffusion (Wu et al., ECCV 2024).
+
+The encoder sees 10 % of the tokens of a slightly noisy copy of the clip. A decoder receives the whole clip diffused to
+a random time and predicts the noise, conditioned token by token on the encoder's output: the visible tokens' own, their
+mean elsewhere. Facts: the official release as kept in a fork (Wenrui-Shen/MacDiff, commit 692888f). All draws are keyed
+by body, so a rank sees its own bodies and a batch split over ranks changes nothing. R bodies, N tokens, L values of a
+token.
+"""
+
+from typing import Literal
+
+from pydantic import Field, PositiveFloat
+
+from skelbench.errors import SkelbenchError
+from skelbench.method import Method
+from skelbench.nn.diffusion import DiffusionDecoder, NoiseSchedule
+from skelbench.nn.imported import ENCODER, Imported, decoder_of, encoder_of, leftovers, tensor_of
+from skelbench.nn.losses import masked_mse, token_uniformity
+from skelbench.nn.masked_autoencoder import MaskedAutoencoder, MaskedAutoencoderConfig
+from skelbench.nn.tokenizer import Standardise, patchify
+from skelbench.skeleton.keyed import box_muller, pick
+from skelbench.skeleton.spec import Noise, RandomTokens, Same
+
+TIME, NOISE = 0, 1
+"""``op`` of the draws for diffusion time and dropped conditions, and for the noise to predict."""
+
+DECODER = {
+    "decoder_embed.proj": "tokenizer.project",
+    "decoder_pos_embed": "tokenizer.joint_embed",
+    "decoder_temp_embed": "tokenizer.time_embed",
+    "decoder_blocks": "blocks",
+    "decoder_norm": "norm",
+    "decoder_pred": "predict",
+}
+"""Names of the official decoder and ours; what is inside a block has the same names."""
+
+
+class MacDiffConfig(MaskedAutoencoderConfig):
+    """Defaults are those of the official code on NTU RGB+D."""
+
+    keep: Literal["int", "round"] = Field("round", description="visible tokens: round(N (1 - r)), or int as in MAMP")
+    decoder_depth: int = Field(5, ge=1, description="decoder blocks: 5 in the code; 3 give the paper's headline result")
+    source_noise: float = Field(0.005, ge=0, description="noise of the encoder's copy of the clip, metres")
+    mean: tuple[float, float, float] = Field(
+        (-0.0058, -0.1333, -0.0246),
+        description="mean of x, y, z of the diffused clip: NTU's (our reading on other data; PKU-II in the code: "
+        "-0.0459, -0.0680, 1.3642)",
+    )
+    variance: tuple[PositiveFloat, PositiveFloat, PositiveFloat] = Field(
+        (0.0206, 0.0805, 0.0218), description="their variance: NTU's (PKU-II in the code: 0.2356, 0.2351, 1.9492)"
+    )
+    diffusion_steps: int = Field(1000, ge=1, description="steps of the diffusion")
+    schedule_tau: float = Field(
+        1.0, ge=-1, le=1, description="noise schedule: 1 inverse cosine, 0 linear, -1 cosine in the signal's power"
+    )
+    time_width: int = Field(64, ge=2, multiple_of=2, description="features of the diffusion time")
+    condition_drop: float = Field(0.1, ge=0, le=1, description="chance that a body's whole condition is zero")
+    uniformity: float = Field(0.02, ge=0, description="weight of the token-uniformity term (in the code only)")
+
+
+class MacDiff(Method):
+    """Masked conditional diffusion."""
+
+    Config = MacDiffConfig
+    roles = {"encoder": "student", "decoder": "decoder"}
+
+    def __init__(self, config, context):
+        super().__init__(config, context)
+        self.encoder = context.encoder()
+        self.decoder = DiffusionDecoder(
+            context.width,
+            config.decoder_dim,
+            config.decoder_depth,
+            config.decoder_heads,
+            grid=context.grid,
+            time_width=config.time_width,
+        )
+        self.schedule = NoiseSchedule(config.diffusion_steps, config.schedule_tau)
+        self.standardise = Standardise(config.mean, [variance**0.5 for variance in config.variance])
+
+    @classmethod
+    def views(cls, config, grid):
+        mask = RandomTokens(lo=config.mask_ratio, hi=config.mask_ratio, keep=config.keep)
+        target, noise = MaskedAutoencoder.view(config, grid), Noise(p=1.0, std=config.source_noise)
+        copy = {"crop": Same(parent="target"), "inherit": True, "augment": (noise,), "mask": mask}
+        return {"target": target, "source": target.model_copy(update=copy)}
+
+    def training_step(self, views, step):
+        source, c = views["source"], self.config
+        x_RTJC, keys_R = self.standardise(views["target"].x_RTJC), views["target"].keys_R
+        u_R2 = step.uniform(keys_R, 2, op=TIME)
+        step_R, informed_R = pick(u_R2[:, 0], c.diffusion_steps), u_R2[:, 1] >= c.condition_drop
+        values = x_RTJC.shape[1:].numel()
+        noise_RTJC = box_muller(step.uniform(keys_R, values + values % 2, op=NOISE))[:, :values].view_as(x_RTJC)
+
+        visible_RKD = self.encoder(source, keep_RK=source.keep_RK).tokens_RND
+        noisy_RTJC = self.schedule(x_RTJC, noise_RTJC, step_R)
+        predicted_RNL = self.decoder(noisy_RTJC, visible_RKD, source.keep_RK, step_R, informed_R)
+        noise_RNL = patchify(noise_RTJC, self.context.grid.patch)
+        denoising = step.mean(*masked_mse(predicted_RNL, noise_RNL, source.mask_RN))
+        uniformity = step.mean(token_uniformity(visible_RKD).sum(), source.rows)
+        loss = denoising + c.uniformity * uniformity
+        return {"loss": loss, "denoising": denoising, "uniformity": uniformity}
+
+    def inference_encoder(self):
+        return self.encoder
+
+
+def imported(state, options) -> Imported:
+    """A checkpoint of the official code; see :mod:`skelbench.nn.imported`."""
+    rest, model = leftovers(state, ENCODER, DECODER), options.get("model_args") or {}
+    if model.get("self_shift"):
+        raise SkelbenchError("it was trained on clips centred one by one (self_shift), which no encoder here does")
+    settings, weights = encoder_of(state, options)
+    if "decoder_pred.weight" in state:
+        more, decoder = decoder_of(state, options, DECODER, "decoder_embed.proj.weight")
+        settings, weights = settings | more, weights | decoder
+        of_time = tensor_of(state, "decoder_blocks.0.norm1.fc_t.weight", "2 D x features", lambda s: len(s) == 2)
+        settings["method.time_width"] = of_time.shape[1]
+    if "input_mean" in model:
+        settings |= {"encoder.input_mean": model["input_mean"], "method.mean": model["input_mean"]}
+    if "input_var" in model:
+        std = [variance**0.5 for variance in model["input_var"]]
+        settings |= {"encoder.input_std": std, "method.variance": model["input_var"]}
+    known = {"uncond_ratio": "condition_drop", "lambda_loss_uni": "uniformity", "diff_steps": "diffusion_steps"}
+    settings |= {f"method.{name}": model[option] for option, name in known.items() if option in model}
+    return Imported(settings, weights, rest)

@@ -1,0 +1,129 @@
+"""``skelbench import-checkpoint METHOD FILE``: a published checkpoint as a run that can be probed and compared."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from skelbench.cli.options import DataRoot, Device, Force, Results
+
+if TYPE_CHECKING:
+    from skelbench.nn.imported import Imported
+    from skelbench.plugin.descriptors import MethodSpec
+    from skelbench.plugin.host import Host
+    from skelbench.pretrain.foreign import Checkpoint
+    from skelbench.resolve import Resolved
+
+
+def import_checkpoint(
+    method: Annotated[str, typer.Argument(help="Method that the file is of: mamp, skeletonmae, ...")],
+    file: Annotated[Path, typer.Argument(help="Checkpoint as the method's public code writes it, or its state dict.")],
+    dataset: Annotated[str | None, typer.Option(help="Data set to probe on.", show_default="synthetic")] = None,
+    split: Annotated[str | None, typer.Option(help="Split.", show_default="the data set's default")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Seed of the probes.", show_default="0")] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="What the file does not say, e.g. encoder.heads; repeatable."),
+    ] = None,
+    probe: Annotated[str, typer.Option(help="Protocols to probe by at once, beside the untrained encoder.")] = "none",
+    device: Device = None,
+    results: Results = None,
+    data_root: DataRoot = None,
+    force: Force = False,
+) -> None:
+    """Make a run of METHOD out of a public checkpoint FILE, in the method's native setting; nothing is trained.
+
+    Read with the weights-only loader: a file that holds anything but tensors and plain settings is refused.
+    """
+    from skelbench.cli.run import conclude, known_protocols
+    from skelbench.plugin.host import get_host
+    from skelbench.settings import Request, parse_sets
+
+    host = get_host()
+    descriptor = host.get("methods", method)
+    _check_importer(host, descriptor)
+    protocols = known_protocols(host, probe)
+    sets = parse_sets(set_ or [])
+
+    from skelbench.cli.console import progress
+    from skelbench.data.roots import data_root as default_data_root
+    from skelbench.pretrain.foreign import read_checkpoint
+    from skelbench.resolve import resolve
+    from skelbench.results.store import ResultStore
+    from skelbench.workflow import Workflow, pick_device
+
+    device = pick_device(device)
+    checkpoint = read_checkpoint(file)
+    imported = _interpreted(host, descriptor, checkpoint)
+    request = Request(
+        method=method,
+        dataset=dataset,
+        split=split,
+        preset="imported",
+        native=True,
+        seed=seed,
+        sets=sets,
+        imported=checkpoint.sha256,
+        presets={"imported": {"train.precision": "fp32", **imported.settings}},
+    )
+    root = data_root or default_data_root()
+    resolved = resolve(request, host, root, device.split(":")[0])
+    workflow = Workflow(host, ResultStore(results), root, device, progress)
+    run_dir = workflow.import_weights(resolved, checkpoint, imported, force)
+    _show(resolved, run_dir)
+    if protocols:
+        conclude(workflow, run_dir, resolved, protocols, force)
+    else:
+        _show_next(run_dir)
+
+
+def _check_importer(host: Host, descriptor: MethodSpec) -> None:
+    from skelbench.errors import SkelbenchError
+
+    if not descriptor.imports:
+        able = ", ".join(other.name for other in host.all("methods") if other.imports) or "none"
+        raise SkelbenchError(f"method {descriptor.name} reads no public checkpoints; methods that do: {able}")
+
+
+def _interpreted(host: Host, descriptor: MethodSpec, checkpoint: Checkpoint) -> Imported:
+    """The file in the method's own names."""
+    from skelbench.errors import SkelbenchError
+
+    try:
+        return host.load(descriptor, "imports")(checkpoint.state, checkpoint.options)
+    except SkelbenchError as error:
+        raise SkelbenchError(f"{checkpoint.path} is no checkpoint of {descriptor.name}: {error}") from error
+
+
+def _show(resolved: Resolved, run_dir: Any) -> None:
+    """What was read from where."""
+    from skelbench.cli.console import print_facts
+
+    spec, facts = resolved.spec, run_dir.info["imported"]
+    grid = f"{spec.tokens} x {resolved.store.topology.num_joints} tokens"
+    read = facts["read"] if facts["read"] != "encoder alone" else "encoder alone: the file has no decoder"
+    left_out = ", ".join(facts["left_out"])
+    print_facts(
+        [
+            ("run", f"{spec.method} on {spec.data.name} / {spec.data.split}, {grid}, id {spec.id}"),
+            ("file", f"{facts['file']}, sha256 {facts['sha256'][:12]}"),
+            ("epoch", facts["epoch"]),
+            ("read", read),
+            ("settings", ", ".join(f"{key}={value}" for key, value in facts["settings"].items())),
+            ("left out", left_out and f"{left_out}: a classifier's"),
+            ("directory", run_dir.path),
+        ]
+    )
+
+
+def _show_next(run_dir: Any) -> None:
+    from skelbench.cli.console import out
+
+    out.print("Next:")
+    for command, what in (
+        (f"skelbench eval {run_dir.spec.id}", "probe it"),
+        ("skelbench compare", "all runs side by side"),
+    ):
+        out.print(f"  {command}  [dim]# {what}[/]")

@@ -1,0 +1,154 @@
+"""The linear probe of the masked-autoencoder family's own code: batch normalisation, SGD, augmentation left on.
+
+Shapes: n clips, b clips of a batch, D feature width, C classes, 1 checkpoint.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from skelbench.errors import SkelbenchError
+from skelbench.evaluate.config import MampLinearConfig
+from skelbench.evaluate.probe import NOT_SELECTED, Heads, Part, curve_rows, headline, selected, stratified
+from skelbench.evaluate.protocol import Features, Progress, Protocol, ProtocolResult, coverage_notes
+from skelbench.skeleton.keyed import Keyed
+from skelbench.skeleton.spec import Free, Rotate
+
+NORM_EPS, MOMENTUM = 1e-6, 0.9
+
+
+class AugmentedLinear(Protocol):
+    """Linear probe on training features that are computed anew in every epoch.
+
+    An evaluation runs the encoder ``epochs + 1`` times over the training clips and once over the test clips; the
+    neutral ``linear`` does so once over both. Test and held-out clips are never augmented.
+
+    Metrics: ``accuracy`` (after the last epoch, the headline), ``macro_accuracy``, ``top5_accuracy`` (10 or more
+    classes), ``train_accuracy`` (without augmentation); ``accuracy_selected``: a second probe that sees the same epochs
+    but for a stratified part of train, after the epoch that is best on that part; ``accuracy_best_on_test``: the
+    maximum over epochs, which the official codes print, an upper bound for reference only; ``steps``, ``train_loss``
+    (nats, mean over the last epoch's batches).
+    """
+
+    Config = MampLinearConfig
+    unit = "clips"
+
+    def evaluate(
+        self, features: Features, config: MampLinearConfig, seed: int, device, progress: Progress | None = None
+    ) -> ProtocolResult:
+        """Train both probes on the same passes and score them after every epoch."""
+        n = len(features.train_y)
+        if features.again is None:
+            raise SkelbenchError(
+                "this probe needs newly augmented training clips in every epoch and was handed finished features; "
+                "use it on a run: skelbench eval RUN"
+            )
+        if n < 2:
+            raise SkelbenchError("batch normalisation needs at least 2 training clips, the split has 1")
+        kept, held = stratified(features.train_y, config.val_share, seed)
+        probes = {"all-train": _Probe(features, np.arange(n), config, seed, device)}
+        if len(held) and len(kept) > 1:
+            probes["held-out"] = _Probe(features, kept, config, seed, device)
+        test = Part.of(features.test_x, features.test_y, device)
+        held_part = Part.of(features.train_x[held], features.train_y[held], device)
+        for epoch in range(config.epochs):
+            x_nD = torch.from_numpy(self._augmented(features, config, Keyed(seed, epoch), epoch, progress))
+            for fit, probe in probes.items():
+                probe.train(x_nD, epoch)
+                head, columns = probe.head, probe.columns
+                columns["test_accuracy"] += head.score(test)[1]
+                if fit == "held-out":
+                    val_loss_1, val_accuracy_1, _ = head.score(held_part)
+                    columns["val_loss"] += val_loss_1
+                    columns["val_accuracy"] += val_accuracy_1
+
+        rows = {fit: curve_rows(fit, probe.steps, probe.per_epoch, **probe.columns) for fit, probe in probes.items()}
+        first = probes["all-train"]
+        train = Part.of(features.train_x, features.train_y, device)
+        metrics, predictions = headline(features, first.head.score(test)[2])
+        metrics |= {
+            "train_accuracy": first.head.score(train)[1][0],
+            "train_loss": rows["all-train"][-1]["train_loss"],
+            "accuracy_best_on_test": max(row["test_accuracy"] for row in rows["all-train"]),
+            "steps": float(rows["all-train"][-1]["step"]),
+        }
+        notes = coverage_notes(features)
+        if first.batch < config.batch_size:
+            notes.append(f"batches of {first.batch} clips, all there are, instead of the recipe's {config.batch_size}")
+        if "held-out" in rows:
+            metrics |= selected(rows["held-out"])
+        elif config.val_share:
+            notes.append(NOT_SELECTED)
+        return ProtocolResult(metrics, predictions, [row for fit in rows.values() for row in fit], notes)
+
+    def _augmented(
+        self, features: Features, config: MampLinearConfig, keyed: Keyed, epoch: int, progress: Progress | None
+    ) -> np.ndarray:
+        """The training features of one epoch, float32 [n, D]."""
+        n = len(features.train_y)
+        crop = Free(lo=config.crop_min, hi=1.0, whole_frames=True, min_frames=config.crop_frames)
+        turn = Rotate(p=1.0, vertical_deg=config.rotation_deg, tilt_deg=config.rotation_deg)
+        told = progress and (lambda done, _: progress(epoch * n + done, config.epochs * n))
+        x_nD = features.again(keyed, crop, (turn,), config.dropout, told)
+        if not np.isfinite(x_nD).all():
+            raise SkelbenchError(
+                f"features of augmented clips are not finite in epoch {epoch}; check the clips' data and whether the "
+                f"encoder's training diverged"
+            )
+        return x_nD
+
+
+class _Probe:
+    """Batch normalisation without affine and a linear layer, trained on the clips ``index_n`` of the training split."""
+
+    def __init__(self, features: Features, index_n: np.ndarray, config: MampLinearConfig, seed: int, device) -> None:
+        self.config, self.device = config, device
+        self.index_n, self.y_n = torch.from_numpy(index_n), torch.from_numpy(features.train_y)
+        self.batch = min(config.batch_size, len(index_n))
+        self.per_epoch = len(index_n) // self.batch
+        # All randomness comes from a CPU generator, so that a seed means the same on every device.
+        self.generator = torch.Generator().manual_seed(seed)
+        width, classes = features.train_x.shape[1], features.num_classes
+        self.norm = nn.BatchNorm1d(width, eps=NORM_EPS, affine=False, device=device)
+        self.linear = nn.utils.skip_init(nn.Linear, width, classes, device=device)
+        with torch.no_grad():
+            self.linear.weight.copy_(0.01 * torch.randn(classes, width, generator=self.generator))
+            self.linear.bias.zero_()
+        self.optimizer = torch.optim.SGD(self.linear.parameters(), lr=config.lr, momentum=MOMENTUM)
+        self.steps: list[int] = []
+        self.columns: defaultdict[str, list[float]] = defaultdict(list)
+        """Of the curve, one entry per epoch."""
+
+    def train(self, x_nD: Tensor, epoch: int) -> None:
+        """One epoch on ``x_nD`` (all training clips, on the host)."""
+        losses = []
+        order_n = self.index_n[torch.randperm(len(self.index_n), generator=self.generator)]
+        for i, chosen_b in enumerate(order_n[: self.per_epoch * self.batch].split(self.batch)):
+            self.optimizer.param_groups[0]["lr"] = learning_rate(self.config, epoch + i / self.per_epoch)
+            logits_bC = self.linear(self.norm(x_nD[chosen_b].to(self.device)))
+            loss = F.cross_entropy(logits_bC, self.y_n[chosen_b].to(self.device))
+            self.optimizer.zero_grad()
+            loss.backward()
+            self.optimizer.step()
+            losses.append(loss.detach())
+        self.steps.append(self.per_epoch * (epoch + 1))
+        self.columns["train_loss"].append(torch.stack(losses).mean().item())
+
+    @property
+    def head(self) -> Heads:
+        """The probe as it is now, with the running statistics of its normalisation."""
+        weight_CD, bias_C = self.linear.weight.detach(), self.linear.bias.detach()
+        inverse_std_D = (self.norm.running_var + NORM_EPS).rsqrt()
+        return Heads(self.steps[-1:], weight_CD[None], bias_C[None], self.norm.running_mean, inverse_std_D)
+
+
+def learning_rate(config: MampLinearConfig, epoch: float) -> float:
+    """A half cosine per step down to 0 at the end, or ``rest`` of the epochs before it."""
+    share = min(1.0, epoch / (config.epochs * (1 - config.rest)))
+    return config.lr * 0.5 * (1 + math.cos(math.pi * share))

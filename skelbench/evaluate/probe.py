@@ -1,0 +1,105 @@
+"""What linear probes have in common: clips on the device, held-out clips, scores of checkpoints, curve and headline.
+
+Shapes: n clips, b clips of a chunk, D feature width, C classes, E checkpoints.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from skelbench.evaluate.protocol import Features, accuracy_metrics, prediction_arrays
+
+CHUNK = 4096
+NOT_SELECTED = "too few training clips per class to hold some out, so no checkpoint was selected"
+
+
+@dataclass(frozen=True)
+class Part:
+    """Features and labels of some clips on the device."""
+
+    x_nD: Tensor
+    y_n: Tensor
+
+    @classmethod
+    def of(cls, x: np.ndarray, y: np.ndarray, device) -> Part:
+        return cls(torch.from_numpy(x).to(device), torch.from_numpy(y).to(device))
+
+    def take(self, index: np.ndarray) -> Part:
+        index = torch.from_numpy(index).to(self.y_n.device)
+        return Part(self.x_nD[index], self.y_n[index])
+
+
+@dataclass(frozen=True)
+class Heads:
+    """Linear layers on normalised features, one per checkpoint."""
+
+    steps: list[int]
+    weight_ECD: Tensor
+    bias_EC: Tensor
+    mean_D: Tensor
+    inverse_std_D: Tensor
+
+    def score(self, part: Part) -> tuple[list[float], list[float], Tensor]:
+        """Mean loss (nats) and accuracy at every checkpoint, and the logits [n, C] of the last one."""
+        E, C, _ = self.weight_ECD.shape
+        loss_E = torch.zeros(E, dtype=torch.float64, device=part.x_nD.device)
+        right_E = torch.zeros_like(loss_E)
+        last = []
+        for x_bD, y_b in zip(part.x_nD.split(CHUNK), part.y_n.split(CHUNK)):
+            x_bD = (x_bD - self.mean_D) * self.inverse_std_D
+            logits_bEC = F.linear(x_bD, self.weight_ECD.flatten(0, 1), self.bias_EC.flatten()).unflatten(1, (E, C))
+            y_bE = y_b[:, None].expand(-1, E)
+            loss_bE = F.cross_entropy(logits_bEC.flatten(0, 1), y_bE.flatten(), reduction="none").view(-1, E)
+            loss_E += loss_bE.sum(0, dtype=torch.float64)
+            right_E += (logits_bEC.argmax(2) == y_bE).sum(0)
+            last.append(logits_bEC[:, -1])
+        n = len(part.y_n)
+        return (loss_E / n).tolist(), (right_E / n).tolist(), torch.cat(last)
+
+
+def stratified(labels: np.ndarray, share: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Indices (kept, held), ascending: ``share`` of the clips held out, each class in proportion, none entirely.
+
+    Class quotas are rounded by the largest remainder, ties at random, so that many small classes still give some.
+    """
+    rng = np.random.default_rng(seed)
+    classes, counts = np.unique(labels, return_counts=True)
+    quota = share * counts
+    take = np.floor(quota).astype(int)
+    by_remainder = np.lexsort((rng.random(len(classes)), take - quota))
+    able = by_remainder[take[by_remainder] + 1 < counts[by_remainder]]
+    take[able[: round(share * len(labels)) - take.sum()]] += 1
+    held = np.zeros(len(labels), dtype=bool)
+    for label, number in zip(classes, take):
+        held[rng.permutation(np.flatnonzero(labels == label))[:number]] = True
+    return np.flatnonzero(~held), np.flatnonzero(held)
+
+
+def curve_rows(fit: str, steps: list[int], per_epoch: int, **columns: list[float]) -> list[dict[str, Any]]:
+    """One row of the curve per checkpoint of the fit "all-train" or "held-out"."""
+    return [
+        {"fit": fit, "step": step, "epoch": step / per_epoch, **{name: values[i] for name, values in columns.items()}}
+        for i, step in enumerate(steps)
+    ]
+
+
+def headline(features: Features, logits_nC: Tensor) -> tuple[dict[str, float], dict[str, np.ndarray]]:
+    """Metrics and predictions of the last step on the test clips; ``top5_accuracy`` with 10 or more classes."""
+    predicted = logits_nC.argmax(1).cpu().numpy()
+    metrics = accuracy_metrics(features, predicted)
+    if features.num_classes >= 10:
+        top_n5 = logits_nC.topk(5, dim=1).indices.cpu().numpy()
+        metrics["top5_accuracy"] = float((top_n5 == features.test_y[:, None]).any(1).mean())
+    return metrics, prediction_arrays(features, predicted)
+
+
+def selected(rows: list[dict[str, Any]]) -> dict[str, float]:
+    """Metrics of the "held-out" row that is best on the held-out clips (ties: the lower loss there)."""
+    best = max(rows, key=lambda row: (row["val_accuracy"], -row["val_loss"]))
+    return {"accuracy_selected": best["test_accuracy"], "selected_step": float(best["step"])}

@@ -1,0 +1,283 @@
+"""A public checkpoint becomes a run; anything that is none is one sentence."""
+
+import argparse
+import json
+import os
+import pickle
+
+import pytest
+import torch
+from official import public_layout, state
+
+from skelbench.cli.main import main
+from skelbench.plugin import host as host_module
+
+
+@pytest.fixture(autouse=True)
+def shipped_plugins(own_places, monkeypatch):
+    monkeypatch.delenv("SKELBENCH_PLUGINS")
+    monkeypatch.setattr(host_module, "_hosts", {})
+
+
+@pytest.fixture
+def small(data_root):
+    return data_root.parent
+
+
+def options(model="model_mamp", heads=2, **changes):
+    """What the public command records beside the weights."""
+    recorded = {"mask_ratio": 0.9, "motion_aware_tau": 0.75, "motion_stride": 1, "lr": 1e-3, "gpu": 0, "log_dir": None}
+    arguments = {"num_heads": heads, "qk_scale": "None", "norm_skes_loss": True}
+    return argparse.Namespace(model=f"{model}.transformer.Transformer", model_args=arguments, **recorded | changes)
+
+
+def checkpoint(path, state, args=None, **more):
+    content = {"model": state, "optimizer": {"state": {}, "param_groups": [{"betas": (0.9, 0.95)}]}, "epoch": 399}
+    torch.save(content | {"scaler": {"scale": 65536.0}, "args": args or options()} | more, path)
+    return path
+
+
+def tiny(decoder_depth=1, **changes):
+    return state(16, 1, decoder_depth, 16, 8, **changes)
+
+
+def command(method, path, *more):
+    return ["import-checkpoint", method, str(path), "--dataset", "small", *more]
+
+
+def fails(capsys, arguments, said):
+    """Exit code 2, one sentence on stderr, nothing on stdout."""
+    capsys.readouterr()
+    assert main(arguments) == 2
+    printed = capsys.readouterr()
+    errors = [line for line in printed.err.splitlines() if line.startswith("error: ")]
+    assert len(errors) == 1 and said in errors[0], printed.err
+    assert "Traceback" not in printed.err and printed.out == ""
+
+
+def only_run(folder, method="mamp"):
+    (path,) = (folder / "results").glob(f"{method}-*imported*/run.json")
+    return path.parent, json.loads(path.read_text())
+
+
+def test_an_imported_run_is_a_run(small, capsys):
+    """run.json says what was read; runs, eval, compare and cost work on it; the defaults are the native setting's."""
+    path = checkpoint(small / "checkpoint-399.pth", tiny())
+    assert main(command("mamp", path)) == 0
+    shown = capsys.readouterr().out
+    for said in ("encoder and decoder", "checkpoint-399.pth", "399", "method.tau=0.75", "skelbench eval"):
+        assert said in shown
+    folder, info = only_run(small)
+    assert (info["outcome"], info["preset"], info["setting"], info["steps"]) == ("done", "imported", "native", 0)
+    assert info["modified"] == {} and "-imported-native-" in folder.name
+    assert info["imported"]["file"] == "checkpoint-399.pth" and info["imported"]["epoch"] == 399
+    assert info["imported"]["sha256"] == info["spec"]["imported"]
+    spec = info["spec"]
+    assert spec["grid"] == {"frames": 16, "patch": 8}
+    assert (spec["method_config"]["tau"], spec["method_config"]["decoder_heads"]) == (0.75, 2)
+    assert (spec["encoder_config"]["dim"], spec["encoder_config"]["norm_eps"]) == (16, 1e-5)
+    assert (spec["train"]["bodies"], spec["train"]["epochs"], spec["train"]["precision"]) == ("all-slots", 0, "fp32")
+
+    written = (folder / "encoder.safetensors").stat().st_mtime_ns
+    assert main(command("mamp", path)) == 0  # again: nothing is done
+    assert (folder / "encoder.safetensors").stat().st_mtime_ns == written
+
+    assert main(["eval", "mamp", "--protocol", "linear@slim,knn"]) == 0
+    record, _ = (json.loads(file.read_text()) for file in folder.glob("eval-*.json"))
+    evaluated = record["spec"]
+    assert (evaluated["bodies"], evaluated["bodies_pool"]) == ("all-slots", "all-mean")
+    assert (evaluated["resize"], record["standard"]) == ("half-pixel", True)
+    capsys.readouterr()
+    assert main(["runs", "list"]) == 0
+    assert "imported" in capsys.readouterr().out
+    assert main(["runs", "show", "mamp"]) == 0
+    assert '"epoch": 399' in capsys.readouterr().out
+    assert main(["compare", "--format", "csv"]) == 0
+    assert "mamp" in capsys.readouterr().out
+
+
+def test_probing_at_once_shows_the_untrained_encoder_beside_it(small, capsys):
+    path = checkpoint(small / "file.pth", tiny())
+    assert main(command("mamp", path, "--probe", "knn")) == 0
+    shown = capsys.readouterr().out
+    assert "untrained" in shown and "paired p" in shown and "GMACs per body" in shown
+    assert (only_run(small)[0] / "cost.json").exists()
+    assert only_run(small, "untrained")[1]["outcome"] == "done"
+
+
+@pytest.mark.parametrize("method", ["mamp", "skeletonmae"])
+def test_our_own_weights_survive_the_round_trip(method, small, resolved, workflow, capsys):
+    """Trained here, written in the public layout, imported: bit for bit the same encoder and decoder."""
+    from safetensors.torch import load_file
+
+    from skelbench.pretrain.checkpoint import load_state
+
+    run = workflow.pretrain(resolved(method, native=True, epochs=1))
+    weights = load_state(run.checkpoint, "cpu")["method"]
+    said = {"mamp": "model_mamp", "skeletonmae": "model_mae"}[method]
+    path = checkpoint(small / "file.pth", public_layout(weights), options(said))
+    assert main(command(method, path)) == 0
+    folder, info = only_run(small, method)
+    assert info["spec"]["encoder_config"] == run.spec.encoder_config
+    ours, theirs = load_file(run.encoder()), load_file(folder / "encoder.safetensors")
+    assert ours.keys() == theirs.keys() and all(torch.equal(ours[name], theirs[name]) for name in ours)
+    again = load_state(folder / "last.pt", "cpu")["method"]
+    assert again.keys() == weights.keys() and all(torch.equal(weights[name], again[name]) for name in weights)
+
+
+def test_bare_state_dicts_and_data_parallel_names(small, capsys):
+    torch.save({f"module.{name}": x for name, x in tiny().items()}, small / "bare.pth")
+    assert main(command("skeletonmae", small / "bare.pth", "--set", "encoder.heads=2")) == 0
+    _, info = only_run(small, "skeletonmae")
+    assert info["imported"]["epoch"] is None and info["spec"]["encoder_config"]["heads"] == 2
+    assert set(info["modified"]) == {"encoder.heads"}
+
+
+def test_a_downstream_checkpoint_gives_the_encoder_alone_and_says_so(small, capsys):
+    state = tiny(0) | {"head.fc.0.num_batches_tracked": torch.tensor(7), "head.fc.1.weight": torch.ones(60, 16)}
+    path = checkpoint(small / "linprobe.pth", state, options("model"))
+    assert main(command("mamp", path)) == 0
+    shown = capsys.readouterr().out
+    assert "encoder alone: the file has no decoder" in shown and "head.fc.1.weight" in shown
+    folder, info = only_run(small)
+    assert info["imported"]["left_out"] == ["head.fc.0.num_batches_tracked", "head.fc.1.weight"]
+    assert main(["eval", "mamp", "--protocol", "knn"]) == 0
+
+
+def test_a_run_can_start_from_imported_weights(small, capsys):
+    path = checkpoint(small / "file.pth", tiny())
+    assert main(command("mamp", path)) == 0
+    name = only_run(small)[0].name
+    sets = {"encoder.dim": 16, "encoder.depth": 1, "encoder.heads": 2, "method.decoder_dim": 16}
+    sets |= {"method.decoder_depth": 1, "method.decoder_heads": 2, "train.lr": 1e-30, "train.min_lr": 0.0}
+    sets |= {"train.weight_decay": 0.0}
+    shape = ["--clip-length", "16", "--patch", "8", "--epochs", "1", "--batch-size", "4", "--probe", "none", "--native"]
+    arguments = ["run", "mamp", "--dataset", "small", "--preset", "paper", *shape, "--init-from", name]
+    assert main([*arguments, *(part for key, value in sets.items() for part in ("--set", f"{key}={value}"))]) == 0
+    from safetensors.torch import load_file
+
+    first, second = (load_file(file) for file in sorted((small / "results").glob("mamp-*/encoder.safetensors")))
+    for key in first:
+        torch.testing.assert_close(first[key], second[key], rtol=0, atol=1e-20)
+
+
+def harmful(path):
+    class Harm:
+        def __reduce__(self):
+            return os.system, (f"touch {path.parent / 'harmed'}",)
+
+    return Harm()
+
+
+def write_code(path):
+    torch.save({"model": tiny() | {"norm.bias": harmful(path)}}, path)
+
+
+def write_code_as_plain_pickle(path):
+    path.write_bytes(pickle.dumps({"model": harmful(path)}, protocol=2))
+
+
+def write_cut(path):
+    checkpoint(path, tiny())
+    path.write_bytes(path.read_bytes()[:-300])
+
+
+def write_text(path):
+    path.write_text("<html>not found</html>")
+
+
+def write_whole_model(path):
+    torch.save({"model": torch.nn.Linear(2, 2)}, path)
+
+
+def write_list(path):
+    torch.save([1, 2, 3], path)
+
+
+def write_not_finite(path):
+    state = tiny()
+    state["blocks.0.norm1.bias"][3] = float("nan")
+    checkpoint(path, state)
+
+
+def write_other_model(path):
+    checkpoint(path, {"backbone.conv1.weight": torch.ones(3, 3)})
+
+
+def write_strange_tensors(path):
+    checkpoint(path, tiny() | {"prototypes.weight": torch.ones(3, 3)})
+
+
+def write_missing_block(path):
+    checkpoint(path, {name: x for name, x in tiny().items() if name != "blocks.0.mlp.fc2.bias"})
+
+
+def write_other_skeleton(path):
+    checkpoint(path, tiny(joints=17))
+
+
+def write_joint_patches(path):
+    checkpoint(path, tiny() | {"joints_embed.proj.weight": torch.ones(16, 3, 8, 5)})
+
+
+def write_empty_tensors(path):
+    checkpoint(path, tiny() | {"joints_embed.proj.weight": torch.ones(0, 3, 8, 1)})
+
+
+def write_decoder_of_another_kind(path):
+    state = {name: x for name, x in tiny().items() if not name.startswith("decoder_embed")}
+    checkpoint(path, state | {"decoder_embed.proj.weight": torch.ones(16, 3, 8, 1)}, options("model"))
+
+
+@pytest.mark.parametrize(
+    ("write", "said"),
+    [
+        (write_code, "can run code"),
+        (write_code_as_plain_pickle, "posix.system"),
+        (write_whole_model, "torch.nn.modules.linear.Linear, not only tensors"),
+        (write_cut, "no PyTorch checkpoint, or a damaged one"),
+        (write_text, "no PyTorch checkpoint, or a damaged one"),
+        (write_list, "holds no state dict"),
+        (write_not_finite, "not finite in 1 of its 39 tensors, first 'blocks.0.norm1.bias'"),
+        (write_other_model, "its tensor 'joints_embed.proj.weight' is not there"),
+        (write_strange_tensors, "1 of its 40 tensors belong to another model, first 'prototypes.weight'"),
+        (write_missing_block, "encoder.blocks.0.mlp.fc2.bias is absent in the file and 16 in the model (1 of 39"),
+        (write_other_skeleton, "joint_embed is 17 x 16 in the file and 25 x 16 in the model (2 of 39"),
+        (write_joint_patches, "is 16 x 3 x 8 x 5; a checkpoint of this family has one of the form D x 3 x P_T x 1"),
+        (write_empty_tensors, "is 0 x 3 x 8 x 1; a checkpoint of this family"),
+        (write_decoder_of_another_kind, "'decoder_embed.weight' is not there"),
+    ],
+)
+def test_a_bad_file_is_one_sentence_and_writes_nothing(small, capsys, write, said):
+    path = small / "file.pth"
+    write(path)
+    fails(capsys, command("mamp", path), said)
+    assert not (small / "harmed").exists()
+    assert not list((small / "results").glob("*"))
+
+
+def test_a_file_of_the_other_method_is_refused_by_its_own_record(small, capsys):
+    path = checkpoint(small / "file.pth", tiny())
+    fails(capsys, command("skeletonmae", path), "says that it holds model_mamp, not model_mae")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["mamp", "nowhere.pth"], "checkpoint nowhere.pth cannot be read"),
+        (["mapm", "nowhere.pth"], "did you mean 'mamp'?"),
+        (["slim", "nowhere.pth"], "slim reads no public checkpoints; methods that do: "),
+        (["mamp", "nowhere.pth", "--probe", "lnear"], "did you mean 'linear'?"),
+        (["mamp", "nowhere.pth", "--set", "encoder.heads"], "not of the form key=value"),
+    ],
+)
+def test_bad_arguments_are_one_sentence(small, capsys, arguments, said):
+    fails(capsys, ["import-checkpoint", *arguments], said)
+
+
+def test_settings_that_contradict_the_file_are_refused(small, capsys):
+    path = checkpoint(small / "file.pth", tiny())
+    fails(capsys, command("mamp", path, "--set", "encoder.depth=2"), "is absent in the file")
+    fails(capsys, command("mamp", path, "--set", "encoder.hedas=2"), "did you mean 'encoder.heads'?")
+    fails(capsys, command("mamp", path, "--split", "halv"), "did you mean 'half'?")
+    assert not list((small / "results").glob("*"))

@@ -1,0 +1,75 @@
+"""The shared setting in which methods are compared, and the native one of each."""
+
+import pytest
+from small import METHODS, TINY, TINY_METHOD, write_small_store
+
+from skelbench.plugin.host import Host
+from skelbench.resolve import control, resolve
+from skelbench.settings import Request
+
+FAMILY = [name for name in METHODS if name != "slim"]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    root = tmp_path_factory.mktemp("data")
+    write_small_store(root)
+    host = Host()
+
+    def make(method, preset="paper", **fields):
+        sets = TINY | {f"method.{key}": value for key, value in TINY_METHOD[method].items()} | fields.pop("sets", {})
+        request = Request(method=method, dataset="small", preset=preset, sets=sets, **fields)
+        return resolve(request, host, root, "cpu")
+
+    make.host = host
+    return make
+
+
+@pytest.mark.parametrize("preset", ["paper", "small", "quick"])
+@pytest.mark.parametrize("name", FAMILY)
+def test_in_the_shared_setting_all_but_the_method_is_alike(name, preset, made):
+    """Same encoder, grid, bodies, data and budget; even the untrained control is one and the same run."""
+    ours, slim = made(name, preset), made("slim", preset)
+    assert ours.setting == slim.setting == "shared"
+    same = ("encoder", "grid", "data", "seed")
+    assert {key: getattr(ours.spec, key) for key in same} == {key: getattr(slim.spec, key) for key in same}
+    assert ours.spec.encoder_config | {"mask_token": 0} == slim.spec.encoder_config | {"mask_token": 0}
+    for key in ("bodies", "centre", "precision"):
+        assert getattr(ours.spec.train, key) == getattr(slim.spec.train, key)
+    seen = [made.spec.train.epochs * 12 for made in (ours, slim)]
+    assert seen[0] == seen[1]
+    assert {view.resize for view in ours.spec.views.values()} == {"ends"}
+    assert control(ours, made.host).spec.id == control(slim, made.host).spec.id
+
+
+@pytest.mark.parametrize("name", FAMILY)
+def test_native_is_the_published_setting(name, made):
+    native = made(name, native=True)
+    assert native.setting == "native" and control(native, made.host).setting == "native"
+    assert native.spec.encoder_config["temporal"] == "learned" and not native.spec.encoder_config["cls"]
+    assert (native.spec.grid.frames, native.spec.grid.patch) == (120, 4)
+    assert native.spec.train.bodies in ("all-slots", "first")
+    assert {view.resize for view in native.spec.views.values()} == {"half-pixel"}
+    assert native.spec.id != made(name).spec.id
+    small = made(name, tokens=8, native=True)  # the method's own encoder on another grid
+    assert small.setting == "native" and small.spec.grid.patch == 8
+    assert not small.spec.encoder_config["cls"]
+
+
+def test_the_optimiser_is_the_method_s_own_in_either(made):
+    for native in (False, True):
+        train = made("skeletonmae", native=native).spec.train
+        assert (train.lr, train.betas, train.min_lr) == (1e-3, (0.9, 0.95), 5e-4)
+    assert made("skeletonmae", native=True).spec.train.epochs == 400
+
+
+def test_where_native_is_shared_the_command_says_so(made):
+    slim = made("slim", native=True)
+    assert slim.setting == "shared" and slim.spec.id == made("slim").spec.id
+    assert any("native" in note for note in slim.notes)
+
+
+def test_a_toml_file_can_ask_for_native(made, tmp_path):
+    path = tmp_path / "run.toml"
+    path.write_text("native = true\n")
+    assert made("skeletonmae", config=path).setting == "native"
