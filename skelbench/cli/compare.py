@@ -19,13 +19,14 @@ def compare(
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Write to a file instead.")] = None,
     results: Results = None,
 ) -> None:
-    """Show a table: `linear` (accuracy of all runs) or `flops` (cost at the paper's token grids, needs no run)."""
+    """Show a table: `linear` (accuracy of all runs), `flops` or `flops-detail` (cost at the paper's token grids, as a
+    whole and by module; they need no run)."""
     from skelbench.plugin.host import get_host
     from skelbench.results.store import ResultStore
 
     host = get_host()
     descriptor = host.get("tables", table)
-    from skelbench.cli.console import err, out
+    from skelbench.cli.console import err, out, progress
     from skelbench.errors import SkelbenchError, did_you_mean
 
     formats = ("terminal", "md", "csv", "json", "latex")
@@ -39,7 +40,7 @@ def compare(
     from skelbench.tables.builders import Context
     from skelbench.tables.render import Terminal, render
 
-    context = Context(host, store, exact_only=not all_)
+    context = Context(host, store, exact_only=not all_, progress=progress)
     built = host.load(descriptor)(context)
     if descriptor.needs_runs and context.left_out:
         err.print(f"note: {context.left_out} runs with settings changed from their preset are left out; see --all")

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
 
 from skelbench.config import GridSpec, RunSpec, validated
-from skelbench.cost.macs import count_encoder
+from skelbench.cost.macs import MacCount, count_encoder
 from skelbench.cost.report import step_cost
 from skelbench.plugin.descriptors import MethodSpec
 from skelbench.plugin.host import Host
-from skelbench.pretrain.build import build_encoder, fake_views, grid_of
+from skelbench.pretrain.build import build_encoder, grid_of
 from skelbench.resolve import config_class
+from skelbench.results.identity import canonical_json
 from skelbench.skeleton.grid import BUDGETS, Grid
 from skelbench.skeleton.topology import NTU25, Topology
 
@@ -21,53 +22,95 @@ if TYPE_CHECKING:
 
 STEP_BODIES = 2
 
+Cell = tuple[MethodSpec, GridSpec]
+"""A method in its native setting on a token grid."""
+
 log = logging.getLogger(__name__)
 
 
-def paper_spec(host: Host, method: MethodSpec, frames: int, patch: int, topology: Topology = NTU25) -> RunSpec:
-    """The method at its published size on a token grid, without data."""
-    encoder = host.get("encoders", method.native.get("encoder", "vit"))
-    native = {key.split(".", 1)[1]: value for key, value in method.native.items() if key.startswith("encoder.")}
-    method_config = config_class(host, method)()
+def paper_spec(host: Host, method: MethodSpec, grid: GridSpec, topology: Topology = NTU25) -> RunSpec:
+    """The method in its native setting and at its published size, but on token grid ``grid``; without data."""
+    own = {**method.needs, **method.native}
+
+    def section(name: str) -> dict[str, Any]:
+        return {key.split(".", 1)[1]: value for key, value in own.items() if key.startswith(name + ".")}
+
+    encoder = host.get("encoders", own.get("encoder", "vit"))
+    encoder_config = validated(config_class(host, encoder), section("encoder"), "encoder")
+    method_config = validated(config_class(host, method), section("method"), "method")
     return RunSpec(
         method=method.name,
         method_config=method_config.model_dump(mode="json"),
         encoder=encoder.name,
-        encoder_config=validated(config_class(host, encoder), native, "encoder").model_dump(mode="json"),
-        grid=GridSpec(frames=frames, patch=patch),
-        views=host.load(method).views(method_config, Grid(frames, patch, topology.num_joints)),
+        encoder_config=encoder_config.model_dump(mode="json"),
+        grid=grid,
+        views=host.load(method).views(method_config, Grid(grid.frames, grid.patch, topology.num_joints)),
     )
 
 
-def flops_rows(host: Host, topology: Topology = NTU25) -> Iterator[CostRow]:
-    """One row per trainable method and budget, dense grids first; whole steps with two present bodies per clip."""
+def native_grid(method: MethodSpec) -> GridSpec:
+    """The token grid that the method was published with."""
+    fields = {name: method.native[f"grid.{name}"] for name in GridSpec.model_fields if f"grid.{name}" in method.native}
+    return GridSpec(**fields)
+
+
+def flops_cells(host: Host) -> list[Cell]:
+    """Every trainable method on every budget and on its native grid, dense grids first."""
+    cells = []
     methods = [method for method in host.all("methods") if method.trains]
     for method in sorted(methods, key=lambda m: (m.native.get("encoder.cls", True), m.name)):
-        for tokens in sorted(BUDGETS, reverse=True):
-            try:
-                yield _row(host, method, tokens, topology)
-            except Exception as error:  # one method that cannot be counted must not take the table from the others
-                log.warning("%s at %d tokens is left out: %s", method.name, tokens, error)
-                log.debug("traceback", exc_info=error)
+        grids = {GridSpec(frames=frames, patch=patch) for frames, patch in BUDGETS.values()} | {native_grid(method)}
+        ordered = sorted(grids, key=lambda g: (g.frames // g.patch, g.frames), reverse=True)
+        cells += [(method, grid) for grid in ordered]
+    return cells
 
 
-def _row(host: Host, method: MethodSpec, tokens: int, topology: Topology) -> CostRow:
+def flops_rows(host: Host, cells: Iterable[Cell], topology: Topology = NTU25) -> Iterator[CostRow]:
+    """One row per cell; whole steps are those of clips with two present bodies."""
+    counts: dict[Any, MacCount] = {}  # many methods have the same encoder
+    for method, grid in cells:
+        try:
+            yield _row(host, method, grid, topology, counts)
+        except Exception as error:  # one method that cannot be counted must not take the table from the others
+            log.warning("%s at %d tokens is left out: %s", method.name, grid.frames // grid.patch, error)
+            log.debug("traceback", exc_info=error)
+
+
+def _row(
+    host: Host, method: MethodSpec, patches: GridSpec, topology: Topology, counts: dict[Any, MacCount]
+) -> CostRow:
     from skelbench.tables.flops import CostRow
 
-    spec = paper_spec(host, method, *BUDGETS[tokens], topology)
+    spec = paper_spec(host, method, patches, topology)
     grid = grid_of(spec, topology)
-    encoder = build_encoder(spec, host, topology)
-    whole = count_encoder(encoder, grid, topology)
-    kept = [view.keep_RK.shape[1] for view in fake_views(spec, topology, 1).values() if view.keep_RK is not None]
-    visible = count_encoder(encoder, grid, topology, visible=kept[0]).macs if kept else whole.macs
+
+    def encoder(visible: int | None = None) -> MacCount:
+        key = spec.encoder, canonical_json(spec.encoder_config), grid, visible
+        if key not in counts:
+            counts[key] = count_encoder(build_encoder(spec, host, topology), grid, topology, visible)
+        return counts[key]
+
     step = step_cost(spec, host, topology, bodies=STEP_BODIES)
-    decoder = step["by_role"].get("decoder")
+    # Full-length crops of their own, not views cut from them: each goes through decoder and target once.
+    own = [view for view in spec.views.values() if view.parent is None and view.frames == grid.frames]
+    crops = sum(view.count for view in own) or 1
+
+    def forward(*roles: str, parts: int = 1) -> int | None:
+        """MACs of ``roles`` per body in the forward pass of a step, or a ``parts``-th of them."""
+        macs = [step["by_role"][role]["forward"] for role in roles if role in step["by_role"]]
+        return round(sum(macs) / STEP_BODIES / parts) if macs else None
+
     return CostRow(
         method=method.name,
         tokens=f"{grid.times}x{grid.joints}",
-        encoder=whole,
+        encoder=encoder(),
         class_token=bool(spec.encoder_config.get("cls")),
-        visible_macs=visible,
-        decoder_macs=round(decoder["forward"] / STEP_BODIES) if decoder else None,
+        visible=step["visible"],
+        visible_macs=encoder(step["visible"]).macs,
+        decoder_macs=forward("decoder", parts=crops),
+        target_macs=forward("teacher", "target", parts=crops),
+        head_macs=forward("head"),
         step_flops=step["flops_per_clip"],
+        native=patches == native_grid(method),
+        one_body=method.native.get("train.bodies") in ("first", "random-valid"),
     )

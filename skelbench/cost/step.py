@@ -42,6 +42,8 @@ class StepCost:
     """B of the step that was counted (products between clips make the cost per clip depend on it)."""
     bodies_per_clip: float
     """Present bodies per clip in that step."""
+    visible: int | None
+    """Tokens of a row in the first pass of a student that drops hidden ones (``keep_RK``); ``None`` = it drops none."""
     device: str
     """``"meta"``: counted on shapes alone; ``"cpu"``: the step looks at values and was run on two clips."""
     convention: str = CONVENTION
@@ -106,6 +108,7 @@ def _count(method: Method, views: Mapping[str, View], step: Step, device: str) -
         by_role=by_role,
         clips=first.clips,
         bodies_per_clip=first.rows / (first.count * first.clips),
+        visible=roles.visible,
         device=device,
     )
 
@@ -122,6 +125,8 @@ class _RoleMode(TorchDispatchMode):
         super().__init__()
         self.counter = counter
         self.flops: dict[str, dict[str, int]] = defaultdict(lambda: {"forward": 0, "backward": 0})
+        self.visible: int | None = None
+        self._student_seen = False
         self._stack: list[str] = [OTHER]
         self._starts: list[int] = [0]
         self._roles: list[str] = [OTHER]
@@ -137,7 +142,7 @@ class _RoleMode(TorchDispatchMode):
                 raise SkelbenchError(
                     f"{type(method).__name__}.roles names {name!r}, which is not a module of it; correct roles"
                 ) from error
-            handles.append(module.register_forward_pre_hook(self._enter(role)))
+            handles.append(module.register_forward_pre_hook(self._enter(role), with_kwargs=True))
             handles.append(module.register_forward_hook(self._leave, always_call=True))
         try:
             yield self
@@ -150,7 +155,11 @@ class _RoleMode(TorchDispatchMode):
         self._roles.append(self._stack[-1])
 
     def _enter(self, role: str):
-        def hook(module: nn.Module, args: tuple) -> None:
+        def hook(module: nn.Module, args: tuple, kwargs: dict) -> None:
+            if role == "student" and not self._student_seen:
+                self._student_seen = True
+                keep_RK = kwargs.get("keep_RK", args[2] if len(args) > 2 else None)
+                self.visible = None if keep_RK is None else keep_RK.shape[1]
             self._stack.append(role)
             self._mark()
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from skelbench.results.store import ResultStore
 
@@ -12,6 +14,7 @@ if TYPE_CHECKING:
     import pandas
 
     from skelbench.plugin.host import Host
+    from skelbench.tables.flops import CostRow
     from skelbench.tables.table import Table
 
 
@@ -23,6 +26,8 @@ class Context:
     store: ResultStore
     exact_only: bool = True
     """Leave out runs whose settings were changed from their preset (``--all`` shows them)."""
+    progress: Callable[..., Any] | None = None
+    """``progress(total=, label=, unit=)`` -> context manager that yields ``report(advance)``; ``None`` = silent."""
 
     @cached_property
     def every(self) -> pandas.DataFrame:
@@ -51,9 +56,31 @@ def linear(context: Context) -> Table:
 
 def flops(context: Context) -> Table:
     """Cost at the paper's token grids; needs no run."""
-    from skelbench.cost.rows import flops_rows
     from skelbench.tables.flops import build
 
-    return build(flops_rows(context.host))
+    return build(_costs(context))
+
+
+def flops_detail(context: Context) -> Table:
+    """Cost of a pre-training step by module; needs no run."""
+    from skelbench.tables.flops_detail import build
+
+    return build(_costs(context))
+
+
+def _costs(context: Context) -> Iterator[CostRow]:
+    """Every method counted on every grid, with progress."""
+    from skelbench.cost.rows import flops_cells, flops_rows
+
+    cells = flops_cells(context.host)
+    started = context.progress or (lambda **_: nullcontext(lambda advance: None))
+    with started(total=len(cells), label="counting cost", unit="rows") as report:
+
+        def one_by_one() -> Iterator[Any]:
+            for cell in cells:
+                yield cell
+                report(1)
+
+        yield from flops_rows(context.host, one_by_one())
 
 

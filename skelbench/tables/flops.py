@@ -21,6 +21,19 @@ BODIES = 2
 
 DENSE = "30x25"
 
+_FOOTNOTES = {
+    "published": "not counted here; figures of the SLiM paper only",
+    "one-body": "the published method trains on one body of a clip: half of the pre-training figures",
+}
+
+_PRINTED = {
+    ("inference", "encoder_gflops"): "published_inference",
+    ("pretraining", "encoder_gflops"): "published_encoder",
+    ("pretraining", "decoder_gflops"): "published_decoder",
+    ("pretraining", "target_gflops"): "published_target",
+}
+"""(protocol, metric) of published tables -> column."""
+
 _COLUMNS = (
     Column("method", "Method"),
     Column("tokens", "Tokens"),
@@ -51,68 +64,59 @@ class CostRow:
     visible_macs: int | None = None
     """Student encoder in pre-training: on visible tokens where masked ones are dropped, else on all."""
     decoder_macs: int | None = None
-    """``None`` = the method has no decoder."""
+    """For one view; ``None`` = the method has no decoder."""
     step_flops: float | None = None
     """FLOPs of one whole training step per clip with two present bodies (``StepCost.total_flops_per_clip``)."""
+    visible: int | None = None
+    """Visible tokens; ``None`` = masked ones are not dropped."""
+    target_macs: int | None = None
+    """What makes the targets (EMA teacher, target generators), forward, for one view; ``None`` = nothing."""
+    head_macs: int | None = None
+    """Projection heads of student and teacher, forward, for all views of a step; ``None`` = none."""
+    native: bool = False
+    """On the token grid that the method was published with."""
+    one_body: bool = False
+    """The published method trains on one body of a clip."""
 
 
 def build(costs: Iterable[CostRow]) -> Table:
     """The table: rows of ``costs`` in their order, then methods that only papers give figures for."""
     costs = list(costs)
-    printed = _Published()
+    printed = Published(_COLUMNS)
     dense = _dense(costs)
     rows: list[dict[str, Any]] = []
     for cost in costs:
         macs = cost.encoder.macs
         rows.append(
             {
-                "method": printed.spelling(cost.method),
-                "tokens": Cell(_cross(cost.tokens) + ("+1" if cost.class_token else "")),
+                "method": method_cell(cost, printed),
+                "tokens": shown_tokens(cost),
                 "gmacs_body": macs / 1e9,
                 "gflops_1": cost.encoder.flops() / 1e9,
                 "gflops_2": cost.encoder.flops(BODIES) / 1e9,
                 "ratio": dense.encoder.macs / macs if dense else None,
-                "pretrain_encoder": _gflops(cost.visible_macs),
-                "pretrain_decoder": _gflops(cost.decoder_macs),
+                "pretrain_encoder": gflops(cost.visible_macs),
+                "pretrain_decoder": gflops(cost.decoder_macs),
                 "step": None if cost.step_flops is None else cost.step_flops / 1e9,
                 **printed.cells(cost.method, cost.tokens),
             }
         )
-    measured = {(_key(cost.method), cost.tokens) for cost in costs}
-    for method, tokens in printed.rows():
-        if (_key(method), tokens) not in measured and not any(_key(method) == name for name, _ in measured):
-            rows.append(
-                {
-                    "method": Cell(method, published=True, footnotes=("published",)),
-                    "tokens": Cell(_cross(tokens), published=True),
-                    **printed.cells(method, tokens),
-                }
-            )
+    rows += printed.uncounted(costs)
     return Table(
         title="Cost of encoders and of pre-training",
         columns=_COLUMNS,
         rows=tuple(rows),
         notes=tuple(_notes(costs, dense)),
-        footnotes={"published": "not counted here; figures of the SLiM paper only"},
+        footnotes=footnotes_of(rows),
     )
 
 
 def _notes(costs: list[CostRow], dense: CostRow | None) -> Iterable[str]:
-    if not costs:
-        yield "Nothing was counted: no method could be loaded; see `skelbench plugins list`."
-    else:
-        first = costs[0].encoder
-        yield f"{first.convention} Tokens +1: class token."
-        yield (
-            f"Pre-training: GFLOPs of a clip with {BODIES} bodies; train encoder and decoder: one forward pass of one "
-            f"view; whole step: all views, teacher, heads, forward and backward."
-        )
-        ops = sorted({op for cost in costs for op in cost.encoder.uncounted_ops})
-        yield (
-            f"Counted by fvcore {first.versions.get('fvcore', '')} and agreeing within 1 % with "
-            f"torch.utils.flop_counter (torch {first.versions.get('torch', '')}) and, where there is one, the closed "
-            f"form. Operators not counted: {', '.join(ops) or 'none'}."
-        )
+    yield from how_counted(
+        costs,
+        f"Pre-training: GFLOPs of a clip with {BODIES} bodies; train encoder and decoder: one forward pass of one "
+        f"view; whole step: all views, teacher, heads, forward and backward.",
+    )
     compact = next((c for c in costs if _key(c.method) == "slim" and c.tokens == "8x25"), None)
     ratio = f"{dense.encoder.macs / compact.encoder.macs:.2f}" if dense and compact else "4.91"
     yield (
@@ -123,26 +127,38 @@ def _notes(costs: list[CostRow], dense: CostRow | None) -> Iterable[str]:
     )
 
 
+def how_counted(costs: list[CostRow], scope: str) -> Iterable[str]:
+    """Notes on the convention, on what the figures speak of (``scope``), and on the counters."""
+    if not costs:
+        yield "Nothing was counted: no method could be loaded; see `skelbench plugins list`."
+        return
+    first = costs[0].encoder
+    yield f"{first.convention} Tokens +1: class token."
+    yield scope
+    ops = sorted({op for cost in costs for op in cost.encoder.uncounted_ops})
+    yield (
+        f"Counted by fvcore {first.versions.get('fvcore', '')} and agreeing within 1 % with "
+        f"torch.utils.flop_counter (torch {first.versions.get('torch', '')}) and, where there is one, the closed "
+        f"form. Operators not counted: {', '.join(ops) or 'none'}."
+    )
+
+
 def _dense(costs: list[CostRow]) -> CostRow | None:
     """The row that others are compared with: dense masked autoencoding, without class token."""
     dense = [cost for cost in costs if cost.tokens == DENSE and not cost.class_token]
     return next((cost for cost in dense if _key(cost.method) == "skeletonmae"), dense[0] if dense else None)
 
 
-class _Published:
-    """The SLiM paper's costs by method and token grid."""
+class Published:
+    """The SLiM paper's costs by method and token grid, for those of ``columns`` that it has."""
 
-    def __init__(self) -> None:
-        self._names: dict[str, str] = {}
+    def __init__(self, columns: Iterable[Column]) -> None:
+        self._names = {_key(row["method"]): row["method"] for row in published.load("linear")}
         self._values: dict[tuple[str, str], dict[str, float]] = {}
-        wanted = {
-            ("inference", "encoder_gflops"): "published_inference",
-            ("pretraining", "encoder_gflops"): "published_encoder",
-            ("pretraining", "decoder_gflops"): "published_decoder",
-        }
+        shown = {column.key for column in columns}
         for row in published.load("flops_supp") + published.load("token_budget"):
-            column = wanted.get((row["protocol"], row["metric"]))
-            if column:
+            column = _PRINTED.get((row["protocol"], row["metric"]))
+            if column in shown:
                 self._names[_key(row["method"])] = row["method"]
                 grid = row["variant"].split(",")[0]
                 self._values.setdefault((row["method"], grid), {})[column] = row["value"]
@@ -153,12 +169,36 @@ class _Published:
     def cells(self, method: str, tokens: str) -> dict[str, float]:
         return self._values.get((self.spelling(method), tokens), {})
 
-    def rows(self) -> list[tuple[str, str]]:
-        """(method, tokens) of every row whose pre-training costs are printed: the methods as their papers run them."""
-        return [key for key, values in self._values.items() if "published_encoder" in values]
+    def uncounted(self, costs: list[CostRow]) -> Iterable[dict[str, Any]]:
+        """Rows of methods as their papers run them (their pre-training costs are printed) that are not in ``costs``."""
+        counted = {_key(cost.method) for cost in costs}
+        for (method, tokens), values in self._values.items():
+            if "published_encoder" in values and _key(method) not in counted:
+                yield {
+                    "method": Cell(method, published=True, footnotes=("published",)),
+                    "tokens": Cell(_cross(tokens), published=True),
+                    **values,
+                }
 
 
-def _gflops(macs_body: int | None) -> float | None:
+def method_cell(cost: CostRow, printed: Published) -> Cell:
+    """The method as papers spell it."""
+    return Cell(printed.spelling(cost.method), footnotes=("one-body",) if cost.one_body else ())
+
+
+def footnotes_of(rows: Iterable[dict[str, Any]]) -> dict[str, str]:
+    """The footnotes that ``rows`` have."""
+    used = {note for row in rows for note in row["method"].footnotes}
+    return {note: text for note, text in _FOOTNOTES.items() if note in used}
+
+
+def shown_tokens(cost: CostRow) -> str:
+    """``30×25``, with ``+1`` for a class token."""
+    return _cross(cost.tokens) + ("+1" if cost.class_token else "")
+
+
+def gflops(macs_body: int | None) -> float | None:
+    """GFLOPs of a clip with :data:`BODIES` bodies."""
     return None if macs_body is None else 2 * BODIES * macs_body / 1e9
 
 

@@ -13,19 +13,23 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 REQUIRED = (
-    "run", "method", "dataset", "split", "tokens", "preset", "hardware", "seed", "protocol", "checkpoint", "accuracy",
-    "accuracy_selected", "accuracy_best_on_test", "n_test", "control_run", "control_accuracy", "p_value", "gflops",
-    "clips_seen", "train_seconds",
+    "run", "method", "setting", "dataset", "split", "tokens", "preset", "hardware", "seed", "protocol", "checkpoint",
+    "accuracy", "accuracy_selected", "accuracy_best_on_test", "n_test", "control_run", "control_accuracy",
+    "p_value", "gflops", "clips_seen", "train_seconds",
 )  # fmt: skip
 
-_SETTING = ["method", "dataset", "split", "tokens", "preset", "hardware", "protocol", "checkpoint"]
+_SETTING = ["method", "setting", "dataset", "split", "tokens", "preset", "hardware", "protocol", "checkpoint"]
 _EVALUATION = ["run", "dataset", "split", "checkpoint"]
 _SHARES = ["accuracy", "accuracy_selected", "accuracy_best_on_test", "control_accuracy"]
 _NUMBERS = [*_SHARES, "n_test", "p_value", "gflops", "clips_seen", "train_seconds"]
 
 TITLE = "Linear evaluation: accuracy in percent"
 BEST = "highest test accuracy over the probe's checkpoints: chosen on test data, an upper bound for reference"
-CONTROL = "no untrained run of the same shape, data and seed: issue the row's `skelbench run` again to make it"
+NATIVE = "the method's own encoder, token grid, bodies and schedule: ranked apart, not comparable with shared rows"
+CONTROL = (
+    "no untrained run of the same shape, data and seed: issue the row's `skelbench run` again to make it, or "
+    "`skelbench import-checkpoint` with `--probe linear`"
+)
 HOW = (
     "nothing to compare yet: `skelbench run slim --tokens 8` trains and evaluates a method, "
     "`skelbench eval RUN --protocol linear` evaluates a finished run"
@@ -37,16 +41,16 @@ def build(frame: DataFrame) -> Table:
 
     ``frame`` has one row per evaluation of a run, with the columns of :data:`REQUIRED`:
 
-    ``run`` (id shown to the reader), ``method``, ``dataset``, ``split``, ``tokens`` (e.g. ``"8x25"``), ``preset``,
-    ``hardware``, ``seed``; ``protocol`` (``linear``, ``linear@...`` or ``knn``); ``checkpoint`` (``"last"``, or the
-    epoch); ``accuracy`` (after the last step),
+    ``run`` (id shown to the reader), ``method``, ``setting`` (``shared`` or ``native``), ``dataset``, ``split``,
+    ``tokens`` (e.g. ``"8x25"``), ``preset``, ``hardware``, ``seed``; ``protocol`` (``linear``, ``linear@...`` or
+    ``knn``); ``checkpoint`` (``"last"``, or the epoch); ``accuracy`` (after the last step),
     ``accuracy_selected`` (at the checkpoint chosen on a part of train), ``accuracy_best_on_test`` (NaN for knn), all as
     shares in [0, 1]; ``n_test`` clips; ``control_run``, ``control_accuracy`` and ``p_value`` (exact McNemar) of the
     untrained encoder of the same shape, data and seed under the same protocol (missing for the control itself and
     where there is none); ``gflops`` of the inference encoder for one body; ``clips_seen`` and ``train_seconds`` of
     pre-training.
 
-    An optional column ``setting`` (a digest of everything but the seed) keeps apart what the other columns do not show.
+    An optional column ``group`` (a digest of everything but the seed) keeps apart what the other columns do not show.
     Runs of one setting are one row with mean and standard deviation over seeds; a seed that occurs twice means that
     something else differs, and every evaluation gets a row of its own. The interval is Wilson's 95 % for the mean
     accuracy on ``n_test`` clips. A row's p-value is the largest of its seeds (every seed must differ from its control),
@@ -73,14 +77,18 @@ def build(frame: DataFrame) -> Table:
     for row, p in zip(tested, holm([row["p_value"] for row in tested]), strict=True):
         row["p_value"] = float(p)
     rows.sort(
-        key=lambda row: (row["dataset"], row["split"], row["protocol"], row["checkpoint"], -row["accuracy"].value)
+        key=lambda row: (
+            row["setting"] != "shared",
+            *(row[key] for key in ("dataset", "split", "protocol", "checkpoint")),
+            -row["accuracy"].value,
+        )
     )
-    keys = ("dataset", "split", "protocol", "checkpoint", "preset", "hardware")
+    keys = ("setting", "dataset", "split", "protocol", "checkpoint", "preset", "hardware")
     varying = {key for key in keys if len({row[key] for row in rows}) > 1}
     constant = [f"{key} {rows[0][key]}" for key in keys if key not in varying]
-    footnotes = {"best": BEST, "control": CONTROL}
-    if not any("control" in cell.footnotes for row in rows for cell in row.values() if isinstance(cell, Cell)):
-        del footnotes["control"]
+    used = {note for row in rows for cell in row.values() if isinstance(cell, Cell) for note in cell.footnotes}
+    footnotes = {"best": BEST, "native": NATIVE, "control": CONTROL}
+    footnotes = {note: text for note, text in footnotes.items() if note == "best" or note in used}
     table = Table(
         title=TITLE,
         columns=_columns(varying),
@@ -88,12 +96,13 @@ def build(frame: DataFrame) -> Table:
         notes=tuple(_notes(frame, constant)),
         footnotes=footnotes,
     )
-    return table.ranked(within=("dataset", "split", "protocol", "checkpoint"))
+    return table.ranked(within=("setting", "dataset", "split", "protocol", "checkpoint"))
 
 
 def _columns(varying: set[str]) -> tuple[Column, ...]:
     return (
         Column("method", "Method"),
+        Column("setting", "Setting", shown="setting" in varying),
         Column("dataset", "Data set", shown="dataset" in varying),
         Column("split", "Split", shown="split" in varying),
         Column("tokens", "Tokens"),
@@ -117,7 +126,7 @@ def _columns(varying: set[str]) -> tuple[Column, ...]:
 
 def _settings(linear: DataFrame) -> Iterator[DataFrame]:
     """Runs that belong in one row."""
-    keys = [*_SETTING, *(["setting"] if "setting" in linear else [])]
+    keys = [*_SETTING, *(["group"] if "group" in linear else [])]
     for _, group in linear.groupby(keys, dropna=False, sort=False):
         if group["seed"].duplicated().any():
             yield from (group.iloc[[i]] for i in range(len(group)))
@@ -130,6 +139,7 @@ def _row(group: DataFrame, knn: Any) -> dict[str, Any]:
     mean, n = float(group["accuracy"].mean()), int(first["n_test"])
     low, high = wilson(round(mean * n), n)
     row: dict[str, Any] = {key: str(first[key]) for key in _SETTING}
+    row["method"] = Cell(row["method"], footnotes=("native",) if row["setting"] == "native" else ())
     row["seeds"] = len(group)
     row["accuracy"] = Cell(100 * mean, _spread(group["accuracy"]), (100 * low, 100 * high))
     row["accuracy_selected"] = _percent(group["accuracy_selected"])

@@ -11,9 +11,9 @@ from skelbench.tables.render import render
 
 def record(run, method, seed=0, accuracy=0.5, protocol="linear", **fields):
     base = {
-        "run": run, "method": method, "dataset": "synthetic", "split": "cross-view", "tokens": "8x25",
-        "preset": "small", "hardware": "cpu x2", "seed": seed, "protocol": protocol, "checkpoint": "last",
-        "accuracy": accuracy,
+        "run": run, "method": method, "setting": "shared", "dataset": "synthetic", "split": "cross-view",
+        "tokens": "8x25", "preset": "small", "hardware": "cpu x2", "seed": seed, "protocol": protocol,
+        "checkpoint": "last", "accuracy": accuracy,
         "accuracy_selected": accuracy - 0.01, "accuracy_best_on_test": accuracy + 0.02, "n_test": 400,
         "control_run": "u", "control_accuracy": 0.25, "p_value": 0.01, "gflops": 2.86, "clips_seen": 1000,
         "train_seconds": 90.0,
@@ -167,3 +167,21 @@ def test_golden():
         "| untrained | 8x25 | 1 | <ins>25.0 [21.0, 29.5]</ins> | <ins>24.0</ins> | 27.0 | – | – | – | 2.86 "
         "| 1,000 | 1.5 | u |",
     ]
+
+
+def test_native_runs_are_marked_and_ranked_apart():
+    """A method in its own setting is never set beside shared rows without saying so."""
+    table = build(
+        frame(
+            record("a", "slim", accuracy=0.6, setting="shared"),
+            record("b", "mamp", accuracy=0.5, setting="shared"),
+            record("c", "mamp", accuracy=0.9, setting="native"),
+        )
+    )
+    assert [row["run"].value for row in table.rows] == ["a", "b", "c"]  # after the shared rows, whatever its figure
+    assert [row["accuracy"].mark for row in table.rows] == ["best", "second", None]
+    assert [row["method"].footnotes for row in table.rows] == [(), (), ("native",)]
+    assert "Setting" in [column.header for column in table.shown] and "native" in table.footnotes
+    text = " ".join(render(table, "md").split())
+    assert "not comparable with shared rows" in text
+    assert "native" not in build(frame(record("a", "slim", setting="shared"))).footnotes
