@@ -202,8 +202,9 @@ class Workflow:
             bodies=spec.bodies,
             device=torch.device(self.device),
             centre=spec.centre,
+            dimensions=spec.data.dimensions,
         )
-        source = ClipSource(store, device=torch.device(self.device))
+        source = ClipSource(store, device=torch.device(self.device), second_body=spec.data.second_body)
         arrays = {}
         total = len(split.train) + len(split.test)
         with self.progress(total=total, label=f"{run_spec.method} features", unit="clips") as report:
@@ -250,7 +251,8 @@ class Workflow:
         from skelbench.cost.report import run_cost
 
         spec = run.spec
-        cost = run_cost(spec, self.host, store.topology, self.device, bodies=store.max_bodies)
+        bodies = max(store.max_bodies, 2 if spec.data.second_body == "repeat" else 1)
+        cost = run_cost(spec, self.host, store.topology, self.device, bodies=bodies)
         write_json(path, cost)
         return cost
 

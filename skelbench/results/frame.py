@@ -7,7 +7,7 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from skelbench.config import RunSpec
+from skelbench.config import DataSpec, RunSpec
 from skelbench.errors import SkelbenchError
 from skelbench.results.files import read_json
 from skelbench.results.identity import canonical_json, digest
@@ -77,7 +77,7 @@ def _rows(run: RunDir, runs: list[RunDir]):
             "run": run.name,
             "setting": _setting(spec, evaluated),
             "method": spec.method,
-            "dataset": evaluated["data"]["name"],
+            "dataset": DataSpec.model_validate(evaluated["data"]).title,
             "split": evaluated["data"]["split"],
             "tokens": _grid(spec, cost),
             "preset": info["preset"] + ("+" if info["modified"] else ""),

@@ -3,7 +3,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_clips import random_clips, write_store
+from made_clips import open_writer, random_clips, write_store
 
 from skelbench.data.source import ClipSource
 from skelbench.data.store import ClipStore
@@ -80,3 +80,31 @@ def test_on_a_gpu(shared, resident):
         assert batch.frames_FJ.is_cuda
         for b, i in enumerate(now):
             np.testing.assert_array_equal(rows_of(batch, b), shared.clip(i))
+
+
+@pytest.mark.parametrize("resident", [True, False])
+def test_confidence_comes_with_the_clips(tmp_path, resident):
+    clips, rng = random_clips(9), np.random.default_rng(1)
+    sure = [rng.uniform(0, 1, x.shape[:3]).astype(np.float32) for x in clips]
+    with open_writer(tmp_path / "sure") as writer:
+        for i, (x, c) in enumerate(zip(clips, sure)):
+            writer.add(x, i % 3, subject=i, camera=1 + i % 3, confidence_MTJ=c)
+    source = ClipSource(ClipStore.open(tmp_path / "sure"), resident=resident)
+    batch = source.gather(np.array([7, 2, 7]))
+    for b, i in enumerate((7, 2, 7)):
+        np.testing.assert_array_equal(rows_of(batch, b), source.store.clip(i))
+        length, start = int(batch.length[b]), int(batch.offset[b]) // 3
+        rows = batch.confidence_FJ[start : start + len(clips[i]) * length].numpy()
+        np.testing.assert_array_equal(rows.reshape(sure[i].shape), sure[i])
+
+
+@pytest.mark.parametrize("resident", [True, False])
+def test_a_second_body_can_be_repeated(shared, resident):
+    ids = np.arange(9)
+    zero, repeat = (ClipSource(shared, resident=resident, second_body=s).gather(ids) for s in ("zero", "repeat"))
+    assert zero.confidence_FJ is None
+    np.testing.assert_array_equal(zero.bodies, shared.bodies)
+    np.testing.assert_array_equal(repeat.bodies, np.full(9, 2))
+    for batch in (zero, repeat):
+        np.testing.assert_array_equal(batch.stored, shared.bodies)
+        np.testing.assert_array_equal(batch.offset, zero.offset)
