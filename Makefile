@@ -21,6 +21,7 @@ bench: $(STAMP)
 	$(BIN)/python -m benchmarks.prototype_loss
 	$(BIN)/python -m benchmarks.mask_coverage
 	$(BIN)/python -m benchmarks.synthetic_baselines
+	$(BIN)/python -m benchmarks.loading
 
 lint: $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt ruff

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field, ValidationError
 
 from skelbench.errors import SkelbenchError
 from skelbench.results.identity import digest
-from skelbench.skeleton.spec import Bodies, Centre, Pooling, Readout, Spec, ViewSpec
+from skelbench.skeleton.spec import Bodies, Centre, Pooling, Readout, SecondBody, Spec, ViewSpec
+
+if TYPE_CHECKING:
+    from skelbench.data.store import ClipStore
 
 
 class GridSpec(Spec):
@@ -28,7 +31,22 @@ class DataSpec(Spec):
 
     name: str = Field("synthetic", description="data set")
     split: str = Field("", description="split; empty = the data set's default")
+    second_body: SecondBody = Field("zero", description="second body of a clip of one: absent, or the first repeated")
+    dimensions: Literal[2, 3] = Field(3, description="2 for poses of the image plane, filled in when it is opened")
     fingerprint: str = Field("", description="content hash of the data set, filled in when it is opened")
+
+    FOUND: ClassVar[frozenset[str]] = frozenset({"dimensions", "fingerprint"})
+    """Fields that the data set decides, not the user."""
+
+    def found(self, store: ClipStore, name: str, split: str) -> DataSpec:
+        """The same choices for the opened data set ``name`` and its ``split``."""
+        facts = {"dimensions": store.meta.dimensions, "fingerprint": store.fingerprint}
+        return self.model_copy(update={"name": name, "split": split, **facts})
+
+    @property
+    def title(self) -> str:
+        """The name, and how clips are presented where that is not the default: what tables call the data set."""
+        return self.name + (" (second body repeated)" if self.second_body == "repeat" else "")
 
 
 class TrainSpec(Spec):

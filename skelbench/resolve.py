@@ -62,7 +62,7 @@ def resolve(request: Request, host: Host, data_root: Path, device_kind: str) -> 
     fields = {
         "train": set(TrainSpec.model_fields),
         "grid": set(GridSpec.model_fields),
-        "data": set(DataSpec.model_fields) - {"fingerprint"},
+        "data": set(DataSpec.model_fields) - DataSpec.FOUND,
         "method": set(config_class(host, method).model_fields),
         "encoder": set(config_class(host, encoder).model_fields),
     }
@@ -84,6 +84,8 @@ def resolve(request: Request, host: Host, data_root: Path, device_kind: str) -> 
     clips, notes = len(split.train), []
     if native and not method.native:
         notes.append(f"{method.name} has no setting of its own: native is the shared setting")
+    if store.meta.dimensions == 2:
+        notes.append("the poses are 2-D: bodies turn in the image plane only, within the tilt limit of each rotation")
 
     def settings(values: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str, Spec]:
         """Encoder, method and training settings; ``chosen``: the part of ``values`` that the user said."""
@@ -124,7 +126,7 @@ def resolve(request: Request, host: Host, data_root: Path, device_kind: str) -> 
         "encoder_config": complete["encoder"].model_dump(mode="json"),
         "grid": grid,
         "views": host.load(method).views(complete["method"], full) if method.trains else {},
-        "data": DataSpec(name=data.name, split=split.name, fingerprint=store.fingerprint),
+        "data": data.found(store, data.name, split.name),
         "train": complete["train"],
         "seed": request.seed if request.seed is not None else request.sets.get("seed", top.get("seed", 0)),
         "init_from": request.init_from,

@@ -233,11 +233,17 @@ class Workflow:
         split = store.split(spec.data.split)
         grid = grid_of(run_spec, store.topology)
         device = torch.device(self.device)
-        source = ClipSource(store, device=device)
+        source = ClipSource(store, device=device, second_body=spec.data.second_body)
 
         def one_pass(ids: np.ndarray, view: ViewSpec, **how: Any) -> np.ndarray:
             builder = ViewBuilder(
-                {"eval": view}, store.topology, grid.patch, bodies=spec.bodies, device=device, centre=spec.centre
+                {"eval": view},
+                store.topology,
+                grid.patch,
+                bodies=spec.bodies,
+                device=device,
+                centre=spec.centre,
+                dimensions=spec.data.dimensions,
             )
             how |= {"pooling": spec.bodies_pool, "readout": spec.readout, "precision": run_spec.train.precision}
             return extract(encoder, source, ids, builder, batch_size=256, device=device, grid=grid, **how)
@@ -289,7 +295,8 @@ class Workflow:
         from skelbench.cost.report import run_cost
 
         spec = run.spec
-        cost = run_cost(spec, self.host, store.topology, self.device, bodies=store.max_bodies)
+        bodies = max(store.max_bodies, 2 if spec.data.second_body == "repeat" else 1)
+        cost = run_cost(spec, self.host, store.topology, self.device, bodies=bodies)
         write_json(path, cost)
         return cost
 

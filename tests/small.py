@@ -55,8 +55,13 @@ def seven_joints():
     )
 
 
-def write_small_store(root: Path, name: str = "small", clips: int = 24, seed: int = 0, topology=None) -> Path:
-    """``clips`` clips of 4 classes that differ in which joint moves; every third has a second body."""
+def write_small_store(
+    root: Path, name: str = "small", clips: int = 24, seed: int = 0, topology=None, flat: bool = False
+) -> Path:
+    """``clips`` clips of 4 classes that differ in which joint moves; every third has a second body.
+
+    ``flat``: 2-D poses with a confidence for every joint.
+    """
     from skelbench.data.splits import FieldRule
     from skelbench.data.writer import StoreWriter
     from skelbench.skeleton.topology import NTU25
@@ -79,5 +84,8 @@ def write_small_store(root: Path, name: str = "small", clips: int = 24, seed: in
             wave_T = np.sin(np.linspace(0, 2 * np.pi * (1 + label), frames))
             x_MTJC[:, :, 3 + label] += 0.5 * wave_T[None, :, None]
             x_MTJC += rng.normal(0, 0.02, x_MTJC.shape)
-            writer.add(x_MTJC.astype(np.float32), label, subject=1 + (clip // 4) % 4)
+            x_MTJC[..., 2] *= not flat
+            confidence_MTJ = rng.uniform(0, 1, x_MTJC.shape[:3]) if flat else None
+            subject = 1 + (clip // 4) % 4
+            writer.add(x_MTJC.astype(np.float32), label, subject=subject, confidence_MTJ=confidence_MTJ)
     return root / name

@@ -1,14 +1,13 @@
-"""``skelbench data list|info|import``."""
+"""``skelbench data`` and its commands ``list`` and ``info``."""
 
 from __future__ import annotations
 
-from contextlib import ExitStack
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from skelbench.cli.console import make_table, out, print_facts, progress
+from skelbench.cli import data_export, data_import, data_prepare, data_show, data_verify
+from skelbench.cli.console import make_table, out, print_facts
 from skelbench.cli.options import DataRoot
 from skelbench.errors import SkelbenchError
 
@@ -16,6 +15,11 @@ if TYPE_CHECKING:
     from skelbench.data.store import ClipStore
 
 app = typer.Typer(no_args_is_help=True, help="Data sets: what there is, what is in it, getting recordings in.")
+app.add_typer(data_prepare.app, name="prepare")
+app.command("verify")(data_verify.verify_data)
+app.command("show")(data_show.show_clip)
+app.command("import")(data_import.import_data)
+app.command("export")(data_export.export_data)
 
 
 @app.command("list")
@@ -54,47 +58,6 @@ def info(name: Annotated[str, typer.Argument(help="Data set.")], data_root: Data
     show(open_dataset(name, get_host(), data_root or roots.data_root()), name)
 
 
-@app.command("import")
-def import_(
-    file: Annotated[Path, typer.Argument(help="Recordings as a ragged .npz file, see the README.")],
-    name: Annotated[str, typer.Option("--name", help="What the data set is to be called.")],
-    label_fields: Annotated[
-        str | None,
-        typer.Option(
-            "--label-fields",
-            metavar="A,B",
-            help="Fields whose combinations are the classes, for instance label,correct.",
-            show_default="label",
-        ),
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace a data set of that name.")] = False,
-    data_root: DataRoot = None,
-) -> None:
-    """Check FILE and store its clips as data set NAME, for `skelbench run METHOD --dataset NAME`."""
-    from skelbench.data import roots
-    from skelbench.data.importers import import_npz
-    from skelbench.data.store import ClipStore
-    from skelbench.plugin.host import get_host
-
-    if name in get_host().names("datasets"):
-        raise SkelbenchError(f"{name!r} is the name of a built-in data set; choose another --name")
-    fields = [field.strip() for field in (label_fields or "label").split(",") if field.strip()]
-    if not fields:
-        raise SkelbenchError("--label-fields names no field; write for instance --label-fields label,correct")
-    with ExitStack() as stack:
-        report = None
-
-        def one_more(_: int, total: int) -> None:
-            nonlocal report
-            report = report or stack.enter_context(progress(total, f"import {name}", "clips"))
-            report(1)
-
-        root = data_root or roots.data_root()
-        path = import_npz(file, name, root, label_fields=fields, overwrite=force, progress=one_more)
-    show(ClipStore.open(path), name)
-    out.print(f"next: skelbench run slim --tokens 8 --dataset {name}")
-
-
 def show(store: ClipStore, name: str) -> None:
     """Print what is known about an opened data set."""
     import numpy as np
@@ -112,6 +75,8 @@ def show(store: ClipStore, name: str) -> None:
             ("frames", "{} shortest, {} {} {} quartiles, {} longest".format(*quartiles)),
             ("duration", f"{lengths.sum() / meta.fps / 3600:.2f} h at {meta.fps:g} frames/s"),
             ("skeleton", f"{meta.topology}, {store.topology.num_joints} joints, {meta.units}, {meta.up_axis} up"),
+            ("poses", "2-D (z = 0)" if meta.dimensions == 2 else "3-D"),
+            ("confidence", "of every joint" if store.confidence_FJ is not None else ""),
             ("lineage", meta.lineage),
             ("licence", meta.licence),
             ("fingerprint", meta.fingerprint),

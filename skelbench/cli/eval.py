@@ -40,7 +40,6 @@ def evaluate(
     store = ResultStore(results)
     run_dir, checkpoint = store.find(run)
     from skelbench.cli.console import progress
-    from skelbench.config import DataSpec
     from skelbench.data.roots import data_root as default_data_root
     from skelbench.workflow import Workflow, pick_device
 
@@ -52,11 +51,8 @@ def evaluate(
         fields |= {"bodies_pool": bodies_pool, "bodies": "all-slots" if bodies_pool == "all-mean" else "valid"}
     if dataset or split:
         clips = open_dataset(dataset or run_dir.spec.data.name, host, root)
-        fields["data"] = DataSpec(
-            name=dataset or run_dir.spec.data.name,
-            split=clips.split(split or (None if dataset else run_dir.spec.data.split)).name,
-            fingerprint=clips.fingerprint,
-        )
+        part = clips.split(split or (None if dataset else run_dir.spec.data.split)).name
+        fields["data"] = run_dir.spec.data.found(clips, dataset or run_dir.spec.data.name, part)
     if seed is not None:
         fields["seed"] = seed
     from skelbench.cli.summary import print_records

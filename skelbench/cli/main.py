@@ -57,7 +57,8 @@ def options(
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Entry point; returns the exit code (0 done, 1 internal error, 2 the user's to put right, 130 interrupted)."""
+    """Entry point; returns the exit code (0 done, 1 internal error, 2 the user's to put right, 3 done with
+    something left out, 130 interrupted)."""
     debug = False
     try:
         argv, debug, files = split_globals(list(sys.argv[1:] if argv is None else argv))

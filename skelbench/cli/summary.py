@@ -8,6 +8,7 @@ from typing import Any
 from rich.table import Table
 
 from skelbench.cli.console import make_table, out, print_facts
+from skelbench.config import DataSpec
 from skelbench.presets import BLURB, SETTING
 from skelbench.resolve import Resolved
 from skelbench.skeleton.grid import BUDGETS
@@ -21,7 +22,7 @@ def print_header(resolved: Resolved, device: str) -> None:
     preset = resolved.preset + (" with changes" if resolved.modified else "")
     grid = f"{spec.tokens} x {topology.num_joints} tokens (T = {spec.grid.frames}, P_T = {spec.grid.patch})"
     facts = [
-        ("run", f"{spec.method} on {spec.data.name} / {spec.data.split}, {grid}, seed {spec.seed}, id {spec.id}"),
+        ("run", f"{spec.method} on {spec.data.title} / {spec.data.split}, {grid}, seed {spec.seed}, id {spec.id}"),
         ("preset", f"{preset}: {BLURB.get(resolved.preset, 'settings of this method alone')}"),
         ("setting", SETTING[resolved.setting]),
         ("hardware", f"{hardware(device)}, {spec.train.precision}"),
@@ -57,6 +58,7 @@ def _next(resolved: Resolved) -> list[tuple[str, str]]:
         parts = ["skelbench run", other, shapes.get((spec.grid.frames, spec.grid.patch), grid)]
         parts += [f"--dataset {spec.data.name}"] if spec.data.name != "synthetic" else []
         parts += [f"--split {spec.data.split}"] if spec.data.split != resolved.store.meta.default_split else []
+        parts += ["--set second_body=repeat"] if spec.data.second_body == "repeat" else []
         parts += [f"--preset {resolved.preset}"]
         commands.append((" ".join(parts), "another method, the same conditions"))
     commands.append(("skelbench compare" + (" --all" if resolved.modified else ""), "all runs side by side"))
@@ -145,7 +147,7 @@ def record_table(run: Any, records: list[dict[str, Any]]) -> Table:
             (
                 spec["protocol"],
                 spec["checkpoint"],
-                f"{spec['data']['name']}/{spec['data']['split']}",
+                f"{DataSpec.model_validate(spec['data']).title}/{spec['data']['split']}",
                 f"{metrics['accuracy']:.1%}",
                 interval(metrics),
                 *("" if value is None else f"{value:.1%}" for value in others),

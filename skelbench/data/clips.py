@@ -12,9 +12,10 @@ from torch import Tensor
 class ClipBatch:
     """B clips, ragged in frames and bodies.
 
-    Frame t, axis c, body m of clip b is ``frames_FJ[offset[b] + (m * 3 + c) * length[b] + t]``.
-    ``frames_FJ`` is on the device (the whole store when it is resident, the batch's own rows otherwise);
-    the other fields are host arrays, so nothing waits for the device.
+    Frame t, axis c, stored body m of clip b is ``frames_FJ[offset[b] + (m * 3 + c) * length[b] + t]``, and the
+    confidence of its joints ``confidence_FJ[offset[b] // 3 + m * length[b] + t]``. Both are on the device (the whole
+    store when it is resident, the batch's own rows otherwise); the other fields are host arrays, so nothing waits for
+    the device.
     """
 
     ids: np.ndarray
@@ -29,3 +30,7 @@ class ClipBatch:
     """int64 [B], bodies present (1 or more)."""
     max_bodies: int
     """M of the data set."""
+    stored: np.ndarray | None = None
+    """int64 [B], bodies stored; slots from there up to ``bodies`` show the last one again. None = ``bodies``."""
+    confidence_FJ: Tensor | None = None
+    """float32 [F / 3, J] in [0, 1]; None when the data set has no confidence."""

@@ -11,10 +11,12 @@ from torch import Tensor
 
 from skelbench.data.clips import ClipBatch
 from skelbench.data.store import ClipStore
+from skelbench.skeleton.spec import SecondBody
 
 
 class _Rows(NamedTuple):
-    frames_FJ: Tensor
+    arrays: tuple[Tensor, ...]
+    """Coordinates and, where the store has one, confidence."""
     offset: np.ndarray
     copied: torch.cuda.Event | None
 
@@ -24,22 +26,37 @@ class ClipSource:
 
     ``resident`` True keeps the whole store on the device, False copies each batch's rows, None decides: on the CPU
     the memory map itself is the tensor (no copy), on a GPU the store is resident if it takes less than half of the
-    free memory.
+    free memory. ``second_body`` "repeat" presents a clip of one body as two bodies, both this one; a
+    second body that is stored empty is absent either way, as in the NTU pipeline.
     """
 
-    def __init__(self, store: ClipStore, device: torch.device | str = "cpu", resident: bool | None = None) -> None:
+    def __init__(
+        self,
+        store: ClipStore,
+        device: torch.device | str = "cpu",
+        resident: bool | None = None,
+        second_body: SecondBody = "zero",
+    ) -> None:
         self.store, self.device = store, torch.device(device)
+        found = [array for array in (store.frames_FJ, store.confidence_FJ) if array is not None]
         if resident is None:
             room = torch.cuda.mem_get_info(self.device)[0] if self.device.type == "cuda" else float("inf")
-            resident = store.frames_FJ.nbytes < room / 2
+            resident = sum(array.nbytes for array in found) < room / 2
         self.resident = resident
-        self._map_FJ = torch.from_numpy(store.frames_FJ)
-        self._all_FJ = self._map_FJ.to(self.device) if resident else None
-        self._rows = 3 * store.lengths * store.bodies
+        self._maps = tuple(torch.from_numpy(array) for array in found)
+        self._all = tuple(array.to(self.device) for array in self._maps) if resident else None
+        self._shown = store.present
+        if second_body == "repeat":
+            self._shown = np.where(store.bodies == 1, 2, self._shown)
         self._ahead: tuple[bytes, Future[_Rows]] | None = None
         if not resident:
             self._worker = ThreadPoolExecutor(1, thread_name_prefix="clips")
             self._stream = torch.cuda.Stream(self.device) if self.device.type == "cuda" else None
+
+    @property
+    def max_bodies(self) -> int:
+        """M: most bodies that any clip of the store has or is presented with, empty ones included."""
+        return max(self.store.max_bodies, int(self._shown.max()))
 
     def prefetch(self, ids: np.ndarray) -> None:
         """Start copying the batch that the next :meth:`gather` will ask for; nothing to do when resident."""
@@ -50,23 +67,26 @@ class ClipSource:
     def gather(self, ids: np.ndarray) -> ClipBatch:
         """The clips ``ids`` (int [B], repeats allowed) as a ragged batch on the device, in that order."""
         ids, store = self._checked(ids), self.store
-        if self._all_FJ is not None:
-            frames_FJ, offset = self._all_FJ, store.offsets[ids]
+        if self._all is not None:
+            arrays, offset = self._all, store.offsets[ids]
         else:
             ahead, self._ahead = self._ahead, None
             waiting = ahead is not None and ahead[0] == ids.tobytes()
-            frames_FJ, offset, copied = ahead[1].result() if waiting else self._copy(ids)
+            arrays, offset, copied = ahead[1].result() if waiting else self._copy(ids)
             if copied is not None:
                 current = torch.cuda.current_stream(self.device)
                 current.wait_event(copied)
-                frames_FJ.record_stream(current)  # made on the copying stream: its memory must outlive this one's use
+                for array in arrays:  # made on the copying stream: their memory must outlive this one's use
+                    array.record_stream(current)
         return ClipBatch(
             ids=ids,
-            frames_FJ=frames_FJ,
+            frames_FJ=arrays[0],
             offset=offset,
             length=store.lengths[ids],
-            bodies=store.bodies[ids],
-            max_bodies=store.max_bodies,
+            bodies=self._shown[ids],
+            max_bodies=self.max_bodies,
+            stored=store.bodies[ids],
+            confidence_FJ=arrays[1] if len(arrays) > 1 else None,
         )
 
     def _checked(self, ids: np.ndarray) -> np.ndarray:
@@ -76,15 +96,17 @@ class ClipSource:
         return ids
 
     def _copy(self, ids: np.ndarray) -> _Rows:
-        rows, starts = self._rows[ids], self.store.offsets[ids]
-        ends = np.cumsum(rows)
-        offset = ends - rows
-        host_FJ = torch.empty(int(rows.sum()), self._map_FJ.shape[1], pin_memory=self._stream is not None)
-        host = host_FJ.numpy()
-        for to, start, count in zip(offset.tolist(), starts.tolist(), rows.tolist(), strict=True):
-            host[to : to + count] = self.store.frames_FJ[start : start + count]
+        frames = self.store.lengths[ids] * self.store.bodies[ids]
+        starts, ends = self.store.offsets[ids] // 3, np.cumsum(frames)
+        firsts = ends - frames
+        hosts = []
+        for array, each in zip(self._maps, (3, 1)):  # rows per frame of a body
+            host = torch.empty(each * int(frames.sum()), array.shape[1], pin_memory=self._stream is not None)
+            for to, start, count in zip((each * firsts).tolist(), (each * starts).tolist(), (each * frames).tolist()):
+                host[to : to + count] = array[start : start + count]
+            hosts.append(host)
         if self._stream is None:
-            return _Rows(host_FJ.to(self.device), offset, None)
+            return _Rows(tuple(host.to(self.device) for host in hosts), 3 * firsts, None)
         with torch.cuda.stream(self._stream):
-            frames_FJ = host_FJ.to(self.device, non_blocking=True)
-            return _Rows(frames_FJ, offset, self._stream.record_event())
+            copies = tuple(host.to(self.device, non_blocking=True) for host in hosts)
+            return _Rows(copies, 3 * firsts, self._stream.record_event())

@@ -22,12 +22,28 @@ ALIASES = {
 """Short names the field uses, accepted wherever a split is named."""
 
 
+class EmptySplit(SkelbenchError):
+    """A split leaves no clips to train on, or none to test on."""
+
+
 class FieldRule(Spec):
     """Train where ``field`` is in ``train`` (or is odd, or even); test where it is in ``test``, None = the rest."""
 
     field: Literal["subject", "camera", "setup", "trial"]
     train: tuple[int, ...] | Literal["odd", "even"]
     test: tuple[int, ...] | None = None
+
+
+class NameRule(Spec):
+    """Train the clips named in ``train``; test those named in ``test``, None = the rest. Others are in neither.
+
+    ``field`` "name" compares whole names, "video" what stands before the last ``_``: clips cut from one recording are
+    called ``VIDEO_NUMBER``. Only for stores whose clips have names.
+    """
+
+    field: Literal["video", "name"]
+    train: tuple[str, ...]
+    test: tuple[str, ...] | None = None
 
 
 class RandomRule(Spec):
@@ -37,7 +53,7 @@ class RandomRule(Spec):
     seed: int = 0
 
 
-Rule = Union[FieldRule, RandomRule]
+Rule = Union[FieldRule, NameRule, RandomRule]
 
 
 @dataclass(frozen=True)
@@ -59,23 +75,36 @@ def resolve(name: str | None, splits: Mapping[str, Rule], default: str, where: s
 
 
 def make_split(name: str, rule: Rule, index: Mapping[str, np.ndarray], where: str) -> Split:
-    """Apply a rule to the index arrays (``label``, ``subject``, ``camera``, ``setup``, ``trial``; all [N])."""
-    in_train, in_test = _by_hash(rule, index["label"]) if isinstance(rule, RandomRule) else _by_field(rule, index)
+    """Apply a rule to the index: ``label``, ``subject``, ``camera``, ``setup``, ``trial``, ``name``, all [N]."""
+    if isinstance(rule, RandomRule):
+        in_train, in_test = _by_hash(rule, index["label"])
+    elif isinstance(rule, NameRule):
+        in_train, in_test = _by_name(rule, index["name"])
+    else:
+        in_train, in_test = by_field(rule, index)
     if (in_train & in_test).any():
         raise SkelbenchError(f"{where}: split {name!r} puts the same clips into train and test; correct its rule")
     for side, chosen in (("training", in_train), ("test", in_test)):
         if not chosen.any():
-            raise SkelbenchError(f"{where}: split {name!r} leaves no {side} clips; choose another split for this data")
+            raise EmptySplit(f"{where}: split {name!r} leaves no {side} clips; choose another split for this data")
     return Split(name, np.flatnonzero(in_train), np.flatnonzero(in_test))
 
 
-def _by_field(rule: FieldRule, index: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+def by_field(rule: FieldRule, index: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Who trains and who tests, bool [N] each; unlike in a :class:`Split` either may be empty."""
     values = index[rule.field]
     if isinstance(rule.train, str):
         in_train = values % 2 == (1 if rule.train == "odd" else 0)
     else:
         in_train = np.isin(values, rule.train)
     return in_train, ~in_train if rule.test is None else np.isin(values, rule.test)
+
+
+def _by_name(rule: NameRule, names: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    if rule.field == "video":
+        names = np.array([name.rpartition("_")[0] for name in names.tolist()])
+    in_train = np.isin(names, rule.train)
+    return in_train, ~in_train if rule.test is None else np.isin(names, rule.test)
 
 
 def _by_hash(rule: RandomRule, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -21,7 +21,7 @@ import numpy as np
 from skelbench.data.actions import ACTIONS, Motion
 from skelbench.data.kinematics import CHANNEL, CHANNELS, PARTS, forward, turn
 from skelbench.data.splits import FieldRule
-from skelbench.data.store import ClipStore
+from skelbench.data.store import FORMAT, ClipStore, stored_format
 from skelbench.data.writer import StoreWriter, store_lock
 from skelbench.skeleton.topology import NTU25
 
@@ -233,10 +233,17 @@ def generate(
 
 
 def open_synthetic(root: Path, progress: Callable[[int, int], None] | None = None) -> ClipStore:
-    """The full data set, made on first use at ``root``/synthetic-v1 (a few seconds) and reused from then on."""
+    """The full data set, made on first use at ``root``/synthetic-v1 (a few seconds) and reused from then on.
+
+    One written in an older format is made anew; its clips and fingerprint stay the same.
+    """
     path = Path(root) / NAME
-    if not path.exists():
+    if _must_be_made(path):
         with store_lock(path):
-            if not path.exists():  # another process may have made it while this one waited
-                generate(path, progress=progress)
+            if _must_be_made(path):  # another process may have made it while this one waited
+                generate(path, overwrite=True, progress=progress)
     return ClipStore.open(path)
+
+
+def _must_be_made(path: Path) -> bool:
+    return not path.exists() or (stored_format(path) or FORMAT) < FORMAT

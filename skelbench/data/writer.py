@@ -5,16 +5,18 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any, BinaryIO
 
 import numpy as np
 from filelock import FileLock, Timeout
 
 from skelbench import __version__
-from skelbench.data.splits import Rule, make_split, resolve
-from skelbench.data.store import FIELDS, FORMAT, Meta, fingerprint
+from skelbench.data.splits import EmptySplit, Rule, make_split, resolve
+from skelbench.data.store import FIELDS, FORMAT, NOTES, Meta, Skipped, fingerprint
 from skelbench.errors import SkelbenchError
 from skelbench.skeleton.topology import Topology
 
@@ -24,7 +26,8 @@ class StoreWriter:
 
     Clips go to a hidden folder beside ``path``, which takes its place only when the block ends without an error: a
     killed run leaves no store and no half of one. An existing ``path`` is refused unless ``overwrite``.
-    ``topology`` and ``splits`` (name -> rule) are those of :class:`Meta`.
+    The settings are those of :class:`Meta`. ``skipped`` and ``details`` may grow until the block ends, by
+    :meth:`skip` and ``writer.details[...] = ...``.
     """
 
     def __init__(
@@ -38,16 +41,23 @@ class StoreWriter:
         lineage: str,
         licence: str = "",
         fps: float = 30.0,
+        up_axis: str = "y",
+        skipped: Sequence[Skipped] = (),
+        details: Mapping[str, Any] | None = None,
         overwrite: bool = False,
     ) -> None:
         self.path, self.topology, self.overwrite = Path(path), topology, overwrite
         self.classes, self.splits, self.default_split = tuple(classes), dict(splits), default_split
-        self.described = {"lineage": lineage, "licence": licence, "fps": fps, "units": "m", "up_axis": "y"}
+        self.described = {"lineage": lineage, "licence": licence, "fps": fps, "units": "m", "up_axis": up_axis}
+        self.skipped, self.details = list(skipped), dict(details or {})
         self.partial = self.path.with_name(f".{self.path.name}.partial")
-        self.index: dict[str, list[int]] = {name: [] for name in FIELDS}
-        self.origins: list[np.ndarray] = []
+        self.index = {name: array("i") for name in (*FIELDS, *NOTES)}  # lists of integers would take ten times as much
+        self.origins = array("f")
+        self.names: list[str] = []
+        self.known: set[str] = set()
         self.rows = 0
-        self.digest = hashlib.sha256()
+        self.flat = True
+        self.confidence: _Rows | None = None
 
     def __enter__(self) -> StoreWriter:
         self.lock = store_lock(self.path)
@@ -65,8 +75,7 @@ class StoreWriter:
                 # Whoever holds the lock is the only writer, so anything already there was left by a killed one.
                 shutil.rmtree(self.partial, ignore_errors=True)
                 self.partial.mkdir()
-                self.file = open(self.partial / "frames.npy", "wb")
-                self._write_header()
+                self.frames = _Rows(self.partial / "frames.npy", self.topology.num_joints)
         except BaseException:
             self.lock.release()
             raise
@@ -82,9 +91,18 @@ class StoreWriter:
         setup: int = 0,
         trial: int = 0,
         origin: np.ndarray | Sequence[float] = (0.0, 0.0, 0.0),
+        name: str = "",
+        flags: int = 0,
+        source_frames: int | None = None,
+        confidence_MTJ: np.ndarray | None = None,
     ) -> None:
-        """Append one clip: [M, T, J, 3] metres, ``origin`` already subtracted. Raises on a clip no run could use."""
-        clip, joints = len(self.origins), self.topology.num_joints
+        """Append one clip: [M, T, J, 3] metres, ``origin`` already subtracted. Raises on a clip no run could use.
+
+        ``name`` is the clip's own in its data set, "" = none. ``flags``: :class:`~skelbench.data.store.Flag`.
+        ``source_frames``: frames in the file it comes from, None = as many as given. ``confidence_MTJ`` in [0, 1] comes
+        with every clip or with none.
+        """
+        clip, joints = len(self.names), self.topology.num_joints
         x_MTJC = np.asarray(x_MTJC, dtype=np.float32)
         if x_MTJC.ndim != 4 or x_MTJC.shape[2:] != (joints, 3) or 0 in x_MTJC.shape:
             raise SkelbenchError(
@@ -102,32 +120,78 @@ class StoreWriter:
                 f"{self.path.name}, clip {clip}: label {label} is outside 0..{len(self.classes) - 1}; "
                 f"correct the label or the list of classes"
             )
-        data = np.ascontiguousarray(x_MTJC.transpose(0, 3, 1, 2)).tobytes()
+        if name and name in self.known:
+            raise SkelbenchError(f"{self.path.name}: two clips are called {name!r}; remove one or rename it")
+        self._add_confidence(confidence_MTJ, x_MTJC.shape[:3])
         with _disk_errors(self.path):
-            self.file.write(data)
-        self.digest.update(data)
+            self.frames.write(x_MTJC.transpose(0, 3, 1, 2))
+        self.flat = self.flat and not x_MTJC[..., 2].any()
         bodies, length = x_MTJC.shape[:2]
         self.rows += bodies * 3 * length
-        entry = (length, bodies, label, subject, camera, setup, trial)
-        for name, value in zip(FIELDS, entry, strict=True):
-            self.index[name].append(int(value))
-        self.origins.append(np.asarray(origin, dtype=np.float32))
+        entry = (length, bodies, label, subject, camera, setup, trial, source_frames or length, flags)
+        for field, value in zip((*FIELDS, *NOTES), entry, strict=True):
+            self.index[field].append(int(value))
+        self.origins.extend(np.asarray(origin, dtype=np.float32).tolist())
+        self.names.append(name)
+        self.known.add(name)
+
+    def skip(self, name: str, reason: str, expected: bool = False) -> None:
+        """Record that something was left out; ``expected`` = known beforehand."""
+        self.skipped.append(Skipped(name=name, reason=reason, expected=expected))
+
+    def drop_empty_splits(self) -> list[str]:
+        """Give up the splits that leave one side without a clip, as some do when only a part of a data set is there;
+        returns their names."""
+        index = self._index()
+        dropped = []
+        for name, rule in list(self.splits.items()):
+            try:
+                make_split(name, rule, index, self.path.name)
+            except EmptySplit:
+                dropped.append(name)
+                del self.splits[name]
+        if self.splits and self.default_split not in self.splits:
+            self.default_split = next(iter(self.splits))
+        return dropped
+
+    def _index(self) -> dict[str, np.ndarray]:
+        index = {name: np.array(values, dtype=np.int32) for name, values in self.index.items()}
+        index["origin"] = np.array(self.origins, dtype=np.float32).reshape(-1, 3)
+        index["name"] = np.array(self.names)
+        return index
+
+    def _add_confidence(self, confidence_MTJ: np.ndarray | None, shape: tuple[int, ...]) -> None:
+        clip = len(self.names)
+        if (confidence_MTJ is not None) != (self.confidence is not None) and clip:
+            raise SkelbenchError(
+                f"{self.path.name}, clip {clip}: confidence is given for some clips only; give it for all or none"
+            )
+        if confidence_MTJ is None:
+            return
+        confidence_MTJ = np.asarray(confidence_MTJ, dtype=np.float32)
+        if confidence_MTJ.shape != shape or not ((confidence_MTJ >= 0) & (confidence_MTJ <= 1)).all():
+            raise SkelbenchError(
+                f"{self.path.name}, clip {clip}: confidence must be numbers from 0 to 1, {list(shape)}, one for each "
+                f"body, frame and joint; correct it"
+            )
+        with _disk_errors(self.path):
+            self.confidence = self.confidence or _Rows(self.partial / "confidence.npy", self.topology.num_joints)
+            self.confidence.write(confidence_MTJ)
 
     def __exit__(self, kind, error, trace) -> None:
         try:
             if kind is None:
                 self._finish()
         finally:
-            with suppress(OSError):  # a full disk shows again on closing; what matters has been raised or synced
-                self.file.close()
+            for file in filter(None, (self.frames, self.confidence)):
+                file.close()
             shutil.rmtree(self.partial, ignore_errors=True)
             self.lock.release()
 
     def _finish(self) -> None:
-        if not self.origins:
+        if not self.names:
             raise SkelbenchError(f"{self.path.name}: there are no clips to store")
-        index = {name: np.array(values, dtype=np.int32) for name, values in self.index.items()}
-        index["origin"] = np.stack(self.origins)
+        index = self._index()
         for name, rule in self.splits.items():
             make_split(name, rule, index, self.path.name)
         described = dict(
@@ -138,18 +202,21 @@ class StoreWriter:
             classes=self.classes,
             splits=self.splits,
             default_split=resolve(self.default_split, self.splits, "", self.path.name),
-            clips=len(self.origins),
+            clips=len(self.names),
             rows=self.rows,
             body_frames=self.rows // 3,
-            frames_sha256=self.digest.hexdigest(),
+            frames_sha256=self.frames.digest.hexdigest(),
+            confidence_sha256=self.confidence.digest.hexdigest() if self.confidence else "",
+            skipped=tuple(self.skipped),
+            dimensions=2 if self.flat else 3,
+            details=self.details,
             written_by=f"skelbench {__version__}",
         )
         meta = Meta(**described, fingerprint="")
         meta = meta.model_copy(update={"fingerprint": fingerprint(meta, index)})
         with _disk_errors(self.path):
-            self.file.seek(0)
-            self._write_header()
-            _sync(self.file)
+            for file in filter(None, (self.frames, self.confidence)):
+                file.finish()
             with open(self.partial / "index.npz", "wb") as file:
                 np.savez(file, **index)
                 _sync(file)
@@ -168,10 +235,36 @@ class StoreWriter:
         _sync_folder(self.path.parent)
         shutil.rmtree(old, ignore_errors=True)
 
+
+class _Rows:
+    """A .npy file, float32 [rows, J], written row by row; knows the hash of what was written."""
+
+    def __init__(self, path: Path, joints: int) -> None:
+        self.file: BinaryIO = open(path, "wb")
+        self.joints, self.rows, self.digest = joints, 0, hashlib.sha256()
+        self._write_header()
+
+    def write(self, x: np.ndarray) -> None:
+        """Append an array whose last axis is the joints."""
+        data = np.ascontiguousarray(x, dtype="<f4").data.cast("B")
+        self.file.write(data)
+        self.digest.update(data)
+        self.rows += len(data) // (4 * self.joints)
+
+    def finish(self) -> None:
+        """Write the header that counts all rows, and bring everything to the disk."""
+        self.file.seek(0)
+        self._write_header()
+        _sync(self.file)
+
+    def close(self) -> None:
+        """Let go of the file, finished or not."""
+        with suppress(OSError):  # a full disk shows again on closing; what matters has been raised or synced
+            self.file.close()
+
     def _write_header(self) -> None:
         # numpy pads the header for growth of the first axis, so the final one has the size of the first.
-        shape = (self.rows, self.topology.num_joints)
-        header = {"descr": "<f4", "fortran_order": False, "shape": shape}
+        header = {"descr": "<f4", "fortran_order": False, "shape": (self.rows, self.joints)}
         np.lib.format.write_array_header_1_0(self.file, header)
 
 

@@ -73,7 +73,7 @@ class Trainer:
         self.ids = store.split(spec.data.split).train
         self.total = total_steps(spec, len(self.ids))
         self.order = Order(self.ids, spec.train.batch_size, spec.seed)
-        self.source = ClipSource(store, device=self.device)
+        self.source = ClipSource(store, device=self.device, second_body=spec.data.second_body)
         self.builder = ViewBuilder(
             spec.views,
             store.topology,
@@ -81,6 +81,7 @@ class Trainer:
             bodies=spec.train.bodies,
             device=self.device,
             centre=spec.train.centre,
+            dimensions=spec.data.dimensions,
         )
         self.optim = Optimisation(method, spec.train, self.total)
         self.world, self.rank = distributed.world(), distributed.rank()

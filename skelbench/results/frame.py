@@ -7,7 +7,7 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from skelbench.config import RunSpec, probed_encoder
+from skelbench.config import DataSpec, RunSpec, probed_encoder
 from skelbench.errors import SkelbenchError
 from skelbench.results.files import read_json
 from skelbench.results.identity import canonical_json, digest
@@ -79,7 +79,7 @@ def _rows(run: RunDir, runs: list[RunDir]):
             "group": _group(spec, evaluated),
             "method": spec.method,
             "setting": info.get("setting", "shared"),
-            "dataset": evaluated["data"]["name"],
+            "dataset": DataSpec.model_validate(evaluated["data"]).title,
             "split": evaluated["data"]["split"],
             "tokens": _grid(spec, cost),
             "preset": info["preset"] + ("+" if info["modified"] else ""),

@@ -14,6 +14,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -79,10 +80,12 @@ class Linear:
     """S, [3, 3]."""
     joints: Matrices
     """W, [J, J]: column j says how joint j is made of the old joints."""
+    mirrored_R: Tensor
+    """bool: W swaps left and right."""
 
     def take(self, index: Tensor) -> Linear:
         """Rows ``index`` of this one."""
-        return Linear(self.space.take(index), self.joints.take(index))
+        return Linear(self.space.take(index), self.joints.take(index), self.mirrored_R[index])
 
     def apply(self, x_R3TJ: Tensor, keyed: Keyed) -> Tensor:
         """Transformed coordinates; may overwrite its argument."""
@@ -98,6 +101,8 @@ class Jitter:
     """X -> X + std * standard normal, on the rows where ``active``; drawn when applied, on the device."""
 
     std: float
+    axes: int
+    """Coordinates that get noise: all 3, or x and y."""
     op: int
     active_R: Tensor
     keys_R: Tensor
@@ -116,8 +121,9 @@ class Jitter:
             return x_R3TJ
         device = x_R3TJ.device
         keys, views = send(self.keys_R[rows_K], device), send(self.view_R[rows_K], device)
-        noise = keyed.normal(keys, math.prod(x_R3TJ.shape[1:]), view=views, op=self.op)
-        return x_R3TJ.index_add_(0, send(rows_K, device), noise.view(-1, *x_R3TJ.shape[1:]), alpha=self.std)
+        noise = keyed.normal(keys, math.prod(x_R3TJ.shape[1:]), view=views, op=self.op).view(-1, *x_R3TJ.shape[1:])
+        noise[:, self.axes :] = 0.0
+        return x_R3TJ.index_add_(0, send(rows_K, device), noise, alpha=self.std)
 
 
 @dataclass(frozen=True)
@@ -147,11 +153,23 @@ def _on_rows(x_R3TJ: Tensor, rows_K: Tensor | None, function) -> Tensor:
 
 
 def draw_transform(
-    ops: Sequence[Augment], topology: Topology, keyed: Keyed, clip_keys_R: Tensor, body_keys_R: Tensor, view_R: Tensor
+    ops: Sequence[Augment],
+    topology: Topology,
+    keyed: Keyed,
+    clip_keys_R: Tensor,
+    body_keys_R: Tensor,
+    view_R: Tensor,
+    dimensions: Literal[2, 3] = 3,
 ) -> Transform:
-    """Draw every operation of ``ops`` for R rows and compose them in order. All on the host, int64 keys [R]."""
+    """Draw every operation of ``ops`` for R rows and compose them in order. All on the host, int64 keys [R].
+
+    ``dimensions`` 2: z is 0 and stays 0. Bodies turn about the line of sight only, within the tilt limit (the vertical
+    one has no effect); noise and dropped axes are those of the image plane.
+    """
     nothing = Linear(
-        Matrices.identity(len(view_R), 3), Matrices.identity(len(view_R), topology.num_joints)
+        Matrices.identity(len(view_R), 3),
+        Matrices.identity(len(view_R), topology.num_joints),
+        torch.zeros(len(view_R), dtype=torch.bool),
     )
     steps: list[Linear | Jitter | Shift] = []
     for index, op in enumerate(ops):
@@ -159,29 +177,30 @@ def draw_transform(
         active_R = u_R4[:, 0] < op.p
         per_body = PER_BODY + 2 * index
         if isinstance(op, Noise):
-            steps.append(Jitter(op.std, per_body, active_R, body_keys_R, view_R))
+            steps.append(Jitter(op.std, dimensions, per_body, active_R, body_keys_R, view_R))
             continue
         if isinstance(op, Translate):
             steps.append(Shift(((2 * u_R4[:, 1:] - 1) * op.limit * active_R[:, None]).float()))
             continue
         rows_K = active_R.nonzero()[:, 0]
         u_K3 = u_R4[rows_K, 1:]
-        space, joints = nothing.space, nothing.joints
+        space, joints, mirrored_R = nothing.space, nothing.joints, nothing.mirrored_R
         if isinstance(op, Rotate):
-            space = space.put(rows_K, rotation(_angles(op, u_K3)))
+            space = space.put(rows_K, rotation(_angles(op, u_K3, dimensions)))
         elif isinstance(op, CoordinateScale):
             space = space.put(rows_K, torch.diag_embed(op.lo + u_K3 * (op.hi - op.lo)).float())
         elif isinstance(op, AxisDrop):
-            space = space.put(rows_K, torch.diag_embed((torch.arange(3) != pick(u_K3[:, :1], 3)).float()))
+            space = space.put(rows_K, torch.diag_embed((torch.arange(3) != pick(u_K3[:, :1], dimensions)).float()))
         elif isinstance(op, Mirror):
             joints = joints.put(rows_K, permutation(topology).expand(len(rows_K), -1, -1))
+            mirrored_R = active_R
             if op.reflect:
                 space = space.put(rows_K, torch.diag(torch.tensor([-1.0, 1.0, 1.0])).expand(len(rows_K), -1, -1))
         elif isinstance(op, BoneScale):
             basis = scaling_basis(topology, op.groups)
             u_KG = keyed.uniform(body_keys_R[rows_K], len(basis) - 1, view=view_R[rows_K], op=per_body).double()
             joints = joints.put(rows_K, bone_scaling(basis, op.lo + u_KG * (op.hi - op.lo)))
-        steps.append(Linear(space, joints))
+        steps.append(Linear(space, joints, mirrored_R))
     return compose(tuple(steps))
 
 
@@ -190,15 +209,23 @@ def compose(steps: Transform) -> Transform:
     short: list[Linear | Jitter | Shift] = []
     for step in steps:
         if short and isinstance(step, Linear) and isinstance(short[-1], Linear):
-            step = Linear(step.space @ short[-1].space, short[-1].joints @ step.joints)
-            short.pop()
+            before = short.pop()
+            mirrored_R = before.mirrored_R ^ step.mirrored_R
+            step = Linear(step.space @ before.space, before.joints @ step.joints, mirrored_R)
         short.append(step)
     return tuple(short)
 
 
-def _angles(op: Rotate, u_K3: Tensor) -> Tensor:
+def mirrored_rows(transform: Transform) -> Tensor:
+    """int64 [K]: rows whose left and right are swapped once all is done."""
+    swapped = [step.mirrored_R for step in transform if isinstance(step, Linear)]
+    return torch.stack(swapped).sum(0).remainder(2).nonzero()[:, 0] if swapped else torch.empty(0, dtype=torch.int64)
+
+
+def _angles(op: Rotate, u_K3: Tensor, dimensions: int) -> Tensor:
     """float64 [K, 3], radians about X, Y, Z."""
-    limits = [math.radians(op.tilt_deg), math.radians(op.vertical_deg), math.radians(op.tilt_deg)]
+    vertical, tilt = math.radians(op.vertical_deg), math.radians(op.tilt_deg)
+    limits = [tilt, vertical, tilt] if dimensions == 3 else [0.0, 0.0, tilt]
     return (2 * u_K3 - 1) * torch.tensor(limits, dtype=torch.float64)
 
 

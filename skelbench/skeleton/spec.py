@@ -207,6 +207,10 @@ Centre = Literal["clip", "body"]
 """What is at the origin: the first body's centre joint in its first frame for all bodies (as stored, the NTU pipeline's
 habit), or each body's own. With "clip" a second body's distance is the largest thing that its tokens show."""
 
+SecondBody = Literal["zero", "repeat"]
+"""A clip of one body where a data set has two: the second body is absent ("zero", no body at all where absent ones are
+not computed, zeros where every slot is), or the first one again ("repeat", the NTU-120 files of CTR-GCN and MAMP)."""
+
 Pooling = Literal["valid-mean", "valid-sum", "all-mean", "concat"]
 """How body features become one clip feature downstream."""
 

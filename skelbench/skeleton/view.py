@@ -45,6 +45,9 @@ class View:
     """int64 [R]: clip id * M + body slot, plus 2**24 for each further view of the clip; keys for ``step.uniform``."""
     real_RT: Tensor | None = None
     """bool [R, T]: frames that are not padding (resize="pad")."""
+    confidence_RTJ: Tensor | None = None
+    """float32 [R, T, J] in [0, 1]: how sure each joint is, where the data set says so (2-D poses); 0 for what is not
+    there. A bone's or a motion's is the lower one of the two joints or frames that it is made of."""
 
     @property
     def x_BMTJC(self) -> Tensor:
@@ -89,7 +92,7 @@ class View:
         offsets = [sum(view.count for view in views[:k]) * first.clips * first.bodies for k in range(len(views))]
         rows_R = torch.cat([view.rows_R + offset for view, offset in zip(views, offsets)])
         fields: dict[str, Tensor] = {}
-        for name in ("mask_RN", "keep_RK", "real_RT"):
+        for name in ("mask_RN", "keep_RK", "real_RT", "confidence_RTJ"):
             if getattr(first, name) is not None:
                 fields[name] = torch.cat([getattr(view, name) for view in views])
         if first.masked_I is not None:

@@ -23,6 +23,7 @@ from skelbench.skeleton.check import checked_counts
 from skelbench.skeleton.grid import Grid
 from skelbench.skeleton.keyed import Keyed, pick
 from skelbench.skeleton.masks import TubeRows, random_masks, tube_masks
+from skelbench.skeleton.reading import Reading, read_confidence, read_coordinates
 from skelbench.skeleton.sampling import Frames, Interval, crop_interval, extended_length, frame_positions
 from skelbench.skeleton.spec import Bodies, Center, Centre, Same, Tube, ViewSpec
 from skelbench.skeleton.topology import Topology
@@ -47,6 +48,8 @@ class _Rows:
     clip_R: Tensor
     """Index of the clip in the batch."""
     slot_R: Tensor
+    stored_R: Tensor
+    """The body in the store that the slot shows; any where the slot is empty."""
     present_R: Tensor
     """bool: False for the empty slots of ``bodies="all-slots"``."""
     clip_keys_R: Tensor
@@ -70,6 +73,7 @@ class ViewBuilder:
 
     ``patch`` is P_T, frames per temporal token, for masks. ``bodies`` says which bodies of a clip become rows;
     ``centre`` "body" puts each body's centre joint in its first frame at the origin before anything is done to it.
+    ``dimensions`` 2 keeps flat poses (z = 0) flat, see :func:`~skelbench.skeleton.augment.draw_transform`.
     Returned tensors are on ``device``; the work is done where ``batch.frames_FJ`` is. Draws are keyed by clip id (and
     body slot), so the same clip under the same :class:`Keyed` gives the same view in every batch; a clip that occurs
     twice in a batch gives the same view twice. Raises :class:`SkelbenchError` for views that cannot be built.
@@ -86,9 +90,10 @@ class ViewBuilder:
         bodies: Bodies = "valid",
         device: torch.device | str = "cpu",
         centre: Centre = "clip",
+        dimensions: Literal[2, 3] = 3,
     ) -> None:
         self.specs, self.topology, self.patch, self.bodies = dict(specs), topology, patch, bodies
-        self.centre = centre
+        self.centre, self.dimensions = centre, dimensions
         self.device = torch.device(device)
         self.counts = checked_counts(self.specs, topology, patch, bodies)
         ranks = {name: rank for rank, name in enumerate(sorted(self.specs))}
@@ -103,11 +108,7 @@ class ViewBuilder:
         for name, spec in self.specs.items():
             drawn[name] = self._draw(name, spec, drawn.get(spec.parent), batch, rows, keyed)
         masks = self._masks(rows, keyed)
-        views = {}
-        for name, spec in self.specs.items():
-            x_RTJC, real_RT = self._coordinates(spec, drawn[name], batch, rows, keyed)
-            views[name] = self._view(name, batch, rows, x_RTJC, real_RT, masks.get(name))
-        return views
+        return {name: self._view(name, drawn[name], batch, rows, keyed, masks.get(name)) for name in self.specs}
 
     def _rows(self, batch: ClipBatch, keyed: Keyed) -> _Rows:
         ids, present_B = _int64(batch.ids), _int64(batch.bodies)
@@ -119,8 +120,10 @@ class ViewBuilder:
             clip_R, slot_R = torch.arange(len(ids)), torch.zeros(len(ids), dtype=torch.int64)
             if self.bodies == "random-valid":
                 slot_R = pick(keyed.uniform(ids * slots, 1, op=BODY)[:, 0], present_B)
+        stored_B = present_B if batch.stored is None else _int64(batch.stored)
+        stored_R = torch.minimum(slot_R, stored_B[clip_R] - 1)
         clip_keys_R = ids[clip_R] * slots
-        return _Rows(clip_R, slot_R, slot_R < present_B[clip_R], clip_keys_R, clip_keys_R + slot_R)
+        return _Rows(clip_R, slot_R, stored_R, slot_R < present_B[clip_R], clip_keys_R, clip_keys_R + slot_R)
 
     def _draw(
         self, name: str, spec: ViewSpec, parent: _Drawn | None, batch: ClipBatch, rows: _Rows, keyed: Keyed
@@ -147,56 +150,11 @@ class ViewBuilder:
         if spec.augment:
             clip_keys_R, body_keys_R = rows.clip_keys_R.repeat(count), rows.body_keys_R.repeat(count)
             view_R = number_V.repeat_interleave(bodies)
-            own = draw_transform(spec.augment, self.topology, keyed, clip_keys_R, body_keys_R, view_R)
+            own = draw_transform(
+                spec.augment, self.topology, keyed, clip_keys_R, body_keys_R, view_R, self.dimensions
+            )
             transform = compose(transform + own)
         return _Drawn(interval, frames, timing_V, number_V, transform)
-
-    def _coordinates(
-        self, spec: ViewSpec, drawn: _Drawn, batch: ClipBatch, rows: _Rows, keyed: Keyed
-    ) -> tuple[Tensor, Tensor | None]:
-        """x_RTJC and real_RT of every instance, on the device of the frames."""
-        device, clips, count = batch.frames_FJ.device, len(batch.ids), len(drawn.number_V)
-        length_R = _int64(batch.length)[rows.clip_R]
-        base_R = _int64(batch.offset)[rows.clip_R] + torch.where(rows.present_R, rows.slot_R * 3 * length_R, 0)
-        base_R, step_R = base_R.repeat(count), length_R.repeat(count)
-        in_frames_R = (torch.arange(count)[:, None] * clips + rows.clip_R).flatten()
-        frames = drawn.frames.take(in_frames_R)
-        axis_R3 = send(base_R[:, None] + step_R[:, None] * torch.arange(3), device)
-        shape = (len(base_R), 3, spec.frames, self.topology.num_joints)
-
-        def gather(frame_RT: Tensor) -> Tensor:
-            index = axis_R3[:, :, None] + send(frame_RT, device)[:, None, :]
-            return batch.frames_FJ.index_select(0, index.flatten()).view(shape)
-
-        x_R3TJ = gather(frames.first_BT)
-        if bool(frames.weight_BT.any()):
-            weight = send(frames.weight_BT, device)[:, None, :, None]
-            x_R3TJ = x_R3TJ.lerp_(gather(frames.second_BT), weight)
-        if self.centre == "body":
-            origin_R3 = batch.frames_FJ[:, self.topology.center].index_select(0, axis_R3.flatten()).view(-1, 3)
-            x_R3TJ = x_R3TJ.sub_(origin_R3[:, :, None, None])
-        for step in drawn.transform:
-            x_R3TJ = step.apply(x_R3TJ, keyed)
-        x_R3TJ = self._stream(spec, x_R3TJ)
-        empty_R = (~rows.present_R).repeat(count).nonzero()[:, 0]
-        if len(empty_R):
-            x_R3TJ = x_R3TJ.index_fill_(0, send(empty_R, device), 0.0)
-        real_RT = None
-        if frames.real_BT is not None:
-            real_RT = send(frames.real_BT, device)
-            x_R3TJ = x_R3TJ.masked_fill_(~real_RT[:, None, :, None], 0.0)
-        return x_R3TJ.permute(0, 2, 3, 1), real_RT
-
-    def _stream(self, spec: ViewSpec, x_R3TJ: Tensor) -> Tensor:
-        """Joint, bone (joint minus parent, 0 at the root) or motion (next frame minus this one, 0 at the last)."""
-        if spec.stream == "bone":
-            parents = [joint if parent < 0 else parent for joint, parent in enumerate(self.topology.parents)]
-            return x_R3TJ - x_R3TJ[..., parents]
-        if spec.stream == "motion":
-            moved = torch.zeros_like(x_R3TJ)
-            moved[:, :, :-1] = x_R3TJ[:, :, 1:] - x_R3TJ[:, :, :-1]
-            return moved
-        return x_R3TJ
 
     def _masks(self, rows: _Rows, keyed: Keyed) -> dict[str, tuple[Tensor, Tensor | None]]:
         """(mask_RN, keep_RK) of every masked view, on the host; all tubes grow in one loop."""
@@ -219,13 +177,27 @@ class ViewBuilder:
     def _view(
         self,
         name: str,
+        drawn: _Drawn,
         batch: ClipBatch,
         rows: _Rows,
-        x_RTJC: Tensor,
-        real_RT: Tensor | None,
+        keyed: Keyed,
         mask: tuple[Tensor, Tensor | None] | None,
     ) -> View:
-        count, clips, slots = self.counts[name], len(batch.ids), batch.max_bodies
+        spec, count, clips, slots = self.specs[name], self.counts[name], len(batch.ids), batch.max_bodies
+        length_R = _int64(batch.length)[rows.clip_R]
+        base_R = _int64(batch.offset)[rows.clip_R] + rows.stored_R * 3 * length_R
+        in_frames_R = (torch.arange(count)[:, None] * clips + rows.clip_R).flatten()
+        frames = drawn.frames.take(in_frames_R)
+        present_R = rows.present_R.repeat(count)
+        reading = Reading(base_R.repeat(count), length_R.repeat(count), present_R, frames, drawn.transform)
+        x_RTJC = read_coordinates(batch, reading, spec, self.topology, self.centre, keyed).permute(0, 2, 3, 1)
+        confidence_RTJ = read_confidence(batch, reading, spec, self.topology)
+
+        real_RT = None if frames.real_BT is None else send(frames.real_BT, batch.frames_FJ.device)
+        for value in (x_RTJC, confidence_RTJ):
+            if value is not None and real_RT is not None:
+                value.masked_fill_(~real_RT.view(*real_RT.shape, *[1] * (value.ndim - 2)), 0.0)
+
         flat_R = rows.clip_R * slots + rows.slot_R
         rows_R = (torch.arange(count)[:, None] * (clips * slots) + flat_R).flatten()
         mask_RN, keep_RK = mask or (None, None)
@@ -233,9 +205,9 @@ class ViewBuilder:
         keys_R = ((torch.arange(count) << VIEW_KEY)[:, None] + rows.body_keys_R).flatten()
         host = {"rows_R": rows_R, "keys_R": keys_R, "mask_RN": mask_RN, "masked_I": masked_I, "keep_RK": keep_RK}
         sent = {key: value if value is None else send(value, self.device) for key, value in host.items()}
-        x_RTJC = x_RTJC.to(self.device)
-        real_RT = None if real_RT is None else real_RT.to(self.device)
-        return View(x_RTJC, clips=clips, bodies=slots, count=count, real_RT=real_RT, **sent)
+        there = {"x_RTJC": x_RTJC, "confidence_RTJ": confidence_RTJ, "real_RT": real_RT}
+        sent |= {key: value if value is None else value.to(self.device) for key, value in there.items()}
+        return View(clips=clips, bodies=slots, count=count, **sent)
 
 
 def _instances(parent_V: Tensor, size: int) -> Tensor:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skelbench.data.importers import import_npz
+from skelbench.data.importers import ImportOptions, import_files
 from skelbench.data.store import ClipStore
 from skelbench.errors import SkelbenchError
 
@@ -33,7 +33,11 @@ def recording(**changes):
 
 def imported(tmp_path, name="mine", label_fields=("label",), **changes):
     np.savez(tmp_path / "file.npz", **recording(**changes))
-    return ClipStore.open(import_npz(tmp_path / "file.npz", name, tmp_path / "root", label_fields=label_fields))
+    return opened(tmp_path / "file.npz", tmp_path / "root", name, label_fields=label_fields)
+
+
+def opened(file, root, name="mine", **options):
+    return ClipStore.open(import_files([file], name, root, ImportOptions(**options)).path)
 
 
 def test_clips_are_centred_and_can_be_put_back(tmp_path):
@@ -98,7 +102,8 @@ BAD = {
     "flat joints": (dict(joints=GOOD["joints"].reshape(-1, 75)), r"joints must be .*not float32 \[21, 75\]"),
     "2-D joints": (dict(joints=GOOD["joints"][..., :2]), r"joints must be .*\[21, 25, 2\]"),
     "integer joints": (dict(joints=GOOD["joints"].astype(int)), r"joints must be floating-point"),
-    "20 joints": (dict(joints=GOOD["joints"][:, :20]), "20 joints fit no known topology .*ntu25 with 25"),
+    "19 joints": (dict(joints=GOOD["joints"][:, :19]), "19 joints fit no known topology .*ntu25 with 25"),
+    "17 joints": (dict(joints=GOOD["joints"][:, :17]), "17 joints are those of coco17 or h36m17; say which with --top"),
     "offsets too short": (dict(offsets=GOOD["offsets"][:-1]), "offsets run from 0 to 15 but joints has frames 0 to 21"),
     "offsets start late": (dict(offsets=_with(GOOD["offsets"], 0, 1)), "offsets run from 1 to 21"),
     "offsets backwards": (dict(offsets=_with(GOOD["offsets"], 3, 20)), "clip 3 has offsets that go backwards"),
@@ -149,10 +154,13 @@ FILES = {
     "empty": (_file(lambda data: b""), "is empty; download"),
     "half": (_file(lambda data: data[: len(data) // 2]), "is not a readable npz file .*download or copy it again"),
     "cut at the end": (_file(lambda data: data[:-5]), "is not a readable npz file"),
-    "nulls": (_file(lambda data: bytes(len(data))), "is not a readable npz file"),
-    "flipped bits": (_file(lambda data: data[:2000] + bytes(50) + data[2050:]), r"\(joints: .*download or copy"),
-    "text": (_file(lambda data: b"joints,label\n1,2\n"), "is not a readable npz file"),
-    "folder": (lambda path: path.mkdir(), "there is no file"),
+    "nulls": (_file(lambda data: bytes(len(data))), "begins with zero bytes.*download"),
+    "flipped bits": (
+        _file(lambda data: data[:2000] + bytes(50) + data[2050:]),
+        "array 'joints' is not readable .*download or copy",
+    ),
+    "text": (_file(lambda data: b"joints,label\n1,2\n"), "is text .*data prepare.*; formats"),
+    "folder": (lambda path: path.mkdir(), "is a folder; name a file in it"),
 }
 
 
@@ -160,7 +168,7 @@ FILES = {
 def test_bad_files_are_refused_in_one_sentence(tmp_path, kind):
     write, message = FILES[kind]
     write(tmp_path / "file.npz")
-    _refused(tmp_path, lambda: import_npz(tmp_path / "file.npz", "mine", tmp_path / "root"), message)
+    _refused(tmp_path, lambda: opened(tmp_path / "file.npz", tmp_path / "root"), message)
 
 
 def _refused(tmp_path, attempt, message):
@@ -180,10 +188,10 @@ def test_a_damaged_file_never_crashes_and_never_changes_the_data(tmp_path_factor
     at = int(place * len(data))
     (folder / "bad.npz").write_bytes(data[:at] if cut else data[:at] + junk + data[at + len(junk) :])
     try:
-        store = ClipStore.open(import_npz(folder / "bad.npz", "bad", folder))
+        store = opened(folder / "bad.npz", folder, "bad")
     except SkelbenchError:
         return
-    good = ClipStore.open(import_npz(folder / "good.npz", "good", folder))
+    good = opened(folder / "good.npz", folder, "good")
     assert store.meta.frames_sha256 == good.meta.frames_sha256
     np.testing.assert_array_equal(store.labels, good.labels)
 
@@ -191,18 +199,18 @@ def test_a_damaged_file_never_crashes_and_never_changes_the_data(tmp_path_factor
 def test_bad_names_are_refused(tmp_path):
     np.savez(tmp_path / "file.npz", **GOOD)
     with pytest.raises(SkelbenchError, match=re.escape("'../x' cannot name a data set")):
-        import_npz(tmp_path / "file.npz", "../x", tmp_path / "root")
+        opened(tmp_path / "file.npz", tmp_path / "root", "../x")
 
 
 def test_progress_counts_clips(tmp_path):
     np.savez(tmp_path / "file.npz", **GOOD)
     seen = []
-    import_npz(tmp_path / "file.npz", "mine", tmp_path, progress=lambda done, total: seen.append((done, total)))
+    import_files([tmp_path / "file.npz"], "mine", tmp_path, progress=lambda done, total: seen.append((done, total)))
     assert seen == [(i, 6) for i in range(1, 7)]
 
 
 def test_real_recordings(tmp_path, recordings):
-    store = ClipStore.open(import_npz(recordings, "uiprmd", tmp_path, label_fields=("label", "correct")))
+    store = opened(recordings, tmp_path, "uiprmd", label_fields=("label", "correct"))
     assert (len(store), store.num_classes, store.max_bodies, store.lengths.sum()) == (200, 20, 1, 15454)
     assert store.classes[:2] == ("deep squat / incorrect", "deep squat / correct")
     assert np.bincount(store.labels).tolist() == [10] * 20

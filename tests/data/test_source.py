@@ -3,10 +3,10 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_clips import random_clips, write_store
+from made_clips import open_writer, random_clips, write_store
 
 from skelbench.data.source import ClipSource
-from skelbench.data.store import ClipStore
+from skelbench.data.store import ClipStore, Flag
 
 
 @pytest.fixture(scope="module")
@@ -80,3 +80,45 @@ def test_on_a_gpu(shared, resident):
         assert batch.frames_FJ.is_cuda
         for b, i in enumerate(now):
             np.testing.assert_array_equal(rows_of(batch, b), shared.clip(i))
+
+
+@pytest.mark.parametrize("resident", [True, False])
+def test_confidence_comes_with_the_clips(tmp_path, resident):
+    clips, rng = random_clips(9), np.random.default_rng(1)
+    sure = [rng.uniform(0, 1, x.shape[:3]).astype(np.float32) for x in clips]
+    with open_writer(tmp_path / "sure") as writer:
+        for i, (x, c) in enumerate(zip(clips, sure)):
+            writer.add(x, i % 3, subject=i, camera=1 + i % 3, confidence_MTJ=c)
+    source = ClipSource(ClipStore.open(tmp_path / "sure"), resident=resident)
+    batch = source.gather(np.array([7, 2, 7]))
+    for b, i in enumerate((7, 2, 7)):
+        np.testing.assert_array_equal(rows_of(batch, b), source.store.clip(i))
+        length, start = int(batch.length[b]), int(batch.offset[b]) // 3
+        rows = batch.confidence_FJ[start : start + len(clips[i]) * length].numpy()
+        np.testing.assert_array_equal(rows.reshape(sure[i].shape), sure[i])
+
+
+@pytest.mark.parametrize("resident", [True, False])
+def test_a_second_body_can_be_repeated(shared, resident):
+    ids = np.arange(9)
+    zero, repeat = (ClipSource(shared, resident=resident, second_body=s).gather(ids) for s in ("zero", "repeat"))
+    assert zero.confidence_FJ is None
+    np.testing.assert_array_equal(zero.bodies, shared.bodies)
+    np.testing.assert_array_equal(repeat.bodies, np.full(9, 2))
+    for batch in (zero, repeat):
+        np.testing.assert_array_equal(batch.stored, shared.bodies)
+        np.testing.assert_array_equal(batch.offset, zero.offset)
+
+
+@pytest.mark.parametrize("second_body", ["zero", "repeat"])
+def test_a_second_body_that_is_stored_empty_is_absent(tmp_path, second_body):
+    """The NTU pipeline makes room for a second body that merging leaves empty: nobody is there, and none is repeated."""
+    one, two, empty = random_clips(3)[0][:1], np.ones((2, 12, 25, 3), np.float32), np.ones((2, 12, 25, 3), np.float32)
+    empty[1] = 0
+    with open_writer(tmp_path / "made") as writer:
+        for i, (x, flags) in enumerate(((one, 0), (two, 0), (empty, Flag.EMPTY_BODY))):
+            writer.add(x, i, subject=i, camera=1 + i, flags=flags)
+    batch = ClipSource(ClipStore.open(tmp_path / "made"), second_body=second_body).gather(np.arange(3))
+    np.testing.assert_array_equal(batch.bodies, [1 + (second_body == "repeat"), 2, 1])
+    np.testing.assert_array_equal(batch.stored, [1, 2, 2])
+    assert batch.max_bodies == 2

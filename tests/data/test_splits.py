@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skelbench.data.splits import FieldRule, RandomRule, make_split
+from skelbench.data.splits import FieldRule, NameRule, RandomRule, make_split
 from skelbench.errors import SkelbenchError
 
 N = 24
@@ -29,6 +29,18 @@ def test_rules_over_fields(rule, trains, tests):
     split = make_split("s", rule, INDEX, "x")
     assert split.train.tolist() == [i for i in range(N) if trains(i)]
     assert split.test.tolist() == [i for i in range(N) if tests(i)]
+
+
+def test_rule_over_videos():
+    index = {"label": np.zeros(5), "name": np.array(["A01_1-L_1", "A01_1-L_2", "A01_1_1", "A01_1-R_1", "loose"])}
+    for test, expected in (((), None), (("A01_1",), [2]), (None, [2, 3, 4])):
+        rule = NameRule(field="video", train=("A01_1-L",), test=test)
+        if expected is None:
+            with pytest.raises(SkelbenchError, match="leaves no test clips"):
+                make_split("s", rule, index, "x")
+        else:
+            split = make_split("s", rule, index, "x")
+            assert split.train.tolist() == [0, 1] and split.test.tolist() == expected
 
 
 @given(seed=st.integers(0, 1000), share=st.sampled_from([0.25, 0.5, 0.75]))

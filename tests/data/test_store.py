@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_clips import CLASSES, random_clips, write_store
+from made_clips import CLASSES, open_writer, random_clips, write_store
 
-from skelbench.data.store import ClipStore
+from skelbench.data.splits import FieldRule, NameRule
+from skelbench.data.store import ClipStore, Flag, Skipped, stored_format
 from skelbench.errors import SkelbenchError
 from skelbench.skeleton.topology import NTU25
 
@@ -44,6 +45,77 @@ def test_index_and_meta(store, clips):
         np.testing.assert_array_equal(store.index[field], expected)
     np.testing.assert_array_equal(store.index["origin"], np.stack([n, 0 * n, 0 * n + 1], axis=1))
     assert (store.meta.units, store.meta.up_axis, store.meta.default_split) == ("m", "y", "cross-view")
+
+
+HALF = {"half": FieldRule(field="subject", train="odd")}
+
+
+def write_rich(path, clips, confidence=True, prefix="V1", splits=HALF, **changes):
+    """Clips with everything a clip can have: clip i is V1_i and was seen for 10 frames more than are stored."""
+    rng = np.random.default_rng(3)
+    made = [rng.random(x.shape[:3]).astype(np.float32) for x in clips]
+    with open_writer(path, splits=splits, default_split=next(iter(splits)), **changes) as writer:
+        for i, x in enumerate(clips):
+            more = dict(confidence_MTJ=made[i]) if confidence else {}
+            about = dict(name=f"{prefix}_{i}", flags=Flag.MERGED | Flag.TRUNCATED, source_frames=x.shape[1] + 10)
+            writer.add(x, i % 3, subject=i, **about, **more)
+        writer.skip("V1_99", "the file is empty")
+        writer.details["frames"] = 7
+    return path, made
+
+
+def test_names_flags_confidence_and_notes_come_back(tmp_path, clips):
+    path, confidence = write_rich(tmp_path / "made", clips, up_axis="z", skipped=[Skipped(name="a", reason="b")])
+    store = ClipStore.open(path)
+    assert store.names.tolist() == [f"V1_{i}" for i in range(len(clips))]
+    np.testing.assert_array_equal(store.index["source_frames"], store.lengths + 10)
+    assert set(store.index["flags"]) == {Flag.MERGED | Flag.TRUNCATED}
+    for i, expected in enumerate(confidence):
+        np.testing.assert_array_equal(store.confidence(i), expected)
+        start, length = store.offsets[i] // 3, store.lengths[i]
+        for m, t in np.ndindex(*expected.shape[:2]):
+            np.testing.assert_array_equal(store.confidence_FJ[start + m * length + t], expected[m, t])
+    assert store.meta.skipped == (Skipped(name="a", reason="b"), Skipped(name="V1_99", reason="the file is empty"))
+    assert store.meta.details == {"frames": 7} and store.meta.up_axis == "z"
+    store.verify()
+
+
+def test_a_store_without_names_and_confidence(store, clips):
+    assert store.names is None and store.confidence_FJ is None
+    assert (store.confidence(2) == 1).all() and store.confidence(2).shape == clips[2].shape[:3]
+    np.testing.assert_array_equal(store.index["source_frames"], store.lengths)
+    assert not store.index["flags"].any() and stored_format(store.path) == 2
+
+
+def test_confidence_is_checked_like_coordinates(tmp_path, clips):
+    path, _ = write_rich(tmp_path / "made", clips)
+    data = bytearray((path / "confidence.npy").read_bytes())
+    data[-1] ^= 1
+    (path / "confidence.npy").write_bytes(data)
+    with pytest.raises(SkelbenchError, match="confidence.npy are not those that were written"):
+        ClipStore.open(path).verify()
+    (path / "confidence.npy").write_bytes(data[:-4])
+    with pytest.raises(SkelbenchError, match="confidence.npy cannot be mapped"):
+        ClipStore.open(path)
+    (path / "confidence.npy").unlink()
+    with pytest.raises(SkelbenchError, match="confidence.npy cannot be mapped"):
+        ClipStore.open(path)
+
+
+def test_names_and_confidence_are_part_of_the_fingerprint(tmp_path, clips):
+    made = [write_rich(tmp_path / str(i), clips, *change)[0] for i, change in enumerate([(), (False,), (True, "V2")])]
+    assert len({ClipStore.open(path).fingerprint for path in made}) == 3
+
+
+def test_splits_by_name(tmp_path, clips):
+    splits = {
+        "one": NameRule(field="name", train=("V1_0", "V1_3"), test=("V1_4",)),
+        "rest": NameRule(field="name", train=("V1_0",)),
+    }
+    store = ClipStore.open(write_rich(tmp_path / "made", clips, splits=splits)[0])
+    assert (store.split("one").train.tolist(), store.split("one").test.tolist()) == ([0, 3], [4])
+    assert store.split("rest").test.tolist() == [1, 2, 3, 4, 5, 6]
+    assert store.meta.splits == splits
 
 
 def test_writing_to_the_map_does_not_reach_the_disk(store, clips):
@@ -97,6 +169,7 @@ DAMAGE = {
     "meta not an object": (lambda path: (path / "meta.json").write_text("[]"), "meta.json, top level"),
     "meta binary": (lambda path: (path / "meta.json").write_bytes(b"\xff\x00"), "meta.json cannot be read"),
     "meta field of the wrong type": (lambda path: _edit_meta(path, clips="many"), "meta.json, clips"),
+    "older version": (lambda path: _edit_meta(path, format=1), "format 1.*prepare or import the data set again"),
     "newer version": (lambda path: _edit_meta(path, format=99, novelty=1), "format 99.*update skelbench"),
     "unknown topology": (lambda path: _edit_meta(path, topology="ntu52"), "damaged|did you mean 'ntu25'"),
     "classes changed": (lambda path: _edit_meta(path, classes=["a"]), "do not belong together"),

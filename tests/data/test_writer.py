@@ -39,6 +39,24 @@ def test_a_bad_clip_is_refused_and_nothing_is_left(tmp_path, x, label, message):
     assert visible(tmp_path) == []
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "message"),
+    [
+        ({"name": "a"}, {"name": "a"}, "two clips are called 'a'"),
+        ({"confidence_MTJ": GOOD[..., 0]}, {}, "clip 1: confidence is given for some clips only"),
+        ({}, {"confidence_MTJ": GOOD[..., 0]}, "clip 1: confidence is given for some clips only"),
+        ({"confidence_MTJ": GOOD[..., 0] + 2}, {}, r"clip 0: confidence must be numbers from 0 to 1, \[1, 4, 25\]"),
+        ({"confidence_MTJ": GOOD[..., 0] * np.nan}, {}, "clip 0: confidence must be"),
+        ({"confidence_MTJ": GOOD[:, :3, :, 0]}, {}, "clip 0: confidence must be"),
+    ],
+)
+def test_names_are_unique_and_confidence_is_for_all(tmp_path, first, second, message):
+    with pytest.raises(SkelbenchError, match=message), open_writer(tmp_path / "made") as writer:
+        writer.add(GOOD, 0, **first)
+        writer.add(GOOD, 0, **second)
+    assert visible(tmp_path) == []
+
+
 def test_no_clips_and_empty_splits_are_refused(tmp_path):
     with pytest.raises(SkelbenchError, match="no clips"), open_writer(tmp_path / "made"):
         pass
@@ -102,7 +120,7 @@ def test_a_killed_writer_leaves_no_store_and_does_not_block_the_next(tmp_path):
         with open_writer(path) as writer:
             for i, x in enumerate(random_clips(50)):
                 writer.add(x, 0, subject=i, camera=i)
-            writer.file.flush()
+            writer.frames.file.flush()
             os.kill(os.getpid(), signal.SIGKILL)
     """
     assert _python(code, tmp_path / "made").returncode == -9

@@ -1,73 +1,63 @@
-"""Reading other people's files into clip stores.
+"""Ragged npz: skelbench's own format for recordings that come from anywhere.
 
-Ragged npz: ``joints`` [F, J, 3] float, metres, Y up; ``offsets`` int [N + 1], clip i being frames
-``offsets[i]:offsets[i + 1]``; integer ``label`` [N] and any further label field. Used where present: ``origin``
-[N, 3] (added to ``joints`` gives camera coordinates), integer ``subject``, ``camera``, ``setup``, ``trial`` [N],
-``classes`` and ``FIELD_classes`` (names), ``fps``, ``meta`` (JSON text: ``licence``, ``units``, ``up``).
+``joints`` [F, J, 3] float, metres, Y up; ``offsets`` int [N + 1], clip i being frames ``offsets[i]:offsets[i + 1]``;
+integer ``label`` [N] and any further label field. Used where present: ``origin`` [N, 3] (added to ``joints`` gives
+camera coordinates), integer ``subject``, ``camera``, ``setup``, ``trial`` [N], ``classes`` and ``FIELD_classes``
+(names), ``fps``, ``meta`` (JSON text: ``licence``, ``units``, ``up``).
 """
 
 from __future__ import annotations
 
 import json
-import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 
-from skelbench.data.roots import check_name
+from skelbench.data.importers.bodies import choose_topology
+from skelbench.data.importers.options import ImportOptions
+from skelbench.data.importers.recording import Clip, Recording
+from skelbench.data.importers.tables import Npz, StreamTable, values
 from skelbench.data.splits import FieldRule, RandomRule, Rule
-from skelbench.data.store import first_line
-from skelbench.data.writer import StoreWriter
 from skelbench.errors import SkelbenchError
-from skelbench.skeleton.topology import Topology, topologies
 
 _WHO = ("subject", "camera", "setup", "trial")
 
 
-def import_npz(
-    path: Path | str,
-    name: str,
-    root: Path,
-    *,
-    label_fields: Sequence[str] = ("label",),
-    overwrite: bool = False,
-    progress: Callable[[int, int], None] | None = None,
-) -> Path:
-    """Import a ragged npz (see the module) as the store ``root``/``name``; returns its folder.
+def is_ragged(npz: Npz) -> bool:
+    """Whether an npz has this layout, whole or not."""
+    return "joints" in npz or "offsets" in npz
+
+
+def ragged(npz: Npz, options: ImportOptions) -> Recording:
+    """The recording in a ragged npz. Every clip is centred at the topology's centre joint in its first frame.
 
     Several ``label_fields`` make one class of each combination, the first field changing slowest ("deep squat /
-    incorrect"). Every clip is centred at the topology's centre joint in its first frame; ``origin`` keeps what undoes
-    it. Splits: "odd-even" subjects (default) and "even-odd", or a stratified "random" one if the subjects do not allow
-    it. Bad files raise :class:`SkelbenchError` in one sentence and leave nothing behind.
+    incorrect"). Splits: "odd-even" subjects (default) and "even-odd", or a stratified "random" one if the subjects do
+    not allow it. This is skelbench's own format, so nothing in it is repaired or left out: whatever is wrong, NaN
+    included, refuses the file.
     """
-    path, root = Path(path), Path(root)
-    check_name(name)
-    data = _load(path, label_fields)
-    topology = _topology(data["joints"], path)
-    offsets = _offsets(data, path)
+    path, fields = npz.path, options.label_fields
+    joints, data = _load(npz, fields)
+    if len(joints.shape) != 3 or joints.shape[2] != 3 or joints.dtype.kind != "f":
+        raise SkelbenchError(
+            f"{path}: joints must be floating-point [frames, joints, 3], not {joints.dtype} {list(joints.shape)}; "
+            f"put the frames of all clips one after the other"
+        )
+    topology = choose_topology(joints.shape[1], options.topology, str(path))
+    offsets = _offsets(data["offsets"], joints.shape[0], path)
     clips = len(offsets) - 1
     meta = _meta(data, path)
-    labels, classes = _labels(data, label_fields, clips, path)
+    labels, classes = _labels(data, fields, clips, path)
     who = {field: _integers(data, field, clips, path) for field in _WHO if field in data}
     origins = data.get("origin", np.zeros((clips, 3)))
     if origins.shape != (clips, 3) or origins.dtype.kind not in "fiu" or not np.isfinite(origins).all():
         raise SkelbenchError(f"{path}: origin must be finite numbers [{clips}, 3], one row per clip; correct the array")
     splits, default = _splits(who.get("subject"))
-    with StoreWriter(
-        root / name,
-        topology=topology,
-        classes=classes,
-        splits=splits,
-        default_split=default,
-        lineage=f"ragged npz, centred at {topology.joints[topology.center]} of the first frame",
-        licence=str(meta.get("licence", "")),
-        fps=_fps(data, path),
-        overwrite=overwrite,
-    ) as writer:
-        for i in range(clips):
-            with np.errstate(over="ignore"):  # too large for float32 becomes infinite, which is refused below
-                x_TJC = data["joints"][offsets[i] : offsets[i + 1]].astype(np.float32)
+
+    def read() -> Iterator[Clip]:
+        for i, block in enumerate(joints.blocks(np.diff(offsets).tolist())):
+            x_TJC = block.astype(np.float32)
             finite_T = np.isfinite(x_TJC).all(axis=(1, 2))
             if not finite_T.all():
                 raise SkelbenchError(
@@ -76,62 +66,37 @@ def import_npz(
                 )
             center = x_TJC[0, topology.center].copy()
             about = {field: int(values[i]) for field, values in who.items()}
-            writer.add((x_TJC - center)[None], int(labels[i]), origin=origins[i] + center, **about)
-            if progress is not None:
-                progress(i + 1, clips)
-    return root / name
+            yield Clip((x_TJC - center)[None], int(labels[i]), origin=origins[i] + center, who=about)
+
+    return Recording(
+        kind="ragged npz",
+        clips=read,
+        total=clips,
+        topology=topology,
+        classes=classes,
+        splits=splits,
+        default_split=default,
+        lineage=f"ragged npz, centred at {topology.joints[topology.center]} of the first frame",
+        licence=str(meta.get("licence", "")),
+        fps=_fps(data, path) if "fps" in data else options.fps,
+        close=npz.close,
+    )
 
 
-def _load(path: Path, label_fields: Sequence[str]) -> dict[str, np.ndarray]:
+def _load(npz: Npz, label_fields: Sequence[str]) -> tuple[StreamTable, dict[str, np.ndarray]]:
+    """The joints, and all other arrays that are used."""
     needed = ["joints", "offsets", *label_fields]
     used = {*needed, *_WHO, "origin", "fps", "meta", "classes", *(f"{field}_classes" for field in label_fields)}
-    if not path.is_file():
-        raise SkelbenchError(f"there is no file {path}; check the path")
-    if path.stat().st_size == 0:
-        raise SkelbenchError(f"{path} is empty; download or copy it again")
-    data, name = {}, "its directory"
-    try:
-        with zipfile.ZipFile(path) as file:
-            there = [member.removesuffix(".npy") for member in file.namelist()]
-        with np.load(path, allow_pickle=False) as file:
-            for name in there:
-                if name in used:
-                    data[name] = file[name]
-    except Exception as error:  # damaged bytes make zipfile and numpy raise almost anything, tokenizer errors included
-        if "allow_pickle" in str(error):
-            raise SkelbenchError(
-                f"{path}: array {name!r} holds Python objects, which are never loaded; save it as numbers or text"
-            ) from None
-        raise SkelbenchError(
-            f"{path} is not a readable npz file ({name}: {first_line(error)}); it may be cut short, "
-            f"download or copy it again"
-        ) from error
-    missing = [key for key in needed if key not in data]
+    missing = [key for key in needed if key not in npz]
     if missing:
         raise SkelbenchError(
-            f"{path} has no array {', '.join(map(repr, missing))} (it has: {', '.join(map(repr, there)) or 'none'}); "
+            f"{npz.path} has no array {', '.join(map(repr, missing))} (it has: {', '.join(map(repr, npz.keys))}); "
             f"a ragged npz needs {', '.join(needed)}"
         )
-    return data
+    return npz["joints"], {key: values(npz[key]) for key in npz.keys if key in used - {"joints"}}
 
 
-def _topology(joints: np.ndarray, path: Path) -> Topology:
-    if joints.ndim != 3 or joints.shape[2] != 3 or joints.dtype.kind != "f":
-        raise SkelbenchError(
-            f"{path}: joints must be floating-point [frames, joints, 3], not {joints.dtype} {list(joints.shape)}; "
-            f"put the frames of all clips one after the other"
-        )
-    fitting = [topology for topology in topologies.values() if topology.num_joints == joints.shape[1]]
-    if not fitting:
-        known = ", ".join(f"{topology.name} with {topology.num_joints}" for topology in topologies.values())
-        raise SkelbenchError(
-            f"{path}: {joints.shape[1]} joints fit no known topology (known: {known}); convert the joints"
-        )
-    return fitting[0]
-
-
-def _offsets(data: dict[str, np.ndarray], path: Path) -> np.ndarray:
-    offsets, frames = data["offsets"], len(data["joints"])
+def _offsets(offsets: np.ndarray, frames: int, path: Path) -> np.ndarray:
     if offsets.ndim != 1 or offsets.dtype.kind not in "iu" or len(offsets) < 2:
         raise SkelbenchError(f"{path}: offsets must be whole numbers [clips + 1], at least one clip; correct the array")
     offsets = offsets.astype(np.int64)
@@ -205,7 +170,7 @@ def _meta(data: dict[str, np.ndarray], path: Path) -> dict:
 
 
 def _fps(data: dict[str, np.ndarray], path: Path) -> float:
-    fps = np.unique(data.get("fps", np.array([30.0])))
+    fps = np.unique(data["fps"])
     if len(fps) != 1 or fps.dtype.kind not in "iuf" or not 0 < fps[0] < np.inf:
         raise SkelbenchError(f"{path}: fps must be one positive frame rate for all clips; resample them to one rate")
     return float(fps[0])

@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from skelbench.errors import SkelbenchError, did_you_mean
+from skelbench.errors import SkelbenchError
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,40 +140,3 @@ def _reached(start: int, graph: Mapping[int, tuple[int, ...]]) -> set[int]:
         seen |= new
         todo.extend(new)
     return seen
-
-
-# Kinect v2 as in NTU RGB+D and PKU-MMD; joint j here is joint j + 1 in the data sets' own 1-based numbering.
-# Rooted at the spine base (the paper's joint 0). The shoulder spine (20) carries neck and both shoulders, so index
-# order is not topological order. Tip and thumb both hang on the hand.
-NTU25 = Topology(
-    name="ntu25",
-    joints=(
-        "spine base", "spine mid", "neck", "head",
-        "left shoulder", "left elbow", "left wrist", "left hand",
-        "right shoulder", "right elbow", "right wrist", "right hand",
-        "left hip", "left knee", "left ankle", "left foot",
-        "right hip", "right knee", "right ankle", "right foot",
-        "spine shoulder", "left hand tip", "left thumb", "right hand tip", "right thumb",
-    ),
-    parents=(-1, 0, 20, 2, 20, 4, 5, 6, 20, 8, 9, 10, 0, 12, 13, 14, 0, 16, 17, 18, 1, 7, 7, 11, 11),
-    pairs=((4, 8), (5, 9), (6, 10), (7, 11), (12, 16), (13, 17), (14, 18), (15, 19), (21, 23), (22, 24)),
-    parts={
-        "trunk": (0, 1, 20, 2, 3),
-        "left arm": (4, 5, 6, 7, 21, 22),
-        "right arm": (8, 9, 10, 11, 23, 24),
-        "left leg": (12, 13, 14, 15),
-        "right leg": (16, 17, 18, 19),
-    },
-    root=0,
-    center=1,
-)
-
-topologies: dict[str, Topology] = {NTU25.name: NTU25}
-"""Every known topology by name."""
-
-
-def get_topology(name: str) -> Topology:
-    """The topology called ``name``; :class:`SkelbenchError` names the nearest one when there is none."""
-    if name not in topologies:
-        raise SkelbenchError(did_you_mean(name, list(topologies), "topology"))
-    return topologies[name]

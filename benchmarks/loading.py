@@ -1,0 +1,168 @@
+"""How fast clips come from a memory map, and how fast they become views.
+
+    python -m benchmarks.loading [--clips 10000] [--original PATH]
+
+First batch: a fresh process opens a store of ``--clips`` clips and makes a batch of 128 views; the time after imports
+is given, imports stand beside it. Once with the store's pages dropped from the page cache, once with them in it (the
+file system's own cache below is not in our hands). Views: crop, resize to 120 frames, rotation, as MAMP's feeder does
+them, one thread, batches of 128 clips drawn at random. "bodies present" makes what the harness trains on, "all slots"
+also empty second bodies, which is what the original's arrays hold. ``--original`` is a checkout of MAMP: its feeder
+runs on the first 1,000 of the same clips, in turn with ours, for the ratio (median and range over rounds).
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+import torch
+
+from skelbench.data.source import ClipSource
+from skelbench.data.splits import RandomRule
+from skelbench.data.store import ClipStore
+from skelbench.data.writer import StoreWriter
+from skelbench.skeleton.keyed import Keyed
+from skelbench.skeleton.spec import Bodies, Free, Rotate, ViewSpec
+from skelbench.skeleton.topology import NTU25
+from skelbench.skeleton.views import ViewBuilder
+
+BATCH, FRAMES, LONGEST = 128, 120, 300
+TURN = float(np.rad2deg(0.3))
+VIEW = ViewSpec(
+    frames=FRAMES,
+    crop=Free(lo=0.5, hi=1.0, whole_frames=True, min_frames=64),
+    augment=(Rotate(p=1.0, vertical_deg=TURN, tilt_deg=TURN),),
+    resize="half-pixel",
+)
+ORIGINAL_CLIPS = 1000
+
+
+def make_store(path: Path, clips: int) -> None:
+    """Made clips of 40 to 130 frames (85 on average, as in NTU-60), every fourth with a second body."""
+    rng = np.random.default_rng(0)
+    noise_MTJC = 0.3 * rng.standard_normal((2, 1000, 25, 3)).astype(np.float32)
+    rule = RandomRule(test=0.5)
+    settings = {"topology": NTU25, "classes": ("a", "b"), "splits": {"random": rule}, "default_split": "random"}
+    with StoreWriter(path, **settings, lineage="made for a benchmark") as writer:
+        for clip in range(clips):
+            length, start = int(rng.integers(40, 131)), int(rng.integers(0, 800))
+            writer.add(noise_MTJC[: 1 + (clip % 4 == 0), start : start + length], clip % 2)
+
+
+def first_batch(path: Path) -> float:
+    """Seconds from nothing but imports to a batch of views."""
+    begin = time.perf_counter()
+    store = ClipStore.open(path)
+    ids = np.random.default_rng(1).integers(0, len(store), BATCH)
+    ViewBuilder({"clip": VIEW}, store.topology, patch=4)(ClipSource(store).gather(ids), Keyed(0, 0))
+    return time.perf_counter() - begin
+
+
+def drop_pages(path: Path) -> None:
+    """Take a file's pages out of the page cache."""
+    with open(path, "rb") as file:
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def ours(path: Path, bodies: Bodies, clips: int) -> Callable[[int], float]:
+    """A function that makes so many batches and returns clips per second."""
+    store = ClipStore.open(path)
+    source, builder = ClipSource(store), ViewBuilder({"clip": VIEW}, store.topology, patch=4, bodies=bodies)
+    rng = np.random.default_rng(2)
+
+    def run(batches: int) -> float:
+        drawn = [rng.integers(0, clips, BATCH) for _ in range(batches)]
+        begin = time.perf_counter()
+        for step, ids in enumerate(drawn):
+            builder(source.gather(ids), Keyed(0, step))
+        return batches * BATCH / (time.perf_counter() - begin)
+
+    return run
+
+
+def original(checkout: Path, path: Path, work: Path) -> Callable[[int], float]:
+    """The same of MAMP's feeder, from the padded array that its scripts make of the same clips."""
+    store = ClipStore.open(path)
+    x = np.zeros((ORIGINAL_CLIPS, LONGEST, 2, 25, 3), dtype=np.float32)
+    for clip in range(ORIGINAL_CLIPS):
+        for body, x_TJC in enumerate(store.clip(clip)):
+            x[clip, : len(x_TJC), body] = x_TJC
+    y = np.eye(2)[store.labels[:ORIGINAL_CLIPS]]
+    np.savez(work / "padded.npz", x_train=x.reshape(ORIGINAL_CLIPS, LONGEST, 150), y_train=y)
+    sys.path.insert(0, str(checkout))
+    from feeder.feeder_ntu import Feeder
+
+    # int(array of one number), which its crop needs, is an error in NumPy 2.4: it gets the number.
+    np.random.rand = lambda *_: np.random.random()
+    feeder = Feeder(
+        str(work / "padded.npz"), p_interval=[0.5, 1], window_size=FRAMES, random_rot=True, use_mmap=False
+    )
+    rng = np.random.default_rng(2)
+
+    def run(batches: int) -> float:
+        drawn = [rng.integers(0, ORIGINAL_CLIPS, BATCH) for _ in range(batches)]
+        begin = time.perf_counter()
+        for ids in drawn:
+            np.stack([np.asarray(feeder[i][0]) for i in ids.tolist()])
+        return batches * BATCH / (time.perf_counter() - begin)
+
+    return run
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--clips", type=int, default=10_000)
+    parser.add_argument("--original", type=Path, help="a checkout of MAMP")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--first-batch", type=Path, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    if arguments.first_batch:
+        print(first_batch(arguments.first_batch))
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "made"
+        make_store(path, arguments.clips)
+        size = sum(file.stat().st_size for file in path.iterdir())
+        print(f"{arguments.clips:,} clips, {size / 2**20:,.0f} MiB; torch {torch.__version__}, one thread")
+        for cached in (False, True):
+            if not cached:
+                for file in path.iterdir():
+                    drop_pages(file)
+            begin = time.perf_counter()
+            command = [sys.executable, "-m", "benchmarks.loading", "--first-batch", str(path)]
+            seconds = float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+            whole = time.perf_counter() - begin
+            where = "in the page cache" if cached else "dropped from the page cache"
+            print(f"first batch, store {where}: {seconds:.3f} s (limit 1); start, imports: {whole - seconds:.1f} s")
+
+        runs = {"bodies present": ours(path, "valid", arguments.clips)}
+        runs["all slots"] = ours(path, "all-slots", arguments.clips)
+        batches = dict.fromkeys(runs, 40)
+        if arguments.original:
+            runs["original feeder"] = original(arguments.original, path, Path(folder))
+            batches["original feeder"] = 3
+        speeds: dict[str, list[float]] = {name: [] for name in runs}
+        for run in runs.values():
+            run(2)
+        for _ in range(arguments.rounds):
+            for name, run in runs.items():
+                speeds[name].append(run(batches[name]))
+        for name, each in speeds.items():
+            line = f"views, {name}: {median(each):,.0f} clips/s ({min(each):,.0f} to {max(each):,.0f})"
+            if arguments.original and name != "original feeder":
+                ratios = [a / b for a, b in zip(each, speeds["original feeder"])]
+                line += f", {median(ratios):.1f} times the original ({min(ratios):.1f} to {max(ratios):.1f})"
+            print(line + ("" if name == "original feeder" else "; limit 20,000"))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,69 @@
+"""``skelbench data export``."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from skelbench.cli.console import out, plain, print_facts, progress
+from skelbench.cli.options import DataRoot
+
+
+def export_data(
+    name: Annotated[str, typer.Argument(help="Data set.")],
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="File to write.")],
+    format: Annotated[
+        Literal["mamp-npz"],
+        typer.Option("--format", help="mamp-npz: x_train, y_train, x_test, y_test, as MAMP and CTR-GCN read them."),
+    ] = "mamp-npz",
+    split: Annotated[str | None, typer.Option(help="Split to write.", show_default="the default one")] = None,
+    second_body: Annotated[
+        Literal["zero", "repeat"],
+        typer.Option(
+            "--second-body",
+            help="Clips of one body get zeros as second one (as the scripts do for NTU 60) or their body twice (NTU "
+            "120).",
+        ),
+    ] = "zero",
+    force: Annotated[bool, typer.Option("--force", help="Replace FILE.")] = False,
+    data_root: DataRoot = None,
+) -> None:
+    """Write data set NAME in another program's format, so that its code can be run on the same clips.
+
+    The file also keeps what that format has no place for, in arrays the other program does not look at: importing it
+    again gives the same clips.
+    """
+    from skelbench.data import roots
+    from skelbench.data.exporters import export_mamp_npz
+    from skelbench.plugin.host import get_host
+    from skelbench.resolve import open_dataset
+
+    store = open_dataset(name, get_host(), data_root or roots.data_root())
+    with ExitStack() as stack:
+        report = None
+
+        def one_more(_: int, total: int) -> None:
+            nonlocal report
+            report = report or stack.enter_context(progress(total, f"export {name}", "clips"))
+            report(1)
+
+        path = export_mamp_npz(
+            store, output, split=split, second_body=second_body, overwrite=force, progress=one_more
+        )
+    chosen = store.split(split)
+    frames = int(store.lengths.max())
+    print_facts(
+        [
+            ("x_train", f"float32 [{len(chosen.train)}, {frames}, 150]"),
+            ("x_test", f"float32 [{len(chosen.test)}, {frames}, 150]"),
+            ("y", f"one-hot float64, {store.num_classes} classes"),
+            ("split", chosen.name),
+            ("second body", second_body),
+            ("size", f"{path.stat().st_size / 1e9:.2f} GB"),
+        ],
+        title=plain(str(path)),
+    )
+    out.print(f"in MAMP's configs: data_path: {plain(str(path))}")

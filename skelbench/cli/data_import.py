@@ -1,0 +1,119 @@
+"""``skelbench data import``."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from skelbench.cli.console import err, out, plain, print_facts, progress
+from skelbench.cli.options import DataRoot
+from skelbench.errors import SkelbenchError
+
+LEFT_OUT = 3
+"""Exit code when the store was made but a clip was left out that should not have been."""
+
+
+def import_data(
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="FILE",
+            help="Clips as others prepared them: npz of CTR-GCN or MAMP, pyskl pickle (2-D or 3-D), npy and label file "
+            "of ST-GCN, 2s-AGCN, CMD, AimCLR or CrosSCLR, HDF5 of SGN, ragged npz. The format is told by the content. "
+            "Labels, lengths and the other part are found beside a single npy file; or name all files, every array "
+            "followed by its labels, the training part first.",
+        ),
+    ],
+    name: Annotated[
+        str | None, typer.Option("--name", help="What to call the data set.", show_default="from the file's name")
+    ] = None,
+    topology: Annotated[
+        str | None,
+        typer.Option("--topology", help="Skeleton, where several have as many joints.", show_default="by joint count"),
+    ] = None,
+    up: Annotated[
+        Literal["auto", "y", "-y", "z", "-z", "x", "-x"],
+        typer.Option("--up", help="Axis that points up in the file; auto: judged by the bodies. Stored with Y up."),
+    ] = "auto",
+    units: Annotated[
+        Literal["m", "cm", "mm"], typer.Option("--units", help="Unit of 3-D coordinates in the file. Stored in metres.")
+    ] = "m",
+    scale_2d: Annotated[
+        Literal["image", "body"],
+        typer.Option(
+            "--scale-2d",
+            help="2-D poses. image: the image's height becomes --image-height. body: every clip's largest body becomes "
+            "--body-height.",
+        ),
+    ] = "image",
+    image_height: Annotated[
+        float, typer.Option("--image-height", min=0.01, help="2-D poses: nominal metres of the image's height.")
+    ] = 3.0,
+    body_height: Annotated[
+        float, typer.Option("--body-height", min=0.01, help="2-D poses: nominal metres of a body's longer side.")
+    ] = 1.7,
+    max_bodies: Annotated[
+        int,
+        typer.Option(
+            "--max-bodies", min=1, help="Bodies kept of a clip: those seen longest, 2-D: with most confidence in sum."
+        ),
+    ] = 2,
+    fps: Annotated[
+        float, typer.Option("--fps", min=0.01, help="Frames per second, where the file does not say.")
+    ] = 30.0,
+    label_fields: Annotated[
+        str | None,
+        typer.Option(
+            "--label-fields",
+            metavar="A,B",
+            help="Ragged npz: fields whose combinations are the classes, for instance label,correct.",
+            show_default="label",
+        ),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace a data set of that name.")] = False,
+    data_root: DataRoot = None,
+) -> None:
+    """Store the clips in FILE... as data set NAME, for `skelbench run METHOD --dataset NAME`.
+
+    Pickles are read without running anything in them. Clips that cannot be used are left out and listed; exit code 3
+    if any of them was not to be expected.
+    """
+    from skelbench.cli.data import show
+    from skelbench.data import roots
+    from skelbench.data.importers import ImportOptions, import_files, name_for
+    from skelbench.data.store import ClipStore
+    from skelbench.plugin.host import get_host
+
+    name = name or name_for(files[0])
+    if name in get_host().names("datasets"):
+        raise SkelbenchError(f"{name!r} is the name of a built-in data set; choose another --name")
+    fields = tuple(field.strip() for field in (label_fields or "label").split(",") if field.strip())
+    if not fields:
+        raise SkelbenchError("--label-fields names no field; write for instance --label-fields label,correct")
+    options = ImportOptions(topology, up, units, scale_2d, image_height, body_height, max_bodies, fps, fields)
+    with ExitStack() as stack:
+        report = None
+
+        def one_more(_: int, total: int) -> None:
+            nonlocal report
+            report = report or stack.enter_context(progress(total, f"import {name}", "clips"))
+            report(1)
+
+        root = data_root or roots.data_root()
+        imported = import_files(files, name, root, options, overwrite=force, progress=one_more)
+    for one in imported.unexpected:
+        err.print(f"[yellow]left out:[/] {plain(one.name)}: {plain(one.reason)}")
+    details = {key.replace("_", " "): value for key, value in imported.recording.details.items() if value}
+    expected = len(imported.skipped) - len(imported.unexpected)
+    print_facts(
+        [("recognised as", imported.recording.kind), *details.items(), ("empty clips left out", expected or None)],
+        title=f"import of {', '.join(file.name for file in files)}",
+    )
+    show(ClipStore.open(imported.path), name)
+    out.print(f"next: skelbench run slim --tokens 8 --dataset {name}")
+    if imported.unexpected:
+        err.print(f"[yellow]{len(imported.unexpected):,} clips left out that should not have been, see above[/]")
+        raise typer.Exit(LEFT_OUT)

@@ -1,0 +1,164 @@
+"""``skelbench data prepare ntu60|ntu120|pku1|pku2``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from skelbench.cli.console import err, out, plain, progress
+from skelbench.cli.options import DataRoot
+from skelbench.errors import SkelbenchError
+
+if TYPE_CHECKING:
+    from skelbench.data.prepare import Progress, Report
+
+app = typer.Typer(no_args_is_help=True, help="Make a data set from its raw files, as downloaded.")
+
+LEFT_OUT = 3
+"""Exit code when the store was made but something was left out that should not have been."""
+
+Raw = Annotated[
+    list[Path],
+    typer.Option("--raw", metavar="PATH", help="Folder of raw files, or the zip that was downloaded; repeatable."),
+]
+Name = Annotated[str | None, typer.Option("--name", help="What to call it.", show_default="the data set's name")]
+Workers = Annotated[
+    int | None, typer.Option("--workers", min=1, help="Processes that read files.", show_default="one per core")
+]
+Force = Annotated[bool, typer.Option("--force", help="Replace a data set of that name.")]
+
+
+@app.command()
+def ntu60(
+    raw: Raw, name: Name = None, workers: Workers = None, force: Force = False, data_root: DataRoot = None
+) -> None:
+    """NTU RGB+D (60 actions) from its .skeleton files."""
+    _ntu("ntu60", raw, name, workers, force, data_root)
+
+
+@app.command()
+def ntu120(
+    raw: Raw, name: Name = None, workers: Workers = None, force: Force = False, data_root: DataRoot = None
+) -> None:
+    """NTU RGB+D 120 from its .skeleton files; both zips, or the folders they were unpacked to."""
+    _ntu("ntu120", raw, name, workers, force, data_root)
+
+
+FrameBase = Annotated[
+    int,
+    typer.Option(
+        "--frame-base",
+        min=0,
+        max=1,
+        help="0: labels mean rows start to end - 1, counted from 0 (MAMP). 1: start to end, counted from 1.",
+    ),
+]
+Frames = Annotated[int, typer.Option("--max-frames", min=0, help="Longest clip; 0 keeps them all as they are.")]
+Keep = Annotated[Literal["first", "middle"], typer.Option("--keep", help="Which part of a longer clip.")]
+Center = Annotated[
+    Literal["none", "first-frame"],
+    typer.Option("--center", help="none: camera coordinates (MAMP). first-frame: as in NTU RGB+D."),
+]
+
+
+@app.command()
+def pku1(
+    raw: Raw,
+    name: Name = None,
+    frame_base: FrameBase = 0,
+    max_frames: Frames = 300,
+    keep: Keep = "first",
+    center: Center = "none",
+    workers: Workers = None,
+    force: Force = False,
+    data_root: DataRoot = None,
+) -> None:
+    """PKU-MMD phase I from its skeleton, label and split files."""
+    _pku("pku1", raw, name, (frame_base, max_frames, keep, center), workers, force, data_root)
+
+
+@app.command()
+def pku2(
+    raw: Raw,
+    name: Name = None,
+    frame_base: FrameBase = 0,
+    max_frames: Frames = 300,
+    keep: Keep = "first",
+    center: Center = "none",
+    workers: Workers = None,
+    force: Force = False,
+    data_root: DataRoot = None,
+) -> None:
+    """PKU-MMD phase II from its skeleton, label and split files."""
+    _pku("pku2", raw, name, (frame_base, max_frames, keep, center), workers, force, data_root)
+
+
+def _ntu(which: str, raw: list[Path], name: str | None, workers: int | None, force: bool, root: Path | None) -> None:
+    from skelbench.data.ntu.prepare import prepare_ntu
+
+    _prepare(prepare_ntu, which, "files", raw, name, workers, force, root)
+
+
+def _pku(
+    which: str, raw: list[Path], name: str | None, cut: tuple, workers: int | None, force: bool, root: Path | None
+) -> None:
+    from functools import partial
+
+    from skelbench.data.pku.prepare import Cut, prepare_pku
+
+    _prepare(partial(prepare_pku, cut=Cut(*cut)), which, "videos", raw, name, workers, force, root)
+
+
+def _prepare(
+    make: Callable[..., Report],
+    which: str,
+    unit: str,
+    raw: list[Path],
+    name: str | None,
+    workers: int | None,
+    force: bool,
+    root: Path | None,
+) -> None:
+    from skelbench.data import roots
+    from skelbench.data.parallel import keep_memory, usable_cores
+    from skelbench.plugin.host import get_host
+
+    name = name or which
+    if name in get_host().names("datasets"):
+        raise SkelbenchError(f"{name!r} is the name of a built-in data set; choose another --name")
+    keep_memory()
+    with ExitStack() as stack:
+        report = make(
+            which,
+            raw,
+            name,
+            root or roots.data_root(),
+            workers=workers or usable_cores(),
+            overwrite=force,
+            progress=_progress(stack, name, unit),
+        )
+    for file, reason in report.unexpected:
+        err.print(f"[yellow]left out:[/] {plain(file)}: {plain(reason)}")
+    for note in report.notes:
+        out.print(plain(note))
+    out.print(f"{name}: {report.clips:,} clips in {plain(str(report.path))}")
+    out.print(f"next: skelbench data verify {name}")
+    if report.unexpected:
+        err.print(f"[yellow]{len(report.unexpected):,} left out that should not have been, see above[/]")
+        raise typer.Exit(LEFT_OUT)
+
+
+def _progress(stack: ExitStack, name: str, unit: str) -> Progress:
+    """A bar that appears with the first result: listing the files is over by then, and processes have been forked."""
+    report = None
+
+    def one_more(_: int, total: int, left_out: int) -> None:
+        nonlocal report
+        report = report or stack.enter_context(progress(total, f"prepare {name}", unit))
+        report(1, **({"left_out": left_out} if left_out else {}))
+
+    return one_more

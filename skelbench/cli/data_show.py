@@ -1,0 +1,88 @@
+"""``skelbench data show``: a picture of one clip, or of what a method sees of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from skelbench.cli.options import DataRoot
+from skelbench.errors import SkelbenchError
+
+KINDS = (".gif", ".png", ".html")
+
+
+def show_clip(
+    name: Annotated[str, typer.Argument(help="Data set.")],
+    clip: Annotated[str, typer.Option(help="Number of the clip, or its name.")] = "0",
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "-o",
+            "--output",
+            help="gif: animation; png: film strip; html: a page to play and turn.",
+            show_default="NAME-CLIP.gif",
+        ),
+    ] = None,
+    view: Annotated[
+        str | None,
+        typer.Option("--view", metavar="METHOD", help="Show what METHOD sees, after crop, augmentation and mask."),
+    ] = None,
+    tokens: Annotated[
+        int | None, typer.Option(help="With --view: temporal tokens, 8, 15 or 30.", show_default="the method's")
+    ] = None,
+    step: Annotated[int, typer.Option(min=0, help="With --view: training step; another step, other draws.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="With --view: seed of the draws.")] = 0,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="With --view: settings, as for `skelbench run`; repeatable."),
+    ] = None,
+    data_root: DataRoot = None,
+) -> None:
+    """Draw a clip of data set NAME as an animation, a film strip or a page.
+
+    Left and right sides have different shades, bodies different colours; one body is seen from the front, a little from
+    the side, two bodies side by side.
+    """
+    from skelbench.cli.console import out, progress
+    from skelbench.data import roots
+    from skelbench.picture.scene import clip_scene, find_clip
+    from skelbench.plugin.host import get_host
+    from skelbench.resolve import open_dataset
+
+    if output is not None and output.suffix.lower() not in KINDS:
+        raise SkelbenchError(f"-o {output}: end the name in .gif, .png or .html, which says what kind of picture it is")
+    if view is None and (tokens is not None or set_ or step or seed):
+        raise SkelbenchError("--tokens, --step, --seed and --set say what a method sees; name it with --view METHOD")
+    host, root = get_host(), data_root or roots.data_root()
+    if view is None:
+        store = open_dataset(name, host, root)
+        number = find_clip(store, clip)
+        scene = clip_scene(store, number)
+    else:
+        from skelbench.picture.views import view_scene
+        from skelbench.resolve import resolve
+        from skelbench.settings import Request, parse_sets
+
+        request = Request(method=view, dataset=name, tokens=tokens, seed=seed, sets=parse_sets(set_ or []))
+        resolved = resolve(request, host, root, "cpu")
+        number = find_clip(resolved.store, clip)
+        scene = view_scene(resolved.store, number, resolved.spec, step)
+    output = output or Path(f"{name}-{number}{'-' + view if view else ''}.gif")
+    if not output.parent.is_dir():
+        raise SkelbenchError(f"-o {output}: there is no folder {output.parent}; make it or choose another place")
+    kind = output.suffix.lower()
+    if kind == ".html":
+        from skelbench.picture.page import save_page
+
+        save_page(scene, output)
+    else:
+        from skelbench.picture.draw import animation_frames, save_animation, save_strip
+
+        if kind == ".png":
+            save_strip(scene, output)
+        else:
+            with progress(animation_frames(scene), "drawing", "frames") as report:
+                save_animation(scene, output, report)
+    out.print(f"{scene.title}\nwritten to {output}", markup=False)

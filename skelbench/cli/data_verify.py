@@ -1,0 +1,70 @@
+"""``skelbench data verify``: is a stored data set what it should be?"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from skelbench.cli.options import DataRoot
+
+MARKS = {"ok": "[green]ok[/]", "look": "[yellow]look[/]", "wrong": "[bold red]wrong[/]"}
+WRONG = 3
+"""Exit code when something is wrong."""
+
+
+def verify_data(
+    name: Annotated[str, typer.Argument(help="Data set.")],
+    known: Annotated[
+        str | None,
+        typer.Option(
+            "--as",
+            metavar="NAME",
+            help="Compare with the published figures of ntu60, ntu120, pku1 or pku2; other = with none.",
+            show_default="told by the clips' names",
+        ),
+    ] = None,
+    bones: Annotated[bool, typer.Option("--bones", help="Also list every bone's length and variation.")] = False,
+    data_root: DataRoot = None,
+) -> None:
+    """Check data set NAME: counts, splits, frame totals, checksums, numbers, bones, which way is up and left.
+
+    Exit code 0: nothing is wrong (what says "look" is for you to judge); 3: something is.
+    """
+    from rich.table import Table
+    from rich.text import Text
+
+    from skelbench.cli.console import make_table, out, plain, progress
+    from skelbench.data import roots
+    from skelbench.data.anatomy import measure
+    from skelbench.data.verify import bone_rows, recognise, verify
+    from skelbench.plugin.host import get_host
+    from skelbench.resolve import open_dataset
+
+    store = open_dataset(name, get_host(), data_root or roots.data_root())
+    kind = recognise(store, known)
+    body, checks = measure(store), []
+    with progress(label=f"verify {name}", unit="checks") as report:
+        for check in verify(store, kind, body):
+            checks.append(check)
+            report(1)
+    table: Table = make_table(("check", "", "found", "expected"))
+    for check in checks:
+        table.add_row(check.what, Text.from_markup(MARKS[check.state]), plain(check.found), plain(check.expected))
+    against = f"beside the published figures of {kind}" if kind else "no published figures are known for it"
+    out.print(f"[bold]data set {plain(name)}[/], {against}")
+    out.print(table)
+    together: dict[tuple[str, str], list[str]] = {}
+    for check in checks:
+        if check.state != "ok":
+            together.setdefault((check.state, check.advice), []).append(check.what)
+    for (state, advice), what in together.items():
+        out.print(f"{MARKS[state]} {plain('; '.join(what))}: {plain(advice)}")
+    if bones:
+        out.print(make_table(("bone to its parent", "median length", "varies within a clip"), bone_rows(store, body)))
+    wrong = sum(check.state == "wrong" for check in checks)
+    looks = sum(check.state == "look" for check in checks)
+    if wrong:
+        out.print(f"[bold red]{wrong} of {len(checks)} checks failed[/]")
+        raise typer.Exit(WRONG)
+    out.print(f"[green]nothing is wrong[/]{f'; {looks} to look at' if looks else ''}")

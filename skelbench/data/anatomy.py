@@ -1,0 +1,102 @@
+"""Is this a person? Bone lengths, which way is up, and whether left is left, measured on a sample of clips.
+
+N clips of the sample, T frames, J joints, C = 3 coordinates. Lengths in metres.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from skelbench.data.store import ClipStore
+from skelbench.skeleton.topology import Topology
+
+SAMPLE = 2000
+"""Most clips that are looked at, evenly spread over the store."""
+
+
+@dataclass(frozen=True)
+class Anatomy:
+    """Medians over the clips of the sample, first bodies only."""
+
+    clips: int
+    """N."""
+    bone_J: np.ndarray
+    """Length of the bone from each joint to its parent; nan at the root."""
+    spread_J: np.ndarray
+    """How much it varies within a clip: the range of the middle 80 % of frames as a share of the median length."""
+    up_NC: np.ndarray
+    """Unit vector from mid-hips to mid-shoulders, mean over a clip."""
+    left_N: np.ndarray
+    """Above 0 where the side called left is left of where the body looks, in right-handed coordinates; 0 = no sign."""
+    facing_share: float
+    """Share of clips in which the left hip has the greater x: front views, for 2-D poses."""
+    off_centre: float
+    """Distance of the centre joint in the first frame from the origin."""
+
+
+def measure(store: ClipStore) -> Anatomy:
+    """Look at a sample of ``store``; its topology must name hips and shoulders, as all known ones do."""
+    topology = store.topology
+    bones, spreads, ups, lefts, fronts, offs = [], [], [], [], [], []
+    for x_TJC in sample_bodies(store):
+        length_TJ = np.linalg.norm(x_TJC - x_TJC[:, [max(parent, 0) for parent in topology.parents]], axis=2)
+        low_J, median_J, high_J = np.quantile(length_TJ, (0.1, 0.5, 0.9), axis=0)
+        bones.append(median_J)
+        spreads.append((high_J - low_J) / np.maximum(median_J, 1e-9))
+        side_TC, up_TC = axes_of(x_TJC, topology)
+        up_C = up_TC.mean(axis=0)
+        ups.append(up_C / max(float(np.linalg.norm(up_C)), 1e-9))
+        lefts.append(handedness(x_TJC, topology))
+        fronts.append(float(side_TC[:, 0].mean() > 0))
+        offs.append(float(np.linalg.norm(x_TJC[0, topology.center])))
+    bone_J, spread_J = np.median(bones, axis=0), np.median(spreads, axis=0)
+    bone_J[topology.root] = spread_J[topology.root] = np.nan
+    share = float(np.mean(fronts))
+    return Anatomy(len(bones), bone_J, spread_J, np.array(ups), np.array(lefts), share, float(np.median(offs)))
+
+
+def sample_bodies(store: ClipStore) -> Iterator[np.ndarray]:
+    """First bodies of the sample, float64 [T, J, C], without frames in which there is nothing, or no number."""
+    for clip in np.unique(np.linspace(0, len(store) - 1, min(SAMPLE, len(store))).round().astype(int)):
+        x_TJC = store.clip(clip)[0].astype(np.float64)
+        there_T = np.ptp(x_TJC, axis=1).any(axis=1) & np.isfinite(x_TJC).all(axis=(1, 2))
+        if there_T.any():
+            yield x_TJC[there_T]
+
+
+def axes_of(x_TJC: np.ndarray, topology: Topology) -> tuple[np.ndarray, np.ndarray]:
+    """(from right to left, from mid-hips to mid-shoulders) of a body, [T, C] each."""
+    at = {name: x_TJC[:, j] for j, name in enumerate(topology.joints)}
+    side = at["left hip"] - at["right hip"] + at["left shoulder"] - at["right shoulder"]
+    up = (at["left shoulder"] + at["right shoulder"] - at["left hip"] - at["right hip"]) / 2
+    return side, up
+
+
+def handedness(x_TJC: np.ndarray, topology: Topology) -> float:
+    """Sum over frames of left . (up x ahead): positive when the side called left is the left one.
+
+    Ahead is where feet point, knees bend to, and the nose stands out from the ears (or from neck and head). Mirrored
+    coordinates and swapped names both turn the sign, turning the body about any axis does not.
+    """
+    at = {name: x_TJC[:, j] for j, name in enumerate(topology.joints)}
+    ahead_TC = np.zeros_like(x_TJC[:, 0])
+    for side in ("left", "right"):
+        ahead_TC += _off_line(at[f"{side} knee"], at[f"{side} hip"], at[f"{side} ankle"])
+        if f"{side} foot" in at:
+            ahead_TC += at[f"{side} foot"] - at[f"{side} ankle"]
+        if "nose" in at and f"{side} ear" in at:
+            ahead_TC += at["nose"] - at[f"{side} ear"]
+    if "nose" in at and "head" in at:
+        ahead_TC += _off_line(at["nose"], at["thorax"], at["head"])
+    left_TC, up_TC = axes_of(x_TJC, topology)
+    return float((left_TC * np.cross(up_TC, ahead_TC)).sum())
+
+
+def _off_line(p: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """From the nearest point of the line through ``a`` and ``b`` to ``p``; [T, C] each."""
+    along = b - a
+    share = ((p - a) * along).sum(axis=1) / np.maximum((along**2).sum(axis=1), 1e-12)
+    return p - a - share[:, None] * along

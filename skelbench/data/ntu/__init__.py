@@ -1,0 +1,1 @@
+"""NTU RGB+D 60 and 120 from their raw `.skeleton` files."""

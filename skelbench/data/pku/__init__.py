@@ -1,0 +1,1 @@
+"""PKU-MMD, phases I and II, from its raw text files."""

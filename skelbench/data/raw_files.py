@@ -1,0 +1,165 @@
+"""Recordings as they were downloaded: files below a folder, or within a zip that is never unpacked.
+
+A zip may come from anywhere. Nothing of it is written to disk, members are read one at a time, and no member yields
+more bytes than it declares and the caller allows.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import struct
+import zipfile
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from skelbench.errors import SkelbenchError
+
+MAX_RATIO = 200
+"""Bytes of text per compressed byte; recordings have 3 to 6, and what is all alike can have 1,000."""
+
+_FOREIGN = re.compile(rb"[^\t\n\r\x20-\x7e]")
+_LOCAL_HEADER = struct.Struct("<4s22xHH")
+_STORED, _DEFLATED, _ENCRYPTED = 0, 8, 1
+
+
+class BadFile(ValueError):
+    """Why a raw file cannot be used, to be printed behind its name."""
+
+
+def check_text(data: bytes, first_line: int = 1) -> None:
+    """:class:`BadFile` if there is anything but printable ASCII, blanks, tabs and line ends."""
+    if foreign := _FOREIGN.search(data):
+        line, byte = first_line + data.count(b"\n", 0, foreign.start()), foreign[0][0]
+        what = "NUL bytes" if byte == 0 else f"the byte 0x{byte:02x}"
+        raise BadFile(f"line {line} holds {what}, which is no text; the file is damaged")
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """Where a zip keeps a file, from the zip's directory."""
+
+    name: str
+    offset: int
+    packed: int
+    size: int
+    method: int
+    crc: int
+
+
+@dataclass(frozen=True, slots=True)
+class RawFile:
+    """One file, or one member of a zip."""
+
+    path: str
+    member: Member | None = None
+    problem: str = ""
+    """Known before reading; :meth:`read` raises it."""
+
+    @property
+    def name(self) -> str:
+        """Without folders; what cannot be printed is replaced."""
+        name = self.member.name.replace("\\", "/").rpartition("/")[2] if self.member else os.path.basename(self.path)
+        if name.isprintable():
+            return name
+        return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in name)
+
+    def read(self, limit: int) -> bytes:
+        """All of it; :class:`BadFile` if that is more than ``limit`` bytes, damaged, or cannot be read."""
+        if self.problem:
+            raise BadFile(self.problem)
+        try:
+            with open(self.path, "rb") as file:
+                if self.member:
+                    return _unpack(file, self.member, limit)
+                if os.fstat(file.fileno()).st_size > limit:
+                    raise BadFile(_too_large(limit))
+                return file.read()
+        except OSError as error:
+            raise BadFile(f"it cannot be read: {error.strerror or error}") from None
+
+
+def list_raw(path: Path) -> Iterator[RawFile]:
+    """Every file below a folder, or in a zip, in no particular order."""
+    if path.is_dir():
+        yield from _list_folder(path)
+    elif path.is_file():
+        yield from _list_zip(path)
+    else:
+        raise SkelbenchError(f"there is nothing at {path}; name a folder or a zip file")
+
+
+def _list_folder(top: Path) -> Iterator[RawFile]:
+    seen = set()
+    for folder, folders, names in os.walk(top, followlinks=True):
+        here = os.stat(folder)
+        if (here.st_dev, here.st_ino) in seen:  # a link back to a folder above
+            folders.clear()
+            continue
+        seen.add((here.st_dev, here.st_ino))
+        for name in names:
+            path = os.path.join(folder, name)
+            try:
+                regular = stat.S_ISREG(os.stat(path).st_mode)
+            except OSError as error:
+                yield RawFile(path, problem=f"it cannot be read: {error.strerror or error}")
+            else:
+                yield RawFile(path, problem="" if regular else "it is not a regular file")
+
+
+def _list_zip(path: Path) -> Iterator[RawFile]:
+    try:
+        with zipfile.ZipFile(path) as file:
+            infos = [info for info in file.infolist() if not info.is_dir()]
+    except Exception as error:  # damaged bytes make zipfile raise almost anything
+        raise SkelbenchError(
+            f"{path} is neither a folder nor a readable zip file ({error or type(error).__name__}); it may be cut "
+            f"short, download or copy it again"
+        ) from None
+    if sum(info.compress_size for info in infos) > path.stat().st_size:
+        raise SkelbenchError(f"{path}: its members overlap, which no honest zip file does; download it again")
+    for info in infos:
+        member = Member(
+            info.filename, info.header_offset, info.compress_size, info.file_size, info.compress_type, info.CRC
+        )
+        yield RawFile(str(path), member, _problem(info))
+
+
+def _problem(info: zipfile.ZipInfo) -> str:
+    parts = info.filename.replace("\\", "/").split("/")
+    if ".." in parts or not parts[0] or parts[0].endswith(":"):
+        return "its name leads out of the zip file"
+    if info.flag_bits & _ENCRYPTED:
+        return "it is encrypted; unpack the zip file yourself and name the folder"
+    if info.compress_type not in (_STORED, _DEFLATED):
+        return f"it is packed by method {info.compress_type}, which is not read; unpack it yourself and name the folder"
+    if info.file_size > MAX_RATIO * max(info.compress_size, 1):
+        return f"it would unpack to {info.file_size // max(info.compress_size, 1)} times its size; no recording does"
+    return ""
+
+
+def _unpack(file, member: Member, limit: int) -> bytes:
+    if max(member.size, member.packed) > limit:
+        raise BadFile(_too_large(limit))
+    file.seek(member.offset)
+    header = file.read(_LOCAL_HEADER.size)
+    if len(header) < _LOCAL_HEADER.size or not header.startswith(b"PK\3\4"):
+        raise BadFile("the zip file is damaged where it should begin")
+    file.seek(sum(_LOCAL_HEADER.unpack(header)[1:]), os.SEEK_CUR)
+    data = packed = file.read(member.packed)
+    if member.method == _DEFLATED:
+        stream = zlib.decompressobj(-zlib.MAX_WBITS)
+        try:
+            data = stream.decompress(packed, member.size + 1)
+        except zlib.error as error:
+            raise BadFile(f"the zip file is damaged ({error})") from None
+    if len(data) != member.size or zlib.crc32(data) != member.crc:
+        raise BadFile("what the zip file holds is not what its directory says; download it again")
+    return data
+
+
+def _too_large(limit: int) -> str:
+    return f"it is larger than {limit >> 20} MB; no recording is"

@@ -1,0 +1,298 @@
+"""Is a stored data set what it should be? Counts, splits, frame totals, checksums, numbers, anatomy."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from skelbench.data.anatomy import Anatomy
+from skelbench.data.store import ClipStore
+from skelbench.errors import SkelbenchError, did_you_mean
+
+State = Literal["ok", "look", "wrong"]
+SHARE = 0.8
+"""Share of clips that must agree before it is said which way is up or which side is left."""
+LONGEST_BONE, SHORTEST_BONE = 0.75, 0.01
+"""Metres; medians outside of it are no human bone between neighbouring joints."""
+RIGID_FROM, MOST_SPREAD = 0.2, 0.4
+"""Bones longer than this (metres) may vary by this share within a clip; sensors know short ones much less well."""
+MOST_ASYMMETRY = 0.25
+"""Share by which a bone may differ from its mirror image."""
+
+
+class Known(NamedTuple):
+    """What is known of a data set: exact figures, or ones commonly quoted that nobody confirmed (``sure`` False)."""
+
+    clips: int
+    splits: dict[str, tuple[int, int]]
+    details: dict[str, int]
+    longest: int
+    sure: bool = True
+
+
+KNOWN = {
+    "ntu60": Known(
+        56_578,
+        {"cross-subject": (40_091, 16_487), "cross-view": (37_646, 18_932)},
+        {"frames_raw": 4_773_093, "frames_denoised": 4_772_570, "files_with_missing_frames": 138},
+        300,
+    ),
+    "ntu120": Known(
+        113_945, {"cross-subject": (63_026, 50_919), "cross-setup": (54_468, 59_477)}, {}, 300
+    ),
+    "pku1": Known(21_545, {"cross-subject": (18_841, 2_704)}, {}, 300, sure=False),
+    "pku2": Known(6_945, {"cross-subject": (5_332, 1_613)}, {}, 300, sure=False),
+}
+NAMES = {
+    "ntu60": r"S0(0\d|1[0-7])C\d{3}P\d{3}R\d{3}A\d{3}",
+    "ntu120": r"S\d{3}C\d{3}P\d{3}R\d{3}A\d{3}",
+    "pku2": r"A\d\dN\d\d-[LMR]_\d+",
+    "pku1": r"\d{4}-[LMR]_\d+",
+}
+"""What clips of a known data set are called; the first that fits all names decides."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """One line of the report."""
+
+    what: str
+    state: State
+    found: str
+    expected: str = ""
+    advice: str = ""
+    """What a line that is not ok means and what to do."""
+
+
+def recognise(store: ClipStore, said: str | None = None) -> str | None:
+    """Which known data set this is: as ``said``, else by the clips' names; None = another one."""
+    if said is not None:
+        if said != "other" and said not in KNOWN:
+            raise SkelbenchError(did_you_mean(said, [*KNOWN, "other"], "data set to verify against"))
+        return None if said == "other" else said
+    if store.names is None:
+        return None
+    names = store.names.tolist()
+    return next((kind for kind, name in NAMES.items() if all(re.fullmatch(name, each) for each in names)), None)
+
+
+def verify(store: ClipStore, kind: str | None, body: Anatomy) -> Iterator[Check]:
+    """Every check in turn; ``kind`` from :func:`recognise`, ``body`` from :func:`~skelbench.data.anatomy.measure`."""
+    known = KNOWN.get(kind)
+    yield _clips(store, kind, known)
+    yield _left_out(store)
+    yield from _splits(store, known)
+    yield _classes(store)
+    yield from _details(store, known)
+    yield _longest(store, known)
+    yield _checksums(store)
+    yield from _numbers(store)
+    yield _up(store, body)
+    yield _left(store, body)
+    yield _origin(body)
+    if store.meta.dimensions == 3:  # in 2-D every bone is foreshortened, and the unit is the image's
+        yield _lengths(store, body)
+        yield _rigid(store, body)
+        yield _symmetric(store, body)
+
+
+# ------------------------------------------------------------------------------------------------ counts
+def _counted(what: str, found: int, expected: int, sure: bool, advice: str) -> Check:
+    if found == expected:
+        return Check(what, "ok", f"{found:,}", f"{expected:,}")
+    if sure:
+        return Check(what, "wrong", f"{found:,}", f"{expected:,}", advice)
+    quoted = "the figure commonly quoted was never confirmed; results compare with others of the same count only"
+    return Check(what, "look", f"{found:,}", f"{expected:,} quoted", quoted)
+
+
+def _clips(store: ClipStore, kind: str | None, known: Known | None) -> Check:
+    if known is None:
+        return Check("clips", "ok", f"{len(store):,}")
+    short = known.clips - len(store)
+    gone = f"{short:,} samples are not there" if short > 0 else f"there are {-short:,} samples too many"
+    advice = f"{gone}: complete the download (or leave out other files) and prepare {kind} again"
+    return _counted("clips", len(store), known.clips, known.sure, advice)
+
+
+def _left_out(store: ClipStore) -> Check:
+    skipped = store.meta.skipped
+    unexpected = [item for item in skipped if not item.expected]
+    found = f"{len(skipped):,}" + (f", {len(unexpected):,} unexpectedly" if unexpected else "")
+    if not unexpected:
+        return Check("left out", "ok", found)
+    first = unexpected[0]
+    advice = f"{first.name}: {first.reason}; repair or download again what is listed in meta.json, then prepare again"
+    return Check("left out", "wrong", found, "0 unexpectedly", advice)
+
+
+def _splits(store: ClipStore, known: Known | None) -> Iterator[Check]:
+    for name in store.meta.splits:
+        split = store.split(name)
+        found = len(split.train), len(split.test)
+        unseen = set(store.labels[split.test]) - set(store.labels[split.train])
+        if known and name in known.splits:
+            pairs = zip(("train", "test"), found, known.splits[name])
+            advice = "not the published split: accuracies on it do not compare with published ones"
+            for part, count, expected in pairs:
+                yield _counted(f"{name}, {part}", count, expected, known.sure, advice)
+        elif unseen:
+            advice = f"{len(unseen)} classes are only in the test part and cannot be recognised; use another split"
+            yield Check(f"{name}, train / test", "look", f"{found[0]:,} / {found[1]:,}", advice=advice)
+        else:
+            yield Check(f"{name}, train / test", "ok", f"{found[0]:,} / {found[1]:,}")
+
+
+def _classes(store: ClipStore) -> Check:
+    count = np.bincount(store.labels, minlength=store.num_classes)
+    found = f"{store.num_classes}, {count.min():,} to {count.max():,} clips each"
+    if count.min():
+        return Check("classes", "ok", found)
+    without = np.flatnonzero(count == 0)
+    advice = f"no clip of class {without[0]} ({store.classes[without[0]]}); parts of the data may be missing"
+    return Check("classes", "look", found, "clips of every class", advice)
+
+
+def _details(store: ClipStore, known: Known | None) -> Iterator[Check]:
+    details: dict[str, Any] = store.meta.details
+    for field, expected in (known.details if known else {}).items():
+        if field in details:
+            advice = "the raw files are not the published ones, or not all of them; compare the download's checksums"
+            yield _counted(field.replace("_", " "), int(details[field]), expected, known.sure, advice)
+        else:
+            advice = "imported from a processed file, which does not say; prepare from raw files to check it"
+            yield Check(field.replace("_", " "), "look", "not recorded", f"{expected:,}", advice)
+
+
+def _longest(store: ClipStore, known: Known | None) -> Check:
+    longest = int(store.lengths.max())
+    if known is None or longest == known.longest:
+        return Check("longest clip", "ok", f"{longest} frames", f"{known.longest}" if known else "")
+    advice = "the data set's longest clips are missing" if longest < known.longest else "clips were not cut as usual"
+    return Check("longest clip", "wrong" if known.sure else "look", f"{longest} frames", f"{known.longest}", advice)
+
+
+# ------------------------------------------------------------------------------------------------ numbers
+def _checksums(store: ClipStore) -> Check:
+    try:
+        store.verify()
+    except SkelbenchError:
+        advice = "the files on disk changed since they were written; delete the folder and prepare or import again"
+        return Check("checksums", "wrong", "differ", "as written", advice)
+    return Check("checksums", "ok", "as written")
+
+
+def _numbers(store: ClipStore) -> Iterator[Check]:
+    wrong, empty = 0, 0
+    zero_F = np.zeros(len(store.frames_FJ), dtype=bool)
+    for start in range(0, len(store.frames_FJ), 1 << 16):
+        rows_FJ = store.frames_FJ[start : start + (1 << 16)]
+        wrong += int(np.sum(~np.isfinite(rows_FJ)))
+        zero_F[start : start + len(rows_FJ)] = ~rows_FJ.any(axis=1)
+    if wrong:
+        advice = "training on them gives nan; prepare or import again with the clips repaired or left out"
+        yield Check("coordinates", "wrong", f"{wrong:,} are not finite", "all finite", advice)
+    else:
+        yield Check("coordinates", "ok", f"all {store.frames_FJ.size:,} finite")
+    for start, length, bodies in zip(store.offsets, store.lengths, store.bodies):
+        part_MCT = zero_F[start : start + 3 * length * bodies].reshape(bodies, 3, length)
+        empty += int(part_MCT.all(axis=(0, 1)).sum())
+    if empty:
+        advice = "frames without any body stay in the clips and count as poses; fine if the pipeline is known for it"
+        yield Check("empty frames", "look", f"{empty:,}", "0", advice)
+    else:
+        yield Check("empty frames", "ok", "none")
+
+
+# ------------------------------------------------------------------------------------------------ anatomy
+def _up(store: ClipStore, body: Anatomy) -> Check:
+    axes = ["x", "y", "z", "-x", "-y", "-z"]
+    both_N6 = np.concatenate([body.up_NC, -body.up_NC], axis=1)
+    count = np.bincount(both_N6.argmax(axis=1), minlength=6)
+    most, share = int(count.argmax()), count.max() / count.sum()
+    found = f"{axes[most]} in {share:.0%} of {body.clips:,} clips"
+    if axes[most] == store.meta.up_axis and share >= SHARE:
+        return Check("up", "ok", found, store.meta.up_axis)
+    advice = (
+        f"bodies do not stand along {store.meta.up_axis}: rotations about the vertical would tilt them; import again "
+        f"with the right axis (image coordinates have y down)"
+    )
+    return Check("up", "wrong" if share >= SHARE else "look", found, store.meta.up_axis, advice)
+
+
+def _left(store: ClipStore, body: Anatomy) -> Check:
+    if store.meta.dimensions == 2:
+        found = f"left hip right of the right one in {body.facing_share:.0%} of clips"
+        return Check("left and right", "ok", found, "cannot be told in 2-D; so it is seen from the front")
+    share = float((body.left_N > 0).mean())
+    found = f"left is left in {share:.0%} of {body.clips:,} clips"
+    if share >= SHARE:
+        return Check("left and right", "ok", found, "in nearly all")
+    if share > 1 - SHARE:
+        advice = f"too noisy or too unlike to tell; look at some: skelbench data show {store.meta.name} -o clip.html"
+        return Check("left and right", "look", found, "in nearly all", advice)
+    advice = (
+        "coordinates are mirrored, or left and right joints swapped: a method that tells sides apart would learn them "
+        "the wrong way round; negate one axis or swap the joints, and import again"
+    )
+    return Check("left and right", "wrong", found, "in nearly all", advice)
+
+
+def _origin(body: Anatomy) -> Check:
+    found = f"first body's centre {body.off_centre:.2f} from it in the first frame"
+    if body.off_centre < 0.5:
+        return Check("origin", "ok", found)
+    advice = "clips are not centred: a rotation swings the body around the camera; use --set train.centre=body"
+    return Check("origin", "look", found, "near 0", advice)
+
+
+def _lengths(store: ClipStore, body: Anatomy) -> Check:
+    bones = [j for j in store.topology.order if j != store.topology.root]
+    found = f"median {np.median(body.bone_J[bones]):.2f} m, longest {np.max(body.bone_J[bones]):.2f} m"
+    strange = [j for j in bones if not SHORTEST_BONE <= body.bone_J[j] <= LONGEST_BONE]
+    if not strange:
+        return Check("bone lengths", "ok", found, f"{SHORTEST_BONE} to {LONGEST_BONE} m")
+    if len(strange) > len(bones) / 2:
+        advice = "most bones are not of human size: are the coordinates in metres? import them again, scaled"
+    else:
+        named = ", ".join(f"{store.topology.joints[j]} {body.bone_J[j]:.3f} m" for j in strange[:5])
+        advice = f"not human: {named} (from its parent); are the joints in the order of {store.topology.name}?"
+    return Check("bone lengths", "wrong", found, f"{SHORTEST_BONE} to {LONGEST_BONE} m", advice)
+
+
+def _rigid(store: ClipStore, body: Anatomy) -> Check:
+    long = [j for j in store.topology.order if body.bone_J[j] >= RIGID_FROM]
+    if not long:
+        return Check("bones are rigid", "ok", f"none is longer than {RIGID_FROM} m")
+    typical, most = np.median(body.spread_J[long]), np.max(body.spread_J[long])
+    found = f"long ones vary by {typical:.0%} within a clip, at most {most:.0%}"
+    loose = [j for j in long if body.spread_J[j] > MOST_SPREAD]
+    if not loose:
+        return Check("bones are rigid", "ok", found, f"up to {MOST_SPREAD:.0%}")
+    named = ", ".join(f"{store.topology.joints[j]} {body.spread_J[j]:.0%}" for j in loose[:5])
+    advice = f"not rigid: {named}; are these joints connected, and each coordinate where it belongs?"
+    return Check("bones are rigid", "wrong", found, f"up to {MOST_SPREAD:.0%}", advice)
+
+
+def _symmetric(store: ClipStore, body: Anatomy) -> Check:
+    pairs = store.topology.pairs
+    off = {left: abs(body.bone_J[left] / max(body.bone_J[right], 1e-9) - 1) for left, right in pairs}
+    worst = max(off, key=off.get)
+    found = f"left and right differ by at most {off[worst]:.0%} ({store.topology.joints[worst]})"
+    if off[worst] <= MOST_ASYMMETRY:
+        return Check("bones are symmetric", "ok", found, f"up to {MOST_ASYMMETRY:.0%}")
+    advice = "one side is badly measured, or the joints are not in the order of the topology; look at some clips"
+    return Check("bones are symmetric", "look", found, f"up to {MOST_ASYMMETRY:.0%}", advice)
+
+
+def bone_rows(store: ClipStore, body: Anatomy) -> list[tuple[str, str, str]]:
+    """Joint, median length of the bone to its parent, its variation within a clip: for every bone."""
+    topology = store.topology
+    unit = "" if store.meta.dimensions == 2 else " m"
+    return [
+        (topology.joints[j], f"{body.bone_J[j]:.3f}{unit}", f"{body.spread_J[j]:.0%}") for j in topology.order[1:]
+    ]

@@ -1,0 +1,1 @@
+"""Pictures of skeletons in motion: film strips, animations, pages."""

@@ -1,0 +1,60 @@
+"""A scene as one HTML page that can be played, stopped and turned; it loads nothing from anywhere else."""
+
+from __future__ import annotations
+
+import base64
+import json
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from skelbench.picture.scene import COLOURS, Panel, Scene, middle
+
+
+def save_page(scene: Scene, path: Path) -> None:
+    """Write the page."""
+    template = files("skelbench.picture").joinpath("page.html").read_text(encoding="utf-8")
+    # A title may hold anything; in a script element only "</" could end the data early.
+    data = json.dumps(page_data(scene)).replace("</", "<\\/")
+    path.write_text(template.replace("/*SCENE*/", data), encoding="utf-8")
+
+
+def page_data(scene: Scene) -> dict[str, Any]:
+    """What the page's script draws; coordinates are 16-bit multiples of each panel's ``unit`` metres."""
+    yaw, pitch = scene.angles
+    return {
+        "title": scene.title,
+        "fps": scene.fps,
+        "flat": scene.flat,
+        "size": scene.size,
+        "floor": scene.floor - float(middle(scene.panels[0])[1]),
+        "yaw": yaw,
+        "pitch": pitch,
+        "parents": scene.topology.parents,
+        "sides": scene.sides,
+        "heads": [j for j, name in enumerate(scene.topology.joints) if name == "head"],
+        "colours": COLOURS,
+        "panels": [_panel(panel) for panel in scene.panels],
+    }
+
+
+def _panel(panel: Panel) -> dict[str, Any]:
+    x_MTJC = panel.x_MTJC - middle(panel)
+    unit = max(float(np.abs(x_MTJC).max()), 1e-6) / 32767
+    return {
+        "title": panel.title,
+        "note": panel.note,
+        "bodies": len(x_MTJC),
+        "frames": panel.frames,
+        "tokens": panel.tokens or 0,
+        "unit": unit,
+        "x": _text(np.round(x_MTJC / unit).astype("<i2")),
+        "hidden": None if panel.hidden_MPJ is None else _text(panel.hidden_MPJ.astype(np.uint8)),
+        "drawn": None if panel.drawn_MTJ is None else _text(panel.drawn_MTJ.astype(np.uint8)),
+    }
+
+
+def _text(array: np.ndarray) -> str:
+    return base64.b64encode(np.ascontiguousarray(array).tobytes()).decode()

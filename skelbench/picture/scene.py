@@ -1,0 +1,176 @@
+"""What a picture shows, before anything is drawn: panels of bodies in motion, seen by one camera (numpy only).
+
+M bodies, T frames, J joints, P temporal tokens, C = 3 coordinates (metres; Y up).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from skelbench.data.store import ClipStore
+from skelbench.errors import SkelbenchError
+from skelbench.skeleton.topology import Topology
+
+ASIDE_DEG, PITCH_DEG = 35.0, 12.0
+"""How far the viewer stands to the side of where the first body looks, and above it."""
+COLOURS = (("#1d4ed8", "#38bdf8", "#475569"), ("#b91c1c", "#f59e0b", "#78716c"), ("#15803d", "#4ade80", "#57534e"))
+"""Left, right and middle of each body in turn: the left is the darker side."""
+HIDDEN = "#9ca3af"
+"""Joints and bones that a mask hides."""
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One take: a stored clip or one view of it."""
+
+    title: str
+    x_MTJC: np.ndarray
+    note: str = ""
+    hidden_MPJ: np.ndarray | None = None
+    """bool: tokens a mask hides; token p covers frames p * T / P up to the next one's. None = no mask."""
+    drawn_MTJ: np.ndarray | None = None
+    """bool: False where there is nothing to draw (padding, joints that were not found). None = all."""
+
+    @property
+    def frames(self) -> int:
+        """T."""
+        return self.x_MTJC.shape[1]
+
+    @property
+    def tokens(self) -> int | None:
+        """P of a masked view."""
+        return None if self.hidden_MPJ is None else self.hidden_MPJ.shape[1]
+
+    def hidden(self, frame: int) -> np.ndarray:
+        """bool [M, J] at one frame."""
+        if self.hidden_MPJ is None:
+            return np.zeros(self.x_MTJC.shape[::2], dtype=bool)
+        return self.hidden_MPJ[:, frame * self.tokens // self.frames]
+
+    def drawn(self, frame: int) -> np.ndarray:
+        """bool [M, J] at one frame."""
+        return np.ones(self.x_MTJC.shape[::2], dtype=bool) if self.drawn_MTJ is None else self.drawn_MTJ[:, frame]
+
+    def key_frames(self, count: int, most: int) -> list[int]:
+        """The middle frame of each token, of every second or third ... if there are more than ``most``; without tokens
+        ``count`` evenly spaced frames, both ends included."""
+        if self.tokens:
+            every = -(-self.tokens // most)
+            return [int((p + 0.5) * self.frames / self.tokens) for p in range(0, self.tokens, every)]
+        return sorted(set(np.linspace(0, self.frames - 1, count).round().astype(int).tolist()))
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Panels under one title."""
+
+    title: str
+    topology: Topology
+    panels: tuple[Panel, ...]
+    fps: float
+    flat: bool = False
+    """2-D poses: seen straight on."""
+
+    @property
+    def floor(self) -> float:
+        """Height of the lowest joints of the first panel, single outliers left aside."""
+        x_MTJC = self.panels[0].x_MTJC
+        return float(np.median(x_MTJC[..., 1].min(axis=2)[0]))
+
+    @property
+    def sides(self) -> list[int]:
+        """0 left, 1 right, 2 middle, for every joint; a bone has the side of its outer joint."""
+        known = {"left": 0, "right": 1}
+        return [known.get(name.split()[0], 2) for name in self.topology.joints]
+
+    @cached_property
+    def angles(self) -> tuple[float, float]:
+        """Yaw and pitch of the camera, radians: flat poses straight on, one body from the front and a little from the
+        side, two so that they stand side by side."""
+        return (0.0, 0.0) if self.flat else (-self._heading(), float(np.deg2rad(PITCH_DEG)))
+
+    @cached_property
+    def camera(self) -> np.ndarray:
+        """[3, 3], rows right, up and towards the viewer."""
+        yaw, pitch = self.angles
+        turn = np.array([[np.cos(yaw), 0, np.sin(yaw)], [0, 1, 0], [-np.sin(yaw), 0, np.cos(yaw)]])
+        tilt = np.array([[1, 0, 0], [0, np.cos(pitch), -np.sin(pitch)], [0, np.sin(pitch), np.cos(pitch)]])
+        return tilt @ turn
+
+    def _heading(self) -> float:
+        """Angle of the viewer about Y, radians; 0 is along +Z."""
+        x_MTJC, names = self.panels[0].x_MTJC, self.topology.joints
+        if len(x_MTJC) > 1:
+            apart_C = (x_MTJC[1] - x_MTJC[0]).mean(axis=(0, 1))
+            return float(np.arctan2(-apart_C[2], apart_C[0]))
+        left_C = (x_MTJC[0, :, names.index("left hip")] - x_MTJC[0, :, names.index("right hip")]).mean(axis=0)
+        front = np.arctan2(-left_C[2], left_C[0])  # left x up
+        return float(front + np.deg2rad(ASIDE_DEG))
+
+    @cached_property
+    def size(self) -> float:
+        """Metres from the middle to the upper and lower edge of a panel that hold all but stray frames."""
+        return 1.05 * max(self._reach(1), self._reach(0))
+
+    @cached_property
+    def shape(self) -> float:
+        """Width over height of a panel that holds its bodies."""
+        return float(np.clip(1.08 * self._reach(0) / self.size, 0.5, 1.0))
+
+    def _reach(self, axis: int) -> float:
+        """How far from the middle bodies come on the picture's axis 0 (right) or 1 (up)."""
+        seen = [np.abs((panel.x_MTJC - middle(panel)) @ self.camera[axis]).max(axis=(0, 2)) for panel in self.panels]
+        return max(float(np.quantile(each_T, 0.98)) for each_T in seen)
+
+
+def middle(panel: Panel) -> np.ndarray:
+    """[3]: centre of the box around all bodies in all frames, single outliers left aside."""
+    points = panel.x_MTJC.reshape(-1, 3)
+    if panel.drawn_MTJ is not None and panel.drawn_MTJ.any():
+        points = points[panel.drawn_MTJ.reshape(-1)]
+    return np.quantile(points, (0.01, 0.99), axis=0).mean(axis=0)
+
+
+def clip_scene(store: ClipStore, clip: int) -> Scene:
+    """Clip ``clip`` as it is stored."""
+    flat, x_MTJC = store.meta.dimensions == 2, upright(store, store.clip(clip))
+    drawn_MTJ = None if store.confidence_FJ is None else store.confidence(clip) > 0
+    panel = Panel("clip", x_MTJC, drawn_MTJ=drawn_MTJ)
+    return Scene(caption(store, clip), store.topology, (panel,), store.meta.fps, flat)
+
+
+def caption(store: ClipStore, clip: int) -> str:
+    """What the index says about a clip, on one line."""
+    label, length = int(store.labels[clip]), int(store.lengths[clip])
+    name = f" {store.names[clip]}" if store.names is not None and store.names[clip] else ""
+    bodies = f", {store.bodies[clip]} bodies" if store.bodies[clip] > 1 else ""
+    return (
+        f"{store.meta.name}, clip {clip}{name}: {store.classes[label]} (class {label}), "
+        f"subject {store.index['subject'][clip]}, {length} frames, {length / store.meta.fps:.1f} s{bodies}"
+    )
+
+
+def upright(store: ClipStore, x_MTJC: np.ndarray) -> np.ndarray:
+    """Coordinates with Y up, whatever the store's up axis."""
+    if store.meta.up_axis == "z":
+        return np.stack([x_MTJC[..., 0], x_MTJC[..., 2], -x_MTJC[..., 1]], -1)
+    return x_MTJC
+
+
+def find_clip(store: ClipStore, wanted: str) -> int:
+    """The clip of that number or, where clips have names, of that name."""
+    if wanted.isdecimal():
+        if int(wanted) >= len(store):
+            last = len(store) - 1
+            raise SkelbenchError(f"data set {store.meta.name} has clips 0 to {last}, there is no clip {wanted}")
+        return int(wanted)
+    found = np.flatnonzero(store.names == wanted) if store.names is not None else []
+    if len(found):
+        return int(found[0])
+    example = f" or a name such as {store.names[0]}" if store.names is not None else "; its clips have no names"
+    raise SkelbenchError(
+        f"data set {store.meta.name} has no clip {wanted!r}; give a number from 0 to {len(store) - 1}{example}"
+    )

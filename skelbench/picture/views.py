@@ -1,0 +1,79 @@
+"""What a method sees of one clip: every view after crop, augmentation and mask, as panels of a scene."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+import torch
+
+from skelbench.config import RunSpec
+from skelbench.data.clips import ClipBatch
+from skelbench.data.source import ClipSource
+from skelbench.data.store import ClipStore
+from skelbench.picture.scene import Panel, Scene, clip_scene, upright
+from skelbench.skeleton.grid import Grid
+from skelbench.skeleton.keyed import Keyed
+from skelbench.skeleton.spec import ViewSpec
+from skelbench.skeleton.view import View
+from skelbench.skeleton.views import ViewBuilder, evaluation_spec
+
+
+def view_scene(store: ClipStore, clip: int, spec: RunSpec, step: int = 0) -> Scene:
+    """The stored clip and the views that run ``spec`` makes of it at training step ``step``.
+
+    A method that trains on no views is shown what it is evaluated on. Bones and motions are shown as the joints they
+    are made of.
+    """
+    grid = Grid(spec.grid.frames, spec.grid.patch, store.topology.num_joints)
+    specs = dict(spec.views) or {"evaluation": evaluation_spec(grid)}
+    specs = {name: view.model_copy(update={"stream": "joint"}) for name, view in specs.items()}
+    batch = ClipSource(store, resident=False, second_body=spec.data.second_body).gather(np.array([clip]))
+    keyed = Keyed(spec.seed, step)
+
+    def build(specs: Mapping[str, ViewSpec], batch: ClipBatch, centre: str) -> dict[str, View]:
+        builder = ViewBuilder(
+            specs, store.topology, grid.patch, spec.train.bodies, centre=centre, dimensions=spec.data.dimensions
+        )
+        return builder(batch, keyed)
+
+    views = build(specs, batch, spec.train.centre)
+    # A clip whose coordinates are its own frame numbers shows where every view looked.
+    plain = {
+        name: view.model_copy(update={"augment": (), "inherit": False, "mask": None}) for name, view in specs.items()
+    }
+    length, joints = int(batch.length[0]), store.topology.num_joints
+    number_FJ = torch.arange(length).float().repeat(len(batch.frames_FJ) // length)[:, None].expand(-1, joints)
+    looked = build(plain, replace(batch, frames_FJ=number_FJ.contiguous()), "clip")
+
+    whole = clip_scene(store, clip)
+    panels = [replace(whole.panels[0], title="as stored", note=f"{length} frames")]
+    for name, view in views.items():
+        for k in range(view.count):
+            number = f" ({k + 1} of {view.count})" if view.count > 1 else ""
+            at_T = looked[name].chunk(looked[name].x_RTJC)[k][0, :, 0, 0]
+            panels.append(_panel(name + number, store, view, k, at_T, spec.views.get(name)))
+    return replace(whole, title=f"What {spec.method} sees of {whole.title}", panels=tuple(panels))
+
+
+def _panel(
+    title: str, store: ClipStore, view: View, k: int, at_T: torch.Tensor, spec: ViewSpec | None
+) -> Panel:
+    """Instance ``k`` of one kind of view."""
+    x_MTJC = view.chunk(view.x_RTJC)[k].numpy()
+    drawn_MTJ, hidden_MPJ = np.ones(x_MTJC.shape[:3], dtype=bool), None
+    if view.real_RT is not None:
+        real_MT = view.chunk(view.real_RT)[k].numpy()
+        drawn_MTJ &= real_MT[:, :, None]
+        at_T = at_T[torch.from_numpy(real_MT[0])]
+    if view.confidence_RTJ is not None:
+        drawn_MTJ &= view.chunk(view.confidence_RTJ)[k].numpy() > 0
+    notes = [f"frames {at_T.min():.0f}\N{EN DASH}{at_T.max():.0f} as {x_MTJC.shape[1]}"]
+    if view.mask_RN is not None:
+        mask_MN = view.chunk(view.mask_RN)[k].numpy()
+        hidden_MPJ = mask_MN.reshape(len(mask_MN), -1, store.topology.num_joints)
+        notes.append(f"{mask_MN.mean():.0%} hidden" if mask_MN.any() else "not masked")
+    if spec is not None and spec.stream != "joint":
+        notes.append(f"{spec.stream} stream")
+    return Panel(title, upright(store, x_MTJC), "\n".join(notes), hidden_MPJ, drawn_MTJ)

@@ -1,0 +1,79 @@
+"""`data import` and `data export` of other people's formats, as typed."""
+
+import pickle
+
+import numpy as np
+import pytest
+
+from benchmarks.made_ntu import person
+from skelbench.cli.main import main
+from skelbench.data.store import ClipStore
+
+
+@pytest.fixture
+def pickled(tmp_path):
+    """``pickled(change)``: a pyskl pickle of 8 clips; returns its path."""
+
+    def pickled(change=lambda entries: None):
+        names = [f"S001C{1 + i % 3:03}P{1 + 2 * (i % 2):03}R001A{1 + i:03}" for i in range(8)]
+        entries = []
+        for i, name in enumerate(names):
+            x = person(np.random.default_rng(i), 20 + i)[None].astype(np.float16)
+            entries.append(dict(frame_dir=name, label=i, keypoint=x, total_frames=x.shape[1]))
+        split = {"xsub_train": [n for n in names if "P001" in n], "xsub_val": [n for n in names if "P003" in n]}
+        change(entries)
+        path = tmp_path / "NTU 60 3danno.pkl"
+        path.write_bytes(pickle.dumps({"split": split, "annotations": entries}))
+        return str(path)
+
+    return pickled
+
+
+def test_import_export_import(pickled, tmp_path, capsys):
+    assert main(["data", "import", pickled()]) == 0
+    printed = capsys.readouterr().out
+    assert "pyskl pickle, 3-D" in printed and "next: skelbench run slim --tokens 8 --dataset ntu-60-3danno" in printed
+    file = tmp_path / "out" / "x.npz"
+    assert main(["data", "export", "ntu-60-3danno", "-o", str(file), "--second-body", "repeat"]) == 0
+    printed = capsys.readouterr().out
+    assert "float32 [4, 27, 150]" in printed and "data_path" in printed
+    assert main(["data", "export", "ntu-60-3danno", "-o", str(file)]) == 2
+    assert "exists already" in capsys.readouterr().err
+    assert main(["data", "import", str(file), "--name", "again"]) == 0
+    stores = [ClipStore.open(tmp_path / "data" / name) for name in ("ntu-60-3danno", "again")]
+    assert sorted(stores[0].names) == sorted(stores[1].names) and stores[1].bodies.max() == 1
+
+
+def test_clips_left_out_are_listed_and_exit_with_3(pickled, capsys):
+    def change(entries):
+        entries[2] = None
+        entries[4]["keypoint"] = np.full((1, 5, 25, 3), np.nan)
+
+    assert main(["data", "import", pickled(change), "--name", "mine"]) == 3
+    printed = capsys.readouterr()
+    assert "left out: S001C002P001R001A005: a coordinate is not a finite number" in printed.err
+    assert "1 clips left out that should not have been" in printed.err
+    facts = [line.split() for line in printed.out.splitlines()]
+    assert ["empty", "clips", "left", "out", "1"] in facts and ["clips", "6"] in facts
+    assert main(["data", "info", "mine"]) == 0
+
+
+def test_a_hostile_pickle_is_one_sentence(tmp_path, capsys):
+    class Hostile:
+        def __reduce__(self):
+            return print, ("was run",)
+
+    (tmp_path / "x.pkl").write_bytes(pickle.dumps({"annotations": [Hostile()]}))
+    assert main(["data", "import", str(tmp_path / "x.pkl")]) == 2
+    printed = capsys.readouterr()
+    assert printed.err.startswith("error: ") and "builtins.print" in printed.err and printed.err.count("\n") == 1
+    assert "was run" not in printed.out and not list((tmp_path / "data").glob("[!.]*"))
+
+
+def test_help_says_what_can_be_said(capsys):
+    of_import = ("--topology", "--up", "--units", "--scale-2d", "--image-height", "--max-bodies", "pyskl", "exit code")
+    of_export = ("mamp-npz", "--second-body", "--split", "--force")
+    for command, words in (("import", of_import), ("export", of_export)):
+        assert main(["data", command, "--help"]) == 0
+        printed = " ".join(capsys.readouterr().out.split())
+        assert all(word in printed for word in words)

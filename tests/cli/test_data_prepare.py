@@ -1,0 +1,118 @@
+"""`data prepare` as a user types it: exit codes, lines, what an interruption leaves."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from benchmarks.made_ntu import make_recordings  # noqa: E402
+from benchmarks.made_pku import make_pku  # noqa: E402
+from skelbench.cli.main import main  # noqa: E402
+from skelbench.data.store import ClipStore  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def ntu(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("ntu")
+    make_recordings(folder, 24)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def pku(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("pku") / "raw"
+    make_pku(folder, 1, 4, frames=80, actions=3)
+    return folder
+
+
+def test_prepare_then_info(ntu, tmp_path, capsys):
+    assert main(["data", "prepare", "ntu60", "--raw", str(ntu)]) == 0
+    printed = capsys.readouterr()
+    assert "ntu60: 24 clips in " in printed.out and "next: skelbench data verify ntu60" in printed.out
+    assert "samples of the whole data set: 24 of 56,578" in printed.out
+    assert "prepare ntu60: 24/24 files (100 %)" in printed.err
+    assert main(["data", "info", "ntu60"]) == 0
+    assert "ctrgcn-denoise/1" in capsys.readouterr().out
+
+
+def test_an_existing_data_set_is_replaced_only_when_asked(ntu, capsys):
+    command = ["data", "prepare", "ntu60", "--raw", str(ntu), "--name", "mine", "--workers", "1"]
+    assert main(command) == 0
+    capsys.readouterr()
+    assert main(command) == 2
+    assert "mine exists already; choose another name, or replace it with --force" in capsys.readouterr().err
+    assert main([*command, "--force"]) == 0
+
+
+def test_what_is_left_out_is_listed_and_the_exit_code_is_3(ntu, tmp_path, capsys):
+    (tmp_path / "more").mkdir()
+    (tmp_path / "more" / "S001C001P040R002A001.skeleton").write_bytes(b"\0" * 500)
+    (tmp_path / "more" / "[red]S1.skeleton").write_bytes(b"")
+    command = ["data", "prepare", "ntu60", "--raw", str(ntu), "--raw", str(tmp_path / "more")]
+    assert main(command) == 3
+    printed = capsys.readouterr()
+    assert "ntu60: 24 clips" in printed.out
+    for line in (
+        "left out: [red]S1.skeleton: its name is not like S001C002P003R002A013, or names no such sample",
+        "left out: S001C001P040R002A001.skeleton: line 1 holds NUL bytes, which is no text; the file is damaged",
+        "2 left out that should not have been, see above",
+    ):
+        assert line in printed.err.splitlines()
+
+
+@pytest.mark.parametrize(("arguments", "message"), [
+    (["ntu60", "--raw", "nowhere"], "there is nothing at nowhere; name a folder or a zip file"),
+    (["ntu60"], "Missing option '--raw'"),
+    (["ntu61", "--raw", "x"], "Did you mean 'ntu60'"),
+    (["ntu60", "--raw", ".", "--workers", "0"], "--workers"),
+    (["ntu60", "--raw", ".", "--name", "synthetic"], "built-in data set"),
+    (["pku2", "--raw", ".", "--frame-base", "2"], "--frame-base"),
+])  # fmt: skip
+def test_mistakes_are_one_sentence(arguments, message, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main(["data", "prepare", *arguments]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_pku_with_its_options(pku, tmp_path, capsys):
+    assert main(["data", "prepare", "pku2", "--raw", str(pku)]) == 0
+    assert "pku2: 36 clips" in capsys.readouterr().out
+    options = ["--frame-base", "1", "--max-frames", "9", "--keep", "middle", "--center", "first-frame"]
+    assert main(["data", "prepare", "pku2", "--raw", str(pku), "--name", "mine", *options]) == 0
+    store = ClipStore.open(tmp_path / "data" / "mine")
+    assert store.meta.lineage == "pku/1, rows start to end from 1, middle 9 frames, centred as NTU RGB+D is"
+    assert store.lengths.max() == 9
+
+
+@pytest.mark.parametrize(("how", "code"), [(signal.SIGINT, 130), (signal.SIGKILL, -9)])
+def test_an_interruption_leaves_no_half_and_the_next_run_starts_clean(ntu, tmp_path, how, code):
+    links = tmp_path / "links"
+    links.mkdir()
+    files = sorted(ntu.iterdir())
+    for i in range(3000):  # enough for seconds of work
+        name = f"S{1 + i % 17:03}C{1 + i % 3:03}P{1 + i // 60 % 40:03}R{1 + i // 2400:03}A{1 + i % 60:03}.skeleton"
+        if not (links / name).exists():
+            os.link(files[i % len(files)], links / name)
+    root = tmp_path / "data"
+    command = [sys.executable, "-m", "skelbench", "data", "prepare", "ntu60", "--data-root", str(root), "--raw"]
+    running = subprocess.Popen(
+        [*command, str(links), "--workers", "2"], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    deadline = time.monotonic() + 30
+    partial = root / ".ntu60.partial" / "frames.npy"
+    while not (partial.exists() and partial.stat().st_size > 200_000) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert partial.exists() and running.poll() is None
+    running.send_signal(how)
+    output = running.communicate(timeout=30)
+    assert running.returncode == code and "Traceback" not in output[1]
+    assert not (root / "ntu60").exists()
+    assert subprocess.run([*command, str(ntu)], capture_output=True, timeout=60).returncode == 0
+    assert len(ClipStore.open(root / "ntu60")) == 24
+    assert [path.name for path in root.iterdir() if path.is_dir()] == ["ntu60"]

@@ -1,0 +1,173 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from made_clips import CLASSES, open_writer, random_clips, write_store
+
+from skelbench.data.exporters import export_mamp_npz
+from skelbench.data.importers import import_files
+from skelbench.data.splits import FieldRule, NameRule, RandomRule
+from skelbench.data.store import FIELDS, NOTES, ClipStore
+from skelbench.errors import SkelbenchError
+from skelbench.skeleton.topology import KINECT20
+
+
+@pytest.fixture
+def named(tmp_path):
+    """A store whose clips have names that are not in the order of the clips."""
+    with open_writer(tmp_path / "named") as writer:
+        for i, x in enumerate(random_clips(9, seed=3)):
+            writer.add(x, i % 3, subject=5 - i % 5, camera=1 + i % 3, name=f"clip {(7 * i) % 9}")
+    return ClipStore.open(tmp_path / "named")
+
+
+def test_layout_is_the_one_that_mamp_reads(store, tmp_path):
+    export_mamp_npz(store, tmp_path / "x.npz", split="xsub")
+    with np.load(tmp_path / "x.npz") as file:
+        longest = store.lengths.max()
+        for part, ids in (("train", store.split("xsub").train), ("test", store.split("xsub").test)):
+            x, y = file[f"x_{part}"], file[f"y_{part}"]
+            assert x.dtype == np.float32 and x.shape == (len(ids), longest, 150)
+            assert y.dtype == np.float64 and y.shape == (len(ids), len(CLASSES)) and set(y.ravel()) == {0, 1}
+            # As its feeder takes it apart: clips, frames, bodies, joints, coordinates.
+            x = x.reshape(len(ids), longest, 2, 25, 3)
+            ids = sorted(ids, key=lambda i: (store.index["subject"][i], i))
+            assert np.where(y > 0)[1].tolist() == store.labels[ids].tolist()
+            for row, i in enumerate(ids):
+                clip = store.clip(i)
+                for body in range(2):
+                    for frame in range(longest):
+                        there = body < len(clip) and frame < clip.shape[1]
+                        np.testing.assert_array_equal(x[row, frame, body], clip[body, frame] if there else 0)
+
+
+def test_rows_follow_the_field_of_the_split_and_then_the_names(named, tmp_path):
+    export_mamp_npz(named, tmp_path / "x.npz", split="cross-view")
+    with np.load(tmp_path / "x.npz") as file:
+        names = [*file["name_train"], *file["name_test"]]
+    camera = dict(zip(named.names.tolist(), named.index["camera"].tolist()))
+    assert names == sorted((n for n in camera if camera[n] != 1), key=lambda n: (camera[n], n)) + sorted(
+        n for n in camera if camera[n] == 1
+    )
+
+
+def test_single_bodies_are_repeated_on_request(store, tmp_path):
+    export_mamp_npz(store, tmp_path / "zero.npz")
+    export_mamp_npz(store, tmp_path / "repeat.npz", second_body="repeat")
+    with np.load(tmp_path / "zero.npz") as zero, np.load(tmp_path / "repeat.npz") as repeat:
+        for part in ("train", "test"):
+            bodies = zero[f"bodies_{part}"]
+            one, two = (file[f"x_{part}"].reshape(len(bodies), -1, 2, 75) for file in (zero, repeat))
+            np.testing.assert_array_equal(two[:, :, 0], one[:, :, 0])
+            np.testing.assert_array_equal(two[bodies == 1][:, :, 1], one[bodies == 1][:, :, 0])
+            np.testing.assert_array_equal(two[bodies == 2], one[bodies == 2])
+            assert not one[bodies == 1][:, :, 1].any()
+
+
+def equal(back, store, ids):
+    """Store ``back`` holds the clips ``ids`` of ``store``, in that order, with all that is known of them."""
+    assert len(back) == len(ids)
+    for field in (*FIELDS, *NOTES, "origin"):
+        np.testing.assert_array_equal(back.index[field], store.index[field][ids])
+    for j, i in enumerate(ids):
+        np.testing.assert_array_equal(back.clip(j), store.clip(i))
+    assert (back.classes, back.meta.lineage, back.meta.fps) == (store.classes, store.meta.lineage, store.meta.fps)
+
+
+clip_shapes = st.lists(st.tuples(st.integers(1, 2), st.integers(1, 6)), min_size=4, max_size=7)
+
+
+@settings(max_examples=40, deadline=None)
+@given(shapes=clip_shapes, seed=st.integers(0, 2**32), repeat=st.booleans(), named=st.booleans(), zeros=st.booleans())
+def test_what_is_exported_comes_back(tmp_path_factory, shapes, seed, repeat, named, zeros):
+    folder, rng = tmp_path_factory.mktemp("round"), np.random.default_rng(seed)
+    with open_writer(folder / "made") as writer:
+        for i, (bodies, frames) in enumerate(shapes):
+            x = rng.normal(size=(bodies, frames, 25, 3)).astype("f4")
+            x[rng.random((bodies, frames)) < 0.3 * zeros] = 0  # absent bodies, empty frames, even at the end
+            writer.add(x, i % 3, subject=i % 2, camera=1 + i % 2, setup=i, origin=rng.normal(size=3), flags=i,
+                       source_frames=i + 9, name=f"n{i}" if named else "")  # fmt: skip
+    store = ClipStore.open(folder / "made")
+    second = "repeat" if repeat else "zero"
+    file = export_mamp_npz(store, folder / "x.npz", split="cross-subject", second_body=second)
+    back = ClipStore.open(import_files([file], "back", folder).path)
+    split = store.split("cross-subject")
+    ids = [*split.train, *split.test]
+    equal(back, store, ids)
+    assert back.meta.splits == store.meta.splits and back.meta.default_split == "cross-subject"
+    assert back.split().train.tolist() == list(range(len(split.train)))
+    assert (back.names is None) == (not named)
+
+
+def test_splits_that_are_not_fields_come_back_as_lists(tmp_path):
+    splits = {"random": RandomRule(test=0.4), "some": NameRule(field="name", train=("0", "2"), test=("3",))}
+    clips = random_clips(10)
+    with open_writer(tmp_path / "made", splits=splits, default_split="random") as writer:
+        for i, x in enumerate(clips):
+            writer.add(x, i % 2, name=str(i))
+    store = ClipStore.open(tmp_path / "made")
+    for name in splits:
+        file = export_mamp_npz(store, tmp_path / f"{name}.npz", split=name)
+        back = ClipStore.open(import_files([file], f"back-{name}", tmp_path).path)
+        split, again = store.split(name), back.split(name)
+        assert [back.names[i] for i in again.train] == [store.names[i] for i in split.train]
+        assert [back.names[i] for i in again.test] == [store.names[i] for i in split.test]
+        equal(back, store, [*split.train, *split.test])
+
+
+def test_what_cannot_be_exported(store, tmp_path):
+    (tmp_path / "there.npz").write_bytes(b"mine")
+    with pytest.raises(SkelbenchError, match="exists already; .*--force"):
+        export_mamp_npz(store, tmp_path / "there.npz")
+    assert (tmp_path / "there.npz").read_bytes() == b"mine"
+    with pytest.raises(SkelbenchError, match="unknown split 'cross-subjct'; did you mean"):
+        export_mamp_npz(store, tmp_path / "x.npz", split="cross-subjct")
+    with pytest.raises(SkelbenchError, match="cannot write"):
+        export_mamp_npz(store, tmp_path / "there.npz" / "x.npz")
+    few = {"cross-subject": FieldRule(field="subject", train="odd")}
+    x = [np.zeros((1, 2, 20, 3), "f4")] * 4
+    write_store(tmp_path / "kinect", x, topology=KINECT20, splits=few, default_split="cross-subject")
+    with pytest.raises(SkelbenchError, match="has skeleton kinect20"):
+        export_mamp_npz(ClipStore.open(tmp_path / "kinect"), tmp_path / "x.npz")
+    write_store(tmp_path / "three", [np.zeros((3, 2, 25, 3), "f4")] * 4)
+    with pytest.raises(SkelbenchError, match="clips of 3 bodies"):
+        export_mamp_npz(ClipStore.open(tmp_path / "three"), tmp_path / "x.npz")
+    assert not (tmp_path / "x.npz").exists()
+
+
+def test_an_interrupted_export_leaves_what_was_there(store, tmp_path):
+    path = export_mamp_npz(store, tmp_path / "x.npz")
+    before = path.read_bytes()
+
+    def stop(done, total):
+        assert total == len(store)
+        if done == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        export_mamp_npz(store, path, second_body="repeat", overwrite=True, progress=stop)
+    assert path.read_bytes() == before and [one.name for one in tmp_path.glob("*x.npz*")] == ["x.npz"]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"skelbench": np.array("{}")}, "array 'skelbench' is not skelbench's own"),
+        ({"skelbench": np.array(3)}, "is not skelbench's own"),
+        ({"length_train": None}, "its array of length does not fit"),
+        ({"length_train": lambda a: a * 100}, "is to have .* frames"),
+        ({"bodies_train": lambda a: a * 0}, "is to have .* bodies"),
+        ({"origin_test": lambda a: a[:, :2]}, "its array of origin does not fit"),
+        ({"y_train": lambda a: a[:, :2]}, "not one-hot|outside"),
+    ],
+)
+def test_damaged_exports_are_refused(store, tmp_path, change, said):
+    export_mamp_npz(store, tmp_path / "x.npz")
+    with np.load(tmp_path / "x.npz") as file:
+        arrays = dict(file)
+    for key, new in change.items():
+        arrays[key] = new(arrays[key]) if callable(new) else new
+    np.savez(tmp_path / "bad.npz", **{key: array for key, array in arrays.items() if array is not None})
+    with pytest.raises(SkelbenchError, match=said) as caught:
+        import_files([tmp_path / "bad.npz"], "bad", tmp_path / "root")
+    assert "\n" not in str(caught.value) and not (tmp_path / "root" / "bad").exists()

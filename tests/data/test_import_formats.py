@@ -1,0 +1,655 @@
+"""Every format but the ragged npz (test_importers.py): what is read, what is refused, and in which words."""
+
+import io
+import pickle
+import sys
+import tracemalloc
+import zipfile
+
+import h5py
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from made_files import (
+    LENGTHS,
+    NAMES,
+    annotation,
+    centred,
+    flat_annotation,
+    labels,
+    mamp_arrays,
+    people,
+    pixels,
+    slot_array,
+    split_lists,
+    upright,
+    write_h5,
+    write_pickle,
+    write_slots,
+)
+
+from skelbench.data.importers import ImportOptions, import_files, name_for, ntu
+from skelbench.data.importers.bodies import _TURNS, Pose, centre, drop_absent
+from skelbench.data.splits import FieldRule, NameRule
+from skelbench.data.store import ClipStore, Flag
+from skelbench.errors import SkelbenchError
+from skelbench.skeleton.topology import NTU25, topologies
+
+
+@pytest.fixture
+def take(tmp_path):
+    """``take(*files, **options)``: import them, give the opened store; ``take.skipped`` what was left out."""
+
+    def take(*files, name="mine", **options):
+        imported = import_files(files, name, tmp_path / "root", ImportOptions(**options), overwrite=True)
+        take.imported = imported
+        return ClipStore.open(imported.path)
+
+    return take
+
+
+def refused(tmp_path, message, *files, **options):
+    with pytest.raises(SkelbenchError, match=message) as caught:
+        import_files(files, "refused", tmp_path / "root", ImportOptions(**options))
+    sentence = str(caught.value)
+    assert "\n" not in sentence and len(sentence) < 600
+    assert not list((tmp_path / "root").glob("*refused*/*"))
+
+
+def expect(store, clip, i, exact=True):
+    """Clip ``clip`` of the store is person(s) ``i``, centred, and can be put back in front of the camera."""
+    x, origin = centred(people(i))
+    assert store.clip(clip).shape == x.shape
+    np.testing.assert_allclose(store.clip(clip), x, atol=0 if exact else 4e-3)
+    np.testing.assert_allclose(store.index["origin"][clip], origin, atol=0 if exact else 2e-3)
+
+
+# ------------------------------------------------------------------------------------------------ CTR-GCN, MAMP, SGN
+@pytest.mark.parametrize("repeat", [False, True])
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_padded_npz(tmp_path, take, repeat, save):
+    save(tmp_path / "x.npz", **mamp_arrays(repeat))
+    store = take(tmp_path / "x.npz")
+    rows = [i for i, name in enumerate(NAMES) if "P001" in name] + [i for i, name in enumerate(NAMES) if "P003" in name]
+    assert store.lengths.tolist() == [LENGTHS[i] for i in rows]
+    assert store.bodies.tolist() == [1 + i % 2 for i in rows], "a repeated or a missing second body is none"
+    for clip, i in enumerate(rows):
+        np.testing.assert_array_equal(store.clip(clip), centred(people(i))[0])
+    np.testing.assert_array_equal(store.labels, labels()[rows])
+    assert store.num_classes == 60 and store.classes[49] == "label 49", "60 classes do not make it NTU"
+    assert store.split("given").train.tolist() == list(range(6)) and store.names[6] == "test_000000"
+
+
+def test_an_empty_second_body_is_kept_where_single_bodies_are_repeated(tmp_path, take):
+    arrays = mamp_arrays(repeat=True)
+    arrays["x_train"][0, :, 75:] = 0
+    np.savez(tmp_path / "x.npz", **arrays)
+    store = take(tmp_path / "x.npz")
+    assert store.bodies[0] == 2 and not store.clip(0)[1].any() and store.index["flags"][0] == Flag.EMPTY_BODY
+    assert store.bodies[2] == 1 and not store.index["flags"][1:].any()
+
+
+def test_empty_frames_inside_a_clip_stay_and_empty_clips_do_not(tmp_path, take):
+    arrays = mamp_arrays()
+    arrays["x_train"][0, 5:8] = 0
+    arrays["x_test"][1] = 0
+    np.savez(tmp_path / "x.npz", **arrays)
+    store = take(tmp_path / "x.npz")
+    assert store.lengths[0] == LENGTHS[0] and not store.clip(0)[:, 5:8].any() and len(store) == 11
+    assert [(one.name, one.expected) for one in take.imported.skipped] == [("test_000001", True)]
+    assert not take.imported.unexpected and store.meta.details["empty_frames_kept"] == 3
+
+
+def test_coordinates_that_are_not_centred_are(tmp_path, take):
+    arrays = mamp_arrays()
+    for part in ("train", "test"):
+        x = arrays[f"x_{part}"].reshape(6, 50, 2, 25, 3)
+        x[x.any(axis=(3, 4))] += np.array([1, 2, 3], np.float32)
+    np.savez(tmp_path / "x.npz", **arrays)
+    store = take(tmp_path / "x.npz")
+    np.testing.assert_allclose(store.clip(0), centred(people(0))[0], atol=1e-6)
+    np.testing.assert_allclose(store.index["origin"], np.tile([1, 2, 3], (12, 1)), atol=1e-6)
+
+
+def test_names_are_restored_only_if_every_label_fits(monkeypatch):
+    everybody = ntu.all_names("ntu60")
+    assert len(everybody) == 56_578 and len(ntu.all_names("ntu120")) == 113_945
+    assert everybody[0] == "S001C001P001R001A001" and list(everybody) == sorted(everybody)
+    monkeypatch.setattr(ntu, "all_names", lambda data: tuple(NAMES) if data == "ntu60" else everybody)
+    by_view = [[i for i, name in enumerate(NAMES) if name[7] == camera] for camera in "231"]
+    train, test = labels()[by_view[0] + by_view[1]], labels()[by_view[2]]
+    split, first, second = ntu.restore(train, test)
+    assert split == "cross-view" and first == [NAMES[i] for i in by_view[0] + by_view[1]]
+    assert second == [NAMES[i] for i in by_view[2]]
+    assert ntu.restore(train[::-1], test) is None and ntu.restore(train[:-1], test) is None
+
+
+def test_restored_names_bring_all_splits(tmp_path, take, monkeypatch):
+    monkeypatch.setattr(ntu, "all_names", lambda data: tuple(NAMES))
+    np.savez(tmp_path / "x.npz", **mamp_arrays())
+    store = take(tmp_path / "x.npz")
+    assert list(store.meta.splits) == ["cross-subject", "cross-view"] and store.meta.default_split == "cross-subject"
+    assert sorted(store.names) == sorted(NAMES) and store.meta.lineage.startswith("ctrgcn-denoise")
+    assert store.classes[49] == "punching/slapping other person" and "NTU" in store.meta.licence
+    assert store.index["camera"].tolist() == [int(name[7]) for name in store.names]
+
+
+def test_sgn_h5(tmp_path, take):
+    write_h5(tmp_path / "x.h5", mamp_arrays())
+    store = take(tmp_path / "x.h5")
+    assert len(store) == 14 and store.split("given").train.tolist() == list(range(8))
+    assert store.split("validation").test.tolist() == [6, 7]
+    assert store.names[8] == "test_000000"
+    np.testing.assert_array_equal(store.clip(8), centred(people(6))[0])
+    np.testing.assert_array_equal(store.clip(0), centred(people(0))[0])
+
+
+def test_h5_that_leads_elsewhere_or_is_no_sgn_file(tmp_path):
+    write_h5(tmp_path / "other.h5", mamp_arrays())
+    with h5py.File(tmp_path / "link.h5", "w") as file:
+        file["x"], file["y"] = h5py.ExternalLink("other.h5", "x"), h5py.ExternalLink("other.h5", "y")
+    refused(tmp_path, "has no data sets x and y", tmp_path / "link.h5")
+    (tmp_path / "cut.h5").write_bytes((tmp_path / "other.h5").read_bytes()[:3000])
+    refused(tmp_path, "is not a readable HDF5 file", tmp_path / "cut.h5")
+
+
+def test_h5_without_h5py_says_what_to_install(tmp_path, monkeypatch):
+    write_h5(tmp_path / "x.h5", mamp_arrays())
+    monkeypatch.setitem(sys.modules, "h5py", None)
+    refused(tmp_path, r"needs h5py .*pip install 'skelbench\[h5\]'", tmp_path / "x.h5")
+
+
+PADDED = {
+    "labels not one-hot": (dict(y_train=lambda y: y * 0), "'y_train': row 0 is not one-hot"),
+    "two labels": (dict(y_train=lambda y: np.maximum(y, np.eye(60)[[3]])), "is not one-hot"),
+    "labels too few": (dict(y_test=lambda y: y[:4]), "has 6 clips but 4 labels"),
+    "labels negative": (dict(y_train=lambda y: -np.ones(6)), "clip 0 has label -1"),
+    "labels as text": (dict(y_train=lambda y: np.array(list("abcdef"))), "labels must be numbers"),
+    "integers": (dict(x_train=lambda x: x.astype(int)), "expected floating-point"),
+    "flat": (dict(x_train=lambda x: x.reshape(6, -1)), r"\[clips, frames, bodies x joints x 3\]"),
+    "odd width": (dict(x_train=lambda x: x[..., :149], x_test=lambda x: x[..., :149]), "149 values a frame"),
+    "widths differ": (dict(x_test=lambda x: x[..., :75]), "differ in their last axis"),
+    "millimetres": (dict(x_train=lambda x: x * 1000), "measure .* m; say --units mm"),
+    "pixels": (dict(x_train=lambda x: x * 30), "which no joint positions do"),
+    "all zeros": (dict(x_train=lambda x: x * 0), "its first clips are all zeros"),
+    "columns": (dict(x_train=np.asfortranarray), "stored column by column"),
+    "objects": (dict(y_train=lambda y: np.array([None] * 6)), "'y_train' holds Python objects"),
+    "no labels": (dict(y_train=None, y_test=None), "none of the layouts"),
+    "upside down half the time": (
+        dict(x_train=lambda x: x * np.array([1, -1] * 3, np.float32)[:, None, None]),
+        "do not show which axis points up; say which with --up",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", PADDED)
+def test_bad_padded_npz(tmp_path, kind):
+    changes, message = PADDED[kind]
+    arrays = mamp_arrays()
+    for key, change in changes.items():
+        if change is None:
+            del arrays[key]
+        else:
+            arrays[key] = change(arrays[key])
+    np.savez(tmp_path / "x.npz", **arrays)
+    refused(tmp_path, message, tmp_path / "x.npz")
+
+
+def test_not_a_number_leaves_out_one_clip(tmp_path, take):
+    for value in (np.nan, np.inf, 1e300):
+        arrays = {key: value_.astype(float) for key, value_ in mamp_arrays().items()}
+        arrays["x_test"][2, 3, 40] = value
+        np.savez(tmp_path / "x.npz", **arrays)
+        assert len(take(tmp_path / "x.npz")) == 11
+        assert [(one.name, one.reason) for one in take.imported.unexpected] == [
+            ("test_000002", "a coordinate is not a finite number")
+        ]
+
+
+def test_units_and_up_axis(tmp_path, take):
+    for up, (axes, signs) in _TURNS.items():
+        arrays = mamp_arrays()
+        for part in ("train", "test"):
+            x = arrays[f"x_{part}"].reshape(-1, 3)
+            turned = np.zeros_like(x)
+            turned[:, list(axes)] = x * np.array(signs, np.float32)
+            arrays[f"x_{part}"] = (1000 * turned).reshape(6, 50, 150)
+        np.savez(tmp_path / "x.npz", **arrays)
+        store = take(tmp_path / "x.npz", units="mm")
+        assert store.meta.details["up_axis_of_file"] == up and store.meta.up_axis == "y"
+        np.testing.assert_allclose(store.clip(0), centred(people(0))[0], atol=1e-6)
+
+
+@pytest.mark.parametrize("up", _TURNS)
+def test_turning_is_a_rotation(up):
+    matrix = Pose(up).apply(np.eye(3, dtype=np.float32))
+    assert np.linalg.det(matrix) == pytest.approx(1)
+    points_up = np.zeros(3, np.float32)
+    points_up["xyz".index(up[-1])] = -1 if up.startswith("-") else 1
+    assert Pose(up).apply(points_up).tolist() == [0, 1, 0]
+
+
+def test_one_clip_at_a_time(tmp_path):
+    """Reading needs a few clips, not the array: 60 MB of coordinates here."""
+    rng = np.random.default_rng(0)
+    arrays = mamp_arrays()
+    for part in ("train", "test"):
+        arrays[f"x_{part}"] = np.tile(arrays[f"x_{part}"], (30, 6, 1)) + rng.normal(0, 1e-3, (180, 300, 1)).astype("f4")
+        arrays[f"y_{part}"] = np.tile(arrays[f"y_{part}"], (30, 1))
+    np.savez(tmp_path / "x.npz", **arrays)
+    import_files([tmp_path / "x.npz"], "warm", tmp_path / "root")
+    tracemalloc.start()
+    import_files([tmp_path / "x.npz"], "mine", tmp_path / "root")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 0.6 * arrays["x_train"].nbytes < 20e6
+
+
+# ------------------------------------------------------------------------------------------------ hostile zips
+def zipped(path, **members):
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
+        for name, data in members.items():
+            file.writestr(name.replace("__", "/"), data)
+    return path
+
+
+def npy(array):
+    file = io.BytesIO()
+    np.save(file, array)
+    return file.getvalue()
+
+
+def test_zips_with_paths_are_refused(tmp_path):
+    for name in ("..__..__x_train.npy", "__etc__x_train.npy", "a__b.npy"):
+        file = zipped(tmp_path / "x.npz", **{name: b""})
+        refused(tmp_path, "a path that no npz file has; nothing was unpacked", file)
+    assert not (tmp_path.parent / "x_train.npy").exists()
+
+
+def test_zip_bombs_are_refused(tmp_path):
+    header = npy(np.zeros((1, 300, 150), "f4"))[:128].replace(b"(1, 300, 150), }     ", b"(400, 300, 150), }   ")
+    data = header + bytes(400 * 300 * 150 * 4)
+    members = {"x_train.npy": data, "y_train.npy": npy(np.zeros(400, int))}
+    refused(tmp_path, "would unpack to 0.1 GB, .* times its size", zipped(tmp_path / "x.npz", **members))
+
+
+def test_arrays_that_promise_too_much(tmp_path):
+    data = npy(np.zeros((1, 2, 150), "f4")).replace(b"(1, 2, 150), }    ", b"(99999, 2, 150), }")
+    members = {"x_train.npy": data, "y_train.npy": npy(np.zeros(1, int))}
+    refused(tmp_path, "does not hold the .* values it promises", zipped(tmp_path / "x.npz", **members))
+
+
+def test_other_zips(tmp_path):
+    raw = zipped(tmp_path / "raw.zip", **{"nturgb+d_skeletons__S001C001P001R001A001.skeleton": b"1\r\n"})
+    refused(tmp_path, "is a zip without arrays; .*data prepare ntu60 --raw", raw)
+    odd = zipped(tmp_path / "odd.npz", **{"x_train": b"1", "y_train.npy": npy(np.zeros(1, int))})
+    refused(tmp_path, "has arrays 'y_train', none of the layouts", odd)
+    twice = tmp_path / "twice.npz"
+    with zipfile.ZipFile(twice, "w") as file, pytest.warns(UserWarning):
+        file.writestr("x.npy", b"1")
+        file.writestr("x.npy", b"2")
+    refused(tmp_path, "two members called 'x.npy'", twice)
+
+
+@settings(max_examples=120, deadline=None)
+@given(place=st.floats(0, 1, exclude_max=True), junk=st.binary(min_size=1, max_size=12), cut=st.booleans())
+def test_a_damaged_npz_never_crashes_and_never_changes_the_data(tmp_path_factory, place, junk, cut):
+    folder = tmp_path_factory.mktemp("fuzz")
+    np.savez_compressed(folder / "good.npz", **{key: array[:2] for key, array in mamp_arrays(frames=40).items()})
+    data = (folder / "good.npz").read_bytes()
+    at = int(place * len(data))
+    (folder / "bad.npz").write_bytes(data[:at] if cut else data[:at] + junk + data[at + len(junk) :])
+    good = ClipStore.open(import_files([folder / "good.npz"], "good", folder / "root").path)
+    try:
+        bad = ClipStore.open(import_files([folder / "bad.npz"], "bad", folder / "root").path)
+    except SkelbenchError as error:
+        assert "\n" not in str(error)
+    else:
+        assert bad.meta.frames_sha256 == good.meta.frames_sha256
+
+
+# ------------------------------------------------------------------------------------------------ pyskl, 3-D
+def pyskl(tmp_path, entries=None, split=None, protocol=2):
+    entries = [annotation(i) for i in range(12)] if entries is None else entries
+    return write_pickle(tmp_path / "x.pkl", {"split": split or split_lists(), "annotations": entries}, protocol)
+
+
+@pytest.mark.parametrize("protocol", [2, 4, 5])
+def test_pyskl_3d(tmp_path, take, protocol):
+    store = take(pyskl(tmp_path, protocol=protocol))
+    assert store.names.tolist() == NAMES and store.classes[0] == "drink water" and store.num_classes == 60
+    for i in range(12):
+        expect(store, i, i, exact=False)
+    assert store.meta.splits["cross-view"] == FieldRule(field="camera", train=(2, 3), test=(1,))
+    assert store.meta.default_split == "cross-subject" and len(store.split("xview").test) == 4
+    assert store.index["camera"].tolist() == [int(name[7]) for name in NAMES] and set(store.index["trial"]) == {1}
+
+
+def test_pyskl_lists_that_say_something_else_are_kept(tmp_path, take):
+    split = split_lists() | {"xsub_train": NAMES[:3], "xsub_val": [*NAMES[3:6], "gone"]}
+    store = take(pyskl(tmp_path, split=split))
+    assert store.meta.splits["xsub"] == NameRule(field="name", train=tuple(NAMES[:3]), test=tuple(NAMES[3:6]))
+    assert store.split("xsub").test.tolist() == [3, 4, 5]
+    assert store.meta.details["split_names_without_annotation"] == 1
+
+
+def test_pyskl_splits_of_other_data_sets(tmp_path, take):
+    names = [f"v{i}" for i in range(12)]
+    entries = [annotation(i, frame_dir=names[i]) for i in range(12)]
+    split = {"train1": names[:8], "test1": names[8:], "train2": names[4:], "test2": names[:4]}
+    store = take(pyskl(tmp_path, entries, split))
+    assert list(store.meta.splits) == ["1", "2"] and store.split("2").test.tolist() == [0, 1, 2, 3]
+    split = {"train": names[:6], "val": names[6:9], "test": names[9:]}
+    store = take(pyskl(tmp_path, entries, split))
+    assert store.split("given").test.tolist() == [9, 10, 11] and store.split("given-val").test.tolist() == [6, 7, 8]
+    store = take(write_pickle(tmp_path / "list.pkl", entries))
+    assert store.meta.default_split == "random"
+
+
+def test_pyskl_bodies_and_frames_that_show_nobody_are_left_out(tmp_path, take):
+    x = np.concatenate([np.zeros((1, 20, 25, 3)), people(0)]).astype(np.float16)
+    x[:, [0, 7, 8, 19]] = 0
+    store = take(pyskl(tmp_path, [annotation(0, keypoint=x), annotation(2), annotation(6), annotation(8)]))
+    assert store.bodies[0] == 1 and store.lengths[0] == 16
+    assert store.index["flags"][0] == Flag.FRAMES_DROPPED and store.index["source_frames"][0] == 20
+    np.testing.assert_allclose(store.clip(0)[0, 0], (people(0)[0, 1] - people(0)[0, 1, 1]), atol=4e-3)
+
+
+def test_pyskl_entries_that_cannot_be_used_are_listed(tmp_path, take):
+    bad = people(3).astype(np.float32)
+    bad[0, 2, 3, 1] = np.nan
+    entries = [annotation(i) for i in range(12)]
+    entries[1] = None
+    entries[3] = annotation(3, keypoint=bad)
+    entries[5] = annotation(5, keypoint=np.zeros((1, 4, 17, 2)))
+    entries[7] = annotation(7, keypoint=np.zeros((1, 4, 25, 3)))
+    del entries[9]["keypoint"]
+    entries[10] = 5
+    store = take(pyskl(tmp_path, entries))
+    assert len(store) == 6
+    skipped = {one.name: (one.reason, one.expected) for one in take.imported.skipped}
+    assert skipped == {
+        "annotation 1": ("the file has None for it: nobody was seen", True),
+        NAMES[3]: ("a coordinate is not a finite number", False),
+        NAMES[5]: ("its key points have shape [1, 4, 17, 2]", False),
+        NAMES[7]: ("all its coordinates are zero", True),
+        NAMES[9]: ("it has no array of key points", False),
+        "annotation 10": ("it is not a dictionary", False),
+    }
+
+
+PYSKL = {
+    "two of a name": (lambda e, s: e.append(annotation(0)), "two annotations are called 'S001C001P001R001A001'"),
+    "no name": (lambda e, s: e[0].pop("frame_dir"), "no printable text as frame_dir"),
+    "no label": (lambda e, s: e[1].pop("label"), "annotation 1 has no whole number as label"),
+    "label negative": (lambda e, s: e[1].update(label=-1), "clip 1 has label -1"),
+    "label fractional": (lambda e, s: e[1].update(label=0.5), "annotation 1 has no whole number"),
+    "label huge": (lambda e, s: e[1].update(label=10**12), "clip 1 has label 1000000000000"),
+    "shared": (lambda e, s: s["xsub_train"].append(NAMES[11]), "xsub_train and xsub_val share clips"),
+    "split of numbers": (lambda e, s: s.update(xsub_train=[1, 2]), "split must name lists of clips"),
+    "packed": (lambda e, s: e[0].update(frame_inds=[0]), "packed by detection"),
+    "flat key points": (lambda e, s: e[0].update(keypoint=np.zeros((5, 17, 3))), r"not \[5, 17, 3\]"),
+    "contents only": (lambda e, s: [one.pop("keypoint") for one in e], "is a table of contents"),
+    "empty": (lambda e, s: e.clear(), "at least one entry"),
+    "17 joints": (
+        lambda e, s: [one.update(keypoint=one["keypoint"][:, :, :17]) for one in e],
+        "17 joints are those of coco17 or h36m17; say which with --topology",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", PYSKL)
+def test_bad_pyskl(tmp_path, kind):
+    change, message = PYSKL[kind]
+    entries, split = [annotation(i) for i in range(12)], split_lists()
+    change(entries, split)
+    refused(tmp_path, message, pyskl(tmp_path, entries, split))
+
+
+def test_hostile_and_other_pickles(tmp_path):
+    class Hostile:
+        def __reduce__(self):
+            return open, (str(tmp_path / "trap"), "w")
+
+    hostile = write_pickle(tmp_path / "x.pkl", {"annotations": [Hostile()]})
+    refused(tmp_path, "asks for io.open .*nothing was run", hostile)
+    assert not (tmp_path / "trap").exists()
+    refused(tmp_path, "holds a dictionary with 'state'", write_pickle(tmp_path / "x.pkl", {"state": 1}))
+    refused(tmp_path, "holds no clips", write_pickle(tmp_path / "x.pkl", [1, 2]))
+    cut = pickle.dumps({"annotations": [annotation(0)]})[:-50]
+    (tmp_path / "x.pkl").write_bytes(cut)
+    refused(tmp_path, "is not a readable pickle", tmp_path / "x.pkl")
+
+
+# ------------------------------------------------------------------------------------------------ pyskl, 2-D
+def test_pyskl_2d(tmp_path, take):
+    names = [f"video{i}" for i in range(12)]
+    split = {"train": names[:8], "val": names[8:]}
+    store = take(pyskl(tmp_path, [flat_annotation(i) for i in range(12)], split), topology="coco17")
+    assert store.topology.name == "coco17" and store.meta.dimensions == 2 and store.num_classes == 3
+    for i in range(12):
+        flat, score = pixels(i)
+        x = flat.astype(np.float32) - flat[0, 0, 0].astype(np.float32)  # the nose is coco17's centre
+        np.testing.assert_allclose(store.clip(i)[..., :2], x * np.float32(3 / 1080) * (1, -1), atol=1e-6)
+        assert not store.clip(i)[..., 2].any()
+        np.testing.assert_array_equal(store.confidence(i), score.astype(np.float32).clip(0, 1))
+    head, ankles = store.clip(0)[0, :, 0, 1], store.clip(0)[0, :, 15, 1]
+    assert (head > ankles).all(), "Y is up"
+    refused(tmp_path, "17 joints are those of coco17 or h36m17", tmp_path / "x.pkl")
+
+
+def test_2d_scaled_by_body(tmp_path, take):
+    entries = [flat_annotation(i) for i in range(12)]
+    for i, entry in enumerate(entries):
+        entry["keypoint"] = entry["keypoint"] * np.float16(0.25 + i / 12)
+        del entry["img_shape"]
+    refused(tmp_path, "no img_shape", pyskl(tmp_path, entries, {"a": []}), topology="coco17")
+    store = take(tmp_path / "x.pkl", topology="coco17", scale_2d="body", body_m=2.0)
+    for i in range(12):
+        x = store.clip(i)
+        box = (x.max(axis=2) - x.min(axis=2)).max(axis=-1)
+        assert np.median(box, axis=1).max() == pytest.approx(2.0, rel=1e-3)
+
+
+def test_joints_of_no_confidence_are_nowhere(tmp_path, take):
+    entry = flat_annotation(0)
+    entry["keypoint_score"][0, :4, 0] = 0  # the nose, on which clips are centred, shows in frame 4 first
+    entry["keypoint_score"][0, 0, :] = 0
+    entry["keypoint_score"][0, 5, 16] = 0
+    entry["keypoint"][0, 5, 16] = 60000
+    store = take(pyskl(tmp_path, [entry, *(flat_annotation(i) for i in (2, 4, 6))], {"a": []}), topology="coco17")
+    assert store.lengths[0] == LENGTHS[0] - 1 and store.index["flags"][0] == Flag.FRAMES_DROPPED
+    assert not store.clip(0)[0, 4, 16].any() and store.confidence(0)[0, 4, 16] == 0
+    assert not store.clip(0)[0, 3, 0].any() and np.abs(store.clip(0)).max() < 5
+
+
+def test_the_surest_bodies_are_kept(tmp_path, take):
+    entry = flat_annotation(1)
+    entry["keypoint"] = np.concatenate([entry["keypoint"][:1], entry["keypoint"]])
+    entry["keypoint_score"] = np.concatenate([0.1 * entry["keypoint_score"][:1], entry["keypoint_score"]])
+    entries = [entry, *(flat_annotation(i) for i in (2, 4, 6))]
+    store = take(pyskl(tmp_path, entries, {"a": []}), topology="coco17")
+    assert store.bodies[0] == 2 and store.index["flags"][0] == Flag.BODY_DROPPED
+    np.testing.assert_array_equal(store.confidence(0), pixels(1)[1].astype(np.float32).clip(0, 1))
+    assert take(tmp_path / "x.pkl", topology="coco17", max_bodies=3).bodies[0] == 3
+
+
+def test_2d_entries_that_cannot_be_used(tmp_path, take):
+    nan = flat_annotation(2)
+    nan["keypoint_score"][0, 0, 0] = np.nan
+    unsure = flat_annotation(3, keypoint_score=np.zeros_like(pixels(3)[1]))
+    scoreless = flat_annotation(4)
+    del scoreless["keypoint_score"]
+    entries = [*(flat_annotation(i) for i in (0, 1, 6, 7)), nan, unsure, scoreless]
+    take(pyskl(tmp_path, entries, {"a": []}), topology="coco17")
+    assert [one.reason for one in take.imported.skipped] == [
+        "a coordinate or a score is not a finite number",
+        "no joint has a confidence above 0",
+        "it has no keypoint_score for each of its key points",
+    ]
+
+
+# ------------------------------------------------------------------------------------------------ ST-GCN and successors
+def test_stgcn_and_what_lies_beside_it(tmp_path, take):
+    rows = write_slots(tmp_path / "ntu")
+    (tmp_path / "ntu" / "notes.txt").write_text("S001C001P001R001A001")
+    write_pickle(tmp_path / "ntu" / "other.pkl", {"x": 1})
+    for start in ("train_data.npy", "val_label.pkl"):
+        store = take(tmp_path / "ntu" / start)
+        assert sorted(store.names) == sorted(NAMES) and list(store.meta.splits) == ["cross-subject", "cross-view"]
+        assert store.names.tolist() == [NAMES[i] for i in rows], "the larger part first"
+        for clip, i in enumerate(rows):
+            expect(store, clip, i)
+
+
+def test_files_given_in_order_and_part_of_a_data_set(tmp_path, take):
+    rows = write_slots(tmp_path / "ntu", pairs=((0, 1, 2, 3, 4, 5), (6, 7, 8, 9, 10, 11)))
+    files = [tmp_path / "ntu" / name for name in ("train_data.npy", "train_label.pkl", "val_data.npy", "val_label.pkl")]
+    refused(tmp_path, r"several label files fit its 6 clips \(train_label.pkl, val_label.pkl\)", files[0])
+    store = take(*files)
+    assert store.names.tolist() == [NAMES[i] for i in rows]
+    assert len(take(files[0], files[1])) == 6
+    assert list(take(files[0], files[1]).meta.splits) == ["cross-view"], "all six are of one subject"
+
+
+def test_arrays_without_labels(tmp_path):
+    np.save(tmp_path / "data.npy", slot_array([0, 1]))
+    refused(tmp_path, "holds 2 clips without labels", tmp_path / "data.npy")
+    write_pickle(tmp_path / "label.pkl", (["a", "b"], [0, -1]))
+    refused(tmp_path, "clip 1 has label -1", tmp_path / "data.npy", tmp_path / "label.pkl")
+    write_pickle(tmp_path / "label.pkl", (["a", "b"], [0]))
+    refused(tmp_path, "has 2 names but 1 labels", tmp_path / "data.npy", tmp_path / "label.pkl")
+    write_pickle(tmp_path / "label.pkl", (["a", "b", "c"], [0, 1, 1]))
+    refused(tmp_path, "3 labels or lengths, and of the arrays beside it none does", tmp_path / "label.pkl")
+
+
+def test_names_that_are_not_ntu(tmp_path, take):
+    for part, rows in (("train", [0, 1, 2, 3]), ("val", [4, 5, 6])):
+        np.save(tmp_path / f"{part}.npy", slot_array(rows))
+        write_pickle(tmp_path / f"{part}.pkl", ([f"{part} {i}" for i in rows], [i % 2 for i in rows]))
+    store = take(tmp_path / "val.npy")
+    assert store.meta.default_split == "given" and store.split().train.tolist() == [0, 1, 2, 3]
+    assert store.meta.details["arrays"] == "train.npy, val.npy"
+    assert store.names[4] == "val 4" and store.classes == ("label 0", "label 1")
+
+
+def test_2s_agcn_is_turned_and_cut_where_it_repeats_itself(tmp_path, take):
+    rows = write_slots(tmp_path / "ntu", upright)
+    store = take(tmp_path / "ntu" / "train_data.npy")
+    assert store.lengths.tolist() == [LENGTHS[i] for i in rows]
+    for clip, i in enumerate(rows):
+        x = people(i)
+        np.testing.assert_allclose(store.clip(clip), x - x[:1, :, 1:2], atol=1e-5)
+    assert store.meta.details["up_axis_of_file"] == "z" and not store.index["origin"].any()
+    assert store.meta.details["lengths_from_repetition"] == 12 and "2s-AGCN" in store.meta.lineage
+
+
+def test_2s_agcn_bodies_that_repeat_at_different_times(tmp_path, take):
+    x = slot_array([1], 60)
+    x[..., 0] = x[..., 0][:, :, np.arange(60) % 12]
+    x[..., 1] = x[..., 1][:, :, np.arange(60) % 31]
+    x -= x[:, :, :, 1:2, :1].copy()
+    np.save(tmp_path / "data.npy", np.concatenate([x, upright([2]), upright([3]), upright([5])]))
+    write_pickle(tmp_path / "label.pkl", (list("abcd"), [0, 0, 0, 0]))
+    assert take(tmp_path / "data.npy", tmp_path / "label.pkl", up="y").lengths[0] == 31
+
+
+def test_2s_agcn_with_num_frame(tmp_path, take):
+    rows = write_slots(tmp_path / "ntu", upright)
+    train = np.array([LENGTHS[i] + 2 for i in rows[:7]])
+    train[0] = 500
+    np.save(tmp_path / "ntu" / "train_num_frame.npy", train)
+    np.save(tmp_path / "ntu" / "val_num_frame.npy", np.array([LENGTHS[i] for i in rows[7:]]))
+    store = take(tmp_path / "ntu" / "train_data.npy")
+    assert store.lengths.tolist() == [60, *train[1:], *(LENGTHS[i] for i in rows[7:])]
+    assert store.index["source_frames"][0] == 500 and store.index["flags"][0] == Flag.TRUNCATED
+
+
+def test_aimclr(tmp_path, take):
+    for part, rows in (("train", range(7)), ("val", range(7, 12))):
+        x = slot_array(rows)[:, :, :20]
+        x -= x[:, :, :, 20:21]
+        np.save(tmp_path / f"{part}_position.npy", x)
+        np.save(tmp_path / f"{part}_motion.npy", np.diff(x, axis=2, append=0))
+        np.save(tmp_path / f"{part}_label.npy", labels()[list(rows)][:, None])
+    store = take(tmp_path / "train_position.npy")
+    assert len(store) == 12 and set(store.lengths) == {20} and store.meta.default_split == "given"
+    assert "AimCLR" in store.meta.lineage and not store.clip(3)[:, :, 20].any()
+    refused(tmp_path, "which no joint positions do", tmp_path / "train_motion.npy", tmp_path / "train_label.npy")
+
+
+def test_bone_vectors_are_refused(tmp_path):
+    write_slots(tmp_path / "ntu")
+    x = np.load(tmp_path / "ntu" / "train_data.npy")
+    np.save(tmp_path / "ntu" / "bone.npy", np.einsum("jk,nctkm->nctjm", NTU25.differences, x).astype("f4"))
+    bones = np.load(tmp_path / "ntu" / "bone.npy")
+    bones[:, :, :, 0] = 0
+    np.save(tmp_path / "ntu" / "bone.npy", bones)
+    refused(tmp_path, "bone vectors, motions", tmp_path / "ntu" / "bone.npy")
+
+
+def test_kinetics_skeleton(tmp_path, take):
+    x = np.zeros((4, 3, 40, 18, 2), np.float32)
+    rng = np.random.default_rng(0)
+    for i in range(4):
+        flat, score = pixels(2 * i)
+        joints = [0, 0, *range(1, 17)]
+        x[i, :2, : LENGTHS[2 * i], :, 0] = (flat[0][:, joints] / 1080).transpose(2, 0, 1)[:, :40] - 0.5
+        x[i, 1] *= -1
+        x[i, 2, : LENGTHS[2 * i], :, 0] = score[0][:, joints].clip(0, 1)
+        lost = rng.integers(18)
+        x[i, :, 3, lost, 0] = 0
+    x[..., 1:] = 0
+    np.save(tmp_path / "data.npy", x)
+    write_pickle(tmp_path / "label.pkl", (list("abcd"), [0, 1, 0, 1]))
+    store = take(tmp_path / "data.npy")
+    assert store.topology.name == "openpose18" and store.meta.dimensions == 2 and store.bodies.tolist() == [1] * 4
+    np.testing.assert_array_equal(store.confidence(0)[0], x[0, 2, : LENGTHS[0], :, 0])
+    assert (store.clip(0)[0, 5:, 1, 1] > store.clip(0)[0, 5:, 13, 1]).all()
+
+
+# ------------------------------------------------------------------------------------------------ all formats
+@pytest.mark.parametrize("name", topologies)
+def test_every_topology_comes_in_through_a_ragged_npz(tmp_path, take, name):
+    joints = topologies[name].num_joints
+    x = np.random.default_rng(0).normal(size=(40, joints, 3)).astype("f4")
+    np.savez(tmp_path / "x.npz", joints=x, offsets=np.arange(0, 41, 10), label=np.array([0, 0, 0, 0]))
+    unambiguous = sum(one.num_joints == joints for one in topologies.values()) == 1
+    if not unambiguous:
+        refused(tmp_path, "say which with --topology", tmp_path / "x.npz")
+    store = take(tmp_path / "x.npz", topology=None if unambiguous else name)
+    assert store.topology.name == name and not store.clip(0)[0, 0, store.topology.center].any()
+    refused(tmp_path, "unknown topology 'no such'", tmp_path / "x.npz", topology="no such")
+    other = next(one.name for one in topologies.values() if one.num_joints != joints)
+    refused(tmp_path, f"{joints} joints, but topology {other} has", tmp_path / "x.npz", topology=other)
+
+
+def test_several_whole_files_are_refused(tmp_path):
+    np.savez(tmp_path / "a.npz", **mamp_arrays())
+    refused(tmp_path, "complete by itself; import one file at a time", tmp_path / "a.npz", tmp_path / "a.npz")
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.data())
+def test_centring_moves_bodies_rigidly_and_leaves_absence_alone(data):
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**32)))
+    x = rng.normal(size=(2, 6, 25, 3)).astype(np.float32)
+    absent = np.array(data.draw(st.lists(st.booleans(), min_size=12, max_size=12))).reshape(2, 6)
+    x[absent] = 0
+    dropped, flags = drop_absent(x, 2)
+    assert bool(flags & Flag.FRAMES_DROPPED) == bool(absent.all(axis=0).any() and not absent.all())
+    if absent.all():
+        assert 0 in dropped.shape
+        return
+    moved, origin = centre(dropped, 1)
+    seen = dropped.any(axis=(2, 3))
+    np.testing.assert_allclose(moved[seen], dropped[seen] - origin, atol=0)
+    assert not moved[~seen].any() and not moved[0, np.argmax(seen[0]), 1].any()
+
+
+def test_names_for_data_sets():
+    from pathlib import Path
+
+    for file, name in (("NTU60_XSub.npz", "ntu60_xsub"), ("a b(1).pkl", "a-b-1"), ("...npy", "imported")):
+        assert name_for(Path(file)) == name

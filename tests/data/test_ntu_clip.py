@@ -1,0 +1,172 @@
+import numpy as np
+import pytest
+from literal_ntu import literal_clip
+
+from benchmarks.fuzz_text import literal_recording
+from benchmarks.made_ntu import FIRST_ID, Track, furniture, person, scene, wild_scene, write_recording
+from skelbench.data.ntu.clip import make_clip
+from skelbench.data.ntu.text import parse
+from skelbench.data.raw_files import BadFile
+from skelbench.data.store import Flag
+
+NOBODY = Flag(0)
+
+
+def clip_of(tracks, frames):
+    return make_clip(parse(write_recording(tracks, frames)))
+
+
+def walker(frames, seed=0, place=0.0, liveliness=1.0):
+    return person(np.random.default_rng(seed), frames, place, liveliness)
+
+
+def track(number, frames, **how):
+    return Track(FIRST_ID + number, list(frames), walker(len(frames), seed=number, **how))
+
+
+def read(x_TJC):
+    """Coordinates as they stand in the text."""
+    return np.array([np.float32(f"{value:.7g}") for value in x_TJC.ravel()]).reshape(x_TJC.shape)
+
+
+@pytest.mark.parametrize("make", [scene, wild_scene])
+def test_clips_are_those_of_the_pipeline_told_in_plain_words(make):
+    outcomes, flags = set(), NOBODY
+    for seed in range(50):
+        rng = np.random.default_rng([9, seed])
+        frames = int(rng.integers(30, 45))
+        data = write_recording(make(rng, frames), frames)
+        expected = None
+        if (seen := literal_recording(data)) is not None:
+            expected = literal_clip(*seen)
+        try:
+            clip = make_clip(parse(data))
+        except BadFile:
+            assert expected is None
+            outcomes.add("refused")
+            continue
+        bodies, origin = expected
+        np.testing.assert_array_equal(clip.x_MTJC, np.array(bodies).reshape(clip.x_MTJC.shape))
+        np.testing.assert_array_equal(clip.origin, origin)
+        outcomes.add(len(bodies))
+        flags |= clip.flags
+    assert outcomes >= {1, 2}
+    assert flags >= Flag.BODY_DROPPED | Flag.HOLE_CLOSED | Flag.FRAMES_DROPPED | Flag.MERGED
+
+
+def test_one_person_is_kept_as_seen_relative_to_the_spine():
+    one = track(0, range(20))
+    clip = clip_of([one], 20)
+    x = read(one.x_TJC)
+    np.testing.assert_array_equal(clip.x_MTJC[0], x - x[0, 1])
+    np.testing.assert_array_equal(clip.origin, x[0, 1])
+    assert (clip.flags, clip.source_frames, clip.seen_frames) == (NOBODY, 20, 20)
+
+
+def test_one_short_or_wide_person_is_kept_for_want_of_another():
+    short = clip_of([track(0, range(3))], 3)
+    wide = clip_of([Track(1, range(20), furniture(np.random.default_rng(0), 20))], 20)
+    assert short.x_MTJC.shape == (1, 3, 25, 3) and wide.x_MTJC.shape == (1, 20, 25, 3)
+    assert short.flags == wide.flags == NOBODY
+
+
+def test_frames_without_anybody_are_left_out():
+    clip = clip_of([track(0, [3, 4, 5, 9])], 12)
+    assert clip.x_MTJC.shape[1] == 4
+    assert (clip.flags, clip.source_frames, clip.seen_frames) == (Flag.FRAMES_DROPPED, 12, 4)
+
+
+def test_a_hole_is_closed_by_moving_the_rest_forward():
+    """Seen in 0-19 and 40-59 of 60: placed in 0-39, the last twenty frames are empty for this body."""
+    other = track(1, range(60), place=1.0, liveliness=0.2)
+    holed = track(0, [*range(20), *range(40, 60)])
+    clip = clip_of([other, holed], 60)
+    x = read(holed.x_TJC)
+    np.testing.assert_array_equal(clip.x_MTJC[0, :40], x - x[0, 1])
+    assert not clip.x_MTJC[0, 40:].any() and clip.x_MTJC[1].any(axis=(1, 2)).all()
+    assert clip.flags == Flag.HOLE_CLOSED
+
+
+@pytest.mark.parametrize(("length", "dropped"), [(11, True), (12, False)])
+def test_a_body_of_up_to_eleven_frames_is_dropped(length, dropped):
+    clip = clip_of([track(0, range(40)), track(1, range(5, 5 + length), place=1.0)], 40)
+    assert len(clip.x_MTJC) == (1 if dropped else 2)
+    assert (clip.flags == Flag.BODY_DROPPED) == dropped
+
+
+def test_frames_that_only_a_dropped_body_filled_are_removed():
+    clip = clip_of([track(0, range(5, 40)), track(1, range(5), place=1.0)], 40)
+    assert clip.x_MTJC.shape == (1, 35, 25, 3)
+    assert (clip.seen_frames, clip.flags) == (40, Flag.BODY_DROPPED | Flag.FRAMES_DROPPED)
+
+
+def test_all_bodies_short():
+    with pytest.raises(BadFile, match="no body is seen in more than 11 frames"):
+        clip_of([track(0, range(11)), track(1, range(11, 22))], 22)
+
+
+@pytest.mark.parametrize(("wide", "dropped"), [(69, False), (70, True)])
+def test_furniture_is_what_is_wide_in_seven_frames_of_ten(wide, dropped):
+    """The share is 0.69754: 69 of 100 frames are too few, 70 enough."""
+    table, rng = track(1, range(100), place=1.0, liveliness=0.5), np.random.default_rng(0)
+    table.x_TJC[:wide] = furniture(rng, wide)
+    clip = clip_of([track(0, range(100)), table], 100)
+    assert (len(clip.x_MTJC) == 1) == dropped
+
+
+def test_furniture_is_kept_when_it_is_the_last_one():
+    rng = np.random.default_rng(0)
+    tables = [Track(FIRST_ID + i, range(20), furniture(rng, 20)) for i in range(2)]
+    clip = clip_of(tables, 20)
+    x = read(tables[1].x_TJC)
+    np.testing.assert_array_equal(clip.x_MTJC, [x - x[0, 1]])
+
+
+def test_the_body_whose_points_vary_most_comes_first_and_a_third_is_dropped():
+    tracks = [Track(i, range(30), (1 + 0.2 * i) * walker(30)) for i in range(3)]
+    clip = clip_of(tracks, 30)
+    for body, expected in enumerate((tracks[2], tracks[1])):
+        np.testing.assert_array_equal(clip.x_MTJC[body], read(expected.x_TJC) - read(tracks[2].x_TJC)[0, 1])
+    assert clip.flags == Flag.BODY_DROPPED
+
+
+@pytest.mark.parametrize("shared", [0, 1, 2])
+def test_bodies_that_follow_each_other_become_one(shared):
+    """One frame in common is no overlap, and there the later body stands; two are one."""
+    first = track(0, range(20), liveliness=1.5)
+    second = track(1, range(20 - shared, 40), liveliness=0.5)
+    clip = clip_of([first, second], 40)
+    assert clip.x_MTJC.shape[:2] == (2, 40)
+    merged = shared < 2
+    assert clip.flags == (Flag.MERGED | Flag.EMPTY_BODY if merged else NOBODY)
+    assert clip.x_MTJC[1].any() != merged
+    if merged:
+        origin = read(first.x_TJC)[0, 1]
+        np.testing.assert_array_equal(clip.x_MTJC[0, 20 - shared :], read(second.x_TJC) - origin)
+        np.testing.assert_array_equal(clip.x_MTJC[0, : 20 - shared], read(first.x_TJC)[: 20 - shared] - origin)
+
+
+def test_an_id_twice_in_a_frame():
+    tracks = [track(0, range(20)), track(0, range(20))]
+    with pytest.raises(BadFile, match="more than once in the same frame"):
+        clip_of(tracks, 20)
+    with pytest.raises(BadFile, match="more than once in the same frame"):
+        clip_of([*tracks, track(1, range(20))], 20)
+
+
+def test_a_person_of_zeros():
+    with pytest.raises(BadFile, match="zero in every frame"):
+        clip_of([Track(1, range(20), np.zeros((20, 25, 3)))], 20)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e39])
+def test_coordinates_that_are_not_finite_matter_only_where_they_are_kept(value):
+    bad = track(0, range(30))
+    bad.x_TJC[7, 3, 2] = value
+    for others in ([], [track(1, range(30), place=1.0, liveliness=0.1)]):
+        with pytest.raises(BadFile, match="joint . in frame .* not finite"):
+            clip_of([bad, *others], 30)
+    flicker = track(0, range(9))
+    flicker.x_TJC[7, 3, 2] = value
+    kept = track(1, range(30), place=1.0)
+    np.testing.assert_array_equal(clip_of([flicker, kept], 30).x_MTJC, clip_of([kept], 30).x_MTJC)

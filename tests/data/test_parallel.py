@@ -1,0 +1,90 @@
+import os
+import subprocess
+import sys
+import textwrap
+import time
+
+import pytest
+
+from skelbench.data.parallel import AHEAD, in_order
+from skelbench.errors import SkelbenchError
+
+
+def square(i):
+    time.sleep(0.001 * (i % 3))
+    return i * i, os.getpid()
+
+
+def die(i):
+    if i == 40:
+        os._exit(9)
+    return i
+
+
+def fail(i):
+    if i == 40:
+        raise ZeroDivisionError("forty")
+    return i
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+def test_results_come_in_order(workers):
+    results = list(in_order(square, list(range(200)), workers))
+    assert [value for value, _ in results] == [i * i for i in range(200)]
+    processes = {process for _, process in results}
+    assert processes == {os.getpid()} if workers == 1 else os.getpid() not in processes
+
+
+def test_few_items_need_no_processes():
+    assert {process for _, process in in_order(square, list(range(8)), 4)} == {os.getpid()}
+
+
+class Counted:
+    """A sequence that knows how far it was read."""
+
+    def __init__(self, size):
+        self.size, self.read = size, 0
+
+    def __len__(self):
+        return self.size
+
+    def __getitem__(self, part):
+        self.read = max(self.read, min(part.stop, self.size))
+        return list(range(self.size))[part]
+
+
+def test_a_bounded_number_of_items_is_under_way():
+    items = Counted(10_000)
+    results = in_order(square, items, 2)
+    next(results)
+    assert items.read <= (2 * AHEAD + 1) * 8
+    results.close()
+
+
+def test_an_exception_reaches_the_caller_and_so_does_a_death():
+    with pytest.raises(ZeroDivisionError, match="forty"):
+        list(in_order(fail, list(range(200)), 2))
+    with pytest.raises(SkelbenchError, match="worker process ended unexpectedly.*fewer --workers"):
+        list(in_order(die, list(range(200)), 2))
+
+
+def test_workers_do_not_outlive_a_killed_parent():
+    code = """
+        import sys, time
+        from skelbench.data.parallel import in_order
+        from test_parallel import square
+        for _, process in in_order(square, list(range(10_000)), 2):
+            print(process, flush=True)
+    """
+    path = os.pathsep.join(sys.path)
+    parent = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(code)], stdout=subprocess.PIPE, text=True,
+        env=os.environ | {"PYTHONPATH": path},
+    )  # fmt: skip
+    processes = {int(parent.stdout.readline()) for _ in range(24)}
+    parent.kill()
+    parent.wait()
+    deadline = time.monotonic() + 20
+    while any(os.path.exists(f"/proc/{process}") for process in processes) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert len(processes) == 2 and not any(os.path.exists(f"/proc/{process}") for process in processes)

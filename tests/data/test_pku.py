@@ -1,0 +1,282 @@
+import zipfile
+
+import numpy as np
+import pytest
+
+from benchmarks.fuzz_text import literal_frames
+from benchmarks.made_pku import make_pku, split_file, video, write_labels, write_video
+from skelbench.data.pku import text
+from skelbench.data.pku.names import ACTIONS, parse_split, split_of, video_of
+from skelbench.data.pku.prepare import Cut, prepare_pku
+from skelbench.data.pku.text import parse_frames, parse_labels
+from skelbench.data.raw_files import BadFile
+from skelbench.data.splits import NameRule
+from skelbench.data.store import ClipStore, Flag
+from skelbench.errors import SkelbenchError
+
+VIDEOS = ["A01N01-L", "A01N01-M", "A02N07-R"]
+
+
+@pytest.fixture
+def raw(tmp_path):
+    """``raw(labels, **files)``: a folder with three videos of 40 frames, of which the first has ``labels``."""
+
+    def make(rows=((3, 5, 20, 2), (7, 20, 40, 1)), splits=(VIDEOS[:1], VIDEOS[1:]), frames=40, **files):
+        folder = tmp_path / "raw"
+        for part in ("skeleton", "label"):
+            (folder / part).mkdir(parents=True, exist_ok=True)
+        for i, name in enumerate(VIDEOS):
+            x = video(np.random.default_rng(i), frames, people=i == 1)
+            (folder / "skeleton" / f"{name}.txt").write_bytes(write_video(x))
+            (folder / "label" / f"{name}.txt").write_bytes(write_labels(rows if i == 0 else [(51, 0, 9, 2)]))
+        for split in ("subject", "view"):
+            (folder / f"cross_{split}_v2.txt").write_bytes(split_file(*splits))
+        for name, data in files.items():
+            (folder / name).write_bytes(data)
+        return folder
+
+    return make
+
+
+def frames_of(folder, name):
+    data = (folder / "skeleton" / f"{name}.txt").read_bytes()
+    return np.frombuffer(literal_frames(data), np.float32).reshape(-1, 150)
+
+
+def padded(store, i):
+    """A clip as [T, 150], zeros for a second body that is not there: MAMP's rows without the padding."""
+    x = store.clip(i)
+    rows = np.zeros((x.shape[1], 2, 75), dtype=np.float32)
+    rows[:, : len(x)] = x.reshape(len(x), -1, 75).transpose(1, 0, 2)
+    return rows.reshape(-1, 150)
+
+
+# ------------------------------------------------------------------------------------------------ texts
+@pytest.mark.parametrize("change", [
+    lambda data: data, lambda data: data.replace(b"\n", b"\r\n"), lambda data: data.replace(b" ", b"  "),
+    lambda data: b"\n\n" + data.rstrip() + b" \t", lambda data: data.replace(b"\n", b"\n\n"),
+])  # fmt: skip
+@pytest.mark.parametrize("piece", [1 << 20, 3000, 100])
+def test_frames_are_read_in_pieces_of_any_size(change, piece, monkeypatch):
+    monkeypatch.setattr(text, "_PIECE", piece)
+    data = change(write_video(video(np.random.default_rng(0), 30)))
+    x = parse_frames(data)
+    assert x.shape == (30, 150) and x.tobytes() == literal_frames(data)
+
+
+@pytest.mark.parametrize(("change", "reason"), [
+    (lambda rows: rows[:9] + [rows[9][:-9]] + rows[10:], "row 10 has 149 numbers, not 150"),
+    (lambda rows: rows[:9] + [rows[9] + " 1"], "row 10 has 151 numbers"),
+    (lambda rows: [*rows[:9], rows[9].replace(rows[9].split()[4], "x1")], "row 10: 'x1' is not a number"),
+    (lambda rows: [*rows[:9], rows[9] + "\0"], "line 10 holds NUL bytes"),
+    (lambda rows: [*rows[:9], "\xe9" + rows[9]], "line 10 holds the byte 0xe9"),
+    (lambda rows: [], "it has no rows"),
+    (lambda rows: ["1" * 3_000_000], "a line too long"),
+])  # fmt: skip
+@pytest.mark.parametrize("piece", [1 << 20, 3000])
+def test_damaged_frames(change, reason, piece, monkeypatch):
+    monkeypatch.setattr(text, "_PIECE", piece)
+    rows = write_video(video(np.random.default_rng(0), 12)).decode().splitlines()
+    with pytest.raises(BadFile, match=reason):
+        parse_frames("\n".join(change(rows)).encode("latin-1"))
+
+
+def test_labels():
+    assert parse_labels(b"3,5,20,2\r\n 7 , 20 , 40\n\n1,0,9,1,\n") == [(3, 5, 20), (7, 20, 40), (1, 0, 9)]
+    assert parse_labels(b"3.0,5,20.000,2") == [(3, 5, 20)] and parse_labels(b"") == []
+    for line in (b"3,5", b"3 5 20 2", b"3,5,x", b"3,5,20.5", b"3,5,1e2", b"a\0,1,2", b"3,,5"):
+        with pytest.raises(BadFile, match="^line 2"):
+            parse_labels(b"1,2,3,1\n" + line)
+
+
+def test_labels_that_ask_for_too_much(raw, tmp_path):
+    with pytest.raises(BadFile, match="larger than 64 KB"):
+        parse_labels(b"1,0,9,2\n" * 9000)
+    folder = raw(rows=[(1, 0, 40, 1)] * 9, splits=(VIDEOS[1:2], [VIDEOS[0], VIDEOS[2]]))
+    report = prepare_pku("pku2", [folder], "made", tmp_path / "root")
+    assert report.unexpected == [("A01N01-L.txt", "its actions cover the video more than 8 times")]
+
+
+def test_names():
+    assert video_of("pku2", "A07N03-R") == (7, 3, 3) and video_of("pku1", "0012-M") == (12, 0, 2)
+    for which, name in (("pku2", "0012-M"), ("pku1", "A07N03-R"), ("pku2", "A07N03-X"), ("pku2", "A07N03-L.txt")):
+        assert video_of(which, name) is None
+    names = ("cross_subject_v2.txt", "cross-view.txt", "Cross_Subject.txt", "labels.txt", "cross_view_v2.csv")
+    assert [split_of(name) for name in names] == ["cross-subject", "cross-view", "cross-subject", None, None]
+    assert len(ACTIONS) == 51 and list(ACTIONS) == sorted(ACTIONS)
+
+
+RULE = NameRule(field="video", train=("A01N01-L", "A02N01-M"), test=("A03N01-R",))
+
+
+@pytest.mark.parametrize("data", [
+    b"Training videos: \nA01N01-L, A02N01-M\nValidation videos: \nA03N01-R\n",
+    b"Training videos: \r\nA01N01-L, A02N01-M, \r\nValidataion videos: \r\nA03N01-R,\r\n",
+    b"train\n\nA01N01-L,A02N01-M.txt,,\n\ntest\n A03N01-R",
+    b"training\nA01N01-L,\nA02N01-M,\ntesting\nA03N01-R\n",
+    b"validation\nA03N01-R\ntraining\nA01N01-L,A02N01-M\n",
+])  # fmt: skip
+def test_split_files_are_read_tolerantly(data):
+    assert parse_split("pku2", data) == RULE
+
+
+@pytest.mark.parametrize(("data", "reason"), [
+    (b"train\nA01N01-L\ntest\nA01N01-L,A02N01-M\n", r"A01N01-L for training and for testing \(videos in both: 1\)"),
+    (b"A01N01-L\nA02N01-M\n", "line 1: names stand before a heading"),
+    (b"train\nA01N01-L, A1N1\ntest\nA02N01-M", "line 2: 'A1N1' is not the name of a video"),
+    (b"train\nA01N01-L\n", "does not list videos of this phase for training and for testing"),
+    (b"train\nA01N01-L, 0012-M\ntest\nA02N01-M", "does not list videos of this phase"),
+    (b"", "does not list"),
+    (b"\0\0\0", "line 1 holds NUL bytes"),
+])  # fmt: skip
+def test_split_files_that_contradict_themselves_are_refused(data, reason):
+    with pytest.raises(BadFile, match=reason):
+        parse_split("pku2", data)
+
+
+def test_a_split_file_of_the_other_phase_is_none_of_ours():
+    data = b"train\nA01N01-L\ntest\nA02N01-M\n"
+    assert parse_split("pku1", data) is None and parse_split("pku2", data).test == ("A02N01-M",)
+
+
+# ------------------------------------------------------------------------------------------------ the store
+def test_clips_are_the_rows_that_mamp_takes(raw, tmp_path):
+    folder = raw(rows=[(3, 5, 20, 2), (7, 20, 99, 1)])
+    report = prepare_pku("pku2", [folder], "made", tmp_path)
+    store = ClipStore.open(report.path)
+    assert store.names.tolist() == ["A01N01-L_0", "A01N01-L_1", "A01N01-M_0", "A02N07-R_0"]
+    assert store.labels.tolist() == [2, 6, 50, 50] and store.lengths.tolist() == [15, 20, 9, 9]
+    for i, (video_name, rows) in enumerate([(VIDEOS[0], slice(5, 20)), (VIDEOS[0], slice(20, 99)),
+                                            (VIDEOS[1], slice(0, 9)), (VIDEOS[2], slice(0, 9))]):  # fmt: skip
+        np.testing.assert_array_equal(padded(store, i), frames_of(folder, video_name)[rows])
+    assert not store.index["origin"].any() and not store.index["flags"].any()
+    expected = dict(subject=[1, 1, 1, 7], camera=[1, 1, 2, 3], setup=[1, 1, 1, 2], trial=[0, 1, 0, 0])
+    assert {field: store.index[field].tolist() for field in expected} == expected
+    assert store.split("xsub").train.tolist() == [0, 1] and store.split("cross-view").test.tolist() == [2, 3]
+    assert store.meta.lineage == "mamp-pku/1, rows [start, end), first 300 frames, camera coordinates"
+    assert store.meta.details == {
+        "frame_base": 0, "max_frames": 300, "keep": "first", "centre": "none", "videos": 3, "frames": 53,
+    }  # fmt: skip
+    store.verify()
+
+
+@pytest.mark.parametrize(("cut", "rows"), [
+    (Cut(max_frames=10), slice(5, 15)),
+    (Cut(max_frames=10, keep="middle"), slice(12, 22)),
+    (Cut(max_frames=0), slice(5, 30)),
+    (Cut(frame_base=1, max_frames=0), slice(4, 30)),
+    (Cut(frame_base=1, max_frames=10, keep="middle"), slice(12, 22)),
+])  # fmt: skip
+def test_other_ways_of_cutting(raw, tmp_path, cut, rows):
+    folder = raw(rows=[(3, 5, 30, 2)])
+    (folder / "label" / "A01N01-M.txt").write_bytes(b"1,1,9,2\n")
+    (folder / "label" / "A02N07-R.txt").write_bytes(b"1,1,9,2\n")
+    store = ClipStore.open(prepare_pku("pku2", [folder], "made", tmp_path, cut=cut).path)
+    np.testing.assert_array_equal(padded(store, 0), frames_of(folder, VIDEOS[0])[rows])
+    assert (store.index["flags"][0] == Flag.TRUNCATED) == (cut.max_frames > 0)
+    assert store.index["source_frames"][0] == (26 if cut.frame_base else 25)
+    assert store.meta.lineage.startswith("pku/1, ")
+
+
+def test_centring_as_in_ntu(raw, tmp_path):
+    folder = raw()
+    x = video(np.random.default_rng(1), 40, people=0)
+    x[:3, 0], x[10:20, 1] = 0, x[10:20, 0] + 0.5
+    (folder / "skeleton" / "A01N01-L.txt").write_bytes(write_video(x))
+    (folder / "label" / "A01N01-L.txt").write_bytes(b"3,0,30,2\n")
+    store = ClipStore.open(prepare_pku("pku2", [folder], "made", tmp_path, cut=Cut(centre="first-frame")).path)
+    raw_x = frames_of(folder, "A01N01-L")[:30].reshape(30, 2, 25, 3).transpose(1, 0, 2, 3)
+    origin = raw_x[0, 3, 1]
+    there = raw_x.any(axis=(2, 3))[..., None, None]
+    np.testing.assert_array_equal(store.clip(0), np.where(there, raw_x - origin, 0))
+    np.testing.assert_array_equal(store.index["origin"][0], origin)
+
+
+def test_bad_videos_and_actions_get_a_line_each_and_the_rest_goes_on(raw, tmp_path):
+    rows = [(3, 5, 20, 2), (52, 1, 9, 1), (4, -1, 9, 1), (4, 9, 9, 1), (4, 40, 50, 1), (5, 30, 35, 2), (6, 31, 33, 2)]
+    folder = raw(rows=rows, splits=(VIDEOS[:2], ["A03N03-R"]), **{"readme.txt": b"hello"})
+    x = video(np.random.default_rng(0), 40)
+    x[30:35] = 0
+    x[32, 0, 3, 1] = np.nan
+    (folder / "skeleton" / "A01N01-L.txt").write_bytes(write_video(x))
+    (folder / "skeleton" / "A09N09-L.txt").write_bytes(write_video(x))
+    (folder / "skeleton" / "A08N09-L.txt").write_bytes(b"")
+    (folder / "label" / "A08N09-L.txt").write_bytes(b"1,2,3,1\n")
+    (folder / "skeleton" / "A07N09-L.txt").write_bytes(write_video(x))
+    (folder / "label" / "A07N09-L.txt").write_bytes(write_video(x))
+    for name in ("A03N03-R", "A06N06-M"):
+        (folder / "skeleton" / f"{name}.txt").write_bytes(write_video(np.zeros((40, 2, 25, 3)) + (name < "A05")))
+        (folder / "label" / f"{name}.txt").write_bytes(b"1,2,30,1\n")
+    reports = [prepare_pku("pku2", [folder], f"made{n}", tmp_path / "root", workers=n) for n in (1, 2)]
+    assert reports[0].unexpected == reports[1].unexpected and reports[0].clips == 4
+    reasons = reports[0].unexpected
+    for video_name in ("A02N07-R", "A06N06-M", "A07N09-L", "A08N09-L", "A09N09-L"):
+        for split in ("cross-subject", "cross-view"):
+            assert (video_name, f"in neither list of the split {split}") in reasons
+    assert [(name, reason) for name, reason in reasons if "neither list" not in reason] == [
+        ("A01N01-L_1", "action 52 is not one of 1 to 51"),
+        ("A01N01-L_2", "frames -1 to 9 do not lie in a video of 40 frames"),
+        ("A01N01-L_3", "frames 9 to 9 do not lie in a video of 40 frames"),
+        ("A01N01-L_4", "frames 40 to 50 do not lie in a video of 40 frames"),
+        ("A01N01-L_5", "frame 32 has a coordinate that is not finite"),
+        ("A01N01-L_6", "frame 32 has a coordinate that is not finite"),
+        ("A07N09-L.txt", "neither of its two files holds labels"),
+        ("A08N09-L.txt", "neither of its two files holds frames"),
+        ("A09N09-L.txt", "a video needs two files of its name, its frames and its labels; there are 1"),
+    ]
+    store = ClipStore.open(reports[0].path)
+    assert [(s.name, s.expected) for s in store.meta.skipped if s.expected] == [("A06N06-M_0", True)]
+    assert "actions without a body in any of their frames, left out: 1" in reports[0].notes
+    assert "other files ignored: 1 (readme.txt)" in reports[0].notes
+
+
+def test_a_zip_will_do(raw, tmp_path):
+    folder = raw()
+    with zipfile.ZipFile(tmp_path / "all.zip", "w", zipfile.ZIP_DEFLATED) as zipped:
+        for file in folder.rglob("*.txt"):
+            zipped.write(file, file.relative_to(tmp_path))
+    first, second = (prepare_pku("pku2", [place], f"made{i}", tmp_path / "root").path
+                     for i, place in enumerate((folder, tmp_path / "all.zip")))  # fmt: skip
+    assert ClipStore.open(first).fingerprint == ClipStore.open(second).fingerprint
+
+
+def test_phase_one(tmp_path):
+    folder = tmp_path / "raw"
+    for part in ("skeleton", "label"):
+        (folder / part).mkdir(parents=True)
+    for i, name in enumerate(("0002-L", "0003-M")):
+        (folder / "skeleton" / f"{name}.txt").write_bytes(write_video(video(np.random.default_rng(i), 30)))
+        (folder / "label" / f"{name}.txt").write_bytes(b"1,2,20,1\n")
+    (folder / "cross-view.txt").write_bytes(split_file(["0002-L"], ["0003-M"]))
+    (folder / "cross_view_v2.txt").write_bytes(split_file(["A01N01-L"], ["A01N01-M"]))
+    store = ClipStore.open(prepare_pku("pku1", [folder], "made", tmp_path / "root").path)
+    assert store.names.tolist() == ["0002-L_0", "0003-M_0"] and list(store.meta.splits) == ["cross-view"]
+    assert store.index["setup"].tolist() == [2, 3] and store.index["camera"].tolist() == [1, 2]
+
+
+def test_missing_or_contradictory_splits_are_one_sentence_and_no_store(raw, tmp_path):
+    folder = raw()
+    for data, reason in (
+        (split_file(VIDEOS, VIDEOS[:1]), "cross_view_v2.txt: it lists A01N01-L for training and for testing"),
+        (b"nothing", "cross_view_v2.txt: it does not list"),
+    ):
+        (folder / "cross_view_v2.txt").write_bytes(data)
+        with pytest.raises(SkelbenchError, match=reason):
+            prepare_pku("pku2", [folder], "made", tmp_path / "root")
+    (folder / "cross_view_v2.txt").write_bytes(split_file(VIDEOS[:1], VIDEOS[1:]))
+    (folder / "cross_view.txt").write_bytes(split_file(VIDEOS[:2], VIDEOS[2:]))
+    with pytest.raises(SkelbenchError, match="two files for the split cross-view that differ"):
+        prepare_pku("pku2", [folder], "made", tmp_path / "root")
+    for file in folder.glob("cross*"):
+        file.unlink()
+    with pytest.raises(SkelbenchError, match="no split file .*second --raw"):
+        prepare_pku("pku2", [folder], "made", tmp_path / "root")
+    with pytest.raises(SkelbenchError, match="no file with a name like 0002-L.txt"):
+        prepare_pku("pku1", [folder], "made", tmp_path / "root")
+    assert not (tmp_path / "root" / "made").exists()
+
+
+def test_the_generator_fills_both_splits(tmp_path):
+    make_pku(tmp_path / "raw", 1, 4, frames=60, actions=3)
+    report = prepare_pku("pku2", [tmp_path / "raw"], "made", tmp_path / "root", workers=2)
+    assert report.clips == 36 and not report.unexpected

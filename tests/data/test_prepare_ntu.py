@@ -1,0 +1,215 @@
+import json
+import zipfile
+from collections import Counter
+
+import numpy as np
+import pytest
+from literal_ntu import literal_clip
+
+from benchmarks.fuzz_text import literal_recording
+from benchmarks.made_ntu import Track, make_recordings, person, sample_names, wild_scene, write_recording
+from skelbench.data.ntu.names import ACTIONS, SAMPLES, SPLITS, official_missing, sample_of
+from skelbench.data.ntu.prepare import prepare_ntu
+from skelbench.data.splits import make_split
+from skelbench.data.store import ClipStore, Flag
+from skelbench.errors import SkelbenchError
+
+
+@pytest.fixture(scope="module")
+def raw(tmp_path_factory):
+    """60 made recordings of NTU RGB+D 120, none of them with all bodies short."""
+    folder = tmp_path_factory.mktemp("raw")
+    for i, name in enumerate(sample_names(60, 32, 120, 106)):
+        rng = np.random.default_rng([1, i])
+        while True:
+            data = write_recording(wild_scene(rng, 24), 24)
+            seen = literal_recording(data)
+            if seen and literal_clip(*seen):
+                break
+        (folder / f"{name}.skeleton").write_bytes(data)
+    return folder
+
+
+def one():
+    return write_recording([Track(1, range(14), person(np.random.default_rng(0), 14))], 14)
+
+
+# ------------------------------------------------------------------------------------------------ names and splits
+def test_names():
+    assert sample_of("S001C002P003R002A013") == (1, 2, 3, 2, 13)
+    assert sample_of("S032C003P106R002A120").extension and not sample_of("S017C003P040R002A060").extension
+    for name in ("S001C002P003R002A13", "S000C002P003R002A013", "S033C002P003R002A013", "S001C004P003R002A013",
+                 "S001C002P107R002A013", "S001C002P003R003A013", "S001C002P003R002A121", "s001c002p003r002a013",
+                 "S001C002P003R002A013x", "xS001C002P003R002A013", "S٠٠١C002P003R002A013", ""):  # fmt: skip
+        assert sample_of(name) is None, name
+
+
+def test_the_official_list():
+    missing = official_missing()
+    assert len(missing) == 535 and all(map(sample_of, missing))
+    assert sum(not sample_of(name).extension for name in missing) == 302
+    assert SAMPLES == {"ntu60": 56_880 - 302, "ntu120": 114_480 - 535}
+    assert len(ACTIONS) == len(set(ACTIONS)) == 120
+
+
+def test_splits_by_the_published_rules():
+    """Subjects as printed in the two papers."""
+    sixty = {1, 2, 4, 5, 8, 9, 13, 14, 15, 16, 17, 18, 19, 25, 27, 28, 31, 34, 35, 38}
+    more = {45, 46, 47, 49, 50, 52, 53, 54, 55, 56, 57, 58, 59, 70, 74, 78, 80, 81, 82, 83, 84, 85, 86, 89, 91, 92, 93,
+            94, 95, 97, 98, 100, 103}  # fmt: skip
+    i = np.arange(4000)
+    index = {"subject": 1 + i % 106, "camera": 1 + i % 3, "setup": 1 + i % 32, "label": 0 * i}
+    for which, split, trains in (
+        ("ntu60", "cross-subject", np.isin(index["subject"], sorted(sixty))),
+        ("ntu60", "cross-view", index["camera"] != 1),
+        ("ntu120", "cross-subject", np.isin(index["subject"], sorted(sixty | more))),
+        ("ntu120", "cross-setup", index["setup"] % 2 == 0),
+    ):
+        made = make_split(split, SPLITS[which][split], index, which)
+        assert made.train.tolist() == i[trains].tolist() and made.test.tolist() == i[~trains].tolist()
+    assert len(sixty | more) == 53 and {name for rules in SPLITS.values() for name in rules} == {
+        "cross-subject", "cross-view", "cross-setup",
+    }  # fmt: skip
+
+
+# ------------------------------------------------------------------------------------------------ the store
+def test_the_store_holds_what_the_pipeline_makes(raw, tmp_path):
+    seen_progress = []
+    report = prepare_ntu("ntu120", [raw], "made", tmp_path, progress=lambda *now: seen_progress.append(now))
+    store = ClipStore.open(report.path)
+    store.verify()
+    files = sorted(raw.iterdir())
+    assert seen_progress == [(i + 1, 60, 0) for i in range(60)]
+    assert store.names.tolist() == [file.stem for file in files]
+    assert report.clips == 60 and not report.unexpected and not store.meta.skipped
+    assert report.notes == ["samples of the whole data set: 60 of 113,945"]
+    totals = Counter(files=60)
+    for i, file in enumerate(files):
+        frames, seen = literal_recording(file.read_bytes())
+        bodies, origin = literal_clip(frames, seen)
+        x = store.clip(i)
+        np.testing.assert_array_equal(x, np.array(bodies).reshape(x.shape))
+        np.testing.assert_array_equal(store.index["origin"][i], origin)
+        numbers = [int(store.index[field][i]) for field in ("setup", "camera", "subject", "trial", "label")]
+        assert "S{:03}C{:03}P{:03}R{:03}A{:03}".format(*numbers[:4], numbers[4] + 1) == file.stem
+        assert store.index["source_frames"][i] == frames
+        raw_frames = len({frame for frame, _, _ in seen})
+        totals["frames_raw"] += raw_frames
+        totals["frames_denoised"] += x.shape[1]
+        totals["files_with_missing_frames"] += raw_frames > x.shape[1]
+        flags = Flag(int(store.index["flags"][i]))
+        assert bool(flags & Flag.FRAMES_DROPPED) == (x.shape[1] < frames)
+        assert bool(flags & Flag.EMPTY_BODY) == (len(x) == 2 and not x[1].any())
+    assert {key: store.meta.details[key] for key in totals} == totals
+    assert store.meta.lineage.startswith("ctrgcn-denoise/1") and store.meta.details["max_wide_share"] == 0.69754
+    assert store.meta.up_axis == "y" and store.num_classes == 120 and store.meta.default_split == "cross-subject"
+    assert list(store.meta.splits) == ["cross-subject", "cross-setup"]
+
+
+def test_folders_zips_and_numbers_of_processes_give_the_same_store(raw, tmp_path):
+    files = sorted(raw.iterdir())
+    parts = tmp_path / "parts" / "deeper"
+    parts.mkdir(parents=True)
+    with zipfile.ZipFile(tmp_path / "half.zip", "w", zipfile.ZIP_DEFLATED) as zipped:
+        for i, file in enumerate(files):
+            if i % 2:
+                zipped.write(file, f"nturgb+d_skeletons/{file.name}")
+            else:
+                (parts / file.name).write_bytes(file.read_bytes())
+    made = [
+        prepare_ntu("ntu120", places, f"made{i}", tmp_path / "root", workers=workers).path
+        for i, (places, workers) in enumerate([([raw], 1), ([raw], 3), ([tmp_path / "half.zip", parts.parent], 2)])
+    ]
+    assert len({(path / "frames.npy").read_bytes() for path in made}) == 1
+    assert len({(path / "index.npz").read_bytes() for path in made}) == 1
+    metas = [json.loads((path / "meta.json").read_text()) | {"name": ""} for path in made]
+    assert metas[0] == metas[1] == metas[2]
+
+
+def test_ntu60_leaves_out_the_extension_and_the_official_list(raw, tmp_path):
+    folder = tmp_path / "raw"
+    folder.mkdir()
+    for file in raw.iterdir():
+        (folder / file.name).symlink_to(file)
+    listed = sorted(official_missing())[:3]
+    for name in listed:
+        (folder / f"{name}.skeleton").write_bytes(b"0\r\n")
+    (folder / "samples_with_missing_skeletons.txt").write_text("\n".join(listed))
+    (folder / "._S001C001P001R001A001.skeleton").write_bytes(b"\0\5\26\7")
+    report = prepare_ntu("ntu60", [folder], "made", tmp_path / "root")
+    store = ClipStore.open(report.path)
+    first_half = sorted(file.stem for file in raw.iterdir() if int(file.stem[1:4]) <= 17)
+    assert store.names.tolist() == first_half and not report.unexpected and store.num_classes == 60
+    assert [(skipped.name, skipped.expected) for skipped in store.meta.skipped] == [(name, True) for name in listed]
+    assert store.meta.details["official_missing"] == 3
+    notes = "\n".join(report.notes)
+    assert "other files ignored: 2 (" in notes and "list of incomplete ones, left out: 3" in notes
+    assert f"files of the half that NTU RGB+D 120 added ignored: {60 - len(first_half)} (S" in notes
+
+
+BAD = {
+    "S001C001P106R002A001.skeleton": (b"", "the file is empty"),
+    "S001C001P106R002A002.skeleton": (b"\0" * 9000, "line 1 holds NUL bytes"),
+    "S001C001P106R002A003.skeleton": (one()[:20_000], "the file is cut short"),
+    "S001C001P106R002A004.skeleton": (b"2\r\n0\r\n0\r\n", "no body in any of its 2 frames"),
+    "S001C001P106R002A005.skeleton": (one().replace(b"\r\n25\r\n", b"\r\n"), "number of joints"),
+    "S001C001P106R002A061x.skeleton": (one(), "its name is not like"),
+    "S099C001P106R002A001.skeleton": (one(), "its name is not like"),
+    "notes on S001C001P106R002A001.skeleton": (one(), "its name is not like"),
+}
+
+
+def test_bad_files_get_a_line_each_and_the_rest_goes_on(raw, tmp_path):
+    folder = tmp_path / "raw"
+    folder.mkdir()
+    for name, (data, _) in BAD.items():
+        (folder / name).write_bytes(data)
+    again = sorted(raw.iterdir())[0]
+    (folder / again.name).write_bytes(b"x")
+    for workers in (1, 2):
+        report = prepare_ntu("ntu120", [raw, folder], f"made{workers}", tmp_path / "root", workers=workers)
+        reasons = dict(report.unexpected)
+        assert set(reasons) == {*BAD, again.name} and report.clips == 60
+        assert reasons[again.name] == "there is another file of that name, which is used instead"
+        assert all(text in reasons[name] for name, (_, text) in BAD.items())
+        store = ClipStore.open(report.path)
+        assert {(s.name, s.reason) for s in store.meta.skipped} == set(report.unexpected)
+        assert not any(skipped.expected for skipped in store.meta.skipped)
+
+
+def test_splits_that_a_part_of_the_data_cannot_fill_are_left_out(tmp_path):
+    folder = tmp_path / "raw"
+    folder.mkdir()
+    for subject in (1, 3):
+        (folder / f"S001C002P{subject:03}R001A001.skeleton").write_bytes(one())
+    report = prepare_ntu("ntu60", [folder], "made", tmp_path / "root")
+    assert list(ClipStore.open(report.path).meta.splits) == ["cross-subject"]
+    assert any("the split cross-view is left out" in note for note in report.notes)
+    (folder / "S001C002P003R001A001.skeleton").unlink()
+    (folder / "S001C001P001R001A001.skeleton").write_bytes(one())
+    report = prepare_ntu("ntu60", [folder], "made", tmp_path / "root", overwrite=True)
+    assert ClipStore.open(report.path).meta.default_split == "cross-view"
+    (folder / "S001C001P001R001A001.skeleton").unlink()
+    with pytest.raises(SkelbenchError, match="leave every split without"):
+        prepare_ntu("ntu60", [folder], "other", tmp_path / "root")
+    assert [path.name for path in (tmp_path / "root").iterdir() if path.is_dir()] == ["made"]
+
+
+def test_nothing_to_use_is_one_sentence_and_no_store(tmp_path):
+    folder = tmp_path / "raw"
+    folder.mkdir()
+    with pytest.raises(SkelbenchError, match="no file with a name like S001C002P003R002A013.skeleton"):
+        prepare_ntu("ntu60", [folder], "made", tmp_path)
+    (folder / "S001C001P001R001A001.skeleton").write_bytes(b"")
+    with pytest.raises(SkelbenchError, match="none of the files could be used; S001C001P001R001A001.*file is empty"):
+        prepare_ntu("ntu60", [folder], "made", tmp_path)
+    with pytest.raises(SkelbenchError, match="cannot name a data set"):
+        prepare_ntu("ntu60", [folder], "Made/../it", tmp_path)
+    assert not (tmp_path / "made").exists()
+
+
+def test_made_recordings_have_the_size_and_the_oddities_of_real_ones(tmp_path):
+    written = make_recordings(tmp_path / "raw", 60)
+    report = prepare_ntu("ntu60", [tmp_path / "raw"], "made", tmp_path / "root")
+    assert not report.unexpected and 200_000 < written / 60 < 350_000
+    assert np.bitwise_or.reduce(ClipStore.open(report.path).index["flags"]) & Flag.BODY_DROPPED

@@ -1,0 +1,246 @@
+"""Every check can fail, and fails for its own reason only."""
+
+import json
+
+import numpy as np
+import pytest
+from made_clips import open_writer
+from made_people import person
+
+from skelbench.data import verify as verification
+from skelbench.data.anatomy import handedness, measure
+from skelbench.data.splits import FieldRule, RandomRule
+from skelbench.data.store import ClipStore
+from skelbench.data.verify import KNOWN, Known, bone_rows, recognise, verify
+from skelbench.errors import SkelbenchError
+from skelbench.skeleton.topology import NTU25, topologies
+
+every_topology = pytest.mark.parametrize("topology", topologies.values(), ids=topologies)
+
+
+def make(path, change=lambda x_MTJC: x_MTJC, topology=NTU25, names=None, labels=(0, 1, 2), **settings):
+    """Six clips of people, centred; ``change`` is done to each before it is stored."""
+    settings = {"splits": {"cross-subject": FieldRule(field="subject", train="odd")}} | settings
+    with open_writer(path, topology=topology, **{"default_split": "cross-subject"} | settings) as writer:
+        for i in range(6):
+            x_MTJC = person(topology, label=4 * i, subject=1 + i, camera=1 + i % 3, frames=40)
+            x_MTJC = change(x_MTJC - x_MTJC[0, 0, topology.center])
+            name = names[i] if names else ""
+            writer.add(x_MTJC, labels[i % len(labels)], subject=i, camera=1 + i % 3, name=name)
+    return ClipStore.open(path)
+
+
+def checks(store, kind=None):
+    """Check by name; every line that is not ok says what to do."""
+    found = list(verify(store, kind, measure(store)))
+    assert all(check.advice for check in found if check.state != "ok")
+    assert all(not check.advice for check in found if check.state == "ok")
+    return {check.what: check for check in found}
+
+
+def not_ok(found):
+    return {name: check.state for name, check in found.items() if check.state != "ok"}
+
+
+# ------------------------------------------------------------------------------------------------ anatomy
+@every_topology
+def test_people_on_every_topology_pass(tmp_path, topology):
+    store = make(tmp_path / "made", topology=topology)
+    assert not_ok(checks(store)) == {}
+    rows = bone_rows(store, measure(store))
+    assert [row[0] for row in rows] == [topology.joints[j] for j in topology.order[1:]]
+    assert all(0.01 < float(length.removesuffix(" m")) < 0.75 for _, length, _ in rows)
+
+
+def rotated(seed):
+    q = np.linalg.qr(np.random.default_rng(seed).normal(size=(3, 3)))[0]
+    return q * np.sign(np.linalg.det(q))
+
+
+@every_topology
+def test_left_is_told_from_right_however_the_body_is_turned(topology):
+    for label in range(28):
+        x_TJC = person(topology, label=label, subject=1 + label % 16)[0].astype(np.float64)
+        turned = x_TJC @ rotated(label).T
+        for x in (x_TJC, turned):
+            assert handedness(x, topology) > 0
+            assert handedness(x * (-1, 1, 1), topology) < 0, "mirrored"
+            assert handedness(x[:, list(topology.swap)], topology) < 0, "swapped"
+            assert handedness(x[:, list(topology.swap)] * (1, 1, -1), topology) > 0, "both"
+
+
+def mirrored(x_MTJC):
+    return x_MTJC * np.float32([-1, 1, 1])
+
+
+def one_long_arm(x_MTJC):
+    x_MTJC = x_MTJC.copy()
+    for joint in (6, 7, 21, 22):
+        x_MTJC[:, :, joint] += 0.2 * (x_MTJC[:, :, 6] - x_MTJC[:, :, 5]) / 0.25
+    return x_MTJC
+
+
+def loose_knees(x_MTJC):
+    x_MTJC = x_MTJC.copy()
+    x_MTJC[:, ::2, [13, 17], 1] -= 0.25
+    return x_MTJC
+
+
+def blink(x_MTJC):
+    x_MTJC = x_MTJC.copy()
+    x_MTJC[:, 5:8] = 0
+    return x_MTJC
+
+
+WRONG = {
+    "mirrored": (mirrored, {"left and right": "wrong"}, "swapped"),
+    "z up": (lambda x: x[..., [0, 2, 1]] * np.float32([1, -1, 1]), {"up": "wrong"}, "axis"),
+    "upside down": (lambda x: x * np.float32([-1, -1, 1]), {"up": "wrong"}, "y down"),
+    "millimetres": (lambda x: 1000 * x, {"bone lengths": "wrong"}, "in metres"),
+    "not centred": (lambda x: x + np.float32([0, 0, 3]), {"origin": "look"}, "train.centre=body"),
+    "one long forearm": (one_long_arm, {"bones are symmetric": "look"}, "one side"),
+    "knees that jump": (loose_knees, {"bones are rigid": "wrong"}, "left knee"),
+    "frames without a body": (blink, {"empty frames": "look"}, "pipeline"),
+}
+
+
+@pytest.mark.parametrize("change,expected,advice", WRONG.values(), ids=WRONG)
+def test_what_is_wrong_with_bodies_is_named(tmp_path, change, expected, advice):
+    found = checks(make(tmp_path / "made", change))
+    assert not_ok(found) == expected
+    assert advice in found[next(iter(expected))].advice
+
+
+def test_a_joint_out_of_place_is_named(tmp_path):
+    def far_head(x_MTJC):
+        x_MTJC = x_MTJC.copy()
+        x_MTJC[:, :, 3] += (0, 1.5, 0)
+        return x_MTJC
+
+    found = checks(make(tmp_path / "made", far_head))
+    assert found["bone lengths"].state == "wrong" and "head 1.6" in found["bone lengths"].advice
+
+
+def test_of_flat_poses_sides_and_lengths_are_not_judged(tmp_path):
+    flat = checks(make(tmp_path / "made", lambda x: x * np.float32([1, 1, 0]), topologies["coco17"]))
+    assert not_ok(flat) == {} and "bone lengths" not in flat
+    assert flat["left and right"].found == "left hip right of the right one in 0% of clips"
+    front = checks(make(tmp_path / "front", lambda x: x * np.float32([-1, 1, 0]), topologies["coco17"]))
+    assert front["left and right"].found == "left hip right of the right one in 100% of clips"
+
+
+# ------------------------------------------------------------------------------------------------ files
+def test_changed_coordinates_are_found(tmp_path):
+    store = make(tmp_path / "made")
+    frames = np.load(tmp_path / "made" / "frames.npy", mmap_mode="r+")
+    frames[100, 3] = np.nan
+    frames.flush()
+    found = checks(ClipStore.open(store.path))
+    assert not_ok(found) == {"checksums": "wrong", "coordinates": "wrong"}
+    assert found["coordinates"].found == "1 are not finite"
+
+
+def test_what_was_left_out_unexpectedly_is_wrong(tmp_path):
+    store = make(tmp_path / "made", skipped=[{"name": "a", "reason": "on the list", "expected": True}])
+    assert checks(store)["left out"].state == "ok"
+    skipped = [{"name": "b.skeleton", "reason": "it is empty"}]
+    found = checks(make(tmp_path / "less", skipped=skipped))["left out"]
+    assert found.state == "wrong" and found.advice.startswith("b.skeleton: it is empty;")
+
+
+def test_classes_without_clips_and_unseen_ones_are_for_the_user_to_judge(tmp_path):
+    found = checks(make(tmp_path / "made", labels=(0, 1)))
+    assert not_ok(found) == {"classes": "look", "cross-subject, train / test": "look"}
+    assert "class 2 (c)" in found["classes"].advice
+
+
+# ------------------------------------------------------------------------------------------------ known data sets
+NTU_NAMES = [f"S001C00{1 + i % 3}P00{1 + i}R001A00{1 + i % 3}" for i in range(6)]
+
+
+@pytest.mark.parametrize(
+    "names,kind",
+    [
+        (NTU_NAMES, "ntu60"),
+        ([*NTU_NAMES[:5], "S018C001P001R001A061"], "ntu120"),
+        ([f"A0{i}N01-L_{i}" for i in range(6)], "pku2"),
+        ([f"000{i}-M_{i}" for i in range(6)], "pku1"),
+        ([f"take {i}" for i in range(6)], None),
+        (None, None),
+    ],
+)
+def test_a_known_data_set_is_told_by_its_names(tmp_path, names, kind):
+    store = make(tmp_path / "made", names=names)
+    assert recognise(store) == kind
+    assert recognise(store, "other") is None and recognise(store, "ntu120") == "ntu120"
+    with pytest.raises(SkelbenchError, match="did you mean 'ntu60'"):
+        recognise(store, "ntu6")
+
+
+def test_published_figures():
+    """Sizes add up: train and test are all clips, in each of the exact splits."""
+    for known in KNOWN.values():
+        for train, test in known.splits.values():
+            assert train + test == known.clips
+    assert KNOWN["ntu60"].splits["cross-subject"] == (40_091, 16_487)
+    assert [name for name, known in KNOWN.items() if not known.sure] == ["pku1", "pku2"]
+
+
+def test_a_part_of_ntu60_fails_where_it_differs(tmp_path):
+    found = checks(make(tmp_path / "made", names=NTU_NAMES, details={"frames_raw": 240}), "ntu60")
+    assert not_ok(found) == {
+        "clips": "wrong",
+        "cross-subject, train": "wrong",
+        "cross-subject, test": "wrong",
+        "frames raw": "wrong",
+        "frames denoised": "look",
+        "files with missing frames": "look",
+        "longest clip": "wrong",
+    }
+    assert "56,572 samples are not there" in found["clips"].advice
+
+
+def test_the_whole_data_set_passes_and_unconfirmed_figures_are_never_wrong(tmp_path, monkeypatch):
+    details = {"frames_raw": 250, "frames_denoised": 240, "files_with_missing_frames": 2}
+    store = make(tmp_path / "made", names=NTU_NAMES, details=details)
+    exact = Known(6, {"cross-subject": (3, 3)}, details, 40)
+    monkeypatch.setitem(verification.KNOWN, "ntu60", exact)
+    assert not_ok(checks(store, "ntu60")) == {}
+    quoted = Known(7, {"cross-subject": (4, 3)}, {}, 300, sure=False)
+    monkeypatch.setitem(verification.KNOWN, "pku2", quoted)
+    assert not_ok(checks(store, "pku2")) == {
+        "clips": "look", "cross-subject, train": "look", "longest clip": "look"
+    }  # fmt: skip
+
+
+def test_a_random_split_is_not_compared(tmp_path):
+    store = make(tmp_path / "made", splits={"random": RandomRule(test=0.5)}, default_split="random", labels=(0,))
+    assert "random, train / test" in checks(store, "ntu60")
+
+
+# ------------------------------------------------------------------------------------------------ the command
+def test_the_command_says_what_to_do_and_ends_with_3(tmp_path, capsys, monkeypatch):
+    from skelbench.cli.main import main
+
+    monkeypatch.setenv("SKELBENCH_DATA", str(tmp_path))
+    make(tmp_path / "good")
+    assert main(["data", "verify", "good", "--bones"]) == 0
+    printed = capsys.readouterr().out
+    assert "nothing is wrong" in printed and "wrong " not in printed.replace("nothing is wrong", "")
+    assert "left knee" in printed and "0.4" in printed
+    make(tmp_path / "bad", mirrored)
+    assert main(["data", "verify", "bad"]) == 3
+    printed = capsys.readouterr().out
+    assert "wrong left and right: coordinates are mirrored" in printed and "1 of 14 checks failed" in printed
+    assert main(["data", "verify", "bad", "--as", "nut60"]) == 2
+
+
+def test_a_damaged_index_is_an_error_not_a_check(tmp_path, capsys, monkeypatch):
+    from skelbench.cli.main import main
+
+    monkeypatch.setenv("SKELBENCH_DATA", str(tmp_path))
+    make(tmp_path / "bad")
+    meta = tmp_path / "bad" / "meta.json"
+    meta.write_text(json.dumps(json.loads(meta.read_text()) | {"clips": 7}))
+    assert main(["data", "verify", "bad"]) == 2
+    assert "is damaged" in capsys.readouterr().err

@@ -1,0 +1,221 @@
+"""What a picture shows: which frames, which joints are hidden, from where; and what a method sees of a clip."""
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from small import TINY, write_small_store
+
+from skelbench.data.store import ClipStore
+from skelbench.errors import SkelbenchError
+from skelbench.picture.scene import Panel, Scene, clip_scene, find_clip, middle
+from skelbench.skeleton.topology import NTU25, topologies
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "data"))
+from made_people import person  # noqa: E402
+
+
+def panel(frames=16, tokens=None, bodies=1, joints=25, seed=0):
+    rng = np.random.default_rng(seed)
+    hidden = None if tokens is None else rng.uniform(size=(bodies, tokens, joints)) < 0.5
+    return Panel("p", rng.normal(size=(bodies, frames, joints, 3)).astype(np.float32), hidden_MPJ=hidden)
+
+
+def scene_of(x_MTJC, topology=NTU25, **changed):
+    return Scene("t", topology, (Panel("p", x_MTJC),), 30.0, **changed)
+
+
+def test_a_token_hides_its_own_frames():
+    one = panel(frames=12, tokens=3, bodies=2)
+    for frame in range(12):
+        assert np.array_equal(one.hidden(frame), one.hidden_MPJ[:, frame // 4])
+    assert not panel().hidden(3).any() and panel().drawn(3).all()
+
+
+@pytest.mark.parametrize("tokens,most,expected", [(4, 16, [2, 6, 10, 14]), (8, 4, [1, 5, 9, 13]), (1, 16, [8])])
+def test_key_frames_of_tokens_are_their_middle_ones(tokens, most, expected):
+    assert panel(16, tokens).key_frames(9, most) == expected
+
+
+def test_key_frames_of_a_clip_include_both_ends():
+    assert panel(31).key_frames(4, 16) == [0, 10, 20, 30]
+    assert panel(2).key_frames(9, 16) == [0, 1] and panel(1).key_frames(9, 16) == [0]
+
+
+def test_the_camera_is_a_rotation_with_up_upwards():
+    scene = scene_of(person(NTU25, frames=20))
+    assert np.allclose(scene.camera @ scene.camera.T, np.eye(3), atol=1e-9) and np.linalg.det(scene.camera) > 0.99
+    assert scene.camera[1, 1] > 0.9
+    assert np.array_equal(scene_of(person(NTU25, frames=20), flat=True).camera, np.eye(3))
+
+
+@pytest.mark.parametrize("topology", topologies.values(), ids=topologies)
+@pytest.mark.parametrize("turn_deg", [0, 70, 180, 250])
+def test_one_body_is_seen_from_the_front_whichever_way_it_looks(topology, turn_deg):
+    a = np.deg2rad(turn_deg)
+    around = np.array([[np.cos(a), 0, np.sin(a)], [0, 1, 0], [-np.sin(a), 0, np.cos(a)]])
+    x_MTJC = person(topology, label=20, frames=20) @ around.T
+    scene = scene_of(x_MTJC, topology)
+    left, right = (x_MTJC[0, :, topology.joints.index(f"{side} hip")].mean(0) for side in ("left", "right"))
+    assert (scene.camera[0] @ (left - right)) / np.linalg.norm(left - right) > 0.75, "its left is on the right"
+
+
+def test_two_bodies_stand_side_by_side():
+    x_MTJC = person(NTU25, label=28)
+    apart = x_MTJC[1].mean((0, 1)) - x_MTJC[0].mean((0, 1))
+    right, _, near = scene_of(x_MTJC).camera @ apart
+    assert right > 0.7 and abs(near) < 0.3
+
+
+@pytest.mark.parametrize("label", [0, 22, 28])
+def test_a_panel_holds_its_bodies(label):
+    scene = scene_of(person(NTU25, label=label))
+    x_MTJC = scene.panels[0].x_MTJC - middle(scene.panels[0])
+    right, up = (np.abs(x_MTJC @ scene.camera[axis]) for axis in (0, 1))
+    assert np.mean(up <= scene.size) > 0.97 and np.mean(right <= scene.size * scene.shape) > 0.97
+    assert 0.5 <= scene.shape <= 1
+    feet = scene.panels[0].x_MTJC[0, :, [15, 19], 1]
+    assert abs(scene.floor - feet.min(0).mean()) < 0.1
+
+
+def test_sides_follow_from_joint_names():
+    assert [scene_of(panel().x_MTJC).sides[j] for j in (0, 4, 8, 20, 21, 24)] == [2, 0, 1, 2, 0, 1]
+
+
+def test_a_z_up_clip_is_drawn_upright(tmp_path):
+    write_small_store(tmp_path)
+    store = ClipStore.open(tmp_path / "small")
+    store.meta = store.meta.model_copy(update={"up_axis": "z"})
+    x_MTJC = store.clip(3)
+    shown = clip_scene(store, 3).panels[0].x_MTJC
+    assert np.array_equal(shown[..., 1], x_MTJC[..., 2]) and np.array_equal(shown[..., 2], -x_MTJC[..., 1])
+
+
+def test_joints_that_were_not_found_are_not_drawn(tmp_path):
+    write_small_store(tmp_path, topology=topologies["coco17"], flat=True)
+    store = ClipStore.open(tmp_path / "small")
+    store.confidence_FJ[:, 4] = 0
+    scene = clip_scene(store, 1)
+    assert scene.flat and not scene.panels[0].drawn(0)[:, 4].any() and scene.panels[0].drawn(0)[:, :4].all()
+
+
+def test_clips_are_found_by_number_or_name(tmp_path):
+    write_small_store(tmp_path)
+    store = ClipStore.open(tmp_path / "small")
+    assert find_clip(store, "23") == 23
+    with pytest.raises(SkelbenchError, match="clips 0 to 23, there is no clip 24"):
+        find_clip(store, "24")
+    with pytest.raises(SkelbenchError, match="its clips have no names"):
+        find_clip(store, "S001C001")
+    store.names = np.array([f"take{i}" for i in range(24)])
+    assert find_clip(store, "take7") == 7
+    with pytest.raises(SkelbenchError, match="such as take0"):
+        find_clip(store, "take99")
+
+
+# ------------------------------------------------------------------------------------------------ views
+@pytest.fixture
+def made(host, data_root):
+    """``made(method, dataset)``: a run of the paper's size of views."""
+    from skelbench.resolve import resolve
+    from skelbench.settings import Request
+
+    def made(method, dataset="small", **sets):
+        request = Request(method=method, dataset=dataset, tokens=8, preset="quick", sets=TINY | sets)
+        return resolve(request, host, data_root, "cpu")
+
+    return made
+
+
+@pytest.mark.parametrize("clip", [1, 3])
+def test_a_scene_of_views_shows_what_the_trainer_gives_the_method(made, host, tmp_path, clip):
+    from skelbench.picture.views import view_scene
+    from skelbench.pretrain.build import build_method
+    from skelbench.pretrain.loop import Trainer
+    from skelbench.results.store import RunDir
+
+    resolved = made("slim")
+    store, spec = resolved.store, resolved.spec
+    scene = view_scene(store, clip, spec, step=5)
+    trainer = Trainer(spec, build_method(spec, host, store.topology), store, RunDir(tmp_path), "cpu")
+    trainer.order = lambda step: np.array([clip])
+    views = trainer.views(5)
+    panels = iter(scene.panels[1:])
+    assert len(scene.panels) == 1 + sum(view.count for view in views.values()) == 15
+    for view in views.values():
+        for x, mask in zip(view.chunk(view.x_RTJC), view.chunk(view.mask_RN)):
+            panel = next(panels)
+            assert np.array_equal(panel.x_MTJC, x.numpy())
+            for frame in range(panel.frames):
+                token = mask.unflatten(1, (-1, 25))[:, frame // 8]
+                assert np.array_equal(panel.hidden(frame), token.numpy())
+    assert np.array_equal(scene.panels[0].x_MTJC, store.clip(clip))
+    assert not np.array_equal(view_scene(store, clip, spec, step=6).panels[1].x_MTJC, scene.panels[1].x_MTJC)
+
+
+def test_notes_say_where_a_view_looked_and_how_much_is_hidden(made):
+    from skelbench.picture.views import view_scene
+
+    resolved = made("slim")
+    length = int(resolved.store.lengths[3])
+    panels = view_scene(resolved.store, 3, resolved.spec).panels
+    parents = {}
+    for panel in panels[1:]:
+        first, last = map(int, panel.note.split(" as ")[0].removeprefix("frames ").split("\N{EN DASH}"))
+        assert 0 <= first <= last < length and f"as {panel.frames}" in panel.note
+        if panel.title.startswith("global"):
+            parents[panel.title[-1]] = first, last
+        else:
+            low, high = parents[panel.title.split(" ")[0][-1]]
+            assert low <= first and last <= high
+        share = panel.hidden_MPJ.mean()
+        assert ("not masked" in panel.note) if share == 0 else (f"{share:.0%} hidden" in panel.note)
+
+
+def test_a_method_without_views_is_shown_what_it_is_evaluated_on(made):
+    from skelbench.picture.views import view_scene
+
+    resolved = made("untrained")
+    _, only = view_scene(resolved.store, 0, resolved.spec).panels
+    assert only.title == "evaluation" and only.frames == 64 and only.hidden_MPJ is None
+
+
+def test_a_repeated_second_body_is_seen_twice(made):
+    from skelbench.picture.views import view_scene
+
+    resolved = made("skeletonmae", second_body="repeat")
+    stored, view = view_scene(resolved.store, 1, resolved.spec).panels
+    assert len(stored.x_MTJC) == 1 and len(view.x_MTJC) == 2
+    assert np.array_equal(view.x_MTJC[0], view.x_MTJC[1]) and not np.array_equal(*view.hidden_MPJ)
+
+
+def test_flat_poses_are_seen_flat_with_their_confidence(made, data_root):
+    from skelbench.picture.views import view_scene
+
+    write_small_store(data_root, "flat", topology=topologies["coco17"], flat=True)
+    resolved = made("slim", "flat")
+    resolved.store.confidence_FJ[:, [3, 4]] = 0
+    scene = view_scene(resolved.store, 1, resolved.spec)
+    assert scene.flat and all(not panel.x_MTJC[..., 2].any() for panel in scene.panels)
+    for panel in scene.panels:
+        assert not panel.drawn(0)[:, [3, 4]].any() and panel.drawn(0)[:, :3].any()
+
+
+def test_padding_is_not_drawn(made):
+    from skelbench.picture.views import view_scene
+    from skelbench.skeleton.spec import Center, ViewSpec
+
+    resolved = made("slim")
+    spec = ViewSpec(frames=64, crop=Center(share=1), resize="pad", stream="bone")
+    length = int(resolved.store.lengths[0])
+    view = view_scene(resolved.store, 0, resolved.spec.model_copy(update={"views": {"v": spec}})).panels[1]
+    assert length < 64 and view.drawn_MTJ[:, :length].all() and not view.drawn_MTJ[:, length:].any()
+    assert view.note == f"frames 0\N{EN DASH}{length - 1} as 64\nbone stream"
+    assert torch.equal(torch.from_numpy(view.x_MTJC[:, :length]), torch.from_numpy(resolved.store.clip(0)))
+
+
+def test_a_panel_can_be_replaced_without_losing_its_mask():
+    assert replace(panel(16, 4), title="q").tokens == 4
