@@ -112,7 +112,7 @@ def test_a_second_body_can_be_repeated(shared, resident):
 
 @pytest.mark.parametrize("second_body", ["zero", "repeat"])
 def test_a_second_body_that_is_stored_empty_is_absent(tmp_path, second_body):
-    """The NTU pipeline makes room for a second body that merging leaves empty: nobody is there, and none is repeated."""
+    """The NTU pipeline makes room for a second body that merging may leave empty: nobody is there or repeated."""
     one, two, empty = random_clips(3)[0][:1], np.ones((2, 12, 25, 3), np.float32), np.ones((2, 12, 25, 3), np.float32)
     empty[1] = 0
     with open_writer(tmp_path / "made") as writer:
