@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import math
 import signal
@@ -9,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,8 @@ SNAPSHOTS = 4
 """Encoders are kept after each quarter of the schedule."""
 CHECKPOINT_SECONDS = 120.0
 """A state to continue from is written at least this often."""
+TRIM_SECONDS = 60.0
+"""On a CPU, memory that the C library holds on to goes back to the system this often."""
 
 Report = Callable[..., None]
 
@@ -93,7 +96,7 @@ class Trainer:
         if self.world > 1:
             self.forward = torch.nn.parallel.DistributedDataParallel(method, broadcast_buffers=False)
         self.phases = sorted(method.phases(), key=lambda phase: phase[1])
-        self._last_save = time.monotonic()
+        self._last_save = self._last_trim = time.monotonic()
 
     # ------------------------------------------------------------------------------------------ pieces
     def epoch(self, step: int) -> float:
@@ -210,6 +213,9 @@ class Trainer:
                         metrics.flush()
                         if log:
                             log(done, line)
+                if self.device.type == "cpu" and time.monotonic() - self._last_trim > TRIM_SECONDS:
+                    _give_back_memory()
+                    self._last_trim = time.monotonic()
                 if report:
                     report(batch, **({"loss": values["loss"]} if look else {}))
                 if done in snapshots:
@@ -248,6 +254,15 @@ class Trainer:
             "lower --set train.lr, set train.clip_grad, or use --precision fp32, then run again",
             step,
         )
+
+
+def _give_back_memory() -> None:
+    """Return freed memory to the system, where the C library can be told to (glibc).
+
+    Tensors of ever other sizes leave gaps in its heap: without this a run of an hour grew from 3 to 6 GB.
+    """
+    with suppress(AttributeError, OSError, TypeError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 @contextmanager
