@@ -22,6 +22,7 @@ _MAE_NATIVE = {
     "train.bodies": "all-slots",
     "method.resize": "half-pixel",
 }
+_FP32 = {"train.precision": "fp32"}
 
 
 @hookimpl
@@ -83,7 +84,7 @@ def skelbench_methods():
             citation="Wu et al., SkeletonMAE, ICMEW 2023 (arXiv 2209.02399), in the plain-ViT form of MAMP's code",
             recipe=_MAE_RECIPE,
             needs=_DROPS_TOKENS,
-            native=_MAE_NATIVE,
+            native=_MAE_NATIVE | _FP32,
             imports="skelbench_plugins.skeletonmae:imported",
         ),
         MethodSpec(
@@ -95,7 +96,7 @@ def skelbench_methods():
             "(arXiv 2308.07092)",
             recipe=_MAE_RECIPE,
             needs=_DROPS_TOKENS,
-            native=_MAE_NATIVE,
+            native=_MAE_NATIVE | _FP32,
             imports="skelbench_plugins.mamp:imported",
         ),
         MethodSpec(
@@ -104,6 +105,7 @@ def skelbench_methods():
             config="skelbench_plugins.amr:AMRConfig",
             summary="reconstruct 90 % masked tokens with cross-attending queries, weighted by motion energy",
             citation="Adaptive Masked Reconstruction, CVPR 2026 (arXiv 2606.11450)",
+            readings="optimiser, batch size, epochs and the decoder's width and heads are MAMP's: the paper names none",
             recipe=_MAE_RECIPE,
             needs=_DROPS_TOKENS,
             native=_MAE_NATIVE,
@@ -142,7 +144,7 @@ def skelbench_methods():
             target="skelbench_plugins.gfp:GFP",
             config="skelbench_plugins.gfp:GFPConfig",
             summary="predict learned motion features of joints and body with a compact decoder",
-            # Batch size and GPUs are not stated: the family's.
+            readings="batch size and the decoder's width and heads are MAMP's: the paper names none",
             citation="Sun et al., Towards Efficient General Feature Prediction in Masked Skeleton Modeling, ICCV 2025 "
             "(arXiv 2509.03609)",
             recipe=_MAE_RECIPE,

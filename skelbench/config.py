@@ -135,6 +135,8 @@ def validated(model: type[Spec], values: Mapping[str, Any], where: str) -> Spec:
             from skelbench.errors import did_you_mean
 
             message = did_you_mean(path.rsplit(".", 1)[-1], list(model.model_fields), f"setting of {where}")
+        elif not path:  # a contradiction between fields: the whole input would be printed
+            message = f"settings of {where} are not valid: {first['msg'].removeprefix('Value error, ')}"
         else:
             reason = first["msg"][0].lower() + first["msg"][1:]
             message = f"{name}={first.get('input')!r} is not valid: {reason}"

@@ -1,6 +1,6 @@
 """Presets belong to the harness: every method shrinks alike (torch-free).
 
-``paper``: every method at its published size and schedule (default with a GPU).
+``paper``: the published encoder size and 150 epochs, or, natively, the method's own schedule (default with a GPU).
 ``small``: a real experiment on two CPU cores in under 40 minutes.
 ``quick``: a first look in under 5 minutes (default without a GPU).
 
@@ -69,7 +69,7 @@ PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
 
 BLURB: Mapping[str, str] = MappingProxyType(
     {
-        "paper": "published size and schedule",
+        "paper": "published encoder size; 150 epochs, or the method's own with --native",
         "small": "reduced encoder and schedule for 2 CPU cores; not the paper's setting",
         "quick": "a first look at a tiny size; not the paper's setting",
     }
@@ -78,6 +78,7 @@ BLURB: Mapping[str, str] = MappingProxyType(
 SETTING: Mapping[str, str] = MappingProxyType(
     {
         "shared": "shared: the encoder, token grid and bodies of every method",
-        "native": "native: the method's own encoder, grid, bodies and schedule; not comparable with shared rows",
+        "native": "native: the method's own encoder and bodies, and its grid and schedule unless changed; "
+        "not comparable with shared rows",
     }
 )

@@ -54,7 +54,9 @@ def resolve(request: Request, host: Host, data_root: Path, device_kind: str) -> 
     preset = request.preset or top.get("preset") or ("paper" if device_kind == "cuda" else "quick")
     if preset not in presets:
         raise SkelbenchError(did_you_mean(str(preset), list(presets), f"preset of {method.name}"))
-    native = request.native if request.native is not None else bool(top.get("native", False))
+    native = request.native if request.native is not None else top.get("native", False)
+    if not isinstance(native, bool):
+        raise SkelbenchError(f"{request.config}: native={native!r} is not valid; write native = true or native = false")
     own = {**method.needs, **method.recipe, **(method.native if native else {})}
     encoder_name = request.sets.get("encoder") or top.get("encoder") or own.get("encoder", "vit")
     encoder = host.get("encoders", encoder_name)
@@ -76,6 +78,9 @@ def resolve(request: Request, host: Host, data_root: Path, device_kind: str) -> 
         if key == "clips_seen" or preset in method.presets or key.split(".", 1)[1] in fields[key.split(".", 1)[0]]
     }
 
+    for key, value in method.needs.items():
+        if user.get(key, value) != value:
+            raise SkelbenchError(f"method {method.name} needs {key}={value}; leave {key} out")
     grid = _grid(base | user)
     data = validated(DataSpec, _section(base | user, "data"), "data")
     store = open_dataset(data.name, host, data_root)

@@ -55,6 +55,7 @@ def _show_entry(host: Host, entry: Entry) -> None:
         [
             ("summary", about.summary),
             ("citation", getattr(about, "citation", "")),
+            ("our reading", getattr(about, "readings", "")),
             ("licence", getattr(about, "licence", "")),
             ("splits", ", ".join(getattr(about, "splits", ()))),
             ("default split", getattr(about, "default_split", "")),

@@ -60,7 +60,8 @@ def _next(resolved: Resolved) -> list[tuple[str, str]]:
         parts += [f"--split {spec.data.split}"] if spec.data.split != resolved.store.meta.default_split else []
         parts += ["--set second_body=repeat"] if spec.data.second_body == "repeat" else []
         parts += [f"--preset {resolved.preset}"]
-        commands.append((" ".join(parts), "another method, the same conditions"))
+        alike = resolved.setting == "shared"
+        commands.append((" ".join(parts), f"another method, {'the same conditions' if alike else 'shared setting'}"))
     commands.append(("skelbench compare" + (" --all" if resolved.modified else ""), "all runs side by side"))
     commands.append(("skelbench compare --table flops", "cost at the paper's token grids"))
     return commands

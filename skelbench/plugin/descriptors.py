@@ -38,6 +38,8 @@ class MethodSpec(Descriptor):
     native: Mapping[str, Any] = field(default_factory=dict)
     """The rest of the published setting: encoder form, token grid, bodies, epochs, resampling. Used with ``--native``
     only; without it the method runs in the shared setting, as every other one. Empty: the shared setting is its own."""
+    readings: str = ""
+    """What of ``recipe`` and ``native`` the source does not say and is our reading; shown by ``plugins info``."""
     imports: str = ""
     """``"package.module:function"`` that reads a public checkpoint (``skelbench import-checkpoint``); "" = none."""
     presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)

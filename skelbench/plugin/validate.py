@@ -79,7 +79,7 @@ def _field_problem(what: str, value: Descriptor, own_file: bool) -> tuple[str, s
             continue
         if not isinstance(text, str) or not TARGET.fullmatch(text) or (text.startswith(":") and not own_file):
             return "invalid", f"{what}: {field}={text!r} is not of the form 'package.module:Name'"
-    for field in ("summary", "citation", "licence", "default_split"):
+    for field in ("summary", "citation", "licence", "default_split", "readings"):
         if not isinstance(getattr(value, field, ""), str):
             return "invalid", f"{what}: {field} must be text"
     if not isinstance(value.version, int):

@@ -180,6 +180,8 @@ class ResultStore:
         if run is not None:
             if run.info["modified"] and not modified:
                 run.update(preset=preset, modified={})  # the same run, now asked for by the preset that it equals
+            if setting != run.info.get("setting", "shared") and not modified:
+                run.update(setting=setting)  # settings typed one by one that make up the method's native setting
             return run
         label = (preset if setting == "shared" else f"{preset}-{setting}") + ("+" if modified else "")
         path = self.root / (

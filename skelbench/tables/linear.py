@@ -25,10 +25,10 @@ _NUMBERS = [*_SHARES, "n_test", "p_value", "gflops", "clips_seen", "train_second
 
 TITLE = "Linear evaluation: accuracy in percent"
 BEST = "highest test accuracy over the probe's checkpoints: chosen on test data, an upper bound for reference"
-NATIVE = "the method's own encoder, token grid, bodies and schedule: ranked apart, not comparable with shared rows"
+NATIVE = "the method's own encoder form and bodies: ranked apart, not comparable with shared rows"
 CONTROL = (
-    "no untrained run of the same shape, data and seed: issue the row's `skelbench run` again to make it, or "
-    "`skelbench import-checkpoint` with `--probe linear`"
+    "no untrained run of the same shape, data and seed was evaluated alike: issue the row's `skelbench run` again, "
+    "`skelbench import-checkpoint` with `--probe`, or `skelbench eval` on the untrained run with the same options"
 )
 HOW = (
     "nothing to compare yet: `skelbench run slim --tokens 8` trains and evaluates a method, "

@@ -3,6 +3,7 @@
 import pytest
 from small import METHODS, TINY, TINY_METHOD, write_small_store
 
+from skelbench.errors import SkelbenchError
 from skelbench.plugin.host import Host
 from skelbench.resolve import control, resolve
 from skelbench.settings import Request
@@ -73,3 +74,32 @@ def test_a_toml_file_can_ask_for_native(made, tmp_path):
     path = tmp_path / "run.toml"
     path.write_text("native = true\n")
     assert made("skeletonmae", config=path).setting == "native"
+
+
+def test_what_the_file_says_about_native_is_checked(made, tmp_path):
+    path = tmp_path / "run.toml"
+    path.write_text('native = "false"\n')
+    with pytest.raises(SkelbenchError, match="native = true or native = false"):
+        made("skeletonmae", config=path)
+
+
+def test_what_a_method_needs_cannot_be_taken_away(made):
+    with pytest.raises(SkelbenchError, match="slim needs encoder.mask_token=True"):
+        made("slim", sets={"encoder.mask_token": False})
+
+
+def test_settings_that_contradict_each_other_are_one_sentence(made):
+    with pytest.raises(SkelbenchError, match="settings of encoder are not valid: dim 16 cannot be split into 3 heads"):
+        made("slim", sets={"encoder.heads": 3})
+
+
+def test_a_run_typed_out_and_then_asked_for_as_native_is_native(made, tmp_path):
+    """The setting is no part of a run's identity, so it must not stay what it was called first."""
+    from skelbench.results.store import ResultStore
+
+    store, native = ResultStore(tmp_path), made("mamp", native=True)
+    store.prepare()
+    run = store.open(native.spec, "paper", {"encoder.cls": False}, {})
+    assert run.info["setting"] == "shared"
+    assert store.open(native.spec, "paper", {}, {}, "native").info["setting"] == "native"
+    assert store.open(native.spec, "paper", {"encoder.cls": False}, {}).info["setting"] == "native"
