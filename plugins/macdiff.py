@@ -7,6 +7,7 @@ by body, so a rank sees its own bodies and a batch split over ranks changes noth
 token.
 """
 
+from math import isclose, isfinite
 from typing import Literal
 
 from pydantic import Field, PositiveFloat
@@ -14,7 +15,16 @@ from pydantic import Field, PositiveFloat
 from skelbench.errors import SkelbenchError
 from skelbench.method import Method
 from skelbench.nn.diffusion import DiffusionDecoder, NoiseSchedule
-from skelbench.nn.imported import ENCODER, Imported, decoder_of, encoder_of, leftovers, tensor_of
+from skelbench.nn.imported import (
+    ENCODER,
+    Imported,
+    check_record,
+    decoder_of,
+    encoder_of,
+    leftovers,
+    model_arguments,
+    tensor_of,
+)
 from skelbench.nn.losses import masked_mse, token_uniformity
 from skelbench.nn.masked_autoencoder import MaskedAutoencoder, MaskedAutoencoderConfig
 from skelbench.nn.tokenizer import Standardise, patchify
@@ -67,6 +77,7 @@ class MacDiff(Method):
     def __init__(self, config, context):
         super().__init__(config, context)
         self.encoder = context.encoder()
+        self._check_standardisation()
         self.decoder = DiffusionDecoder(
             context.width,
             config.decoder_dim,
@@ -77,6 +88,19 @@ class MacDiff(Method):
         )
         self.schedule = NoiseSchedule(config.diffusion_steps, config.schedule_tau)
         self.standardise = Standardise(config.mean, [variance**0.5 for variance in config.variance])
+
+    def _check_standardisation(self):
+        """Encoder and target see the clip standardised alike, unless the encoder sees it as it is (shared setting)."""
+        encoder = getattr(self.encoder, "config", None)
+        if getattr(encoder, "input_mean", None) is None:
+            return
+        mine = [*self.config.mean, *(variance**0.5 for variance in self.config.variance)]
+        if not all(isclose(a, b, rel_tol=1e-3) for a, b in zip(mine, [*encoder.input_mean, *encoder.input_std])):
+            raise SkelbenchError(
+                "encoder.input_mean and input_std do not agree with method.mean and variance: "
+                f"{encoder.input_mean} and {encoder.input_std} (squared: the variance), {self.config.mean} and "
+                f"{self.config.variance}; --set both alike"
+            )
 
     @classmethod
     def views(cls, config, grid):
@@ -108,7 +132,8 @@ class MacDiff(Method):
 
 def imported(state, options) -> Imported:
     """A checkpoint of the official code; see :mod:`skelbench.nn.imported`."""
-    rest, model = leftovers(state, ENCODER, DECODER), options.get("model_args") or {}
+    check_record(options)
+    rest, model = leftovers(state, ENCODER, DECODER), model_arguments(options)
     if model.get("self_shift"):
         raise SkelbenchError("it was trained on clips centred one by one (self_shift), which no encoder here does")
     settings, weights = encoder_of(state, options)
@@ -118,10 +143,23 @@ def imported(state, options) -> Imported:
         of_time = tensor_of(state, "decoder_blocks.0.norm1.fc_t.weight", "2 D x features", lambda s: len(s) == 2)
         settings["method.time_width"] = of_time.shape[1]
     if "input_mean" in model:
-        settings |= {"encoder.input_mean": model["input_mean"], "method.mean": model["input_mean"]}
+        mean = _three(model, "input_mean")
+        settings |= {"encoder.input_mean": mean, "method.mean": mean}
     if "input_var" in model:
-        std = [variance**0.5 for variance in model["input_var"]]
-        settings |= {"encoder.input_std": std, "method.variance": model["input_var"]}
+        variances = _three(model, "input_var")
+        if min(variances) <= 0:
+            raise SkelbenchError(f"its own record says input_var={variances}; variances are positive")
+        std = [variance**0.5 for variance in variances]
+        settings |= {"encoder.input_std": std, "method.variance": variances}
     known = {"uncond_ratio": "condition_drop", "lambda_loss_uni": "uniformity", "diff_steps": "diffusion_steps"}
     settings |= {f"method.{name}": model[option] for option, name in known.items() if option in model}
     return Imported(settings, weights, rest)
+
+
+def _three(model, name) -> list[float]:
+    """Three finite numbers that the file recorded; else :class:`SkelbenchError`."""
+    values = model[name]
+    numbers = isinstance(values, (list, tuple)) and all(type(value) in (int, float) for value in values)
+    if not numbers or len(values) != 3 or not all(isfinite(value) for value in values):
+        raise SkelbenchError(f"its own record says {name}={values!r}; three finite numbers are expected")
+    return list(values)

@@ -12,21 +12,21 @@ import torch
 from pydantic import Field
 
 from skelbench.distributed import all_reduce_sum
-from skelbench.method import Config, Method
+from skelbench.method import Method
 from skelbench.nn.channel_loss import channel_cross_entropy
 from skelbench.nn.decoder import MaskedDecoder
 from skelbench.nn.ema import ema_copy, ema_update
+from skelbench.nn.masked_autoencoder import MaskedConfig
 from skelbench.nn.prototype_loss import RunningCentre
 from skelbench.nn.schedule import cosine
 from skelbench.skeleton.masks import some_visible
 from skelbench.skeleton.motion import motion_masks
-from skelbench.skeleton.spec import Free, Mirror, Rotate, Same, Translate, ViewSpec
+from skelbench.skeleton.spec import Mirror, Rotate, Same, Translate
 
 
-class SJEPAConfig(Config):
+class SJEPAConfig(MaskedConfig):
     """Defaults are the paper's where it is known, else MAMP's code or a public re-implementation's."""
 
-    mask_ratio: float = Field(0.9, gt=0, lt=1, description="share of tokens hidden from the student")
     keep: Literal["int", "round"] = Field("int", description="visible tokens: int or round (our reading: MAMP's int)")
     tau: float = Field(
         0.8,
@@ -43,18 +43,12 @@ class SJEPAConfig(Config):
         description="EMA momentum at the start, cosine to 1 (our reading: the paper's 0.9999 looks back over 5 % of "
         "its 1200 epochs, this one over 5 % of the 150 of the shared setting)",
     )
-    decoder_dim: int = Field(256, description="predictor width")
-    decoder_depth: int = Field(5, description="predictor blocks")
-    decoder_heads: int = Field(8, description="predictor attention heads")
     vertical_deg: float = Field(30.0, description="rotation limit about the vertical axis (our reading)")
     tilt_deg: float = Field(0.0, description="rotation limit about the other axes (our reading)")
     mirror_p: float = Field(
         0.5, description="chance of a reflection, left and right joints swapped; the target stays (our reading)"
     )
     shift: float = Field(0.02, description="translation limit along every axis, metres (our reading)")
-    crop_min: float = Field(0.5, description="shortest crop, share of the clip")
-    crop_frames: int = Field(64, description="crops are at least this many frames, if the clip has them")
-    resize: Literal["ends", "half-pixel"] = Field("ends", description="how a crop becomes T frames")
 
 
 class SJEPA(Method):
@@ -87,12 +81,9 @@ class SJEPA(Method):
             Mirror(p=config.mirror_p),
             Translate(p=1.0, limit=config.shift),
         )
-        crop = Free(lo=config.crop_min, hi=1.0, whole_frames=True, min_frames=config.crop_frames)
-        shape = {"frames": grid.frames, "resize": config.resize}
-        return {
-            "student": ViewSpec(crop=crop, augment=transform, **shape),
-            "target": ViewSpec(crop=Same(parent="student"), **shape),
-        }
+        student = config.view(grid, *transform)
+        target = student.model_copy(update={"crop": Same(parent="student"), "augment": ()})
+        return {"student": student, "target": target}
 
     def training_step(self, views, step):
         student, grid, c = views["student"], self.context.grid, self.config

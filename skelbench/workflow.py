@@ -126,7 +126,8 @@ class Workflow:
         if parent.spec.method != name:
             for module in method.modules():
                 if isinstance(module, Encoder):
-                    load_weights(parent.encoder(), module)
+                    # A method that replaces hidden tokens may start from one that drops them, and the other way round.
+                    load_weights(parent.encoder(), module, optional=("tokenizer.mask_token",))
 
     def import_weights(
         self, resolved: Resolved, checkpoint: Checkpoint, imported: Imported, force: bool = False

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from rich import box
@@ -41,6 +41,10 @@ INTERVAL_S = 10.0
 SHARE = 0.1
 """... and whenever this share of the work is done, but not more than once in MIN_INTERVAL_S."""
 MIN_INTERVAL_S = 1.0
+
+
+LEFT_OUT = 3
+"""Exit code: done, but something was left out, or is wrong, that should not be."""
 
 
 def fail(message: str, code: int = 2) -> int:
@@ -89,6 +93,24 @@ def progress(
         yield from _bar(meter, label, console)
     else:
         yield from _lines(meter, label, console)
+
+
+@contextmanager
+def late_progress(label: str, unit: str) -> Iterator[Callable[..., None]]:
+    """Progress of work that says its total as it goes: ``with late_progress(...) as report: report(done, total)``.
+
+    One report per unit, with what was left out so far as a third number if that is known. The bar appears with the
+    first: what has to be found out before has been by then, and processes have been forked.
+    """
+    with ExitStack() as stack:
+        step = None
+
+        def report(_: int, total: int, left_out: int = 0) -> None:
+            nonlocal step
+            step = step or stack.enter_context(progress(total, label, unit))
+            step(1, **({"left_out": left_out} if left_out else {}))
+
+        yield report
 
 
 class _Meter:

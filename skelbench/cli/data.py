@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -20,6 +24,40 @@ app.command("verify")(data_verify.verify_data)
 app.command("show")(data_show.show_clip)
 app.command("import")(data_import.import_data)
 app.command("export")(data_export.export_data)
+
+
+@app.callback()
+def options(context: typer.Context) -> None:
+    """What all data commands have in common."""
+    context.with_resource(_one_ending())
+
+
+@contextmanager
+def _one_ending() -> Iterator[None]:
+    """Ctrl-C and SIGTERM end a command in order, with exit code 130 and 143, and only the first of them counts.
+
+    A second one would break off the removal of what is half written. Signals that are ignored (nohup) stay so.
+    """
+    main = threading.current_thread() is threading.main_thread()
+    wanted = [n for n in (signal.SIGINT, signal.SIGTERM) if main and signal.getsignal(n) is not signal.SIG_IGN]
+    ended = False
+
+    def end(number: int, _) -> None:
+        nonlocal ended
+        if ended:
+            return
+        ended = True
+        if number == signal.SIGTERM:
+            raise SystemExit(128 + number)
+        raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, end) for number in wanted}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            # About to end: a handler of Python's would be gone before the process is.
+            signal.signal(number, signal.SIG_IGN if ended else handler)
 
 
 @app.command("list")

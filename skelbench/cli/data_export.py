@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
-from skelbench.cli.console import out, plain, print_facts, progress
+from skelbench.cli.console import late_progress, out, plain, print_facts
 from skelbench.cli.options import DataRoot
 
 
@@ -42,16 +41,9 @@ def export_data(
     from skelbench.resolve import open_dataset
 
     store = open_dataset(name, get_host(), data_root or roots.data_root())
-    with ExitStack() as stack:
-        report = None
-
-        def one_more(_: int, total: int) -> None:
-            nonlocal report
-            report = report or stack.enter_context(progress(total, f"export {name}", "clips"))
-            report(1)
-
+    with late_progress(f"export {name}", "clips") as progress:
         path = export_mamp_npz(
-            store, output, split=split, second_body=second_body, overwrite=force, progress=one_more
+            store, output, split=split, second_body=second_body, overwrite=force, progress=progress
         )
     chosen = store.split(split)
     frames = int(store.lengths.max())

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
-from skelbench.cli.console import err, out, plain, print_facts, progress
+from skelbench.cli.console import LEFT_OUT, err, late_progress, out, plain, print_facts
 from skelbench.cli.options import DataRoot
 from skelbench.errors import SkelbenchError
-
-LEFT_OUT = 3
-"""Exit code when the store was made but a clip was left out that should not have been."""
 
 
 def import_data(
@@ -94,16 +90,9 @@ def import_data(
     if not fields:
         raise SkelbenchError("--label-fields names no field; write for instance --label-fields label,correct")
     options = ImportOptions(topology, up, units, scale_2d, image_height, body_height, max_bodies, fps, fields)
-    with ExitStack() as stack:
-        report = None
-
-        def one_more(_: int, total: int) -> None:
-            nonlocal report
-            report = report or stack.enter_context(progress(total, f"import {name}", "clips"))
-            report(1)
-
-        root = data_root or roots.data_root()
-        imported = import_files(files, name, root, options, overwrite=force, progress=one_more)
+    root = data_root or roots.data_root()
+    with late_progress(f"import {name}", "clips") as progress:
+        imported = import_files(files, name, root, options, overwrite=force, progress=progress)
     for one in imported.unexpected:
         err.print(f"[yellow]left out:[/] {plain(one.name)}: {plain(one.reason)}")
     details = {key.replace("_", " "): value for key, value in imported.recording.details.items() if value}

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from skelbench.cli.console import err, out, plain, progress
+from skelbench.cli.console import LEFT_OUT, err, late_progress, out, plain
 from skelbench.cli.options import DataRoot
 from skelbench.errors import SkelbenchError
 
 if TYPE_CHECKING:
-    from skelbench.data.prepare import Progress, Report
+    from skelbench.data.prepare import Report
 
 app = typer.Typer(no_args_is_help=True, help="Make a data set from its raw files, as downloaded.")
-
-LEFT_OUT = 3
-"""Exit code when the store was made but something was left out that should not have been."""
 
 Raw = Annotated[
     list[Path],
@@ -131,7 +127,7 @@ def _prepare(
     if name in get_host().names("datasets"):
         raise SkelbenchError(f"{name!r} is the name of a built-in data set; choose another --name")
     keep_memory()
-    with ExitStack() as stack:
+    with late_progress(f"prepare {name}", unit) as report_progress:
         report = make(
             which,
             raw,
@@ -139,7 +135,7 @@ def _prepare(
             root or roots.data_root(),
             workers=workers or usable_cores(),
             overwrite=force,
-            progress=_progress(stack, name, unit),
+            progress=report_progress,
         )
     for file, reason in report.unexpected:
         err.print(f"[yellow]left out:[/] {plain(file)}: {plain(reason)}")
@@ -150,15 +146,3 @@ def _prepare(
     if report.unexpected:
         err.print(f"[yellow]{len(report.unexpected):,} left out that should not have been, see above[/]")
         raise typer.Exit(LEFT_OUT)
-
-
-def _progress(stack: ExitStack, name: str, unit: str) -> Progress:
-    """A bar that appears with the first result: listing the files is over by then, and processes have been forked."""
-    report = None
-
-    def one_more(_: int, total: int, left_out: int) -> None:
-        nonlocal report
-        report = report or stack.enter_context(progress(total, f"prepare {name}", unit))
-        report(1, **({"left_out": left_out} if left_out else {}))
-
-    return one_more

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -70,8 +71,11 @@ def show_clip(
         number = find_clip(resolved.store, clip)
         scene = view_scene(resolved.store, number, resolved.spec, step)
     output = output or Path(f"{name}-{number}{'-' + view if view else ''}.gif")
-    if not output.parent.is_dir():
+    # os.path, as pathlib raises on names that are too long.
+    if not os.path.isdir(output.parent):
         raise SkelbenchError(f"-o {output}: there is no folder {output.parent}; make it or choose another place")
+    if os.path.isdir(output):
+        raise SkelbenchError(f"-o {output} is a folder; name a file in it")
     kind = output.suffix.lower()
     if kind == ".html":
         from skelbench.picture.page import save_page

@@ -6,11 +6,10 @@ from typing import Annotated
 
 import typer
 
+from skelbench.cli.console import LEFT_OUT
 from skelbench.cli.options import DataRoot
 
 MARKS = {"ok": "[green]ok[/]", "look": "[yellow]look[/]", "wrong": "[bold red]wrong[/]"}
-WRONG = 3
-"""Exit code when something is wrong."""
 
 
 def verify_data(
@@ -60,11 +59,11 @@ def verify_data(
             together.setdefault((check.state, check.advice), []).append(check.what)
     for (state, advice), what in together.items():
         out.print(f"{MARKS[state]} {plain('; '.join(what))}: {plain(advice)}")
-    if bones:
+    if bones and body is not None:
         out.print(make_table(("bone to its parent", "median length", "varies within a clip"), bone_rows(store, body)))
     wrong = sum(check.state == "wrong" for check in checks)
     looks = sum(check.state == "look" for check in checks)
     if wrong:
         out.print(f"[bold red]{wrong} of {len(checks)} checks failed[/]")
-        raise typer.Exit(WRONG)
+        raise typer.Exit(LEFT_OUT)
     out.print(f"[green]nothing is wrong[/]{f'; {looks} to look at' if looks else ''}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,6 +16,10 @@ if TYPE_CHECKING:
     from skelbench.plugin.host import Host
     from skelbench.pretrain.foreign import Checkpoint
     from skelbench.resolve import Resolved
+
+
+SHAPELESS = ("encoder.heads", "method.decoder_heads")
+"""Settings that no tensor's shape tells: given by the user where the file does not, they complete the preset."""
 
 
 def import_checkpoint(
@@ -57,6 +62,8 @@ def import_checkpoint(
     device = pick_device(device)
     checkpoint = read_checkpoint(file)
     imported = _interpreted(host, descriptor, checkpoint)
+    unread = [key for key in SHAPELESS if key not in imported.settings]
+    given = {key: sets.pop(said) for key in unread for said in (key, key.split(".")[1]) if said in sets}
     request = Request(
         method=method,
         dataset=dataset,
@@ -66,13 +73,13 @@ def import_checkpoint(
         seed=seed,
         sets=sets,
         imported=checkpoint.sha256,
-        presets={"imported": {"train.precision": "fp32", **imported.settings}},
+        presets={"imported": {"train.precision": "fp32", **imported.settings, **given}},
     )
     root = data_root or default_data_root()
     resolved = resolve(request, host, root, device.split(":")[0])
     workflow = Workflow(host, ResultStore(results), root, device, progress)
     run_dir = workflow.import_weights(resolved, checkpoint, imported, force)
-    _show(resolved, run_dir)
+    _show(resolved, run_dir, given)
     if protocols:
         conclude(workflow, run_dir, resolved, protocols, force)
     else:
@@ -97,13 +104,20 @@ def _interpreted(host: Host, descriptor: MethodSpec, checkpoint: Checkpoint) -> 
         raise SkelbenchError(f"{checkpoint.path} is no checkpoint of {descriptor.name}: {error}") from error
 
 
-def _show(resolved: Resolved, run_dir: Any) -> None:
-    """What was read from where."""
+def _show(resolved: Resolved, run_dir: Any, given: Mapping[str, Any]) -> None:
+    """What was read from where, and what was neither read nor ``given`` by the user."""
     from skelbench.cli.console import print_facts
 
     spec, facts = resolved.spec, run_dir.info["imported"]
     grid = f"{spec.tokens} x {resolved.store.topology.num_joints} tokens"
     read = facts["read"] if facts["read"] != "encoder alone" else "encoder alone: the file has no decoder"
+    configs = {"encoder": spec.encoder_config, "method": spec.method_config if read == facts["read"] else {}}
+    assumed = {
+        key: configs[part][name]
+        for key in SHAPELESS
+        for part, _, name in (key.partition("."),)
+        if name in configs[part] and key not in facts["settings"] and key not in given
+    }
     left_out = ", ".join(facts["left_out"])
     print_facts(
         [
@@ -111,11 +125,16 @@ def _show(resolved: Resolved, run_dir: Any) -> None:
             ("file", f"{facts['file']}, sha256 {facts['sha256'][:12]}"),
             ("epoch", facts["epoch"]),
             ("read", read),
-            ("settings", ", ".join(f"{key}={value}" for key, value in facts["settings"].items())),
+            ("settings", _pairs(facts["settings"])),
+            ("assumed", assumed and f"{_pairs(assumed)} (the file does not say)"),
             ("left out", left_out and f"{left_out}: a classifier's"),
             ("directory", run_dir.path),
         ]
     )
+
+
+def _pairs(settings: Mapping[str, Any]) -> str:
+    return ", ".join(f"{key}={value}" for key, value in settings.items())
 
 
 def _show_next(run_dir: Any) -> None:

@@ -37,8 +37,11 @@ class Anatomy:
     """Distance of the centre joint in the first frame from the origin."""
 
 
-def measure(store: ClipStore) -> Anatomy:
-    """Look at a sample of ``store``; its topology must name hips and shoulders, as all known ones do."""
+def measure(store: ClipStore) -> Anatomy | None:
+    """Look at a sample of ``store``; its topology must name hips and shoulders, as all known ones do.
+
+    None where no clip of the sample shows anybody, as in a damaged store.
+    """
     topology = store.topology
     bones, spreads, ups, lefts, fronts, offs = [], [], [], [], [], []
     for x_TJC in sample_bodies(store):
@@ -52,6 +55,8 @@ def measure(store: ClipStore) -> Anatomy:
         lefts.append(handedness(x_TJC, topology))
         fronts.append(float(side_TC[:, 0].mean() > 0))
         offs.append(float(np.linalg.norm(x_TJC[0, topology.center])))
+    if not bones:
+        return None
     bone_J, spread_J = np.median(bones, axis=0), np.median(spreads, axis=0)
     bone_J[topology.root] = spread_J[topology.root] = np.nan
     share = float(np.mean(fronts))
@@ -62,9 +67,10 @@ def sample_bodies(store: ClipStore) -> Iterator[np.ndarray]:
     """First bodies of the sample, float64 [T, J, C], without frames in which there is nothing, or no number."""
     for clip in np.unique(np.linspace(0, len(store) - 1, min(SAMPLE, len(store))).round().astype(int)):
         x_TJC = store.clip(clip)[0].astype(np.float64)
-        there_T = np.ptp(x_TJC, axis=1).any(axis=1) & np.isfinite(x_TJC).all(axis=(1, 2))
-        if there_T.any():
-            yield x_TJC[there_T]
+        x_TJC = x_TJC[np.isfinite(x_TJC).all(axis=(1, 2))]
+        x_TJC = x_TJC[np.ptp(x_TJC, axis=1).any(axis=1)]
+        if len(x_TJC):
+            yield x_TJC
 
 
 def axes_of(x_TJC: np.ndarray, topology: Topology) -> tuple[np.ndarray, np.ndarray]:

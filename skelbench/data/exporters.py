@@ -22,7 +22,7 @@ import numpy as np
 from pydantic import ValidationError
 
 from skelbench.data.splits import FieldRule, Rule
-from skelbench.data.store import ClipStore
+from skelbench.data.store import ClipStore, Flag
 from skelbench.errors import SkelbenchError
 from skelbench.skeleton.spec import Spec
 
@@ -78,6 +78,16 @@ class NumbersOfClip:
             shape, kinds = ((clips, 3), "f") if field.name == "origin" else ((clips,), "iu")
             if array is None or array.shape != shape or array.dtype.kind not in kinds:
                 raise SkelbenchError(f"{where}: its array of {field.name} does not fit; export the data set again")
+            if clips and kinds == "iu" and not -(2**31) <= int(array.min()) <= int(array.max()) < 2**31:
+                raise SkelbenchError(
+                    f"{where}: its array of {field.name} holds a number beyond 2^31; export the data set again"
+                )
+        flags = arrays["flags"].astype(np.int64)
+        if (flags & ~sum(Flag)).any() or ((flags & Flag.EMPTY_BODY > 0) & (arrays["bodies"] < 2)).any():
+            raise SkelbenchError(
+                f"{where}: its array of flags says what no clip, or no clip of one body, can have; export the data set "
+                f"again"
+            )
         return cls(**{field.name: arrays[field.name] for field in fields(cls)})
 
 

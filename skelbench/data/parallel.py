@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from itertools import islice
 from typing import TypeVar
 
@@ -22,6 +22,9 @@ from skelbench.errors import SkelbenchError
 T, R = TypeVar("T"), TypeVar("R")
 AHEAD = 4
 """Chunks per process that are under way or wait for their turn."""
+
+GRACE_S = 2.0
+"""What a process that gets SIGTERM leaves its parent to end everything in order."""
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 
@@ -45,7 +48,8 @@ def keep_memory() -> None:
 def in_order(work: Callable[[T], R], items: Sequence[T], workers: int, chunk: int = 8) -> Iterator[R]:
     """``map(work, items)`` by ``workers`` processes (1 = this one), ``chunk`` items at a time.
 
-    ``work`` must be importable and its results picklable; an exception it raises is raised here.
+    ``work`` must be importable and its results picklable; an exception it raises is raised here. Who may be interrupted
+    closes the generator (``contextlib.closing``): the processes end with it.
     """
     if workers == 1 or len(items) <= chunk:
         yield from map(work, items)
@@ -64,7 +68,24 @@ def in_order(work: Callable[[T], R], items: Sequence[T], workers: int, chunk: in
             "a worker process ended unexpectedly, perhaps for want of memory; try again with fewer --workers"
         ) from None
     finally:
-        pool.shutdown(wait=True, cancel_futures=True)
+        with _undisturbed():
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Ignore Ctrl-C and SIGTERM: a pool whose shutdown is broken off waits for its processes for ever, and they for it.
+
+    Signals reach the main thread only; in any other there is nothing to do.
+    """
+    numbers = (signal.SIGINT, signal.SIGTERM) if threading.current_thread() is threading.main_thread() else ()
+    # Not SIG_IGN: Python complains of a signal that came just before that was set.
+    before = {number: signal.signal(number, lambda *_: None) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _do(work: Callable[[T], R], part: Sequence[T]) -> list[R]:
@@ -72,8 +93,19 @@ def _do(work: Callable[[T], R], part: Sequence[T]) -> list[R]:
 
 
 def _start(parent: int) -> None:
-    """Leave Ctrl-C to the parent, and do not outlive it however it ends."""
+    """Leave signals to the parent, and do not outlive it however it ends.
+
+    SIGTERM may have gone to all processes; those that died of it at once would take the parent's queues along. Yet the
+    pool ends by it what is left when one has died, so it works after a while.
+    """
+
+    def end_later(*_) -> None:
+        timer = threading.Timer(GRACE_S, os._exit, (1,))
+        timer.daemon = True
+        timer.start()
+
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, end_later)
     keep_memory()
 
     def watch() -> None:

@@ -12,7 +12,7 @@ import stat
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -58,6 +58,8 @@ class RawFile:
     member: Member | None = None
     problem: str = ""
     """Known before reading; :meth:`read` raises it."""
+    folder: bool = False
+    """Whether it is a folder that cannot be listed; then there is a problem."""
 
     @property
     def name(self) -> str:
@@ -82,8 +84,17 @@ class RawFile:
             raise BadFile(f"it cannot be read: {error.strerror or error}") from None
 
 
+def list_all(paths: Iterable[Path]) -> list[RawFile]:
+    """Every file in several places, in order of place and name; those with a problem come last."""
+    return sorted((file for path in paths for file in list_raw(path)), key=_order)
+
+
+def _order(file: RawFile) -> tuple:
+    return bool(file.problem), file.path, (file.member.name, file.member.offset) if file.member else ()
+
+
 def list_raw(path: Path) -> Iterator[RawFile]:
-    """Every file below a folder, or in a zip, in no particular order."""
+    """Every file below a folder, or in a zip, and every folder that cannot be listed, in no particular order."""
     if path.is_dir():
         yield from _list_folder(path)
     elif path.is_file():
@@ -93,8 +104,8 @@ def list_raw(path: Path) -> Iterator[RawFile]:
 
 
 def _list_folder(top: Path) -> Iterator[RawFile]:
-    seen = set()
-    for folder, folders, names in os.walk(top, followlinks=True):
+    seen, errors = set(), []
+    for folder, folders, names in os.walk(top, onerror=errors.append, followlinks=True):
         here = os.stat(folder)
         if (here.st_dev, here.st_ino) in seen:  # a link back to a folder above
             folders.clear()
@@ -108,6 +119,11 @@ def _list_folder(top: Path) -> Iterator[RawFile]:
                 yield RawFile(path, problem=f"it cannot be read: {error.strerror or error}")
             else:
                 yield RawFile(path, problem="" if regular else "it is not a regular file")
+    for error in errors:
+        reason = error.strerror or error
+        if error.filename == os.fspath(top):
+            raise SkelbenchError(f"the folder {top} cannot be read: {reason}; choose a place you have access to")
+        yield RawFile(error.filename, problem=f"the folder cannot be read: {reason}", folder=True)
 
 
 def _list_zip(path: Path) -> Iterator[RawFile]:

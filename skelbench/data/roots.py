@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from skelbench.data.store import ClipStore
+from skelbench.data.writer import put_back_all
 from skelbench.errors import SkelbenchError, did_you_mean
 
 
@@ -29,7 +30,11 @@ def check_name(name: str) -> str:
 
 
 def list_stores(root: Path) -> dict[str, Path]:
-    """Name -> folder of every clip store under ``root``, by name; nothing is opened, a missing root is empty."""
+    """Name -> folder of every clip store under ``root``, by name; nothing is opened, a missing root is empty.
+
+    A store that somebody was killed replacing is put back first.
+    """
+    put_back_all(root)
     return {path.parent.name: path.parent for path in sorted(root.glob("[!.]*/meta.json"))}
 
 

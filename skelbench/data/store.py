@@ -52,6 +52,8 @@ class Flag(IntFlag):
     """The clip was cut to a maximum length."""
     EMPTY_BODY = 32
     """The second body is zero in every frame: the pipeline made room for it, then had nobody to put there."""
+    UNFINISHED = 64
+    """By its label the action goes on after the recording ends."""
 
 
 class Skipped(Spec):

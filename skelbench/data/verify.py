@@ -80,7 +80,7 @@ def recognise(store: ClipStore, said: str | None = None) -> str | None:
     return next((kind for kind, name in NAMES.items() if all(re.fullmatch(name, each) for each in names)), None)
 
 
-def verify(store: ClipStore, kind: str | None, body: Anatomy) -> Iterator[Check]:
+def verify(store: ClipStore, kind: str | None, body: Anatomy | None) -> Iterator[Check]:
     """Every check in turn; ``kind`` from :func:`recognise`, ``body`` from :func:`~skelbench.data.anatomy.measure`."""
     known = KNOWN.get(kind)
     yield _clips(store, kind, known)
@@ -91,6 +91,9 @@ def verify(store: ClipStore, kind: str | None, body: Anatomy) -> Iterator[Check]
     yield _longest(store, known)
     yield _checksums(store)
     yield from _numbers(store)
+    if body is None:
+        yield _nobody()
+        return
     yield _up(store, body)
     yield _left(store, body)
     yield _origin(body)
@@ -209,6 +212,11 @@ def _numbers(store: ClipStore) -> Iterator[Check]:
 
 
 # ------------------------------------------------------------------------------------------------ anatomy
+def _nobody() -> Check:
+    advice = "no clip that was looked at shows anybody, so there are no bones to check; make the data set again"
+    return Check("bodies", "wrong", "none", "one or more in every clip", advice)
+
+
 def _up(store: ClipStore, body: Anatomy) -> Check:
     axes = ["x", "y", "z", "-x", "-y", "-z"]
     both_N6 = np.concatenate([body.up_NC, -body.up_NC], axis=1)

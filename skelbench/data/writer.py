@@ -16,18 +16,20 @@ from filelock import FileLock, Timeout
 
 from skelbench import __version__
 from skelbench.data.splits import EmptySplit, Rule, make_split, resolve
-from skelbench.data.store import FIELDS, FORMAT, NOTES, Meta, Skipped, fingerprint
+from skelbench.data.store import FIELDS, FORMAT, NOTES, Flag, Meta, Skipped, fingerprint
 from skelbench.errors import SkelbenchError
 from skelbench.skeleton.topology import Topology
+
+_INT32 = 1 << 31
 
 
 class StoreWriter:
     """Writes a clip store in one pass: ``with StoreWriter(path, ...) as writer: writer.add(...)``.
 
     Clips go to a hidden folder beside ``path``, which takes its place only when the block ends without an error: a
-    killed run leaves no store and no half of one. An existing ``path`` is refused unless ``overwrite``.
-    The settings are those of :class:`Meta`. ``skipped`` and ``details`` may grow until the block ends, by
-    :meth:`skip` and ``writer.details[...] = ...``.
+    killed run leaves no store and no half of one. An existing ``path`` is refused unless ``overwrite``, and kept until
+    the new one is whole. Coordinates are metres with Y up; the settings are those of :class:`Meta`. ``skipped`` and
+    ``details`` may grow until the block ends, by :meth:`skip` and ``writer.details[...] = ...``.
     """
 
     def __init__(
@@ -41,14 +43,13 @@ class StoreWriter:
         lineage: str,
         licence: str = "",
         fps: float = 30.0,
-        up_axis: str = "y",
         skipped: Sequence[Skipped] = (),
         details: Mapping[str, Any] | None = None,
         overwrite: bool = False,
     ) -> None:
         self.path, self.topology, self.overwrite = Path(path), topology, overwrite
         self.classes, self.splits, self.default_split = tuple(classes), dict(splits), default_split
-        self.described = {"lineage": lineage, "licence": licence, "fps": fps, "units": "m", "up_axis": up_axis}
+        self.described = {"lineage": lineage, "licence": licence, "fps": fps, "units": "m", "up_axis": "y"}
         self.skipped, self.details = list(skipped), dict(details or {})
         self.partial = self.path.with_name(f".{self.path.name}.partial")
         self.index = {name: array("i") for name in (*FIELDS, *NOTES)}  # lists of integers would take ten times as much
@@ -67,6 +68,8 @@ class StoreWriter:
             except Timeout:
                 raise SkelbenchError(f"{self.path} is being written by another process; wait for it to end") from None
         try:
+            with _disk_errors(self.path):
+                _put_back(self.path)
             if self.path.exists() and not self.overwrite:
                 raise SkelbenchError(f"{self.path} exists already; choose another name, or replace it with --force")
             if self.path.exists() and not (self.path / "meta.json").is_file():
@@ -122,15 +125,17 @@ class StoreWriter:
             )
         if name and name in self.known:
             raise SkelbenchError(f"{self.path.name}: two clips are called {name!r}; remove one or rename it")
+        bodies, length = x_MTJC.shape[:2]
+        entry = (length, bodies, label, subject, camera, setup, trial, source_frames or length, flags)
+        numbers = dict(zip((*FIELDS, *NOTES), map(int, entry), strict=True))
+        self._check_numbers(numbers)
         self._add_confidence(confidence_MTJ, x_MTJC.shape[:3])
         with _disk_errors(self.path):
             self.frames.write(x_MTJC.transpose(0, 3, 1, 2))
         self.flat = self.flat and not x_MTJC[..., 2].any()
-        bodies, length = x_MTJC.shape[:2]
         self.rows += bodies * 3 * length
-        entry = (length, bodies, label, subject, camera, setup, trial, source_frames or length, flags)
-        for field, value in zip((*FIELDS, *NOTES), entry, strict=True):
-            self.index[field].append(int(value))
+        for field, value in numbers.items():
+            self.index[field].append(value)
         self.origins.extend(np.asarray(origin, dtype=np.float32).tolist())
         self.names.append(name)
         self.known.add(name)
@@ -159,6 +164,17 @@ class StoreWriter:
         index["origin"] = np.array(self.origins, dtype=np.float32).reshape(-1, 3)
         index["name"] = np.array(self.names)
         return index
+
+    def _check_numbers(self, numbers: Mapping[str, int]) -> None:
+        where = f"{self.path.name}, clip {len(self.names)}"
+        for field, value in numbers.items():
+            if not -_INT32 <= value < _INT32:
+                raise SkelbenchError(f"{where}: {field} {value} does not fit 32 bits; use smaller numbers")
+        flags = numbers["flags"]
+        if unknown := flags & ~sum(Flag):
+            raise SkelbenchError(f"{where}: flags {flags} hold {unknown}, which means nothing; use those of Flag")
+        if flags & Flag.EMPTY_BODY and numbers["bodies"] < 2:
+            raise SkelbenchError(f"{where}: it has one body and a flag that says the second one is empty; drop either")
 
     def _add_confidence(self, confidence_MTJ: np.ndarray | None, shape: tuple[int, ...]) -> None:
         clip = len(self.names)
@@ -227,11 +243,15 @@ class StoreWriter:
             self._move_into_place()
 
     def _move_into_place(self) -> None:
-        old = self.path.with_name(f".{self.path.name}.old")
-        shutil.rmtree(old, ignore_errors=True)
-        if self.path.exists():
-            os.replace(self.path, old)  # a folder cannot be replaced in one step; what is there is whole at any time
-        os.replace(self.partial, self.path)
+        old = _aside(self.path)
+        try:
+            if self.path.exists():  # a folder cannot be replaced in one step
+                shutil.rmtree(old, ignore_errors=True)
+                os.replace(self.path, old)
+            os.replace(self.partial, self.path)
+        except BaseException:
+            _put_back(self.path)
+            raise
         _sync_folder(self.path.parent)
         shutil.rmtree(old, ignore_errors=True)
 
@@ -266,6 +286,26 @@ class _Rows:
         # numpy pads the header for growth of the first axis, so the final one has the size of the first.
         header = {"descr": "<f4", "fortran_order": False, "shape": (self.rows, self.joints)}
         np.lib.format.write_array_header_1_0(self.file, header)
+
+
+def _aside(path: Path) -> Path:
+    """Where the store at ``path`` is for the moment in which another takes its place."""
+    return path.with_name(f".{path.name}.old")
+
+
+def _put_back(path: Path) -> None:
+    """Undo the first half of a replacement whose second did not come; for who holds the lock."""
+    if not path.exists() and _aside(path).is_dir():
+        os.replace(_aside(path), path)
+
+
+def put_back_all(root: Path) -> None:
+    """Put back the stores under ``root`` that a writer killed in that moment left aside; live writers are let be."""
+    for old in root.glob(".*.old"):
+        path = root / old.name[1 : -len(".old")]
+        if not path.exists():
+            with suppress(OSError, Timeout), store_lock(path).acquire(timeout=0):
+                _put_back(path)
 
 
 def store_lock(path: Path) -> FileLock:

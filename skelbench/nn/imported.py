@@ -48,6 +48,8 @@ DECODER = {
     "decoder_norm": "norm",
     "decoder_pred": "predict",
 }
+MACDIFF = ("input_mean", "input_var", "self_shift")
+"""What only MacDiff's code records: how its encoder's input is standardised. Its downstream files look like MAMP's."""
 HEAD = "head."
 """Tensors of the classifier of a linear probe or a fine-tuned model."""
 
@@ -60,9 +62,9 @@ def masked_autoencoder(
     ``model``: package of the model class in that repository (``model_mamp``), checked against the file's own record.
     ``method_options``: option of the command -> field of the method's config.
     """
-    said = str(options.get("model", "")).split(".")[0]
-    if said.startswith("model_") and said != model:
-        raise SkelbenchError(f"its own record says that it holds {said}, not {model}; import it as the method it is of")
+    check_record(options, model)
+    if foreign := [name for name in MACDIFF if name in model_arguments(options)]:
+        raise SkelbenchError(f"its own record has {foreign[0]}, a setting of MacDiff; import it as the method it is of")
     settings, weights = encoder_of(state, options)
     if any(_renamed(name, DECODER) for name in state):
         more, decoder = decoder_of(state, options)
@@ -70,6 +72,20 @@ def masked_autoencoder(
     known = {option: name for option, name in method_options.items() if option in options}
     settings |= {f"method.{name}": options[option] for option, name in known.items()}
     return Imported(settings, weights, leftovers(state, ENCODER, DECODER))
+
+
+def check_record(options: Mapping[str, Any], model: str = "") -> None:
+    """Refuse a file whose command named another package of MAMP's repository than ``model``; empty: any of them."""
+    said = str(options.get("model", "")).split(".")[0]
+    if said.startswith("model_") and said != model:
+        other = f", not {model}" if model else ""
+        raise SkelbenchError(f"its own record says that it holds {said}{other}; import it as the method it is of")
+
+
+def model_arguments(options: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Arguments of the model class that the command recorded; empty when there are none."""
+    arguments = options.get("model_args")
+    return arguments if isinstance(arguments, Mapping) else {}
 
 
 def encoder_of(state: Mapping[str, Tensor], options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Tensor]]:
@@ -158,7 +174,12 @@ def _depth(state: Mapping[str, Tensor], blocks: str) -> int:
 
 
 def _heads(options: Mapping[str, Any]) -> int | None:
-    """Attention heads: shapes do not tell, the recorded options do."""
-    arguments = options.get("model_args")
-    heads = arguments.get("num_heads") if isinstance(arguments, Mapping) else None
-    return heads if isinstance(heads, int) else None
+    """Attention heads: shapes do not tell, the recorded options do; None when they say nothing.
+
+    Raises:
+        SkelbenchError: what they say is no number of heads.
+    """
+    heads = model_arguments(options).get("num_heads")
+    if heads is not None and (isinstance(heads, bool) or not isinstance(heads, int) or heads < 1):
+        raise SkelbenchError(f"its own record says num_heads={heads!r}, which is no number of attention heads")
+    return heads

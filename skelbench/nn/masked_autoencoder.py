@@ -16,22 +16,32 @@ from skelbench.nn.decoder import MaskedDecoder
 from skelbench.nn.losses import masked_mse, patch_standardise
 from skelbench.nn.tokenizer import patchify
 from skelbench.skeleton.grid import Grid
-from skelbench.skeleton.spec import Free, Mask, Rotate, ViewSpec
+from skelbench.skeleton.spec import Augment, Free, Mask, Rotate, ViewSpec
 from skelbench.skeleton.view import View
 
 
-class MaskedAutoencoderConfig(Config):
-    """Defaults are those of MAMP's code; the decoder depth is the one of its NTU-120 and PKU-MMD scripts."""
+class MaskedConfig(Config):
+    """Masking, decoder and crop. Defaults are MAMP's code's; the depth is that of its NTU-120 and PKU-MMD scripts."""
 
     mask_ratio: float = Field(0.9, gt=0, lt=1, description="share of tokens hidden from the encoder")
     keep: Literal["int", "round"] = Field("int", description="visible tokens: int(N (1 - r)) as MAMP's code, or round")
     decoder_dim: int = Field(256, ge=1, description="decoder width")
     decoder_depth: int = Field(5, ge=1, description="decoder blocks (MAMP: 3 on NTU-60, 5 on NTU-120 and PKU-MMD)")
     decoder_heads: int = Field(8, ge=1, description="decoder attention heads")
-    rotation_deg: float = Field(17.18873385, description="rotation limit about every axis; 0.3 rad in MAMP's feeder")
     crop_min: float = Field(0.5, description="shortest crop, share of the clip")
-    crop_frames: int = Field(64, description="crops are at least this many frames, if the clip has them")
+    crop_frames: int = Field(64, ge=1, description="crops are at least this many frames, if the clip has them")
     resize: Literal["ends", "half-pixel"] = Field("ends", description="how a crop becomes T frames; MAMP: half-pixel")
+
+    def view(self, grid: Grid, *augment: Augment, mask: Mask | None = None) -> ViewSpec:
+        """One randomly cropped and augmented view of the clip, full length."""
+        crop = Free(lo=self.crop_min, hi=1.0, whole_frames=True, min_frames=self.crop_frames)
+        return ViewSpec(frames=grid.frames, crop=crop, augment=augment, resize=self.resize, mask=mask)
+
+
+class MaskedAutoencoderConfig(MaskedConfig):
+    """Defaults are those of MAMP's code."""
+
+    rotation_deg: float = Field(17.18873385, description="rotation limit about every axis; 0.3 rad in MAMP's feeder")
 
 
 class MaskedAutoencoder(Method):
@@ -61,8 +71,7 @@ class MaskedAutoencoder(Method):
     def view(config: MaskedAutoencoderConfig, grid: Grid, mask: Mask | None = None) -> ViewSpec:
         """One randomly cropped and rotated view of the clip, full length."""
         turn = Rotate(p=1.0, vertical_deg=config.rotation_deg, tilt_deg=config.rotation_deg)
-        crop = Free(lo=config.crop_min, hi=1.0, whole_frames=True, min_frames=config.crop_frames)
-        return ViewSpec(frames=grid.frames, crop=crop, augment=(turn,), resize=config.resize, mask=mask)
+        return config.view(grid, turn, mask=mask)
 
     def reconstruct(self, view: View, keep_RK: Tensor, mask_RN: Tensor, y_RTJC: Tensor, step: Step) -> Tensor:
         """Mean loss over the hidden tokens (``mask_RN`` True) of the global batch, predicting ``y_RTJC`` from the

@@ -16,6 +16,7 @@ from matplotlib.lines import Line2D
 from matplotlib.text import Text
 from PIL import Image
 
+from skelbench.picture.output import write_whole
 from skelbench.picture.scene import COLOURS, HIDDEN, Panel, Scene, middle
 
 INK, PALE = "#1f2937", "#6b7280"
@@ -26,6 +27,8 @@ MIN_DELAY_MS = 40
 """Viewers slow animations down whose frames are shown for less than about this."""
 VIEW_FRAMES = 48
 """Frames of an animation of views, whose lengths differ."""
+PLAIN = {"parse_math": False}
+"""For text with names in it: a $ is a $, and no formula begins there."""
 
 Report = Callable[[int], None]
 
@@ -119,7 +122,7 @@ def save_strip(scene: Scene, path: Path) -> None:
     lines = _lines([max(2, len(frames)) for frames in shown], columns)
     width, height = columns * step + 0.3, 0.75 + len(lines) * (cell + gap)
     figure = Figure(figsize=(width, height), dpi=150, facecolor="white")
-    figure.text(0.15 / width, 1 - 0.2 / height, _fold(scene.title, width), fontsize=10, color=INK, va="center")
+    figure.text(0.15 / width, 1 - 0.2 / height, _fold(scene.title, width), fontsize=10, color=INK, va="center", **PLAIN)
     _legend(figure, scene)
     for r, line in enumerate(lines):
         bottom = height - 0.35 - (r + 1) * (cell + gap)
@@ -127,14 +130,14 @@ def save_strip(scene: Scene, path: Path) -> None:
             panel = scene.panels[p]
             if many:
                 x, y = (0.15 + column * step) / width, (bottom + cell + 0.3) / height
-                figure.text(x, y, panel.title, fontsize=8, color=INK)
-                figure.text(x, y - 0.05 / height, panel.note, fontsize=6.5, color=PALE, va="top")
+                figure.text(x, y, panel.title, fontsize=8, color=INK, **PLAIN)
+                figure.text(x, y - 0.05 / height, panel.note, fontsize=6.5, color=PALE, va="top", **PLAIN)
             for c, frame in enumerate(shown[p]):
                 box = (0.15 + (column + c) * step + 0.03, bottom + 0.1, step - 0.06, cell - 0.1)
                 axes = _empty(figure, scene, box, floor=p == 0)
                 draw_pose(axes, scene, panel, frame, width=cell * 1.5)
                 axes.set_xlabel(f"{frame}", fontsize=6.5, color=PALE, labelpad=1)
-    figure.savefig(path, format="png")
+    write_whole(path, lambda file: figure.savefig(file, format="png"))
 
 
 def save_animation(scene: Scene, path: Path, report: Report | None = None) -> None:
@@ -151,7 +154,8 @@ def save_animation(scene: Scene, path: Path, report: Report | None = None) -> No
     width, height = max(4.2, columns * step), 0.85 + lines * (cell + gap)
     figure = Figure(figsize=(width, height), dpi=100, facecolor="white")
     canvas = FigureCanvasAgg(figure)
-    figure.text(0.5, 1 - 0.2 / height, _fold(scene.title, width), fontsize=8, color=INK, va="center", ha="center")
+    title = _fold(scene.title, width)
+    figure.text(0.5, 1 - 0.2 / height, title, fontsize=8, color=INK, va="center", ha="center", **PLAIN)
     _legend(figure, scene)
     places: list[tuple[Panel, Axes, Text]] = []
     for i, panel in enumerate(scene.panels):
@@ -159,7 +163,7 @@ def save_animation(scene: Scene, path: Path, report: Report | None = None) -> No
         left = (width - columns * step) / 2 + column * step
         axes = _empty(figure, scene, (left, height - 0.35 - (row + 1) * (cell + gap) + 0.15, step, cell), floor=i == 0)
         if many:
-            axes.set_title(f"{panel.title}\n{panel.note}", fontsize=7, color=INK, pad=1)
+            axes.set_title(f"{panel.title}\n{panel.note}", fontsize=7, color=INK, pad=1, **PLAIN)
         counter = axes.text(0.5, -0.01, "", transform=axes.transAxes, fontsize=7, color=PALE, ha="center", va="top")
         places.append((panel, axes, counter))
     canvas.draw()
@@ -180,7 +184,8 @@ def save_animation(scene: Scene, path: Path, report: Report | None = None) -> No
     # One palette for all frames: with one each, colours flicker.
     palette = images[len(images) // 2].quantize(96)
     frames = [image.quantize(palette=palette, dither=Image.Dither.NONE) for image in images]
-    frames[0].save(path, format="GIF", save_all=True, append_images=frames[1:], duration=round(delay_ms), loop=0)
+    how = {"format": "GIF", "save_all": True, "append_images": frames[1:], "duration": round(delay_ms), "loop": 0}
+    write_whole(path, lambda file: frames[0].save(file, **how))
 
 
 def animation_frames(scene: Scene) -> int:

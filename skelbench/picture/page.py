@@ -10,15 +10,17 @@ from typing import Any
 
 import numpy as np
 
+from skelbench.picture.output import write_whole
 from skelbench.picture.scene import COLOURS, Panel, Scene, middle
 
 
 def save_page(scene: Scene, path: Path) -> None:
     """Write the page."""
     template = files("skelbench.picture").joinpath("page.html").read_text(encoding="utf-8")
-    # A title may hold anything; in a script element only "</" could end the data early.
-    data = json.dumps(page_data(scene)).replace("</", "<\\/")
-    path.write_text(template.replace("/*SCENE*/", data), encoding="utf-8")
+    # A title may hold anything. In a script element "</script" ends the data, and "<!--" with "<script" keeps the real
+    # end from being seen; without a "<" there is neither.
+    data = json.dumps(page_data(scene)).replace("<", "\\u003c")
+    write_whole(path, lambda file: file.write(template.replace("/*SCENE*/", data).encode()))
 
 
 def page_data(scene: Scene) -> dict[str, Any]:

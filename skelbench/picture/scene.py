@@ -18,6 +18,8 @@ ASIDE_DEG, PITCH_DEG = 35.0, 12.0
 """How far the viewer stands to the side of where the first body looks, and above it."""
 COLOURS = (("#1d4ed8", "#38bdf8", "#475569"), ("#b91c1c", "#f59e0b", "#78716c"), ("#15803d", "#4ade80", "#57534e"))
 """Left, right and middle of each body in turn: the left is the darker side."""
+FAR_M = 1e6
+"""No coordinate of a picture is farther from the origin."""
 HIDDEN = "#9ca3af"
 """Joints and bones that a mask hides."""
 
@@ -123,7 +125,8 @@ class Scene:
     def _reach(self, axis: int) -> float:
         """How far from the middle bodies come on the picture's axis 0 (right) or 1 (up)."""
         seen = [np.abs((panel.x_MTJC - middle(panel)) @ self.camera[axis]).max(axis=(0, 2)) for panel in self.panels]
-        return max(float(np.quantile(each_T, 0.98)) for each_T in seen)
+        # Where nearly all frames are empty, the stray ones are the clip.
+        return max(float(np.quantile(each_T, 0.98) or each_T.max()) for each_T in seen)
 
 
 def middle(panel: Panel) -> np.ndarray:
@@ -135,8 +138,15 @@ def middle(panel: Panel) -> np.ndarray:
 
 
 def clip_scene(store: ClipStore, clip: int) -> Scene:
-    """Clip ``clip`` as it is stored."""
-    flat, x_MTJC = store.meta.dimensions == 2, upright(store, store.clip(clip))
+    """Clip ``clip`` as it is stored; one that shows nobody, as in a damaged store, is refused."""
+    flat, x_MTJC = store.meta.dimensions == 2, store.clip(clip)
+    finite = (np.abs(x_MTJC) <= FAR_M).all()
+    if not finite or not np.ptp(x_MTJC, axis=2).any():
+        why = "all its joints are in one place" if finite else "its coordinates are not finite, or far too large"
+        raise SkelbenchError(
+            f"clip {clip} of data set {store.path.name} cannot be drawn, {why}; choose another --clip, or see what is "
+            f"wrong: skelbench data verify {store.path.name}"
+        )
     drawn_MTJ = None if store.confidence_FJ is None else store.confidence(clip) > 0
     panel = Panel("clip", x_MTJC, drawn_MTJ=drawn_MTJ)
     return Scene(caption(store, clip), store.topology, (panel,), store.meta.fps, flat)
@@ -151,13 +161,6 @@ def caption(store: ClipStore, clip: int) -> str:
         f"{store.meta.name}, clip {clip}{name}: {store.classes[label]} (class {label}), "
         f"subject {store.index['subject'][clip]}, {length} frames, {length / store.meta.fps:.1f} s{bodies}"
     )
-
-
-def upright(store: ClipStore, x_MTJC: np.ndarray) -> np.ndarray:
-    """Coordinates with Y up, whatever the store's up axis."""
-    if store.meta.up_axis == "z":
-        return np.stack([x_MTJC[..., 0], x_MTJC[..., 2], -x_MTJC[..., 1]], -1)
-    return x_MTJC
 
 
 def find_clip(store: ClipStore, wanted: str) -> int:

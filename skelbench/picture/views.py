@@ -12,7 +12,7 @@ from skelbench.config import RunSpec
 from skelbench.data.clips import ClipBatch
 from skelbench.data.source import ClipSource
 from skelbench.data.store import ClipStore
-from skelbench.picture.scene import Panel, Scene, clip_scene, upright
+from skelbench.picture.scene import Panel, Scene, clip_scene
 from skelbench.skeleton.grid import Grid
 from skelbench.skeleton.keyed import Keyed
 from skelbench.skeleton.spec import ViewSpec
@@ -26,6 +26,7 @@ def view_scene(store: ClipStore, clip: int, spec: RunSpec, step: int = 0) -> Sce
     A method that trains on no views is shown what it is evaluated on. Bones and motions are shown as the joints they
     are made of.
     """
+    whole = clip_scene(store, clip)
     grid = Grid(spec.grid.frames, spec.grid.patch, store.topology.num_joints)
     specs = dict(spec.views) or {"evaluation": evaluation_spec(grid)}
     specs = {name: view.model_copy(update={"stream": "joint"}) for name, view in specs.items()}
@@ -47,7 +48,6 @@ def view_scene(store: ClipStore, clip: int, spec: RunSpec, step: int = 0) -> Sce
     number_FJ = torch.arange(length).float().repeat(len(batch.frames_FJ) // length)[:, None].expand(-1, joints)
     looked = build(plain, replace(batch, frames_FJ=number_FJ.contiguous()), "clip")
 
-    whole = clip_scene(store, clip)
     panels = [replace(whole.panels[0], title="as stored", note=f"{length} frames")]
     for name, view in views.items():
         for k in range(view.count):
@@ -76,4 +76,4 @@ def _panel(
         notes.append(f"{mask_MN.mean():.0%} hidden" if mask_MN.any() else "not masked")
     if spec is not None and spec.stream != "joint":
         notes.append(f"{spec.stream} stream")
-    return Panel(title, upright(store, x_MTJC), "\n".join(notes), hidden_MPJ, drawn_MTJ)
+    return Panel(title, x_MTJC, "\n".join(notes), hidden_MPJ, drawn_MTJ)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -34,12 +35,16 @@ def save_weights(path: Path, module: nn.Module, facts: dict[str, Any]) -> None:
     write_atomic(path, lambda file: file.write(content))
 
 
-def load_weights(path: Path, module: nn.Module) -> None:
-    """Load what :func:`save_weights` wrote."""
+def load_weights(path: Path, module: nn.Module, optional: Collection[str] = ()) -> None:
+    """Load what :func:`save_weights` wrote. Tensors named ``optional`` may be on one side only."""
     try:
         tensors = load_file(path)
     except Exception as error:
         raise SkelbenchError(f"weights {path} are missing or damaged; run the training again with --force") from error
+    own = module.state_dict()
+    for name in optional:
+        if (name in tensors) != (name in own):
+            tensors = {**tensors, name: own[name]} if name in own else {k: x for k, x in tensors.items() if k != name}
     try:
         module.load_state_dict(tensors)
     except RuntimeError as error:

@@ -19,6 +19,8 @@ from skelbench.method import Method
 
 ALLOWED = [argparse.Namespace]
 """Classes a file may hold besides tensors and plain containers: the options of its author's command line."""
+FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+COUNTER = "num_batches_tracked"
 DATA_PARALLEL = "module."
 """What ``DistributedDataParallel`` puts before every name."""
 
@@ -30,7 +32,7 @@ class Checkpoint:
     path: Path
     sha256: str
     state: Mapping[str, Tensor]
-    """Tensors by name, floating and finite."""
+    """Tensors by name: dense, floating (batch norm's counter apart) and finite."""
     options: Mapping[str, Any]
     """Options of the command that wrote it; empty for a bare state dict."""
     epoch: int | None
@@ -56,6 +58,11 @@ def read_checkpoint(path: Path) -> Checkpoint:
         )
     if all(name.startswith(DATA_PARALLEL) for name in state):
         state = {name.removeprefix(DATA_PARALLEL): x for name, x in state.items()}
+    if strange := [name for name, x in state.items() if not _is_plain(name, x)]:
+        raise SkelbenchError(
+            f"{path} holds {strange[0]!r}, which is no dense tensor of float16, bfloat16, float32 or float64 numbers "
+            "with its values there; save it as one and import that"
+        )
     if bad := [name for name, x in state.items() if not bool(torch.isfinite(x).all())]:
         raise SkelbenchError(
             f"{path} holds values that are not finite in {len(bad)} of its {len(state)} tensors, first {bad[0]!r}; "
@@ -65,6 +72,12 @@ def read_checkpoint(path: Path) -> Checkpoint:
     options = vars(options) if isinstance(options, argparse.Namespace) else options
     options = options if isinstance(options, Mapping) else {}
     return Checkpoint(path, sha256, state, options, epoch if isinstance(epoch, int) else None)
+
+
+def _is_plain(name: str, x: Tensor) -> bool:
+    """Dense values of a usual floating type, that are really there; batch norm's counter is an integer."""
+    usual = x.dtype in FLOATS or (x.dtype == torch.int64 and name.endswith(COUNTER))
+    return usual and x.layout == torch.strided and not x.is_quantized and not x.is_meta
 
 
 def _load(path: Path) -> Any:

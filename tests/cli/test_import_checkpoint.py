@@ -128,9 +128,71 @@ def test_our_own_weights_survive_the_round_trip(method, small, resolved, workflo
 def test_bare_state_dicts_and_data_parallel_names(small, capsys):
     torch.save({f"module.{name}": x for name, x in tiny().items()}, small / "bare.pth")
     assert main(command("skeletonmae", small / "bare.pth", "--set", "encoder.heads=2")) == 0
+    assert "assumed    method.decoder_heads=8 (the file does not say)" in capsys.readouterr().out
     _, info = only_run(small, "skeletonmae")
     assert info["imported"]["epoch"] is None and info["spec"]["encoder_config"]["heads"] == 2
-    assert set(info["modified"]) == {"encoder.heads"}
+    assert info["imported"]["settings"].keys().isdisjoint({"encoder.heads", "method.decoder_heads"})
+
+
+def test_heads_that_the_file_lacks_complete_the_preset(small, capsys):
+    """They are no modification: ``compare`` shows the row. Heads that it has stay what they are."""
+    torch.save(tiny(), small / "bare.pth")
+    sets = ["--set", "encoder.heads=2", "--set", "decoder_heads=4", "--probe", "linear@slim"]
+    assert main(command("mamp", small / "bare.pth", *sets)) == 0
+    assert "assumed" not in capsys.readouterr().out
+    _, info = only_run(small)
+    assert info["modified"] == {} and info["spec"]["method_config"]["decoder_heads"] == 4
+    assert main(["compare", "--format", "csv"]) == 0
+    assert "mamp" in capsys.readouterr().out
+
+
+def test_heads_that_the_file_has_and_the_user_changes_are_a_modification(small, capsys):
+    path = checkpoint(small / "file.pth", tiny())
+    assert main(command("mamp", path, "--set", "encoder.heads=4")) == 0
+    assert "assumed" not in capsys.readouterr().out
+    assert set(only_run(small)[1]["modified"]) == {"encoder.heads"}
+
+
+def test_assumed_heads_are_said(small, capsys):
+    torch.save(tiny(0), small / "bare.pth")
+    assert main(command("mamp", small / "bare.pth")) == 0
+    assert "assumed    encoder.heads=8 (the file does not say)" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["input_mean", "input_var", "self_shift"])
+@pytest.mark.parametrize("method", ["mamp", "skeletonmae"])
+def test_a_downstream_file_of_macdiff_is_not_taken_for_a_masked_autoencoder(small, capsys, method, name):
+    """Its encoder has the same tensors; its input's standardisation would be lost."""
+    args = argparse.Namespace(model="model.transformer.Transformer", model_args={"num_heads": 2, name: [0, 0, 0]})
+    path = checkpoint(small / "file.pth", tiny(0), args)
+    fails(capsys, command(method, path), f"its own record has {name}, a setting of MacDiff")
+    assert not list((small / "results").glob("*"))
+
+
+def test_nonsense_for_heads_is_one_sentence(small, capsys):
+    path = checkpoint(small / "file.pth", tiny(), options(heads=0))
+    fails(capsys, command("mamp", path), "num_heads=0, which is no number of attention heads")
+
+
+def quantised():
+    return torch.quantize_per_tensor(torch.ones(16), 0.1, 0, torch.qint8)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: torch.empty(16, device="meta"),
+        quantised,
+        lambda: torch.ones(16).to_sparse(),
+        lambda: torch.ones(16, dtype=torch.complex64),
+        lambda: torch.ones(16, dtype=torch.int64),
+        lambda: torch.ones(16).to(torch.float8_e4m3fn),
+    ],
+    ids=["meta", "quantised", "sparse", "complex", "integer", "float8"],
+)
+def test_a_tensor_of_another_kind_is_one_sentence(small, capsys, make):
+    path = checkpoint(small / "file.pth", tiny() | {"blocks.0.norm1.bias": make()})
+    fails(capsys, command("mamp", path), "holds 'blocks.0.norm1.bias', which is no dense tensor of float16")
 
 
 def test_a_downstream_checkpoint_gives_the_encoder_alone_and_says_so(small, capsys):

@@ -7,7 +7,7 @@ from made_clips import CLASSES, open_writer, random_clips, write_store
 from skelbench.data.exporters import export_mamp_npz
 from skelbench.data.importers import import_files
 from skelbench.data.splits import FieldRule, NameRule, RandomRule
-from skelbench.data.store import FIELDS, NOTES, ClipStore
+from skelbench.data.store import FIELDS, NOTES, ClipStore, Flag
 from skelbench.errors import SkelbenchError
 from skelbench.skeleton.topology import KINECT20
 
@@ -72,6 +72,50 @@ def equal(back, store, ids):
     for j, i in enumerate(ids):
         np.testing.assert_array_equal(back.clip(j), store.clip(i))
     assert (back.classes, back.meta.lineage, back.meta.fps) == (store.classes, store.meta.lineage, store.meta.fps)
+
+
+def test_a_file_without_one_of_its_parts_is_refused(named, tmp_path):
+    export_mamp_npz(named, tmp_path / "whole.npz")
+    with np.load(tmp_path / "whole.npz") as file:
+        arrays = dict(file)
+    for side in ("train", "test"):
+        for lost in ({f"x_{side}", f"y_{side}"}, {f"y_{side}"}):
+            np.savez(tmp_path / "x.npz", **{key: array for key, array in arrays.items() if key not in lost})
+            said = f"x.npz has no {', '.join(sorted(lost))}; export the data set again, with both parts"
+            with pytest.raises(SkelbenchError, match=said):
+                import_files([tmp_path / "x.npz"], "back", tmp_path / "root")
+
+
+@pytest.mark.parametrize("field", ["subject", "source_frames", "flags", "length"])
+@pytest.mark.parametrize("value", [2**40, 2**31, -(2**31) - 1])
+def test_numbers_that_no_store_holds_are_refused(named, tmp_path, field, value):
+    export_mamp_npz(named, tmp_path / "x.npz")
+    with np.load(tmp_path / "x.npz") as file:
+        arrays = dict(file)
+    arrays[f"{field}_train"] = arrays[f"{field}_train"].astype(np.int64)
+    arrays[f"{field}_train"][1] = value
+    np.savez(tmp_path / "x.npz", **arrays)
+    with pytest.raises(SkelbenchError, match=rf"x.npz: its array of {field} holds a number beyond 2\^31; export"):
+        import_files([tmp_path / "x.npz"], "back", tmp_path / "root")
+
+
+@pytest.mark.parametrize(
+    "key,change,said",
+    [
+        ("flags_train", lambda flags: flags - 1, "its array of flags says what no clip"),
+        ("flags_test", lambda flags: flags | 1 << 20, "its array of flags says what no clip"),
+        ("flags_train", lambda flags: flags | Flag.EMPTY_BODY, "or no clip of one body, can have"),
+        ("y_test", lambda y: np.eye(9)[[8] * len(y)], "labels go up to 8, but 3 classes are named; export"),
+    ],
+)
+def test_flags_and_labels_that_mean_nothing_are_refused(named, tmp_path, key, change, said):
+    export_mamp_npz(named, tmp_path / "x.npz")
+    with np.load(tmp_path / "x.npz") as file:
+        arrays = dict(file)
+    assert arrays["bodies_train"].min() == 1
+    np.savez(tmp_path / "x.npz", **arrays | {key: change(arrays[key])})
+    with pytest.raises(SkelbenchError, match=f"x.npz: .*{said}"):
+        import_files([tmp_path / "x.npz"], "back", tmp_path / "root")
 
 
 clip_shapes = st.lists(st.tuples(st.integers(1, 2), st.integers(1, 6)), min_size=4, max_size=7)

@@ -31,6 +31,7 @@ from made_files import (
 
 from skelbench.data.importers import ImportOptions, import_files, name_for, ntu
 from skelbench.data.importers.bodies import _TURNS, Pose, centre, drop_absent
+from skelbench.data.importers.recording import Recording
 from skelbench.data.splits import FieldRule, NameRule
 from skelbench.data.store import ClipStore, Flag
 from skelbench.errors import SkelbenchError
@@ -280,6 +281,19 @@ def test_arrays_that_promise_too_much(tmp_path):
     refused(tmp_path, "does not hold the .* values it promises", zipped(tmp_path / "x.npz", **members))
 
 
+def test_arrays_of_negative_size(tmp_path):
+    arrays = mamp_arrays()
+    header = npy(np.zeros((2, 3)))[:128]
+    for shape in (b"(-2, -3), }", b"(2, -3), } ", b"(-2, 3), } "):
+        wrong = header.replace(b"(2, 3), }  ", shape) + bytes(48)
+        assert len(wrong) == 176 and shape in wrong
+        for key in ("x_train", "y_train"):
+            members = {f"{name}.npy": npy(array) for name, array in arrays.items()} | {f"{key}.npy": wrong}
+            refused(tmp_path, f"'{key}' does not hold the .* values it promises", zipped(tmp_path / "x.npz", **members))
+    (tmp_path / "x.npy").write_bytes(wrong)
+    refused(tmp_path, "does not hold the .* values it promises", tmp_path / "x.npy")
+
+
 def test_other_zips(tmp_path):
     raw = zipped(tmp_path / "raw.zip", **{"nturgb+d_skeletons__S001C001P001R001A001.skeleton": b"1\r\n"})
     refused(tmp_path, "is a zip without arrays; .*data prepare ntu60 --raw", raw)
@@ -503,6 +517,12 @@ def test_stgcn_and_what_lies_beside_it(tmp_path, take):
             expect(store, clip, i)
 
 
+def test_a_link_that_leads_nowhere_is_passed_over(tmp_path, take):
+    write_slots(tmp_path / "ntu")
+    (tmp_path / "ntu" / "label.pkl").symlink_to(tmp_path / "gone")
+    assert len(take(tmp_path / "ntu" / "train_data.npy")) == 12
+
+
 def test_files_given_in_order_and_part_of_a_data_set(tmp_path, take):
     rows = write_slots(tmp_path / "ntu", pairs=((0, 1, 2, 3, 4, 5), (6, 7, 8, 9, 10, 11)))
     files = [tmp_path / "ntu" / name for name in ("train_data.npy", "train_label.pkl", "val_data.npy", "val_label.pkl")]
@@ -566,6 +586,15 @@ def test_2s_agcn_with_num_frame(tmp_path, take):
     assert store.index["source_frames"][0] == 500 and store.index["flags"][0] == Flag.TRUNCATED
 
 
+def test_lengths_no_clip_has(tmp_path):
+    write_slots(tmp_path / "ntu", upright)
+    np.save(tmp_path / "ntu" / "train_num_frame.npy", np.array([30, 2**40, 30, 30, 30, 30, 30]))
+    refused(
+        tmp_path, r"train_num_frame.npy: clip 1 has a length beyond 2\^31; is it the file of lengths",
+        tmp_path / "ntu" / "train_data.npy",
+    )  # fmt: skip
+
+
 def test_aimclr(tmp_path, take):
     for part, rows in (("train", range(7)), ("val", range(7, 12))):
         x = slot_array(rows)[:, :, :20]
@@ -610,6 +639,33 @@ def test_kinetics_skeleton(tmp_path, take):
 
 
 # ------------------------------------------------------------------------------------------------ all formats
+def test_files_that_allow_no_split_are_refused_before_clips_are_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(Recording, "__init__", None)
+    message = "no class has two clips, so none can be kept for testing; bring more clips of a class, or "
+    x = mamp_arrays()["x_train"][:3]
+    np.savez(tmp_path / "x.npz", x_train=x, y_train=np.array([4, 0, 2]))
+    refused(tmp_path, message + "a file that holds the test part too", tmp_path / "x.npz")
+    np.save(tmp_path / "x.npy", slot_array([0, 1]))
+    write_pickle(tmp_path / "label.pkl", (["a", "b"], [0, 1]))
+    refused(tmp_path, message + "name the files of the test part too", tmp_path / "x.npy", tmp_path / "label.pkl")
+    entries = [annotation(i, frame_dir=f"v{i}", label=i) for i in range(3)]
+    refused(tmp_path, message + "lists of their names under split", pyskl(tmp_path, entries, {"a": []}))
+
+
+def test_splits_that_clips_left_out_make_empty(tmp_path, take):
+    entries = [annotation(i, frame_dir=f"v{i}", label=0) for i in range(6)]
+    entries[0] = annotation(0, frame_dir="v0", label=0, keypoint=np.full((1, 5, 25, 3), np.nan))
+    split = {"train1": ["v1", "v2"], "test1": ["v3"], "train2": ["v3"], "test2": ["v0"]}
+    store = take(pyskl(tmp_path, entries, split))
+    assert list(store.meta.splits) == ["1"] and store.meta.details["splits_left_out"] == "2"
+    assert take.imported.recording.details["splits_left_out"] == "2"
+    del split["train1"]
+    refused(
+        tmp_path, r"1 of the 6 clips cannot be used \(the first, v0: a coordinate .*one side of split 2; repair",
+        pyskl(tmp_path, entries, split),
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize("name", topologies)
 def test_every_topology_comes_in_through_a_ragged_npz(tmp_path, take, name):
     joints = topologies[name].num_joints

@@ -1,4 +1,5 @@
 import json
+import os
 import re
 
 import numpy as np
@@ -108,6 +109,16 @@ BAD = {
     "offsets start late": (dict(offsets=_with(GOOD["offsets"], 0, 1)), "offsets run from 1 to 21"),
     "offsets backwards": (dict(offsets=_with(GOOD["offsets"], 3, 20)), "clip 3 has offsets that go backwards"),
     "empty clip": (dict(offsets=_with(GOOD["offsets"], 2, 3)), "clip 1 has no frames"),
+    "label huge, no names": (
+        dict(label=_with(GOOD["label"].astype(np.int64), 4, 2**31 - 1), classes=None),
+        "clip 4 has label 2147483647, more than the 99999 that is possible",
+    ),
+    "too many names": (dict(classes=np.arange(100_001).astype(str)), "label make more than 100000 classes"),
+    "subject wraps round": (dict(subject=np.full(6, 2**64 - 5, np.uint64)), "clip 0 has subject beyond"),
+    "nothing to keep for testing": (
+        dict(label=np.arange(6), classes=None, subject=None),
+        "no class has two clips, so none can be kept for testing; .* or an array subject",
+    ),
     "no clips": (dict(offsets=np.array([0])), "offsets must be whole numbers .*at least one clip"),
     "fractional offsets": (dict(offsets=GOOD["offsets"] * 1.0), "offsets must be whole numbers"),
     "label too large": (dict(label=_with(GOOD["label"], 4, 3)), r"clip 4 has label 3, outside 0..2"),
@@ -140,6 +151,14 @@ def test_label_fields_must_fit(tmp_path):
     _refused(tmp_path, lambda: imported(tmp_path, label_fields=("label", "correct"), **wrong), "clip 1 has correct 2")
 
 
+def test_label_fields_do_not_multiply_without_end(tmp_path):
+    many = dict(label=_with(GOOD["label"], 0, 400), side=np.arange(6) * 60, classes=None)
+    (tmp_path / "one").mkdir()
+    assert imported(tmp_path / "one", label_fields=("side",), **many).num_classes == 301
+    fields = ("label", "side")
+    _refused(tmp_path, lambda: imported(tmp_path, label_fields=fields, **many), "label, side make more than 100000")
+
+
 def _file(content):
     def write(path):
         np.savez(path, **GOOD)
@@ -161,6 +180,7 @@ FILES = {
     ),
     "text": (_file(lambda data: b"joints,label\n1,2\n"), "is text .*data prepare.*; formats"),
     "folder": (lambda path: path.mkdir(), "is a folder; name a file in it"),
+    "named pipe": (os.mkfifo, "is not a regular file but a pipe or a device; save"),
 }
 
 

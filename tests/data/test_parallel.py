@@ -88,3 +88,37 @@ def test_workers_do_not_outlive_a_killed_parent():
     while any(os.path.exists(f"/proc/{process}") for process in processes) and time.monotonic() < deadline:
         time.sleep(0.1)
     assert len(processes) == 2 and not any(os.path.exists(f"/proc/{process}") for process in processes)
+
+
+def test_a_second_interrupt_waits_for_the_processes_to_end():
+    """The first one comes from the work, the second while the pool is being shut down."""
+    code = """
+        import os, signal, sys, threading, time
+        from concurrent.futures import ProcessPoolExecutor
+        from contextlib import closing
+        from skelbench.data.parallel import in_order
+        from test_parallel import square
+        shutdown, ended = ProcessPoolExecutor.shutdown, []
+        def interrupted(self, **options):
+            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(signal.SIGTERM)
+            shutdown(self, **options)
+            ended.append(True)
+        ProcessPoolExecutor.shutdown = interrupted
+        try:
+            with closing(in_order(square, list(range(10_000)), 2)) as results:
+                for _, process in results:
+                    print(process, flush=True)
+                    if _ == 100:
+                        raise KeyboardInterrupt
+        except KeyboardInterrupt:
+            assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+            assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+            sys.exit(7 if ended else "the shutdown was broken off")
+    """
+    ended = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=30,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+    )  # fmt: skip
+    assert ended.returncode == 7 and not ended.stderr
+    assert not any(os.path.exists(f"/proc/{process}") for process in ended.stdout.split())

@@ -5,11 +5,11 @@ import pytest
 
 from benchmarks.fuzz_text import literal_frames
 from benchmarks.made_pku import make_pku, split_file, video, write_labels, write_video
-from skelbench.data.pku import text
+from skelbench.data.pku import prepare, text
 from skelbench.data.pku.names import ACTIONS, parse_split, split_of, video_of
 from skelbench.data.pku.prepare import Cut, prepare_pku
 from skelbench.data.pku.text import parse_frames, parse_labels
-from skelbench.data.raw_files import BadFile
+from skelbench.data.raw_files import BadFile, RawFile, list_all
 from skelbench.data.splits import NameRule
 from skelbench.data.store import ClipStore, Flag
 from skelbench.errors import SkelbenchError
@@ -149,7 +149,9 @@ def test_clips_are_the_rows_that_mamp_takes(raw, tmp_path):
     for i, (video_name, rows) in enumerate([(VIDEOS[0], slice(5, 20)), (VIDEOS[0], slice(20, 99)),
                                             (VIDEOS[1], slice(0, 9)), (VIDEOS[2], slice(0, 9))]):  # fmt: skip
         np.testing.assert_array_equal(padded(store, i), frames_of(folder, video_name)[rows])
-    assert not store.index["origin"].any() and not store.index["flags"].any()
+    assert not store.index["origin"].any() and store.index["flags"].tolist() == [0, Flag.UNFINISHED, 0, 0]
+    assert store.index["source_frames"].tolist() == [15, 20, 9, 9] and not report.unexpected
+    assert "actions that end after their video, cut where it ends: 1" in report.notes
     expected = dict(subject=[1, 1, 1, 7], camera=[1, 1, 2, 3], setup=[1, 1, 1, 2], trial=[0, 1, 0, 0])
     assert {field: store.index[field].tolist() for field in expected} == expected
     assert store.split("xsub").train.tolist() == [0, 1] and store.split("cross-view").test.tolist() == [2, 3]
@@ -190,6 +192,58 @@ def test_centring_as_in_ntu(raw, tmp_path):
     there = raw_x.any(axis=(2, 3))[..., None, None]
     np.testing.assert_array_equal(store.clip(0), np.where(there, raw_x - origin, 0))
     np.testing.assert_array_equal(store.index["origin"][0], origin)
+
+
+@pytest.mark.parametrize(("base", "end", "flags"), [
+    (0, 40, 0), (0, 41, Flag.UNFINISHED), (1, 40, 0), (1, 41, Flag.UNFINISHED),
+])  # fmt: skip
+def test_actions_that_end_with_their_video_or_after_it(raw, tmp_path, base, end, flags):
+    folder = raw(rows=[(3, 30, end, 2)])
+    for name in VIDEOS[1:]:
+        (folder / "label" / f"{name}.txt").write_bytes(b"1,1,9,2\n")
+    cuts = [Cut(frame_base=base), Cut(frame_base=base, max_frames=5)]
+    reports = [prepare_pku("pku2", [folder], f"made{i}", tmp_path / "root", cut=cut) for i, cut in enumerate(cuts)]
+    found = [int(ClipStore.open(report.path).index["flags"][0]) for report in reports]
+    assert found == [flags, flags | Flag.TRUNCATED]
+    assert all(any("end after their video" in note for note in report.notes) == bool(flags) for report in reports)
+
+
+def test_centring_where_only_the_second_body_is_there(raw, tmp_path):
+    folder = raw(rows=[(3, 0, 30, 2)])
+    x = video(np.random.default_rng(1), 40, people=0)
+    x[:, 1], x[:, 0] = x[:, 0], 0
+    x[:4, 1] = 0
+    (folder / "skeleton" / "A01N01-L.txt").write_bytes(write_video(x))
+    store = ClipStore.open(prepare_pku("pku2", [folder], "made", tmp_path, cut=Cut(centre="first-frame")).path)
+    raw_x = frames_of(folder, "A01N01-L")[:30].reshape(30, 2, 25, 3).transpose(1, 0, 2, 3)
+    origin = raw_x[1, 4, 1]
+    there = raw_x.any(axis=(2, 3))[..., None, None]
+    assert origin.any() and not store.clip(0)[1, 4, 1].any()
+    np.testing.assert_array_equal(store.clip(0), np.where(there, raw_x - origin, 0))
+    np.testing.assert_array_equal(store.index["origin"][0], origin)
+
+
+def test_what_has_a_problem_takes_nobodys_place(raw, tmp_path):
+    folder = raw(splits=(VIDEOS[:2], VIDEOS[2:]))
+    with zipfile.ZipFile(tmp_path / "more.zip", "w") as zipped:
+        zipped.writestr("../A01N01-L.txt", b"1,2,3,1\n")
+        zipped.writestr("../cross_view.txt", b"")
+        zipped.writestr("../readme.txt", b"")
+    problem = "its name leads out of the zip file"
+    for i, places in enumerate(([folder, tmp_path / "more.zip"], [tmp_path / "more.zip", folder])):
+        report = prepare_pku("pku2", places, f"made{i}", tmp_path / "root")
+        assert report.unexpected == [("A01N01-L.txt", problem), ("cross_view.txt", problem)] and report.clips == 4
+    (folder / "skeleton" / "A01N01-L.txt").unlink()
+    report = prepare_pku("pku2", [folder, tmp_path / "more.zip"], "other", tmp_path / "root")
+    assert ("A01N01-L.txt", problem) in report.unexpected and report.clips == 2
+
+
+def test_a_folder_that_cannot_be_listed_is_unexpected(raw, tmp_path, monkeypatch):
+    problem = RawFile("/x/secret", problem="the folder cannot be read: Permission denied", folder=True)
+    listed = list_all([raw()])
+    monkeypatch.setattr(prepare, "list_all", lambda paths: [*listed, problem])
+    report = prepare_pku("pku2", [], "made", tmp_path / "root")
+    assert report.unexpected == [("secret", "the folder cannot be read: Permission denied")] and report.clips == 4
 
 
 def test_bad_videos_and_actions_get_a_line_each_and_the_rest_goes_on(raw, tmp_path):

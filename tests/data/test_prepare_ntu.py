@@ -8,8 +8,10 @@ from literal_ntu import literal_clip
 
 from benchmarks.fuzz_text import literal_recording
 from benchmarks.made_ntu import Track, make_recordings, person, sample_names, wild_scene, write_recording
+from skelbench.data.ntu import prepare
 from skelbench.data.ntu.names import ACTIONS, SAMPLES, SPLITS, official_missing, sample_of
 from skelbench.data.ntu.prepare import prepare_ntu
+from skelbench.data.raw_files import RawFile, list_all
 from skelbench.data.splits import make_split
 from skelbench.data.store import ClipStore, Flag
 from skelbench.errors import SkelbenchError
@@ -175,6 +177,44 @@ def test_bad_files_get_a_line_each_and_the_rest_goes_on(raw, tmp_path):
         store = ClipStore.open(report.path)
         assert {(s.name, s.reason) for s in store.meta.skipped} == set(report.unexpected)
         assert not any(skipped.expected for skipped in store.meta.skipped)
+
+
+@pytest.mark.parametrize("bad", ["empty", "leads out"])
+def test_of_files_of_one_name_the_first_that_can_be_used_is(raw, tmp_path, bad):
+    files = sorted(raw.iterdir())[:20]
+    good, name = tmp_path / "b.zip", files[3].name
+    with zipfile.ZipFile(good, "w") as zipped:
+        for file in files:
+            zipped.write(file, file.name)
+    worse = tmp_path / ("a.zip" if bad == "empty" else "c.zip")
+    with zipfile.ZipFile(worse, "w") as zipped:
+        zipped.writestr(name if bad == "empty" else f"../x/{name}", b"" if bad == "empty" else files[4].read_bytes())
+    stores = []
+    for i, places in enumerate(([good, worse], [worse, good])):
+        report = prepare_ntu("ntu120", places, f"made{i}", tmp_path / "root")
+        why = "the file is empty" if bad == "empty" else "there is another file of that name, which is used instead"
+        assert report.unexpected == [(name, why)] and report.clips == 20
+        stores.append(ClipStore.open(report.path))
+    alone = ClipStore.open(prepare_ntu("ntu120", [good], "alone", tmp_path / "root").path)
+    assert {store.fingerprint for store in stores} == {alone.fingerprint}
+
+
+def test_if_none_of_the_files_of_one_name_can_be_used_each_gets_a_line(raw, tmp_path):
+    for folder, data in (("a", b""), ("b", b"\0" * 99)):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "S001C001P106R002A001.skeleton").write_bytes(data)
+    report = prepare_ntu("ntu120", [tmp_path / "b", raw, tmp_path / "a"], "made", tmp_path / "root")
+    assert [reason.partition(",")[0] for _, reason in report.unexpected] == [
+        "the file is empty", "line 1 holds NUL bytes",
+    ]  # fmt: skip
+
+
+def test_a_folder_that_cannot_be_listed_is_unexpected(raw, tmp_path, monkeypatch):
+    problem = RawFile("/x/secret", problem="the folder cannot be read: Permission denied", folder=True)
+    listed = list_all([raw])
+    monkeypatch.setattr(prepare, "list_all", lambda paths: [*listed, problem])
+    report = prepare_ntu("ntu120", [raw], "made", tmp_path)
+    assert report.unexpected == [("secret", "the folder cannot be read: Permission denied")] and report.clips == 60
 
 
 def test_splits_that_a_part_of_the_data_cannot_fill_are_left_out(tmp_path):

@@ -4,7 +4,7 @@ import zipfile
 
 import pytest
 
-from skelbench.data.raw_files import BadFile, list_raw
+from skelbench.data.raw_files import BadFile, list_all, list_raw
 from skelbench.errors import SkelbenchError
 
 TEXT = b"0.5 1.5\r\n" * 400
@@ -43,6 +43,45 @@ def test_links_are_followed_but_not_in_circles(tmp_path):
     (tmp_path / "raw" / "back").symlink_to(tmp_path / "raw")
     (tmp_path / "raw" / "gone").symlink_to(tmp_path / "nowhere")
     assert contents(tmp_path / "raw") == {"one": b"1", "gone": "it cannot be read: No such file or directory"}
+
+
+@pytest.fixture
+def locked(monkeypatch):
+    """``locked(folder)`` makes it one that cannot be listed, whoever runs the tests (root reads everything)."""
+    real, folders = os.scandir, set()
+
+    def scandir(path):
+        if str(path) in folders:
+            raise PermissionError(13, "Permission denied", str(path))
+        return real(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    return lambda folder: folders.add(str(folder))
+
+
+def test_folders_that_cannot_be_listed_are_told(tmp_path, locked):
+    (tmp_path / "open").mkdir()
+    (tmp_path / "secret").mkdir()
+    for place in ("one", "open/two", "secret/three"):
+        (tmp_path / place).write_bytes(b"1")
+    locked(tmp_path / "secret")
+    assert contents(tmp_path) == {"one": b"1", "two": b"1", "secret": "the folder cannot be read: Permission denied"}
+    assert [file.name for file in list_raw(tmp_path) if file.folder] == ["secret"]
+    locked(tmp_path)
+    with pytest.raises(SkelbenchError, match="the folder .* cannot be read: Permission denied; choose"):
+        contents(tmp_path)
+
+
+def test_the_order_is_that_of_names_and_what_has_a_problem_is_last(tmp_path):
+    (tmp_path / "raw").mkdir()
+    for name in ("b", "a", "c"):
+        (tmp_path / "raw" / name).write_bytes(b"1")
+    (tmp_path / "raw" / "0").symlink_to(tmp_path / "nowhere")
+    places = [tmp_path / "raw", zipped(tmp_path / "z.zip", {"y": b"1", "../0": b"1", "x": b"1"})]
+    for order in (places, places[::-1]):
+        files = list_all(order)
+        assert [file.name for file in files] == ["a", "b", "c", "x", "y", "0", "0"]
+        assert [bool(file.problem) for file in files] == [False] * 5 + [True] * 2
 
 
 def test_what_is_no_file_or_too_large_is_not_read(tmp_path):

@@ -65,7 +65,7 @@ def write_rich(path, clips, confidence=True, prefix="V1", splits=HALF, **changes
 
 
 def test_names_flags_confidence_and_notes_come_back(tmp_path, clips):
-    path, confidence = write_rich(tmp_path / "made", clips, up_axis="z", skipped=[Skipped(name="a", reason="b")])
+    path, confidence = write_rich(tmp_path / "made", clips, skipped=[Skipped(name="a", reason="b")])
     store = ClipStore.open(path)
     assert store.names.tolist() == [f"V1_{i}" for i in range(len(clips))]
     np.testing.assert_array_equal(store.index["source_frames"], store.lengths + 10)
@@ -76,7 +76,7 @@ def test_names_flags_confidence_and_notes_come_back(tmp_path, clips):
         for m, t in np.ndindex(*expected.shape[:2]):
             np.testing.assert_array_equal(store.confidence_FJ[start + m * length + t], expected[m, t])
     assert store.meta.skipped == (Skipped(name="a", reason="b"), Skipped(name="V1_99", reason="the file is empty"))
-    assert store.meta.details == {"frames": 7} and store.meta.up_axis == "z"
+    assert store.meta.details == {"frames": 7} and store.meta.up_axis == "y"
     store.verify()
 
 

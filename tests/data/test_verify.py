@@ -140,6 +140,31 @@ def test_changed_coordinates_are_found(tmp_path):
     assert found["coordinates"].found == "1 are not finite"
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("value,also", [(0, {"empty frames": "look"}), (np.nan, {"coordinates": "wrong"})])
+def test_a_store_without_anybody_left_is_reported_like_any_other(tmp_path, capsys, monkeypatch, value, also):
+    from skelbench.cli.main import main
+
+    monkeypatch.setenv("SKELBENCH_DATA", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    make(tmp_path / "bad")
+    frames = np.load(tmp_path / "bad" / "frames.npy", mmap_mode="r+")
+    frames[:] = value
+    frames.flush()
+    found = checks(ClipStore.open(tmp_path / "bad"))
+    assert not_ok(found) == {"checksums": "wrong", "bodies": "wrong"} | also and found["clips"].found == "6"
+    assert main(["data", "verify", "bad", "--bones"]) == 3
+    printed = capsys.readouterr().out
+    assert "wrong checksums: the files on disk changed" in printed and "wrong bodies: no clip" in printed
+    for command in (["-o", "a.png"], ["-o", "a.gif"], ["-o", "a.html"], ["--view", "slim", "--tokens", "8"]):
+        assert main(["data", "show", "bad", *command]) == 2
+        said = capsys.readouterr().err
+        assert said.startswith("error: clip 0 of data set bad cannot be drawn, ")
+        assert said.endswith("skelbench data verify bad\n")
+        assert said.count("\n") == 1
+    assert not [path for path in tmp_path.glob("*") if path.is_file() and not path.name.endswith(".lock")]
+
+
 def test_what_was_left_out_unexpectedly_is_wrong(tmp_path):
     store = make(tmp_path / "made", skipped=[{"name": "a", "reason": "on the list", "expected": True}])
     assert checks(store)["left out"].state == "ok"

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from made_clips import open_writer, random_clips, write_store
 
-from skelbench.data.roots import list_stores
+from skelbench.data.roots import list_stores, open_dataset
 from skelbench.data.splits import FieldRule
-from skelbench.data.store import ClipStore
+from skelbench.data.store import ClipStore, Flag
 from skelbench.errors import SkelbenchError
 
 GOOD = np.zeros((1, 4, 25, 3))
@@ -57,6 +57,25 @@ def test_names_are_unique_and_confidence_is_for_all(tmp_path, first, second, mes
     assert visible(tmp_path) == []
 
 
+@pytest.mark.parametrize(
+    ("about", "message"),
+    [
+        *[({field: value}, f"clip 1: {field} {value} does not fit 32 bits")
+          for field in ("subject", "camera", "setup", "trial", "source_frames")
+          for value in (2**31, -(2**31) - 1)],
+        ({"flags": 2**40}, f"clip 1: flags {2**40} does not fit 32 bits"),
+        ({"flags": 128 | Flag.MERGED}, "clip 1: flags 129 hold 128, which means nothing"),
+        ({"flags": -1}, "clip 1: flags -1 hold"),
+        ({"flags": Flag.EMPTY_BODY}, "clip 1: it has one body and a flag that says the second one is empty"),
+    ],
+)  # fmt: skip
+def test_numbers_that_cannot_be_stored_or_mean_nothing_are_refused(tmp_path, about, message):
+    with pytest.raises(SkelbenchError, match=message), open_writer(tmp_path / "made") as writer:
+        writer.add(GOOD, 0)
+        writer.add(GOOD, 0, **about)
+    assert visible(tmp_path) == []
+
+
 def test_no_clips_and_empty_splits_are_refused(tmp_path):
     with pytest.raises(SkelbenchError, match="no clips"), open_writer(tmp_path / "made"):
         pass
@@ -90,6 +109,83 @@ def test_a_failed_overwrite_keeps_the_old_store(tmp_path):
         writer.add(GOOD, 0)
         raise ZeroDivisionError
     assert len(ClipStore.open(path)) == 5 and visible(tmp_path) == ["made"]
+
+
+def _break_second_rename(monkeypatch, error):
+    real, calls = os.replace, []
+
+    def replace(source, target):
+        calls.append(source)
+        if len(calls) == 2:
+            raise error
+        real(source, target)
+
+    monkeypatch.setattr(os, "replace", replace)
+
+
+@pytest.mark.parametrize(("error", "seen"), [(OSError(28, "No space left on device"), SkelbenchError),
+                                             (KeyboardInterrupt(), KeyboardInterrupt)])  # fmt: skip
+def test_the_old_store_comes_back_when_the_new_one_cannot_take_its_place(tmp_path, monkeypatch, error, seen):
+    path = write_store(tmp_path / "made", random_clips(5))
+    _break_second_rename(monkeypatch, error)
+    with pytest.raises(seen):
+        write_store(path, random_clips(6), overwrite=True)
+    assert len(ClipStore.open(path)) == 5 and visible(tmp_path) == ["made"]
+
+
+REPLACE_AND_DIE = """
+    import os
+    from made_clips import *
+    real, calls = os.replace, []
+    def replace(source, target):
+        calls.append(source)
+        if len(calls) == 2:
+            os._exit(9)
+        real(source, target)
+    os.replace = replace
+    write_store(path, random_clips(6), overwrite=True)
+"""
+
+
+@pytest.mark.parametrize("then", ["list", "open", "refuse", "fail", "replace"])
+def test_a_store_whose_replacement_was_killed_halfway_is_put_back(tmp_path, then):
+    path = write_store(tmp_path / "made", random_clips(5))
+    assert _python(REPLACE_AND_DIE, path).returncode == 9 and not path.exists()
+    if then == "list":
+        assert list_stores(tmp_path) == {"made": path}
+    elif then == "open":
+        assert len(open_dataset("made", tmp_path)) == 5
+    elif then == "refuse":
+        with pytest.raises(SkelbenchError, match="exists already"):
+            write_store(path, random_clips(6))
+    elif then == "fail":
+        with pytest.raises(SkelbenchError, match="no clips"), open_writer(path, overwrite=True):
+            pass
+    else:
+        write_store(path, random_clips(6), overwrite=True)
+        assert visible(tmp_path) == ["made"]
+    assert len(ClipStore.open(path)) == (6 if then == "replace" else 5)
+
+
+def test_a_store_that_is_being_replaced_is_left_to_its_writer(tmp_path):
+    """Another process that looks between the two steps puts nothing back."""
+    path = write_store(tmp_path / "made", random_clips(5))
+    code = """
+        import os, subprocess, sys
+        from made_clips import *
+        real, calls = os.replace, []
+        def replace(source, target):
+            calls.append(source)
+            if len(calls) == 2:
+                look = "import sys; from skelbench.data.roots import *; print(list_stores(Path(sys.argv[1])))"
+                subprocess.run([sys.executable, "-c", look, str(path.parent)], check=True)
+            real(source, target)
+        os.replace = replace
+        write_store(path, random_clips(6), overwrite=True)
+    """
+    ended = _python(code, path)
+    assert (ended.returncode, ended.stdout) == (0, "{}\n"), ended.stderr
+    assert len(ClipStore.open(path)) == 6 and visible(tmp_path) == ["made"]
 
 
 def test_a_folder_that_is_no_store_is_never_overwritten(tmp_path):

@@ -1,9 +1,12 @@
 """Pictures as files: what is in them, and what the command says."""
 
 import base64
+import errno
 import json
+import os
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +16,7 @@ from small import write_small_store
 
 from skelbench.cli.main import main
 from skelbench.data.store import ClipStore
+from skelbench.errors import SkelbenchError
 from skelbench.picture.draw import MIN_DELAY_MS, _lines, animation_frames, save_animation, save_strip
 from skelbench.picture.page import page_data, save_page
 from skelbench.picture.scene import COLOURS, HIDDEN, Panel, Scene, clip_scene, middle
@@ -87,6 +91,31 @@ def test_a_clip_of_one_frame_can_be_drawn(tmp_path, scene):
     assert {path.stat().st_size > 500 for path in tmp_path.glob("a.*")} == {True}
 
 
+def test_names_are_never_taken_for_formulas(scene, tmp_path, monkeypatch):
+    def no_formula(*_, **__):
+        raise AssertionError("a formula was read")
+
+    monkeypatch.setattr("matplotlib.mathtext.MathTextParser.parse", no_formula)
+    name, both = "a $\\frac{$ b, $5 to $10", masked(scene, 2)
+    both = replace(both, title=name, panels=tuple(replace(panel, title=name, note=name) for panel in both.panels))
+    for each in (both, replace(both, panels=both.panels[:1])):
+        save_strip(each, tmp_path / "a.png")
+        save_animation(each, tmp_path / "a.gif")
+
+
+def test_a_picture_that_cannot_be_written_leaves_the_old_one(scene, tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    for save, name in ((save_strip, "a.png"), (save_animation, "a.gif"), (save_page, "a.html")):
+        (tmp_path / name).write_bytes(b"old")
+        with pytest.raises(SkelbenchError, match=f"cannot write .*{name}: No space left on device; free space"):
+            save(scene, tmp_path / name)
+        assert (tmp_path / name).read_bytes() == b"old"
+    assert sorted(path.name for path in tmp_path.glob("*a.*")) == ["a.gif", "a.html", "a.png"]
+
+
 @pytest.mark.parametrize("widths", [[8, 8, 4, 4, 2, 2, 2, 2], [5, 5, 2, 3], [8], [3, 8, 3]])
 def test_panels_are_set_on_lines_without_overlap(widths):
     lines = _lines(widths, 8)
@@ -114,13 +143,14 @@ def test_a_page_holds_the_coordinates_to_a_tenth_of_a_millimetre_and_the_mask(sc
 
 
 def test_a_page_is_whole_and_asks_for_nothing_from_elsewhere(scene, tmp_path):
-    nasty = "a </script><script>alert(1)</script> & <b>"
+    nasty = "a <!--<script> </script><script>alert(1)</script> & <b>"
     save_page(Scene(nasty, NTU25, scene.panels, 30.0), tmp_path / "a.html")
     text = (tmp_path / "a.html").read_text()
     assert "http" not in text and "src=" not in text and "@import" not in text and "url(" not in text
     body = text.split('<script type="application/json" id="scene">')[1]
-    assert json.loads(body.split("</script>")[0])["title"] == nasty
-    assert text.count("</script>") == 2 and "/*SCENE*/" not in text
+    data = body.split("</script>")[0]
+    assert json.loads(data)["title"] == nasty and "<" not in data
+    assert text.count("</script>") == 2 and "<!--" not in text and "/*SCENE*/" not in text
 
 
 RUN_PAGE = Path(__file__).with_name("run_page.js")
@@ -186,13 +216,21 @@ def test_show_what_a_method_sees(root, capsys):
         (["--clip", "-1"], "no clip '-1'"),
         (["-o", "a.jpg"], "end the name in .gif, .png or .html"),
         (["-o", "nowhere/a.png"], "there is no folder nowhere"),
+        (["-o", "folder.png"], "-o folder.png is a folder; name a file in it"),
+        (["-o", "folder.gif"], "-o folder.gif is a folder; name a file in it"),
+        (["-o", "folder.html"], "-o folder.html is a folder; name a file in it"),
+        (["-o", f"{'a' * 300}.png"], "File name too long; free space or choose another place"),
+        (["-o", f"{'a' * 300}/a.png"], "there is no folder aaa"),
         (["--tokens", "8"], "name it with --view METHOD"),
         (["--view", "slmi"], "did you mean 'slim'"),
         (["--view", "slim", "--tokens", "9"], "--tokens 9 is not one of"),
     ],
 )
 def test_what_cannot_be_shown_is_one_sentence_and_leaves_nothing(root, capsys, arguments, said):
+    folders = {root / f"folder.{kind}" for kind in ("png", "gif", "html")}
+    for folder in folders:
+        folder.mkdir()
     assert main(["data", "show", "small", *arguments]) == 2
     printed = capsys.readouterr().err
     assert printed.startswith("error: ") and said in printed
-    assert not list(root.glob("*.gif")) + list(root.glob("*.png"))
+    assert {path for kind in ("gif", "png", "html") for path in root.glob(f"*.{kind}")} == folders

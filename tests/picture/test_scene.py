@@ -85,13 +85,28 @@ def test_sides_follow_from_joint_names():
     assert [scene_of(panel().x_MTJC).sides[j] for j in (0, 4, 8, 20, 21, 24)] == [2, 0, 1, 2, 0, 1]
 
 
-def test_a_z_up_clip_is_drawn_upright(tmp_path):
+@pytest.mark.parametrize(
+    "change,said",
+    [
+        (lambda x: 0 * x, "joints are in one place"),
+        (lambda x: 0 * x + 1.5, "joints are in one place"),
+        (lambda x: np.where(np.arange(25) == 3, np.nan, x), "not finite"),
+        (lambda x: np.float32(1e30) * x, "far too large"),
+    ],
+)
+def test_a_clip_that_shows_nobody_is_refused(tmp_path, change, said):
     write_small_store(tmp_path)
     store = ClipStore.open(tmp_path / "small")
-    store.meta = store.meta.model_copy(update={"up_axis": "z"})
-    x_MTJC = store.clip(3)
-    shown = clip_scene(store, 3).panels[0].x_MTJC
-    assert np.array_equal(shown[..., 1], x_MTJC[..., 2]) and np.array_equal(shown[..., 2], -x_MTJC[..., 1])
+    store.frames_FJ[:] = change(store.frames_FJ)
+    with pytest.raises(SkelbenchError, match=f"clip 3 .* cannot be drawn, .*{said}.*: skelbench data verify small"):
+        clip_scene(store, 3)
+
+
+def test_a_body_in_a_single_frame_fills_the_panel():
+    x_MTJC = np.zeros((1, 120, 25, 3))
+    x_MTJC[:, 60] = person(NTU25, frames=20)[:1, 0]
+    scene = scene_of(x_MTJC)
+    assert 0.5 < scene.size < 3 and 0.5 <= scene.shape <= 1
 
 
 def test_joints_that_were_not_found_are_not_drawn(tmp_path):

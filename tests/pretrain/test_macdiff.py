@@ -1,6 +1,7 @@
 """MacDiff: its views, its draws, and its numbers beside those of the official code."""
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -247,3 +248,38 @@ def test_import_of_another_model_is_refused():
         imported({k: v for k, v in official_state().items() if not k.startswith("decoder_blocks.0.norm1.fc_t")}, {})
     with pytest.raises(SkelbenchError, match="self_shift"):
         imported(official_state(), {"model_args": {"self_shift": True}})
+
+
+def test_import_of_a_file_of_the_masked_autoencoders_is_refused():
+    with pytest.raises(SkelbenchError, match="holds model_mamp"):
+        imported(official_state(), {"model": "model_mamp.transformer.Transformer"} | OPTIONS)
+
+
+@pytest.mark.parametrize(
+    ("recorded", "said"),
+    [
+        ({"input_var": 3.0}, "input_var=3.0; three finite numbers"),
+        ({"input_mean": ["x", 1, 2]}, "three finite numbers"),
+        ({"input_mean": torch.zeros(3)}, "three finite numbers"),
+        ({"input_mean": [0.0, 1.0]}, "three finite numbers"),
+        ({"input_mean": [0.0, 1.0, math.inf]}, "three finite numbers"),
+        ({"input_var": [0.1, 0.2, 0.0]}, "variances are positive"),
+        ({"num_heads": 0}, "num_heads=0, which is no number of attention heads"),
+        ({"num_heads": "8"}, "num_heads='8', which is no number"),
+    ],
+)
+def test_a_nonsensical_record_is_a_sentence(recorded, said):
+    with pytest.raises(SkelbenchError, match=re.escape(said)):
+        imported(official_state(), {"model_args": recorded})
+
+
+def test_a_record_of_another_form_says_nothing():
+    assert "encoder.input_mean" not in imported(official_state(), {"model_args": "foo"}).settings
+
+
+@pytest.mark.parametrize("key", ["encoder.input_mean", "encoder.input_std", "mean", "variance"])
+def test_encoder_and_target_are_standardised_alike(key, resolved):
+    """Natively; the shared encoder sees the clip as it is."""
+    with pytest.raises(SkelbenchError, match="do not agree with method.mean and variance"):
+        resolved("macdiff", native=True, **{key: (0.1, 0.2, 0.3)})
+    assert resolved("macdiff", native=True) and resolved("macdiff", mean=(0.1, 0.2, 0.3))

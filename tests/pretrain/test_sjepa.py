@@ -140,3 +140,9 @@ def test_targets_that_know_only_their_place_show_in_what_is_logged(made):
     alike = replace(target, x_RTJC=target.x_RTJC[:1].expand_as(target.x_RTJC))
     out = training.method(views | {"target": alike}, training.step_info(0))
     assert float(out["target_std"].detach()) == pytest.approx(0.0, abs=1e-5)
+
+
+@pytest.mark.parametrize("name", ["crop_frames", "decoder_dim", "decoder_depth", "decoder_heads"])
+def test_sizes_are_positive(name, resolved):
+    with pytest.raises(SkelbenchError, match=name):
+        resolved("sjepa", **{name: 0})

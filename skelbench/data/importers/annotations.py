@@ -22,12 +22,12 @@ import numpy as np
 from skelbench.data.importers import ntu
 from skelbench.data.importers.bodies import Pose, centre, choose_topology, drop_absent, find_pose
 from skelbench.data.importers.flat import FlatPose, flat_clip
-from skelbench.data.importers.labels import names_for, whole
+from skelbench.data.importers.labels import names_for, random_split, whole
 from skelbench.data.importers.options import ImportOptions
 from skelbench.data.importers.recording import Clip, Recording
 from skelbench.data.ntu.prepare import LICENCE as NTU_LICENCE
 from skelbench.data.pickled import Malformed, PickledArray
-from skelbench.data.splits import ALIASES, FieldRule, NameRule, RandomRule, Rule, by_field
+from skelbench.data.splits import ALIASES, FieldRule, NameRule, Rule, by_field
 from skelbench.data.store import Skipped
 from skelbench.errors import SkelbenchError
 from skelbench.skeleton.topology import Topology
@@ -64,7 +64,7 @@ def annotations(value: Any, path: Path, options: ImportOptions) -> Recording:
     labels = _labels(good, path)
     names = [_name(entry, path) for entry in good]
     index = ntu.index_of(names)
-    splits, default, details = _splits(split, names, index, path)
+    splits, default, details = _splits(split, names, labels, index, path)
     fits = index is not None and np.array_equal(labels, index["action"] - 1)
     details |= {"type_of_file": str(arrays[0].dtype), "annotations_empty": len(entries) - len(good)}
     reader = _Reader(entries, dict(zip(names, labels.tolist())), topology, options, shape[3], path)
@@ -106,7 +106,7 @@ def _name(entry: dict, path: Path) -> str:
 
 
 def _splits(
-    split: Any, names: list[str], index: Mapping[str, np.ndarray] | None, path: Path
+    split: Any, names: list[str], labels: np.ndarray, index: Mapping[str, np.ndarray] | None, path: Path
 ) -> tuple[dict[str, Rule], str, dict[str, Any]]:
     """Rules, the default split and notes. Lists that follow from sample names become rules over index fields."""
     seen: set[str] = set()
@@ -137,7 +137,7 @@ def _splits(
     if not rules:
         rules = ntu.splits_of(index) if index is not None else {}
     if not rules:
-        rules = {"random": RandomRule(test=0.3)}
+        rules = random_split(labels, str(path), "lists of their names under split")
     return rules, next(iter(rules)), {"split_names_without_annotation": unknown}
 
 

@@ -78,6 +78,8 @@ def _open(path: Path, options: ImportOptions) -> Found:
         raise SkelbenchError(
             f"{path} is a folder; name a file in it (raw recordings are read by: skelbench data prepare)"
         )
+    if not path.is_file():  # a named pipe would be waited for without end
+        raise SkelbenchError(f"{path} is not a regular file but a pipe or a device; save what comes from it as a file")
     try:
         with open(path, "rb") as file:
             start = file.read(64)
@@ -111,6 +113,9 @@ def _npz(path: Path, options: ImportOptions) -> Recording:
     if not sides:
         keys = ", ".join(map(repr, npz.keys[:20]))
         raise SkelbenchError(f"{path} has arrays {keys}, none of the layouts that are imported: {FORMATS}")
+    missing = [key for key in ("x_train", "y_train", "x_test", "y_test") if key not in npz]
+    if META in npz and missing:
+        raise SkelbenchError(f"{path} has no {', '.join(missing)}; export the data set again, with both parts")
     sides.sort(key=lambda side: _SIDES.index(side) if side in _SIDES else len(_SIDES))
     parts = []
     for side in sides:
@@ -185,9 +190,9 @@ def _siblings(path: Path, options: ImportOptions) -> dict[Path, Found]:
     """What lies beside a file and could belong to it; what cannot be used is passed over in silence."""
     found: dict[Path, Found] = {}
     for other in sorted(path.parent.iterdir())[:MAX_SIBLINGS]:
-        if other.samefile(path) or not other.is_file():
-            continue
         try:
+            if not other.is_file() or other.samefile(path):
+                continue
             with open(other, "rb") as file:
                 start = file.read(8)
             if start.startswith(b"\x93NUMPY"):
@@ -280,6 +285,9 @@ def _complete(
     labels = pickles[0].labels if pickles else whole(columns[0].values, str(columns[0].path))[0]
     if lengths and lengths[0].values.min() < 1:
         raise SkelbenchError(f"{lengths[0].path}: lengths must be 1 or more; is it the file of lengths?")
+    if lengths and lengths[0].values.max() >= 2**31:
+        row = int(lengths[0].values.argmax())
+        raise SkelbenchError(f"{lengths[0].path}: clip {row} has a length beyond 2^31; is it the file of lengths?")
     return replace(array, labels=labels, names=names, num_frame=lengths[0].values if lengths else None)
 
 

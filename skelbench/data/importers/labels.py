@@ -9,9 +9,11 @@ import numpy as np
 
 from skelbench.data.importers.tables import Table, pieces
 from skelbench.data.pickled import Malformed, PickledArray
+from skelbench.data.splits import RandomRule, Rule
 from skelbench.errors import SkelbenchError
 
 MAX_CLASSES = 100_000
+"""Of a data set: more are taken for an array of something else."""
 
 
 def read_labels(table: Table) -> tuple[np.ndarray, int]:
@@ -57,6 +59,20 @@ def whole(values: Any, where: str) -> tuple[np.ndarray, int]:
         )
     labels = array.astype(np.int64)
     return labels, int(labels.max()) + 1
+
+
+def random_split(labels: np.ndarray, where: str, otherwise: str) -> dict[str, Rule]:
+    """The split of files that say nothing about one; refuses labels [N] of which no class has a clip to spare.
+
+    ``otherwise``: what else would make a split possible.
+    """
+    rule = RandomRule(test=0.3)
+    if not any(round(rule.test * count) for count in np.bincount(labels).tolist()):
+        raise SkelbenchError(
+            f"{where}: no class has two clips, so none can be kept for testing; bring more clips of a class, or "
+            f"{otherwise}"
+        )
+    return {"random": rule}
 
 
 def names_for(count: int) -> Sequence[str]:

@@ -21,7 +21,7 @@ import numpy as np
 from skelbench.data.exporters import ExportedMeta, NumbersOfClip
 from skelbench.data.importers import ntu
 from skelbench.data.importers.bodies import Pose, centre, choose_topology, find_pose
-from skelbench.data.importers.labels import names_for
+from skelbench.data.importers.labels import names_for, random_split
 from skelbench.data.importers.options import ImportOptions
 from skelbench.data.importers.recording import Clip, Recording
 from skelbench.data.importers.tables import Table, first_rows
@@ -71,6 +71,11 @@ def padded(
     topology = choose_topology(joints, meta.topology if meta else options.topology, where)
     details = {"frames_longest": max(part.x.shape[1] for part in parts)}
     if meta is not None:
+        most = max(int(part.labels.max()) for part in parts)
+        if most >= len(meta.classes):
+            raise SkelbenchError(
+                f"{where}: labels go up to {most}, but {len(meta.classes)} classes are named; export the data set again"
+            )
         about = _About(meta.classes, _kept_splits(parts, meta), meta.split, meta.lineage, meta.licence)
         pose, repeated = None, False
     else:
@@ -154,12 +159,14 @@ def _describe(parts: list[Part], details: dict) -> _About:
         part.names = [f"{part.name}_{row:06}" for row in range(part.x.shape[0])]
     names = [part.name for part in parts]
     training = tuple(name for name in names if name != "test")
-    splits: dict[str, Rule] = {"random": RandomRule(test=0.3)}
     if training and len(training) < len(names):
-        splits = {"given": NameRule(field="video", train=training, test=("test",))}
+        splits: dict[str, Rule] = {"given": NameRule(field="video", train=training, test=("test",))}
         if "valid" in training and len(training) > 1:
             kept = tuple(name for name in training if name != "valid")
             splits["validation"] = NameRule(field="video", train=kept, test=("valid",))
+    else:
+        labels = np.concatenate([part.labels for part in parts])
+        splits = random_split(labels, parts[0].x.where, "a file that holds the test part too")
     lineage = "padded arrays as they are, centred at the centre joint of the first body's first frame"
     return _About(names_for(classes), splits, next(iter(splits)), lineage)
 

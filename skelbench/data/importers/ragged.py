@@ -15,10 +15,11 @@ from pathlib import Path
 import numpy as np
 
 from skelbench.data.importers.bodies import choose_topology
+from skelbench.data.importers.labels import MAX_CLASSES, random_split
 from skelbench.data.importers.options import ImportOptions
 from skelbench.data.importers.recording import Clip, Recording
 from skelbench.data.importers.tables import Npz, StreamTable, values
-from skelbench.data.splits import FieldRule, RandomRule, Rule
+from skelbench.data.splits import FieldRule, Rule
 from skelbench.errors import SkelbenchError
 
 _WHO = ("subject", "camera", "setup", "trial")
@@ -53,7 +54,7 @@ def ragged(npz: Npz, options: ImportOptions) -> Recording:
     origins = data.get("origin", np.zeros((clips, 3)))
     if origins.shape != (clips, 3) or origins.dtype.kind not in "fiu" or not np.isfinite(origins).all():
         raise SkelbenchError(f"{path}: origin must be finite numbers [{clips}, 3], one row per clip; correct the array")
-    splits, default = _splits(who.get("subject"))
+    splits = _splits(who.get("subject"), labels, path)
 
     def read() -> Iterator[Clip]:
         for i, block in enumerate(joints.blocks(np.diff(offsets).tolist())):
@@ -75,7 +76,7 @@ def ragged(npz: Npz, options: ImportOptions) -> Recording:
         topology=topology,
         classes=classes,
         splits=splits,
-        default_split=default,
+        default_split=next(iter(splits)),
         lineage=f"ragged npz, centred at {topology.joints[topology.center]} of the first frame",
         licence=str(meta.get("licence", "")),
         fps=_fps(data, path) if "fps" in data else options.fps,
@@ -119,11 +120,10 @@ def _integers(data: dict[str, np.ndarray], field: str, clips: int, path: Path) -
             f"{path}: {field} must be whole numbers, one for each of the {clips} clips, "
             f"not {values.dtype} {list(values.shape)}; correct the array"
         )
-    values = values.astype(np.int64)
     beyond = (values < -(2**31)) | (values >= 2**31)
     if beyond.any():
         raise SkelbenchError(f"{path}: clip {int(np.argmax(beyond))} has {field} beyond 2^31; number them anew")
-    return values
+    return values.astype(np.int64)
 
 
 def _labels(
@@ -132,7 +132,11 @@ def _labels(
     labels, classes = np.zeros(clips, dtype=np.int64), [""]
     for field in fields:
         values = _integers(data, field, clips, path)
-        names = _class_names(data, field, values, first=field == fields[0])
+        names = _class_names(data, field, values, path, first=field == fields[0])
+        if len(classes) * len(names) > MAX_CLASSES:
+            raise SkelbenchError(
+                f"{path}: {', '.join(fields)} make more than {MAX_CLASSES} classes; choose other --label-fields"
+            )
         wrong = (values < 0) | (values >= len(names))
         if wrong.any():
             clip = int(np.argmax(wrong))
@@ -145,13 +149,18 @@ def _labels(
     return labels, tuple(classes)
 
 
-def _class_names(data: dict[str, np.ndarray], field: str, values: np.ndarray, first: bool) -> list[str]:
+def _class_names(data: dict[str, np.ndarray], field: str, values: np.ndarray, path: Path, first: bool) -> list[str]:
     """Names of a label field's values: from the file, else made up from the field's name."""
     key = f"{field}_classes" if f"{field}_classes" in data else "classes"
     if key in data and (first or key != "classes"):
         return [str(name) for name in data[key].ravel()]
     if field == "correct":
         return ["incorrect", "correct"]
+    if values.max() >= MAX_CLASSES:
+        raise SkelbenchError(
+            f"{path}: clip {int(values.argmax())} has {field} {values.max()}, more than the {MAX_CLASSES - 1} that is "
+            f"possible; number the classes from 0"
+        )
     return [f"{field} {value}" for value in range(int(values.max()) + 1)]
 
 
@@ -176,11 +185,11 @@ def _fps(data: dict[str, np.ndarray], path: Path) -> float:
     return float(fps[0])
 
 
-def _splits(subject: np.ndarray | None) -> tuple[dict[str, Rule], str]:
+def _splits(subject: np.ndarray | None, labels: np.ndarray, path: Path) -> dict[str, Rule]:
+    """The default split first."""
     if subject is not None and len(np.unique(subject % 2)) == 2:
-        splits: dict[str, Rule] = {
+        return {
             "odd-even": FieldRule(field="subject", train="odd"),
             "even-odd": FieldRule(field="subject", train="even"),
         }
-        return splits, "odd-even"
-    return {"random": RandomRule(test=0.3)}, "random"
+    return random_split(labels, str(path), "an array subject [clips] with odd and even numbers")

@@ -82,6 +82,15 @@ def write(
                 f"none of the {recording.total} clips can be used (the first, {first.name}: {first.reason}); check "
                 f"that this is the right file"
             )
+        if dropped := writer.drop_empty_splits():
+            writer.details["splits_left_out"] = recording.details["splits_left_out"] = ", ".join(dropped)
+        if writer.skipped and not writer.splits:
+            first = writer.skipped[0]
+            raise SkelbenchError(
+                f"{len(writer.skipped)} of the {recording.total} clips cannot be used (the first, {first.name}: "
+                f"{first.reason}), and the others are all on one side of split {', '.join(dropped)}; repair the clips "
+                f"or bring more"
+            )
         skipped = tuple(writer.skipped)
     return skipped
 

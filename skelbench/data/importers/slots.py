@@ -25,12 +25,12 @@ import numpy as np
 from skelbench.data.importers import ntu
 from skelbench.data.importers.bodies import Pose, centre, choose_topology, drop_absent, find_pose
 from skelbench.data.importers.flat import FlatPose, flat_clip
-from skelbench.data.importers.labels import names_for
+from skelbench.data.importers.labels import names_for, random_split
 from skelbench.data.importers.options import ImportOptions
 from skelbench.data.importers.recording import Clip, Recording
 from skelbench.data.importers.tables import StreamTable, first_rows
 from skelbench.data.ntu.prepare import LICENCE as NTU_LICENCE
-from skelbench.data.splits import NameRule, RandomRule, Rule
+from skelbench.data.splits import NameRule, Rule
 from skelbench.data.store import Flag, Skipped
 from skelbench.skeleton.topology import Topology
 
@@ -124,7 +124,8 @@ def slots(parts: list[Slots], options: ImportOptions) -> Recording:
         )
         splits = {"given": given}
     if not splits:
-        splits = {"random": RandomRule(test=0.3)}
+        labels = np.concatenate([part.labels for part in parts])
+        splits = random_split(labels, first.x.where, "name the files of the test part too")
     return Recording(
         kind=TITLES[first.kind],
         clips=_Reader(parts, options, details).read,

@@ -13,11 +13,12 @@ from typing import IO, Any, Protocol
 
 import numpy as np
 
+from skelbench.data.raw_files import MAX_RATIO
 from skelbench.data.store import first_line
 from skelbench.errors import SkelbenchError
 
-MAX_RATIO, FREE_BYTES = 200, 64 << 20
-"""Compressed members may unpack to this many times their size, or to this many bytes. One-hot labels reach 150."""
+FREE_BYTES = 64 << 20
+"""Compressed members may unpack to MAX_RATIO times their size, or to this many bytes. One-hot labels reach 150."""
 _PIECE = 4096
 
 
@@ -68,7 +69,7 @@ class StreamTable:
         self.by_columns = by_columns and len(self.shape) > 1
         if self.dtype.hasobject:
             raise SkelbenchError(f"{where} holds Python objects, which are never loaded; save it as numbers or text")
-        if self.start + math.prod(self.shape) * self.dtype.itemsize != size:
+        if any(n < 0 for n in self.shape) or self.start + math.prod(self.shape) * self.dtype.itemsize != size:
             raise SkelbenchError(
                 f"{where} does not hold the {list(self.shape)} values it promises; it may be cut short, download or "
                 f"copy it again"

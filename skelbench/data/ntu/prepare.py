@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Literal
 
@@ -11,7 +12,7 @@ from skelbench.data.ntu.names import ACTIONS, SAMPLES, SPLITS, official_missing,
 from skelbench.data.ntu.text import MAX_BYTES, parse
 from skelbench.data.parallel import in_order
 from skelbench.data.prepare import Progress, Report
-from skelbench.data.raw_files import BadFile, RawFile, list_raw
+from skelbench.data.raw_files import BadFile, RawFile, list_all
 from skelbench.data.roots import check_name
 from skelbench.data.store import Skipped
 from skelbench.data.writer import StoreWriter
@@ -51,12 +52,10 @@ def prepare_ntu(
         licence=LICENCE,
         details={**CONSTANTS, "official_missing": len(missing)},
         overwrite=overwrite,
-    ) as writer:
-        made = in_order(convert, list(files.values()), workers)
-        for done, ((stem, file), clip) in enumerate(zip(files.items(), made, strict=True), start=1):
-            if isinstance(clip, str):
-                report.unexpected.append((file.name, clip))
-            else:
+    ) as writer, closing(in_order(convert, list(files.values()), workers)) as made:
+        for done, (stem, (clip, reasons)) in enumerate(zip(files, made, strict=True), start=1):
+            report.unexpected += [(stem + SUFFIX, reason) for reason in reasons]
+            if clip is not None:
                 _add(writer, stem, clip)
                 frames = clip.x_MTJC.shape[1]
                 details["frames_raw"] += clip.seen_frames
@@ -72,22 +71,30 @@ def prepare_ntu(
     return report
 
 
-def convert(file: RawFile) -> Clip | str:
-    """The clip of one file, or why there is none."""
-    try:
-        return make_clip(parse(file.read(MAX_BYTES)))
-    except BadFile as error:
-        return str(error)
+def convert(files: Sequence[RawFile]) -> tuple[Clip | None, list[str]]:
+    """The clip of the first of these files, all of one name, that can be used, and why the others are not."""
+    reasons = []
+    for number, file in enumerate(files, start=1):
+        try:
+            clip = make_clip(parse(file.read(MAX_BYTES)))
+        except BadFile as error:
+            reasons.append(str(error))
+        else:
+            others = len(files) - number
+            return clip, reasons + ["there is another file of that name, which is used instead"] * others
+    return None, reasons
 
 
-def _choose(which: str, raw: Sequence[Path], report: Report) -> tuple[dict[str, RawFile], list[str]]:
+def _choose(which: str, raw: Sequence[Path], report: Report) -> tuple[dict[str, list[RawFile]], list[str]]:
     """Files to convert by sample name, in order of name, and the names left out because of the official list."""
-    files: dict[str, RawFile] = {}
+    files: dict[str, list[RawFile]] = {}
     missing, others, extension = set(), [], []
-    for file in (file for path in raw for file in list_raw(path)):
+    for file in list_all(raw):
         stem = file.name.removesuffix(SUFFIX)
         sample = sample_of(stem)
-        if not file.name.endswith(SUFFIX) or file.name.startswith("._"):  # ._NAME: what macOS leaves beside files
+        if file.folder:
+            report.unexpected.append((file.name, file.problem))
+        elif not file.name.endswith(SUFFIX) or file.name.startswith("._"):  # ._NAME: what macOS leaves beside files
             others.append(file)
         elif sample is None:
             report.unexpected.append((file.name, "its name is not like S001C002P003R002A013, or names no such sample"))
@@ -95,10 +102,8 @@ def _choose(which: str, raw: Sequence[Path], report: Report) -> tuple[dict[str, 
             extension.append(file)
         elif stem in official_missing():
             missing.add(stem)
-        elif stem in files:
-            report.unexpected.append((file.name, "there is another file of that name, which is used instead"))
         else:
-            files[stem] = file
+            files.setdefault(stem, []).append(file)
     if not files:
         places = ", ".join(map(str, raw))
         raise SkelbenchError(f"{places}: no file with a name like S001C002P003R002A013{SUFFIX}; name another place")

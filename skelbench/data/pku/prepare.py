@@ -1,12 +1,14 @@
 """``skelbench data prepare pku1|pku2``: raw files to a clip store, one read per video.
 
 What MAMP's script does is the default: a clip is the rows from ``start`` up to but without ``end``, counted from 0; of
-a longer one the first 300 are kept; coordinates stay the camera's; nothing is denoised.
+a longer one the first 300 are kept; coordinates stay the camera's; nothing is denoised. An action whose ``end`` lies
+behind the video's ends with the video, as there, and is flagged and counted.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -14,11 +16,12 @@ from typing import Literal
 
 import numpy as np
 
+from skelbench.data.importers.bodies import centre
 from skelbench.data.parallel import in_order
 from skelbench.data.pku.names import ACTIONS, parse_split, split_of, video_of
 from skelbench.data.pku.text import MAX_BYTES, Action, parse_frames, parse_labels
 from skelbench.data.prepare import Progress, Report
-from skelbench.data.raw_files import BadFile, RawFile, list_raw
+from skelbench.data.raw_files import BadFile, RawFile, list_all
 from skelbench.data.roots import check_name
 from skelbench.data.splits import NameRule
 from skelbench.data.store import Flag
@@ -43,7 +46,7 @@ class Cut:
     keep: Literal["first", "middle"] = "first"
     """Which part of a longer one."""
     centre: Literal["none", "first-frame"] = "none"
-    """"first-frame" = relative to the middle of body 1's spine when it is first seen, as in NTU RGB+D."""
+    """"first-frame" = relative to the middle of the first body's spine when it is first seen, as in NTU RGB+D."""
 
     @property
     def lineage(self) -> str:
@@ -89,14 +92,16 @@ def prepare_pku(
     """Make the store ``root``/``name`` of the videos in ``raw`` (folders, zips): clips ``VIDEO_NUMBER``, by video.
 
     ``raw`` holds two texts ``VIDEO.txt`` per video, in different folders, and the official split files. A video that
-    cannot be used, an action outside of its video, or a video that a split file forgets is reported and the rest goes
-    on; :class:`SkelbenchError` is raised when nothing can be used or a split file is missing or contradicts itself.
+    cannot be used, an action that does not begin within its video, or a video that a split file forgets is reported
+    and the rest goes on; :class:`SkelbenchError` is raised when nothing can be used or a split file is missing or
+    contradicts itself.
     """
     report = Report(Path(root) / check_name(name))
     videos, splits = _choose(which, raw, report)
     for split, rule in splits.items():
         forgotten = set(videos) - {*rule.train, *rule.test}
         report.unexpected += [(video, f"in neither list of the split {split}") for video in sorted(forgotten)]
+    made = in_order(partial(convert, cut=cut), list(videos.values()), workers, chunk=1)
     with StoreWriter(
         report.path,
         topology=NTU25,
@@ -107,8 +112,8 @@ def prepare_pku(
         licence=LICENCE,
         details=asdict(cut) | {"videos": len(videos)},
         overwrite=overwrite,
-    ) as writer:
-        frames, made = 0, in_order(partial(convert, cut=cut), list(videos.values()), workers, chunk=1)
+    ) as writer, closing(made):
+        frames = unfinished = 0
         for done, (video, clips) in enumerate(zip(videos, made, strict=True), start=1):
             if isinstance(clips, str):
                 report.unexpected.append((f"{video}.txt", clips))
@@ -117,6 +122,7 @@ def prepare_pku(
                 if isinstance(clip, Clip):
                     _add(writer, which, video, clip)
                     frames += clip.x_MTJC.shape[1]
+                    unfinished += Flag.UNFINISHED in clip.flags
                 elif clip.expected:
                     writer.skip(f"{video}_{clip.number}", clip.reason, expected=True)
                 else:
@@ -126,6 +132,8 @@ def prepare_pku(
         writer.details["frames"] = frames
         if empty := sum(skipped.expected for skipped in writer.skipped):
             report.notes.append(f"actions without a body in any of their frames, left out: {empty}")
+        if unfinished:
+            report.notes.append(f"actions that end after their video, cut where it ends: {unfinished}")
         report.close(writer, "videos")
     return report
 
@@ -133,6 +141,8 @@ def prepare_pku(
 def convert(files: Sequence[RawFile], cut: Cut) -> list[Clip | Lost] | str:
     """The clips of a video from its two texts, or why there are none."""
     try:
+        if problem := next((file.problem for file in files if file.problem), ""):
+            raise BadFile(problem)
         if len(files) != 2:
             raise BadFile(f"a video needs two files of its name, its frames and its labels; there are {len(files)}")
         texts = sorted((file.read(MAX_BYTES) for file in files), key=_looks_like_labels)
@@ -162,10 +172,10 @@ def _clip(x_TD: np.ndarray, number: int, action: Action, cut: Cut) -> Clip | Los
     x_TD = x_TD[start:end]
     if not x_TD.any():
         return Lost(number, "there is no body in any of its frames", expected=True)
-    flags, frames, first = Flag(0), len(x_TD), 0
+    flags, frames, first = Flag.UNFINISHED if end > start + len(x_TD) else Flag(0), len(x_TD), 0
     if 0 < cut.max_frames < frames:
         first = (frames - cut.max_frames) // 2 if cut.keep == "middle" else 0
-        x_TD, flags = x_TD[first : first + cut.max_frames], Flag.TRUNCATED
+        x_TD, flags = x_TD[first : first + cut.max_frames], flags | Flag.TRUNCATED
     if not np.isfinite(x_TD).all():
         frame = start + first + int(np.argmin(np.isfinite(x_TD).all(axis=1)))
         return Lost(number, f"frame {frame} has a coordinate that is not finite", expected=False)
@@ -173,10 +183,8 @@ def _clip(x_TD: np.ndarray, number: int, action: Action, cut: Cut) -> Clip | Los
     if not x_MTJC[1].any():
         x_MTJC = x_MTJC[:1]
     origin = np.zeros(3, dtype=np.float32)
-    if cut.centre == "first-frame" and x_MTJC[0].any():
-        there_MT = x_MTJC.any(axis=(2, 3))
-        origin = x_MTJC[0, np.argmax(there_MT[0]), NTU25.center].copy()
-        x_MTJC = np.where(there_MT[:, :, None, None], x_MTJC - origin, np.float32(0))
+    if cut.centre == "first-frame":
+        x_MTJC, origin = centre(x_MTJC, NTU25.center)
     return Clip(number, action.action - 1, np.ascontiguousarray(x_MTJC), origin, flags, frames)
 
 
@@ -187,9 +195,11 @@ def _choose(
     videos: dict[str, list[RawFile]] = {}
     rules: dict[str, NameRule] = {}
     others = []
-    for file in (file for path in raw for file in list_raw(path)):
+    for file in list_all(raw):
         stem, split = file.name.removesuffix(".txt"), split_of(file.name)
-        if split:
+        if file.folder or (file.problem and (split in rules or len(videos.get(stem, ())) > 1)):
+            report.unexpected.append((file.name, file.problem))  # what can be used comes first and is enough
+        elif split:
             try:
                 rule = parse_split(which, file.read(_SPLIT_BYTES))
             except BadFile as error:
