@@ -175,9 +175,11 @@ def test_nonsense_for_heads_is_one_sentence(small, capsys):
 
 
 def quantised():
+    """Of a kind that torch is about to drop; checkpoints of it will stay."""
     return torch.quantize_per_tensor(torch.ones(16), 0.1, 0, torch.qint8)
 
 
+@pytest.mark.filterwarnings("ignore:torch.quantize:UserWarning")
 @pytest.mark.parametrize(
     "make",
     [
