@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skelbench.config import DataSpec, GridSpec, RunSpec, TrainSpec, probed_encoder, validated
+from skelbench.config import DataSpec, GridSpec, RunSpec, TrainSpec, twin_fields, validated
 from skelbench.errors import SkelbenchError, did_you_mean
 from skelbench.plugin.descriptors import EncoderSpec, MethodSpec
 from skelbench.plugin.host import Host
@@ -82,7 +82,7 @@ def resolve(request: Request, host: Host, data_root: Path, device_kind: str) -> 
         if user.get(key, value) != value:
             raise SkelbenchError(f"method {method.name} needs {key}={value}; leave {key} out")
     grid = _grid(base | user)
-    data = validated(DataSpec, _section(base | user, "data"), "data")
+    data = validated(DataSpec, section(base | user, "data"), "data")
     store = open_dataset(data.name, host, data_root)
     split = store.split(data.split or None)
     _check_lengths(store, np.concatenate([split.train, split.test]), grid.patch)
@@ -94,7 +94,7 @@ def resolve(request: Request, host: Host, data_root: Path, device_kind: str) -> 
 
     def settings(values: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str, Spec]:
         """Encoder, method and training settings; ``chosen``: the part of ``values`` that the user said."""
-        train = validated(TrainSpec, _section(values, "train"), "train")
+        train = validated(TrainSpec, section(values, "train"), "train")
         if train.batch_size > clips:
             if "train.batch_size" in chosen:
                 raise SkelbenchError(
@@ -113,8 +113,8 @@ def resolve(request: Request, host: Host, data_root: Path, device_kind: str) -> 
             kept = {name: getattr(train, name) for name in ("bodies", "centre", "precision")}
             train = TrainSpec(epochs=0, batch_size=1, **kept)
         return {
-            "method": validated(config_class(host, method), _section(values, "method"), "method"),
-            "encoder": validated(config_class(host, encoder), _section(values, "encoder"), "encoder"),
+            "method": validated(config_class(host, method), section(values, "method"), "method"),
+            "encoder": validated(config_class(host, encoder), section(values, "encoder"), "encoder"),
             "train": train,
         }
 
@@ -154,15 +154,13 @@ def resolve(request: Request, host: Host, data_root: Path, device_kind: str) -> 
 def control(resolved: Resolved, host: Host) -> Resolved:
     """The untrained twin: same encoder, grid, data, precision and seed, no training."""
     spec, method = resolved.spec, host.get("methods", "untrained")
-    same = ("encoder", "encoder_version", "encoder_source", "grid", "data", "seed")
     twin = RunSpec(
         method=method.name,
         method_version=method.version,
         method_source=host.origin(method).source_hash,
         method_config=config_class(host, method)().model_dump(mode="json"),
-        encoder_config=probed_encoder(spec.encoder_config),
         train=TrainSpec(epochs=0, batch_size=1, precision=spec.train.precision),
-        **{name: getattr(spec, name) for name in same},
+        **twin_fields(spec),
     )
     changed = {
         key: value for key, value in resolved.modified.items() if key.startswith("encoder.") or key == "train.precision"
@@ -186,13 +184,14 @@ def config_class(host: Host, descriptor: MethodSpec | EncoderSpec) -> type[Spec]
     return host.load(descriptor, "config") if descriptor.config else Spec
 
 
-def _section(values: Mapping[str, Any], section: str) -> dict[str, Any]:
-    assert section in SECTIONS
-    return {key.split(".", 1)[1]: value for key, value in values.items() if key.startswith(section + ".")}
+def section(values: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """The settings of one section of dotted ``values``, by their bare names."""
+    assert name in SECTIONS
+    return {key.split(".", 1)[1]: value for key, value in values.items() if key.startswith(name + ".")}
 
 
 def _grid(values: Mapping[str, Any]) -> GridSpec:
-    grid = validated(GridSpec, _section(values, "grid"), "grid")
+    grid = validated(GridSpec, section(values, "grid"), "grid")
     if grid.frames < grid.patch:
         raise SkelbenchError(
             f"a clip length of {grid.frames} frames is shorter than one patch of {grid.patch}; "

@@ -57,6 +57,22 @@ def resolved(data_root, host):
 
 
 @pytest.fixture
+def trainer(resolved, host, tmp_path):
+    """``trainer("gfp", **settings)``: a trainer of such a run, its method in training mode."""
+    from skelbench.pretrain.build import build_method
+    from skelbench.pretrain.loop import Trainer
+    from skelbench.results.store import RunDir
+
+    def make(name, device="cpu", **settings):
+        made = resolved(name, **settings)
+        method = build_method(made.spec, host, made.store.topology, device)
+        method.train()
+        return Trainer(made.spec, method, made.store, RunDir(tmp_path), device)
+
+    return make
+
+
+@pytest.fixture
 def workflow(tmp_path, data_root, host):
     """A workflow over results of its own, on the CPU, without progress."""
     from contextlib import contextmanager

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from skelbench.cli.console import LEFT_OUT, err, late_progress, out, plain, print_facts
-from skelbench.cli.options import DataRoot
+from skelbench.cli.options import DataRoot, new_dataset_name
 from skelbench.errors import SkelbenchError
 
 
@@ -81,11 +81,8 @@ def import_data(
     from skelbench.data import roots
     from skelbench.data.importers import ImportOptions, import_files, name_for
     from skelbench.data.store import ClipStore
-    from skelbench.plugin.host import get_host
 
-    name = name or name_for(files[0])
-    if name in get_host().names("datasets"):
-        raise SkelbenchError(f"{name!r} is the name of a built-in data set; choose another --name")
+    name = new_dataset_name(name or name_for(files[0]))
     fields = tuple(field.strip() for field in (label_fields or "label").split(",") if field.strip())
     if not fields:
         raise SkelbenchError("--label-fields names no field; write for instance --label-fields label,correct")

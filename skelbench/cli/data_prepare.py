@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from skelbench.cli.console import LEFT_OUT, err, late_progress, out, plain
-from skelbench.cli.options import DataRoot
-from skelbench.errors import SkelbenchError
+from skelbench.cli.options import DataRoot, new_dataset_name
 
 if TYPE_CHECKING:
     from skelbench.data.prepare import Report
@@ -121,11 +120,8 @@ def _prepare(
 ) -> None:
     from skelbench.data import roots
     from skelbench.data.parallel import keep_memory, usable_cores
-    from skelbench.plugin.host import get_host
 
-    name = name or which
-    if name in get_host().names("datasets"):
-        raise SkelbenchError(f"{name!r} is the name of a built-in data set; choose another --name")
+    name = new_dataset_name(name or which)
     keep_memory()
     with late_progress(f"prepare {name}", unit) as report_progress:
         report = make(

@@ -12,7 +12,7 @@ from skelbench.cost.report import step_cost
 from skelbench.plugin.descriptors import MethodSpec
 from skelbench.plugin.host import Host
 from skelbench.pretrain.build import build_encoder, grid_of
-from skelbench.resolve import config_class
+from skelbench.resolve import config_class, section
 from skelbench.results.identity import canonical_json
 from skelbench.skeleton.grid import BUDGETS, Grid
 from skelbench.skeleton.topology import NTU25, Topology
@@ -31,13 +31,9 @@ log = logging.getLogger(__name__)
 def paper_spec(host: Host, method: MethodSpec, grid: GridSpec, topology: Topology = NTU25) -> RunSpec:
     """The method in its native setting and at its published size, but on token grid ``grid``; without data."""
     own = {**method.needs, **method.native}
-
-    def section(name: str) -> dict[str, Any]:
-        return {key.split(".", 1)[1]: value for key, value in own.items() if key.startswith(name + ".")}
-
     encoder = host.get("encoders", own.get("encoder", "vit"))
-    encoder_config = validated(config_class(host, encoder), section("encoder"), "encoder")
-    method_config = validated(config_class(host, method), section("method"), "method")
+    encoder_config = validated(config_class(host, encoder), section(own, "encoder"), "encoder")
+    method_config = validated(config_class(host, method), section(own, "method"), "method")
     return RunSpec(
         method=method.name,
         method_config=method_config.model_dump(mode="json"),

@@ -7,7 +7,7 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from skelbench.config import DataSpec, RunSpec, probed_encoder
+from skelbench.config import DataSpec, RunSpec, twin_fields
 from skelbench.errors import SkelbenchError
 from skelbench.results.files import read_json
 from skelbench.results.identity import canonical_json, digest
@@ -35,12 +35,10 @@ def frame(store: ResultStore) -> pandas.DataFrame:
 def untrained_twin(run: RunDir, runs: list[RunDir]) -> RunDir | None:
     """The untrained run with the same encoder, grid, data, precision and seed, if it exists."""
     spec = run.spec
-    same = ("encoder", "encoder_version", "encoder_source", "grid", "data", "seed")
     for other in runs:
         theirs = other.spec
-        alike = all(getattr(theirs, name) == getattr(spec, name) for name in same)
-        alike &= probed_encoder(theirs.encoder_config) == probed_encoder(spec.encoder_config)
-        if theirs.method == "untrained" and alike and theirs.train.precision == spec.train.precision:
+        alike = twin_fields(theirs) == twin_fields(spec) and theirs.train.precision == spec.train.precision
+        if theirs.method == "untrained" and alike:
             return other
     return None
 

@@ -4,6 +4,7 @@ import os
 
 import pytest
 
+from skelbench.plugin import host as host_module
 from skelbench.plugin.host import request_files
 
 
@@ -18,3 +19,10 @@ def own_places(monkeypatch, tmp_path):
         monkeypatch.delenv(name)
     yield
     request_files([])
+
+
+@pytest.fixture
+def shipped_plugins(own_places, monkeypatch):
+    """Installed plugins are seen after all."""
+    monkeypatch.delenv("SKELBENCH_PLUGINS")
+    monkeypatch.setattr(host_module, "_hosts", {})

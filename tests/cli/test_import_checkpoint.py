@@ -10,13 +10,8 @@ import torch
 from official import public_layout, state
 
 from skelbench.cli.main import main
-from skelbench.plugin import host as host_module
 
-
-@pytest.fixture(autouse=True)
-def shipped_plugins(own_places, monkeypatch):
-    monkeypatch.delenv("SKELBENCH_PLUGINS")
-    monkeypatch.setattr(host_module, "_hosts", {})
+pytestmark = pytest.mark.usefixtures("shipped_plugins")
 
 
 @pytest.fixture

@@ -1,28 +1,19 @@
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
 
 from skelbench.errors import SkelbenchError
 from skelbench.nn.vicreg import spread
-from skelbench.pretrain.build import build_method
-from skelbench.pretrain.loop import Trainer
-from skelbench.results.store import RunDir
 from skelbench.skeleton.masks import visible_tokens
 from skelbench.skeleton.motion import motion_masks
 
 
 @pytest.fixture
-def made(resolved, host, tmp_path):
+def made(trainer):
     """``made(**settings)``: a trainer of a tiny GFP."""
-
-    def make(**settings):
-        run = resolved("gfp", **settings)
-        method = build_method(run.spec, host, run.store.topology)
-        method.train()
-        return Trainer(run.spec, method, run.store, RunDir(tmp_path), "cpu")
-
-    return make
+    return partial(trainer, "gfp")
 
 
 def mask(training, view, tau=0.8):

@@ -2,6 +2,7 @@
 
 import math
 import re
+from functools import partial
 
 import numpy as np
 import pytest
@@ -22,18 +23,9 @@ MEAN, VARIANCE = (-0.0058, -0.1333, -0.0246), (0.0206, 0.0805, 0.0218)
 
 
 @pytest.fixture
-def training(resolved, tmp_path, host):
+def training(trainer):
     """``training(**settings)``: a trainer of the tiny method."""
-    from skelbench.pretrain.build import build_method
-    from skelbench.pretrain.loop import Trainer
-    from skelbench.results.store import RunDir
-
-    def make(**settings):
-        made = resolved("macdiff", **settings)
-        method = build_method(made.spec, host, made.store.topology).train()
-        return Trainer(made.spec, method, made.store, RunDir(tmp_path), "cpu")
-
-    return make
+    return partial(trainer, "macdiff")
 
 
 def test_source_is_the_target_with_a_little_noise(training):

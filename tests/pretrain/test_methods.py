@@ -6,30 +6,14 @@ import pytest
 import torch
 from small import METHODS, STILL, TEACHERS, TINY_METHOD, seven_joints, write_small_store
 
-from skelbench.pretrain.build import build_method
-from skelbench.pretrain.loop import Trainer
-from skelbench.results.store import RunDir
 from skelbench.skeleton.keyed import Keyed
 from skelbench.skeleton.view import View
 
 pytestmark = pytest.mark.parametrize("name", METHODS)
 
 
-def trainer(resolved, tmp_path, name, **settings):
-    made = resolved(name, **settings)
-    method = build_method(made.spec, _host(), made.store.topology)
-    method.train()
-    return Trainer(made.spec, method, made.store, RunDir(tmp_path), "cpu")
-
-
-def _host():
-    from skelbench.plugin.host import get_host
-
-    return get_host()
-
-
-def test_gradients_reach_every_trainable_parameter_and_no_teacher(name, resolved, tmp_path):
-    training = trainer(resolved, tmp_path, name)
+def test_gradients_reach_every_trainable_parameter_and_no_teacher(name, trainer):
+    training = trainer(name)
     out = training.method(training.views(0), training.step_info(0))
     out["loss"].backward()
     missing = [key for key, p in training.method.named_parameters() if p.requires_grad and p.grad is None]
@@ -39,7 +23,7 @@ def test_gradients_reach_every_trainable_parameter_and_no_teacher(name, resolved
     assert bool(teacher) == (name in TEACHERS)
 
 
-def test_it_learns_the_clip_it_is_trained_on(name, resolved, tmp_path):
+def test_it_learns_the_clip_it_is_trained_on(name, trainer):
     """Trained on one clip with the same draws every step, it does clearly better there than on another clip.
 
     Predicting zero, a mean or any constant gains as much on both; so does a method whose targets are noise. What must
@@ -47,7 +31,7 @@ def test_it_learns_the_clip_it_is_trained_on(name, resolved, tmp_path):
     """
     sizes = {"encoder.dim": 32} | ({"decoder_dim": 32} if "decoder_dim" in TINY_METHOD[name] else {})
     rates = {"train.lr": 3e-3, "train.warmup": 0.0}
-    training = trainer(resolved, tmp_path, name, epochs=1000, batch_size=1, **sizes, **rates, **STILL.get(name, {}))
+    training = trainer(name, epochs=1000, batch_size=1, **sizes, **rates, **STILL.get(name, {}))
     if name == "gfp":
         training.method.targets.requires_grad_(False)
     own, other = (training.builder(training.source.gather(training.order(i)), Keyed(0, 0)) for i in (0, 1))
@@ -66,34 +50,34 @@ def test_it_learns_the_clip_it_is_trained_on(name, resolved, tmp_path):
     assert gap() < 0.88 * before
 
 
-def test_an_absent_second_body_changes_nothing(name, resolved, tmp_path):
+def test_an_absent_second_body_changes_nothing(name, trainer):
     """Rows are the present bodies: what stands in an absent slot is never looked at."""
-    training = trainer(resolved, tmp_path, name)
+    training = trainer(name)
     views = training.views(0)
     first = next(iter(views.values()))
     assert first.rows == int(first.valid_BM.sum()) < first.valid_BM.numel()
     assert not first.x_BMTJC[~first.valid_BM].any()
 
 
-def test_another_skeleton_trains(name, resolved, tmp_path, data_root, monkeypatch):
+def test_another_skeleton_trains(name, trainer, data_root, monkeypatch):
     """Nothing but the topology says how many joints there are and which belong together."""
     from skelbench.skeleton import topology
 
     monkeypatch.setitem(topology.topologies, "seven", seven_joints())
     write_small_store(data_root, "seven", topology=seven_joints())
-    training = trainer(resolved, tmp_path, name, dataset="seven")
+    training = trainer(name, dataset="seven")
     losses = [float(training.train_step(step, training.views(step))["loss"]) for step in range(2)]
     assert all(math.isfinite(loss) for loss in losses)
     assert training.method.inference_encoder()(next(iter(training.views(0).values()))).tokens_RND.shape[1] == 4 * 7
 
 
-def test_the_native_setting_trains(name, resolved, tmp_path):
-    training = trainer(resolved, tmp_path, name, native=True)
+def test_the_native_setting_trains(name, trainer):
+    training = trainer(name, native=True)
     assert math.isfinite(float(training.train_step(0, training.views(0))["loss"]))
 
 
-def test_the_encoder_treats_bodies_one_by_one(name, resolved, tmp_path):
-    training = trainer(resolved, tmp_path, name)
+def test_the_encoder_treats_bodies_one_by_one(name, trainer):
+    training = trainer(name)
     encoder = training.method.inference_encoder().eval()
     x_BMTJC = torch.randn(5, 1, 32, 25, 3, generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
@@ -102,23 +86,23 @@ def test_the_encoder_treats_bodies_one_by_one(name, resolved, tmp_path):
     torch.testing.assert_close(together, alone, rtol=1e-4, atol=1e-5)
 
 
-def test_bf16_autocast_is_finite(name, resolved, tmp_path):
-    training = trainer(resolved, tmp_path, name, **{"train.precision": "bf16"})
+def test_bf16_autocast_is_finite(name, trainer):
+    training = trainer(name, **{"train.precision": "bf16"})
     losses = [float(training.train_step(step, training.views(step))["loss"]) for step in range(3)]
     assert all(math.isfinite(loss) for loss in losses)
 
 
-def test_the_same_seed_gives_the_same_loss_and_another_seed_another(name, resolved, tmp_path):
+def test_the_same_seed_gives_the_same_loss_and_another_seed_another(name, trainer):
     def first_loss(seed):
-        training = trainer(resolved, tmp_path, name, seed=seed)
+        training = trainer(name, seed=seed)
         return float(training.train_step(0, training.views(0))["loss"])
 
     assert first_loss(0) == first_loss(0) != first_loss(1)
 
 
 @pytest.mark.parametrize("tokens", [8, 15, 30])
-def test_every_token_budget_trains(name, tokens, resolved, tmp_path):
-    training = trainer(resolved, tmp_path, name, tokens=tokens)
+def test_every_token_budget_trains(name, tokens, trainer):
+    training = trainer(name, tokens=tokens)
     assert training.spec.tokens == tokens
     assert math.isfinite(float(training.train_step(0, training.views(0))["loss"]))
 
@@ -134,14 +118,11 @@ def test_the_step_can_be_counted_on_shapes_alone(name, resolved, host):
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
-def test_a_gpu_step_agrees_with_the_cpu(name, resolved, tmp_path):
+def test_a_gpu_step_agrees_with_the_cpu(name, trainer):
     """Same clips, draws and weights: the losses of the first steps agree to float32 rounding."""
 
     def losses(device):
-        made = resolved(name)
-        method = build_method(made.spec, _host(), made.store.topology, device)
-        method.train()
-        training = Trainer(made.spec, method, made.store, RunDir(tmp_path), device)
+        training = trainer(name, device=device)
         return [float(training.train_step(step, training.views(step))["loss"]) for step in range(3)]
 
     assert losses("cuda") == pytest.approx(losses("cpu"), rel=1e-3)

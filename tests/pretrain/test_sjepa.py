@@ -1,14 +1,12 @@
 import math
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
 
 from skelbench.errors import SkelbenchError
 from skelbench.nn.schedule import cosine
-from skelbench.pretrain.build import build_method
-from skelbench.pretrain.loop import Trainer
-from skelbench.results.store import RunDir
 from skelbench.skeleton.masks import visible_tokens
 from skelbench.skeleton.motion import motion_masks
 
@@ -16,16 +14,9 @@ STILL = {"vertical_deg": 0.0, "mirror_p": 0.0, "shift": 0.0}
 
 
 @pytest.fixture
-def made(resolved, host, tmp_path):
+def made(trainer):
     """``made(**settings)``: a trainer of a tiny S-JEPA."""
-
-    def make(**settings):
-        run = resolved("sjepa", **settings)
-        method = build_method(run.spec, host, run.store.topology)
-        method.train()
-        return Trainer(run.spec, method, run.store, RunDir(tmp_path), "cpu")
-
-    return make
+    return partial(trainer, "sjepa")
 
 
 def test_the_target_is_the_same_interval_untransformed(made):
