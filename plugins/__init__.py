@@ -24,6 +24,34 @@ _MAE_NATIVE = {
 }
 _FP32 = {"train.precision": "fp32"}
 
+# SLiM's ablations by name (tables "objective", "stm", "saa", "target-control" and "token-budget" of the paper).
+_SLIM_VARIANTS = {
+    "mfp-only": {"method.glcl_weight": 0.0},
+    "mfp-cl": {"method.local_counts": (0, 0, 0), "method.same_length": True},
+    "cl-only": {"method.mfp_weight": 0.0, "method.local_counts": (0, 0, 0), "method.same_length": True},
+    "glcl-only": {"method.mfp_weight": 0.0},
+    "target-coordinates": {"method.target": "coordinates"},
+    "target-features": {"method.target": "features"},
+    "target-features-predictor": {"method.target": "features-predictor"},
+    "global-none": {"method.global_mask": "none"},
+    "global-random": {"method.global_mask": "random"},
+    "local-none": {"method.local_mask": "none"},
+    "local-random": {"method.local_mask": "random"},
+    "ratio-90": {"method.global_ratio": (0.9, 0.9), "method.local_ratio": (0.9, 0.9)},
+    "ratio-0-50": {"method.global_ratio": (0.0, 0.5), "method.local_ratio": (0.0, 0.5)},
+    "rotation-none": {"method.rotation": "none"},
+    "rotation-limited": {"method.rotation": "limited"},
+    "mirroring-none": {"method.mirroring": "none"},
+    "mirroring-limited": {"method.mirroring": "limited"},
+    "scaling-none": {"method.scaling": "none"},
+    "scaling-limited": {"method.scaling": "limited"},
+    "centre-running": {"method.centering": "running"},
+    "centre-none": {"method.centering": "none"},
+    # Batch 384 instead of 768 in the paper's setting: as many clips (twice the steps), or as many steps.
+    "half-batch": {"train.batch_size": "x0.5"},
+    "half-batch-equal-steps": {"train.batch_size": "x0.5", "clips_seen": "x0.5"},
+}
+
 
 @hookimpl
 def skelbench_methods():
@@ -75,6 +103,7 @@ def skelbench_methods():
                     "method.noise": True,
                 }
             },
+            variants=_SLIM_VARIANTS,
         ),
         MethodSpec(
             name="skeletonmae",

@@ -4,44 +4,55 @@ An EMA teacher sees two unmasked global views. The student (a) predicts the teac
 tokens of each global view (MFP, section 3.2) and (b) matches the teacher's class token of one global view from the
 other global view and from local views cut from the same interval (GLCL). Masks are Semantic Tubes (section 3.3), views
 go through Skeleton-Aware Augmentations (section 3.4). What the paper leaves open follows DINOv2's ViT-L recipe, whose
-published constants the paper shares. R bodies, I masked tokens, D width, V student views per anchor.
+published constants the paper shares. Every part can be exchanged or left out for the paper's ablations.
+R bodies, V student views per anchor, E bottleneck width.
 """
 
 from typing import Literal
 
 import torch
-from pydantic import Field
-from torch import nn
+from pydantic import Field, model_validator
 
-from skelbench.method import Config, Method
-from skelbench.nn.ema import ema_copy, ema_update
-from skelbench.nn.heads import PrototypeHead
+from skelbench.nn.config import PrototypeSettings, TargetSettings
 from skelbench.nn.losses import koleo
-from skelbench.nn.prototype_objective import PrototypeObjective
-from skelbench.nn.schedule import cosine, linear_ramp
-from skelbench.skeleton.spec import AxisDrop, BoneScale, Free, Inside, Mirror, Noise, Rotate, Tube, ViewSpec
+from skelbench.nn.self_distillation import SelfDistillation
+from skelbench.nn.targets.base import Hidden
+from skelbench.skeleton.spec import (
+    Alike,
+    AxisDrop,
+    BoneScale,
+    CoordinateScale,
+    Free,
+    Inside,
+    Mirror,
+    Noise,
+    RandomTokens,
+    Rotate,
+    Tube,
+    ViewSpec,
+)
 from skelbench.skeleton.view import View
 
 LOCALS = ((32, 0.35, 0.7), (16, 0.15, 0.4), (8, 0.05, 0.2))
 """Local views: frames and duration range as a share of the anchor's interval (appendix B)."""
+LIMITED_DEG = 17.18873385
+"""0.3 rad about every axis: the rotation of earlier work (our reading of "limited")."""
+
+Masking = Literal["tube", "random", "none"]
+Amount = Literal["full", "limited", "none"]
 
 
-class SlimConfig(Config):
+class SlimConfig(PrototypeSettings, TargetSettings):
     """Paper-literal defaults; *our reading* marks what the paper does not say."""
 
-    prototypes: int = Field(65536, description="prototypes K of each head")
-    head_hidden: int = Field(2048, description="hidden width of the 3-layer projection heads")
-    bottleneck: int = Field(256, description="bottleneck width of the projection heads")
-    glcl_weight: float = Field(1.0, description="lambda of the contrastive loss")
-    student_temp: float = Field(0.1, description="student temperature (our reading: DINOv2)")
-    teacher_temp: float = Field(0.07, description="teacher temperature after its warm-up (our reading: DINOv2)")
-    teacher_temp_start: float = Field(0.04, description="teacher temperature at the start (our reading: DINOv2)")
-    teacher_temp_warmup: float = Field(0.2, description="its linear warm-up, share of the schedule (30 of 150 epochs)")
-    centering: Literal["sinkhorn", "running", "none"] = Field("sinkhorn", description="anti-collapse (our reading)")
-    momentum: float = Field(0.994, description="EMA momentum at the start, cosine to 1")
-    freeze_prototypes: float = Field(1 / 150, description="prototypes held still at first, share (our reading)")
-    patch_lr: float = Field(0.2, description="learning-rate factor of the patch projection (our reading: DINOv2)")
+    mfp_weight: float = Field(1.0, ge=0, description="weight of masked feature prediction; 0 = without")
+    glcl_weight: float = Field(1.0, ge=0, description="lambda of the contrastive loss; 0 = without")
+    same_length: bool = Field(
+        False, description="global views of one interval length: L_CL, with local_counts=[0,0,0] (our reading)"
+    )
     koleo: float = Field(0.0, description="weight of the KoLeo spread term; 0.1 in the authors' code")
+    global_mask: Masking = Field("tube", description="masks of global views: tubes, independent tokens, none = no MFP")
+    local_mask: Masking = Field("tube", description="masks of local views")
     global_mask_p: float = Field(1.0, description="chance that a global view is masked")
     global_ratio: tuple[float, float] = Field((0.5, 0.9), description="target mask ratio of global views")
     local_ratio: tuple[float, float] = Field((0.5, 0.9), description="target mask ratio of local views")
@@ -54,6 +65,9 @@ class SlimConfig(Config):
     stratified: bool = Field(False, description="spread mask ratios evenly over the batch")
     clean_pass: bool = Field(True, description="class tokens from an unmasked student pass (else the masked one)")
     match_both: bool = Field(False, description="match every local view to both teacher views")
+    rotation: Amount = Field("full", description="limited = 0.3 rad about every axis (our reading)")
+    mirroring: Amount = Field("full", description="limited = left and right indices swapped without a reflection")
+    scaling: Amount = Field("full", description="limited = each coordinate axis by its own factor (our reading)")
     vertical_deg: float = Field(180.0, description="rotation limit about the vertical axis")
     tilt_deg: float = Field(30.0, description="rotation limit about the other axes")
     scale_groups: Literal["parts", "limbs"] = Field("parts", description="groups of bone-aware scaling (our reading)")
@@ -61,96 +75,96 @@ class SlimConfig(Config):
     resize: Literal["ends", "bins"] = Field("ends", description="how a crop becomes T frames")
     extend: int = Field(0, description="play shorter clips forth and back to at least this many frames")
 
+    @model_validator(mode="after")
+    def _something_to_learn(self):
+        if not (self.predicts or self.glcl_weight):
+            raise ValueError("nothing is left to learn; give mfp_weight (with a global_mask) or glcl_weight")
+        return self
 
-class Slim(Method):
+    @property
+    def predicts(self) -> bool:
+        """Whether hidden tokens are predicted. Without masks of global views there are none to predict."""
+        return self.mfp_weight > 0 and self.global_mask != "none"
+
+    @property
+    def augmentations(self):
+        """Skeleton-Aware Augmentations, their conventional counterparts, or none, in the order of section 3.4."""
+        rotate = {"vertical_deg": self.vertical_deg, "tilt_deg": self.tilt_deg}
+        rotate |= dict.fromkeys(rotate, LIMITED_DEG) if self.rotation == "limited" else {}
+        scale = BoneScale(groups=self.scale_groups) if self.scaling == "full" else CoordinateScale()
+        operations = (
+            (self.rotation, Rotate(**rotate)),
+            (self.mirroring, Mirror(reflect=self.mirroring == "full")),
+            (self.scaling, scale),
+        )
+        return tuple(operation for amount, operation in operations if amount != "none")
+
+
+class Slim(SelfDistillation):
     """Masked feature prediction + global-local contrast with an EMA teacher."""
 
     Config = SlimConfig
-    roles = {"encoder": "student", "teacher.encoder": "teacher"} | dict.fromkeys(
-        ("mfp_head", "cl_head", "teacher.mfp_head", "teacher.cl_head", "mfp_loss", "cl_loss"), "head"
-    )
 
     def __init__(self, config, context):
-        super().__init__(config, context)
-
-        def head():
-            return PrototypeHead(context.width, config.head_hidden, config.bottleneck, config.prototypes)
-
-        self.encoder, self.mfp_head, self.cl_head = context.encoder(), head(), head()
-        self.teacher = ema_copy(
-            nn.ModuleDict({"encoder": self.encoder, "mfp_head": self.mfp_head, "cl_head": self.cl_head})
-        )
-        self.mfp_loss = PrototypeObjective(config.prototypes, config.centering, config.student_temp)
-        self.cl_loss = PrototypeObjective(config.prototypes, config.centering, config.student_temp)
+        super().__init__(config, context, config.target if config.predicts else None, config.glcl_weight > 0)
 
     @classmethod
     def views(cls, config, grid):
-        saa = (
-            Rotate(vertical_deg=config.vertical_deg, tilt_deg=config.tilt_deg),
-            Mirror(),
-            BoneScale(groups=config.scale_groups),
-        )
         noise = {
             "global1": (Noise(p=1.0, std=0.01),),
             "global2": (Noise(p=0.1, std=0.05), AxisDrop(p=0.2)),
             "local": (Noise(p=0.5, std=0.01),),
         }
 
-        def tube(ratio, p, a_min=None):
+        def mask(kind, ratio, p, a_min=None):
             lo, hi = ratio
+            if kind == "random":
+                return RandomTokens(lo=lo, hi=hi, p=p)
             shape = {"spans": config.spans, "stop": config.stop, "stratified": config.stratified}
-            return Tube(lo=lo, hi=hi, p=p, a_min=a_min, a_max=config.a_max, **shape)
+            return Tube(lo=lo, hi=hi, p=p, a_min=a_min, a_max=config.a_max, **shape) if kind == "tube" else None
 
         def view(frames, crop, mask, kind, count=1):
-            augment = saa + (noise[kind] if config.noise else ())
+            augment = config.augmentations + (noise[kind] if config.noise else ())
             shape = {"resize": config.resize, "extend": config.extend}
             return ViewSpec(frames=frames, crop=crop, augment=augment, mask=mask, count=count, **shape)
 
-        specs = {}
-        for name in ("global1", "global2"):
-            specs[name] = view(grid.frames, Free(), tube(config.global_ratio, config.global_mask_p), name)
+        hidden = mask(config.global_mask, config.global_ratio, config.global_mask_p) if config.predicts else None
+        second = Alike(parent="global1") if config.same_length else Free()
+        specs = {
+            "global1": view(grid.frames, Free(), hidden, "global1"),
+            "global2": view(grid.frames, second, hidden, "global2"),
+        }
         for k, (frames, lo, hi) in enumerate(LOCALS):
             a_min = config.local_a_min[k] if config.local_a_min else None
-            for name in ("global1", "global2") if config.local_counts[k] else ():
-                mask = tube(config.local_ratio, config.local_mask_p, a_min)
+            for name in ("global1", "global2") if config.local_counts[k] and config.glcl_weight else ():
+                occlusion = mask(config.local_mask, config.local_ratio, config.local_mask_p, a_min)
                 crop = Inside(parent=name, lo=lo, hi=hi)
-                specs[f"local{frames}-{name[-1]}"] = view(frames, crop, mask, "local", config.local_counts[k])
+                specs[f"local{frames}-{name[-1]}"] = view(frames, crop, occlusion, "local", config.local_counts[k])
         return specs
 
     def training_step(self, views, step):
-        both = View.cat([views["global1"], views["global2"]])
         c = self.config
-        temp = linear_ramp(c.teacher_temp_start, c.teacher_temp, step.fraction / max(1e-9, c.teacher_temp_warmup))
-        teacher = self.teacher
+        both = View.cat([views["global1"], views["global2"]])
         with torch.no_grad():
-            target = teacher["encoder"](both)
-            target_ID = teacher["mfp_head"](target.tokens_RND.flatten(0, 1)[both.masked_I])
-            anchors_RD = teacher["cl_head"](target.cls_RD)
-            mfp_W, cl_W = teacher["mfp_head"].prototypes, teacher["cl_head"].prototypes
+            whole = self.teacher["encoder"](both)
+        out, loss, masked = {}, 0.0, None
+        if self.target is not None:
+            masked = self.encoder(both, mask_RN=both.mask_RN)
+            hidden = Hidden(both, masked.tokens_RND, whole.tokens_RND, self.teacher_temp(step), step)
+            out["mfp"] = step.mean(self.target(hidden), both.rows)
+            loss = loss + c.mfp_weight * out["mfp"]
+        if self.cl_head is not None:
+            cls_RD = (self.encoder(both) if c.clean_pass or masked is None else masked).cls_RD
+            out["glcl"] = self.match(whole, self._per_anchor(both.chunk(self.cl_head(cls_RD)), views), step)
+            loss = loss + c.glcl_weight * out["glcl"]
+            if c.koleo:
+                out["koleo"] = sum(koleo(part) for part in both.chunk(cls_RD))
+                loss = loss + c.koleo * out["koleo"]
+        return {"loss": loss, **out}
 
-        masked = self.encoder(both, mask_RN=both.mask_RN)
-        predicted_ID = self.mfp_head(masked.tokens_RND.flatten(0, 1)[both.masked_I])
-        # Every view counts alike, however many of its tokens are masked; one without masks adds nothing (iBOT).
-        share_R = 1 / both.masked_per_row.clamp(min=1)
-        share_I = share_R[torch.div(both.masked_I, both.mask_RN.shape[1], rounding_mode="floor")]
-        total = self.mfp_loss(predicted_ID, self.mfp_head.prototypes, target_ID, mfp_W, share_I, temp)
-        mfp = step.mean(total, both.rows)
-
-        cls_RD = (self.encoder(both) if c.clean_pass else masked).cls_RD
-        students_RVD = self._per_anchor(both.chunk(self.cl_head(cls_RD)), views)
-        V = students_RVD.shape[1]
-        each = students_RVD.new_full((len(anchors_RD), V), 1 / V)
-        total = self.cl_loss(students_RVD, self.cl_head.prototypes, anchors_RD, cl_W, each, temp)
-        glcl = step.mean(total, len(anchors_RD))
-        out = {"loss": mfp + c.glcl_weight * glcl, "mfp": mfp, "glcl": glcl}
-        if c.koleo:
-            out["koleo"] = sum(koleo(part) for part in both.chunk(cls_RD))
-            out["loss"] = out["loss"] + c.koleo * out["koleo"]
-        return out
-
-    def _per_anchor(self, global_RD, views):
-        """Student embeddings to match with each anchor: the other global view, then its local views; [2R, V, D]."""
-        found = ([global_RD[1]], [global_RD[0]])
+    def _per_anchor(self, global_RE, views):
+        """Student embeddings to match with each anchor: the other global view, then its local views; [2R, V, E]."""
+        found = ([global_RE[1]], [global_RE[0]])
         for frames, _, _ in LOCALS:
             if f"local{frames}-1" not in views:
                 continue
@@ -160,23 +174,3 @@ class Slim(Method):
             found[0].extend(pieces if self.config.match_both else pieces[:half])
             found[1].extend(pieces if self.config.match_both else pieces[half:])
         return torch.cat([torch.stack(students, 1) for students in found])
-
-    def after_step(self, step):
-        momentum = cosine(self.config.momentum, 1.0, step.fraction)
-        for name, teacher in self.teacher.items():
-            ema_update(teacher, getattr(self, name), momentum)
-        self.mfp_loss.update()
-        self.cl_loss.update()
-
-    def inference_encoder(self):
-        return self.teacher["encoder"]
-
-    def optim_groups(self):
-        frozen, patch = self.config.freeze_prototypes, self.config.patch_lr
-        for part in ("encoder", "mfp_head", "cl_head"):
-            for name, parameter in getattr(self, part).named_parameters():
-                group = {"params": [parameter], "clip": part}
-                group["wd_scale"] = 0.0 if name.endswith("bias") or "norm" in name else 1.0
-                group["lr_scale"] = patch if name.startswith("tokenizer.project") else 1.0
-                group["frozen_until"] = frozen if name.startswith("prototype") else 0.0
-                yield group

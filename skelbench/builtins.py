@@ -1,6 +1,6 @@
 """What skelbench itself announces: the ViT, the synthetic data, probes and tables (torch-free descriptors)."""
 
-from skelbench.plugin import DatasetSpec, EncoderSpec, ProtocolSpec, TableSpec, hookimpl
+from skelbench.plugin import DatasetSpec, EncoderSpec, ProtocolSpec, TableSpec, TargetSpec, hookimpl
 
 # How the masked-autoencoder family evaluates: absent bodies are encoded and averaged in, its centre crop and resizing.
 _MAE_DEFAULTS = {"bodies": "all-slots", "bodies_pool": "all-mean", "share": 0.95, "resize": "half-pixel"}
@@ -68,6 +68,32 @@ def skelbench_protocols():
             target="skelbench.evaluate.knn:Knn",
             config="skelbench.evaluate.config:KnnConfig",
             summary="nearest training clip by cosine similarity, k = 1",
+        ),
+    ]
+
+
+@hookimpl
+def skelbench_targets():
+    return [
+        TargetSpec(
+            name="prototypes",
+            target="skelbench.nn.targets.prototypes:PrototypeTarget",
+            summary="the teacher's distribution over prototypes, by cross-entropy (SLiM)",
+        ),
+        TargetSpec(
+            name="coordinates",
+            target="skelbench.nn.targets.coordinates:CoordinateTarget",
+            summary="raw joint coordinates, by squared error, through a decoder",
+        ),
+        TargetSpec(
+            name="features",
+            target="skelbench.nn.targets.features:FeatureTarget",
+            summary="the teacher's projected features, by squared error, no extra module",
+        ),
+        TargetSpec(
+            name="features-predictor",
+            target="skelbench.nn.targets.features:PredictedFeatureTarget",
+            summary="the teacher's projected features, by squared error, through a predictor head",
         ),
     ]
 

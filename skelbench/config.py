@@ -75,6 +75,8 @@ class RunSpec(Spec):
     method_version: int = 1
     method_source: str | None = Field(None, description="hash of the file of a single-file plugin")
     method_config: dict[str, Any] = {}
+    target_version: int | None = Field(None, description="version of what hidden tokens predict, where one is chosen")
+    target_source: str | None = Field(None, description="the same hash for a single-file target plugin")
     encoder: str = "vit"
     encoder_version: int = 1
     encoder_source: str | None = Field(None, description="the same for a single-file encoder plugin")

@@ -61,6 +61,12 @@ class Context:
     """Makes a new, freshly initialised encoder of the run's family and size (see ``nn.encoder.Encoder``)."""
     width: int
     """D, width of the encoder's tokens."""
+    target: Callable[[str], type] | None = None
+    """``target(name)``: the class of what hidden tokens are made to predict (:mod:`skelbench.nn.targets`)."""
+
+
+def _unwatched(name: str, what: Any) -> None:
+    """Nobody looks."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +84,11 @@ class Step:
     batch and the rank. ``op`` tells draws for different purposes apart."""
     world: int = 1
     phase: str = "main"
+    watch: Callable[[str, Any], None] = _unwatched
+    """``watch("masked", x_nD)`` logs the effective rank of features (or of what a function without arguments returns)
+    as ``rank_masked``, ``watch("mfp", objective)`` the teacher entropy and prototype usage of a
+    :class:`~skelbench.nn.prototype_objective.PrototypeObjective`; a few times in a schedule, else it does nothing.
+    Class token and readout of the encoder are watched without being asked for."""
 
     @property
     def fraction(self) -> float:

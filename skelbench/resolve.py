@@ -15,6 +15,7 @@ import numpy as np
 
 from skelbench.config import DataSpec, GridSpec, RunSpec, TrainSpec, twin_fields, validated
 from skelbench.errors import SkelbenchError, did_you_mean
+from skelbench.nn.config import TargetSettings
 from skelbench.plugin.descriptors import EncoderSpec, MethodSpec
 from skelbench.plugin.host import Host
 from skelbench.presets import PRESETS
@@ -37,6 +38,8 @@ class Resolved:
     method: MethodSpec
     encoder: EncoderSpec
     store: ClipStore
+    variant: str = ""
+    """Name of the method's variant, "" = the method as it is."""
     setting: str = "shared"
     """"shared": the encoder, grid and bodies that every method is compared in; "native": the method's own."""
     notes: tuple[str, ...] = ()
@@ -120,11 +123,16 @@ def resolve(request: Request, host: Host, data_root: Path, device_kind: str) -> 
 
     bare, complete = settings(base, {}), settings(base | user, user)
     full = Grid(grid.frames, grid.patch, store.topology.num_joints)
+    target = None
+    if isinstance(complete["method"], TargetSettings):
+        target = host.get("targets", complete["method"].target)
     values = {
         "method": method.name,
         "method_version": method.version,
         "method_source": host.origin(method).source_hash,
         "method_config": complete["method"].model_dump(mode="json"),
+        "target_version": target.version if target else None,
+        "target_source": host.origin(target).source_hash if target else None,
         "encoder": encoder.name,
         "encoder_version": encoder.version,
         "encoder_source": host.origin(encoder).source_hash,
@@ -146,7 +154,8 @@ def resolve(request: Request, host: Host, data_root: Path, device_kind: str) -> 
     }
     modified |= {"init_from": spec.init_from} if spec.init_from else {}
     setting = "native" if native and method.native else "shared"
-    resolved = Resolved(spec, preset, modified, method, encoder, store, setting, tuple(dict.fromkeys(notes)))
+    facts = {"setting": setting, "notes": tuple(dict.fromkeys(notes))}
+    resolved = Resolved(spec, preset, modified, method, encoder, store, **facts)
     _check_buildable(resolved, host)
     return resolved
 
@@ -165,7 +174,8 @@ def control(resolved: Resolved, host: Host) -> Resolved:
     changed = {
         key: value for key, value in resolved.modified.items() if key.startswith("encoder.") or key == "train.precision"
     }
-    return Resolved(twin, resolved.preset, changed, method, resolved.encoder, resolved.store, resolved.setting)
+    facts = {"setting": resolved.setting}
+    return Resolved(twin, resolved.preset, changed, method, resolved.encoder, resolved.store, **facts)
 
 
 def open_dataset(name: str, host: Host, data_root: Path) -> ClipStore:

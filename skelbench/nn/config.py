@@ -1,8 +1,8 @@
-"""Settings of the shared encoder; torch-free, hashed into the run's identity."""
+"""Settings of the shared encoder and of shared parts of methods; torch-free, hashed into the run's identity."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field, PositiveFloat, model_validator
 
@@ -76,3 +76,32 @@ class ViTConfig(Spec):
 
 MAMP = ViTConfig(temporal="learned", cls=False, mask_token=False)
 """Encoder of MAMP, SkeletonMAE as compared there, S-JEPA, GFP, AMR: 6,336,000 parameters at T = 120, P_T = 4."""
+
+
+class PrototypeSettings(Spec):
+    """Projection head, prototypes, temperatures and teacher that DINO, iBOT and SLiM share.
+
+    What SLiM's paper leaves open (*our reading*) follows DINOv2's ViT-L recipe, whose published constants it shares.
+    """
+
+    prototypes: int = Field(65536, ge=1, description="prototypes K of each head")
+    head_hidden: int = Field(2048, ge=1, description="hidden width of the 3-layer projection heads")
+    bottleneck: int = Field(256, ge=1, description="bottleneck width of the projection heads")
+    student_temp: float = Field(0.1, gt=0, description="student temperature (our reading: DINOv2)")
+    teacher_temp: float = Field(0.07, gt=0, description="teacher temperature after its warm-up (our reading: DINOv2)")
+    teacher_temp_start: float = Field(0.04, gt=0, description="teacher temperature at the start (our reading: DINOv2)")
+    teacher_temp_warmup: float = Field(0.2, description="its linear warm-up, share of the schedule (30 of 150 epochs)")
+    centering: Literal["sinkhorn", "running", "none"] = Field("sinkhorn", description="anti-collapse (our reading)")
+    momentum: float = Field(0.994, description="EMA momentum at the start, cosine to 1")
+    freeze_prototypes: float = Field(1 / 150, description="prototypes held still at first, share (our reading)")
+    patch_lr: float = Field(0.2, description="learning-rate factor of the patch projection (our reading: DINOv2)")
+
+
+class TargetSettings(Spec):
+    """What hidden tokens are made to predict, for methods that let it be exchanged (:mod:`skelbench.nn.targets`)."""
+
+    target: str = Field("prototypes", description="what hidden tokens predict, see `skelbench plugins list`")
+    target_settings: dict[str, Any] = Field({}, description="settings of a target of your own")
+    decoder_dim: int = Field(256, ge=1, description="decoder width of target=coordinates")
+    decoder_depth: int = Field(5, ge=1, description="decoder blocks of target=coordinates")
+    decoder_heads: int = Field(8, ge=1, description="decoder attention heads of target=coordinates")

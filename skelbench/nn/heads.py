@@ -7,6 +7,35 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 
+def projection_mlp(dim_in: int, hidden: int, dim_out: int) -> nn.Sequential:
+    """Three linear layers with GELU between them; DINOv2's initialisation is set by :func:`initialise_mlp`."""
+    return nn.Sequential(
+        nn.Linear(dim_in, hidden), nn.GELU(), nn.Linear(hidden, hidden), nn.GELU(), nn.Linear(hidden, dim_out)
+    )
+
+
+def initialise_mlp(mlp: nn.Sequential) -> None:
+    """Trunc-normal (0.02) matrices, zero biases (DINOv2)."""
+    for layer in mlp:
+        if isinstance(layer, nn.Linear):
+            nn.init.trunc_normal_(layer.weight, std=0.02)
+            nn.init.zeros_(layer.bias)
+
+
+class ProjectionHead(nn.Module):
+    """The three-layer MLP of :class:`PrototypeHead` without prototypes: [..., D] -> [..., E], as it is (no norm)."""
+
+    def __init__(self, dim_in: int, hidden: int = 2048, bottleneck: int = 256) -> None:
+        super().__init__()
+        self.mlp = projection_mlp(dim_in, hidden, bottleneck)
+        initialise_mlp(self.mlp)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """In at least float32."""
+        x = self.mlp(x)
+        return x.to(torch.promote_types(x.dtype, torch.float32))
+
+
 class PrototypeHead(nn.Module):
     """Three-layer MLP to a unit bottleneck vector, and weight-normalised prototypes (DINOv2; paper, appendix A).
 
@@ -17,23 +46,14 @@ class PrototypeHead(nn.Module):
 
     def __init__(self, dim_in: int, hidden: int = 2048, bottleneck: int = 256, prototypes: int = 65536) -> None:
         super().__init__()
-        self.mlp = nn.Sequential(
-            nn.Linear(dim_in, hidden),
-            nn.GELU(),
-            nn.Linear(hidden, hidden),
-            nn.GELU(),
-            nn.Linear(hidden, bottleneck),
-        )
+        self.mlp = projection_mlp(dim_in, hidden, bottleneck)
         self.prototype_direction = nn.Parameter(torch.empty(prototypes, bottleneck))
         self.prototype_gain = nn.Parameter(torch.empty(prototypes, 1))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
         """Trunc-normal (0.02) matrices, zero biases, prototypes as PyTorch's linear layers, unit gains (DINOv2)."""
-        for layer in self.mlp:
-            if isinstance(layer, nn.Linear):
-                nn.init.trunc_normal_(layer.weight, std=0.02)
-                nn.init.zeros_(layer.bias)
+        initialise_mlp(self.mlp)
         nn.init.kaiming_uniform_(self.prototype_direction, a=5**0.5)
         nn.init.ones_(self.prototype_gain)
 

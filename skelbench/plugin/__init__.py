@@ -4,10 +4,12 @@ from skelbench.plugin.descriptors import (
     API_VERSION,
     DatasetSpec,
     EncoderSpec,
+    FigureSpec,
     MethodSpec,
     ProtocolSpec,
     StudySpec,
     TableSpec,
+    TargetSpec,
 )
 from skelbench.plugin.hookspecs import hookimpl
 
@@ -15,9 +17,11 @@ __all__ = [
     "API_VERSION",
     "DatasetSpec",
     "EncoderSpec",
+    "FigureSpec",
     "MethodSpec",
     "ProtocolSpec",
     "StudySpec",
     "TableSpec",
+    "TargetSpec",
     "hookimpl",
 ]

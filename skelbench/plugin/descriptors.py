@@ -44,6 +44,9 @@ class MethodSpec(Descriptor):
     """``"package.module:function"`` that reads a public checkpoint (``skelbench import-checkpoint``); "" = none."""
     presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Further presets of this method alone, each a mapping of dotted keys (SLiM's ``release``)."""
+    variants: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Ablations by name, ``slim:glcl-only`` on the command line: dotted keys that go after the preset. A text
+    ``"x0.5"`` is that many times what the preset says, also for ``clips_seen``, the length of the schedule."""
     trains: bool = True
     """False for controls that are evaluated as initialised."""
 
@@ -75,6 +78,14 @@ class ProtocolSpec(Descriptor):
 
 
 @dataclass(frozen=True, kw_only=True)
+class TargetSpec(Descriptor):
+    """What hidden tokens are made to predict: ``target`` names a :class:`skelbench.nn.targets.base.MaskedTarget`.
+
+    Chosen by ``--set target=NAME`` in every method whose settings have a ``target`` (SLiM).
+    """
+
+
+@dataclass(frozen=True, kw_only=True)
 class TableSpec(Descriptor):
     """A table of ``skelbench compare``: ``target`` names ``build(context) -> Table``."""
 
@@ -82,8 +93,13 @@ class TableSpec(Descriptor):
 
 
 @dataclass(frozen=True, kw_only=True)
+class FigureSpec(Descriptor):
+    """A figure of ``skelbench plot``: ``target`` names ``draw(context) -> matplotlib Figure``."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class StudySpec(Descriptor):
-    """A grid of runs with a table of its own: ``target`` names ``cells(options) -> list of run requests``."""
+    """A grid of runs: ``target`` names a :class:`skelbench.studies.study.Study`."""
 
 
 KINDS: dict[str, type[Descriptor]] = {
@@ -91,7 +107,9 @@ KINDS: dict[str, type[Descriptor]] = {
     "encoders": EncoderSpec,
     "datasets": DatasetSpec,
     "protocols": ProtocolSpec,
+    "targets": TargetSpec,
     "tables": TableSpec,
+    "figures": FigureSpec,
     "studies": StudySpec,
 }
 """Hook ``skelbench_<kind>`` -> the descriptor type it returns a list of."""

@@ -7,7 +7,16 @@ from typing import Any
 
 import pluggy
 
-from skelbench.plugin.descriptors import DatasetSpec, EncoderSpec, MethodSpec, ProtocolSpec, StudySpec, TableSpec
+from skelbench.plugin.descriptors import (
+    DatasetSpec,
+    EncoderSpec,
+    FigureSpec,
+    MethodSpec,
+    ProtocolSpec,
+    StudySpec,
+    TableSpec,
+    TargetSpec,
+)
 
 PROJECT = "skelbench"
 hookspec = pluggy.HookspecMarker(PROJECT)
@@ -35,8 +44,18 @@ def skelbench_protocols() -> Iterable[ProtocolSpec]:
 
 
 @hookspec
+def skelbench_targets() -> Iterable[TargetSpec]:
+    """What hidden tokens can be made to predict."""
+
+
+@hookspec
 def skelbench_tables() -> Iterable[TableSpec]:
     """Tables for ``skelbench compare``."""
+
+
+@hookspec
+def skelbench_figures() -> Iterable[FigureSpec]:
+    """Figures for ``skelbench plot``."""
 
 
 @hookspec

@@ -42,12 +42,15 @@ def build_method(spec: RunSpec, host: Host, topology: Topology, device: torch.de
     def encoder() -> nn.Module:
         return build_encoder(spec, host, topology)
 
+    def target(name: str) -> type:
+        return host.load(host.get("targets", name))
+
     meta = str(device) == "meta"
     with torch.random.fork_rng(devices=[]), torch.device("meta" if meta else "cpu"):
         torch.manual_seed(derive_seed(spec.seed, "init"))
         width = int(spec.encoder_config.get("dim", 0)) or encoder().width
         torch.manual_seed(derive_seed(spec.seed, "init"))
-        method = cls(config, Context(topology, grid, encoder, width))
+        method = cls(config, Context(topology, grid, encoder, width, target))
     return method if meta else method.to(device)
 
 

@@ -8,7 +8,7 @@ from typing import get_args
 from skelbench.errors import SkelbenchError, did_you_mean
 from skelbench.skeleton.grid import Grid
 from skelbench.skeleton.masks import visible_tokens
-from skelbench.skeleton.spec import Bodies, Center, Noise, RandomTokens, Same, Spec, Translate, ViewSpec
+from skelbench.skeleton.spec import Alike, Bodies, Center, Noise, RandomTokens, Same, Spec, Translate, ViewSpec
 from skelbench.skeleton.topology import Topology
 
 MAX_VIEWS = 255
@@ -33,7 +33,7 @@ def checked_counts(specs: Mapping[str, ViewSpec], topology: Topology, patch: int
         if spec.frames < 1 or spec.count < 1:
             raise SkelbenchError(f"{where} has frames={spec.frames} and count={spec.count}; both must be at least 1")
         if spec.inherit and spec.parent is None:
-            raise SkelbenchError(f"{where} inherits a transform but has no parent; use a Same or Inside crop")
+            raise SkelbenchError(f"{where} inherits a transform but has no parent; use a Same, Alike or Inside crop")
         if spec.parent is not None and spec.extend not in (0, specs[spec.parent].extend):
             raise SkelbenchError(f"{where} has extend={spec.extend}, unlike its parent; leave extend out, it follows")
         if spec.extend < 0:
@@ -56,7 +56,7 @@ def checked_counts(specs: Mapping[str, ViewSpec], topology: Topology, patch: int
 
 def _check_crop(spec: ViewSpec, where: str) -> None:
     crop = spec.crop
-    if isinstance(crop, Same):
+    if isinstance(crop, Same | Alike):
         return
     if isinstance(crop, Center):
         if not 0 < crop.share <= 1:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from skelbench.skeleton.keyed import Keyed, pick
-from skelbench.skeleton.spec import Center, Crop, Free, Inside, Same
+from skelbench.skeleton.spec import Alike, Center, Crop, Free, Inside, Same
 
 CROP, BINS = 0, 1
 """``op`` of the draws for the interval and for the frames of ``resize="bins"``."""
@@ -76,8 +76,8 @@ def crop_interval(
     """The interval of each view.
 
     ``length_B`` (int64, already extended), ``keys_B`` (one per clip), ``view_B`` (one per view) and ``parent`` (needed
-    by Same and Inside) have one entry per view and clip. ``resize`` "pad" and "bins" take frames as they are, so their
-    intervals are moved to the nearest whole frames; a central crop for anything but "ends" cuts
+    by Same, Alike and Inside) have one entry per view and clip. ``resize`` "pad" and "bins" take frames as they are, so
+    their intervals are moved to the nearest whole frames; a central crop for anything but "ends" cuts
     int((1 - share) * length / 2) whole frames from both ends (the MAMP family's evaluation).
     """
     if isinstance(crop, Same):
@@ -90,6 +90,9 @@ def crop_interval(
         cut = torch.floor((1 - crop.share) * length / 2)
         return Interval(cut, length - 1 - 2 * cut)
     u_B2 = keyed.uniform(keys_B, 2, view=view_B, op=CROP).double()
+    if isinstance(crop, Alike):
+        assert parent is not None
+        return _whole(Interval(u_B2[:, 1] * (length - 1 - parent.duration_B), parent.duration_B), resize)
     share = crop.lo + u_B2[:, 0] * (crop.hi - crop.lo)
     if isinstance(crop, Inside):
         assert parent is not None

@@ -39,6 +39,13 @@ class Same(Spec):
     parent: str
 
 
+class Alike(Spec):
+    """An interval as long as the parent view's, start uniform and its own."""
+
+    kind: Literal["alike"] = "alike"
+    parent: str
+
+
 class Inside(Spec):
     """An interval inside the parent view's: duration a uniform share in [lo, hi] of the parent's, start uniform.
 
@@ -58,7 +65,7 @@ class Center(Spec):
     share: float = 0.95
 
 
-Crop = Annotated[Union[Free, Same, Inside, Center], Field(discriminator="kind")]
+Crop = Annotated[Union[Free, Same, Alike, Inside, Center], Field(discriminator="kind")]
 
 
 # ------------------------------------------------------------------------------------------------ augmentations

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
@@ -26,6 +26,8 @@ class Context:
     store: ResultStore
     exact_only: bool = True
     """Leave out runs whose settings were changed from their preset (``--all`` shows them)."""
+    only: Collection[str] | None = None
+    """Names of the runs that may fill a table; None = every run."""
     progress: Callable[..., Any] | None = None
     """``progress(total=, label=, unit=)`` -> context manager that yields ``report(advance)``; ``None`` = silent."""
 
@@ -34,7 +36,8 @@ class Context:
         """Every evaluation record of a finished run (columns: ``skelbench.results.frame``)."""
         from skelbench.results.frame import frame
 
-        return frame(self.store)
+        every = frame(self.store)
+        return every if self.only is None else every[every["run"].isin(self.only)]
 
     @property
     def frame(self) -> pandas.DataFrame:

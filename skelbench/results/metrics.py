@@ -1,0 +1,25 @@
+"""What was logged while a run trained, as a pandas frame."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from skelbench.errors import SkelbenchError
+from skelbench.results.store import RunDir
+
+if TYPE_CHECKING:
+    import pandas
+
+
+def read_metrics(run: RunDir) -> pandas.DataFrame:
+    """One row per logged step, in order; values that were not logged at a step are NaN. Empty for an untrained run."""
+    import pandas
+
+    if not run.metrics.exists():
+        return pandas.DataFrame()
+    try:
+        lines = [json.loads(line) for line in run.metrics.read_text().splitlines()]
+    except ValueError as error:
+        raise SkelbenchError(f"{run.metrics} is damaged; train that run again with --force") from error
+    return pandas.DataFrame(lines)
