@@ -24,6 +24,22 @@ _MAE_NATIVE = {
 }
 _FP32 = {"train.precision": "fp32"}
 
+# DINO and iBOT: durations are shares of the 100 epochs of their code.
+_MULTI_CROP_RECIPE = {
+    "train.batch_size": 768,
+    "train.lr": 1.5e-3,  # 5e-4 x batch / 256
+    "train.min_lr": 1e-6,
+    "train.warmup": 10 / 100,
+    "train.weight_decay": 0.04,
+    "train.weight_decay_end": 0.4,
+    "train.betas": (0.9, 0.999),
+    "train.clip_grad": 3.0,
+}
+_MULTI_CROP_READINGS = (
+    "an image method: crops of the clip's duration, SLiM's augmentations, the batch size (lr is 5e-4 x batch / 256), "
+    "gradients clipped per sub-network, no drop path; it has no skeleton setting, so native is the shared one"
+)
+
 # SLiM's ablations by name (tables "objective", "stm", "saa", "target-control" and "token-budget" of the paper).
 _SLIM_VARIANTS = {
     "mfp-only": {"method.glcl_weight": 0.0},
@@ -104,6 +120,27 @@ def skelbench_methods():
                 }
             },
             variants=_SLIM_VARIANTS,
+        ),
+        MethodSpec(
+            name="dino",
+            target="skelbench_plugins.dino:DINO",
+            config="skelbench_plugins.dino:DINOConfig",
+            summary="match class tokens of global and local crops with an EMA teacher's of the global ones",
+            citation="Caron et al., Emerging Properties in Self-Supervised Vision Transformers, ICCV 2021 "
+            "(arXiv 2104.14294)",
+            readings=_MULTI_CROP_READINGS,
+            recipe=_MULTI_CROP_RECIPE,
+            needs=_DROPS_TOKENS,
+        ),
+        MethodSpec(
+            name="ibot",
+            target="skelbench_plugins.ibot:IBOT",
+            config="skelbench_plugins.ibot:IBOTConfig",
+            summary="DINO, and the teacher's prototype distribution predicted at hidden tokens",
+            citation="Zhou et al., iBOT: Image BERT Pre-Training with Online Tokenizer, ICLR 2022 (arXiv 2111.07832)",
+            readings=_MULTI_CROP_READINGS,
+            recipe=_MULTI_CROP_RECIPE,
+            needs={"encoder.mask_token": True},
         ),
         MethodSpec(
             name="skeletonmae",

@@ -83,6 +83,7 @@ class AMR(Method):
         view, c, patch = views["clip"], self.config, self.context.grid.patch
         visible = self.encoder(view, keep_RK=view.keep_RK)
         predicted_RNL = self.decoder(visible.tokens_RND, view.keep_RK)
+        step.watch("masked", lambda: predicted_RNL[view.mask_RN])
         target_RNL = patchify(view.x_RTJC, patch)
         if c.target == "token":
             target_RNL = patch_standardise(target_RNL)

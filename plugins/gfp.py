@@ -9,6 +9,7 @@ marked *our reading*. R bodies, T frames, J joints, M outputs per body, E width 
 
 from typing import Literal
 
+import torch
 from pydantic import Field, field_validator
 
 from skelbench.method import Method
@@ -85,6 +86,7 @@ class GFP(Method):
         u_RN = step.uniform(view.keys_R, grid.tokens)
         _, keep_RK = motion_masks(view.x_RTJC, u_RN, grid.patch, self.visible, c.tau)
         predicted = self.decoder(self.encoder(view, keep_RK=keep_RK).tokens_RND, keep_RK)
+        step.watch("masked", lambda: torch.cat([p.flatten(0, 1) for p in predicted]))
         targets = self.targets(displacement(view.x_RTJC, c.motion_stride or grid.patch))
         error = sum((p.float() - t.float()).square().sum() for p, t in zip(predicted, targets))
         outputs = view.rows * sum(t.shape[1] for t in targets)

@@ -120,6 +120,7 @@ class MacDiff(Method):
         visible_RKD = self.encoder(source, keep_RK=source.keep_RK).tokens_RND
         noisy_RTJC = self.schedule(x_RTJC, noise_RTJC, step_R)
         predicted_RNL = self.decoder(noisy_RTJC, visible_RKD, source.keep_RK, step_R, informed_R)
+        step.watch("masked", lambda: predicted_RNL[source.mask_RN])
         noise_RNL = patchify(noise_RTJC, self.context.grid.patch)
         denoising = step.mean(*masked_mse(predicted_RNL, noise_RNL, source.mask_RN))
         uniformity = step.mean(token_uniformity(visible_RKD).sum(), source.rows)

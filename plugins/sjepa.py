@@ -92,6 +92,7 @@ class SJEPA(Method):
         u_RN = step.uniform(student.keys_R, grid.tokens)
         mask_RN, keep_RK = motion_masks(student.x_RTJC, u_RN, grid.patch, self.visible, c.tau)
         predicted_RND = self.predictor(self.encoder(student, keep_RK=keep_RK).tokens_RND, keep_RK)
+        step.watch("masked", lambda: predicted_RND[mask_RN])
         temps = {"target_temp": c.target_temp, "predicted_temp": c.predicted_temp}
         loss_RN = channel_cross_entropy(predicted_RND, target_RND, self.centre.centre, **temps)
         self._target_nD = target_RND.flatten(0, 1)

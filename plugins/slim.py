@@ -107,6 +107,10 @@ class Slim(SelfDistillation):
 
     def __init__(self, config, context):
         super().__init__(config, context, config.target if config.predicts else None, config.glcl_weight > 0)
+        if not any(view.mask for view in self.views(config, context.grid).values()):
+            for name, parameter in self.encoder.named_parameters():
+                if name.endswith("mask_token"):  # never shown: DDP would wait for its gradient
+                    parameter.requires_grad_(False)
 
     @classmethod
     def views(cls, config, grid):

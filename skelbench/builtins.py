@@ -1,6 +1,15 @@
 """What skelbench itself announces: the ViT, the synthetic data, probes and tables (torch-free descriptors)."""
 
-from skelbench.plugin import DatasetSpec, EncoderSpec, ProtocolSpec, TableSpec, TargetSpec, hookimpl
+from skelbench.plugin import (
+    DatasetSpec,
+    EncoderSpec,
+    FigureSpec,
+    ProtocolSpec,
+    StudySpec,
+    TableSpec,
+    TargetSpec,
+    hookimpl,
+)
 
 # How the masked-autoencoder family evaluates: absent bodies are encoded and averaged in, its centre crop and resizing.
 _MAE_DEFAULTS = {"bodies": "all-slots", "bodies_pool": "all-mean", "share": 0.95, "resize": "half-pixel"}
@@ -107,6 +116,41 @@ def skelbench_tables():
             summary="every evaluated run: accuracy with interval, paired test against the untrained encoder, cost",
         ),
         TableSpec(
+            name="token-budget",
+            target="skelbench.tables.builders:token_budget",
+            summary="methods at 8, 15 and 30 temporal tokens: accuracy, cost, drop against 30; published figures beside",
+        ),
+        TableSpec(
+            name="target-control",
+            target="skelbench.tables.builders:target_control",
+            summary="SLiM with four targets of masked prediction: accuracy, fall of the loss, effective rank",
+        ),
+        TableSpec(
+            name="objective",
+            target="skelbench.tables.builders:objective",
+            summary="SLiM with masked feature prediction and contrast, alone and together",
+        ),
+        TableSpec(
+            name="stm",
+            target="skelbench.tables.builders:stm",
+            summary="SLiM with other masks of global and local views, and other mask ratios",
+        ),
+        TableSpec(
+            name="saa",
+            target="skelbench.tables.builders:saa",
+            summary="SLiM with rotation, mirroring and scaling off, limited or full",
+        ),
+        TableSpec(
+            name="centring",
+            target="skelbench.tables.builders:centring",
+            summary="SLiM with the teacher centred by Sinkhorn, by a running centre, or not",
+        ),
+        TableSpec(
+            name="batch",
+            target="skelbench.tables.builders:batch",
+            summary="SLiM with half the batch, at as many clips and at as many steps",
+        ),
+        TableSpec(
             name="flops",
             target="skelbench.tables.builders:flops",
             summary="MACs and GFLOPs of encoder, decoder and whole training step at the paper's token grids",
@@ -118,4 +162,42 @@ def skelbench_tables():
             summary="GFLOPs of student encoder, decoder, targets and heads, on native token grids and the paper's",
             needs_runs=False,
         ),
+    ]
+
+
+@hookimpl
+def skelbench_figures():
+    return [
+        FigureSpec(
+            name="token-budget",
+            target="skelbench.tables.figures.token_budget:draw",
+            summary="accuracy over GFLOPs of the inference encoder, a line per method; published figures beside",
+        ),
+        FigureSpec(
+            name="target-control",
+            target="skelbench.tables.figures.target_control:draw",
+            summary="masked-prediction loss and effective rank over clips seen, per target of masked prediction",
+        ),
+        FigureSpec(
+            name="curves",
+            target="skelbench.tables.figures.curves:draw",
+            summary="loss and effective ranks over clips seen, every trained run",
+        ),
+    ]
+
+
+@hookimpl
+def skelbench_studies():
+    asks = {
+        "token-budget": "what fewer temporal tokens cost SLiM, MAMP and SkeletonMAE, all else equal",
+        "target-control": "what hidden tokens are made to predict: coordinates, the teacher's features, or prototypes",
+        "objective": "masked feature prediction and contrast, alone and together",
+        "stm": "semantic tube masking of global and local views: none, random, tubes, and how much is hidden",
+        "saa": "skeleton-aware rotation, mirroring and scaling: none, conventional, as proposed",
+        "centring": "what keeps the teacher's prototypes in use: Sinkhorn, a running centre, nothing",
+        "batch": "half the batch, for as many clips and for as many steps",
+    }
+    return [
+        StudySpec(name=name, target=f"skelbench.studies.library:{name.upper().replace('-', '_')}", summary=summary)
+        for name, summary in asks.items()
     ]

@@ -1,13 +1,14 @@
 """From what the user typed to a complete run spec.
 
 Later sources win: defaults, what the method needs, its optimiser, its native setting (with ``--native``), the preset,
-the TOML file, ``--set``, other options.
+the variant (``slim:glcl-only``), the TOML file, ``--set``, other options.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,7 @@ from skelbench.nn.config import TargetSettings
 from skelbench.plugin.descriptors import EncoderSpec, MethodSpec
 from skelbench.plugin.host import Host
 from skelbench.presets import PRESETS
-from skelbench.settings import SECTIONS, Request, full_key, read_config
+from skelbench.settings import SECTIONS, Request, full_key, read_config, times, titled
 from skelbench.skeleton.grid import Grid
 from skelbench.skeleton.spec import Spec
 
@@ -34,25 +35,32 @@ class Resolved:
     spec: RunSpec
     preset: str
     modified: Mapping[str, Any]
-    """Settings that differ from the bare preset (grid, data and seed apart): with any it is not the exact preset."""
+    """Settings that differ from the bare preset and variant (grid, data and seed apart): with any it is not exact."""
     method: MethodSpec
     encoder: EncoderSpec
     store: ClipStore
     variant: str = ""
     """Name of the method's variant, "" = the method as it is."""
+    from_preset: Mapping[str, Any] = field(default_factory=dict)
+    """Settings that differ from the bare preset, those that the variant changes among them."""
     setting: str = "shared"
     """"shared": the encoder, grid and bodies that every method is compared in; "native": the method's own."""
     notes: tuple[str, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """``slim``, ``slim:glcl-only``: the method and its variant as they are typed."""
+        return titled(self.spec.method, self.variant)
 
 
 def resolve(request: Request, host: Host, data_root: Path, device_kind: str) -> Resolved:
     """Complete ``request``; opens the data set (its fingerprint is part of the spec) and loads the method's config.
 
-    Raises :class:`SkelbenchError` naming the nearest right name for a misspelt method, encoder, data set, split, key
-    or value, and for settings that no run can have. Nothing is written.
+    Raises :class:`SkelbenchError` naming the nearest right name for a misspelt method, variant, encoder, target, data
+    set, split, key or value, and for settings that no run can have. Nothing is written.
     """
     top, from_file = read_config(request.config) if request.config else ({}, {})
-    method = host.get("methods", request.method)
+    method, variant = host.method(request.method)
     presets = {**PRESETS, **method.presets, **request.presets}
     preset = request.preset or top.get("preset") or ("paper" if device_kind == "cuda" else "quick")
     if preset not in presets:
@@ -64,13 +72,9 @@ def resolve(request: Request, host: Host, data_root: Path, device_kind: str) -> 
     encoder_name = request.sets.get("encoder") or top.get("encoder") or own.get("encoder", "vit")
     encoder = host.get("encoders", encoder_name)
 
-    fields = {
-        "train": set(TrainSpec.model_fields),
-        "grid": set(GridSpec.model_fields),
-        "data": set(DataSpec.model_fields) - DataSpec.FOUND,
-        "method": set(config_class(host, method).model_fields),
-        "encoder": set(config_class(host, encoder).model_fields),
-    }
+    classes = {"method": config_class(host, method), "encoder": config_class(host, encoder), "train": TrainSpec}
+    fields = {part: set(cls.model_fields) for part, cls in (classes | {"grid": GridSpec, "data": DataSpec}).items()}
+    fields["data"] -= DataSpec.FOUND
     sets = {key: value for key, value in request.sets.items() if key not in ("encoder", "seed")}
     user = {full_key(key, fields): value for key, value in (from_file | sets).items()} | request.options
     base = {"train.precision": "bf16" if device_kind == "cuda" else "fp32", "data.name": "synthetic"}
@@ -95,8 +99,11 @@ def resolve(request: Request, host: Host, data_root: Path, device_kind: str) -> 
     if store.meta.dimensions == 2:
         notes.append("the poses are 2-D: bodies turn in the image plane only, within the tilt limit of each rotation")
 
-    def settings(values: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str, Spec]:
-        """Encoder, method and training settings; ``chosen``: the part of ``values`` that the user said."""
+    def settings(values: Mapping[str, Any], chosen: Mapping[str, Any], said: list[str]) -> dict[str, Spec]:
+        """Encoder, method and training settings; ``chosen``: the part of ``values`` that the user said.
+
+        What the user should know of them is added to ``said``.
+        """
         train = validated(TrainSpec, section(values, "train"), "train")
         if train.batch_size > clips:
             if "train.batch_size" in chosen:
@@ -104,7 +111,7 @@ def resolve(request: Request, host: Host, data_root: Path, device_kind: str) -> 
                     f"batch size {train.batch_size} is larger than the {clips} training clips of "
                     f"{data.name}/{split.name}; use --batch-size {clips} or less"
                 )
-            notes.append(f"batch size {train.batch_size} lowered to the {clips} training clips there are")
+            said.append(f"batch size {train.batch_size} lowered to the {clips} training clips there are")
             train = train.model_copy(update={"batch_size": clips})
         if "clips_seen" in values and "train.epochs" not in chosen:
             iterations = train.iters_per_epoch if "train.iters_per_epoch" in chosen else None
@@ -115,25 +122,28 @@ def resolve(request: Request, host: Host, data_root: Path, device_kind: str) -> 
         if request.imported:  # what decides how the weights are evaluated; no step is made here
             kept = {name: getattr(train, name) for name in ("bodies", "centre", "precision")}
             train = TrainSpec(epochs=0, batch_size=1, **kept)
-        return {
-            "method": validated(config_class(host, method), section(values, "method"), "method"),
-            "encoder": validated(config_class(host, encoder), section(values, "encoder"), "encoder"),
-            "train": train,
+        return {part: validated(classes[part], section(values, part), part) for part in ("method", "encoder")} | {
+            "train": train
         }
 
-    bare, complete = settings(base, {}), settings(base | user, user)
+    plain = bare = settings(base, {}, [])
+    if variant:
+        with _announced(host, method, variant):
+            base = _varied(base, plain, method, variant, encoder)
+            bare = settings(base, {}, [])
+    complete = settings(base | user, user, notes)
     full = Grid(grid.frames, grid.patch, store.topology.num_joints)
     target = None
     if isinstance(complete["method"], TargetSettings):
         target = host.get("targets", complete["method"].target)
     values = {
-        "method": method.name,
+        "method": host.name(method),
         "method_version": method.version,
         "method_source": host.origin(method).source_hash,
         "method_config": complete["method"].model_dump(mode="json"),
         "target_version": target.version if target else None,
         "target_source": host.origin(target).source_hash if target else None,
-        "encoder": encoder.name,
+        "encoder": host.name(encoder),
         "encoder_version": encoder.version,
         "encoder_source": host.origin(encoder).source_hash,
         "encoder_config": complete["encoder"].model_dump(mode="json"),
@@ -146,15 +156,13 @@ def resolve(request: Request, host: Host, data_root: Path, device_kind: str) -> 
         "imported": request.imported,
     }
     spec = validated(RunSpec, values, "run")
-    modified = {
-        f"{part}.{name}": value
-        for part in complete
-        for name, value in complete[part].model_dump(mode="json").items()
-        if bare[part].model_dump(mode="json")[name] != value
+    modified = _unlike(complete, bare) | ({"init_from": spec.init_from} if spec.init_from else {})
+    facts = {
+        "variant": variant,
+        "from_preset": _unlike(complete, plain),
+        "setting": "native" if native and method.native else "shared",
+        "notes": tuple(notes),
     }
-    modified |= {"init_from": spec.init_from} if spec.init_from else {}
-    setting = "native" if native and method.native else "shared"
-    facts = {"setting": setting, "notes": tuple(dict.fromkeys(notes))}
     resolved = Resolved(spec, preset, modified, method, encoder, store, **facts)
     _check_buildable(resolved, host)
     return resolved
@@ -171,8 +179,11 @@ def control(resolved: Resolved, host: Host) -> Resolved:
         train=TrainSpec(epochs=0, batch_size=1, precision=spec.train.precision),
         **twin_fields(spec),
     )
+    # A twin has no variant: where a variant changes the encoder, its twin is that of a changed preset.
     changed = {
-        key: value for key, value in resolved.modified.items() if key.startswith("encoder.") or key == "train.precision"
+        key: value
+        for key, value in resolved.from_preset.items()
+        if key.startswith("encoder.") or key == "train.precision"
     }
     facts = {"setting": resolved.setting}
     return Resolved(twin, resolved.preset, changed, method, resolved.encoder, resolved.store, **facts)
@@ -198,6 +209,60 @@ def section(values: Mapping[str, Any], name: str) -> dict[str, Any]:
     """The settings of one section of dotted ``values``, by their bare names."""
     assert name in SECTIONS
     return {key.split(".", 1)[1]: value for key, value in values.items() if key.startswith(name + ".")}
+
+
+@contextmanager
+def _announced(host: Host, method: MethodSpec, variant: str) -> Iterator[None]:
+    """A variant that cannot be is the mistake of the plugin that announces it."""
+    try:
+        yield
+    except SkelbenchError as error:
+        plugin = host.origin(method)
+        raise SkelbenchError(
+            f"variant {variant!r} of method {method.name} cannot be used as plugin {plugin.name!r} ({plugin.source}) "
+            f"announces it: {error}"
+        ) from error
+
+
+def _varied(
+    values: Mapping[str, Any], plain: Mapping[str, Spec], method: MethodSpec, variant: str, encoder: EncoderSpec
+) -> dict[str, Any]:
+    """``values`` with the changes of a variant of ``method``; ``plain``: the settings that they make without it."""
+    changes = dict(method.variants[variant])
+    for key, value in changes.items():
+        part, _, name = key.partition(".")
+        if key != "clips_seen" and part not in plain:
+            raise SkelbenchError(f"it sets {key!r}; a variant sets method.*, encoder.*, train.* or clips_seen")
+        if key != "clips_seen" and name not in type(plain[part]).model_fields:
+            whose = {"method": f"method {method.name}", "encoder": f"encoder {encoder.name}"}.get(part, part)
+            raise SkelbenchError(did_you_mean(name, list(type(plain[part]).model_fields), f"setting of {whose}"))
+        if method.needs.get(key, value) != value:
+            raise SkelbenchError(f"it sets {key}={value}, but {method.name} needs {key}={method.needs[key]}")
+    if isinstance(changes.get("clips_seen"), str) and "clips_seen" not in values:
+        changes["train.epochs"] = changes.pop("clips_seen")
+    values = {key: value for key, value in values.items() if key != "clips_seen" or "train.epochs" not in changes}
+    for key, value in changes.items():
+        part, _, name = key.partition(".")
+        values[key] = times(value, values.get(key) if key == "clips_seen" else getattr(plain[part], name))
+    clips = values.get("clips_seen", 1)
+    if not isinstance(clips, int | float) or clips <= 0:
+        raise SkelbenchError(f"clips_seen={clips!r} is neither a number of clips nor a factor such as 'x0.5'")
+    train = plain["train"]
+    if train.iters_per_epoch and "train.iters_per_epoch" not in changes:  # as many clips, whatever the batch
+        batch = validated(TrainSpec, section(values, "train"), "train").batch_size
+        values["train.iters_per_epoch"] = max(1, round(train.iters_per_epoch * train.batch_size / batch))
+    return values
+
+
+def _unlike(settings: Mapping[str, Spec], others: Mapping[str, Spec]) -> dict[str, Any]:
+    """Dotted settings whose value is not that of ``others``."""
+    theirs = {part: other.model_dump(mode="json") for part, other in others.items()}
+    return {
+        f"{part}.{name}": value
+        for part, mine in settings.items()
+        for name, value in mine.model_dump(mode="json").items()
+        if theirs[part][name] != value
+    }
 
 
 def _grid(values: Mapping[str, Any]) -> GridSpec:

@@ -6,6 +6,7 @@ Later sources win: the file, ``--set``, the options of their own (``--tokens``, 
 from __future__ import annotations
 
 import difflib
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from skelbench.skeleton.grid import BUDGETS
 SECTIONS = ("method", "encoder", "train", "grid", "data")
 TOP = ("seed", "preset", "native", "encoder", "tokens", "dataset", "split")
 """Keys of a run.toml outside the sections."""
+_FACTOR = re.compile(r"x(\d+\.?\d*|\.\d+)")
 
 
 @dataclass
@@ -25,6 +27,7 @@ class Request:
     """What the user asked for; None = not said."""
 
     method: str
+    """METHOD or METHOD:VARIANT."""
     dataset: str | None = None
     split: str | None = None
     tokens: int | None = None
@@ -116,6 +119,26 @@ def read_config(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     settings |= budget(top["tokens"]) if "tokens" in top else {}
     settings |= {f"data.{name}": top[key] for key, name in (("dataset", "name"), ("split", "split")) if key in top}
     return top, settings
+
+
+def titled(method: str, variant: str) -> str:
+    """``slim``, ``slim:glcl-only``: a method as it is typed."""
+    return f"{method}:{variant}" if variant else method
+
+
+def listed(settings: Mapping[str, Any]) -> str:
+    """``method.mfp_weight=0.0, train.batch_size=x0.5``: settings on one line."""
+    return ", ".join(f"{key}={value}" for key, value in settings.items())
+
+
+def times(value: Any, before: Any) -> Any:
+    """A setting of a variant where ``before`` stands without it: ``"x0.5"`` makes half of a number, and of a whole
+    number a whole one, at least 1; anything else is itself."""
+    factor = _FACTOR.fullmatch(value) if isinstance(value, str) else None
+    if factor is None or isinstance(before, bool) or not isinstance(before, int | float):
+        return value
+    product = before * float(factor[1])
+    return max(1, round(product)) if isinstance(before, int) else product
 
 
 def full_key(key: str, fields: Mapping[str, set[str]]) -> str:

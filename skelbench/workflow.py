@@ -36,7 +36,7 @@ from skelbench.skeleton.keyed import Keyed
 from skelbench.skeleton.spec import Augment, Crop, ViewSpec
 from skelbench.skeleton.views import ViewBuilder, evaluation_spec
 
-RESULTS = ("outcome", "step", "steps", "clips_seen", "train_seconds", "finished")
+RESULTS = ("outcome", "step", "steps", "clips_seen", "train_seconds", "collapse", "finished")
 """What training adds to run.json."""
 
 Progress = Callable[..., Any]
@@ -62,8 +62,8 @@ class Workflow:
             return run if run.outcome == "done" else self._train(resolved, run)
         self.results.prepare()
         facts = {"environment": environment(self.device)}
-        run = self.results.open(spec, resolved.preset, resolved.modified, facts, resolved.setting)
-        with _alone(run):
+        run = self.results.open(spec, resolved.preset, resolved.modified, facts, resolved.setting, resolved.variant)
+        with _alone(run, patience=1.0 if resolved.method.trains else 60.0):
             if force:
                 _clear(run)
             done = run.outcome == "done"
@@ -94,9 +94,13 @@ class Workflow:
                 trainer = Trainer(spec, method, resolved.store, run, self.device)
                 record(outcome="running", environment=environment(self.device))
                 clips = trainer.total * spec.train.batch_size
-                label = f"{spec.method} {spec.tokens}x{resolved.store.topology.num_joints}"
+                label = f"{resolved.title} {spec.tokens}x{resolved.store.topology.num_joints}"
                 with self.progress(total=clips, label=label, unit="clips") as report:
-                    seconds = trainer.fit(report, lambda step, line: tell("skelbench_log", step=step, metrics=line))
+                    seconds = trainer.fit(
+                        report,
+                        log=lambda step, line: tell("skelbench_log", step=step, metrics=line),
+                        collapsed=lambda found: record(collapse=found),
+                    )
                 facts = {"steps": trainer.total, "clips_seen": clips, "train_seconds": seconds}
             outcome = "done"
             record(outcome=outcome, finished=time.time(), **facts)
@@ -146,8 +150,8 @@ class Workflow:
             "settings": dict(imported.settings),
             "left_out": list(imported.leftover),
         }
-        ran_on = environment(self.device)
-        run = self.results.open(spec, resolved.preset, resolved.modified, {"environment": ran_on}, resolved.setting)
+        ran_on = {"environment": environment(self.device)}
+        run = self.results.open(spec, resolved.preset, resolved.modified, ran_on, resolved.setting, resolved.variant)
         with _alone(run):
             if force:
                 _clear(run)
@@ -193,6 +197,11 @@ class Workflow:
             return read_json(path)
         if run.outcome != "done" and spec.checkpoint == "last":
             raise SkelbenchError(f"run {run.name} is {run.outcome}, not done; issue its command again to finish it")
+        with filelock.FileLock(run.path / ".probe.lock"):  # a second process that wants the same waits, and reads it
+            return read_json(path) if path.exists() and not force else self._evaluate(run, spec, path, like)
+
+    def _evaluate(self, run: RunDir, spec: EvalSpec, path: Path, like: RunSpec | None) -> dict[str, Any]:
+        """Compute the record of ``spec`` and write it to ``path``."""
         started = time.monotonic()
         features = self._extract(run, spec)
         descriptor = self.host.get("protocols", spec.protocol)
@@ -229,7 +238,7 @@ class Workflow:
         if key in self._features:
             return self._features[key]
         run_spec = run.spec
-        store = self._store(spec)
+        store = self.clips(spec)
         encoder = self.encoder(run, spec.checkpoint, store)
         split = store.split(spec.data.split)
         grid = grid_of(run_spec, store.topology)
@@ -262,7 +271,7 @@ class Workflow:
         plain = evaluation_spec(grid, share=spec.share, resize=spec.resize)
         arrays = {}
         total = len(split.train) + len(split.test)
-        with self.progress(total=total, label=f"{run_spec.method} features", unit="clips") as report:
+        with self.progress(total=total, label=f"{run.title} features", unit="clips") as report:
             advance = _advancing(report)
             for part, ids in (("train", split.train), ("test", split.test)):
                 arrays[f"{part}_x"] = one_pass(ids, plain, progress=advance)
@@ -272,7 +281,8 @@ class Workflow:
         self._features[key] = features
         return features
 
-    def _store(self, spec: EvalSpec) -> ClipStore:
+    def clips(self, spec: EvalSpec) -> ClipStore:
+        """The data set of ``spec``; refused when it has changed since the run was made."""
         store = open_dataset(spec.data.name, self.host, self.data_root)
         if spec.data.fingerprint and store.fingerprint != spec.data.fingerprint:
             raise SkelbenchError(
@@ -318,10 +328,11 @@ def _advancing(report: Callable[..., None], with_total: bool = False) -> Callabl
 
 
 @contextmanager
-def _alone(run: RunDir) -> Iterator[None]:
-    """No other process works in ``run`` meanwhile."""
+def _alone(run: RunDir, patience: float = 1.0) -> Iterator[None]:
+    """No other process works in ``run`` meanwhile; one that only looks in, or makes an untrained twin, is waited for
+    (at most ``patience`` seconds)."""
     try:
-        with run.lock():
+        with run.lock().acquire(timeout=patience):
             yield
     except filelock.Timeout as error:
         raise SkelbenchError(
@@ -333,7 +344,7 @@ def _clear(run: RunDir) -> None:
     """Forget a run's results, keep its spec; files that are not ours (an observer's) stay."""
     kept = {key: value for key, value in run.info.items() if key not in RESULTS}
     write_json(run.path / "run.json", {**kept, "outcome": "new"})
-    for pattern in ("last.pt", "metrics.jsonl", "cost.json", "encoder*.safetensors", "eval-*"):
+    for pattern in ("last.pt", "metrics.jsonl", "cost.json", "encoder*.safetensors", "eval-*", "diagnose-*"):
         for path in run.path.glob(pattern):
             path.unlink()
 

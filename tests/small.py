@@ -12,7 +12,16 @@ TINY = {
 """Encoder settings that make a step take milliseconds."""
 
 TINY_METHOD = {
-    "slim": {"prototypes": 32, "head_hidden": 32, "bottleneck": 16},
+    "slim": {
+        "prototypes": 32,
+        "head_hidden": 32,
+        "bottleneck": 16,
+        "decoder_dim": 16,
+        "decoder_depth": 1,
+        "decoder_heads": 2,
+    },
+    "dino": {"prototypes": 32, "head_hidden": 32, "bottleneck": 16, "local_views": 2},
+    "ibot": {"prototypes": 32, "head_hidden": 32, "bottleneck": 16, "local_views": 2},
     "skeletonmae": {"decoder_dim": 16, "decoder_depth": 1, "decoder_heads": 2},
     "mamp": {"decoder_dim": 16, "decoder_depth": 1, "decoder_heads": 2},
     "amr": {"decoder_dim": 16, "decoder_depth": 1, "decoder_heads": 2},
@@ -32,13 +41,15 @@ METHODS = tuple(TINY_METHOD)
 
 STILL = {
     "slim": {"momentum": 1.0, "teacher_temp_start": 0.07, "freeze_prototypes": 0.0},
+    "dino": {"momentum": 1.0, "centering": "none", "freeze_prototypes": 0.0},
+    "ibot": {"momentum": 1.0, "centering": "none", "freeze_prototypes": 0.0, "teacher_temp_start": 0.07},
     "sjepa": {"momentum": 1.0, "centre_momentum": 1.0},
     # A body's motion is nearly noise in the small data: with more to see it is told from another's in fewer steps.
     "mamp": {"mask_ratio": 0.5},
 }
 """Settings that hold still what must not move while a method is made to overfit one batch, or let it be fast."""
 
-TEACHERS = {"slim", "sjepa"}
+TEACHERS = {"slim", "dino", "ibot", "sjepa"}
 """Methods with an EMA teacher."""
 
 

@@ -11,7 +11,7 @@ from skelbench.cli.options import Results
 
 
 def compare(
-    table: Annotated[str, typer.Option(help="Which table, see `skelbench plugins list`.")] = "linear",
+    table: Annotated[str, typer.Option(help="Which table; `skelbench plugins list` shows all.")] = "linear",
     format_: Annotated[str, typer.Option("--format", help="terminal, md, csv, json or latex.")] = "terminal",
     all_: Annotated[
         bool, typer.Option("--all", help="Also runs whose settings were changed from their preset.")
@@ -19,8 +19,9 @@ def compare(
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Write to a file instead.")] = None,
     results: Results = None,
 ) -> None:
-    """Show a table: `linear` (accuracy of all runs), `flops` or `flops-detail` (cost at the paper's token grids, as a
-    whole and by module; they need no run)."""
+    """Show a table over the results: `linear` (accuracy of all runs), the paper's comparisons and ablations
+    (`token-budget`, `target-control`, `objective`, `stm`, `saa`, `centring`, `batch`; `skelbench study` runs them), or
+    cost at the paper's token grids, which needs no run (`flops`, by module `flops-detail`)."""
     from skelbench.plugin.host import get_host
     from skelbench.results.store import ResultStore
 
@@ -35,7 +36,8 @@ def compare(
     store = ResultStore(results)
     store.check_readable()
     if descriptor.needs_runs and not any(True for run in store.runs()):
-        out.print(f"no runs in {store.root} yet; start with: skelbench run slim --tokens 8")
+        start = f"study {table}" if table in host.names("studies") else "run slim --tokens 8"
+        out.print(f"no runs in {store.root} yet; start with: skelbench {start}")
         return
     from skelbench.tables.builders import Context
     from skelbench.tables.render import Terminal, render

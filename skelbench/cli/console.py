@@ -82,7 +82,7 @@ def progress(
     """Show progress on stderr: ``with progress(total, label, unit) as report: report(advance, loss=0.3)``.
 
     A bar with rate and time left on a terminal, else plain lines. Fields keep their last value; ``total=`` in a report
-    replaces the total. Of several processes of one run (``RANK``) the first speaks. The first report counts as work
+    replaces the total, ``note=`` says a sentence at once. Of several processes of one run (``RANK``) the first speaks. The first report counts as work
     done before, so that the rate of a resumed run is that of this process.
     """
     console = console or err
@@ -154,8 +154,10 @@ def _bar(meter: _Meter, label: str, console: Console) -> Iterator[Callable[..., 
     with Progress(*columns, console=console, refresh_per_second=4) as bar:
         task = bar.add_task(plain(label), total=meter.total, facts="")
 
-        def report(advance: float = 1, **fields: Any) -> None:
+        def report(advance: float = 1, note: str | None = None, **fields: Any) -> None:
             meter.add(advance, **fields)
+            if note:
+                _say_note(note, console)
             bar.update(task, completed=meter.done, total=meter.total, facts=plain(meter.facts))
 
         yield report
@@ -175,8 +177,10 @@ def _lines(meter: _Meter, label: str, console: Console) -> Iterator[Callable[...
         line = ", ".join(filter(None, (count, meter.facts)))
         console.print(plain(f"{label}: {line}" if label else line))
 
-    def report(advance: float = 1, **fields: Any) -> None:
+    def report(advance: float = 1, note: str | None = None, **fields: Any) -> None:
         meter.add(advance, **fields)
+        if note:
+            _say_note(f"{label}: {note}" if label else note, console)
         waited = time.monotonic() - said_at
         enough = bool(meter.total) and meter.done - said_done >= SHARE * meter.total
         if waited >= INTERVAL_S or (enough and waited >= MIN_INTERVAL_S):
@@ -185,6 +189,11 @@ def _lines(meter: _Meter, label: str, console: Console) -> Iterator[Callable[...
     yield report
     if meter.done != said_done:
         say()
+
+
+def _say_note(text: str, console: Console) -> None:
+    """Something to know at once, above the bar."""
+    console.print(text, style="bold yellow", markup=False)
 
 
 def duration(seconds: float) -> str:

@@ -12,7 +12,7 @@ import typer
 from typer.exceptions import Abort, TyperException
 
 from skelbench import __version__
-from skelbench.cli import compare, data, import_checkpoint, plugins, run, runs
+from skelbench.cli import compare, data, diagnose, import_checkpoint, plot, plugins, run, runs, study
 from skelbench.cli import eval as evaluation
 from skelbench.cli.console import err, fail
 from skelbench.errors import SkelbenchError
@@ -28,7 +28,10 @@ app = typer.Typer(
 app.command("run")(run.run)
 app.command("eval")(evaluation.evaluate)
 app.command("import-checkpoint")(import_checkpoint.import_checkpoint)
+app.command("study")(study.study)
 app.command("compare")(compare.compare)
+app.command("plot")(plot.plot)
+app.add_typer(diagnose.app, name="diagnose")
 app.add_typer(runs.app, name="runs")
 app.add_typer(plugins.app, name="plugins")
 app.add_typer(data.app, name="data")

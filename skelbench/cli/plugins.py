@@ -11,8 +11,11 @@ from skelbench.errors import SkelbenchError, did_you_mean
 from skelbench.plugin.descriptors import KINDS
 from skelbench.plugin.host import Host, get_host
 from skelbench.plugin.status import SINGULAR, Entry, PluginStatus
+from skelbench.settings import listed
 
-app = typer.Typer(no_args_is_help=True, help="Methods, encoders, data sets, protocols and tables, and where from.")
+app = typer.Typer(
+    no_args_is_help=True, help="Methods, encoders, data sets, protocols, targets and tables, and where from."
+)
 
 
 @app.command("list")
@@ -25,7 +28,9 @@ def list_plugins() -> None:
             about = entry.descriptor
             citation = getattr(about, "citation", "")
             status = "conflict" if entry.clash else "ok"
-            rows.append((SINGULAR[entry.kind], about.name, about.summary, citation, entry.plugin.name, status))
+            variants = len(getattr(about, "variants", {}))
+            summary = about.summary + (f"; {variants} variants" if variants else "")
+            rows.append((SINGULAR[entry.kind], about.name, summary, citation, entry.plugin.name, status))
     for plugin in host.plugins:
         if plugin.state != "ok":
             rows.append(("plugin", plugin.name, plugin.error, "", plugin.name, plugin.state))
@@ -34,7 +39,7 @@ def list_plugins() -> None:
 
 @app.command()
 def info(name: Annotated[str, typer.Argument(help="Name of a method, encoder, ..., or of a plugin.")]) -> None:
-    """What is known about NAME: citation, settings with defaults, presets; for a failed plugin the traceback."""
+    """What is known about NAME: citation, settings, presets and variants; for a failed plugin the traceback."""
     host = get_host()
     entries = [entry for entry in host.entries if entry.descriptor is not None and name in entry.names]
     plugins = [plugin for plugin in host.plugins if plugin.name == name]
@@ -79,14 +84,24 @@ def _show_entry(host: Host, entry: Entry) -> None:
         if values:
             out.print()
             out.print(make_table(("key", "value"), [(key, str(value)) for key, value in values.items()], title))
-    if getattr(about, "config", ""):
-        from skelbench.plugin.settings import settings  # pydantic
-
-        fields = settings(host.load(about, "config"))
-        rows = [(field.name, field.type, field.default, field.doc) for field in fields]
+    if variants := getattr(about, "variants", {}):
+        rows = [(name, listed(changes)) for name, changes in variants.items()]
         out.print()
-        out.print(make_table(("setting", "type", "default", "meaning"), rows, "settings (--set KEY=VALUE)"))
+        out.print(make_table(("variant", "changes"), rows, f"variants (skelbench run {host.name(about)}:VARIANT)"))
+    if getattr(about, "config", ""):
+        _show_settings(host.load(about, "config"), "settings (--set KEY=VALUE)")
+    elif entry.kind == "targets" and (config := getattr(host.load(about), "Config", None)):
+        _show_settings(config, "settings (--set 'target_settings={KEY=VALUE}')")
     out.print()
+
+
+def _show_settings(config: type, title: str) -> None:
+    from skelbench.plugin.settings import settings  # pydantic
+
+    rows = [(field.name, field.type, field.default, field.doc) for field in settings(config)]
+    if rows:
+        out.print()
+        out.print(make_table(("setting", "type", "default", "meaning"), rows, title))
 
 
 def _show_plugin(host: Host, plugin: PluginStatus) -> None:

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 
 def run(
-    method: Annotated[str, typer.Argument(help="Method, see `skelbench plugins list`.")],
+    method: Annotated[
+        str, typer.Argument(help="METHOD or METHOD:VARIANT, see `skelbench plugins list` and `plugins info METHOD`.")
+    ],
     dataset: Annotated[str | None, typer.Option(help="Data set.", show_default="synthetic")] = None,
     split: Annotated[str | None, typer.Option(help="Split.", show_default="the data set's default")] = None,
     tokens: Annotated[
@@ -27,7 +29,9 @@ def run(
     patch: Annotated[int | None, typer.Option(help="Frames per temporal token P_T, for any other grid.")] = None,
     preset: Annotated[
         str | None,
-        typer.Option(help="paper, small or quick (and release for slim).", show_default="paper with a GPU, else quick"),
+        typer.Option(
+            help="paper, ablation, small or quick (and release for slim).", show_default="paper with a GPU, else quick"
+        ),
     ] = None,
     native: Annotated[
         bool, typer.Option("--native", help="The method's own encoder, grid, bodies and epochs, not the shared ones.")
@@ -78,7 +82,7 @@ def run(
     from skelbench.plugin.host import get_host
 
     host = get_host()
-    host.get("methods", method)  # misspelt names fail before torch is imported
+    host.method(method)  # misspelt names fail before torch is imported
     protocols = known_protocols(host, probe)
 
     from skelbench import distributed
@@ -149,7 +153,7 @@ def _cost(workflow: Workflow, run_dir: Any, resolved: Resolved, force: bool) -> 
     try:
         return workflow.cost(run_dir, resolved.store, force)
     except Exception as error:
-        err.print(f"note: the cost of {resolved.spec.method} could not be counted: {plain(str(error))}", soft_wrap=True)
+        err.print(f"note: the cost of {resolved.title} could not be counted: {plain(str(error))}", soft_wrap=True)
         return None
 
 

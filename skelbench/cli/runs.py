@@ -15,7 +15,7 @@ app = typer.Typer(no_args_is_help=True, help="What is in the results directory."
 
 @app.command("list")
 def list_runs(results: Results = None) -> None:
-    """All runs: outcome, preset, headline accuracy."""
+    """All runs: method and variant, outcome, preset, headline accuracy."""
     from skelbench.cli.console import make_table, out
     from skelbench.results.store import ResultStore
 
@@ -30,6 +30,7 @@ def list_runs(results: Results = None) -> None:
         latest = {r["spec"]["protocol"]: r["metrics"]["accuracy"] for r in run.records() if r["standard"]}
         rows.append(
             (
+                run.title,
                 run.name,
                 info["outcome"],
                 info["preset"] + ("+" if info["modified"] else ""),
@@ -38,7 +39,7 @@ def list_runs(results: Results = None) -> None:
                 time.strftime("%Y-%m-%d %H:%M", time.localtime(info["created"])),
             )
         )
-    out.print(make_table(("run", "outcome", "preset", "hardware", "linear", "knn", "made"), rows))
+    out.print(make_table(("method", "run", "outcome", "preset", "hardware", "linear", "knn", "made"), rows))
 
 
 @app.command()

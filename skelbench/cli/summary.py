@@ -10,7 +10,9 @@ from rich.table import Table
 from skelbench.cli.console import make_table, out, print_facts
 from skelbench.config import DataSpec
 from skelbench.presets import BLURB, SETTING
+from skelbench.pretrain.collapse import sentence
 from skelbench.resolve import Resolved
+from skelbench.settings import listed
 from skelbench.skeleton.grid import BUDGETS
 
 
@@ -21,9 +23,11 @@ def print_header(resolved: Resolved, device: str) -> None:
     spec, topology = resolved.spec, resolved.store.topology
     preset = resolved.preset + (" with changes" if resolved.modified else "")
     grid = f"{spec.tokens} x {topology.num_joints} tokens (T = {spec.grid.frames}, P_T = {spec.grid.patch})"
+    changes = resolved.method.variants[resolved.variant] if resolved.variant else {}
     facts = [
-        ("run", f"{spec.method} on {spec.data.title} / {spec.data.split}, {grid}, seed {spec.seed}, id {spec.id}"),
+        ("run", f"{resolved.title} on {spec.data.title} / {spec.data.split}, {grid}, seed {spec.seed}, id {spec.id}"),
         ("preset", f"{preset}: {BLURB.get(resolved.preset, 'settings of this method alone')}"),
+        ("variant", changes and f"{resolved.variant}: {listed(changes)}"),
         ("setting", SETTING[resolved.setting]),
         ("hardware", f"{hardware(device)}, {spec.train.precision}"),
         *(("note", note) for note in resolved.notes),
@@ -37,6 +41,8 @@ def print_summary(pairs: list[tuple[Any, dict[str, Any]]], cost: Mapping[str, An
     if records:
         out.print(_accuracy(pairs))
         _print_notes(records.values())
+    for found in run.info.get("collapse", ()):
+        out.print(f"collapse: {sentence(found)}", style="bold yellow", markup=False)
     facts = (_cost(cost) if cost else []) + _training(run.info)
     if facts:
         print_facts(facts, title="Cost (FLOPs = 2 MACs, matrix products only)")
@@ -44,7 +50,7 @@ def print_summary(pairs: list[tuple[Any, dict[str, Any]]], cost: Mapping[str, An
     out.print("Next:")
     for command, what in _next(resolved):
         out.print(f"  {command}  [dim]# {what}[/]")
-    if resolved.preset not in ("paper", "imported"):
+    if resolved.preset not in ("paper", "ablation", "imported"):
         out.print(f"[dim]Figures of preset {resolved.preset} compare runs of this preset; they are not the paper's.[/]")
 
 
@@ -54,14 +60,17 @@ def _next(resolved: Resolved) -> list[tuple[str, str]]:
     if resolved.preset in BLURB:
         shapes = {shape: f"--tokens {tokens}" for tokens, shape in BUDGETS.items()}
         grid = f"--clip-length {spec.grid.frames} --patch {spec.grid.patch}"
-        other = "slim" if spec.method == "skeletonmae" else "skeletonmae"
+        alike = "the same conditions" if resolved.setting == "shared" or resolved.variant else "shared setting"
+        other, what = "slim" if spec.method == "skeletonmae" else "skeletonmae", f"another method, {alike}"
+        if resolved.variant:
+            other, what = spec.method, f"{spec.method} itself, {alike}"
         parts = ["skelbench run", other, shapes.get((spec.grid.frames, spec.grid.patch), grid)]
         parts += [f"--dataset {spec.data.name}"] if spec.data.name != "synthetic" else []
         parts += [f"--split {spec.data.split}"] if spec.data.split != resolved.store.meta.default_split else []
         parts += ["--set second_body=repeat"] if spec.data.second_body == "repeat" else []
         parts += [f"--preset {resolved.preset}"]
-        alike = resolved.setting == "shared"
-        commands.append((" ".join(parts), f"another method, {'the same conditions' if alike else 'shared setting'}"))
+        parts += ["--native"] if resolved.variant and resolved.setting == "native" else []
+        commands.append((" ".join(parts), what))
     commands.append(("skelbench compare" + (" --all" if resolved.modified else ""), "all runs side by side"))
     commands.append(("skelbench compare --table flops", "cost at the paper's token grids"))
     return commands
@@ -71,7 +80,7 @@ def _accuracy(pairs: list[tuple[Any, dict[str, Any]]]) -> Table:
     from skelbench.results.frame import paired
 
     run, records = pairs[0]
-    columns = ["probe", run.spec.method, "95 % interval"]
+    columns = ["probe", run.title, "95 % interval"]
     columns += ["untrained", "difference, points", "paired p"] if len(pairs) > 1 else []
     rows = []
     for protocol, record in records.items():
@@ -155,4 +164,4 @@ def record_table(run: Any, records: list[dict[str, Any]]) -> Table:
                 record["id"],
             )
         )
-    return make_table(columns, rows, title=run.name)
+    return make_table(columns, rows, title=f"{run.title}, {run.name}")

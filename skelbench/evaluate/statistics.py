@@ -139,6 +139,70 @@ def paired_test(
     return PairedTest(len(a), float(a.mean()), float(b.mean()), difference, (low, high), p, verdict)
 
 
+@dataclass(frozen=True)
+class SeedsTest:
+    """Two settings trained with the same seeds and tested on the same clips; shares, ``difference`` is A minus B."""
+
+    seeds: int
+    clips: int
+    difference: float
+    spread: float | None
+    """Sample standard deviation over seeds of the difference; None for one seed."""
+    interval: tuple[float, float]
+    """95 % bootstrap interval of the difference over test clips."""
+    p_value: float
+    """Exact two-sided sign-flip test over test clips."""
+
+
+def seeds_test(correct_a_SC: np.ndarray, correct_b_SC: np.ndarray, n: int = 10000) -> SeedsTest:
+    """Compare two settings over S seeds on the same C clips, row s of both from seed s.
+
+    A clip counts once, with the difference d of its mean outcomes over seeds: outcomes of one clip under several
+    seeds depend on each other. If the settings were alike, +d and -d would be equally likely for every clip; p is the
+    chance of a total at least as large under those sign flips, exactly, and McNemar's for one seed. It speaks of test
+    clips and these trained models: variation over pre-training seeds is in ``spread`` alone.
+    """
+    a_SC, b_SC = np.asarray(correct_a_SC, dtype=np.int64), np.asarray(correct_b_SC, dtype=np.int64)
+    if a_SC.shape != b_SC.shape or a_SC.ndim != 2 or not a_SC.size:
+        raise ValueError(f"outcomes must be two equal, non-empty [seeds, clips], not {a_SC.shape} and {b_SC.shape}")
+    seeds, clips = a_SC.shape
+    differing_SC = a_SC - b_SC
+    totals, counts = np.unique(differing_SC.sum(0), return_counts=True)  # per clip, in units of 1 / seeds
+    draws = np.random.default_rng(0).multinomial(clips, counts / clips, size=n) @ totals / (seeds * clips)
+    low, high = np.quantile(draws, [0.025, 0.975])
+    return SeedsTest(
+        seeds=seeds,
+        clips=clips,
+        difference=float(differing_SC.mean()),
+        spread=float(differing_SC.mean(1).std(ddof=1)) if seeds > 1 else None,
+        interval=(float(low), float(high)),
+        p_value=_sign_flips(totals, counts),
+    )
+
+
+def _sign_flips(totals: np.ndarray, counts: np.ndarray) -> float:
+    """P[|sum of ±|total|| >= |sum of totals|] with all signs equally likely; ``counts``: how often each total occurs.
+
+    The chances of all sums at once, by convolving a binomial distribution per size of a total.
+    """
+    chance = np.ones(1)  # of the summed sizes of all that came out positive: 0, 1, ..., all
+    for size in np.unique(np.abs(totals[totals != 0])):
+        heads = _fair_coin(int(counts[np.abs(totals) == size].sum()))
+        spaced = np.zeros(size * (len(heads) - 1) + 1)
+        spaced[::size] = heads
+        chance = np.convolve(chance, spaced)
+    sums = 2 * np.arange(len(chance)) - (len(chance) - 1)
+    return min(1.0, float(chance[np.abs(sums) >= abs(int(totals @ counts))].sum()))
+
+
+def _fair_coin(n: int) -> np.ndarray:
+    """Chances of 0..n heads in ``n`` throws; what is under 1e-150 is cut off, equally at both ends."""
+    log_total = math.lgamma(n + 1) - n * math.log(2)
+    logs = np.array([log_total - math.lgamma(i + 1) - math.lgamma(n - i + 1) for i in range(n + 1)])
+    kept = logs > math.log(1e-150)
+    return np.exp(logs[kept & kept[::-1]])
+
+
 def _outcomes(correct_a: np.ndarray, correct_b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     a, b = np.asarray(correct_a, dtype=bool), np.asarray(correct_b, dtype=bool)
     if a.shape != b.shape or a.ndim != 1 or not len(a):

@@ -87,6 +87,7 @@ class PrototypeSettings(Spec):
     prototypes: int = Field(65536, ge=1, description="prototypes K of each head")
     head_hidden: int = Field(2048, ge=1, description="hidden width of the 3-layer projection heads")
     bottleneck: int = Field(256, ge=1, description="bottleneck width of the projection heads")
+    prototype_gain: bool = Field(True, description="learn each prototype's length; false = 1 (our reading: DINOv2)")
     student_temp: float = Field(0.1, gt=0, description="student temperature (our reading: DINOv2)")
     teacher_temp: float = Field(0.07, gt=0, description="teacher temperature after its warm-up (our reading: DINOv2)")
     teacher_temp_start: float = Field(0.04, gt=0, description="teacher temperature at the start (our reading: DINOv2)")

@@ -6,6 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from skelbench.nn.config import PrototypeSettings
+
 
 def projection_mlp(dim_in: int, hidden: int, dim_out: int) -> nn.Sequential:
     """Three linear layers with GELU between them; DINOv2's initialisation is set by :func:`initialise_mlp`."""
@@ -41,15 +43,23 @@ class PrototypeHead(nn.Module):
 
     ``head(x)`` and ``head.prototypes`` are apart because the loss never forms their product
     (:func:`~skelbench.nn.prototype_loss.prototype_cross_entropy`). At D = 256 the matrices and biases are 22,024,448
-    parameters; the trainable gain, one per prototype as in weight normalisation, adds K.
+    parameters; the gain, one per prototype as in weight normalisation, adds K. With ``gain`` False it stays at 1 (DINO,
+    iBOT).
     """
 
-    def __init__(self, dim_in: int, hidden: int = 2048, bottleneck: int = 256, prototypes: int = 65536) -> None:
+    def __init__(
+        self, dim_in: int, hidden: int = 2048, bottleneck: int = 256, prototypes: int = 65536, gain: bool = True
+    ) -> None:
         super().__init__()
         self.mlp = projection_mlp(dim_in, hidden, bottleneck)
         self.prototype_direction = nn.Parameter(torch.empty(prototypes, bottleneck))
-        self.prototype_gain = nn.Parameter(torch.empty(prototypes, 1))
+        self.prototype_gain = nn.Parameter(torch.empty(prototypes, 1), requires_grad=gain)
         self.reset_parameters()
+
+    @classmethod
+    def of(cls, settings: PrototypeSettings, dim_in: int) -> PrototypeHead:
+        """The head that a method's settings describe, on features of width ``dim_in``."""
+        return cls(dim_in, settings.head_hidden, settings.bottleneck, settings.prototypes, settings.prototype_gain)
 
     def reset_parameters(self) -> None:
         """Trunc-normal (0.02) matrices, zero biases, prototypes as PyTorch's linear layers, unit gains (DINOv2)."""

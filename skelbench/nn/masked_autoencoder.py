@@ -78,6 +78,7 @@ class MaskedAutoencoder(Method):
         tokens ``keep_RK`` of ``view``."""
         visible = self.encoder(view, keep_RK=keep_RK)
         predicted_RNL = self.decoder(visible.tokens_RND, keep_RK)
+        step.watch("masked", lambda: predicted_RNL[mask_RN])
         target_RNL = patch_standardise(patchify(y_RTJC, self.context.grid.patch))
         return step.mean(*masked_mse(predicted_RNL, target_RNL, mask_RN))
 

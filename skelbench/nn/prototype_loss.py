@@ -95,6 +95,27 @@ class RunningCentre(nn.Module):
             self.centre.lerp_(mean_K, step)
 
 
+@torch.no_grad()
+def teacher_offset(
+    centering: Sinkhorn | Tensor | None,
+    teacher_z: Tensor,
+    teacher_W: Tensor,
+    temp: float,
+    chunk: int | None = None,
+) -> Tensor | None:
+    """[K], so that the centred teacher's distribution is softmax_k(z . W_k / temp + offset_k); None = no centring.
+
+    ``centering`` and ``chunk`` are those of :func:`prototype_cross_entropy`; Sinkhorn takes part in the all-reduces.
+    """
+    if centering is None:
+        return None
+    dtype = torch.promote_types(teacher_z.dtype, torch.float32)
+    with no_autocast(teacher_z):
+        if isinstance(centering, Sinkhorn):
+            return centering.offsets(teacher_z.to(dtype), teacher_W.to(dtype), temp, chunk)
+        return centering.to(dtype) / -temp
+
+
 def prototype_cross_entropy(
     student_z: Tensor,
     student_W: Tensor,
@@ -105,6 +126,7 @@ def prototype_cross_entropy(
     teacher_temp: float,
     student_temp: float = 0.1,
     centering: Sinkhorn | Tensor | None = None,
+    offset_K: Tensor | None = None,
     chunk: int | None = None,
 ) -> Tensor:
     """Sum over samples i and student views v of w_iv * CE(teacher_i, softmax(z_iv . W / student_temp)), a scalar.
@@ -117,6 +139,7 @@ def prototype_cross_entropy(
         weights: [n, V] or [n], constant (1 / number of terms for a mean).
         teacher_temp, student_temp: tau_t and tau_s.
         centering: :class:`Sinkhorn`; a centre [K] that is subtracted from the teacher's logits; or None.
+        offset_K: what :func:`teacher_offset` found for the same teacher, instead of ``centering``.
         chunk: rows of a tile; None = as many as fill ``TILE`` elements.
 
     Computed in float32 (float64 for float64 inputs) whatever autocast says. Memory beyond the inputs: two tiles and
@@ -128,10 +151,8 @@ def prototype_cross_entropy(
     student_z_nVD = student_z.to(dtype) if student_z.dim() == 3 else student_z.to(dtype).unsqueeze(1)
     weights_nV = weights.detach().to(dtype).reshape(student_z_nVD.shape[:2])
     with no_autocast(student_z):
-        if isinstance(centering, Sinkhorn):
-            offset_K = centering.offsets(teacher_z, teacher_W, teacher_temp, chunk)
-        else:
-            offset_K = None if centering is None else centering.detach().to(dtype) / -teacher_temp
+        if offset_K is None:
+            offset_K = teacher_offset(centering, teacher_z, teacher_W, teacher_temp, chunk)
         return _PrototypeCrossEntropy.apply(
             student_z_nVD, student_W, teacher_z, teacher_W, weights_nV, offset_K, student_temp, teacher_temp, chunk,
             torch.is_grad_enabled(),

@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, NamedTuple
 
+import torch
 from torch import Tensor, nn
 
 from skelbench.distributed import all_reduce_sum
-from skelbench.nn.prototype_loss import RunningCentre, Sinkhorn, prototype_cross_entropy
+from skelbench.nn.precision import no_autocast
+from skelbench.nn.prototype_loss import TILE, RunningCentre, Sinkhorn, prototype_cross_entropy, teacher_offset
+from skelbench.nn.rank import sample_rows
+
+SAMPLES = 1024
+"""Figures are of at most so many samples, fewer if their logits would not fit into a tile."""
+
+
+class _Teacher(NamedTuple):
+    """The teacher's side of one step: distribution of sample i = softmax_k(z_i . W_k / temp + offset_k)."""
+
+    z_nD: Tensor
+    W_KD: Tensor
+    offset_K: Tensor | None
+    temp: float
 
 
 class PrototypeObjective(nn.Module):
@@ -20,14 +35,16 @@ class PrototypeObjective(nn.Module):
         self.student_temp = student_temp
         self.sinkhorn = Sinkhorn(all_reduce=all_reduce_sum) if centering == "sinkhorn" else None
         self.centre = RunningCentre(prototypes) if centering == "running" else None
-        self._seen: tuple[Tensor, Tensor] | None = None
+        self._seen: _Teacher | None = None
 
     def forward(
         self, student_z: Tensor, student_W: Tensor, teacher_z: Tensor, teacher_W: Tensor, weights: Tensor, temp: float
     ) -> Tensor:
         """Weighted sum over samples and views (shapes: ``prototype_cross_entropy``); ``temp`` is the teacher's."""
-        self._seen = (teacher_z.detach(), teacher_W.detach())
+        teacher_z, teacher_W = teacher_z.detach(), teacher_W.detach()
         centering = self.sinkhorn or (self.centre.centre if self.centre is not None else None)
+        offset_K = teacher_offset(centering, teacher_z, teacher_W, temp)
+        self._seen = _Teacher(teacher_z, teacher_W, offset_K, temp)
         return prototype_cross_entropy(
             student_z,
             student_W,
@@ -36,11 +53,31 @@ class PrototypeObjective(nn.Module):
             weights,
             teacher_temp=temp,
             student_temp=self.student_temp,
-            centering=centering,
+            offset_K=offset_K,
         )
 
+    @torch.no_grad()
+    def figures(self) -> dict[str, Tensor]:
+        """Of the last :meth:`forward`, until :meth:`update`; nothing without samples. Asks no other process.
+
+        ``teacher_entropy``: mean entropy of the teacher's centred distributions in nats; log K where they are uniform,
+        0 where each is one prototype. ``prototypes_used``: exp(entropy of the mean distribution), between 1, all
+        samples agree on one prototype, and K, all are used alike; n samples can show hardly more than n of them.
+        """
+        if self._seen is None or not len(self._seen.z_nD):
+            return {}
+        z_nD, W_KD, offset_K, temp = self._seen
+        z_nD = sample_rows(z_nD, min(SAMPLES, max(1, TILE // len(W_KD))))
+        with no_autocast(z_nD):
+            logits_nK = (z_nD.float() / temp) @ W_KD.float().mT
+            q_nK = torch.softmax(logits_nK if offset_K is None else logits_nK + offset_K, 1)
+            return {
+                "teacher_entropy": torch.special.entr(q_nK).sum(1).mean(),
+                "prototypes_used": torch.special.entr(q_nK.mean(0)).sum().exp(),
+            }
+
     def update(self) -> None:
-        """After the step: move the running centre by what the teacher put out in it."""
+        """After the step: move the running centre by what the teacher put out in it, and forget the step."""
         if self.centre is not None and self._seen is not None:
-            self.centre.update(*self._seen, all_reduce=all_reduce_sum)
+            self.centre.update(self._seen.z_nD, self._seen.W_KD, all_reduce=all_reduce_sum)
         self._seen = None

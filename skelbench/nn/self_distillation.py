@@ -37,11 +37,14 @@ class SelfDistillation(Method):
         if target is not None:
             cls = context.target(target)
             own = validated(cls.Config, getattr(config, "target_settings", {}), f"target {target}")
-            self.target = cls(config, context, own)
+            with torch.random.fork_rng(devices=[]):
+                self.target = cls(config, context, own)
+            if contrast:  # drawn after as many draws as prototypes take: alike, whatever the target
+                PrototypeHead.of(config, context.width)
         moving = {"encoder": self.encoder}
         self.cl_head = self.cl_loss = None
         if contrast:
-            self.cl_head = PrototypeHead(context.width, config.head_hidden, config.bottleneck, config.prototypes)
+            self.cl_head = PrototypeHead.of(config, context.width)
             self.cl_loss = PrototypeObjective(config.prototypes, config.centering, config.student_temp)
             moving["cl_head"] = self.cl_head
         self.teacher = ema_copy(nn.ModuleDict(moving))
@@ -54,14 +57,17 @@ class SelfDistillation(Method):
         c = self.config
         return linear_ramp(c.teacher_temp_start, c.teacher_temp, step.fraction / max(1e-9, c.teacher_temp_warmup))
 
-    def match(self, teacher: Encoded, students_RVE: Tensor, step: Step) -> Tensor:
-        """Mean cross-entropy of V projected student class tokens with each of the teacher's R, over all processes."""
+    def match(self, teacher: Encoded, students_RVE: Tensor, step: Step, temp: float | None = None) -> Tensor:
+        """Mean cross-entropy of V projected student class tokens with each of the teacher's R, over all processes.
+
+        ``temp``: the teacher's temperature, None = :meth:`teacher_temp`.
+        """
         with torch.no_grad():
             anchors_RE, anchors_W = self.teacher["cl_head"](teacher.cls_RD), self.teacher["cl_head"].prototypes
         R, V = students_RVE.shape[:2]
         each_RV = students_RVE.new_full((R, V), 1 / V)
-        W, temp = self.cl_head.prototypes, self.teacher_temp(step)
-        total = self.cl_loss(students_RVE, W, anchors_RE, anchors_W, each_RV, temp)
+        temp = self.teacher_temp(step) if temp is None else temp
+        total = self.cl_loss(students_RVE, self.cl_head.prototypes, anchors_RE, anchors_W, each_RV, temp)
         step.watch("cl", self.cl_loss)
         return step.mean(total, R)
 

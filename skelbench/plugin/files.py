@@ -109,7 +109,7 @@ class SourceFile:
         for kind, descriptors in announced.descriptors.items():
             changed[kind] = []
             for descriptor in descriptors:
-                fields = {f: resolved(v) for f in ("target", "config") if (v := getattr(descriptor, f, ""))}
+                fields = {f: resolved(v) for f in ("target", "config", "imports") if (v := getattr(descriptor, f, ""))}
                 descriptor = dataclasses.replace(descriptor, **fields)
                 changed[kind].append(_from_json(kind, _to_json(descriptor)) if _plain(descriptor) else descriptor)
         return dataclasses.replace(announced, descriptors=changed)

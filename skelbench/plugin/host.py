@@ -25,7 +25,7 @@ import pluggy
 from skelbench import __version__
 from skelbench.errors import SkelbenchError, did_you_mean
 from skelbench.plugin import hookspecs
-from skelbench.plugin.descriptors import KINDS, Descriptor
+from skelbench.plugin.descriptors import KINDS, Descriptor, MethodSpec
 from skelbench.plugin.files import Announced, SourceFile, files_on_path, unique
 from skelbench.plugin.status import SINGULAR, Entry, PluginStatus, State, one_line, strict
 from skelbench.plugin.validate import OBSERVERS, descriptor_problem, hook_problems
@@ -69,10 +69,35 @@ class Host:
             )
         raise SkelbenchError(did_you_mean(name, self.names(kind), SINGULAR[kind]))
 
+    def method(self, name: str) -> tuple[MethodSpec, str]:
+        """The method that ``METHOD`` or ``METHOD:VARIANT`` names, and the variant ("" = none).
+
+        What names a method as a whole is no variant: in ``plugin:method:variant`` the last part is one.
+        """
+        method_name, colon, variant = name.rpartition(":")
+        misspelt_plugin = variant in self.names("methods") and not self._known("methods", method_name)
+        if not colon or self._known("methods", name) or misspelt_plugin:
+            return self.get("methods", name), ""
+        method = self.get("methods", method_name)
+        if variant not in method.variants:
+            if not method.variants:
+                raise SkelbenchError(f"method {method_name} has no variants; leave out ':{variant}'")
+            nearest = did_you_mean(variant, list(method.variants), f"variant of {method_name}")
+            raise SkelbenchError(f"{nearest} See `skelbench plugins info {method_name}`.")
+        return method, variant
+
+    def name(self, descriptor: Descriptor) -> str:
+        """The name that :meth:`get` knows ``descriptor`` by: with its plugin where it clashes."""
+        entry = next(entry for entry in self.entries if entry.descriptor is descriptor)
+        return entry.names[1] if entry.clash else entry.name
+
     def names(self, kind: str) -> list[str]:
         """Every name :meth:`get` accepts for ``kind``, sorted; names that clash appear as ``plugin:name``."""
         usable = [entry for entry in self.entries if entry.kind == kind and not entry.refused]
         return sorted(entry.names[1] if entry.clash else entry.name for entry in usable)
+
+    def _known(self, kind: str, name: str) -> bool:
+        return any(entry.kind == kind and name in entry.names for entry in self.entries)
 
     def all(self, kind: str) -> list[Descriptor]:
         """Usable descriptors of ``kind`` in the order of :meth:`names`."""

@@ -18,6 +18,8 @@ HOOKS = tuple(name for name in vars(hookspecs) if name.startswith("skelbench_"))
 OBSERVERS = tuple(name for name in HOOKS if name.removeprefix("skelbench_") not in KINDS)
 
 SLUG = re.compile(r"[a-z0-9][a-z0-9._@-]*")
+VARIANT = re.compile(r"[a-z0-9][a-z0-9._-]*")
+"""Goes behind a colon on the command line and into the name of a directory, where ``@`` stands before an epoch."""
 TARGET = re.compile(r"([A-Za-z_][\w.]*)?:[A-Za-z_][\w.]*")
 
 
@@ -84,11 +86,17 @@ def _field_problem(what: str, value: Descriptor, own_file: bool) -> tuple[str, s
             return "invalid", f"{what}: {field} must be text"
     if not isinstance(value.version, int):
         return "invalid", f"{what}: version={value.version!r} is not an integer"
-    presets = getattr(value, "presets", {})
-    mappings = [getattr(value, name, {}) for name in ("recipe", "needs", "native", "defaults")] + [presets]
-    mappings += presets.values() if isinstance(presets, Mapping) else ()
+    mappings = [getattr(value, name, {}) for name in ("recipe", "needs", "native", "defaults", "presets", "variants")]
+    for name in ("presets", "variants"):
+        several = getattr(value, name, {})
+        mappings += several.values() if isinstance(several, Mapping) else ()
     if not all(isinstance(mapping, Mapping) for mapping in mappings):
-        return "invalid", f"{what}: recipe, needs, native, defaults and every preset must be mappings of keys to values"
+        return "invalid", (
+            f"{what}: recipe, needs, native, defaults and every preset and variant must be mappings of keys to values"
+        )
+    for name in getattr(value, "variants", {}):
+        if not isinstance(name, str) or not VARIANT.fullmatch(name):
+            return "invalid", f"{what}: variant {name!r} must be named by lower case letters, digits, '-', '_' and '.'"
     return None
 
 

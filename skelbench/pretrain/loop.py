@@ -24,13 +24,17 @@ from skelbench.data.store import ClipStore
 from skelbench.errors import Diverged, Interrupted, SkelbenchError
 from skelbench.method import Method, Step
 from skelbench.pretrain.checkpoint import cut_back, load_state, save_state, save_weights
+from skelbench.pretrain.collapse import Collapse, sentence
 from skelbench.pretrain.optim import Optimisation
+from skelbench.pretrain.watch import Watch
 from skelbench.results.identity import derive_seed
 from skelbench.results.store import RunDir
 from skelbench.skeleton.keyed import Keyed
 from skelbench.skeleton.view import View
 from skelbench.skeleton.views import ViewBuilder
 
+LINES = 500
+"""Lines of metrics.jsonl, at even intervals, besides the first step and the last."""
 SNAPSHOTS = 4
 """Encoders are kept after each quarter of the schedule."""
 CHECKPOINT_SECONDS = 120.0
@@ -96,6 +100,9 @@ class Trainer:
         if self.world > 1:
             self.forward = torch.nn.parallel.DistributedDataParallel(method, broadcast_buffers=False)
         self.phases = sorted(method.phases(), key=lambda phase: phase[1])
+        self.every = max(1, self.total // LINES)
+        self.watch = Watch(method, self.total, self.every)
+        self.collapse = Collapse(spec.train.batch_size // self.world)
         self._last_save = self._last_trim = time.monotonic()
 
     # ------------------------------------------------------------------------------------------ pieces
@@ -117,7 +124,7 @@ class Trainer:
             return keyed.uniform(keys_R, n, op=op).to(self.device)
 
         phase = [name for name, start in self.phases if start * self.total <= step][-1]
-        return Step(step, self.total, self.epoch(step), generator, uniform, self.world, phase)
+        return Step(step, self.total, self.epoch(step), generator, uniform, self.world, phase, self.watch)
 
     def train_step(self, step: int, views: dict[str, View]) -> dict[str, Tensor | float]:
         """One forward, backward and update; returns what the method reported, still on the device."""
@@ -164,6 +171,8 @@ class Trainer:
         self.optim.optimizer.load_state_dict(state["optimizer"])
         if not self.rank:
             cut_back(self.run.metrics, state["metrics_bytes"])
+            for line in self.run.metrics.read_text().splitlines():
+                self.collapse.see(json.loads(line))
         return state["step"], state["seconds"]
 
     def _export(self, epoch: float | None = None) -> None:
@@ -175,18 +184,24 @@ class Trainer:
         save_weights(self.run.path / name, self.method.inference_encoder(), facts)
 
     # ------------------------------------------------------------------------------------------ the loop
-    def fit(self, report: Report | None = None, log: Callable[[int, dict[str, float]], None] | None = None) -> float:
+    def fit(
+        self,
+        report: Report | None = None,
+        log: Callable[[int, dict[str, float]], None] | None = None,
+        collapsed: Callable[[list[dict[str, Any]]], None] | None = None,
+    ) -> float:
         """Train from where the run stands to the end; returns seconds of training over all sittings.
 
-        ``report(advance, **fields)`` is told clips and figures for a progress bar; ``log(step, metrics)`` gets every
-        line written. Raises :class:`Interrupted` after SIGINT or SIGTERM with the state saved, and
-        :class:`SkelbenchError` with outcome ``diverged`` when a loss is not finite.
+        ``report(advance, **fields)`` is told clips and figures for a progress bar, and as ``note`` what to say at once;
+        ``log(step, metrics)`` gets every line written; ``collapsed(found)`` all that has collapsed in the run whenever
+        that changes (:mod:`skelbench.pretrain.collapse`); the last two on the first process alone. Raises
+        :class:`Interrupted` after SIGINT or SIGTERM with the state saved, and :class:`SkelbenchError` with outcome
+        ``diverged`` when a loss is not finite.
         """
         start, before = self.load()
         started = time.monotonic()
         self.method.train()
         batch = self.spec.train.batch_size
-        every = max(1, self.total // 500)
         snapshots = {round(self.total * k / SNAPSHOTS) for k in range(1, SNAPSHOTS)} - {0}
         if report and start:
             report(start * batch)
@@ -197,33 +212,42 @@ class Trainer:
         with _stop_signals() as stopped, open(self.run.metrics, "a") as metrics:
             sitting = start
             for step, views in self._prefetched(start):
-                out = self.train_step(step, views)
                 done = step + 1
-                look = done % every == 0 or done == self.total or self.device.type == "cpu"
-                if look:
+                with self.watch.look(done) as figures:
+                    out = self.train_step(step, views)
+                logged = done == 1 or done % self.every == 0 or done == self.total
+                read, said = logged or self.device.type == "cpu", {}
+                if read:
                     values = {name: float(value) for name, value in out.items()}
+                    said["loss"] = values["loss"]
                     if not math.isfinite(values["loss"]):
                         self._diverged(step, values["loss"])
-                if done % every == 0 or done == self.total:
+                if logged:
                     rate = (done - sitting) * batch / max(1e-9, time.monotonic() - started)
-                    line = {"step": done, "epoch": self.epoch(done), "clips_seen": done * batch, **values}
+                    line = {"step": done, "epoch": self.epoch(done), "clips_seen": done * batch, **values, **figures}
                     line |= {"clips_per_s": rate, "seconds": seconds()}
                     if not self.rank:
-                        metrics.write(json.dumps({key: _rounded(value) for key, value in line.items()}) + "\n")
+                        rounded = {key: _rounded(value) for key, value in line.items()}
+                        metrics.write(json.dumps(rounded) + "\n")
                         metrics.flush()
+                        said |= {key: figures[key] for key in ("rank_masked", "rank_pooled") if key in figures}
+                        if changed := self.collapse.see(rounded):
+                            said["note"] = "collapse: " + "; ".join(map(sentence, changed))
+                            if collapsed:
+                                collapsed(self.collapse.found)
                         if log:
                             log(done, line)
                 if self.device.type == "cpu" and time.monotonic() - self._last_trim > TRIM_SECONDS:
                     _give_back_memory()
                     self._last_trim = time.monotonic()
                 if report:
-                    report(batch, **({"loss": values["loss"]} if look else {}))
+                    report(batch, **said)
                 if done in snapshots:
                     self._export(self.epoch(done))
                 late = time.monotonic() - self._last_save > CHECKPOINT_SECONDS
                 stop = distributed.any_rank(stopped.is_set(), self.device)
                 if done == self.total or stop or late:
-                    if not look and not math.isfinite(float(out["loss"])):
+                    if not read and not math.isfinite(float(out["loss"])):
                         self._diverged(step, float(out["loss"]))
                     self.save(done, seconds())
                 if stop and done < self.total:

@@ -12,23 +12,35 @@ from skelbench.errors import SkelbenchError
 from skelbench.results.files import read_json
 from skelbench.results.identity import canonical_json, digest
 from skelbench.results.store import ResultStore, RunDir
+from skelbench.settings import listed
 
 if TYPE_CHECKING:
     import pandas
 
+    from skelbench.evaluate.statistics import SeedsTest
+
 COLUMNS = (
-    "run", "group", "method", "setting", "dataset", "split", "tokens", "preset", "exact", "hardware", "seed",
-    "protocol", "checkpoint", "accuracy", "accuracy_selected", "accuracy_best_on_test", "n_test", "control_run",
-    "control_accuracy", "difference", "p_value", "gflops", "step_gflops", "clips_seen", "train_seconds",
+    "run", "group", "title", "method", "variant", "setting", "dataset", "split", "data", "tokens", "frames", "patch",
+    "preset", "exact", "changed", "hardware", "seed", "protocol", "checkpoint", "accuracy", "accuracy_selected",
+    "accuracy_best_on_test", "n_test", "control_run", "control_accuracy", "difference", "p_value", "gflops",
+    "step_gflops", "batch_size", "clips_seen", "train_seconds", "collapse", "finished", "evaluation", "predictions",
 )  # fmt: skip
 
 
 def frame(store: ResultStore) -> pandas.DataFrame:
-    """One row per evaluation record of a finished run, with the paired test against its untrained twin."""
+    """One row per evaluation record of a finished run, with the paired test against its untrained twin.
+
+    Accuracies are shares; ``gflops`` is the inference encoder's and ``step_gflops`` a whole training step's per clip,
+    both for one body (two bodies cost exactly twice as much). ``title`` is what one types (``slim:glcl-only``),
+    ``changed`` says what differs from preset and variant, ``collapse`` what collapsed in training (None = nothing),
+    ``data`` is the data set's fingerprint, ``finished`` when the training was. ``evaluation`` and ``predictions`` lead
+    to the outcome of every test clip (:func:`outcomes`).
+    """
     import pandas
 
     runs = [run for run in store.runs() if run.outcome == "done"]
-    rows = [row for run in runs for row in _rows(run, runs)]
+    untrained = [run for run in runs if run.spec.method == "untrained"]
+    rows = [row for run in runs for row in _rows(run, untrained)]
     return pandas.DataFrame(rows, columns=list(COLUMNS))
 
 
@@ -64,9 +76,42 @@ def paired(run: RunDir, record: dict[str, Any], other: RunDir, other_record: dic
     return paired_test(mine["ids"], mine["correct"], theirs["ids"], theirs["correct"])
 
 
-def _rows(run: RunDir, runs: list[RunDir]):
+def outcomes(store: ResultStore, row: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Ids of the test clips of one row of the frame, ascending, and whether each was recognised."""
+    found = predictions(RunDir(store.root / row["run"]), {"id": row["evaluation"], "predictions": row["predictions"]})
+    order = np.argsort(found["ids"], kind="stable")
+    return found["ids"][order], found["correct"][order]
+
+
+def paired_over_seeds(store: ResultStore, mine: pandas.DataFrame, theirs: pandas.DataFrame) -> SeedsTest | None:
+    """Paired test of two settings, each with one row of the frame per seed, over the seeds that both have.
+
+    None where they have no seed in common. The same test clips under several seeds are not several clips: a clip
+    counts once, with its mean over seeds.
+    """
+    from skelbench.evaluate.statistics import seeds_test
+
+    both = sorted(set(mine["seed"]) & set(theirs["seed"]))
+    if not both:
+        return None
+    names, by_side = [], []
+    for side in (mine, theirs):
+        rows = [row for _, row in side.set_index("seed", drop=False).loc[both].iterrows()]
+        names += [row["run"] for row in rows]
+        by_side.append([outcomes(store, row) for row in rows])
+    ids = [ids_C for side in by_side for ids_C, _ in side]
+    for name, ids_C in zip(names, ids, strict=True):
+        if not np.array_equal(ids_C, ids[0]):
+            raise SkelbenchError(
+                f"runs {names[0]} and {name} were evaluated on different test clips; evaluate both again: "
+                "skelbench eval RUN --force"
+            )
+    return seeds_test(*(np.stack([correct_C for _, correct_C in side]) for side in by_side))
+
+
+def _rows(run: RunDir, untrained: list[RunDir]):
     spec, info = run.spec, run.info
-    twin = untrained_twin(run, runs) if spec.method != "untrained" else None
+    twin = untrained_twin(run, untrained) if spec.method != "untrained" else None
     twin_records = {_what(record): record for record in twin.records()} if twin else {}
     cost_path = run.path / "cost.json"
     cost = read_json(cost_path) if cost_path.exists() else None
@@ -75,13 +120,19 @@ def _rows(run: RunDir, runs: list[RunDir]):
         row = {
             "run": run.name,
             "group": _group(spec, evaluated),
+            "title": run.title,
             "method": spec.method,
+            "variant": info.get("variant", ""),
             "setting": info.get("setting", "shared"),
             "dataset": DataSpec.model_validate(evaluated["data"]).title,
             "split": evaluated["data"]["split"],
+            "data": evaluated["data"]["fingerprint"][:12],
             "tokens": _grid(spec, cost),
+            "frames": spec.grid.frames,
+            "patch": spec.grid.patch,
             "preset": info["preset"] + ("+" if info["modified"] else ""),
             "exact": not info["modified"] and record["standard"],
+            "changed": _changed(info, record),
             "hardware": info["environment"]["hardware"],
             "seed": spec.seed,
             "protocol": evaluated["protocol"],
@@ -92,8 +143,13 @@ def _rows(run: RunDir, runs: list[RunDir]):
             "n_test": int(metrics["n_test"]),
             "gflops": 2e-9 * cost["encoder"]["macs"] if cost else None,
             "step_gflops": 1e-9 * cost["step"]["flops_per_clip"] if cost and cost["step"] else None,
+            "batch_size": spec.train.batch_size if spec.views else None,
             "clips_seen": info.get("clips_seen"),
             "train_seconds": info.get("train_seconds"),
+            "collapse": _collapse(info),
+            "finished": info.get("finished"),
+            "evaluation": record["id"],
+            "predictions": record["predictions"],
         }
         control = twin_records.get(_what(record))
         if control is not None:
@@ -111,6 +167,17 @@ def _grid(spec: RunSpec, cost: dict[str, Any] | None) -> str:
     """Token grid, ``8x25``, with ``+1`` for a class token: two untrained encoders of one grid can differ in it."""
     grid = cost["grid"].replace(" ", "") if cost else str(spec.tokens)
     return grid + ("+1" if spec.encoder_config.get("cls") else "")
+
+
+def _changed(info: dict[str, Any], record: dict[str, Any]) -> str:
+    """Settings that differ from preset and variant, ``train.lr=0.001``; "" = none."""
+    return ", ".join(filter(None, [listed(info["modified"]), "" if record["standard"] else "settings of the probe"]))
+
+
+def _collapse(info: dict[str, Any]) -> str | None:
+    """What collapsed while the run trained: ``masked 1.12 at step 300``."""
+    said = [f"{one['what']} {one['value']:.3g} at step {one['step']}" for one in info.get("collapse") or ()]
+    return "; ".join(said) or None
 
 
 def _group(spec: RunSpec, evaluated: dict[str, Any]) -> str:

@@ -2,8 +2,8 @@
 
 results/
   skelbench.json                       format version of the directory
-  slim-synthetic-cross-view-8x25-quick-s0-1a2b3c4d5e6f/
-    run.json                           spec, preset, command, environment, outcome
+  slim-synthetic-cross-view-8t-quick-s0-1a2b3c4d5e6f/    slim.glcl-only-...: a variant
+    run.json                           spec, preset, variant, command, environment, outcome
     metrics.jsonl                      one line per logged step
     last.pt                            everything needed to continue
     encoder.safetensors                the inference encoder after the last step
@@ -25,6 +25,7 @@ import filelock
 from skelbench.config import EvalSpec, RunSpec
 from skelbench.errors import SkelbenchError
 from skelbench.results.files import read_json, write_json
+from skelbench.settings import titled
 
 FORMAT = 1
 _MARK = "skelbench.json"
@@ -58,6 +59,12 @@ class RunDir:
     @property
     def spec(self) -> RunSpec:
         return RunSpec.model_validate(self.info["spec"])
+
+    @property
+    def title(self) -> str:
+        """``slim``, ``slim:glcl-only``: the method and its variant as they are typed."""
+        info = self.info
+        return titled(info["spec"]["method"], info.get("variant", ""))
 
     @property
     def outcome(self) -> str:
@@ -151,11 +158,15 @@ class ResultStore:
                     yield RunDir(path)
 
     def find(self, pattern: str) -> tuple[RunDir, str]:
-        """The run named by its name, id, or an unambiguous part of either; ``RUN@50`` also names a snapshot."""
+        """The run named by its name, id, title, or an unambiguous part of name or id; ``RUN@50`` also names a snapshot.
+
+        ``slim`` means the method rather than its variants, ``slim:glcl-only`` the variant.
+        """
         name, _, checkpoint = pattern.partition("@")
         runs = list(self.runs())
-        exact = [run for run in runs if name == run.name or name == run.name.rsplit("-", 1)[-1]]
-        matches = exact or [run for run in runs if name in run.name]
+        matches = [run for run in runs if name == run.name or name == run.name.rsplit("-", 1)[-1]]
+        matches = matches or [run for run in runs if name == run.title]
+        matches = matches or [run for run in runs if name.replace(":", ".") in run.name]
         if len(matches) == 1:
             return matches[0], checkpoint or "last"
         if matches:
@@ -163,7 +174,7 @@ class ResultStore:
             raise SkelbenchError(f"{name!r} fits {len(matches)} runs ({names}...); give more of the name or the id")
         from skelbench.errors import did_you_mean
 
-        known = {part for run in runs for part in (run.name, run.name.split("-")[0], run.name.rsplit("-", 1)[-1])}
+        known = {part for run in runs for part in (run.name, run.title, run.name.rsplit("-", 1)[-1])}
         if not known:
             raise SkelbenchError(f"there is no run {name!r} in {self.root}: it holds none; see `skelbench run --help`")
         raise SkelbenchError(did_you_mean(name, sorted(known), "run"))
@@ -173,20 +184,38 @@ class ResultStore:
         return next((run for run in self.runs() if run.name.endswith(f"-{pretrain_id}")), None)
 
     def open(
-        self, spec: RunSpec, preset: str, modified: Mapping[str, Any], facts: Mapping[str, Any], setting: str = "shared"
+        self,
+        spec: RunSpec,
+        preset: str,
+        modified: Mapping[str, Any],
+        facts: Mapping[str, Any],
+        setting: str = "shared",
+        variant: str = "",
     ) -> RunDir:
         """The directory of ``spec``, made if new. ``facts`` (environment, command, ...) are written for a new run."""
+        with filelock.FileLock(self.root / ".lock"):  # for an instant: two processes may ask for the same untrained run
+            return self._open(spec, preset, modified, facts, setting, variant)
+
+    def _open(
+        self,
+        spec: RunSpec,
+        preset: str,
+        modified: Mapping[str, Any],
+        facts: Mapping[str, Any],
+        setting: str,
+        variant: str,
+    ) -> RunDir:
         run = self.by_id(spec.id)
         if run is not None:
             if run.info["modified"] and not modified:
-                run.update(preset=preset, modified={})  # the same run, now asked for by the preset that it equals
+                # The same run, now asked for by the preset, or preset and variant, that it equals.
+                run.update(preset=preset, variant=variant, modified={})
             if setting != run.info.get("setting", "shared") and not modified:
                 run.update(setting=setting)  # settings typed one by one that make up the method's native setting
             return run
         label = (preset if setting == "shared" else f"{preset}-{setting}") + ("+" if modified else "")
-        path = self.root / (
-            f"{spec.method}-{spec.data.name}-{spec.data.split}-{spec.tokens}t-{label}-s{spec.seed}-{spec.id}"
-        )
+        title = titled(spec.method, variant).replace(":", ".")
+        path = self.root / f"{title}-{spec.data.name}-{spec.data.split}-{spec.tokens}t-{label}-s{spec.seed}-{spec.id}"
         path.mkdir(parents=True, exist_ok=True)
         write_json(
             path / "run.json",
@@ -194,6 +223,7 @@ class ResultStore:
                 "id": spec.id,
                 "name": path.name,
                 "preset": preset,
+                "variant": variant,
                 "setting": setting,
                 "modified": dict(modified),
                 "outcome": "new",

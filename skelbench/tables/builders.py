@@ -57,6 +57,51 @@ def linear(context: Context) -> Table:
     return build(context.frame)
 
 
+def token_budget(context: Context) -> Table:
+    """Methods at 8, 15 and 30 temporal tokens: accuracy, cost, and the drop against 30."""
+    from skelbench.tables.token_budget import build
+
+    return build(context.frame, context.store)
+
+
+def target_control(context: Context) -> Table:
+    """SLiM with four targets of masked prediction: accuracy, fall of the loss, effective rank."""
+    from skelbench.tables.target_control import build
+
+    return build(context.frame, context.store)
+
+
+def objective(context: Context) -> Table:
+    """SLiM's objectives, alone and together."""
+    return _ablation("OBJECTIVE", context)
+
+
+def stm(context: Context) -> Table:
+    """SLiM's masks of global and local views."""
+    return _ablation("STM", context)
+
+
+def saa(context: Context) -> Table:
+    """SLiM's augmentations, each off, limited or full."""
+    return _ablation("SAA", context)
+
+
+def centring(context: Context) -> Table:
+    """How SLiM's teacher is centred."""
+    return _ablation("CENTRING", context)
+
+
+def batch(context: Context) -> Table:
+    """SLiM with half the batch."""
+    return _ablation("BATCH", context)
+
+
+def _ablation(name: str, context: Context) -> Table:
+    from skelbench.tables import ablation, study_rows
+
+    return study_rows.build(getattr(ablation, name), context.frame, context.store)
+
+
 def flops(context: Context) -> Table:
     """Cost at the paper's token grids; needs no run."""
     from skelbench.tables.flops import build
@@ -85,5 +130,3 @@ def _costs(context: Context) -> Iterator[CostRow]:
                 report(1)
 
         yield from flops_rows(context.host, one_by_one())
-
-

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from skelbench.errors import SkelbenchError
-from skelbench.evaluate.statistics import holm, wilson
+from skelbench.evaluate.statistics import holm
+from skelbench.tables.seeds import accuracy, nearest, percent, seeds_of
 from skelbench.tables.table import Cell, Column, Table
 
 if TYPE_CHECKING:
-    from pandas import DataFrame
+    from pandas import DataFrame, Series
 
 REQUIRED = (
-    "run", "method", "setting", "dataset", "split", "tokens", "preset", "hardware", "seed", "protocol", "checkpoint",
+    "run", "title", "setting", "dataset", "split", "tokens", "preset", "hardware", "seed", "protocol", "checkpoint",
     "accuracy", "accuracy_selected", "accuracy_best_on_test", "n_test", "control_run", "control_accuracy",
     "p_value", "gflops", "clips_seen", "train_seconds",
 )  # fmt: skip
 
-_SETTING = ["method", "setting", "dataset", "split", "tokens", "preset", "hardware", "protocol", "checkpoint"]
-_EVALUATION = ["run", "dataset", "split", "checkpoint"]
+_SETTING = ["title", "setting", "dataset", "split", "tokens", "preset", "hardware", "protocol", "checkpoint"]
 _SHARES = ["accuracy", "accuracy_selected", "accuracy_best_on_test", "control_accuracy"]
 _NUMBERS = [*_SHARES, "n_test", "p_value", "gflops", "clips_seen", "train_seconds"]
 
@@ -41,12 +41,12 @@ def build(frame: DataFrame) -> Table:
 
     ``frame`` has one row per evaluation of a run, with the columns of :data:`REQUIRED`:
 
-    ``run`` (id shown to the reader), ``method``, ``setting`` (``shared`` or ``native``), ``dataset``, ``split``,
-    ``tokens`` (e.g. ``"8x25"``), ``preset``, ``hardware``, ``seed``; ``protocol`` (``linear``, ``linear@...`` or
-    ``knn``); ``checkpoint`` (``"last"``, or the epoch); ``accuracy`` (after the last step),
-    ``accuracy_selected`` (at the checkpoint chosen on a part of train), ``accuracy_best_on_test`` (NaN for knn), all as
-    shares in [0, 1]; ``n_test`` clips; ``control_run``, ``control_accuracy`` and ``p_value`` (exact McNemar) of the
-    untrained encoder of the same shape, data and seed under the same protocol (missing for the control itself and
+    ``run`` (id shown to the reader), ``title`` (method and variant, ``"slim:glcl-only"``), ``setting`` (``shared`` or
+    ``native``), ``dataset``, ``split``, ``tokens`` (e.g. ``"8x25"``), ``preset``, ``hardware``, ``seed``; ``protocol``
+    (``linear``, ``linear@...`` or ``knn``); ``checkpoint`` (``"last"``, or the epoch); ``accuracy`` (after the last
+    step), ``accuracy_selected`` (at the checkpoint chosen on a part of train), ``accuracy_best_on_test`` (NaN for knn),
+    all as shares in [0, 1]; ``n_test`` clips; ``control_run``, ``control_accuracy`` and ``p_value`` (exact McNemar) of
+    the untrained encoder of the same shape, data and seed under the same protocol (missing for the control itself and
     where there is none); ``gflops`` of the inference encoder for one body; ``clips_seen`` and ``train_seconds`` of
     pre-training.
 
@@ -71,8 +71,8 @@ def build(frame: DataFrame) -> Table:
     for name in _SHARES:
         if not frame[name].dropna().between(0, 1).all():
             raise SkelbenchError(f"column {name} of the evaluated runs must hold shares in [0, 1], not percent")
-    knn = frame[frame["protocol"] == "knn"].drop_duplicates(_EVALUATION, keep=False).set_index(_EVALUATION)["accuracy"]
-    rows = [_row(group, knn) for group in _settings(linear)]
+    knn = nearest(frame)
+    rows = [_row(group, knn) for group in seeds_of(linear, _SETTING)]
     tested = [row for row in rows if row["p_value"] is not None]
     for row, p in zip(tested, holm([row["p_value"] for row in tested]), strict=True):
         row["p_value"] = float(p)
@@ -124,50 +124,27 @@ def _columns(varying: set[str]) -> tuple[Column, ...]:
     )
 
 
-def _settings(linear: DataFrame) -> Iterator[DataFrame]:
-    """Runs that belong in one row."""
-    keys = [*_SETTING, *(["group"] if "group" in linear else [])]
-    for _, group in linear.groupby(keys, dropna=False, sort=False):
-        if group["seed"].duplicated().any():
-            yield from (group.iloc[[i]] for i in range(len(group)))
-        else:
-            yield group.sort_values("seed")
-
-
-def _row(group: DataFrame, knn: Any) -> dict[str, Any]:
+def _row(group: DataFrame, knn: Callable[[DataFrame], Series]) -> dict[str, Any]:
     first = group.iloc[0]
-    mean, n = float(group["accuracy"].mean()), int(first["n_test"])
-    low, high = wilson(round(mean * n), n)
     row: dict[str, Any] = {key: str(first[key]) for key in _SETTING}
-    row["method"] = Cell(row["method"], footnotes=("native",) if row["setting"] == "native" else ())
+    title = row.pop("title")
+    row["method"] = Cell(title, footnotes=("native",) if row["setting"] == "native" else ())
     row["seeds"] = len(group)
-    row["accuracy"] = Cell(100 * mean, _spread(group["accuracy"]), (100 * low, 100 * high))
-    row["accuracy_selected"] = _percent(group["accuracy_selected"])
-    row["accuracy_best_on_test"] = _percent(group["accuracy_best_on_test"])
-    row["knn"] = _percent(knn.reindex(group.set_index(_EVALUATION).index))
+    row["accuracy"] = accuracy(group)
+    row["accuracy_selected"] = percent(group["accuracy_selected"])
+    row["accuracy_best_on_test"] = percent(group["accuracy_best_on_test"])
+    row["knn"] = percent(knn(group))
     difference = group["accuracy"] - group["control_accuracy"]
     if difference.notna().all():
-        row["difference"] = _percent(difference)
+        row["difference"] = percent(difference)
     else:
-        row["difference"] = Cell(footnotes=() if first["method"] == "untrained" else ("control",))
+        row["difference"] = Cell(footnotes=() if title == "untrained" else ("control",))
     row["p_value"] = float(group["p_value"].max()) if group["p_value"].notna().all() else None
     row["gflops"] = float(group["gflops"].mean())
     row["clips_seen"] = _whole(group["clips_seen"].mean())
     row["train_minutes"] = float(group["train_seconds"].mean()) / 60
     row["run"] = ", ".join(map(str, group["run"]))
     return row
-
-
-def _percent(shares: Any) -> Cell:
-    """Mean over all seeds, empty unless every seed has the figure."""
-    if shares.isna().any():
-        return Cell()
-    return Cell(100 * float(shares.mean()), _spread(shares))
-
-
-def _spread(shares: Any) -> float | None:
-    """Sample standard deviation in percent; none for one seed."""
-    return 100 * float(shares.std(ddof=1)) if len(shares) > 1 else None
 
 
 def _whole(value: float) -> int | None:

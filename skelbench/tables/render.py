@@ -68,8 +68,8 @@ def _notes(table: Table) -> list[tuple[str, str]]:
 class Terminal:
     """A rich renderable of a table with its notes.
 
-    Columns that do not fit beside each other go into blocks below each other, each led by the text columns that begin
-    the table: a number is never cut.
+    Columns that do not fit beside each other go into blocks below each other, each led by the columns that say so, or
+    by the text columns that begin the table: a number is never cut.
     """
 
     def __init__(self, table: Table) -> None:
@@ -88,10 +88,11 @@ class Terminal:
             yield Text(f"({mark}) {text}" if mark else text, style="dim")
 
     def _blocks(self, width: int) -> Iterator[list[Column]]:
-        shown = list(self.table.shown)
-        leading = []
-        while shown and len(leading) < 2 and not _numeric(self.table, shown[0]):
-            leading.append(shown.pop(0))
+        leading = [column for column in self.table.shown if column.leads]
+        shown = [column for column in self.table.shown if not column.leads]
+        if not leading:
+            while shown and len(leading) < 2 and not _numeric(self.table, shown[0]):
+                leading.append(shown.pop(0))
         block = list(leading)
         for column in shown:
             taken = 1 + sum(self._width(c) + 3 for c in [*block, column])  # padding and separators

@@ -52,6 +52,8 @@ class Column:
     shown: bool = True
     """False: in CSV and JSON only (what is the same in every row is better said once)."""
     footnotes: tuple[str, ...] = ()
+    leads: bool = False
+    """Tells rows apart: repeated where a terminal has no room for all columns beside each other."""
 
     def text(self, value: Value) -> str:
         """``value`` as readers see it; "" for ``None``."""

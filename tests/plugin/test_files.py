@@ -65,6 +65,47 @@ def test_fresh_and_cached_descriptors_are_equal_and_load_the_same_class(write):
     assert cached.load(two, "config").__name__ == "Settings"
 
 
+def test_the_cache_carries_variants_importers_and_every_kind(write):
+    path = write("all.py", """
+    from skelbench.plugin import FigureSpec, StudySpec, TargetSpec
+
+    class Net:
+        pass
+
+    def read():
+        pass
+
+    @hookimpl
+    def skelbench_methods():
+        variants = {"half": {"train.batch_size": "x0.5"}, "far": {"method.ratio": (0.9, 0.9)}}
+        return [MethodSpec(name="bee", target=":Net", imports=":read", variants=variants)]
+
+    @hookimpl
+    def skelbench_targets():
+        return [TargetSpec(name="nectar", target=":Net", summary="sweet", version=2)]
+
+    @hookimpl
+    def skelbench_figures():
+        return [FigureSpec(name="curve", target=":read")]
+
+    @hookimpl
+    def skelbench_studies():
+        return [StudySpec(name="grid", target="all:read")]
+    """)
+    fresh, (file,) = Host([path]), cache_files()
+    cached = Host([path])
+    assert fresh.plugins[-1].state == "ok" and file in cache_files()
+    for kind, name in {"methods": "bee", "targets": "nectar", "figures": "curve", "studies": "grid"}.items():
+        one, two = fresh.get(kind, name), cached.get(kind, name)
+        assert one == two and type(one) is type(two)
+        assert fresh.load(one) is cached.load(two) and cached.load(two).__name__ in ("Net", "read")
+    method = cached.get("methods", "bee")
+    assert method.variants == {"half": {"train.batch_size": "x0.5"}, "far": {"method.ratio": [0.9, 0.9]}}
+    assert cached.method("bee:half") == (method, "half")
+    assert cached.load(method, "imports").__name__ == "read"
+    assert cached.get("targets", "nectar").version == 2
+
+
 def test_source_hash_is_the_files_sha256_and_targets_do_not_depend_on_its_place(good, tmp_path):
     path = good("a.py", "bee")
     moved = tmp_path / "elsewhere" / "a.py"

@@ -56,6 +56,11 @@ def test_a_broken_plugin_is_a_status_and_the_next_one_works(write, good, monkeyp
         ("MethodSpec(name='x', target='a.B')", "invalid", "package.module:Name"),
         ("MethodSpec(name='x', target='a:B', config='nowhere')", "invalid", "config='nowhere'"),
         ("MethodSpec(name='x', target='a:B', presets={'small': 3})", "invalid", "preset"),
+        ("MethodSpec(name='x', target='a:B', variants=['cold'])", "invalid", "preset and variant must be mappings"),
+        ("MethodSpec(name='x', target='a:B', variants={'cold': 3})", "invalid", "preset and variant must be mappings"),
+        ("MethodSpec(name='x', target='a:B', variants={'a:b': {}})", "invalid", "variant 'a:b' must be named by"),
+        ("MethodSpec(name='x', target='a:B', variants={'a@50': {}})", "invalid", "variant 'a@50' must be named by"),
+        ("MethodSpec(name='x', target='a:B', variants={3: {}})", "invalid", "variant 3 must be named by"),
         ("MethodSpec(name='x', target='a:B', summary=None)", "invalid", "summary"),
         (f"MethodSpec(name='x', target='a:B', api={API_VERSION + 1})", "api-mismatch", "upgrade skelbench"),
         ("MethodSpec(name='good', target='c:D')", "invalid", "announced twice"),
@@ -104,6 +109,46 @@ def test_clash_refuses_both_names_both_and_qualified_names_work(good, monkeypatc
     assert host.load(one) is not host.load(two)
     assert host.origin(one).name == "one" and host.origin(two).name == "two"
     assert [host.origin(descriptor).name for descriptor in host.all("methods")] == ["one", "two"]
+
+
+VARIED = """
+    @hookimpl
+    def skelbench_methods():
+        return [MethodSpec(name="{name}", target="os:getcwd", variants={{"cold": {{}}, "wasp": {{}}}}), {more}]
+"""
+
+
+def test_the_last_part_of_a_name_is_a_variant_unless_the_whole_is_a_method(write):
+    wasp = "MethodSpec(name='wasp', target='os:getpid')"
+    host = Host([write("bee.py", VARIED.format(name="bee", more=wasp))])
+    bee, wasp = host.get("methods", "bee"), host.get("methods", "wasp")
+    for name in ("bee", "bee:bee"):
+        assert host.method(name) == (bee, "") and host.method(f"{name}:cold") == (bee, "cold")
+    assert host.method("bee:wasp") == (wasp, "")  # plugin:method
+    assert host.method("bee:bee:wasp") == (bee, "wasp")
+    for name, said in {
+        "bee:cld": "unknown variant of bee 'cld'; did you mean 'cold'? See `skelbench plugins info bee`.",
+        "wasp:cold": "method wasp has no variants; leave out ':cold'",
+        "be:cold": "unknown method 'be'; did you mean 'bee'?",
+        "b:wasp": "unknown method 'b:wasp'; did you mean 'wasp'?",
+        "bee:": "unknown variant of bee ''; known: cold, wasp. See `skelbench plugins info bee`.",
+    }.items():
+        with pytest.raises(SkelbenchError) as caught:
+            host.method(name)
+        assert str(caught.value) == said
+
+
+def test_variants_of_methods_that_clash_and_of_plugins_that_failed(write, monkeypatch):
+    files = [write(f"{name}.py", VARIED.format(name="bee", more="") + f"    # {name}\n") for name in ("one", "two")]
+    files.append(write("broken.py", "raise ValueError('no sting')"))
+    monkeypatch.setenv("SKELBENCH_PLUGIN_PATH", os.pathsep.join(map(str, files)))
+    host = Host()
+    with pytest.raises(SkelbenchError, match="write 'one:bee' or 'two:bee'"):
+        host.method("bee:cold")
+    method, variant = host.method("two:bee:cold")
+    assert (host.origin(method).name, host.name(method), variant) == ("two", "two:bee", "cold")
+    with pytest.raises(SkelbenchError, match="plugin 'broken' .* failed .*no sting"):
+        host.method("broken:bee")
 
 
 def test_same_name_in_two_kinds_is_no_clash(write):

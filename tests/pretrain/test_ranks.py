@@ -16,15 +16,25 @@ from skelbench.pretrain.loop import Trainer
 from skelbench.results.store import RunDir
 
 BATCH = 6
+VARIANTS = (
+    "slim:target-coordinates",
+    "slim:target-features",
+    "slim:target-features-predictor",
+    "slim:centre-running",
+    "slim:cl-only",
+)
+"""Variants with modules, state or untrained parameters that their method's own setting does not have."""
 
 
-def first_step(name, folder):
+def first_step(run, folder):
     """Loss, gradients and the state that ``after_step`` leaves, of this process's share of the first batch."""
     from skelbench.plugin.host import get_host
     from skelbench.resolve import resolve
     from skelbench.settings import Request
 
+    name, _, variant = run.partition(":")
     sets = TINY | {f"method.{key}": value for key, value in TINY_METHOD[name].items()}
+    sets |= get_host().get("methods", name).variants[variant] if variant else {}
     shape = dict(epochs=1, batch_size=BATCH, clip_length=32, patch=8)
     made = resolve(Request(method=name, dataset="small", preset="paper", sets=sets, **shape), get_host(), folder, "cpu")
     method = build_method(made.spec, get_host(), made.store.topology)
@@ -63,7 +73,7 @@ def both(tmp_path_factory):
     return folder, [torch.load(folder / f"rank{rank}.pt") for rank in range(2)]
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", METHODS + VARIANTS)
 def test_gradients_and_state_are_those_of_one_process(name, both):
     folder, ranks = both
     first, second, whole = ranks[0][name], ranks[1][name], first_step(name, folder)
@@ -79,6 +89,6 @@ def test_gradients_and_state_are_those_of_one_process(name, both):
 
 if __name__ == "__main__":
     distributed.start_from_environment("cpu")
-    found = {name: first_step(name, Path(sys.argv[1])) for name in METHODS}
+    found = {name: first_step(name, Path(sys.argv[1])) for name in METHODS + VARIANTS}
     torch.save(found, Path(sys.argv[1]) / f"rank{distributed.rank()}.pt")
     distributed.leave()

@@ -15,8 +15,8 @@ def store(tmp_path):
     return store
 
 
-def open_run(store, spec=SPEC, preset="quick", modified=()):
-    return store.open(spec, preset, dict(modified), {"environment": {"hardware": "test"}})
+def open_run(store, spec=SPEC, preset="quick", modified=(), variant=""):
+    return store.open(spec, preset, dict(modified), {"environment": {"hardware": "test"}}, variant=variant)
 
 
 def test_the_same_spec_is_the_same_directory(store):
@@ -41,6 +41,54 @@ def test_runs_are_found_by_name_id_part_and_snapshot(store):
 
 def test_a_changed_preset_is_marked_in_the_name(store):
     assert "-quick+-" in open_run(store, modified={"train.lr": 1e-3}).name
+
+
+def test_a_variant_is_named_in_record_directory_and_title(store):
+    run = open_run(store, variant="glcl-only")
+    assert run.name.startswith("slim.glcl-only-synthetic-cross-view-8t-quick-s0-")
+    assert (run.info["variant"], run.title) == ("glcl-only", "slim:glcl-only")
+    plain = open_run(store, SPEC.model_copy(update={"seed": 1}))
+    assert (plain.info["variant"], plain.title) == ("", "slim")
+    info = plain.info
+    del info["variant"]  # as written before there were variants
+    write_json(plain.path / "run.json", info)
+    assert plain.title == "slim"
+
+
+def test_a_run_takes_the_name_of_the_preset_and_variant_that_it_equals(store):
+    """The first exact name stays; settings typed one by one never take it away."""
+    typed = {"method.mfp_weight": 0.0}
+    assert open_run(store, preset="small", modified=typed).title == "slim"
+    run = open_run(store, preset="quick", variant="glcl-only")
+    assert (run.title, run.info["preset"], run.info["modified"]) == ("slim:glcl-only", "quick", {})
+    for preset, modified, variant in (("small", typed, ""), ("quick", typed, "other"), ("small", {}, "")):
+        run = open_run(store, preset=preset, modified=modified, variant=variant)
+        assert (run.title, run.info["preset"], run.info["modified"]) == ("slim:glcl-only", "quick", {})
+    assert len(list(store.runs())) == 1
+
+
+def test_a_method_is_found_beside_its_variants(store):
+    runs = {
+        variant: open_run(store, SPEC.model_copy(update={"seed": seed}), variant=variant)
+        for seed, variant in enumerate(["", "glcl-only", "glcl-only-more"])
+    }
+    for pattern, variant in {
+        "slim": "",
+        "slim:glcl-only": "glcl-only",
+        "slim:glcl-only-more": "glcl-only-more",
+        "slim:glcl-only-m": "glcl-only-more",
+        "only-more": "glcl-only-more",
+    }.items():
+        found, checkpoint = store.find(f"{pattern}@7")
+        assert (found.path, checkpoint) == (runs[variant].path, "7")
+    with pytest.raises(SkelbenchError, match="fits 2 runs"):
+        store.find("slim:glcl")
+    with pytest.raises(SkelbenchError, match="unknown run 'slim:gclc-only'; did you mean 'slim:glcl-only'"):
+        store.find("slim:gclc-only")
+    typed = SPEC.model_copy(update={"seed": 9})
+    open_run(store, typed, modified={"method.koleo": 1.0})
+    taken = open_run(store, typed, variant="kind")  # in the directory of the settings that were typed
+    assert store.find("slim:kind")[0].path == taken.path
 
 
 def test_a_missing_snapshot_names_those_that_exist(store):

@@ -16,7 +16,7 @@ from skelbench.skeleton.sampling import (
     extended_length,
     frame_positions,
 )
-from skelbench.skeleton.spec import Center, Free, Inside, Same
+from skelbench.skeleton.spec import Alike, Center, Free, Inside, Same
 
 KEYED = Keyed(3, 5)
 
@@ -99,6 +99,38 @@ def test_same_is_the_parent():
     parent = draw(Free(lo=0.3, hi=1), "ends", lengths(50, 60))
     same = draw(Same(parent="p"), "half-pixel", lengths(50, 60), parent)
     assert torch.equal(same.start_B, parent.start_B) and torch.equal(same.duration_B, parent.duration_B)
+
+
+@given(
+    length=st.integers(1, 300),
+    resize=st.sampled_from(["ends", "half-pixel", "pad", "bins"]),
+    parent_resize=st.sampled_from(["ends", "half-pixel", "pad", "bins"]),
+    whole=st.booleans(),
+)
+@settings(max_examples=80, deadline=None)
+def test_alike_is_as_long_as_its_parent_and_in_the_clip(length, resize, parent_resize, whole):
+    length_B = torch.full((5,), length)
+    parent = draw(Free(lo=0.3, hi=1, whole_frames=whole), parent_resize, length_B)
+    alike = draw(Alike(parent="p"), resize, length_B, parent, view=2)
+    if resize in ("ends", "half-pixel"):
+        assert torch.equal(alike.duration_B, parent.duration_B)
+    else:  # of whole frames, nearest to the interval's ends
+        assert not (alike.duration_B % 1).any() and ((alike.duration_B - parent.duration_B).abs() < 1).all()
+    assert (alike.start_B >= 0).all() and (alike.start_B + alike.duration_B <= length - 1 + 1e-9).all()
+
+
+def test_alike_starts_uniformly_and_of_its_own():
+    clips, length = 4000, 101
+    length_B = torch.full((clips,), length)
+    parent = draw(Free(lo=0.3, hi=0.8), "ends", length_B)
+    alike = draw(Alike(parent="p"), "ends", length_B, parent, view=2)
+    ours, theirs = (i.start_B / (length - 1 - i.duration_B) for i in (alike, parent))
+    u_B2 = KEYED.uniform(2 * torch.arange(clips), 2, view=2, op=CROP).double()
+    torch.testing.assert_close(ours, u_B2[:, 1])
+    counts = torch.histc(ours, 10, 0, 1)
+    assert ((counts - clips / 10).square() / (clips / 10)).sum() < 27.9  # chi-square, 9 degrees of freedom, p = 0.001
+    for other in (theirs, parent.duration_B):
+        assert abs(torch.corrcoef(torch.stack([ours, other]))[0, 1]) < 0.06
 
 
 def test_center_continuous_and_whole():

@@ -12,6 +12,7 @@ from skelbench.errors import SkelbenchError
 from skelbench.skeleton.grid import Grid
 from skelbench.skeleton.keyed import Keyed
 from skelbench.skeleton.spec import (
+    Alike,
     AxisDrop,
     BoneScale,
     Center,
@@ -139,6 +140,21 @@ def test_anchored_local_views_repeat_their_parents_frames(store):
     assert not torch.equal(local[:rows], local[rows : 2 * rows])
     share = (whole[:, -1] - whole[:, 0]) / (torch.tensor(LENGTHS) - 1).repeat_interleave(torch.tensor(BODIES)).repeat(2)
     assert ((share > 0.5) & (share < 1.0))[~share.isnan()].all()
+
+
+def test_alike_views_are_as_long_as_their_parents_and_elsewhere():
+    """Read off a clip whose coordinates are its own frame numbers; each of the parent's views has its own."""
+    _, batch = make_store([90, 33, 200], [1, 1, 1])
+    frames = [np.repeat(np.tile(np.arange(n), 3)[:, None], 25, 1) for n in (90, 33, 200)]
+    batch = replace(batch, frames_FJ=torch.from_numpy(np.concatenate(frames).astype(np.float32)))
+    specs = {"first": ViewSpec(frames=64, count=2), "second": ViewSpec(frames=16, crop=Alike(parent="first"))}
+    views = build(specs, batch)
+    first, second = (views[name].x_RTJC[..., 0, 0].double() for name in specs)
+    assert views["second"].count == 2
+    spans = [x[:, -1] - x[:, 0] for x in (first, second)]
+    torch.testing.assert_close(*spans, rtol=0, atol=1e-3)
+    assert (second[:, 0] >= 0).all() and (second[:, -1] <= torch.tensor([89.0, 32.0, 199.0]).repeat(2) + 1e-4).all()
+    assert ((first[:, 0] - second[:, 0]).abs() > 1e-2).all()
 
 
 def test_pad_shows_real_frames_then_zeros(store):

@@ -93,7 +93,13 @@ def test_csv_has_raw_numbers():
     assert dict(zip(header.split(","), first.split(","), strict=True))["gmacs_body"] == repr(blocks(750) / 1e9)
 
 
-@pytest.mark.parametrize("module", ["flops", "flops_detail", "linear", "published", "render", "table"])
+MODULES = (
+    "ablation", "flops", "flops_detail", "linear", "published", "render", "study_rows", "table", "target_control",
+    "token_budget",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("module", MODULES)
 def test_tables_import_neither_torch_nor_pandas(module):
     code = (
         f"import sys, skelbench.tables.{module}; sys.exit(any(m in sys.modules for m in ('torch', 'pandas', 'rich')))"

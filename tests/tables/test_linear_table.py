@@ -11,7 +11,7 @@ from skelbench.tables.render import render
 
 def record(run, method, seed=0, accuracy=0.5, protocol="linear", **fields):
     base = {
-        "run": run, "method": method, "setting": "shared", "dataset": "synthetic", "split": "cross-view",
+        "run": run, "title": method, "setting": "shared", "dataset": "synthetic", "split": "cross-view",
         "tokens": "8x25", "preset": "small", "hardware": "cpu x2", "seed": seed, "protocol": protocol,
         "checkpoint": "last", "accuracy": accuracy,
         "accuracy_selected": accuracy - 0.01, "accuracy_best_on_test": accuracy + 0.02, "n_test": 400,
@@ -99,6 +99,12 @@ def test_settings_stay_apart_and_are_shown_where_they_differ():
         in table.notes[0]
     )
     assert "cpu x2" in render(table, "csv")
+
+
+def test_variants_stay_apart():
+    """`slim` and `slim:glcl-only` under the same preset are two rows, not two seeds."""
+    table = build(frame(record("a", "slim", accuracy=0.7), record("b", "slim:glcl-only", 1, accuracy=0.5)))
+    assert [(row["method"].value, row["seeds"].value) for row in table.rows] == [("slim", 1), ("slim:glcl-only", 1)]
 
 
 def test_a_repeated_seed_is_not_averaged():

@@ -14,7 +14,7 @@ COUNTS = {
     "saa": 14,
     "semi": 42,
     "stm": 14,
-    "target_control": 12,
+    "target_control": 15,
     "token_budget": 24,
     "transfer": 16,
 }
@@ -37,6 +37,8 @@ def test_rows_are_well_formed(name):
         assert row["protocol"] in {"linear", "finetune", "semi", "knn", "inference", "pretraining"}
         if row["metric"] == "accuracy":
             assert 20 < row["value"] < 100
+        elif row["metric"] in {"mfp_loss_start", "mfp_loss_end", "rank_masked"}:
+            assert name == "target_control" and row["protocol"] == "pretraining"
         else:
             assert row["metric"].endswith("_gflops") or row["metric"] in {"reduction", "batch_size"}
 
@@ -69,9 +71,23 @@ def test_averages_of_the_token_budget_study_follow_from_the_linear_table():
 def test_averages_of_the_target_study():
     for variant in {row["variant"] for row in load("target_control")}:
         xsub, xview, mean = (
-            value("target_control", variant=variant, split=split) for split in ("xsub", "xview", "xsub+xview mean")
+            value("target_control", variant=variant, metric="accuracy", split=split)
+            for split in ("xsub", "xview", "xsub+xview mean")
         )
         assert mean == pytest.approx((xsub + xview) / 2, abs=0.0051)
+
+
+def test_glcl_alone_is_one_row_in_two_ablations():
+    for split in ("xsub", "xview"):
+        alone = value("objective", variant="glcl", split=split)
+        assert alone == value("stm", variant="global none, local tube", split=split)
+
+
+def test_the_collapse_of_feature_regression():
+    """0.313 to 3.3e-5 and rank 1.12, of the branch without a predictor."""
+    printed = {row["metric"]: row["value"] for row in load("target_control", protocol="pretraining")}
+    assert printed == {"mfp_loss_start": 0.313, "mfp_loss_end": 3.3e-5, "rank_masked": 1.12}
+    assert {row["variant"] for row in load("target_control", protocol="pretraining")} == {"teacher features, mse"}
 
 
 def test_full_method_agrees_across_ablations():

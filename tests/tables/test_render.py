@@ -61,6 +61,17 @@ def test_narrow_terminals_get_blocks_and_never_half_a_number(width):
     assert text.count("slim|_x_") == {200: 1, 80: 1, 60: 2, 45: 3}.get(width, text.count("slim|_x_"))
 
 
+def test_columns_that_lead_are_repeated_in_every_block():
+    """However many they are and wherever they stand; without one, the text columns that begin the table are."""
+    names = [f"label{i}" for i in range(3)]
+    columns = [Column("number", "Number"), *(Column(name, name, leads=True) for name in names)]
+    columns += [Column(f"x{i}", f"measured {i}") for i in range(6)]
+    table = Table("t", tuple(columns), ({"number": 1, **{name: name.upper() for name in names}},))
+    text = render(table, width=50)
+    assert [text.count(name.upper()) for name in names] == [text.count("label0")] * 3 and text.count("label0") > 1
+    assert text.count("Number") == 1
+
+
 def test_terminal_styles():
     out = io.StringIO()
     Console(file=out, width=100, force_terminal=True, color_system="standard").print(Terminal(TABLE))

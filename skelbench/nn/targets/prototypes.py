@@ -16,6 +16,19 @@ from skelbench.nn.targets.base import Hidden, MaskedTarget
 from skelbench.skeleton.spec import Spec
 
 
+def predict_prototypes(
+    hidden: Hidden, head: PrototypeHead, teacher_head: PrototypeHead, objective: PrototypeObjective
+) -> Tensor:
+    """The loss of :meth:`PrototypeTarget.forward` between given heads (iBOT's are those of its class tokens)."""
+    with torch.no_grad():
+        target_IE, target_W = teacher_head(hidden.teacher_ID), teacher_head.prototypes
+    predicted_IE = head(hidden.student_ID)
+    hidden.step.watch("masked", predicted_IE)
+    loss = objective(predicted_IE, head.prototypes, target_IE, target_W, hidden.share_I, hidden.temp)
+    hidden.step.watch("mfp", objective)
+    return loss
+
+
 class PrototypeTarget(MaskedTarget):
     """Cross-entropy of the student's against the teacher's distribution over prototypes at hidden tokens.
 
@@ -26,19 +39,13 @@ class PrototypeTarget(MaskedTarget):
 
     def __init__(self, config: Any, context: Context, settings: Spec) -> None:
         super().__init__(config, context, settings)
-        self.head = PrototypeHead(context.width, config.head_hidden, config.bottleneck, config.prototypes)
+        self.head = PrototypeHead.of(config, context.width)
         self.teacher_head = ema_copy(self.head)
         self.objective = PrototypeObjective(config.prototypes, config.centering, config.student_temp)
 
     def forward(self, hidden: Hidden) -> Tensor:
         """See :meth:`MaskedTarget.forward`."""
-        with torch.no_grad():
-            target_IE, target_W = self.teacher_head(hidden.teacher_ID), self.teacher_head.prototypes
-        predicted_IE = self.head(hidden.student_ID)
-        hidden.step.watch("masked", predicted_IE)
-        loss = self.objective(predicted_IE, self.head.prototypes, target_IE, target_W, hidden.share_I, hidden.temp)
-        hidden.step.watch("mfp", self.objective)
-        return loss
+        return predict_prototypes(hidden, self.head, self.teacher_head, self.objective)
 
     def after_step(self, step: Step, momentum: float) -> None:
         """Move the teacher's head and the running centre."""

@@ -1,0 +1,98 @@
+"""What watching costs: steps that are looked at against steps that are not.
+
+    python -m benchmarks.watch [--methods slim,mamp] [--presets quick,small] [--rounds 40] [--batch N] [--device cpu]
+
+One process; in every round one step of each kind on the same clips, the order swapped from round to round. Seconds of a
+look are the median over rounds of the difference, the share of the training is that over the interval between looks
+times the median step. On a CPU seconds are those of this process, whatever else the machine does (set
+OMP_NUM_THREADS=1); on a GPU wall time with the device waited for. ``--batch`` shrinks the step and not the look: what is
+watched is bounded, so that a share found so is above the true one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+
+import torch
+
+from skelbench.data.roots import data_root
+from skelbench.plugin.host import get_host
+from skelbench.pretrain.build import build_method
+from skelbench.pretrain.loop import Trainer
+from skelbench.resolve import resolve
+from skelbench.results.store import RunDir
+from skelbench.settings import Request
+
+LIMIT = 0.01
+
+
+def trainer_of(method: str, preset: str, batch: int | None, device: str, folder: Path) -> Trainer:
+    """A trainer of the preset's run on the synthetic data; ``batch`` replaces the clips of a step, not their number."""
+    host = get_host()
+    made = resolve(Request(method=method, preset=preset, batch_size=batch), host, data_root(), device)
+    module = build_method(made.spec, host, made.store.topology, device)
+    module.train()
+    return Trainer(made.spec, module, made.store, RunDir(folder), device)
+
+
+def seconds(training: Trainer, step: int, look: bool) -> float:
+    """One step, with a look or without."""
+    views = training.views(step)
+    training.watch.due = lambda done: look
+    clock = time.process_time if training.device.type == "cpu" else time.perf_counter
+    _wait(training)
+    began = clock()
+    with training.watch.look(step + 1):
+        training.train_step(step, views)
+    _wait(training)
+    return clock() - began
+
+
+def _wait(training: Trainer) -> None:
+    if training.device.type == "cuda":
+        torch.cuda.synchronize(training.device)
+
+
+def compare(method: str, preset: str, args: argparse.Namespace) -> bool:
+    """Print one line; whether the share keeps the limit."""
+    with tempfile.TemporaryDirectory() as folder:
+        training = trainer_of(method, preset, args.batch, args.device, Path(folder))
+        # The interval of the preset's own batch: steps between looks, of clips as many as it sees between them.
+        whole = training if args.batch is None else trainer_of(method, preset, None, args.device, Path(folder))
+        for look in (True, False):
+            seconds(training, 0, look)
+        plain, looked = [], []
+        for step in range(1, args.rounds + 1):
+            for look in (True, False) if step % 2 else (False, True):
+                (looked if look else plain).append(seconds(training, step, look))
+    more, step_s, interval = median(b - a for a, b in zip(plain, looked)), median(plain), whole.watch.interval
+    share = more / (interval * step_s)
+    print(
+        f"{method:12s} {preset:6s} batch {training.spec.train.batch_size:3d}  step {1e3 * step_s:9.1f} ms  "
+        f"look {1e3 * more:+8.2f} ms ({more / step_s:+.2%} of a step)  every {interval} steps of {whole.total}: "
+        f"{share:+.3%} of the training (limit {LIMIT:.0%})  {'ok' if share <= LIMIT else 'MISSED'}",
+        flush=True,
+    )
+    return share <= LIMIT
+
+
+def main() -> int:
+    """Measure every method at every preset."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--methods", default="slim,mamp")
+    parser.add_argument("--presets", default="quick,small")
+    parser.add_argument("--rounds", type=int, default=40)
+    parser.add_argument("--batch", type=int, help="clips per step instead of the preset's, for large presets")
+    parser.add_argument("--device", default="cpu")
+    args = parser.parse_args()
+    cases = [(method, preset) for preset in args.presets.split(",") for method in args.methods.split(",")]
+    return 0 if all([compare(method, preset, args) for method, preset in cases]) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

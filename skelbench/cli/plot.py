@@ -1,0 +1,75 @@
+"""``skelbench plot``: figures of everything in the results directory."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from skelbench.cli.options import Results
+
+
+def plot(
+    figure: Annotated[str, typer.Argument(help="Which figure, see `skelbench plugins list`.")],
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Where to write it.", show_default="FIGURE.png")
+    ] = None,
+    format_: Annotated[
+        str | None, typer.Option("--format", help="png, svg or pdf.", show_default="by the name of the output")
+    ] = None,
+    all_: Annotated[
+        bool, typer.Option("--all", help="Also runs whose settings were changed from their preset.")
+    ] = False,
+    dpi: Annotated[int, typer.Option(min=50, max=1200, help="Dots per inch of a png.")] = 200,
+    results: Results = None,
+) -> None:
+    """Draw a figure from finished runs: `token-budget` (accuracy over inference cost), `target-control` (loss and
+    effective rank per target of masked prediction) or `curves` (loss and effective ranks of every run)."""
+    from skelbench.plugin.host import get_host
+    from skelbench.results.store import ResultStore
+
+    host = get_host()
+    descriptor = host.get("figures", figure)
+    kind, output = _place(figure, output, format_)
+    store = ResultStore(results)
+    store.check_readable()
+    from skelbench.cli.console import err, out, progress
+    from skelbench.tables.builders import Context
+    from skelbench.tables.figures import NothingToDraw
+
+    context = Context(host, store, exact_only=not all_, progress=progress)
+    try:
+        drawn = host.load(descriptor)(context)
+    except NothingToDraw as nothing:
+        said = str(nothing)
+    else:
+        from skelbench.tables.figures.output import save
+
+        save(drawn, output, kind, dpi)
+        said = f"written to {output}"
+    if context.left_out:
+        err.print(f"note: {context.left_out} runs with settings changed from their preset are left out; see --all")
+    out.print(said, markup=False)
+
+
+def _place(figure: str, output: Path | None, format_: str | None) -> tuple[str, Path]:
+    """The kind of file and where it goes, before any work is done."""
+    from skelbench.errors import SkelbenchError, did_you_mean
+
+    formats = ("png", "svg", "pdf")
+    if format_ is not None and format_ not in formats:
+        raise SkelbenchError(did_you_mean(format_, formats, "format"))
+    output = output or Path(f"{figure.replace(':', '-')}.{format_ or 'png'}")
+    suffix = output.suffix.lower().removeprefix(".")
+    if format_ is None and suffix not in formats:
+        raise SkelbenchError(f"-o {output}: end the name in .png, .svg or .pdf, or say which it is with --format")
+    if format_ is not None and suffix in formats and suffix != format_:
+        raise SkelbenchError(f"-o {output} and --format {format_} contradict each other; leave one of them out")
+    # os.path, as pathlib raises on names that are too long.
+    if not os.path.isdir(output.parent):
+        raise SkelbenchError(f"-o {output}: there is no folder {output.parent}; make it or choose another place")
+    if os.path.isdir(output):
+        raise SkelbenchError(f"-o {output} is a folder; name a file in it")
+    return format_ or suffix, output

@@ -1,0 +1,280 @@
+"""``skelbench study``: a grid of runs from one command, and the table that it fills."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from skelbench.cli.options import DataRoot, Device, Results
+
+if TYPE_CHECKING:
+    from skelbench.plugin.host import Host
+    from skelbench.studies.cells import Cell, Status
+    from skelbench.studies.study import Study
+    from skelbench.workflow import Workflow
+
+
+def study(
+    name: Annotated[str | None, typer.Argument(help="A study or a TOML file; none = list the studies.")] = None,
+    dataset: Annotated[str | None, typer.Option(help="Data set of every cell.", show_default="the study's")] = None,
+    split: Annotated[str | None, typer.Option(help="Split of every cell.", show_default="the study's")] = None,
+    preset: Annotated[
+        str | None,
+        typer.Option(
+            help="Preset of every cell.", show_default="the study's; the built-in ones: quick, with a GPU the paper's"
+        ),
+    ] = None,
+    tokens: Annotated[
+        str | None, typer.Option(help="Temporal tokens, comma separated: 8,15,30.", show_default="the study's")
+    ] = None,
+    seeds: Annotated[
+        str | None,
+        typer.Option(
+            help="Seeds, comma separated: 0,1,2. Two are the fewest that show whether a difference is larger than "
+            "that between runs of one setting.",
+            show_default="the study's; the built-in ones: 0,1",
+        ),
+    ] = None,
+    probe: Annotated[
+        str | None, typer.Option(help="Protocols, comma separated; none = train only.", show_default="linear,knn")
+    ] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A setting of every cell; repeatable.")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="List the cells with id, state, cost and time; run nothing.")
+    ] = False,
+    show: Annotated[bool, typer.Option("--show", help="Print the study as a TOML file; run nothing.")] = False,
+    jobs: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Cells at a time, in processes of their own.",
+            show_default="1 with a GPU, else the cores, at most 4",
+        ),
+    ] = None,
+    device: Device = None,
+    results: Results = None,
+    data_root: DataRoot = None,
+) -> None:
+    """Run every cell of a study: skip what is done, continue what was interrupted, go on when one fails.
+
+    Options replace what the study says of the same thing in every cell. Issuing the same command again continues.
+    """
+    from skelbench.errors import SkelbenchError
+    from skelbench.plugin.host import get_host
+
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise SkelbenchError("a study starts processes of its own; issue it without torchrun")
+    host = get_host()
+    if name in (None, "list"):
+        _list(host)
+        return
+    chosen = _find(name, host)
+    chosen = _with_options(chosen, dataset, split, preset, tokens, seeds, probe, set_ or [])
+    from skelbench.cli.run import known_protocols
+
+    if show:
+        from skelbench.cli.console import out
+        from skelbench.studies.files import write_study
+
+        out.print(write_study(chosen), end="", markup=False, soft_wrap=True)
+        return
+    protocols = known_protocols(host, ",".join(chosen.probe))
+    for request in chosen.requests():
+        host.method(request.method)  # misspelt names fail before torch is imported
+    from skelbench.cli.console import err, progress
+    from skelbench.data.roots import data_root as default_data_root
+    from skelbench.results.store import ResultStore
+    from skelbench.studies.cells import complete, status
+    from skelbench.studies.runner import processes
+    from skelbench.workflow import Workflow, pick_device
+
+    store = ResultStore(results)
+    store.check_readable()
+    workflow = Workflow(host, store, data_root or default_data_root(), pick_device(device), progress)
+    cells = complete(chosen, host, workflow.data_root, workflow.device)
+    if (same := sum(1 for _ in chosen.requests()) - len(cells)) > 0:
+        err.print(f"note: {same} of the cells are the same run as another with these settings, and made once")
+    states = [(cell, status(cell, workflow, protocols)) for cell in cells]
+    at_once, threads = processes(workflow.device, jobs)
+    if dry_run:
+        _show(chosen, states, workflow, at_once, threads)
+        return
+    _run(chosen, states, workflow, protocols, at_once, threads)
+
+
+# ---------------------------------------------------------------------------------------------------- which study
+def _list(host: Host) -> None:
+    from skelbench.cli.console import make_table, out
+
+    rows = [(descriptor.name, descriptor.summary) for descriptor in host.all("studies")]
+    out.print(make_table(("study", "what it asks"), rows))
+    out.print("skelbench study NAME --dry-run lists the cells of one; --show prints it as a file to start from")
+
+
+def _find(name: str, host: Host) -> Study:
+    """The study of that name, or of that TOML file."""
+    from skelbench.errors import SkelbenchError
+    from skelbench.studies.study import Study
+
+    if name.endswith(".toml") or "/" in name:
+        from skelbench.studies.files import read_study
+
+        return read_study(Path(name))
+    descriptor = host.get("studies", name)
+    found = host.load(descriptor)
+    if not isinstance(found, Study):
+        raise SkelbenchError(
+            f"study {name!r} of plugin {host.origin(descriptor).name!r}: {descriptor.target} is a "
+            f"{type(found).__name__}, not a skelbench.studies.study.Study"
+        )
+    return found.model_copy(update={"name": descriptor.name, "summary": found.summary or descriptor.summary})
+
+
+def _with_options(
+    study: Study,
+    dataset: str | None,
+    split: str | None,
+    preset: str | None,
+    tokens: str | None,
+    seeds: str | None,
+    probe: str | None,
+    sets: list[str],
+) -> Study:
+    """``study`` with what was said on the command line."""
+    from skelbench.config import validated
+    from skelbench.settings import parse_sets
+    from skelbench.studies.study import Study
+
+    fields = {"seeds": seeds and _numbers("--seeds", seeds), "probe": probe}
+    said = {key: value for key, value in fields.items() if value is not None}
+    if said:
+        study = validated(Study, {**study.model_dump(by_alias=True), **said}, f"study {study.name}")
+    for key, value in {"dataset": dataset, "split": split, "preset": preset, **parse_sets(sets)}.items():
+        study = study.replaced(key, [value]) if value is not None else study
+    return study.replaced("tokens", _numbers("--tokens", tokens)) if tokens else study
+
+
+def _numbers(option: str, text: str) -> list[int]:
+    from skelbench.errors import SkelbenchError
+
+    try:
+        return list(dict.fromkeys(int(word) for word in text.split(",")))
+    except ValueError as error:
+        raise SkelbenchError(f"{option} {text!r} is not a list of whole numbers; write {option} 0,1") from error
+
+
+# ---------------------------------------------------------------------------------------------------- dry run
+def _show(study: Study, states: list[tuple[Cell, Status]], workflow: Workflow, jobs: int, threads: int | None) -> None:
+    """List the cells with what they cost; measures a few steps of each setting, writes nothing."""
+    import torch
+
+    from skelbench.cli.console import make_table, out
+    from skelbench.cli.dry_run import _duration
+    from skelbench.studies.cells import makespan, prices
+
+    if threads is not None:
+        torch.set_num_threads(threads)
+    open_cells = [cell for cell, state in states if not state.done]
+    settings = {cell.setting for cell, _ in states}
+    with workflow.progress(total=len(settings), label="cost and time", unit="settings") as report:
+        price = prices([cell for cell, _ in states], open_cells, workflow, report)
+    rows, seconds = [], []
+    for cell, state in states:
+        spec, cost = cell.resolved.spec, price[cell.setting]
+        left = 0.0 if state.done else cost.seconds and cost.seconds * (1 - state.share)
+        seconds.append(left)
+        rows.append(
+            (
+                " ".join(filter(None, (cell.method, cell.settings))),
+                spec.tokens,
+                spec.seed,
+                f"{spec.data.title}/{spec.data.split}",
+                cell.id,
+                str(state),
+                "?" if cost.flops_per_clip is None else f"{cost.flops_per_clip / 1e9:.3g}",
+                "?" if left is None else _duration(left) if left else "",
+            )
+        )
+    columns = ("cell", "tokens", "seed", "data", "id", "state", "step GFLOPs per clip", "time")
+    preset = ", ".join(dict.fromkeys(cell.resolved.preset for cell, _ in states))
+    out.print(make_table(columns, rows, title=f"{study.name}, preset {preset}: {study.summary}"))
+    known = [left for left in seconds if left is not None]
+    about = _duration(makespan(known, jobs))
+    unknown = f", {len(seconds) - len(known)} of unknown length" if len(known) < len(seconds) else ""
+    out.print(
+        f"{len(states)} cells, {len(states) - len(open_cells)} done{unknown}; about {about} of training on "
+        f"{workflow.device}, {jobs} at a time; probes come on top"
+    )
+
+
+# ---------------------------------------------------------------------------------------------------- running
+def _run(
+    study: Study,
+    states: list[tuple[Cell, Status]],
+    workflow: Workflow,
+    protocols: list[str],
+    jobs: int,
+    threads: int | None,
+) -> None:
+    """Bring every cell to its end, then show the table and what failed."""
+    from skelbench.cli.console import LEFT_OUT, err, out, plain
+    from skelbench.studies.display import display
+    from skelbench.studies.runner import Runner, Stopped
+
+    open_cells = [(cell, state) for cell, state in states if not state.done]
+    done = len(states) - len(open_cells)
+    logs = workflow.results.root / "studies" / study.name
+    failures: dict[str, tuple[str, Path]] = {}
+    if open_cells:
+        workflow.results.prepare()
+        jobs = min(jobs, len(open_cells))
+        how = f"{jobs} at a time on {workflow.device}" + (f", {threads} threads each" if threads else "")
+        err.print(f"{study.name}: {len(states)} cells, {done} done; {how}; logs in {logs}", markup=False)
+        runner = Runner(workflow, protocols, logs, jobs, threads)
+        with display(err, study.name, len(states), done, jobs) as watcher:
+            try:
+                failures = runner.run(open_cells, watcher)
+            except Stopped:
+                watcher.say(f"{watcher.finished} of {len(states)} cells done; issue the same command again to continue")
+                raise KeyboardInterrupt from None
+    _table(study, [cell for cell, _ in states], workflow, protocols)
+    for cell, _ in states:
+        if cell.id in failures:
+            reason, log = failures[cell.id]
+            err.print(f"[bold red]failed:[/] {plain(f'{cell.title}: {reason} (see {log})')}", soft_wrap=True)
+    out.print(f"{len(states) - len(failures)} of {len(states)} cells done")
+    if failures:
+        raise typer.Exit(LEFT_OUT)
+
+
+def _table(study: Study, cells: list[Cell], workflow: Workflow, protocols: list[str]) -> None:
+    """The study's table from its own runs, and what to type next; a table that fails takes nothing with it."""
+    from skelbench.cli.console import err, out, plain
+    from skelbench.tables.builders import Context
+    from skelbench.tables.render import Terminal
+
+    if not protocols:
+        return
+    host, results = workflow.host, workflow.results
+    ids = {cell.id for cell in cells} | {cell.twin.spec.id for cell in cells if cell.twin}
+    names = {run.name for run in results.runs() if run.name.rsplit("-", 1)[-1] in ids}
+    changed = any(cell.resolved.modified for cell in cells)
+    context: Any = Context(host, results, exact_only=not changed, only=names, progress=workflow.progress)
+    # A study's own table is for exact presets: where it stays empty, and where there is none, the general one speaks.
+    for table in dict.fromkeys(name for name in (study.table, "linear") if name in host.names("tables")):
+        try:
+            built = host.load(host.get("tables", table))(context)
+            if built.rows or table == "linear":
+                out.print(Terminal(built))
+                break
+        except Exception as error:  # the runs are what hours went into
+            err.print(f"note: table {table} could not be made: {plain(str(error))}", soft_wrap=True)
+    out.print("Next:")
+    out.print(f"  skelbench compare --table {table}{' --all' if changed else ''}  [dim]# from all runs there are[/]")
+    if study.figure in host.names("figures"):
+        out.print(f"  skelbench plot {study.figure}  [dim]# as a figure[/]")

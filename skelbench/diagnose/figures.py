@@ -1,0 +1,95 @@
+"""Diagnoses as pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from skelbench.picture.output import write_whole
+
+INK, PALE, CHANCE = "#1f2937", "#d8dee6", "#9ca3af"
+COLOURS = ("#1d4ed8", "#d97706", "#047857", "#9d174d", "#6d28d9", "#0e7490", "#b91c1c", "#4d7c0f")
+PLAIN = {"parse_math": False}
+
+Named = Mapping[str, Mapping[str, Any]]
+"""What the reader calls it -> its record."""
+
+
+def save(figure: Figure, path: Path) -> None:
+    """Write ``figure``; the end of the name says the format."""
+    write_whole(path, lambda file: figure.savefig(file, format=path.suffix[1:].lower()))
+
+
+def _panels(columns: int, rows: int = 1) -> tuple[Figure, list[list[Axes]]]:
+    figure = Figure(figsize=(4.2 * columns, 0.5 + 3.1 * rows), dpi=150, facecolor="white", layout="constrained")
+    axes = figure.subplots(rows, columns, squeeze=False, sharey="row")
+    for axis in axes.flat:
+        axis.grid(color=PALE, linewidth=0.6)
+        axis.set_axisbelow(True)
+        axis.spines[["top", "right"]].set_visible(False)
+        axis.tick_params(colors=INK, labelsize=8)
+    return figure, axes.tolist()
+
+
+def interpolation(named: Named) -> Figure:
+    """Error over coverage, independent masks and tubes, one panel per thing filled in."""
+    figure, (row,) = _panels(len(named))
+    top = max(
+        [
+            1.0,
+            *(
+                r[kind]["interval"][1]
+                for record in named.values()
+                for r in record["rows"]
+                for kind in ("random", "tube")
+            ),
+        ]
+    )
+    for axis, (name, record) in zip(row, named.items()):
+        coverage = [r["coverage"] for r in record["rows"]]
+        for kind, said, colour in (("random", "independent tokens", COLOURS[1]), ("tube", "tubes", COLOURS[0])):
+            low, high = zip(*(r[kind]["interval"] for r in record["rows"]))
+            axis.fill_between(coverage, low, high, color=colour, alpha=0.18, linewidth=0)
+            axis.plot(coverage, [r[kind]["error"] for r in record["rows"]], color=colour, marker="o", ms=4, label=said)
+        axis.axhline(1.0, color=CHANCE, linewidth=1, linestyle="--", label="the mean")
+        axis.set_title(name, fontsize=9, color=INK, **PLAIN)
+        axis.set_xlabel("tokens hidden, share", fontsize=8, color=INK)
+        axis.set_ylim(0, 1.05 * top)
+    row[0].set_ylabel("error of local interpolation / variance", fontsize=8, color=INK)
+    row[0].legend(fontsize=7.5, frameon=False, labelcolor=INK)
+    return figure
+
+
+def invariance(named: Named) -> Figure:
+    """Similarity to the own original above, share of clips whose own is nearest below, over yaw and body size."""
+    changes = [change for change in ("yaw", "size") if change in next(iter(named.values()))["curves"]]
+    figure, axes = _panels(len(changes), 2)
+    said = {"yaw": "yaw, degrees", "size": "bone lengths, factor"}
+    values: tuple[tuple[str, str, Callable[[float], float]], ...] = (
+        ("similarity", "cosine with the own original", float),
+        ("retrieved", "own original is nearest, %", lambda share: 100 * share),
+    )
+    for line, (key, label, scaled) in zip(axes, values):
+        for axis, change in zip(line, changes):
+            for i, (name, record) in enumerate(named.items()):
+                curve, colour = record["curves"][change], COLOURS[i % len(COLOURS)]
+                x = [point["value"] for point in curve]
+                look = {"color": colour, "linestyle": "--" if name.startswith("untrained") else "-"}
+                axis.plot(x, [scaled(point[key]) for point in curve], marker="o", ms=3.5, label=name, **look)
+                if key == "similarity":
+                    others = [point["others"] for point in curve]
+                    axis.plot(
+                        x, others, color=colour, linewidth=0.9, linestyle=":", label="other clips" if i == 0 else None
+                    )
+            axis.set_xlabel(said[change], fontsize=8, color=INK)
+            if change == "yaw":
+                axis.set_xticks(range(0, 361, 60))
+        line[0].set_ylabel(label, fontsize=8, color=INK)
+    legend = axes[0][0].legend(fontsize=7, frameon=False, labelcolor=INK)
+    for text in legend.get_texts():
+        text.set(**PLAIN)
+    return figure

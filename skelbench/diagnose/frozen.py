@@ -1,0 +1,233 @@
+"""A run's frozen encoder with its clips, seen as in evaluation, and what may be done to a view before it is encoded.
+
+R rows (bodies), T frames, J joints, N tokens, D width, n clips.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from skelbench.config import RunSpec
+from skelbench.data.source import ClipSource
+from skelbench.data.store import ClipStore
+from skelbench.errors import SkelbenchError
+from skelbench.evaluate.features import Builder, extract
+from skelbench.pretrain.build import grid_of
+from skelbench.results.frame import untrained_twin
+from skelbench.results.store import RunDir
+from skelbench.skeleton.augment import rotation
+from skelbench.skeleton.grid import Grid
+from skelbench.skeleton.keyed import Keyed
+from skelbench.skeleton.spec import Augment, Bodies, Centre, SecondBody
+from skelbench.skeleton.view import View
+from skelbench.skeleton.views import ViewBuilder, evaluation_spec
+from skelbench.workflow import Workflow
+
+BATCH = 256
+UNDRAWN = Keyed(0, 0)
+"""For views in which nothing is random: what is done to them is done for certain, by a fixed amount."""
+
+Change = Callable[[View], View]
+
+
+def turned(degrees: float) -> Change:
+    """Every body turned about the vertical axis (Y) through the origin; 360 is 0, exactly."""
+    angles_13 = torch.deg2rad(torch.tensor([[0.0, degrees % 360.0, 0.0]], dtype=torch.float64))
+    turn_33 = rotation(angles_13)[0]
+    return lambda view: view.with_x(view.x_RTJC @ turn_33.T.to(view.x_RTJC))
+
+
+def reversed_in_time(view: View) -> View:
+    """The last frame first. A central crop read at evenly spaced positions is the same crop of the reversed clip."""
+    if view.real_RT is not None:
+        raise SkelbenchError("padded views cannot be reversed in time; evaluate with resize=ends or half-pixel")
+    confidence_RTJ = None if view.confidence_RTJ is None else view.confidence_RTJ.flip(1)
+    return replace(view, x_RTJC=view.x_RTJC.flip(1), confidence_RTJ=confidence_RTJ)
+
+
+def evenly(ids: np.ndarray, labels: np.ndarray, most: int) -> np.ndarray:
+    """At most ``most`` of the clips ``ids``, ascending, evenly spread over the classes; ``labels`` of all clips."""
+    by_class = ids[np.lexsort((ids, labels[ids]))]
+    return np.sort(by_class[np.linspace(0, len(ids) - 1, min(most, len(ids))).round().astype(np.int64)])
+
+
+@dataclass(frozen=True)
+class Clips:
+    """The clips of a store on a device, each as the one view that evaluation looks at."""
+
+    store: ClipStore
+    grid: Grid
+    device: torch.device
+    bodies: Bodies = "valid"
+    centre: Centre = "body"
+    resize: str = "ends"
+    share: float = 0.95
+    second_body: SecondBody = "zero"
+
+    @cached_property
+    def source(self) -> ClipSource:
+        return ClipSource(self.store, device=self.device, second_body=self.second_body)
+
+    def builder(self, augment: tuple[Augment, ...] = (), change: Change | None = None) -> Builder:
+        """Builds the evaluation view with ``augment`` done to the coordinates and ``change`` to the finished view."""
+        spec = evaluation_spec(self.grid, share=self.share, resize=self.resize).model_copy(update={"augment": augment})
+        build = ViewBuilder(
+            {"eval": spec},
+            self.store.topology,
+            self.grid.patch,
+            bodies=self.bodies,
+            device=self.device,
+            centre=self.centre,
+            dimensions=self.store.meta.dimensions,
+        )
+        if change is None:
+            return build
+        return lambda batch, keyed: {"eval": change(build(batch, keyed)["eval"])}
+
+    def views(self, ids: np.ndarray, report: Callable[[int], Any]) -> Iterator[View]:
+        """The views of the clips ``ids``, batch by batch; ``report`` is told how many clips are done with."""
+        build = self.builder()
+        for start in range(0, len(ids), BATCH):
+            some = ids[start : start + BATCH]
+            yield build(self.source.gather(some), UNDRAWN)["eval"]
+            report(len(some))
+
+
+class Frozen:
+    """The encoder of run ``run`` after epoch ``checkpoint``, evaluated as the protocol ``linear`` does.
+
+    ``like``: the run whose evaluation is followed, for an untrained twin. Raises :class:`SkelbenchError` for a run that
+    is not finished and for data that have changed.
+    """
+
+    def __init__(self, workflow: Workflow, run: RunDir, checkpoint: str = "last", like: RunSpec | None = None) -> None:
+        if run.outcome != "done" and checkpoint == "last":
+            raise SkelbenchError(f"run {run.name} is {run.outcome}, not done; issue its command again to finish it")
+        self.workflow, self.run, self.checkpoint = workflow, run, checkpoint
+        self.run_spec = run.spec
+        self.spec = workflow.eval_spec(self.run_spec, "linear", checkpoint, like=like)
+        store = workflow.clips(self.spec)
+        self.clips = Clips(
+            store,
+            grid_of(self.run_spec, store.topology),
+            torch.device(workflow.device),
+            bodies=self.spec.bodies,
+            centre=self.spec.centre,
+            resize=self.spec.resize,
+            share=self.spec.share,
+            second_body=self.spec.data.second_body,
+        )
+        run.encoder(checkpoint)  # a snapshot that was not kept is said now, not after the first measurement
+
+    @property
+    def label(self) -> str:
+        """How tables call it: ``slim 8x25``, ``slim:glcl-only 8x25@50``."""
+        variant = self.run.info.get("variant", "")
+        name = self.run_spec.method + (f":{variant}" if variant else "")
+        place = "" if self.checkpoint == "last" else f"@{self.checkpoint}"
+        return f"{name} {self.run_spec.tokens}x{self.clips.grid.joints}{place}"
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What of it decides a figure: the run, its epoch, and how its clips are looked at."""
+        unread = {"protocol_config", "protocol_version", "protocol_source", "protocol", "seed"}
+        return self.spec.model_dump(mode="json", exclude=unread)
+
+    @cached_property
+    def encoder(self) -> torch.nn.Module:
+        return self.workflow.encoder(self.run, self.checkpoint, self.clips.store)
+
+    @cached_property
+    def twin(self) -> Frozen | None:
+        """The untrained run with the same encoder, grid, data and seed, if the results directory holds it."""
+        if self.run_spec.method == "untrained":
+            return None
+        done = [run for run in self.workflow.results.runs() if run.outcome == "done"]
+        twin = untrained_twin(self.run, done)
+        return twin and Frozen(self.workflow, twin, like=self.run_spec)
+
+    def features(
+        self,
+        ids: np.ndarray,
+        augment: tuple[Augment, ...] = (),
+        change: Change | None = None,
+        report: Callable[[int], Any] | None = None,
+    ) -> np.ndarray:
+        """Pooled features float32 [n, D] of the clips ``ids``; ``report`` is told how many more clips are done."""
+        done = 0
+
+        def progress(now: int, _: int) -> None:
+            nonlocal done
+            if report:
+                report(now - done)
+            done = now
+
+        found = extract(
+            self.encoder,
+            self.clips.source,
+            ids,
+            self.clips.builder(augment, change),
+            pooling=self.spec.bodies_pool,
+            batch_size=BATCH,
+            device=self.clips.device,
+            precision=self.run_spec.train.precision,
+            progress=progress,
+            keyed=UNDRAWN,
+            readout=self.spec.readout,
+            grid=self.clips.grid,
+        )
+        self._check(bool(np.isfinite(found).all()))
+        return found
+
+    def tokens(self, ids: np.ndarray, report: Callable[[int], Any]) -> Iterator[Tensor]:
+        """Token features float32 [R, N, D] of the bodies that are there in the clips ``ids``, batch by batch."""
+        device, tokens = self.clips.device, self.clips.grid.tokens
+        for view in replace(self.clips, bodies="valid").views(ids, report):
+            with (
+                torch.no_grad(),
+                torch.autocast(device.type, dtype=torch.bfloat16, enabled=self.run_spec.train.precision == "bf16"),
+            ):
+                encoded = self.encoder(view)
+            if encoded.per_clip or encoded.tokens_RND.shape[1] != tokens:
+                raise SkelbenchError(
+                    f"{self.label}: its encoder does not return all {tokens} tokens of every body, so none can be "
+                    "predicted from its neighbours; choose a run with an encoder that does"
+                )
+            tokens_RND = encoded.tokens_RND.float()
+            self._check(bool(torch.isfinite(tokens_RND).all()))
+            yield tokens_RND
+
+    def _check(self, finite: bool) -> None:
+        if not finite:
+            raise SkelbenchError(f"{self.run.name}: some features are not finite; check whether its training diverged")
+
+
+def subjects(workflow: Workflow, patterns: list[str]) -> dict[str, Frozen]:
+    """The runs named by ``patterns``, each followed by its untrained twin if there is one, none twice; by the name that
+    tables give them. Raises :class:`SkelbenchError` unless all were trained on the same data and split."""
+    found: dict[tuple[str, str], Frozen] = {}
+    for pattern in patterns:
+        asked = Frozen(workflow, *workflow.results.find(pattern))
+        for one in (asked, asked.twin):
+            if one is not None:
+                found.setdefault((one.run.name, one.checkpoint), one)
+    every = list(found.values())
+    first = every[0].spec.data
+    for one in every:
+        data = one.spec.data
+        if data != first:
+            raise SkelbenchError(
+                f"{every[0].run.name} and {one.run.name} are on different data ({first.title}/{first.split} and "
+                f"{data.title}/{data.split}); show runs on the same data and split together"
+            )
+    labels = [one.label for one in every]
+    return {
+        label if labels.count(label) == 1 else f"{label} ({one.run_spec.id})": one for label, one in zip(labels, every)
+    }

@@ -1,0 +1,38 @@
+"""What a diagnosis found, kept beside the run it is about and read back when it is asked for again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from skelbench.errors import SkelbenchError
+from skelbench.results.files import read_json, write_json
+from skelbench.results.identity import digest
+
+
+def kept(
+    folder: Path, what: str, spec: Mapping[str, Any], find: Callable[[], Mapping[str, Any]], force: bool = False
+) -> tuple[dict[str, Any], Path]:
+    """The record of diagnosis ``what`` with the settings ``spec``, and its file: read back, else found and written.
+
+    ``spec`` is everything that decides the figures; its hash is in the file's name. The file is whole or absent.
+    """
+    path = folder / f"diagnose-{what}-{digest(spec)}.json"
+    if path.exists() and not force:
+        try:
+            return read_json(path), path
+        except (OSError, ValueError) as error:
+            raise SkelbenchError(f"{path} is damaged; issue the command again with --force") from error
+    started = time.monotonic()
+    found = find()
+    record = {
+        "diagnosis": what,
+        "spec": dict(spec),
+        **found,
+        "seconds": time.monotonic() - started,
+        "finished": time.time(),
+    }
+    write_json(path, record)
+    return record, path

@@ -1,0 +1,88 @@
+"""When what a method learns has collapsed, told from the lines of metrics.jsonl alone (torch-free).
+
+Two ways to collapse, one rule for each, both asked on every look:
+
+* **Features** whose effective rank is under ``RANK``: all rows are nearly multiples of one vector. What shipped
+  methods predict at hidden tokens stays above 2.5 at preset ``quick``; the branch that the paper calls degenerate ends
+  at 1.12. Readouts of the encoder (class token, pooled features) may share an offset that a probe does not mind: GFP's
+  come down to 1.6 with an effective rank of 12 around their mean, so that ``READOUT_RANK`` is lower.
+* **Prototypes** by which the teacher tells under ``ASSIGNMENTS`` different samples apart. exp(entropy of the mean
+  distribution) / exp(mean entropy) is how many different distributions there effectively are: 1 if every sample has
+  the same one, be that a single prototype (entropies 0 and 0) or all of them alike (log K and log K). Healthy
+  distributions of class tokens start at 2 and are under 1.05 on single looks.
+
+A batch can look so by chance, so a collapse is one only on ``LOOKS`` looks in a row. It may be over later: then it
+keeps its place in the record with the step ``until`` which it lasted.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+RANK = 1.5
+READOUT_RANK = 1.25
+ASSIGNMENTS = 1.01
+LOOKS = 3
+CLIPS = 8
+"""With fewer clips per step and process nothing is concluded: the rank of so few rows is low anyway."""
+
+Found = dict[str, Any]
+"""``{"what": "masked", "measure": "effective rank", "value": 1.12, "step": 300, "epoch": 2.4}``: the value on the look
+that settled it, step and epoch of the first look below; ``until`` if there was a look above later."""
+
+_MEASURES = {"rank": "effective rank", "prototypes_used": "different assignments"}
+_NAMES = {
+    "masked": "features at masked positions",
+    "cls": "class token",
+    "pooled": "pooled features",
+    "mfp": "the teacher's prototypes of masked tokens",
+    "cl": "the teacher's prototypes of class tokens",
+}
+
+
+class Collapse:
+    """Follows a run of ``clips`` clips per step and process line by line; ``found`` is what goes into run.json."""
+
+    def __init__(self, clips: int) -> None:
+        self.clips = clips
+        self.found: list[Found] = []
+        self._low: dict[tuple[str, str], list[Found]] = {}
+        """Looks in a row below the limit, by measure and name."""
+
+    def see(self, line: Mapping[str, Any]) -> list[Found]:
+        """Take in the next line of metrics.jsonl; returns what begins or ends with it, mostly nothing."""
+        changed = []
+        for key, what, value, limit in _judged(line) if self.clips >= CLIPS else ():
+            low = self._low.setdefault((key, what), [])
+            if value < limit:
+                low.append({"what": what, "measure": _MEASURES[key], "step": line["step"], "epoch": line["epoch"]})
+                if len(low) == LOOKS:
+                    low[0]["value"] = round(value, 4)
+                    self.found.append(low[0])
+                    changed.append(low[0])
+            else:
+                if len(low) >= LOOKS:
+                    low[0]["until"] = line["step"]
+                    changed.append(low[0])
+                low.clear()
+        return changed
+
+
+def _judged(line: Mapping[str, Any]) -> Iterator[tuple[str, str, float, float]]:
+    """(kind of key, name, value, limit) of what a line says."""
+    for key, value in line.items():
+        if key.startswith("rank_"):
+            name = key.removeprefix("rank_")
+            yield "rank", name, value, READOUT_RANK if name in ("cls", "pooled") else RANK
+        elif key.startswith("prototypes_used_"):
+            name = key.removeprefix("prototypes_used_")
+            yield "prototypes_used", name, value / math.exp(line[f"teacher_entropy_{name}"]), ASSIGNMENTS
+
+
+def sentence(found: Found) -> str:
+    """``features at masked positions, effective rank 1.12 since step 300``."""
+    name = _NAMES.get(found["what"], found["what"])
+    until = f" until step {found['until']}" if "until" in found else ""
+    return f"{name}, {found['measure']} {found['value']:.3g} since step {found['step']}{until}"

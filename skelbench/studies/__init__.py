@@ -1,0 +1,1 @@
+"""Studies: grids of runs that answer one question, from one command."""

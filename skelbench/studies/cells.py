@@ -1,0 +1,180 @@
+"""The cells of a study as complete runs, how far each is, and how long the rest takes."""
+
+from __future__ import annotations
+
+import difflib
+import heapq
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from skelbench.errors import SkelbenchError, did_you_mean
+from skelbench.plugin.host import Host
+from skelbench.pretrain.loop import total_steps
+from skelbench.resolve import Resolved, control, resolve
+from skelbench.results.store import RunDir
+from skelbench.settings import Request
+from skelbench.studies.study import CELL, Study
+from skelbench.studies.watch import at_work, trained
+from skelbench.workflow import Workflow
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run of a study: the unit of work."""
+
+    request: Request
+    resolved: Resolved
+    twin: Resolved | None
+    """Its untrained twin; None for a method that does not train."""
+    settings: str = ""
+    """The settings in which the cells of its study differ, ``train.lr=0.001``; "" = none."""
+
+    @property
+    def id(self) -> str:
+        """The pretrain_id."""
+        return self.resolved.spec.id
+
+    @property
+    def method(self) -> str:
+        """As it is typed: ``slim:glcl-only``."""
+        return self.request.method
+
+    @property
+    def title(self) -> str:
+        """What tells it from the others: method, temporal tokens, varied settings, seed."""
+        parts = (self.method, f"{self.resolved.spec.tokens}t", self.settings, f"s{self.resolved.spec.seed}")
+        return " ".join(filter(None, parts))
+
+    @property
+    def clips(self) -> int:
+        """Clips seen in training."""
+        spec = self.resolved.spec
+        if not self.resolved.method.trains:
+            return 0
+        return spec.train.batch_size * total_steps(spec, len(self.resolved.store.split(spec.data.split).train))
+
+    @property
+    def setting(self) -> str:
+        """What the cell shares with its other seeds."""
+        return self.resolved.spec.model_copy(update={"seed": 0}).id
+
+
+def complete(study: Study, host: Host, data_root: Path, device: str) -> list[Cell]:
+    """Every cell of ``study`` resolved, equal ones once, in the order in which they are run.
+
+    The first cell that cannot be run raises SkelbenchError naming it; nothing is written.
+    """
+    kind = device.split(":")[0]
+    varied = [key for key in study.varied() if key not in ("method", "tokens")]
+    cells: dict[str, Cell] = {}
+    for request in study.requests(gpu=kind == "cuda"):
+        said = {key: getattr(request, key) for key in CELL} | dict(request.sets)
+        settings = " ".join(f"{key}={said[key]}" for key in varied if said.get(key) is not None)
+        try:
+            resolved = resolve(request, host, data_root, kind)
+            twin = control(resolved, host) if resolved.method.trains else None
+        except SkelbenchError as error:
+            tokens = f"{request.tokens}t" if request.tokens is not None else ""
+            where = " ".join(filter(None, (request.method, tokens, settings, f"s{request.seed}")))
+            raise SkelbenchError(f"cell {where}: {_sentence(error, request)}") from error
+        cell = Cell(request, resolved, twin, settings)
+        # Of two names of one run (a variant that changes nothing here) the plain one is kept.
+        if cell.id not in cells or (cells[cell.id].resolved.variant and not resolved.variant):
+            cells[cell.id] = cell
+    return list(cells.values())
+
+
+def _sentence(error: SkelbenchError, request: Request) -> str:
+    """What is wrong; a misspelt key may have been meant for one of the cell's own instead of a setting."""
+    for key in request.sets:
+        if f"unknown setting {key!r}" in str(error) and difflib.get_close_matches(key, CELL, n=1, cutoff=0.7):
+            return did_you_mean(key, CELL, "key")
+    return str(error)
+
+
+@dataclass(frozen=True)
+class Status:
+    """How far a cell is."""
+
+    state: str
+    """done, probes missing, interrupted, diverged, failed, running (by another process), or new."""
+    share: float = 0.0
+    """Of its training, 0..1."""
+    run: RunDir | None = None
+
+    @property
+    def done(self) -> bool:
+        return self.state == "done"
+
+    def __str__(self) -> str:
+        stopped = self.state in ("interrupted", "diverged", "failed", "running")
+        return f"{self.state} at {100 * self.share:.0f} %" if stopped else self.state
+
+
+def status(cell: Cell, workflow: Workflow, protocols: Iterable[str]) -> Status:
+    """How far ``cell`` is: done is trained, probed and costed, its untrained twin probed."""
+    spec = cell.resolved.spec
+    run = workflow.results.by_id(spec.id)
+    if run is None:
+        return Status("new")
+    if run.outcome != "done":
+        share = trained(run, cell.clips)
+        if at_work(run):
+            return Status("running", share, run)
+        # A run that was killed never came to say so, and goes on from its last saved state.
+        state = {"running": "interrupted"}.get(run.outcome, run.outcome)
+        return Status(state, share if run.checkpoint.exists() else 0.0, run)
+    twin = workflow.results.by_id(cell.twin.spec.id) if cell.twin else None
+    there = run.path.joinpath("cost.json").exists() and (cell.twin is None or (twin and twin.outcome == "done"))
+    for name in protocols:
+        for where in filter(None, (run, twin)):
+            there = there and where.record_path(workflow.eval_spec(where.spec, name, like=spec)).exists()
+    return Status("done" if there else "probes missing", 1.0, run)
+
+
+@dataclass(frozen=True)
+class Price:
+    """What a cell costs; None where it could not be found out."""
+
+    flops_per_clip: float | None = None
+    seconds: float | None = None
+
+
+def prices(
+    cells: Iterable[Cell], timed: Iterable[Cell], workflow: Workflow, told: Callable[[int], None]
+) -> dict[str, Price]:
+    """Step FLOPs per clip of each distinct setting of ``cells`` and, of those ``timed``, seconds of training; by
+    ``setting``.
+
+    Counted on shapes and timed on a few real steps; nothing is written. A method whose step fails has no price.
+    """
+    from skelbench.cost.report import step_cost
+    from skelbench.pretrain.estimate import estimate
+
+    found: dict[str, Price] = {}
+    timed = {cell.setting for cell in timed}
+    for cell in cells:
+        if cell.setting in found:
+            continue
+        flops, seconds = 0.0, 0.0
+        if cell.resolved.method.trains:
+            spec, store = cell.resolved.spec, cell.resolved.store
+            flops = seconds = None
+            try:
+                flops = step_cost(spec, workflow.host, store.topology)["flops_per_clip"]
+                if cell.setting in timed:
+                    seconds = estimate(spec, workflow.host, store, workflow.device, flops).seconds
+            except Exception:  # a stranger's code: that it fails is for the run itself to say
+                pass
+        found[cell.setting] = Price(flops, seconds)
+        told(1)
+    return found
+
+
+def makespan(seconds: Iterable[float], jobs: int) -> float:
+    """Seconds until all is done when ``jobs`` work through a list in its order."""
+    free = [0.0] * jobs
+    for one in seconds:
+        heapq.heappush(free, heapq.heappop(free) + one)
+    return max(free)

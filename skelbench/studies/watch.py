@@ -1,0 +1,42 @@
+"""How a run that another process works on is getting on, read from its directory (torch-free)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import filelock
+
+from skelbench.results.store import RunDir
+
+_TAIL = 16_384
+"""Bytes at the end of a metrics file that hold its last line."""
+
+
+def last_metrics(run: RunDir) -> dict[str, Any]:
+    """The last whole line of metrics.jsonl; empty when there is none."""
+    try:
+        with open(run.metrics, "rb") as file:
+            file.seek(max(0, file.seek(0, 2) - _TAIL))
+            lines = file.read().split(b"\n")[:-1]  # what follows the last newline is being written
+        return json.loads(lines[-1]) if lines else {}
+    except (OSError, ValueError):
+        return {}
+
+
+def trained(run: RunDir, clips: int) -> float:
+    """Share of a training of ``clips`` clips that is behind it, 0..1, as far as it was logged."""
+    return min(1.0, last_metrics(run).get("clips_seen", 0) / clips) if clips else 0.0
+
+
+def at_work(run: RunDir) -> bool:
+    """Whether a process works in ``run``; looks without leaving anything."""
+    if not (run.path / ".lock").exists():
+        return False
+    try:
+        with run.lock():
+            return False
+    except filelock.Timeout:
+        return True
+    except OSError:  # not ours to write in: nothing of ours will run there
+        return False

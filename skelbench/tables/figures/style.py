@@ -1,0 +1,94 @@
+"""How figures look: colours, letters, numbers on axes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from matplotlib.axis import Axis
+from matplotlib.style import context
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
+
+from skelbench.picture.draw import INK, PALE, PLAIN  # noqa: F401 (one house, one set of colours)
+
+COLOURS = ("#D55E00", "#0072B2", "#009E73", "#E69F00", "#CC79A7", "#56B4E9", "#8C6D1F", "#3B3B98")
+"""Told apart without colour vision: after Okabe and Ito, "Color Universal Design" (2008), whose yellow and black are
+replaced, as thin lines of the one are lost on white and the other is the colour of letters."""
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "p")
+DOTTED = (0, (1, 1.6))
+GUIDE = "#d1d5db"
+"""Lines that only guide the eye."""
+
+_RC = {
+    "font.size": 8,
+    "axes.labelsize": 8,
+    "axes.edgecolor": PALE,
+    "axes.labelcolor": INK,
+    "axes.linewidth": 0.7,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.formatter.use_mathtext": False,
+    "xtick.labelsize": 7,
+    "ytick.labelsize": 7,
+    "xtick.color": PALE,
+    "ytick.color": PALE,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "xtick.major.width": 0.7,
+    "ytick.major.width": 0.7,
+    "text.color": INK,
+    "text.hinting": "none",  # letters are as wide as they are taken to be, whatever the dots per inch
+    "lines.solid_capstyle": "round",
+    "pdf.fonttype": 42,  # letters stay letters: what proceedings ask for
+    "svg.hashsalt": "skelbench",  # names inside the file are drawn from it: the same figure, the same bytes
+}
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def house():
+    """Context manager: matplotlib's defaults, whatever the user's matplotlibrc says, with the house's letters."""
+    return context(["default", _RC])
+
+
+def places(names: Iterable[str], known: Iterable[str] = ()) -> dict[str, int]:
+    """Place in :data:`COLOURS` and :data:`MARKERS` of every name: ``known`` ones keep theirs, present or not."""
+    order = list(dict.fromkeys([*known, *sorted(names)]))
+    return {name: place for place, name in enumerate(order)}
+
+
+def number(value: float, _: object = None) -> str:
+    """``0.05``, ``300``, ``3·10⁻⁵``: no letters, no formulas."""
+    if value == 0 or 1e-3 <= abs(value) < 1e5:
+        return f"{value:.3g}" if abs(value) < 999.5 else f"{value:,.0f}"
+    mantissa, exponent = f"{value:.2e}".split("e")
+    mantissa, raised = f"{float(mantissa):g}", str(int(exponent)).translate(_RAISED)
+    return f"10{raised}" if mantissa == "1" else f"{mantissa}·10{raised}"
+
+
+def thousands(value: float, _: object = None) -> str:
+    """``800``, ``40k``, ``5.6M``."""
+    for size, letter in ((1e6, "M"), (1e3, "k")):
+        if abs(value) >= size:
+            return f"{value / size:.4g}{letter}"
+    return f"{value:g}"
+
+
+def thousands_axis(axis: Axis) -> None:
+    """Few round numbers, in thousands and millions."""
+    axis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
+    axis.set_major_formatter(FuncFormatter(thousands))
+
+
+def log_axis(axis: Axis, low: float, high: float) -> None:
+    """Ticks of a log axis that shows ``low`` to ``high`` (> 0): powers of ten, and 2 and 5 where these are few."""
+    decades = math.log10(high / low)
+    if decades < 0.5:
+        axis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))
+    elif decades < 2.5:
+        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=20))
+    else:
+        every = math.ceil(decades / 6)
+        first = every * math.ceil(math.log10(low) / every)
+        axis.set_major_locator(FixedLocator([10.0**p for p in range(first, math.floor(math.log10(high)) + 1, every)]))
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(FuncFormatter(number))

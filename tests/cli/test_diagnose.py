@@ -1,0 +1,141 @@
+"""``skelbench diagnose`` as a user types it, on a small data set with small models."""
+
+import csv
+import io
+import json
+import shutil
+import subprocess
+import sys
+
+import pytest
+from small import TINY, TINY_METHOD, write_small_store
+
+from skelbench.cli.main import main
+from skelbench.evaluate.config import LinearConfig
+
+pytestmark = pytest.mark.usefixtures("shipped_plugins")
+
+SETS = TINY | {f"method.{key}": value for key, value in TINY_METHOD["skeletonmae"].items()}
+RUN = ["run", "skeletonmae", "--dataset", "small", "--clip-length", "32", "--epochs", "1", "--batch-size", "4"]
+RUN += [part for key, value in SETS.items() for part in ("--set", f"{key}={value}")]
+MADE = {}
+"""Where the runs of this module lie once a test has made them."""
+
+QUICK = ["--masks", "3", "--ratio", "0.5,0.8", "--clips", "8"]
+
+
+@pytest.fixture
+def runs(tmp_path, tmp_path_factory):
+    """skeletonmae at 4 and at 2 tokens with their untrained twins, evaluated: made once, a copy for every test."""
+    if not MADE:
+        (tmp_path / "data").mkdir()
+        write_small_store(tmp_path / "data")
+        for patch in ("8", "16"):
+            assert main([*RUN, "--patch", patch, "--probe", "knn"]) == 0
+        MADE["here"] = tmp_path_factory.mktemp("made")
+        shutil.copytree(tmp_path, MADE["here"], dirs_exist_ok=True)
+    else:
+        shutil.copytree(MADE["here"], tmp_path, dirs_exist_ok=True)
+    return tmp_path
+
+
+def rows(capsys, *arguments):
+    """What the command prints as CSV."""
+    capsys.readouterr()
+    assert main(["diagnose", *arguments, "--format", "csv"]) == 0
+    return list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+
+
+def fails(capsys, arguments, said):
+    capsys.readouterr()
+    assert main(["diagnose", *arguments]) == 2
+    printed = capsys.readouterr()
+    errors = [line for line in printed.err.splitlines() if line.startswith("error: ")]
+    assert len(errors) == 1 and said in errors[0], printed.err
+    assert not printed.out
+
+
+def test_interpolation_needs_no_run(tmp_path, capsys):
+    (tmp_path / "data").mkdir()
+    write_small_store(tmp_path / "data")
+    picture = tmp_path / "shortcut.png"
+    arguments = ["interpolation", "--dataset", "small", "--tokens", "8", *QUICK, "-o", str(picture)]
+    found = rows(capsys, *arguments)
+    assert [row["what"] for row in found] == ["coordinates", "coordinates"]
+    assert all(0 < float(row["random"]) < 2 and 0 < float(row["coverage"]) <= float(row["ratio"]) for row in found)
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    (record,) = (tmp_path / "results").glob("diagnose-interpolation-*.json")
+    assert json.loads(record.read_text())["test_clips"] == 8
+
+
+def test_every_diagnosis_of_a_run(runs, capsys, monkeypatch):
+    monkeypatch.setattr("skelbench.diagnose.invariance.SIZES", (0.7, 1.0, 1.3))
+    short = LinearConfig(val_share=0.0, min_steps=50, epochs=1, tolerance=None)
+    monkeypatch.setattr("skelbench.diagnose.order.CONFIG", short)
+    found = rows(capsys, "interpolation", "skeletonmae-small-half-4t", *QUICK)
+    assert [row["what"] for row in found[::2]] == [
+        "coordinates",
+        "skeletonmae 4x25 features",
+        "untrained 4x25 features",
+    ]
+
+    picture = runs / "curves.svg"
+    found = rows(capsys, "invariance", "skeletonmae-small-half-4t", "--clips", "6", "-o", str(picture))
+    assert {row["run"] for row in found} == {"skeletonmae 4x25", "untrained 4x25"}
+    ends = [row for row in found if row["change"] == "yaw" and row["value"] in ("0", "360")]
+    assert len(ends) == 4 and all(float(row["similarity"]) == pytest.approx(1, abs=1e-6) for row in ends)
+    assert any(float(row["similarity"]) < 0.99 for row in found)
+    assert b"<svg" in picture.read_bytes()
+
+    found = rows(capsys, "order", "skeletonmae-small-half-4t", "skeletonmae-small-half-2t", "--clips", "8")
+    assert [row["run"] for row in found] == ["skeletonmae 4x25", "untrained 4x25", "skeletonmae 2x25", "untrained 2x25"]
+    assert all(0 <= float(row["accuracy"]) <= 100 for row in found) and found[0]["p"] and not found[1]["p"]
+
+    found = rows(capsys, "per-class", "skeletonmae-small-half-4t", "skeletonmae-small-half-2t", "--protocol", "knn")
+    assert sorted(row["class"] for row in found[:-1]) == ["a", "b", "c", "d"] and found[-1]["class"] == "all classes"
+    assert int(found[-1]["clips"]) == sum(int(row["clips"]) for row in found[:-1]) == 12
+    for style in ("terminal", "md", "latex", "json"):
+        assert main(["diagnose", "per-class", "skeletonmae-small-half-4t", "skeletonmae-small-half-2t"]
+                    + ["--protocol", "knn", "--format", style]) == 0  # fmt: skip
+        assert "all classes" in capsys.readouterr().out
+
+
+def test_what_was_found_is_read_back(runs, capsys, monkeypatch):
+    arguments = ["invariance", "skeletonmae-small-half-4t", "--clips", "5"]
+    first = rows(capsys, *arguments)
+    with monkeypatch.context() as patch:
+        patch.setattr("skelbench.diagnose.invariance.of_run", lambda *_: pytest.fail("measured again"))
+        assert rows(capsys, *arguments) == first
+    (record,) = (runs / "results").glob("skeletonmae-small-half-4t*/diagnose-invariance-*.json")
+    record.write_text(record.read_text()[:50])
+    fails(capsys, arguments, "is damaged; issue the command again with --force")
+    assert rows(capsys, *arguments, "--force") == first
+    # A run that is trained anew forgets what was said of the old one.
+    assert main([*RUN, "--patch", "8", "--probe", "none", "--force"]) == 0
+    assert not record.exists()
+
+
+def test_bad_input_is_one_sentence(runs, capsys):
+    run = "skeletonmae-small-half-4t"
+    fails(capsys, ["interpolation", "--dataset", "smal"], "did you mean 'small'?")
+    fails(capsys, ["interpolation", "--dataset", "small", "--tokens", "9"], "8, 15 and 30")
+    fails(capsys, ["interpolation", "--dataset", "small", "--ratio", "0.5,1.2"], "between 0 and 1")
+    fails(capsys, ["interpolation", run, "--dataset", "small"], "a run brings its own")
+    fails(capsys, ["interpolation", "--dataset", "small", "-o", "there/is/no.png"], "there is no folder")
+    fails(capsys, ["invariance", run, "-o", "curves.gif"], ".png, .svg or .pdf")
+    fails(capsys, ["invariance", run + "@7"], "kept no snapshot at epoch 7")
+    fails(capsys, ["order", "skeletonma-small"], "did you mean")
+    fails(capsys, ["order", run, "--format", "markdwn"], "format")
+    fails(capsys, ["per-class", run, "skeletonmae-small-half-2t"], "was not evaluated with linear")
+    fails(capsys, ["per-class", run, "skeletonmae-small-half-2t", "--protocol", "knnn"], "did you mean 'knn'?")
+    assert not list((runs / "results").glob("*/diagnose-*")) and not list((runs / "results").glob("diagnose-*"))
+
+
+def test_help_does_not_import_torch():
+    code = (
+        "import sys\nfrom skelbench.cli.main import main\n"
+        "assert main(['diagnose', '--help']) == 0 and main(['diagnose', 'order', '--help']) == 0\n"
+        "assert 'torch' not in sys.modules"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,112 @@
+"""``skelbench plot``: what it writes, where, and what it says when it cannot."""
+
+import os
+
+import pytest
+from made_results import made_run
+
+from skelbench.cli.main import main
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """An empty current directory."""
+    path = tmp_path / "here"
+    path.mkdir()
+    monkeypatch.chdir(path)
+    return path
+
+
+@pytest.fixture
+def results(tmp_path):
+    """One evaluated run."""
+    made_run(tmp_path / "results", accuracy=0.5)
+
+
+def test_the_default_is_a_png_in_the_current_directory(here, results, capsys):
+    assert main(["plot", "token-budget", "--dpi", "50"]) == 0
+    assert capsys.readouterr().out == "written to token-budget.png\n"
+    assert (here / "token-budget.png").read_bytes().startswith(b"\x89PNG") and len(os.listdir(here)) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name", "start"),
+    [
+        (["-o", "f.svg"], "f.svg", b"<?xml"),
+        (["-o", "f.PDF"], "f.PDF", b"%PDF"),
+        (["--format", "svg"], "token-budget.svg", b"<?xml"),
+        (["-o", "figure", "--format", "pdf"], "figure", b"%PDF"),
+    ],
+)
+def test_the_kind_is_said_by_the_name_or_the_format(here, results, arguments, name, start):
+    assert main(["plot", "token-budget", *arguments]) == 0
+    assert (here / name).read_bytes().startswith(start) and os.listdir(here) == [name]
+
+
+@pytest.mark.parametrize("figure", ["token-budget", "target-control", "curves"])
+def test_an_empty_store_says_what_to_run_and_writes_nothing(here, figure, capsys):
+    assert main(["plot", figure]) == 0
+    printed = capsys.readouterr()
+    assert "start with: skelbench " in printed.out and printed.out.count("\n") == 1 and printed.err == ""
+    assert os.listdir(here) == []
+
+
+def test_runs_that_are_left_out_are_counted(here, tmp_path, capsys):
+    made_run(tmp_path / "results", accuracy=0.5, modified={"train.lr": 1})
+    assert main(["plot", "token-budget"]) == 0
+    printed = capsys.readouterr()
+    assert "start with" in printed.out and "1 runs with settings changed from their preset are left out" in printed.err
+    assert main(["plot", "token-budget", "--all", "--dpi", "50"]) == 0
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["tokenbudget"], "unknown figure 'tokenbudget'; did you mean 'token-budget'?"),
+        (["token-budget", "--format", "svgg"], "unknown format 'svgg'; did you mean 'svg'?"),
+        (["token-budget", "-o", "f.jpg"], "end the name in .png, .svg or .pdf"),
+        (["token-budget", "-o", "f.svg", "--format", "png"], "contradict each other"),
+        (["token-budget", "-o", "no/f.png"], "there is no folder no"),
+        (["token-budget", "-o", ".", "--format", "png"], "is a folder"),
+        (["token-budget", "--dpi", "1"], "--dpi"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_nothing_is_written(here, results, arguments, said, capsys):
+    assert main(["plot", *arguments]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == "" and printed.err.startswith("error: ") and printed.err.count("\n") == 1
+    assert said in printed.err
+    assert os.listdir(here) == []
+
+
+def test_what_cannot_be_written_leaves_what_was_there(here, results, monkeypatch, capsys):
+    from matplotlib.figure import Figure
+
+    (here / "token-budget.png").write_bytes(b"before")
+
+    def full(self, file, **_):
+        file.write(b"half")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Figure, "savefig", full)
+    assert main(["plot", "token-budget"]) == 2
+    assert "cannot write token-budget.png: No space left on device" in capsys.readouterr().err
+    assert (here / "token-budget.png").read_bytes() == b"before" and len(os.listdir(here)) == 1
+
+
+def test_a_figure_of_a_plugin_is_drawn_as_those_that_ship(here, results, tmp_path, capsys):
+    plugin = tmp_path / "mine.py"
+    plugin.write_text(
+        "from skelbench.plugin import FigureSpec, hookimpl\n\n"
+        "def draw(context):\n"
+        "    from matplotlib.figure import Figure\n"
+        "    figure = Figure((1, 1))\n"
+        "    figure.text(0, 0, str(len(context.frame)))\n"
+        "    return figure\n\n"
+        "@hookimpl\n"
+        "def skelbench_figures():\n"
+        '    return [FigureSpec(name="mine", target=":draw", summary="my own")]\n'
+    )
+    assert main(["plot", "mine", "--plugin", str(plugin), "--format", "svg"]) == 0
+    assert "written to mine.svg" in capsys.readouterr().out and (here / "mine.svg").exists()

@@ -1,0 +1,428 @@
+"""Named variants of a method, and targets of one's own, from the name that is typed to what is recorded."""
+
+import json
+import re
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from small import TINY, TINY_METHOD, write_small_store
+
+from skelbench.cli.main import main
+from skelbench.errors import SkelbenchError
+from skelbench.plugin.host import Host
+from skelbench.pretrain.build import build_method
+from skelbench.pretrain.loop import total_steps
+from skelbench.resolve import control, resolve
+from skelbench.results.store import ResultStore
+from skelbench.settings import Request, times
+
+pytestmark = pytest.mark.usefixtures("shipped_plugins")
+
+DOCS = (Path(__file__).parents[2] / "docs" / "writing_a_method.md").read_text()
+SIMCLR = re.search(r"```python\n(# simclr.py\n.*?)```", DOCS, re.S).group(1)
+SMOOTH = re.search(r"```python\n(# smooth_features.py\n.*?)```", DOCS, re.S).group(1)
+SMALL = TINY | {f"method.{key}": value for key, value in TINY_METHOD["slim"].items()}
+
+BEE = """
+from skelbench.plugin import EncoderSpec, MethodSpec, hookimpl
+from skelbench.skeleton.spec import Spec
+
+class Flat(Spec):
+    mask_token: bool = True
+
+@hookimpl
+def skelbench_methods():
+    return [
+        MethodSpec(
+            name="bee",
+            target="skelbench_plugins.slim:Slim",
+            config="skelbench_plugins.slim:SlimConfig",
+            needs={"encoder.mask_token": True},
+            native={"method.koleo": 0.2, "encoder.norm_eps": 1e-5},
+            variants={
+                "typo": {"method.prototype": 3},
+                "bare": {"prototypes": 3},
+                "grid": {"grid.patch": 4},
+                "needy": {"encoder.mask_token": False},
+                "long": {"clips_seen": "long"},
+                "wrong": {"method.centering": "sinkhor"},
+                "deep": {"encoder.depth": "x2"},
+                "spread": {"method.koleo": "x3"},
+                "short": {"train.epochs": 6},
+                "shorter": {"train.epochs": "x0.25"},
+                "slim": {"method.koleo": 0.5},
+            },
+        )
+    ]
+
+@hookimpl
+def skelbench_encoders():
+    return [EncoderSpec(name="other", target="skelbench.nn.vit:ViT", config=":Flat")]
+"""
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """A data root whose ``small`` has 16 training clips: the batches of the small presets."""
+    root = tmp_path_factory.mktemp("data")
+    write_small_store(root, clips=32)
+    return root
+
+
+@pytest.fixture
+def made(data, host):
+    """``made("slim:glcl-only", "small", epochs=3, sets={...})``: the complete run, resolved on ``small``."""
+
+    def make(method, preset="quick", at=host, **fields):
+        return resolve(Request(method=method, dataset="small", preset=preset, **fields), at, data, "cpu")
+
+    return make
+
+
+@pytest.fixture
+def bee(tmp_path):
+    """A host that also knows the method ``bee``."""
+    path = tmp_path / "bee.py"
+    path.write_text(BEE)
+    return Host([path])
+
+
+def length(made):
+    """Steps and clips of the schedule."""
+    steps = total_steps(made.spec, 16)
+    return steps, steps * made.spec.train.batch_size
+
+
+# ---------------------------------------------------------------------------------------------------- settings
+@given(st.integers(1, 10**6), st.floats(1e-3, 1e3))
+def test_times_scales_numbers_and_leaves_the_rest_alone(number, factor):
+    text = f"x{factor:.6f}"
+    assert times(text, number) == max(1, round(number * float(text[1:]))) and type(times(text, number)) is int
+    assert times(text, float(number)) == number * float(text[1:])
+    for before in (True, None, "sinkhorn", (1, 2)):
+        assert times(text, before) == text
+    assert times(number, 3) == number and times("none", 3) == "none" and times("x", 3) == "x" and times("x1.2.3", 3)
+
+
+@pytest.mark.parametrize(
+    ("preset", "steps", "clips"),
+    [
+        ("paper", 150, 150 * 16),
+        ("ablation", 100, 100 * 16),
+        ("small", 2500, 40_000),
+        ("quick", 500, 8_000),
+        ("release", 150 * 1250, 150 * 1250 * 16),
+    ],
+)
+def test_half_a_batch_sees_as_many_clips_or_makes_as_many_steps(preset, steps, clips, made):
+    assert length(made("slim", preset)) == (steps, clips)
+    half, short = made("slim:half-batch", preset), made("slim:half-batch-equal-steps", preset)
+    assert half.spec.train.batch_size == short.spec.train.batch_size == 8
+    assert length(half) == (2 * steps, clips)
+    assert length(short) == (steps, clips / 2)
+
+
+def test_what_the_user_sets_wins_over_the_variant(made):
+    for preset in ("paper", "small"):
+        typed = made("slim:half-batch-equal-steps", preset, epochs=3)
+        assert (typed.spec.train.epochs, typed.spec.train.batch_size) == (3, 8)
+        assert set(typed.modified) == {"train.epochs"}
+    assert made("slim:half-batch", batch_size=4).spec.train.batch_size == 4
+    back = made("slim:glcl-only", sets={"mfp_weight": 1.0})
+    assert back.spec.id == made("slim").spec.id and back.modified == {"method.mfp_weight": 1.0}
+
+
+def test_a_toml_file_goes_after_the_variant(made, tmp_path):
+    path = tmp_path / "run.toml"
+    path.write_text("[method]\nmfp_weight = 0.5\n")
+    assert made("slim:glcl-only", config=path).spec.method_config["mfp_weight"] == 0.5
+
+
+def test_only_what_is_changed_is_said(made):
+    """The batch of the preset is not spoken of where another one is used."""
+    assert made("slim:half-batch", "paper", batch_size=4).notes == ()
+    (note,) = made("slim", "paper").notes
+    assert "batch size 768 lowered to the 16 training clips" in note
+
+
+def test_every_variant_of_slim_is_another_run_of_the_exact_preset(made, host):
+    method = host.get("methods", "slim")
+    ids = {made("slim").spec.id}
+    for name, changes in method.variants.items():
+        variant = made(f"slim:{name}")
+        assert (variant.variant, variant.title, variant.modified) == (name, f"slim:{name}", {})
+        assert set(variant.from_preset) == {"train.epochs" if key == "clips_seen" else key for key in changes}
+        assert variant.spec.method == "slim" and control(variant, host).modified == {}
+        assert control(variant, host).spec.id == control(made("slim"), host).spec.id
+        ids.add(variant.spec.id)
+    assert len(ids) == len(method.variants) + 1
+
+
+def test_a_variant_is_compared_with_its_preset_and_its_twin_without_it(made, bee):
+    assert set(made("slim:glcl-only", sets={"koleo": 0.1}).modified) == {"method.koleo"}
+    deep = made("bee:deep", at=bee)
+    assert deep.modified == {} and deep.spec.encoder_config["depth"] == 4
+    assert control(deep, bee).modified == {"encoder.depth": 4}  # no exact twin of the preset
+
+
+def test_a_variant_may_set_the_schedule(made, bee):
+    for preset in ("paper", "quick"):
+        assert made("bee:short", preset, at=bee).spec.train.epochs == 6
+    assert length(made("bee:shorter", "quick", at=bee)) == (125, 2_000)
+
+
+def test_a_variant_goes_after_the_native_setting(made, bee):
+    assert made("bee:spread", at=bee).spec.method_config["koleo"] == 0
+    native = made("bee:spread", at=bee, native=True)
+    assert native.spec.method_config["koleo"] == pytest.approx(0.6)
+    assert (native.setting, native.modified, native.title) == ("native", {}, "bee:spread")
+
+
+# ---------------------------------------------------------------------------------------------------- names
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("slim:glcl-onl", r"unknown variant of slim 'glcl-onl'; did you mean 'glcl-only'\? .*plugins info slim"),
+        ("slm:glcl-only", "unknown method 'slm'; did you mean 'slim'"),
+        ("plugn:slim", "unknown method 'plugn:slim'; did you mean 'slim'"),
+        ("mamp:small", "method mamp has no variants; leave out ':small'"),
+        ("bee:slm", r"unknown variant of bee 'slm'; did you mean 'slim'"),
+        (
+            "bee:typo",
+            r"'typo' of method bee cannot be used as plugin 'bee' .*bee\.py.*'prototype'; did you mean 'prototypes'",
+        ),
+        ("bee:bare", "it sets 'prototypes'; a variant sets method"),
+        ("bee:grid", "it sets 'grid.patch'; a variant sets method"),
+        ("bee:needy", "it sets encoder.mask_token=False, but bee needs encoder.mask_token=True"),
+        ("bee:long", "clips_seen='long' is neither a number of clips nor a factor"),
+        ("bee:wrong", "plugin 'bee'.*did you mean 'sinkhorn'"),
+    ],
+)
+def test_a_variant_that_cannot_be_is_one_sentence(name, said, made, bee):
+    with pytest.raises(SkelbenchError, match=said) as caught:
+        made(name, at=bee)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_variant_for_one_encoder_does_not_fit_another(made, bee):
+    with pytest.raises(SkelbenchError, match="unknown setting of encoder other 'depth'"):
+        made("bee:deep", at=bee, sets={"encoder": "other"})
+
+
+def test_the_last_part_of_a_name_may_be_a_method_too(made, bee):
+    assert made("bee:slim", at=bee).variant == "slim"
+    assert made("bee:bee", at=bee).title == "bee"  # plugin:method
+    assert made("bee:bee:slim", at=bee).spec.method_config["koleo"] == 0.5
+
+
+def test_methods_that_clash_are_run_by_their_full_names(made, tmp_path):
+    for plugin, koleo in (("one", 0.1), ("two", 0.9)):
+        (tmp_path / f"{plugin}.py").write_text(BEE.replace("0.5", str(koleo)).split("@hookimpl\ndef skelbench_enc")[0])
+    host = Host([tmp_path / "one.py", tmp_path / "two.py"])
+    with pytest.raises(SkelbenchError, match="write 'one:bee' or 'two:bee'"):
+        made("bee:slim", at=host)
+    one, two = (made(f"{plugin}:bee:slim", at=host) for plugin in ("one", "two"))
+    assert (one.title, one.spec.method_config["koleo"]) == ("one:bee:slim", 0.1)
+    assert (two.title, two.spec.method_config["koleo"]) == ("two:bee:slim", 0.9)
+
+
+def test_misspelt_names_fail_before_torch_is_imported(tmp_path):
+    import subprocess
+    import sys
+
+    code = "import sys\nfrom skelbench.cli.main import main\nprint(main(sys.argv[1:]), 'torch' in sys.modules)\n"
+    for word in ("slm:glcl-only", "slim:glcl-onl"):
+        said = subprocess.run([sys.executable, "-c", code, "run", word], capture_output=True, text=True)
+        assert said.stdout.split() == ["2", "False"], said.stderr
+
+
+# ---------------------------------------------------------------------------------------------------- records
+def test_typed_settings_and_the_name_are_one_run(made, tmp_path):
+    typed, named = made("slim", sets={"mfp_weight": 0.0}), made("slim:glcl-only")
+    assert typed.spec.id == named.spec.id and typed.modified
+    facts = {"environment": {}}
+
+    def opened(store, run):
+        return store.open(run.spec, run.preset, run.modified, facts, run.setting, run.variant)
+
+    store = ResultStore(tmp_path / "typed first")
+    assert opened(store, typed).title == "slim"
+    run = opened(store, named)
+    assert (run.title, run.info["variant"], run.info["modified"]) == ("slim:glcl-only", "glcl-only", {})
+    store = ResultStore(tmp_path / "named first")
+    assert opened(store, named).name.startswith("slim.glcl-only-small-half-8t-quick-s0-")
+    run = opened(store, typed)
+    assert (run.title, run.info["modified"]) == ("slim:glcl-only", {}) and len(list(store.runs())) == 1
+
+
+def command(method, *more, epochs=1):
+    sets = [part for key, value in SMALL.items() for part in ("--set", f"{key}={value}")]
+    shape = ["--dataset", "small", "--clip-length", "32", "--patch", "8", "--batch-size", "4", "--epochs", str(epochs)]
+    return ["run", method, *shape, *sets, *more]
+
+
+@pytest.fixture
+def small(tmp_path):
+    (tmp_path / "data").mkdir(exist_ok=True)
+    write_small_store(tmp_path / "data")
+    return tmp_path
+
+
+def test_a_variant_from_the_command_line(small, capsys):
+    assert main(command("slim:glcl-only", "--dry-run")) == 0
+    shown = capsys.readouterr().out
+    assert "slim:glcl-only on small / half" in shown and "glcl-only: method.mfp_weight=0.0" in shown
+    dry = next(line for line in shown.splitlines() if line.startswith("pretrain id")).split()[2]
+    assert not (small / "results").exists()
+
+    assert main(command("slim:glcl-only", "--probe", "knn")) == 0
+    printed = capsys.readouterr()
+    assert "slim:glcl-only 4x25: " in printed.err
+    assert re.search(r"probe +slim:glcl-only +95 %", printed.out)
+    following = re.search(r"skelbench run (.*?) +# (.*)", printed.out)
+    assert following[1].startswith("slim --clip-length 32") and following[2] == "slim itself, the same conditions"
+    (path,) = (small / "results").glob("slim.glcl-only-small-half-4t-quick+-s0-*/run.json")
+    info = json.loads(path.read_text())
+    assert (info["variant"], info["id"]) == ("glcl-only", dry)
+    assert "method.mfp_weight" not in info["modified"] and "encoder.dim" in info["modified"]
+    (twin,) = (small / "results").glob("untrained-*/run.json")
+    assert json.loads(twin.read_text())["variant"] == ""
+
+    assert main(["runs", "list"]) == 0
+    assert re.search(r"\n *slim:glcl-only +slim\.glcl-only-small-half", capsys.readouterr().out)
+    assert main(["eval", "slim:glcl-only", "--protocol", "knn"]) == 0
+    assert "slim:glcl-only, slim.glcl-only-small" in capsys.readouterr().out
+
+
+def test_help_and_lists_speak_of_variants(capsys, host):
+    assert main(["run", "--help"]) == 0
+    assert "METHOD or METHOD:VARIANT" in " ".join(capsys.readouterr().out.replace("│", " ").split())
+    assert main(["plugins", "info", "slim"]) == 0
+    shown = capsys.readouterr().out
+    assert "variants (skelbench run slim:VARIANT)" in shown
+    assert re.search(r"half-batch-equal-steps +train\.batch_size=x0\.5, clips_seen=x0\.5", shown)
+    assert main(["plugins", "list"]) == 0
+    count = len(host.get("methods", "slim").variants)
+    assert f"compact tokens; {count} variants" in capsys.readouterr().out
+
+
+def test_the_variants_of_the_documentation(made, tmp_path):
+    """Word for word, put into the example method."""
+    variants = re.search(r"```python\n( +variants=\{.*?\n +\},\n)```", DOCS, re.S).group(1)
+    place = '            name="simclr",\n'
+    assert SIMCLR.count(place) == 1
+    (tmp_path / "simclr.py").write_text(SIMCLR.replace(place, place + variants))
+    host = Host([tmp_path / "simclr.py"])
+    settings = {name: made(f"simclr:{name}", at=host).spec for name in host.get("methods", "simclr").variants}
+    assert len(settings) == 4
+    assert settings["cold"].method_config == {"temperature": 0.1, "projection": 128}
+    assert settings["wide-head"].method_config == {"temperature": 0.2, "projection": 512}
+
+
+# ---------------------------------------------------------------------------------------------------- twins
+def test_a_twin_that_another_process_makes_is_waited_for_and_read(resolved, workflow, host):
+    twin = control(resolved("slim:glcl-only"), host)
+    workflow.results.prepare()
+    run = workflow.results.open(twin.spec, twin.preset, twin.modified, {"environment": {}})
+    with ThreadPoolExecutor(1) as pool:
+        with run.lock():
+            waiting = pool.submit(workflow.pretrain, twin)
+            with pytest.raises(TimeoutError):
+                waiting.result(timeout=1.5)
+            run.encoder().write_bytes(b"made by the other process")
+            run.update(outcome="done")
+        assert waiting.result(timeout=30).path == run.path
+    assert run.encoder().read_bytes() == b"made by the other process"
+
+
+def test_a_run_that_trains_is_refused_while_another_process_works_in_it(resolved, workflow):
+    trained = resolved("slim:glcl-only")
+    workflow.results.prepare()
+    run = workflow.results.open(trained.spec, trained.preset, trained.modified, {"environment": {}})
+    with run.lock(), pytest.raises(SkelbenchError, match="another process is working in"):
+        workflow.pretrain(trained)
+    assert run.outcome == "new"
+
+
+def test_processes_that_ask_at_the_same_time_share_one_directory(resolved, workflow, monkeypatch):
+    """A second one that asks between the first one's look and its writing would begin the run anew."""
+    spec, store, by_id = resolved("slim").spec, workflow.results, ResultStore.by_id
+    store.prepare()
+    looked = threading.Event()
+
+    def slow(self, pretrain_id):
+        found = by_id(self, pretrain_id)
+        looked.wait(0.3) if not looked.is_set() else None
+        looked.set()
+        return found
+
+    monkeypatch.setattr(ResultStore, "by_id", slow)
+    with ThreadPoolExecutor(2) as pool:
+        ways = [("quick", {"method.koleo": 0.1}), ("paper", {})]
+        runs = [pool.submit(store.open, spec, *way, {"environment": {}}) for way in ways]
+        assert len({run.result(timeout=30).path for run in runs}) == 1
+
+
+# ---------------------------------------------------------------------------------------------------- targets
+@pytest.fixture
+def smooth(tmp_path):
+    """The documentation's target, word for word, in a file."""
+    path = tmp_path / "smooth_features.py"
+    path.write_text(SMOOTH)
+    return path
+
+
+def aimed(made, host, **settings):
+    return made("slim", at=host, sets=SMALL | {"target": "smooth-features", "target_settings": settings})
+
+
+def test_a_target_in_one_file_is_run_by_slim(smooth, small, capsys):
+    target = ["--plugin", str(smooth), "--set", "target=smooth-features", "--set", "target_settings={beta=0.5}"]
+    assert main([*command("slim", *target), "--probe", "knn"]) == 0
+    (path,) = (small / "results").glob("slim-*/run.json")
+    spec = json.loads(path.read_text())["spec"]
+    assert spec["method_config"]["target"] == "smooth-features" and spec["target_source"]
+    lines = [json.loads(line) for line in (path.parent / "metrics.jsonl").read_text().splitlines()]
+    assert all(line["mfp"] > 0 for line in lines)
+    capsys.readouterr()
+    assert main(["plugins", "info", "smooth-features", "--plugin", str(smooth)]) == 0
+    assert re.search(r"beta +float, > 0 +1 +error at which", capsys.readouterr().out)
+
+
+def test_settings_reach_the_target(made, smooth):
+    host = Host([smooth])
+    run = aimed(made, host, beta=0.25)
+    assert build_method(run.spec, host, run.store.topology, "meta").target.settings.beta == 0.25
+    assert run.spec.id != aimed(made, host).spec.id
+
+
+def test_the_source_of_a_target_is_part_of_the_identity(made, smooth, tmp_path):
+    first = aimed(made, Host([smooth])).spec
+    assert first.method_source is None and first.target_version == 1
+    moved = tmp_path / "elsewhere" / smooth.name
+    moved.parent.mkdir()
+    moved.write_bytes(smooth.read_bytes())
+    assert aimed(made, Host([moved])).spec.id == first.id
+    smooth.write_text(SMOOTH + "\n# changed\n")
+    changed = aimed(made, Host([smooth])).spec
+    assert changed.target_source != first.target_source and changed.id != first.id
+
+
+@pytest.mark.parametrize(
+    ("sets", "said"),
+    [
+        ({"target": "smooth-feature"}, "unknown target 'smooth-feature'; did you mean 'smooth-features'"),
+        ({"target_settings": {"bta": 1}}, "unknown setting of target smooth-features 'bta'; did you mean 'beta'"),
+        ({"target_settings": {"beta": -1}}, "target smooth-features.beta=-1 is not valid"),
+        ({"target_settings": 3}, "method.target_settings=3 is not valid"),
+        ({"target": "prototypes", "target_settings": {"beta": 1}}, "unknown setting of target prototypes 'beta'"),
+    ],
+)
+def test_a_bad_target_is_one_sentence(sets, said, made, smooth):
+    with pytest.raises(SkelbenchError, match=re.escape(said)) as caught:
+        made("slim", at=Host([smooth]), sets=SMALL | {"target": "smooth-features"} | sets)
+    assert "\n" not in str(caught.value)

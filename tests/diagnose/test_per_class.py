@@ -1,0 +1,84 @@
+"""Two runs class by class, against counting by hand."""
+
+from math import comb
+
+import numpy as np
+import pytest
+
+from skelbench.diagnose.per_class import check_alike, compare
+from skelbench.diagnose.tables import per_class
+from skelbench.errors import SkelbenchError
+from skelbench.tables.render import FORMATS, render
+
+
+def outcomes(seed, chance, ids, labels):
+    correct = np.random.default_rng(seed).random(len(ids)) < np.asarray(chance)[labels]
+    order = np.random.default_rng(seed + 100).permutation(len(ids))  # files need not agree on the order of clips
+    return {"ids": ids[order], "labels": labels[order], "correct": correct[order]}
+
+
+@pytest.fixture
+def pair():
+    ids, labels = np.arange(200) * 3, np.arange(200) % 4
+    return outcomes(1, [0.9, 0.5, 0.7, 0.2], ids, labels), outcomes(2, [0.3, 0.5, 0.8, 0.9], ids, labels)
+
+
+def test_rows_are_those_counted_clip_by_clip(pair):
+    rows, overall = compare(*pair, ("a", "b"))
+    first, second = ({int(i): bool(c) for i, c in zip(one["ids"], one["correct"])} for one in pair)
+    assert sorted(row["label"] for row in rows) == [0, 1, 2, 3]
+    for row in rows:
+        ids = [3 * k for k in range(200) if k % 4 == row["label"]]
+        a, b = [first[i] for i in ids], [second[i] for i in ids]
+        lost, won = sum(x and not y for x, y in zip(a, b)), sum(y and not x for x, y in zip(a, b))
+        assert (row["clips"], row["only_first"], row["only_second"]) == (50, lost, won)
+        assert (row["first"], row["second"]) == pytest.approx((np.mean(a), np.mean(b)))
+        assert row["difference"] == pytest.approx(np.mean(b) - np.mean(a))
+        n = lost + won
+        exact = min(1.0, 2 * sum(comb(n, i) for i in range(min(lost, won) + 1)) / 2**n)
+        assert row["p"] == pytest.approx(exact)
+    by_p = sorted(rows, key=lambda row: row["p"])
+    largest = 0.0
+    for rank, row in enumerate(by_p):
+        largest = max(largest, min(1.0, (4 - rank) * row["p"]))
+        assert row["p_holm"] == pytest.approx(largest)
+    assert [row["difference"] for row in rows] == sorted(row["difference"] for row in rows)
+    assert rows[0]["label"] == 0 and rows[-1]["label"] == 3
+    assert overall.difference == pytest.approx(np.mean([second[i] - first[i] for i in first]))
+
+
+def test_other_clips_are_refused(pair):
+    first, second = pair
+    fewer = {name: values[:-1] for name, values in second.items()}
+    with pytest.raises(SkelbenchError, match="share 199 test clips"):
+        compare(first, fewer, ("a", "b"))
+
+
+def test_the_first_thing_that_is_unlike_is_named():
+    class Run:
+        name = "run"
+
+    data = {"name": "ntu60", "split": "cross-view"}
+    spec = {"data": data, "protocol": "linear", "protocol_version": 1, "protocol_source": None, "protocol_config": {}}
+    runs = [Run(), Run()]
+    check_alike(runs, [{"spec": spec}, {"spec": {**spec, "seed": 3, "resize": "half-pixel"}}])
+    other = {**spec, "data": {**data, "split": "cross-subject"}}
+    with pytest.raises(SkelbenchError, match="split is cross-view in one, cross-subject in"):
+        check_alike(runs, [{"spec": spec}, {"spec": other}])
+    with pytest.raises(SkelbenchError, match="lr is 0.1 in one, None in"):
+        check_alike(runs, [{"spec": {**spec, "protocol_config": {"lr": 0.1}}}, {"spec": spec}])
+
+
+def test_the_table_renders_in_every_format(pair):
+    rows, overall = compare(*pair, ("slim 8x25", "slim 30x25"))
+    record = {
+        "names": ["slim 8x25", "slim 30x25"],
+        "rows": rows,
+        "overall": {"clips": 200, "first": 0.575, "second": 0.625, "difference": 0.05, "interval": [-0.01, 0.1]}
+        | {"p": overall.p_value, "verdict": overall.verdict},
+    }
+    table = per_class(record, ("sit", "stand", "wave", "kick"))
+    assert table.values("class") == ["sit", *table.values("class")[1:3], "kick", "all classes"]
+    for style in FORMATS:
+        text = render(table, style)
+        assert "all classes" in text and ("slim 30x25" in text or style == "csv")

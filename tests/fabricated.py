@@ -1,0 +1,125 @@
+"""A results directory made of small records: what training and probing would have left, without either."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+
+from skelbench.config import DataSpec, EvalSpec, GridSpec, RunSpec, TrainSpec
+from skelbench.results.store import ResultStore
+from skelbench.skeleton.spec import ViewSpec
+
+CLIPS = 40
+MACS = {8: 1e9, 15: 2e9, 30: 5e9}
+"""Of the made encoder, by temporal tokens."""
+
+
+def correct(share: float, clips: int = CLIPS, shift: int = 0) -> np.ndarray:
+    """Outcomes of which ``share`` are right: the first ones, moved on by ``shift``."""
+    return np.roll(np.arange(clips) < round(share * clips), shift)
+
+
+class Fabricated:
+    """Writes runs with their evaluations, costs and metrics below ``root``."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        root.mkdir(parents=True, exist_ok=True)
+        self.store = ResultStore(root)
+
+    def run(
+        self,
+        title: str,
+        right: float | np.ndarray = 0.5,
+        *,
+        seed: int = 0,
+        tokens: int = 8,
+        dataset: str = "moves",
+        split: str = "cross-view",
+        preset: str = "small",
+        hardware: str = "cpu x2",
+        setting: str = "shared",
+        modified: dict | None = None,
+        knn: float | None = 0.4,
+        protocol: str = "linear",
+        standard: bool = True,
+        outcome: str = "done",
+        checkpoint: str = "last",
+        metrics: list[dict] | None = None,
+        collapse: list[dict] | None = None,
+        costed: bool = True,
+        finished: float = 1.0,
+        version: int = 1,
+        ids: np.ndarray | None = None,
+        fingerprint: str = "f" * 64,
+    ) -> str:
+        """One run with a linear evaluation in which ``right`` (outcomes, or a share) holds; returns its name."""
+        method, _, variant = title.partition(":")
+        frames, patch = {8: (64, 8), 15: (120, 8), 30: (120, 4)}.get(tokens, (8 * tokens, 8))
+        data = DataSpec(name=dataset, split=split, fingerprint=fingerprint)
+        trains = method != "untrained"
+        spec = RunSpec(
+            method=method,
+            method_version=version,
+            method_config={"variant": variant, **(modified or {})} if trains else {},
+            encoder_config={"dim": 64, "cls": True},
+            grid=GridSpec(frames=frames, patch=patch),
+            views={"global1": ViewSpec(frames=frames)} if trains else {},
+            data=data,
+            train=TrainSpec(batch_size=32) if trains else TrainSpec(epochs=0, batch_size=1),
+            seed=seed,
+        )
+        name = f"{title.replace(':', '.')}-{dataset}-{split}-{tokens}t-{preset}-s{seed}-{spec.id}"
+        folder = self.root / name
+        folder.mkdir(exist_ok=True)
+        info = {
+            "id": spec.id,
+            "name": name,
+            "preset": preset,
+            "variant": variant,
+            "setting": setting,
+            "modified": modified or {},
+            "outcome": outcome,
+            "environment": {"hardware": hardware},
+            "spec": spec.model_dump(mode="json"),
+            "finished": finished,
+            "clips_seen": 40_000 if trains else 0,
+            "train_seconds": 120.0,
+        }
+        self._write(folder / "run.json", info | ({"collapse": collapse} if collapse is not None else {}))
+        if costed:
+            step = {"flops_per_clip": 40e9} if trains else None
+            cost = {"grid": f"{tokens} x 25", "encoder": {"macs": MACS.get(tokens, 1e9)}, "step": step}
+            self._write(folder / "cost.json", cost)
+        if metrics:
+            (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in metrics))
+        right = correct(right) if isinstance(right, float) else right
+        facts = {"standard": standard, "checkpoint": checkpoint, "ids": ids}
+        self._evaluation(folder, spec, protocol, right, **facts)
+        if knn is not None:
+            self._evaluation(folder, spec, "knn", correct(knn), **facts)
+        return name
+
+    def _evaluation(self, folder, spec, protocol, right, standard, checkpoint, ids) -> None:
+        evaluated = EvalSpec(
+            pretrain_id=spec.id, checkpoint=checkpoint, protocol=protocol, data=spec.data, seed=spec.seed
+        )
+        ids = np.arange(len(right)) if ids is None else ids
+        arrays = {"ids": ids, "labels": np.ones(len(right), int), "predicted": right.astype(int)}
+        path = folder / f"eval-{evaluated.id}.npz"
+        np.savez(path, **arrays)
+        record = {
+            "id": evaluated.id,
+            "standard": standard,
+            "spec": evaluated.model_dump(mode="json"),
+            "metrics": {"accuracy": float(right.mean()), "n_test": float(len(right))},
+            "predictions": path.name,
+            "finished": 1.0,
+        }
+        self._write(path.with_suffix(".json"), record)
+
+    @staticmethod
+    def _write(path: Path, value: dict) -> None:
+        path.write_text(json.dumps(value))

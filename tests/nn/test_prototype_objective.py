@@ -1,0 +1,121 @@
+"""What a prototype objective says of its teacher, and that saying it changes no number."""
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from skelbench import distributed
+from skelbench.nn import prototype_objective
+from skelbench.nn.prototype_loss import Sinkhorn, prototype_cross_entropy
+from skelbench.nn.prototype_objective import PrototypeObjective
+
+MODES = ["sinkhorn", "running", "none"]
+K = 24
+
+
+def sample(n=40, views=2, dim=6, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+
+    def unit(*shape):
+        return F.normalize(torch.randn(*shape, generator=generator), dim=-1)
+
+    return [unit(n, views, dim), unit(K, dim), unit(n, dim), unit(K, dim), torch.rand(n, views, generator=generator)]
+
+
+def objective_of(mode):
+    objective = PrototypeObjective(K, mode)
+    if mode == "running":
+        objective.centre.centre.copy_(0.3 * torch.randn(K, generator=torch.Generator().manual_seed(5)))
+    return objective
+
+
+def distributions(mode, objective, z, W, temp):
+    """The teacher's distributions of all samples, from the whole logits in float64."""
+    logits = z.double() @ W.double().T
+    if mode == "running":
+        logits = logits - objective.centre.centre.double()
+    q = torch.exp(logits / temp)
+    for _ in range(3 if mode == "sinkhorn" else 0):
+        q = q / q.sum(0, keepdim=True)
+        q = q / q.sum(1, keepdim=True)
+    return q / q.sum(1, keepdim=True)
+
+
+def entropy(p):
+    return -sum(x * math.log(x) for x in p.tolist() if x > 0)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_figures_are_those_of_the_distributions_spelled_out(mode):
+    objective, tensors = objective_of(mode), sample()
+    objective(*tensors, 0.1)
+    q_nK = distributions(mode, objective, tensors[2], tensors[3], 0.1)
+    figures = objective.figures()
+    assert float(figures["teacher_entropy"]) == pytest.approx(sum(map(entropy, q_nK)) / len(q_nK), rel=1e-4)
+    assert float(figures["prototypes_used"]) == pytest.approx(math.exp(entropy(q_nK.mean(0))), rel=1e-4)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_loss_and_gradients_are_bitwise_those_of_the_loss_alone(mode):
+    objective, tensors = objective_of(mode), sample()
+    student = [x.requires_grad_() for x in tensors[:2]]
+    centering = {"sinkhorn": Sinkhorn(), "running": objective.centre and objective.centre.centre, "none": None}[mode]
+    alone = prototype_cross_entropy(*tensors, teacher_temp=0.05, student_temp=0.1, centering=centering)
+    loss = objective(*tensors, 0.05)
+    objective.figures()
+    assert torch.equal(loss, alone)
+    for mine, theirs in zip(torch.autograd.grad(loss, student), torch.autograd.grad(alone, student)):
+        assert torch.equal(mine, theirs)
+
+
+def test_one_prototype_for_all_and_all_for_each():
+    objective, (student_z, student_W, z, _, weights) = PrototypeObjective(K, "none"), sample()
+    toward = torch.zeros(K, 6)
+    objective(student_z, student_W, z, toward, weights, 0.1)
+    uniform = objective.figures()
+    assert float(uniform["teacher_entropy"]) == pytest.approx(math.log(K), rel=1e-5)
+    assert float(uniform["prototypes_used"]) == pytest.approx(K, rel=1e-4)
+    z = z.abs()
+    toward[3] = 50.0
+    objective(student_z, student_W, z, toward, weights, 0.1)
+    one = objective.figures()
+    assert float(one["teacher_entropy"]) == pytest.approx(0, abs=1e-4)
+    assert float(one["prototypes_used"]) == pytest.approx(1, rel=1e-4)
+
+
+def test_few_samples_stand_for_many(monkeypatch):
+    """At most SAMPLES of them, fewer if TILE elements would not hold them, from everywhere."""
+    sizes = []
+    sampled = prototype_objective.sample_rows
+
+    def watched(x, most):
+        rows = sampled(x, most)
+        sizes.append(len(rows))
+        return rows
+
+    monkeypatch.setattr(prototype_objective, "sample_rows", watched)
+    objective, tensors = PrototypeObjective(K, "none"), sample(n=3000, views=1)
+    tensors[2] = F.normalize(tensors[2] + torch.linspace(0, 2, 3000)[:, None], dim=1)
+    objective(*tensors, 0.1)
+    whole = entropy(distributions("none", objective, tensors[2], tensors[3], 0.1).mean(0))
+    assert math.log(float(objective.figures()["prototypes_used"])) == pytest.approx(whole, abs=0.02)
+    monkeypatch.setattr(prototype_objective, "TILE", 100 * K)
+    objective.figures()
+    assert sizes == [1024, 100]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_it_forgets_the_step_and_asks_no_other_process(mode, monkeypatch):
+    objective = objective_of(mode)
+    assert objective.figures() == {}
+    objective(*sample(n=0), 0.1)
+    assert objective.figures() == {}
+    calls = []
+    monkeypatch.setattr(distributed, "world", lambda: calls.append(1) or 1)
+    objective(*sample(), 0.1)
+    before = len(calls)
+    assert len(objective.figures()) == 2 and len(calls) == before == (3 if mode == "sinkhorn" else 0)
+    objective.update()
+    assert objective.figures() == {} and objective._seen is None

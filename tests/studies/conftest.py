@@ -1,0 +1,78 @@
+"""Studies on a small data set, with methods that train quickly, fail, or are killed."""
+
+import textwrap
+from pathlib import Path
+
+import pytest
+
+PLUGIN = textwrap.dedent(
+    """
+    import os
+    import signal
+    import time
+    from pathlib import Path
+
+    from skelbench.method import Method
+    from skelbench.plugin import MethodSpec, hookimpl
+    from skelbench.skeleton.spec import ViewSpec
+
+
+    @hookimpl
+    def skelbench_methods():
+        return [MethodSpec(name=name, target=f":{name.title()}") for name in ("calm", "raises", "dies")]
+
+
+    class Calm(Method):
+        roles = {"encoder": "student"}
+
+        def __init__(self, config, context):
+            super().__init__(config, context)
+            self.encoder = context.encoder()
+
+        @classmethod
+        def views(cls, config, grid):
+            return {"clip": ViewSpec(frames=grid.frames)}
+
+        def training_step(self, views, step):
+            if Path(__file__).with_name("slowly").exists():
+                time.sleep(0.05)
+            return {"loss": self.encoder(views["clip"]).pooled_RD.square().mean()}
+
+        def inference_encoder(self):
+            return self.encoder
+
+
+    class Raises(Calm):
+        def training_step(self, views, step):
+            raise RuntimeError("no bees today")
+
+
+    class Dies(Calm):
+        def training_step(self, views, step):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    """
+)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory) -> Path:
+    """A directory with the data set ``small``, the plugin ``bees.py``, and an environment that knows no other."""
+    from small import write_small_store
+
+    from skelbench.plugin.host import request_files
+
+    folder = tmp_path_factory.mktemp("study")
+    (folder / "data").mkdir()
+    write_small_store(folder / "data")
+    (folder / "bees.py").write_text(PLUGIN)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SKELBENCH_CACHE", str(folder / "cache"))
+        patch.setenv("SKELBENCH_DATA", str(folder / "data"))
+        patch.setenv("SKELBENCH_RESULTS", str(folder / "results"))
+        patch.setenv("OMP_NUM_THREADS", "1")
+        for name in ("SKELBENCH_PLUGINS", "SKELBENCH_PLUGIN_PATH", "SKELBENCH_STRICT", "RANK", "WORLD_SIZE"):
+            patch.delenv(name, raising=False)
+        patch.chdir(folder)
+        yield folder
+    request_files([])

@@ -1,0 +1,244 @@
+"""``skelbench study`` as a user types it: what is refused, listed and handed to each cell's process."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skelbench.cli.main import main
+from skelbench.errors import SkelbenchError
+from skelbench.studies.cells import Cell, complete, makespan, status
+from skelbench.studies.runner import command, processes
+from skelbench.studies.study import Study
+from skelbench.workflow import Workflow
+
+TINY = {"epochs": 1, "batch_size": 4, "encoder.dim": 16, "encoder.depth": 1}
+
+
+def written(place, text, name="grid.toml"):
+    path = place / name
+    path.write_text(text)
+    return str(path)
+
+
+def tree(folder):
+    return {str(path.relative_to(folder)): path.stat().st_mtime_ns for path in folder.rglob("*")}
+
+
+@pytest.fixture
+def run_study(place, capsys):
+    """``run_study(*words)`` -> (exit code, stdout, stderr)."""
+
+    def call(*words):
+        capsys.readouterr()
+        code = main(["study", *words, "--device", "cpu", "--plugin", str(place / "bees.py")])
+        printed = capsys.readouterr()
+        return code, printed.out, printed.err
+
+    return call
+
+
+GRID = """
+dataset = "small"
+[grid]
+method = ["calm", "skeletonmae"]
+[set]
+tokens = 8
+epochs = 1
+batch_size = 4
+encoder.dim = 16
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["token-budgt"], "did you mean 'token-budget'?"),
+        (["nowhere.toml"], "does not exist"),
+        (["batch", "--dataset", "smal"], "cell slim:half-batch 8t s0: in"),
+        (["batch", "--dataset", "small", "--split", "hal"], "did you mean 'half'?"),
+        (["batch", "--dataset", "small", "--preset", "quik"], "did you mean 'quick'?"),
+        (["batch", "--dataset", "small", "--tokens", "8,9"], "8, 15, 30"),
+        (["batch", "--dataset", "small", "--tokens", "eight"], "not a list of whole numbers"),
+        (["batch", "--dataset", "small", "--seeds", "0,x"], "--seeds '0,x' is not a list of whole numbers"),
+        (["batch", "--dataset", "small", "--seeds", "-1"], "whole numbers from 0 on"),
+        (["batch", "--dataset", "small", "--probe", "knnn"], "did you mean 'knn'?"),
+        (["batch", "--dataset", "small", "--set", "lrr=1"], "cell slim:half-batch 8t s0: unknown setting 'lrr'"),
+        (["batch", "--dataset", "small", "--set", "lr"], "not of the form key=value"),
+        (["grid.toml", "--set", "toknes=8"], "unknown key 'toknes'; did you mean 'tokens'?"),
+        (["variant.toml"], "did you mean 'glcl-only'?"),
+        (["late.toml"], "cell calm 8t train.lr=-1.0 s0: train.lr=-1.0 is not valid"),
+    ],
+)
+def test_what_is_wrong_with_any_cell_is_said_before_anything_starts(words, said, place, run_study):
+    written(place, GRID)
+    written(place, GRID.replace("calm", "slim:glcl-onyl"), "variant.toml")
+    written(place, GRID + "[[cells]]\nmethod = 'calm'\ntrain.lr = -1.0\n", "late.toml")
+    code, out, err = run_study(*words)
+    errors = [line for line in err.splitlines() if line.startswith("error: ")]
+    assert code == 2 and len(errors) == 1 and said in errors[0] and not out, err
+    assert not (place / "results").exists()
+
+
+def test_studies_are_listed_and_shown(place, run_study):
+    for words in ([], ["list"]):
+        code, out, _ = run_study(*words)
+        assert code == 0 and "token-budget" in out and "target-control" in out
+    code, shown, _ = run_study("token-budget", "--show", "--dataset", "small", "--tokens", "8,30", "--seeds", "3")
+    assert code == 0
+    mine = written(place, shown, "mine.toml")
+    assert run_study(mine, "--show")[1] == shown
+    assert "tokens = [8, 30]" in shown and 'dataset = "small"' in shown and "seeds = [3]" in shown
+
+
+def test_the_dry_run_lists_every_cell_and_writes_nothing(place, run_study, monkeypatch):
+    path = written(place, GRID + "[[cells]]\nmethod = 'raises'\n[[cells]]\nmethod = 'calm'\n")
+    before = tree(place)
+    code, out, err = run_study(path, "--dry-run", "--seeds", "0,1")
+    assert code == 0 and tree(place) == before
+    rows = [line.split() for line in out.splitlines() if "small/half" in line]
+    order = [(method, seed) for seed in "01" for method in ("calm", "skeletonmae", "raises")]
+    assert [(row[0], row[2]) for row in rows] == order
+    assert len({row[4] for row in rows}) == 6 and all(row[5] == "new" for row in rows)
+    assert [row[-2:] for row in rows if row[0] == "raises"] == [["?", "?"]] * 2
+    assert "6 cells, 0 done, 2 of unknown length" in out and "2 of the cells are the same run" in err
+
+
+def test_torchrun_is_refused(run_study, monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    assert run_study("batch")[0] == 2
+
+
+# ---------------------------------------------------------------------------------------------------- cells
+@pytest.fixture
+def cells_of(place):
+    """``cells_of(study, device)``: its cells on the data set ``small``, and a workflow."""
+    from contextlib import nullcontext
+
+    from skelbench.plugin.host import Host
+    from skelbench.results.store import ResultStore
+
+    host = Host([place / "bees.py"])
+    store = ResultStore(place / "own")
+    workflow = Workflow(host, store, place / "data", "cpu", lambda **_: nullcontext(lambda *args, **fields: None))
+    return lambda study: (complete(study, host, place / "data", "cpu"), workflow)
+
+
+def test_each_process_is_handed_exactly_its_cell(cells_of, place, monkeypatch):
+    """The command line of a cell, parsed as every other, resolves to the cell's id."""
+    import skelbench.resolve
+
+    study = Study(
+        name="odd",
+        dataset="small",
+        seeds=(7,),
+        preset="small",
+        set={"batch_size": 4, "encoder.dim": 16},
+        grid={"method": ("slim:glcl-only", "mamp", "calm"), "tokens": (8, 15), "train.lr": (1e-5, 0.1 + 0.2)},
+        cells=(
+            {"method": "slim", "betas": (0.9, 0.95), "centering": "none", "encoder.cls": False, "data.name": "small"},
+            {"method": "mamp", "native": True, "precision": "bf16", "clip_grad": "none", "split": "half"},
+        ),
+    )
+    cells, workflow = cells_of(study)
+    assert len(cells) == 14
+    resolve, seen = skelbench.resolve.resolve, []
+
+    def caught(request, host, *rest):
+        seen.append(resolve(request, host, *rest))
+        raise SkelbenchError("that is enough")
+
+    monkeypatch.setattr(skelbench.resolve, "resolve", caught)
+    for cell in cells:
+        assert main(command(cell, ["knn"], workflow)) == 2
+        got = seen.pop()
+        assert (got.spec, got.preset, got.variant) == (cell.resolved.spec, cell.resolved.preset, cell.resolved.variant)
+        assert got.modified == cell.resolved.modified
+
+
+def test_equal_cells_occur_once_and_under_the_plain_name(cells_of):
+    study = Study(
+        name="equal",
+        dataset="small",
+        seeds=(0,),
+        set=TINY,  # a batch of its own leaves nothing of the variant
+        grid={"method": ("slim:half-batch", "slim", "mamp"), "tokens": (8,)},
+        cells=({"method": "mamp", "tokens": 8, "lr": 1e-3}, {"method": "mamp", "tokens": 8, "lr": 0.5}),
+        preset="quick",
+    )
+    cells, _ = cells_of(study)
+    assert [cell.title for cell in cells] == ["slim 8t s0", "mamp 8t s0", "mamp 8t lr=0.5 s0"]
+
+
+def test_a_cell_is_done_when_all_that_a_run_makes_is_there(cells_of):
+    (cell,), workflow = cells_of(Study(name="one", dataset="small", seeds=(0,), set={**TINY, "method": "calm"}))
+    protocols = ["knn"]
+
+    def state():
+        return str(status(cell, workflow, protocols))
+
+    assert state() == "new"
+    run = workflow.pretrain(cell.resolved)
+    assert state() == "probes missing"
+    steps = run.info["steps"]
+    lines = run.metrics.read_text().splitlines(keepends=True)
+    for outcome in ("interrupted", "running", "diverged"):  # killed while it ran: nobody works there any more
+        run.update(outcome=outcome)
+        run.metrics.write_text("".join(lines[: steps // 3]) + '{"clips_seen": 1')
+        shown = "interrupted" if outcome == "running" else outcome
+        assert state() == f"{shown} at 33 %"
+    with run.lock():
+        assert state() == "diverged at 33 %" or state() == "running at 33 %"
+    run.update(outcome="done")
+    twin = workflow.pretrain(cell.twin)
+    for part in (run, twin):
+        workflow.evaluate(part, workflow.eval_spec(part.spec, "knn", like=run.spec), like=run.spec)
+    assert state() == "probes missing"
+    workflow.cost(run, cell.resolved.store)
+    assert state() == "done"
+    protocols.append("linear")
+    assert state() == "probes missing"
+    assert status(cell, workflow, []).done
+
+
+@given(st.lists(st.floats(0, 100), max_size=12), st.integers(1, 5))
+def test_jobs_share_the_time(seconds, jobs):
+    made = makespan(seconds, jobs)
+    total, longest = sum(seconds), max(seconds, default=0.0)
+    assert max(total / jobs, longest) - 1e-6 <= made <= total / jobs + longest + 1e-6
+    assert makespan([4.0, 3.0, 2.0, 1.0], 2) == 5.0 and makespan([1.0, 2.0, 3.0, 4.0], 2) == 6.0
+
+
+def test_cores_are_shared_out(monkeypatch):
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(8)), raising=False)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    assert processes("cpu", None) == (4, 2) and processes("cpu", 3) == (3, 2) and processes("cpu", 16) == (16, 1)
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    assert processes("cpu", 2) == (2, 3)
+    assert processes("cuda:1", None) == (1, None) and processes("cuda", 2) == (2, None)
+
+
+def test_the_time_left_comes_from_what_was_measured(cells_of):
+    from types import SimpleNamespace
+
+    from skelbench.studies.display import Pace
+
+    grid = {"method": ("calm", "mamp"), "tokens": (8, 15)}
+    (calm8, calm15, mamp8, mamp15), _ = cells_of(Study(name="pace", dataset="small", seeds=(0,), set=TINY, grid=grid))
+    assert all(isinstance(cell, Cell) and cell.clips == 12 for cell in (calm8, mamp15))
+
+    def work(cell, share, line, seconds=0.0, before=0.0):
+        return SimpleNamespace(cell=cell, share=share, share_before=before, line=line, seconds=seconds)
+
+    pace = Pace()
+    assert pace.left([work(calm8, 0.0, {})], [(mamp8, 0.0)], 1) is None
+    half = work(calm8, 0.5, {"clips_per_s": 2.0})
+    pace.see(half)
+    # 6 of 12 clips are left at 2 clips/s of 8 tokens; 15 tokens take 15/8 of the time; mamp counts as calm does.
+    assert pace.left([half], [], 1) == pytest.approx(3.0)
+    assert pace.left([half], [(calm15, 0.0), (mamp8, 0.5)], 1) == pytest.approx(3 + 6 * 15 / 8 + 3)
+    assert pace.left([half], [(calm15, 0.0)], 2) == pytest.approx(6 * 15 / 8)
+    ended = work(calm8, 1.0, {"clips_per_s": 2.0}, seconds=10.0)
+    pace.end(ended)  # 12 clips at 2 clips/s: 4 of its 10 seconds went into other things
+    assert pace.left([], [(calm8, 0.0)], 1) == pytest.approx(10.0)
+    pace.see(work(mamp8, 0.1, {"clips_per_s": 4.0}))
+    assert pace.left([], [(mamp15, 0.0)], 1) == pytest.approx(3 * 15 / 8 + 4)

@@ -1,0 +1,123 @@
+"""Studies that run: stopped and continued, cells that fail, nothing done twice. Each cell is a process of its own."""
+
+import json
+import os
+import signal
+import threading
+import time
+
+import pytest
+
+from skelbench.cli.main import main
+
+STUDY = """
+table = "objective"
+dataset = "small"
+seeds = [0]
+probe = ["linear"]
+[grid]
+method = ["calm"]
+[set]
+tokens = 8
+epochs = 20
+batch_size = 4
+encoder.dim = 16
+encoder.depth = 1
+"""
+FAILING = STUDY.replace('["calm"]', '["raises", "calm", "dies"]')
+
+
+@pytest.fixture(scope="module")
+def sittings(place):
+    """What three sittings of one study left: stopped by Ctrl-C, continued beside cells that fail, issued once more."""
+    from contextlib import redirect_stderr, redirect_stdout
+    from io import StringIO
+
+    (place / "bees.toml").write_text(STUDY)
+    (place / "failing.toml").write_text(FAILING)
+    results, slowly = place / "results", place / "slowly"
+
+    def issue(file, *words):
+        out, err = StringIO(), StringIO()
+        with redirect_stdout(out), redirect_stderr(err):
+            code = main(["study", file, "--plugin", "bees.py", "--device", "cpu", *words])
+        return code, out.getvalue(), err.getvalue()
+
+    def interrupt():
+        """Ctrl-C once the cell has logged some steps; then it may go on quickly."""
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline and not any(
+            path.read_text().count("\n") > 3 for path in results.glob("calm-*/metrics.jsonl")
+        ):
+            time.sleep(0.02)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    slowly.touch()
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    said = [issue("bees.toml")]
+    thread.join()
+    slowly.unlink()
+    (run,) = results.glob("calm-*")
+    stopped = json.loads((run / "run.json").read_text())
+    plan = issue("bees.toml", "--dry-run")
+    said.append(issue("failing.toml", "--jobs", "2"))
+    return {"said": said, "stopped": stopped, "plan": plan, "run": run, "issue": issue}
+
+
+def test_ctrl_c_lets_cells_save_and_says_how_to_go_on(sittings):
+    code, out, err = sittings["said"][0]
+    assert code == 130 and not out
+    assert "saving their state" in err and "0 of 1 cells done; issue the same command again to continue" in err
+    assert sittings["stopped"]["outcome"] == "interrupted" and 3 < sittings["stopped"]["step"] < 60
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    share = 100 * sittings["stopped"]["step"] / 60
+    assert f"interrupted at {share:.0f} %" in sittings["plan"][1]
+
+
+def test_what_was_stopped_goes_on_where_it_was(sittings):
+    steps = [json.loads(line)["step"] for line in (sittings["run"] / "metrics.jsonl").read_text().splitlines()]
+    assert steps == list(range(1, 61))
+    made = json.loads((sittings["run"] / "run.json").read_text())
+    assert made["outcome"] == "done" and made["environment"]["threads"] == 1
+    assert "calm 8t s0: started, going on at" in sittings["said"][1][2]
+
+
+def test_a_failing_cell_takes_no_other_with_it(sittings, place):
+    code, out, err = sittings["said"][1]
+    assert code == 3 and "1 of 3 cells done" in out
+    failed = {line.split()[1]: line for line in err.splitlines() if line.startswith("failed: ")}
+    assert set(failed) == {"raises", "dies"}
+    assert "no bees today" in failed["raises"]
+    assert "killed by SIGKILL" in failed["dies"]
+    for name, line in failed.items():
+        (log,) = (place / "results" / "studies" / "failing").glob(f"{name}-8t-*.log")
+        assert str(log.relative_to(place)) in line
+        assert log.read_text().startswith(f"$ skelbench run {name} --dataset small --tokens 8 --preset quick --seed 0")
+
+
+def test_the_general_table_shows_what_the_study_s_own_has_no_place_for(sittings):
+    out = sittings["said"][1][1]
+    assert "calm" in out and "untrained" in out and "skelbench compare --table linear --all" in out
+
+
+def test_what_is_done_is_not_done_again(sittings, monkeypatch):
+    def never(*words, **fields):
+        raise AssertionError(f"{words} was started")
+
+    monkeypatch.setattr("skelbench.studies.runner.subprocess.Popen", never)
+    code, out, err = sittings["issue"]("bees.toml")
+    assert code == 0 and "1 of 1 cells done" in out and "started" not in err and "failed" not in err
+    code, out, _ = sittings["issue"]("bees.toml", "--dry-run")
+    assert code == 0 and "1 cells, 1 done; about 0 s" in out
+
+
+def test_a_table_that_cannot_be_made_is_a_note(sittings, monkeypatch):
+    def broken(context):
+        raise ValueError("no table today")
+
+    monkeypatch.setattr("skelbench.tables.builders.objective", broken)
+
+    monkeypatch.setattr("skelbench.tables.builders.linear", broken)
+    code, out, err = sittings["issue"]("bees.toml")
+    assert code == 0 and err.count("could not be made: no table today") == 2 and "1 of 1" in out
