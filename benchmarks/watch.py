@@ -5,8 +5,8 @@
 One process; in every round one step of each kind on the same clips, the order swapped from round to round. Seconds of a
 look are the median over rounds of the difference, the share of the training is that over the interval between looks
 times the median step. On a CPU seconds are those of this process, whatever else the machine does (set
-OMP_NUM_THREADS=1); on a GPU wall time with the device waited for. ``--batch`` shrinks the step and not the look: what is
-watched is bounded, so that a share found so is above the true one.
+OMP_NUM_THREADS=1); on a GPU wall time with the device waited for. ``--batch`` shrinks the step, but a look only below
+1,024 rows: what is watched is bounded, so that a share found so is above the true one.
 """
 
 from __future__ import annotations

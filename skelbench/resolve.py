@@ -136,6 +136,8 @@ def resolve(request: Request, host: Host, data_root: Path, device_kind: str) -> 
     target = None
     if isinstance(complete["method"], TargetSettings):
         target = host.get("targets", complete["method"].target)
+        # "builtin:prototypes" and "prototypes" are one run.
+        complete["method"] = complete["method"].model_copy(update={"target": host.name(target)})
     values = {
         "method": host.name(method),
         "method_version": method.version,

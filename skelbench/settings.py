@@ -126,6 +126,11 @@ def titled(method: str, variant: str) -> str:
     return f"{method}:{variant}" if variant else method
 
 
+def file_name(title: str) -> str:
+    """``slim.glcl-only``: what :func:`titled` returns as (part of) the name of a file; a plugin may be a path."""
+    return title.replace(":", ".").replace("/", ".")
+
+
 def listed(settings: Mapping[str, Any]) -> str:
     """``method.mfp_weight=0.0, train.batch_size=x0.5``: settings on one line."""
     return ", ".join(f"{key}={value}" for key, value in settings.items())

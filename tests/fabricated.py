@@ -12,8 +12,9 @@ from skelbench.results.store import ResultStore
 from skelbench.skeleton.spec import ViewSpec
 
 CLIPS = 40
-MACS = {8: 1e9, 15: 2e9, 30: 5e9}
+MACS = {8: 5e7, 15: 1e8, 30: 2.5e8}
 """Of the made encoder, by temporal tokens."""
+COLLAPSE = {"what": "masked", "measure": "effective rank", "value": 1.1234, "step": 300, "epoch": 2.4}
 
 
 def correct(share: float, clips: int = CLIPS, shift: int = 0) -> np.ndarray:
@@ -32,7 +33,7 @@ class Fabricated:
     def run(
         self,
         title: str,
-        right: float | np.ndarray = 0.5,
+        right: float | np.ndarray | None = 0.5,
         *,
         seed: int = 0,
         tokens: int = 8,
@@ -54,8 +55,11 @@ class Fabricated:
         version: int = 1,
         ids: np.ndarray | None = None,
         fingerprint: str = "f" * 64,
+        target: str | None = None,
+        **train,
     ) -> str:
-        """One run with a linear evaluation in which ``right`` (outcomes, or a share) holds; returns its name."""
+        """One run with a linear evaluation in which ``right`` (outcomes, or a share) holds, None = without any; returns
+        its name. ``train``: settings of the training."""
         method, _, variant = title.partition(":")
         frames, patch = {8: (64, 8), 15: (120, 8), 30: (120, 4)}.get(tokens, (8 * tokens, 8))
         data = DataSpec(name=dataset, split=split, fingerprint=fingerprint)
@@ -63,12 +67,13 @@ class Fabricated:
         spec = RunSpec(
             method=method,
             method_version=version,
-            method_config={"variant": variant, **(modified or {})} if trains else {},
+            method_config={"variant": variant, "target": target, **(modified or {})} if trains else {},
+            target_version=1 if target else None,
             encoder_config={"dim": 64, "cls": True},
             grid=GridSpec(frames=frames, patch=patch),
             views={"global1": ViewSpec(frames=frames)} if trains else {},
             data=data,
-            train=TrainSpec(batch_size=32) if trains else TrainSpec(epochs=0, batch_size=1),
+            train=TrainSpec(**{"batch_size": 32} | train) if trains else TrainSpec(epochs=0, batch_size=1),
             seed=seed,
         )
         name = f"{title.replace(':', '.')}-{dataset}-{split}-{tokens}t-{preset}-s{seed}-{spec.id}"
@@ -91,10 +96,12 @@ class Fabricated:
         self._write(folder / "run.json", info | ({"collapse": collapse} if collapse is not None else {}))
         if costed:
             step = {"flops_per_clip": 40e9} if trains else None
-            cost = {"grid": f"{tokens} x 25", "encoder": {"macs": MACS.get(tokens, 1e9)}, "step": step}
+            cost = {"grid": f"{tokens} x 25", "encoder": {"macs": MACS.get(tokens, 5e7)}, "step": step}
             self._write(folder / "cost.json", cost)
         if metrics:
             (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in metrics))
+        if right is None:
+            return name
         right = correct(right) if isinstance(right, float) else right
         facts = {"standard": standard, "checkpoint": checkpoint, "ids": ids}
         self._evaluation(folder, spec, protocol, right, **facts)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from skelbench.cli.options import DataRoot, Device, Force, Results
+from skelbench.cli.options import DataRoot, Device, Force, Results, kind_of_picture
 from skelbench.errors import SkelbenchError
 
 if TYPE_CHECKING:
@@ -232,10 +232,7 @@ def _check(format_: str, output: Path | None = None) -> None:
     if format_ not in FORMATS:
         raise SkelbenchError(did_you_mean(format_, FORMATS, "format"))
     if output is not None:
-        if output.suffix.lower() not in (".png", ".svg", ".pdf"):
-            raise SkelbenchError(f"-o {output}: end the name in .png, .svg or .pdf, which says what kind it is")
-        if not output.parent.is_dir():
-            raise SkelbenchError(f"-o {output}: there is no folder {output.parent}; make it or choose another place")
+        kind_of_picture(output)
 
 
 def _workflow(results: Path | None, data_root: Path | None, device: str | None) -> Workflow:
@@ -286,7 +283,7 @@ def _show(
 
 def _draw(figure: Any, output: Path) -> None:
     from skelbench.cli.console import err
-    from skelbench.diagnose.figures import save
+    from skelbench.tables.figures.output import save
 
-    save(figure, output)
+    save(figure, output, kind_of_picture(output))
     err.print(f"wrote {output}", markup=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -21,6 +22,27 @@ Device = Annotated[
     str | None, typer.Option(help="cpu, cuda or cuda:N.", show_default="cuda when there is one, else cpu")
 ]
 Force = Annotated[bool, typer.Option("--force", help="Do the work again even when its result exists.")]
+
+PICTURES = ("png", "svg", "pdf")
+
+
+def kind_of_picture(output: Path, format_: str | None = None) -> str:
+    """``png``, ``svg`` or ``pdf``, by ``format_`` or the name of ``output``; refuses a place where none can be."""
+    from skelbench.errors import did_you_mean
+
+    if format_ is not None and format_ not in PICTURES:
+        raise SkelbenchError(did_you_mean(format_, PICTURES, "format"))
+    suffix = output.suffix.lower().removeprefix(".")
+    if format_ is None and suffix not in PICTURES:
+        raise SkelbenchError(f"-o {output}: end the name in .png, .svg or .pdf, which says what kind it is")
+    if format_ is not None and suffix in PICTURES and suffix != format_:
+        raise SkelbenchError(f"-o {output} and --format {format_} contradict each other; leave one of them out")
+    # os.path, as pathlib raises on names that are too long.
+    if not os.path.isdir(output.parent):
+        raise SkelbenchError(f"-o {output}: there is no folder {output.parent}; make it or choose another place")
+    if os.path.isdir(output):
+        raise SkelbenchError(f"-o {output} is a folder; name a file in it")
+    return format_ or suffix
 
 
 def new_dataset_name(name: str) -> str:

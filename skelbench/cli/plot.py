@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from skelbench.cli.options import Results
+from skelbench.cli.options import Results, kind_of_picture
 
 
 def plot(
@@ -32,7 +31,8 @@ def plot(
 
     host = get_host()
     descriptor = host.get("figures", figure)
-    kind, output = _place(figure, output, format_)
+    output = output or Path(f"{figure.replace(':', '-')}.{format_ or 'png'}")
+    kind = kind_of_picture(output, format_)
     store = ResultStore(results)
     store.check_readable()
     from skelbench.cli.console import err, out, progress
@@ -52,24 +52,3 @@ def plot(
     if context.left_out:
         err.print(f"note: {context.left_out} runs with settings changed from their preset are left out; see --all")
     out.print(said, markup=False)
-
-
-def _place(figure: str, output: Path | None, format_: str | None) -> tuple[str, Path]:
-    """The kind of file and where it goes, before any work is done."""
-    from skelbench.errors import SkelbenchError, did_you_mean
-
-    formats = ("png", "svg", "pdf")
-    if format_ is not None and format_ not in formats:
-        raise SkelbenchError(did_you_mean(format_, formats, "format"))
-    output = output or Path(f"{figure.replace(':', '-')}.{format_ or 'png'}")
-    suffix = output.suffix.lower().removeprefix(".")
-    if format_ is None and suffix not in formats:
-        raise SkelbenchError(f"-o {output}: end the name in .png, .svg or .pdf, or say which it is with --format")
-    if format_ is not None and suffix in formats and suffix != format_:
-        raise SkelbenchError(f"-o {output} and --format {format_} contradict each other; leave one of them out")
-    # os.path, as pathlib raises on names that are too long.
-    if not os.path.isdir(output.parent):
-        raise SkelbenchError(f"-o {output}: there is no folder {output.parent}; make it or choose another place")
-    if os.path.isdir(output):
-        raise SkelbenchError(f"-o {output} is a folder; name a file in it")
-    return format_ or suffix, output

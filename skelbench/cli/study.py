@@ -39,7 +39,11 @@ def study(
         ),
     ] = None,
     probe: Annotated[
-        str | None, typer.Option(help="Protocols, comma separated; none = train only.", show_default="linear,knn")
+        str | None,
+        typer.Option(
+            help="Protocols, comma separated; none = train only.",
+            show_default="the study's; the built-in ones: linear,knn",
+        ),
     ] = None,
     set_: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A setting of every cell; repeatable.")
@@ -84,6 +88,9 @@ def study(
         out.print(write_study(chosen), end="", markup=False, soft_wrap=True)
         return
     protocols = known_protocols(host, ",".join(chosen.probe))
+    for kind, shown_by in (("tables", chosen.table), ("figures", chosen.figure)):
+        if shown_by:
+            host.get(kind, shown_by)
     for request in chosen.requests():
         host.method(request.method)  # misspelt names fail before torch is imported
     from skelbench.cli.console import err, progress
@@ -147,25 +154,29 @@ def _with_options(
 ) -> Study:
     """``study`` with what was said on the command line."""
     from skelbench.config import validated
+    from skelbench.errors import SkelbenchError
     from skelbench.settings import parse_sets
     from skelbench.studies.study import Study
 
-    fields = {"seeds": seeds and _numbers("--seeds", seeds), "probe": probe}
+    settings = parse_sets(sets)
+    if "seed" in settings:
+        raise SkelbenchError("--set seed: every cell is run with each seed of the study; write --seeds 0,1")
+    fields = {"seeds": seeds and _numbers("--seeds", seeds, "0,1"), "probe": probe}
     said = {key: value for key, value in fields.items() if value is not None}
     if said:
         study = validated(Study, {**study.model_dump(by_alias=True), **said}, f"study {study.name}")
-    for key, value in {"dataset": dataset, "split": split, "preset": preset, **parse_sets(sets)}.items():
+    for key, value in {"dataset": dataset, "split": split, "preset": preset, **settings}.items():
         study = study.replaced(key, [value]) if value is not None else study
-    return study.replaced("tokens", _numbers("--tokens", tokens)) if tokens else study
+    return study.replaced("tokens", _numbers("--tokens", tokens, "8,15")) if tokens else study
 
 
-def _numbers(option: str, text: str) -> list[int]:
+def _numbers(option: str, text: str, example: str) -> list[int]:
     from skelbench.errors import SkelbenchError
 
     try:
         return list(dict.fromkeys(int(word) for word in text.split(",")))
     except ValueError as error:
-        raise SkelbenchError(f"{option} {text!r} is not a list of whole numbers; write {option} 0,1") from error
+        raise SkelbenchError(f"{option} {text!r} is not a list of whole numbers; write {option} {example}") from error
 
 
 # ---------------------------------------------------------------------------------------------------- dry run
@@ -223,11 +234,15 @@ def _run(
 ) -> None:
     """Bring every cell to its end, then show the table and what failed."""
     from skelbench.cli.console import LEFT_OUT, err, out, plain
+    from skelbench.studies.cells import recognise
     from skelbench.studies.display import display
     from skelbench.studies.runner import Runner, Stopped
 
     open_cells = [(cell, state) for cell, state in states if not state.done]
     done = len(states) - len(open_cells)
+    for cell, state in states:
+        if state.done:
+            recognise(cell, state, workflow)
     logs = workflow.results.root / "studies" / study.name
     failures: dict[str, tuple[str, Path]] = {}
     if open_cells:

@@ -3,32 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from skelbench.picture.output import write_whole
-
-INK, PALE, CHANCE = "#1f2937", "#d8dee6", "#9ca3af"
-COLOURS = ("#1d4ed8", "#d97706", "#047857", "#9d174d", "#6d28d9", "#0e7490", "#b91c1c", "#4d7c0f")
-PLAIN = {"parse_math": False}
+from skelbench.tables.figures.style import COLOURS, GUIDE, INK, PALE, PLAIN
 
 Named = Mapping[str, Mapping[str, Any]]
 """What the reader calls it -> its record."""
-
-
-def save(figure: Figure, path: Path) -> None:
-    """Write ``figure``; the end of the name says the format."""
-    write_whole(path, lambda file: figure.savefig(file, format=path.suffix[1:].lower()))
 
 
 def _panels(columns: int, rows: int = 1) -> tuple[Figure, list[list[Axes]]]:
     figure = Figure(figsize=(4.2 * columns, 0.5 + 3.1 * rows), dpi=150, facecolor="white", layout="constrained")
     axes = figure.subplots(rows, columns, squeeze=False, sharey="row")
     for axis in axes.flat:
-        axis.grid(color=PALE, linewidth=0.6)
+        axis.grid(color=GUIDE, linewidth=0.6)
         axis.set_axisbelow(True)
         axis.spines[["top", "right"]].set_visible(False)
         axis.tick_params(colors=INK, labelsize=8)
@@ -55,7 +45,7 @@ def interpolation(named: Named) -> Figure:
             low, high = zip(*(r[kind]["interval"] for r in record["rows"]))
             axis.fill_between(coverage, low, high, color=colour, alpha=0.18, linewidth=0)
             axis.plot(coverage, [r[kind]["error"] for r in record["rows"]], color=colour, marker="o", ms=4, label=said)
-        axis.axhline(1.0, color=CHANCE, linewidth=1, linestyle="--", label="the mean")
+        axis.axhline(1.0, color=PALE, linewidth=1, linestyle="--", label="the mean")
         axis.set_title(name, fontsize=9, color=INK, **PLAIN)
         axis.set_xlabel("tokens hidden, share", fontsize=8, color=INK)
         axis.set_ylim(0, 1.05 * top)

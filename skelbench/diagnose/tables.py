@@ -64,10 +64,14 @@ def interpolation(named: Named) -> Table:
 
 def _verdict(name: str, rows: Sequence[Mapping[str, Any]]) -> str:
     """What the figures say about the claim, whichever way it is."""
-    easier = [row for row in rows if row["tube"]["error"] <= row["random"]["error"]]
-    if easier:
-        where = ", ".join(f"{row['coverage']:.2f}" for row in easier)
-        return f"{name}: against the claim, tubes are no harder to fill in than independent masks at coverage {where}."
+
+    def at(some: Sequence[Mapping[str, Any]]) -> str:
+        return ", ".join(f"{row['coverage']:.2f}" for row in some)
+
+    if easier := [row for row in rows if row["tube"]["interval"][1] < row["random"]["interval"][0]]:
+        return f"{name}: against the claim, tubes are easier to fill in at coverage {at(easier)}."
+    if unclear := [row for row in rows if row["tube"]["interval"][0] <= row["random"]["interval"][1]]:
+        return f"{name}: the claim is not shown at coverage {at(unclear)}, where the intervals over masks overlap."
 
     def recovered(kind: str) -> str:
         least, most = (100 * (1 - pick(row[kind]["error"] for row in rows)) for pick in (max, min))

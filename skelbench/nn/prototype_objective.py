@@ -62,7 +62,7 @@ class PrototypeObjective(nn.Module):
 
         ``teacher_entropy``: mean entropy of the teacher's centred distributions in nats; log K where they are uniform,
         0 where each is one prototype. ``prototypes_used``: exp(entropy of the mean distribution), between 1, all
-        samples agree on one prototype, and K, all are used alike; n samples can show hardly more than n of them.
+        samples agree on one prototype, and K, all are used alike; n samples use at most n exp(``teacher_entropy``).
         """
         if self._seen is None or not len(self._seen.z_nD):
             return {}

@@ -15,7 +15,7 @@ _GOLDEN = 0.6180339887498949
 
 @torch.no_grad()
 def effective_rank(x_nD: Tensor, *, centred: bool = False) -> Tensor:
-    """exp(-sum_j q_j log q_j) with q_j = sigma_j / sum_k sigma_k over the singular values of ``x_nD``; a float64 scalar.
+    """exp(-sum_j q_j log q_j) with q_j = sigma_j / sum_k sigma_k over the singular values of ``x_nD``: float64 scalar.
 
     Between 1 (all rows are multiples of one) and min(n, D) (all singular values alike); the scale does not matter.
     Source: SLiM, equation "effective rank" in the controlled analysis of targets (Roy and Vetterli's).

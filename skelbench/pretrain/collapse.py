@@ -1,15 +1,15 @@
 """When what a method learns has collapsed, told from the lines of metrics.jsonl alone (torch-free).
 
-Two ways to collapse, one rule for each, both asked on every look:
+Asked on every look; measured on the synthetic data at preset ``quick``, 16 clips a step:
 
-* **Features** whose effective rank is under ``RANK``: all rows are nearly multiples of one vector. What shipped
-  methods predict at hidden tokens stays above 2.5 at preset ``quick``; the branch that the paper calls degenerate ends
-  at 1.12. Readouts of the encoder (class token, pooled features) may share an offset that a probe does not mind: GFP's
-  come down to 1.6 with an effective rank of 12 around their mean, so that ``READOUT_RANK`` is lower.
-* **Prototypes** by which the teacher tells under ``ASSIGNMENTS`` different samples apart. exp(entropy of the mean
-  distribution) / exp(mean entropy) is how many different distributions there effectively are: 1 if every sample has
-  the same one, be that a single prototype (entropies 0 and 0) or all of them alike (log K and log K). Healthy
-  distributions of class tokens start at 2 and are under 1.05 on single looks.
+* **Features** whose effective rank is under ``RANK``: all rows are nearly multiples of one vector. What healthy methods
+  predict at hidden tokens stays above 2.5; the branch that the paper calls degenerate ends at 1.12. Readouts of the
+  encoder (class token, pooled features) may share an offset that a probe does not mind: GFP's come down to 1.6 with an
+  effective rank of 12 around their mean, hence ``READOUT_RANK``.
+* **Prototypes** of which the teacher uses fewer than ``PROTOTYPES``: Sinkhorn keeps 9 of 10 in use, no centring 2.
+* **Assignments**: the teacher gives the samples fewer than ``ASSIGNMENTS`` different distributions, counted as
+  exp(entropy of the mean distribution) / exp(mean entropy): 1 if all have the same one, be that a single prototype or,
+  as with a teacher that is too warm, all of them alike (1.00 to 1.02 then; else 1.2 and more but for single looks).
 
 A batch can look so by chance, so a collapse is one only on ``LOOKS`` looks in a row. It may be over later: then it
 keeps its place in the record with the step ``until`` which it lasted.
@@ -23,7 +23,8 @@ from typing import Any
 
 RANK = 1.5
 READOUT_RANK = 1.25
-ASSIGNMENTS = 1.01
+PROTOTYPES = 2.5
+ASSIGNMENTS = 1.02
 LOOKS = 3
 CLIPS = 8
 """With fewer clips per step and process nothing is concluded: the rank of so few rows is low anyway."""
@@ -32,7 +33,6 @@ Found = dict[str, Any]
 """``{"what": "masked", "measure": "effective rank", "value": 1.12, "step": 300, "epoch": 2.4}``: the value on the look
 that settled it, step and epoch of the first look below; ``until`` if there was a look above later."""
 
-_MEASURES = {"rank": "effective rank", "prototypes_used": "different assignments"}
 _NAMES = {
     "masked": "features at masked positions",
     "cls": "class token",
@@ -49,15 +49,15 @@ class Collapse:
         self.clips = clips
         self.found: list[Found] = []
         self._low: dict[tuple[str, str], list[Found]] = {}
-        """Looks in a row below the limit, by measure and name."""
+        """Looks in a row below the limit, by name and measure."""
 
     def see(self, line: Mapping[str, Any]) -> list[Found]:
         """Take in the next line of metrics.jsonl; returns what begins or ends with it, mostly nothing."""
         changed = []
-        for key, what, value, limit in _judged(line) if self.clips >= CLIPS else ():
-            low = self._low.setdefault((key, what), [])
+        for what, measure, value, limit in _judged(line) if self.clips >= CLIPS else ():
+            low = self._low.setdefault((what, measure), [])
             if value < limit:
-                low.append({"what": what, "measure": _MEASURES[key], "step": line["step"], "epoch": line["epoch"]})
+                low.append({"what": what, "measure": measure, "step": line["step"], "epoch": line["epoch"]})
                 if len(low) == LOOKS:
                     low[0]["value"] = round(value, 4)
                     self.found.append(low[0])
@@ -71,14 +71,15 @@ class Collapse:
 
 
 def _judged(line: Mapping[str, Any]) -> Iterator[tuple[str, str, float, float]]:
-    """(kind of key, name, value, limit) of what a line says."""
+    """(name, measure, value, limit) of what a line says."""
     for key, value in line.items():
         if key.startswith("rank_"):
             name = key.removeprefix("rank_")
-            yield "rank", name, value, READOUT_RANK if name in ("cls", "pooled") else RANK
+            yield name, "effective rank", value, READOUT_RANK if name in ("cls", "pooled") else RANK
         elif key.startswith("prototypes_used_"):
             name = key.removeprefix("prototypes_used_")
-            yield "prototypes_used", name, value / math.exp(line[f"teacher_entropy_{name}"]), ASSIGNMENTS
+            yield name, "prototypes used", value, PROTOTYPES
+            yield name, "different assignments", value / math.exp(line[f"teacher_entropy_{name}"]), ASSIGNMENTS
 
 
 def sentence(found: Found) -> str:

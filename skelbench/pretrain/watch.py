@@ -53,9 +53,10 @@ class Watch:
                 return
             x = what() if callable(what) else what
             if not isinstance(x, Tensor) or x.dim() < 2:
+                kind = f"a tensor of shape {tuple(x.shape)}" if isinstance(x, Tensor) else type(x).__name__
                 raise SkelbenchError(
-                    f'watch("{name}", ...) takes features [n, D], a function that returns them or a PrototypeObjective, '
-                    f"not {f'a tensor of shape {tuple(x.shape)}' if isinstance(x, Tensor) else type(x).__name__}"
+                    f'watch("{name}", ...) takes features [n, D], a function that returns them or a '
+                    f"PrototypeObjective, not {kind}"
                 )
             self._rank(name, x)
 
@@ -66,7 +67,7 @@ class Watch:
 
     @contextmanager
     def look(self, done: int) -> Iterator[dict[str, float]]:
-        """Around the step that makes ``done`` steps: yields a dict that holds its figures afterwards, or stays empty."""
+        """Around the step that makes ``done`` steps: yields a dict that holds its figures afterwards, if it is due."""
         figures: dict[str, float] = {}
         if distributed.rank() or not self.due(done):
             yield figures

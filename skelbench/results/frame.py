@@ -9,6 +9,7 @@ import numpy as np
 
 from skelbench.config import DataSpec, RunSpec, twin_fields
 from skelbench.errors import SkelbenchError
+from skelbench.pretrain.collapse import sentence
 from skelbench.results.files import read_json
 from skelbench.results.identity import canonical_json, digest
 from skelbench.results.store import ResultStore, RunDir
@@ -175,9 +176,8 @@ def _changed(info: dict[str, Any], record: dict[str, Any]) -> str:
 
 
 def _collapse(info: dict[str, Any]) -> str | None:
-    """What collapsed while the run trained: ``masked 1.12 at step 300``."""
-    said = [f"{one['what']} {one['value']:.3g} at step {one['step']}" for one in info.get("collapse") or ()]
-    return "; ".join(said) or None
+    """What collapsed while the run trained, in words."""
+    return "; ".join(map(sentence, info.get("collapse") or ())) or None
 
 
 def _group(spec: RunSpec, evaluated: dict[str, Any]) -> str:

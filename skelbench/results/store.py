@@ -25,7 +25,7 @@ import filelock
 from skelbench.config import EvalSpec, RunSpec
 from skelbench.errors import SkelbenchError
 from skelbench.results.files import read_json, write_json
-from skelbench.settings import titled
+from skelbench.settings import file_name, titled
 
 FORMAT = 1
 _MARK = "skelbench.json"
@@ -166,7 +166,7 @@ class ResultStore:
         runs = list(self.runs())
         matches = [run for run in runs if name == run.name or name == run.name.rsplit("-", 1)[-1]]
         matches = matches or [run for run in runs if name == run.title]
-        matches = matches or [run for run in runs if name.replace(":", ".") in run.name]
+        matches = matches or [run for run in runs if file_name(name) in run.name]
         if len(matches) == 1:
             return matches[0], checkpoint or "last"
         if matches:
@@ -214,7 +214,7 @@ class ResultStore:
                 run.update(setting=setting)  # settings typed one by one that make up the method's native setting
             return run
         label = (preset if setting == "shared" else f"{preset}-{setting}") + ("+" if modified else "")
-        title = titled(spec.method, variant).replace(":", ".")
+        title = file_name(titled(spec.method, variant))
         path = self.root / f"{title}-{spec.data.name}-{spec.data.split}-{spec.tokens}t-{label}-s{spec.seed}-{spec.id}"
         path.mkdir(parents=True, exist_ok=True)
         write_json(

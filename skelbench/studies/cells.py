@@ -18,6 +18,13 @@ from skelbench.studies.study import CELL, Study
 from skelbench.studies.watch import at_work, trained
 from skelbench.workflow import Workflow
 
+_PLACES = {
+    "data.name": ("dataset", "data.name"),
+    "data.split": ("split", "data.split"),
+    **{key: ("tokens", f"grid.{name}") for name in ("frames", "patch") for key in (name, f"grid.{name}")},
+}
+"""Settings that a key of a cell speaks of as well -> that key, and the setting's full name."""
+
 
 @dataclass(frozen=True)
 class Cell:
@@ -72,6 +79,7 @@ def complete(study: Study, host: Host, data_root: Path, device: str) -> list[Cel
         said = {key: getattr(request, key) for key in CELL} | dict(request.sets)
         settings = " ".join(f"{key}={said[key]}" for key in varied if said.get(key) is not None)
         try:
+            _check_agrees(request)
             resolved = resolve(request, host, data_root, kind)
             twin = control(resolved, host) if resolved.method.trains else None
         except SkelbenchError as error:
@@ -83,6 +91,15 @@ def complete(study: Study, host: Host, data_root: Path, device: str) -> list[Cel
         if cell.id not in cells or (cells[cell.id].resolved.variant and not resolved.variant):
             cells[cell.id] = cell
     return list(cells.values())
+
+
+def _check_agrees(request: Request) -> None:
+    """A setting that its key of a cell would silently outdo is refused."""
+    for key, value in request.sets.items():
+        place, full = _PLACES.get(key, ("", ""))
+        if place and request.options.get(full, value) != value:
+            said = getattr(request, place)
+            raise SkelbenchError(f"{key}={value} and {place}={said} do not agree; leave out one of the two")
 
 
 def _sentence(error: SkelbenchError, request: Request) -> str:
@@ -131,6 +148,14 @@ def status(cell: Cell, workflow: Workflow, protocols: Iterable[str]) -> Status:
         for where in filter(None, (run, twin)):
             there = there and where.record_path(workflow.eval_spec(where.spec, name, like=spec)).exists()
     return Status("done" if there else "probes missing", 1.0, run)
+
+
+def recognise(cell: Cell, state: Status, workflow: Workflow) -> None:
+    """A run that was made with settings typed one by one gets the preset and variant by which ``cell`` asks for it:
+    otherwise it would count as done, and no table of exact presets would show it."""
+    made = cell.resolved
+    if state.run is not None and state.run.info["modified"] and not made.modified:
+        workflow.results.open(made.spec, made.preset, made.modified, {}, made.setting, made.variant)
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import math
 import tomllib
@@ -84,14 +85,17 @@ def _key(key: str) -> str:
 
 
 def _flat(table: Any, where: str) -> dict[str, Any]:
-    """Keys of a table by their dotted names: ``train.lr = 1`` is read by TOML as a table ``train``."""
+    """Keys of a table by their dotted names: ``train.lr = 1`` is read by TOML as a table ``train``.
+
+    A table that is no section, and no misspelt one, is the value of a setting (``target_settings``).
+    """
     if not isinstance(table, dict):
         raise SkelbenchError(f"{where} is not a table of keys and values")
     flat: dict[str, Any] = {}
     for key, value in table.items():
         if isinstance(value, dict) and key in SECTIONS:
             flat |= {f"{key}.{name}": inner for name, inner in value.items()}
-        elif isinstance(value, dict):
+        elif isinstance(value, dict) and difflib.get_close_matches(key, SECTIONS, n=1, cutoff=0.6):
             raise SkelbenchError(f"{where} {did_you_mean(key, SECTIONS, 'section')}")
         else:
             flat[key] = value

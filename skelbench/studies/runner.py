@@ -19,8 +19,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import filelock
+
 from skelbench.results.store import RunDir
-from skelbench.settings import parse_value
+from skelbench.settings import file_name, parse_value
 from skelbench.studies.cells import Cell, Status, status
 from skelbench.studies.files import literal
 from skelbench.studies.watch import at_work, last_metrics
@@ -39,6 +41,7 @@ class Work:
     """One cell whose process runs."""
 
     cell: Cell
+    claim: filelock.BaseFileLock
     process: subprocess.Popen
     log: Path
     log_start: int
@@ -136,6 +139,7 @@ class Runner:
                     self._look(work)
                     if (code := work.process.poll()) is not None:
                         self.working.remove(work)
+                        work.claim.release()
                         if self._signals and code:
                             continue  # it was made to stop
                         if failure := self._failure(work, code):
@@ -146,19 +150,28 @@ class Runner:
             raise Stopped
         return failures
 
-    def _free(self, waiting: deque[tuple[Cell, Status]]) -> tuple[Cell, Status] | None:
-        """The next cell that no other command is working on."""
+    def _free(self, waiting: deque[tuple[Cell, Status]]) -> tuple[Cell, Status, filelock.BaseFileLock] | None:
+        """The next cell that no other command is working on, and the claim that keeps other studies from it."""
         for place, (cell, before) in enumerate(waiting):
             run = self.workflow.results.by_id(cell.id)
-            if run is None or not at_work(run):
+            if (run is None or not at_work(run)) and (claim := self._claim(cell)) is not None:
                 del waiting[place]
-                return cell, before
+                return cell, before, claim
         return None
 
-    def _start(self, cell: Cell, before: Status) -> Work:
-        words = command(cell, self.protocols, self.workflow)
+    def _claim(self, cell: Cell) -> filelock.BaseFileLock | None:
+        """Held while a process of this study works on ``cell``, which locks its run some seconds after it started."""
         self.logs.mkdir(parents=True, exist_ok=True)
-        log = self.logs / f"{cell.method.replace(':', '.')}-{cell.resolved.spec.tokens}t-{cell.id}.log"
+        claim = filelock.FileLock(self.logs.parent / f".{cell.id}.lock", timeout=0)
+        try:
+            claim.acquire()
+        except filelock.Timeout:
+            return None
+        return claim
+
+    def _start(self, cell: Cell, before: Status, claim: filelock.BaseFileLock) -> Work:
+        words = command(cell, self.protocols, self.workflow)
+        log = self.logs / f"{file_name(cell.method)}-{cell.resolved.spec.tokens}t-{cell.id}.log"
         with open(log, "ab") as file:
             file.write(f"$ skelbench {shlex.join(words)}\n".encode())
             file.flush()
@@ -171,7 +184,7 @@ class Runner:
                 env=self.environment,
                 start_new_session=True,  # a terminal's Ctrl-C comes to this process, which passes it on once
             )
-        work = Work(cell, process, log, start, before.share, share=before.share)
+        work = Work(cell, claim, process, log, start, before.share, share=before.share)
         self.working.append(work)
         if self._signals:  # one that came while the process was started
             _stop(work)
@@ -217,6 +230,8 @@ class Runner:
                 display.say("stopping: the cells that run are saving their state (once more kills them)")
 
         numbers = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+        # nohup: a terminal that closes is to be ignored.
+        numbers = [n for n in numbers if n in numbers[:2] or signal.getsignal(n) != signal.SIG_IGN]
         before = {number: signal.signal(number, handler) for number in numbers}
         try:
             yield

@@ -51,8 +51,7 @@ PAPER = {
 
 FOOTNOTES = {
     "shared": "over the seeds that both rows have, which are not all of them",
-    "untrained": "not shown to be better than the untrained encoder of the same shape, data and seed: exact McNemar "
-    "p > 0.05 for at least one seed",
+    "untrained": "not shown to be better than the untrained encoder: exact McNemar p > 0.05 for at least one seed",
 }
 
 
@@ -311,13 +310,11 @@ def _notes(study: StudyTable, constant: Sequence[str], missing: Sequence[str], o
         yield f"Left out, because later runs of the same rows differ in more than the seed: {', '.join(older)}."
     yield from study.notes
     yield (
-        "Linear: after the probe's last step. Brackets: 95 % interval over test clips (Wilson; of differences, "
-        "bootstrap). ±: standard deviation over seeds, where there are several. p: exact sign-flip test on every test "
-        "clip's mean over seeds (McNemar's for one seed), Holm-adjusted over the rows beside it. Brackets and p speak "
-        "of these test clips and these trained encoders, not of other pre-training seeds. Over untrained: minus the "
-        "untrained encoder of the same shape, data and seed."
+        "Linear: after the probe's last step. Over untrained: minus the untrained encoder of the same shape, data and "
+        "seed. ±: standard deviation over seeds. Brackets: 95 % over test clips; p: exact sign-flip test over test "
+        "clips, Holm-adjusted over the rows beside it. Both speak of these trained encoders, not of other pre-training "
+        "seeds."
     )
     yield (
-        f"GFLOPs: matrix products, 2 per multiply-accumulate, clips with {BODIES} bodies; step: all views, teacher, "
-        "heads, forward and backward."
+        f"GFLOPs: clips of {BODIES} bodies, matrix products, 2 per multiply-accumulate; step: all of a training step."
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,14 +17,15 @@ from skelbench.tables.table import Cell, Column, Table
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
 
-SHARE = 0.02
-"""Share of the logged lines that "start" and "end" of a curve are the means of."""
+START, END = 0.02, 0.05
+"""Shares of the logged values that "start" and "end" of a curve are the means of: at first a loss falls fast, and ranks
+are logged only every tenth time."""
 _LOGGED = ("mfp", "rank_masked", "rank_pooled")
 
 _TARGETS = (
     ("coordinates", "MSE", "decoder", "target-coordinates", "coordinates, mse, 5-block decoder"),
     ("features", "MSE", "none", "target-features", "teacher features, mse"),
-    ("features", "MSE", "predictor", "target-features-predictor", "teacher features, mse, predictor head"),
+    ("features + head", "MSE", "predictor", "target-features-predictor", "teacher features, mse, predictor head"),
     ("prototypes", "CE", "none", "", "prototypes, cross-entropy"),
 )
 
@@ -41,10 +43,12 @@ CURVES = (
     Column("loss_start", "MFP loss, start", ".3g"),
     Column("loss_end", "MFP loss, end", ".3g"),
     Column("loss_fall", "Fall, times", ",.1f"),
-    Column("rank_start", "Rank, start", ".2f"),
+    Column("rank_start", "Rank, start", ".2f", shown=False),
     Column("rank_end", "Rank, end", ".2f"),
-    Column("rank_encoder", "Rank of encoder, end", ".2f"),
+    Column("rank_encoder", "Rank of encoder", ".2f"),
+    Column("collapse", "Collapse", shown=False),
 )
+COLLAPSED = "a collapse was recorded in training, of these features or others: `--format json`, column `collapse`"
 
 
 def build(frame: DataFrame, store: ResultStore) -> Table:
@@ -55,27 +59,35 @@ def build(frame: DataFrame, store: ResultStore) -> Table:
         rows=ROWS,
         labels=(
             Column("target", "Target", leads=True),
-            Column("loss", "Loss", leads=True),
-            Column("module", "Module", leads=True),
+            Column("loss", "Loss", shown=False),
+            Column("module", "Module", shown=False),
         ),
         against="Over prototypes",
-        paper=[PAPER_COLUMNS[key] for key in ("paper_xsub", "paper_xview", "paper_mean")],
+        paper=[
+            *(replace(PAPER_COLUMNS[key], shown=False) for key in ("paper_xsub", "paper_xview")),
+            PAPER_COLUMNS["paper_mean"],
+        ],
         extra=CURVES,
         measure=lambda runs: curves(runs, store),
         notes=tuple(_notes()),
-        footnotes={"collapse": _collapses(frame)},
+        footnotes={"collapse": COLLAPSED},
     )
     return study_rows.build(study, frame, store)
 
 
 def curves(runs: DataFrame, store: ResultStore) -> dict[str, Cell]:
-    """Masked-prediction loss and effective ranks at start and end, means over seeds; empty where a seed lacks them."""
+    """Masked-prediction loss and effective ranks at start and end, means over seeds (at the end with their standard
+    deviation), empty where a seed lacks them; and what collapsed, by seed."""
     seeds = [_ends(read_metrics(RunDir(store.root / name))) for name in runs["run"]]
     mean = {key: float(np.mean([seed[key] for seed in seeds])) for key in seeds[0]}
-    collapsed = ("collapse",) if runs["collapse"].notna().any() else ()
-    return {key: Cell(value) for key, value in mean.items()} | {
+    at_end = ("loss_end", "rank_end", "rank_encoder") if len(seeds) > 1 else ()
+    spread = {key: float(np.std([seed[key] for seed in seeds], ddof=1)) for key in at_end}
+    collapsed = runs[runs["collapse"].notna()]
+    found = [f"seed {seed}: {what}" for seed, what in zip(collapsed["seed"], collapsed["collapse"], strict=True)]
+    return {key: Cell(value, spread.get(key)) for key, value in mean.items()} | {
         "loss_fall": Cell(mean["loss_start"] / mean["loss_end"] if mean["loss_end"] > 0 else None),
-        "rank_end": Cell(mean["rank_end"], footnotes=collapsed),
+        "rank_end": Cell(mean["rank_end"], spread.get("rank_end"), footnotes=("collapse",) if found else ()),
+        "collapse": Cell("; ".join(found) or None),
     }
 
 
@@ -91,38 +103,32 @@ def _ends(metrics: DataFrame) -> dict[str, float]:
 
 
 def ends(curve: Series) -> tuple[float, float]:
-    """Means of the first and of the last :data:`SHARE` of the logged values, at least one each; NaN without any."""
+    """Means of the first :data:`START` and the last :data:`END` of the logged values, one at least; NaN without."""
     logged = curve.dropna().to_numpy(dtype=float)
     if not len(logged):
         return np.nan, np.nan
-    few = max(1, round(SHARE * len(logged)))
-    return float(logged[:few].mean()), float(logged[-few:].mean())
-
-
-def _collapses(frame: DataFrame) -> str:
-    """What was recorded, by run."""
-    found = frame[frame["collapse"].notna() & frame["title"].isin([row.title for row in ROWS])].drop_duplicates("run")
-    said = (f"{run}: {what}" for run, what in zip(found["run"], found["collapse"], strict=True))
-    return f"a collapse was recorded in training ({'; '.join(said)})"
+    first, last = (max(1, round(share * len(logged))) for share in (START, END))
+    return float(logged[:first].mean()), float(logged[-last:].mean())
 
 
 def _notes() -> Iterator[str]:
     yield (
-        "Targets: raw joint coordinates; the teacher's projected features; the teacher's distribution over prototypes, "
-        "which is SLiM. CE: cross-entropy. Modules are dropped before probing; the paper's decoder has 5 blocks, a "
-        "smaller preset's fewer."
+        "Targets: raw joint coordinates (squared error, a decoder); the teacher's projected features (squared error; "
+        "+ head: with a predictor head); its distribution over prototypes (cross-entropy), which is SLiM. Modules are "
+        "dropped before probing; the paper's decoder has 5 blocks, a smaller preset's fewer."
     )
     yield (
-        f"Start and end: means of the first and last {100 * SHARE:.0f} % of the logged values. Losses of different "
-        "targets have different units: compare how far each falls. Rank: effective rank of the branch's outputs at "
-        "masked positions, 1 = one direction; of encoder: of its pooled features."
+        f"Start, end: means of the first {100 * START:.0f} % and last {100 * END:.0f} % of what was logged. Losses "
+        "have different units, and cross-entropy cannot fall below the teacher's entropy: compare the falls of squared "
+        "errors. Rank: effective rank of the branch's outputs at masked positions, 1 = one direction; of encoder: of "
+        "its pooled features, at the end."
     )
     printed = {
         row["metric"]: row["value"] for row in published.load("target_control", protocol="pretraining", split="")
     }
-    fall = printed["mfp_loss_start"] / printed["mfp_loss_end"]
+    fall = float(f"{printed['mfp_loss_start'] / printed['mfp_loss_end']:.2g}")  # the paper prints two digits
     yield (
-        "Paper: NTU-60, 100 epochs at the full size (preset `ablation`), one pre-training run; ± there: over three "
-        f"probes of one checkpoint. Features without predictor in the paper: loss {printed['mfp_loss_start']:.3g} to "
-        f"{printed['mfp_loss_end']:.2g} ({fall:,.0f} times), rank {printed['rank_masked']:.2f} at the end."
+        "Paper: NTU-60, mean of X-Sub and X-View, 100 epochs at the full size (preset `ablation`), one pre-training "
+        f"run. Features without predictor there: loss {printed['mfp_loss_start']:.3g} to "
+        f"{printed['mfp_loss_end']:.2g} (about {fall:,.0f} times), rank {printed['rank_masked']:.2f}."
     )

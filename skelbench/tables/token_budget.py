@@ -42,11 +42,11 @@ def build(frame: DataFrame, store: ResultStore) -> Table:
         paper=(PAPER_COLUMNS["paper_gflops"], PAPER_COLUMNS["paper_mean"]),
         block=tuple(key for key in BLOCK if key not in ("tokens", "frames", "patch")),
         notes=(
-            "T: clip length in frames; P_T: frames of a patch; tokens: T / P_T times joints, +1 for a class token.",
+            "T: clip length in frames; P_T: frames of a patch; tokens: T / P_T times joints, +1 for a class token. "
             f"Over {DENSE} tokens: minus the same method's row at {DENSE} temporal tokens.",
-            "Paper: NTU-60, mean of X-Sub and X-View, 150 epochs; not measured here. Its 28.32 GFLOPs follow from the "
-            "convention used here, with element-wise operations, its 3.59 and 8.36 do not (see `skelbench compare "
-            "--table flops`). It trains S-JEPA and GFP at 30 tokens only.",
+            "Paper: NTU-60, mean of X-Sub and X-View, 150 epochs. Its 28.32 GFLOPs follow from the convention used "
+            "here, its 3.59 and 8.36 do not (`skelbench compare --table flops` says more). slim:half-batch, the "
+            "paper's batch of 384: `skelbench study batch` runs it.",
         ),
     )
     return study_rows.build(study, frame, store)
@@ -85,7 +85,7 @@ def _row(
     joints = block["tokens"].iloc[0].split("x")[1]
     labels = {"method": titled(method, variant), "tokens": f"{frames // patch}x{joints}"}
     figures = next((found for name in names if (found := paper("token_budget", name, printed))), {})
-    return Row(labels, method, variant, grid, paper=figures, planned=method in PLANNED)
+    return Row(labels, method, variant, grid, paper=figures, planned=method in PLANNED and not variant)
 
 
 def _with_others(method: str, rows: list[Row], block: DataFrame) -> list[Row]:

@@ -3,7 +3,7 @@
 import os
 
 import pytest
-from made_results import made_run
+from fabricated import Fabricated
 
 from skelbench.cli.main import main
 
@@ -20,7 +20,7 @@ def here(tmp_path, monkeypatch):
 @pytest.fixture
 def results(tmp_path):
     """One evaluated run."""
-    made_run(tmp_path / "results", accuracy=0.5)
+    Fabricated(tmp_path / "results").run("slim")
 
 
 def test_the_default_is_a_png_in_the_current_directory(here, results, capsys):
@@ -52,7 +52,7 @@ def test_an_empty_store_says_what_to_run_and_writes_nothing(here, figure, capsys
 
 
 def test_runs_that_are_left_out_are_counted(here, tmp_path, capsys):
-    made_run(tmp_path / "results", accuracy=0.5, modified={"train.lr": 1})
+    Fabricated(tmp_path / "results").run("slim", modified={"train.lr": 1})
     assert main(["plot", "token-budget"]) == 0
     printed = capsys.readouterr()
     assert "start with" in printed.out and "1 runs with settings changed from their preset are left out" in printed.err

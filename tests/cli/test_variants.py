@@ -400,6 +400,14 @@ def test_settings_reach_the_target(made, smooth):
     assert run.spec.id != aimed(made, host).spec.id
 
 
+def test_a_target_by_its_full_name_is_the_same_run(made, smooth):
+    host = Host([smooth])
+    run = made("slim", at=host, sets=SMALL | {"target": "smooth_features:smooth-features"})
+    assert run.spec == aimed(made, host).spec and run.modified == aimed(made, host).modified
+    plain = made("slim", at=host, sets=SMALL | {"target": "builtin:prototypes"})
+    assert plain.spec.id == made("slim", at=host, sets=SMALL).spec.id and "method.target" not in plain.modified
+
+
 def test_the_source_of_a_target_is_part_of_the_identity(made, smooth, tmp_path):
     first = aimed(made, Host([smooth])).spec
     assert first.method_source is None and first.target_version == 1

@@ -212,18 +212,19 @@ def test_lines_without_a_look_do_not_count():
 
 
 @pytest.mark.parametrize(
-    ("entropy", "used", "collapsed"),
+    ("entropy", "used", "measures"),
     [
-        (math.log(256), 256.0, True),  # every sample spreads over all prototypes
-        (0.0, 1.0, True),  # every sample has the same single prototype
-        (math.log(7), 7.0, True),  # all have the same seven
-        (0.0, 256.0, False),
-        (5.17, 247.0, False),  # soft but different
+        (math.log(256), 256.0, ["different assignments"]),  # every sample spreads over all prototypes
+        (math.log(7), 7.0, ["different assignments"]),  # all have the same seven
+        (0.0, 1.0, ["prototypes used", "different assignments"]),  # all have the same single one
+        (0.2, 1.9, ["prototypes used"]),
+        (0.0, 256.0, []),
+        (5.17, 247.0, []),  # soft but different
     ],
 )
-def test_prototypes_have_collapsed_when_all_samples_get_the_same(entropy, used, collapsed):
+def test_prototypes_have_collapsed_when_few_are_used_or_all_samples_get_the_same(entropy, used, measures):
     collapse, _ = follow([9, 9, 9], teacher_entropy_mfp=entropy, prototypes_used_mfp=used)
-    assert [found["what"] for found in collapse.found] == (["mfp"] if collapsed else [])
+    assert [(found["what"], found["measure"]) for found in collapse.found] == [("mfp", name) for name in measures]
 
 
 def test_a_readout_may_share_an_offset_that_would_be_a_collapse_of_a_prediction():

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from fabricated import MACS, Fabricated, correct
+from fabricated import COLLAPSE, MACS, Fabricated, correct
 
 from skelbench.errors import SkelbenchError
 from skelbench.results.frame import COLUMNS, frame, outcomes, paired_over_seeds
@@ -14,12 +14,12 @@ def made(tmp_path):
 
 
 def test_a_row_says_what_the_run_is(made):
-    name = made.run("slim:glcl-only", 0.7, tokens=15, collapse=[{"what": "masked", "value": 1.1234, "step": 300}])
+    name = made.run("slim:glcl-only", 0.7, tokens=15, collapse=[COLLAPSE])
     row = frame(made.store).set_index("protocol").loc["linear"]
     assert (row["run"], row["title"], row["method"], row["variant"]) == (name, "slim:glcl-only", "slim", "glcl-only")
     assert (row["tokens"], row["frames"], row["patch"], row["data"]) == ("15x25+1", 120, 8, "f" * 12)
     assert row["exact"] and row["changed"] == "" and row["preset"] == "small"
-    assert row["collapse"] == "masked 1.12 at step 300"
+    assert row["collapse"] == "features at masked positions, effective rank 1.12 since step 300"
     assert row["gflops"] == 2e-9 * MACS[15] and row["step_gflops"] == 40 and row["batch_size"] == 32
     assert tuple(frame(made.store).columns) == COLUMNS
 

@@ -1,13 +1,17 @@
 """``skelbench study`` as a user types it: what is refused, listed and handed to each cell's process."""
 
+import signal
+from collections import deque
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from skelbench.cli.main import main
 from skelbench.errors import SkelbenchError
-from skelbench.studies.cells import Cell, complete, makespan, status
-from skelbench.studies.runner import command, processes
+from skelbench.studies.cells import Cell, complete, makespan, recognise, status
+from skelbench.studies.runner import Runner, command, processes
 from skelbench.studies.study import Study
 from skelbench.workflow import Workflow
 
@@ -58,7 +62,10 @@ encoder.dim = 16
         (["batch", "--dataset", "small", "--split", "hal"], "did you mean 'half'?"),
         (["batch", "--dataset", "small", "--preset", "quik"], "did you mean 'quick'?"),
         (["batch", "--dataset", "small", "--tokens", "8,9"], "8, 15, 30"),
-        (["batch", "--dataset", "small", "--tokens", "eight"], "not a list of whole numbers"),
+        (["batch", "--dataset", "small", "--tokens", "eight"], "not a list of whole numbers; write --tokens 8,15"),
+        (["batch", "--dataset", "small", "--set", "seed=3"], "write --seeds 0,1"),
+        (["batch", "--dataset", "small", "--set", "patch=4"], "patch=4 and tokens=8 do not agree"),
+        (["unshown.toml"], "unknown table 'objectiv'; did you mean 'objective'?"),
         (["batch", "--dataset", "small", "--seeds", "0,x"], "--seeds '0,x' is not a list of whole numbers"),
         (["batch", "--dataset", "small", "--seeds", "-1"], "whole numbers from 0 on"),
         (["batch", "--dataset", "small", "--probe", "knnn"], "did you mean 'knn'?"),
@@ -72,6 +79,7 @@ encoder.dim = 16
 def test_what_is_wrong_with_any_cell_is_said_before_anything_starts(words, said, place, run_study):
     written(place, GRID)
     written(place, GRID.replace("calm", "slim:glcl-onyl"), "variant.toml")
+    written(place, "table = 'objectiv'" + GRID, "unshown.toml")
     written(place, GRID + "[[cells]]\nmethod = 'calm'\ntrain.lr = -1.0\n", "late.toml")
     code, out, err = run_study(*words)
     errors = [line for line in err.splitlines() if line.startswith("error: ")]
@@ -198,6 +206,40 @@ def test_a_cell_is_done_when_all_that_a_run_makes_is_there(cells_of):
     protocols.append("linear")
     assert state() == "probes missing"
     assert status(cell, workflow, []).done
+
+
+def test_a_run_of_settings_typed_one_by_one_is_known_by_what_a_study_calls_it(cells_of):
+    (cell,), workflow = cells_of(Study(name="one", dataset="small", seeds=(0,), set={**TINY, "method": "calm"}))
+    run = workflow.results.by_id(cell.id) or workflow.pretrain(cell.resolved)
+    recognise(cell, status(cell, workflow, []), workflow)
+    assert run.info["modified"] and run.info["preset"] == "quick"
+    exact = replace(cell, resolved=replace(cell.resolved, preset="tiny", variant="plain", modified={}))
+    recognise(exact, status(exact, workflow, []), workflow)
+    assert (run.info["preset"], run.info["variant"], run.info["modified"]) == ("tiny", "plain", {})
+    assert run.title == "calm:plain" and run.outcome == "done"
+
+
+def test_two_studies_never_start_one_cell(cells_of, place):
+    (cell,), workflow = cells_of(Study(name="two", dataset="small", seeds=(9,), set={**TINY, "method": "calm"}))
+    item = cell, status(cell, workflow, [])
+    first, second = (Runner(workflow, [], place / "own" / "studies" / name, 1, None) for name in ("a", "b"))
+    waiting = deque([item])
+    *taken, claim = first._free(waiting)
+    assert tuple(taken) == item and not waiting
+    assert second._free(deque([item])) is None
+    claim.release()
+    assert second._free(deque([item]))[0] is cell
+
+
+def test_a_study_under_nohup_outlives_its_terminal(cells_of, place):
+    _, workflow = cells_of(Study(name="three", dataset="small", seeds=(9,), set={**TINY, "method": "calm"}))
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with Runner(workflow, [], place, 1, None)._stop_signals(None):
+            assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+            assert signal.getsignal(signal.SIGTERM) not in (signal.SIG_IGN, signal.SIG_DFL)
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 @given(st.lists(st.floats(0, 100), max_size=12), st.integers(1, 5))

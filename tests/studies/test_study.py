@@ -99,7 +99,7 @@ def test_built_in_studies_ask_for_what_the_paper_compares(host):
         assert {request.preset for request in study.requests()} == {"quick"}
     cells = {(request.method, request.tokens) for request in library.TOKEN_BUDGET.requests()}
     grid = set(itertools.product(("slim", "mamp", "skeletonmae"), (8, 15, 30)))
-    assert cells == grid | {("slim:half-batch", 8)}
+    assert cells == grid
     assert {request.preset for request in library.TOKEN_BUDGET.requests(gpu=True)} == {"paper"}
     assert {request.preset for request in library.TARGET_CONTROL.requests(gpu=True)} == {"ablation"}
     assert [request.seed for request in library.OBJECTIVE.requests()] == [0] * 5 + [1] * 5
@@ -203,6 +203,8 @@ def test_a_file_is_named_after_itself_and_nests_settings_as_toml_does(tmp_path):
     study = read_study(path)
     assert study.name == "mine" and study.probe == ("knn",)
     assert study.sets == {"train.lr": 1e-3, "encoder": "vit", "method.momentum": 0.9}
+    path.write_text(write_study(study.replaced("target_settings", [{"beta": 0.5}])))
+    assert read_study(path).sets["target_settings"] == {"beta": 0.5}
     with pytest.raises(SkelbenchError, match="does not exist"):
         read_study(tmp_path / "other.toml")
 

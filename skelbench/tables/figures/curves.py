@@ -102,13 +102,14 @@ def trained(context: Context) -> Iterator[tuple[RunDir, DataFrame]]:
 
 
 def column_of(columns: dict[tuple[str, ...], Column], run: RunDir, *facts: str) -> Column:
-    """The column of ``run``: runs on the same data and split with the same preset, hardware and ``facts``."""
+    """The column of ``run``: runs on the same data (also their version) and split with the same preset, hardware and
+    ``facts``."""
     spec, info = run.spec, run.info
     native = " (native)" if info.get("setting") == "native" else ""
     preset = f"preset {info['preset']}{native}{'+' if info['modified'] else ''}"
-    title, hardware = f"{spec.data.title}, {spec.data.split}", info["environment"]["hardware"]
-    key = (title, *facts, preset, hardware)
-    return columns.setdefault(key, Column(title, key[1:], not info["modified"]))
+    title = f"{spec.data.title}, {spec.data.split}"
+    facts = (*facts, preset, info["environment"]["hardware"])
+    return columns.setdefault((title, spec.data.fingerprint, *facts), Column(title, facts, not info["modified"]))
 
 
 def but_for_seed(spec: RunSpec) -> str:
