@@ -118,7 +118,7 @@ def skelbench_tables():
         TableSpec(
             name="token-budget",
             target="skelbench.tables.builders:token_budget",
-            summary="methods at 8, 15 and 30 temporal tokens: accuracy, cost, drop against 30; published figures beside",
+            summary="methods at 8, 15, 30 temporal tokens: accuracy, cost, drop against 30; published figures beside",
         ),
         TableSpec(
             name="target-control",

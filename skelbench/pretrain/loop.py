@@ -230,7 +230,8 @@ class Trainer:
                         rounded = {key: _rounded(value) for key, value in line.items()}
                         metrics.write(json.dumps(rounded) + "\n")
                         metrics.flush()
-                        said |= {key: figures[key] for key in ("rank_masked", "rank_pooled") if key in figures}
+                        ranks = [key for key in ("rank_masked", "rank_pooled") if key in figures]
+                        said |= {key: figures[key] for key in ranks[:1]}
                         if changed := self.collapse.see(rounded):
                             said["note"] = "collapse: " + "; ".join(map(sentence, changed))
                             if collapsed:
