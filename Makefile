@@ -22,6 +22,7 @@ bench: $(STAMP)
 	$(BIN)/python -m benchmarks.mask_coverage
 	$(BIN)/python -m benchmarks.synthetic_baselines
 	$(BIN)/python -m benchmarks.loading
+	$(BIN)/python -m benchmarks.watch
 
 lint: $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt ruff
