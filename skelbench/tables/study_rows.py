@@ -135,8 +135,9 @@ PAPER_COLUMNS = {
 def build(study: StudyTable, frame: DataFrame, store: ResultStore) -> Table:
     """The table of ``study`` from the evaluations in ``frame`` (columns: :func:`skelbench.results.frame.frame`).
 
-    Rows of ``frame`` that are not exact (``compare --all``) follow their block as further rows, are not tested and
-    compete with nothing but each other.
+    Rows of ``frame`` that are not exact (``compare --all``) make a block of their own where their changed settings are
+    the same, a study with ``--set``. One that has nobody to be compared with follows the block of the exact preset, is
+    not tested and competes with nothing.
     """
     import pandas
 
@@ -152,25 +153,45 @@ def build(study: StudyTable, frame: DataFrame, store: ResultStore) -> Table:
     older: list[str] = []
     missing: list[str] = []
     for _, block in headline.groupby(list(study.block), dropna=False):
-        wanted = list(study.rows(block) if callable(study.rows) else study.rows)
         exact = block["exact"].astype(bool)
+        wanted = list(study.rows(block) if callable(study.rows) else study.rows)
         runs = [_newest(row.fits(block[exact]), older) for row in wanted]
-        if not _comparable(wanted, runs):
-            continue
-        tests = _tests(wanted, runs, store)
-        for row, group, test in zip(wanted, runs, tests, strict=True):
-            if group is not None:
-                rows.append(_filled(study, row, group, knn) | row.labels | _measured(group) | test | _paper(study, row))
-            elif row.expected:
-                rows.append(_common(study, row, block) | row.labels | _paper(study, row))
-                missing += [row.name] if row.planned else []
+        if _comparable(wanted, runs):
+            rows += _rows(study, wanted, runs, store, knn, block)
+            open_rows = [row for row, group in zip(wanted, runs, strict=True) if group is None]
+            missing += [row.name for row in open_rows if row.expected and row.planned]
         name = study.labels[0].key
-        for row in wanted:
-            for group in seeds_of(row.fits(block[~exact]), ["title", "changed"]):
-                rows.append(_filled(study, row, group, further_knn) | {name: row.title} | _measured(group))
+        for _, alike in block[~exact].groupby("changed", sort=False):
+            theirs = list(study.rows(alike) if callable(study.rows) else study.rows)
+            runs_alike = [_newest(row.fits(alike), older) for row in theirs]
+            if sum(group is not None for group in runs_alike) > 1:
+                rows += _rows(study, theirs, runs_alike, store, further_knn)
+            elif _comparable(wanted, runs):
+                for row in wanted:
+                    for group in seeds_of(row.fits(alike), ["title", "changed"]):
+                        filled = _filled(study, row, group, further_knn)
+                        rows.append(filled | {name: row.title} | _measured(group))
     if not rows:
         return Table(study.title, _columns(study, [], set()), notes=(how(study),))
     return _table(study, rows, list(dict.fromkeys(missing)), older)
+
+
+def _rows(
+    study: StudyTable,
+    wanted: Sequence[Row],
+    runs: Sequence[DataFrame | None],
+    store: ResultStore,
+    knn: Callable[[DataFrame], Series],
+    block: DataFrame | None = None,
+) -> list[dict[str, Any]]:
+    """The rows of one block, tested among each other; where ``block`` is given also those without a run."""
+    rows = []
+    for row, group, test in zip(wanted, runs, _tests(wanted, runs, store), strict=True):
+        if group is not None:
+            rows.append(_filled(study, row, group, knn) | row.labels | _measured(group) | test | _paper(study, row))
+        elif row.expected and block is not None:
+            rows.append(_common(study, row, block) | row.labels | _paper(study, row))
+    return rows
 
 
 def how(study: StudyTable) -> str:
@@ -298,7 +319,7 @@ def _table(study: StudyTable, rows: list[dict[str, Any]], missing: Sequence[str]
     footnotes = {note: text for note, text in (FOOTNOTES | dict(study.footnotes)).items() if note in used}
     notes = tuple(_notes(study, constant, missing, older))
     table = Table(study.title, _columns(study, rows, varying), tuple(rows), notes, footnotes)
-    return table.ranked(within=keys)
+    return table.ranked(within=[*keys, "changed"])
 
 
 def _notes(study: StudyTable, constant: Sequence[str], missing: Sequence[str], older: Sequence[str]) -> Iterator[str]:

@@ -174,7 +174,8 @@ def test_slims_groups_follow_its_recipe(resolved, host):
         "encoder.tokenizer.project.bias",
     ]
     frozen = {name for name, group in seen.items() if group["frozen_until"]}
-    assert frozen == {f"{head}.prototype_{part}" for head in ("target.head", "cl_head") for part in ("direction", "gain")}
+    heads = ("target.head", "cl_head")
+    assert frozen == {f"{head}.prototype_{part}" for head in heads for part in ("direction", "gain")}
     assert all((group["wd_scale"] == 0) == (n.endswith("bias") or "norm" in n) for n, group in seen.items())
     assert {group["clip"] for group in groups} == {"encoder", "target", "cl_head"}
 

@@ -89,6 +89,20 @@ def test_all_shows_changed_runs_as_further_rows(made):
     assert "| Changed settings |" in render(everything, "md") and "Changed settings" not in render(exact, "md")
 
 
+def test_a_study_with_changed_settings_is_a_block_of_its_own(made):
+    shorter = {"modified": {"train.epochs": 3}}
+    for seed in (0, 1):
+        made.run("slim", 0.5, seed=seed, **shorter)
+        made.run("slim:mfp-only", 0.4, seed=seed, **shorter)
+    made.run("slim:mfp-only", 0.9, modified={"train.epochs": 4})
+    assert not table(made, "objective").rows
+    rows = by(table(made, "objective", exact_only=False), "title")
+    assert set(rows) == {"slim", "slim:mfp-only"}
+    assert {row["changed"].value for row in rows.values()} == {"train.epochs=3"}
+    assert rows["slim:mfp-only"]["difference"].value == pytest.approx(-10)
+    assert rows["slim:mfp-only"]["p_value"].value is not None and rows["slim"]["accuracy"].mark == "best"
+
+
 def test_only_named_runs_fill_a_table(made):
     names = [made.run("slim", 0.5), made.run("slim:mfp-only", 0.4)]
     made.run("slim", 0.9, seed=1)
