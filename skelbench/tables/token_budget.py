@@ -46,7 +46,7 @@ def build(frame: DataFrame, store: ResultStore) -> Table:
             f"Over {DENSE} tokens: minus the same method's row at {DENSE} temporal tokens.",
             "Paper: NTU-60, mean of X-Sub and X-View, 150 epochs. Its 28.32 GFLOPs follow from the convention used "
             "here, its 3.59 and 8.36 do not (`skelbench compare --table flops` says more). slim:half-batch, the "
-            "paper's batch of 384: `skelbench study batch` runs it.",
+            "paper's batch of 384: from `skelbench study batch` with the same preset.",
         ),
     )
     return study_rows.build(study, frame, store)
