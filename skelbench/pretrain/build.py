@@ -8,7 +8,9 @@ import torch
 from torch import nn
 
 from skelbench.config import RunSpec
+from skelbench.errors import SkelbenchError
 from skelbench.method import Context, Method
+from skelbench.nn.targets.base import MaskedTarget
 from skelbench.plugin.host import Host
 from skelbench.results.identity import derive_seed
 from skelbench.skeleton.grid import Grid
@@ -42,8 +44,12 @@ def build_method(spec: RunSpec, host: Host, topology: Topology, device: torch.de
     def encoder() -> nn.Module:
         return build_encoder(spec, host, topology)
 
-    def target(name: str) -> type:
-        return host.load(host.get("targets", name))
+    def target(name: str) -> type[MaskedTarget]:
+        chosen = host.get("targets", name)
+        cls = host.load(chosen)
+        if not (isinstance(cls, type) and issubclass(cls, MaskedTarget)):
+            raise SkelbenchError(f"target {name!r}: {chosen.target} is no subclass of MaskedTarget; make it one")
+        return cls
 
     meta = str(device) == "meta"
     with torch.random.fork_rng(devices=[]), torch.device("meta" if meta else "cpu"):
