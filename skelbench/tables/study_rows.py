@@ -156,17 +156,20 @@ def build(study: StudyTable, frame: DataFrame, store: ResultStore) -> Table:
         exact = block["exact"].astype(bool)
         wanted = list(study.rows(block) if callable(study.rows) else study.rows)
         runs = [_newest(row.fits(block[exact]), older) for row in wanted]
-        if _comparable(wanted, runs):
+        comparable = _comparable(wanted, runs)
+        if comparable:
             rows += _rows(study, wanted, runs, store, knn, block)
             open_rows = [row for row, group in zip(wanted, runs, strict=True) if group is None]
             missing += [row.name for row in open_rows if row.expected and row.planned]
         name = study.labels[0].key
         for _, alike in block[~exact].groupby("changed", sort=False):
             theirs = list(study.rows(alike) if callable(study.rows) else study.rows)
-            runs_alike = [_newest(row.fits(alike), older) for row in theirs]
+            replaced: list[str] = []
+            runs_alike = [_newest(row.fits(alike), replaced) for row in theirs]
             if sum(group is not None for group in runs_alike) > 1:
                 rows += _rows(study, theirs, runs_alike, store, further_knn)
-            elif _comparable(wanted, runs):
+                older += replaced
+            elif comparable:  # every run of them is shown, the older ones too
                 for row in wanted:
                     for group in seeds_of(row.fits(alike), ["title", "changed"]):
                         filled = _filled(study, row, group, further_knn)
