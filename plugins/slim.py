@@ -50,7 +50,9 @@ class SlimConfig(PrototypeSettings, TargetSettings):
     same_length: bool = Field(
         False, description="global views of one interval length: L_CL, with local_counts=[0,0,0] (our reading)"
     )
-    koleo: float = Field(0.0, description="weight of the KoLeo spread term; 0.1 in the authors' code")
+    koleo: float = Field(
+        0.0, description="weight of the KoLeo spread term of the contrastive branch; 0.1 in the authors' code"
+    )
     global_mask: Masking = Field("tube", description="masks of global views: tubes, independent tokens, none = no MFP")
     local_mask: Masking = Field("tube", description="masks of local views")
     global_mask_p: float = Field(1.0, description="chance that a global view is masked")

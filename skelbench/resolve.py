@@ -76,7 +76,9 @@ def resolve(request: Request, host: Host, data_root: Path, device_kind: str) -> 
     fields = {part: set(cls.model_fields) for part, cls in (classes | {"grid": GridSpec, "data": DataSpec}).items()}
     fields["data"] -= DataSpec.FOUND
     sets = {key: value for key, value in request.sets.items() if key not in ("encoder", "seed")}
-    user = {full_key(key, fields): value for key, value in (from_file | sets).items()} | request.options
+    sets = {full_key(key, fields): value for key, value in sets.items()}
+    _check_said_once(sets, request)
+    user = {full_key(key, fields): value for key, value in from_file.items()} | sets | request.options
     base = {"train.precision": "bf16" if device_kind == "cuda" else "fp32", "data.name": "synthetic"}
     base |= {"grid.frames": 64, "grid.patch": 8} | own
     base |= {
@@ -265,6 +267,17 @@ def _unlike(settings: Mapping[str, Spec], others: Mapping[str, Spec]) -> dict[st
         for name, value in mine.model_dump(mode="json").items()
         if theirs[part][name] != value
     }
+
+
+def _check_said_once(sets: Mapping[str, Any], request: Request) -> None:
+    """A setting and the option that stands for it (``--tokens``, ``--epochs``, ``--seed``, ...) must agree."""
+    options = request.options | {"seed": request.seed}
+    for key, value in {**sets, "seed": request.sets.get("seed")}.items():
+        other = options.get(key)
+        if None not in (value, other) and value != other:
+            raise SkelbenchError(
+                f"{key}={value} is contradicted by an option, which says {key}={other}; give only one of the two"
+            )
 
 
 def _grid(values: Mapping[str, Any]) -> GridSpec:

@@ -1,6 +1,7 @@
 """What the user typed, as dotted settings: ``method.*``, ``encoder.*``, ``train.*``, ``grid.*``, ``data.*``.
 
-Later sources win: the file, ``--set``, the options of their own (``--tokens``, ``--epochs``, ...).
+Later sources win: the file, ``--set``, the options of their own (``--tokens``, ``--epochs``, ...), which may not
+contradict ``--set``.
 """
 
 from __future__ import annotations

@@ -34,7 +34,8 @@ def show(resolved: Resolved, protocols: list[str], workflow: Workflow) -> None:
     if resolved.method.trains:
         step = step_cost(spec, workflow.host, resolved.store.topology)
         guess = estimate(spec, workflow.host, resolved.store, workflow.device, step["flops_per_clip"])
-        add("training step", f"{step['flops_per_clip'] / 1e9:.2f} GFLOPs per clip")
+        flops = step["flops_per_clip"] / 1e9
+        add("training step", f"{flops:.2f} GFLOPs per clip with one body, {2 * flops:.2f} with two")
         add("schedule", f"{guess.steps:,} steps of {spec.train.batch_size} clips")
         add("memory", f"about {guess.memory_bytes / 2**30:.1f} GiB ({guess.basis})")
         add("time", f"about {_duration(guess.seconds)} of training on {workflow.device} ({guess.basis})")

@@ -187,6 +187,7 @@ def _show(study: Study, states: list[tuple[Cell, Status]], workflow: Workflow, j
     from skelbench.cli.console import make_table, out
     from skelbench.cli.dry_run import _duration
     from skelbench.studies.cells import makespan, prices
+    from skelbench.tables.study_rows import BODIES
 
     if threads is not None:
         torch.set_num_threads(threads)
@@ -207,11 +208,11 @@ def _show(study: Study, states: list[tuple[Cell, Status]], workflow: Workflow, j
                 f"{spec.data.title}/{spec.data.split}",
                 cell.id,
                 str(state),
-                "?" if cost.flops_per_clip is None else f"{cost.flops_per_clip / 1e9:.3g}",
+                "?" if cost.flops_per_clip is None else f"{BODIES * cost.flops_per_clip / 1e9:.3g}",
                 "?" if left is None else _duration(left) if left else "",
             )
         )
-    columns = ("cell", "tokens", "seed", "data", "id", "state", "step GFLOPs per clip", "time")
+    columns = ("cell", "tokens", "seed", "data", "id", "state", f"step GFLOPs, {BODIES} bodies", "time")
     preset = ", ".join(dict.fromkeys(cell.resolved.preset for cell, _ in states))
     out.print(make_table(columns, rows, title=f"{study.name}, preset {preset}: {study.summary}"))
     known = [left for left in seconds if left is not None]

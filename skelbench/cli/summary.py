@@ -103,7 +103,9 @@ def _cost(cost: Mapping[str, Any]) -> list[tuple[str, str]]:
     giga = f"{macs / 1e9:.4f} GMACs per body; {2e-9 * macs:.4f} GFLOPs for one body, {4e-9 * macs:.4f} for two"
     facts = [("tokens", f"{cost['grid']} per body"), ("encoder", giga)]
     if step:
-        text = f"{step['flops_per_clip'] / 1e9:.3f} GFLOPs per clip with one body: all views, teacher, heads, backward"
+        flops = step["flops_per_clip"] / 1e9
+        text = f"{flops:.3f} GFLOPs per clip with one body, {2 * flops:.3f} with two"
+        text += ": all views, teacher, heads, backward"
         facts.append(("training step", text))
     return [
         *facts,

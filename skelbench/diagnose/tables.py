@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from skelbench.diagnose.order import better
+from skelbench.evaluate.statistics import holm
 from skelbench.tables.table import Cell, Column, Table
 
 Named = Mapping[str, Mapping[str, Any]]
@@ -130,18 +131,21 @@ def order(named: Named, twins: Mapping[str, str]) -> Table:
             }
         )
         notes += [f"{name}: {note}" for note in record["notes"]]
+    tested = [row for row in rows if row["p"] is not None]
+    for row, adjusted in zip(tested, holm([row["p"] for row in tested])):
+        row["p"] = float(adjusted)
     columns = (
         Column("run", "Run"),
         Column("accuracy", "Forward or backward, %", ".1f"),
         Column("train", "On training clips, %", ".1f"),
         Column("difference", "Over untrained", "+.1f"),
-        Column("p", "p (sign test)", ".2g"),
+        Column("p", "p (sign test, Holm)", ".2g"),
     )
     first = next(iter(named.values()))
     how = (
         f"linear probe on {first['train_clips']:,} training clips and the same backwards, scored on "
         f"{first['test_clips']:,} test clips in both directions; chance is 50 %. Wilson 95 % interval and sign test "
-        "count clips, not directions."
+        "count clips, not directions; p adjusted over the runs."
     )
     return Table("Order probe: accuracy in percent", columns, tuple(rows), notes=(*notes, how))
 

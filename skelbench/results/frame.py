@@ -41,7 +41,11 @@ def frame(store: ResultStore) -> pandas.DataFrame:
 
     runs = [run for run in store.runs() if run.outcome == "done"]
     untrained = [run for run in runs if run.spec.method == "untrained"]
-    rows = [row for run in runs for row in _rows(run, untrained)]
+    costs = {run.name: _cost(run) for run in runs}
+    # The joints of a grid stand in the cost alone; a run without one has those of its neighbours on the same data.
+    known = [(run.spec.data.fingerprint, cost["grid"]) for run in runs if (cost := costs[run.name])]
+    joints = {data: grid.split(" x ")[1] for data, grid in known}
+    rows = [row for run in runs for row in _rows(run, untrained, costs[run.name], joints)]
     return pandas.DataFrame(rows, columns=list(COLUMNS))
 
 
@@ -74,7 +78,8 @@ def paired(run: RunDir, record: dict[str, Any], other: RunDir, other_record: dic
     from skelbench.evaluate.statistics import paired_test
 
     mine, theirs = predictions(run, record), predictions(other, other_record)
-    return paired_test(mine["ids"], mine["correct"], theirs["ids"], theirs["correct"])
+    names = run.name, other.name
+    return paired_test(mine["ids"], mine["correct"], theirs["ids"], theirs["correct"], names)
 
 
 def outcomes(store: ResultStore, row: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -110,12 +115,15 @@ def paired_over_seeds(store: ResultStore, mine: pandas.DataFrame, theirs: pandas
     return seeds_test(*(np.stack([correct_C for _, correct_C in side]) for side in by_side))
 
 
-def _rows(run: RunDir, untrained: list[RunDir]):
+def _cost(run: RunDir) -> dict[str, Any] | None:
+    path = run.path / "cost.json"
+    return read_json(path) if path.exists() else None
+
+
+def _rows(run: RunDir, untrained: list[RunDir], cost: dict[str, Any] | None, joints: dict[str, str]):
     spec, info = run.spec, run.info
     twin = untrained_twin(run, untrained) if spec.method != "untrained" else None
     twin_records = {_what(record): record for record in twin.records()} if twin else {}
-    cost_path = run.path / "cost.json"
-    cost = read_json(cost_path) if cost_path.exists() else None
     for record in run.records():
         evaluated, metrics = record["spec"], record["metrics"]
         row = {
@@ -128,7 +136,7 @@ def _rows(run: RunDir, untrained: list[RunDir]):
             "dataset": DataSpec.model_validate(evaluated["data"]).title,
             "split": evaluated["data"]["split"],
             "data": evaluated["data"]["fingerprint"][:12],
-            "tokens": _grid(spec, cost),
+            "tokens": _grid(spec, joints),
             "frames": spec.grid.frames,
             "patch": spec.grid.patch,
             "preset": info["preset"] + ("+" if info["modified"] else ""),
@@ -164,9 +172,9 @@ def _rows(run: RunDir, untrained: list[RunDir]):
         yield row
 
 
-def _grid(spec: RunSpec, cost: dict[str, Any] | None) -> str:
+def _grid(spec: RunSpec, joints: dict[str, str]) -> str:
     """Token grid, ``8x25``, with ``+1`` for a class token: two untrained encoders of one grid can differ in it."""
-    grid = cost["grid"].replace(" ", "") if cost else str(spec.tokens)
+    grid = "x".join(filter(None, [str(spec.tokens), joints.get(spec.data.fingerprint)]))
     return grid + ("+1" if spec.encoder_config.get("cls") else "")
 
 

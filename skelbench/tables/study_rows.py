@@ -301,7 +301,7 @@ def _columns(study: StudyTable, rows: Sequence[Mapping[str, Any]], varying: set[
         Column("control", "Over untrained", "+.1f"),
         *study.extra,
         Column("gflops", f"GFLOPs, {BODIES} bodies", ",.2f"),
-        Column("step_gflops", "Step GFLOPs per clip", ",.2f"),
+        Column("step_gflops", f"Step GFLOPs, {BODIES} bodies", ",.2f"),
         column("batch_size", "Batch", ",.0f"),
         column("clips_seen", "Clips seen", ",.0f"),
         column("train_minutes", "Training, minutes", ".1f"),

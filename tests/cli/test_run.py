@@ -112,6 +112,8 @@ def test_a_toml_file_sets_what_the_command_line_does_not(small, capsys):
         (["run", "skeletonmae", "--preset", "release"], "preset of skeletonmae"),
         (["run", "slim", "--probe", "knnn"], "did you mean 'knn'?"),
         (["run", "slim", "--tokens", "9"], "8, 15, 30"),
+        (["run", "slim", "--tokens", "8", "--set", "grid.patch=4"], "grid.patch=4 is contradicted by an option"),
+        (["run", "slim", "--seed", "1", "--set", "seed=0"], "which says seed=1; give only one of the two"),
         (["run", "slim", "--dataset", "small", "--set", "lrr=1"], "did you mean 'train.lr'?"),
         (["run", "slim", "--dataset", "small", "--set", "method.prototype=1"], "did you mean 'method.prototypes'?"),
         (["run", "slim", "--dataset", "small", "--set", "centering=sinkhor"], "did you mean 'sinkhorn'?"),

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from skelbench.diagnose.order import CONFIG, better, probe
+from skelbench.diagnose.tables import order
 from skelbench.evaluate.statistics import wilson
 
 
@@ -41,3 +42,17 @@ def test_sign_test_counts_clips():
     assert better([2, 2, 2, 2, 2, 1], [1, 1, 0, 1, 1, 1]) == pytest.approx(2 * 0.5**5)
     assert better([1, 2, 0], [1, 2, 0]) == 1
     assert better([2, 0], [0, 2]) == 1
+
+
+def test_p_values_of_a_table_are_adjusted_over_its_runs():
+    def record(right):
+        facts = {"interval": (0.4, 0.6), "train_accuracy": 1.0, "notes": [], "train_clips": 9, "test_clips": 6}
+        return {"accuracy": np.mean(right) / 2, "right": right, **facts}
+
+    def p_values(twins):
+        return [row["p"].value and pytest.approx(row["p"].value) for row in order(runs, twins).rows]
+
+    runs = {"a": record([2] * 5 + [1]), "b": record([2] * 6), "untrained": record([1] * 6)}
+    assert p_values({"a": "untrained"}) == [2 * 0.5**5, None, None]
+    # Holm: of two, the smaller counts twice.
+    assert p_values({"a": "untrained", "b": "untrained"}) == [2 * 0.5**5, 2 * 2 * 0.5**6, None]

@@ -72,3 +72,21 @@ def test_other_test_clips_are_refused(made):
     every = frame(made.store)
     with pytest.raises(SkelbenchError, match="different test clips.*--force"):
         paired_over_seeds(made.store, every[every["method"] == "slim"], every[every["method"] == "mamp"])
+
+
+def test_a_twin_with_other_test_clips_is_named(made):
+    slim = made.run("slim", correct(0.5), knn=None)
+    twin = made.run("untrained", correct(0.5), ids=np.arange(1, 41), knn=None)
+    with pytest.raises(SkelbenchError, match=rf"{slim} \(40 test clips\) and {twin} \(40\) share 39"):
+        frame(made.store)
+
+
+def test_a_run_not_yet_costed_has_the_grid_of_the_others_on_its_data(made):
+    made.run("slim", tokens=8, costed=False, knn=None)
+    assert frame(made.store)["tokens"].tolist() == ["8+1"]
+    made.run("mamp", tokens=15, knn=None)
+    made.run("gfp", tokens=15, knn=None, costed=False, fingerprint="a" * 64)
+    grids = frame(made.store).set_index("method")["tokens"]
+    assert grids.to_dict() == {"slim": "8x25+1", "mamp": "15x25+1", "gfp": "15+1"}
+    costs = frame(made.store).set_index("method")["gflops"]
+    assert costs[costs.notna()].index.tolist() == ["mamp"]

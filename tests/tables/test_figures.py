@@ -184,15 +184,15 @@ def control(tmp_path):
     return partial(made_control, tmp_path / "r")
 
 
-def test_loss_and_rank_are_means_over_seeds_with_every_seed_beside_them(control, context):
-    control("features", [0.4, 0.2, 0.1], [8, None, 2], [20, None, 22])
-    control("features", [0.2, 0.1, 0.0001], [6, None, 1], [30, None, 26], seed=1)
+def test_loss_and_rank_are_geometric_means_over_seeds_with_every_seed_beside_them(control, context):
+    control("features", [0.4, 0.2, 0.1], [8, None, 4], [40, None, 22])
+    control("features", [0.1, 0.2, 0.0001], [2, None, 1], [10, None, 22], seed=1)
     loss, rank = panels(target_control.draw(context()))
-    assert line(loss, "teacher features") == pairs((10, 0.3), (20, 0.15), (30, 0.05005))
+    assert line(loss, "teacher features") == pairs((10, 0.2), (20, 0.2), (30, 0.1**2.5))
     seeds = [found.get_ydata().tolist() for found in loss.lines if found.get_label() == "_seed"]
-    assert sorted(seeds) == [[0.2, 0.1, 0.0001], [0.4, 0.2, 0.1]]
-    assert line(rank, "teacher features") == pairs((10, 7), (30, 1.5))
-    assert line(rank, "_faint") == pairs((10, 25), (30, 24))
+    assert sorted(seeds) == [[0.1, 0.2, 0.0001], [0.4, 0.2, 0.1]]
+    assert line(rank, "teacher features") == pairs((10, 4), (30, 2))
+    assert line(rank, "_faint") == pairs((10, 20), (30, 22))
     assert [y for _, y in line(rank, "_one")] == [1, 1]
     assert loss.get_yscale() == rank.get_yscale() == "log" and rank.get_xlabel() == "Clips seen"
     assert rank.get_ylim()[0] < 1
@@ -242,7 +242,8 @@ def test_what_a_log_axis_cannot_show_is_a_gap(control, context, tmp_path):
     figure = target_control.draw(context())
     nothing, loss, *ranks = panels(figure)
     values = dict(line(loss, "teacher features"))
-    assert values[10] == 0.3 and values[50] == 1e-9 and all(math.isnan(values[x]) for x in (20, 30, 40))
+    assert (values[10], values[50]) == pytest.approx((0.3, 1e-9), rel=1e-9)
+    assert all(math.isnan(values[x]) for x in (20, 30, 40))
     assert [text.get_text() for axes in (nothing, *ranks) for text in axes.texts] == [
         "nothing above 0", "not logged", "not logged",
     ]  # fmt: skip
@@ -273,9 +274,9 @@ def test_curves_show_every_run_with_a_row_for_each_rank_that_was_logged(run, con
 
 def test_seeds_that_logged_at_different_clips_meet_where_both_did():
     clips, values = curves.mean(
-        [(np.array([10, 20, 30]), np.array([1.0, 2, 3])), (np.array([20, 30]), np.array([4.0, 5]))]
+        [(np.array([10, 20, 30]), np.array([1.0, 2, 3])), (np.array([20, 30]), np.array([8.0, 12]))]
     )
-    assert clips.tolist() == [20, 30] and values.tolist() == [3, 4]
+    assert clips.tolist() == [20, 30] and values.tolist() == pytest.approx([4, 6])
 
 
 # ---------------------------------------------------------------------------------------------- all figures

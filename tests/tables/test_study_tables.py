@@ -366,7 +366,7 @@ def test_golden(made):
     lines = render(table(made, "objective"), "md").splitlines()
     assert lines[2] == (
         "| MFP | CL | GLCL | Seeds | Linear | Over MFP + GLCL | p (Holm) | 1-NN | Over untrained | GFLOPs, 2 bodies "
-        "| Step GFLOPs per clip | Paper: X-Sub | Paper: X-View |"
+        "| Step GFLOPs, 2 bodies | Paper: X-Sub | Paper: X-View |"
     )
     assert lines[4] == "| – | yes | – | – | – | – | – | – | – | – | – | *73.6* | *78.9* |"
     assert lines[6] == (

@@ -28,7 +28,7 @@ DASHES = ("-", (0, (4, 1.5)), (0, (1.5, 1)), (0, (6, 1.5, 1, 1.5)))
 """Token grids of one method."""
 RANKS = {"rank_pooled": "pooled features", "rank_cls": "class token", "rank_masked": "masked positions"}
 HOW = "no trained run is in {root} yet; start with: skelbench run slim --tokens 8"
-CAPTION = "Thick: mean over seeds; thin: single seeds. Losses of different methods have different units."
+CAPTION = "Thick: geometric mean over seeds; thin: single seeds. Losses of different methods have different units."
 
 
 @dataclass
@@ -50,7 +50,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Measure:
-    """A row of panels, on a log axis: the column ``key`` of the metrics and, dotted, the mean of column ``faint``."""
+    """A row of panels, on a log axis: the column ``key`` of the metrics and, dotted, that of column ``faint``."""
 
     key: str
     label: str
@@ -216,8 +216,8 @@ def series(frame: DataFrame, key: str) -> tuple[np.ndarray, np.ndarray] | None:
 
 
 def mean(some: Sequence[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
-    """Mean over seeds wherever all of them have logged."""
+    """Geometric mean over seeds, the one in the middle on a log axis, wherever all of them have logged."""
     clips = some[0][0]
     for others, _ in some[1:]:
         clips = np.intersect1d(clips, others)
-    return clips, np.mean([values[np.isin(own, clips)] for own, values in some], axis=0)
+    return clips, np.exp(np.mean([np.log(values[np.isin(own, clips)]) for own, values in some], axis=0))

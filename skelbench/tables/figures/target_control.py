@@ -30,10 +30,10 @@ MEASURES = (
 )
 HOW = "no run with another target of masked prediction is in {root} yet; start with: skelbench study target-control"
 CAPTION = (
-    "Thick: mean over seeds; thin: single seeds. Effective rank: lines, the projected features at masked positions; "
-    "dotted, the inference encoder's pooled features; at 1 all features lie in one direction. Losses have different "
-    "units: compare the falls of squared errors; that of prototypes, a cross-entropy, cannot fall below the teacher's "
-    "entropy."
+    "Thick: geometric mean over seeds; thin: single seeds. Effective rank: lines, the projected features at masked "
+    "positions; dotted, the inference encoder's pooled features; at 1 all features lie in one direction. Losses have "
+    "different units: compare the falls of squared errors; that of prototypes, a cross-entropy, cannot fall below the "
+    "teacher's entropy."
 )
 PUBLISHED = (
     "Published, not measured here (SLiM paper, controlled analysis of targets, NTU-60, 100 epochs): with teacher "
