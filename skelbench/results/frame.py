@@ -21,10 +21,11 @@ if TYPE_CHECKING:
     from skelbench.evaluate.statistics import SeedsTest
 
 COLUMNS = (
-    "run", "group", "title", "method", "variant", "setting", "dataset", "split", "data", "tokens", "frames", "patch",
-    "preset", "exact", "changed", "hardware", "seed", "protocol", "checkpoint", "accuracy", "accuracy_selected",
-    "accuracy_best_on_test", "n_test", "control_run", "control_accuracy", "difference", "p_value", "gflops",
-    "step_gflops", "batch_size", "clips_seen", "train_seconds", "collapse", "finished", "evaluation", "predictions",
+    "run", "group", "title", "method", "version", "variant", "setting", "dataset", "split", "data", "tokens", "frames",
+    "patch", "preset", "exact", "changed", "hardware", "seed", "protocol", "checkpoint", "accuracy",
+    "accuracy_selected", "accuracy_best_on_test", "n_test", "control_run", "control_accuracy", "difference", "p_value",
+    "gflops", "step_gflops", "batch_size", "clips_seen", "train_seconds", "collapse", "finished", "evaluation",
+    "predictions",
 )  # fmt: skip
 
 
@@ -131,6 +132,7 @@ def _rows(run: RunDir, untrained: list[RunDir], cost: dict[str, Any] | None, joi
             "group": _group(spec, evaluated),
             "title": run.title,
             "method": spec.method,
+            "version": spec.method_version,
             "variant": info.get("variant", ""),
             "setting": info.get("setting", "shared"),
             "dataset": DataSpec.model_validate(evaluated["data"]).title,

@@ -255,6 +255,7 @@ def _filled(study: StudyTable, row: Row, group: DataFrame, knn: Callable[[DataFr
     return _common(study, row, group) | {
         "preset": first["preset"] + ("" if first["exact"] else "+"),
         "changed": first["changed"],
+        "version": first["version"],
         "seeds": len(group),
         "accuracy": accuracy(group),
         "knn": percent(knn(group)),
@@ -311,6 +312,7 @@ def _columns(study: StudyTable, rows: Sequence[Mapping[str, Any]], varying: set[
 
 
 def _table(study: StudyTable, rows: list[dict[str, Any]], missing: Sequence[str], older: Sequence[str]) -> Table:
+    versions = [(row["title"], row.pop("version")) for row in rows if "version" in row]
     labels = {column.key for column in study.labels}
     keys = [key for key in BLOCK if key not in labels]
     varying = {key for key in keys if len({row[key] for row in rows}) > 1}
@@ -320,9 +322,21 @@ def _table(study: StudyTable, rows: list[dict[str, Any]], missing: Sequence[str]
     constant = [f"{key} {rows[0][key]}" for key in keys if key not in varying and key != "data"]
     used = {note for row in rows for cell in row.values() if isinstance(cell, Cell) for note in cell.footnotes}
     footnotes = {note: text for note, text in (FOOTNOTES | dict(study.footnotes)).items() if note in used}
-    notes = tuple(_notes(study, constant, missing, older))
+    notes = (*_notes(study, constant, missing, older), *_versions(versions))
     table = Table(study.title, _columns(study, rows, varying), tuple(rows), notes, footnotes)
     return table.ranked(within=[*keys, "changed"])
+
+
+def _versions(rows: Sequence[tuple[str, int]]) -> Iterator[str]:
+    """Rows (title, version) of one method that were trained by different versions of it differ in more than they
+    say."""
+    found: dict[str, set[int]] = {}
+    for title, version in rows:
+        found.setdefault(title.partition(":")[0], set()).add(int(version))
+    for method, versions in found.items():
+        if len(versions) > 1:
+            numbers = ", ".join(map(str, sorted(versions)))
+            yield f"Rows of {method} come from its versions {numbers}; the study makes those of older ones again."
 
 
 def _notes(study: StudyTable, constant: Sequence[str], missing: Sequence[str], older: Sequence[str]) -> Iterator[str]:

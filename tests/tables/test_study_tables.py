@@ -147,6 +147,15 @@ def test_runs_of_an_older_version_are_left_out_and_named(made):
     assert f"Left out, because later runs of the same rows differ in more than the seed: {old}." in built.notes
 
 
+def test_rows_from_different_versions_of_a_method_are_said(made):
+    said = "Rows of slim come from its versions 1, 2; the study makes those of older ones again."
+    made.run("slim:mfp-only", 0.4, version=2)
+    made.run("slim", 0.5)
+    assert said in table(made, "objective").notes
+    made.run("slim", 0.5, version=2, finished=2.0)
+    assert said not in table(made, "objective").notes
+
+
 # ------------------------------------------------------------------------------------------------ tests between rows
 def test_rows_are_tested_clip_by_clip_against_the_full_method(made):
     """Against every sign flip of the test clips' differences, averaged over seeds; Holm over the rows."""
