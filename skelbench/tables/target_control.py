@@ -120,8 +120,8 @@ def _notes() -> Iterator[str]:
     yield (
         f"Start, end: means of the first {100 * START:.0f} % and last {100 * END:.0f} % of what was logged. Losses "
         "have different units, and cross-entropy cannot fall below the teacher's entropy: compare the falls of squared "
-        "errors. Rank: effective rank of the branch's outputs at masked positions, 1 = one direction; of encoder: of "
-        "its pooled features, at the end."
+        "errors. Rank: effective rank of the branch's outputs at masked positions, 1 = one direction, at most their "
+        "number (coordinates: three per frame of a token); of encoder: of its pooled features, at the end."
     )
     printed = {
         row["metric"]: row["value"] for row in published.load("target_control", protocol="pretraining", split="")
