@@ -61,8 +61,8 @@ def interpolation(
 
     from skelbench.diagnose import figures, tables
     from skelbench.diagnose import interpolation as diagnosis
-    from skelbench.diagnose.frozen import evenly, subjects
-    from skelbench.diagnose.record import kept
+    from skelbench.diagnose.frozen import subjects
+    from skelbench.diagnose.record import kept, of_each
 
     runs: dict[str, Frozen] = {}
     if run is None:
@@ -72,8 +72,7 @@ def interpolation(
         asked = next(iter(runs.values()))
         data = asked.spec.data
         seen = replace(asked.clips, bodies="valid", centre="body", resize="ends", share=0.95)
-    parts = seen.store.split(data.split)
-    sides = tuple(evenly(ids, seen.store.labels, clips) for ids in (parts.train, parts.test))
+    sides = seen.sides(data.split, clips)
     settings = {"version": VERSION["interpolation"], "ratios": ratios, "masks": masks, "clips": clips}
     of_data = {"data": data.model_dump(mode="json"), "grid": list(seen.grid), **settings}
     workflow.results.prepare()
@@ -86,14 +85,14 @@ def interpolation(
             force,
         )
     }
-    for label, one in runs.items():
-        found[f"{label} features"] = kept(
-            one.run.path,
-            "interpolation",
-            {**one.identity, **settings},
-            lambda one=one: diagnosis.of_features(one, sides, ratios, masks, workflow.progress),
-            force,
-        )
+    of_runs = of_each(
+        runs,
+        "interpolation",
+        settings,
+        lambda one: diagnosis.of_features(one, sides, ratios, masks, workflow.progress),
+        force,
+    )
+    found |= {f"{label} features": record for label, record in of_runs.items()}
     records = _show(tables.interpolation, found, format_)
     if output is not None:
         _draw(figures.interpolation(records), output)
@@ -116,21 +115,16 @@ def invariance(
     workflow = _workflow(results, data_root, device)
     from skelbench.diagnose import figures, tables
     from skelbench.diagnose import invariance as diagnosis
-    from skelbench.diagnose.frozen import evenly, subjects
-    from skelbench.diagnose.record import kept
+    from skelbench.diagnose.frozen import subjects
+    from skelbench.diagnose.record import of_each
 
-    found = {}
-    for label, one in subjects(workflow, run).items():
-        store = one.clips.store
-        ids = evenly(store.split(one.spec.data.split).test, store.labels, clips)
-        spec = {**one.identity, "version": VERSION["invariance"], "clips": clips}
-        found[label] = kept(
-            one.run.path,
-            "invariance",
-            spec,
-            lambda one=one, ids=ids: diagnosis.of_run(one, ids, workflow.progress),
-            force,
-        )
+    found = of_each(
+        subjects(workflow, run),
+        "invariance",
+        {"version": VERSION["invariance"], "clips": clips},
+        lambda one: diagnosis.of_run(one, one.sides(clips)[1], workflow.progress),
+        force,
+    )
     records = _show(tables.invariance, found, format_)
     if output is not None:
         _draw(figures.invariance(records), output)
@@ -152,23 +146,17 @@ def order(
     workflow = _workflow(results, data_root, device)
     from skelbench.diagnose import order as diagnosis
     from skelbench.diagnose import tables
-    from skelbench.diagnose.frozen import evenly, subjects
-    from skelbench.diagnose.record import kept
+    from skelbench.diagnose.frozen import subjects
+    from skelbench.diagnose.record import of_each
 
-    found = {}
-    for label, one in (runs := subjects(workflow, run)).items():
-        store = one.clips.store
-        parts = store.split(one.spec.data.split)
-        sides = tuple(evenly(ids, store.labels, clips) for ids in (parts.train, parts.test))
-        spec = {**one.identity, "version": VERSION["order"], "clips": clips}
-        spec["probe"] = diagnosis.CONFIG.model_dump(mode="json")
-        found[label] = kept(
-            one.run.path,
-            "order",
-            spec,
-            lambda one=one, sides=sides: diagnosis.of_run(one, sides, workflow.progress),
-            force,
-        )
+    runs = subjects(workflow, run)
+    found = of_each(
+        runs,
+        "order",
+        {"version": VERSION["order"], "clips": clips, "probe": diagnosis.CONFIG.model_dump(mode="json")},
+        lambda one: diagnosis.of_run(one, one.sides(clips), workflow.progress),
+        force,
+    )
     name_of = {one.run.name: label for label, one in runs.items()}
     twins = {label: name_of[one.twin.run.name] for label, one in runs.items() if one.twin is not None}
     _show(lambda records: tables.order(records, twins), found, format_)

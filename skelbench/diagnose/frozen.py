@@ -75,6 +75,11 @@ class Clips:
     def source(self) -> ClipSource:
         return ClipSource(self.store, device=self.device, second_body=self.second_body)
 
+    def sides(self, split: str, most: int) -> tuple[np.ndarray, np.ndarray]:
+        """At most ``most`` training and test clips of ``split``, evenly spread over the classes."""
+        parts = self.store.split(split)
+        return evenly(parts.train, self.store.labels, most), evenly(parts.test, self.store.labels, most)
+
     def builder(self, augment: tuple[Augment, ...] = (), change: Change | None = None) -> Builder:
         """Builds the evaluation view with ``augment`` done to the coordinates and ``change`` to the finished view."""
         spec = evaluation_spec(self.grid, share=self.share, resize=self.resize).model_copy(update={"augment": augment})
@@ -139,6 +144,10 @@ class Frozen:
         """What of it decides a figure: the run, its epoch, and how its clips are looked at."""
         unread = {"protocol_config", "protocol_version", "protocol_source", "protocol", "seed"}
         return self.spec.model_dump(mode="json", exclude=unread)
+
+    def sides(self, most: int) -> tuple[np.ndarray, np.ndarray]:
+        """At most ``most`` training and test clips of the run's split, evenly spread over the classes."""
+        return self.clips.sides(self.spec.data.split, most)
 
     @cached_property
     def encoder(self) -> torch.nn.Module:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from skelbench.errors import SkelbenchError
 from skelbench.results.files import read_json, write_json
 from skelbench.results.identity import digest
+
+if TYPE_CHECKING:
+    from skelbench.diagnose.frozen import Frozen
 
 
 def kept(
@@ -36,3 +39,17 @@ def kept(
     }
     write_json(path, record)
     return record, path
+
+
+def of_each(
+    runs: Mapping[str, Frozen],
+    what: str,
+    settings: Mapping[str, Any],
+    find: Callable[[Frozen], Mapping[str, Any]],
+    force: bool = False,
+) -> dict[str, tuple[dict[str, Any], Path]]:
+    """:func:`kept` for each of ``runs``, beside it: ``settings`` and the run's identity decide the figures."""
+    return {
+        label: kept(one.run.path, what, {**one.identity, **settings}, lambda one=one: find(one), force)
+        for label, one in runs.items()
+    }
