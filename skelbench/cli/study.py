@@ -215,6 +215,9 @@ def _show(study: Study, states: list[tuple[Cell, Status]], workflow: Workflow, j
     columns = ("cell", "tokens", "seed", "data", "id", "state", f"step GFLOPs, {BODIES} bodies", "time")
     preset = ", ".join(dict.fromkeys(cell.resolved.preset for cell, _ in states))
     out.print(make_table(columns, rows, title=f"{study.name}, preset {preset}: {study.summary}"))
+    if not open_cells:
+        out.print(f"{len(states)} cells, all done")
+        return
     known = [left for left in seconds if left is not None]
     about = _duration(makespan(known, jobs))
     unknown = f", {len(seconds) - len(known)} of unknown length" if len(known) < len(seconds) else ""
