@@ -74,7 +74,7 @@ def _show_entry(host: Host, entry: Entry) -> None:
         title=f"{SINGULAR[entry.kind]} {about.name}",
     )
     groups = {
-        "optimiser, in every setting": getattr(about, "recipe", {}),
+        "optimiser, in every setting (a preset may scale it)": getattr(about, "recipe", {}),
         "needed in every setting": getattr(about, "needs", {}),
         "native setting (run --native)": getattr(about, "native", {}),
         "evaluated with": getattr(about, "defaults", {}),
