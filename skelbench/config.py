@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, ValidationError
 
@@ -49,6 +49,9 @@ class DataSpec(Spec):
         return self.name + (" (second body repeated)" if self.second_body == "repeat" else "")
 
 
+Beta = Annotated[float, Field(ge=0, lt=1)]
+
+
 class TrainSpec(Spec):
     """Optimisation. Durations are shares of the schedule, so a shorter schedule keeps its shape."""
 
@@ -61,7 +64,7 @@ class TrainSpec(Spec):
     warmup: float = Field(20 / 150, ge=0, lt=1, description="linear warm-up, share of the schedule")
     weight_decay: float = Field(0.05, ge=0, description="AdamW weight decay at the start")
     weight_decay_end: float | None = Field(None, ge=0, description="weight decay at the end (cosine); none = constant")
-    betas: tuple[float, float] = Field((0.9, 0.999), description="AdamW betas")
+    betas: tuple[Beta, Beta] = Field((0.9, 0.999), description="AdamW betas")
     clip_grad: float | None = Field(None, gt=0, description="gradient-norm limit per sub-network; none = off")
     bodies: Bodies = Field("valid", description="bodies of a clip that are trained on")
     centre: Centre = Field("clip", description="origin: the first body's for all bodies, or each body's own")

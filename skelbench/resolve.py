@@ -63,11 +63,12 @@ def resolve(request: Request, host: Host, data_root: Path, device_kind: str) -> 
     method, variant = host.method(request.method)
     presets = {**PRESETS, **method.presets, **request.presets}
     preset = request.preset or top.get("preset") or ("paper" if device_kind == "cuda" else "quick")
-    if preset not in presets:
+    if not isinstance(preset, str) or preset not in presets:
         raise SkelbenchError(did_you_mean(str(preset), list(presets), f"preset of {method.name}"))
     native = request.native if request.native is not None else top.get("native", False)
     if not isinstance(native, bool):
-        raise SkelbenchError(f"{request.config}: native={native!r} is not valid; write native = true or native = false")
+        where = f"{request.config}: " if request.config else ""
+        raise SkelbenchError(f"{where}native={native!r} is not valid; write native = true or native = false")
     own = {**method.needs, **method.recipe, **(method.native if native else {})}
     encoder_name = request.sets.get("encoder") or top.get("encoder") or own.get("encoder", "vit")
     encoder = host.get("encoders", encoder_name)
@@ -119,6 +120,10 @@ def resolve(request: Request, host: Host, data_root: Path, device_kind: str) -> 
             iterations = train.iters_per_epoch if "train.iters_per_epoch" in chosen else None
             epoch = iterations * train.batch_size if iterations else clips
             train = train.model_copy(update={"epochs": values["clips_seen"] / epoch, "iters_per_epoch": iterations})
+        if method.trains and not request.imported and not train.epochs:
+            raise SkelbenchError(
+                "train.epochs=0 trains nothing; give more, or `skelbench run untrained` for the encoder as initialised"
+            )
         if not method.trains:
             train = TrainSpec(epochs=0, batch_size=1, precision=train.precision)
         if request.imported:  # what decides how the weights are evaluated; no step is made here

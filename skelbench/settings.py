@@ -69,10 +69,10 @@ class Request:
 
 def budget(tokens: Any) -> dict[str, int]:
     """grid.* settings of one of the paper's token budgets."""
-    if tokens not in BUDGETS:
+    if not isinstance(tokens, int) or tokens not in BUDGETS:
         raise SkelbenchError(
-            f"--tokens {tokens} is not one of {', '.join(map(str, BUDGETS))}; for any other grid give "
-            "--clip-length T and --patch P_T (tokens = T / P_T)"
+            f"tokens {tokens!r} is not one of {', '.join(map(str, BUDGETS))}; for any other grid give a clip length T "
+            "and a patch P_T, tokens = T / P_T: --clip-length and --patch, or the settings grid.frames and grid.patch"
         )
     return dict(zip(("grid.frames", "grid.patch"), BUDGETS[tokens]))
 
@@ -155,6 +155,8 @@ def full_key(key: str, fields: Mapping[str, set[str]]) -> str:
         if section in fields and name in fields[section]:
             return key
         raise SkelbenchError(did_you_mean(key, every, "setting"))
+    if key in TOP:
+        raise SkelbenchError(f"{key!r} is no setting but an option: write --{key}")
     owners = [part for part, names in fields.items() if key in names]
     if len(owners) == 1:
         return f"{owners[0]}.{key}"

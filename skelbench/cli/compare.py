@@ -12,7 +12,12 @@ from skelbench.cli.options import Results
 
 def compare(
     table: Annotated[str, typer.Option(help="Which table; `skelbench plugins list` shows all.")] = "linear",
-    format_: Annotated[str, typer.Option("--format", help="terminal, md, csv, json or latex.")] = "terminal",
+    format_: Annotated[
+        str | None,
+        typer.Option(
+            "--format", help="terminal, md, csv, json or latex.", show_default="terminal; with -o by the file's name"
+        ),
+    ] = None,
     all_: Annotated[
         bool, typer.Option("--all", help="Also runs whose settings were changed from their preset.")
     ] = False,
@@ -31,6 +36,9 @@ def compare(
     from skelbench.errors import SkelbenchError, did_you_mean
 
     formats = ("terminal", "md", "csv", "json", "latex")
+    if format_ is None:
+        kinds = {".csv": "csv", ".json": "json", ".tex": "latex"}
+        format_ = "terminal" if output is None else kinds.get(output.suffix.lower(), "md")
     if format_ not in formats:
         raise SkelbenchError(did_you_mean(format_, formats, "format"))
     store = ResultStore(results)
@@ -41,9 +49,15 @@ def compare(
         return
     from skelbench.tables.builders import Context
     from skelbench.tables.render import Terminal, render
+    from skelbench.tables.table import Table
 
     context = Context(host, store, exact_only=not all_, progress=progress)
     built = host.load(descriptor)(context)
+    if not isinstance(built, Table):
+        raise SkelbenchError(
+            f"table {table!r} of plugin {host.origin(descriptor).name!r}: {descriptor.target} returned a "
+            f"{type(built).__name__}, not a skelbench.tables.table.Table"
+        )
     if descriptor.needs_runs and context.left_out:
         err.print(f"note: {context.left_out} runs with settings changed from their preset are left out; see --all")
     if format_ == "terminal" and output is None:

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from skelbench.cli.options import Results, kind_of_picture
+from skelbench.errors import SkelbenchError
 
 
 def plot(
@@ -45,8 +46,15 @@ def plot(
     except NothingToDraw as nothing:
         said = str(nothing)
     else:
+        from matplotlib.figure import Figure
+
         from skelbench.tables.figures.output import save
 
+        if not isinstance(drawn, Figure):
+            raise SkelbenchError(
+                f"figure {figure!r} of plugin {host.origin(descriptor).name!r}: {descriptor.target} returned a "
+                f"{type(drawn).__name__}, not a matplotlib Figure"
+            )
         save(drawn, output, kind, dpi)
         said = f"written to {output}"
     if context.left_out:

@@ -161,13 +161,13 @@ def _with_options(
     settings = parse_sets(sets)
     if "seed" in settings:
         raise SkelbenchError("--set seed: every cell is run with each seed of the study; write --seeds 0,1")
-    fields = {"seeds": seeds and _numbers("--seeds", seeds, "0,1"), "probe": probe}
+    fields = {"seeds": None if seeds is None else _numbers("--seeds", seeds, "0,1"), "probe": probe}
     said = {key: value for key, value in fields.items() if value is not None}
     if said:
         study = validated(Study, {**study.model_dump(by_alias=True), **said}, f"study {study.name}")
     for key, value in {"dataset": dataset, "split": split, "preset": preset, **settings}.items():
         study = study.replaced(key, [value]) if value is not None else study
-    return study.replaced("tokens", _numbers("--tokens", tokens, "8,15")) if tokens else study
+    return study.replaced("tokens", _numbers("--tokens", tokens, "8,15")) if tokens is not None else study
 
 
 def _numbers(option: str, text: str, example: str) -> list[int]:

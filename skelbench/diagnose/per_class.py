@@ -25,8 +25,9 @@ def evaluation(run: RunDir, protocol: str, checkpoint: str) -> dict[str, Any]:
     ]
     if not found:
         place = run.spec.id + ("" if checkpoint == "last" else f"@{checkpoint}")
+        what = f"run {run.name}" if checkpoint == "last" else f"the snapshot at epoch {checkpoint} of run {run.name}"
         raise SkelbenchError(
-            f"run {run.name} was not evaluated with {protocol}; do that first: "
+            f"{what} was not evaluated with {protocol}; do that first: "
             f"skelbench eval {place} --protocol {protocol}"
         )
     return max(found, key=lambda record: (record["standard"], record["finished"]))

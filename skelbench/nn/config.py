@@ -91,11 +91,15 @@ class PrototypeSettings(Spec):
     student_temp: float = Field(0.1, gt=0, description="student temperature (our reading: DINOv2)")
     teacher_temp: float = Field(0.07, gt=0, description="teacher temperature after its warm-up (our reading: DINOv2)")
     teacher_temp_start: float = Field(0.04, gt=0, description="teacher temperature at the start (our reading: DINOv2)")
-    teacher_temp_warmup: float = Field(0.2, description="its linear warm-up, share of the schedule (30 of 150 epochs)")
+    teacher_temp_warmup: float = Field(
+        0.2, ge=0, le=1, description="its linear warm-up, share of the schedule (30 of 150 epochs)"
+    )
     centering: Literal["sinkhorn", "running", "none"] = Field("sinkhorn", description="anti-collapse (our reading)")
-    momentum: float = Field(0.994, description="EMA momentum at the start, cosine to 1")
-    freeze_prototypes: float = Field(1 / 150, description="prototypes held still at first, share (our reading)")
-    patch_lr: float = Field(0.2, description="learning-rate factor of the patch projection (our reading: DINOv2)")
+    momentum: float = Field(0.994, ge=0, le=1, description="EMA momentum at the start, cosine to 1")
+    freeze_prototypes: float = Field(
+        1 / 150, ge=0, le=1, description="prototypes held still at first, share (our reading)"
+    )
+    patch_lr: float = Field(0.2, ge=0, description="learning-rate factor of the patch projection (our reading: DINOv2)")
 
 
 class TargetSettings(Spec):

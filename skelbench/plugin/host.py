@@ -54,6 +54,8 @@ class Host:
     def get(self, kind: str, name: str) -> Descriptor:
         """The descriptor called ``name`` (or ``plugin:name``); SkelbenchError names the nearest or the culprit."""
         self._note_failures()
+        if not isinstance(name, str):
+            raise SkelbenchError(f"{SINGULAR[kind]} {name!r} is not a name; `skelbench plugins list` shows all")
         found = [entry for entry in self.entries if entry.kind == kind and name in entry.names]
         usable = [e for e in found if e.descriptor is not None and not e.refused and (not e.clash or ":" in name)]
         if len(usable) == 1:
@@ -74,6 +76,8 @@ class Host:
 
         What names a method as a whole is no variant: in ``plugin:method:variant`` the last part is one.
         """
+        if not isinstance(name, str):
+            return self.get("methods", name), ""
         method_name, colon, variant = name.rpartition(":")
         misspelt_plugin = variant in self.names("methods") and not self._known("methods", method_name)
         if not colon or self._known("methods", name) or misspelt_plugin:

@@ -118,7 +118,10 @@ def paired_over_seeds(store: ResultStore, mine: pandas.DataFrame, theirs: pandas
 
 def _cost(run: RunDir) -> dict[str, Any] | None:
     path = run.path / "cost.json"
-    return read_json(path) if path.exists() else None
+    try:
+        return read_json(path) if path.exists() else None
+    except (OSError, ValueError) as error:
+        raise SkelbenchError(f"{path} is damaged; remove it and issue the run's command again") from error
 
 
 def _rows(run: RunDir, untrained: list[RunDir], cost: dict[str, Any] | None, joints: dict[str, str]):

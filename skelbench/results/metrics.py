@@ -20,6 +20,8 @@ def read_metrics(run: RunDir) -> pandas.DataFrame:
         return pandas.DataFrame()
     try:
         lines = [json.loads(line) for line in run.metrics.read_text().splitlines()]
+        if not all(isinstance(line, dict) and {"step", "clips_seen"} <= line.keys() for line in lines):
+            raise ValueError("a line without step or clips")
     except ValueError as error:
         raise SkelbenchError(f"{run.metrics} is damaged; train that run again with --force") from error
     return pandas.DataFrame(lines)

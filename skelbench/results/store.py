@@ -14,6 +14,7 @@ results/
 
 from __future__ import annotations
 
+import difflib
 import os
 import time
 from collections.abc import Iterator, Mapping
@@ -50,7 +51,10 @@ class RunDir:
     def info(self) -> dict[str, Any]:
         """The parsed run.json."""
         try:
-            return read_json(self.path / "run.json")
+            info = read_json(self.path / "run.json")
+            if not isinstance(info, dict) or "spec" not in info:
+                raise ValueError("it holds no run")
+            return info
         except (OSError, ValueError) as error:
             raise SkelbenchError(
                 f"run.json of {self.path} is missing or damaged; remove that directory and run again"
@@ -103,13 +107,14 @@ class RunDir:
 
     def records(self) -> list[dict[str, Any]]:
         """All evaluation records, oldest first."""
-        try:
-            found = [read_json(path) for path in self.path.glob("eval-*.json")]
-        except (OSError, ValueError) as error:
-            raise SkelbenchError(
-                f"an evaluation record in {self.path} is damaged; remove its eval-*.json and evaluate again"
-            ) from error
-        return sorted(found, key=lambda record: record["finished"])
+        found = []
+        for path in self.path.glob("eval-*.json"):
+            try:
+                record = read_json(path)
+                found.append((record["finished"], record))
+            except (OSError, ValueError, KeyError, TypeError) as error:
+                raise SkelbenchError(f"evaluation record {path} is damaged; remove it and evaluate again") from error
+        return [record for _, record in sorted(found, key=lambda pair: pair[0])]
 
     def lock(self) -> filelock.FileLock:
         """Held while a process works in this directory; a second one is refused, never mixed in."""
@@ -123,7 +128,9 @@ class ResultStore:
         self.root = Path(root) if root is not None else default_root()
 
     def check_readable(self) -> None:
-        """Refuse a directory written by a newer version."""
+        """Refuse a file in its place, and a directory written by a newer version."""
+        if self.root.exists() and not self.root.is_dir():
+            raise SkelbenchError(f"results directory {self.root} is a file; use another with --results")
         mark = self.root / _MARK
         if not mark.exists():
             return
@@ -172,12 +179,12 @@ class ResultStore:
         if matches:
             names = ", ".join(run.name for run in matches[:5])
             raise SkelbenchError(f"{name!r} fits {len(matches)} runs ({names}...); give more of the name or the id")
-        from skelbench.errors import did_you_mean
-
         known = {part for run in runs for part in (run.name, run.title, run.name.rsplit("-", 1)[-1])}
         if not known:
             raise SkelbenchError(f"there is no run {name!r} in {self.root}: it holds none; see `skelbench run --help`")
-        raise SkelbenchError(did_you_mean(name, sorted(known), "run"))
+        near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+        hint = f"did you mean {near[0]!r}?" if near else "`skelbench runs list` shows all"
+        raise SkelbenchError(f"unknown run {name!r}; {hint}")
 
     def by_id(self, pretrain_id: str) -> RunDir | None:
         """The run with this pretrain_id."""

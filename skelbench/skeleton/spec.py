@@ -12,9 +12,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class Spec(BaseModel):
-    """Base of all declarative settings: unknown fields are refused, instances are frozen and hashable."""
+    """Base of all declarative settings: unknown fields and numbers that are not finite are refused, instances are
+    frozen and hashable."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 # ------------------------------------------------------------------------------------------------ crops

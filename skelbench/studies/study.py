@@ -26,7 +26,7 @@ STATED = ("dataset", "split", "preset", "native")
 class Study(Spec):
     """A grid of runs. The same fields, by the same names, make up a study's TOML file."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+    model_config = ConfigDict(populate_by_name=True)
 
     name: str = Field(description="slug: names the folder of its logs")
     summary: str = Field("", description="what it asks, in one line")
@@ -47,7 +47,10 @@ class Study(Spec):
     @classmethod
     def _slug(cls, name: str) -> str:
         if not re.fullmatch(r"[a-z0-9][a-z0-9._-]*", name):
-            raise ValueError("use lower case letters, digits, '-', '_' and '.'")
+            raise ValueError(
+                "a study's name (that of its file, unless it says name = \"...\") is of lower case letters, digits, "
+                "'-', '_' and '.'"
+            )
         return name
 
     @field_validator("seeds")

@@ -110,3 +110,53 @@ def test_a_figure_of_a_plugin_is_drawn_as_those_that_ship(here, results, tmp_pat
     )
     assert main(["plot", "mine", "--plugin", str(plugin), "--format", "svg"]) == 0
     assert "written to mine.svg" in capsys.readouterr().out and (here / "mine.svg").exists()
+
+
+@pytest.mark.parametrize(
+    ("command", "hook", "spec", "said"),
+    [
+        (["plot", "mine"], "skelbench_figures", "FigureSpec", "returned a int, not a matplotlib Figure"),
+        (["compare", "--table", "mine"], "skelbench_tables", "TableSpec", "returned a int, not a skelbench.tables"),
+    ],
+)
+def test_what_a_plugin_returns_must_be_a_figure_or_a_table(here, results, tmp_path, capsys, command, hook, spec, said):
+    plugin = tmp_path / "mine.py"
+    plugin.write_text(
+        f"from skelbench.plugin import {spec}, hookimpl\n\n"
+        "def made(context):\n"
+        "    return 1\n\n"
+        "@hookimpl\n"
+        f"def {hook}():\n"
+        f'    return [{spec}(name="mine", target=":made", summary="my own")]\n'
+    )
+    assert main([*command, "--plugin", str(plugin)]) == 2
+    printed = capsys.readouterr().err
+    assert said in printed and "plugin 'mine'" in printed and not os.listdir(here)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "command", "said"),
+    [
+        ("cost.json", "{ half", ["compare"], "is damaged; remove it and issue the run's command again"),
+        ("eval-x.json", "{}", ["compare"], "eval-x.json is damaged; remove it and evaluate again"),
+        ("metrics.jsonl", '{"loss": 1}', ["plot", "curves"], "metrics.jsonl is damaged; train that run again"),
+        ("run.json", "[]", ["runs", "list"], "missing or damaged"),
+        ("run.json", "{}", ["compare"], "missing or damaged"),
+    ],
+)
+def test_damaged_files_are_named(here, results, tmp_path, capsys, name, text, command, said):
+    (run,) = (tmp_path / "results").iterdir()
+    (run / name).write_text(text)
+    code = main(command)
+    printed = capsys.readouterr()
+    assert said in printed.err or (command == ["runs", "list"] and code == 0 and "damaged" in printed.out)
+    assert run.name in printed.err + printed.out
+
+
+def test_a_table_is_written_as_its_file_is_called(here, results, capsys):
+    starts = {"t.csv": "method,", "t.json": "{", "t.tex": "\\begin{table}", "t.md": "**", "t.txt": "**"}
+    for name, start in starts.items():
+        assert main(["compare", "-o", name]) == 0
+        assert (here / name).read_text().startswith(start)
+    assert main(["compare", "-o", "u.csv", "--format", "md"]) == 0
+    assert (here / "u.csv").read_text() == (here / "t.md").read_text()

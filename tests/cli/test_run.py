@@ -119,6 +119,14 @@ def test_a_toml_file_sets_what_the_command_line_does_not(small, capsys):
         (["run", "slim", "--dataset", "small", "--set", "centering=sinkhor"], "did you mean 'sinkhorn'?"),
         (["run", "slim", "--dataset", "small", "--set", "train.lr=-1"], "train.lr=-1 is not valid"),
         (["run", "slim", "--dataset", "small", "--set", "lr"], "not of the form key=value"),
+        (["run", "slim", "--dataset", "small", "--set", "train.lr=inf"], "should be a finite number"),
+        (["run", "slim", "--dataset", "small", "--set", "tilt_deg=nan"], "should be a finite number"),
+        (["run", "slim", "--dataset", "small", "--set", "betas=[2, 2]"], "train.betas.0=2 is not valid"),
+        (["run", "slim", "--dataset", "small", "--set", "momentum=2"], "method.momentum=2 is not valid"),
+        (["run", "slim", "--dataset", "small", "--epochs", "0"], "train.epochs=0 trains nothing"),
+        (["run", "slim", "--dataset", "small", "--set", "tokens=8"], "is no setting but an option: write --tokens"),
+        (["run", "slim", "--dataset", "small", "--set", "encoder=5"], "encoder 5 is not a name"),
+        (["run", "slim", "--dataset", "small", "--init-from", "x"], "there is no run 'x'"),
         (["run", "slim", "--dataset", "small", "--precision", "bf61"], "did you mean 'bf16'?"),
         (["run", "slim", "--dataset", "small", "--clip-length", "60", "--patch", "8"], "not a multiple of the patch"),
         (["run", "slim", "--dataset", "small", "--clip-length", "4", "--patch", "8"], "shorter than one patch"),
@@ -150,7 +158,8 @@ def test_bad_toml_names_file_and_key(small, capsys):
 def test_results_that_cannot_be_written_stop_the_run_before_training(small, capsys, monkeypatch):
     blocked = small / "blocked"
     blocked.write_text("a file, not a folder")
-    fails(capsys, command("slim", "--results", str(blocked)), "cannot be written")
+    fails(capsys, command("slim", "--results", str(blocked)), "is a file; use another")
+    fails(capsys, ["compare", "--results", str(blocked)], "is a file; use another")
     newer = small / "newer"
     newer.mkdir()
     (newer / "skelbench.json").write_text('{"format": 99}')
