@@ -223,7 +223,7 @@ def test_show_what_a_method_sees(root, capsys):
         (["-o", f"{'a' * 300}/a.png"], "there is no folder aaa"),
         (["--tokens", "8"], "name it with --view METHOD"),
         (["--view", "slmi"], "did you mean 'slim'"),
-        (["--view", "slim", "--tokens", "9"], "--tokens 9 is not one of"),
+        (["--view", "slim", "--tokens", "9"], "tokens 9 is not one of"),
     ],
 )
 def test_what_cannot_be_shown_is_one_sentence_and_leaves_nothing(root, capsys, arguments, said):

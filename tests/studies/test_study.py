@@ -184,7 +184,7 @@ GOOD = '[grid]\nmethod = ["slim"]\n'
         ("seeds = []\n" + GOOD, "at least one seed"),
         ("seeds = [-1]\n" + GOOD, "at least one seed"),
         ("seeds = 3\n" + GOOD, "seeds"),
-        ("name = 'My Study'\n" + GOOD, "use lower case letters"),
+        ("name = 'My Study'\n" + GOOD, "is of lower case letters"),
         ("preset = 3\n" + GOOD, "preset"),
         (GOOD + "[set]\ntrian.lr = 1\n", "did you mean 'train'?"),
     ],
