@@ -186,8 +186,8 @@ def _show(study: Study, states: list[tuple[Cell, Status]], workflow: Workflow, j
 
     from skelbench.cli.console import make_table, out
     from skelbench.cli.dry_run import _duration
+    from skelbench.cost import BODIES
     from skelbench.studies.cells import makespan, prices
-    from skelbench.tables.study_rows import BODIES
 
     if threads is not None:
         torch.set_num_threads(threads)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from skelbench.config import GridSpec, RunSpec, validated
+from skelbench.cost import BODIES
 from skelbench.cost.macs import MacCount, count_encoder
 from skelbench.cost.report import step_cost
 from skelbench.plugin.descriptors import MethodSpec
@@ -20,7 +21,6 @@ from skelbench.skeleton.topology import NTU25, Topology
 if TYPE_CHECKING:
     from skelbench.tables.flops import CostRow
 
-STEP_BODIES = 2
 
 Cell = tuple[MethodSpec, GridSpec]
 """A method in its native setting on a token grid."""
@@ -86,7 +86,7 @@ def _row(
             counts[key] = count_encoder(build_encoder(spec, host, topology), grid, topology, visible)
         return counts[key]
 
-    step = step_cost(spec, host, topology, bodies=STEP_BODIES)
+    step = step_cost(spec, host, topology, bodies=BODIES)
     # Full-length crops of their own, not views cut from them: each goes through decoder and target once.
     own = [view for view in spec.views.values() if view.parent is None and view.frames == grid.frames]
     crops = sum(view.count for view in own) or 1
@@ -94,7 +94,7 @@ def _row(
     def forward(*roles: str, parts: int = 1) -> int | None:
         """MACs of ``roles`` per body in the forward pass of a step, or a ``parts``-th of them."""
         macs = [step["by_role"][role]["forward"] for role in roles if role in step["by_role"]]
-        return round(sum(macs) / STEP_BODIES / parts) if macs else None
+        return round(sum(macs) / BODIES / parts) if macs else None
 
     return CostRow(
         method=method.name,

@@ -10,14 +10,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from skelbench.cost import BODIES
 from skelbench.tables import published
 from skelbench.tables.table import Cell, Column, Table
 
 if TYPE_CHECKING:
     from skelbench.cost.macs import MacCount
-
-BODIES = 2
-"""Bodies of the clips that pre-training columns speak of: what every baseline runs per clip."""
 
 DENSE = "30x25"
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from skelbench.cost import BODIES
 from skelbench.tables.flops import (
-    BODIES,
     DENSE,
     CostRow,
     Published,

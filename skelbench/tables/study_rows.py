@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from skelbench.cost import BODIES
 from skelbench.evaluate.statistics import SeedsTest, holm
 from skelbench.results.frame import paired_over_seeds
 from skelbench.results.store import ResultStore
@@ -20,9 +21,6 @@ from skelbench.tables.table import Cell, Column, Table
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
-
-BODIES = 2
-"""Bodies of the clips that costs speak of, as in the paper's tables and ``compare --table flops``."""
 
 BLOCK = {
     "dataset": "Data set",

@@ -14,6 +14,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patheffects import withStroke
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
+from skelbench.cost import BODIES
 from skelbench.evaluate.statistics import wilson
 from skelbench.skeleton.grid import BUDGETS
 from skelbench.tables import published
@@ -22,7 +23,6 @@ from skelbench.tables.figures.curves import spread
 from skelbench.tables.figures.sheet import Heading, Sheet
 from skelbench.tables.figures.style import COLOURS, GUIDE, INK, MARKERS, PALE, house, number, places
 from skelbench.tables.seeds import seeds_of
-from skelbench.tables.study_rows import BODIES
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -88,7 +88,7 @@ def measured(frame: DataFrame) -> list[Panel]:
 
     Taken are linear probes, after the last step, of trained methods in the shared setting, on the grids of the study,
     without a variant but :data:`HALF`. A point is the mean over all seeds of one setting. Costs are for
-    :data:`~skelbench.tables.study_rows.BODIES` bodies, as in the table of the same name.
+    :data:`~skelbench.cost.BODIES` bodies, as in the table of the same name.
     """
     import pandas
 
