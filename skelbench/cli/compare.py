@@ -34,13 +34,13 @@ def compare(
     descriptor = host.get("tables", table)
     from skelbench.cli.console import err, out, progress
     from skelbench.errors import SkelbenchError, did_you_mean
+    from skelbench.tables.render import FORMATS, Terminal, render
 
-    formats = ("terminal", "md", "csv", "json", "latex")
     if format_ is None:
         kinds = {".csv": "csv", ".json": "json", ".tex": "latex"}
         format_ = "terminal" if output is None else kinds.get(output.suffix.lower(), "md")
-    if format_ not in formats:
-        raise SkelbenchError(did_you_mean(format_, formats, "format"))
+    if format_ not in FORMATS:
+        raise SkelbenchError(did_you_mean(format_, FORMATS, "format"))
     store = ResultStore(results)
     store.check_readable()
     if descriptor.needs_runs and not any(True for run in store.runs()):
@@ -48,16 +48,10 @@ def compare(
         out.print(f"no runs in {store.root} yet; start with: skelbench {start}")
         return
     from skelbench.tables.builders import Context
-    from skelbench.tables.render import Terminal, render
     from skelbench.tables.table import Table
 
     context = Context(host, store, exact_only=not all_, progress=progress)
-    built = host.load(descriptor)(context)
-    if not isinstance(built, Table):
-        raise SkelbenchError(
-            f"table {table!r} of plugin {host.origin(descriptor).name!r}: {descriptor.target} returned a "
-            f"{type(built).__name__}, not a skelbench.tables.table.Table"
-        )
+    built = host.checked(descriptor, host.load(descriptor)(context), Table, "skelbench.tables.table.Table")
     if descriptor.needs_runs and context.left_out:
         err.print(f"note: {context.left_out} runs with settings changed from their preset are left out; see --all")
     if format_ == "terminal" and output is None:

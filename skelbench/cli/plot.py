@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from skelbench.cli.options import Results, kind_of_picture
-from skelbench.errors import SkelbenchError
 
 
 def plot(
@@ -50,12 +49,7 @@ def plot(
 
         from skelbench.tables.figures.output import save
 
-        if not isinstance(drawn, Figure):
-            raise SkelbenchError(
-                f"figure {figure!r} of plugin {host.origin(descriptor).name!r}: {descriptor.target} returned a "
-                f"{type(drawn).__name__}, not a matplotlib Figure"
-            )
-        save(drawn, output, kind, dpi)
+        save(host.checked(descriptor, drawn, Figure, "matplotlib Figure"), output, kind, dpi)
         said = f"written to {output}"
     if context.left_out:
         err.print(f"note: {context.left_out} runs with settings changed from their preset are left out; see --all")

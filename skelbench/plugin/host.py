@@ -115,6 +115,16 @@ class Host:
         """Import what ``descriptor.target`` (or another such ``field``, ``"config"``) names."""
         return self.load_target(getattr(descriptor, field), self.origin(descriptor))
 
+    def checked(self, descriptor: Descriptor, made: Any, cls: type, what: str) -> Any:
+        """``made``, which ``descriptor``'s code gave; SkelbenchError names plugin and target if it is no ``cls``."""
+        if isinstance(made, cls):
+            return made
+        kind = next(entry.kind for entry in self.entries if entry.descriptor is descriptor)
+        raise SkelbenchError(
+            f"{SINGULAR[kind]} {descriptor.name!r} of plugin {self.origin(descriptor).name!r}: {descriptor.target} "
+            f"returned a {type(made).__name__}, not a {what}"
+        )
+
     def load_target(self, target: str, plugin: PluginStatus | None = None) -> Any:
         """Import ``"package.module:Name"``; SkelbenchError with plugin and cause if that fails."""
         module_name, _, attribute = target.partition(":")
