@@ -33,11 +33,12 @@ class Diverged(Stopped):
     outcome = "diverged"
 
 
-def did_you_mean(name: str, known: "list[str] | tuple[str, ...]", what: str) -> str:
-    """One sentence naming the nearest known names: ``unknown method 'slm'; did you mean 'slim'?``"""
+def did_you_mean(name: str, known: "list[str] | tuple[str, ...]", what: str, otherwise: str = "") -> str:
+    """One sentence naming the nearest known name: ``unknown method 'slm'; did you mean 'slim'?`` Where none is near it
+    names all, or says ``otherwise``."""
     import difflib
 
     known = sorted(known)
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known) or 'none'}."
+    hint = f"did you mean {near[0]!r}?" if near else otherwise or f"known: {', '.join(known) or 'none'}."
     return f"unknown {what} {name!r}; {hint}"

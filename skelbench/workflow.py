@@ -300,15 +300,14 @@ class Workflow:
     # ------------------------------------------------------------------------------------------ cost
     def cost(self, run: RunDir, store: ClipStore, force: bool = False) -> dict[str, Any]:
         """MACs, step FLOPs, parameters, and latency and peak memory on this device; measured once per run."""
-        path = run.path / "cost.json"
-        if path.exists() and not force:
-            return read_json(path)
+        if not force and (known := run.cost()):
+            return known
         from skelbench.cost.report import run_cost
 
         spec = run.spec
         bodies = max(store.max_bodies, 2 if spec.data.second_body == "repeat" else 1)
         cost = run_cost(spec, self.host, store.topology, self.device, bodies=bodies)
-        write_json(path, cost)
+        write_json(run.cost_path, cost)
         return cost
 
 

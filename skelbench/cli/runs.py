@@ -50,14 +50,12 @@ def show(
     """Everything recorded about one run."""
     from skelbench.cli.console import out
     from skelbench.cli.summary import print_records
-    from skelbench.results.files import read_json
     from skelbench.results.store import ResultStore
 
     found, _ = ResultStore(results).find(run)
     out.print_json(json.dumps(found.info))
-    cost = found.path / "cost.json"
-    if cost.exists():
-        out.print_json(json.dumps(read_json(cost)))
+    if cost := found.cost():
+        out.print_json(json.dumps(cost))
     if kept := found.snapshots():
         out.print(f"encoder snapshots at epochs {', '.join(kept)}: skelbench eval {found.spec.id}@{kept[-1]}")
     if records := found.records():

@@ -24,8 +24,9 @@ def evaluation(run: RunDir, protocol: str, checkpoint: str) -> dict[str, Any]:
         if (record["spec"]["protocol"], record["spec"]["checkpoint"]) == (protocol, checkpoint)
     ]
     if not found:
-        place = run.spec.id + ("" if checkpoint == "last" else f"@{checkpoint}")
-        what = f"run {run.name}" if checkpoint == "last" else f"the snapshot at epoch {checkpoint} of run {run.name}"
+        place, what = run.spec.id, f"run {run.name}"
+        if checkpoint != "last":
+            place, what = f"{place}@{checkpoint}", f"the snapshot at epoch {checkpoint} of {what}"
         raise SkelbenchError(
             f"{what} was not evaluated with {protocol}; do that first: "
             f"skelbench eval {place} --protocol {protocol}"

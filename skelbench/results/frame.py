@@ -10,7 +10,6 @@ import numpy as np
 from skelbench.config import DataSpec, RunSpec, twin_fields
 from skelbench.errors import SkelbenchError
 from skelbench.pretrain.collapse import sentence
-from skelbench.results.files import read_json
 from skelbench.results.identity import canonical_json, digest
 from skelbench.results.store import ResultStore, RunDir
 from skelbench.settings import listed
@@ -42,7 +41,7 @@ def frame(store: ResultStore) -> pandas.DataFrame:
 
     runs = [run for run in store.runs() if run.outcome == "done"]
     untrained = [run for run in runs if run.spec.method == "untrained"]
-    costs = {run.name: _cost(run) for run in runs}
+    costs = {run.name: run.cost() for run in runs}
     # The joints of a grid stand in the cost alone; a run without one has those of its neighbours on the same data.
     known = [(run.spec.data.fingerprint, cost["grid"]) for run in runs if (cost := costs[run.name])]
     joints = {data: grid.split(" x ")[1] for data, grid in known}
@@ -114,14 +113,6 @@ def paired_over_seeds(store: ResultStore, mine: pandas.DataFrame, theirs: pandas
                 "skelbench eval RUN --force"
             )
     return seeds_test(*(np.stack([correct_C for _, correct_C in side]) for side in by_side))
-
-
-def _cost(run: RunDir) -> dict[str, Any] | None:
-    path = run.path / "cost.json"
-    try:
-        return read_json(path) if path.exists() else None
-    except (OSError, ValueError) as error:
-        raise SkelbenchError(f"{path} is damaged; remove it and issue the run's command again") from error
 
 
 def _rows(run: RunDir, untrained: list[RunDir], cost: dict[str, Any] | None, joints: dict[str, str]):

@@ -14,7 +14,6 @@ results/
 
 from __future__ import annotations
 
-import difflib
 import os
 import time
 from collections.abc import Iterator, Mapping
@@ -24,7 +23,7 @@ from typing import Any
 import filelock
 
 from skelbench.config import EvalSpec, RunSpec
-from skelbench.errors import SkelbenchError
+from skelbench.errors import SkelbenchError, did_you_mean
 from skelbench.results.files import read_json, write_json
 from skelbench.settings import file_name, titled
 
@@ -82,6 +81,19 @@ class RunDir:
     @property
     def checkpoint(self) -> Path:
         return self.path / "last.pt"
+
+    @property
+    def cost_path(self) -> Path:
+        return self.path / "cost.json"
+
+    def cost(self) -> dict[str, Any] | None:
+        """The parsed cost.json; None before the run was costed."""
+        try:
+            return read_json(self.cost_path) if self.cost_path.exists() else None
+        except (OSError, ValueError) as error:
+            raise SkelbenchError(
+                f"{self.cost_path} is damaged; remove it and issue the run's command again"
+            ) from error
 
     def encoder(self, checkpoint: str = "last") -> Path:
         """Weights of the inference encoder, final or at a kept epoch."""
@@ -182,9 +194,7 @@ class ResultStore:
         known = {part for run in runs for part in (run.name, run.title, run.name.rsplit("-", 1)[-1])}
         if not known:
             raise SkelbenchError(f"there is no run {name!r} in {self.root}: it holds none; see `skelbench run --help`")
-        near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-        hint = f"did you mean {near[0]!r}?" if near else "`skelbench runs list` shows all"
-        raise SkelbenchError(f"unknown run {name!r}; {hint}")
+        raise SkelbenchError(did_you_mean(name, sorted(known), "run", "`skelbench runs list` shows all"))
 
     def by_id(self, pretrain_id: str) -> RunDir | None:
         """The run with this pretrain_id."""

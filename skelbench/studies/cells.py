@@ -143,7 +143,7 @@ def status(cell: Cell, workflow: Workflow, protocols: Iterable[str]) -> Status:
         state = {"running": "interrupted"}.get(run.outcome, run.outcome)
         return Status(state, share if run.checkpoint.exists() else 0.0, run)
     twin = workflow.results.by_id(cell.twin.spec.id) if cell.twin else None
-    there = run.path.joinpath("cost.json").exists() and (cell.twin is None or (twin and twin.outcome == "done"))
+    there = run.cost_path.exists() and (cell.twin is None or (twin and twin.outcome == "done"))
     for name in protocols:
         for where in filter(None, (run, twin)):
             there = there and where.record_path(workflow.eval_spec(where.spec, name, like=spec)).exists()
