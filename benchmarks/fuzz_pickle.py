@@ -37,7 +37,7 @@ MEMORY = 4 << 30
 _CALLS = [
     b"cos\nsystem\n(S'echo skelbench-fuzz'\ntR",
     b"cposix\nsystem\n(Vecho skelbench-fuzz\ntR",
-    b"c__builtin__\neval\n(S'open(\"skelbench-fuzz\",\"w\")'\ntR",
+    b'c__builtin__\neval\n(S\'open("skelbench-fuzz","w")\'\ntR',
     b"cbuiltins\nexec\n\x8c\x06import\x85R",
     b"\x8c\x02os\x8c\x06system\x93\x8c\x04true\x85R",
     b"(S'true'\nios\nsystem\n",
@@ -304,8 +304,10 @@ def main() -> None:
 
     tally, bad = run(args.count, args.seed, report, oracle)
     oracle.close()
-    print(f"\n{args.count:,} inputs: {tally['refused']:,} refused, {tally['read']:,} read as Python reads them, "
-          f"{len(bad)} failures; Python's own unpickler died {oracle.crashes} times")
+    print(
+        f"\n{args.count:,} inputs: {tally['refused']:,} refused, {tally['read']:,} read as Python reads them, "
+        f"{len(bad)} failures; Python's own unpickler died {oracle.crashes} times"
+    )
     for line in bad[:20]:
         print(line if len(line) < 4000 else f"{line[:4000]} ...")
     raise SystemExit(1 if bad else 0)

@@ -102,9 +102,7 @@ def original(checkout: Path, path: Path, work: Path) -> Callable[[int], float]:
 
     # int(array of one number), which its crop needs, is an error in NumPy 2.4: it gets the number.
     np.random.rand = lambda *_: np.random.random()
-    feeder = Feeder(
-        str(work / "padded.npz"), p_interval=[0.5, 1], window_size=FRAMES, random_rot=True, use_mmap=False
-    )
+    feeder = Feeder(str(work / "padded.npz"), p_interval=[0.5, 1], window_size=FRAMES, random_rot=True, use_mmap=False)
     rng = np.random.default_rng(2)
 
     def run(batches: int) -> float:

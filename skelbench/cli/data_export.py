@@ -42,9 +42,7 @@ def export_data(
 
     store = open_dataset(name, get_host(), data_root or roots.data_root())
     with late_progress(f"export {name}", "clips") as progress:
-        path = export_mamp_npz(
-            store, output, split=split, second_body=second_body, overwrite=force, progress=progress
-        )
+        path = export_mamp_npz(store, output, split=split, second_body=second_body, overwrite=force, progress=progress)
     chosen = store.split(split)
     frames = int(store.lengths.max())
     print_facts(

@@ -72,9 +72,7 @@ def flops_rows(host: Host, cells: Iterable[Cell], topology: Topology = NTU25) ->
             log.debug("traceback", exc_info=error)
 
 
-def _row(
-    host: Host, method: MethodSpec, patches: GridSpec, topology: Topology, counts: dict[Any, MacCount]
-) -> CostRow:
+def _row(host: Host, method: MethodSpec, patches: GridSpec, topology: Topology, counts: dict[Any, MacCount]) -> CostRow:
     from skelbench.tables.flops import CostRow
 
     spec = paper_spec(host, method, patches, topology)

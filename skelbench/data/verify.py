@@ -41,9 +41,7 @@ KNOWN = {
         {"frames_raw": 4_773_093, "frames_denoised": 4_772_570, "files_with_missing_frames": 138},
         300,
     ),
-    "ntu120": Known(
-        113_945, {"cross-subject": (63_026, 50_919), "cross-setup": (54_468, 59_477)}, {}, 300
-    ),
+    "ntu120": Known(113_945, {"cross-subject": (63_026, 50_919), "cross-setup": (54_468, 59_477)}, {}, 300),
     "pku1": Known(21_545, {"cross-subject": (18_841, 2_704)}, {}, 300, sure=False),
     "pku2": Known(6_945, {"cross-subject": (5_332, 1_613)}, {}, 300, sure=False),
 }
@@ -301,6 +299,4 @@ def bone_rows(store: ClipStore, body: Anatomy) -> list[tuple[str, str, str]]:
     """Joint, median length of the bone to its parent, its variation within a clip: for every bone."""
     topology = store.topology
     unit = "" if store.meta.dimensions == 2 else " m"
-    return [
-        (topology.joints[j], f"{body.bone_J[j]:.3f}{unit}", f"{body.spread_J[j]:.0%}") for j in topology.order[1:]
-    ]
+    return [(topology.joints[j], f"{body.bone_J[j]:.3f}{unit}", f"{body.spread_J[j]:.0%}") for j in topology.order[1:]]

@@ -28,8 +28,7 @@ def evaluation(run: RunDir, protocol: str, checkpoint: str) -> dict[str, Any]:
         if checkpoint != "last":
             place, what = f"{place}@{checkpoint}", f"the snapshot at epoch {checkpoint} of {what}"
         raise SkelbenchError(
-            f"{what} was not evaluated with {protocol}; do that first: "
-            f"skelbench eval {place} --protocol {protocol}"
+            f"{what} was not evaluated with {protocol}; do that first: skelbench eval {place} --protocol {protocol}"
         )
     return max(found, key=lambda record: (record["standard"], record["finished"]))
 

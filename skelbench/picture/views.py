@@ -57,9 +57,7 @@ def view_scene(store: ClipStore, clip: int, spec: RunSpec, step: int = 0) -> Sce
     return replace(whole, title=f"What {spec.method} sees of {whole.title}", panels=tuple(panels))
 
 
-def _panel(
-    title: str, store: ClipStore, view: View, k: int, at_T: torch.Tensor, spec: ViewSpec | None
-) -> Panel:
+def _panel(title: str, store: ClipStore, view: View, k: int, at_T: torch.Tensor, spec: ViewSpec | None) -> Panel:
     """Instance ``k`` of one kind of view."""
     x_MTJC = view.chunk(view.x_RTJC)[k].numpy()
     drawn_MTJ, hidden_MPJ = np.ones(x_MTJC.shape[:3], dtype=bool), None

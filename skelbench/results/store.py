@@ -91,9 +91,7 @@ class RunDir:
         try:
             return read_json(self.cost_path) if self.cost_path.exists() else None
         except (OSError, ValueError) as error:
-            raise SkelbenchError(
-                f"{self.cost_path} is damaged; remove it and issue the run's command again"
-            ) from error
+            raise SkelbenchError(f"{self.cost_path} is damaged; remove it and issue the run's command again") from error
 
     def encoder(self, checkpoint: str = "last") -> Path:
         """Weights of the inference encoder, final or at a kept epoch."""

@@ -110,9 +110,7 @@ class Jitter:
 
     def take(self, index: Tensor) -> Jitter:
         """Rows ``index`` of this one."""
-        return replace(
-            self, active_R=self.active_R[index], keys_R=self.keys_R[index], view_R=self.view_R[index]
-        )
+        return replace(self, active_R=self.active_R[index], keys_R=self.keys_R[index], view_R=self.view_R[index])
 
     def apply(self, x_R3TJ: Tensor, keyed: Keyed) -> Tensor:
         """Noisy coordinates; may overwrite its argument."""

@@ -80,9 +80,7 @@ def _check_mask(spec: ViewSpec, where: str, topology: Topology, patch: int) -> N
     tokens = Grid(spec.frames, patch, topology.num_joints).tokens
     if isinstance(mask, RandomTokens):
         if mask.lo == mask.hi and visible_tokens(tokens, mask.lo, mask.keep) < 1:
-            raise SkelbenchError(
-                f"{where}: hiding {mask.lo:g} of {tokens} tokens leaves none visible; lower the ratio"
-            )
+            raise SkelbenchError(f"{where}: hiding {mask.lo:g} of {tokens} tokens leaves none visible; lower the ratio")
     elif min(v for v in (mask.a_min, mask.a_max, 1) if v is not None) < 1:
         raise SkelbenchError(f"{where}: tube areas a_min={mask.a_min} and a_max={mask.a_max} must be 1 token or more")
 

@@ -186,9 +186,7 @@ def _propose(
     return torch.where(fits, added, 0), fits
 
 
-def hidden_tokens(
-    spec: Tube | RandomTokens, tokens: int, keys_R: Tensor, view_R: Tensor, keyed: Keyed
-) -> Tensor:
+def hidden_tokens(spec: Tube | RandomTokens, tokens: int, keys_R: Tensor, view_R: Tensor, keyed: Keyed) -> Tensor:
     """int64 [R]: B = floor(r * N) with the row's own target ratio r; 0 for rows left unmasked (chance 1 - p)."""
     u_R3 = keyed.uniform(keys_R, 3, view=view_R, op=RATIO).double()
     share_R = u_R3[:, 1]

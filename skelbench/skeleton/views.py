@@ -34,9 +34,7 @@ BODY = 5
 """``op`` of the draw that chooses a body (view 0)."""
 
 
-def evaluation_spec(
-    grid: Grid, share: float = 0.95, resize: Literal["ends", "half-pixel", "pad"] = "ends"
-) -> ViewSpec:
+def evaluation_spec(grid: Grid, share: float = 0.95, resize: Literal["ends", "half-pixel", "pad"] = "ends") -> ViewSpec:
     """The deterministic view for feature extraction: the central ``share`` of the clip, nothing else done to it."""
     return ViewSpec(frames=grid.frames, crop=Center(share=share), resize=resize)
 
@@ -97,9 +95,7 @@ class ViewBuilder:
         self.device = torch.device(device)
         self.counts = checked_counts(self.specs, topology, patch, bodies)
         ranks = {name: rank for rank, name in enumerate(sorted(self.specs))}
-        self._numbers = {
-            name: 256 * (1 + ranks[name]) + torch.arange(count) for name, count in self.counts.items()
-        }
+        self._numbers = {name: 256 * (1 + ranks[name]) + torch.arange(count) for name, count in self.counts.items()}
 
     def __call__(self, batch: ClipBatch, keyed: Keyed) -> dict[str, View]:
         """One :class:`View` per spec, by name."""
@@ -150,9 +146,7 @@ class ViewBuilder:
         if spec.augment:
             clip_keys_R, body_keys_R = rows.clip_keys_R.repeat(count), rows.body_keys_R.repeat(count)
             view_R = number_V.repeat_interleave(bodies)
-            own = draw_transform(
-                spec.augment, self.topology, keyed, clip_keys_R, body_keys_R, view_R, self.dimensions
-            )
+            own = draw_transform(spec.augment, self.topology, keyed, clip_keys_R, body_keys_R, view_R, self.dimensions)
             transform = compose(transform + own)
         return _Drawn(interval, frames, timing_V, number_V, transform)
 

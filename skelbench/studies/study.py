@@ -48,7 +48,7 @@ class Study(Spec):
     def _slug(cls, name: str) -> str:
         if not re.fullmatch(r"[a-z0-9][a-z0-9._-]*", name):
             raise ValueError(
-                "a study's name (that of its file, unless it says name = \"...\") is of lower case letters, digits, "
+                'a study\'s name (that of its file, unless it says name = "...") is of lower case letters, digits, '
                 "'-', '_' and '.'"
             )
         return name

@@ -60,8 +60,9 @@ def imported(arguments, modules=("torch", "pandas", "matplotlib", "timm")):
     return result.stdout.splitlines()[-1].removeprefix("IMPORTED "), result.stdout
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["plugins", "list"], ["run", "--help"], ["runs", "list"],
-                                       ["data", "list"], ["compare"]])
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["plugins", "list"], ["run", "--help"], ["runs", "list"], ["data", "list"], ["compare"]]
+)
 def test_light_commands_import_nothing_heavy(arguments, monkeypatch):
     monkeypatch.delenv("SKELBENCH_PLUGINS")
     said, _ = imported(arguments)
@@ -142,7 +143,9 @@ def test_debug_shows_the_cause_behind_a_sentence(tmp_path, capsys):
 def test_global_options_may_stand_anywhere_before_two_dashes():
     assert split_globals(["run", "slim"]) == (["run", "slim"], False, [])
     assert split_globals(["--debug", "run", "--plugin", "a.py", "slim", "--plugin=b.py"]) == (
-        ["run", "slim"], True, ["a.py", "b.py"],
+        ["run", "slim"],
+        True,
+        ["a.py", "b.py"],
     )
     assert split_globals(["run", "--", "--debug"]) == (["run", "--", "--debug"], False, [])
 

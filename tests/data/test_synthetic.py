@@ -119,6 +119,7 @@ def test_the_left_is_left_in_every_camera_and_up_is_up(part):
 def test_order_and_direction_are_what_tells_pairs_apart():
     """Undoing posture and idling is not needed: these differences are larger than both."""
     for subject in (1, 2, 3):
+
         def take(name, subject=subject):
             return synthetic.perform(NAMES.index(name), subject, 1, 2)[0]
 

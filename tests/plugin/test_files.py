@@ -66,7 +66,9 @@ def test_fresh_and_cached_descriptors_are_equal_and_load_the_same_class(write):
 
 
 def test_the_cache_carries_variants_importers_and_every_kind(write):
-    path = write("all.py", """
+    path = write(
+        "all.py",
+        """
     from skelbench.plugin import FigureSpec, StudySpec, TargetSpec
 
     class Net:
@@ -91,7 +93,8 @@ def test_the_cache_carries_variants_importers_and_every_kind(write):
     @hookimpl
     def skelbench_studies():
         return [StudySpec(name="grid", target="all:read")]
-    """)
+    """,
+    )
     fresh, (file,) = Host([path]), cache_files()
     cached = Host([path])
     assert fresh.plugins[-1].state == "ok" and file in cache_files()
@@ -138,37 +141,52 @@ def test_the_code_that_runs_is_the_code_that_was_hashed(write):
 
 @pytest.mark.parametrize("target", [":Net", "self:Net", "{module}:Net"])
 def test_ways_to_name_a_class_of_the_same_file(write, target):
-    path = write("self.py", """
+    path = write(
+        "self.py",
+        """
     class Net:
         pass
 
     @hookimpl
     def skelbench_methods():
         return [MethodSpec(name="bee", target="TARGET".format(module=__name__))]
-    """.replace("TARGET", target))
+    """.replace("TARGET", target),
+    )
     for _ in range(2):
         host = Host([path])
         assert host.load(host.get("methods", "bee")).__name__ == "Net"
 
 
 def test_a_misspelt_class_of_the_same_file_is_found_at_listing(write):
-    path = write("a.py", """
+    path = write(
+        "a.py",
+        """
     class Network:
         pass
 
     @hookimpl
     def skelbench_methods():
         return [MethodSpec(name="bee", target=":Netwrk")]
-    """)
+    """,
+    )
     for _ in range(2):
         status = Host([path]).plugins[-1]
         assert status.state == "invalid" and "did you mean 'Network'" in status.error
     assert not cache_files()
 
 
-@pytest.mark.parametrize("damage", [b"", b"{", b"[]", b'{"hooks": {"methods": [{"nam": 1}]}, "observers": []}',
-                                    b'{"hooks": {"methods": [{"name": "A B", "target": "x"}]}, "observers": []}',
-                                    b'{"hooks": {"wings": [{}]}, "observers": []}', b"\xff\xfe"])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b'{"hooks": {"methods": [{"nam": 1}]}, "observers": []}',
+        b'{"hooks": {"methods": [{"name": "A B", "target": "x"}]}, "observers": []}',
+        b'{"hooks": {"wings": [{}]}, "observers": []}',
+        b"\xff\xfe",
+    ],
+)
 def test_a_damaged_cache_is_ignored_and_repaired(good, damage):
     path = good("a.py", "bee")
     Host([path])
@@ -222,7 +240,9 @@ def test_an_import_that_fails_leaves_no_module_behind(write):
 def test_a_cached_file_that_no_longer_imports_is_one_sentence(write, monkeypatch, tmp_path):
     (tmp_path / "lib").mkdir()
     (tmp_path / "lib" / "honey_dependency.py").write_text("")
-    path = write("needy.py", """
+    path = write(
+        "needy.py",
+        """
     import honey_dependency
 
     class Net:
@@ -231,7 +251,8 @@ def test_a_cached_file_that_no_longer_imports_is_one_sentence(write, monkeypatch
     @hookimpl
     def skelbench_methods():
         return [MethodSpec(name="bee", target=":Net")]
-    """)
+    """,
+    )
     code = LIST + "\ntry:\n    host.load(host.get('methods', 'bee'))\nexcept Exception as error:\n    print(error)\n"
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "lib"))
     assert run(code, path, "bee") == "True ok False"

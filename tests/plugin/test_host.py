@@ -152,7 +152,11 @@ def test_variants_of_methods_that_clash_and_of_plugins_that_failed(write, monkey
 
 
 def test_same_name_in_two_kinds_is_no_clash(write):
-    host = Host([write("both.py", """
+    host = Host(
+        [
+            write(
+                "both.py",
+                """
     @hookimpl
     def skelbench_methods():
         return [MethodSpec(name="x", target="os:getcwd")]
@@ -160,7 +164,10 @@ def test_same_name_in_two_kinds_is_no_clash(write):
     @hookimpl
     def skelbench_protocols():
         return [ProtocolSpec(name="x", target="os:getpid")]
-    """)])
+    """,
+            )
+        ]
+    )
     assert host.get("methods", "x").target == "os:getcwd"
     assert host.get("protocols", "x").target == "os:getpid"
 
@@ -201,7 +208,11 @@ def test_failed_plugins_are_noted_once_on_first_use(write, good, monkeypatch, ca
 
 
 def test_load_turns_import_errors_into_one_sentence(write):
-    host = Host([write("lazy.py", """
+    host = Host(
+        [
+            write(
+                "lazy.py",
+                """
     @hookimpl
     def skelbench_methods():
         return [
@@ -210,7 +221,10 @@ def test_load_turns_import_errors_into_one_sentence(write):
             MethodSpec(name="nested", target="collections:OrderedDict.fromkeys"),
             MethodSpec(name="good", target="os:getcwd", config="os:getpid"),
         ]
-    """)])
+    """,
+            )
+        ]
+    )
     with pytest.raises(SkelbenchError, match="of plugin 'lazy': ModuleNotFoundError") as caught:
         host.load(host.get("methods", "gone"))
     assert isinstance(caught.value.__cause__, ModuleNotFoundError)
@@ -266,8 +280,12 @@ def installed(tmp_path, monkeypatch):
     """Two distributions on sys.path, each with one entry point; the second fails at import."""
     site = tmp_path / "site"
     for dist, module, body in [
-        ("hive", "hive_plugin", "from skelbench.plugin import MethodSpec, hookimpl\n@hookimpl\n"
-         "def skelbench_methods():\n    return [MethodSpec(name='bee', target='os:getcwd')]\n"),
+        (
+            "hive",
+            "hive_plugin",
+            "from skelbench.plugin import MethodSpec, hookimpl\n@hookimpl\n"
+            "def skelbench_methods():\n    return [MethodSpec(name='bee', target='os:getcwd')]\n",
+        ),
         ("swarm", "swarm_plugin", "raise SystemExit('cannot start')\n"),
     ]:
         info = site / f"{dist}-2.5.dist-info"

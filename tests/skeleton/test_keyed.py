@@ -52,16 +52,16 @@ def test_uniform_is_the_literal_philox_word():
         assert drawn[r].tolist() == expected
 
 
-@given(
-    keys=st.lists(WORD, min_size=1, max_size=8), n=st.integers(1, 30), more=st.integers(0, 20), order=st.randoms()
-)
+@given(keys=st.lists(WORD, min_size=1, max_size=8), n=st.integers(1, 30), more=st.integers(0, 20), order=st.randoms())
 @settings(max_examples=40, deadline=None)
 def test_draws_do_not_depend_on_the_batch_or_on_how_many_are_asked_for(keys, n, more, order):
     keyed = Keyed(1, 2)
     together = keyed.uniform(np.array(keys), n, view=3, op=4)
     assert torch.equal(keyed.uniform(np.array(keys), n + more, view=3, op=4)[:, :n], together)
-    assert torch.equal(keyed.uniform(np.array(keys), n + more, view=3, op=4)[:, n:],
-                       keyed.uniform(np.array(keys), more, view=3, op=4, start=n))
+    assert torch.equal(
+        keyed.uniform(np.array(keys), n + more, view=3, op=4)[:, n:],
+        keyed.uniform(np.array(keys), more, view=3, op=4, start=n),
+    )
     shuffled = list(range(len(keys)))
     order.shuffle(shuffled)
     assert torch.equal(keyed.uniform(np.array(keys)[shuffled], n, view=3, op=4), together[shuffled])

@@ -27,9 +27,7 @@ MAX_LABEL_FILE = 32 << 20
 """Larger pickles beside a given array are not looked at."""
 MAX_SIBLINGS = 500
 
-FORMATS = (
-    "npz of CTR-GCN / MAMP, ragged npz, pyskl pickle, npy + label file of ST-GCN / 2s-AGCN / AimCLR, HDF5 of SGN"
-)
+FORMATS = "npz of CTR-GCN / MAMP, ragged npz, pyskl pickle, npy + label file of ST-GCN / 2s-AGCN / AimCLR, HDF5 of SGN"
 
 
 @dataclass(eq=False)

@@ -68,9 +68,7 @@ def flat_clip(
         flags = int(Flag.BODY_DROPPED)
     frames_T = sure_MTJ[bodies].any(axis=(0, 2))
     flags |= 0 if frames_T.all() else int(Flag.FRAMES_DROPPED)
-    xy_MTJC, confidence_MTJ, sure_MTJ = (
-        array[bodies][:, frames_T] for array in (xy_MTJC, confidence_MTJ, sure_MTJ)
-    )
+    xy_MTJC, confidence_MTJ, sure_MTJ = (array[bodies][:, frames_T] for array in (xy_MTJC, confidence_MTJ, sure_MTJ))
     scale = pose.scale(xy_MTJC, sure_MTJ, image)
     if isinstance(scale, str):
         return scale

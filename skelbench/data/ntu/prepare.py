@@ -42,17 +42,20 @@ def prepare_ntu(
     report = Report(Path(root) / check_name(name))
     files, missing = _choose(which, raw, report)
     details = {"files": len(files), "frames_raw": 0, "frames_denoised": 0, "files_with_missing_frames": 0}
-    with StoreWriter(
-        report.path,
-        topology=NTU25,
-        classes=ACTIONS if which == "ntu120" else ACTIONS[:60],
-        splits=SPLITS[which],
-        default_split="cross-subject",
-        lineage=LINEAGE,
-        licence=LICENCE,
-        details={**CONSTANTS, "official_missing": len(missing)},
-        overwrite=overwrite,
-    ) as writer, closing(in_order(convert, list(files.values()), workers)) as made:
+    with (
+        StoreWriter(
+            report.path,
+            topology=NTU25,
+            classes=ACTIONS if which == "ntu120" else ACTIONS[:60],
+            splits=SPLITS[which],
+            default_split="cross-subject",
+            lineage=LINEAGE,
+            licence=LICENCE,
+            details={**CONSTANTS, "official_missing": len(missing)},
+            overwrite=overwrite,
+        ) as writer,
+        closing(in_order(convert, list(files.values()), workers)) as made,
+    ):
         for done, (stem, (clip, reasons)) in enumerate(zip(files, made, strict=True), start=1):
             report.unexpected += [(stem + SUFFIX, reason) for reason in reasons]
             if clip is not None:

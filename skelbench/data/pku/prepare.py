@@ -102,17 +102,20 @@ def prepare_pku(
         forgotten = set(videos) - {*rule.train, *rule.test}
         report.unexpected += [(video, f"in neither list of the split {split}") for video in sorted(forgotten)]
     made = in_order(partial(convert, cut=cut), list(videos.values()), workers, chunk=1)
-    with StoreWriter(
-        report.path,
-        topology=NTU25,
-        classes=ACTIONS,
-        splits=splits,
-        default_split=next(iter(splits)),
-        lineage=cut.lineage,
-        licence=LICENCE,
-        details=asdict(cut) | {"videos": len(videos)},
-        overwrite=overwrite,
-    ) as writer, closing(made):
+    with (
+        StoreWriter(
+            report.path,
+            topology=NTU25,
+            classes=ACTIONS,
+            splits=splits,
+            default_split=next(iter(splits)),
+            lineage=cut.lineage,
+            licence=LICENCE,
+            details=asdict(cut) | {"videos": len(videos)},
+            overwrite=overwrite,
+        ) as writer,
+        closing(made),
+    ):
         frames = unfinished = 0
         for done, (video, clips) in enumerate(zip(videos, made, strict=True), start=1):
             if isinstance(clips, str):
@@ -188,9 +191,7 @@ def _clip(x_TD: np.ndarray, number: int, action: Action, cut: Cut) -> Clip | Los
     return Clip(number, action.action - 1, np.ascontiguousarray(x_MTJC), origin, flags, frames)
 
 
-def _choose(
-    which: str, raw: Sequence[Path], report: Report
-) -> tuple[dict[str, list[RawFile]], dict[str, NameRule]]:
+def _choose(which: str, raw: Sequence[Path], report: Report) -> tuple[dict[str, list[RawFile]], dict[str, NameRule]]:
     """The files of every video by its name, in order of name, and the splits."""
     videos: dict[str, list[RawFile]] = {}
     rules: dict[str, NameRule] = {}

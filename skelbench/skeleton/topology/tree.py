@@ -126,9 +126,7 @@ class Topology:
         for name, part in self.parts.items():
             inside = set(part)
             edges = [(j, self.parents[j]) for j in part if self.parents[j] in inside]
-            graphs[name] = {
-                j: tuple(b if a == j else a for a, b in edges if j in (a, b)) for j in part
-            }
+            graphs[name] = {j: tuple(b if a == j else a for a, b in edges if j in (a, b)) for j in part}
         return graphs
 
 
