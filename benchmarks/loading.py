@@ -29,10 +29,10 @@ from skelbench.data.source import ClipSource
 from skelbench.data.splits import RandomRule
 from skelbench.data.store import ClipStore
 from skelbench.data.writer import StoreWriter
-from skelbench.skeleton.keyed import Keyed
-from skelbench.skeleton.spec import Bodies, Free, Rotate, ViewSpec
 from skelbench.skeleton.topology import NTU25
-from skelbench.skeleton.views import ViewBuilder
+from skelbench.views.builder import ViewBuilder
+from skelbench.views.keyed import Keyed
+from skelbench.views.spec import Bodies, Free, Rotate, ViewSpec
 
 BATCH, FRAMES, LONGEST = 128, 120, 300
 TURN = float(np.rad2deg(0.3))

@@ -8,10 +8,10 @@ import time
 import torch
 
 from skelbench.skeleton.grid import Grid
-from skelbench.skeleton.keyed import Keyed
-from skelbench.skeleton.masks import TubeRows, tube_masks
-from skelbench.skeleton.spec import Tube
 from skelbench.skeleton.topology import NTU25
+from skelbench.views.keyed import Keyed
+from skelbench.views.masks import TubeRows, tube_masks
+from skelbench.views.spec import Tube
 
 PAPER = (0.695, 0.114, 0.485, 0.895)
 """Mean, standard deviation, smallest, largest over 11,520 masks of the 8 x 25 grid (paper, section C)."""

@@ -22,11 +22,11 @@ import torch
 
 from skelbench.data.roots import data_root
 from skelbench.plugin.host import get_host
-from skelbench.pretrain.build import build_method
-from skelbench.pretrain.loop import Trainer
-from skelbench.resolve import resolve
 from skelbench.results.store import RunDir
-from skelbench.settings import Request
+from skelbench.run.request import Request
+from skelbench.run.resolve import resolve
+from skelbench.train.build import build_method
+from skelbench.train.loop import Trainer
 
 LIMIT = 0.01
 

@@ -10,13 +10,13 @@ from typing import Literal
 
 from pydantic import Field, PositiveInt
 
-from skelbench.method import Method
+from skelbench.methods.contract import Method
+from skelbench.methods.masked_autoencoder import MaskedAutoencoder, MaskedAutoencoderConfig
 from skelbench.nn.energy import energy_weights
 from skelbench.nn.losses import patch_standardise
-from skelbench.nn.masked_autoencoder import MaskedAutoencoder, MaskedAutoencoderConfig
 from skelbench.nn.query import QueryDecoder
 from skelbench.nn.tokenizer import patchify
-from skelbench.skeleton.spec import RandomTokens
+from skelbench.views.spec import RandomTokens
 
 
 class AMRConfig(MaskedAutoencoderConfig):

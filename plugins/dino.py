@@ -2,13 +2,13 @@
 
 SLiM's contrastive branch before its crops were anchored: here every crop comes from anywhere in the clip, so a local
 view may show what a global one does not. What a crop is on a clip of poses is *our reading*
-(:mod:`skelbench.nn.multi_crop`); the rest is the code's defaults (facebookresearch/dino).
+(:mod:`skelbench.methods.multi_crop`); the rest is the code's defaults (facebookresearch/dino).
 """
 
 import torch
 from pydantic import Field
 
-from skelbench.nn.multi_crop import MultiCrop, MultiCropConfig
+from skelbench.methods.multi_crop import MultiCrop, MultiCropConfig
 
 
 class DINOConfig(MultiCropConfig):

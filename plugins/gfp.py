@@ -12,12 +12,12 @@ from typing import Literal
 import torch
 from pydantic import Field, field_validator
 
-from skelbench.method import Method
-from skelbench.nn.masked_autoencoder import MaskedAutoencoder, MaskedAutoencoderConfig
+from skelbench.methods.contract import Method
+from skelbench.methods.masked_autoencoder import MaskedAutoencoder, MaskedAutoencoderConfig
 from skelbench.nn.pyramid import PyramidDecoder, TargetGenerator
 from skelbench.nn.vicreg import spread
-from skelbench.skeleton.masks import some_visible
-from skelbench.skeleton.motion import displacement, motion_masks
+from skelbench.views.masks import some_visible
+from skelbench.views.motion import displacement, motion_masks
 
 
 class GFPConfig(MaskedAutoencoderConfig):

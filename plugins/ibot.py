@@ -2,7 +2,7 @@
 
 The student sees both global views with tokens hidden, and the local ones whole; the teacher sees the global views
 whole. Class tokens are matched across views (DINO's loss), hidden tokens within a view. Crops are *our reading*
-(:mod:`skelbench.nn.multi_crop`); constants are those of the code (bytedance/ibot) and of the recipe in its README,
+(:mod:`skelbench.methods.multi_crop`); constants are those of the code (bytedance/ibot) and of the recipe in its README,
 which adds local views, leaves half of the global views unmasked and lets both losses share one head.
 """
 
@@ -11,11 +11,11 @@ from typing import Literal
 import torch
 from pydantic import Field
 
-from skelbench.nn.multi_crop import MultiCrop, MultiCropConfig
+from skelbench.methods.multi_crop import MultiCrop, MultiCropConfig
+from skelbench.methods.target import Hidden
+from skelbench.methods.targets.prototypes import predict_prototypes
 from skelbench.nn.prototype_objective import PrototypeObjective
-from skelbench.nn.targets.base import Hidden
-from skelbench.nn.targets.prototypes import predict_prototypes
-from skelbench.skeleton.spec import RandomTokens, Tube
+from skelbench.views.spec import RandomTokens, Tube
 
 
 class IBOTConfig(MultiCropConfig):

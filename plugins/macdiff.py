@@ -13,9 +13,8 @@ from typing import Literal
 from pydantic import Field, PositiveFloat
 
 from skelbench.errors import SkelbenchError
-from skelbench.method import Method
-from skelbench.nn.diffusion import DiffusionDecoder, NoiseSchedule
-from skelbench.nn.imported import (
+from skelbench.methods.contract import Method
+from skelbench.methods.imported import (
     ENCODER,
     Imported,
     check_record,
@@ -25,11 +24,12 @@ from skelbench.nn.imported import (
     model_arguments,
     tensor_of,
 )
+from skelbench.methods.masked_autoencoder import MaskedAutoencoder, MaskedAutoencoderConfig
+from skelbench.nn.diffusion import DiffusionDecoder, NoiseSchedule
 from skelbench.nn.losses import masked_mse, token_uniformity
-from skelbench.nn.masked_autoencoder import MaskedAutoencoder, MaskedAutoencoderConfig
 from skelbench.nn.tokenizer import Standardise, patchify
-from skelbench.skeleton.keyed import box_muller, pick
-from skelbench.skeleton.spec import Noise, RandomTokens, Same
+from skelbench.views.keyed import box_muller, pick
+from skelbench.views.spec import Noise, RandomTokens, Same
 
 TIME, NOISE = 0, 1
 """``op`` of the draws for diffusion time and dropped conditions, and for the noise to predict."""
@@ -132,7 +132,7 @@ class MacDiff(Method):
 
 
 def imported(state, options) -> Imported:
-    """A checkpoint of the official code; see :mod:`skelbench.nn.imported`."""
+    """A checkpoint of the official code; see :mod:`skelbench.methods.imported`."""
     check_record(options)
     rest, model = leftovers(state, ENCODER, DECODER), model_arguments(options)
     if model.get("self_shift"):

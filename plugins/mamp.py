@@ -7,10 +7,10 @@ model_mamp); R bodies, T frames, J joints, N tokens, K visible tokens.
 
 from pydantic import Field
 
-from skelbench.nn.imported import Imported, masked_autoencoder
-from skelbench.nn.masked_autoencoder import MaskedAutoencoder, MaskedAutoencoderConfig
-from skelbench.skeleton.masks import some_visible
-from skelbench.skeleton.motion import displacement, motion_masks
+from skelbench.methods.imported import Imported, masked_autoencoder
+from skelbench.methods.masked_autoencoder import MaskedAutoencoder, MaskedAutoencoderConfig
+from skelbench.views.masks import some_visible
+from skelbench.views.motion import displacement, motion_masks
 
 
 class MAMPConfig(MaskedAutoencoderConfig):
@@ -44,6 +44,6 @@ class MAMP(MaskedAutoencoder):
 
 
 def imported(state, options) -> Imported:
-    """A checkpoint of ``model_mamp``; see :func:`skelbench.nn.imported.masked_autoencoder`."""
+    """A checkpoint of ``model_mamp``; see :func:`skelbench.methods.imported.masked_autoencoder`."""
     names = {"mask_ratio": "mask_ratio", "motion_aware_tau": "tau", "motion_stride": "motion_stride"}
     return masked_autoencoder(state, options, "model_mamp", names)

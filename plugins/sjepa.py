@@ -12,16 +12,16 @@ import torch
 from pydantic import Field
 
 from skelbench.distributed import all_reduce_sum
-from skelbench.method import Method
+from skelbench.methods.contract import Method
+from skelbench.methods.masked_autoencoder import MaskedConfig
 from skelbench.nn.channel_loss import channel_cross_entropy
 from skelbench.nn.decoder import MaskedDecoder
 from skelbench.nn.ema import ema_copy, ema_update
-from skelbench.nn.masked_autoencoder import MaskedConfig
 from skelbench.nn.prototype_loss import RunningCentre
 from skelbench.nn.schedule import cosine
-from skelbench.skeleton.masks import some_visible
-from skelbench.skeleton.motion import motion_masks
-from skelbench.skeleton.spec import Mirror, Rotate, Same, Translate
+from skelbench.views.masks import some_visible
+from skelbench.views.motion import motion_masks
+from skelbench.views.spec import Mirror, Rotate, Same, Translate
 
 
 class SJEPAConfig(MaskedConfig):

@@ -5,9 +5,9 @@ at random, visible tokens only through the encoder, a decoder over the full grid
 coordinates standardised per token. Facts: MAMP's repository (maoyunyao/MAMP, model_mae).
 """
 
-from skelbench.nn.imported import Imported, masked_autoencoder
-from skelbench.nn.masked_autoencoder import MaskedAutoencoder, MaskedAutoencoderConfig
-from skelbench.skeleton.spec import RandomTokens
+from skelbench.methods.imported import Imported, masked_autoencoder
+from skelbench.methods.masked_autoencoder import MaskedAutoencoder, MaskedAutoencoderConfig
+from skelbench.views.spec import RandomTokens
 
 
 class SkeletonMAEConfig(MaskedAutoencoderConfig):
@@ -30,5 +30,5 @@ class SkeletonMAE(MaskedAutoencoder):
 
 
 def imported(state, options) -> Imported:
-    """A checkpoint of ``model_mae``; see :func:`skelbench.nn.imported.masked_autoencoder`."""
+    """A checkpoint of ``model_mae``; see :func:`skelbench.methods.imported.masked_autoencoder`."""
     return masked_autoencoder(state, options, "model_mae", {"mask_ratio": "mask_ratio"})

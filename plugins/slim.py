@@ -13,11 +13,11 @@ from typing import Literal
 import torch
 from pydantic import Field, model_validator
 
+from skelbench.methods.self_distillation import SelfDistillation
+from skelbench.methods.target import Hidden
 from skelbench.nn.config import PrototypeSettings, TargetSettings
 from skelbench.nn.losses import koleo
-from skelbench.nn.self_distillation import SelfDistillation
-from skelbench.nn.targets.base import Hidden
-from skelbench.skeleton.spec import (
+from skelbench.views.spec import (
     Alike,
     AxisDrop,
     BoneScale,
@@ -31,7 +31,7 @@ from skelbench.skeleton.spec import (
     Tube,
     ViewSpec,
 )
-from skelbench.skeleton.view import View
+from skelbench.views.view import View
 
 LOCALS = ((32, 0.35, 0.7), (16, 0.15, 0.4), (8, 0.05, 0.2))
 """Local views: frames and duration range as a share of the anchor's interval (appendix B)."""

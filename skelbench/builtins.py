@@ -86,22 +86,22 @@ def skelbench_targets():
     return [
         TargetSpec(
             name="prototypes",
-            target="skelbench.nn.targets.prototypes:PrototypeTarget",
+            target="skelbench.methods.targets.prototypes:PrototypeTarget",
             summary="the teacher's distribution over prototypes, by cross-entropy (SLiM)",
         ),
         TargetSpec(
             name="coordinates",
-            target="skelbench.nn.targets.coordinates:CoordinateTarget",
+            target="skelbench.methods.targets.coordinates:CoordinateTarget",
             summary="raw joint coordinates, by squared error, through a decoder",
         ),
         TargetSpec(
             name="features",
-            target="skelbench.nn.targets.features:FeatureTarget",
+            target="skelbench.methods.targets.features:FeatureTarget",
             summary="the teacher's projected features, by squared error, no extra module",
         ),
         TargetSpec(
             name="features-predictor",
-            target="skelbench.nn.targets.features:PredictedFeatureTarget",
+            target="skelbench.methods.targets.features:PredictedFeatureTarget",
             summary="the teacher's projected features, by squared error, through a predictor head",
         ),
     ]
@@ -112,53 +112,53 @@ def skelbench_tables():
     return [
         TableSpec(
             name="linear",
-            target="skelbench.tables.builders:linear",
+            target="skelbench.report.builders:linear",
             summary="every evaluated run: accuracy with interval, paired test against the untrained encoder, cost",
         ),
         TableSpec(
             name="token-budget",
-            target="skelbench.tables.builders:token_budget",
+            target="skelbench.report.builders:token_budget",
             summary="methods at 8, 15, 30 temporal tokens: accuracy, cost, drop against 30; published figures beside",
         ),
         TableSpec(
             name="target-control",
-            target="skelbench.tables.builders:target_control",
+            target="skelbench.report.builders:target_control",
             summary="SLiM with four targets of masked prediction: accuracy, fall of the loss, effective rank",
         ),
         TableSpec(
             name="objective",
-            target="skelbench.tables.builders:objective",
+            target="skelbench.report.builders:objective",
             summary="SLiM with masked feature prediction and contrast, alone and together",
         ),
         TableSpec(
             name="stm",
-            target="skelbench.tables.builders:stm",
+            target="skelbench.report.builders:stm",
             summary="SLiM with other masks of global and local views, and other mask ratios",
         ),
         TableSpec(
             name="saa",
-            target="skelbench.tables.builders:saa",
+            target="skelbench.report.builders:saa",
             summary="SLiM with rotation, mirroring and scaling off, limited or full",
         ),
         TableSpec(
             name="centring",
-            target="skelbench.tables.builders:centring",
+            target="skelbench.report.builders:centring",
             summary="SLiM with the teacher centred by Sinkhorn, by a running centre, or not",
         ),
         TableSpec(
             name="batch",
-            target="skelbench.tables.builders:batch",
+            target="skelbench.report.builders:batch",
             summary="SLiM with half the batch, at as many clips and at as many steps",
         ),
         TableSpec(
             name="flops",
-            target="skelbench.tables.builders:flops",
+            target="skelbench.report.builders:flops",
             summary="MACs and GFLOPs of encoder, decoder and whole training step at the paper's token grids",
             needs_runs=False,
         ),
         TableSpec(
             name="flops-detail",
-            target="skelbench.tables.builders:flops_detail",
+            target="skelbench.report.builders:flops_detail",
             summary="GFLOPs of student encoder, decoder, targets and heads, on native token grids and the paper's",
             needs_runs=False,
         ),
@@ -170,17 +170,17 @@ def skelbench_figures():
     return [
         FigureSpec(
             name="token-budget",
-            target="skelbench.tables.figures.token_budget:draw",
+            target="skelbench.report.figures.token_budget:draw",
             summary="accuracy over GFLOPs of the inference encoder, a line per method; published figures beside",
         ),
         FigureSpec(
             name="target-control",
-            target="skelbench.tables.figures.target_control:draw",
+            target="skelbench.report.figures.target_control:draw",
             summary="masked-prediction loss and effective rank over clips seen, per target of masked prediction",
         ),
         FigureSpec(
             name="curves",
-            target="skelbench.tables.figures.curves:draw",
+            target="skelbench.report.figures.curves:draw",
             summary="loss and effective ranks over clips seen, every trained run",
         ),
     ]

@@ -32,8 +32,8 @@ def resolved(data_root, host):
 
     ``native`` asks for the method's own setting, ``dataset`` for another store below ``data_root``.
     """
-    from skelbench.resolve import resolve
-    from skelbench.settings import Request
+    from skelbench.run.request import Request
+    from skelbench.run.resolve import resolve
 
     def make(method="slim", epochs=2, batch_size=4, seed=0, tokens=None, native=None, dataset="small", **sets):
         settings = TINY | {f"method.{key}": value for key, value in TINY_METHOD.get(method, {}).items()}
@@ -59,9 +59,9 @@ def resolved(data_root, host):
 @pytest.fixture
 def trainer(resolved, host, tmp_path):
     """``trainer("gfp", **settings)``: a trainer of such a run, its method in training mode."""
-    from skelbench.pretrain.build import build_method
-    from skelbench.pretrain.loop import Trainer
     from skelbench.results.store import RunDir
+    from skelbench.train.build import build_method
+    from skelbench.train.loop import Trainer
 
     def make(name, device="cpu", **settings):
         made = resolved(name, **settings)
@@ -78,7 +78,7 @@ def workflow(tmp_path, data_root, host):
     from contextlib import contextmanager
 
     from skelbench.results.store import ResultStore
-    from skelbench.workflow import Workflow
+    from skelbench.run.workflow import Workflow
 
     @contextmanager
     def silent(**_):

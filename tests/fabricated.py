@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from skelbench.config import DataSpec, EvalSpec, GridSpec, RunSpec, TrainSpec
 from skelbench.results.store import ResultStore
-from skelbench.skeleton.spec import ViewSpec
+from skelbench.spec import DataSpec, EvalSpec, GridSpec, RunSpec, TrainSpec
+from skelbench.views.spec import ViewSpec
 
 CLIPS = 40
 MACS = {8: 5e7, 15: 1e8, 30: 2.5e8}

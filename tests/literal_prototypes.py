@@ -2,7 +2,7 @@
 
 import torch
 
-from skelbench.skeleton.view import View
+from skelbench.views.view import View
 
 
 def cross_entropy(student, teacher, student_K, teacher_K, temp, centre_K=None, student_temp=0.1):

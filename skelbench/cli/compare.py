@@ -32,9 +32,9 @@ def compare(
 
     host = get_host()
     descriptor = host.get("tables", table)
-    from skelbench.cli.console import err, out, progress
+    from skelbench.console import err, out, progress
     from skelbench.errors import SkelbenchError, did_you_mean
-    from skelbench.tables.render import FORMATS, Terminal, render
+    from skelbench.report.render import FORMATS, Terminal, render
 
     if format_ is None:
         kinds = {".csv": "csv", ".json": "json", ".tex": "latex"}
@@ -47,11 +47,11 @@ def compare(
         start = f"study {table}" if table in host.names("studies") else "run slim --tokens 8"
         out.print(f"no runs in {store.root} yet; start with: skelbench {start}")
         return
-    from skelbench.tables.builders import Context
-    from skelbench.tables.table import Table
+    from skelbench.report.builders import Context
+    from skelbench.report.table import Table
 
     context = Context(host, store, exact_only=not all_, progress=progress)
-    built = host.checked(descriptor, host.load(descriptor)(context), Table, "skelbench.tables.table.Table")
+    built = host.checked(descriptor, host.load(descriptor)(context), Table, "skelbench.report.table.Table")
     if descriptor.needs_runs and context.left_out:
         err.print(f"note: {context.left_out} runs with settings changed from their preset are left out; see --all")
     if format_ == "terminal" and output is None:
@@ -61,7 +61,7 @@ def compare(
     if output is None:
         out.print(text, markup=False, highlight=False, soft_wrap=True)
         return
-    from skelbench.results.files import write_atomic
+    from skelbench.files import write_atomic
 
     try:
         write_atomic(output, lambda file: file.write(text.encode()))

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from skelbench.cli import data_export, data_import, data_prepare, data_show, data_verify
-from skelbench.cli.console import make_table, out, print_facts
 from skelbench.cli.options import DataRoot
+from skelbench.console import make_table, out, print_facts
 from skelbench.errors import SkelbenchError
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def info(name: Annotated[str, typer.Argument(help="Data set.")], data_root: Data
     """Counts, classes, lengths, splits, lineage, licence and fingerprint of data set NAME."""
     from skelbench.data import roots
     from skelbench.plugin.host import get_host
-    from skelbench.resolve import open_dataset
+    from skelbench.run.resolve import open_dataset
 
     show(open_dataset(name, get_host(), data_root or roots.data_root()), name)
 

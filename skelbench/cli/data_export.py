@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from skelbench.cli.console import late_progress, out, plain, print_facts
 from skelbench.cli.options import DataRoot
+from skelbench.console import late_progress, out, plain, print_facts
 
 
 def export_data(
@@ -38,7 +38,7 @@ def export_data(
     from skelbench.data import roots
     from skelbench.data.exporters import export_mamp_npz
     from skelbench.plugin.host import get_host
-    from skelbench.resolve import open_dataset
+    from skelbench.run.resolve import open_dataset
 
     store = open_dataset(name, get_host(), data_root or roots.data_root())
     with late_progress(f"export {name}", "clips") as progress:

@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from skelbench.cli.console import LEFT_OUT, err, late_progress, out, plain, print_facts
 from skelbench.cli.options import DataRoot, new_dataset_name
+from skelbench.console import LEFT_OUT, err, late_progress, out, plain, print_facts
 from skelbench.errors import SkelbenchError
 
 

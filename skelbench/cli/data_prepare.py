@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from skelbench.cli.console import LEFT_OUT, err, late_progress, out, plain
 from skelbench.cli.options import DataRoot, new_dataset_name
+from skelbench.console import LEFT_OUT, err, late_progress, out, plain
 
 if TYPE_CHECKING:
     from skelbench.data.prepare import Report

@@ -46,11 +46,11 @@ def show_clip(
     Left and right sides have different shades, bodies different colours; one body is seen from the front, a little from
     the side, two bodies side by side.
     """
-    from skelbench.cli.console import out, progress
+    from skelbench.console import out, progress
     from skelbench.data import roots
     from skelbench.picture.scene import clip_scene, find_clip
     from skelbench.plugin.host import get_host
-    from skelbench.resolve import open_dataset
+    from skelbench.run.resolve import open_dataset
 
     if output is not None and output.suffix.lower() not in KINDS:
         raise SkelbenchError(f"-o {output}: end the name in .gif, .png or .html, which says what kind of picture it is")
@@ -63,8 +63,8 @@ def show_clip(
         scene = clip_scene(store, number)
     else:
         from skelbench.picture.views import view_scene
-        from skelbench.resolve import resolve
-        from skelbench.settings import Request, parse_sets
+        from skelbench.run.request import Request, parse_sets
+        from skelbench.run.resolve import resolve
 
         request = Request(method=view, dataset=name, tokens=tokens, seed=seed, sets=parse_sets(set_ or []))
         resolved = resolve(request, host, root, "cpu")

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from skelbench.cli.console import LEFT_OUT
 from skelbench.cli.options import DataRoot
+from skelbench.console import LEFT_OUT
 
 MARKS = {"ok": "[green]ok[/]", "look": "[yellow]look[/]", "wrong": "[bold red]wrong[/]"}
 
@@ -33,12 +33,12 @@ def verify_data(
     from rich.table import Table
     from rich.text import Text
 
-    from skelbench.cli.console import make_table, out, plain, progress
+    from skelbench.console import make_table, out, plain, progress
     from skelbench.data import roots
     from skelbench.data.anatomy import measure
     from skelbench.data.verify import bone_rows, recognise, verify
     from skelbench.plugin.host import get_host
-    from skelbench.resolve import open_dataset
+    from skelbench.run.resolve import open_dataset
 
     store = open_dataset(name, get_host(), data_root or roots.data_root())
     kind = recognise(store, known)

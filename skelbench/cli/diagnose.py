@@ -13,8 +13,8 @@ from skelbench.errors import SkelbenchError
 
 if TYPE_CHECKING:
     from skelbench.diagnose.frozen import Frozen
-    from skelbench.tables.table import Table
-    from skelbench.workflow import Workflow
+    from skelbench.report.table import Table
+    from skelbench.run.workflow import Workflow
 
 app = typer.Typer(
     no_args_is_help=True, help="Interpolation shortcuts, invariance, time order, classes: what runs show."
@@ -196,7 +196,7 @@ def per_class(
         lambda: diagnosis.of_runs(runs, records, (labels[0], labels[1])),
         force=True,
     )
-    from skelbench.resolve import open_dataset
+    from skelbench.run.resolve import open_dataset
 
     classes = open_dataset(records[0]["spec"]["data"]["name"], workflow.host, workflow.data_root).classes
     _show(lambda found: tables.per_class(found["both"], classes), {"both": compared}, format_)
@@ -215,7 +215,7 @@ def _ratios(text: str) -> list[float]:
 def _check(format_: str, output: Path | None = None) -> None:
     """What can be wrong with how it is to be shown, before the work."""
     from skelbench.errors import did_you_mean
-    from skelbench.tables.render import FORMATS
+    from skelbench.report.render import FORMATS
 
     if format_ not in FORMATS:
         raise SkelbenchError(did_you_mean(format_, FORMATS, "format"))
@@ -224,11 +224,11 @@ def _check(format_: str, output: Path | None = None) -> None:
 
 
 def _workflow(results: Path | None, data_root: Path | None, device: str | None) -> Workflow:
-    from skelbench.cli.console import progress
+    from skelbench.console import progress
     from skelbench.data.roots import data_root as default_data_root
     from skelbench.plugin.host import get_host
     from skelbench.results.store import ResultStore
-    from skelbench.workflow import Workflow, pick_device
+    from skelbench.run.workflow import Workflow, pick_device
 
     root = data_root or default_data_root()
     return Workflow(get_host(), ResultStore(results), root, pick_device(device), progress)
@@ -238,10 +238,10 @@ def _clips(workflow: Workflow, dataset: str, split: str | None, tokens: int) -> 
     """Data spec and clips of a data set on a grid of the paper's, no run being asked for."""
     import torch
 
-    from skelbench.config import DataSpec
     from skelbench.diagnose.frozen import Clips
-    from skelbench.resolve import open_dataset
+    from skelbench.run.resolve import open_dataset
     from skelbench.skeleton.grid import BUDGETS, Grid
+    from skelbench.spec import DataSpec
 
     if tokens not in BUDGETS:
         raise SkelbenchError(f"--tokens {tokens}: the token grids are 8, 15 and 30")
@@ -255,8 +255,8 @@ def _show(
     build: Callable[[dict[str, Any]], Table], found: Mapping[str, tuple[dict[str, Any], Path]], format_: str
 ) -> dict[str, Any]:
     """Print the table of the records in ``found`` (name -> record and its file); returns the records."""
-    from skelbench.cli.console import err, out
-    from skelbench.tables.render import Terminal, render
+    from skelbench.console import err, out
+    from skelbench.report.render import Terminal, render
 
     records = {name: record for name, (record, _) in found.items()}
     table = build(records)
@@ -270,8 +270,8 @@ def _show(
 
 
 def _draw(figure: Any, output: Path) -> None:
-    from skelbench.cli.console import err
-    from skelbench.tables.figures.output import save
+    from skelbench.console import err
+    from skelbench.report.figures.output import save
 
     save(figure, output, kind_of_picture(output))
     err.print(f"wrote {output}", markup=False)

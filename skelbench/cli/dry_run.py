@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 
-from skelbench.cli.console import out, print_facts
-from skelbench.resolve import Resolved, control
-from skelbench.workflow import Workflow
+from skelbench.console import out, print_facts
+from skelbench.run.resolve import Resolved, control
+from skelbench.run.workflow import Workflow
 
 
 def show(resolved: Resolved, protocols: list[str], workflow: Workflow) -> None:
     """Print what the run would do; measures a few steps on a small batch for the estimate, writes nothing."""
     from skelbench.cost.report import step_cost
-    from skelbench.pretrain.build import build_method, parameters
-    from skelbench.pretrain.estimate import estimate
+    from skelbench.run.estimate import estimate
+    from skelbench.train.build import build_method, parameters
 
     spec = resolved.spec
     out.print_json(json.dumps(spec.model_dump(mode="json")))

@@ -29,9 +29,9 @@ def evaluate(
 ) -> None:
     """Evaluate a finished RUN by one or more protocols; a result that exists is shown, not computed again."""
     from skelbench.plugin.host import get_host
-    from skelbench.resolve import open_dataset
     from skelbench.results.store import ResultStore
-    from skelbench.settings import parse_sets
+    from skelbench.run.request import parse_sets
+    from skelbench.run.resolve import open_dataset
 
     host = get_host()
     names = [name.strip() for name in protocol.split(",") if name.strip()]
@@ -39,9 +39,9 @@ def evaluate(
         host.get("protocols", name)
     store = ResultStore(results)
     run_dir, checkpoint = store.find(run)
-    from skelbench.cli.console import progress
+    from skelbench.console import progress
     from skelbench.data.roots import data_root as default_data_root
-    from skelbench.workflow import Workflow, pick_device
+    from skelbench.run.workflow import Workflow, pick_device
 
     root = data_root or default_data_root()
     workflow = Workflow(host, store, root, pick_device(device), progress)

@@ -11,11 +11,11 @@ import typer
 from skelbench.cli.options import DataRoot, Device, Force, Results
 
 if TYPE_CHECKING:
-    from skelbench.nn.imported import Imported
+    from skelbench.methods.imported import Imported
     from skelbench.plugin.descriptors import MethodSpec
     from skelbench.plugin.host import Host
-    from skelbench.pretrain.foreign import Checkpoint
-    from skelbench.resolve import Resolved
+    from skelbench.run.checkpoint_file import Checkpoint
+    from skelbench.run.resolve import Resolved
 
 
 SHAPELESS = ("encoder.heads", "method.decoder_heads")
@@ -44,7 +44,7 @@ def import_checkpoint(
     """
     from skelbench.cli.run import conclude, known_protocols
     from skelbench.plugin.host import get_host
-    from skelbench.settings import Request, parse_sets
+    from skelbench.run.request import Request, parse_sets
 
     host = get_host()
     descriptor = host.get("methods", method)
@@ -52,12 +52,12 @@ def import_checkpoint(
     protocols = known_protocols(host, probe)
     sets = parse_sets(set_ or [])
 
-    from skelbench.cli.console import progress
+    from skelbench.console import progress
     from skelbench.data.roots import data_root as default_data_root
-    from skelbench.pretrain.foreign import read_checkpoint
-    from skelbench.resolve import resolve
     from skelbench.results.store import ResultStore
-    from skelbench.workflow import Workflow, pick_device
+    from skelbench.run.checkpoint_file import read_checkpoint
+    from skelbench.run.resolve import resolve
+    from skelbench.run.workflow import Workflow, pick_device
 
     device = pick_device(device)
     checkpoint = read_checkpoint(file)
@@ -106,7 +106,7 @@ def _interpreted(host: Host, descriptor: MethodSpec, checkpoint: Checkpoint) -> 
 
 def _show(resolved: Resolved, run_dir: Any, given: Mapping[str, Any]) -> None:
     """What was read from where, and what was neither read nor ``given`` by the user."""
-    from skelbench.cli.console import print_facts
+    from skelbench.console import print_facts
 
     spec, facts = resolved.spec, run_dir.info["imported"]
     grid = f"{spec.tokens} x {resolved.store.topology.num_joints} tokens"
@@ -138,7 +138,7 @@ def _pairs(settings: Mapping[str, Any]) -> str:
 
 
 def _show_next(run_dir: Any) -> None:
-    from skelbench.cli.console import out
+    from skelbench.console import out
 
     out.print("Next:")
     for command, what in (

@@ -14,7 +14,7 @@ from typer.exceptions import Abort, TyperException
 from skelbench import __version__
 from skelbench.cli import compare, data, diagnose, import_checkpoint, plot, plugins, run, runs, study
 from skelbench.cli import eval as evaluation
-from skelbench.cli.console import err, fail
+from skelbench.console import err, fail
 from skelbench.errors import SkelbenchError
 from skelbench.plugin.host import request_files
 

@@ -35,9 +35,9 @@ def plot(
     kind = kind_of_picture(output, format_)
     store = ResultStore(results)
     store.check_readable()
-    from skelbench.cli.console import err, out, progress
-    from skelbench.tables.builders import Context
-    from skelbench.tables.figures import NothingToDraw
+    from skelbench.console import err, out, progress
+    from skelbench.report.builders import Context
+    from skelbench.report.figures import NothingToDraw
 
     context = Context(host, store, exact_only=not all_, progress=progress)
     try:
@@ -47,7 +47,7 @@ def plot(
     else:
         from matplotlib.figure import Figure
 
-        from skelbench.tables.figures.output import save
+        from skelbench.report.figures.output import save
 
         save(host.checked(descriptor, drawn, Figure, "matplotlib Figure"), output, kind, dpi)
         said = f"written to {output}"

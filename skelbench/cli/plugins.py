@@ -6,12 +6,12 @@ from typing import Annotated
 
 import typer
 
-from skelbench.cli.console import make_table, out, plain, print_facts
+from skelbench.console import make_table, out, plain, print_facts
 from skelbench.errors import SkelbenchError, did_you_mean
 from skelbench.plugin.descriptors import KINDS
 from skelbench.plugin.host import Host, get_host
 from skelbench.plugin.status import SINGULAR, Entry, PluginStatus
-from skelbench.settings import listed
+from skelbench.spec import listed
 
 app = typer.Typer(
     no_args_is_help=True, help="Methods, encoders, data sets, protocols, targets and tables, and where from."

@@ -11,8 +11,8 @@ from skelbench.cli.options import DataRoot, Device, Force, Results
 
 if TYPE_CHECKING:
     from skelbench.plugin.host import Host
-    from skelbench.resolve import Resolved
-    from skelbench.workflow import Workflow
+    from skelbench.run.resolve import Resolved
+    from skelbench.run.workflow import Workflow
 
 
 def run(
@@ -61,7 +61,7 @@ def run(
 
     Issuing the same command again continues or skips what is done.
     """
-    from skelbench.settings import Request, parse_sets
+    from skelbench.run.request import Request, parse_sets
 
     request = Request(
         method=method,
@@ -86,12 +86,12 @@ def run(
     protocols = known_protocols(host, probe)
 
     from skelbench import distributed
-    from skelbench.cli.console import progress
     from skelbench.cli.summary import print_header
+    from skelbench.console import progress
     from skelbench.data.roots import data_root as default_data_root
-    from skelbench.resolve import resolve
     from skelbench.results.store import ResultStore
-    from skelbench.workflow import Workflow, pick_device
+    from skelbench.run.resolve import resolve
+    from skelbench.run.workflow import Workflow, pick_device
 
     device = pick_device(device)
     store = ResultStore(results)
@@ -118,7 +118,7 @@ def run(
 def conclude(workflow: Workflow, run_dir: Any, resolved: Resolved, protocols: list[str], force: bool) -> None:
     """Probe a finished run and its untrained twin, count what they cost, and show the two side by side."""
     from skelbench.cli.summary import print_summary
-    from skelbench.resolve import control
+    from skelbench.run.resolve import control
 
     pairs = [(run_dir, _probe(workflow, run_dir, resolved, protocols, force))]
     if resolved.method.trains:
@@ -148,7 +148,7 @@ def _probe(workflow: Workflow, run_dir: Any, like: Resolved, protocols: list[str
 
 def _cost(workflow: Workflow, run_dir: Any, resolved: Resolved, force: bool) -> dict[str, Any] | None:
     """The run's cost; a method that cannot be counted still gets its summary."""
-    from skelbench.cli.console import err, plain
+    from skelbench.console import err, plain
 
     try:
         return workflow.cost(run_dir, resolved.store, force)

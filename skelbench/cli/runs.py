@@ -16,7 +16,7 @@ app = typer.Typer(no_args_is_help=True, help="What is in the results directory."
 @app.command("list")
 def list_runs(results: Results = None) -> None:
     """All runs: method and variant, outcome, preset, headline accuracy."""
-    from skelbench.cli.console import make_table, out
+    from skelbench.console import make_table, out
     from skelbench.results.store import ResultStore
 
     store = ResultStore(results)
@@ -48,8 +48,8 @@ def show(
     results: Results = None,
 ) -> None:
     """Everything recorded about one run."""
-    from skelbench.cli.console import out
     from skelbench.cli.summary import print_records
+    from skelbench.console import out
     from skelbench.results.store import ResultStore
 
     found, _ = ResultStore(results).find(run)

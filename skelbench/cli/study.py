@@ -12,9 +12,9 @@ from skelbench.cli.options import DataRoot, Device, Results
 
 if TYPE_CHECKING:
     from skelbench.plugin.host import Host
+    from skelbench.run.workflow import Workflow
     from skelbench.studies.cells import Cell, Status
     from skelbench.studies.study import Study
-    from skelbench.workflow import Workflow
 
 
 def study(
@@ -82,7 +82,7 @@ def study(
     from skelbench.cli.run import known_protocols
 
     if show:
-        from skelbench.cli.console import out
+        from skelbench.console import out
         from skelbench.studies.files import write_study
 
         out.print(write_study(chosen), end="", markup=False, soft_wrap=True)
@@ -93,12 +93,12 @@ def study(
             host.get(kind, shown_by)
     for request in chosen.requests():
         host.method(request.method)  # misspelt names fail before torch is imported
-    from skelbench.cli.console import err, progress
+    from skelbench.console import err, progress
     from skelbench.data.roots import data_root as default_data_root
     from skelbench.results.store import ResultStore
+    from skelbench.run.workflow import Workflow, pick_device
     from skelbench.studies.cells import complete, status
     from skelbench.studies.runner import processes
-    from skelbench.workflow import Workflow, pick_device
 
     store = ResultStore(results)
     store.check_readable()
@@ -116,7 +116,7 @@ def study(
 
 # ---------------------------------------------------------------------------------------------------- which study
 def _list(host: Host) -> None:
-    from skelbench.cli.console import make_table, out
+    from skelbench.console import make_table, out
 
     rows = [(descriptor.name, descriptor.summary) for descriptor in host.all("studies")]
     out.print(make_table(("study", "what it asks"), rows))
@@ -153,9 +153,9 @@ def _with_options(
     sets: list[str],
 ) -> Study:
     """``study`` with what was said on the command line."""
-    from skelbench.config import validated
     from skelbench.errors import SkelbenchError
-    from skelbench.settings import parse_sets
+    from skelbench.run.request import parse_sets
+    from skelbench.spec import validated
     from skelbench.studies.study import Study
 
     settings = parse_sets(sets)
@@ -184,8 +184,8 @@ def _show(study: Study, states: list[tuple[Cell, Status]], workflow: Workflow, j
     """List the cells with what they cost; measures a few steps of each setting, writes nothing."""
     import torch
 
-    from skelbench.cli.console import make_table, out
     from skelbench.cli.dry_run import _duration
+    from skelbench.console import make_table, out
     from skelbench.cost import BODIES
     from skelbench.studies.cells import makespan, prices
 
@@ -237,7 +237,7 @@ def _run(
     threads: int | None,
 ) -> None:
     """Bring every cell to its end, then show the table and what failed."""
-    from skelbench.cli.console import LEFT_OUT, err, out, plain
+    from skelbench.console import LEFT_OUT, err, out, plain
     from skelbench.studies.cells import recognise
     from skelbench.studies.display import display
     from skelbench.studies.runner import Runner, Stopped
@@ -273,9 +273,9 @@ def _run(
 
 def _table(study: Study, cells: list[Cell], workflow: Workflow, protocols: list[str]) -> None:
     """The study's table from its own runs, and what to type next; a table that fails takes nothing with it."""
-    from skelbench.cli.console import err, out, plain
-    from skelbench.tables.builders import Context
-    from skelbench.tables.render import Terminal
+    from skelbench.console import err, out, plain
+    from skelbench.report.builders import Context
+    from skelbench.report.render import Terminal
 
     if not protocols:
         return

@@ -7,13 +7,12 @@ from typing import Any
 
 from rich.table import Table
 
-from skelbench.cli.console import make_table, out, print_facts
-from skelbench.config import DataSpec
-from skelbench.presets import BLURB, SETTING
-from skelbench.pretrain.collapse import sentence
-from skelbench.resolve import Resolved
-from skelbench.settings import listed
+from skelbench.console import make_table, out, print_facts
+from skelbench.run.presets import BLURB, SETTING
+from skelbench.run.resolve import Resolved
 from skelbench.skeleton.grid import BUDGETS
+from skelbench.spec import DataSpec, listed
+from skelbench.train.collapse import sentence
 
 
 def print_header(resolved: Resolved, device: str) -> None:
@@ -77,7 +76,7 @@ def _next(resolved: Resolved) -> list[tuple[str, str]]:
 
 
 def _accuracy(pairs: list[tuple[Any, dict[str, Any]]]) -> Table:
-    from skelbench.results.frame import paired
+    from skelbench.report.frame import paired
 
     run, records = pairs[0]
     columns = ["probe", run.title, "95 % interval"]

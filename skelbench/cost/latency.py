@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from skelbench.skeleton.view import View
+from skelbench.views.view import View
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from skelbench.cost.handles import matrix_product_handles
 from skelbench.cost.meta import flop_counter, on_meta
 from skelbench.errors import SkelbenchError
 from skelbench.skeleton.grid import Grid
-from skelbench.skeleton.view import View
+from skelbench.views.view import View
 
 if TYPE_CHECKING:
     from skelbench.nn.encoder import Encoder

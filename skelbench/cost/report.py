@@ -7,15 +7,15 @@ from typing import Any
 
 import torch
 
-from skelbench.config import RunSpec
 from skelbench.cost.latency import latency, peak_memory
 from skelbench.cost.macs import count_encoder
 from skelbench.cost.step import count_step
-from skelbench.method import Step
+from skelbench.methods.contract import Step
 from skelbench.plugin.host import Host
-from skelbench.pretrain.build import build_encoder, build_method, fake_views, grid_of, parameters
 from skelbench.skeleton.topology import Topology
-from skelbench.skeleton.view import View
+from skelbench.spec import RunSpec
+from skelbench.train.build import build_encoder, build_method, fake_views, grid_of, parameters
+from skelbench.views.view import View
 
 
 def step_cost(spec: RunSpec, host: Host, topology: Topology, clips: int = 8, bodies: int = 1) -> dict[str, Any]:

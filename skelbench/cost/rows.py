@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
 
-from skelbench.config import GridSpec, RunSpec, validated
 from skelbench.cost import BODIES
 from skelbench.cost.macs import MacCount, count_encoder
 from skelbench.cost.report import step_cost
+from skelbench.identity import canonical_json
 from skelbench.plugin.descriptors import MethodSpec
 from skelbench.plugin.host import Host
-from skelbench.pretrain.build import build_encoder, grid_of
-from skelbench.resolve import config_class, section
-from skelbench.results.identity import canonical_json
 from skelbench.skeleton.grid import BUDGETS, Grid
 from skelbench.skeleton.topology import NTU25, Topology
-
-if TYPE_CHECKING:
-    from skelbench.tables.flops import CostRow
-
+from skelbench.spec import GridSpec, RunSpec, section, validated
+from skelbench.train.build import build_encoder, grid_of
 
 Cell = tuple[MethodSpec, GridSpec]
 """A method in its native setting on a token grid."""
@@ -28,12 +24,41 @@ Cell = tuple[MethodSpec, GridSpec]
 log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True)
+class CostRow:
+    """What was counted for one method on one token grid. MACs are per body."""
+
+    method: str
+    """Slug or name; matched with published names whatever the case and punctuation."""
+    tokens: str
+    """Token grid, e.g. ``"8x25"``."""
+    encoder: MacCount
+    """Inference encoder on the whole grid."""
+    class_token: bool = False
+    visible_macs: int | None = None
+    """Student encoder in pre-training: on visible tokens where masked ones are dropped, else on all."""
+    decoder_macs: int | None = None
+    """For one view; ``None`` = the method has no decoder."""
+    step_flops: float | None = None
+    """FLOPs of one whole training step per clip with two present bodies (``StepCost.total_flops_per_clip``)."""
+    visible: int | None = None
+    """Visible tokens; ``None`` = masked ones are not dropped."""
+    target_macs: int | None = None
+    """What makes the targets (EMA teacher, target generators), forward, for one view; ``None`` = nothing."""
+    head_macs: int | None = None
+    """Projection heads of student and teacher, forward, for all views of a step; ``None`` = none."""
+    native: bool = False
+    """On the token grid that the method was published with."""
+    one_body: bool = False
+    """The published method trains on one body of a clip."""
+
+
 def paper_spec(host: Host, method: MethodSpec, grid: GridSpec, topology: Topology = NTU25) -> RunSpec:
     """The method in its native setting and at its published size, but on token grid ``grid``; without data."""
     own = {**method.needs, **method.native}
     encoder = host.get("encoders", own.get("encoder", "vit"))
-    encoder_config = validated(config_class(host, encoder), section(own, "encoder"), "encoder")
-    method_config = validated(config_class(host, method), section(own, "method"), "method")
+    encoder_config = validated(host.config(encoder), section(own, "encoder"), "encoder")
+    method_config = validated(host.config(method), section(own, "method"), "method")
     return RunSpec(
         method=method.name,
         method_config=method_config.model_dump(mode="json"),
@@ -73,8 +98,6 @@ def flops_rows(host: Host, cells: Iterable[Cell], topology: Topology = NTU25) ->
 
 
 def _row(host: Host, method: MethodSpec, patches: GridSpec, topology: Topology, counts: dict[Any, MacCount]) -> CostRow:
-    from skelbench.tables.flops import CostRow
-
     spec = paper_spec(host, method, patches, topology)
     grid = grid_of(spec, topology)
 

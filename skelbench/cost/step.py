@@ -19,8 +19,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from skelbench.cost.meta import flop_counter, on_meta
 from skelbench.errors import SkelbenchError
-from skelbench.method import Method, Step
-from skelbench.skeleton.view import View
+from skelbench.methods.contract import Method, Step
+from skelbench.views.view import View
 
 CONVENTION = (
     "FLOPs = 2 x MACs of the matrix products executed in one training step (all views of a clip, every role, forward "

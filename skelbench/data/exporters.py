@@ -21,10 +21,10 @@ from typing import Literal
 import numpy as np
 from pydantic import ValidationError
 
+from skelbench.component import Spec
 from skelbench.data.splits import FieldRule, Rule
 from skelbench.data.store import ClipStore, Flag
 from skelbench.errors import SkelbenchError
-from skelbench.skeleton.spec import Spec
 
 META = "skelbench"
 """Name of the array with the :class:`ExportedMeta`, as JSON text."""

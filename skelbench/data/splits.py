@@ -8,8 +8,8 @@ from typing import Literal, Union
 
 import numpy as np
 
+from skelbench.component import Spec
 from skelbench.errors import SkelbenchError, did_you_mean
-from skelbench.skeleton.spec import Spec
 
 ALIASES = {
     "xsub": "cross-subject",

@@ -25,9 +25,9 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import ValidationError
 
+from skelbench.component import Spec
 from skelbench.data.splits import Rule, Split, make_split, resolve
 from skelbench.errors import SkelbenchError
-from skelbench.skeleton.spec import Spec
 from skelbench.skeleton.topology import Topology, get_topology
 
 FORMAT = 2

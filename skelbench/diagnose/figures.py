@@ -8,7 +8,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from skelbench.tables.figures.style import COLOURS, GUIDE, INK, PALE, PLAIN
+from skelbench.report.figures.style import COLOURS, GUIDE, INK, PALE, PLAIN
 
 Named = Mapping[str, Mapping[str, Any]]
 """What the reader calls it -> its record."""

@@ -14,21 +14,21 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from skelbench.config import RunSpec
 from skelbench.data.source import ClipSource
 from skelbench.data.store import ClipStore
 from skelbench.errors import SkelbenchError
 from skelbench.evaluate.features import Builder, extract
-from skelbench.pretrain.build import grid_of
-from skelbench.results.frame import untrained_twin
+from skelbench.report.frame import untrained_twin
 from skelbench.results.store import RunDir
-from skelbench.skeleton.augment import rotation
+from skelbench.run.workflow import Workflow
 from skelbench.skeleton.grid import Grid
-from skelbench.skeleton.keyed import Keyed
-from skelbench.skeleton.spec import Augment, Bodies, Centre, SecondBody
-from skelbench.skeleton.view import View
-from skelbench.skeleton.views import ViewBuilder, evaluation_spec
-from skelbench.workflow import Workflow
+from skelbench.spec import RunSpec
+from skelbench.train.build import grid_of
+from skelbench.views.augment import rotation
+from skelbench.views.builder import ViewBuilder, evaluation_spec
+from skelbench.views.keyed import Keyed
+from skelbench.views.spec import Augment, Bodies, Centre, SecondBody
+from skelbench.views.view import View
 
 BATCH = 256
 UNDRAWN = Keyed(0, 0)

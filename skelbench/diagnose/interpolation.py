@@ -27,10 +27,10 @@ from torch import Tensor
 
 from skelbench.diagnose.frozen import Clips, Frozen
 from skelbench.errors import SkelbenchError
-from skelbench.skeleton.keyed import Keyed
-from skelbench.skeleton.masks import TOKENS, TubeRows, tube_masks
-from skelbench.skeleton.spec import Tube
 from skelbench.skeleton.topology import Topology
+from skelbench.views.keyed import Keyed
+from skelbench.views.masks import TOKENS, TubeRows, tube_masks
+from skelbench.views.spec import Tube
 
 REACH = 2
 """Visible points of the same joint on either side in time: two tell a position and a velocity."""

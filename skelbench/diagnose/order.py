@@ -15,7 +15,7 @@ from skelbench.evaluate.config import LinearConfig
 from skelbench.evaluate.linear import Linear
 from skelbench.evaluate.protocol import Features
 from skelbench.evaluate.statistics import mcnemar, wilson
-from skelbench.results.identity import derive_seed
+from skelbench.identity import derive_seed
 
 CONFIG = LinearConfig(val_share=0.0)
 """The neutral linear probe; nothing is selected, so nothing is held out."""

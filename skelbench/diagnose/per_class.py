@@ -9,7 +9,7 @@ import numpy as np
 
 from skelbench.errors import SkelbenchError
 from skelbench.evaluate.statistics import PairedTest, holm, mcnemar, paired_test
-from skelbench.results.frame import predictions
+from skelbench.report.frame import predictions
 from skelbench.results.store import RunDir
 
 ALIKE = ("data", "protocol", "protocol_version", "protocol_source", "protocol_config")

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from skelbench.errors import SkelbenchError
-from skelbench.results.files import read_json, write_json
-from skelbench.results.identity import digest
+from skelbench.files import read_json, write_json
+from skelbench.identity import digest
 
 if TYPE_CHECKING:
     from skelbench.diagnose.frozen import Frozen

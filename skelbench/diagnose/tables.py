@@ -7,7 +7,7 @@ from typing import Any
 
 from skelbench.diagnose.order import better
 from skelbench.evaluate.statistics import holm
-from skelbench.tables.table import Cell, Column, Table
+from skelbench.report.table import Cell, Column, Table
 
 Named = Mapping[str, Mapping[str, Any]]
 """What the reader calls it -> its record."""

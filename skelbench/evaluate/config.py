@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from skelbench.skeleton.spec import Spec
+from skelbench.component import Spec
 
 
 class LinearConfig(Spec):

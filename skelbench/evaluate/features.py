@@ -15,11 +15,11 @@ from torch import Tensor, nn
 
 from skelbench.data.clips import ClipBatch
 from skelbench.errors import SkelbenchError
+from skelbench.identity import derive_seed
 from skelbench.nn.encoder import Encoded
-from skelbench.results.identity import derive_seed
 from skelbench.skeleton.grid import Grid
-from skelbench.skeleton.spec import Pooling, Readout
-from skelbench.skeleton.view import View
+from skelbench.views.spec import Pooling, Readout
+from skelbench.views.view import View
 
 Builder = Callable[[ClipBatch, Any], Mapping[str, View]]
 """``builder(batch, keyed)`` returns one view named "eval", one per clip (a ViewBuilder)."""

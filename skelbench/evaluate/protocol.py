@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from skelbench.component import Spec
 from skelbench.errors import SkelbenchError
-from skelbench.skeleton.spec import Augment, Crop, Spec
+from skelbench.views.spec import Augment, Crop
 
 if TYPE_CHECKING:
-    from skelbench.skeleton.keyed import Keyed
+    from skelbench.views.keyed import Keyed
 
 Progress = Callable[[int, int], None]
 """``progress(done, total)`` in the protocol's own units; ``total`` may grow."""

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field, PositiveFloat, model_validator
 
-from skelbench.skeleton.spec import Spec
+from skelbench.component import Spec
 
 
 class ViTConfig(Spec):
@@ -103,7 +103,7 @@ class PrototypeSettings(Spec):
 
 
 class TargetSettings(Spec):
-    """What hidden tokens are made to predict, for methods that let it be exchanged (:mod:`skelbench.nn.targets`)."""
+    """What hidden tokens are made to predict, where it can be exchanged (:mod:`skelbench.methods.targets`)."""
 
     target: str = Field("prototypes", description="what hidden tokens predict, see `skelbench plugins list`")
     target_settings: dict[str, Any] = Field({}, description="settings of a target of your own")

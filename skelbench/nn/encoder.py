@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from skelbench.skeleton.grid import Grid
 from skelbench.skeleton.topology import Topology
-from skelbench.skeleton.view import View
+from skelbench.views.view import View
 
 
 @dataclass(frozen=True)

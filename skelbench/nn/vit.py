@@ -16,7 +16,7 @@ from skelbench.nn.rope import rope_table
 from skelbench.nn.tokenizer import Tokenizer, take
 from skelbench.skeleton.grid import Grid
 from skelbench.skeleton.topology import Topology
-from skelbench.skeleton.view import View
+from skelbench.views.view import View
 
 
 class Block(nn.Module):

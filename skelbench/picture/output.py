@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from skelbench.errors import SkelbenchError
-from skelbench.results.files import write_atomic
+from skelbench.files import write_atomic
 
 
 def write_whole(path: Path, write: Callable[[IO[bytes]], Any]) -> None:

@@ -25,7 +25,7 @@ class Descriptor:
 
 @dataclass(frozen=True, kw_only=True)
 class MethodSpec(Descriptor):
-    """A pre-training method: ``target`` names a :class:`skelbench.method.Method`."""
+    """A pre-training method: ``target`` names a :class:`skelbench.methods.contract.Method`."""
 
     config: str = ""
     """``"package.module:Config"``: pydantic model of the method's own settings; "" = none."""
@@ -79,7 +79,7 @@ class ProtocolSpec(Descriptor):
 
 @dataclass(frozen=True, kw_only=True)
 class TargetSpec(Descriptor):
-    """What hidden tokens are made to predict: ``target`` names a :class:`skelbench.nn.targets.base.MaskedTarget`.
+    """What hidden tokens are made to predict: ``target`` names a :class:`skelbench.methods.target.MaskedTarget`.
 
     Chosen by ``--set target=NAME`` in every method whose settings have a ``target`` (SLiM).
     """

@@ -22,9 +22,9 @@ from typing import Any
 
 from skelbench import __version__
 from skelbench.errors import SkelbenchError, did_you_mean
+from skelbench.files import write_json
 from skelbench.plugin.descriptors import KINDS, Descriptor
 from skelbench.plugin.validate import descriptor_problem
-from skelbench.results.files import write_json
 
 PATH_VARIABLE = "SKELBENCH_PLUGIN_PATH"
 

@@ -23,6 +23,7 @@ from typing import Any
 import pluggy
 
 from skelbench import __version__
+from skelbench.component import Spec
 from skelbench.errors import SkelbenchError, did_you_mean
 from skelbench.plugin import hookspecs
 from skelbench.plugin.descriptors import KINDS, Descriptor, MethodSpec
@@ -114,6 +115,10 @@ class Host:
     def load(self, descriptor: Descriptor, field: str = "target") -> Any:
         """Import what ``descriptor.target`` (or another such ``field``, ``"config"``) names."""
         return self.load_target(getattr(descriptor, field), self.origin(descriptor))
+
+    def config(self, descriptor: Descriptor) -> type[Spec]:
+        """The pydantic class of the settings of a method, an encoder, a protocol; an empty one when it has none."""
+        return self.load(descriptor, "config") if getattr(descriptor, "config", "") else Spec
 
     def checked(self, descriptor: Descriptor, made: Any, cls: type, what: str) -> Any:
         """``made``, which ``descriptor``'s code gave; SkelbenchError names plugin and target if it is no ``cls``."""

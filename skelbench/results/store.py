@@ -22,10 +22,9 @@ from typing import Any
 
 import filelock
 
-from skelbench.config import EvalSpec, RunSpec
 from skelbench.errors import SkelbenchError, did_you_mean
-from skelbench.results.files import read_json, write_json
-from skelbench.settings import file_name, titled
+from skelbench.files import read_json, write_json
+from skelbench.spec import EvalSpec, RunSpec, file_name, titled
 
 FORMAT = 1
 _MARK = "skelbench.json"

@@ -10,13 +10,13 @@ from pathlib import Path
 
 from skelbench.errors import SkelbenchError, did_you_mean
 from skelbench.plugin.host import Host
-from skelbench.pretrain.loop import total_steps
-from skelbench.resolve import Resolved, control, resolve
 from skelbench.results.store import RunDir
-from skelbench.settings import Request
+from skelbench.run.request import Request
+from skelbench.run.resolve import Resolved, control, resolve
+from skelbench.run.workflow import Workflow
 from skelbench.studies.study import CELL, Study
 from skelbench.studies.watch import at_work, trained
-from skelbench.workflow import Workflow
+from skelbench.train.loop import total_steps
 
 _PLACES = {
     "data.name": ("dataset", "data.name"),
@@ -175,7 +175,7 @@ def prices(
     Counted on shapes and timed on a few real steps; nothing is written. A method whose step fails has no price.
     """
     from skelbench.cost.report import step_cost
-    from skelbench.pretrain.estimate import estimate
+    from skelbench.run.estimate import estimate
 
     found: dict[str, Price] = {}
     timed = {cell.setting for cell in timed}

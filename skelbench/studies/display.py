@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
-from skelbench.cli.console import duration, plain
+from skelbench.console import duration, plain
 from skelbench.studies.cells import Cell, makespan
 from skelbench.studies.runner import Work
 

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from skelbench.config import validated
 from skelbench.errors import SkelbenchError, did_you_mean
-from skelbench.settings import SECTIONS
+from skelbench.run.request import SECTIONS
+from skelbench.spec import validated
 from skelbench.studies.study import Study
 
 KEYS = tuple(field.alias or name for name, field in Study.model_fields.items())

@@ -22,11 +22,12 @@ from typing import TYPE_CHECKING, Any
 import filelock
 
 from skelbench.results.store import RunDir
-from skelbench.settings import file_name, parse_value
+from skelbench.run.request import parse_value
+from skelbench.run.workflow import Workflow
+from skelbench.spec import file_name
 from skelbench.studies.cells import Cell, Status, status
 from skelbench.studies.files import literal
 from skelbench.studies.watch import at_work, last_metrics
-from skelbench.workflow import Workflow
 
 if TYPE_CHECKING:
     from skelbench.studies.display import Display

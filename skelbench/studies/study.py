@@ -14,8 +14,8 @@ from typing import Any
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
-from skelbench.settings import Request
-from skelbench.skeleton.spec import Spec
+from skelbench.component import Spec
+from skelbench.run.request import Request
 
 CELL = ("method", "dataset", "split", "tokens", "preset", "native")
 """Keys of a cell with a place of their own in a request; every other key is a setting, ``train.lr`` or ``lr``."""

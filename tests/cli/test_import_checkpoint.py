@@ -105,7 +105,7 @@ def test_our_own_weights_survive_the_round_trip(method, small, resolved, workflo
     """Trained here, written in the public layout, imported: bit for bit the same encoder and decoder."""
     from safetensors.torch import load_file
 
-    from skelbench.pretrain.checkpoint import load_state
+    from skelbench.train.checkpoint import load_state
 
     run = workflow.pretrain(resolved(method, native=True, epochs=1))
     weights = load_state(run.checkpoint, "cpu")["method"]

@@ -116,7 +116,7 @@ def test_a_figure_of_a_plugin_is_drawn_as_those_that_ship(here, results, tmp_pat
     ("command", "hook", "spec", "said"),
     [
         (["plot", "mine"], "skelbench_figures", "FigureSpec", "returned a int, not a matplotlib Figure"),
-        (["compare", "--table", "mine"], "skelbench_tables", "TableSpec", "returned a int, not a skelbench.tables"),
+        (["compare", "--table", "mine"], "skelbench_tables", "TableSpec", "returned a int, not a skelbench.report"),
     ],
 )
 def test_what_a_plugin_returns_must_be_a_figure_or_a_table(here, results, tmp_path, capsys, command, hook, spec, said):

@@ -174,7 +174,7 @@ def test_a_disk_that_fills_up_while_training_is_one_sentence(small, capsys, monk
     def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("skelbench.pretrain.loop.save_state", full)
+    monkeypatch.setattr("skelbench.train.loop.save_state", full)
     fails(capsys, command("slim"), "No space left on device")
     monkeypatch.undo()
 
@@ -247,8 +247,8 @@ def presets_of(results):
 
 def test_what_counts_as_the_exact_preset(small, capsys, host):
     """The resolved settings decide, not what was typed."""
-    from skelbench.resolve import control, resolve
-    from skelbench.settings import Request, parse_value
+    from skelbench.run.request import Request, parse_value
+    from skelbench.run.resolve import control, resolve
 
     def modified(**request):
         sets = {key: parse_value(value) for key, value in request.pop("sets", {}).items()}

@@ -5,8 +5,8 @@ from small import METHODS, TINY, TINY_METHOD, write_small_store
 
 from skelbench.errors import SkelbenchError
 from skelbench.plugin.host import Host
-from skelbench.resolve import control, resolve
-from skelbench.settings import Request
+from skelbench.run.request import Request
+from skelbench.run.resolve import control, resolve
 
 FAMILY = [name for name in METHODS if name != "slim"]
 WITHOUT = ("slim", "dino", "ibot")

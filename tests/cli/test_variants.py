@@ -14,11 +14,11 @@ from small import TINY, TINY_METHOD, write_small_store
 from skelbench.cli.main import main
 from skelbench.errors import SkelbenchError
 from skelbench.plugin.host import Host
-from skelbench.pretrain.build import build_method
-from skelbench.pretrain.loop import total_steps
-from skelbench.resolve import control, resolve
 from skelbench.results.store import ResultStore
-from skelbench.settings import Request, times
+from skelbench.run.request import Request, times
+from skelbench.run.resolve import control, resolve
+from skelbench.train.build import build_method
+from skelbench.train.loop import total_steps
 
 pytestmark = pytest.mark.usefixtures("shipped_plugins")
 
@@ -29,7 +29,7 @@ SMALL = TINY | {f"method.{key}": value for key, value in TINY_METHOD["slim"].ite
 
 BEE = """
 from skelbench.plugin import EncoderSpec, MethodSpec, hookimpl
-from skelbench.skeleton.spec import Spec
+from skelbench.component import Spec
 
 class Flat(Spec):
     mask_token: bool = True

@@ -4,7 +4,7 @@ from torch import nn
 
 from skelbench.cost import latency as module
 from skelbench.cost.latency import latency, peak_memory
-from skelbench.skeleton.view import View
+from skelbench.views.view import View
 
 
 class Watching(nn.Module):

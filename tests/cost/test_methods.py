@@ -6,12 +6,12 @@ from skelbench_plugins.skeletonmae import SkeletonMAE, SkeletonMAEConfig
 
 from skelbench.cost.macs import count_encoder
 from skelbench.cost.step import count_step
-from skelbench.method import Context, Step
+from skelbench.methods.contract import Context, Step
 from skelbench.nn.config import MAMP, ViTConfig
 from skelbench.nn.vit import ViT
 from skelbench.skeleton.grid import Grid
 from skelbench.skeleton.topology import NTU25
-from skelbench.skeleton.view import View
+from skelbench.views.view import View
 
 GRIDS = {"30x25": Grid(120, 4, 25), "15x25": Grid(120, 8, 25), "8x25": Grid(64, 8, 25)}
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from skelbench.config import GridSpec
 from skelbench.cost.rows import flops_cells, flops_rows, native_grid, paper_spec
+from skelbench.spec import GridSpec
 
 DENSE, COMPACT = GridSpec(frames=120, patch=4), GridSpec(frames=64, patch=8)
 

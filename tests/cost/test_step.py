@@ -6,8 +6,8 @@ from torch import nn
 
 from skelbench.cost.step import count_step, first_clips
 from skelbench.errors import SkelbenchError
-from skelbench.method import Method, Step
-from skelbench.skeleton.view import View
+from skelbench.methods.contract import Method, Step
+from skelbench.views.view import View
 
 FRAMES, JOINTS, WIDTH, CLASSES = 4, 5, 8, 6
 INPUTS = FRAMES * JOINTS * 3

@@ -8,7 +8,7 @@ import pytest
 from skelbench.diagnose.per_class import check_alike, compare
 from skelbench.diagnose.tables import per_class
 from skelbench.errors import SkelbenchError
-from skelbench.tables.render import FORMATS, render
+from skelbench.report.render import FORMATS, render
 
 
 def outcomes(seed, chance, ids, labels):

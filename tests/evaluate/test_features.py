@@ -8,8 +8,8 @@ from skelbench.errors import SkelbenchError
 from skelbench.evaluate.features import extract, read_out
 from skelbench.nn.encoder import Encoded
 from skelbench.skeleton.grid import Grid
-from skelbench.skeleton.keyed import Keyed
-from skelbench.skeleton.view import View
+from skelbench.views.keyed import Keyed
+from skelbench.views.view import View
 
 CLIPS, M, T, J, D = 23, 3, 4, 5, 6
 

@@ -11,7 +11,7 @@ from skelbench.errors import SkelbenchError
 from skelbench.evaluate.config import MacDiffLinearConfig, MampLinearConfig
 from skelbench.evaluate.native import AugmentedLinear, learning_rate
 from skelbench.evaluate.probe import stratified
-from skelbench.skeleton.keyed import Keyed
+from skelbench.views.keyed import Keyed
 
 SHORT = MampLinearConfig(epochs=4, batch_size=16)
 

@@ -14,7 +14,7 @@ from skelbench.nn.tokenizer import patchify
 from skelbench.nn.vit import ViT
 from skelbench.skeleton.grid import Grid
 from skelbench.skeleton.topology import NTU25
-from skelbench.skeleton.view import View
+from skelbench.views.view import View
 
 SMALL = {"dim": 16, "depth": 2, "heads": 2}
 FORMS = {

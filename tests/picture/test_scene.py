@@ -135,8 +135,8 @@ def test_clips_are_found_by_number_or_name(tmp_path):
 @pytest.fixture
 def made(host, data_root):
     """``made(method, dataset)``: a run of the paper's size of views."""
-    from skelbench.resolve import resolve
-    from skelbench.settings import Request
+    from skelbench.run.request import Request
+    from skelbench.run.resolve import resolve
 
     def made(method, dataset="small", **sets):
         request = Request(method=method, dataset=dataset, tokens=8, preset="quick", sets=TINY | sets)
@@ -148,9 +148,9 @@ def made(host, data_root):
 @pytest.mark.parametrize("clip", [1, 3])
 def test_a_scene_of_views_shows_what_the_trainer_gives_the_method(made, host, tmp_path, clip):
     from skelbench.picture.views import view_scene
-    from skelbench.pretrain.build import build_method
-    from skelbench.pretrain.loop import Trainer
     from skelbench.results.store import RunDir
+    from skelbench.train.build import build_method
+    from skelbench.train.loop import Trainer
 
     resolved = made("slim")
     store, spec = resolved.store, resolved.spec
@@ -221,7 +221,7 @@ def test_flat_poses_are_seen_flat_with_their_confidence(made, data_root):
 
 def test_padding_is_not_drawn(made):
     from skelbench.picture.views import view_scene
-    from skelbench.skeleton.spec import Center, ViewSpec
+    from skelbench.views.spec import Center, ViewSpec
 
     resolved = made("slim")
     spec = ViewSpec(frames=64, crop=Center(share=1), resize="pad", stream="bone")

@@ -1,9 +1,9 @@
 import pytest
 
-from skelbench.config import DataSpec, RunSpec
 from skelbench.errors import SkelbenchError
-from skelbench.results.files import write_json
+from skelbench.files import write_json
 from skelbench.results.store import ResultStore
+from skelbench.spec import DataSpec, RunSpec
 
 SPEC = RunSpec(method="slim", data=DataSpec(name="synthetic", split="cross-view", fingerprint="f"))
 

@@ -12,9 +12,9 @@ PLUGIN = textwrap.dedent(
     import time
     from pathlib import Path
 
-    from skelbench.method import Method
+    from skelbench.methods.contract import Method
     from skelbench.plugin import MethodSpec, hookimpl
-    from skelbench.skeleton.spec import ViewSpec
+    from skelbench.views.spec import ViewSpec
 
 
     @hookimpl

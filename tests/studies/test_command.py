@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from skelbench.cli.main import main
 from skelbench.errors import SkelbenchError
+from skelbench.run.workflow import Workflow
 from skelbench.studies.cells import Cell, complete, makespan, recognise, status
 from skelbench.studies.runner import Runner, command, processes
 from skelbench.studies.study import Study
-from skelbench.workflow import Workflow
 
 TINY = {"epochs": 1, "batch_size": 4, "encoder.dim": 16, "encoder.depth": 1}
 
@@ -133,7 +133,7 @@ def cells_of(place):
 
 def test_each_process_is_handed_exactly_its_cell(cells_of, place, monkeypatch):
     """The command line of a cell, parsed as every other, resolves to the cell's id."""
-    import skelbench.resolve
+    import skelbench.run.resolve
 
     study = Study(
         name="odd",
@@ -149,13 +149,13 @@ def test_each_process_is_handed_exactly_its_cell(cells_of, place, monkeypatch):
     )
     cells, workflow = cells_of(study)
     assert len(cells) == 14
-    resolve, seen = skelbench.resolve.resolve, []
+    resolve, seen = skelbench.run.resolve.resolve, []
 
     def caught(request, host, *rest):
         seen.append(resolve(request, host, *rest))
         raise SkelbenchError("that is enough")
 
-    monkeypatch.setattr(skelbench.resolve, "resolve", caught)
+    monkeypatch.setattr(skelbench.run.resolve, "resolve", caught)
     for cell in cells:
         assert main(command(cell, ["knn"], workflow)) == 2
         got = seen.pop()

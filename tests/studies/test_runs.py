@@ -116,8 +116,8 @@ def test_a_table_that_cannot_be_made_is_a_note(sittings, monkeypatch):
     def broken(context):
         raise ValueError("no table today")
 
-    monkeypatch.setattr("skelbench.tables.builders.objective", broken)
+    monkeypatch.setattr("skelbench.report.builders.objective", broken)
 
-    monkeypatch.setattr("skelbench.tables.builders.linear", broken)
+    monkeypatch.setattr("skelbench.report.builders.linear", broken)
     code, out, err = sittings["issue"]("bees.toml")
     assert code == 0 and err.count("could not be made: no table today") == 2 and "1 of 1" in out

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skelbench.config import validated
 from skelbench.errors import SkelbenchError
-from skelbench.settings import parse_sets
+from skelbench.run.request import parse_sets
+from skelbench.spec import validated
 from skelbench.studies import library
 from skelbench.studies.files import literal, read_study, write_study
 from skelbench.studies.runner import typed

@@ -1,0 +1,1 @@
+"""The contract of methods and the parts of their families."""

@@ -1,0 +1,157 @@
+"""The contract between a method plugin and the harness (needs torch; descriptors do not).
+
+A method says which views it wants, builds its modules, returns a dict with ``loss`` and moves its EMA after the step.
+It never sees files, labels, devices, mixed precision, checkpoints or process groups. The shape is that of timm's
+``TrainingTask``: an ``nn.Module`` whose training forward returns a dict.
+
+Wide enough for the field. How methods that look awkward are written in it:
+
+* **MAE with dropped tokens** (SkeletonMAE, MAMP): one view with ``RandomTokens(0.9, 0.9)``; the view carries
+  ``keep_RK``; ``encoder(view, keep_RK=view.keep_RK)`` runs on visible tokens only, a decoder from ``nn`` fills in
+  mask tokens. A mask that depends on the coordinates (MAMP's motion-aware one) is drawn in ``training_step`` from
+  ``view.x_RTJC`` with ``step.uniform(view.keys_R, n)``: its token count is constant, so the host knows it.
+* **S-JEPA**: views ``student = ViewSpec(crop=Free(...), augment=[...])`` and ``target =
+  ViewSpec(crop=Same("student"))``: the same interval, untransformed. The teacher encodes ``target`` whole and its
+  output counts where the student's mask hides tokens; both views have the same rows, so rows and token ids agree.
+* **MacDiff**: ``target = ViewSpec(...)``, ``source = ViewSpec(crop=Same("target"), inherit=True,
+  augment=[Noise(p=1)])``: a noisy copy of the same transformed crop. Diffusion time and noise are drawn with
+  ``step.uniform(view.keys_R, n, op)``; the decoder is an ordinary module.
+* **CMD**: three views, ``joint``, ``bone = ViewSpec(crop=Same("joint"), inherit=True, stream="bone")`` and
+  ``motion``; three encoders from ``context.encoder()``; queues are buffers, written in ``after_step`` with
+  ``step.gather`` so that every rank holds the same queue. ``inference_encoder`` returns the joint one.
+* **GL-Transformer**: an encoder plugin reads ``view.x_BMTJC`` and ``view.valid_BM`` (both bodies of a clip side by
+  side) and returns one row per clip (``Encoded.per_clip``); ``ViewSpec(frames=300, resize="pad")`` gives padded
+  frames with ``view.real_RT``. Displacement targets come from the same view.
+* **A recurrent encoder** (P&C, CMD's GRU): an encoder plugin that returns ``Encoded(tokens, pooled=last state)`` and
+  declares no token grid; masks are not asked for.
+* **Two stages** (HaLP, ActCLR: phase 2 starts from phase 1's weights): ``phases()`` names stages by their share of the
+  schedule, ``step.phase`` tells ``training_step`` where it is; a stage trained separately is a run of its own, named
+  by ``init_from`` in the run spec (its id enters the identity), whose method weights are loaded before step 0.
+* **Frozen layers, rates of their own, no decay**: ``optim_groups`` returns parameter groups with ``lr_scale``,
+  ``wd_scale``, ``frozen_until`` (share of the schedule) and ``clip``. The optimiser is AdamW; a group that asks for
+  another key is refused: a method that needs SGD or two optimisers in turn fails at once instead of training wrongly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from skelbench.component import Spec
+from skelbench.skeleton.grid import Grid
+from skelbench.skeleton.topology import Topology
+from skelbench.views.spec import ViewSpec
+from skelbench.views.view import View
+
+Config = Spec
+"""Base class of a method's own settings: frozen pydantic, unknown fields refused."""
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a method may know about the run it is built for."""
+
+    topology: Topology
+    grid: Grid
+    """Grid of the full-length view (T, P_T, J)."""
+    encoder: Callable[[], nn.Module]
+    """Makes a new, freshly initialised encoder of the run's family and size (see ``nn.encoder.Encoder``)."""
+    width: int
+    """D, width of the encoder's tokens."""
+    target: Callable[[str], type] | None = None
+    """``target(name)``: the class of what hidden tokens are made to predict (:mod:`skelbench.methods.targets`)."""
+
+
+def _unwatched(name: str, what: Any) -> None:
+    """Nobody looks."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """Where training is, and primitives that are right on one process and on many."""
+
+    index: int
+    total: int
+    """Steps in the whole schedule; ``index`` runs from 0 to total - 1."""
+    epoch: float
+    generator: torch.Generator
+    """On the device, seeded by (seed, step, rank): noise inside modules comes from here."""
+    uniform: Callable[..., Tensor]
+    """``uniform(view.keys_R, n, op=0)``: float32 [R, n] in [0, 1) on the device, keyed by body: the same whatever the
+    batch and the rank. ``op`` tells draws for different purposes apart."""
+    world: int = 1
+    phase: str = "main"
+    watch: Callable[[str, Any], None] = _unwatched
+    """``watch("masked", x_nD)`` logs the effective rank of features (or of what a function without arguments returns)
+    as ``rank_masked``, ``watch("mfp", objective)`` the teacher entropy and prototype usage of a
+    :class:`~skelbench.nn.prototype_objective.PrototypeObjective`; a few times in a schedule, else it does nothing.
+    Class token and readout of the encoder are watched without being asked for."""
+
+    @property
+    def fraction(self) -> float:
+        """Share of the schedule that is done, in [0, 1)."""
+        return self.index / max(1, self.total)
+
+    def mean(self, total: Tensor, count: Tensor | float) -> Tensor:
+        """sum / count over all ranks, with the gradient that DDP's averaging turns into the right one."""
+        from skelbench.distributed import global_mean
+
+        return global_mean(total, count)
+
+    def gather(self, x: Tensor) -> Tensor:
+        """Concatenate ``x`` of all ranks along dim 0 (no gradient); equal sizes not required."""
+        from skelbench.distributed import gather
+
+        return gather(x)
+
+
+class Method(nn.Module):
+    """Base class of every method plugin. Subclasses implement ``views``, ``training_step``, ``inference_encoder``."""
+
+    Config: type[Spec] = Spec
+
+    roles: Mapping[str, str] = {}
+    """Attribute name -> role ("student", "teacher", "decoder", "target", "head"): what the cost tables read."""
+
+    def __init__(self, config: Any, context: Context) -> None:
+        super().__init__()
+        self.config = config
+        self.context = context
+
+    @classmethod
+    def views(cls, config: Any, grid: Grid) -> dict[str, ViewSpec]:
+        """The views of one training step by name; parents come before the views cut from them."""
+        raise NotImplementedError
+
+    def forward(self, views: Mapping[str, View], step: Step) -> dict[str, Tensor]:
+        """DDP wraps this; do not override."""
+        return self.training_step(views, step)
+
+    def training_step(self, views: Mapping[str, View], step: Step) -> dict[str, Tensor]:
+        """Return ``{"loss": scalar, ...}``; further scalars are logged as they are named."""
+        raise NotImplementedError
+
+    def after_step(self, step: Step) -> None:
+        """After the optimiser step: EMA, queues, centres. Default: nothing."""
+
+    def inference_encoder(self) -> nn.Module:
+        """The encoder that is probed, costed and exported (the EMA teacher where a method has one)."""
+        raise NotImplementedError
+
+    def optim_groups(self) -> Iterator[dict[str, Any]]:
+        """Parameter groups. Default: one group with weight decay, one without (biases, norms, other 1-D parameters).
+
+        Keys besides ``params``: ``wd_scale`` and ``lr_scale`` multiply the schedules, ``frozen_until`` (share of the
+        schedule) holds the group still, ``clip`` names the gradient-clipping group.
+        """
+        from skelbench.optim.optimisation import default_groups
+
+        yield from default_groups(self)
+
+    def phases(self) -> list[tuple[str, float]]:
+        """Stages as (name, share of the schedule at which it begins); ``step.phase`` names the current one."""
+        return [("main", 0.0)]

@@ -1,0 +1,86 @@
+"""What SkeletonMAE and MAMP share: the whole masked autoencoder but for which tokens are hidden and what is predicted.
+
+Facts: MAMP's repository (maoyunyao/MAMP, model_mae and model_mamp). R rows (bodies), T frames, J joints, C = 3,
+N tokens, K visible tokens of a row, L = P_T * 3 values of a token.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+from torch import Tensor
+
+from skelbench.methods.contract import Config, Context, Method, Step
+from skelbench.nn.decoder import MaskedDecoder
+from skelbench.nn.losses import masked_mse, patch_standardise
+from skelbench.nn.tokenizer import patchify
+from skelbench.skeleton.grid import Grid
+from skelbench.views.spec import Augment, Free, Mask, Rotate, ViewSpec
+from skelbench.views.view import View
+
+
+class MaskedConfig(Config):
+    """Masking, decoder and crop. Defaults are MAMP's code's; the depth is that of its NTU-120 and PKU-MMD scripts."""
+
+    mask_ratio: float = Field(0.9, gt=0, lt=1, description="share of tokens hidden from the encoder")
+    keep: Literal["int", "round"] = Field("int", description="visible tokens: int(N (1 - r)) as MAMP's code, or round")
+    decoder_dim: int = Field(256, ge=1, description="decoder width")
+    decoder_depth: int = Field(5, ge=1, description="decoder blocks (MAMP: 3 on NTU-60, 5 on NTU-120 and PKU-MMD)")
+    decoder_heads: int = Field(8, ge=1, description="decoder attention heads")
+    crop_min: float = Field(0.5, description="shortest crop, share of the clip")
+    crop_frames: int = Field(64, ge=1, description="crops are at least this many frames, if the clip has them")
+    resize: Literal["ends", "half-pixel"] = Field("ends", description="how a crop becomes T frames; MAMP: half-pixel")
+
+    def view(self, grid: Grid, *augment: Augment, mask: Mask | None = None) -> ViewSpec:
+        """One randomly cropped and augmented view of the clip, full length."""
+        crop = Free(lo=self.crop_min, hi=1.0, whole_frames=True, min_frames=self.crop_frames)
+        return ViewSpec(frames=grid.frames, crop=crop, augment=augment, resize=self.resize, mask=mask)
+
+
+class MaskedAutoencoderConfig(MaskedConfig):
+    """Defaults are those of MAMP's code."""
+
+    rotation_deg: float = Field(17.18873385, description="rotation limit about every axis; 0.3 rad in MAMP's feeder")
+
+
+class MaskedAutoencoder(Method):
+    """Encoder on the visible tokens, decoder on the full grid, squared error of standardised tokens where hidden.
+
+    A subclass says which tokens are hidden (in ``views`` or in its step) and calls :meth:`reconstruct`.
+    """
+
+    Config = MaskedAutoencoderConfig
+    roles = {"encoder": "student", "decoder": "decoder"}
+
+    def __init__(self, config: MaskedAutoencoderConfig, context: Context) -> None:
+        super().__init__(config, context)
+        grid = context.grid
+        self.encoder = context.encoder()
+        self.decoder = MaskedDecoder(
+            context.width,
+            config.decoder_dim,
+            config.decoder_depth,
+            config.decoder_heads,
+            grid=grid,
+            out_dim=grid.patch * 3,
+            norm_eps=1e-5,
+        )
+
+    @staticmethod
+    def view(config: MaskedAutoencoderConfig, grid: Grid, mask: Mask | None = None) -> ViewSpec:
+        """One randomly cropped and rotated view of the clip, full length."""
+        turn = Rotate(p=1.0, vertical_deg=config.rotation_deg, tilt_deg=config.rotation_deg)
+        return config.view(grid, turn, mask=mask)
+
+    def reconstruct(self, view: View, keep_RK: Tensor, mask_RN: Tensor, y_RTJC: Tensor, step: Step) -> Tensor:
+        """Mean loss over the hidden tokens (``mask_RN`` True) of the global batch, predicting ``y_RTJC`` from the
+        tokens ``keep_RK`` of ``view``."""
+        visible = self.encoder(view, keep_RK=keep_RK)
+        predicted_RNL = self.decoder(visible.tokens_RND, keep_RK)
+        step.watch("masked", lambda: predicted_RNL[mask_RN])
+        target_RNL = patch_standardise(patchify(y_RTJC, self.context.grid.patch))
+        return step.mean(*masked_mse(predicted_RNL, target_RNL, mask_RN))
+
+    def inference_encoder(self):
+        return self.encoder

@@ -1,0 +1,85 @@
+"""Two global and several local views of a clip whose class tokens are matched: what DINO and iBOT have in common.
+
+Facts: the code of DINO (facebookresearch/dino) and iBOT (bytedance/ibot). An image crop shows a share of the picture at
+fewer pixels; a crop here shows a share of the clip's duration at fewer frames (our reading). R rows (bodies of both
+global views), D width.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from skelbench.methods.contract import Step
+from skelbench.methods.self_distillation import SelfDistillation
+from skelbench.nn.config import PrototypeSettings
+from skelbench.nn.encoder import Encoded
+from skelbench.skeleton.grid import Grid
+from skelbench.views.spec import BoneScale, Free, Mask, Mirror, Rotate, ViewSpec
+from skelbench.views.view import View
+
+
+class MultiCropConfig(PrototypeSettings):
+    """Defaults are those of DINO's and iBOT's code; durations are shares of their 100 epochs."""
+
+    centering: Literal["sinkhorn", "running", "none"] = Field(
+        "running", description="anti-collapse; centre of the code"
+    )
+    momentum: float = Field(0.996, description="EMA momentum at the start, cosine to 1")
+    student_temp: float = Field(0.1, gt=0, description="student temperature")
+    teacher_temp_start: float = Field(0.04, gt=0, description="teacher temperature at the start")
+    teacher_temp_warmup: float = Field(0.3, description="its linear warm-up, share of the schedule")
+    prototype_gain: bool = Field(False, description="learn each prototype's length; false = 1")
+    freeze_prototypes: float = Field(0.01, description="prototypes held still at first, share of the schedule")
+    patch_lr: float = Field(1.0, description="learning-rate factor of the patch projection")
+    global_crop: tuple[float, float] = Field(
+        (0.4, 1.0), description="duration of the two global views, share of the clip"
+    )
+    local_crop: tuple[float, float] = Field((0.05, 0.4), description="duration of local views, share of the clip")
+    local_views: int = Field(8, ge=0, description="local views of a clip")
+    local_tokens: float = Field(
+        0.25, gt=0, le=1, description="temporal tokens of a local view, share of a global one's (our reading)"
+    )
+
+    def crops(self, grid: Grid, mask: Mask | None = None) -> dict[str, ViewSpec]:
+        """``global`` and ``local`` views, each a crop of the clip with transforms of its own; ``mask``: of global ones.
+
+        Images' colours and blur have no counterpart here, so the views are transformed as SLiM's are
+        (Skeleton-Aware Augmentations, our reading): methods then differ in what they learn from equal views.
+        """
+        augment = (Rotate(), Mirror(), BoneScale())
+        frames = max(1, round(grid.times * self.local_tokens)) * grid.patch
+        views = {
+            "global": (grid.frames, self.global_crop, mask, 2),
+            "local": (frames, self.local_crop, None, self.local_views),
+        }
+        return {
+            name: ViewSpec(frames=frames, crop=Free(lo=lo, hi=hi), augment=augment, mask=mask, count=count)
+            for name, (frames, (lo, hi), mask, count) in views.items()
+            if count
+        }
+
+
+class MultiCrop(SelfDistillation):
+    """Class tokens of all views against the teacher's of the global ones. A subclass says what else there is."""
+
+    @classmethod
+    def views(cls, config: MultiCropConfig, grid: Grid) -> dict[str, ViewSpec]:
+        """See :meth:`MultiCropConfig.crops`."""
+        return config.crops(grid)
+
+    def match_crops(
+        self, teacher: Encoded, student: Encoded, views: dict[str, View], step: Step, temp: float | None = None
+    ) -> Tensor:
+        """Mean cross-entropy over all pairs of a teacher's global view and another view of the student's (DINO).
+
+        ``teacher``, ``student``: both global views encoded; local views are encoded here.
+        """
+        first, second = views["global"].chunk(self.cl_head(student.cls_RD))
+        local = views.get("local")
+        rest = local.chunk(self.cl_head(self.encoder(local).cls_RD)) if local is not None else ()
+        others = [torch.stack([other, *rest], 1) for other in (second, first)]
+        return self.match(teacher, torch.cat(others), step, temp)

@@ -1,0 +1,81 @@
+"""The contract of a masked-prediction target, and what it may look at.
+
+A target owns all that it alone needs (a projection head and its EMA twin, a predictor, a decoder); the method owns the
+encoder, its teacher and the masks. So only target, loss and target-specific modules differ between two targets, and
+none of them reaches the encoder that is probed (paper, section "Controlled Analysis of Masked-Prediction Targets").
+
+Shapes: R rows (bodies of both global views), N tokens, I hidden tokens of all rows, D width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from skelbench.component import Spec
+from skelbench.methods.contract import Context, Step
+from skelbench.views.view import View
+
+
+@dataclass(frozen=True)
+class Hidden:
+    """What a target may look at in one step. Nothing here waits for the device."""
+
+    view: View
+    """The masked view: coordinates, ``mask_RN``, ``masked_I``."""
+    student_RND: Tensor
+    """The student's tokens of the view with its hidden tokens replaced."""
+    teacher_RND: Tensor
+    """The teacher's tokens of the whole view; no gradient."""
+    temp: float
+    """The teacher's temperature in this step."""
+    step: Step
+
+    @cached_property
+    def student_ID(self) -> Tensor:
+        """The student's features at the hidden tokens."""
+        return self.student_RND.flatten(0, 1)[self.view.masked_I]
+
+    @cached_property
+    def teacher_ID(self) -> Tensor:
+        """The teacher's features at the hidden tokens."""
+        return self.teacher_RND.flatten(0, 1)[self.view.masked_I]
+
+    @cached_property
+    def share_I(self) -> Tensor:
+        """Weight of each hidden token, summing to 1 within a row: every view counts alike, however many of its tokens
+        are hidden; one without masks adds nothing (iBOT)."""
+        share_R = 1 / self.view.masked_per_row.clamp(min=1)
+        return share_R[torch.div(self.view.masked_I, self.view.mask_RN.shape[1], rounding_mode="floor")]
+
+
+class MaskedTarget(nn.Module):
+    """Base class of targets. A subclass implements :meth:`forward`, and :meth:`after_step` if something of it moves.
+
+    ``config``: the method's settings (heads, prototypes, decoder); ``settings``: the target's own, ``Config``
+    made from ``target_settings``. Modules of an EMA twin take no gradient and are left out of the optimiser.
+    """
+
+    Config: type[Spec] = Spec
+    """The target's own settings."""
+    roles: Mapping[str, str] = {}
+    """Attribute name -> role ("head", "decoder", "teacher"), as in :class:`skelbench.methods.contract.Method`."""
+
+    def __init__(self, config: Any, context: Context, settings: Spec) -> None:
+        super().__init__()
+        self.config, self.context, self.settings = config, context, settings
+
+    def forward(self, hidden: Hidden) -> Tensor:
+        """Sum over hidden tokens of ``hidden.share_I`` times the token's loss: a scalar, also when none is hidden.
+
+        Every rank calls it equally often. ``hidden.step.watch("masked", x_ID)`` has the branch's outputs watched.
+        """
+        raise NotImplementedError
+
+    def after_step(self, step: Step, momentum: float) -> None:
+        """After the optimiser step: move EMA twins by ``momentum``, centres. Default: nothing."""

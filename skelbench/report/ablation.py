@@ -1,0 +1,133 @@
+"""SLiM's ablations as tables: named variants beside the full method, in the paper's order and with its figures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from skelbench.report.study_rows import PAPER_COLUMNS, Row, StudyTable, paper
+from skelbench.report.table import Column
+
+_BOTH_SPLITS = (PAPER_COLUMNS["paper_xsub"], PAPER_COLUMNS["paper_xview"])
+_NTU60 = "Paper: NTU-60, 100 epochs at the full size (preset `ablation`), one pre-training run; not measured here."
+
+
+def _rows(table: str, keys: Sequence[str], *described: tuple[Any, ...]) -> tuple[Row, ...]:
+    """Rows of ``(label, ..., variant, published row)``; the last is the full method, which all are tested against."""
+    full = len(described) - 1
+    return tuple(
+        Row(
+            labels=dict(zip(keys, labels, strict=True)),
+            variant=variant,
+            against=full if place < full else None,
+            paper=paper(table, printed) if printed else {},
+        )
+        for place, (*labels, variant, printed) in enumerate(described)
+    )
+
+
+def _labels(**headers: str) -> tuple[Column, ...]:
+    return tuple(Column(key, header, leads=True) for key, header in headers.items())
+
+
+OBJECTIVE = StudyTable(
+    name="objective",
+    title="Objective functions: linear accuracy in percent",
+    labels=_labels(mfp="MFP", cl="CL", glcl="GLCL"),
+    rows=_rows(
+        "objective",
+        ("mfp", "cl", "glcl"),
+        ("–", "yes", "–", "cl-only", "cl"),
+        ("–", "–", "yes", "glcl-only", "glcl"),
+        ("yes", "–", "–", "mfp-only", "mfp"),
+        ("yes", "yes", "–", "mfp-cl", "mfp+cl"),
+        ("yes", "–", "yes", "", "mfp+glcl"),
+    ),
+    against="Over MFP + GLCL",
+    paper=_BOTH_SPLITS,
+    notes=(
+        "MFP: masked feature prediction. GLCL: global-local contrast. CL: GLCL without local views, with global views "
+        "of one interval length (our reading).",
+        _NTU60,
+    ),
+)
+
+_RANGE = "50–90 %"
+STM = StudyTable(
+    name="stm",
+    title="Semantic tube masking: linear accuracy in percent",
+    labels=_labels(globals="Global views", locals="Local views", ratio="Mask ratio"),
+    rows=_rows(
+        "stm",
+        ("globals", "locals", "ratio"),
+        ("none", "tubes", _RANGE, "global-none", "global none, local tube"),
+        ("random", "tubes", _RANGE, "global-random", "global random, local tube"),
+        ("tubes", "none", _RANGE, "local-none", "global tube, local none"),
+        ("tubes", "random", _RANGE, "local-random", "global tube, local random"),
+        ("tubes", "tubes", "90 %", "ratio-90", "ratio 0.9"),
+        ("tubes", "tubes", "0–50 %", "ratio-0-50", "ratio 0-0.5"),
+        ("tubes", "tubes", _RANGE, "", "ratio 0.5-0.9"),
+    ),
+    against="Over tubes, 50–90 %",
+    paper=_BOTH_SPLITS,
+    notes=(
+        "Random: joints and patches hidden one by one. Global none: nothing is hidden to be predicted, so that is GLCL "
+        "alone (`slim:glcl-only`), also in the paper.",
+        _NTU60,
+    ),
+)
+
+SAA = StudyTable(
+    name="saa",
+    title="Skeleton-aware augmentations: linear accuracy in percent",
+    labels=_labels(rotation="Rotation", mirroring="Mirroring", scaling="Scaling"),
+    rows=_rows(
+        "saa",
+        ("rotation", "mirroring", "scaling"),
+        ("none", "full", "full", "rotation-none", "rotation none"),
+        ("limited", "full", "full", "rotation-limited", "rotation limited"),
+        ("full", "none", "full", "mirroring-none", "mirroring none"),
+        ("full", "limited", "full", "mirroring-limited", "mirroring limited"),
+        ("full", "full", "none", "scaling-none", "scaling none"),
+        ("full", "full", "limited", "scaling-limited", "scaling limited"),
+        ("full", "full", "full", "", "all"),
+    ),
+    against="Over all in full",
+    paper=_BOTH_SPLITS,
+    notes=(
+        "Limited (our reading): rotation within 0.3 rad about every axis, left and right swapped without a reflection, "
+        "each coordinate axis scaled by its own factor.",
+        _NTU60,
+    ),
+)
+
+CENTRING = StudyTable(
+    name="centring",
+    title="Centring of the teacher: linear accuracy in percent",
+    labels=_labels(centring="Centring"),
+    rows=_rows(
+        "",
+        ("centring",),
+        ("none", "centre-none", ""),
+        ("running centre", "centre-running", ""),
+        ("Sinkhorn", "", ""),
+    ),
+    against="Over Sinkhorn",
+)
+
+BATCH = StudyTable(
+    name="batch",
+    title="Batch size: linear accuracy in percent",
+    labels=_labels(batch="Batch of the preset", length="Schedule"),
+    rows=_rows(
+        "token_budget",
+        ("batch", "length"),
+        ("half", "as many steps, half the clips", "half-batch-equal-steps", ""),
+        ("half", "as many clips, twice the steps", "half-batch", "8x25, batch 384"),
+        ("whole", "of the preset", "", "8x25, batch 768"),
+    ),
+    against="Over whole batch",
+    paper=(PAPER_COLUMNS["paper_mean"],),
+    shown=("batch_size", "clips_seen"),
+    notes=("Paper: NTU-60, mean of X-Sub and X-View, batch 384 and 768, 150 epochs; not measured here.",),
+)

@@ -1,0 +1,8 @@
+"""The figures that ship with skelbench: each takes a :class:`skelbench.report.builders.Context` and returns a
+matplotlib ``Figure``, made without pyplot: no window, no display, no state left behind."""
+
+from skelbench.errors import SkelbenchError
+
+
+class NothingToDraw(SkelbenchError):
+    """No finished run fits the figure; the message says what to run. Not a failure: as for an empty table."""

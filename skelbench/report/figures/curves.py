@@ -1,0 +1,223 @@
+"""What was logged while runs trained, drawn over the clips seen; ``plot curves`` shows it for every run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from skelbench.identity import digest
+from skelbench.report.figures import NothingToDraw
+from skelbench.report.figures.sheet import Heading, Sheet
+from skelbench.report.figures.style import COLOURS, DOTTED, PALE, PLAIN, house, log_axis, thousands_axis
+from skelbench.results.metrics import read_metrics
+from skelbench.results.store import RunDir
+from skelbench.spec import RunSpec
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+    from skelbench.report.builders import Context
+
+DASHES = ("-", (0, (4, 1.5)), (0, (1.5, 1)), (0, (6, 1.5, 1, 1.5)))
+"""Token grids of one method."""
+RANKS = {"rank_pooled": "pooled features", "rank_cls": "class token", "rank_masked": "masked positions"}
+HOW = "no trained run is in {root} yet; start with: skelbench run slim --tokens 8"
+CAPTION = "Thick: geometric mean over seeds; thin: single seeds. Losses of different methods have different units."
+
+
+@dataclass
+class Setting:
+    """The runs of one setting: what each logged, by seed, and how they are drawn."""
+
+    label: str = ""
+    colour: str = COLOURS[0]
+    dash: object = "-"
+    seeds: dict[int, DataFrame] = field(default_factory=dict)
+    finished: float = 0.0
+    """When the last of them was."""
+
+    def add(self, run: RunDir, metrics: DataFrame) -> None:
+        """One more seed."""
+        self.seeds[run.spec.seed] = metrics
+        self.finished = max(self.finished, run.info.get("finished") or 0.0)
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A row of panels, on a log axis: the column ``key`` of the metrics and, dotted, that of column ``faint``."""
+
+    key: str
+    label: str
+    faint: str = ""
+    rank: bool = False
+    """An effective rank: a line shows 1, the least there is."""
+
+
+@dataclass
+class Column:
+    """What runs of one column of panels have in common, and their settings by what tells them apart."""
+
+    title: str
+    facts: tuple[str, ...]
+    exact: bool = True
+    """The settings of a preset, unchanged."""
+    settings: dict[tuple[object, ...], Setting] = field(default_factory=dict)
+
+    @property
+    def clips(self) -> list[float]:
+        """Clips that each run has seen."""
+        return [frame["clips_seen"].max() for setting in self.settings.values() for frame in setting.seeds.values()]
+
+    @property
+    def heading(self) -> Heading:
+        """Data set and split; then method or preset, seeds, clips seen, hardware."""
+        *facts, hardware = self.facts
+        seeds = [len(setting.seeds) for setting in self.settings.values()]
+        counted = spread(seeds, "seed", "seeds"), spread(self.clips, "clip seen", "clips seen")
+        return Heading(self.title, ", ".join([*facts, *counted, hardware]))
+
+
+def spread(values: Iterable[float], one: str, many: str) -> str:
+    """``1 seed``, ``2 seeds``, ``1 to 2 seeds``."""
+    low, high = min(values := list(values)), max(values)
+    span = f"{high:,.0f}" if low == high else f"{low:,.0f} to {high:,.0f}"
+    return f"{span} {one if high == 1 else many}"
+
+
+def trained(context: Context) -> Iterator[tuple[RunDir, DataFrame]]:
+    """Runs that may fill a figure, and what they logged: done, and with the exact settings of their preset if only
+    such are wanted."""
+    for run in context.store.runs():
+        wanted = context.only is None or run.name in context.only
+        if wanted and run.outcome == "done" and not (context.exact_only and run.info["modified"]):
+            metrics = read_metrics(run)
+            if len(metrics):
+                yield run, metrics
+
+
+def column_of(columns: dict[tuple[str, ...], Column], run: RunDir, *facts: str) -> Column:
+    """The column of ``run``: runs on the same data (also their version) and split with the same preset, hardware and
+    ``facts``."""
+    spec, info = run.spec, run.info
+    native = " (native)" if info.get("setting") == "native" else ""
+    preset = f"preset {info['preset']}{native}{'+' if info['modified'] else ''}"
+    title = f"{spec.data.title}, {spec.data.split}"
+    facts = (*facts, preset, info["environment"]["hardware"])
+    return columns.setdefault((title, spec.data.fingerprint, *facts), Column(title, facts, not info["modified"]))
+
+
+def but_for_seed(spec: RunSpec) -> str:
+    """The same text for runs that differ in nothing but the seed."""
+    return digest(spec.model_copy(update={"seed": 0}).model_dump(mode="json"))
+
+
+def draw(context: Context) -> Figure:
+    """Loss and effective ranks of every trained run, a column of panels per data set, split and preset.
+
+    Raises:
+        NothingToDraw: there is no trained run.
+    """
+    columns: dict[tuple[str, ...], Column] = {}
+    for run, metrics in trained(context):
+        spec = run.spec
+        settings = column_of(columns, run).settings
+        settings.setdefault((run.title, spec.tokens, but_for_seed(spec)), Setting()).add(run, metrics)
+    if not columns:
+        raise NothingToDraw(HOW.format(root=context.store.root))
+    every = [(key, setting) for column in columns.values() for key, setting in column.settings.items()]
+    names = sorted({name for (name, _, _), _ in every})
+    grids = sorted({tokens for (_, tokens, _), _ in every})
+    for (name, tokens, _), setting in every:
+        setting.label = f"{name}, {tokens} tokens"
+        setting.colour = COLOURS[names.index(name) % len(COLOURS)]
+        setting.dash = DASHES[grids.index(tokens) % len(DASHES)]
+    logged = {key for _, setting in every for frame in setting.seeds.values() for key in frame}
+    measures = [Measure("loss", "Loss")]
+    measures += [Measure(key, f"Rank, {what}", rank=True) for key, what in RANKS.items() if key in logged]
+    lines = {key[:2]: setting for key, setting in every}
+    legend = [(Line2D([], [], color=one.colour, linestyle=one.dash), one.label) for _, one in sorted(lines.items())]
+    with house():
+        return grid("Training curves", list(columns.values()), measures, legend, [CAPTION])
+
+
+# ------------------------------------------------------------------------------------------------ drawing
+def grid(
+    title: str,
+    columns: Sequence[Column],
+    measures: Sequence[Measure],
+    legend: Sequence[tuple[Line2D, str]],
+    caption: Sequence[str],
+) -> Figure:
+    """The ``columns``, by their titles, with a panel for each of ``measures``."""
+    columns = sorted(columns, key=lambda column: (column.title, column.facts))
+    headings = [[column.heading for column in columns], *[[Heading()] * len(columns)] * (len(measures) - 1)]
+    sheet = Sheet(title, headings, legend, caption, height=1.5, shared=True)
+    for measure, row in zip(measures, sheet.axes):
+        for column, axes in zip(columns, row):
+            _panel(axes, column, measure)
+            axes.tick_params(labelbottom=row is sheet.axes[-1])
+        row[0].set_ylabel(measure.label)
+    for axes in sheet.axes[-1]:
+        axes.set_xlabel("Clips seen")
+    return sheet.figure
+
+
+def _panel(axes: Axes, column: Column, measure: Measure) -> None:
+    drawn: list[np.ndarray] = []
+
+    def line(some: tuple[np.ndarray, np.ndarray], label: str, **look: object) -> None:
+        axes.plot(*some, label=label, **look)
+        drawn.append(some[1])
+
+    for setting in column.settings.values():
+        seeds = [found for frame in setting.seeds.values() if (found := series(frame, measure.key))]
+        if len(seeds) > 1:
+            for one in seeds:
+                line(one, "_seed", color=setting.colour, linestyle=setting.dash, linewidth=0.6, alpha=0.5, zorder=2)
+        if seeds:
+            line(mean(seeds), setting.label, color=setting.colour, linestyle=setting.dash, linewidth=1.5, zorder=4)
+        if faint := [found for frame in setting.seeds.values() if (found := series(frame, measure.faint))]:
+            line(mean(faint), "_faint", color=setting.colour, linestyle=DOTTED, linewidth=1, zorder=3)
+    thousands_axis(axes.xaxis)
+    axes.set_xlim(0, 1.02 * max(column.clips))
+    seen = np.concatenate([np.empty(0), *drawn])
+    seen = seen[np.isfinite(seen)]
+    if not len(seen):
+        axes.set_yticks([])
+        why = "nothing above 0" if drawn else "not logged"
+        axes.text(0.5, 0.5, why, transform=axes.transAxes, ha="center", color=PALE, **PLAIN)
+        return
+    low, high = float(seen.min()), float(seen.max())
+    if measure.rank:
+        axes.axhline(1, color=PALE, linewidth=0.7, zorder=1, label="_one")
+        low, high = min(low, 1.0), max(high, 2.0)
+    room = max(1.2, (high / low) ** 0.06)
+    axes.set_yscale("log")
+    axes.set_ylim(low / room, high * room)
+    log_axis(axes.yaxis, low / room, high * room)
+
+
+def series(frame: DataFrame, key: str) -> tuple[np.ndarray, np.ndarray] | None:
+    """Clips seen, and the values of ``key`` where it was logged; None where it never was.
+
+    What a log axis cannot show, a value that is not positive and finite, is NaN: a gap in the line.
+    """
+    if key not in frame:
+        return None
+    logged = frame[["clips_seen", key]].dropna().astype(float)
+    clips, values = logged["clips_seen"].to_numpy(), logged[key].to_numpy()
+    return (clips, np.where((values > 0) & np.isfinite(values), values, np.nan)) if len(logged) else None
+
+
+def mean(some: Sequence[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
+    """Geometric mean over seeds, the one in the middle on a log axis, wherever all of them have logged."""
+    clips = some[0][0]
+    for others, _ in some[1:]:
+        clips = np.intersect1d(clips, others)
+    return clips, np.exp(np.mean([np.log(values[np.isin(own, clips)]) for own, values in some], axis=0))

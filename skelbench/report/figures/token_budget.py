@@ -1,0 +1,249 @@
+"""``plot token-budget``: accuracy over inference cost, a line per method through its token budgets."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patheffects import withStroke
+from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
+
+from skelbench.cost import BODIES
+from skelbench.evaluate.statistics import wilson
+from skelbench.report import published
+from skelbench.report.figures import NothingToDraw
+from skelbench.report.figures.curves import spread
+from skelbench.report.figures.sheet import Heading, Sheet
+from skelbench.report.figures.style import COLOURS, GUIDE, INK, MARKERS, PALE, house, number, places
+from skelbench.report.seeds import seeds_of
+from skelbench.skeleton.grid import BUDGETS
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+    from skelbench.report.builders import Context
+
+COLUMNS = 3
+"""Panels on a line."""
+PANEL = ["dataset", "split", "preset", "hardware", "data"]
+"""What runs of one panel have in common; ``data`` is the version of the data set."""
+HALF = "half-batch"
+"""The variant that the paper shows beside its method."""
+HOW = "no method with a linear probe and a counted cost is in {root} yet; start with: skelbench study token-budget"
+CAPTION = (
+    "Lines: the linear probe's accuracy after its last epoch, mean over seeds; dots: single seeds; no line: settings "
+    "that differ in more than the budget. Hollow: half the batch. Numbers: temporal tokens. Dashed: untrained encoders "
+    f"of the same shape, data and seeds. GFLOPs: {BODIES} bodies, matrix products, 2 per multiply-accumulate."
+)
+PUBLISHED = (
+    "Published panel: as printed in the SLiM paper (Table 7), not measured here; its GFLOPs do not follow one "
+    "convention (skelbench compare --table flops says how)."
+)
+
+
+@dataclass(frozen=True)
+class Point:
+    """A method at one budget. Accuracies in percent; GFLOPs of the inference encoder."""
+
+    tokens: int
+    gflops: float
+    accuracy: float
+    seeds: tuple[float, ...] = ()
+    half: bool = False
+    """With half the batch."""
+
+
+@dataclass
+class Panel:
+    """One data set and split, under one preset and on one hardware. Points are ordered by cost."""
+
+    heading: Heading
+    points: dict[str, list[Point]]
+    """By method."""
+    untrained: list[Point] = field(default_factory=list)
+
+
+def draw(context: Context) -> Figure:
+    """The accuracy-efficiency figure: a panel per data set, split, preset and hardware, then the published one.
+
+    Raises:
+        NothingToDraw: no run fits.
+    """
+    panels = measured(context.frame)
+    if not panels:
+        raise NothingToDraw(HOW.format(root=context.store.root))
+    with house():
+        return _figure(panels, printed())
+
+
+# ------------------------------------------------------------------------------------------------ what is drawn
+def measured(frame: DataFrame) -> list[Panel]:
+    """Panels of the evaluated runs in ``frame`` (columns: ``skelbench.report.frame``).
+
+    Taken are linear probes, after the last step, of trained methods in the shared setting, on the grids of the study,
+    without a variant but :data:`HALF`. A point is the mean over all seeds of one setting. Costs are for
+    :data:`~skelbench.cost.BODIES` bodies, as in the table of the same name.
+    """
+    import pandas
+
+    fits = frame[
+        (frame["protocol"] == "linear")
+        & (frame["checkpoint"] == "last")
+        & (frame["setting"] == "shared")
+        & frame["variant"].isin(["", HALF])
+        & pandas.MultiIndex.from_frame(frame[["frames", "patch"]]).isin(list(BUDGETS.values()))
+        & frame["gflops"].notna()
+        & (frame["clips_seen"].astype(float) > 0)
+    ]
+    panels = []
+    for (dataset, split, preset, hardware, _), rows in fits.groupby(PANEL):
+        rows = _newest(rows)
+        heading = Heading(f"{dataset}, {split}", ", ".join([f"preset {preset}", *_facts(rows), hardware]))
+        points = {str(method): sorted(_points(own), key=_order) for method, own in rows.groupby("method")}
+        panels.append(Panel(heading, points, sorted(_untrained(rows), key=_order)))
+    return panels
+
+
+def _newest(rows: DataFrame) -> DataFrame:
+    """Runs of one exact preset that differ in something else than the seed, a method's version, are not averaged: those
+    that finished last count, as in the tables. Runs with changed settings all count."""
+    finished = rows["finished"].astype(float).fillna(0)
+    latest = finished.groupby(rows["group"]).transform("max")
+    newest = latest.groupby([rows["method"], rows["variant"], rows["tokens"]]).transform("max")
+    return rows[(latest == newest) | ~rows["exact"].astype(bool)]
+
+
+def _facts(rows: DataFrame) -> Iterator[str]:
+    """What a reader must know of a panel's runs."""
+    yield spread((len(own) for own in seeds_of(rows, ["tokens"])), "seed", "seeds")
+    yield spread(rows["clips_seen"], "clip seen", "clips seen")
+    limits = [wilson(round(share * n), int(n)) for share, n in zip(rows["accuracy"], rows["n_test"])]
+    half = max(50 * (high - low) for low, high in limits)
+    yield f"{spread(rows['n_test'], 'test clip', 'test clips')} (95\N{NO-BREAK SPACE}% interval within ±{half:.1f})"
+
+
+def _points(rows: DataFrame) -> Iterator[Point]:
+    for own in seeds_of(rows, ["tokens", "variant"]):
+        first, seeds = own.iloc[0], tuple(100 * float(share) for share in own["accuracy"])
+        cost = BODIES * float(own["gflops"].mean())
+        yield Point(_tokens(first["tokens"]), cost, sum(seeds) / len(seeds), seeds, first["variant"] == HALF)
+
+
+def _untrained(rows: DataFrame) -> Iterator[Point]:
+    """The untrained encoders that the runs are compared with, one point per token grid."""
+    for grid, some in rows[rows["control_run"].notna()].groupby("tokens"):
+        seeds = 100 * some.drop_duplicates("control_run")["control_accuracy"].astype(float)
+        yield Point(_tokens(grid), BODIES * float(some["gflops"].mean()), float(seeds.mean()))
+
+
+def _tokens(grid: str) -> int:
+    """Temporal tokens of ``8x25+1``."""
+    return int(re.match(r"\d+", grid).group())
+
+
+def _order(point: Point) -> tuple[float, float]:
+    return point.gflops, point.accuracy
+
+
+def printed() -> Panel:
+    """The published figures."""
+    rows = published.load("token_budget")
+    cost = {(row["method"], row["variant"]): row["value"] for row in rows if row["metric"] == "encoder_gflops"}
+    heading = Heading("Published, not measured here", "NTU-60, mean of X-Sub and X-View; SLiM paper, Table 7")
+    panel = Panel(heading, {})
+    for row in rows:
+        if row["metric"] == "accuracy":
+            tokens, gflops = _tokens(row["variant"]), cost[row["method"], row["variant"]]
+            point = Point(tokens, gflops, row["value"], half="batch 384" in row["variant"])
+            panel.points.setdefault(row["method"], []).append(point)
+    return panel
+
+
+# ------------------------------------------------------------------------------------------------ drawing
+def _slug(method: str) -> str:
+    """``S-JEPA`` and ``sjepa`` are one method."""
+    return re.sub(r"[^a-z0-9]", "", method.lower())
+
+
+def _figure(panels: list[Panel], paper: Panel) -> Figure:
+    names = {_slug(method): method for method in paper.points}
+    *others, own = names
+    known = [own, *others]  # the paper's own method first, then as in its table
+    names = {_slug(method): method for panel in panels for method in panel.points} | names
+    order = places(names, known)
+    legend = [(Line2D([], [], **_look(order[slug])), names[slug]) for slug in sorted(names, key=order.get)]
+    if any(panel.untrained for panel in panels):
+        legend.append((Line2D([], [], color=PALE, linestyle="--", linewidth=1), "untrained encoder"))
+    panels = [*panels, paper]
+    lines = [panels[first : first + COLUMNS] for first in range(0, len(panels), COLUMNS)]
+    headings = [[panel.heading for panel in line] for line in lines]
+    sheet = Sheet("Accuracy against inference cost", headings, legend, [CAPTION, PUBLISHED])
+    for line, row in zip(lines, sheet.axes):
+        for panel, axes in zip(line, row):
+            _panel(axes, panel, order)
+    return sheet.figure
+
+
+def _look(place: int) -> dict[str, object]:
+    """How a method is drawn."""
+    turn, place = divmod(place, len(COLOURS))
+    colour, marker = COLOURS[place], MARKERS[(place + turn) % len(MARKERS)]
+    return {"color": colour, "marker": marker, "markersize": 5, "markeredgecolor": "white", "markeredgewidth": 0.6}
+
+
+def _panel(axes: Axes, panel: Panel, order: dict[str, int]) -> None:
+    axes.set_xscale("log")
+    for method, points in sorted(panel.points.items(), key=lambda item: -order[_slug(item[0])]):
+        look = _look(order[_slug(method)])
+        whole, half = [p for p in points if not p.half], [p for p in points if p.half]
+        one_each = len({p.tokens for p in whole}) == len(whole)
+        axes.plot(*_places(whole), **look, linestyle="-" if one_each else "", zorder=4, label=method)
+        hollow = look | {"markerfacecolor": "white", "markeredgecolor": look["color"], "linestyle": ""}
+        axes.plot(*_places(half), **hollow, zorder=5, label=f"_{method}, half")
+        dots = [(p.gflops, seed) for p in points for seed in p.seeds if len(p.seeds) > 1]
+        if dots:
+            axes.plot(*zip(*dots), ".", color=look["color"], markersize=3.5, zorder=3, label=f"_{method}, seeds")
+    axes.plot(*_places(panel.untrained), "--", color=PALE, linewidth=1, zorder=2, label="untrained")
+    axes.plot(*_places(panel.untrained), "_", color=PALE, markersize=7, zorder=2, label="_untrained")
+    _scales(axes, [p for points in panel.points.values() for p in points])
+
+
+def _places(points: Sequence[Point]) -> tuple[list[float], list[float]]:
+    return [p.gflops for p in points], [p.accuracy for p in points]
+
+
+def _scales(axes: Axes, points: Sequence[Point]) -> None:
+    """Limits, ticks at the costs that occur, and above the points of a budget its tokens."""
+    low, high = min(p.gflops for p in points), max(p.gflops for p in points)
+    room = max(1.15, (high / low) ** 0.08) if high > 1.05 * low else 2.0
+    axes.set_xlim(low / room, high * room)
+    axes.margins(y=0.12)
+    axes.set(xlabel="GFLOPs of the inference encoder", ylabel="Accuracy, %")
+    axes.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
+    axes.yaxis.set_major_formatter(FuncFormatter(number))
+    ticks: list[float] = []
+    apart = 0.12 * math.log(high * room / (low / room))  # what the numbers below them need
+    for cost in sorted(p.gflops for p in points):
+        if not ticks or math.log(cost / ticks[-1]) > apart:
+            ticks.append(cost)
+    axes.xaxis.set_major_locator(FixedLocator(ticks))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(FuncFormatter(number))
+    axes.grid(axis="x", color=GUIDE, linewidth=0.6)
+    axes.set_axisbelow(True)
+    stacks: dict[tuple[float, int], list[Point]] = {}
+    for point in points:
+        stacks.setdefault((max(tick for tick in ticks if tick <= point.gflops), point.tokens), []).append(point)
+    for (_, tokens), stack in stacks.items():
+        top = max(stack, key=lambda p: p.accuracy)
+        axes.annotate(
+            str(tokens), (top.gflops, max(max(p.seeds, default=p.accuracy) for p in stack)), (0, 5),
+            textcoords="offset points", ha="center", va="bottom", fontsize=7.5, color=INK, zorder=6,
+            path_effects=[withStroke(linewidth=2.5, foreground="white")],
+        )  # fmt: skip

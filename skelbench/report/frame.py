@@ -1,0 +1,195 @@
+"""All evaluation records as one pandas frame: what tables are built from."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from zipfile import BadZipFile
+
+import numpy as np
+
+from skelbench.errors import SkelbenchError
+from skelbench.identity import canonical_json, digest
+from skelbench.results.store import ResultStore, RunDir
+from skelbench.spec import DataSpec, RunSpec, listed, twin_fields
+from skelbench.train.collapse import sentence
+
+if TYPE_CHECKING:
+    import pandas
+
+    from skelbench.evaluate.statistics import SeedsTest
+
+COLUMNS = (
+    "run", "group", "title", "method", "version", "variant", "setting", "dataset", "split", "data", "tokens", "frames",
+    "patch", "preset", "exact", "changed", "hardware", "seed", "protocol", "checkpoint", "accuracy",
+    "accuracy_selected", "accuracy_best_on_test", "n_test", "control_run", "control_accuracy", "difference", "p_value",
+    "gflops", "step_gflops", "batch_size", "clips_seen", "train_seconds", "collapse", "finished", "evaluation",
+    "predictions",
+)  # fmt: skip
+
+
+def frame(store: ResultStore) -> pandas.DataFrame:
+    """One row per evaluation record of a finished run, with the paired test against its untrained twin.
+
+    Accuracies are shares; ``gflops`` is the inference encoder's and ``step_gflops`` a whole training step's per clip,
+    both for one body (two bodies cost exactly twice as much). ``title`` is what one types (``slim:glcl-only``),
+    ``changed`` says what differs from preset and variant, ``collapse`` what collapsed in training (None = nothing),
+    ``data`` is the data set's fingerprint, ``finished`` when the training was. ``evaluation`` and ``predictions`` lead
+    to the outcome of every test clip (:func:`outcomes`).
+    """
+    import pandas
+
+    runs = [run for run in store.runs() if run.outcome == "done"]
+    untrained = [run for run in runs if run.spec.method == "untrained"]
+    costs = {run.name: run.cost() for run in runs}
+    # The joints of a grid stand in the cost alone; a run without one has those of its neighbours on the same data.
+    known = [(run.spec.data.fingerprint, cost["grid"]) for run in runs if (cost := costs[run.name])]
+    joints = {data: grid.split(" x ")[1] for data, grid in known}
+    rows = [row for run in runs for row in _rows(run, untrained, costs[run.name], joints)]
+    return pandas.DataFrame(rows, columns=list(COLUMNS))
+
+
+def untrained_twin(run: RunDir, runs: list[RunDir]) -> RunDir | None:
+    """The untrained run with the same encoder, grid, data, precision and seed, if it exists."""
+    spec = run.spec
+    for other in runs:
+        theirs = other.spec
+        alike = twin_fields(theirs) == twin_fields(spec) and theirs.train.precision == spec.train.precision
+        if theirs.method == "untrained" and alike:
+            return other
+    return None
+
+
+def predictions(run: RunDir, record: dict[str, Any]) -> dict[str, np.ndarray]:
+    """Per-clip test predictions of an evaluation: ids, labels, predicted, correct."""
+    try:
+        with np.load(run.path / record["predictions"]) as file:
+            arrays = dict(file)
+    except (OSError, ValueError, BadZipFile) as error:
+        raise SkelbenchError(
+            f"predictions of evaluation {record['id']} in {run.path} are missing or damaged; "
+            f"evaluate again: skelbench eval {run.spec.id} --force"
+        ) from error
+    return {**arrays, "correct": arrays["labels"] == arrays["predicted"]}
+
+
+def paired(run: RunDir, record: dict[str, Any], other: RunDir, other_record: dict[str, Any]):
+    """Paired test of two evaluations of the same test clips (first minus second)."""
+    from skelbench.evaluate.statistics import paired_test
+
+    mine, theirs = predictions(run, record), predictions(other, other_record)
+    names = run.name, other.name
+    return paired_test(mine["ids"], mine["correct"], theirs["ids"], theirs["correct"], names)
+
+
+def outcomes(store: ResultStore, row: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Ids of the test clips of one row of the frame, ascending, and whether each was recognised."""
+    found = predictions(RunDir(store.root / row["run"]), {"id": row["evaluation"], "predictions": row["predictions"]})
+    order = np.argsort(found["ids"], kind="stable")
+    return found["ids"][order], found["correct"][order]
+
+
+def paired_over_seeds(store: ResultStore, mine: pandas.DataFrame, theirs: pandas.DataFrame) -> SeedsTest | None:
+    """Paired test of two settings, each with one row of the frame per seed, over the seeds that both have.
+
+    None where they have no seed in common. The same test clips under several seeds are not several clips: a clip
+    counts once, with its mean over seeds.
+    """
+    from skelbench.evaluate.statistics import seeds_test
+
+    both = sorted(set(mine["seed"]) & set(theirs["seed"]))
+    if not both:
+        return None
+    names, by_side = [], []
+    for side in (mine, theirs):
+        rows = [row for _, row in side.set_index("seed", drop=False).loc[both].iterrows()]
+        names += [row["run"] for row in rows]
+        by_side.append([outcomes(store, row) for row in rows])
+    ids = [ids_C for side in by_side for ids_C, _ in side]
+    for name, ids_C in zip(names, ids, strict=True):
+        if not np.array_equal(ids_C, ids[0]):
+            raise SkelbenchError(
+                f"runs {names[0]} and {name} were evaluated on different test clips; evaluate both again: "
+                "skelbench eval RUN --force"
+            )
+    return seeds_test(*(np.stack([correct_C for _, correct_C in side]) for side in by_side))
+
+
+def _rows(run: RunDir, untrained: list[RunDir], cost: dict[str, Any] | None, joints: dict[str, str]):
+    spec, info = run.spec, run.info
+    twin = untrained_twin(run, untrained) if spec.method != "untrained" else None
+    twin_records = {_what(record): record for record in twin.records()} if twin else {}
+    for record in run.records():
+        evaluated, metrics = record["spec"], record["metrics"]
+        row = {
+            "run": run.name,
+            "group": _group(spec, evaluated),
+            "title": run.title,
+            "method": spec.method,
+            "version": spec.method_version,
+            "variant": info.get("variant", ""),
+            "setting": info.get("setting", "shared"),
+            "dataset": DataSpec.model_validate(evaluated["data"]).title,
+            "split": evaluated["data"]["split"],
+            "data": evaluated["data"]["fingerprint"][:12],
+            "tokens": _grid(spec, joints),
+            "frames": spec.grid.frames,
+            "patch": spec.grid.patch,
+            "preset": info["preset"] + ("+" if info["modified"] else ""),
+            "exact": not info["modified"] and record["standard"],
+            "changed": _changed(info, record),
+            "hardware": info["environment"]["hardware"],
+            "seed": spec.seed,
+            "protocol": evaluated["protocol"],
+            "checkpoint": evaluated["checkpoint"],
+            "accuracy": metrics["accuracy"],
+            "accuracy_selected": metrics.get("accuracy_selected"),
+            "accuracy_best_on_test": metrics.get("accuracy_best_on_test"),
+            "n_test": int(metrics["n_test"]),
+            "gflops": 2e-9 * cost["encoder"]["macs"] if cost else None,
+            "step_gflops": 1e-9 * cost["step"]["flops_per_clip"] if cost and cost["step"] else None,
+            "batch_size": spec.train.batch_size if spec.views else None,
+            "clips_seen": info.get("clips_seen"),
+            "train_seconds": info.get("train_seconds"),
+            "collapse": _collapse(info),
+            "finished": info.get("finished"),
+            "evaluation": record["id"],
+            "predictions": record["predictions"],
+        }
+        control = twin_records.get(_what(record))
+        if control is not None:
+            test = paired(run, record, twin, control)
+            row |= {
+                "control_run": twin.name,
+                "control_accuracy": control["metrics"]["accuracy"],
+                "difference": test.difference,
+                "p_value": test.p_value,
+            }
+        yield row
+
+
+def _grid(spec: RunSpec, joints: dict[str, str]) -> str:
+    """Token grid, ``8x25``, with ``+1`` for a class token: two untrained encoders of one grid can differ in it."""
+    grid = "x".join(filter(None, [str(spec.tokens), joints.get(spec.data.fingerprint)]))
+    return grid + ("+1" if spec.encoder_config.get("cls") else "")
+
+
+def _changed(info: dict[str, Any], record: dict[str, Any]) -> str:
+    """Settings that differ from preset and variant, ``train.lr=0.001``; "" = none."""
+    return ", ".join(filter(None, [listed(info["modified"]), "" if record["standard"] else "settings of the probe"]))
+
+
+def _collapse(info: dict[str, Any]) -> str | None:
+    """What collapsed while the run trained, in words."""
+    return "; ".join(map(sentence, info.get("collapse") or ())) or None
+
+
+def _group(spec: RunSpec, evaluated: dict[str, Any]) -> str:
+    """What must agree for two runs to be seeds of one setting."""
+    probe = {key: value for key, value in evaluated.items() if key not in ("pretrain_id", "seed", "checkpoint")}
+    return digest([spec.model_copy(update={"seed": 0}).model_dump(mode="json"), probe])
+
+
+def _what(record: dict[str, Any]) -> str:
+    """Everything that must agree between two evaluations for a paired test, whatever the encoder and checkpoint."""
+    spec = {key: value for key, value in record["spec"].items() if key not in ("pretrain_id", "checkpoint")}
+    return canonical_json(spec)

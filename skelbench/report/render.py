@@ -1,0 +1,274 @@
+"""A :class:`~skelbench.report.table.Table` as terminal text, Markdown, CSV, JSON or LaTeX.
+
+CSV and JSON carry raw numbers and where they come from; the others show them with the column's digits, the best bold,
+the second best underlined, published figures in italics.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import re
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from skelbench.errors import SkelbenchError, did_you_mean
+from skelbench.report.table import Cell, Column, Table
+
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions, RenderResult
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+FORMATS = ("terminal", "md", "csv", "json", "latex")
+
+
+def render(table: Table, format: str = "terminal", width: int = 120) -> str:
+    """``table`` as text in one of :data:`FORMATS`, ending in a newline; ``width`` is for the terminal's format.
+
+    To print in colour on a console, print :class:`Terminal` instead.
+    """
+    writers: dict[str, Callable[[], str]] = {
+        "terminal": lambda: _terminal_text(table, width),
+        "md": lambda: markdown(table),
+        "csv": lambda: to_csv(table),
+        "json": lambda: to_json(table),
+        "latex": lambda: latex(table),
+    }
+    if format not in writers:
+        raise SkelbenchError(did_you_mean(format, FORMATS, "table format"))
+    return writers[format]()
+
+
+def _text(column: Column, cell: Cell, pm: str, empty: str) -> str:
+    """Value with spread and interval, without marks."""
+    text = column.text(cell.value) or empty
+    if cell.plus_minus is not None:
+        text += pm + column.text(cell.plus_minus).lstrip("+")
+    if cell.interval is not None:
+        low, high = (column.text(limit) for limit in cell.interval)
+        text += f" [{low}, {high}]"
+    return text
+
+
+def _numeric(table: Table, column: Column) -> bool:
+    values = [value for value in table.values(column.key) if value is not None]
+    return bool(values) and not any(isinstance(value, str) for value in values)
+
+
+def _notes(table: Table) -> list[tuple[str, str]]:
+    """(mark or "", text) of everything below the table."""
+    footnotes = [(table.markers([key]), text) for key, text in table.footnotes.items()] if table.rows else []
+    return footnotes + [("", note) for note in table.notes]
+
+
+# ------------------------------------------------------------------------------------------------ terminal
+class Terminal:
+    """A rich renderable of a table with its notes.
+
+    Columns that do not fit beside each other go into blocks below each other, each led by the columns that say so, or
+    by the text columns that begin the table: a number is never cut.
+    """
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        from rich.text import Text
+
+        yield Text(self.table.title, style="bold")
+        if self.table.rows:
+            for columns in self._blocks(options.max_width):
+                yield self._grid(columns)
+        else:
+            yield Text()
+        for mark, text in _notes(self.table):
+            yield Text(f"({mark}) {text}" if mark else text, style="dim")
+
+    def _blocks(self, width: int) -> Iterator[list[Column]]:
+        leading = [column for column in self.table.shown if column.leads]
+        shown = [column for column in self.table.shown if not column.leads]
+        if not leading:
+            while shown and len(leading) < 2 and not _numeric(self.table, shown[0]):
+                leading.append(shown.pop(0))
+        block = list(leading)
+        for column in shown:
+            taken = 1 + sum(self._width(c) + 3 for c in [*block, column])  # padding and separators
+            if len(block) > len(leading) and taken > width:
+                yield block
+                block = list(leading)
+            block.append(column)
+        yield block
+
+    def _width(self, column: Column) -> int:
+        """Least width in which no cell and no word of the header is broken."""
+        words = map(len, self._header(column).split())
+        return max(*words, 1, *(self._cell(column, row[column.key]).cell_len for row in self.table.rows))
+
+    def _header(self, column: Column) -> str:
+        return column.header + (f" ({self.table.markers(column.footnotes)})" if column.footnotes else "")
+
+    def _cell(self, column: Column, cell: Cell) -> Text:
+        from rich.text import Text
+
+        style = {"best": "bold", "second": "underline", None: ""}[cell.mark] + (" dim italic" if cell.published else "")
+        text = Text().append(_text(column, cell, " ± ", "–"), style=style.strip())
+        return text.append(f" ({self.table.markers(cell.footnotes)})") if cell.footnotes else text
+
+    def _grid(self, columns: list[Column]) -> RichTable:
+        from rich import box
+        from rich.table import Table as RichTable
+        from rich.text import Text
+
+        grid = RichTable(box=box.SIMPLE_HEAD)
+        for column in columns:
+            justify = "right" if _numeric(self.table, column) else "left"
+            style = "dim italic" if column.published else "bold"
+            grid.add_column(Text(self._header(column)), justify=justify, header_style=style, width=self._width(column))
+        for row in self.table.rows:
+            grid.add_row(*(self._cell(column, row[column.key]) for column in columns))
+        return grid
+
+
+def _terminal_text(table: Table, width: int) -> str:
+    from rich.console import Console
+
+    out = io.StringIO()
+    Console(file=out, width=width, color_system=None, force_terminal=False).print(Terminal(table))
+    return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
+
+
+# ------------------------------------------------------------------------------------------------ markdown
+def markdown(table: Table) -> str:
+    """A pipe table with title and notes."""
+
+    def escape(text: str) -> str:
+        text = re.sub(r"([\\|*`<])", r"\\\1", text)
+        return re.sub(r"(?<!\w)_|_(?!\w)", r"\\_", text).replace("\n", " ")
+
+    def raised(notes: tuple[str, ...]) -> str:
+        return f"<sup>{table.markers(notes)}</sup>" if notes else ""
+
+    wraps = {"best": "**{}**", "second": "<ins>{}</ins>", None: "{}"}
+    lines = [f"**{escape(table.title)}**", ""]
+    lines.append("| " + " | ".join(escape(column.header) + raised(column.footnotes) for column in table.shown) + " |")
+    lines.append("|" + "|".join("---:" if _numeric(table, column) else ":---" for column in table.shown) + "|")
+    for row in table.rows:
+        cells = []
+        for column in table.shown:
+            cell = row[column.key]
+            text = wraps[cell.mark].format(escape(_text(column, cell, " ± ", "–")))
+            if cell.published and cell.value is not None:
+                text = f"*{text}*"
+            cells.append(text + raised(cell.footnotes))
+        lines.append("| " + " | ".join(cells) + " |")
+    for mark, text in _notes(table):
+        lines += ["", f"<sup>{mark}</sup> {escape(text)}" if mark else escape(text)]
+    return "\n".join(lines) + "\n"
+
+
+# ------------------------------------------------------------------------------------------------ data
+def _raw(value: object) -> object:
+    """JSON has no infinities, and CSV readers disagree about them."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def to_csv(table: Table) -> str:
+    """One line per row. Spread, limits and ``published`` get columns of their own where any cell has them."""
+    header: list[str] = []
+    getters: list[Callable[[dict[str, Cell]], object]] = []
+
+    def add(name: str, get: Callable[[Cell], object], key: str) -> None:
+        header.append(name)
+        getters.append(lambda row: get(row[key]))
+
+    for column in table.columns:
+        key, cells = column.key, [row[column.key] for row in table.rows]
+        add(key, lambda cell: cell.value, key)
+        if any(cell.plus_minus is not None for cell in cells):
+            add(f"{key}_pm", lambda cell: cell.plus_minus, key)
+        if any(cell.interval is not None for cell in cells):
+            add(f"{key}_low", lambda cell: cell.interval and cell.interval[0], key)
+            add(f"{key}_high", lambda cell: cell.interval and cell.interval[1], key)
+        if not column.published and any(cell.published for cell in cells):
+            add(f"{key}_is_published", lambda cell: cell.published, key)
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows([_raw(get(row)) for get in getters] for row in table.rows)
+    return out.getvalue()
+
+
+def to_json(table: Table) -> str:
+    """Everything the table holds; a cell lists only what it has beside its value."""
+
+    def cell_json(cell: Cell) -> dict[str, object]:
+        fields = {
+            "plus_minus": _raw(cell.plus_minus),
+            "interval": list(cell.interval) if cell.interval else None,
+            "mark": cell.mark,
+            "footnotes": list(cell.footnotes) or None,
+            "published": cell.published or None,
+        }
+        return {"value": _raw(cell.value)} | {name: value for name, value in fields.items() if value is not None}
+
+    content = {
+        "title": table.title,
+        "columns": [
+            {"key": c.key, "header": c.header, "format": c.format, "best": c.best, "published": c.published}
+            | ({"footnotes": list(c.footnotes)} if c.footnotes else {})
+            for c in table.columns
+        ],
+        "rows": [{key: cell_json(cell) for key, cell in row.items()} for row in table.rows],
+        "footnotes": dict(table.footnotes),
+        "notes": list(table.notes),
+    }
+    return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+# ------------------------------------------------------------------------------------------------ latex
+_LATEX = {
+    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
+    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"$<$", ">": r"$>$", "×": r"$\times$", "±": r"$\pm$",
+    "−": r"$-$", "·": r"$\cdot$", "–": "--", "≤": r"$\leq$", "≥": r"$\geq$", "Δ": r"$\Delta$", "→": r"$\rightarrow$",
+    "σ": r"$\sigma$", "\n": " ",
+}  # fmt: skip
+
+
+def _latex_escape(text: str) -> str:
+    return "".join(_LATEX.get(character, character) for character in text)
+
+
+def latex(table: Table) -> str:
+    """A ``table`` environment with booktabs rules; needs ``booktabs`` and nothing else."""
+
+    def raised(notes: tuple[str, ...]) -> str:
+        return rf"\textsuperscript{{{table.markers(notes)}}}" if notes else ""
+
+    wraps = {"best": r"\textbf{%s}", "second": r"\underline{%s}", None: "%s"}
+    align = "".join("r" if _numeric(table, column) else "l" for column in table.shown)
+    lines = [
+        r"\begin{table}[t]",
+        r"\centering",
+        rf"\caption{{{_latex_escape(table.title)}}}",
+        rf"\begin{{tabular}}{{{align}}}",
+        r"\toprule",
+        " & ".join(_latex_escape(column.header) + raised(column.footnotes) for column in table.shown) + r" \\",
+        r"\midrule",
+    ]
+    for row in table.rows:
+        cells = []
+        for column in table.shown:
+            cell = row[column.key]
+            text = wraps[cell.mark] % _latex_escape(_text(column, cell, " ± ", "–"))
+            if cell.published and cell.value is not None:
+                text = rf"\textit{{{text}}}"
+            cells.append(text + raised(cell.footnotes))
+        lines.append(" & ".join(cells) + r" \\")
+    lines += [r"\bottomrule", r"\end{tabular}"]
+    for mark, text in _notes(table):
+        letter = rf"\textsuperscript{{{mark}}} " if mark else ""
+        lines.append(rf"\par\smallskip\footnotesize {letter}{_latex_escape(text)}")
+    return "\n".join([*lines, r"\end{table}"]) + "\n"

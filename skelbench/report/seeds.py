@@ -1,0 +1,52 @@
+"""Rows over seeds: which evaluated runs make up a row, and their mean, spread and interval as cells."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from skelbench.evaluate.statistics import wilson
+from skelbench.report.table import Cell
+
+if TYPE_CHECKING:
+    from pandas import DataFrame, Series
+
+_EVALUATION = ["run", "dataset", "split", "checkpoint"]
+
+
+def seeds_of(frame: DataFrame, keys: Sequence[str]) -> Iterator[DataFrame]:
+    """Runs that belong in one row: alike in ``keys`` and, where it is there, in ``group``, ordered by seed.
+
+    A seed that occurs twice means that something else differs: every evaluation is then a row of its own.
+    """
+    keys = [*keys, *(["group"] if "group" in frame else [])]
+    for _, group in frame.groupby(keys, dropna=False, sort=False):
+        if group["seed"].duplicated().any():
+            yield from (group.iloc[[i]] for i in range(len(group)))
+        else:
+            yield group.sort_values("seed")
+
+
+def accuracy(group: DataFrame) -> Cell:
+    """Mean accuracy in percent, its standard deviation over seeds, Wilson's 95 % interval on ``n_test`` clips."""
+    mean, n = float(group["accuracy"].mean()), int(group["n_test"].iloc[0])
+    low, high = wilson(round(mean * n), n)
+    return Cell(100 * mean, spread(group["accuracy"]), (100 * low, 100 * high))
+
+
+def percent(shares: Series) -> Cell:
+    """Mean over all seeds in percent, empty unless every seed has the figure."""
+    if shares.isna().any():
+        return Cell()
+    return Cell(100 * float(shares.mean()), spread(shares))
+
+
+def spread(shares: Series) -> float | None:
+    """Sample standard deviation in percent; none for one seed."""
+    return 100 * float(shares.std(ddof=1)) if len(shares) > 1 else None
+
+
+def nearest(frame: DataFrame) -> Callable[[DataFrame], Series]:
+    """Accuracies of the nearest-neighbour probe for the rows of a group, NaN where there is none or more than one."""
+    knn = frame[frame["protocol"] == "knn"].drop_duplicates(_EVALUATION, keep=False).set_index(_EVALUATION)["accuracy"]
+    return lambda group: knn.reindex(group.set_index(_EVALUATION).index)

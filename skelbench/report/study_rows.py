@@ -1,0 +1,356 @@
+"""Tables of studies: a list of rows that the paper names, each filled by the runs of one exact preset and variant.
+
+Runs are compared in blocks that agree in data set, split, preset, hardware and probe (ablations: and in the token
+grid). Within a block a row is the mean over all seeds of its runs; nothing is ever chosen by its accuracy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from skelbench.cost import BODIES
+from skelbench.evaluate.statistics import SeedsTest, holm
+from skelbench.report import published
+from skelbench.report.frame import paired_over_seeds
+from skelbench.report.seeds import accuracy, nearest, percent, seeds_of
+from skelbench.report.table import Cell, Column, Table
+from skelbench.results.store import ResultStore
+from skelbench.spec import titled
+
+if TYPE_CHECKING:
+    from pandas import DataFrame, Series
+
+BLOCK = {
+    "dataset": "Data set",
+    "split": "Split",
+    "tokens": "Tokens",
+    "frames": "T",
+    "patch": "P_T",
+    "preset": "Preset",
+    "hardware": "Hardware",
+    "protocol": "Probe",
+    "data": "Data version",
+}
+"""What rows of a block have in common, and its headers."""
+_NUMBERS = [
+    "accuracy", "control_accuracy", "difference", "p_value", "n_test", "gflops", "step_gflops", "batch_size",
+    "clips_seen", "train_seconds", "finished",
+]  # fmt: skip
+
+PAPER = {
+    ("accuracy", "xsub"): "paper_xsub",
+    ("accuracy", "xview"): "paper_xview",
+    ("accuracy", "xsub+xview mean"): "paper_mean",
+    ("encoder_gflops", ""): "paper_gflops",
+}
+"""(metric, split) of published tables -> column."""
+
+FOOTNOTES = {
+    "shared": "over the seeds that both rows have, which are not all of them",
+    "untrained": "not shown to be better than the untrained encoder: exact McNemar p > 0.05 for at least one seed",
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of a study: the runs that fill it, what readers see of it, and the paper's figures."""
+
+    labels: Mapping[str, Any]
+    """Column key -> what is shown."""
+    method: str = "slim"
+    variant: str = ""
+    grid: tuple[int, int] | None = None
+    """Clip length T and patch P_T; None = those of the block."""
+    against: int | None = None
+    """Place of the row that it is tested against."""
+    paper: Mapping[str, Cell] = field(default_factory=dict)
+    """Column key -> published figure."""
+    expected: bool = True
+    """Shown also while no run fills it."""
+    planned: bool = True
+    """The study runs it."""
+
+    @property
+    def title(self) -> str:
+        """As it is typed."""
+        return titled(self.method, self.variant)
+
+    @property
+    def name(self) -> str:
+        """Title, and temporal tokens where a row says them."""
+        return self.title + (f" at {self.grid[0] // self.grid[1]} tokens" if self.grid else "")
+
+    def fits(self, frame: DataFrame) -> DataFrame:
+        """The rows of ``frame`` that are runs of this one."""
+        mine = (frame["method"] == self.method) & (frame["variant"] == self.variant)
+        if self.grid:
+            mine &= (frame["frames"] == self.grid[0]) & (frame["patch"] == self.grid[1])
+        return frame[mine]
+
+
+@dataclass(frozen=True)
+class StudyTable:
+    """What a table shows and which study fills it."""
+
+    name: str
+    """Of the table, and of the study that runs it."""
+    title: str
+    rows: Sequence[Row] | Callable[[DataFrame], Sequence[Row]]
+    """The rows, or what makes them for the runs that there are."""
+    labels: Sequence[Column]
+    against: str
+    """Header of the differences: "Over ..."."""
+    paper: Sequence[Column] = ()
+    block: Sequence[str] = tuple(BLOCK)
+    extra: Sequence[Column] = ()
+    measure: Callable[[DataFrame], Mapping[str, Any]] | None = None
+    """Cells of the ``extra`` columns for the runs of a row."""
+    notes: Sequence[str] = ()
+    footnotes: Mapping[str, str] = field(default_factory=dict)
+    shown: Sequence[str] = ()
+    """Keys of columns that are otherwise in CSV and JSON only."""
+
+
+def paper(table: str, variant: str, method: str = "SLiM") -> dict[str, Cell]:
+    """Published accuracies and costs of one row, by column."""
+    found = {}
+    for row in published.load(table, method=method, variant=variant):
+        if key := PAPER.get((row["metric"], row["split"])):
+            found[key] = Cell(row["value"], row["std"], published=True)
+    return found
+
+
+PAPER_COLUMNS = {
+    "paper_xsub": Column("paper_xsub", "Paper: X-Sub", ".1f", published=True),
+    "paper_xview": Column("paper_xview", "Paper: X-View", ".1f", published=True),
+    "paper_mean": Column("paper_mean", "Paper: average", ".2f", published=True),
+    "paper_gflops": Column("paper_gflops", "Paper: GFLOPs", ".2f", published=True),
+}
+
+
+def build(study: StudyTable, frame: DataFrame, store: ResultStore) -> Table:
+    """The table of ``study`` from the evaluations in ``frame`` (columns: :func:`skelbench.report.frame.frame`).
+
+    Rows of ``frame`` that are not exact (``compare --all``) make a block of their own where their changed settings are
+    the same, a study with ``--set``. One that has nobody to be compared with follows the block of the exact preset, is
+    not tested and competes with nothing.
+    """
+    import pandas
+
+    frame = frame.assign(**{name: pandas.to_numeric(frame[name]) for name in _NUMBERS})
+    headline = frame[
+        frame["protocol"].astype(str).str.startswith("linear")
+        & (frame["checkpoint"] == "last")
+        & (frame["setting"] == "shared")
+    ]
+    headline = headline.assign(preset=headline["preset"].astype(str).str.removesuffix("+"))
+    knn, further_knn = nearest(frame[frame["exact"].astype(bool)]), nearest(frame)
+    rows: list[dict[str, Any]] = []
+    older: list[str] = []
+    missing: list[str] = []
+    for _, block in headline.groupby(list(study.block), dropna=False):
+        exact = block["exact"].astype(bool)
+        wanted = list(study.rows(block) if callable(study.rows) else study.rows)
+        runs = [_newest(row.fits(block[exact]), older) for row in wanted]
+        comparable = _comparable(wanted, runs)
+        if comparable:
+            rows += _rows(study, wanted, runs, store, knn, block)
+            open_rows = [row for row, group in zip(wanted, runs, strict=True) if group is None]
+            missing += [row.name for row in open_rows if row.expected and row.planned]
+        name = study.labels[0].key
+        for _, alike in block[~exact].groupby("changed", sort=False):
+            theirs = list(study.rows(alike) if callable(study.rows) else study.rows)
+            replaced: list[str] = []
+            runs_alike = [_newest(row.fits(alike), replaced) for row in theirs]
+            if sum(group is not None for group in runs_alike) > 1:
+                rows += _rows(study, theirs, runs_alike, store, further_knn)
+                older += replaced
+            elif comparable:  # every run of them is shown, the older ones too
+                for row in wanted:
+                    for group in seeds_of(row.fits(alike), ["title", "changed"]):
+                        filled = _filled(study, row, group, further_knn)
+                        rows.append(filled | {name: row.title} | _measured(group))
+    if not rows:
+        return Table(study.title, _columns(study, [], set()), notes=(how(study),))
+    return _table(study, rows, list(dict.fromkeys(missing)), older)
+
+
+def _rows(
+    study: StudyTable,
+    wanted: Sequence[Row],
+    runs: Sequence[DataFrame | None],
+    store: ResultStore,
+    knn: Callable[[DataFrame], Series],
+    block: DataFrame | None = None,
+) -> list[dict[str, Any]]:
+    """The rows of one block, tested among each other; where ``block`` is given also those without a run."""
+    rows = []
+    for row, group, test in zip(wanted, runs, _tests(wanted, runs, store), strict=True):
+        if group is not None:
+            rows.append(_filled(study, row, group, knn) | row.labels | _measured(group) | test | _paper(study, row))
+        elif row.expected and block is not None:
+            rows.append(_common(study, row, block) | row.labels | _paper(study, row))
+    return rows
+
+
+def how(study: StudyTable) -> str:
+    """What to run while there is nothing to show."""
+    return (
+        f"nothing to compare yet: `skelbench study {study.name}` runs what this table shows "
+        f"(`skelbench study {study.name} --dry-run` lists it first)"
+    )
+
+
+def _newest(fitting: DataFrame, older: list[str]) -> DataFrame | None:
+    """All seeds of a row. Runs of one preset that differ in something else (a method's version) are not averaged:
+    those that finished last count, and the others are named in ``older``."""
+    groups = [group.sort_values("seed") for _, group in fitting.groupby("group", sort=False)]
+    groups.sort(key=lambda group: group["finished"].astype(float).max())
+    older.extend(name for group in groups[:-1] for name in group["run"])
+    return groups[-1] if groups else None
+
+
+def _comparable(rows: Sequence[Row], runs: Sequence[DataFrame | None]) -> bool:
+    """Whether there is more than the one row that others would be compared with."""
+    filled = [row for row, group in zip(rows, runs, strict=True) if group is not None]
+    return len(filled) > 1 or any(row.against is not None for row in filled)
+
+
+def _tests(rows: Sequence[Row], runs: Sequence[DataFrame | None], store: ResultStore) -> list[dict[str, Any]]:
+    """Cells of the difference and its p-value, Holm-adjusted over the rows of a block."""
+    found: list[SeedsTest | None] = []
+    for row, group in zip(rows, runs, strict=True):
+        other = runs[row.against] if row.against is not None else None
+        found.append(None if group is None or other is None else paired_over_seeds(store, group, other))
+    adjusted = iter(holm([test.p_value for test in found if test]))
+    cells = []
+    for row, group, test in zip(rows, runs, found, strict=True):
+        if test is None:
+            cells.append({})
+            continue
+        seeds = max(len(group), len(runs[row.against]))
+        scaled = (100 * test.difference, None if test.spread is None else 100 * test.spread)
+        limits = (100 * test.interval[0], 100 * test.interval[1])
+        partly = ("shared",) if test.seeds < seeds else ()
+        cells.append({"difference": Cell(*scaled, limits, footnotes=partly), "p_value": float(next(adjusted))})
+    return cells
+
+
+def _common(study: StudyTable, row: Row, block: DataFrame) -> dict[str, Any]:
+    """What tells rows and blocks apart."""
+    first = block.iloc[0]
+    values = {key: first[key] for key in study.block} | {"title": row.title}
+    return values | ({"frames": row.grid[0], "patch": row.grid[1]} if row.grid else {})
+
+
+def _filled(study: StudyTable, row: Row, group: DataFrame, knn: Callable[[DataFrame], Series]) -> dict[str, Any]:
+    first = group.iloc[0]
+    over = percent(group["accuracy"] - group["control_accuracy"])
+    if over.value is not None and (group["difference"].le(0) | group["p_value"].gt(0.05)).any():
+        over = replace(over, footnotes=("untrained",))
+    return _common(study, row, group) | {
+        "preset": first["preset"] + ("" if first["exact"] else "+"),
+        "changed": first["changed"],
+        "version": first["version"],
+        "seeds": len(group),
+        "accuracy": accuracy(group),
+        "knn": percent(knn(group)),
+        "control": over,
+        "run": ", ".join(group["run"]),
+        **(study.measure(group) if study.measure else {}),
+    }
+
+
+def _measured(group: DataFrame) -> dict[str, Any]:
+    """The grid as it is, costs and schedule; empty unless every seed has the figure."""
+    mean = group[_NUMBERS].mean(skipna=False)
+    return {
+        "tokens": group["tokens"].iloc[0],
+        "gflops": BODIES * mean["gflops"],
+        "step_gflops": BODIES * mean["step_gflops"],
+        "batch_size": mean["batch_size"],
+        "clips_seen": mean["clips_seen"],
+        "train_minutes": mean["train_seconds"] / 60,
+    }
+
+
+def _paper(study: StudyTable, row: Row) -> dict[str, Cell]:
+    """The published figures that the table has columns for."""
+    return {column.key: row.paper[column.key] for column in study.paper if column.key in row.paper}
+
+
+def _columns(study: StudyTable, rows: Sequence[Mapping[str, Any]], varying: set[str]) -> tuple[Column, ...]:
+    labels = {column.key for column in study.labels}
+
+    def column(key: str, header: str, format: str = "", **more: Any) -> Column:
+        return Column(key, header, format, shown=key in study.shown, **more)
+
+    return (
+        *(Column(key, header, shown=key in varying, leads=True) for key, header in BLOCK.items() if key not in labels),
+        *study.labels,
+        column("title", "Method"),
+        Column("changed", "Changed settings", shown=any(row.get("changed") for row in rows)),
+        Column("seeds", "Seeds", "d"),
+        Column("accuracy", "Linear", ".1f", best="max"),
+        Column("difference", study.against, "+.1f"),
+        Column("p_value", "p (Holm)", ".2g"),
+        Column("knn", "1-NN", ".1f", best="max"),
+        Column("control", "Over untrained", "+.1f"),
+        *study.extra,
+        Column("gflops", f"GFLOPs, {BODIES} bodies", ",.2f"),
+        Column("step_gflops", f"Step GFLOPs, {BODIES} bodies", ",.2f"),
+        column("batch_size", "Batch", ",.0f"),
+        column("clips_seen", "Clips seen", ",.0f"),
+        column("train_minutes", "Training, minutes", ".1f"),
+        *study.paper,
+        column("run", "Run"),
+    )
+
+
+def _table(study: StudyTable, rows: list[dict[str, Any]], missing: Sequence[str], older: Sequence[str]) -> Table:
+    versions = [(row["title"], row.pop("version")) for row in rows if "version" in row]
+    labels = {column.key for column in study.labels}
+    keys = [key for key in BLOCK if key not in labels]
+    varying = {key for key in keys if len({row[key] for row in rows}) > 1}
+    places = {(row["dataset"], row["split"]) for row in rows}
+    if len({(row["dataset"], row["split"], row["data"]) for row in rows}) == len(places):
+        varying.discard("data")  # a version each: nothing to tell apart
+    constant = [f"{key} {rows[0][key]}" for key in keys if key not in varying and key != "data"]
+    used = {note for row in rows for cell in row.values() if isinstance(cell, Cell) for note in cell.footnotes}
+    footnotes = {note: text for note, text in (FOOTNOTES | dict(study.footnotes)).items() if note in used}
+    notes = (*_notes(study, constant, missing, older), *_versions(versions))
+    table = Table(study.title, _columns(study, rows, varying), tuple(rows), notes, footnotes)
+    return table.ranked(within=[*keys, "changed"])
+
+
+def _versions(rows: Sequence[tuple[str, int]]) -> Iterator[str]:
+    """Rows (title, version) of one method that were trained by different versions of it differ in more than they
+    say."""
+    found: dict[str, set[int]] = {}
+    for title, version in rows:
+        found.setdefault(title.partition(":")[0], set()).add(int(version))
+    for method, versions in found.items():
+        if len(versions) > 1:
+            numbers = ", ".join(map(str, sorted(versions)))
+            yield f"Rows of {method} come from its versions {numbers}; the study makes those of older ones again."
+
+
+def _notes(study: StudyTable, constant: Sequence[str], missing: Sequence[str], older: Sequence[str]) -> Iterator[str]:
+    if constant:
+        yield f"All rows: {', '.join(constant)}."
+    if missing:
+        yield f"No run yet: {', '.join(missing)}. `skelbench study {study.name}` runs what is missing (see --dry-run)."
+    if older:
+        yield f"Left out, because later runs of the same rows differ in more than the seed: {', '.join(older)}."
+    yield from study.notes
+    yield (
+        "Linear: after the probe's last step. Over untrained: minus the untrained encoder of the same shape, data and "
+        "seed. ±: standard deviation over seeds. Brackets: 95 % over test clips; p: exact sign-flip test over test "
+        "clips, Holm-adjusted over the rows beside it. Both speak of these trained encoders, not of other pre-training "
+        "seeds."
+    )
+    yield (
+        f"GFLOPs: clips of {BODIES} bodies, matrix products, 2 per multiply-accumulate; step: all of a training step."
+    )

@@ -1,0 +1,1 @@
+"""From what was typed to runs that are trained, evaluated and costed."""

@@ -1,0 +1,154 @@
+"""What the user typed, as dotted settings: ``method.*``, ``encoder.*``, ``train.*``, ``grid.*``, ``data.*``.
+
+Later sources win: the file, ``--set``, the options of their own (``--tokens``, ``--epochs``, ...), which may not
+contradict ``--set``.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from skelbench.errors import SkelbenchError, did_you_mean
+from skelbench.skeleton.grid import BUDGETS
+
+SECTIONS = ("method", "encoder", "train", "grid", "data")
+TOP = ("seed", "preset", "native", "encoder", "tokens", "dataset", "split")
+"""Keys of a run.toml outside the sections."""
+_FACTOR = re.compile(r"x(\d+\.?\d*|\.\d+)")
+
+
+@dataclass
+class Request:
+    """What the user asked for; None = not said."""
+
+    method: str
+    """METHOD or METHOD:VARIANT."""
+    dataset: str | None = None
+    split: str | None = None
+    tokens: int | None = None
+    clip_length: int | None = None
+    patch: int | None = None
+    preset: str | None = None
+    native: bool | None = None
+    """The method's own published setting instead of the shared one."""
+    epochs: float | None = None
+    batch_size: int | None = None
+    seed: int | None = None
+    precision: str | None = None
+    init_from: str | None = None
+    """pretrain_id of a finished run."""
+    imported: str | None = None
+    """sha256 of the checkpoint file that the weights come from; nothing is trained."""
+    presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Presets of this request alone: what a checkpoint file says of its settings."""
+    sets: Mapping[str, Any] = field(default_factory=dict)
+    """Dotted or bare keys from ``--set``."""
+    config: Path | None = None
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Settings that have an option of their own; ``--clip-length`` and ``--patch`` win over ``--tokens``."""
+        said = {
+            "data.name": self.dataset,
+            "data.split": self.split,
+            "train.epochs": self.epochs,
+            "train.batch_size": self.batch_size,
+            "train.precision": self.precision,
+            "grid.frames": self.clip_length,
+            "grid.patch": self.patch,
+        }
+        grid = budget(self.tokens) if self.tokens is not None else {}
+        return grid | {key: value for key, value in said.items() if value is not None}
+
+
+def budget(tokens: Any) -> dict[str, int]:
+    """grid.* settings of one of the paper's token budgets."""
+    if not isinstance(tokens, int) or tokens not in BUDGETS:
+        raise SkelbenchError(
+            f"tokens {tokens!r} is not one of {', '.join(map(str, BUDGETS))}; for any other grid give a clip length T "
+            "and a patch P_T, tokens = T / P_T: --clip-length and --patch, or the settings grid.frames and grid.patch"
+        )
+    return dict(zip(("grid.frames", "grid.patch"), BUDGETS[tokens]))
+
+
+def parse_sets(pairs: list[str]) -> dict[str, Any]:
+    """``["lr=1e-3", "encoder.cls=false"]`` -> dict; values are TOML, anything else is text."""
+    values: dict[str, Any] = {}
+    for pair in pairs:
+        key, equals, text = pair.partition("=")
+        if not equals or not key.strip():
+            raise SkelbenchError(f"--set {pair!r} is not of the form key=value, for example --set train.lr=1e-3")
+        values[key.strip()] = parse_value(text.strip())
+    return values
+
+
+def parse_value(text: str) -> Any:
+    """A TOML value, or Python's True, False, None, or the text itself."""
+    named = {"True": True, "False": False, "None": None, "null": None}
+    if text in named:
+        return named[text]
+    try:
+        return tomllib.loads(f"v = {text}")["v"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def read_config(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A run.toml as (keys outside the sections, dotted settings)."""
+    try:
+        document = tomllib.loads(path.read_text())
+    except FileNotFoundError as error:
+        raise SkelbenchError(f"config file {path} does not exist; check the path given to --config") from error
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise SkelbenchError(f"config file {path} cannot be read as TOML: {error}") from error
+    top: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
+    for key, value in document.items():
+        if isinstance(value, dict) and key in SECTIONS:
+            settings |= {f"{key}.{name}": inner for name, inner in value.items()}
+        elif isinstance(value, dict) or key not in TOP:
+            known, what = (SECTIONS, "section") if isinstance(value, dict) else (TOP, "key")
+            raise SkelbenchError(f"{path}: {did_you_mean(key, known, what)}")
+        else:
+            top[key] = value
+    settings |= budget(top["tokens"]) if "tokens" in top else {}
+    settings |= {f"data.{name}": top[key] for key, name in (("dataset", "name"), ("split", "split")) if key in top}
+    return top, settings
+
+
+def times(value: Any, before: Any) -> Any:
+    """A setting of a variant where ``before`` stands without it: ``"x0.5"`` makes half of a number, and of a whole
+    number a whole one, at least 1; anything else is itself."""
+    factor = _FACTOR.fullmatch(value) if isinstance(value, str) else None
+    if factor is None or isinstance(before, bool) or not isinstance(before, int | float):
+        return value
+    product = before * float(factor[1])
+    return max(1, round(product)) if isinstance(before, int) else product
+
+
+def full_key(key: str, fields: Mapping[str, set[str]]) -> str:
+    """``lr`` -> ``train.lr``; unknown or ambiguous keys are refused with the nearest right one."""
+    section, dot, name = key.partition(".")
+    every = [f"{part}.{inner}" for part, names in fields.items() for inner in names]
+    if dot:
+        if section in fields and name in fields[section]:
+            return key
+        raise SkelbenchError(did_you_mean(key, every, "setting"))
+    if key in TOP:
+        raise SkelbenchError(f"{key!r} is no setting but an option: write --{key}")
+    owners = [part for part, names in fields.items() if key in names]
+    if len(owners) == 1:
+        return f"{owners[0]}.{key}"
+    if owners:
+        choices = " or ".join(f"{part}.{key}" for part in owners)
+        raise SkelbenchError(f"setting {key!r} is in more than one section; write {choices}")
+    near = difflib.get_close_matches(key, [full.split(".", 1)[1] for full in every], n=1, cutoff=0.5)
+    nearest = next((full for full in every if near and full.endswith("." + near[0])), None)
+    hint = f"did you mean {nearest!r}?" if nearest else "see `skelbench plugins info` for the settings of a method"
+    raise SkelbenchError(f"unknown setting {key!r}; {hint}")

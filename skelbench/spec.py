@@ -1,0 +1,210 @@
+"""The run spec: everything that decides a pre-training result, and nothing else (torch-free).
+
+A run is a pure function of its :class:`RunSpec`; device, threads and paths are recorded beside it, never in it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+from pydantic import Field, ValidationError
+
+from skelbench.component import Spec
+from skelbench.errors import SkelbenchError
+from skelbench.identity import digest
+from skelbench.views.spec import Bodies, Centre, Pooling, Readout, SecondBody, ViewSpec
+
+if TYPE_CHECKING:
+    from skelbench.data.store import ClipStore
+
+
+class GridSpec(Spec):
+    """Token grid: T frames in patches of P_T frames."""
+
+    frames: int = Field(64, ge=1, description="clip length T in frames after resizing")
+    patch: int = Field(8, ge=1, description="frames per temporal token, P_T")
+
+
+class DataSpec(Spec):
+    """Which clips."""
+
+    name: str = Field("synthetic", description="data set")
+    split: str = Field("", description="split; empty = the data set's default")
+    second_body: SecondBody = Field("zero", description="second body of a clip of one: absent, or the first repeated")
+    dimensions: Literal[2, 3] = Field(3, description="2 for poses of the image plane, filled in when it is opened")
+    fingerprint: str = Field("", description="content hash of the data set, filled in when it is opened")
+
+    FOUND: ClassVar[frozenset[str]] = frozenset({"dimensions", "fingerprint"})
+    """Fields that the data set decides, not the user."""
+
+    def found(self, store: ClipStore, name: str, split: str) -> DataSpec:
+        """The same choices for the opened data set ``name`` and its ``split``."""
+        facts = {"dimensions": store.meta.dimensions, "fingerprint": store.fingerprint}
+        return self.model_copy(update={"name": name, "split": split, **facts})
+
+    @property
+    def title(self) -> str:
+        """The name, and how clips are presented where that is not the default: what tables call the data set."""
+        return self.name + (" (second body repeated)" if self.second_body == "repeat" else "")
+
+
+Beta = Annotated[float, Field(ge=0, lt=1)]
+
+
+class TrainSpec(Spec):
+    """Optimisation. Durations are shares of the schedule, so a shorter schedule keeps its shape."""
+
+    epochs: float = Field(150, ge=0, description="length of the schedule in epochs")
+    iters_per_epoch: int | None = Field(None, ge=1, description="steps that count as one epoch; none = one pass")
+    batch_size: int = Field(768, ge=1, description="clips per step over all processes")
+    lr: float = Field(2e-4, gt=0, description="peak learning rate")
+    lr_scaling: Literal["none", "sqrt-1024"] = Field("none", description="multiply lr by sqrt(batch / 1024)")
+    min_lr: float = Field(1e-6, ge=0, description="learning rate at the end of the cosine")
+    warmup: float = Field(20 / 150, ge=0, lt=1, description="linear warm-up, share of the schedule")
+    weight_decay: float = Field(0.05, ge=0, description="AdamW weight decay at the start")
+    weight_decay_end: float | None = Field(None, ge=0, description="weight decay at the end (cosine); none = constant")
+    betas: tuple[Beta, Beta] = Field((0.9, 0.999), description="AdamW betas")
+    clip_grad: float | None = Field(None, gt=0, description="gradient-norm limit per sub-network; none = off")
+    bodies: Bodies = Field("valid", description="bodies of a clip that are trained on")
+    centre: Centre = Field("clip", description="origin: the first body's for all bodies, or each body's own")
+    precision: Literal["fp32", "bf16"] = Field("fp32", description="autocast type of the forward pass")
+
+
+class RunSpec(Spec):
+    """One pre-training run. ``id`` identifies it."""
+
+    method: str
+    method_version: int = 1
+    method_source: str | None = Field(None, description="hash of the file of a single-file plugin")
+    method_config: dict[str, Any] = {}
+    target_version: int | None = Field(None, description="version of what hidden tokens predict, where one is chosen")
+    target_source: str | None = Field(None, description="the same hash for a single-file target plugin")
+    encoder: str = "vit"
+    encoder_version: int = 1
+    encoder_source: str | None = Field(None, description="the same for a single-file encoder plugin")
+    encoder_config: dict[str, Any] = {}
+    grid: GridSpec = GridSpec()
+    views: dict[str, ViewSpec] = {}
+    data: DataSpec = DataSpec()
+    train: TrainSpec = TrainSpec()
+    seed: int = Field(0, ge=0)
+    init_from: str | None = Field(None, description="id of the run whose weights this one starts from")
+    imported: str | None = Field(None, description="sha256 of the checkpoint file that the weights come from")
+
+    @property
+    def id(self) -> str:
+        """The pretrain_id: 12 hex digits."""
+        return digest(self.model_dump(mode="json"))
+
+    @property
+    def tokens(self) -> int:
+        """Temporal tokens P of the grid."""
+        return self.grid.frames // self.grid.patch
+
+
+class EvalSpec(Spec):
+    """One evaluation of one encoder."""
+
+    pretrain_id: str
+    checkpoint: str = Field("last", description="'last' or the epoch of a kept snapshot")
+    protocol: str
+    protocol_version: int = 1
+    protocol_source: str | None = Field(None, description="hash of the file of a single-file plugin")
+    protocol_config: dict[str, Any] = {}
+    data: DataSpec
+    seed: int = 0
+    readout: Readout = "pooled"
+    bodies_pool: Pooling = "valid-mean"
+    bodies: Bodies = "valid"
+    centre: Centre = "clip"
+    share: float = Field(0.95, gt=0, le=1, description="central share of a clip that is looked at")
+    resize: Literal["ends", "half-pixel", "pad"] = "ends"
+
+    @property
+    def id(self) -> str:
+        """The eval_id: 12 hex digits."""
+        return digest(self.model_dump(mode="json"))
+
+
+def validated(model: type[Spec], values: Mapping[str, Any], where: str) -> Spec:
+    """Build ``model`` from ``values``; the first problem becomes one sentence naming field and nearest right name."""
+    values = {name: None if _means_nothing(model, name, value) else value for name, value in values.items()}
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        path = ".".join(str(part) for part in first["loc"])
+        name = f"{where}.{path}" if path else where
+        if first["type"] == "extra_forbidden":
+            from skelbench.errors import did_you_mean
+
+            message = did_you_mean(path.rsplit(".", 1)[-1], list(model.model_fields), f"setting of {where}")
+        elif not path:  # a contradiction between fields: the whole input would be printed
+            message = f"settings of {where} are not valid: {first['msg'].removeprefix('Value error, ')}"
+        else:
+            reason = first["msg"][0].lower() + first["msg"][1:]
+            message = f"{name}={first.get('input')!r} is not valid: {reason}"
+            options = re.findall(r"'([^']+)'", str(first.get("ctx", {}).get("expected", "")))
+            if options:
+                import difflib
+
+                near = difflib.get_close_matches(str(first.get("input")), options, n=1, cutoff=0.3)
+                message += f"; did you mean {near[0]!r}?" if near else ""
+        raise SkelbenchError(message) from error
+
+
+def twin_fields(spec: RunSpec) -> dict[str, Any]:
+    """What a run and its untrained twin have in common, precision apart: encoder, grid, data and seed.
+
+    The encoder is taken without a mask token, which plays no part once it is trained: one twin serves methods that
+    replace hidden tokens and methods that drop them.
+    """
+    same = ("encoder", "encoder_version", "encoder_source", "grid", "data", "seed")
+    no_mask = {"mask_token": False} if "mask_token" in spec.encoder_config else {}
+    return {name: getattr(spec, name) for name in same} | {"encoder_config": {**spec.encoder_config, **no_mask}}
+
+
+def _means_nothing(model: type[Spec], name: str, value: Any) -> bool:
+    """Whether the text ``none`` stands for None: where the setting may be absent and no choice is called so."""
+    if value != "none" or name not in model.model_fields:
+        return False
+    annotation = str(model.model_fields[name].annotation)
+    return "None" in annotation and "'none'" not in annotation
+
+
+def evaluation_defaults(spec: RunSpec) -> dict[str, Any]:
+    """How a run is evaluated unless asked otherwise: bodies as it was trained on, frames sampled as in training.
+
+    Trained on all slots (MAMP's native behaviour): empty bodies are in the mean. Half-pixel resizing: the family's
+    centre crop. The untrained twin of a run is evaluated with the run's own defaults.
+    """
+    slots = spec.train.bodies == "all-slots"
+    half_pixel = any(view.resize == "half-pixel" and view.frames == spec.grid.frames for view in spec.views.values())
+    return {
+        "bodies": "all-slots" if slots else "valid",
+        "centre": spec.train.centre,
+        "bodies_pool": "all-mean" if slots else "valid-mean",
+        "resize": "half-pixel" if half_pixel else "ends",
+    }
+
+
+def titled(method: str, variant: str) -> str:
+    """``slim``, ``slim:glcl-only``: a method as it is typed."""
+    return f"{method}:{variant}" if variant else method
+
+
+def file_name(title: str) -> str:
+    """``slim.glcl-only``: what :func:`titled` returns as (part of) the name of a file; a plugin may be a path."""
+    return title.replace(":", ".").replace("/", ".")
+
+
+def listed(settings: Mapping[str, Any]) -> str:
+    """``method.mfp_weight=0.0, train.batch_size=x0.5``: settings on one line."""
+    return ", ".join(f"{key}={value}" for key, value in settings.items())
+
+
+def section(values: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """The settings of one section of dotted ``values``, by their bare names."""
+    return {key.split(".", 1)[1]: value for key, value in values.items() if key.startswith(name + ".")}

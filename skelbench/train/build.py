@@ -1,0 +1,103 @@
+"""A run's modules and views from its spec."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import nn
+
+from skelbench.errors import SkelbenchError
+from skelbench.identity import derive_seed
+from skelbench.methods.contract import Context, Method
+from skelbench.methods.target import MaskedTarget
+from skelbench.plugin.host import Host
+from skelbench.skeleton.grid import Grid
+from skelbench.skeleton.topology import Topology
+from skelbench.spec import RunSpec
+from skelbench.views.masks import visible_tokens
+from skelbench.views.view import View
+
+
+def grid_of(spec: RunSpec, topology: Topology) -> Grid:
+    """The full token grid of a run."""
+    return Grid(spec.grid.frames, spec.grid.patch, topology.num_joints)
+
+
+def build_encoder(spec: RunSpec, host: Host, topology: Topology) -> nn.Module:
+    """A freshly initialised encoder of the run's family and size (drawn from torch's current random state)."""
+    descriptor = host.get("encoders", spec.encoder)
+    config = host.load(descriptor, "config").model_validate(spec.encoder_config)
+    return host.load(descriptor)(config, topology, grid_of(spec, topology))
+
+
+def build_method(spec: RunSpec, host: Host, topology: Topology, device: torch.device | str = "cpu") -> Method:
+    """The run's method, initialised from the run's seed alone.
+
+    Weights are drawn on the CPU, so that they are the same for every device; ``device="meta"`` draws nothing.
+    """
+    descriptor = host.get("methods", spec.method)
+    cls = host.load(descriptor)
+    config = (host.load(descriptor, "config") if descriptor.config else cls.Config).model_validate(spec.method_config)
+    grid = grid_of(spec, topology)
+
+    def encoder() -> nn.Module:
+        return build_encoder(spec, host, topology)
+
+    def target(name: str) -> type[MaskedTarget]:
+        chosen = host.get("targets", name)
+        cls = host.load(chosen)
+        if not (isinstance(cls, type) and issubclass(cls, MaskedTarget)):
+            raise SkelbenchError(f"target {name!r}: {chosen.target} is no subclass of MaskedTarget; make it one")
+        return cls
+
+    meta = str(device) == "meta"
+    with torch.random.fork_rng(devices=[]), torch.device("meta" if meta else "cpu"):
+        torch.manual_seed(derive_seed(spec.seed, "init"))
+        width = int(spec.encoder_config.get("dim", 0)) or encoder().width
+        torch.manual_seed(derive_seed(spec.seed, "init"))
+        method = cls(config, Context(topology, grid, encoder, width, target))
+    return method if meta else method.to(device)
+
+
+def fake_views(spec: RunSpec, topology: Topology, clips: int, bodies: int = 1, device: str = "meta") -> dict[str, View]:
+    """Views with the shapes of a real batch of ``clips`` clips with ``bodies`` present bodies each, for counting cost.
+
+    Masks hide the mean target share of tokens (the mean of the ratio's range times the chance of masking).
+    """
+    views: dict[str, View] = {}
+    for name, view in spec.views.items():
+        count = view.count * (views[view.parent].count if view.parent else 1)
+        rows = count * clips * bodies
+        fields: dict[str, object] = {}
+        if view.mask is not None:
+            grid = grid_of(spec, topology).at(view.frames)
+            share = (view.mask.lo + view.mask.hi) / 2 * view.mask.p
+            hidden = round(share * grid.tokens)
+            fields["mask_RN"] = torch.zeros(rows, grid.tokens, dtype=torch.bool, device=device)
+            if device != "meta":
+                fields["mask_RN"][:, :hidden] = True
+            fields["masked_I"] = torch.zeros(rows * hidden, dtype=torch.int64, device=device)
+            if getattr(view.mask, "keep", None) and view.mask.lo == view.mask.hi:
+                visible = visible_tokens(grid.tokens, view.mask.lo, view.mask.keep)
+                fields["keep_RK"] = torch.zeros(rows, visible, dtype=torch.int64, device=device)
+        views[name] = View(
+            x_RTJC=torch.zeros(rows, view.frames, topology.num_joints, 3, device=device),
+            rows_R=torch.arange(rows, device=device),
+            keys_R=torch.arange(rows, device=device),
+            clips=clips,
+            bodies=bodies,
+            count=count,
+            **fields,
+        )
+    return views
+
+
+def parameters(method: Method) -> Mapping[str, int]:
+    """Trainable parameters and all parameters of the method, and of its inference encoder."""
+    encoder = method.inference_encoder()
+    return {
+        "trainable": sum(p.numel() for p in method.parameters() if p.requires_grad),
+        "total": sum(p.numel() for p in method.parameters()),
+        "encoder": sum(p.numel() for p in encoder.parameters()),
+    }

@@ -1,0 +1,58 @@
+"""Training state on disk: whole or absent, loaded without running code."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save
+from torch import nn
+
+from skelbench.errors import SkelbenchError
+from skelbench.files import write_atomic
+
+
+def save_state(path: Path, state: dict[str, Any]) -> None:
+    """Write a training state (tensors, numbers, text)."""
+    write_atomic(path, lambda file: torch.save(state, file))
+
+
+def load_state(path: Path, device: torch.device | str) -> dict[str, Any]:
+    """Read a training state with the weights-only loader."""
+    try:
+        return torch.load(path, map_location=device, weights_only=True)
+    except Exception as error:
+        raise SkelbenchError(f"checkpoint {path} is damaged; use --force to start the run anew") from error
+
+
+def save_weights(path: Path, module: nn.Module, facts: dict[str, Any]) -> None:
+    """Write a module's parameters and buffers as safetensors, with ``facts`` as JSON metadata."""
+    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in module.state_dict().items()}
+    content = save(tensors, metadata={"skelbench": json.dumps(facts, sort_keys=True)})
+    write_atomic(path, lambda file: file.write(content))
+
+
+def load_weights(path: Path, module: nn.Module, optional: Collection[str] = ()) -> None:
+    """Load what :func:`save_weights` wrote. Tensors named ``optional`` may be on one side only."""
+    try:
+        tensors = load_file(path)
+    except Exception as error:
+        raise SkelbenchError(f"weights {path} are missing or damaged; run the training again with --force") from error
+    own = module.state_dict()
+    for name in optional:
+        if (name in tensors) != (name in own):
+            tensors = {**tensors, name: own[name]} if name in own else {k: x for k, x in tensors.items() if k != name}
+    try:
+        module.load_state_dict(tensors)
+    except RuntimeError as error:
+        raise SkelbenchError(f"weights {path} do not fit the encoder of this run; run it again with --force") from error
+
+
+def cut_back(metrics: Path, size: int) -> None:
+    """Shorten metrics.jsonl to ``size`` bytes: what was logged after the checkpoint is logged again."""
+    if metrics.exists():
+        with open(metrics, "r+b") as file:
+            file.truncate(size)

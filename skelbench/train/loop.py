@@ -1,0 +1,317 @@
+"""The training loop: order, views, precision, schedules, logging, checkpoints, resume. Knows nothing of any loss."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import math
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext, suppress
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from skelbench import distributed
+from skelbench.data.source import ClipSource
+from skelbench.data.store import ClipStore
+from skelbench.errors import Diverged, Interrupted, SkelbenchError
+from skelbench.identity import derive_seed
+from skelbench.methods.contract import Method, Step
+from skelbench.optim.optimisation import Optimisation
+from skelbench.results.store import RunDir
+from skelbench.spec import RunSpec
+from skelbench.train.checkpoint import cut_back, load_state, save_state, save_weights
+from skelbench.train.collapse import Collapse, sentence
+from skelbench.train.watch import Watch
+from skelbench.views.builder import ViewBuilder
+from skelbench.views.keyed import Keyed
+from skelbench.views.view import View
+
+LINES = 500
+"""Lines of metrics.jsonl, at even intervals, besides the first step and the last."""
+SNAPSHOTS = 4
+"""Encoders are kept after each quarter of the schedule."""
+CHECKPOINT_SECONDS = 120.0
+"""A state to continue from is written at least this often."""
+TRIM_SECONDS = 60.0
+"""On a CPU, memory that the C library holds on to goes back to the system this often."""
+
+Report = Callable[..., None]
+
+
+class Order:
+    """Which clips each step sees: one permutation per epoch, end to end, keyed by (seed, epoch)."""
+
+    def __init__(self, ids: np.ndarray, batch: int, seed: int) -> None:
+        self.ids, self.batch, self.seed = np.asarray(ids), batch, seed
+        self._epochs: dict[int, np.ndarray] = {}
+
+    def _permutation(self, epoch: int) -> np.ndarray:
+        if epoch not in self._epochs:
+            generator = torch.Generator().manual_seed(derive_seed(self.seed, "order", epoch))
+            self._epochs = {epoch: torch.randperm(len(self.ids), generator=generator).numpy()}
+        return self._epochs[epoch]
+
+    def __call__(self, step: int) -> np.ndarray:
+        """Clip ids of ``step``: int64 [batch]."""
+        places = np.arange(step * self.batch, (step + 1) * self.batch)
+        epochs, inside = np.divmod(places, len(self.ids))
+        parts = [self.ids[self._permutation(int(e))[inside[epochs == e]]] for e in np.unique(epochs)]
+        return np.concatenate(parts)
+
+
+def total_steps(spec: RunSpec, clips: int) -> int:
+    """Steps of the whole schedule for ``clips`` training clips."""
+    per_epoch = spec.train.iters_per_epoch or clips / spec.train.batch_size
+    return round(spec.train.epochs * per_epoch)
+
+
+class Trainer:
+    """Trains one method; :meth:`fit` returns when the schedule is done, or raises after saving what there is."""
+
+    def __init__(self, spec: RunSpec, method: Method, store: ClipStore, run: RunDir, device: str) -> None:
+        self.spec, self.method, self.run, self.device = spec, method, run, torch.device(device)
+        self.ids = store.split(spec.data.split).train
+        self.total = total_steps(spec, len(self.ids))
+        self.order = Order(self.ids, spec.train.batch_size, spec.seed)
+        self.source = ClipSource(store, device=self.device, second_body=spec.data.second_body)
+        self.builder = ViewBuilder(
+            spec.views,
+            store.topology,
+            spec.grid.patch,
+            bodies=spec.train.bodies,
+            device=self.device,
+            centre=spec.train.centre,
+            dimensions=spec.data.dimensions,
+        )
+        self.optim = Optimisation(method, spec.train, self.total)
+        self.world, self.rank = distributed.world(), distributed.rank()
+        if spec.train.batch_size % self.world:
+            raise SkelbenchError(
+                f"batch size {spec.train.batch_size} cannot be shared by {self.world} processes; choose a multiple"
+            )
+        self.forward: Callable[..., dict[str, Tensor]] = method
+        if self.world > 1:
+            self.forward = torch.nn.parallel.DistributedDataParallel(method, broadcast_buffers=False)
+        self.phases = sorted(method.phases(), key=lambda phase: phase[1])
+        self.every = max(1, self.total // LINES)
+        self.watch = Watch(method, self.total, self.every)
+        self.collapse = Collapse(spec.train.batch_size // self.world)
+        self._last_save = self._last_trim = time.monotonic()
+
+    # ------------------------------------------------------------------------------------------ pieces
+    def epoch(self, step: int) -> float:
+        """Epochs done before ``step``."""
+        per_epoch = self.spec.train.iters_per_epoch or len(self.ids) / self.spec.train.batch_size
+        return step / per_epoch
+
+    def views(self, step: int) -> dict[str, View]:
+        """This process's views of ``step``; the same draws whatever the number of processes."""
+        ids = np.array_split(self.order(step), self.world)[self.rank]
+        return self.builder(self.source.gather(ids), Keyed(self.spec.seed, step))
+
+    def step_info(self, step: int) -> Step:
+        keyed = Keyed(derive_seed(self.spec.seed, "method") & 0x7FFFFFFF, step)
+        generator = torch.Generator(self.device).manual_seed(derive_seed(self.spec.seed, step, self.rank))
+
+        def uniform(keys_R: Any, n: int, op: int = 0) -> Tensor:
+            return keyed.uniform(keys_R, n, op=op).to(self.device)
+
+        phase = [name for name, start in self.phases if start * self.total <= step][-1]
+        return Step(step, self.total, self.epoch(step), generator, uniform, self.world, phase, self.watch)
+
+    def train_step(self, step: int, views: dict[str, View]) -> dict[str, Tensor | float]:
+        """One forward, backward and update; returns what the method reported, still on the device."""
+        torch.manual_seed(derive_seed(self.spec.seed, "noise", step, self.rank))
+        info = self.step_info(step)
+        with self._autocast():
+            reported = self.forward(views, info)
+        reported["loss"].backward()
+        used = self.optim.step(step)
+        with torch.no_grad():
+            self.method.after_step(info)
+        return {**{name: value.detach() for name, value in reported.items()}, **used}
+
+    def _autocast(self):
+        if self.spec.train.precision == "bf16":
+            return torch.autocast(self.device.type, dtype=torch.bfloat16)
+        return nullcontext()
+
+    # ------------------------------------------------------------------------------------------ state
+    def save(self, step: int, seconds: float) -> None:
+        """Write the state after ``step`` steps. Only rank 0 writes."""
+        if self.rank:
+            return
+        save_state(
+            self.run.checkpoint,
+            {
+                "id": self.spec.id,
+                "step": step,
+                "seconds": seconds,
+                "metrics_bytes": self.run.metrics.stat().st_size if self.run.metrics.exists() else 0,
+                "method": self.method.state_dict(),
+                "optimizer": self.optim.optimizer.state_dict(),
+            },
+        )
+        self._last_save = time.monotonic()
+
+    def load(self) -> tuple[int, float]:
+        """Continue from last.pt if there is one: (steps done, seconds spent)."""
+        if not self.run.checkpoint.exists():
+            cut_back(self.run.metrics, 0)
+            return 0, 0.0
+        state = load_state(self.run.checkpoint, "cpu")  # AdamW's step counts stay on the host, as in an unbroken run
+        self.method.load_state_dict(state["method"])
+        self.optim.optimizer.load_state_dict(state["optimizer"])
+        if not self.rank:
+            cut_back(self.run.metrics, state["metrics_bytes"])
+            for line in self.run.metrics.read_text().splitlines():
+                self.collapse.see(json.loads(line))
+        return state["step"], state["seconds"]
+
+    def _export(self, epoch: float | None = None) -> None:
+        """Write the inference encoder, as the final one or as the snapshot of ``epoch``."""
+        if self.rank:
+            return
+        name = "encoder.safetensors" if epoch is None else f"encoder@{epoch:.4g}.safetensors"
+        facts = {"id": self.spec.id, "epoch": self.epoch(self.total) if epoch is None else epoch}
+        save_weights(self.run.path / name, self.method.inference_encoder(), facts)
+
+    # ------------------------------------------------------------------------------------------ the loop
+    def fit(
+        self,
+        report: Report | None = None,
+        log: Callable[[int, dict[str, float]], None] | None = None,
+        collapsed: Callable[[list[dict[str, Any]]], None] | None = None,
+    ) -> float:
+        """Train from where the run stands to the end; returns seconds of training over all sittings.
+
+        ``report(advance, **fields)`` is told clips and figures for a progress bar, and as ``note`` what to say at once;
+        ``log(step, metrics)`` gets every line written; ``collapsed(found)`` all that has collapsed in the run whenever
+        that changes (:mod:`skelbench.train.collapse`); the last two on the first process alone. Raises
+        :class:`Interrupted` after SIGINT or SIGTERM with the state saved, and :class:`SkelbenchError` with outcome
+        ``diverged`` when a loss is not finite.
+        """
+        start, before = self.load()
+        started = time.monotonic()
+        self.method.train()
+        batch = self.spec.train.batch_size
+        snapshots = {round(self.total * k / SNAPSHOTS) for k in range(1, SNAPSHOTS)} - {0}
+        if report and start:
+            report(start * batch)
+
+        def seconds() -> float:
+            return before + time.monotonic() - started
+
+        with _stop_signals() as stopped, open(self.run.metrics, "a") as metrics:
+            sitting = start
+            for step, views in self._prefetched(start):
+                done = step + 1
+                with self.watch.look(done) as figures:
+                    out = self.train_step(step, views)
+                logged = done == 1 or done % self.every == 0 or done == self.total
+                read, said = logged or self.device.type == "cpu", {}
+                if read:
+                    values = {name: float(value) for name, value in out.items()}
+                    said["loss"] = values["loss"]
+                    if not math.isfinite(values["loss"]):
+                        self._diverged(step, values["loss"])
+                if logged:
+                    rate = (done - sitting) * batch / max(1e-9, time.monotonic() - started)
+                    line = {"step": done, "epoch": self.epoch(done), "clips_seen": done * batch, **values, **figures}
+                    line |= {"clips_per_s": rate, "seconds": seconds()}
+                    if not self.rank:
+                        rounded = {key: _rounded(value) for key, value in line.items()}
+                        metrics.write(json.dumps(rounded) + "\n")
+                        metrics.flush()
+                        ranks = [key for key in ("rank_masked", "rank_pooled") if key in figures]
+                        said |= {key: figures[key] for key in ranks[:1]}
+                        if changed := self.collapse.see(rounded):
+                            said["note"] = "collapse: " + "; ".join(map(sentence, changed))
+                            if collapsed:
+                                collapsed(self.collapse.found)
+                        if log:
+                            log(done, line)
+                if self.device.type == "cpu" and time.monotonic() - self._last_trim > TRIM_SECONDS:
+                    _give_back_memory()
+                    self._last_trim = time.monotonic()
+                if report:
+                    report(batch, **said)
+                if done in snapshots:
+                    self._export(self.epoch(done))
+                late = time.monotonic() - self._last_save > CHECKPOINT_SECONDS
+                stop = distributed.any_rank(stopped.is_set(), self.device)
+                if done == self.total or stop or late:
+                    if not read and not math.isfinite(float(out["loss"])):
+                        self._diverged(step, float(out["loss"]))
+                    self.save(done, seconds())
+                if stop and done < self.total:
+                    raise Interrupted(
+                        f"stopped after step {done} of {self.total}, state saved in {self.run.path}; "
+                        "issue the same command again to continue",
+                        done,
+                    )
+        self._export()
+        return seconds()
+
+    def _prefetched(self, start: int) -> Iterator[tuple[int, dict[str, View]]]:
+        """(step, views) to the end; with an accelerator the next views are built while this step runs."""
+        if self.device.type == "cpu":
+            for step in range(start, self.total):
+                yield step, self.views(step)
+            return
+        with ThreadPoolExecutor(1, thread_name_prefix="views") as pool:
+            ahead = pool.submit(self.views, start) if start < self.total else None
+            for step in range(start, self.total):
+                views = ahead.result()
+                ahead = pool.submit(self.views, step + 1) if step + 1 < self.total else None
+                yield step, views
+
+    def _diverged(self, step: int, loss: float) -> None:
+        raise Diverged(
+            f"the loss became {loss} at step {step} of {self.total} (epoch {self.epoch(step):.2f}) in {self.run.path}; "
+            "lower --set train.lr, set train.clip_grad, or use --precision fp32, then run again",
+            step,
+        )
+
+
+def _give_back_memory() -> None:
+    """Return freed memory to the system, where the C library can be told to (glibc).
+
+    Tensors of ever other sizes leave gaps in its heap: without this a run of an hour grew from 3 to 6 GB.
+    """
+    with suppress(AttributeError, OSError, TypeError):
+        ctypes.CDLL(None).malloc_trim(0)
+
+
+@contextmanager
+def _stop_signals() -> Iterator[threading.Event]:
+    """SIGINT and SIGTERM set the event instead of killing; a second one kills as usual."""
+    event = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield event
+        return
+    before = {}
+
+    def handler(number: int, _frame: Any) -> None:
+        event.set()
+        signal.signal(number, before[number])
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        before[number] = signal.signal(number, handler)
+    try:
+        yield event
+    finally:
+        for number, previous in before.items():
+            signal.signal(number, previous)
+
+
+def _rounded(value: float) -> float:
+    """Seven significant digits: float32 without noise."""
+    return float(f"{value:.7g}") if isinstance(value, float) else value

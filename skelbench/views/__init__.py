@@ -1,0 +1,1 @@
+"""From clips to the batched views a method asks for."""

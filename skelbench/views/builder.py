@@ -1,0 +1,213 @@
+"""From a ragged batch of clips to the batched views a method asked for.
+
+Random draws, intervals, matrices and masks are made on the host, where all sizes are then known. The device does two
+row gathers, one linear interpolation and, for the rows that need them, one [J, J] and one [3, 3] product, with
+coordinates channel first (X [3, T, J] per row), where those products are cheapest.
+
+B clips, M body slots, V views of one kind per clip, R = V times the bodies used (rows), T frames, J joints, N tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from skelbench.data.clips import ClipBatch
+from skelbench.skeleton.grid import Grid
+from skelbench.skeleton.topology import Topology
+from skelbench.views.augment import Transform, compose, draw_transform
+from skelbench.views.check import checked_counts
+from skelbench.views.keyed import Keyed, pick
+from skelbench.views.masks import TubeRows, random_masks, tube_masks
+from skelbench.views.reading import Reading, read_confidence, read_coordinates
+from skelbench.views.sampling import Frames, Interval, crop_interval, extended_length, frame_positions
+from skelbench.views.spec import Bodies, Center, Centre, Same, Tube, ViewSpec
+from skelbench.views.transfer import send
+from skelbench.views.view import VIEW_KEY, View
+
+BODY = 5
+"""``op`` of the draw that chooses a body (view 0)."""
+
+
+def evaluation_spec(grid: Grid, share: float = 0.95, resize: Literal["ends", "half-pixel", "pad"] = "ends") -> ViewSpec:
+    """The deterministic view for feature extraction: the central ``share`` of the clip, nothing else done to it."""
+    return ViewSpec(frames=grid.frames, crop=Center(share=share), resize=resize)
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """The bodies that a batch trains on, the same for every view; int64 on the host."""
+
+    clip_R: Tensor
+    """Index of the clip in the batch."""
+    slot_R: Tensor
+    stored_R: Tensor
+    """The body in the store that the slot shows; any where the slot is empty."""
+    present_R: Tensor
+    """bool: False for the empty slots of ``bodies="all-slots"``."""
+    clip_keys_R: Tensor
+    body_keys_R: Tensor
+
+
+@dataclass(frozen=True)
+class _Drawn:
+    """What one kind of view drew, all V instances, view-major; kept for the views cut from it."""
+
+    interval: Interval
+    frames: Frames
+    timing_V: Tensor
+    """View number under which interval and frames were drawn (the parent's for Same)."""
+    number_V: Tensor
+    transform: Transform
+
+
+class ViewBuilder:
+    """Builds the views ``specs`` (name -> :class:`ViewSpec`, parents first) of a batch.
+
+    ``patch`` is P_T, frames per temporal token, for masks. ``bodies`` says which bodies of a clip become rows;
+    ``centre`` "body" puts each body's centre joint in its first frame at the origin before anything is done to it.
+    ``dimensions`` 2 keeps flat poses (z = 0) flat, see :func:`~skelbench.views.augment.draw_transform`.
+    Returned tensors are on ``device``; the work is done where ``batch.frames_FJ`` is. Draws are keyed by clip id (and
+    body slot), so the same clip under the same :class:`Keyed` gives the same view in every batch; a clip that occurs
+    twice in a batch gives the same view twice. Raises :class:`SkelbenchError` for views that cannot be built.
+
+    The instances of a view cut from another are ordered by parent instance: the first ``spec.count`` chunks belong to
+    the parent's first view.
+    """
+
+    def __init__(
+        self,
+        specs: Mapping[str, ViewSpec],
+        topology: Topology,
+        patch: int,
+        bodies: Bodies = "valid",
+        device: torch.device | str = "cpu",
+        centre: Centre = "clip",
+        dimensions: Literal[2, 3] = 3,
+    ) -> None:
+        self.specs, self.topology, self.patch, self.bodies = dict(specs), topology, patch, bodies
+        self.centre, self.dimensions = centre, dimensions
+        self.device = torch.device(device)
+        self.counts = checked_counts(self.specs, topology, patch, bodies)
+        ranks = {name: rank for rank, name in enumerate(sorted(self.specs))}
+        self._numbers = {name: 256 * (1 + ranks[name]) + torch.arange(count) for name, count in self.counts.items()}
+
+    def __call__(self, batch: ClipBatch, keyed: Keyed) -> dict[str, View]:
+        """One :class:`View` per spec, by name."""
+        rows = self._rows(batch, keyed)
+        drawn: dict[str, _Drawn] = {}
+        for name, spec in self.specs.items():
+            drawn[name] = self._draw(name, spec, drawn.get(spec.parent), batch, rows, keyed)
+        masks = self._masks(rows, keyed)
+        return {name: self._view(name, drawn[name], batch, rows, keyed, masks.get(name)) for name in self.specs}
+
+    def _rows(self, batch: ClipBatch, keyed: Keyed) -> _Rows:
+        ids, present_B = _int64(batch.ids), _int64(batch.bodies)
+        slots = batch.max_bodies
+        if self.bodies in ("valid", "all-slots"):
+            used_B = present_B if self.bodies == "valid" else torch.full_like(present_B, slots)
+            clip_R, slot_R = (torch.arange(slots) < used_B[:, None]).nonzero().unbind(1)
+        else:
+            clip_R, slot_R = torch.arange(len(ids)), torch.zeros(len(ids), dtype=torch.int64)
+            if self.bodies == "random-valid":
+                slot_R = pick(keyed.uniform(ids * slots, 1, op=BODY)[:, 0], present_B)
+        stored_B = present_B if batch.stored is None else _int64(batch.stored)
+        stored_R = torch.minimum(slot_R, stored_B[clip_R] - 1)
+        clip_keys_R = ids[clip_R] * slots
+        return _Rows(clip_R, slot_R, stored_R, slot_R < present_B[clip_R], clip_keys_R, clip_keys_R + slot_R)
+
+    def _draw(
+        self, name: str, spec: ViewSpec, parent: _Drawn | None, batch: ClipBatch, rows: _Rows, keyed: Keyed
+    ) -> _Drawn:
+        """Interval, frame positions and transform of every instance of one kind of view."""
+        clips, bodies, number_V = len(batch.ids), len(rows.clip_R), self._numbers[name]
+        count = len(number_V)
+        length_B = _int64(batch.length).repeat(count)
+        keys_B = (_int64(batch.ids) * batch.max_bodies).repeat(count)
+        timing_V, inherited, parent_V = number_V, None, torch.arange(count) // spec.count
+        if parent is not None:
+            inherited = parent.interval.take(_instances(parent_V, clips))
+            if isinstance(spec.crop, Same):
+                timing_V = parent.timing_V[parent_V]
+        view_B = timing_V.repeat_interleave(clips)
+        interval = crop_interval(
+            spec.crop, spec.resize, extended_length(length_B, spec.extend), keyed, keys_B, view_B, inherited
+        )
+        frames = frame_positions(interval, spec.frames, spec.resize, length_B, keyed, keys_B, view_B)
+        transform: Transform = ()
+        if spec.inherit and parent is not None:
+            index_R = _instances(parent_V, bodies)
+            transform = tuple(step.take(index_R) for step in parent.transform)
+        if spec.augment:
+            clip_keys_R, body_keys_R = rows.clip_keys_R.repeat(count), rows.body_keys_R.repeat(count)
+            view_R = number_V.repeat_interleave(bodies)
+            own = draw_transform(spec.augment, self.topology, keyed, clip_keys_R, body_keys_R, view_R, self.dimensions)
+            transform = compose(transform + own)
+        return _Drawn(interval, frames, timing_V, number_V, transform)
+
+    def _masks(self, rows: _Rows, keyed: Keyed) -> dict[str, tuple[Tensor, Tensor | None]]:
+        """(mask_RN, keep_RK) of every masked view, on the host; all tubes grow in one loop."""
+        masks: dict[str, tuple[Tensor, Tensor | None]] = {}
+        tubes: dict[str, TubeRows] = {}
+        for name, spec in self.specs.items():
+            if spec.mask is None:
+                continue
+            keys_R = rows.body_keys_R.repeat(self.counts[name])
+            view_R = self._numbers[name].repeat_interleave(len(rows.body_keys_R))
+            grid = Grid(spec.frames, self.patch, self.topology.num_joints)
+            if isinstance(spec.mask, Tube):
+                tubes[name] = TubeRows(spec.mask, grid.times, keys_R, view_R)
+            else:
+                masks[name] = random_masks(spec.mask, grid.tokens, keys_R, view_R, keyed)
+        for name, mask_RN in zip(tubes, tube_masks(list(tubes.values()), self.topology, keyed)):
+            masks[name] = mask_RN, None
+        return masks
+
+    def _view(
+        self,
+        name: str,
+        drawn: _Drawn,
+        batch: ClipBatch,
+        rows: _Rows,
+        keyed: Keyed,
+        mask: tuple[Tensor, Tensor | None] | None,
+    ) -> View:
+        spec, count, clips, slots = self.specs[name], self.counts[name], len(batch.ids), batch.max_bodies
+        length_R = _int64(batch.length)[rows.clip_R]
+        base_R = _int64(batch.offset)[rows.clip_R] + rows.stored_R * 3 * length_R
+        in_frames_R = (torch.arange(count)[:, None] * clips + rows.clip_R).flatten()
+        frames = drawn.frames.take(in_frames_R)
+        present_R = rows.present_R.repeat(count)
+        reading = Reading(base_R.repeat(count), length_R.repeat(count), present_R, frames, drawn.transform)
+        x_RTJC = read_coordinates(batch, reading, spec, self.topology, self.centre, keyed).permute(0, 2, 3, 1)
+        confidence_RTJ = read_confidence(batch, reading, spec, self.topology)
+
+        real_RT = None if frames.real_BT is None else send(frames.real_BT, batch.frames_FJ.device)
+        for value in (x_RTJC, confidence_RTJ):
+            if value is not None and real_RT is not None:
+                value.masked_fill_(~real_RT.view(*real_RT.shape, *[1] * (value.ndim - 2)), 0.0)
+
+        flat_R = rows.clip_R * slots + rows.slot_R
+        rows_R = (torch.arange(count)[:, None] * (clips * slots) + flat_R).flatten()
+        mask_RN, keep_RK = mask or (None, None)
+        masked_I = None if mask_RN is None else mask_RN.flatten().nonzero()[:, 0]
+        keys_R = ((torch.arange(count) << VIEW_KEY)[:, None] + rows.body_keys_R).flatten()
+        host = {"rows_R": rows_R, "keys_R": keys_R, "mask_RN": mask_RN, "masked_I": masked_I, "keep_RK": keep_RK}
+        sent = {key: value if value is None else send(value, self.device) for key, value in host.items()}
+        there = {"x_RTJC": x_RTJC, "confidence_RTJ": confidence_RTJ, "real_RT": real_RT}
+        sent |= {key: value if value is None else value.to(self.device) for key, value in there.items()}
+        return View(clips=clips, bodies=slots, count=count, **sent)
+
+
+def _instances(parent_V: Tensor, size: int) -> Tensor:
+    """Where the ``size`` entries of each parent instance lie in the parent's view-major list."""
+    return (parent_V[:, None] * size + torch.arange(size)).flatten()
+
+
+def _int64(values: np.ndarray) -> Tensor:
+    return torch.from_numpy(np.asarray(values).astype(np.int64))

@@ -1,0 +1,116 @@
+"""From rows of the store to the coordinates and the confidence of one kind of view, on the device of the frames.
+
+R rows (bodies of view instances), T frames, J joints. Coordinates are X [3, T, J] per row.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from skelbench.data.clips import ClipBatch
+from skelbench.skeleton.topology import Topology
+from skelbench.views.augment import Transform, mirrored_rows
+from skelbench.views.keyed import Keyed
+from skelbench.views.sampling import Frames
+from skelbench.views.spec import Centre, ViewSpec
+from skelbench.views.transfer import send
+
+PIECE_BYTES = 2 << 20
+"""Coordinates that a CPU works on at a time: from gathering to the last product they stay in its cache."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Where R bodies begin in a batch's rows, which of their frames are read, and what is done to them; on the host."""
+
+    base_R: Tensor
+    """int64 [R], row of the first x coordinate."""
+    length_R: Tensor
+    """int64 [R], frames of the clip."""
+    present_R: Tensor
+    """bool [R]: False where there is no body; nothing is read there, all is 0."""
+    frames: Frames
+    transform: Transform
+
+    def take(self, index: Tensor) -> Reading:
+        """Rows ``index`` of this one."""
+        steps = tuple(step.take(index) for step in self.transform)
+        frames = self.frames.take(index)
+        return Reading(self.base_R[index], self.length_R[index], self.present_R[index], frames, steps)
+
+
+def read_coordinates(
+    batch: ClipBatch, reading: Reading, spec: ViewSpec, topology: Topology, centre: Centre, keyed: Keyed
+) -> Tensor:
+    """float32 [R, 3, T, J], transformed."""
+    rows, device, here_K = len(reading.base_R), batch.frames_FJ.device, reading.present_R.nonzero()[:, 0]
+    shape = (rows, 3, spec.frames, topology.num_joints)
+    piece = max(1, PIECE_BYTES // (4 * math.prod(shape[1:]))) if device.type == "cpu" else max(1, rows)
+    if len(here_K) == rows <= piece:
+        return _piece(batch, reading, spec, topology, centre, keyed)
+    make = torch.empty if len(here_K) == rows else torch.zeros
+    x_R3TJ = make(shape, device=device)
+    for part in here_K.split(piece):
+        x_R3TJ.index_copy_(0, send(part, device), _piece(batch, reading.take(part), spec, topology, centre, keyed))
+    return x_R3TJ
+
+
+def read_confidence(batch: ClipBatch, reading: Reading, spec: ViewSpec, topology: Topology) -> Tensor | None:
+    """float32 [R, T, J]: interpolated and mirrored like the coordinates; None where the data set has none."""
+    if batch.confidence_FJ is None:
+        return None
+    device, frames = batch.confidence_FJ.device, reading.frames
+
+    def gather(frame_RT: Tensor) -> Tensor:
+        index_RT = send(reading.base_R[:, None] // 3 + frame_RT, device)
+        return batch.confidence_FJ.index_select(0, index_RT.flatten()).unflatten(0, index_RT.shape)
+
+    c_RTJ = gather(frames.first_BT).lerp_(gather(frames.second_BT), send(frames.weight_BT, device)[:, :, None])
+    rows_K = mirrored_rows(reading.transform)
+    if len(rows_K):
+        rows_K = send(rows_K, device)
+        c_RTJ[rows_K] = c_RTJ[rows_K][..., list(topology.swap)]
+    empty_K = (~reading.present_R).nonzero()[:, 0]
+    if len(empty_K):
+        c_RTJ = c_RTJ.index_fill_(0, send(empty_K, device), 0.0)
+    if spec.stream == "bone":
+        return torch.minimum(c_RTJ, c_RTJ[..., _parents(topology)])
+    if spec.stream == "motion":
+        c_RTJ[:, :-1] = torch.minimum(c_RTJ[:, :-1], c_RTJ[:, 1:])
+    return c_RTJ
+
+
+def _piece(
+    batch: ClipBatch, reading: Reading, spec: ViewSpec, topology: Topology, centre: Centre, keyed: Keyed
+) -> Tensor:
+    device, frames = batch.frames_FJ.device, reading.frames
+    axis_R3 = send(reading.base_R[:, None] + reading.length_R[:, None] * torch.arange(3), device)
+
+    def gather(frame_RT: Tensor) -> Tensor:
+        index_R3T = axis_R3[:, :, None] + send(frame_RT, device)[:, None, :]
+        return batch.frames_FJ.index_select(0, index_R3T.flatten()).unflatten(0, index_R3T.shape)
+
+    x_R3TJ = gather(frames.first_BT)
+    if bool(frames.weight_BT.any()):
+        x_R3TJ = x_R3TJ.lerp_(gather(frames.second_BT), send(frames.weight_BT, device)[:, None, :, None])
+    if centre == "body":
+        origin_R3 = batch.frames_FJ[:, topology.center].index_select(0, axis_R3.flatten()).view(-1, 3)
+        x_R3TJ = x_R3TJ.sub_(origin_R3[:, :, None, None])
+    for step in reading.transform:
+        x_R3TJ = step.apply(x_R3TJ, keyed)
+    if spec.stream == "bone":
+        return x_R3TJ - x_R3TJ[..., _parents(topology)]
+    if spec.stream == "motion":
+        moved = torch.zeros_like(x_R3TJ)
+        moved[:, :, :-1] = x_R3TJ[:, :, 1:] - x_R3TJ[:, :, :-1]
+        return moved
+    return x_R3TJ
+
+
+def _parents(topology: Topology) -> list[int]:
+    """Parent of every joint, the root its own: so its bone is 0."""
+    return [joint if parent < 0 else parent for joint, parent in enumerate(topology.parents)]

@@ -1,0 +1,130 @@
+"""The batch of views a method receives.
+
+Shapes: B clips times ``count`` views (view-major), M body slots, R present bodies (rows), T frames, J joints,
+C = 3 coordinates, N tokens, I masked tokens of all rows, K visible tokens of a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+VIEW_KEY = 24
+"""Bit of ``keys_R`` from which the views of a clip are counted."""
+
+
+@dataclass(frozen=True)
+class View:
+    """All views of one :class:`~skelbench.views.spec.ViewSpec` for a batch of clips, on the device.
+
+    Only bodies that are present are stored (rows); :attr:`x_BMTJC` and :attr:`valid_BM` give the full picture.
+    Rows are ordered by view, then clip, then body, and every view holds the same bodies, so whatever an encoder
+    returns per row can be cut into views by :meth:`chunk`. All counts (R, I, K) are known on the host.
+    """
+
+    x_RTJC: Tensor
+    """float32 [R, T, J, 3], metres."""
+    rows_R: Tensor
+    """int64 [R]: row r is entry rows_R[r] of the flattened [count * B, M] grid."""
+    clips: int
+    """B."""
+    bodies: int
+    """M."""
+    count: int = 1
+    """Views per clip; the leading dimension of x_BMTJC is count * B."""
+    mask_RN: Tensor | None = None
+    """bool [R, N], True = hidden."""
+    masked_I: Tensor | None = None
+    """int64 [I]: flat indices (row * N + token) of the hidden tokens, ascending."""
+    keep_RK: Tensor | None = None
+    """int64 [R, K]: visible tokens of each row, ascending, when every row keeps the same number."""
+    keys_R: Tensor | None = None
+    """int64 [R]: clip id * M + body slot, plus 2**24 for each further view of the clip; keys for ``step.uniform``."""
+    real_RT: Tensor | None = None
+    """bool [R, T]: frames that are not padding (resize="pad")."""
+    confidence_RTJ: Tensor | None = None
+    """float32 [R, T, J] in [0, 1]: how sure each joint is, where the data set says so (2-D poses); 0 for what is not
+    there. A bone's or a motion's is the lower one of the two joints or frames that it is made of."""
+
+    @property
+    def x_BMTJC(self) -> Tensor:
+        """float32 [count * B, M, T, J, 3]; absent bodies are zero."""
+        full = self.x_RTJC.new_zeros(self.count * self.clips * self.bodies, *self.x_RTJC.shape[1:])
+        full[self.rows_R] = self.x_RTJC
+        return full.unflatten(0, (self.count * self.clips, self.bodies))
+
+    @property
+    def valid_BM(self) -> Tensor:
+        """bool [count * B, M]: which bodies are present."""
+        valid = torch.zeros(self.count * self.clips * self.bodies, dtype=torch.bool, device=self.rows_R.device)
+        valid[self.rows_R] = True
+        return valid.view(self.count * self.clips, self.bodies)
+
+    @property
+    def rows(self) -> int:
+        """R, on the host."""
+        return self.x_RTJC.shape[0]
+
+    @property
+    def clip_R(self) -> Tensor:
+        """int64 [R]: index of the row's clip in 0..B-1."""
+        return torch.div(self.rows_R, self.bodies, rounding_mode="floor") % self.clips
+
+    @property
+    def masked_per_row(self) -> Tensor:
+        """int64 [R]: number of hidden tokens of each row."""
+        assert self.mask_RN is not None, "this view was declared without a mask"
+        return self.mask_RN.sum(1)
+
+    def chunk(self, per_row: Tensor) -> tuple[Tensor, ...]:
+        """Cut something with one entry per row into ``count`` pieces, one per view."""
+        return per_row.chunk(self.count)
+
+    @classmethod
+    def cat(cls, views: Sequence[View]) -> View:
+        """Several views of the same clips, frames and bodies as one batch, in order: :meth:`chunk` takes them apart."""
+        first = views[0]
+        if len(views) == 1:
+            return first
+        offsets = [sum(view.count for view in views[:k]) * first.clips * first.bodies for k in range(len(views))]
+        rows_R = torch.cat([view.rows_R + offset for view, offset in zip(views, offsets)])
+        fields: dict[str, Tensor] = {}
+        for name in ("mask_RN", "keep_RK", "real_RT", "confidence_RTJ"):
+            if getattr(first, name) is not None:
+                fields[name] = torch.cat([getattr(view, name) for view in views])
+        if first.masked_I is not None:
+            tokens = first.mask_RN.shape[1]
+            rows = [sum(view.rows for view in views[:k]) for k in range(len(views))]
+            fields["masked_I"] = torch.cat([view.masked_I + row * tokens for view, row in zip(views, rows)])
+        if first.keys_R is not None:
+            before = [sum(view.count for view in views[:k]) << VIEW_KEY for k in range(len(views))]
+            fields["keys_R"] = torch.cat([view.keys_R + offset for view, offset in zip(views, before)])
+        x_RTJC = torch.cat([view.x_RTJC for view in views])
+        return replace(first, x_RTJC=x_RTJC, rows_R=rows_R, count=sum(view.count for view in views), **fields)
+
+    def with_x(self, x_RTJC: Tensor) -> View:
+        """The same bodies and masks with other coordinates."""
+        return replace(self, x_RTJC=x_RTJC)
+
+    def to(self, device: torch.device | str, non_blocking: bool = False) -> View:
+        """Move every tensor."""
+        moved = {
+            name: value.to(device, non_blocking=non_blocking)
+            for name, value in self.__dict__.items()
+            if isinstance(value, Tensor)
+        }
+        return replace(self, **moved)
+
+    @classmethod
+    def of(cls, x_BMTJC: Tensor, valid_BM: Tensor | None = None, **fields) -> View:
+        """A view made from dense coordinates [B, M, T, J, 3]; ``valid_BM`` None = all bodies present."""
+        clips, bodies = x_BMTJC.shape[:2]
+        flat = x_BMTJC.flatten(0, 1)
+        if valid_BM is None:
+            rows = torch.arange(clips * bodies, device=x_BMTJC.device)
+            return cls(x_RTJC=flat, rows_R=rows, clips=clips, bodies=bodies, **fields)
+        rows = valid_BM.flatten().nonzero().squeeze(1)
+        return cls(x_RTJC=flat[rows], rows_R=rows, clips=clips, bodies=bodies, **fields)

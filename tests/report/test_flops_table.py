@@ -1,0 +1,108 @@
+import subprocess
+import sys
+
+import pytest
+
+from skelbench.cost.macs import MacCount
+from skelbench.cost.rows import CostRow
+from skelbench.report.flops import build
+from skelbench.report.render import render
+
+
+def blocks(tokens, depth=8, width=256):
+    return depth * (12 * width * width * tokens + 2 * width * tokens * tokens)
+
+
+def count(tokens):
+    macs = blocks(tokens)
+    return MacCount(macs, {"blocks": macs}, macs, macs, macs, tokens, {"layer_norm": 17}, {"fvcore": "1", "torch": "2"})
+
+
+COSTS = [
+    CostRow("skeletonmae", "30x25", count(750), False, blocks(74), blocks(750, depth=5), 123.4e9),
+    CostRow("skeletonmae", "15x25", count(375)),
+    CostRow("skeletonmae", "8x25", count(200)),
+    CostRow("slim", "8x25", count(201), True, count(201).macs, None, 55e9),
+    CostRow("slim", "30x25", count(751), True),
+]
+
+
+def column(table, key):
+    return [row[key].value for row in table.rows]
+
+
+def test_figures_of_the_facts_by_one_convention():
+    table = build(COSTS)
+    assert column(table, "method") == ["SkeletonMAE"] * 3 + ["SLiM"] * 2 + ["MAMP", "S-JEPA", "GFP"]
+    assert column(table, "tokens")[:4] == ["30×25", "15×25", "8×25", "8×25+1"]
+    assert [round(x, 3) for x in column(table, "gmacs_body")[:4]] == [7.023, 2.935, 1.422, 1.430]
+    assert [round(x, 2) for x in column(table, "gflops_1")[:4]] == [14.05, 5.87, 2.84, 2.86]
+    assert [round(x, 2) for x in column(table, "gflops_2")[:4]] == [28.09, 11.74, 5.69, 5.72]
+    assert [round(x, 2) for x in column(table, "ratio")[:5]] == [1.0, 2.39, 4.94, 4.91, 1.0]
+    first, compact = table.rows[0], table.rows[3]
+    assert round(first["pretrain_encoder"].value, 2) == 1.95 and round(first["pretrain_decoder"].value, 2) == 17.56
+    assert first["step"].value == 123.4 and compact["step"].value == 55
+    assert compact["pretrain_decoder"].value is None
+
+
+def test_published_figures_stand_apart():
+    table = build(COSTS)
+    assert column(table, "published_inference") == [28.32, 8.36, 3.59, 3.59, 28.32, 28.32, 28.32, 28.32]
+    assert column(table, "published_decoder") == [17.70, None, None, None, None, 17.70, 17.70, 1.57]
+    published = {c.key for c in table.columns if c.published}
+    assert published == {"published_inference", "published_encoder", "published_decoder"}
+    for row in table.rows[5:]:
+        assert row["method"].published and all(row[c.key].value is None for c in table.columns[2:] if not c.published)
+        assert row["method"].footnotes == ("published",)
+
+
+def test_a_method_that_was_counted_is_not_repeated():
+    assert column(build([*COSTS, CostRow("s-jepa", "30x25", count(750))]), "method").count("S-JEPA") == 1
+    assert column(build([CostRow("new", "8x25", count(200))]), "method") == [
+        "new", "SkeletonMAE", "MAMP", "S-JEPA", "GFP", "SLiM",
+    ]  # fmt: skip
+
+
+def test_notes_say_the_convention_and_explain_the_published_figures():
+    notes = " ".join(build(COSTS).notes)
+    assert "FLOPs = 2 x MACs x bodies" in notes and "Operators not counted: layer_norm" in notes
+    assert "fvcore 1" in notes and "torch 2" in notes
+    assert "30×25 without class token costs 4.91 times 8×25 with class token, not 7.89 times" in notes
+
+
+def test_ratio_needs_a_dense_row_without_class_token():
+    assert column(build([COSTS[4], COSTS[3]]), "ratio")[:2] == [None, None]
+    other = CostRow("mamp", "30x25", count(750))
+    assert column(build([other, COSTS[1]]), "ratio")[:2] == [1.0, blocks(750) / blocks(375)]
+
+
+def test_nothing_counted_says_where_to_look():
+    table = build([])
+    assert "skelbench plugins list" in table.notes[0] and len(table.rows) == 5
+
+
+def test_golden_markdown_row():
+    lines = render(build(COSTS), "md").splitlines()
+    assert lines[4] == (
+        "| SkeletonMAE | 30×25 | 7.023 | 14.05 | 28.09 | 1.00 | 1.95 | 17.56 | 123.4 | *28.32* | *1.97* | *17.70* |"
+    )
+    assert lines[7] == "| SLiM | 8×25+1 | 1.430 | 2.86 | 5.72 | 4.91 | 5.72 | – | 55.0 | *3.59* | *3.59* | – |"
+
+
+def test_csv_has_raw_numbers():
+    header, first, *_ = render(build(COSTS), "csv").splitlines()
+    assert dict(zip(header.split(","), first.split(","), strict=True))["gmacs_body"] == repr(blocks(750) / 1e9)
+
+
+MODULES = (
+    "ablation", "flops", "flops_detail", "linear", "published", "render", "study_rows", "table", "target_control",
+    "token_budget",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_tables_import_neither_torch_nor_pandas(module):
+    code = (
+        f"import sys, skelbench.report.{module}; sys.exit(any(m in sys.modules for m in ('torch', 'pandas', 'rich')))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0

@@ -1,0 +1,193 @@
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skelbench.errors import SkelbenchError
+from skelbench.report.linear import REQUIRED, build
+from skelbench.report.render import render
+
+
+def record(run, method, seed=0, accuracy=0.5, protocol="linear", **fields):
+    base = {
+        "run": run, "title": method, "setting": "shared", "dataset": "synthetic", "split": "cross-view",
+        "tokens": "8x25", "preset": "small", "hardware": "cpu x2", "seed": seed, "protocol": protocol,
+        "checkpoint": "last", "accuracy": accuracy,
+        "accuracy_selected": accuracy - 0.01, "accuracy_best_on_test": accuracy + 0.02, "n_test": 400,
+        "control_run": "u", "control_accuracy": 0.25, "p_value": 0.01, "gflops": 2.86, "clips_seen": 1000,
+        "train_seconds": 90.0,
+    }  # fmt: skip
+    return base | fields
+
+
+def untrained(run="u", seed=0, **fields):
+    return record(run, "untrained", seed, 0.25, control_run=None, control_accuracy=np.nan, p_value=np.nan, **fields)
+
+
+def frame(*records):
+    return pd.DataFrame(list(records), columns=list(REQUIRED))
+
+
+def only(table):
+    (row,) = table.rows
+    return row
+
+
+def wilson(share, n, z=1.959963984540054):
+    centre, half = share + z * z / (2 * n), z * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
+    return tuple(100 * (centre + sign * half) / (1 + z * z / n) for sign in (-1, 1))
+
+
+def test_one_run():
+    row = only(build(frame(record("r", "slim", accuracy=0.7), record("r", "slim", accuracy=0.6, protocol="knn"))))
+    assert row["accuracy"].value == pytest.approx(70) and row["accuracy"].plus_minus is None
+    assert row["accuracy"].interval == pytest.approx(wilson(0.7, 400))
+    assert row["accuracy_selected"].value == pytest.approx(69)
+    assert row["accuracy_best_on_test"].value == pytest.approx(72)
+    assert row["knn"].value == pytest.approx(60)
+    assert row["difference"].value == pytest.approx(45) and row["p_value"].value == pytest.approx(0.01)
+    assert row["gflops"].value == 2.86 and row["clips_seen"].value == 1000 and row["train_minutes"].value == 1.5
+    assert row["seeds"].value == 1 and row["run"].value == "r"
+
+
+def test_seeds_become_one_row_with_sample_deviation_and_the_largest_p():
+    runs = [record(f"r{s}", "slim", s, a, p_value=p) for s, a, p in ((2, 0.7, 0.04), (0, 0.6, 0.001), (1, 0.65, 0.02))]
+    knn = [record(f"r{s}", "slim", s, 0.5 + s / 100, protocol="knn") for s in range(3)]
+    row = only(build(frame(*runs, *knn)))
+    assert row["accuracy"].value == pytest.approx(65) and row["accuracy"].plus_minus == pytest.approx(5)
+    assert row["accuracy"].interval == pytest.approx(wilson(0.65, 400))
+    assert row["knn"].value == pytest.approx(51) and row["knn"].plus_minus == pytest.approx(1)
+    assert row["seeds"].value == 3 and row["run"].value == "r0, r1, r2"
+    assert row["p_value"].value == pytest.approx(0.04) and row["difference"].plus_minus == pytest.approx(5)
+
+
+def test_p_values_are_holm_adjusted_over_rows():
+    table = build(
+        frame(
+            record("a", "slim", p_value=0.01, accuracy=0.9),
+            record("b", "mae", p_value=0.04, accuracy=0.8),
+            record("c", "mamp", p_value=0.03, accuracy=0.7),
+            untrained(),
+        )
+    )
+    assert [row["method"].value for row in table.rows] == ["slim", "mae", "mamp", "untrained"]
+    ps = [row["p_value"].value for row in table.rows]
+    assert ps[:3] == pytest.approx([0.03, 0.06, 0.06]) and ps[3] is None
+
+
+def test_marks_by_accuracy_and_best_on_test_is_never_ranked():
+    table = build(frame(record("a", "slim", accuracy=0.9), record("b", "mae", accuracy=0.8), untrained()))
+    assert [row["accuracy"].mark for row in table.rows] == ["best", "second", None]
+    assert {row["accuracy_best_on_test"].mark for row in table.rows} == {None}
+    (column,) = [c for c in table.columns if c.key == "accuracy_best_on_test"]
+    assert "chosen on test data" in table.footnotes[column.footnotes[0]]
+
+
+def test_settings_stay_apart_and_are_shown_where_they_differ():
+    other = {"hardware": "H200", "dataset": "ntu60", "protocol": "linear@slim", "checkpoint": "50"}
+    for key, value in other.items():
+        table = build(frame(record("a", "slim"), record("b", "slim", 1, **{key: value})))
+        assert len(table.rows) == 2
+        assert [c.shown for c in table.columns if c.key == key] == [True]
+        if key != "hardware":  # other data and probes are no rivals
+            assert {row["accuracy"].mark for row in table.rows} == {None}
+    table = build(frame(record("a", "slim")))
+    assert not any(c.shown for c in table.columns if c.key in ("dataset", "split", "preset", "hardware", "protocol"))
+    assert (
+        "dataset synthetic, split cross-view, protocol linear, checkpoint last, preset small, hardware cpu x2"
+        in table.notes[0]
+    )
+    assert "cpu x2" in render(table, "csv")
+
+
+def test_variants_stay_apart():
+    """`slim` and `slim:glcl-only` under the same preset are two rows, not two seeds."""
+    table = build(frame(record("a", "slim", accuracy=0.7), record("b", "slim:glcl-only", 1, accuracy=0.5)))
+    assert [(row["method"].value, row["seeds"].value) for row in table.rows] == [("slim", 1), ("slim:glcl-only", 1)]
+
+
+def test_a_repeated_seed_is_not_averaged():
+    table = build(frame(record("a", "slim", accuracy=0.6), record("b", "slim", accuracy=0.7)))
+    assert [(row["run"].value, row["seeds"].value) for row in table.rows] == [("b", 1), ("a", 1)]
+
+
+def test_a_run_evaluated_twice_gets_two_rows_and_an_ambiguous_knn_none():
+    knn = record("a", "slim", protocol="knn")
+    table = build(frame(record("a", "slim", accuracy=0.6), record("a", "slim", accuracy=0.7), knn, knn))
+    assert [row["accuracy"].value for row in table.rows] == pytest.approx([70, 60])
+    assert [row["knn"].value for row in table.rows] == [None, None]
+
+
+def test_knn_of_another_checkpoint_is_not_taken():
+    table = build(frame(record("a", "slim"), record("a", "slim", protocol="knn", checkpoint="50")))
+    assert only(table)["knn"].value is None
+
+
+def test_columns_of_none_are_numbers_that_are_missing():
+    bare = record("a", "slim") | dict.fromkeys(
+        ("control_run", "control_accuracy", "p_value", "gflops", "clips_seen", "train_seconds", "accuracy_selected")
+    )
+    row = only(build(frame(bare)))
+    assert row["accuracy"].value == 50
+    for key in ("difference", "p_value", "gflops", "clips_seen", "train_minutes", "accuracy_selected"):
+        assert row[key].value is None
+
+
+def test_a_missing_control_says_what_to_run():
+    lonely = record("a", "slim", control_run=None, control_accuracy=np.nan, p_value=np.nan)
+    table = build(frame(lonely, record("b", "slim", 1)))
+    row = only(table)
+    assert row["difference"].value is None and row["p_value"].value is None
+    assert "`skelbench run` again" in table.footnotes[row["difference"].footnotes[0]]
+    assert "control" not in build(frame(record("b", "slim"), untrained())).footnotes
+
+
+def test_seeds_without_knn_leave_it_empty():
+    row = only(build(frame(record("a", "slim"), record("b", "slim", 1), record("a", "slim", protocol="knn"))))
+    assert row["knn"].value is None
+
+
+def test_runs_without_linear_probe_are_named():
+    table = build(frame(record("a", "slim"), record("z", "mae", protocol="knn")))
+    assert len(table.rows) == 1 and "left out: z" in table.notes[-1]
+
+
+@pytest.mark.parametrize("empty", [frame(), frame(record("z", "mae", protocol="knn"))])
+def test_nothing_to_compare_says_what_to_run(empty):
+    table = build(empty)
+    assert table.rows == () and "skelbench run slim --tokens 8" in render(table)
+
+
+def test_bad_frames():
+    with pytest.raises(SkelbenchError, match="lacks the columns n_test, p_value"):
+        build(frame(record("a", "slim")).drop(columns=["n_test", "p_value"]))
+    with pytest.raises(SkelbenchError, match="accuracy .*shares"):
+        build(frame(record("a", "slim", accuracy=70.0)))
+
+
+def test_golden():
+    table = build(frame(record("r0", "slim", 0, 0.71), record("r0", "slim", 0, 0.625, "knn"), untrained()))
+    assert render(table, "md").splitlines()[4:6] == [
+        "| slim | 8x25 | 1 | **71.0 [66.4, 75.2]** | **70.0** | 73.0 | 62.5 | +46.0 | 0.01 | 2.86 | 1,000 | 1.5 | r0 |",
+        "| untrained | 8x25 | 1 | <ins>25.0 [21.0, 29.5]</ins> | <ins>24.0</ins> | 27.0 | – | – | – | 2.86 "
+        "| 1,000 | 1.5 | u |",
+    ]
+
+
+def test_native_runs_are_marked_and_ranked_apart():
+    """A method in its own setting is never set beside shared rows without saying so."""
+    table = build(
+        frame(
+            record("a", "slim", accuracy=0.6, setting="shared"),
+            record("b", "mamp", accuracy=0.5, setting="shared"),
+            record("c", "mamp", accuracy=0.9, setting="native"),
+        )
+    )
+    assert [row["run"].value for row in table.rows] == ["a", "b", "c"]  # after the shared rows, whatever its figure
+    assert [row["accuracy"].mark for row in table.rows] == ["best", "second", None]
+    assert [row["method"].footnotes for row in table.rows] == [(), (), ("native",)]
+    assert "Setting" in [column.header for column in table.shown] and "native" in table.footnotes
+    text = " ".join(render(table, "md").split())
+    assert "not comparable with shared rows" in text
+    assert "native" not in build(frame(record("a", "slim", setting="shared"))).footnotes

@@ -1,0 +1,116 @@
+import pytest
+
+from skelbench.errors import SkelbenchError
+from skelbench.report.published import COLUMNS, load, names
+
+COUNTS = {
+    "degraded_pretraining": 18,
+    "flops": 15,
+    "flops_supp": 21,
+    "linear": 86,
+    "objective": 10,
+    "retrieval": 20,
+    "robustness": 24,
+    "saa": 14,
+    "semi": 42,
+    "stm": 14,
+    "target_control": 15,
+    "token_budget": 24,
+    "transfer": 16,
+}
+
+
+def test_every_table_is_there_and_whole():
+    assert {name: len(load(name)) for name in names()} == COUNTS
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_rows_are_well_formed(name):
+    rows = load(name)
+    keys = [
+        (row["method"], row["variant"], row["dataset"], row["split"], row["protocol"], row["metric"]) for row in rows
+    ]
+    assert len(set(keys)) == len(keys)
+    for row in rows:
+        assert tuple(row) == COLUMNS and all(value is not None for key, value in row.items() if key != "std")
+        assert row["method"] and row["dataset"] and row["protocol"] and row["source"].startswith("SLiM paper, ")
+        assert row["protocol"] in {"linear", "finetune", "semi", "knn", "inference", "pretraining"}
+        if row["metric"] == "accuracy":
+            assert 20 < row["value"] < 100
+        elif row["metric"] in {"mfp_loss_start", "mfp_loss_end", "rank_masked"}:
+            assert name == "target_control" and row["protocol"] == "pretraining"
+        else:
+            assert row["metric"].endswith("_gflops") or row["metric"] in {"reduction", "batch_size"}
+
+
+def value(table, **filters):
+    (row,) = load(table, **filters)
+    return row["value"]
+
+
+def test_filters():
+    assert value("linear", method="SLiM", dataset="ntu60", split="xview") == 93.2
+    assert len(load("linear", method="PTSL")) == 5 and load("linear", method="nobody") == []
+    assert load("target_control", variant="prototypes, cross-entropy", split="xsub")[0]["std"] == 0.11
+
+
+def test_unknown_names():
+    with pytest.raises(SkelbenchError, match="did you mean 'linear'"):
+        load("liner")
+    with pytest.raises(SkelbenchError, match="did you mean 'method'"):
+        load("linear", methd="x")
+
+
+def test_averages_of_the_token_budget_study_follow_from_the_linear_table():
+    for method in ("SkeletonMAE", "MAMP", "S-JEPA", "GFP", "SLiM"):
+        variant = "8x25, batch 768" if method == "SLiM" else "30x25"
+        mean = sum(value("linear", method=method, dataset="ntu60", split=split) for split in ("xsub", "xview")) / 2
+        assert value("token_budget", method=method, variant=variant, metric="accuracy") == pytest.approx(mean)
+
+
+def test_averages_of_the_target_study():
+    for variant in {row["variant"] for row in load("target_control")}:
+        xsub, xview, mean = (
+            value("target_control", variant=variant, metric="accuracy", split=split)
+            for split in ("xsub", "xview", "xsub+xview mean")
+        )
+        assert mean == pytest.approx((xsub + xview) / 2, abs=0.0051)
+
+
+def test_glcl_alone_is_one_row_in_two_ablations():
+    for split in ("xsub", "xview"):
+        alone = value("objective", variant="glcl", split=split)
+        assert alone == value("stm", variant="global none, local tube", split=split)
+
+
+def test_the_collapse_of_feature_regression():
+    """0.313 to 3.3e-5 and rank 1.12, of the branch without a predictor."""
+    printed = {row["metric"]: row["value"] for row in load("target_control", protocol="pretraining")}
+    assert printed == {"mfp_loss_start": 0.313, "mfp_loss_end": 3.3e-5, "rank_masked": 1.12}
+    assert {row["variant"] for row in load("target_control", protocol="pretraining")} == {"teacher features, mse"}
+
+
+def test_full_method_agrees_across_ablations():
+    full = [("objective", "mfp+glcl"), ("stm", "ratio 0.5-0.9"), ("saa", "all")]
+    assert {value(table, variant=variant, split="xsub") for table, variant in full} == {87.7}
+    assert {value(table, variant=variant, split="xview") for table, variant in full} == {92.7}
+
+
+def test_both_cost_tables_agree():
+    for row in load("flops", metric="encoder_gflops") + load("flops", metric="decoder_gflops"):
+        same = {key: row[key] for key in ("method", "variant", "protocol", "metric")}
+        assert value("flops_supp", **same) == row["value"]
+    dense, compact = (
+        value("flops", method=method, protocol="inference", metric="encoder_gflops") for method in ("MAMP", "SLiM")
+    )
+    assert round(dense / compact, 2) == value("flops", metric="reduction") == 7.89
+
+
+def test_mixed_protocols_are_marked():
+    finetuned = {row["method"] for row in load("transfer", protocol="finetune")}
+    assert finetuned == {"ISC", "CMD", "MacDiff", "SkeletonMAE", "MAMP", "S-JEPA"}
+    assert all("fine-tuning" in row["note"] for row in load("transfer", protocol="finetune"))
+    assert all("bone and motion" in row["note"] for row in load("retrieval", method="UmURL"))
+    assert all("80.2" in row["note"] for row in load("linear", method="HSP"))
+    for row in load("token_budget", metric="encoder_gflops"):
+        assert ("does not follow" in row["note"]) == (row["value"] in (3.59, 8.36))

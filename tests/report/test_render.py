@@ -1,0 +1,182 @@
+import csv
+import io
+import json
+
+import pytest
+from rich.console import Console
+
+from skelbench.errors import SkelbenchError
+from skelbench.report.render import FORMATS, Terminal, render
+from skelbench.report.table import Cell, Column, Table
+
+TABLE = Table(
+    "Costs & gains_",
+    (
+        Column("method", "Method"),
+        Column("accuracy", "Acc. (%)", ".1f", best="max", footnotes=("last",)),
+        Column("gain", "Gain", "+.1f"),
+        Column("clips", "Clips", ",d"),
+        Column("printed", "Paper", ".2f", published=True),
+        Column("device", "Device", shown=False),
+    ),
+    (
+        {
+            "method": "slim|_x_ y_z",
+            "accuracy": Cell(87.6543, 0.114, (87.0, 88.25)),
+            "gain": Cell(-1.25, 0.5),
+            "clips": 1234567,
+            "printed": 3.59,
+            "device": "cpu",
+        },
+        {"method": Cell("mae <1>", footnotes=("odd",)), "accuracy": 80, "printed": Cell(28.32, footnotes=("odd",))},
+        {"method": Cell("MAMP", published=True), "accuracy": Cell(84.9, published=True)},
+    ),
+    notes=("100 % of *it*.",),
+    footnotes={"last": "last step", "odd": "odd one"},
+).ranked()
+
+
+def test_terminal_golden():
+    assert render(TABLE, width=100) == (
+        "Costs & gains_\n"
+        "\n"
+        "  Method                    Acc. (%) (a)         Gain       Clips       Paper\n"
+        " ─────────────────────────────────────────────────────────────────────────────\n"
+        "  slim|_x_ y_z   87.7 ± 0.1 [87.0, 88.2]   -1.2 ± 0.5   1,234,567        3.59\n"
+        "  mae <1> (b)                       80.0            –           –   28.32 (b)\n"
+        "  MAMP                              84.9            –           –           –\n"
+        "\n"
+        "(a) last step\n"
+        "(b) odd one\n"
+        "100 % of *it*.\n"
+    )
+
+
+@pytest.mark.parametrize("width", [30, 45, 60, 80, 200])
+def test_narrow_terminals_get_blocks_and_never_half_a_number(width):
+    text = render(TABLE, width=width)
+    for whole in ("87.7 ± 0.1 [87.0, 88.2]", "-1.2 ± 0.5", "1,234,567", "28.32 (b)"):
+        assert whole in text or width < 45
+    assert max(map(len, text.splitlines())) <= width
+    assert text.count("slim|_x_") == {200: 1, 80: 1, 60: 2, 45: 3}.get(width, text.count("slim|_x_"))
+
+
+def test_columns_that_lead_are_repeated_in_every_block():
+    """However many they are and wherever they stand; without one, the text columns that begin the table are."""
+    names = [f"label{i}" for i in range(3)]
+    columns = [Column("number", "Number"), *(Column(name, name, leads=True) for name in names)]
+    columns += [Column(f"x{i}", f"measured {i}") for i in range(6)]
+    table = Table("t", tuple(columns), ({"number": 1, **{name: name.upper() for name in names}},))
+    text = render(table, width=50)
+    assert [text.count(name.upper()) for name in names] == [text.count("label0")] * 3 and text.count("label0") > 1
+    assert text.count("Number") == 1
+
+
+def test_terminal_styles():
+    out = io.StringIO()
+    Console(file=out, width=100, force_terminal=True, color_system="standard").print(Terminal(TABLE))
+    best, second = (next(line for line in out.getvalue().splitlines() if name in line) for name in ("slim", "mae"))
+    assert "\x1b[1m87.7" in best and "\x1b[2;3m3.59" in best
+    assert "\x1b[4m80.0" in second
+
+
+def test_markdown_golden():
+    assert render(TABLE, "md") == (
+        "**Costs & gains\\_**\n"
+        "\n"
+        "| Method | Acc. (%)<sup>a</sup> | Gain | Clips | Paper |\n"
+        "|:---|---:|---:|---:|---:|\n"
+        "| slim\\|\\_x\\_ y_z | **87.7 ± 0.1 [87.0, 88.2]** | -1.2 ± 0.5 | 1,234,567 | *3.59* |\n"
+        "| mae \\<1><sup>b</sup> | <ins>80.0</ins> | – | – | *28.32*<sup>b</sup> |\n"
+        "| *MAMP* | *84.9* | – | – | – |\n"
+        "\n"
+        "<sup>a</sup> last step\n"
+        "\n"
+        "<sup>b</sup> odd one\n"
+        "\n"
+        "100 % of \\*it\\*.\n"
+    )
+
+
+def test_latex_golden():
+    assert render(TABLE, "latex") == (
+        "\\begin{table}[t]\n"
+        "\\centering\n"
+        "\\caption{Costs \\& gains\\_}\n"
+        "\\begin{tabular}{lrrrr}\n"
+        "\\toprule\n"
+        "Method & Acc. (\\%)\\textsuperscript{a} & Gain & Clips & Paper \\\\\n"
+        "\\midrule\n"
+        "slim|\\_x\\_ y\\_z & \\textbf{87.7 $\\pm$ 0.1 [87.0, 88.2]} & -1.2 $\\pm$ 0.5 & 1,234,567 "
+        "& \\textit{3.59} \\\\\n"
+        "mae $<$1$>$\\textsuperscript{b} & \\underline{80.0} & -- & -- & \\textit{28.32}\\textsuperscript{b} \\\\\n"
+        "\\textit{MAMP} & \\textit{84.9} & -- & -- & -- \\\\\n"
+        "\\bottomrule\n"
+        "\\end{tabular}\n"
+        "\\par\\smallskip\\footnotesize \\textsuperscript{a} last step\n"
+        "\\par\\smallskip\\footnotesize \\textsuperscript{b} odd one\n"
+        "\\par\\smallskip\\footnotesize 100 \\% of *it*.\n"
+        "\\end{table}\n"
+    )
+
+
+def test_latex_escapes_every_special_character():
+    made = Table("t", (Column("a", "A"),), ({"a": "\\ & % $ # _ { } ~ ^ × ± −"},))
+    assert (
+        r"\textbackslash{} \& \% \$ \# \_ \{ \} \textasciitilde{} \textasciicircum{} $\times$ $\pm$ $-$ \\"
+        in render(made, "latex")
+    )
+
+
+def test_csv_golden_carries_raw_numbers_and_hidden_columns():
+    assert render(TABLE, "csv") == (
+        "method,method_is_published,accuracy,accuracy_pm,accuracy_low,accuracy_high,accuracy_is_published,"
+        "gain,gain_pm,clips,printed,device\n"
+        "slim|_x_ y_z,False,87.6543,0.114,87.0,88.25,False,-1.25,0.5,1234567,3.59,cpu\n"
+        "mae <1>,False,80,,,,False,,,,28.32,\n"
+        "MAMP,True,84.9,,,,True,,,,,\n"
+    )
+
+
+def test_csv_quotes():
+    made = Table("t", (Column("a", "A"), Column("b", "B")), ({"a": 'x,"y"\nz', "b": float("inf")},))
+    assert list(csv.reader(io.StringIO(render(made, "csv")))) == [["a", "b"], ['x,"y"\nz', ""]]
+
+
+def test_json_holds_everything():
+    content = json.loads(render(TABLE, "json"))
+    assert content["title"] == "Costs & gains_" and content["notes"] == ["100 % of *it*."]
+    assert content["footnotes"] == {"last": "last step", "odd": "odd one"}
+    assert content["columns"][1] == {
+        "key": "accuracy", "header": "Acc. (%)", "format": ".1f", "best": "max", "published": False,
+        "footnotes": ["last"],
+    }  # fmt: skip
+    assert content["rows"][0]["accuracy"] == {
+        "value": 87.6543, "plus_minus": 0.114, "interval": [87.0, 88.25], "mark": "best",
+    }  # fmt: skip
+    assert content["rows"][1]["printed"] == {"value": 28.32, "footnotes": ["odd"], "published": True}
+    assert content["rows"][2]["accuracy"] == {"value": 84.9, "published": True}
+    assert content["rows"][1]["gain"] == {"value": None} and content["rows"][0]["device"] == {"value": "cpu"}
+
+
+def test_json_has_no_infinities():
+    made = Table("t", (Column("a", "A"),), ({"a": float("inf")},))
+    assert json.loads(render(made, "json"), parse_constant=pytest.fail)["rows"] == [{"a": {"value": None}}]
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_an_empty_table_shows_its_notes(format):
+    text = render(Table("Nothing", (Column("a", "A"),), notes=("run this",)), format)
+    assert text.endswith("\n") and ("run this" in text or format == "csv")
+
+
+def test_unknown_format():
+    with pytest.raises(SkelbenchError, match="did you mean 'latex'"):
+        render(TABLE, "latx")
+
+
+def test_values_of_every_type():
+    made = Table("t", (Column("a", "A"),), ({"a": True}, {"a": False}, {"a": "text"}, {"a": 0}))
+    assert [line for line in render(made, "md").splitlines() if line.startswith("| ")][1:] == [
+        "| yes |", "| no |", "| text |", "| 0 |",
+    ]  # fmt: skip

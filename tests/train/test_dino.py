@@ -1,0 +1,96 @@
+"""DINO: every teacher view with every student view but itself."""
+
+from functools import partial
+
+import pytest
+import torch
+from literal_prototypes import class_loss, one_by_one
+
+from skelbench.views.spec import BoneScale, Free, Mirror, Rotate
+
+
+@pytest.fixture
+def made(trainer):
+    return partial(trainer, "dino")
+
+
+def scrambled(method):
+    """The method with a teacher unlike its student and a centre that is not zero."""
+    generator = torch.Generator().manual_seed(5)
+    with torch.no_grad():
+        for parameter in method.teacher.parameters():
+            parameter.add_(0.1 * torch.randn(parameter.shape, generator=generator))
+        for name, buffer in method.named_buffers():
+            if name.endswith("centre"):
+                buffer.copy_(0.2 * torch.randn(buffer.shape, generator=generator))
+    return method
+
+
+@pytest.mark.parametrize("locals_", [0, 3])
+def test_loss_is_the_mean_over_pairs_of_different_views(locals_, made):
+    training = made(local_views=locals_)
+    method, views, step = scrambled(training.method), training.views(0), training.step_info(0)
+    every = [single for name in views for single in one_by_one(views[name])]
+    assert len(every) == 2 + locals_
+    with torch.no_grad():
+        loss = method(views, step)["loss"]
+        anchors = [method.teacher["encoder"](view).cls_RD for view in every[:2]]
+        students = [method.encoder(view).cls_RD for view in every]
+        pairs = [(g, v) for g in range(2) for v in range(len(every)) if g != v]
+        expected = class_loss(anchors, students, pairs, method, temp=0.04)
+    assert float(loss) == pytest.approx(float(expected), rel=1e-4)
+
+
+def test_the_centre_moves_by_a_tenth_towards_the_mean_of_both_views_logits(made):
+    training = made()
+    method, views = scrambled(training.method), training.views(0)
+    before_K, head = method.cl_loss.centre.centre.clone(), method.teacher["cl_head"]
+    with torch.no_grad():
+        z_RE = torch.cat([head(method.teacher["encoder"](view).cls_RD) for view in one_by_one(views["global"])])
+        logits_RK = z_RE @ head.prototypes.T
+    training.train_step(0, views)
+    torch.testing.assert_close(method.cl_loss.centre.centre, 0.9 * before_K + 0.1 * logits_RK.mean(0))
+
+
+def test_prototypes_stay_unit_vectors_unless_asked(made):
+    for gain in (False, True):
+        training = made(prototype_gain=gain, freeze_prototypes=0.0)
+        before = training.method.cl_head.prototypes.detach().clone()
+        training.train_step(0, training.views(0))
+        head = training.method.cl_head
+        assert not torch.equal(head.prototypes, before)
+        assert torch.equal(head.prototype_gain, torch.ones_like(head.prototype_gain)) is not gain
+
+
+def test_prototypes_are_held_still_at_first(made):
+    training = made(freeze_prototypes=0.5)  # of 6 steps
+    start = training.method.cl_head.prototype_direction.detach().clone()
+    moved = []
+    for step in range(4):
+        training.train_step(step, training.views(step))
+        moved.append(not torch.equal(training.method.cl_head.prototype_direction, start))
+    assert moved == [False, False, False, True]
+
+
+@pytest.mark.parametrize("tokens,frames", [(8, 16), (15, 32), (30, 32)])
+def test_crops_are_those_of_the_code_in_time(tokens, frames, resolved):
+    views = resolved("dino", tokens=tokens, local_views=8).spec.views
+    assert views.keys() == {"global", "local"}
+    assert (views["global"].count, views["global"].crop) == (2, Free(lo=0.4, hi=1.0))
+    assert (views["local"].count, views["local"].crop, views["local"].frames) == (8, Free(lo=0.05, hi=0.4), frames)
+    for view in views.values():
+        assert view.mask is None and view.augment == (Rotate(), Mirror(), BoneScale())
+
+
+def test_the_augmentations_are_slims(resolved):
+    slim, dino = (resolved(name).spec.views for name in ("slim", "dino"))
+    assert slim["global1"].augment == dino["global"].augment
+
+
+def test_the_recipe_is_the_code_s(resolved):
+    spec = resolved("dino", batch_size=None).spec
+    train, config = spec.train, spec.method_config
+    assert (train.lr, train.min_lr, train.warmup) == (1.5e-3, 1e-6, 0.1)
+    assert (train.weight_decay, train.weight_decay_end, train.clip_grad) == (0.04, 0.4, 3.0)
+    assert (config["momentum"], config["centering"], config["student_temp"]) == (0.996, "running", 0.1)
+    assert config["teacher_temp_start"] == config["teacher_temp"] == 0.04

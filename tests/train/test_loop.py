@@ -1,0 +1,242 @@
+"""Order, schedules, divergence, distribution, observers, warm starts."""
+
+import math
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skelbench.errors import SkelbenchError
+from skelbench.optim.optimisation import Optimisation
+from skelbench.train import loop
+from skelbench.train.loop import Order
+
+
+@given(n=st.integers(1, 50), batch=st.integers(1, 60), seed=st.integers(0, 5))
+def test_every_epoch_sees_every_clip_once(n, batch, seed):
+    ids = np.arange(100, 100 + n)
+    order = Order(ids, batch, seed)
+    stream = np.concatenate([order(step) for step in range(math.ceil(3 * n / batch))])[: 3 * n]
+    for epoch in stream.reshape(3, n):
+        assert sorted(epoch) == list(ids)
+    # Any step can be asked for on its own: resuming needs no replay.
+    assert (Order(ids, batch, seed)(2) == order(2)).all()
+
+
+class _Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = torch.nn.Linear(2, 2)
+        self.b = torch.nn.Linear(2, 2)
+
+    def optim_groups(self):
+        yield {"params": [self.a.weight], "lr_scale": 0.5, "clip": "a"}
+        yield {"params": [self.a.bias], "wd_scale": 0.0, "clip": "a"}
+        yield {"params": list(self.b.parameters()), "frozen_until": 0.5, "clip": "b"}
+
+
+def _train(**fields):
+    from skelbench.spec import TrainSpec
+
+    return TrainSpec(**{"epochs": 1, "lr": 1e-2, "min_lr": 1e-4, "warmup": 0.2, "batch_size": 256, **fields})
+
+
+def test_learning_rate_warms_up_and_falls_along_a_cosine():
+    optim = Optimisation(_Net(), _train(), 100)
+    assert optim.lr(0) == pytest.approx(1e-2 / 20)
+    assert optim.lr(19) == pytest.approx(1e-2)
+    assert optim.lr(60) == pytest.approx(1e-4 + (1e-2 - 1e-4) * (1 + math.cos(math.pi * 0.5)) / 2)
+    assert optim.lr(99) < 2e-4
+
+
+def test_the_rate_scales_with_the_square_root_of_the_batch_only_when_asked():
+    assert Optimisation(_Net(), _train(), 10).peak == 1e-2
+    assert Optimisation(_Net(), _train(lr_scaling="sqrt-1024"), 10).peak == pytest.approx(5e-3)
+
+
+def test_weight_decay_follows_its_cosine():
+    optim = Optimisation(_Net(), _train(weight_decay=0.04, weight_decay_end=0.2), 100)
+    assert optim.weight_decay(0) == pytest.approx(0.04)
+    assert optim.weight_decay(50) == pytest.approx(0.12)
+
+
+def test_groups_scale_freeze_and_clip():
+    torch.manual_seed(0)
+    net = _Net()
+    optim = Optimisation(net, _train(clip_grad=1.0, weight_decay=0.1), 10)
+    before = {name: p.detach().clone() for name, p in net.named_parameters()}
+    for p in net.parameters():
+        p.grad = torch.full_like(p, 100.0)
+    norms = []
+    clip = torch.nn.utils.clip_grad_norm_
+    torch.nn.utils.clip_grad_norm_ = lambda ps, limit: norms.append(len(ps)) or clip(ps, limit)
+    try:
+        optim.step(0)
+    finally:
+        torch.nn.utils.clip_grad_norm_ = clip
+    assert sorted(norms) == [2, 2]  # one norm per sub-network
+    assert torch.equal(net.b.weight, before["b.weight"])  # frozen for the first half
+    step = float((before["a.bias"] - net.a.bias.detach()).abs().max())
+    assert step == pytest.approx(optim.lr(0), rel=1e-3)  # AdamW's first step is the rate itself
+    for p in net.parameters():
+        p.grad = torch.ones_like(p)
+    optim.step(5)
+    assert not torch.equal(net.b.weight, before["b.weight"])
+
+
+def test_a_loss_that_is_not_finite_stops_the_run_and_is_recorded(resolved, workflow, monkeypatch):
+    step = loop.Trainer.train_step
+
+    def nan_at_two(self, index, views):
+        out = step(self, index, views)
+        return out | {"loss": torch.tensor(float("nan"))} if index == 2 else out
+
+    monkeypatch.setattr(loop.Trainer, "train_step", nan_at_two)
+    with pytest.raises(SkelbenchError, match="loss became nan at step 2 of 6.*train.lr"):
+        workflow.pretrain(resolved("slim"))
+    (run,) = workflow.results.runs()
+    assert run.outcome == "diverged" and run.info["step"] == 2
+    with pytest.raises(SkelbenchError, match="diverged, not done"):
+        workflow.evaluate(run, workflow.eval_spec(run.spec, "knn"))
+
+
+def test_an_observer_sees_the_run_and_cannot_break_it(resolved, workflow, monkeypatch):
+    seen = []
+    monkeypatch.setattr(workflow.host, "notify", lambda hook, **values: seen.append((hook, values)))
+    workflow.pretrain(resolved("slim", epochs=1))
+    names = [hook for hook, _ in seen]
+    assert names[0] == "skelbench_run_started" and names[-1] == "skelbench_run_finished"
+    assert names.count("skelbench_log") == 3
+    assert seen[-1][1]["outcome"] == "done"
+
+
+def test_a_warm_start_begins_with_the_parents_weights(resolved, workflow):
+    parent = workflow.pretrain(resolved("slim", epochs=1))
+    made = resolved("slim", epochs=1)
+    child = made.spec.model_copy(update={"init_from": parent.spec.id})
+    assert child.id != made.spec.id
+    from skelbench.train.build import build_method
+
+    method = build_method(child, workflow.host, made.store.topology)
+    workflow._warm_start(method, "slim", parent.spec.id)
+    state = torch.load(parent.checkpoint, weights_only=True)["method"]
+    assert all(torch.equal(value, state[name]) for name, value in method.state_dict().items())
+    with pytest.raises(SkelbenchError, match="no finished run"):
+        workflow._warm_start(method, "slim", "0" * 12)
+
+
+def test_another_method_starts_with_the_parents_encoder_in_student_and_teacher(resolved, workflow):
+    """Also when one of the two replaces hidden tokens and the other, like all that drop them, has no mask token."""
+    parent = workflow.pretrain(resolved("untrained", seed=1))
+    made = resolved("slim", epochs=1)
+    from safetensors.torch import load_file
+
+    from skelbench.train.build import build_method
+
+    method = build_method(made.spec, workflow.host, made.store.topology)
+    workflow._warm_start(method, "slim", parent.spec.id)
+    for name, value in load_file(parent.encoder()).items():
+        assert torch.equal(method.encoder.state_dict()[name], value)
+        assert torch.equal(method.teacher["encoder"].state_dict()[name], value)
+    assert "tokenizer.mask_token" in method.encoder.state_dict().keys() - load_file(parent.encoder()).keys()
+
+    slim, mamp = workflow.pretrain(made), build_method(resolved("mamp").spec, workflow.host, made.store.topology)
+    workflow._warm_start(mamp, "mamp", slim.spec.id)
+    for name, value in mamp.encoder.state_dict().items():
+        assert torch.equal(load_file(slim.encoder())[name], value)
+
+
+def test_a_group_key_that_the_harness_does_not_know_is_refused():
+    class Sgd(_Net):
+        def optim_groups(self):
+            yield {"params": [self.a.weight], "optimizer": "sgd"}
+
+    with pytest.raises(SkelbenchError, match="optimizer, which the harness does not know"):
+        Optimisation(Sgd(), _train(), 10)
+
+
+def test_slims_groups_follow_its_recipe(resolved, host):
+    from skelbench.train.build import build_method
+
+    made = resolved("slim")
+    method = build_method(made.spec, host, made.store.topology)
+    names = {id(p): name for name, p in method.named_parameters()}
+    groups = [{**group, "params": [names[id(p)] for p in group["params"]]} for group in method.optim_groups()]
+    seen = {name: group for group in groups for name in group["params"]}
+    assert set(seen) == {name for name, p in method.named_parameters() if p.requires_grad}
+    assert [n for n, g in seen.items() if g["lr_scale"] != 1.0] == [
+        "encoder.tokenizer.project.weight",
+        "encoder.tokenizer.project.bias",
+    ]
+    frozen = {name for name, group in seen.items() if group["frozen_until"]}
+    heads = ("target.head", "cl_head")
+    assert frozen == {f"{head}.prototype_{part}" for head in heads for part in ("direction", "gain")}
+    assert all((group["wd_scale"] == 0) == (n.endswith("bias") or "norm" in n) for n, group in seen.items())
+    assert {group["clip"] for group in groups} == {"encoder", "target", "cl_head"}
+
+
+DISTRIBUTED = """
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from skelbench.plugin.host import get_host
+from skelbench.run.resolve import resolve
+from skelbench.run.request import Request
+from skelbench.results.store import ResultStore
+from skelbench.run.workflow import Workflow
+root, results, sets = Path(sys.argv[1]), Path(sys.argv[2]), eval(sys.argv[3])
+@contextmanager
+def silent(**_):
+    yield lambda *a, **k: None
+host = get_host()
+shape = dict(epochs=1, batch_size=4, clip_length=32, patch=8)
+request = Request(method="slim", dataset="small", preset="paper", sets=sets, **shape)
+made = resolve(request, host, root, "cpu")
+Workflow(host, ResultStore(results), root, "cpu", silent).pretrain(made)
+"""
+
+
+def test_two_processes_with_half_the_batch_are_one_process(data_root, tmp_path, resolved, workflow):
+    """gloo on the CPU, Sinkhorn over both ranks, per-view averaging over all rows: the same weights to rounding."""
+    import json
+    import socket
+
+    from small import TINY, TINY_METHOD
+
+    from skelbench.results.store import ResultStore
+
+    sets = TINY | {f"method.{key}": value for key, value in TINY_METHOD["slim"].items()}
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", DISTRIBUTED, str(data_root), str(tmp_path / "two"), repr(sets)],
+            env={
+                **os.environ,
+                "OMP_NUM_THREADS": "1",
+                "WORLD_SIZE": "2",
+                "RANK": str(rank),
+                "LOCAL_RANK": str(rank),
+                "MASTER_ADDR": "127.0.0.1",
+                "MASTER_PORT": str(port),
+            },
+            stderr=subprocess.PIPE,
+        )
+        for rank in range(2)
+    ]
+    errors = [process.communicate(timeout=120)[1].decode() for process in processes]
+    assert [process.returncode for process in processes] == [0, 0], errors
+    one = workflow.pretrain(resolved("slim", epochs=1))
+    (two,) = ResultStore(tmp_path / "two").runs()
+    assert two.spec == one.spec
+    state, twin = (torch.load(run.checkpoint, weights_only=True)["method"] for run in (one, two))
+    for name, value in state.items():
+        torch.testing.assert_close(value, twin[name], rtol=1e-3, atol=2e-5, msg=lambda m, n=name: f"{n}: {m}")
+    losses = [[json.loads(line)["mfp"] for line in run.metrics.read_text().splitlines()] for run in (one, two)]
+    assert losses[0] != [] and len(losses[0]) == len(losses[1])

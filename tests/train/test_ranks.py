@@ -1,0 +1,94 @@
+"""Two processes with half of the batch each are one process with all of it, for every method."""
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from small import METHODS, TINY, TINY_METHOD, write_small_store
+
+from skelbench import distributed
+from skelbench.results.store import RunDir
+from skelbench.train.build import build_method
+from skelbench.train.loop import Trainer
+
+BATCH = 6
+VARIANTS = (
+    "slim:target-coordinates",
+    "slim:target-features",
+    "slim:target-features-predictor",
+    "slim:centre-running",
+    "slim:cl-only",
+)
+"""Variants with modules, state or untrained parameters that their method's own setting does not have."""
+
+
+def first_step(run, folder):
+    """Loss, gradients and the state that ``after_step`` leaves, of this process's share of the first batch."""
+    from skelbench.plugin.host import get_host
+    from skelbench.run.request import Request
+    from skelbench.run.resolve import resolve
+
+    name, _, variant = run.partition(":")
+    sets = TINY | {f"method.{key}": value for key, value in TINY_METHOD[name].items()}
+    sets |= get_host().get("methods", name).variants[variant] if variant else {}
+    shape = dict(epochs=1, batch_size=BATCH, clip_length=32, patch=8)
+    made = resolve(Request(method=name, dataset="small", preset="paper", sets=sets, **shape), get_host(), folder, "cpu")
+    method = build_method(made.spec, get_host(), made.store.topology)
+    method.train()
+    training = Trainer(made.spec, method, made.store, RunDir(folder), "cpu")
+    views = training.views(0)
+    loss = training.forward(views, training.step_info(0))["loss"]
+    loss.backward()
+    with torch.no_grad():
+        method.after_step(training.step_info(0))
+    gradients = {key: p.grad for key, p in method.named_parameters() if p.grad is not None}
+    rows = next(iter(views.values())).rows
+    return {"rows": rows, "loss": loss.detach(), "gradients": gradients, "state": method.state_dict()}
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory):
+    """What each of two processes found, by method."""
+    folder = tmp_path_factory.mktemp("ranks")
+    write_small_store(folder)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    shared = {"OMP_NUM_THREADS": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    shared["PYTHONPATH"] = str(Path(__file__).parents[1])  # where ``small`` is
+    processes = [
+        subprocess.Popen(
+            [sys.executable, __file__, str(folder)],
+            env={**os.environ, **shared, "RANK": str(rank), "LOCAL_RANK": str(rank)},
+            stderr=subprocess.PIPE,
+        )
+        for rank in range(2)
+    ]
+    errors = [process.communicate(timeout=120)[1].decode() for process in processes]
+    assert [process.returncode for process in processes] == [0, 0], errors
+    return folder, [torch.load(folder / f"rank{rank}.pt") for rank in range(2)]
+
+
+@pytest.mark.parametrize("name", METHODS + VARIANTS)
+def test_gradients_and_state_are_those_of_one_process(name, both):
+    folder, ranks = both
+    first, second, whole = ranks[0][name], ranks[1][name], first_step(name, folder)
+    assert first["rows"] + second["rows"] == whole["rows"] and first["rows"] != second["rows"]
+    torch.testing.assert_close((first["loss"] + second["loss"]) / 2, whole["loss"], rtol=1e-5, atol=1e-7)
+    largest = max(float(gradient.abs().max()) for gradient in whole["gradients"].values())
+    for part, atol in (("gradients", 1e-5 * largest), ("state", 1e-6)):
+        assert first[part].keys() == second[part].keys() == whole[part].keys()
+        for key, value in whole[part].items():
+            for mine in (first[part][key], second[part][key]):
+                torch.testing.assert_close(mine, value, rtol=1e-3, atol=atol, msg=lambda m, k=key: f"{k}: {m}")
+
+
+if __name__ == "__main__":
+    distributed.start_from_environment("cpu")
+    found = {name: first_step(name, Path(sys.argv[1])) for name in METHODS + VARIANTS}
+    torch.save(found, Path(sys.argv[1]) / f"rank{distributed.rank()}.pt")
+    distributed.leave()

@@ -1,0 +1,150 @@
+"""A run that was stopped and continued is the run that was never stopped, bit for bit."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from small import METHODS
+
+from skelbench.errors import Interrupted, SkelbenchError
+from skelbench.train import loop
+
+DRIVER = """
+import os, signal, sys
+from contextlib import contextmanager
+from pathlib import Path
+from skelbench.train import loop
+from skelbench.plugin.host import get_host
+from skelbench.run.resolve import resolve
+from skelbench.run.request import Request
+from skelbench.results.store import ResultStore
+from skelbench.run.workflow import Workflow
+
+method, root, results = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
+kill_at, sets = int(sys.argv[4]), eval(sys.argv[5])
+save = loop.Trainer.save
+def save_every_third(self, step, seconds):
+    if step % 3 == 0 or step == self.total:
+        save(self, step, seconds)
+loop.CHECKPOINT_SECONDS = -1.0
+loop.Trainer.save = save_every_third
+step = loop.Trainer.train_step
+def step_or_die(self, index, views):
+    if index == kill_at:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return step(self, index, views)
+loop.Trainer.train_step = step_or_die
+@contextmanager
+def silent(**_):
+    yield lambda *a, **k: None
+shape = dict(epochs=3, batch_size=4, clip_length=32, patch=8)
+request = Request(method=method, dataset="small", preset="paper", sets=sets, **shape)
+host = get_host()
+made = resolve(request, host, root, "cpu")
+Workflow(host, ResultStore(results), root, "cpu", silent).pretrain(made)
+"""
+
+
+def metrics(run):
+    """Logged lines without what depends on the clock."""
+    lines = [json.loads(line) for line in run.metrics.read_text().splitlines()]
+    return [{key: value for key, value in line.items() if key not in ("clips_per_s", "seconds")} for line in lines]
+
+
+def same(run, other):
+    first, second = load_file(run.encoder()), load_file(other.encoder())
+    assert first.keys() == second.keys()
+    assert all(torch.equal(first[name], second[name]) for name in first)
+    state, twin = (torch.load(r.checkpoint, weights_only=True) for r in (run, other))
+    assert all(torch.equal(state["method"][name], twin["method"][name]) for name in state["method"])
+    assert metrics(run) == metrics(other)
+
+
+def tiny(method):
+    from small import TINY, TINY_METHOD
+
+    return TINY | {f"method.{key}": value for key, value in TINY_METHOD[method].items()}
+
+
+def test_killed_in_mid_epoch_and_issued_again(data_root, tmp_path):
+    """SIGKILL between two checkpoints: the steps after the last one are done again, to the same bits."""
+    from skelbench.results.store import ResultStore
+
+    def drive(results, kill_at):
+        arguments = ["slim", str(data_root), str(results), str(kill_at), repr(tiny("slim"))]
+        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+        return subprocess.run([sys.executable, "-c", DRIVER, *arguments], capture_output=True, env=environment)
+
+    killed = drive(tmp_path / "killed", 5)
+    assert killed.returncode == -signal.SIGKILL
+    (run,) = ResultStore(tmp_path / "killed").runs()
+    assert run.outcome == "running"
+    assert torch.load(run.checkpoint, weights_only=True)["step"] == 3
+    assert len(metrics(run)) == 5
+    again = drive(tmp_path / "killed", -1)
+    assert again.returncode == 0, again.stderr.decode()
+    whole = drive(tmp_path / "whole", -1)
+    assert whole.returncode == 0, whole.stderr.decode()
+    (other,) = ResultStore(tmp_path / "whole").runs()
+    assert run.outcome == other.outcome == "done"
+    same(run, other)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_stopped_by_a_signal_and_continued(method, resolved, workflow, tmp_path, monkeypatch):
+    from skelbench.results.store import ResultStore
+    from skelbench.run.workflow import Workflow
+
+    made = resolved(method, epochs=2)
+    step = loop.Trainer.train_step
+
+    def stop_at_two(self, index, views):
+        if index == 2:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return step(self, index, views)
+
+    monkeypatch.setattr(loop.Trainer, "train_step", stop_at_two)
+    with pytest.raises(Interrupted, match="after step 3 of 6.*same command again"):
+        workflow.pretrain(made)
+    (run,) = workflow.results.runs()
+    assert run.outcome == "interrupted"
+    monkeypatch.undo()
+    workflow.pretrain(made)
+    assert run.outcome == "done"
+
+    other = Workflow(workflow.host, ResultStore(tmp_path / "other"), workflow.data_root, "cpu", workflow.progress)
+    same(run, other.pretrain(made))
+
+
+def test_a_finished_run_is_not_trained_again(resolved, workflow, monkeypatch):
+    run = workflow.pretrain(resolved("slim", epochs=1))
+    monkeypatch.setattr(loop.Trainer, "fit", lambda *_: pytest.fail("trained again"))
+    assert workflow.pretrain(resolved("slim", epochs=1)).path == run.path
+
+
+def test_force_trains_again_to_the_same_weights(resolved, workflow):
+    run = workflow.pretrain(resolved("slim", epochs=1))
+    before = load_file(run.encoder())
+    workflow.pretrain(resolved("slim", epochs=1), force=True)
+    after = load_file(run.encoder())
+    assert all(torch.equal(before[name], after[name]) for name in before)
+
+
+def test_a_damaged_checkpoint_is_one_sentence(resolved, workflow, monkeypatch):
+    made = resolved("slim", epochs=1)
+    run = workflow.pretrain(made)
+    run.checkpoint.write_bytes(b"half a checkpoint")
+    run.update(outcome="running")
+    with pytest.raises(SkelbenchError, match="damaged; use --force"):
+        workflow.pretrain(made)
+
+
+def test_snapshots_of_the_quarters_are_kept(resolved, workflow):
+    run = workflow.pretrain(resolved("slim", epochs=4))
+    assert run.snapshots() == ["1", "2", "3"]
+    assert run.encoder("2").exists()

@@ -1,0 +1,238 @@
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skelbench.skeleton.topology import NTU25
+from skelbench.views.augment import Jitter, Linear, Shift, compose, draw_transform
+from skelbench.views.keyed import Keyed
+from skelbench.views.spec import AxisDrop, BoneScale, CoordinateScale, Mirror, Noise, Rotate, Translate
+
+KEYED = Keyed(11, 4)
+CLIPS, BODIES, FRAMES = 6, 2, 5
+ROWS = CLIPS * BODIES
+
+
+def clip_keys():
+    return torch.arange(CLIPS).repeat_interleave(BODIES) * BODIES
+
+
+def body_keys():
+    return torch.arange(ROWS)
+
+
+def coordinates(seed=0, rows=ROWS):
+    return torch.from_numpy(np.random.default_rng(seed).normal(size=(rows, 3, FRAMES, 25)).astype(np.float32))
+
+
+def transform(ops, x_R3TJ, keyed=KEYED, view=3):
+    view_R = torch.full((len(x_R3TJ),), view)
+    steps = draw_transform(ops, NTU25, keyed, clip_keys()[: len(x_R3TJ)], body_keys()[: len(x_R3TJ)], view_R)
+    out = x_R3TJ.clone()
+    for step in steps:
+        out = step.apply(out, keyed)
+    return out
+
+
+def draws(key, n, index, per_body, view=3):
+    return KEYED.uniform(torch.tensor([key]), n, view=view, op=16 + 2 * index + per_body)[0].double().tolist()
+
+
+# ------------------------------------------------------------------------- the paper's algorithms, joint by joint
+def rotate(x, alpha, beta, gamma):
+    rx = np.array([[1, 0, 0], [0, math.cos(alpha), -math.sin(alpha)], [0, math.sin(alpha), math.cos(alpha)]])
+    ry = np.array([[math.cos(beta), 0, math.sin(beta)], [0, 1, 0], [-math.sin(beta), 0, math.cos(beta)]])
+    rz = np.array([[math.cos(gamma), -math.sin(gamma), 0], [math.sin(gamma), math.cos(gamma), 0], [0, 0, 1]])
+    matrix, out = rz @ ry @ rx, np.empty_like(x)
+    for t in range(x.shape[1]):
+        for j in range(25):
+            out[:, t, j] = matrix @ x[:, t, j]
+    return out
+
+
+def mirror(x, reflect):
+    out = np.empty_like(x)
+    for j in range(25):
+        out[:, :, j] = x[:, :, NTU25.swap[j]]
+    if reflect:
+        out[0] = -out[0]
+    return out
+
+
+def scale_bones(x, factors, groups):
+    scale = np.ones(25)
+    for factor, group in zip(factors, groups):
+        for j in group:
+            scale[j] = factor
+    out = np.empty_like(x)
+    out[:, :, 0] = x[:, :, 0]
+    for j in NTU25.order[1:]:
+        parent = NTU25.parents[j]
+        out[:, :, j] = out[:, :, parent] + scale[j] * (x[:, :, j] - x[:, :, parent])
+    return out
+
+
+def literal(ops, x_3TJ, clip_key, body_key):
+    """One row, one operation after the other, in float64."""
+    x = x_3TJ.double().numpy()
+    for i, op in enumerate(ops):
+        gate, *u = draws(clip_key, 4, i, per_body=0)
+        if gate >= op.p:
+            continue
+        if isinstance(op, Rotate):
+            limits = (math.radians(op.tilt_deg), math.radians(op.vertical_deg), math.radians(op.tilt_deg))
+            x = rotate(x, *((2 * v - 1) * limit for v, limit in zip(u, limits)))
+        elif isinstance(op, Mirror):
+            x = mirror(x, op.reflect)
+        elif isinstance(op, BoneScale):
+            groups = list((NTU25.parts if op.groups == "parts" else NTU25.limbs).values())
+            factors = [op.lo + v * (op.hi - op.lo) for v in draws(body_key, len(groups), i, per_body=1)]
+            x = scale_bones(x, factors, groups)
+        elif isinstance(op, CoordinateScale):
+            x = x * np.array([op.lo + v * (op.hi - op.lo) for v in u])[:, None, None]
+        elif isinstance(op, AxisDrop):
+            x = x.copy()
+            x[int(3 * u[0])] = 0
+        elif isinstance(op, Noise):
+            noise = KEYED.normal(torch.tensor([body_key]), x.size, view=3, op=16 + 2 * i + 1)[0]
+            x = x + op.std * noise.double().numpy().reshape(x.shape)
+        elif isinstance(op, Translate):
+            x = x + np.array([(2 * v - 1) * op.limit for v in u])[:, None, None]
+    return x
+
+
+OPS = {
+    "rotate": Rotate(),
+    "mirror": Mirror(),
+    "index swap": Mirror(reflect=False),
+    "bones, five parts": BoneScale(),
+    "bones, three limbs": BoneScale(groups="limbs", lo=0.5, hi=2),
+    "coordinates": CoordinateScale(),
+    "noise": Noise(std=0.1),
+    "axis drop": AxisDrop(p=0.5),
+    "translate": Translate(limit=0.3),
+}
+
+
+@pytest.mark.parametrize("op", OPS.values(), ids=OPS)
+@pytest.mark.parametrize("p", [0.0, 0.5, 1.0])
+def test_one_operation_is_the_literal_algorithm(op, p):
+    x = coordinates()
+    op = op.model_copy(update={"p": p})
+    out = transform((op,), x)
+    for r in range(ROWS):
+        expected = literal((op,), x[r], int(clip_keys()[r]), int(body_keys()[r]))
+        assert np.allclose(out[r].numpy(), expected, atol=3e-6)
+    changed = [not torch.equal(out[r], x[r]) for r in range(ROWS)]
+    assert any(changed) == (p > 0) and all(changed) == (p == 1)
+
+
+@given(st.lists(st.sampled_from(list(OPS.values())), min_size=2, max_size=6), st.integers(0, 3))
+@settings(max_examples=25, deadline=None)
+def test_lists_are_applied_in_order(ops, seed):
+    x = coordinates(seed, rows=6)
+    out = transform(tuple(ops), x)
+    for r in range(6):
+        expected = literal(ops, x[r], int(clip_keys()[r]), int(body_keys()[r]))
+        assert np.allclose(out[r].numpy(), expected, atol=2e-5)
+
+
+def test_linear_operations_become_one_product():
+    view_R = torch.zeros(ROWS, dtype=torch.int64)
+    ops = (Rotate(), Mirror(), BoneScale(), Noise(), Rotate(), AxisDrop(), Translate())
+    steps = draw_transform(ops, NTU25, KEYED, clip_keys(), body_keys(), view_R)
+    assert [type(step) for step in steps] == [Linear, Jitter, Linear, Shift]
+    assert len(compose(steps[:3] + steps[:3])) == 5
+
+
+# ------------------------------------------------------------------------------------------------ invariants
+@given(lo=st.floats(0.5, 1), hi=st.floats(1, 2), seed=st.integers(0, 100))
+@settings(max_examples=25, deadline=None)
+def test_bone_scaling_keeps_directions_and_the_root(lo, hi, seed):
+    x = coordinates(seed)
+    out = transform((BoneScale(p=1, lo=lo, hi=hi),), x)
+    assert torch.equal(out[..., NTU25.root], x[..., NTU25.root])
+    parts = [set(part) for part in NTU25.parts.values()]
+    for part in parts:
+        joints = sorted(part - {0})
+        old = x[..., joints] - x[..., [NTU25.parents[j] for j in joints]]
+        new = out[..., joints] - out[..., [NTU25.parents[j] for j in joints]]
+        ratio = new.norm(dim=1) / old.norm(dim=1)
+        assert (ratio > lo - 1e-3).all() and (ratio < hi + 1e-3).all()
+        assert (ratio.flatten(1).std(1) < 1e-3).all(), "one factor per part and body"
+        cosine = torch.cosine_similarity(new, old, dim=1)
+        assert (cosine > 1 - 1e-4).all()
+
+
+def test_bone_scaling_by_one_changes_nothing_at_all():
+    x = coordinates()
+    assert torch.equal(transform((BoneScale(p=1, lo=1, hi=1),), x), x)
+
+
+@given(st.integers(0, 1000))
+@settings(max_examples=20, deadline=None)
+def test_rotation_preserves_distances_and_handedness(seed):
+    x = coordinates(seed)
+    out = transform((Rotate(p=1),), x, keyed=KEYED)
+
+    def gram(y):
+        flat = y.flatten(2).double()
+        return flat.transpose(1, 2) @ flat
+
+    assert torch.allclose(gram(out), gram(x), atol=1e-4)
+    triple = [torch.linalg.det(y[..., 0, :3].double()) for y in (x, out)]
+    assert torch.allclose(*triple, atol=1e-4)
+
+
+def test_rotation_limits():
+    steps = draw_transform(
+        (Rotate(p=1, tilt_deg=0),), NTU25, KEYED, torch.arange(400), torch.arange(400), torch.zeros(400).long()
+    )
+    matrices = steps[0].space.table_KDD
+    up = torch.tensor([0.0, 1.0, 0.0])
+    assert torch.allclose(matrices @ up, up.expand(400, 3), atol=1e-6)
+    yaw = torch.atan2(matrices[:, 0, 2], matrices[:, 2, 2])
+    assert yaw.min() < -3 and yaw.max() > 3 and abs(yaw.mean()) < 0.3
+    keys, view_R = torch.arange(400), torch.zeros(400, dtype=torch.int64)
+    tilted = draw_transform((Rotate(p=1),), NTU25, KEYED, keys, keys, view_R)[0].space.table_KDD
+    lean = torch.rad2deg(torch.acos((tilted @ up)[:, 1]))
+    assert 30 < lean.max() < 60, "the two tilts add up when the yaw between them is a quarter turn"
+
+
+@pytest.mark.parametrize("reflect", [True, False])
+def test_mirror_twice_is_the_identity(reflect):
+    x = coordinates()
+    op = Mirror(p=1, reflect=reflect)
+    once = transform((op,), x)
+    assert not torch.equal(once, x) and torch.equal(transform((op,), once), x)
+    assert torch.equal(transform((op, op), x), x)
+
+
+def test_translation_moves_every_frame_and_joint_by_one_bounded_offset():
+    x = torch.zeros(ROWS, 3, FRAMES, 25)
+    offset_R3 = transform((Translate(p=1, limit=0.02),), x)[:, :, 0, 0]
+    assert torch.equal(transform((Translate(p=1, limit=0.02),), x), offset_R3[:, :, None, None].expand_as(x))
+    assert 0.01 < offset_R3.abs().max() <= 0.02 and offset_R3.unique(dim=0).shape[0] == CLIPS
+
+
+def test_both_bodies_of_a_clip_move_together_but_are_scaled_apart():
+    x = coordinates()
+    x[1::2] = x[::2]
+    alike = (Rotate(), Mirror(), CoordinateScale(), Translate())
+    for op, together in (*((op, True) for op in alike), (BoneScale(), False)):
+        out = transform((op,), x)
+        moved = [not torch.equal(out[r], x[r]) for r in range(ROWS)]
+        assert moved[::2] == moved[1::2] and any(moved)
+        assert torch.equal(out[::2], out[1::2]) == together
+
+
+@pytest.mark.parametrize(
+    "ops", [(Rotate(), Mirror(), BoneScale()), (Noise(), BoneScale(), AxisDrop()), (Translate(), Rotate())]
+)
+def test_a_rows_draws_do_not_depend_on_its_batch(ops):
+    x = coordinates()
+    together = transform(ops, x)
+    assert torch.allclose(together[:4], transform(ops, x[:4]), atol=1e-6)

@@ -1,0 +1,118 @@
+"""The confidence of joints travels with their coordinates; a repeated body reads the stored one again."""
+
+import numpy as np
+import pytest
+import torch
+
+from skelbench.data.clips import ClipBatch
+from skelbench.skeleton.topology import COCO17
+from skelbench.views.builder import ViewBuilder
+from skelbench.views.keyed import Keyed
+from skelbench.views.spec import BoneScale, Center, Free, Inside, Mirror, Rotate, ViewSpec
+from skelbench.views.view import View
+
+KEYED = Keyed(9, 4)
+LENGTHS, BODIES = [30, 7, 1, 50], [2, 1, 1, 2]
+
+
+def batch(shown=None, confident=True):
+    """Clips whose first coordinate is their confidence, so that both must be read at the same places."""
+    rng = np.random.default_rng(0)
+    confidence = [rng.uniform(0, 1, (m, n, 17)).astype(np.float32) for m, n in zip(BODIES, LENGTHS)]
+    frames = [np.stack([c, rng.normal(size=c.shape), 0 * c], 1).reshape(-1, 17) for c in confidence]
+    rows = [3 * m * n for m, n in zip(BODIES, LENGTHS)]
+    return confidence, ClipBatch(
+        ids=np.arange(4),
+        frames_FJ=torch.from_numpy(np.concatenate(frames).astype(np.float32)),
+        offset=np.cumsum(rows) - rows,
+        length=np.array(LENGTHS),
+        bodies=np.array(shown or BODIES),
+        max_bodies=2,
+        stored=np.array(BODIES),
+        confidence_FJ=torch.from_numpy(np.concatenate([c.reshape(-1, 17) for c in confidence])) if confident else None,
+    )
+
+
+def build(specs, batch, **settings):
+    return ViewBuilder(specs, COCO17, 4, dimensions=2, **settings)(batch, KEYED)
+
+
+@pytest.mark.parametrize("resize", ["ends", "half-pixel", "bins"])
+def test_it_is_interpolated_where_the_coordinates_are(resize):
+    _, clips = batch()
+    specs = {
+        "a": ViewSpec(frames=16, crop=Free(lo=0.3), resize=resize, count=2),
+        "b": ViewSpec(frames=8, crop=Inside(parent="a", lo=0.2, hi=0.9), resize=resize),
+    }
+    for view in build(specs, clips).values():
+        torch.testing.assert_close(view.confidence_RTJ, view.x_RTJC[..., 0])
+        assert view.confidence_RTJ.min() >= 0 and view.confidence_RTJ.max() <= 1
+
+
+def test_it_is_mirrored_with_the_joints_and_with_nothing_else():
+    confidence, clips = batch()
+    whole = {"resize": "pad", "crop": Center(share=1), "frames": 50}
+    ops = (Mirror(p=0.5), BoneScale(p=1, lo=0.5, hi=2), Rotate(p=1), Mirror(p=0.5))
+    view = build({"v": ViewSpec(**whole, augment=ops, count=4)}, clips)["v"]
+    plain = build({"v": ViewSpec(**whole, augment=(Mirror(p=1),))}, clips)["v"]
+    swapped = 0
+    for row in range(view.rows):
+        k = row % plain.rows
+        clip, slot = divmod(int(view.rows_R[k]), 2)
+        expected = np.zeros((50, 17), dtype=np.float32)
+        expected[: LENGTHS[clip]] = confidence[clip][slot]
+        mirrored = expected[:, list(COCO17.swap)]
+        assert np.array_equal(plain.confidence_RTJ[k].numpy(), mirrored)
+        got = view.confidence_RTJ[row].numpy()
+        assert np.array_equal(got, expected) or np.array_equal(got, mirrored)
+        swapped += np.array_equal(got, mirrored)
+    assert 0 < swapped < view.rows
+
+
+def test_a_bone_and_a_motion_are_as_sure_as_the_less_sure_end():
+    confidence, clips = batch()
+    whole = {"resize": "pad", "crop": Center(share=1), "frames": 50}
+    views = build({s: ViewSpec(**whole, stream=s) for s in ("bone", "motion")}, clips)
+    c = confidence[3][1]
+    parents = [max(parent, 0) for parent in COCO17.parents]
+    assert np.array_equal(views["bone"].confidence_RTJ[-1].numpy(), np.minimum(c, c[:, parents]))
+    assert np.array_equal(views["motion"].confidence_RTJ[-1, :-1].numpy(), np.minimum(c[:-1], c[1:]))
+
+
+def test_what_is_not_there_has_none():
+    _, clips = batch()
+    spec = {"v": ViewSpec(frames=60, resize="pad", crop=Center(share=1))}
+    view = build(spec, clips, bodies="all-slots")["v"]
+    assert view.rows == 8
+    absent = torch.tensor([m >= n for n in BODIES for m in range(2)])
+    assert not view.confidence_RTJ[absent].any() and view.confidence_RTJ[~absent].any()
+    assert not view.confidence_RTJ[~view.real_RT].any()
+
+
+def test_without_confidence_a_view_has_none_and_the_same_coordinates():
+    spec = {"v": ViewSpec(frames=16, augment=(Mirror(), Rotate()), count=2)}
+    (_, with_it), (_, without) = batch(), batch(confident=False)
+    sure, plain = build(spec, with_it)["v"], build(spec, without)["v"]
+    assert plain.confidence_RTJ is None and torch.equal(plain.x_RTJC, sure.x_RTJC)
+
+
+def test_views_keep_it_when_they_are_joined():
+    _, clips = batch()
+    view = build({"v": ViewSpec(frames=8, count=2)}, clips)["v"]
+    two = View.cat([view, view])
+    assert torch.equal(two.confidence_RTJ, torch.cat([view.confidence_RTJ] * 2))
+    assert two.to("cpu").confidence_RTJ.shape[0] == two.rows
+
+
+@pytest.mark.parametrize("bodies", ["valid", "all-slots"])
+def test_a_repeated_body_is_the_first_again(bodies):
+    _, zero = batch()
+    _, repeat = batch(shown=[2, 2, 2, 2])
+    spec = {"v": ViewSpec(frames=16, augment=(Rotate(p=1),))}
+    alone = build(spec, zero, bodies="all-slots")["v"].x_BMTJC
+    view = build(spec, repeat, bodies=bodies)["v"]
+    assert view.valid_BM.all() and view.rows == 8
+    for clip, stored in enumerate(BODIES):
+        assert torch.equal(view.x_BMTJC[clip, 0], alone[clip, 0])
+        assert torch.equal(view.x_BMTJC[clip, 1], alone[clip, 1 if stored == 2 else 0])
+    assert torch.equal(view.confidence_RTJ[2], view.confidence_RTJ[3]), "clip 1 has one body"

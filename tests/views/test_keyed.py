@@ -1,0 +1,124 @@
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skelbench.errors import SkelbenchError
+from skelbench.views.keyed import Keyed, philox, pick
+
+WORD = st.integers(0, 2**32 - 1)
+
+# Known answers of Random123 (kat_vectors): counter, key, output.
+KNOWN = [
+    ((0, 0, 0, 0), (0, 0), (0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8)),
+    ((2**32 - 1,) * 4, (2**32 - 1,) * 2, (0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD)),
+    (
+        (0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344),
+        (0xA4093822, 0x299F31D0),
+        (0xD16CFE09, 0x94FDCCEB, 0x5001E420, 0x24126EA1),
+    ),
+]
+
+
+@pytest.mark.parametrize("counter,key,expected", KNOWN)
+@pytest.mark.parametrize("array", [lambda v: np.array([v]), lambda v: torch.tensor([v])], ids=["numpy", "torch"])
+def test_philox_known_answers(counter, key, expected, array):
+    assert tuple(int(word[0]) for word in philox(tuple(array(c) for c in counter), key)) == expected
+
+
+@given(st.tuples(WORD, WORD, WORD, WORD), st.tuples(WORD, WORD))
+@settings(max_examples=50, deadline=None)
+def test_philox_is_the_same_in_exact_integers_numpy_and_torch(counter, key):
+    exact = philox(counter, key)
+    assert all(0 <= word < 2**32 for word in exact)
+    assert tuple(int(w[0]) for w in philox(tuple(np.array([c]) for c in counter), key)) == exact
+    assert tuple(int(w[0]) for w in philox(tuple(torch.tensor([c]) for c in counter), key)) == exact
+
+
+def one_draw(seed, step, key, view, op, index):
+    words = philox((index // 4, key, step, (view << 16) | op), (seed & 0xFFFFFFFF, seed >> 32))
+    return (words[index % 4] >> 8) / 2**24
+
+
+def test_uniform_is_the_literal_philox_word():
+    keyed = Keyed(seed=2**40 + 17, step=3)
+    keys = torch.tensor([0, 5, 2**32 - 1])
+    views = torch.tensor([0, 2, 65535])
+    drawn = keyed.uniform(keys, 11, view=views, op=9)
+    assert drawn.dtype == torch.float32 and drawn.shape == (3, 11)
+    for r in range(3):
+        expected = [one_draw(2**40 + 17, 3, int(keys[r]), int(views[r]), 9, i) for i in range(11)]
+        assert drawn[r].tolist() == expected
+
+
+@given(keys=st.lists(WORD, min_size=1, max_size=8), n=st.integers(1, 30), more=st.integers(0, 20), order=st.randoms())
+@settings(max_examples=40, deadline=None)
+def test_draws_do_not_depend_on_the_batch_or_on_how_many_are_asked_for(keys, n, more, order):
+    keyed = Keyed(1, 2)
+    together = keyed.uniform(np.array(keys), n, view=3, op=4)
+    assert torch.equal(keyed.uniform(np.array(keys), n + more, view=3, op=4)[:, :n], together)
+    assert torch.equal(
+        keyed.uniform(np.array(keys), n + more, view=3, op=4)[:, n:],
+        keyed.uniform(np.array(keys), more, view=3, op=4, start=n),
+    )
+    shuffled = list(range(len(keys)))
+    order.shuffle(shuffled)
+    assert torch.equal(keyed.uniform(np.array(keys)[shuffled], n, view=3, op=4), together[shuffled])
+    normal = keyed.normal(np.array(keys), n)
+    assert torch.equal(keyed.normal(np.array(keys), n + more)[:, :n], normal)
+    assert torch.equal(keyed.normal(np.array(keys)[shuffled], n), normal[shuffled])
+
+
+def test_every_part_of_the_key_changes_the_draws():
+    base = Keyed(1, 2).uniform(torch.tensor([3]), 8, view=4, op=5)
+    others = [
+        Keyed(2, 2).uniform(torch.tensor([3]), 8, view=4, op=5),
+        Keyed(1 + 2**32, 2).uniform(torch.tensor([3]), 8, view=4, op=5),
+        Keyed(1, 3).uniform(torch.tensor([3]), 8, view=4, op=5),
+        Keyed(1, 2).uniform(torch.tensor([4]), 8, view=4, op=5),
+        Keyed(1, 2).uniform(torch.tensor([3]), 8, view=5, op=5),
+        Keyed(1, 2).uniform(torch.tensor([3]), 8, view=4, op=6),
+    ]
+    drawn = {tuple(x.flatten().tolist()) for x in (base, *others)}
+    assert len(drawn) == 7
+
+
+def test_moments():
+    keyed = Keyed(0, 0)
+    u = keyed.uniform(torch.arange(500), 400).double()
+    assert 0 <= u.min() and u.max() < 1
+    assert abs(u.mean() - 0.5) < 0.003 and abs(u.var() - 1 / 12) < 0.001
+    z = keyed.normal(torch.arange(500), 401).double()
+    assert abs(z.mean()) < 0.01 and abs(z.var() - 1) < 0.02 and abs((z**4).mean() - 3) < 0.1
+    assert abs((z[:, :-1] * z[:, 1:]).mean()) < 0.01
+
+
+def test_normal_is_box_muller():
+    keyed = Keyed(4, 4)
+    u = keyed.uniform(torch.arange(6), 8).double().numpy()
+    radius, angle = np.sqrt(-2 * np.log(1 - u[:, ::2])), 2 * np.pi * u[:, 1::2]
+    expected = np.stack([radius * np.cos(angle), radius * np.sin(angle)], -1).reshape(6, 8)
+    assert np.allclose(keyed.normal(torch.arange(6), 8).numpy(), expected, atol=1e-6)
+
+
+def test_pick_never_reaches_n():
+    largest = torch.tensor([1 - 2.0**-24])
+    for n in (1, 3, 5, 25, 2**24 - 1):
+        assert int(pick(largest, n)) == n - 1 and int(pick(torch.zeros(1), n)) == 0
+
+
+def test_bad_seeds_and_keys_are_refused():
+    with pytest.raises(SkelbenchError, match="seed -1"):
+        Keyed(-1, 0)
+    with pytest.raises(ValueError, match="keys"):
+        Keyed(0, 0).uniform(torch.tensor([2**32]), 1)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+def test_cuda_draws_the_same_bits():
+    keys = torch.arange(1000)
+    cpu, gpu = Keyed(7, 8), Keyed(7, 8)
+    assert torch.equal(cpu.uniform(keys, 33, view=2, op=1), gpu.uniform(keys.cuda(), 33, view=2, op=1).cpu())
+    assert torch.allclose(cpu.normal(keys, 33), gpu.normal(keys.cuda(), 33).cpu(), atol=1e-6)

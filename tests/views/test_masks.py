@@ -1,0 +1,195 @@
+import itertools
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skelbench.skeleton.topology import NTU25
+from skelbench.views.keyed import Keyed
+from skelbench.views.masks import RATIO, TOKENS, TUBES, TubeRows, hidden_tokens, random_masks, spans, tube_masks
+from skelbench.views.spec import RandomTokens, Tube
+
+KEYED = Keyed(2, 9)
+
+
+def is_connected(joints):
+    joints, seen = set(joints), set()
+    todo = [min(joints)]
+    while todo:
+        at = todo.pop()
+        seen.add(at)
+        bonded = {j for j in joints if NTU25.parents[j] == at or NTU25.parents[at] == j}
+        todo += bonded - seen
+    return seen == joints
+
+
+def subsets_of(part, width, kind):
+    """Every allowed span, in the order in which they are numbered."""
+    if kind == "ordered":
+        return [sorted(part[i : i + width]) for i in range(len(part) - width + 1)]
+    return [list(c) for c in itertools.combinations(sorted(part), width) if is_connected(c)]
+
+
+@pytest.mark.parametrize("kind", ["connected", "ordered"])
+def test_span_tables_hold_every_span_once(kind):
+    table = spans(NTU25, kind)
+    for g, part in enumerate(NTU25.parts.values()):
+        for width in range(1, len(part) + 1):
+            first, count = int(table.first_GW[g, width]), int(table.count_GW[g, width])
+            got = [table.joints_SJ[s].nonzero()[:, 0].tolist() for s in range(first, first + count)]
+            assert got == subsets_of(part, width, kind)
+
+
+def one_mask(spec, times, key, view, proposals=None):
+    """Algorithm 1, one cell at a time. Appends accepted (window, span) to ``proposals``."""
+    gate, ratio, _ = KEYED.uniform(torch.tensor([key]), 3, view=view, op=RATIO)[0].double().tolist()
+    cells = set()
+    if gate >= spec.p:
+        return cells
+    tokens = times * 25
+    budget = math.floor((spec.lo + ratio * (spec.hi - spec.lo)) * tokens)
+    a_min = times if spec.a_min is None else spec.a_min
+    a_max = 0.5 * tokens if spec.a_max is None else spec.a_max
+    u = iter(KEYED.uniform(torch.tensor([key]), 4000, view=view, op=TUBES)[0].double().tolist())
+    failures = 0
+    while len(cells) < budget and failures < 10:
+        most = min(budget - len(cells), a_max)
+        least = a_min
+        if most < a_min:
+            if spec.stop == "printed":
+                break
+            if spec.stop == "clip":
+                least = most
+            else:
+                most = a_min
+        parts = list(NTU25.parts.values())
+        part = parts[int(next(u) * len(parts))]
+        width = 1 + int(next(u) * len(part))
+        allowed = subsets_of(part, width, spec.spans)
+        span = allowed[int(next(u) * len(allowed))]
+        area = least + next(u) * (most - least)
+        height = min(max(round(area / width), 1), times)
+        begin = int(next(u) * (times - height + 1))
+        grown = cells | {(t, j) for t in range(begin, begin + height) for j in span}
+        if len(cells) < len(grown) <= budget:
+            cells, failures = grown, 0
+            if proposals is not None:
+                proposals.append((range(begin, begin + height), span))
+        else:
+            failures += 1
+    return cells
+
+
+def cells_of(mask_N):
+    return {(int(n) // 25, int(n) % 25) for n in mask_N.nonzero()[:, 0]}
+
+
+def rows(spec, times, keys, view=3):
+    keys = torch.tensor(list(keys))
+    return TubeRows(spec, times, keys, torch.full_like(keys, view))
+
+
+@pytest.mark.parametrize("stop", ["clip", "printed", "never"])
+@pytest.mark.parametrize("kind", ["connected", "ordered"])
+@pytest.mark.parametrize("times", [8, 1])
+def test_tubes_are_algorithm_1(stop, kind, times):
+    spec = Tube(stop=stop, spans=kind)
+    (mask,) = tube_masks([rows(spec, times, range(60))], NTU25, KEYED)
+    assert mask.dtype == torch.bool and mask.shape == (60, times * 25)
+    for key in range(60):
+        assert cells_of(mask[key]) == one_mask(spec, times, key, 3)
+
+
+@given(
+    lo=st.floats(0, 1), span=st.floats(0, 1), p=st.sampled_from([0.3, 1.0]), a_min=st.integers(1, 40),
+    a_max=st.integers(1, 150), times=st.integers(1, 15), stop=st.sampled_from(["clip", "printed", "never"]),
+)  # fmt: skip
+@settings(max_examples=40, deadline=None)
+def test_every_setting_is_algorithm_1(lo, span, p, a_min, a_max, times, stop):
+    spec = Tube(lo=lo, hi=lo + (1 - lo) * span, p=p, a_min=a_min, a_max=a_max, stop=stop)
+    (mask,) = tube_masks([rows(spec, times, range(6))], NTU25, KEYED)
+    for key in range(6):
+        assert cells_of(mask[key]) == one_mask(spec, times, key, 3)
+
+
+def test_masks_are_unions_of_connected_tubes_below_their_budget():
+    spec = Tube()
+    (mask,) = tube_masks([rows(spec, 8, range(100))], NTU25, KEYED)
+    budget = hidden_tokens(spec, 200, torch.arange(100), torch.full((100,), 3), KEYED)
+    assert (mask.sum(1) <= budget).all() and (mask.sum(1) > 0).all()
+    for key in range(100):
+        proposals = []
+        one_mask(spec, 8, key, 3, proposals)
+        assert cells_of(mask[key]) == {(t, j) for window, span in proposals for t in window for j in span}
+        for _, span in proposals:
+            assert is_connected(span) and len({NTU25.part_of[j] for j in span}) == 1
+
+
+def test_one_loop_for_all_views_equals_one_loop_each():
+    requests = [
+        rows(Tube(), 8, range(30), view=1),
+        rows(Tube(p=0.5), 4, range(10, 50), view=2),
+        rows(Tube(stop="printed", spans="ordered"), 1, range(7), view=3),
+    ]
+    together = tube_masks(requests, NTU25, KEYED)
+    for request, mask in zip(requests, together):
+        assert torch.equal(mask, tube_masks([request], NTU25, KEYED)[0])
+    assert tube_masks([], NTU25, KEYED) == []
+
+
+def test_a_rows_mask_does_not_depend_on_its_batch():
+    (together,) = tube_masks([rows(Tube(), 8, range(40))], NTU25, KEYED)
+    order = [33, 2, 17]
+    (alone,) = tube_masks([rows(Tube(), 8, order)], NTU25, KEYED)
+    assert torch.equal(alone, together[order])
+
+
+def test_stratified_ratios_fill_every_stratum():
+    spec = Tube(lo=0.5, hi=0.9, stratified=True)
+    budget = hidden_tokens(spec, 10_000, torch.arange(64), torch.zeros(64, dtype=torch.int64), KEYED)
+    strata = torch.floor((budget.double() / 10_000 - 0.5) / 0.4 * 64 + 0.02).long()
+    assert sorted(strata.tolist()) == list(range(64)) and strata.tolist() != list(range(64))
+    free = hidden_tokens(Tube(lo=0.5, hi=0.9), 10_000, torch.arange(64), torch.zeros(64, dtype=torch.int64), KEYED)
+    assert len(torch.floor((free.double() / 10_000 - 0.5) / 0.4 * 64).unique()) < 64
+
+
+def test_coverage_matches_the_paper():
+    keys = range(3000)
+    share = {
+        stop: tube_masks([rows(Tube(stop=stop), 8, keys)], NTU25, KEYED)[0].double().mean(1)
+        for stop in ("clip", "printed")
+    }
+    assert abs(share["clip"].mean() - 0.695) < 0.007 and abs(share["clip"].std() - 0.114) < 0.005
+    assert abs(share["printed"].mean() - 0.676) < 0.007
+    assert share["clip"].min() > 0.47 and share["clip"].max() < 0.9
+
+
+@pytest.mark.parametrize(
+    "keep,tokens,visible", [("int", 750, 74), ("round", 750, 75), ("int", 375, 37), ("int", 200, 19)]
+)
+def test_constant_ratio_keeps_mamps_number_of_tokens(keep, tokens, visible):
+    keys = torch.arange(20)
+    mask, kept = random_masks(RandomTokens(keep=keep), tokens, keys, torch.zeros_like(keys), KEYED)
+    assert kept.shape == (20, visible) and (mask.sum(1) == tokens - visible).all()
+    for r in range(20):
+        u = KEYED.uniform(keys[r : r + 1], tokens, op=TOKENS)[0].tolist()
+        assert kept[r].tolist() == sorted(sorted(range(tokens), key=lambda n: u[n])[:visible])  # noqa: B023
+        assert kept[r].tolist() == (~mask[r]).nonzero()[:, 0].tolist()
+
+
+def test_random_ratio_and_chance():
+    keys = torch.arange(500)
+    spec = RandomTokens(lo=0.5, hi=0.9, p=0.5)
+    mask, kept = random_masks(spec, 200, keys, torch.zeros_like(keys), KEYED)
+    assert kept is None
+    hidden = mask.sum(1)
+    masked = hidden > 0
+    assert 0.4 < masked.double().mean() < 0.6
+    assert hidden[masked].min() >= 100 and hidden[masked].max() < 180 and len(hidden.unique()) > 40
+    u = KEYED.uniform(keys, 3, op=RATIO).double()
+    assert torch.equal(hidden, torch.where(u[:, 0] < 0.5, torch.floor((0.5 + 0.4 * u[:, 1]) * 200).long(), 0))
+    assert abs(mask[masked].double().mean(0) - 0.7).max() < 0.12, "every token equally likely"
+    part, _ = random_masks(spec, 200, keys[5:9], torch.zeros(4, dtype=torch.int64), KEYED)
+    assert torch.equal(part, mask[5:9])

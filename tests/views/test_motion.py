@@ -1,0 +1,144 @@
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skelbench.views.masks import visible_tokens
+from skelbench.views.motion import displacement, motion_masks, token_motion
+
+
+def walk(rows, frames, joints, seed=0):
+    g = torch.Generator().manual_seed(seed)
+    return torch.randn(rows, frames, joints, 3, generator=g).cumsum(1) * 0.1
+
+
+def uniform(rows, tokens, seed=1):
+    return torch.rand(rows, tokens, generator=torch.Generator().manual_seed(seed))
+
+
+def slow_motion(x_TJC, patch):
+    """{token: motion} of one body, one number at a time."""
+    T, J, C = x_TJC.shape
+    motion = {}
+    for p in range(1, T // patch):
+        for j in range(J):
+            total = 0.0
+            for t in range(patch):
+                for c in range(C):
+                    total += abs(float(x_TJC[p * patch + t, j, c]) - float(x_TJC[(p - 1) * patch + t, j, c]))
+            motion[p * J + j] = total / (patch * C)
+    for j in range(J):
+        motion[j] = motion[J + j]
+    return motion
+
+
+def slow_mask(x_TJC, u_N, patch, visible, tau):
+    """Visible tokens of one body by the words of the paper: softmax over motion, plus Gumbel noise, lowest stay."""
+    motion = slow_motion(x_TJC, patch)
+    largest = max(motion.values())
+    odds = {n: math.exp(m / (largest * tau + 1e-10)) for n, m in motion.items()}
+    score = {}
+    for n, odd in odds.items():
+        probability = odd / sum(odds.values())
+        score[n] = math.log(probability) - math.log(-math.log(float(u_N[n]) + 1e-10) + 1e-10)
+    return sorted(sorted(score, key=score.get)[:visible])
+
+
+@pytest.mark.parametrize(("frames", "patch", "joints"), [(12, 4, 5), (24, 8, 25), (6, 1, 3)])
+@pytest.mark.parametrize("tau", [0.75, 0.8, 3.0])
+def test_masks_are_those_of_a_slow_reference(frames, patch, joints, tau):
+    x_RTJC, tokens = walk(4, frames, joints), frames // patch * joints
+    u_RN, visible = uniform(4, tokens), max(1, tokens // 5)
+    mask_RN, keep_RK = motion_masks(x_RTJC, u_RN, patch, visible, tau)
+    for row in range(4):
+        assert keep_RK[row].tolist() == slow_mask(x_RTJC[row], u_RN[row], patch, visible, tau)
+    torch.testing.assert_close(
+        token_motion(x_RTJC, patch)[0], torch.tensor([m for _, m in sorted(slow_motion(x_RTJC[0], patch).items())])
+    )
+    assert mask_RN.sum(1).tolist() == [tokens - visible] * 4 and not mask_RN.gather(1, keep_RK).any()
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    rows=st.integers(0, 4),
+    times=st.integers(1, 5),
+    patch=st.integers(1, 4),
+    joints=st.integers(1, 9),
+    ratio=st.floats(0.01, 0.99),
+    keep=st.sampled_from(["int", "round"]),
+    tau=st.sampled_from([-1.0, 0.0, 0.05, 0.8, 20.0]),
+    moving=st.booleans(),
+)
+def test_every_row_keeps_exactly_the_stated_number(rows, times, patch, joints, ratio, keep, tau, moving):
+    tokens = times * joints
+    visible = visible_tokens(tokens, ratio, keep)
+    x_RTJC = walk(rows, times * patch, joints) * moving
+    mask_RN, keep_RK = motion_masks(x_RTJC, uniform(rows, tokens), patch, visible, tau)
+    assert keep_RK.shape == (rows, visible) and keep_RK.dtype == torch.int64
+    assert mask_RN.shape == (rows, tokens) and mask_RN.dtype == torch.bool
+    assert (~mask_RN).sum(1).tolist() == [visible] * rows
+    assert all(row == sorted(set(row)) for row in keep_RK.tolist())
+
+
+def test_a_body_that_stands_still_and_tau_zero_are_masked_uniformly():
+    """Both leave the lowest draws visible, so every token is equally likely."""
+    u_RN = uniform(3, 50)
+    lowest = u_RN.argsort(1)[:, :7].sort(1).values
+    moving = walk(3, 40, 5)
+    for x_RTJC, tau in ((moving * 0, 0.8), (moving[:, :1].expand(-1, 40, -1, -1), 0.8), (moving, 0.0), (moving, -1.0)):
+        assert torch.equal(motion_masks(x_RTJC, u_RN, 4, 7, tau)[1], lowest)
+
+
+def test_rows_do_not_see_each_other():
+    x_RTJC, u_RN = walk(5, 32, 25), uniform(5, 100)
+    together = motion_masks(x_RTJC, u_RN, 8, 10, 0.8)[1]
+    alone = torch.cat([motion_masks(x_RTJC[r : r + 1], u_RN[r : r + 1], 8, 10, 0.8)[1] for r in range(5)])
+    assert torch.equal(together, alone)
+
+
+def test_extreme_draws_stay_finite():
+    x_RTJC = walk(1, 8, 3)
+    u_RN = torch.tensor([[0.0, 1 - 2.0**-24, 0.5, 0.0, 1 - 2.0**-24, 0.5]])
+    _, keep_RK = motion_masks(x_RTJC, u_RN, 4, 2, 0.8)
+    assert keep_RK.tolist() == [[0, 3]]  # the lowest draws, whatever the motion
+
+
+@pytest.mark.parametrize("tau", [0.8, 0.75])
+def test_odds_of_being_hidden_first_grow_with_motion_up_to_e_to_the_inverse_tau(tau):
+    """The token with the highest score is drawn with probability softmax(motion / (tau * largest motion))."""
+    draws, joints = 200_000, 3
+    x_TJC = torch.zeros(8, joints, 3)
+    x_TJC[4:] = torch.tensor([0.0, 0.5, 1.0])[:, None]  # motions 0, 0.5, 1 of the largest, for both temporal tokens
+    u_RN = uniform(draws, 2 * joints)
+    mask_RN, _ = motion_masks(x_TJC.expand(draws, -1, -1, -1), u_RN, 4, 2 * joints - 1, tau)
+    share_N = mask_RN.double().mean(0)  # all but one stay: the hidden one is the first choice
+    odds_N = torch.exp(torch.tensor([0.0, 0.5, 1.0] * 2, dtype=torch.float64) / tau)
+    expected_N = odds_N / odds_N.sum()
+    assert (share_N - expected_N).abs().max() < 5 * (0.25 / draws) ** 0.5
+    assert float(expected_N[2] / expected_N[0]) == pytest.approx(math.exp(1 / tau))
+
+
+def test_displacement_is_to_a_later_frame_and_zero_where_there_is_none():
+    x_RTJC = walk(2, 9, 4)
+    for stride in (1, 3, 9, 20):
+        moved_RTJC = displacement(x_RTJC, stride)
+        for t in range(9):
+            expected = x_RTJC[:, t + stride] - x_RTJC[:, t] if t + stride < 9 else torch.zeros(2, 4, 3)
+            assert torch.equal(moved_RTJC[:, t], expected)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "keep", "visible"),
+    [(750, "int", 74), (750, "round", 75), (375, "int", 37), (200, "int", 19), (200, "round", 20)],
+)
+def test_visible_tokens_at_a_ratio_of_nine_tenths(tokens, keep, visible):
+    """1 - 0.9 is a little less than 0.1, so int() loses one."""
+    assert visible_tokens(tokens, 0.9, keep) == visible
+
+
+def test_shapes_alone_are_enough():
+    x_RTJC, u_RN = torch.zeros(4, 16, 25, 3, device="meta"), torch.zeros(4, 100, device="meta")
+    mask_RN, keep_RK = motion_masks(x_RTJC, u_RN, 4, 9, 0.8)
+    assert mask_RN.shape == (4, 100) and keep_RK.shape == (4, 9)

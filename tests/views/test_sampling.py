@@ -1,0 +1,219 @@
+import math
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skelbench.views.keyed import Keyed
+from skelbench.views.sampling import (
+    BINS,
+    CROP,
+    Interval,
+    crop_interval,
+    extended_length,
+    frame_positions,
+)
+from skelbench.views.spec import Alike, Center, Free, Inside, Same
+
+KEYED = Keyed(3, 5)
+
+
+def lengths(*values):
+    return torch.tensor(values, dtype=torch.int64)
+
+
+def draw(crop, resize, length_B, parent=None, view=1):
+    keys = 2 * torch.arange(len(length_B))
+    return crop_interval(crop, resize, length_B, KEYED, keys, torch.full_like(keys, view), parent)
+
+
+def positions(interval, frames, resize, clip_length_B):
+    keys = 2 * torch.arange(len(interval.start_B))
+    return frame_positions(interval, frames, resize, clip_length_B, KEYED, keys, torch.ones_like(keys))
+
+
+def read(frames, x_BL):
+    """Interpolate x, a list of 1-D clips, at ``frames``, in float64."""
+    rows = []
+    for b, x in enumerate(x_BL):
+        first, second = x[frames.first_BT[b]], x[frames.second_BT[b]]
+        rows.append(first + frames.weight_BT[b].double() * (second - first))
+    return torch.stack(rows)
+
+
+def test_free_interval_is_the_literal_formula():
+    length_B = lengths(1, 2, 17, 300)
+    interval = draw(Free(lo=0.5, hi=0.9), "ends", length_B)
+    for b, length in enumerate(length_B.tolist()):
+        u = KEYED.uniform(torch.tensor([2 * b]), 2, view=1, op=CROP)[0].tolist()
+        duration = (0.5 + u[0] * 0.4) * (length - 1)
+        assert interval.duration_B[b].item() == pytest.approx(duration, abs=1e-12)
+        assert interval.start_B[b].item() == pytest.approx(u[1] * (length - 1 - duration), abs=1e-12)
+
+
+def test_whole_frames_follow_mamps_rule():
+    length_B = lengths(*range(1, 200))
+    interval = draw(Free(lo=0.5, hi=1, whole_frames=True, min_frames=64), "half-pixel", length_B)
+    starts = set()
+    for b, length in enumerate(length_B.tolist()):
+        u = KEYED.uniform(torch.tensor([2 * b]), 2, view=1, op=CROP)[0].tolist()
+        crop = min(max(int(math.floor((0.5 + 0.5 * u[0]) * length)), 64), length)
+        assert interval.duration_B[b] == crop - 1
+        assert interval.start_B[b] == math.floor(u[1] * (length - crop + 1))
+        starts.add((interval.start_B[b] + crop == length).item())
+    assert starts == {True, False}
+
+
+@given(
+    length=st.integers(1, 300),
+    lo=st.floats(0, 1),
+    span=st.floats(0, 1),
+    resize=st.sampled_from(["ends", "half-pixel", "pad", "bins"]),
+    parent_resize=st.sampled_from(["ends", "half-pixel", "bins"]),
+    whole=st.booleans(),
+)
+@settings(max_examples=80, deadline=None)
+def test_inside_lies_inside_its_parent_and_the_parent_in_the_clip(length, lo, span, resize, parent_resize, whole):
+    length_B = torch.full((5,), length)
+    parent = draw(Free(lo=0.3, hi=1, whole_frames=whole), parent_resize, length_B)
+    inside = draw(Inside(parent="p", lo=lo, hi=lo + (1 - lo) * span), resize, length_B, parent, view=2)
+    slack = 0.5 if resize in ("pad", "bins") and parent_resize in ("ends", "half-pixel") and not whole else 1e-9
+    assert (parent.start_B >= 0).all() and (parent.start_B + parent.duration_B <= length - 1 + 1e-9).all()
+    assert (inside.start_B >= parent.start_B - slack).all()
+    assert (inside.start_B + inside.duration_B <= parent.start_B + parent.duration_B + slack).all()
+    assert (inside.start_B >= 0).all() and (inside.start_B + inside.duration_B <= length - 1 + 1e-9).all()
+    if resize in ("ends", "half-pixel"):
+        share = inside.duration_B / parent.duration_B.clamp(min=1e-9)
+        if length > 1 and parent.duration_B.min() > 0:
+            assert (share >= lo - 1e-6).all() and (share <= lo + (1 - lo) * span + 1e-6).all()
+    frames = positions(inside, 7, resize, length_B)
+    at = frames.first_BT + frames.weight_BT.double()
+    assert (at >= inside.start_B[:, None] - 1e-6).all()
+    assert (at <= (inside.start_B + inside.duration_B)[:, None] + 1e-6).all()
+
+
+def test_same_is_the_parent():
+    parent = draw(Free(lo=0.3, hi=1), "ends", lengths(50, 60))
+    same = draw(Same(parent="p"), "half-pixel", lengths(50, 60), parent)
+    assert torch.equal(same.start_B, parent.start_B) and torch.equal(same.duration_B, parent.duration_B)
+
+
+@given(
+    length=st.integers(1, 300),
+    resize=st.sampled_from(["ends", "half-pixel", "pad", "bins"]),
+    parent_resize=st.sampled_from(["ends", "half-pixel", "pad", "bins"]),
+    whole=st.booleans(),
+)
+@settings(max_examples=80, deadline=None)
+def test_alike_is_as_long_as_its_parent_and_in_the_clip(length, resize, parent_resize, whole):
+    length_B = torch.full((5,), length)
+    parent = draw(Free(lo=0.3, hi=1, whole_frames=whole), parent_resize, length_B)
+    alike = draw(Alike(parent="p"), resize, length_B, parent, view=2)
+    if resize in ("ends", "half-pixel"):
+        assert torch.equal(alike.duration_B, parent.duration_B)
+    else:  # of whole frames, nearest to the interval's ends
+        assert not (alike.duration_B % 1).any() and ((alike.duration_B - parent.duration_B).abs() < 1).all()
+    assert (alike.start_B >= 0).all() and (alike.start_B + alike.duration_B <= length - 1 + 1e-9).all()
+
+
+def test_alike_starts_uniformly_and_of_its_own():
+    clips, length = 4000, 101
+    length_B = torch.full((clips,), length)
+    parent = draw(Free(lo=0.3, hi=0.8), "ends", length_B)
+    alike = draw(Alike(parent="p"), "ends", length_B, parent, view=2)
+    ours, theirs = (i.start_B / (length - 1 - i.duration_B) for i in (alike, parent))
+    u_B2 = KEYED.uniform(2 * torch.arange(clips), 2, view=2, op=CROP).double()
+    torch.testing.assert_close(ours, u_B2[:, 1])
+    counts = torch.histc(ours, 10, 0, 1)
+    assert ((counts - clips / 10).square() / (clips / 10)).sum() < 27.9  # chi-square, 9 degrees of freedom, p = 0.001
+    for other in (theirs, parent.duration_B):
+        assert abs(torch.corrcoef(torch.stack([ours, other]))[0, 1]) < 0.06
+
+
+def test_center_continuous_and_whole():
+    for length in (1, 2, 19, 20, 40, 103, 300):
+        interval = draw(Center(share=0.95), "ends", lengths(length))
+        assert interval.duration_B.item() == pytest.approx(0.95 * (length - 1))
+        assert interval.start_B.item() == pytest.approx(0.025 * (length - 1))
+        cut = int((1 - 0.95) * length / 2)
+        kept = list(range(length))[cut : length - cut]
+        whole = draw(Center(share=0.95), "half-pixel", lengths(length))
+        assert (whole.start_B.item(), whole.duration_B.item()) == (kept[0], kept[-1] - kept[0])
+
+
+@pytest.mark.parametrize("frames", [1, 2, 8, 64])
+def test_ends_is_numpy_linspace_and_interp(frames):
+    rng = np.random.default_rng(frames)
+    length_B = lengths(1, 2, 5, 64, 150)
+    interval = draw(Free(lo=0.2, hi=1), "ends", length_B)
+    x_BL = [torch.from_numpy(rng.normal(size=length)) for length in length_B.tolist()]
+    got = read(positions(interval, frames, "ends", length_B), x_BL)
+    for b, x in enumerate(x_BL):
+        start, end = interval.start_B[b].item(), (interval.start_B + interval.duration_B)[b].item()
+        at = np.linspace(start, end, frames) if frames > 1 else [(start + end) / 2]
+        assert np.allclose(got[b], np.interp(at, np.arange(len(x)), x), atol=1e-6)
+
+
+@given(length=st.integers(1, 300), frames=st.integers(1, 128), seed=st.integers(0, 5))
+@settings(max_examples=80, deadline=None)
+def test_half_pixel_is_torch_interpolate(length, frames, seed):
+    x = torch.from_numpy(np.random.default_rng(seed).normal(size=length))
+    interval = draw(Free(lo=0.3, hi=1, whole_frames=True, min_frames=4), "half-pixel", lengths(length))
+    first = int(interval.start_B)
+    crop = x[first : first + int(interval.duration_B) + 1]
+    expected = F.interpolate(crop[None, None], size=frames, mode="linear", align_corners=False)[0, 0]
+    assert torch.allclose(read(positions(interval, frames, "half-pixel", lengths(length)), [x])[0], expected, atol=1e-6)
+
+
+def test_pad_takes_frames_as_they_are():
+    interval = Interval(torch.tensor([2.0, 0.0]), torch.tensor([3.0, 9.0]))
+    frames = positions(interval, 6, "pad", lengths(9, 10))
+    assert frames.real_BT.tolist() == [[True] * 4 + [False] * 2, [True] * 6]
+    assert frames.first_BT[0, :4].tolist() == [2, 3, 4, 5] and frames.first_BT[1].tolist() == [0, 1, 2, 3, 4, 5]
+    assert not frames.weight_BT.any()
+
+
+@pytest.mark.parametrize("count,frames", [(5, 8), (8, 8), (9, 8), (15, 8), (16, 8), (75, 8), (1, 4)])
+def test_bins_is_the_literal_sampling(count, frames):
+    rows = 40
+    interval = Interval(torch.full((rows,), 3.0), torch.full((rows,), count - 1.0))
+    at_BT = positions(interval, frames, "bins", torch.full((rows,), count + 6))
+    for b in range(rows):
+        u = KEYED.uniform(torch.tensor([2 * b]), 2 * frames, view=1, op=BINS)[0].tolist()
+        at = (at_BT.first_BT[b] + at_BT.weight_BT[b].double()).numpy() - 3
+        if count < frames:
+            expected = np.linspace(0, count - 1, frames)
+        elif count < 2 * frames:
+            expected = sorted(sorted(range(count), key=lambda i: u[i])[:frames])  # noqa: B023
+        else:
+            edges = [t * count // frames for t in range(frames + 1)]
+            expected = [lo + math.floor(u[t] * (hi - lo)) for t, (lo, hi) in enumerate(zip(edges, edges[1:]))]
+        assert np.allclose(at, expected, atol=1e-6)
+
+
+@given(length=st.integers(1, 60), extend=st.integers(0, 150))
+@settings(max_examples=80, deadline=None)
+def test_extension_plays_forth_and_back(length, extend):
+    clip = list(range(length))
+    played, forward = list(clip), True
+    while len(played) < extend:
+        played += (clip[-2::-1] if forward else clip[1:]) if length > 1 else clip
+        forward = not forward
+    long = extended_length(lengths(length), extend)
+    assert long.item() == len(played)
+    whole = Interval(torch.zeros(1, dtype=torch.float64), (long - 1).double())
+    frames = positions(whole, 41, "ends", lengths(length))
+    x = torch.from_numpy(np.random.default_rng(length).normal(size=length))
+    expected = np.interp(np.linspace(0, len(played) - 1, 41), np.arange(len(played)), x.numpy()[played])
+    assert np.allclose(read(frames, [x])[0], expected, atol=1e-6)
+    assert frames.first_BT.min() >= 0 and frames.second_BT.max() <= length - 1
+
+
+def test_whole_frames_of_a_continuous_parent_are_the_nearest():
+    parent = Interval(torch.tensor([2.4, 0.6]), torch.tensor([5.2, 3.0]))
+    for resize in ("pad", "bins"):
+        same = draw(Same(parent="p"), resize, lengths(20, 20), parent)
+        assert same.start_B.tolist() == [2, 1] and (same.start_B + same.duration_B).tolist() == [8, 4]

@@ -1,0 +1,422 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skelbench.data.clips import ClipBatch
+from skelbench.errors import SkelbenchError
+from skelbench.skeleton.grid import Grid
+from skelbench.skeleton.topology import NTU25
+from skelbench.views.builder import ViewBuilder, evaluation_spec
+from skelbench.views.keyed import Keyed
+from skelbench.views.spec import (
+    Alike,
+    AxisDrop,
+    BoneScale,
+    Center,
+    Free,
+    Inside,
+    Mirror,
+    Noise,
+    RandomTokens,
+    Rotate,
+    Same,
+    Translate,
+    Tube,
+    ViewSpec,
+)
+
+KEYED = Keyed(5, 77)
+SAA = (Rotate(), Mirror(), BoneScale())
+SLIM = {
+    "global": ViewSpec(frames=64, augment=SAA, mask=Tube(), count=2),
+    "local16": ViewSpec(
+        frames=16, crop=Inside(parent="global", lo=0.15, hi=0.4), augment=SAA, mask=Tube(p=0.5), count=2
+    ),
+}
+
+
+def make_store(lengths, bodies, slots=2, seed=0):
+    """Every clip, dense [M, L, J, 3], and all of them as one resident batch."""
+    rng = np.random.default_rng(seed)
+    clips = [rng.normal(size=(m, length, 25, 3)).astype(np.float32) for length, m in zip(lengths, bodies)]
+    frames_FJ = np.concatenate([clip.transpose(0, 3, 1, 2).reshape(-1, 25) for clip in clips])
+    size = [3 * length * m for length, m in zip(lengths, bodies)]
+    return clips, ClipBatch(
+        ids=np.arange(len(clips)),
+        frames_FJ=torch.from_numpy(frames_FJ),
+        offset=np.concatenate([[0], np.cumsum(size)[:-1]]),
+        length=np.array(lengths),
+        bodies=np.array(bodies),
+        max_bodies=slots,
+    )
+
+
+def select(batch, index, streamed=False):
+    """Some clips of a batch; ``streamed`` copies their rows, as a source does when the store is not resident."""
+    part = replace(
+        batch, ids=batch.ids[index], offset=batch.offset[index], length=batch.length[index], bodies=batch.bodies[index]
+    )
+    if not streamed:
+        return part
+    size = 3 * part.length * part.bodies
+    rows = [batch.frames_FJ[start : start + n] for start, n in zip(part.offset, size)]
+    return replace(part, frames_FJ=torch.cat(rows), offset=np.concatenate([[0], np.cumsum(size)[:-1]]))
+
+
+LENGTHS, BODIES = [90, 1, 33, 200, 64, 7], [1, 2, 1, 2, 2, 1]
+
+
+@pytest.fixture
+def store():
+    return make_store(LENGTHS, BODIES)
+
+
+def build(specs, batch, bodies="valid", patch=8, keyed=KEYED):
+    return ViewBuilder(specs, NTU25, patch, bodies)(batch, keyed)
+
+
+def same(a, b):
+    """Every tensor of two views is equal, bit for bit."""
+    fields = ("x_RTJC", "rows_R", "mask_RN", "masked_I", "keep_RK", "real_RT")
+    return all(
+        (getattr(a, f) is None and getattr(b, f) is None) or torch.equal(getattr(a, f), getattr(b, f)) for f in fields
+    )
+
+
+# ---------------------------------------------------------------------------------------------- coordinates
+def test_the_central_crop_is_interpolation_at_both_ends(store):
+    clips, batch = store
+    grid = Grid(64, 8, 25)
+    view = build({"eval": evaluation_spec(grid)}, batch)["eval"]
+    assert view.x_RTJC.shape == (sum(BODIES), 64, 25, 3) and view.mask_RN is None and view.real_RT is None
+    r = 0
+    for clip in clips:
+        span = clip.shape[1] - 1
+        at = np.linspace(0.025 * span, 0.975 * span, 64)
+        for body in clip:
+            expected = [[np.interp(at, np.arange(span + 1), body[:, j, c]) for c in range(3)] for j in range(25)]
+            assert np.allclose(view.x_RTJC[r], np.array(expected).transpose(2, 0, 1), atol=1e-5)
+            r += 1
+
+
+def test_half_pixel_central_crop_is_torch_interpolate(store):
+    clips, batch = store
+    spec = evaluation_spec(Grid(120, 4, 25), resize="half-pixel")
+    view = build({"eval": spec}, batch)["eval"]
+    r = 0
+    for clip in clips:
+        cut = int((1 - 0.95) * clip.shape[1] / 2)
+        for body in clip:
+            kept = torch.from_numpy(body)[cut : clip.shape[1] - cut].flatten(1).T.double()
+            expected = F.interpolate(kept[None], size=120, mode="linear", align_corners=False)[0].T
+            assert torch.allclose(view.x_RTJC[r].double().flatten(1), expected, atol=2e-6)
+            r += 1
+
+
+def test_anchored_local_views_repeat_their_parents_frames(store):
+    """Reading a clip whose coordinates are its own frame numbers shows where every view looked."""
+    _, batch = store
+    frames_FJ = batch.frames_FJ.clone()
+    for start, length, bodies in zip(batch.offset, batch.length, batch.bodies):
+        for k in range(3 * bodies):
+            frames_FJ[start + k * length : start + (k + 1) * length] = torch.arange(length)[:, None].float()
+    plain = {name: spec.model_copy(update={"augment": (), "mask": None}) for name, spec in SLIM.items()}
+    views = build(plain, replace(batch, frames_FJ=frames_FJ))
+    whole, local = (views[name].x_RTJC[..., 0, 0].double() for name in ("global", "local16"))
+    assert views["global"].count == 2 and views["local16"].count == 4
+    rows = sum(BODIES)
+    for instance in range(4):
+        parent = whole[instance // 2 * rows :][:rows]
+        own = local[instance * rows :][:rows]
+        assert (own[:, 0] >= parent[:, 0] - 1e-4).all() and (own[:, -1] <= parent[:, -1] + 1e-4).all()
+        share = (own[:, -1] - own[:, 0]) / (parent[:, -1] - parent[:, 0]).clamp(min=1e-9)
+        moving = parent[:, -1] > parent[:, 0]
+        assert (share[moving] > 0.15 - 1e-3).all() and (share[moving] < 0.4 + 1e-3).all()
+    assert not torch.equal(local[:rows], local[rows : 2 * rows])
+    share = (whole[:, -1] - whole[:, 0]) / (torch.tensor(LENGTHS) - 1).repeat_interleave(torch.tensor(BODIES)).repeat(2)
+    assert ((share > 0.5) & (share < 1.0))[~share.isnan()].all()
+
+
+def test_alike_views_are_as_long_as_their_parents_and_elsewhere():
+    """Read off a clip whose coordinates are its own frame numbers; each of the parent's views has its own."""
+    _, batch = make_store([90, 33, 200], [1, 1, 1])
+    frames = [np.repeat(np.tile(np.arange(n), 3)[:, None], 25, 1) for n in (90, 33, 200)]
+    batch = replace(batch, frames_FJ=torch.from_numpy(np.concatenate(frames).astype(np.float32)))
+    specs = {"first": ViewSpec(frames=64, count=2), "second": ViewSpec(frames=16, crop=Alike(parent="first"))}
+    views = build(specs, batch)
+    first, second = (views[name].x_RTJC[..., 0, 0].double() for name in specs)
+    assert views["second"].count == 2
+    spans = [x[:, -1] - x[:, 0] for x in (first, second)]
+    torch.testing.assert_close(*spans, rtol=0, atol=1e-3)
+    assert (second[:, 0] >= 0).all() and (second[:, -1] <= torch.tensor([89.0, 32.0, 199.0]).repeat(2) + 1e-4).all()
+    assert ((first[:, 0] - second[:, 0]).abs() > 1e-2).all()
+
+
+def test_pad_shows_real_frames_then_zeros(store):
+    clips, batch = store
+    for stream in ("joint", "motion"):
+        spec = ViewSpec(frames=80, crop=Center(share=1), resize="pad", augment=(Noise(p=1, std=0.5),), stream=stream)
+        view = build({"v": spec}, batch)["v"]
+        noiseless = build({"v": spec.model_copy(update={"augment": ()})}, batch)["v"]
+        r = 0
+        for clip in clips:
+            for body in clip:
+                real = min(80, len(body))
+                assert view.real_RT[r].tolist() == [True] * real + [False] * (80 - real)
+                assert (view.x_RTJC[r, real:] == 0).all()
+                shown = torch.from_numpy(body)[:80]
+                if stream == "motion":
+                    shown = torch.cat([shown[1:] - shown[:-1], torch.zeros(1, 25, 3)])
+                assert torch.allclose(noiseless.x_RTJC[r, :real], shown, atol=1e-6)
+                r += 1
+
+
+def test_streams(store):
+    _, batch = store
+    specs = {
+        "joint": ViewSpec(frames=16, augment=SAA),
+        "bone": ViewSpec(frames=16, crop=Same(parent="joint"), inherit=True, stream="bone"),
+        "motion": ViewSpec(frames=16, crop=Same(parent="joint"), inherit=True, stream="motion"),
+    }
+    views = build(specs, batch)
+    x = views["joint"].x_RTJC
+    for j, parent in enumerate(NTU25.parents):
+        expected = x[:, :, j] - x[:, :, parent] if parent >= 0 else torch.zeros_like(x[:, :, j])
+        assert torch.equal(views["bone"].x_RTJC[:, :, j], expected)
+    assert torch.equal(views["motion"].x_RTJC[:, :-1], x[:, 1:] - x[:, :-1])
+    assert (views["motion"].x_RTJC[:, -1] == 0).all()
+
+
+# ---------------------------------------------------------------------------------------------- parents
+@pytest.mark.parametrize("resize", ["ends", "half-pixel", "pad", "bins"])
+def test_same_and_inherit(store, resize):
+    _, batch = store
+    specs = {
+        "a": ViewSpec(frames=16, augment=(*SAA, Translate(p=1), Noise(p=1), Rotate()), resize=resize, count=2),
+        "plain": ViewSpec(frames=16, crop=Same(parent="a"), resize=resize),
+        "copy": ViewSpec(frames=16, crop=Same(parent="a"), resize=resize, inherit=True, count=2),
+        "noisy": ViewSpec(frames=16, crop=Same(parent="copy"), resize=resize, inherit=True, augment=(AxisDrop(p=1),)),
+        "twin": ViewSpec(frames=16, augment=(), resize=resize, count=2),
+    }
+    views = build(specs, batch)
+    x = views["a"].x_RTJC.chunk(2)
+    copies = views["copy"].x_RTJC.chunk(4)
+    assert all(torch.equal(copies[i], x[i // 2]) for i in range(4))
+    still = build({"a": specs["a"].model_copy(update={"augment": ()})}, batch)["a"]
+    assert torch.equal(views["plain"].x_RTJC, still.x_RTJC)
+    assert not torch.equal(views["twin"].x_RTJC, still.x_RTJC)
+    dropped = views["noisy"].x_RTJC
+    zero = (dropped == 0).flatten(1, 2).all(1)
+    assert (zero.sum(1) >= 1).all()
+    assert torch.allclose(dropped, torch.where(zero[:, None, None, :], 0.0, views["copy"].x_RTJC), atol=1e-5)
+
+
+def test_extended_parents(store):
+    clips, batch = store
+    specs = {
+        "a": ViewSpec(frames=150, crop=Center(share=1), extend=150, resize="pad"),
+        "b": ViewSpec(frames=9, crop=Inside(parent="a", lo=0.9, hi=1)),
+    }
+    views = build(specs, batch)
+    short = torch.from_numpy(clips[5][0])
+    forth_and_back = torch.cat([short, short[:-1].flip(0), *[short[1:], short[:-1].flip(0)] * 12])[:150]
+    assert torch.equal(views["a"].x_RTJC[-1], forth_and_back)
+    assert views["a"].real_RT.all()
+    assert views["b"].x_RTJC.isfinite().all()
+
+
+# ---------------------------------------------------------------------------------------------- bodies
+def test_which_bodies_become_rows(store):
+    clips, batch = store
+    spec = {"v": ViewSpec(frames=8, augment=(Noise(p=1), *SAA), count=2, mask=RandomTokens())}
+    valid, slots, first = (build(spec, batch, bodies)["v"] for bodies in ("valid", "all-slots", "first"))
+    present = torch.tensor([[m < n for m in range(2)] for n in BODIES]).repeat(2, 1)
+    assert torch.equal(valid.valid_BM, present) and valid.rows == present.sum() and valid.clips == 6
+    assert slots.rows == 24 and slots.valid_BM.all()
+    assert torch.equal(slots.x_BMTJC[present], valid.x_RTJC)
+    assert (slots.x_BMTJC[~present] == 0).all(), "an absent body is zero whatever is done to the others"
+    assert first.valid_BM[:, 0].all() and not first.valid_BM[:, 1].any()
+    assert torch.allclose(first.x_BMTJC[:, 0], valid.x_BMTJC[:, 0], atol=1e-6)
+    assert torch.equal(slots.mask_RN[slots.rows_R[present.flatten()]], valid.mask_RN)
+
+
+def test_random_valid_takes_one_present_body_for_all_views(store):
+    _, batch = store
+    spec = {"a": ViewSpec(frames=8, count=2), "b": ViewSpec(frames=8, crop=Inside(parent="a", lo=0.5, hi=0.5))}
+    seen = set()
+    for step in range(30):
+        views = build(spec, batch, "random-valid", keyed=Keyed(0, step))
+        chosen = views["a"].valid_BM
+        assert (chosen.sum(1) == 1).all() and not chosen[:, 1][torch.tensor(BODIES * 2) == 1].any()
+        assert torch.equal(chosen[:6], chosen[6:]) and torch.equal(chosen, views["b"].valid_BM)
+        everyone = build(spec, batch, "valid", keyed=Keyed(0, step))["a"]
+        assert torch.allclose(views["a"].x_BMTJC[chosen], everyone.x_BMTJC[chosen], atol=1e-6)
+        seen.add(tuple(chosen[:6, 1].tolist()))
+    assert len(seen) > 4
+
+
+# ---------------------------------------------------------------------------------------------- masks
+def test_masks_of_views(store):
+    _, batch = store
+    specs = {
+        **SLIM,
+        "random": ViewSpec(frames=120, mask=RandomTokens(), count=2),
+        "part": ViewSpec(frames=120, mask=RandomTokens(lo=0.2, hi=0.8)),
+    }
+    views = build(specs, batch)
+    for name, view in views.items():
+        rows, tokens = view.x_RTJC.shape[0], specs[name].frames // 8 * 25
+        assert view.mask_RN.shape == (rows, tokens)
+        assert torch.equal(view.masked_I, view.mask_RN.flatten().nonzero()[:, 0])
+    assert views["global"].keep_RK is None and views["part"].keep_RK is None
+    assert views["random"].keep_RK.shape == (2 * sum(BODIES), 37)
+    assert not views["random"].mask_RN.gather(1, views["random"].keep_RK).any()
+    masks = views["global"].mask_RN.chunk(2)
+    assert not torch.equal(*masks) and len({tuple(m.tolist()) for m in masks[0]}) == sum(BODIES)
+
+
+# ---------------------------------------------------------------------------------------------- determinism
+def test_views_do_not_depend_on_order_of_declaration(store):
+    _, batch = store
+    one = ViewSpec(frames=8, augment=SAA, mask=Tube())
+    forward, backward = build({"a": one, "b": one}, batch), build({"b": one, "a": one}, batch)
+    assert same(forward["a"], backward["a"]) and same(forward["b"], backward["b"])
+    assert not torch.equal(forward["a"].x_RTJC, forward["b"].x_RTJC)
+
+
+@given(st.permutations(range(6)), st.integers(1, 6))
+@settings(max_examples=15, deadline=None)
+def test_a_clips_views_do_not_depend_on_its_batch(order, size):
+    _, batch = make_store(LENGTHS, BODIES)
+    specs = {**SLIM, "noisy": ViewSpec(frames=8, augment=(Noise(), AxisDrop()), resize="bins", mask=RandomTokens())}
+    index = np.array(order[:size])
+    everything, part = build(specs, batch), build(specs, select(batch, index))
+    for name in specs:
+        whole, some = everything[name], part[name]
+        clip = torch.arange(6).repeat(whole.count).view(whole.count, 6)[:, index].flatten()
+        at = clip + 6 * torch.arange(whole.count).repeat_interleave(size)
+        assert torch.equal(whole.valid_BM[at], some.valid_BM)
+        assert torch.allclose(whole.x_BMTJC[at], some.x_BMTJC, atol=1e-5)
+        dense = [torch.zeros(v.valid_BM.numel(), v.mask_RN.shape[1], dtype=torch.bool) for v in (whole, some)]
+        for view, full in zip((whole, some), dense):
+            full[view.rows_R] = view.mask_RN
+        assert torch.equal(dense[0].view(-1, 2, dense[0].shape[1])[at].flatten(0, 1), dense[1])
+
+
+@pytest.mark.parametrize("bodies", ["valid", "all-slots", "random-valid"])
+def test_resident_and_streamed_batches_give_the_same_bits(store, bodies):
+    _, batch = store
+    index = np.array([4, 1, 3, 0])
+    resident = build(SLIM, select(batch, index), bodies)
+    streamed = build(SLIM, select(batch, index, streamed=True), bodies)
+    again = build(SLIM, select(batch, index), bodies)
+    other = build(SLIM, select(batch, index), bodies, keyed=Keyed(5, 78))
+    for name in SLIM:
+        assert same(resident[name], streamed[name]) and same(resident[name], again[name])
+        assert not torch.equal(resident[name].x_RTJC, other[name].x_RTJC)
+
+
+def test_the_store_is_never_written_to(store):
+    _, batch = store
+    before = batch.frames_FJ.clone()
+    build({**SLIM, "noisy": ViewSpec(frames=64, crop=Center(share=1), augment=(Noise(p=1),))}, batch, "all-slots")
+    assert torch.equal(batch.frames_FJ, before)
+
+
+@given(
+    length=st.integers(1, 40), frames=st.sampled_from([1, 2, 8, 24]), extend=st.sampled_from([0, 30]),
+    resize=st.sampled_from(["ends", "half-pixel", "pad", "bins"]), whole=st.booleans(),
+)  # fmt: skip
+@settings(max_examples=40, deadline=None)
+def test_clips_of_any_length_work(length, frames, extend, resize, whole):
+    _, batch = make_store([length], [1])
+    parent = Free(whole_frames=whole, min_frames=8)
+    specs = {
+        "a": ViewSpec(frames=frames, crop=parent, resize=resize, extend=extend, augment=SAA),
+        "b": ViewSpec(frames=frames, crop=Inside(parent="a", lo=0.05, hi=0.2), resize=resize, stream="motion"),
+        "c": ViewSpec(frames=frames, crop=Center(), resize=resize, extend=extend),
+    }
+    for view in build(specs, batch).values():
+        assert view.x_RTJC.shape == (1, frames, 25, 3) and view.x_RTJC.isfinite().all()
+
+
+# ---------------------------------------------------------------------------------------------- refusals
+V = ViewSpec
+REFUSED = {
+    "unknown parent": ({"v": V(frames=8, crop=Same(parent="w"))}, "not among the declared"),
+    "parent later": ({"v": V(frames=8, crop=Same(parent="w")), "w": V(frames=8)}, "declared after"),
+    "own parent": ({"v": V(frames=8, crop=Same(parent="v"))}, "declare the parent first"),
+    "frames not in patches": ({"v": V(frames=12, mask=Tube())}, "patches of 8"),
+    "fewer frames than a patch": ({"v": V(frames=4, mask=Tube())}, "patches of 8"),
+    "no frames": ({"v": V(frames=0)}, "frames=0"),
+    "no views": ({"v": V(frames=8, count=0)}, "count=0"),
+    "too many views": ({"v": V(frames=8, count=256)}, "256 views"),
+    "inherit from nobody": ({"v": V(frames=8, inherit=True)}, "no parent"),
+    "other extension": ({"w": V(frames=8), "v": V(frames=8, crop=Same(parent="w"), extend=9)}, "extend=9"),
+    "share above one": ({"v": V(frames=8, crop=Free(lo=0.5, hi=1.5))}, r"1.5; it must lie in \[0, 1\]"),
+    "share the wrong way": ({"v": V(frames=8, crop=Free(lo=0.9, hi=0.5))}, "swap"),
+    "empty centre": ({"v": V(frames=8, crop=Center(share=0))}, "central share"),
+    "chance above one": ({"v": V(frames=8, augment=(Rotate(p=2),))}, "'rotate' is 2"),
+    "scale the wrong way": ({"v": V(frames=8, augment=(BoneScale(lo=2, hi=1),))}, "swap"),
+    "negative translation": ({"v": V(frames=8, augment=(Translate(limit=-1),))}, "negative"),
+    "negative noise": ({"v": V(frames=8, augment=(Noise(std=-1),))}, "negative"),
+    "mask ratio": ({"v": V(frames=8, mask=Tube(lo=0.5, hi=1.2))}, "mask"),
+    "no token left": ({"v": V(frames=8, mask=RandomTokens(lo=0.99, hi=0.99))}, "none visible"),
+    "no area": ({"v": V(frames=8, mask=Tube(a_min=0))}, "a_min=0"),
+}
+
+
+@pytest.mark.parametrize("specs,reason", REFUSED.values(), ids=REFUSED)
+def test_views_that_cannot_be_built_are_refused_by_name(specs, reason):
+    with pytest.raises(SkelbenchError, match=reason) as error:
+        ViewBuilder(specs, NTU25, 8)
+    assert "'v'" in str(error.value)
+
+
+def test_unknown_bodies_are_refused():
+    with pytest.raises(SkelbenchError, match="did you mean 'valid'"):
+        ViewBuilder(SLIM, NTU25, 8, bodies="valdi")
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+def test_cuda_gives_the_same_views(store):
+    _, batch = store
+    specs = {**SLIM, "noisy": ViewSpec(frames=8, augment=(Noise(p=1), *SAA), resize="pad", stream="motion")}
+    cpu = build(specs, batch)
+    resident = replace(batch, frames_FJ=batch.frames_FJ.cuda())
+    gpu = ViewBuilder(specs, NTU25, 8, device="cuda")(resident, KEYED)
+    for name in specs:
+        assert torch.allclose(gpu[name].x_RTJC.cpu(), cpu[name].x_RTJC, atol=1e-5)
+        assert gpu[name].mask_RN is None or torch.equal(gpu[name].mask_RN.cpu(), cpu[name].mask_RN)
+
+
+def test_each_body_can_be_put_at_its_own_origin(store):
+    """``centre="body"``: minus the centre joint of the body's first frame, before rotation; empty slots stay empty."""
+    clips, batch = store
+    spec = {"v": ViewSpec(frames=16, crop=Center(share=1)), "w": ViewSpec(frames=16, crop=Same(parent="v"))}
+    for bodies in ("valid", "all-slots"):
+        plain = ViewBuilder(spec, NTU25, 8, bodies=bodies)(batch, KEYED)["w"]
+        moved = ViewBuilder(spec, NTU25, 8, bodies=bodies, centre="body")(batch, KEYED)["w"]
+        for row in range(plain.rows):
+            clip, slot = divmod(int(plain.rows_R[row]), batch.max_bodies)
+            if slot < len(clips[clip]):
+                origin = torch.from_numpy(clips[clip][slot, 0, NTU25.center])
+                torch.testing.assert_close(moved.x_RTJC[row], plain.x_RTJC[row] - origin)
+            else:
+                assert not moved.x_RTJC[row].any()
+
+
+def test_every_row_of_every_view_has_a_key_of_its_own(store):
+    _, batch = store
+    views = build(SLIM, batch)
+    assert all(len(set(view.keys_R.tolist())) == view.rows for view in views.values())
+    two = type(views["global"]).cat([views["global"], views["global"]])
+    assert len(set(two.keys_R.tolist())) == two.rows
+    alone = build(SLIM, select(batch, [1]))["global"].keys_R.tolist()
+    assert set(alone) <= set(views["global"].keys_R.tolist())
