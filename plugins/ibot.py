@@ -10,10 +10,10 @@ from typing import Literal
 
 import torch
 from pydantic import Field
+from skelbench_plugins.slim.targets.prototypes import predict_prototypes
 
 from skelbench.methods.multi_crop import MultiCrop, MultiCropConfig
 from skelbench.methods.target import Hidden
-from skelbench.methods.targets.prototypes import predict_prototypes
 from skelbench.nn.prototype_objective import PrototypeObjective
 from skelbench.views.spec import RandomTokens, Tube
 

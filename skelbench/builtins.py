@@ -86,22 +86,22 @@ def skelbench_targets():
     return [
         TargetSpec(
             name="prototypes",
-            target="skelbench.methods.targets.prototypes:PrototypeTarget",
+            target="skelbench_plugins.slim.targets.prototypes:PrototypeTarget",
             summary="the teacher's distribution over prototypes, by cross-entropy (SLiM)",
         ),
         TargetSpec(
             name="coordinates",
-            target="skelbench.methods.targets.coordinates:CoordinateTarget",
+            target="skelbench_plugins.slim.targets.coordinates:CoordinateTarget",
             summary="raw joint coordinates, by squared error, through a decoder",
         ),
         TargetSpec(
             name="features",
-            target="skelbench.methods.targets.features:FeatureTarget",
+            target="skelbench_plugins.slim.targets.features:FeatureTarget",
             summary="the teacher's projected features, by squared error, no extra module",
         ),
         TargetSpec(
             name="features-predictor",
-            target="skelbench.methods.targets.features:PredictedFeatureTarget",
+            target="skelbench_plugins.slim.targets.features:PredictedFeatureTarget",
             summary="the teacher's projected features, by squared error, through a predictor head",
         ),
     ]

@@ -63,7 +63,7 @@ class Context:
     width: int
     """D, width of the encoder's tokens."""
     target: Callable[[str], type] | None = None
-    """``target(name)``: the class of what hidden tokens are made to predict (:mod:`skelbench.methods.targets`)."""
+    """``target(name)``: the class of what hidden tokens are made to predict (:mod:`skelbench_plugins.slim.targets`)."""
 
 
 def _unwatched(name: str, what: Any) -> None:

@@ -26,7 +26,7 @@ class SelfDistillation(Method):
     """An encoder with a masked-prediction target and a head on its class token, either of which may be absent, and an
     EMA teacher. The teacher is what is probed and exported; heads and target are thrown away.
 
-    ``target``: name of what hidden tokens predict (:mod:`skelbench.methods.targets`), None = nothing.
+    ``target``: name of what hidden tokens predict (:mod:`skelbench_plugins.slim.targets`), None = nothing.
     ``contrast``: whether class tokens are matched.
     """
 

@@ -103,7 +103,7 @@ class PrototypeSettings(Spec):
 
 
 class TargetSettings(Spec):
-    """What hidden tokens are made to predict, where it can be exchanged (:mod:`skelbench.methods.targets`)."""
+    """What hidden tokens are made to predict, where it can be exchanged (:mod:`skelbench_plugins.slim.targets`)."""
 
     target: str = Field("prototypes", description="what hidden tokens predict, see `skelbench plugins list`")
     target_settings: dict[str, Any] = Field({}, description="settings of a target of your own")

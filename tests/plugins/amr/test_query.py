@@ -5,10 +5,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from literal_vit import feed_forward, layer_norm, linear
+from skelbench_plugins.amr.query import CrossBlock, QueryDecoder, tokens_per_query
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from skelbench.nn.query import CrossBlock, QueryDecoder, tokens_per_query
 from skelbench.nn.tokenizer import patchify
 from skelbench.skeleton.grid import Grid
 

@@ -3,9 +3,9 @@ from functools import partial
 
 import pytest
 import torch
+from skelbench_plugins.gfp.vicreg import spread
 
 from skelbench.errors import SkelbenchError
-from skelbench.nn.vicreg import spread
 from skelbench.views.masks import visible_tokens
 from skelbench.views.motion import motion_masks
 

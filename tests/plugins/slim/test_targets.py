@@ -4,14 +4,14 @@ import pytest
 import torch
 from literal_prototypes import cross_entropy, hidden_loss
 from skelbench_plugins.slim import SlimConfig
+from skelbench_plugins.slim.targets.coordinates import CoordinateTarget
+from skelbench_plugins.slim.targets.features import FeatureTarget, PredictedFeatureTarget
+from skelbench_plugins.slim.targets.prototypes import PrototypeTarget
 from torch import nn
 
 from skelbench.component import Spec
 from skelbench.methods.contract import Context, Step
 from skelbench.methods.target import Hidden
-from skelbench.methods.targets.coordinates import CoordinateTarget
-from skelbench.methods.targets.features import FeatureTarget, PredictedFeatureTarget
-from skelbench.methods.targets.prototypes import PrototypeTarget
 from skelbench.skeleton.grid import Grid
 from skelbench.skeleton.topology import NTU25
 from skelbench.views.view import View

@@ -1,7 +1,6 @@
 import pytest
 import torch
-
-from skelbench.nn.energy import energy_weights, window_energy
+from skelbench_plugins.amr.energy import energy_weights, window_energy
 
 
 def energies(x_TC, window):

@@ -3,10 +3,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from literal_vit import bare_blocks, layer_norm, linear
+from skelbench_plugins.gfp.pyramid import PyramidDecoder, TargetGenerator, windows
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from skelbench.nn.pyramid import PyramidDecoder, TargetGenerator, windows
 from skelbench.skeleton.grid import Grid
 
 GRID = Grid(24, 4, 5)

@@ -1,7 +1,6 @@
 import pytest
 import torch
-
-from skelbench.nn.vicreg import spread
+from skelbench_plugins.gfp.vicreg import spread
 
 
 def slow(rows, gamma, eps):

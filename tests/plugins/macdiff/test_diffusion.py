@@ -3,10 +3,10 @@ import math
 import pytest
 import torch
 from literal_vit import attention, feed_forward, layer_norm, linear
+from skelbench_plugins.macdiff.diffusion import DiffusionDecoder, NoiseSchedule, cumulative_alphas, time_features
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from skelbench.nn.diffusion import DiffusionDecoder, NoiseSchedule, cumulative_alphas, time_features
 from skelbench.nn.tokenizer import patchify
 from skelbench.skeleton.grid import Grid
 

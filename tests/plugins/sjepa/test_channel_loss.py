@@ -1,8 +1,7 @@
 import math
 
 import torch
-
-from skelbench.nn.channel_loss import channel_cross_entropy
+from skelbench_plugins.sjepa.channel_loss import channel_cross_entropy
 
 TEMPS = {"target_temp": 0.06, "predicted_temp": 0.1}
 

@@ -14,10 +14,11 @@ from pydantic import Field, field_validator
 
 from skelbench.methods.contract import Method
 from skelbench.methods.masked_autoencoder import MaskedAutoencoder, MaskedAutoencoderConfig
-from skelbench.nn.pyramid import PyramidDecoder, TargetGenerator
-from skelbench.nn.vicreg import spread
 from skelbench.views.masks import some_visible
 from skelbench.views.motion import displacement, motion_masks
+
+from .pyramid import PyramidDecoder, TargetGenerator
+from .vicreg import spread
 
 
 class GFPConfig(MaskedAutoencoderConfig):

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import torch
 from skelbench_plugins.macdiff import NOISE, TIME, MacDiff, MacDiffConfig, imported
+from skelbench_plugins.macdiff.diffusion import cumulative_alphas
 
 from skelbench.errors import SkelbenchError
 from skelbench.methods.contract import Context, Step
 from skelbench.nn.config import ViTConfig
-from skelbench.nn.diffusion import cumulative_alphas
 from skelbench.nn.vit import ViT
 from skelbench.skeleton.grid import Grid
 from skelbench.skeleton.topology import NTU25

@@ -12,11 +12,12 @@ from pydantic import Field, PositiveInt
 
 from skelbench.methods.contract import Method
 from skelbench.methods.masked_autoencoder import MaskedAutoencoder, MaskedAutoencoderConfig
-from skelbench.nn.energy import energy_weights
 from skelbench.nn.losses import patch_standardise
-from skelbench.nn.query import QueryDecoder
 from skelbench.nn.tokenizer import patchify
 from skelbench.views.spec import RandomTokens
+
+from .energy import energy_weights
+from .query import QueryDecoder
 
 
 class AMRConfig(MaskedAutoencoderConfig):

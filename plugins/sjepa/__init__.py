@@ -14,7 +14,6 @@ from pydantic import Field
 from skelbench.distributed import all_reduce_sum
 from skelbench.methods.contract import Method
 from skelbench.methods.masked_autoencoder import MaskedConfig
-from skelbench.nn.channel_loss import channel_cross_entropy
 from skelbench.nn.decoder import MaskedDecoder
 from skelbench.nn.ema import ema_copy, ema_update
 from skelbench.nn.prototype_loss import RunningCentre
@@ -22,6 +21,8 @@ from skelbench.nn.schedule import cosine
 from skelbench.views.masks import some_visible
 from skelbench.views.motion import motion_masks
 from skelbench.views.spec import Mirror, Rotate, Same, Translate
+
+from .channel_loss import channel_cross_entropy
 
 
 class SJEPAConfig(MaskedConfig):
