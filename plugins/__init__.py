@@ -11,8 +11,9 @@ _MAE_RECIPE = {
     "train.weight_decay": 0.05,
     "train.betas": (0.9, 0.95),
 }
-_DROPS_TOKENS = {"encoder.mask_token": False}
+_DROPS_TOKENS = ("drop-tokens", "tokens")
 _MAE_NATIVE = {
+    "encoder": "vit",
     "encoder.cls": False,
     "encoder.temporal": "learned",
     "encoder.norm_eps": 1e-5,
@@ -78,7 +79,7 @@ def skelbench_methods():
             config="skelbench_plugins.slim:SlimConfig",
             summary="masked feature prediction with global-local contrast on compact tokens",
             citation="Do et al., Less is More: Compact-Token Masked Feature Prediction, 2026 (arXiv 2603.10648)",
-            needs={"encoder.mask_token": True},
+            requires=("replace-tokens", "tokens", "short-views"),
             recipe={
                 "train.batch_size": 768,
                 "train.lr": 2e-4,
@@ -93,6 +94,7 @@ def skelbench_methods():
                 # Settings of the authors' announced code (repository KAIST-VICLab/SLiM, commit 2b8bb41), where they
                 # differ from the paper's text.
                 "release": {
+                    "encoder": "vit",
                     "train.iters_per_epoch": 1250,
                     "train.lr_scaling": "sqrt-1024",
                     "train.bodies": "random-valid",
@@ -130,7 +132,7 @@ def skelbench_methods():
             "(arXiv 2104.14294)",
             readings=_MULTI_CROP_READINGS,
             recipe=_MULTI_CROP_RECIPE,
-            needs=_DROPS_TOKENS,
+            requires=("short-views",),
         ),
         MethodSpec(
             name="ibot",
@@ -140,7 +142,7 @@ def skelbench_methods():
             citation="Zhou et al., iBOT: Image BERT Pre-Training with Online Tokenizer, ICLR 2022 (arXiv 2111.07832)",
             readings=_MULTI_CROP_READINGS,
             recipe=_MULTI_CROP_RECIPE,
-            needs={"encoder.mask_token": True},
+            requires=("replace-tokens", "tokens", "short-views"),
         ),
         MethodSpec(
             name="skeletonmae",
@@ -149,7 +151,7 @@ def skelbench_methods():
             summary="reconstruct the coordinates of 90 % randomly masked tokens with a decoder",
             citation="Wu et al., SkeletonMAE, ICMEW 2023 (arXiv 2209.02399), in the plain-ViT form of MAMP's code",
             recipe=_MAE_RECIPE,
-            needs=_DROPS_TOKENS,
+            requires=_DROPS_TOKENS,
             native=_MAE_NATIVE | _FP32,
             imports="skelbench_plugins.skeletonmae:imported",
         ),
@@ -161,7 +163,7 @@ def skelbench_methods():
             citation="Mao et al., Masked Motion Predictors are Strong 3D Action Representation Learners, ICCV 2023 "
             "(arXiv 2308.07092)",
             recipe=_MAE_RECIPE,
-            needs=_DROPS_TOKENS,
+            requires=_DROPS_TOKENS,
             native=_MAE_NATIVE | _FP32,
             imports="skelbench_plugins.mamp:imported",
         ),
@@ -173,7 +175,7 @@ def skelbench_methods():
             citation="Adaptive Masked Reconstruction, CVPR 2026 (arXiv 2606.11450)",
             readings="optimiser, batch size, epochs and the decoder's width and heads are MAMP's: the paper names none",
             recipe=_MAE_RECIPE,
-            needs=_DROPS_TOKENS,
+            requires=_DROPS_TOKENS,
             native=_MAE_NATIVE,
         ),
         MethodSpec(
@@ -185,7 +187,7 @@ def skelbench_methods():
             citation="Wu et al., MacDiff: Unified Skeleton Modeling with Masked Conditional Diffusion, ECCV 2024 "
             "(arXiv 2409.10473)",
             recipe=_MAE_RECIPE | {"train.min_lr": 1e-5},
-            needs=_DROPS_TOKENS,
+            requires=_DROPS_TOKENS,
             # The encoder sees what is diffused: coordinates standardised by NTU's constants (MacDiffConfig).
             native=_MAE_NATIVE
             | {
@@ -202,7 +204,7 @@ def skelbench_methods():
             citation="Abdelfattah and Alahi, S-JEPA: A Joint Embedding Predictive Architecture for Skeletal Action "
             "Recognition, ECCV 2024",
             recipe=_MAE_RECIPE | {"train.batch_size": 256, "train.warmup": 20 / 1200},
-            needs=_DROPS_TOKENS,
+            requires=_DROPS_TOKENS,
             native=_MAE_NATIVE | {"train.epochs": 1200, "method.momentum": 0.9999},
         ),
         MethodSpec(
@@ -214,7 +216,7 @@ def skelbench_methods():
             citation="Sun et al., Towards Efficient General Feature Prediction in Masked Skeleton Modeling, ICCV 2025 "
             "(arXiv 2509.03609)",
             recipe=_MAE_RECIPE,
-            needs=_DROPS_TOKENS,
+            requires=_DROPS_TOKENS,
             native=_MAE_NATIVE,
         ),
         MethodSpec(
@@ -222,6 +224,5 @@ def skelbench_methods():
             target="skelbench_plugins.untrained:Untrained",
             summary="control: the encoder as initialised, never trained",
             trains=False,
-            needs=_DROPS_TOKENS,
         ),
     ]

@@ -7,8 +7,8 @@ model_mamp); R bodies, T frames, J joints, N tokens, K visible tokens.
 
 from pydantic import Field
 
-from skelbench.methods.imported import Imported, masked_autoencoder
-from skelbench.methods.masked_autoencoder import MaskedAutoencoder, MaskedAutoencoderConfig
+from skelbench.methods import Imported, MaskedAutoencoder, MaskedAutoencoderConfig, rotated_view
+from skelbench.methods.imported import masked_autoencoder
 from skelbench.views.masks import some_visible
 from skelbench.views.motion import displacement, motion_masks
 
@@ -33,7 +33,7 @@ class MAMP(MaskedAutoencoder):
 
     @classmethod
     def views(cls, config, grid):
-        return {"clip": cls.view(config, grid)}
+        return {"clip": rotated_view(config, grid)}
 
     def training_step(self, views, step):
         view, grid = views["clip"], self.context.grid

@@ -5,8 +5,8 @@ at random, visible tokens only through the encoder, a decoder over the full grid
 coordinates standardised per token. Facts: MAMP's repository (maoyunyao/MAMP, model_mae).
 """
 
-from skelbench.methods.imported import Imported, masked_autoencoder
-from skelbench.methods.masked_autoencoder import MaskedAutoencoder, MaskedAutoencoderConfig
+from skelbench.methods import Imported, MaskedAutoencoder, MaskedAutoencoderConfig, rotated_view
+from skelbench.methods.imported import masked_autoencoder
 from skelbench.views.spec import RandomTokens
 
 
@@ -22,7 +22,7 @@ class SkeletonMAE(MaskedAutoencoder):
     @classmethod
     def views(cls, config, grid):
         mask = RandomTokens(lo=config.mask_ratio, hi=config.mask_ratio, keep=config.keep)
-        return {"clip": cls.view(config, grid, mask)}
+        return {"clip": rotated_view(config, grid, mask)}
 
     def training_step(self, views, step):
         view = views["clip"]

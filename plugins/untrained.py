@@ -1,6 +1,6 @@
 """Control: an encoder that is evaluated as initialised. What a method adds is what it gains over this."""
 
-from skelbench.methods.contract import Method
+from skelbench.methods import Method
 
 
 class Untrained(Method):

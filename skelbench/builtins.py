@@ -21,7 +21,7 @@ def skelbench_encoders():
         EncoderSpec(
             name="vit",
             target="skelbench.nn.vit:ViT",
-            config="skelbench.nn.config:ViTConfig",
+            config="skelbench.nn.vit:ViTConfig",
             summary="pre-norm ViT over frame-patch x joint tokens; temporal RoPE or learned positions",
         )
     ]

@@ -10,8 +10,7 @@ from typing import Literal
 
 from pydantic import Field, PositiveInt
 
-from skelbench.methods.contract import Method
-from skelbench.methods.masked_autoencoder import MaskedAutoencoder, MaskedAutoencoderConfig
+from skelbench.methods import MaskedAutoencoderConfig, Method, rotated_view
 from skelbench.nn.losses import patch_standardise
 from skelbench.nn.tokenizer import patchify
 from skelbench.views.spec import RandomTokens
@@ -78,7 +77,7 @@ class AMR(Method):
     @classmethod
     def views(cls, config, grid):
         mask = RandomTokens(lo=config.mask_ratio, hi=config.mask_ratio, keep=config.keep)
-        return {"clip": MaskedAutoencoder.view(config, grid, mask)}
+        return {"clip": rotated_view(config, grid, mask)}
 
     def training_step(self, views, step):
         view, c, patch = views["clip"], self.config, self.context.grid.patch

@@ -11,8 +11,7 @@ import torch.nn.functional as F
 from timm.layers import Mlp
 from torch import Tensor, nn
 
-from skelbench.nn.config import ViTConfig
-from skelbench.nn.vit import xavier_linear
+from skelbench.nn.vit import ViTConfig, xavier_linear
 from skelbench.skeleton.grid import Grid
 
 

@@ -12,8 +12,7 @@ from typing import Literal
 import torch
 from pydantic import Field, field_validator
 
-from skelbench.methods.contract import Method
-from skelbench.methods.masked_autoencoder import MaskedAutoencoder, MaskedAutoencoderConfig
+from skelbench.methods import MaskedAutoencoderConfig, Method, rotated_view
 from skelbench.views.masks import some_visible
 from skelbench.views.motion import displacement, motion_masks
 
@@ -80,7 +79,7 @@ class GFP(Method):
 
     @classmethod
     def views(cls, config, grid):
-        return {"clip": MaskedAutoencoder.view(config, grid)}
+        return {"clip": rotated_view(config, grid)}
 
     def training_step(self, views, step):
         view, grid, c = views["clip"], self.context.grid, self.config

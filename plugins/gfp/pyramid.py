@@ -11,9 +11,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from skelbench.nn.config import ViTConfig
 from skelbench.nn.decoder import FilledGrid
-from skelbench.nn.vit import Block, xavier_linear
+from skelbench.nn.vit import Block, ViTConfig, xavier_linear
 from skelbench.skeleton.grid import Grid
 
 

@@ -24,13 +24,14 @@ from skelbench.methods.imported import (
     model_arguments,
     tensor_of,
 )
-from skelbench.methods.masked_autoencoder import MaskedAutoencoder, MaskedAutoencoderConfig
-from skelbench.nn.losses import masked_mse, token_uniformity
+from skelbench.methods.masked_autoencoder import MaskedAutoencoderConfig, rotated_view
+from skelbench.nn.losses import masked_mse
 from skelbench.nn.tokenizer import Standardise, patchify
 from skelbench.views.keyed import box_muller, pick
 from skelbench.views.spec import Noise, RandomTokens, Same
 
 from .diffusion import DiffusionDecoder, NoiseSchedule
+from .uniformity import token_uniformity
 
 TIME, NOISE = 0, 1
 """``op`` of the draws for diffusion time and dropped conditions, and for the noise to predict."""
@@ -92,21 +93,20 @@ class MacDiff(Method):
 
     def _check_standardisation(self):
         """Encoder and target see the clip standardised alike, unless the encoder sees it as it is (shared setting)."""
-        encoder = getattr(self.encoder, "config", None)
-        if getattr(encoder, "input_mean", None) is None:
+        encoder, c = self.encoder.standardisation, self.config
+        if encoder is None:
             return
-        mine = [*self.config.mean, *(variance**0.5 for variance in self.config.variance)]
-        if not all(isclose(a, b, rel_tol=1e-3) for a, b in zip(mine, [*encoder.input_mean, *encoder.input_std])):
+        mine = [*c.mean, *(variance**0.5 for variance in c.variance)]
+        if not all(isclose(a, b, rel_tol=1e-3) for a, b in zip(mine, [*encoder.mean, *encoder.std])):
             raise SkelbenchError(
                 "encoder.input_mean and input_std do not agree with method.mean and variance: "
-                f"{encoder.input_mean} and {encoder.input_std} (squared: the variance), {self.config.mean} and "
-                f"{self.config.variance}; --set both alike"
+                f"{encoder.mean} and {encoder.std} (squared: the variance), {c.mean} and {c.variance}; --set both alike"
             )
 
     @classmethod
     def views(cls, config, grid):
         mask = RandomTokens(lo=config.mask_ratio, hi=config.mask_ratio, keep=config.keep)
-        target, noise = MaskedAutoencoder.view(config, grid), Noise(p=1.0, std=config.source_noise)
+        target, noise = rotated_view(config, grid), Noise(p=1.0, std=config.source_noise)
         copy = {"crop": Same(parent="target"), "inherit": True, "augment": (noise,), "mask": mask}
         return {"target": target, "source": target.model_copy(update=copy)}
 

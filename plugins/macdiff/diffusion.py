@@ -11,9 +11,8 @@ import math
 import torch
 from torch import Tensor, nn
 
-from skelbench.nn.config import ViTConfig
 from skelbench.nn.tokenizer import Tokenizer, put
-from skelbench.nn.vit import Block, xavier_linear
+from skelbench.nn.vit import Block, ViTConfig, xavier_linear
 from skelbench.skeleton.grid import Grid
 
 LARGEST_BETA = 0.999
@@ -106,11 +105,9 @@ class DiffusionDecoder(nn.Module):
         self, dim_in: int, dim: int, depth: int, heads: int, grid: Grid, time_width: int = 64, norm_eps: float = 1e-5
     ) -> None:
         super().__init__()
-        self.config = ViTConfig(
-            dim=dim, depth=depth, heads=heads, norm_eps=norm_eps, temporal="learned", cls=False, mask_token=False
-        )
+        self.config = ViTConfig(dim=dim, depth=depth, heads=heads, norm_eps=norm_eps, temporal="learned", cls=False)
         self.dim_in, self.time_width = dim_in, time_width
-        self.tokenizer = Tokenizer(self.config, grid)
+        self.tokenizer = Tokenizer(grid, dim, learned_time=True)
         self.blocks = nn.ModuleList(ModulatedBlock(self.config, dim_in, time_width) for _ in range(depth))
         self.norm = nn.LayerNorm(dim, eps=norm_eps)
         self.predict = nn.Linear(dim, grid.patch * 3)
@@ -119,9 +116,7 @@ class DiffusionDecoder(nn.Module):
     def reset_parameters(self) -> None:
         """As the encoder: Xavier-uniform matrices, zero biases, trunc-normal (0.02) embeddings, default projection."""
         self.apply(xavier_linear)
-        self.tokenizer.project.reset_parameters()
-        for embedding in (self.tokenizer.joint_embed, self.tokenizer.time_embed):
-            nn.init.trunc_normal_(embedding, std=0.02)
+        self.tokenizer.reset_parameters()
 
     def forward(
         self, noisy_RTJC: Tensor, tokens_RKZ: Tensor, keep_RK: Tensor, step_R: Tensor, informed_R: Tensor

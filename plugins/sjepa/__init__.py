@@ -12,8 +12,7 @@ import torch
 from pydantic import Field
 
 from skelbench.distributed import all_reduce_sum
-from skelbench.methods.contract import Method
-from skelbench.methods.masked_autoencoder import MaskedConfig
+from skelbench.methods import MaskedConfig, Method
 from skelbench.nn.decoder import MaskedDecoder
 from skelbench.nn.ema import ema_copy, ema_update
 from skelbench.nn.prototype_loss import RunningCentre

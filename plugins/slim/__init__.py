@@ -12,11 +12,18 @@ from typing import Literal
 
 import torch
 from pydantic import Field, model_validator
+from torch import nn
 
-from skelbench.methods.self_distillation import SelfDistillation
-from skelbench.methods.target import Hidden
-from skelbench.nn.config import PrototypeSettings, TargetSettings
-from skelbench.nn.losses import koleo
+from skelbench.methods import (
+    Hidden,
+    Method,
+    PrototypeSettings,
+    TargetSettings,
+    match_views,
+    self_distillation_groups,
+)
+from skelbench.nn.ema import ema_copy, ema_update
+from skelbench.spec import validated
 from skelbench.views.spec import (
     Alike,
     AxisDrop,
@@ -33,6 +40,8 @@ from skelbench.views.spec import (
 )
 from skelbench.views.view import View
 
+from .koleo import koleo
+
 LOCALS = ((32, 0.35, 0.7), (16, 0.15, 0.4), (8, 0.05, 0.2))
 """Local views: frames and duration range as a share of the anchor's interval (appendix B)."""
 LIMITED_DEG = 17.18873385
@@ -45,6 +54,10 @@ Amount = Literal["full", "limited", "none"]
 class SlimConfig(PrototypeSettings, TargetSettings):
     """Paper-literal defaults; *our reading* marks what the paper does not say."""
 
+    target: str = Field("prototypes", description="what hidden tokens predict, see `skelbench plugins list`")
+    decoder_dim: int = Field(256, ge=1, description="decoder width of target=coordinates")
+    decoder_depth: int = Field(5, ge=1, description="decoder blocks of target=coordinates")
+    decoder_heads: int = Field(8, ge=1, description="decoder attention heads of target=coordinates")
     mfp_weight: float = Field(1.0, ge=0, description="weight of masked feature prediction; 0 = without")
     glcl_weight: float = Field(1.0, ge=0, description="lambda of the contrastive loss; 0 = without")
     same_length: bool = Field(
@@ -102,17 +115,29 @@ class SlimConfig(PrototypeSettings, TargetSettings):
         return tuple(operation for amount, operation in operations if amount != "none")
 
 
-class Slim(SelfDistillation):
+class Slim(Method):
     """Masked feature prediction + global-local contrast with an EMA teacher."""
 
     Config = SlimConfig
 
     def __init__(self, config, context):
-        super().__init__(config, context, config.target if config.predicts else None, config.glcl_weight > 0)
+        super().__init__(config, context)
+        self.encoder = context.encoder()
         if not any(view.mask for view in self.views(config, context.grid).values()):
-            for name, parameter in self.encoder.named_parameters():
-                if name.endswith("mask_token"):  # never shown: DDP would wait for its gradient
-                    parameter.requires_grad_(False)
+            self.encoder.prepare(frozenset())  # a mask token that is never shown would get no gradient
+        self.roles = {"encoder": "student", "teacher.encoder": "teacher"}
+        self.target = self.cl_head = self.cl_loss = None
+        if config.predicts:
+            target = context.target(config.target)
+            settings = validated(target.Config, config.target_settings, f"target {config.target}")
+            self.target = target(config, context, settings)
+            self.roles |= {f"target.{name}": role for name, role in self.target.roles.items()}
+        moving = {"encoder": self.encoder}
+        if config.glcl_weight > 0:
+            self.cl_head, self.cl_loss = config.head(context.summary_width), config.objective()
+            moving["cl_head"] = self.cl_head
+            self.roles |= dict.fromkeys(("cl_head", "teacher.cl_head", "cl_loss"), "head")
+        self.teacher = ema_copy(nn.ModuleDict(moving))
 
     @classmethod
     def views(cls, config, grid):
@@ -149,34 +174,53 @@ class Slim(SelfDistillation):
         return specs
 
     def training_step(self, views, step):
-        c = self.config
-        both = View.cat([views["global1"], views["global2"]])
+        c, teacher = self.config, self.teacher
+        both, temp = View.cat([views["global1"], views["global2"]]), c.teacher_temp_at(step)
         with torch.no_grad():
-            whole = self.teacher["encoder"](both)
+            whole = teacher["encoder"](both)
+            anchors_RE = teacher["cl_head"](whole.summary_RD) if self.cl_head is not None else None
         out, loss, masked = {}, 0.0, None
         if self.target is not None:
             masked = self.encoder(both, mask_RN=both.mask_RN)
-            hidden = Hidden(both, masked.tokens_RND, whole.tokens_RND, self.teacher_temp(step), step)
+            hidden = Hidden(both, masked.tokens_RND, whole.tokens_RND, temp, step)
             out["mfp"] = step.mean(self.target(hidden), both.rows)
             loss = loss + c.mfp_weight * out["mfp"]
         if self.cl_head is not None:
-            cls_RD = (self.encoder(both) if c.clean_pass or masked is None else masked).cls_RD
-            out["glcl"] = self.match(whole, self._per_anchor(both.chunk(self.cl_head(cls_RD)), views), step)
+            summary_RD = (self.encoder(both) if c.clean_pass or masked is None else masked).summary_RD
+            students_RVE = self._per_anchor(both.chunk(self.cl_head(summary_RD)), views)
+            total = match_views(self.cl_loss, self.cl_head, teacher["cl_head"], students_RVE, anchors_RE, temp)
+            step.watch("cl", self.cl_loss)
+            out["glcl"] = step.mean(total, len(anchors_RE))
             loss = loss + c.glcl_weight * out["glcl"]
             if c.koleo:
-                out["koleo"] = sum(koleo(part) for part in both.chunk(cls_RD))
+                out["koleo"] = sum(koleo(part) for part in both.chunk(summary_RD))
                 loss = loss + c.koleo * out["koleo"]
         return {"loss": loss, **out}
 
     def _per_anchor(self, global_RE, views):
         """Student embeddings to match with each anchor: the other global view, then its local views; [2R, V, E]."""
-        found = ([global_RE[1]], [global_RE[0]])
+        students = ([global_RE[1]], [global_RE[0]])
         for frames, _, _ in LOCALS:
             if f"local{frames}-1" not in views:
                 continue
             local = View.cat([views[f"local{frames}-1"], views[f"local{frames}-2"]])
-            pieces = local.chunk(self.cl_head(self.encoder(local, mask_RN=local.mask_RN).cls_RD))
+            pieces = local.chunk(self.cl_head(self.encoder(local, mask_RN=local.mask_RN).summary_RD))
             half = len(pieces) // 2
-            found[0].extend(pieces if self.config.match_both else pieces[:half])
-            found[1].extend(pieces if self.config.match_both else pieces[half:])
-        return torch.cat([torch.stack(students, 1) for students in found])
+            students[0].extend(pieces if self.config.match_both else pieces[:half])
+            students[1].extend(pieces if self.config.match_both else pieces[half:])
+        return torch.cat([torch.stack(pieces, 1) for pieces in students])
+
+    def after_step(self, step):
+        momentum = self.config.momentum_at(step)
+        for name, teacher in self.teacher.items():
+            ema_update(teacher, getattr(self, name), momentum)
+        if self.target is not None:
+            self.target.after_step(step, momentum)
+        if self.cl_loss is not None:
+            self.cl_loss.update()
+
+    def inference_encoder(self):
+        return self.teacher["encoder"]
+
+    def optim_groups(self):
+        return self_distillation_groups(self.config, self.encoder, target=self.target, cl_head=self.cl_head)

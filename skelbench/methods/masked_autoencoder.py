@@ -44,6 +44,12 @@ class MaskedAutoencoderConfig(MaskedConfig):
     rotation_deg: float = Field(17.18873385, description="rotation limit about every axis; 0.3 rad in MAMP's feeder")
 
 
+def rotated_view(config: MaskedAutoencoderConfig, grid: Grid, mask: Mask | None = None) -> ViewSpec:
+    """One randomly cropped and rotated view of the clip, full length."""
+    rotation = Rotate(p=1.0, vertical_deg=config.rotation_deg, tilt_deg=config.rotation_deg)
+    return config.view(grid, rotation, mask=mask)
+
+
 class MaskedAutoencoder(Method):
     """Encoder on the visible tokens, decoder on the full grid, squared error of standardised tokens where hidden.
 
@@ -66,12 +72,6 @@ class MaskedAutoencoder(Method):
             out_dim=grid.patch * 3,
             norm_eps=1e-5,
         )
-
-    @staticmethod
-    def view(config: MaskedAutoencoderConfig, grid: Grid, mask: Mask | None = None) -> ViewSpec:
-        """One randomly cropped and rotated view of the clip, full length."""
-        turn = Rotate(p=1.0, vertical_deg=config.rotation_deg, tilt_deg=config.rotation_deg)
-        return config.view(grid, turn, mask=mask)
 
     def reconstruct(self, view: View, keep_RK: Tensor, mask_RN: Tensor, y_RTJC: Tensor, step: Step) -> Tensor:
         """Mean loss over the hidden tokens (``mask_RN`` True) of the global batch, predicting ``y_RTJC`` from the

@@ -33,8 +33,8 @@ class MethodSpec(Descriptor):
     recipe: Mapping[str, Any] = field(default_factory=dict)
     """The method's own optimiser as dotted keys of the run spec, ``{"train.lr": 2e-4, "train.betas": (0.9, 0.95)}``:
     used in every setting unless the preset scales it."""
-    needs: Mapping[str, Any] = field(default_factory=dict)
-    """What the method cannot do without in any setting, ``{"encoder.mask_token": False}``."""
+    requires: tuple[str, ...] = ()
+    """Abilities of the encoder that the method cannot do without (:data:`skelbench.nn.encoder.ABILITIES`)."""
     native: Mapping[str, Any] = field(default_factory=dict)
     """The rest of the published setting: encoder form, token grid, bodies, epochs, resampling. Used with ``--native``
     only; without it the method runs in the shared setting, as every other one. Empty: the shared setting is its own."""

@@ -86,13 +86,13 @@ def _field_problem(what: str, value: Descriptor, own_file: bool) -> tuple[str, s
             return "invalid", f"{what}: {field} must be text"
     if not isinstance(value.version, int):
         return "invalid", f"{what}: version={value.version!r} is not an integer"
-    mappings = [getattr(value, name, {}) for name in ("recipe", "needs", "native", "defaults", "presets", "variants")]
+    mappings = [getattr(value, name, {}) for name in ("recipe", "native", "defaults", "presets", "variants")]
     for name in ("presets", "variants"):
         several = getattr(value, name, {})
         mappings += several.values() if isinstance(several, Mapping) else ()
     if not all(isinstance(mapping, Mapping) for mapping in mappings):
         return "invalid", (
-            f"{what}: recipe, needs, native, defaults and every preset and variant must be mappings of keys to values"
+            f"{what}: recipe, native, defaults and every preset and variant must be mappings of keys to values"
         )
     for name in getattr(value, "variants", {}):
         if not isinstance(name, str) or not VARIANT.fullmatch(name):

@@ -16,7 +16,7 @@ import numpy as np
 
 from skelbench.component import Spec
 from skelbench.errors import SkelbenchError, did_you_mean
-from skelbench.nn.config import TargetSettings
+from skelbench.methods.target import TargetSettings
 from skelbench.plugin.descriptors import EncoderSpec, MethodSpec
 from skelbench.plugin.host import Host
 from skelbench.run.presets import PRESETS
@@ -69,7 +69,7 @@ def resolve(request: Request, host: Host, data_root: Path, device_kind: str) -> 
     if not isinstance(native, bool):
         where = f"{request.config}: " if request.config else ""
         raise SkelbenchError(f"{where}native={native!r} is not valid; write native = true or native = false")
-    own = {**method.needs, **method.recipe, **(method.native if native else {})}
+    own = {**method.recipe, **(method.native if native else {})}
     encoder_name = request.sets.get("encoder") or top.get("encoder") or own.get("encoder", "vit")
     encoder = host.get("encoders", encoder_name)
 
@@ -88,9 +88,6 @@ def resolve(request: Request, host: Host, data_root: Path, device_kind: str) -> 
         if key == "clips_seen" or preset in method.presets or key.split(".", 1)[1] in fields[key.split(".", 1)[0]]
     }
 
-    for key, value in method.needs.items():
-        if user.get(key, value) != value:
-            raise SkelbenchError(f"method {method.name} needs {key}={value}; leave {key} out")
     grid = _grid(base | user)
     data = validated(DataSpec, section(base | user, "data"), "data")
     store = open_dataset(data.name, host, data_root)
@@ -227,15 +224,13 @@ def _varied(
 ) -> dict[str, Any]:
     """``values`` with the changes of a variant of ``method``; ``plain``: the settings that they make without it."""
     changes = dict(method.variants[variant])
-    for key, value in changes.items():
+    for key in changes:
         part, _, name = key.partition(".")
         if key != "clips_seen" and part not in plain:
             raise SkelbenchError(f"it sets {key!r}; a variant sets method.*, encoder.*, train.* or clips_seen")
         if key != "clips_seen" and name not in type(plain[part]).model_fields:
             whose = {"method": f"method {method.name}", "encoder": f"encoder {encoder.name}"}.get(part, part)
             raise SkelbenchError(did_you_mean(name, list(type(plain[part]).model_fields), f"setting of {whose}"))
-        if method.needs.get(key, value) != value:
-            raise SkelbenchError(f"it sets {key}={value}, but {method.name} needs {key}={method.needs[key]}")
     if isinstance(changes.get("clips_seen"), str) and "clips_seen" not in values:
         changes["train.epochs"] = changes.pop("clips_seen")
     values = {key: value for key, value in values.items() if key != "clips_seen" or "train.epochs" not in changes}

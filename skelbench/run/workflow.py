@@ -131,7 +131,7 @@ class Workflow:
             for module in method.modules():
                 if isinstance(module, Encoder):
                     # A method that replaces hidden tokens may start from one that drops them, and the other way round.
-                    load_weights(parent.encoder(), module, optional=("tokenizer.mask_token",))
+                    load_weights(parent.encoder(), module, optional=module.prepared_state)
 
     def import_weights(
         self, resolved: Resolved, checkpoint: Checkpoint, imported: Imported, force: bool = False
@@ -294,7 +294,7 @@ class Workflow:
     def encoder(self, run: RunDir, checkpoint: str, store: ClipStore) -> torch.nn.Module:
         """The inference encoder of a run with its weights, in eval mode."""
         encoder = build_encoder(run.spec, self.host, store.topology)
-        load_weights(run.encoder(checkpoint), encoder)
+        load_weights(run.encoder(checkpoint), encoder, optional=encoder.prepared_state)
         return encoder.to(self.device).eval()
 
     # ------------------------------------------------------------------------------------------ cost

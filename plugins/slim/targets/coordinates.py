@@ -8,8 +8,7 @@ import torch
 from torch import Tensor
 
 from skelbench.component import Spec
-from skelbench.methods.contract import Context
-from skelbench.methods.target import Hidden, MaskedTarget
+from skelbench.methods import Context, Hidden, MaskedTarget
 from skelbench.nn.decoder import MaskedDecoder
 from skelbench.nn.tokenizer import patchify
 

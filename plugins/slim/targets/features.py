@@ -9,10 +9,23 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from skelbench.component import Spec
-from skelbench.methods.contract import Context, Step
-from skelbench.methods.target import Hidden, MaskedTarget
+from skelbench.methods import Context, Hidden, MaskedTarget, Step
 from skelbench.nn.ema import ema_copy, ema_update
-from skelbench.nn.heads import ProjectionHead, initialise_mlp
+from skelbench.nn.heads import initialise_mlp, projection_mlp
+
+
+class ProjectionHead(nn.Module):
+    """The three-layer MLP of a prototype head without prototypes: [..., D] -> [..., E], as it is (no norm)."""
+
+    def __init__(self, dim_in: int, hidden: int = 2048, bottleneck: int = 256) -> None:
+        super().__init__()
+        self.mlp = projection_mlp(dim_in, hidden, bottleneck)
+        initialise_mlp(self.mlp)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """In at least float32."""
+        x = self.mlp(x)
+        return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
 class FeatureTarget(MaskedTarget):
