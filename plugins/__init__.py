@@ -1,6 +1,6 @@
 """The methods that ship with skelbench, announced exactly as a stranger's package would (torch-free)."""
 
-from skelbench.plugin import MethodSpec, hookimpl
+from skelbench.plugin import MethodSpec, TargetSpec, hookimpl
 
 # The masked-autoencoder family: AdamW as MAE sets it, tokens dropped, and the setting of MAMP's code (maoyunyao/MAMP).
 _MAE_RECIPE = {
@@ -224,5 +224,34 @@ def skelbench_methods():
             target="skelbench_plugins.untrained:Untrained",
             summary="control: the encoder as initialised, never trained",
             trains=False,
+        ),
+    ]
+
+
+@hookimpl
+def skelbench_targets():
+    return [
+        TargetSpec(
+            name="prototypes",
+            target="skelbench_plugins.slim.targets.prototypes:PrototypeTarget",
+            summary="the teacher's distribution over prototypes, by cross-entropy (SLiM)",
+        ),
+        TargetSpec(
+            name="coordinates",
+            version=2,
+            target="skelbench_plugins.slim.targets.coordinates:CoordinateTarget",
+            summary="raw joint coordinates, by squared error, through a decoder",
+        ),
+        TargetSpec(
+            name="features",
+            version=2,
+            target="skelbench_plugins.slim.targets.features:FeatureTarget",
+            summary="the teacher's projected features, by squared error, no extra module",
+        ),
+        TargetSpec(
+            name="features-predictor",
+            version=2,
+            target="skelbench_plugins.slim.targets.features:PredictedFeatureTarget",
+            summary="the teacher's projected features, by squared error, through a predictor head",
         ),
     ]

@@ -7,7 +7,6 @@ from skelbench.plugin import (
     ProtocolSpec,
     StudySpec,
     TableSpec,
-    TargetSpec,
     hookimpl,
 )
 
@@ -77,32 +76,6 @@ def skelbench_protocols():
             target="skelbench.evaluate.knn:Knn",
             config="skelbench.evaluate.config:KnnConfig",
             summary="nearest training clip by cosine similarity, k = 1",
-        ),
-    ]
-
-
-@hookimpl
-def skelbench_targets():
-    return [
-        TargetSpec(
-            name="prototypes",
-            target="skelbench_plugins.slim.targets.prototypes:PrototypeTarget",
-            summary="the teacher's distribution over prototypes, by cross-entropy (SLiM)",
-        ),
-        TargetSpec(
-            name="coordinates",
-            target="skelbench_plugins.slim.targets.coordinates:CoordinateTarget",
-            summary="raw joint coordinates, by squared error, through a decoder",
-        ),
-        TargetSpec(
-            name="features",
-            target="skelbench_plugins.slim.targets.features:FeatureTarget",
-            summary="the teacher's projected features, by squared error, no extra module",
-        ),
-        TargetSpec(
-            name="features-predictor",
-            target="skelbench_plugins.slim.targets.features:PredictedFeatureTarget",
-            summary="the teacher's projected features, by squared error, through a predictor head",
         ),
     ]
 

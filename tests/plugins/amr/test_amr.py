@@ -6,8 +6,7 @@ from skelbench_plugins.amr import AMR, AMRConfig
 
 from skelbench.errors import SkelbenchError
 from skelbench.methods.contract import Context, Step
-from skelbench.nn.config import ViTConfig
-from skelbench.nn.vit import ViT
+from skelbench.nn.vit import ViT, ViTConfig
 from skelbench.skeleton.grid import Grid
 from skelbench.skeleton.topology import NTU25
 from skelbench.views.view import View
@@ -18,9 +17,9 @@ STEP = Step(0, 1, 0.0, torch.Generator(), lambda *args, **kwargs: None)
 
 def build(**settings):
     torch.manual_seed(0)
-    encoder = ViTConfig(dim=16, depth=1, heads=2, mask_token=False)
+    encoder = ViTConfig(dim=16, depth=1, heads=2)
     config = AMRConfig(decoder_dim=16, decoder_depth=1, decoder_heads=2, **settings)
-    return AMR(config, Context(NTU25, GRID, lambda: ViT(encoder, NTU25, GRID), 16))
+    return AMR(config, Context.of(NTU25, GRID, lambda: ViT(encoder, NTU25, GRID)))
 
 
 def view(rows=2):

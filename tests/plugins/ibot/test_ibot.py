@@ -22,7 +22,7 @@ def test_losses_are_the_means_over_pairs_and_over_hidden_tokens(shared, made):
     with torch.no_grad():
         for value in (*method.teacher.parameters(), method.cl_loss.centre.centre):
             value.add_(0.1 * torch.randn(value.shape, generator=generator))
-        patch_loss = method.patch_loss if shared else method.target.objective
+        patch_loss = method.patch_loss
         patch_loss.centre.centre.normal_(generator=generator)
         out = method(views, step)
 
@@ -39,7 +39,7 @@ def test_losses_are_the_means_over_pairs_and_over_hidden_tokens(shared, made):
 
         head, teacher_head = method.cl_head, method.teacher["cl_head"]
         if not shared:
-            head, teacher_head = method.target.head, method.target.teacher_head
+            head, teacher_head = method.patch_head, method.teacher["patch_head"]
         temp = 0.04 + 0.03 * min(1.0, step.fraction / 0.3)
         per_view = []
         for mine, theirs, mask in zip(student, teacher, masks):
@@ -60,7 +60,7 @@ def test_losses_are_the_means_over_pairs_and_over_hidden_tokens(shared, made):
 def test_one_head_or_two(shared, made):
     method = made(shared_head=shared).method
     heads = {name for name, _ in method.named_parameters() if name.endswith("prototype_direction")}
-    own = set() if shared else {"target.head.prototype_direction", "target.teacher_head.prototype_direction"}
+    own = set() if shared else {"patch_head.prototype_direction", "teacher.patch_head.prototype_direction"}
     assert heads == {"cl_head.prototype_direction", "teacher.cl_head.prototype_direction"} | own
 
 
@@ -69,10 +69,10 @@ def test_there_are_two_centres_and_both_move_once_a_step(shared, made):
     training = made(shared_head=shared)
     method, views = training.method, training.views(0)
     centres = {name: value for name, value in method.named_buffers() if name.endswith("centre")}
-    patches = "patch_loss.centre.centre" if shared else "target.objective.centre.centre"
+    patches = "patch_loss.centre.centre"
     assert centres.keys() == {"cl_loss.centre.centre", patches}
     assert not any(value.any() for value in centres.values())
-    head = method.teacher["cl_head"] if shared else method.target.teacher_head
+    head = method.teacher["cl_head" if shared else "patch_head"]
     view = views["global"]
     with torch.no_grad():
         whole = method.teacher["encoder"](view)

@@ -12,8 +12,7 @@ from skelbench_plugins.macdiff.diffusion import cumulative_alphas
 
 from skelbench.errors import SkelbenchError
 from skelbench.methods.contract import Context, Step
-from skelbench.nn.config import ViTConfig
-from skelbench.nn.vit import ViT
+from skelbench.nn.vit import ViT, ViTConfig
 from skelbench.skeleton.grid import Grid
 from skelbench.skeleton.topology import NTU25
 from skelbench.views.keyed import Keyed, box_muller
@@ -183,9 +182,9 @@ def imported_method():
         parts = (key.partition(".")[::2] for key in made.settings)
         return {key: made.settings[f"{name}.{key}"] for part, key in parts if part == name}
 
-    encoder = ViTConfig(temporal="learned", cls=False, mask_token=False, norm_eps=1e-5, **section("encoder"))
+    encoder = ViTConfig(temporal="learned", cls=False, norm_eps=1e-5, **section("encoder"))
     grid = Grid(joints=JOINTS, **section("grid"))
-    context = Context(NTU25, grid, lambda: ViT(encoder, NTU25, grid), encoder.dim)
+    context = Context.of(NTU25, grid, lambda: ViT(encoder, NTU25, grid))
     method = MacDiff(MacDiffConfig(**section("method")), context)
     method.load_state_dict(made.weights)
     return method, made

@@ -31,7 +31,7 @@ def make(name, centering="running"):
     """The target in double precision, its EMA twin unlike its student, its centre not zero."""
     torch.manual_seed(1)
     config = SlimConfig(target=name, centering=centering, **SIZES)
-    target = TARGETS[name](config, Context(NTU25, GRID, nn.Identity, WIDTH), Spec()).double()
+    target = TARGETS[name](config, Context(NTU25, GRID, nn.Identity, WIDTH, WIDTH), Spec()).double()
     with torch.no_grad():
         for key, value in (*target.named_parameters(), *target.named_buffers()):
             if key.startswith("teacher") or key.endswith("centre"):
