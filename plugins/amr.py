@@ -16,7 +16,7 @@ from skelbench.nn.energy import energy_weights
 from skelbench.nn.losses import patch_standardise
 from skelbench.nn.query import QueryDecoder
 from skelbench.nn.tokenizer import patchify
-from skelbench.views.spec import RandomTokens
+from skelbench.views import RandomTokens
 
 
 class AMRConfig(MaskedAutoencoderConfig):

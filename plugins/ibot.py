@@ -15,7 +15,7 @@ from skelbench.methods.multi_crop import MultiCrop, MultiCropConfig
 from skelbench.methods.target import Hidden
 from skelbench.methods.targets.prototypes import predict_prototypes
 from skelbench.nn.prototype_objective import PrototypeObjective
-from skelbench.views.spec import RandomTokens, Tube
+from skelbench.views import RandomTokens, Tube
 
 
 class IBOTConfig(MultiCropConfig):

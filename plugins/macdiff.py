@@ -28,8 +28,8 @@ from skelbench.methods.masked_autoencoder import MaskedAutoencoder, MaskedAutoen
 from skelbench.nn.diffusion import DiffusionDecoder, NoiseSchedule
 from skelbench.nn.losses import masked_mse, token_uniformity
 from skelbench.nn.tokenizer import Standardise, patchify
+from skelbench.views import Noise, RandomTokens, Same
 from skelbench.views.keyed import box_muller, pick
-from skelbench.views.spec import Noise, RandomTokens, Same
 
 TIME, NOISE = 0, 1
 """``op`` of the draws for diffusion time and dropped conditions, and for the noise to predict."""

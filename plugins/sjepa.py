@@ -19,9 +19,9 @@ from skelbench.nn.decoder import MaskedDecoder
 from skelbench.nn.ema import ema_copy, ema_update
 from skelbench.nn.prototype_loss import RunningCentre
 from skelbench.nn.schedule import cosine
+from skelbench.views import Mirror, Rotate, Same, Translate
 from skelbench.views.masks import some_visible
 from skelbench.views.motion import motion_masks
-from skelbench.views.spec import Mirror, Rotate, Same, Translate
 
 
 class SJEPAConfig(MaskedConfig):

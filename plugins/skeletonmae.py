@@ -7,7 +7,7 @@ coordinates standardised per token. Facts: MAMP's repository (maoyunyao/MAMP, mo
 
 from skelbench.methods.imported import Imported, masked_autoencoder
 from skelbench.methods.masked_autoencoder import MaskedAutoencoder, MaskedAutoencoderConfig
-from skelbench.views.spec import RandomTokens
+from skelbench.views import RandomTokens
 
 
 class SkeletonMAEConfig(MaskedAutoencoderConfig):

@@ -17,7 +17,7 @@ from skelbench.methods.self_distillation import SelfDistillation
 from skelbench.methods.target import Hidden
 from skelbench.nn.config import PrototypeSettings, TargetSettings
 from skelbench.nn.losses import koleo
-from skelbench.views.spec import (
+from skelbench.views import (
     Alike,
     AxisDrop,
     BoneScale,
@@ -29,9 +29,9 @@ from skelbench.views.spec import (
     RandomTokens,
     Rotate,
     Tube,
+    View,
     ViewSpec,
 )
-from skelbench.views.view import View
 
 LOCALS = ((32, 0.35, 0.7), (16, 0.15, 0.4), (8, 0.05, 0.2))
 """Local views: frames and duration range as a share of the anchor's interval (appendix B)."""

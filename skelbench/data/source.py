@@ -11,7 +11,7 @@ from torch import Tensor
 
 from skelbench.data.clips import ClipBatch
 from skelbench.data.store import ClipStore
-from skelbench.views.spec import SecondBody
+from skelbench.spec import SecondBody
 
 
 class _Rows(NamedTuple):

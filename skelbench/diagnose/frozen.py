@@ -22,12 +22,11 @@ from skelbench.report.frame import untrained_twin
 from skelbench.results.store import RunDir
 from skelbench.run.workflow import Workflow
 from skelbench.skeleton.grid import Grid
-from skelbench.spec import RunSpec
+from skelbench.spec import Bodies, Centre, RunSpec, SecondBody
 from skelbench.train.build import grid_of
-from skelbench.views.augment import rotation
+from skelbench.views.augmentations import Augment, rotation
 from skelbench.views.builder import ViewBuilder, evaluation_spec
 from skelbench.views.keyed import Keyed
-from skelbench.views.spec import Augment, Bodies, Centre, SecondBody
 from skelbench.views.view import View
 
 BATCH = 256

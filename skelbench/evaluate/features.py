@@ -18,7 +18,7 @@ from skelbench.errors import SkelbenchError
 from skelbench.identity import derive_seed
 from skelbench.nn.encoder import Encoded
 from skelbench.skeleton.grid import Grid
-from skelbench.views.spec import Pooling, Readout
+from skelbench.spec import Pooling, Readout
 from skelbench.views.view import View
 
 Builder = Callable[[ClipBatch, Any], Mapping[str, View]]

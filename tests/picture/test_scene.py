@@ -221,7 +221,8 @@ def test_flat_poses_are_seen_flat_with_their_confidence(made, data_root):
 
 def test_padding_is_not_drawn(made):
     from skelbench.picture.views import view_scene
-    from skelbench.views.spec import Center, ViewSpec
+    from skelbench.views.crops import Center
+    from skelbench.views.spec import ViewSpec
 
     resolved = made("slim")
     spec = ViewSpec(frames=64, crop=Center(share=1), resize="pad", stream="bone")
