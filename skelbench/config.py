@@ -16,7 +16,7 @@ from skelbench.results.identity import digest
 from skelbench.skeleton.spec import Bodies, Centre, Pooling, Readout, SecondBody, Spec, ViewSpec
 
 if TYPE_CHECKING:
-    from skelbench.data.store import ClipStore
+    from skelbench.data.store.clip_store import ClipStore
 
 
 class GridSpec(Spec):

@@ -25,7 +25,7 @@ from skelbench.skeleton.grid import Grid
 from skelbench.skeleton.spec import Spec
 
 if TYPE_CHECKING:
-    from skelbench.data.store import ClipStore
+    from skelbench.data.store.clip_store import ClipStore
 
 
 @dataclass(frozen=True)
@@ -200,7 +200,7 @@ def control(resolved: Resolved, host: Host) -> Resolved:
 
 def open_dataset(name: str, host: Host, data_root: Path) -> ClipStore:
     """A data set announced by a plugin (made on first use) or an imported one."""
-    from skelbench.data import roots
+    from skelbench.data.store import roots
 
     def opener(known: str) -> Callable[[Path], ClipStore]:
         return lambda root: host.load(host.get("datasets", known))(root)

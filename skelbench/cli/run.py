@@ -88,7 +88,7 @@ def run(
     from skelbench import distributed
     from skelbench.cli.console import progress
     from skelbench.cli.summary import print_header
-    from skelbench.data.roots import data_root as default_data_root
+    from skelbench.data.store.roots import data_root as default_data_root
     from skelbench.resolve import resolve
     from skelbench.results.store import ResultStore
     from skelbench.workflow import Workflow, pick_device

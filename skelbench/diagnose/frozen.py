@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from skelbench.config import RunSpec
-from skelbench.data.source import ClipSource
-from skelbench.data.store import ClipStore
+from skelbench.data.store.clip_store import ClipStore
+from skelbench.data.store.source import ClipSource
 from skelbench.errors import SkelbenchError
 from skelbench.evaluate.features import Builder, extract
 from skelbench.pretrain.build import grid_of

@@ -13,20 +13,20 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from skelbench.data.clips import ClipBatch
 from skelbench.errors import SkelbenchError
 from skelbench.nn.encoder import Encoded
 from skelbench.results.identity import derive_seed
 from skelbench.skeleton.grid import Grid
 from skelbench.skeleton.spec import Pooling, Readout
 from skelbench.skeleton.view import View
+from skelbench.views.clips import ClipBatch
 
 Builder = Callable[[ClipBatch, Any], Mapping[str, View]]
 """``builder(batch, keyed)`` returns one view named "eval", one per clip (a ViewBuilder)."""
 
 
 class Source(Protocol):
-    """What :func:`extract` asks of a :class:`skelbench.data.source.ClipSource`."""
+    """What :func:`extract` asks of a :class:`skelbench.data.store.source.ClipSource`."""
 
     def gather(self, ids: np.ndarray) -> ClipBatch:
         """The clips ``ids``, in that order."""

@@ -9,15 +9,15 @@ import numpy as np
 import torch
 
 from skelbench.config import RunSpec
-from skelbench.data.clips import ClipBatch
-from skelbench.data.source import ClipSource
-from skelbench.data.store import ClipStore
+from skelbench.data.store.clip_store import ClipStore
+from skelbench.data.store.source import ClipSource
 from skelbench.picture.scene import Panel, Scene, clip_scene
 from skelbench.skeleton.grid import Grid
 from skelbench.skeleton.keyed import Keyed
 from skelbench.skeleton.spec import ViewSpec
 from skelbench.skeleton.view import View
 from skelbench.skeleton.views import ViewBuilder, evaluation_spec
+from skelbench.views.clips import ClipBatch
 
 
 def view_scene(store: ClipStore, clip: int, spec: RunSpec, step: int = 0) -> Scene:

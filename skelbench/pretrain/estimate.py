@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 from skelbench.config import RunSpec
-from skelbench.data.store import ClipStore
+from skelbench.data.store.clip_store import ClipStore
 from skelbench.plugin.host import Host
 from skelbench.pretrain.build import build_method
 from skelbench.pretrain.loop import Trainer, total_steps

@@ -19,8 +19,8 @@ from torch import Tensor
 
 from skelbench import distributed
 from skelbench.config import RunSpec
-from skelbench.data.source import ClipSource
-from skelbench.data.store import ClipStore
+from skelbench.data.store.clip_store import ClipStore
+from skelbench.data.store.source import ClipSource
 from skelbench.errors import Diverged, Interrupted, SkelbenchError
 from skelbench.method import Method, Step
 from skelbench.pretrain.checkpoint import cut_back, load_state, save_state, save_weights

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from skelbench.data.clips import ClipBatch
 from skelbench.skeleton.augment import Transform, mirrored_rows
 from skelbench.skeleton.keyed import Keyed
 from skelbench.skeleton.sampling import Frames
 from skelbench.skeleton.spec import Centre, ViewSpec
 from skelbench.skeleton.topology import Topology
 from skelbench.skeleton.transfer import send
+from skelbench.views.clips import ClipBatch
 
 PIECE_BYTES = 2 << 20
 """Coordinates that a CPU works on at a time: from gathering to the last product they stay in its cache."""

@@ -17,7 +17,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from skelbench.data.clips import ClipBatch
 from skelbench.skeleton.augment import Transform, compose, draw_transform
 from skelbench.skeleton.check import checked_counts
 from skelbench.skeleton.grid import Grid
@@ -29,6 +28,7 @@ from skelbench.skeleton.spec import Bodies, Center, Centre, Same, Tube, ViewSpec
 from skelbench.skeleton.topology import Topology
 from skelbench.skeleton.transfer import send
 from skelbench.skeleton.view import VIEW_KEY, View
+from skelbench.views.clips import ClipBatch
 
 BODY = 5
 """``op`` of the draw that chooses a body (view 0)."""

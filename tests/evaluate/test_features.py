@@ -3,13 +3,13 @@ import pytest
 import torch
 from torch import nn
 
-from skelbench.data.clips import ClipBatch
 from skelbench.errors import SkelbenchError
 from skelbench.evaluate.features import extract, read_out
 from skelbench.nn.encoder import Encoded
 from skelbench.skeleton.grid import Grid
 from skelbench.skeleton.keyed import Keyed
 from skelbench.skeleton.view import View
+from skelbench.views.clips import ClipBatch
 
 CLIPS, M, T, J, D = 23, 3, 4, 5, 6
 

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 import torch
 
-from skelbench.data.clips import ClipBatch
 from skelbench.skeleton.keyed import Keyed
 from skelbench.skeleton.spec import BoneScale, Center, Free, Inside, Mirror, Rotate, ViewSpec
 from skelbench.skeleton.topology import COCO17
 from skelbench.skeleton.view import View
 from skelbench.skeleton.views import ViewBuilder
+from skelbench.views.clips import ClipBatch
 
 KEYED = Keyed(9, 4)
 LENGTHS, BODIES = [30, 7, 1, 50], [2, 1, 1, 2]

@@ -7,7 +7,6 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skelbench.data.clips import ClipBatch
 from skelbench.errors import SkelbenchError
 from skelbench.skeleton.grid import Grid
 from skelbench.skeleton.keyed import Keyed
@@ -29,6 +28,7 @@ from skelbench.skeleton.spec import (
 )
 from skelbench.skeleton.topology import NTU25
 from skelbench.skeleton.views import ViewBuilder, evaluation_spec
+from skelbench.views.clips import ClipBatch
 
 KEYED = Keyed(5, 77)
 SAA = (Rotate(), Mirror(), BoneScale())

@@ -1,0 +1,1 @@
+"""Views of clips: crop, augmentation, mask."""
