@@ -32,7 +32,7 @@ def skelbench_datasets():
     return [
         DatasetSpec(
             name="synthetic",
-            target="skelbench.data.synthetic:open_synthetic",
+            target="skelbench.data.synthetic.dataset:open_synthetic",
             summary="forward kinematics on the 25-joint tree, three cameras; made on first use, the same everywhere",
             splits=("cross-subject", "cross-view", "cross-setup"),
             default_split="cross-view",

@@ -14,8 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from skelbench.data.source import ClipSource
-from skelbench.data.store import ClipStore
+from skelbench.data.store.clip_store import ClipStore
+from skelbench.data.store.source import ClipSource
 from skelbench.errors import SkelbenchError
 from skelbench.evaluate.features import Builder, extract
 from skelbench.report.frame import untrained_twin

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from pydantic import ValidationError
 
-from skelbench.data import roots
-from skelbench.data.splits import Split
-from skelbench.data.store import ClipStore
+from skelbench.data.store import roots
+from skelbench.data.store.clip_store import ClipStore
+from skelbench.data.store.splits import Split
 from skelbench.errors import SkelbenchError, did_you_mean
 from skelbench.plugin.descriptors import EncoderSpec, MethodSpec
 from skelbench.plugin.host import Host

@@ -13,8 +13,8 @@ import numpy as np
 import torch
 
 from skelbench import distributed
-from skelbench.data.source import ClipSource
-from skelbench.data.store import ClipStore
+from skelbench.data.store.clip_store import ClipStore
+from skelbench.data.store.source import ClipSource
 from skelbench.errors import SkelbenchError, Stopped
 from skelbench.evaluate.features import extract
 from skelbench.evaluate.protocol import Features

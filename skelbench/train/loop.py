@@ -18,8 +18,8 @@ import torch
 from torch import Tensor
 
 from skelbench import distributed
-from skelbench.data.source import ClipSource
-from skelbench.data.store import ClipStore
+from skelbench.data.store.clip_store import ClipStore
+from skelbench.data.store.source import ClipSource
 from skelbench.errors import Diverged, Interrupted, SkelbenchError
 from skelbench.identity import derive_seed
 from skelbench.methods.contract import Method, Step

@@ -17,11 +17,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from skelbench.data.clips import ClipBatch
 from skelbench.skeleton.grid import Grid
 from skelbench.skeleton.topology import Topology
 from skelbench.spec import Bodies, Centre
 from skelbench.views.augmentations import draw_transform
+from skelbench.views.clips import ClipBatch
 from skelbench.views.crops import Center, Cut, Interval
 from skelbench.views.keyed import Keyed, pick
 from skelbench.views.masks import Mask, MaskRows, TokenMask

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from skelbench.data.clips import ClipBatch
 from skelbench.skeleton.topology import Topology
 from skelbench.spec import Centre
+from skelbench.views.clips import ClipBatch
 from skelbench.views.keyed import Keyed
 from skelbench.views.sampling import Frames
 from skelbench.views.spec import ViewSpec
