@@ -8,10 +8,12 @@ views, V views that each is matched with, E bottleneck width.
 
 import torch
 from pydantic import Field
+from skelbench_plugins._recipes import MULTI_CROP_READINGS, MULTI_CROP_RECIPE
 from torch import nn
 
 from skelbench.methods import Method, MultiCropConfig, match_views, other_views, self_distillation_groups
 from skelbench.nn.ema import ema_copy, ema_update
+from skelbench.plugin import MethodSpec, hookimpl
 
 
 class DINOConfig(MultiCropConfig):
@@ -59,3 +61,20 @@ class DINO(Method):
 
     def optim_groups(self):
         return self_distillation_groups(self.config, self.encoder, cl_head=self.cl_head)
+
+
+@hookimpl
+def skelbench_methods() -> list[MethodSpec]:
+    return [
+        MethodSpec(
+            name="dino",
+            target=":DINO",
+            config=":DINOConfig",
+            summary="match class tokens of global and local crops with an EMA teacher's of the global ones",
+            citation="Caron et al., Emerging Properties in Self-Supervised Vision Transformers, ICCV 2021 "
+            "(arXiv 2104.14294)",
+            readings=MULTI_CROP_READINGS,
+            recipe=MULTI_CROP_RECIPE,
+            requires=("short-views",),
+        ),
+    ]

@@ -10,6 +10,7 @@ from typing import Literal
 
 import torch
 from pydantic import Field
+from skelbench_plugins._recipes import MULTI_CROP_READINGS, MULTI_CROP_RECIPE
 from torch import nn
 
 from skelbench.errors import SkelbenchError
@@ -23,7 +24,8 @@ from skelbench.methods import (
     self_distillation_groups,
 )
 from skelbench.nn.ema import ema_copy, ema_update
-from skelbench.views.spec import RandomTokens, Tube
+from skelbench.plugin import MethodSpec, hookimpl
+from skelbench.views import RandomTokens, Tube
 
 
 class IBOTConfig(MultiCropConfig):
@@ -103,3 +105,19 @@ class IBOT(Method):
 
     def optim_groups(self):
         return self_distillation_groups(self.config, self.encoder, **{name: getattr(self, name) for name in self.heads})
+
+
+@hookimpl
+def skelbench_methods() -> list[MethodSpec]:
+    return [
+        MethodSpec(
+            name="ibot",
+            target=":IBOT",
+            config=":IBOTConfig",
+            summary="DINO, and the teacher's prototype distribution predicted at hidden tokens",
+            citation="Zhou et al., iBOT: Image BERT Pre-Training with Online Tokenizer, ICLR 2022 (arXiv 2111.07832)",
+            readings=MULTI_CROP_READINGS,
+            recipe=MULTI_CROP_RECIPE,
+            requires=("replace-tokens", "tokens", "short-views"),
+        ),
+    ]

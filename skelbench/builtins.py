@@ -1,7 +1,6 @@
-"""What skelbench itself announces: the ViT, the synthetic data, probes and tables (torch-free descriptors)."""
+"""Where skelbench itself announces things: modules and packages, read as plugin files and not imported."""
 
 from skelbench.plugin import (
-    DatasetSpec,
     EncoderSpec,
     FigureSpec,
     ProtocolSpec,
@@ -9,6 +8,19 @@ from skelbench.plugin import (
     TableSpec,
     hookimpl,
 )
+
+PLACES: tuple[str, ...] = (
+    "skelbench.builtins",
+    "skelbench.data.synthetic.dataset",
+    "skelbench.optim.optimizers",
+    "skelbench.optim.schedules",
+    "skelbench.skeleton.topology.known",
+    "skelbench.views.augmentations",
+    "skelbench.views.crops",
+    "skelbench.views.masks",
+    "skelbench.views.tubes",
+)
+"""A module; or a package, whose modules are read."""
 
 # How the masked-autoencoder family evaluates: absent bodies are encoded and averaged in, its centre crop and resizing.
 _MAE_DEFAULTS = {"bodies": "all-slots", "bodies_pool": "all-mean", "share": 0.95, "resize": "half-pixel"}
@@ -22,20 +34,7 @@ def skelbench_encoders():
             target="skelbench.nn.vit:ViT",
             config="skelbench.nn.vit:ViTConfig",
             summary="pre-norm ViT over frame-patch x joint tokens; temporal RoPE or learned positions",
-        )
-    ]
-
-
-@hookimpl
-def skelbench_datasets():
-    return [
-        DatasetSpec(
-            name="synthetic",
-            target="skelbench.data.synthetic:open_synthetic",
-            summary="forward kinematics on the 25-joint tree, three cameras; made on first use, the same everywhere",
-            splits=("cross-subject", "cross-view", "cross-setup"),
-            default_split="cross-view",
-            licence="generated",
+            presets={"small": {"dim": 64, "depth": 3, "heads": 2}, "quick": {"dim": 48, "depth": 2, "heads": 2}},
         )
     ]
 

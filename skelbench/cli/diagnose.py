@@ -225,7 +225,7 @@ def _check(format_: str, output: Path | None = None) -> None:
 
 def _workflow(results: Path | None, data_root: Path | None, device: str | None) -> Workflow:
     from skelbench.console import progress
-    from skelbench.data.roots import data_root as default_data_root
+    from skelbench.data.store.roots import data_root as default_data_root
     from skelbench.plugin.host import get_host
     from skelbench.results.store import ResultStore
     from skelbench.run.workflow import Workflow, pick_device

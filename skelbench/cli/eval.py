@@ -40,7 +40,7 @@ def evaluate(
     store = ResultStore(results)
     run_dir, checkpoint = store.find(run)
     from skelbench.console import progress
-    from skelbench.data.roots import data_root as default_data_root
+    from skelbench.data.store.roots import data_root as default_data_root
     from skelbench.run.workflow import Workflow, pick_device
 
     root = data_root or default_data_root()

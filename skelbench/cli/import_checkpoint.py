@@ -53,7 +53,7 @@ def import_checkpoint(
     sets = parse_sets(set_ or [])
 
     from skelbench.console import progress
-    from skelbench.data.roots import data_root as default_data_root
+    from skelbench.data.store.roots import data_root as default_data_root
     from skelbench.results.store import ResultStore
     from skelbench.run.checkpoint_file import read_checkpoint
     from skelbench.run.resolve import resolve

@@ -88,7 +88,7 @@ def run(
     from skelbench import distributed
     from skelbench.cli.summary import print_header
     from skelbench.console import progress
-    from skelbench.data.roots import data_root as default_data_root
+    from skelbench.data.store.roots import data_root as default_data_root
     from skelbench.results.store import ResultStore
     from skelbench.run.resolve import resolve
     from skelbench.run.workflow import Workflow, pick_device

@@ -94,7 +94,7 @@ def study(
     for request in chosen.requests():
         host.method(request.method)  # misspelt names fail before torch is imported
     from skelbench.console import err, progress
-    from skelbench.data.roots import data_root as default_data_root
+    from skelbench.data.store.roots import data_root as default_data_root
     from skelbench.results.store import ResultStore
     from skelbench.run.workflow import Workflow, pick_device
     from skelbench.studies.cells import complete, status

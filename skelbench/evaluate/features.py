@@ -13,12 +13,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from skelbench.data.clips import ClipBatch
 from skelbench.errors import SkelbenchError
 from skelbench.identity import derive_seed
 from skelbench.nn.encoder import Encoded
 from skelbench.skeleton.grid import Grid
-from skelbench.views.spec import Pooling, Readout
+from skelbench.spec import Pooling, Readout
+from skelbench.views.clips import ClipBatch
 from skelbench.views.view import View
 
 Builder = Callable[[ClipBatch, Any], Mapping[str, View]]
@@ -26,7 +26,7 @@ Builder = Callable[[ClipBatch, Any], Mapping[str, View]]
 
 
 class Source(Protocol):
-    """What :func:`extract` asks of a :class:`skelbench.data.source.ClipSource`."""
+    """What :func:`extract` asks of a :class:`skelbench.data.store.source.ClipSource`."""
 
     def gather(self, ids: np.ndarray) -> ClipBatch:
         """The clips ``ids``, in that order."""

@@ -17,8 +17,9 @@ from skelbench.errors import SkelbenchError
 from skelbench.evaluate.config import MampLinearConfig
 from skelbench.evaluate.probe import NOT_SELECTED, Heads, Part, curve_rows, headline, selected, stratified
 from skelbench.evaluate.protocol import Features, Progress, Protocol, ProtocolResult, coverage_notes
+from skelbench.views.augmentations import Rotate
+from skelbench.views.crops import Free
 from skelbench.views.keyed import Keyed
-from skelbench.views.spec import Free, Rotate
 
 NORM_EPS, MOMENTUM = 1e-6, 0.9
 

@@ -11,7 +11,8 @@ import numpy as np
 
 from skelbench.component import Spec
 from skelbench.errors import SkelbenchError
-from skelbench.views.spec import Augment, Crop
+from skelbench.views.augmentations import Augment
+from skelbench.views.crops import Crop
 
 if TYPE_CHECKING:
     from skelbench.views.keyed import Keyed

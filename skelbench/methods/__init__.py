@@ -15,7 +15,7 @@ from skelbench.methods.self_distillation import (
     predict_prototypes,
     self_distillation_groups,
 )
-from skelbench.methods.target import Hidden, MaskedTarget, TargetSettings
+from skelbench.methods.target import Hidden, MaskedTarget
 
 __all__ = [
     "Config",
@@ -30,7 +30,6 @@ __all__ = [
     "MultiCropConfig",
     "PrototypeSettings",
     "Step",
-    "TargetSettings",
     "match_views",
     "other_views",
     "predict_prototypes",

@@ -50,11 +50,10 @@ from torch import Tensor, nn
 from skelbench import distributed
 from skelbench.component import Spec
 from skelbench.nn.encoder import Encoder
-from skelbench.optim.optimisation import default_groups
+from skelbench.optim.groups import default_groups
 from skelbench.skeleton.grid import Grid
 from skelbench.skeleton.topology import Topology
-from skelbench.views.spec import ViewSpec
-from skelbench.views.view import View
+from skelbench.views import View, ViewSpec
 
 Config = Spec
 """Base class of a method's own settings: frozen pydantic, unknown fields refused."""
@@ -109,13 +108,13 @@ class Step:
     batch and the rank. ``op`` tells draws for different purposes apart."""
     world: int = 1
     phase: str = "main"
-    turn: str = "main"
-    """Whose parameter groups this call of ``training_step`` moves (:attr:`Method.turns`)."""
     watch: Callable[[str, Any], None] = _unwatched
     """``watch("masked", x_nD)`` logs the effective rank of features (or of what a function without arguments returns)
     as ``rank_masked``, ``watch("mfp", objective)`` the teacher entropy and prototype usage of a
     :class:`~skelbench.nn.prototype_objective.PrototypeObjective`; a few times in a schedule, else it does nothing.
     Class token and readout of the encoder are watched without being asked for."""
+    turn: str = "main"
+    """Which of the method's ``turns`` this is."""
 
     @property
     def fraction(self) -> float:
@@ -140,7 +139,10 @@ class Method(nn.Module):
     """Attribute name -> role ("student", "teacher", "decoder", "target", "head"): what the cost tables read."""
 
     turns: tuple[str, ...] = ("main",)
-    """Optimisers that move in turn within a step, by the ``"turn"`` that their parameter groups say; default "main"."""
+    """Turns of a step, in order: ``training_step`` is called once per turn, with ``step.turn``, and only the parameter
+    groups of that turn (``"turn": "critic"``; those that say none: the first) are updated. Each has its optimiser."""
+    exchangeable: Mapping[str, str] = {}
+    """Settings of the method that name a plugin -> its kind, ``{"target": "targets"}``: versions enter the identity."""
 
     def __init__(self, config: Any, context: Context) -> None:
         super().__init__()
@@ -171,7 +173,7 @@ class Method(nn.Module):
         """Parameter groups. Default: one group with weight decay, one without (biases, norms, other 1-D parameters).
 
         Keys besides ``params``: ``wd_scale`` and ``lr_scale`` multiply the schedules, ``frozen_until`` (share of the
-        schedule) holds the group still, ``clip`` names the gradient-clipping group, ``turn`` one of :attr:`turns`.
+        schedule) holds the group still, ``clip`` names the gradient-clipping group, ``turn`` the turn that updates it.
         """
         yield from default_groups(self)
 

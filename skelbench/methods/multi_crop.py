@@ -16,7 +16,7 @@ from torch import Tensor
 
 from skelbench.methods.self_distillation import PrototypeSettings
 from skelbench.skeleton.grid import Grid
-from skelbench.views.spec import BoneScale, Free, Mask, Mirror, Rotate, ViewSpec
+from skelbench.views import BoneScale, Free, Mask, Mirror, Rotate, ViewSpec
 
 
 class MultiCropConfig(PrototypeSettings):

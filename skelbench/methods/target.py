@@ -15,19 +15,11 @@ from functools import cached_property
 from typing import Any
 
 import torch
-from pydantic import Field
 from torch import Tensor, nn
 
 from skelbench.component import Spec
-from skelbench.methods.contract import Config, Context, Step
-from skelbench.views.view import View
-
-
-class TargetSettings(Config):
-    """Settings of a method whose target can be exchanged: it builds ``context.target(config.target)``."""
-
-    target: str = Field(description="what hidden tokens predict, see `skelbench plugins list`")
-    target_settings: dict[str, Any] = Field({}, description="settings of a target of your own")
+from skelbench.methods.contract import Context, Step
+from skelbench.views import View
 
 
 @dataclass(frozen=True)

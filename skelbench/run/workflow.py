@@ -13,8 +13,8 @@ import numpy as np
 import torch
 
 from skelbench import distributed
-from skelbench.data.source import ClipSource
-from skelbench.data.store import ClipStore
+from skelbench.data.store.clip_store import ClipStore
+from skelbench.data.store.source import ClipSource
 from skelbench.errors import SkelbenchError, Stopped
 from skelbench.evaluate.features import extract
 from skelbench.evaluate.protocol import Features
@@ -32,9 +32,11 @@ from skelbench.spec import EvalSpec, RunSpec, evaluation_defaults, validated
 from skelbench.train.build import build_encoder, build_method, grid_of
 from skelbench.train.checkpoint import load_state, load_weights, save_state, save_weights
 from skelbench.train.loop import Trainer
+from skelbench.views.augmentations import Augment
 from skelbench.views.builder import ViewBuilder, evaluation_spec
+from skelbench.views.crops import Crop
 from skelbench.views.keyed import Keyed
-from skelbench.views.spec import Augment, Crop, ViewSpec
+from skelbench.views.spec import ViewSpec
 
 RESULTS = ("outcome", "step", "steps", "clips_seen", "train_seconds", "collapse", "finished")
 """What training adds to run.json."""

@@ -13,7 +13,7 @@ from skelbench.nn.tokenizer import patchify
 from skelbench.nn.vit import ViT, ViTConfig, rope_table
 from skelbench.skeleton.grid import Grid
 from skelbench.skeleton.topology import NTU25
-from skelbench.views.view import View
+from skelbench.views import View
 
 SMALL = {"dim": 16, "depth": 2, "heads": 2}
 FORMS = {

@@ -9,7 +9,7 @@ from skelbench.methods.contract import Context, Step
 from skelbench.nn.vit import ViT, ViTConfig
 from skelbench.skeleton.grid import Grid
 from skelbench.skeleton.topology import NTU25
-from skelbench.views.view import View
+from skelbench.views import View
 
 GRID = Grid(24, 4, 25)
 STEP = Step(0, 1, 0.0, torch.Generator(), lambda *args, **kwargs: None)

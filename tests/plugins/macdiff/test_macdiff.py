@@ -15,8 +15,8 @@ from skelbench.methods.contract import Context, Step
 from skelbench.nn.vit import ViT, ViTConfig
 from skelbench.skeleton.grid import Grid
 from skelbench.skeleton.topology import NTU25
+from skelbench.views import View
 from skelbench.views.keyed import Keyed, box_muller
-from skelbench.views.view import View
 
 MEAN, VARIANCE = (-0.0058, -0.1333, -0.0246), (0.0206, 0.0805, 0.0218)
 

@@ -14,7 +14,7 @@ from skelbench.methods.contract import Context, Step
 from skelbench.methods.target import Hidden
 from skelbench.skeleton.grid import Grid
 from skelbench.skeleton.topology import NTU25
-from skelbench.views.view import View
+from skelbench.views import View
 
 TARGETS = {
     "prototypes": PrototypeTarget,
