@@ -29,6 +29,8 @@ from skelbench.errors import SkelbenchError
 
 _KINDS = re.compile(r"b1|[iu][1248]|f[248]|[US][1-9][0-9]{0,5}")
 """Element types: truth values, whole and floating-point numbers, text and bytes of fixed width."""
+_WHOLE = re.compile(rb"0[01]?|-?[1-9][0-9]*L?|0L")
+_FLOAT = re.compile(rb"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?|-?inf|nan")
 _MAX_AXES = 32
 
 
@@ -209,14 +211,28 @@ class _Reader(pickle._Unpickler):
     def load_frame(self) -> None:
         size = struct.unpack("<Q", self.read(8))[0]
         if size > self.size - self.file.tell():
-            raise _Malformed("a frame that is larger than the file")
+            raise EOFError
         self._unframer.load_frame(size)
 
-    def load_float(self) -> None:
+    def _digits(self, form: re.Pattern[bytes]) -> bytes:
         line = self.readline()[:-1]
-        if b"_" in line or line.strip() != line:  # which the interpreter in C refuses
+        if not form.fullmatch(line):  # int and float take more than picklers write
             raise ValueError("a number that is none")
-        self.append(float(line))
+        return line
+
+    def load_int(self) -> None:
+        line = self._digits(_WHOLE)
+        self.append(line == b"01" if line in (b"00", b"01") else int(line))
+
+    def load_long(self) -> None:
+        self.append(int(self._digits(_WHOLE).removesuffix(b"L")))
+
+    def load_float(self) -> None:
+        line = self._digits(_FLOAT)
+        value = float(line)
+        if math.isinf(value) and not line.endswith(b"inf"):
+            raise ValueError("a number that is too large")
+        self.append(value)
 
     def load_bytearray8(self) -> None:
         self.append(bytearray(self.read(struct.unpack("<Q", self.read(8))[0])))
@@ -291,8 +307,9 @@ def _refuse(error: type[Exception], what: str) -> Callable[[_Reader], NoReturn]:
     return refuse
 
 
-for _name in ("frame", "float", "bytearray8", "reduce", "build", "append", "appends", "dict", "setitem", "setitems"):
-    _Reader.dispatch[getattr(pickle, _name.upper())[0]] = getattr(_Reader, f"load_{_name}")
+for _name, _step in list(vars(_Reader).items()):
+    if _name.startswith("load_"):
+        _Reader.dispatch[getattr(pickle, _name.removeprefix("load_").upper())[0]] = _step
 for _error, _what, _codes in (
     (_Asks, "a persistent object", (pickle.PERSID, pickle.BINPERSID)),
     (_Asks, "an object of its own class", (pickle.INST, pickle.OBJ, pickle.NEWOBJ, pickle.NEWOBJ_EX)),
