@@ -88,7 +88,7 @@ def list_data(data_root: DataRoot = None) -> None:
 @app.command()
 def info(name: Annotated[str, typer.Argument(help="Data set.")], data_root: DataRoot = None) -> None:
     """Counts, classes, lengths, splits, lineage, licence and fingerprint of data set NAME."""
-    from skelbench.data.store.clip_store import roots
+    from skelbench.data.store import roots
     from skelbench.plugin.host import get_host
     from skelbench.run.resolve import open_dataset
 

@@ -36,7 +36,7 @@ def export_data(
     again gives the same clips.
     """
     from skelbench.data.foreign.exporters import export_mamp_npz
-    from skelbench.data.store.clip_store import roots
+    from skelbench.data.store import roots
     from skelbench.plugin.host import get_host
     from skelbench.run.resolve import open_dataset
 

@@ -10,9 +10,9 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from skelbench.optim.optimisation import Optimisation
 
 from skelbench.errors import SkelbenchError
-from skelbench.optim.optimisation import Optimisation
 from skelbench.train import loop
 from skelbench.train.loop import Order
 
