@@ -63,7 +63,8 @@ def _one_ending() -> Iterator[None]:
 @app.command("list")
 def list_data(data_root: DataRoot = None) -> None:
     """Built-in data sets and imported ones; a damaged one is a line, not a failure."""
-    from skelbench.data.store.clip_store import ClipStore, roots
+    from skelbench.data.store import roots
+    from skelbench.data.store.clip_store import ClipStore
     from skelbench.plugin.host import get_host
 
     root = data_root or roots.data_root()

@@ -79,7 +79,8 @@ def import_data(
     """
     from skelbench.cli.data import show
     from skelbench.data.foreign import ImportOptions, import_files, name_for
-    from skelbench.data.store.clip_store import ClipStore, roots
+    from skelbench.data.store import roots
+    from skelbench.data.store.clip_store import ClipStore
 
     name = new_dataset_name(name or name_for(files[0]))
     fields = tuple(field.strip() for field in (label_fields or "label").split(",") if field.strip())
