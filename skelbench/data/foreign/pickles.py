@@ -29,7 +29,7 @@ from skelbench.errors import SkelbenchError
 
 _KINDS = re.compile(r"b1|[iu][1248]|f[248]|[US][1-9][0-9]{0,5}")
 """Element types: truth values, whole and floating-point numbers, text and bytes of fixed width."""
-_WHOLE = re.compile(rb"0[01]?|-?[1-9][0-9]*L?|0L")
+_WHOLE = re.compile(rb"0|-?[1-9][0-9]*")
 _FLOAT = re.compile(rb"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?|-?inf|nan")
 _MAX_AXES = 32
 
@@ -109,6 +109,13 @@ class _ElementType:
 
 _NDARRAY = object()
 """Stands for ``numpy.ndarray``, which pickles name but never need."""
+
+
+def _digits(line: bytes, form: re.Pattern[bytes]) -> bytes:
+    """``line``, if it is a number as picklers write it; ``int`` and ``float`` take more."""
+    if not form.fullmatch(line):
+        raise ValueError("a number that is none")
+    return line
 
 
 class _Reader(pickle._Unpickler):
@@ -214,22 +221,16 @@ class _Reader(pickle._Unpickler):
             raise EOFError
         self._unframer.load_frame(size)
 
-    def _digits(self, form: re.Pattern[bytes]) -> bytes:
-        line = self.readline()[:-1]
-        if not form.fullmatch(line):  # int and float take more than picklers write
-            raise ValueError("a number that is none")
-        return line
-
     def load_int(self) -> None:
-        line = self._digits(_WHOLE)
-        self.append(line == b"01" if line in (b"00", b"01") else int(line))
+        line = self.readline()[:-1]
+        self.append(line == b"01" if line in (b"00", b"01") else int(_digits(line, _WHOLE)))
 
     def load_long(self) -> None:
-        self.append(int(self._digits(_WHOLE).removesuffix(b"L")))
+        self.append(int(_digits(self.readline()[:-1].removesuffix(b"L"), _WHOLE)))
 
     def load_float(self) -> None:
-        line = self._digits(_FLOAT)
-        value = float(line)
+        line = self.readline()[:-1]
+        value = float(_digits(line, _FLOAT))
         if math.isinf(value) and not line.endswith(b"inf"):
             raise ValueError("a number that is too large")
         self.append(value)
