@@ -10,8 +10,8 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from skelbench.nn.encoder import Encoded, Encoder
 from skelbench.component import Spec
+from skelbench.nn.encoder import Encoded, Encoder
 from skelbench.plugin import EncoderSpec, hookimpl
 
 SUBSETS = 3
