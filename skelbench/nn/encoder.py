@@ -13,9 +13,9 @@ from skelbench.skeleton.topology import Topology
 from skelbench.views.view import View
 
 ABILITIES: Mapping[str, str] = {
-    "drop-tokens": "encode the tokens keep_RK alone",
-    "replace-tokens": "put a mask token in the place of the tokens mask_RN",
-    "tokens": "return one token per joint and patch of frames",
+    "drop-tokens": "encode a few of the tokens alone",
+    "replace-tokens": "put a mask token in the place of others",
+    "tokens": "return a token per joint and patch of frames",
     "short-views": "encode views with fewer frames than the grid",
 }
 """What an encoder may be able to do and a method may require (``MethodSpec.requires``)."""

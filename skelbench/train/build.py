@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 import torch
 
@@ -37,7 +38,14 @@ def build_encoder(spec: RunSpec, host: Host, topology: Topology) -> Encoder:
     """
     descriptor, requires = host.get("encoders", spec.encoder), frozenset(host.get("methods", spec.method).requires)
     config = host.config(descriptor).model_validate(spec.encoder_config)
-    encoder = host.load(descriptor)(config, topology, grid_of(spec, topology))
+    make = partial(host.load(descriptor), config, topology, grid_of(spec, topology))
+    try:
+        encoder = make()
+    except (RuntimeError, NotImplementedError):
+        if torch.get_default_device().type != "meta":
+            raise
+        with torch.device("cpu"):  # it looks at values while it is built: a graph's
+            encoder = make().to("meta")
     if missing := sorted(requires - encoder.abilities):
         raise SkelbenchError(
             f"method {spec.method} needs an encoder that can {ABILITIES.get(missing[0], missing[0])} ({missing[0]}), "
