@@ -52,16 +52,6 @@ class CrossBlock(nn.Module):
         x_RQD = x_RQD + self.attn(self.norm1(x_RQD), memory_RKZ)
         return x_RQD + self.mlp(self.norm2(x_RQD))
 
-    @staticmethod
-    def closed_form_macs(config: ViTConfig, dim_memory: int, queries: int, visible: int) -> dict[str, int]:
-        """Matrix products of one block."""
-        dim = config.dim
-        products = 2 * queries * visible
-        return {
-            "attention": 2 * dim**2 * queries + 2 * dim * dim_memory * visible + dim * products,
-            "mlp": 2 * dim * config.mlp_hidden * queries,
-        }
-
 
 def tokens_per_query(ratio: int, times: int) -> int:
     """Largest divisor of ``times`` that is not above ``ratio``, at least 1: for 6, 6 of 30 tokens, 5 of 15, 4 of 8."""
@@ -131,10 +121,3 @@ class QueryDecoder(nn.Module):
         y_RSJrO = self.predict(self.norm(x_RQD)).unflatten(-1, (self.per_query, -1))
         y_RSJrO = y_RSJrO.unflatten(1, (self.segments, self.grid.joints))
         return y_RSJrO.transpose(2, 3).flatten(1, 3)
-
-    def closed_form_macs(self, visible: int) -> dict[str, int]:
-        """Matrix products for one body with ``visible`` tokens: ``attention``, ``mlp``, ``predict``."""
-        block = CrossBlock.closed_form_macs(self.config, self.dim_in, self.queries, visible)
-        return {part: self.config.depth * macs for part, macs in block.items()} | {
-            "predict": self.queries * self.predict.weight.numel()
-        }

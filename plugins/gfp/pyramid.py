@@ -77,15 +77,6 @@ class PyramidDecoder(FilledGrid):
         outputs.append(self.predict[-1](self.norms[-1](x_RMD.mean(1, keepdim=True))))
         return outputs
 
-    def closed_form_macs(self, visible: int) -> dict[str, int]:
-        """Matrix products for one body with ``visible`` tokens: ``embed``, ``attention``, ``mlp``, ``predict``."""
-        macs = {"embed": visible * self.embed.weight.numel(), "attention": 0, "mlp": 0}
-        outputs = [count * self.grid.joints for count in self.counts]
-        for tokens, blocks in zip(outputs, self.blocks):
-            for part, of_block in Block.closed_form_macs(self.config, tokens).items():
-                macs[part] += len(blocks) * of_block
-        return macs | {"predict": (sum(outputs) + 1) * self.predict[0].weight.numel()}
-
 
 class TargetGenerator(nn.Module):
     """One three-layer MLP per level on the motion of an unmasked body: what :class:`PyramidDecoder` is to predict.

@@ -133,14 +133,3 @@ class DiffusionDecoder(nn.Module):
         for block in self.blocks:
             x_RND = block(x_RND, z_RNZ, t_RE)
         return self.predict(self.norm(x_RND))
-
-    def closed_form_macs(self) -> dict[str, int]:
-        """Matrix products for one body: ``embed``, ``attention``, ``mlp``, ``modulation``, ``predict``."""
-        config, grid = self.config, self.tokenizer.grid
-        block = Block.closed_form_macs(config, grid.tokens)
-        block["modulation"] = 2 * (grid.tokens * self.dim_in + self.time_width) * 2 * config.dim
-        return (
-            {"embed": grid.tokens * self.tokenizer.project.weight.numel()}
-            | {part: config.depth * macs for part, macs in block.items()}
-            | {"predict": grid.tokens * self.predict.weight.numel()}
-        )

@@ -67,12 +67,3 @@ class MaskedDecoder(FilledGrid):
         for block in self.blocks:
             x_RND = block(x_RND)
         return self.predict(self.norm(x_RND))
-
-    def closed_form_macs(self, visible: int) -> dict[str, int]:
-        """Matrix products for one body with ``visible`` tokens: ``embed``, ``attention``, ``mlp``, ``predict``."""
-        block = Block.closed_form_macs(self.config, self.grid.tokens)
-        return (
-            {"embed": visible * self.embed.in_features * self.embed.out_features}
-            | {part: len(self.blocks) * macs for part, macs in block.items()}
-            | {"predict": self.grid.tokens * self.predict.in_features * self.predict.out_features}
-        )

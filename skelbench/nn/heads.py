@@ -51,14 +51,7 @@ class PrototypeHead(nn.Module):
         x = self.mlp(x)
         return F.normalize(x.to(torch.promote_types(x.dtype, torch.float32)), dim=-1)
 
-    bottleneck = forward
-
     @property
     def prototypes(self) -> Tensor:
         """[K, E]: unit directions times gain, computed at each access."""
         return F.normalize(self.prototype_direction, dim=1) * self.prototype_gain
-
-    def closed_form_macs(self, rows: int) -> dict[str, int]:
-        """Matrix products for ``rows`` rows: ``mlp`` and ``prototypes``."""
-        mlp = sum(layer.weight.numel() for layer in self.mlp if isinstance(layer, nn.Linear))
-        return {"mlp": rows * mlp, "prototypes": rows * self.prototype_direction.numel()}

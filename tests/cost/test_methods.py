@@ -65,7 +65,6 @@ def test_whole_step_of_masked_autoencoding():
     assert cost.device == "meta" and set(cost.by_role) == {"student", "decoder"}
     student, decoder = cost.by_role["student"], cost.by_role["decoder"]
     assert student["forward"] == bodies * count(MAMP, grid, visible).macs
-    assert decoder["forward"] == bodies * sum(method.decoder.closed_form_macs(visible).values())
     assert round(2 * decoder["forward"] / 1e9, 2) == 17.59
     # Two products per product, except that no gradient flows into coordinates.
     assert decoder["backward"] == 2 * decoder["forward"]

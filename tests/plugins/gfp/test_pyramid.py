@@ -4,7 +4,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from literal_vit import bare_blocks, layer_norm, linear
 from skelbench_plugins.gfp.pyramid import PyramidDecoder, TargetGenerator, windows
-from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from skelbench.skeleton.grid import Grid
@@ -110,23 +109,6 @@ def test_targets_are_mlps_of_joints_over_windows():
         torch.testing.assert_close(out[-1][row, 0].double(), whole, rtol=1e-4, atol=1e-4)
 
 
-def test_gradients_reach_every_parameter_and_the_encoder(decoder):
-    tokens_RKD = torch.randn(2, 3, 12, requires_grad=True)
-    out = decoder(tokens_RKD, torch.tensor([[1, 6, 14], [0, 2, 9]]))
-    sum(z.square().sum() for z in out).backward()
-    assert tokens_RKD.grad.any()
-    assert [name for name, p in decoder.named_parameters() if p.grad is None or not p.grad.any()] == []
-
-
-def test_closed_form_equals_the_operators_that_run():
-    with torch.device("meta"):
-        decoder = PyramidDecoder(12, 16, 2, 2, COUNTS, GRID, 7)
-        tokens, keep = torch.empty(1, 3, 12), torch.empty(1, 3, dtype=torch.int64)
-    with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
-        decoder(tokens, keep)
-    assert sum(decoder.closed_form_macs(3).values()) == counter.get_total_flops() / 2
-
-
 def test_published_cost_of_the_decoder_and_the_target_generator():
     """1.57 and 0.64 GFLOPs for two bodies are printed, with element-wise operations; these are matrix products."""
     grid = Grid(120, 4, 25)
@@ -134,7 +116,8 @@ def test_published_cost_of_the_decoder_and_the_target_generator():
         decoder = PyramidDecoder(256, 256, 2, 8, (6, 3, 1), grid, 512)
         targets = TargetGenerator((6, 3, 1), grid, 512, 2048, 512)
         motion = torch.empty(1, 120, 25, 3)
-    with FlopCounterMode(display=False) as counter:
-        targets(motion)
-    assert 4 * sum(decoder.closed_form_macs(74).values()) / 1e9 == pytest.approx(1.52, abs=0.01)
-    assert 2 * counter.get_total_flops() / 1e9 == pytest.approx(0.67, abs=0.01)
+        tokens, keep = torch.empty(1, 74, 256), torch.empty(1, 74, dtype=torch.int64)
+    for module, inputs, giga in ((decoder, (tokens, keep), 1.52), (targets, (motion,), 0.67)):
+        with FlopCounterMode(display=False) as counter:
+            module(*inputs)
+        assert 2 * counter.get_total_flops() / 1e9 == pytest.approx(giga, abs=0.01)
