@@ -10,7 +10,6 @@ from skelbench_plugins._recipes import DROPS_TOKENS, FP32, MAE_NATIVE, MAE_RECIP
 from skelbench.methods import Imported, MaskedAutoencoder, MaskedAutoencoderConfig, rotated_view
 from skelbench.methods.imported import masked_autoencoder
 from skelbench.plugin import MethodSpec, hookimpl
-from skelbench.views import RandomTokens
 
 
 class SkeletonMAEConfig(MaskedAutoencoderConfig):
@@ -24,8 +23,7 @@ class SkeletonMAE(MaskedAutoencoder):
 
     @classmethod
     def views(cls, config, grid):
-        mask = RandomTokens(lo=config.mask_ratio, hi=config.mask_ratio, keep=config.keep)
-        return {"clip": rotated_view(config, grid, mask)}
+        return {"clip": rotated_view(config, grid, config.random_mask)}
 
     def training_step(self, views, step):
         view = views["clip"]

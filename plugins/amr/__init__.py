@@ -15,7 +15,6 @@ from skelbench.methods import MaskedAutoencoderConfig, Method, rotated_view
 from skelbench.nn.losses import patch_standardise
 from skelbench.nn.tokenizer import patchify
 from skelbench.plugin import MethodSpec, hookimpl
-from skelbench.views import RandomTokens
 
 from .energy import energy_weights
 from .query import QueryDecoder
@@ -67,9 +66,7 @@ class AMR(Method):
         self.encoder = context.encoder()
         self.decoder = QueryDecoder(
             context.width,
-            config.decoder_dim,
-            config.decoder_depth,
-            config.decoder_heads,
+            *config.decoder_sizes,
             ratio=config.query_frames // context.grid.patch,
             grid=context.grid,
             out_dim=context.grid.patch * 3,
@@ -78,8 +75,7 @@ class AMR(Method):
 
     @classmethod
     def views(cls, config, grid):
-        mask = RandomTokens(lo=config.mask_ratio, hi=config.mask_ratio, keep=config.keep)
-        return {"clip": rotated_view(config, grid, mask)}
+        return {"clip": rotated_view(config, grid, config.random_mask)}
 
     def training_step(self, views, step):
         view, c, patch = views["clip"], self.config, self.context.grid.patch

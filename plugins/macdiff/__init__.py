@@ -29,7 +29,7 @@ from skelbench.methods.masked_autoencoder import MaskedAutoencoderConfig, rotate
 from skelbench.nn.losses import masked_mse
 from skelbench.nn.tokenizer import Standardise, patchify
 from skelbench.plugin import MethodSpec, hookimpl
-from skelbench.views import Noise, RandomTokens, Same
+from skelbench.views import Noise, Same
 from skelbench.views.keyed import box_muller, pick
 
 from .diffusion import DiffusionDecoder, NoiseSchedule
@@ -84,9 +84,7 @@ class MacDiff(Method):
         self._check_standardisation()
         self.decoder = DiffusionDecoder(
             context.width,
-            config.decoder_dim,
-            config.decoder_depth,
-            config.decoder_heads,
+            *config.decoder_sizes,
             grid=context.grid,
             time_width=config.time_width,
         )
@@ -107,9 +105,8 @@ class MacDiff(Method):
 
     @classmethod
     def views(cls, config, grid):
-        mask = RandomTokens(lo=config.mask_ratio, hi=config.mask_ratio, keep=config.keep)
         target, noise = rotated_view(config, grid), Noise(p=1.0, std=config.source_noise)
-        copy = {"crop": Same(parent="target"), "inherit": True, "augment": (noise,), "mask": mask}
+        copy = {"crop": Same(parent="target"), "inherit": True, "augment": (noise,), "mask": config.random_mask}
         return {"target": target, "source": target.model_copy(update=copy)}
 
     def training_step(self, views, step):

@@ -65,9 +65,7 @@ class SJEPA(Method):
         self.encoder = context.encoder()
         self.predictor = MaskedDecoder(
             context.width,
-            config.decoder_dim,
-            config.decoder_depth,
-            config.decoder_heads,
+            *config.decoder_sizes,
             grid=context.grid,
             out_dim=context.width,
             norm_eps=1e-5,

@@ -16,7 +16,7 @@ from skelbench.nn.decoder import MaskedDecoder
 from skelbench.nn.losses import masked_mse, patch_standardise
 from skelbench.nn.tokenizer import patchify
 from skelbench.skeleton.grid import Grid
-from skelbench.views import Augment, Free, Mask, Rotate, View, ViewSpec
+from skelbench.views import Augment, Free, Mask, RandomTokens, Rotate, View, ViewSpec
 
 
 class MaskedConfig(Config):
@@ -30,6 +30,16 @@ class MaskedConfig(Config):
     crop_min: float = Field(0.5, description="shortest crop, share of the clip")
     crop_frames: int = Field(64, ge=1, description="crops are at least this many frames, if the clip has them")
     resize: Literal["ends", "half-pixel"] = Field("ends", description="how a crop becomes T frames; MAMP: half-pixel")
+
+    @property
+    def decoder_sizes(self) -> tuple[int, int, int]:
+        """Width, blocks and heads, as decoders take them."""
+        return self.decoder_dim, self.decoder_depth, self.decoder_heads
+
+    @property
+    def random_mask(self) -> RandomTokens:
+        """Independent tokens, as many in every body."""
+        return RandomTokens(lo=self.mask_ratio, hi=self.mask_ratio, keep=self.keep)
 
     def view(self, grid: Grid, *augment: Augment, mask: Mask | None = None) -> ViewSpec:
         """One randomly cropped and augmented view of the clip, full length."""
@@ -64,9 +74,7 @@ class MaskedAutoencoder(Method):
         self.encoder = context.encoder()
         self.decoder = MaskedDecoder(
             context.width,
-            config.decoder_dim,
-            config.decoder_depth,
-            config.decoder_heads,
+            *config.decoder_sizes,
             grid=grid,
             out_dim=grid.patch * 3,
             norm_eps=1e-5,

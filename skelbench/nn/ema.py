@@ -29,7 +29,7 @@ def ema_copy(module: M, batch_norm: Literal["eval", "train"] = "eval") -> M:
     """
     teacher = copy.deepcopy(module).requires_grad_(False)
     # A partial can be copied and pickled with its module.
-    teacher.train = partial(_stay_in_eval, teacher, batch_norm == "train")  # type: ignore[method-assign]
+    object.__setattr__(teacher, "train", partial(_stay_in_eval, teacher, batch_norm == "train"))
     return teacher.train()
 
 
@@ -47,4 +47,4 @@ def ema_update(teacher: nn.Module, student: nn.Module, momentum: float) -> None:
         for mine, theirs in zip(part.buffers(recurse=False), twin.buffers(recurse=False))
     ]
     if pairs:
-        torch._foreach_copy_(*map(list, zip(*pairs)))
+        torch._foreach_copy_([mine for mine, _ in pairs], [theirs for _, theirs in pairs])

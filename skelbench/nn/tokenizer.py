@@ -35,6 +35,9 @@ def put(x_RKD: Tensor, keep_RK: Tensor, filler_RND: Tensor) -> Tensor:
 class Standardise(nn.Module):
     """(x - mean) / std with constants per coordinate; they are settings, so they are no part of the state."""
 
+    mean_C: Tensor
+    std_C: Tensor
+
     def __init__(self, mean: Sequence[float], std: Sequence[float]) -> None:
         super().__init__()
         self.register_buffer("mean_C", torch.tensor(mean), persistent=False)

@@ -115,16 +115,6 @@ class Block(nn.Module):
         x_RnD = x_RnD + self.drop_path(self.attn(self.norm1(x_RnD), rope))
         return x_RnD + self.drop_path(self.mlp(self.norm2(x_RnD)))
 
-    @staticmethod
-    def closed_form_macs(config: ViTConfig, tokens: int) -> dict[str, int]:
-        """Matrix products of one block on ``tokens`` tokens."""
-        dim = config.dim
-        products = 2 if config.mlp == "gelu" else 3
-        return {
-            "attention": 4 * dim**2 * tokens + 2 * dim * tokens**2,
-            "mlp": products * dim * config.mlp_hidden * tokens,
-        }
-
 
 class ViT(Encoder):
     """``ViT(config, topology, grid)``: see :class:`ViTConfig` for the forms it takes."""
@@ -211,10 +201,14 @@ class ViT(Encoder):
 
     def closed_form_macs(self, grid: Grid, visible: int | None = None) -> dict[str, int]:
         """See :meth:`Encoder.closed_form_macs`: ``embed``, ``attention``, ``mlp`` of one body."""
-        tokens = (grid.tokens if visible is None else visible) + self.config.prefix
-        block = Block.closed_form_macs(self.config, tokens)
-        embed = grid.tokens * grid.patch * 3 * self.config.dim
-        return {"embed": embed} | {part: self.config.depth * macs for part, macs in block.items()}
+        config, dim = self.config, self.width
+        tokens = (grid.tokens if visible is None else visible) + config.prefix
+        products = 2 if config.mlp == "gelu" else 3
+        return {
+            "embed": grid.tokens * grid.patch * 3 * dim,
+            "attention": config.depth * (4 * dim**2 * tokens + 2 * dim * tokens**2),
+            "mlp": config.depth * products * dim * config.mlp_hidden * tokens,
+        }
 
 
 def xavier_linear(module: nn.Module) -> None:

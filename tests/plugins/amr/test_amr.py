@@ -4,7 +4,6 @@ import pytest
 import torch
 from skelbench_plugins.amr import AMR, AMRConfig
 
-from skelbench.errors import SkelbenchError
 from skelbench.methods.contract import Context, Step
 from skelbench.nn.vit import ViT, ViTConfig
 from skelbench.skeleton.grid import Grid
@@ -75,9 +74,3 @@ def test_every_budget_has_its_queries(tokens, queries, resolved, host):
     decoder = build_method(made.spec, host, made.store.topology, "meta").decoder
     assert decoder.queries == queries
     assert decoder.queries * decoder.predict.out_features == made.spec.grid.frames * 25 * 3
-
-
-def test_settings_that_mean_nothing_are_refused(resolved):
-    for settings in ({"query_frames": 0}, {"windows": ()}, {"windows": (0, 4)}, {"focal_k": -1.0}):
-        with pytest.raises(SkelbenchError, match=next(iter(settings))):
-            resolved("amr", **settings)

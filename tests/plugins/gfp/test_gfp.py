@@ -5,7 +5,6 @@ import pytest
 import torch
 from skelbench_plugins.gfp.vicreg import spread
 
-from skelbench.errors import SkelbenchError
 from skelbench.views.masks import visible_tokens
 from skelbench.views.motion import motion_masks
 
@@ -89,14 +88,3 @@ def test_a_collapse_shows_in_what_is_logged(made):
     assert float(out["target_std"]) == pytest.approx(0.0, abs=1e-6)
     assert float(out["variance"]) == pytest.approx(4 * (1 - 0.01), rel=1e-4)
     assert all(torch.isfinite(p).all() for p in training.method.parameters())
-
-
-@pytest.mark.parametrize("windows", [(3, 6), (2, 0), ()])
-def test_levels_that_are_no_pyramid_are_refused(resolved, windows):
-    with pytest.raises(SkelbenchError, match="windows"):
-        resolved("gfp", windows=windows)
-
-
-def test_a_mask_that_leaves_nothing_is_refused(resolved):
-    with pytest.raises(SkelbenchError, match="0.999 of 100 tokens leaves none visible"):
-        resolved("gfp", mask_ratio=0.999)

@@ -191,10 +191,3 @@ def test_parameters_of_the_published_size(cls, depth, decoder, host):
 @pytest.mark.parametrize(("ratio", "keep", "visible"), [(0.9, "int", 9), (0.9, "round", 10)])
 def test_the_number_of_visible_tokens_is_known_on_the_host(ratio, keep, visible):
     assert make("mamp", mask_ratio=ratio, keep=keep).visible == visible
-
-
-def test_a_ratio_that_leaves_nothing_visible_is_refused():
-    from skelbench.errors import SkelbenchError
-
-    with pytest.raises(SkelbenchError, match="leaves none visible"):
-        make("mamp", mask_ratio=0.995)
