@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from skelbench.cli.options import DataRoot, Device, Force, Results
+from skelbench.run.session import open_session
 
 
 def evaluate(
@@ -28,37 +29,28 @@ def evaluate(
     force: Force = False,
 ) -> None:
     """Evaluate a finished RUN by one or more protocols; a result that exists is shown, not computed again."""
+    from skelbench.cli.run import known_protocols
+    from skelbench.cli.summary import print_records
     from skelbench.plugin.host import get_host
-    from skelbench.results.store import ResultStore
     from skelbench.run.request import parse_sets
-    from skelbench.run.resolve import open_dataset
 
     host = get_host()
-    names = [name.strip() for name in protocol.split(",") if name.strip()]
-    for name in names:
-        host.get("protocols", name)
-    store = ResultStore(results)
-    run_dir, checkpoint = store.find(run)
-    from skelbench.console import progress
-    from skelbench.data.roots import data_root as default_data_root
-    from skelbench.run.workflow import Workflow, pick_device
+    names = known_protocols(host, protocol)  # a misspelt one fails before torch is imported
+    from skelbench.run.evaluate import eval_spec
+    from skelbench.run.evaluate import evaluate as evaluation
+    from skelbench.run.resolve import open_dataset
 
-    root = data_root or default_data_root()
-    workflow = Workflow(host, store, root, pick_device(device), progress)
-    settings = parse_sets(set_ or [])
-    fields: dict = {}
+    session = open_session(results, data_root, device)
+    run_dir, checkpoint = session.results.find(run)
+    fields: dict[str, Any] = {"config": parse_sets(set_ or [])}
     if bodies_pool:
         fields |= {"bodies_pool": bodies_pool, "bodies": "all-slots" if bodies_pool == "all-mean" else "valid"}
     if dataset or split:
-        clips = open_dataset(dataset or run_dir.spec.data.name, host, root)
+        name = dataset or run_dir.spec.data.name
+        clips = open_dataset(name, host, session.data_root)
         part = clips.split(split or (None if dataset else run_dir.spec.data.split)).name
-        fields["data"] = run_dir.spec.data.found(clips, dataset or run_dir.spec.data.name, part)
+        fields["data"] = run_dir.spec.data.found(clips, name, part)
     if seed is not None:
         fields["seed"] = seed
-    from skelbench.cli.summary import print_records
-
-    records = []
-    for name in names:
-        spec = workflow.eval_spec(run_dir.spec, name, checkpoint, config=settings, **fields)
-        records.append(workflow.evaluate(run_dir, spec, force))
-    print_records(run_dir, records)
+    specs = [eval_spec(host, run_dir.spec, name, checkpoint, **fields) for name in names]
+    print_records(run_dir, [evaluation(session, run_dir, spec, force) for spec in specs])
