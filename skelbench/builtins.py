@@ -47,27 +47,27 @@ def skelbench_protocols():
         ProtocolSpec(
             name="linear",
             target="skelbench.evaluate.linear:Linear",
-            config="skelbench.evaluate.config:LinearConfig",
+            config="skelbench.evaluate.linear:Linear",
             summary="linear probe, AdamW to convergence on standardised frozen features (neutral default)",
         ),
         ProtocolSpec(
             name="linear@slim",
-            target="skelbench.evaluate.linear:Linear",
-            config="skelbench.evaluate.config:SlimLinearConfig",
+            target="skelbench.evaluate.linear:SlimLinear",
+            config="skelbench.evaluate.linear:SlimLinear",
             summary="linear probe by the SLiM paper's recipe: AdamW 1e-4, batch 256, 10 epochs",
         ),
         ProtocolSpec(
             name="linear@mamp",
-            target="skelbench.evaluate.native:AugmentedLinear",
-            config="skelbench.evaluate.config:MampLinearConfig",
+            target="skelbench.evaluate.native:MampLinear",
+            config="skelbench.evaluate.native:MampLinear",
             summary="linear probe of MAMP's code: batch norm, SGD 0.1, 100 epochs, each on newly augmented clips; "
             "costs about 100 times `linear`",
             defaults={**_MAE_DEFAULTS, "readout": "mean"},
         ),
         ProtocolSpec(
             name="linear@macdiff",
-            target="skelbench.evaluate.native:AugmentedLinear",
-            config="skelbench.evaluate.config:MacDiffLinearConfig",
+            target="skelbench.evaluate.native:MacDiffLinear",
+            config="skelbench.evaluate.native:MacDiffLinear",
             summary="linear probe of MacDiff's code: as linear@mamp, with dropout, on features that keep the joints "
             "apart (J x D wide)",
             defaults={**_MAE_DEFAULTS, "readout": "joints"},
@@ -75,7 +75,7 @@ def skelbench_protocols():
         ProtocolSpec(
             name="knn",
             target="skelbench.evaluate.knn:Knn",
-            config="skelbench.evaluate.config:KnnConfig",
+            config="skelbench.evaluate.knn:Knn",
             summary="nearest training clip by cosine similarity, k = 1",
         ),
     ]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from skelbench.cli.options import DataRoot, Device, Force, Results
+from skelbench.cli.options import DataRoot, Device, Force, Results, names_of
 from skelbench.run.session import Session, open_session
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ def conclude(session: Session, run_dir: Any, resolved: Resolved, protocols: list
 
 def known_protocols(host: Host, probe: str) -> list[str]:
     """The protocols of a comma-separated list; a misspelt one fails here."""
-    protocols = [name.strip() for name in probe.split(",") if name.strip() and name.strip() != "none"]
+    protocols = [name for name in names_of(probe) if name != "none"]
     for name in protocols:
         host.get("protocols", name)
     return protocols

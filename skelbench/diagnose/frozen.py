@@ -28,7 +28,7 @@ from skelbench.train.build import grid_of
 from skelbench.views.augment import rotation
 from skelbench.views.builder import ViewBuilder, evaluation_spec
 from skelbench.views.keyed import Keyed
-from skelbench.views.spec import Augment, Bodies, Centre, SecondBody
+from skelbench.views.spec import Augment, Bodies, Centre, SecondBody, Stream
 from skelbench.views.view import View
 
 BATCH = 256
@@ -71,6 +71,7 @@ class Clips:
     resize: str = "ends"
     share: float = 0.95
     second_body: SecondBody = "zero"
+    stream: Stream = "joint"
 
     @cached_property
     def source(self) -> ClipSource:
@@ -83,7 +84,8 @@ class Clips:
 
     def builder(self, augment: tuple[Augment, ...] = (), change: Change | None = None) -> Builder:
         """Builds the evaluation view with ``augment`` done to the coordinates and ``change`` to the finished view."""
-        spec = evaluation_spec(self.grid, share=self.share, resize=self.resize).model_copy(update={"augment": augment})
+        spec = evaluation_spec(self.grid, share=self.share, resize=self.resize)
+        spec = spec.model_copy(update={"augment": augment, "stream": self.stream})
         build = ViewBuilder(
             {"eval": spec},
             self.store.topology,
@@ -129,6 +131,7 @@ class Frozen:
             resize=self.spec.resize,
             share=self.spec.share,
             second_body=self.spec.data.second_body,
+            stream=self.spec.streams[0],
         )
         run.encoder(checkpoint)  # a snapshot that was not kept is said now, not after the first measurement
 
@@ -152,7 +155,7 @@ class Frozen:
 
     @cached_property
     def encoder(self) -> torch.nn.Module:
-        return load_encoder(self.session, self.run, self.checkpoint, self.clips.store)
+        return load_encoder(self.session, self.run, self.checkpoint, self.clips.store, self.clips.stream)
 
     @cached_property
     def twin(self) -> Frozen | None:

@@ -11,11 +11,11 @@ import filelock
 import numpy as np
 import torch
 
-from skelbench.data.source import ClipSource
 from skelbench.data.store import ClipStore
 from skelbench.errors import SkelbenchError
-from skelbench.evaluate.features import extract
-from skelbench.evaluate.protocol import Features
+from skelbench.evaluate.features import split_features
+from skelbench.evaluate.fusion import evaluate_sets
+from skelbench.evaluate.protocol import Features, Protocol
 from skelbench.files import read_json, write_atomic, write_json
 from skelbench.identity import derive_seed
 from skelbench.plugin.host import Host
@@ -26,9 +26,7 @@ from skelbench.run.session import Session
 from skelbench.spec import EvalSpec, RunSpec, evaluation_defaults, validated
 from skelbench.train.build import build_encoder, grid_of
 from skelbench.train.checkpoint import load_weights
-from skelbench.views.builder import ViewBuilder, evaluation_spec
-from skelbench.views.keyed import Keyed
-from skelbench.views.spec import Augment, Crop, ViewSpec
+from skelbench.views.spec import Stream
 
 
 def eval_spec(
@@ -37,10 +35,10 @@ def eval_spec(
     """The evaluation of run ``spec`` by ``protocol``.
 
     Settings: ``fields``, else the protocol's defaults, else those that suit the run ``like`` (None = ``spec``).
-    ``fields``: data, seed, readout, bodies_pool, bodies, share, resize, and config (settings of the protocol).
+    ``fields``: those of :class:`EvalSpec`, and config (settings of the protocol).
     """
     descriptor = host.get("protocols", protocol)
-    config = validated(host.config(descriptor), fields.pop("config", {}), f"protocol {protocol}")
+    config = validated(protocol_class(host, protocol), fields.pop("config", {}), f"protocol {protocol}")
     values = {
         "pretrain_id": spec.id,
         "checkpoint": checkpoint,
@@ -55,6 +53,15 @@ def eval_spec(
     return validated(EvalSpec, values, f"evaluation by {descriptor.name}")
 
 
+def protocol_class(host: Host, name: str) -> type[Protocol]:
+    """The protocol ``name``, whose fields are its settings."""
+    descriptor = host.get("protocols", name)
+    cls = host.load(descriptor)
+    if not (isinstance(cls, type) and issubclass(cls, Protocol)):
+        raise SkelbenchError(f"protocol {name!r}: {descriptor.target} is no subclass of Protocol; make it one")
+    return cls
+
+
 def evaluate(
     session: Session, run: RunDir, spec: EvalSpec, force: bool = False, like: RunSpec | None = None
 ) -> dict[str, Any]:
@@ -65,23 +72,24 @@ def evaluate(
     path = run.record_path(spec)
     if path.exists() and not force:
         return read_json(path)
-    if run.outcome != "done" and spec.checkpoint == "last":
-        raise SkelbenchError(f"run {run.name} is {run.outcome}, not done; issue its command again to finish it")
+    _check_finished(run, spec.checkpoint)
     with filelock.FileLock(run.path / ".probe.lock"):  # a second process that wants the same waits, and reads it
         return read_json(path) if path.exists() and not force else _evaluate(session, run, spec, path, like)
+
+
+def _check_finished(run: RunDir, checkpoint: str) -> None:
+    if run.outcome != "done" and checkpoint == "last":
+        raise SkelbenchError(f"run {run.name} is {run.outcome}, not done; issue its command again to finish it")
 
 
 def _evaluate(session: Session, run: RunDir, spec: EvalSpec, path: Path, like: RunSpec | None) -> dict[str, Any]:
     """Compute the record of ``spec`` and write it to ``path``."""
     started = time.monotonic()
-    features = extract_features(session, run, spec)
-    descriptor = session.host.get("protocols", spec.protocol)
-    config = session.host.config(descriptor).model_validate(spec.protocol_config)
-    protocol = session.host.load(descriptor)()
+    sets = feature_sets(session, run, spec)
+    protocol = protocol_class(session.host, spec.protocol).model_validate(spec.protocol_config)
     seed = derive_seed(spec.seed, "probe", spec.protocol)
-    with session.progress(label=f"{spec.protocol} probe", unit=getattr(protocol, "unit", "steps")) as report:
-        told = _advancing(report, with_total=True)
-        result = protocol.evaluate(features, config, seed, session.device, told)
+    with session.progress(label=f"{spec.protocol} probe", unit=protocol.unit) as report:
+        result = evaluate_sets(protocol, sets, spec.fusion, seed, session.device, _advances(report, with_total=True))
     write_atomic(path.with_suffix(".npz"), lambda file: np.savez_compressed(file, **result.predictions))
     record = {
         "id": spec.id,
@@ -100,58 +108,58 @@ def _evaluate(session: Session, run: RunDir, spec: EvalSpec, path: Path, like: R
     return record
 
 
-def extract_features(session: Session, run: RunDir, spec: EvalSpec) -> Features:
-    """Features of train and test clips, extracted once per encoder and data setting in this process.
-
-    Augmented passes are made when asked for and never kept.
-    """
-    unread = {"protocol": "", "protocol_config": {}, "protocol_version": 0, "protocol_source": None, "seed": 0}
-    key = spec.model_copy(update=unread).id
-    if key in session.features:
-        return session.features[key]
-    run_spec = run.spec
+def feature_sets(session: Session, run: RunDir, spec: EvalSpec) -> dict[str, Features]:
+    """Features by stream, each extracted once per encoder and way of looking in this session."""
     store = clips_of(session, spec)
-    encoder = load_encoder(session, run, spec.checkpoint, store)
-    split = store.split(spec.data.split)
-    grid = grid_of(run_spec, store.topology)
-    device = torch.device(session.device)
-    source = ClipSource(store, device=device, second_body=spec.data.second_body)
+    sources = [(run, spec.checkpoint)] * len(spec.streams)
+    if spec.partners:
+        sources[1:] = [_partner(session, run, name) for name in spec.partners]
+    return {stream: _features(session, *source, spec, stream, store) for stream, source in zip(spec.streams, sources)}
 
-    def one_pass(ids: np.ndarray, view: ViewSpec, **how: Any) -> np.ndarray:
-        builder = ViewBuilder(
-            {"eval": view},
-            store.topology,
-            grid.patch,
-            bodies=spec.bodies,
-            device=device,
-            centre=spec.centre,
-            dimensions=spec.data.dimensions,
+
+def _partner(session: Session, run: RunDir, name: str) -> tuple[RunDir, str]:
+    """The run ``pretrain_id[@epoch]`` that is fused with ``run``, and its checkpoint."""
+    pretrain_id, _, checkpoint = name.partition("@")
+    partner = session.results.by_id(pretrain_id)
+    if partner is None:
+        raise SkelbenchError(f"run {pretrain_id}, fused with {run.name}, is not in {session.results.root}")
+    checkpoint = checkpoint or "last"
+    _check_finished(partner, checkpoint)
+    if partner.spec.data != run.spec.data:
+        raise SkelbenchError(
+            f"{run.name} and {partner.name} were trained on different data; fuse runs of the same split"
         )
-        how |= {"pooling": spec.bodies_pool, "readout": spec.readout, "precision": run_spec.train.precision}
-        return extract(encoder, source, ids, builder, batch_size=256, device=device, grid=grid, **how)
+    ways = [{**evaluation_defaults(each.spec), "streams": ()} for each in (run, partner)]
+    if ways[0] != ways[1]:
+        different = ", ".join(key for key in ways[0] if ways[0][key] != ways[1][key])
+        raise SkelbenchError(
+            f"{run.name} and {partner.name} look at clips differently ({different}); fuse runs that do it alike"
+        )
+    return partner, checkpoint
 
-    def again(
-        keyed: Keyed,
-        crop: Crop,
-        augment: tuple[Augment, ...],
-        dropout: float = 0.0,
-        progress: Callable[[int, int], None] | None = None,
-    ) -> np.ndarray:
-        view = ViewSpec(frames=grid.frames, crop=crop, augment=augment, resize=spec.resize)
-        return one_pass(split.train, view, keyed=keyed, dropout=dropout, progress=progress)
 
-    plain = evaluation_spec(grid, share=spec.share, resize=spec.resize)
-    arrays = {}
-    total = len(split.train) + len(split.test)
-    with session.progress(total=total, label=f"{run.title} features", unit="clips") as report:
-        advance = _advancing(report)
-        for part, ids in (("train", split.train), ("test", split.test)):
-            arrays[f"{part}_x"] = one_pass(ids, plain, progress=advance)
-            arrays[f"{part}_y"] = store.labels[ids]
-            arrays[f"{part}_ids"] = ids
-    features = Features(num_classes=store.num_classes, again=again, **arrays)
-    session.features[key] = features
-    return features
+def _features(
+    session: Session, run: RunDir, checkpoint: str, spec: EvalSpec, stream: Stream, store: ClipStore
+) -> Features:
+    """Features of one stream by the encoder of one run."""
+    way = spec.model_dump_json(include={"data", "readout", "bodies_pool", "bodies", "centre", "share", "resize"})
+    key = f"{run.spec.id} {checkpoint} {stream} {way}"
+    if key not in session.features:
+        run_spec, split = run.spec, store.split(spec.data.split)
+        encoder = load_encoder(session, run, checkpoint, store, stream)
+        label = f"{run.title} features" if stream == "joint" else f"{run.title} {stream} features"
+        with session.progress(total=len(split.train) + len(split.test), label=label, unit="clips") as report:
+            session.features[key] = split_features(
+                encoder,
+                store,
+                spec,
+                stream,
+                grid_of(run_spec, store.topology),
+                torch.device(session.device),
+                run_spec.train.precision,
+                _advances(report),
+            )
+    return session.features[key]
 
 
 def clips_of(session: Session, spec: EvalSpec) -> ClipStore:
@@ -165,14 +173,16 @@ def clips_of(session: Session, spec: EvalSpec) -> ClipStore:
     return store
 
 
-def load_encoder(session: Session, run: RunDir, checkpoint: str, store: ClipStore) -> torch.nn.Module:
-    """The inference encoder of a run with its weights, in eval mode."""
+def load_encoder(
+    session: Session, run: RunDir, checkpoint: str, store: ClipStore, stream: str = "joint"
+) -> torch.nn.Module:
+    """The inference encoder of a run that looks at ``stream``, with its weights, in eval mode."""
     encoder = build_encoder(run.spec, session.host, store.topology)
-    load_weights(run.encoder(checkpoint), encoder)
+    load_weights(run.encoder(checkpoint, stream), encoder)
     return encoder.to(session.device).eval()
 
 
-def _advancing(report: Callable[..., None], with_total: bool = False) -> Callable[[int, int], None]:
+def _advances(report: Callable[..., None], with_total: bool = False) -> Callable[[int, int], None]:
     """``(done, total)`` of successive pieces of work as advances of one progress report.
 
     ``with_total``: there is one piece only, and its total is the report's.

@@ -12,7 +12,7 @@ from skelbench.run.directory import alone, clear
 from skelbench.run.resolve import Resolved
 from skelbench.run.session import Session
 from skelbench.train.build import build_method
-from skelbench.train.checkpoint import save_state, save_weights
+from skelbench.train.checkpoint import save_encoders, save_state
 
 
 def import_weights(
@@ -40,7 +40,7 @@ def import_weights(
         if run.outcome != "done":
             weights = {name: x for name, x in method.state_dict().items() if name in imported.weights}
             save_state(run.checkpoint, {"id": spec.id, "step": 0, "method": weights})
-            save_weights(run.encoder(), method.inference_encoder(), {"id": spec.id, "epoch": checkpoint.epoch})
+            save_encoders(run, method, checkpoint.epoch)
             unknown = {"clips_seen": None, "train_seconds": None}
             run.update(outcome="done", imported=facts, steps=0, finished=time.time(), **unknown)
     return run

@@ -15,7 +15,7 @@ from skelbench.run.directory import alone, clear
 from skelbench.run.resolve import Resolved
 from skelbench.run.session import Session
 from skelbench.train.build import build_method
-from skelbench.train.checkpoint import load_state, load_weights, save_weights
+from skelbench.train.checkpoint import load_state, load_weights, save_encoders
 from skelbench.train.loop import Trainer
 
 
@@ -54,7 +54,7 @@ def _train(session: Session, resolved: Resolved, run: RunDir) -> RunDir:
     tell("skelbench_run_started")
     try:
         if not resolved.method.trains:
-            save_weights(run.encoder(), method.inference_encoder(), {"id": spec.id, "epoch": 0})
+            save_encoders(run, method, 0)
         else:
             if spec.init_from:
                 warm_start(session.results, method, spec.method, spec.init_from)

@@ -174,6 +174,10 @@ Mask = Annotated[Union[Tube, RandomTokens], Field(discriminator="kind")]
 
 
 # ------------------------------------------------------------------------------------------------ views
+Stream = Literal["joint", "bone", "motion"]
+"""Coordinates; a joint's minus its parent's; the next frame's minus this one's, 0 in the last frame."""
+
+
 class ViewSpec(Spec):
     """One kind of view a method asks for.
 
@@ -195,7 +199,7 @@ class ViewSpec(Spec):
     extend: int = 0
     mask: Mask | None = None
     count: int = 1
-    stream: Literal["joint", "bone", "motion"] = "joint"
+    stream: Stream = "joint"
 
     @property
     def parent(self) -> str | None:
@@ -213,10 +217,3 @@ habit), or each body's own. With "clip" a second body's distance is the largest 
 SecondBody = Literal["zero", "repeat"]
 """A clip of one body where a data set has two: the second body is absent ("zero", no body at all where absent ones are
 not computed, zeros where every slot is), or the first one again ("repeat", the NTU-120 files of CTR-GCN and MAMP)."""
-
-Pooling = Literal["valid-mean", "valid-sum", "all-mean", "concat"]
-"""How body features become one clip feature downstream."""
-
-Readout = Literal["pooled", "mean", "joints"]
-"""How an encoder's output becomes one feature per body downstream: the readout it is made for, the mean over all tokens
-(no class token), or the mean over time with the joints side by side."""

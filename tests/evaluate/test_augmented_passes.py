@@ -1,14 +1,14 @@
 """Evaluation through the session: augmented passes, what decides an evaluation, and the features kept in between."""
 
-import dataclasses
+import textwrap
 
 import numpy as np
 import pytest
 
 from skelbench.errors import SkelbenchError
-from skelbench.plugin import ProtocolSpec
+from skelbench.plugin.host import Host
 from skelbench.report.frame import paired
-from skelbench.run.evaluate import eval_spec, evaluate, extract_features
+from skelbench.run.evaluate import eval_spec, evaluate, feature_sets
 from skelbench.run.pretrain import pretrain
 from skelbench.run.resolve import control
 from skelbench.views.keyed import Keyed
@@ -24,7 +24,8 @@ def run(session, resolved):
 
 
 def features(session, run, protocol, **fields):
-    return extract_features(session, run, eval_spec(session.host, run.spec, protocol, **fields))
+    (only,) = feature_sets(session, run, eval_spec(session.host, run.spec, protocol, **fields)).values()
+    return only
 
 
 @pytest.mark.parametrize("protocol", ["linear", "linear@mamp", "linear@macdiff"])
@@ -73,12 +74,27 @@ def test_the_protocol_s_wishes_go_before_the_run_s_and_after_the_user_s(session,
     assert len({own.id, wished.id, said.id}) == 3
 
 
-def test_a_protocol_that_wishes_for_nonsense_is_named(session, run, monkeypatch):
-    wrong = ProtocolSpec(name="odd", target="skelbench.evaluate.knn:Knn", defaults={"readot": "joints"})
-    monkeypatch.setattr(session.host, "get", lambda kind, name: wrong)
-    monkeypatch.setattr(session.host, "origin", lambda _: dataclasses.make_dataclass("Origin", ["source_hash"])(None))
-    with pytest.raises(SkelbenchError, match="evaluation by odd.*did you mean 'readout'"):
-        eval_spec(session.host, run.spec, "odd")
+def test_a_protocol_that_wishes_for_nonsense_is_named(run, tmp_path):
+    odd = """
+        from skelbench.evaluate.protocol import Protocol
+        from skelbench.plugin import ProtocolSpec, hookimpl
+
+        class Odd(Protocol):
+            pass
+
+        @hookimpl
+        def skelbench_protocols():
+            return [
+                ProtocolSpec(name="odd", target=":Odd", defaults={"centr": "body"}),
+                ProtocolSpec(name="path", target="pathlib:Path"),
+            ]
+    """
+    (tmp_path / "odd.py").write_text(textwrap.dedent(odd))
+    host = Host([tmp_path / "odd.py"])
+    with pytest.raises(SkelbenchError, match="evaluation by odd.*did you mean 'centre'"):
+        eval_spec(host, run.spec, "odd")
+    with pytest.raises(SkelbenchError, match="'path'.*pathlib:Path is no subclass of Protocol"):
+        eval_spec(host, run.spec, "path")
 
 
 @pytest.mark.parametrize("protocol", ["linear@mamp", "linear@macdiff"])

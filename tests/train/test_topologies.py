@@ -6,7 +6,7 @@ from small import TINY, TINY_METHOD, write_small_store
 
 from skelbench.report.frame import frame
 from skelbench.run.costs import measure_cost
-from skelbench.run.evaluate import eval_spec, evaluate, extract_features
+from skelbench.run.evaluate import eval_spec, evaluate, feature_sets
 from skelbench.run.pretrain import pretrain
 from skelbench.run.request import Request
 from skelbench.run.resolve import control, resolve
@@ -78,7 +78,7 @@ def test_of_an_untrained_encoder_a_repeated_body_changes_the_mean_over_all_slots
         run = pretrain(session, twin)
         for pool, bodies in (("valid-mean", "valid"), ("all-mean", "all-slots")):
             spec = eval_spec(session.host, run.spec, "knn", bodies_pool=pool, bodies=bodies)
-            features[second, pool] = torch.from_numpy(extract_features(session, run, spec).train_x)
+            features[second, pool] = torch.from_numpy(feature_sets(session, run, spec)["joint"].train_x)
     torch.testing.assert_close(features["zero", "valid-mean"], features["repeat", "valid-mean"], rtol=1e-4, atol=1e-5)
     assert not torch.allclose(features["zero", "all-mean"], features["repeat", "all-mean"], atol=1e-3)
     torch.testing.assert_close(features["repeat", "all-mean"], features["repeat", "valid-mean"], rtol=1e-4, atol=1e-5)

@@ -1,5 +1,6 @@
 """Looks: when, at what, that they change nothing; what counts as a collapse, and that it is recorded and said."""
 
+import dataclasses
 import io
 import json
 import math
@@ -247,7 +248,7 @@ def test_a_collapsing_run_says_and_records_it_once(resolved, session, capsys):
     def progress(**_):
         yield lambda advance=1, note=None, **fields: said.extend([note] if note else [])
 
-    session.progress = progress
+    session = dataclasses.replace(session, progress=progress)
     made = resolved("slim", epochs=STEPS, batch_size=12, **COLLAPSES)
     run = pretrain(session, made)
     (found,) = run.info["collapse"]
