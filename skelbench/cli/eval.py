@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from skelbench.cli.options import DataRoot, Device, Force, Results, names_of
+from skelbench.errors import SkelbenchError, did_you_mean
 from skelbench.run.session import open_session
 
 if TYPE_CHECKING:
@@ -56,14 +57,15 @@ def evaluate(
 
     With several streams or another than the run's own, its untrained twin is evaluated alike if there is one.
     """
+    from skelbench.cli.run import known_protocols
     from skelbench.cli.summary import print_records
     from skelbench.plugin.host import get_host
     from skelbench.run.request import parse_sets
 
     host = get_host()
-    protocols = names_of(protocol)
-    for name in protocols:  # a misspelt one fails before torch is imported
-        host.get("protocols", name)
+    protocols = known_protocols(host, protocol)  # a misspelt one fails before torch is imported
+    if not protocols:
+        raise SkelbenchError("--protocol is empty: name a protocol, see `skelbench plugins list`")
     from skelbench.run.evaluate import eval_spec
     from skelbench.run.evaluate import evaluate as evaluation
     from skelbench.run.resolve import open_dataset
@@ -96,7 +98,6 @@ def _streams(stream: str | None, fusion: str | None, runs: list[RunDir]) -> dict
     """The streams and the fusion of an evaluation, as far as they are not the run's own."""
     from typing import get_args
 
-    from skelbench.errors import SkelbenchError, did_you_mean
     from skelbench.spec import Fusion, evaluation_defaults
     from skelbench.views.spec import Stream
 
