@@ -16,7 +16,7 @@ from skelbench.console import make_table, out, print_facts
 from skelbench.errors import SkelbenchError
 
 if TYPE_CHECKING:
-    from skelbench.data.store import ClipStore
+    from skelbench.data.store.clip_store import ClipStore
 
 app = typer.Typer(no_args_is_help=True, help="Data sets: what there is, what is in it, getting recordings in.")
 app.add_typer(data_prepare.app, name="prepare")
@@ -63,8 +63,7 @@ def _one_ending() -> Iterator[None]:
 @app.command("list")
 def list_data(data_root: DataRoot = None) -> None:
     """Built-in data sets and imported ones; a damaged one is a line, not a failure."""
-    from skelbench.data import roots
-    from skelbench.data.store import ClipStore
+    from skelbench.data.store.clip_store import ClipStore, roots
     from skelbench.plugin.host import get_host
 
     root = data_root or roots.data_root()
@@ -89,7 +88,7 @@ def list_data(data_root: DataRoot = None) -> None:
 @app.command()
 def info(name: Annotated[str, typer.Argument(help="Data set.")], data_root: DataRoot = None) -> None:
     """Counts, classes, lengths, splits, lineage, licence and fingerprint of data set NAME."""
-    from skelbench.data import roots
+    from skelbench.data.store.clip_store import roots
     from skelbench.plugin.host import get_host
     from skelbench.run.resolve import open_dataset
 

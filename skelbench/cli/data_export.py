@@ -35,8 +35,8 @@ def export_data(
     The file also keeps what that format has no place for, in arrays the other program does not look at: importing it
     again gives the same clips.
     """
-    from skelbench.data import roots
-    from skelbench.data.exporters import export_mamp_npz
+    from skelbench.data.foreign.exporters import export_mamp_npz
+    from skelbench.data.store.clip_store import roots
     from skelbench.plugin.host import get_host
     from skelbench.run.resolve import open_dataset
 

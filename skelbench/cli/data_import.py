@@ -78,9 +78,8 @@ def import_data(
     if any of them was not to be expected.
     """
     from skelbench.cli.data import show
-    from skelbench.data import roots
-    from skelbench.data.importers import ImportOptions, import_files, name_for
-    from skelbench.data.store import ClipStore
+    from skelbench.data.foreign import ImportOptions, import_files, name_for
+    from skelbench.data.store.clip_store import ClipStore, roots
 
     name = new_dataset_name(name or name_for(files[0]))
     fields = tuple(field.strip() for field in (label_fields or "label").split(",") if field.strip())

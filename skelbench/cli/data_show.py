@@ -47,7 +47,7 @@ def show_clip(
     the side, two bodies side by side.
     """
     from skelbench.console import out, progress
-    from skelbench.data import roots
+    from skelbench.data.store.clip_store import roots
     from skelbench.picture.scene import clip_scene, find_clip
     from skelbench.plugin.host import get_host
     from skelbench.run.resolve import open_dataset

@@ -34,8 +34,8 @@ def verify_data(
     from rich.text import Text
 
     from skelbench.console import make_table, out, plain, progress
-    from skelbench.data import roots
-    from skelbench.data.anatomy import measure
+    from skelbench.data.store.clip_store import roots
+    from skelbench.data.synthetic.anatomy import measure
     from skelbench.data.verify import bone_rows, recognise, verify
     from skelbench.plugin.host import get_host
     from skelbench.run.resolve import open_dataset

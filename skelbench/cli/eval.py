@@ -98,8 +98,7 @@ def _streams(stream: str | None, fusion: str | None, runs: list[RunDir]) -> dict
     """The streams and the fusion of an evaluation, as far as they are not the run's own."""
     from typing import get_args
 
-    from skelbench.spec import Fusion, evaluation_defaults
-    from skelbench.views.spec import Stream
+    from skelbench.spec import Fusion, Stream, evaluation_defaults
 
     if fusion and fusion not in get_args(Fusion):
         raise SkelbenchError(did_you_mean(fusion, get_args(Fusion), "fusion"))

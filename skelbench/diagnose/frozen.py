@@ -14,8 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from skelbench.data.source import ClipSource
-from skelbench.data.store import ClipStore
+from skelbench.data.store.clip_store import ClipStore
+from skelbench.data.store.source import ClipSource
 from skelbench.errors import SkelbenchError
 from skelbench.evaluate.features import Builder, extract
 from skelbench.report.frame import untrained_twin
@@ -23,12 +23,11 @@ from skelbench.results.store import RunDir
 from skelbench.run.evaluate import clips_of, eval_spec, load_encoder
 from skelbench.run.session import Session
 from skelbench.skeleton.grid import Grid
-from skelbench.spec import RunSpec
+from skelbench.spec import Bodies, Centre, RunSpec, SecondBody, Stream
 from skelbench.train.build import grid_of
-from skelbench.views.augment import rotation
+from skelbench.views.augmentations import Augment, rotation
 from skelbench.views.builder import ViewBuilder, evaluation_spec
 from skelbench.views.keyed import Keyed
-from skelbench.views.spec import Augment, Bodies, Centre, SecondBody, Stream
 from skelbench.views.view import View
 
 BATCH = 256

@@ -13,18 +13,20 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from skelbench.data.clips import ClipBatch
-from skelbench.data.source import ClipSource
-from skelbench.data.store import ClipStore
+from skelbench.data.store.clip_store import ClipStore
+from skelbench.data.store.source import ClipSource
 from skelbench.errors import SkelbenchError, did_you_mean
 from skelbench.evaluate.protocol import Features
 from skelbench.identity import derive_seed
 from skelbench.nn.encoder import Encoded
 from skelbench.skeleton.grid import Grid
-from skelbench.spec import EvalSpec, Pooling
+from skelbench.spec import EvalSpec, Pooling, Stream
+from skelbench.views.augmentations import Augment
 from skelbench.views.builder import ViewBuilder, evaluation_spec
+from skelbench.views.clips import ClipBatch
+from skelbench.views.crops import Crop
 from skelbench.views.keyed import Keyed
-from skelbench.views.spec import Augment, Crop, Stream, ViewSpec
+from skelbench.views.spec import ViewSpec
 from skelbench.views.view import View
 
 Builder = Callable[[ClipBatch, Any], Mapping[str, View]]

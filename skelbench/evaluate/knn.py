@@ -24,9 +24,15 @@ from skelbench.evaluate.protocol import (
     coverage_notes,
     prediction_arrays,
 )
+from skelbench.plugin import ProtocolSpec, hookimpl
 
 CHUNK = 1024
 """Queries compared with the whole gallery at a time: 64 MB of similarities for 16,000 gallery clips."""
+
+
+@hookimpl
+def skelbench_protocols() -> list[ProtocolSpec]:
+    return [ProtocolSpec(name="knn", target=":Knn", summary="nearest training clip by cosine similarity, k = 1")]
 
 
 class Knn(Protocol):

@@ -16,10 +16,27 @@ from torch.nn import functional as F
 
 from skelbench.evaluate.probe import NOT_SELECTED, Heads, Part, curve_rows, selected, stratified
 from skelbench.evaluate.protocol import Features, Progress, Protocol, ProtocolResult, coverage_notes, headline
+from skelbench.plugin import ProtocolSpec, hookimpl
 
 WINDOW = 500
 """Steps over which the fall of the training loss is judged."""
 CHECKPOINTS = 20
+
+
+@hookimpl
+def skelbench_protocols() -> list[ProtocolSpec]:
+    return [
+        ProtocolSpec(
+            name="linear",
+            target=":Linear",
+            summary="linear probe, AdamW to convergence on standardised frozen features (neutral default)",
+        ),
+        ProtocolSpec(
+            name="linear@slim",
+            target=":SlimLinear",
+            summary="linear probe by the SLiM paper's recipe: AdamW 1e-4, batch 256, 10 epochs",
+        ),
+    ]
 
 
 class Linear(Protocol):

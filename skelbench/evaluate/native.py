@@ -18,10 +18,35 @@ from torch.nn import functional as F
 from skelbench.errors import SkelbenchError
 from skelbench.evaluate.probe import NOT_SELECTED, Heads, Part, curve_rows, selected, stratified
 from skelbench.evaluate.protocol import Features, Progress, Protocol, ProtocolResult, coverage_notes, headline
+from skelbench.plugin import ProtocolSpec, hookimpl
+from skelbench.views.augmentations import Rotate
+from skelbench.views.crops import Free
 from skelbench.views.keyed import Keyed
-from skelbench.views.spec import Free, Rotate
 
 NORM_EPS, MOMENTUM = 1e-6, 0.9
+
+MAE_DEFAULTS = {"bodies": "all-slots", "bodies_pool": "all-mean", "share": 0.95, "resize": "half-pixel"}
+"""How the family evaluates: absent bodies are encoded and averaged in, its centre crop and resizing."""
+
+
+@hookimpl
+def skelbench_protocols() -> list[ProtocolSpec]:
+    return [
+        ProtocolSpec(
+            name="linear@mamp",
+            target=":MampLinear",
+            summary="linear probe of MAMP's code: batch norm, SGD 0.1, 100 epochs, each on newly augmented clips; "
+            "costs about 100 times `linear`",
+            defaults={**MAE_DEFAULTS, "readout": "mean"},
+        ),
+        ProtocolSpec(
+            name="linear@macdiff",
+            target=":MacDiffLinear",
+            summary="linear probe of MacDiff's code: as linear@mamp, with dropout, on features that keep the joints "
+            "apart (J x D wide)",
+            defaults={**MAE_DEFAULTS, "readout": "joints"},
+        ),
+    ]
 
 
 class MampLinear(Protocol):

@@ -45,8 +45,7 @@ from torch import Tensor, nn
 from skelbench.component import Spec
 from skelbench.skeleton.grid import Grid
 from skelbench.skeleton.topology import Topology
-from skelbench.views.spec import ViewSpec
-from skelbench.views.view import View
+from skelbench.views import View, ViewSpec
 
 Config = Spec
 """Base class of a method's own settings: frozen pydantic, unknown fields refused."""
@@ -91,6 +90,8 @@ class Step:
     as ``rank_masked``, ``watch("mfp", objective)`` the teacher entropy and prototype usage of a
     :class:`~skelbench.nn.prototype_objective.PrototypeObjective`; a few times in a schedule, else it does nothing.
     Class token and readout of the encoder are watched without being asked for."""
+    turn: str = "main"
+    """Which of the method's ``turns`` this is."""
 
     @property
     def fraction(self) -> float:
@@ -115,6 +116,9 @@ class Method(nn.Module):
 
     Config: type[Spec] = Spec
 
+    turns: tuple[str, ...] = ("main",)
+    """Turns of a step, in order: ``training_step`` is called once per turn, with ``step.turn``, and only the parameter
+    groups of that turn (``"turn": "critic"``; those that say none: the first) are updated. Each has its optimiser."""
     roles: Mapping[str, str] = {}
     """Attribute name -> role ("student", "teacher", "decoder", "target", "head"): what the cost tables read."""
 
@@ -154,9 +158,9 @@ class Method(nn.Module):
         """Parameter groups. Default: one group with weight decay, one without (biases, norms, other 1-D parameters).
 
         Keys besides ``params``: ``wd_scale`` and ``lr_scale`` multiply the schedules, ``frozen_until`` (share of the
-        schedule) holds the group still, ``clip`` names the gradient-clipping group.
+        schedule) holds the group still, ``clip`` names the gradient-clipping group, ``turn`` the turn that updates it.
         """
-        from skelbench.optim.optimisation import default_groups
+        from skelbench.optim.groups import default_groups
 
         yield from default_groups(self)
 

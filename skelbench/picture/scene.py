@@ -10,7 +10,7 @@ from functools import cached_property
 
 import numpy as np
 
-from skelbench.data.store import ClipStore
+from skelbench.data.store.clip_store import ClipStore
 from skelbench.errors import SkelbenchError
 from skelbench.skeleton.topology import Topology
 

@@ -8,13 +8,13 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from skelbench.data.clips import ClipBatch
-from skelbench.data.source import ClipSource
-from skelbench.data.store import ClipStore
+from skelbench.data.store.clip_store import ClipStore
+from skelbench.data.store.source import ClipSource
 from skelbench.picture.scene import Panel, Scene, clip_scene
 from skelbench.skeleton.grid import Grid
 from skelbench.spec import RunSpec
 from skelbench.views.builder import ViewBuilder, evaluation_spec
+from skelbench.views.clips import ClipBatch
 from skelbench.views.keyed import Keyed
 from skelbench.views.spec import ViewSpec
 from skelbench.views.view import View

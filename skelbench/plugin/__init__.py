@@ -2,6 +2,7 @@
 
 from skelbench.plugin.descriptors import (
     API_VERSION,
+    ComponentSpec,
     DatasetSpec,
     EncoderSpec,
     FigureSpec,
@@ -10,11 +11,13 @@ from skelbench.plugin.descriptors import (
     StudySpec,
     TableSpec,
     TargetSpec,
+    TopologySpec,
 )
 from skelbench.plugin.hookspecs import hookimpl
 
 __all__ = [
     "API_VERSION",
+    "ComponentSpec",
     "DatasetSpec",
     "EncoderSpec",
     "FigureSpec",
@@ -23,5 +26,6 @@ __all__ = [
     "StudySpec",
     "TableSpec",
     "TargetSpec",
+    "TopologySpec",
     "hookimpl",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 API_VERSION = 1
 """Version of the hooks and of the contracts behind them; a descriptor with a newer ``api`` is refused."""
@@ -12,7 +12,11 @@ API_VERSION = 1
 
 @dataclass(frozen=True, kw_only=True)
 class Descriptor:
-    """Common part. ``target`` is ``"package.module:Name"``, imported only when the thing is used."""
+    """Common part. ``target`` is ``"package.module:Name"``, imported only when the thing is used; ``":Name"`` is a name
+    of the file that announces it."""
+
+    places: ClassVar[tuple[str, ...]] = ("target",)
+    """Fields that name code as ``target`` does; all but ``target`` may be empty."""
 
     name: str
     """Slug shown and typed on the command line: lower case letters, digits, ``-``, ``_``, ``@``, ``.``."""
@@ -27,6 +31,7 @@ class Descriptor:
 class MethodSpec(Descriptor):
     """A pre-training method: ``target`` names a :class:`skelbench.methods.contract.Method`."""
 
+    places = ("target", "config", "imports")
     config: str = ""
     """``"package.module:Config"``: pydantic model of the method's own settings; "" = none."""
     citation: str = ""
@@ -35,6 +40,9 @@ class MethodSpec(Descriptor):
     used in every setting unless the preset scales it."""
     needs: Mapping[str, Any] = field(default_factory=dict)
     """What the method cannot do without in any setting, ``{"encoder.mask_token": False}``."""
+    requires: tuple[str, ...] = ()
+    """Abilities of the encoder that the method cannot do without (:mod:`skelbench.nn.encoder`): ``"drop-tokens"``,
+    ``"replace-tokens"``, ``"tokens"``, ``"short-views"``."""
     native: Mapping[str, Any] = field(default_factory=dict)
     """The rest of the published setting: encoder form, token grid, bodies, epochs, resampling. Used with ``--native``
     only; without it the method runs in the shared setting, as every other one. Empty: the shared setting is its own."""
@@ -55,7 +63,10 @@ class MethodSpec(Descriptor):
 class EncoderSpec(Descriptor):
     """An encoder family: ``target`` names a :class:`skelbench.nn.encoder.Encoder`, ``config`` its settings."""
 
+    places = ("target", "config")
     config: str = ""
+    presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Its own sizes for presets of the harness: ``{"small": {"dim": 64}}``."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,9 +80,8 @@ class DatasetSpec(Descriptor):
 
 @dataclass(frozen=True, kw_only=True)
 class ProtocolSpec(Descriptor):
-    """An evaluation protocol: ``target`` names a class with ``evaluate``; ``config`` its settings."""
+    """An evaluation protocol: ``target`` names a :class:`skelbench.evaluate.protocol.Protocol`, settings and code."""
 
-    config: str = ""
     defaults: Mapping[str, Any] = field(default_factory=dict)
     """How it wants runs to be evaluated, as fields of the evaluation spec: ``{"readout": "joints", "share": 0.95}``.
     They go before what suits the run; what the user says goes before them."""
@@ -102,6 +112,20 @@ class StudySpec(Descriptor):
     """A grid of runs: ``target`` names a :class:`skelbench.studies.study.Study`."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class ComponentSpec(Descriptor):
+    """A crop, augmentation, mask, optimiser or schedule: ``target`` names its class, settings and code in one.
+
+    A class at the top level of a plugin file that derives from its family's base class and has a ``kind`` is announced
+    by that alone.
+    """
+
+
+@dataclass(frozen=True, kw_only=True)
+class TopologySpec(Descriptor):
+    """A skeleton: ``target`` names a :class:`skelbench.skeleton.topology.Topology` of the same name."""
+
+
 KINDS: dict[str, type[Descriptor]] = {
     "methods": MethodSpec,
     "encoders": EncoderSpec,
@@ -111,5 +135,11 @@ KINDS: dict[str, type[Descriptor]] = {
     "tables": TableSpec,
     "figures": FigureSpec,
     "studies": StudySpec,
+    "crops": ComponentSpec,
+    "augmentations": ComponentSpec,
+    "masks": ComponentSpec,
+    "optimizers": ComponentSpec,
+    "schedules": ComponentSpec,
+    "topologies": TopologySpec,
 }
 """Hook ``skelbench_<kind>`` -> the descriptor type it returns a list of."""

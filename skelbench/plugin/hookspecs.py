@@ -8,6 +8,7 @@ from typing import Any
 import pluggy
 
 from skelbench.plugin.descriptors import (
+    ComponentSpec,
     DatasetSpec,
     EncoderSpec,
     FigureSpec,
@@ -16,6 +17,7 @@ from skelbench.plugin.descriptors import (
     StudySpec,
     TableSpec,
     TargetSpec,
+    TopologySpec,
 )
 
 PROJECT = "skelbench"
@@ -61,6 +63,36 @@ def skelbench_figures() -> Iterable[FigureSpec]:
 @hookspec
 def skelbench_studies() -> Iterable[StudySpec]:
     """Grids of runs."""
+
+
+@hookspec
+def skelbench_crops() -> Iterable[ComponentSpec]:
+    """Crops of a clip."""
+
+
+@hookspec
+def skelbench_augmentations() -> Iterable[ComponentSpec]:
+    """Augmentations of a view."""
+
+
+@hookspec
+def skelbench_masks() -> Iterable[ComponentSpec]:
+    """Masks of a view's tokens."""
+
+
+@hookspec
+def skelbench_optimizers() -> Iterable[ComponentSpec]:
+    """Optimisers."""
+
+
+@hookspec
+def skelbench_schedules() -> Iterable[ComponentSpec]:
+    """Schedules of the learning rate."""
+
+
+@hookspec
+def skelbench_topologies() -> Iterable[TopologySpec]:
+    """Skeletons that data sets come in."""
 
 
 @hookspec

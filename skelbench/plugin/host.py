@@ -1,10 +1,10 @@
 """Finds plugins and answers for them: every plugin is loaded and called on its own, a broken one is a status line.
 
-Sources, in order: the descriptors that ship inside skelbench (``skelbench.builtins``), installed distributions that
+Sources, in order: the places that ship inside skelbench (``skelbench.builtins``), installed distributions that
 announce an entry point of group ``skelbench``, and single files (``--plugin FILE``, ``SKELBENCH_PLUGIN_PATH``).
 
 ``SKELBENCH_PLUGINS="a,b"`` loads only these entry points ("" loads none), ``SKELBENCH_STRICT=1`` raises what would
-otherwise become a status. Listing imports descriptors only; classes are imported by :meth:`Host.load`.
+otherwise become a status. Listing runs announcements only; code is imported by :meth:`Host.load`.
 """
 
 from __future__ import annotations
@@ -22,17 +22,21 @@ from typing import Any
 
 import pluggy
 
-from skelbench import __version__
+from skelbench import __version__, builtins
 from skelbench.component import Spec
 from skelbench.errors import SkelbenchError, did_you_mean
 from skelbench.plugin import hookspecs
-from skelbench.plugin.descriptors import KINDS, Descriptor, MethodSpec
-from skelbench.plugin.files import Announced, SourceFile, files_on_path, unique
-from skelbench.plugin.status import SINGULAR, Entry, PluginStatus, State, one_line, strict
-from skelbench.plugin.validate import OBSERVERS, descriptor_problem, hook_problems
+from skelbench.plugin.announced import Announced
+from skelbench.plugin.descriptors import ComponentSpec, Descriptor, MethodSpec, ProtocolSpec
+from skelbench.plugin.files import PluginFile, files_on_path, installed_files, unique
+from skelbench.plugin.slices import FAMILIES
+from skelbench.plugin.status import SINGULAR, Entry, PluginStatus, one_line, strict
+from skelbench.plugin.validate import OBSERVERS, descriptor_problem
 
 GROUP = "skelbench"
-BUILTINS = "skelbench.builtins"
+ANNOUNCES_NOTHING = (
+    "announces nothing: no function of it is decorated with @hookimpl, no class is a component with a kind"
+)
 
 log = logging.getLogger(__name__)
 
@@ -46,8 +50,10 @@ class Host:
         self.observer_failures: Counter[str] = Counter()
         self._manager = pluggy.PluginManager(hookspecs.PROJECT)
         self._manager.add_hookspecs(hookspecs)
-        self._files: dict[str, SourceFile] = {}
-        self._unimported: list[tuple[PluginStatus, SourceFile, list[str]]] = []
+        self._single: dict[str, PluginFile] = {}
+        self._read: dict[Path, PluginStatus] = {}
+        self._families = dict(FAMILIES)
+        self._unimported: list[tuple[PluginStatus, PluginFile, list[str]]] = []
         self._noted = False
         self._discover([Path(file).expanduser() for file in extra_files])
 
@@ -116,8 +122,19 @@ class Host:
         """Import what ``descriptor.target`` (or another such ``field``, ``"config"``) names."""
         return self.load_target(getattr(descriptor, field), self.origin(descriptor))
 
+    def find(self, kind: str, name: str) -> Any:
+        """What ``name`` stands for, imported: the class of a component, the object of a topology."""
+        return self.load(self.get(kind, name))
+
+    def identity(self, descriptor: Descriptor) -> str:
+        """``"2"``, its version; for a single file, whose code has none, ``"1 <sha256>"``."""
+        return " ".join(filter(None, (str(descriptor.version), self.origin(descriptor).source_hash)))
+
     def config(self, descriptor: Descriptor) -> type[Spec]:
-        """The pydantic class of the settings of a method, an encoder, a protocol; an empty one when it has none."""
+        """The pydantic class of the settings of a method, an encoder, a protocol; an empty one when it has none. A
+        component and a protocol are their own."""
+        if isinstance(descriptor, ComponentSpec | ProtocolSpec):
+            return self.load(descriptor)
         return self.load(descriptor, "config") if getattr(descriptor, "config", "") else Spec
 
     def checked(self, descriptor: Descriptor, made: Any, cls: type, what: str) -> Any:
@@ -133,7 +150,7 @@ class Host:
     def load_target(self, target: str, plugin: PluginStatus | None = None) -> Any:
         """Import ``"package.module:Name"``; SkelbenchError with plugin and cause if that fails."""
         module_name, _, attribute = target.partition(":")
-        file = self._files.get(module_name)
+        file = self._single.get(module_name)
         shown = f"{file.path.name}:{attribute}" if file else target
         whose = f" of plugin {plugin.name!r}" if plugin else ""
         try:
@@ -162,7 +179,7 @@ class Host:
             arguments = {name: values[name] for name in implementation.argnames}
             self._watched(status, hook_name, partial(implementation.function, **arguments))
 
-    def _register_observer(self, status: PluginStatus, file: SourceFile) -> None:
+    def _register_observer(self, status: PluginStatus, file: PluginFile) -> None:
         self._manager.register(file.load(), status.name)
 
     def _watched(self, status: PluginStatus, hook_name: str, call: Callable[[], Any]) -> None:
@@ -179,18 +196,20 @@ class Host:
     # ------------------------------------------------------------------------------------------------ discovery
     def _discover(self, extra_files: list[Path]) -> None:
         builtin = PluginStatus("builtin", "skelbench", __version__, "builtin")
-        self._admit(builtin, partial(importlib.import_module, BUILTINS))
+        self.plugins.append(builtin)
+        for place in builtins.PLACES:
+            for file in installed_files(place, self._families):
+                if file.announces(self._families):
+                    self._admit_file(builtin, file)
+        self._families |= {
+            e.descriptor.target.partition(":")[2]: e.kind
+            for e in self.entries
+            if e.descriptor is not None and isinstance(e.descriptor, ComponentSpec)
+        }
         for entry_point in self._selected_entry_points():
-            dist = entry_point.dist
-            status = PluginStatus(
-                self._free_name(entry_point.name, f"{dist.name if dist else GROUP}/{entry_point.name}"),
-                dist.name if dist else "",
-                dist.version if dist else "",
-                f"entry point {entry_point.value}",
-            )
-            self._admit(status, entry_point.load)
+            self._admit_entry_point(entry_point)
         for path in unique([*extra_files, *files_on_path()]):
-            self._admit_file(path, requested=path in extra_files)
+            self._admit_single(path, requested=path in extra_files)
         self._refuse_clashes()
 
     def _selected_entry_points(self) -> list[importlib.metadata.EntryPoint]:
@@ -205,101 +224,110 @@ class Host:
                 status.fail("import-error", did_you_mean(name, [e.name for e in found], "entry point"))
         return [e for e in found if e.name in wanted]
 
-    def _free_name(self, name: str, fallback: str) -> str:
-        return fallback if any(plugin.name == name for plugin in self.plugins) else name
+    def _free_name(self, *names: str) -> str:
+        """The first of ``names`` that no plugin has; the last if all are taken."""
+        taken = {plugin.name for plugin in self.plugins}
+        return next((name for name in names if name not in taken), names[-1])
 
-    def _admit_file(self, path: Path, requested: bool) -> None:
-        status = PluginStatus(self._free_name(path.stem, str(path)), source=str(path), requested=requested)
-        started = time.perf_counter()
+    def _admit_entry_point(self, entry_point: importlib.metadata.EntryPoint) -> None:
+        """Of a module: one plugin. Of a package: each of its plugin files is one. Of an object: the object."""
+        dist = entry_point.dist
+        owner = (dist.name, dist.version) if dist else ("", "")
+
+        def status(name: str, source: str) -> PluginStatus:
+            added = PluginStatus(self._free_name(name, f"{owner[0] or GROUP}/{name}"), *owner, source)
+            self.plugins.append(added)
+            return added
+
+        source = f"entry point {entry_point.value}"
+        if entry_point.attr:
+            self._admit_object(status(entry_point.name, source), entry_point.load)
+            return
         try:
-            file = SourceFile.read(path)
+            files = list(installed_files(entry_point.module, self._families))
+            if not files:
+                raise SkelbenchError(f"the package {entry_point.module} holds no plugin file: {ANNOUNCES_NOTHING}")
+        except (Exception, SystemExit) as error:
+            status(entry_point.name, source).fail("import-error", one_line(error), error)
+            return
+        for file in files:
+            if file.module == entry_point.module:
+                self._admit_file(status(entry_point.name, source), file)
+            else:
+                name = file.module.removeprefix(f"{entry_point.module}.")
+                path = "/".join([entry_point.module, *name.split(".")[:-1], *file.path.parts[-1:]])
+                self._admit_file(status(name, path), file)
+
+    def _admit_single(self, path: Path, requested: bool) -> None:
+        status = PluginStatus(self._free_name(path.stem, path.name, str(path)), source=str(path), requested=requested)
+        file = PluginFile(path)
+        try:
+            status.source_hash = file.sha256
         except OSError as error:
             self.plugins.append(status)
             status.fail("import-error", f"cannot read {path}: {error.strerror or error}", error)
             return
-        if file.module_name in self._files:
+        if file.module_name in self._single:
             return  # the same content under another path
-        self._files[file.module_name] = file
-        status.source_hash = file.sha256
-        if (announced := file.cached()) is None:
-            self._admit(status, file.load, file)
-            return
         self.plugins.append(status)
-        self._record(status, announced)
-        if announced.observers:
-            self._unimported.append((status, file, announced.observers))
-        status.seconds = time.perf_counter() - started
+        self._single[file.module_name] = file
+        self._admit_file(status, file)
 
-    def _admit(self, status: PluginStatus, load: Callable[[], Any], file: SourceFile | None = None) -> None:
-        """Import, register, call and validate one plugin."""
-        self.plugins.append(status)
+    def _admit_file(self, status: PluginStatus, file: PluginFile) -> None:
         started = time.perf_counter()
-        stage: State = "import-error"
+        try:
+            if (twin := self._read.setdefault(file.path.resolve(), status)) is not status:
+                raise SkelbenchError(f"names the same file as plugin {twin.name!r}")
+            announced = Announced.by_file(file, self._manager, self._families)
+            if announced.observers:
+                self._unimported.append((status, file, announced.observers))
+            self._record(status, announced, file)
+        except (Exception, SystemExit) as error:
+            if strict():
+                raise
+            status.fail("import-error", one_line(error), error)
+        finally:
+            status.seconds += time.perf_counter() - started
+
+    def _admit_object(self, status: PluginStatus, load: Callable[[], Any]) -> None:
+        started = time.perf_counter()
         try:
             plugin = load()
-            stage = "invalid"
-            for sentence in hook_problems(plugin, self._manager):
-                status.fail("invalid", sentence)
-            if (twin := self._manager.get_name(plugin)) is not None:
-                raise SkelbenchError(f"names the same module as plugin {twin!r}")
-            self._manager.register(plugin, status.name)
-            if not self._manager.get_hookcallers(plugin) and status.state == "ok":
-                status.fail("invalid", "announces nothing: no function of it is decorated with @hookimpl")
-            announced = self._call_hooks(status, plugin, own_file=file is not None)
-            if file is not None:
-                announced = file.own(announced)
-                if status.state == "ok":
-                    file.remember(announced)
+            announced = Announced.by_object(plugin, self._manager)
+            if announced.observers:
+                self._manager.register(plugin, status.name)
             self._record(status, announced)
         except (Exception, SystemExit) as error:
             if strict():
                 raise
-            status.fail(stage, one_line(error), error)
+            status.fail("import-error", one_line(error), error)
         finally:
             status.seconds = time.perf_counter() - started
 
-    def _call_hooks(self, status: PluginStatus, plugin: object, own_file: bool) -> Announced:
-        """Descriptors that hold, by kind; the others become problems of the plugin."""
-        announced = Announced({}, [])
-        for caller in self._manager.get_hookcallers(plugin) or []:
-            kind = caller.name.removeprefix("skelbench_")
-            if caller.name in OBSERVERS:
-                announced.observers.append(caller.name)
-            if kind not in KINDS:
-                continue
-            mine = next(i for i in caller.get_hookimpls() if i.plugin is plugin)
-            if mine.wrapper or mine.hookwrapper:
-                continue
-            try:
-                returned = mine.function()
-                if returned is None or isinstance(returned, Descriptor):
-                    raise SkelbenchError(f"returned {type(returned).__name__}, not a list of {KINDS[kind].__name__}")
-                values = list(returned)
-            except (Exception, SystemExit) as error:
-                status.fail("invalid", f"{caller.name}: {one_line(error)}", error)
-                continue
-            announced.descriptors[kind] = self._valid(status, kind, values, own_file)
-        return announced
-
-    def _valid(self, status: PluginStatus, kind: str, values: list[Any], own_file: bool) -> list[Descriptor]:
-        held: dict[str, Descriptor] = {}
-        for value in values:
-            problem = descriptor_problem(kind, value, own_file=own_file)
-            if problem is None and value.name in held:
-                problem = "invalid", f"{SINGULAR[kind]} {value.name!r} is announced twice"
-            if problem is None:
-                held[value.name] = value
-                continue
-            status.fail(*problem)
-            name = getattr(value, "name", None)
-            if isinstance(name, str):
-                refused = f"{SINGULAR[kind]} {name!r} of plugin {status.name!r} is refused: {problem[1]}"
-                self.entries.append(Entry(kind, name, None, status, refused=refused))
-        return list(held.values())
-
-    def _record(self, status: PluginStatus, announced: Announced) -> None:
-        for kind, descriptors in announced.descriptors.items():
-            self.entries += [Entry(kind, descriptor.name, descriptor, status) for descriptor in descriptors]
+    def _record(self, status: PluginStatus, announced: Announced, file: PluginFile | None = None) -> None:
+        """Enter the descriptors that hold; the others become problems of the plugin."""
+        for sentence, error in announced.problems:
+            status.fail("invalid", sentence, error)
+        if announced.empty and status.state == "ok":
+            status.fail("invalid", ANNOUNCES_NOTHING)
+        for kind, values in announced.values.items():
+            names: set[str] = set()
+            for value in values:
+                problem = descriptor_problem(kind, value, own_file=file is not None)
+                if problem is None and value.name in names:
+                    problem = "invalid", f"{SINGULAR[kind]} {value.name!r} is announced twice"
+                try:
+                    if problem is None:
+                        descriptor = file.own(value) if file else value
+                        names.add(value.name)
+                        self.entries.append(Entry(kind, value.name, descriptor, status))
+                except SkelbenchError as error:
+                    problem = "invalid", str(error)
+                if problem is not None:
+                    status.fail(*problem)
+                    if isinstance(name := getattr(value, "name", None), str):
+                        refused = f"{SINGULAR[kind]} {name!r} of plugin {status.name!r} is refused: {problem[1]}"
+                        self.entries.append(Entry(kind, name, None, status, refused=refused))
 
     def _refuse_clashes(self) -> None:
         groups: dict[tuple[str, str], list[Entry]] = {}
@@ -340,7 +368,7 @@ def request_files(files: Iterable[str]) -> None:
 def get_host(extra_files: Iterable[str] = ()) -> Host:
     """The host of this process, built on first use and kept for the same files and environment."""
     files = tuple(str(file) for file in (*_requested, *extra_files))
-    variables = ("SKELBENCH_PLUGINS", "SKELBENCH_PLUGIN_PATH", "SKELBENCH_STRICT", "SKELBENCH_CACHE")
+    variables = ("SKELBENCH_PLUGINS", "SKELBENCH_PLUGIN_PATH", "SKELBENCH_STRICT")
     key = (files, *map(os.environ.get, variables))
     if key not in _hosts:
         _hosts[key] = Host(files)

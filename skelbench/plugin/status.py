@@ -10,7 +10,7 @@ from typing import Literal
 from skelbench.errors import SkelbenchError
 from skelbench.plugin.descriptors import KINDS, Descriptor
 
-SINGULAR = {kind: {"studies": "study"}.get(kind, kind.removesuffix("s")) for kind in KINDS}
+SINGULAR = {kind: {"studies": "study", "topologies": "topology"}.get(kind, kind.removesuffix("s")) for kind in KINDS}
 State = Literal["ok", "import-error", "invalid", "api-mismatch", "conflict"]
 
 
@@ -22,7 +22,7 @@ class PluginStatus:
     dist: str = ""
     version: str = ""
     source: str = ""
-    """``builtin``, ``entry point MODULE`` or the path of a file."""
+    """``builtin``, ``entry point MODULE``, a file of a package (``my_package/slim.py``) or the path of a file."""
     state: State = "ok"
     error: str = ""
     seconds: float = 0.0

@@ -57,7 +57,7 @@ def _nearest(name: str) -> str:
 def descriptor_problem(kind: str, value: Any, *, own_file: bool = False) -> tuple[str, str] | None:
     """(state, sentence) if ``value`` is no valid descriptor of ``kind``, else None.
 
-    ``own_file``: targets of single-file plugins may leave the module out (``":Class"``).
+    ``own_file``: targets may leave out the module (``":Class"``), as in every plugin file.
     """
     expected = KINDS[kind]
     if not isinstance(value, expected):
@@ -75,8 +75,8 @@ def descriptor_problem(kind: str, value: Any, *, own_file: bool = False) -> tupl
 
 
 def _field_problem(what: str, value: Descriptor, own_file: bool) -> tuple[str, str] | None:
-    for field in ("target", "config", "imports"):
-        text = getattr(value, field, "")
+    for field in value.places:
+        text = getattr(value, field)
         if field != "target" and text == "":
             continue
         if not isinstance(text, str) or not TARGET.fullmatch(text) or (text.startswith(":") and not own_file):
@@ -86,6 +86,9 @@ def _field_problem(what: str, value: Descriptor, own_file: bool) -> tuple[str, s
             return "invalid", f"{what}: {field} must be text"
     if not isinstance(value.version, int):
         return "invalid", f"{what}: version={value.version!r} is not an integer"
+    requires = getattr(value, "requires", ())
+    if not isinstance(requires, tuple | list) or not all(isinstance(ability, str) for ability in requires):
+        return "invalid", f"{what}: requires={requires!r} is not a tuple of names of abilities"
     mappings = [getattr(value, name, {}) for name in ("recipe", "needs", "native", "defaults", "presets", "variants")]
     for name in ("presets", "variants"):
         several = getattr(value, name, {})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from skelbench.data.store import ClipStore
+from skelbench.data.store.clip_store import ClipStore
 from skelbench.files import write_json
 from skelbench.results.store import RunDir
 from skelbench.run.session import Session

@@ -11,7 +11,7 @@ import filelock
 import numpy as np
 import torch
 
-from skelbench.data.store import ClipStore
+from skelbench.data.store.clip_store import ClipStore
 from skelbench.errors import SkelbenchError
 from skelbench.evaluate.features import split_features
 from skelbench.evaluate.fusion import evaluate_sets
@@ -23,10 +23,9 @@ from skelbench.results.environment import environment
 from skelbench.results.store import RunDir
 from skelbench.run.resolve import open_dataset
 from skelbench.run.session import Session
-from skelbench.spec import EvalSpec, RunSpec, evaluation_defaults, validated
+from skelbench.spec import EvalSpec, RunSpec, Stream, evaluation_defaults, validated
 from skelbench.train.build import build_encoder, grid_of
 from skelbench.train.checkpoint import load_weights
-from skelbench.views.spec import Stream
 
 
 def eval_spec(

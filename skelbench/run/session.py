@@ -39,7 +39,7 @@ def open_session(results: Path | None = None, data_root: Path | None = None, dev
     """The session that the options of a command ask for; joins ``torchrun``'s process group, if there is one."""
     from skelbench import distributed
     from skelbench.console import progress
-    from skelbench.data.roots import data_root as default_data_root
+    from skelbench.data.store.roots import data_root as default_data_root
     from skelbench.plugin.host import get_host
     from skelbench.results.store import ResultStore
 

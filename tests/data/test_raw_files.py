@@ -4,7 +4,7 @@ import zipfile
 
 import pytest
 
-from skelbench.data.raw_files import BadFile, list_all, list_raw
+from skelbench.data.raw.files import BadFile, list_all, list_raw
 from skelbench.errors import SkelbenchError
 
 TEXT = b"0.5 1.5\r\n" * 400

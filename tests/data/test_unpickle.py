@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from made.fuzz_pickle import Oracle, digest, run, seeds
 
-from benchmarks.fuzz_pickle import Oracle, digest, run, seeds
-from skelbench.data.pickled import Malformed, PickledArray
-from skelbench.data.unpickle import MAX_NESTING, Refused, load_pickle, loads
+from skelbench.data.foreign.pickled import Malformed, PickledArray
+from skelbench.data.foreign.unpickle import MAX_NESTING, Refused, load_pickle, loads
 
 PROTOCOLS = range(pickle.HIGHEST_PROTOCOL + 1)
 
@@ -111,7 +111,7 @@ HOSTILE = {
     "numpy.load": (lambda path: Calls(np.load, str(path), None, True), "numpy.load"),
     "getattr": (lambda path: Calls(getattr, "text", "upper"), "getattr"),
     "a function of ours": (lambda path: Calls(_mark, path), "_mark"),
-    "an own class": (lambda path: Refused("x"), "skelbench.data.unpickle.Refused"),
+    "an own class": (lambda path: Refused("x"), "skelbench.data.foreign.unpickle.Refused"),
     "a harmless class": (lambda path: OrderedDict(a=1), "collections.OrderedDict"),
 }
 

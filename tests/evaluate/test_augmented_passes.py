@@ -11,8 +11,9 @@ from skelbench.report.frame import paired
 from skelbench.run.evaluate import eval_spec, evaluate, feature_sets
 from skelbench.run.pretrain import pretrain
 from skelbench.run.resolve import control
+from skelbench.views.augmentations import Rotate
+from skelbench.views.crops import Center, Free
 from skelbench.views.keyed import Keyed
-from skelbench.views.spec import Center, Free, Rotate
 
 CROP, TURN = Free(lo=0.5, hi=1.0, whole_frames=True, min_frames=16), (Rotate(p=1.0, vertical_deg=17, tilt_deg=17),)
 FEW = {"epochs": 2, "batch_size": 4}

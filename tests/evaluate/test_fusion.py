@@ -171,7 +171,7 @@ def test_a_bone_stream_is_the_features_of_bones(session, resolved):
     (bone,) = feature_sets(session, run, eval_spec(session.host, run.spec, "knn", streams=("bone",))).values()
     store = resolved("untrained").store
     encoder = load_encoder(session, run, "last", store)
-    from skelbench.data.source import ClipSource
+    from skelbench.data.store.source import ClipSource
     from skelbench.views.builder import ViewBuilder, evaluation_spec
 
     builder = ViewBuilder({"eval": evaluation_spec(encoder.grid, share=0.95)}, store.topology, 8, centre=own.centre)

@@ -6,7 +6,8 @@ import pytest
 import torch
 from literal_prototypes import class_loss, one_by_one
 
-from skelbench.views.spec import BoneScale, Free, Mirror, Rotate
+from skelbench.views.augmentations import BoneScale, Mirror, Rotate
+from skelbench.views.crops import Free
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from skelbench.optim.optimisation import Optimisation
 
 from skelbench.errors import SkelbenchError
-from skelbench.optim.optimisation import Optimisation
 from skelbench.run.evaluate import eval_spec, evaluate
 from skelbench.run.pretrain import pretrain, warm_start
 from skelbench.train import loop
