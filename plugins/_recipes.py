@@ -4,10 +4,10 @@
 MAE_RECIPE = {
     "train.batch_size": 128,
     "train.lr": 1e-3,
-    "train.min_lr": 5e-4,
-    "train.warmup": 20 / 400,
+    "schedule.min_lr": 5e-4,
+    "schedule.warmup": 20 / 400,
     "train.weight_decay": 0.05,
-    "train.betas": (0.9, 0.95),
+    "optimizer.betas": (0.9, 0.95),
 }
 DROPS_TOKENS = {"encoder.mask_token": False}
 MAE_NATIVE = {
@@ -26,11 +26,11 @@ FP32 = {"train.precision": "fp32"}
 MULTI_CROP_RECIPE = {
     "train.batch_size": 768,
     "train.lr": 1.5e-3,  # 5e-4 x batch / 256
-    "train.min_lr": 1e-6,
-    "train.warmup": 10 / 100,
+    "schedule.min_lr": 1e-6,
+    "schedule.warmup": 10 / 100,
     "train.weight_decay": 0.04,
     "train.weight_decay_end": 0.4,
-    "train.betas": (0.9, 0.999),
+    "optimizer.betas": (0.9, 0.999),
     "train.clip_grad": 3.0,
 }
 MULTI_CROP_READINGS = (

@@ -179,7 +179,7 @@ def skelbench_methods() -> list[MethodSpec]:
             summary="denoise the whole clip, conditioned on the encoder's view of 10 % of its tokens",
             citation="Wu et al., MacDiff: Unified Skeleton Modeling with Masked Conditional Diffusion, ECCV 2024 "
             "(arXiv 2409.10473)",
-            recipe=MAE_RECIPE | {"train.min_lr": 1e-5},
+            recipe=MAE_RECIPE | {"schedule.min_lr": 1e-5},
             needs=DROPS_TOKENS,
             # The encoder sees what is diffused: coordinates standardised by NTU's constants (MacDiffConfig).
             native=MAE_NATIVE

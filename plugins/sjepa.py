@@ -123,7 +123,7 @@ def skelbench_methods() -> list[MethodSpec]:
             summary="predict an EMA encoder's features of the untransformed clip at 90 % hidden tokens",
             citation="Abdelfattah and Alahi, S-JEPA: A Joint Embedding Predictive Architecture for Skeletal Action "
             "Recognition, ECCV 2024",
-            recipe=MAE_RECIPE | {"train.batch_size": 256, "train.warmup": 20 / 1200},
+            recipe=MAE_RECIPE | {"train.batch_size": 256, "schedule.warmup": 20 / 1200},
             needs=DROPS_TOKENS,
             native=MAE_NATIVE | {"train.epochs": 1200, "method.momentum": 0.9999},
         ),

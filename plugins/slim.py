@@ -107,6 +107,7 @@ class Slim(SelfDistillation):
     """Masked feature prediction + global-local contrast with an EMA teacher."""
 
     Config = SlimConfig
+    exchangeable = {"target": "targets"}
 
     def __init__(self, config, context):
         super().__init__(config, context, config.target if config.predicts else None, config.glcl_weight > 0)
@@ -225,11 +226,11 @@ def skelbench_methods() -> list[MethodSpec]:
             recipe={
                 "train.batch_size": 768,
                 "train.lr": 2e-4,
-                "train.min_lr": 1e-6,
-                "train.warmup": 20 / 150,
+                "schedule.min_lr": 1e-6,
+                "schedule.warmup": 20 / 150,
                 "train.weight_decay": 0.04,
                 "train.weight_decay_end": 0.2,
-                "train.betas": (0.9, 0.999),
+                "optimizer.betas": (0.9, 0.999),
                 "train.clip_grad": 3.0,
             },
             presets={

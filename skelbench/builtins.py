@@ -34,6 +34,7 @@ def skelbench_encoders():
             target="skelbench.nn.vit:ViT",
             config="skelbench.nn.config:ViTConfig",
             summary="pre-norm ViT over frame-patch x joint tokens; temporal RoPE or learned positions",
+            presets={"small": {"dim": 64, "depth": 3, "heads": 2}, "quick": {"dim": 48, "depth": 2, "heads": 2}},
         )
     ]
 

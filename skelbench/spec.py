@@ -77,8 +77,10 @@ class TrainSpec(Spec):
     bodies: Bodies = Field("valid", description="bodies of a clip that are trained on")
     centre: Centre = Field("clip", description="origin: the first body's for all bodies, or each body's own")
     precision: Literal["fp32", "bf16"] = Field("fp32", description="autocast type of the forward pass")
-    batch_norm: Literal["local", "synchronised"] = Field(
-        "local", description="statistics of batch norm over several processes: of a process, or of all"
+    batch_norm: Literal["broadcast", "synchronised"] = Field(
+        "broadcast",
+        description="batch norm over several processes: each its own batch and the first one's running statistics, or "
+        "the statistics of all",
     )
 
 

@@ -88,8 +88,8 @@ def _show_entry(host: Host, entry: Entry) -> None:
         rows = [(name, listed(changes)) for name, changes in variants.items()]
         out.print()
         out.print(make_table(("variant", "changes"), rows, f"variants (skelbench run {host.name(about)}:VARIANT)"))
-    if getattr(about, "config", ""):
-        _show_settings(host.load(about, "config"), "settings (--set KEY=VALUE)")
+    if getattr(about, "config", "") or entry.kind == "protocols":
+        _show_settings(host.config(about), "settings (--set KEY=VALUE)")
     elif entry.kind == "targets" and (config := getattr(host.load(about), "Config", None)):
         _show_settings(config, "settings (--set 'target_settings={KEY=VALUE}')")
     out.print()

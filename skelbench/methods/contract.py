@@ -119,6 +119,8 @@ class Method(nn.Module):
     turns: tuple[str, ...] = ("main",)
     """Turns of a step, in order: ``training_step`` is called once per turn, with ``step.turn``, and only the parameter
     groups of that turn (``"turn": "critic"``; those that say none: the first) are updated. Each has its optimiser."""
+    exchangeable: Mapping[str, str] = {}
+    """Settings of the method that name a plugin -> its kind, ``{"target": "targets"}``: versions enter the identity."""
     roles: Mapping[str, str] = {}
     """Attribute name -> role ("student", "teacher", "decoder", "target", "head"): what the cost tables read."""
 

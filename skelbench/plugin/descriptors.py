@@ -36,7 +36,7 @@ class MethodSpec(Descriptor):
     """``"package.module:Config"``: pydantic model of the method's own settings; "" = none."""
     citation: str = ""
     recipe: Mapping[str, Any] = field(default_factory=dict)
-    """The method's own optimiser as dotted keys of the run spec, ``{"train.lr": 2e-4, "train.betas": (0.9, 0.95)}``:
+    """The method's own optimiser as dotted keys, ``{"train.lr": 0.1, "optimizer": "sgd", "optimizer.momentum": 0.9}``:
     used in every setting unless the preset scales it."""
     needs: Mapping[str, Any] = field(default_factory=dict)
     """What the method cannot do without in any setting, ``{"encoder.mask_token": False}``."""

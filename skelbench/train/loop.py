@@ -100,12 +100,12 @@ class Trainer:
         self.forward: Callable[..., dict[str, Tensor]] = method
         if self.world > 1:
             if spec.train.batch_norm == "synchronised":
-                self.method = method = torch.nn.SyncBatchNorm.convert_sync_batchnorm(method)
-            # Each turn of a step reaches its own parameters. Buffers (running statistics, queues) are each process's
-            # own in training; those that are exported are the first one's, as they are on one process.
-            several = len(method.turns) > 1
+                method = self.method = torch.nn.SyncBatchNorm.convert_sync_batchnorm(method)
+            normed = any(isinstance(module, torch.nn.modules.batchnorm._BatchNorm) for module in method.modules())
             self.forward = torch.nn.parallel.DistributedDataParallel(
-                method, broadcast_buffers=False, find_unused_parameters=several
+                method,
+                broadcast_buffers=normed and spec.train.batch_norm == "broadcast",
+                find_unused_parameters=len(method.turns) > 1,  # each turn of a step reaches its own
             )
         self.phases = sorted(method.phases(), key=lambda phase: phase[1])
         self.every = max(1, self.total // LINES)

@@ -209,7 +209,7 @@ def test_a_run_can_start_from_imported_weights(small, capsys):
     assert main(command("mamp", path)) == 0
     name = only_run(small)[0].name
     sets = {"encoder.dim": 16, "encoder.depth": 1, "encoder.heads": 2, "method.decoder_dim": 16}
-    sets |= {"method.decoder_depth": 1, "method.decoder_heads": 2, "train.lr": 1e-30, "train.min_lr": 0.0}
+    sets |= {"method.decoder_depth": 1, "method.decoder_heads": 2, "train.lr": 1e-30, "schedule.min_lr": 0.0}
     sets |= {"train.weight_decay": 0.0}
     shape = ["--clip-length", "16", "--patch", "8", "--epochs", "1", "--batch-size", "4", "--probe", "none", "--native"]
     arguments = ["run", "mamp", "--dataset", "small", "--preset", "paper", *shape, "--init-from", name]

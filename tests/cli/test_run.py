@@ -121,7 +121,7 @@ def test_a_toml_file_sets_what_the_command_line_does_not(small, capsys):
         (["run", "slim", "--dataset", "small", "--set", "lr"], "not of the form key=value"),
         (["run", "slim", "--dataset", "small", "--set", "train.lr=inf"], "should be a finite number"),
         (["run", "slim", "--dataset", "small", "--set", "tilt_deg=nan"], "should be a finite number"),
-        (["run", "slim", "--dataset", "small", "--set", "betas=[2, 2]"], "train.betas.0=2 is not valid"),
+        (["run", "slim", "--dataset", "small", "--set", "betas=[2, 2]"], "optimizer.betas.0=2 is not valid"),
         (["run", "slim", "--dataset", "small", "--set", "momentum=2"], "method.momentum=2 is not valid"),
         (["run", "slim", "--dataset", "small", "--epochs", "0"], "train.epochs=0 trains nothing"),
         (["run", "slim", "--dataset", "small", "--set", "tokens=8"], "is no setting but an option: write --tokens"),

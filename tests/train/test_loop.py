@@ -10,13 +10,14 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from skelbench.optim.optimisation import Optimisation
 
 from skelbench.errors import SkelbenchError
 from skelbench.run.evaluate import eval_spec, evaluate
 from skelbench.run.pretrain import pretrain, warm_start
+from skelbench.spec import RunSpec, TrainSpec
 from skelbench.train import loop
 from skelbench.train.loop import Order
+from skelbench.train.optimisation import Optimisation
 
 
 @given(n=st.integers(1, 50), batch=st.integers(1, 60), seed=st.integers(0, 5))
@@ -42,14 +43,14 @@ class _Net(torch.nn.Module):
         yield {"params": list(self.b.parameters()), "frozen_until": 0.5, "clip": "b"}
 
 
-def _train(**fields):
-    from skelbench.spec import TrainSpec
-
-    return TrainSpec(**{"epochs": 1, "lr": 1e-2, "min_lr": 1e-4, "warmup": 0.2, "batch_size": 256, **fields})
+def _optimisation(net, steps, **fields):
+    train = TrainSpec(**{"epochs": 1, "lr": 1e-2, "batch_size": 256, **fields})
+    spec = RunSpec(method="none", train=train, schedule_config={"min_lr": 1e-4, "warmup": 0.2})
+    return Optimisation(net.optim_groups(), spec, steps)
 
 
 def test_learning_rate_warms_up_and_falls_along_a_cosine():
-    optim = Optimisation(_Net(), _train(), 100)
+    optim = _optimisation(_Net(), 100)
     assert optim.lr(0) == pytest.approx(1e-2 / 20)
     assert optim.lr(19) == pytest.approx(1e-2)
     assert optim.lr(60) == pytest.approx(1e-4 + (1e-2 - 1e-4) * (1 + math.cos(math.pi * 0.5)) / 2)
@@ -57,12 +58,12 @@ def test_learning_rate_warms_up_and_falls_along_a_cosine():
 
 
 def test_the_rate_scales_with_the_square_root_of_the_batch_only_when_asked():
-    assert Optimisation(_Net(), _train(), 10).peak == 1e-2
-    assert Optimisation(_Net(), _train(lr_scaling="sqrt-1024"), 10).peak == pytest.approx(5e-3)
+    assert _optimisation(_Net(), 10).peak == 1e-2
+    assert _optimisation(_Net(), 10, lr_scaling="sqrt-1024").peak == pytest.approx(5e-3)
 
 
 def test_weight_decay_follows_its_cosine():
-    optim = Optimisation(_Net(), _train(weight_decay=0.04, weight_decay_end=0.2), 100)
+    optim = _optimisation(_Net(), 100, weight_decay=0.04, weight_decay_end=0.2)
     assert optim.weight_decay(0) == pytest.approx(0.04)
     assert optim.weight_decay(50) == pytest.approx(0.12)
 
@@ -70,7 +71,7 @@ def test_weight_decay_follows_its_cosine():
 def test_groups_scale_freeze_and_clip():
     torch.manual_seed(0)
     net = _Net()
-    optim = Optimisation(net, _train(clip_grad=1.0, weight_decay=0.1), 10)
+    optim = _optimisation(net, 10, clip_grad=1.0, weight_decay=0.1)
     before = {name: p.detach().clone() for name, p in net.named_parameters()}
     for p in net.parameters():
         p.grad = torch.full_like(p, 100.0)
@@ -159,7 +160,7 @@ def test_a_group_key_that_the_harness_does_not_know_is_refused():
             yield {"params": [self.a.weight], "optimizer": "sgd"}
 
     with pytest.raises(SkelbenchError, match="optimizer, which the harness does not know"):
-        Optimisation(Sgd(), _train(), 10)
+        _optimisation(Sgd(), 10)
 
 
 def test_slims_groups_follow_its_recipe(resolved, host):

@@ -25,7 +25,7 @@ from skelbench.train import loop, watch
 from skelbench.train.collapse import LOOKS, Collapse, sentence
 from skelbench.train.watch import Watch
 
-COLLAPSES = {"target": "features", "glcl_weight": 0.0, "momentum": 0.5, "train.lr": 0.02, "train.warmup": 0.0}
+COLLAPSES = {"target": "features", "glcl_weight": 0.0, "momentum": 0.5, "train.lr": 0.02, "schedule.warmup": 0.0}
 """Feature regression with nothing to hold it up, at a rate at which it collapses in a few steps."""
 
 STEPS = 12
