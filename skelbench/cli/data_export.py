@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from skelbench.cli.data_info import open_store
 from skelbench.cli.options import DataRoot
 from skelbench.console import late_progress, out, plain, print_facts
 
@@ -36,11 +37,8 @@ def export_data(
     again gives the same clips.
     """
     from skelbench.data.foreign.exporters import export_mamp_npz
-    from skelbench.data.store.clip_store import roots
-    from skelbench.plugin.host import get_host
-    from skelbench.run.resolve import open_dataset
 
-    store = open_dataset(name, get_host(), data_root or roots.data_root())
+    store = open_store(name, data_root)
     with late_progress(f"export {name}", "clips") as progress:
         path = export_mamp_npz(store, output, split=split, second_body=second_body, overwrite=force, progress=progress)
     chosen = store.split(split)

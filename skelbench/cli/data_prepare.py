@@ -119,7 +119,7 @@ def _prepare(
     root: Path | None,
 ) -> None:
     from skelbench.data.raw.parallel import keep_memory, usable_cores
-    from skelbench.data.store.clip_store import roots
+    from skelbench.data.store import roots
 
     name = new_dataset_name(name or which)
     keep_memory()

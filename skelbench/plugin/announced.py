@@ -9,7 +9,7 @@ from typing import Any
 import pluggy
 
 from skelbench.errors import SkelbenchError
-from skelbench.plugin.descriptors import KINDS, ComponentSpec, Descriptor
+from skelbench.plugin.descriptors import KINDS, Descriptor
 from skelbench.plugin.files import PluginFile
 from skelbench.plugin.status import one_line
 from skelbench.plugin.validate import OBSERVERS, hook_problems
@@ -39,16 +39,15 @@ class Announced:
             pass
         if announced is None or any(error for _, error in announced.problems) or (announced.empty and not components):
             announced = cls.by_object(file.load(), manager)
+        by_hook = {
+            (kind, getattr(value, "name", None)) for kind in announced.values for value in announced.values[kind]
+        }
         for kind, component in components:
-            announced.add(kind, component)
+            if isinstance(component, str):
+                announced.problems.append((component, None))
+            elif (kind, component.name) not in by_hook:  # a hook may have more to say of a class than its text
+                announced.values.setdefault(kind, []).append(component)
         return announced
-
-    def add(self, kind: str, component: ComponentSpec | str) -> None:
-        """A class found in the text, unless a hook announces the same with more to say; or a problem of one."""
-        if isinstance(component, str):
-            self.problems.append((component, None))
-        elif component.name not in [getattr(value, "name", None) for value in self.values.get(kind, [])]:
-            self.values.setdefault(kind, []).append(component)
 
     @classmethod
     def by_object(cls, plugin: object, manager: pluggy.PluginManager) -> Announced:

@@ -20,7 +20,7 @@ from functools import cached_property
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from types import ModuleType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from skelbench.errors import SkelbenchError, did_you_mean
 from skelbench.plugin.descriptors import Descriptor
@@ -163,7 +163,7 @@ class PluginFile:
         SkelbenchError names the nearest class if the file does not define it.
         """
         stems = ("", self.module_name) if self.module else ("", self.module_name, self.path.stem)
-        fields = {}
+        fields: dict[str, Any] = {}
         for place in descriptor.places:
             name, _, attribute = getattr(descriptor, place).partition(":")
             if attribute and name in stems:

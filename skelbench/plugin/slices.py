@@ -114,7 +114,7 @@ class TopLevel:
             line = list(self._ancestors(name))
             family = next(filter(None, (self._family(cls, imported) for cls in line)), "")
             value = _assigned(statement, "kind")
-            if not family or value is None:
+            if not family or value is None or (isinstance(value, ast.Constant) and value.value == ""):
                 continue
             if not isinstance(value, ast.Constant) or not isinstance(value.value, str):
                 yield family, f'class {name}: kind must be written as a text, kind = "..."'
@@ -155,7 +155,7 @@ class TopLevel:
 
         Only what comes from skelbench or from the file's own package: torch has an ``Optimizer`` as well.
         """
-        written = {}
+        written: dict[str, str] = {}
         for statement in self.body:
             if isinstance(statement, ast.ImportFrom):
                 if statement.level or (statement.module or "").partition(".")[0] == "skelbench":

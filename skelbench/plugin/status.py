@@ -44,19 +44,32 @@ class PluginStatus:
 
 @dataclass
 class Entry:
-    """One announced descriptor. ``refused``: why it cannot be used; ``clash``: usable as ``plugin:name`` only."""
+    """One announced descriptor. ``clash``: why it is usable as ``plugin:name`` only."""
 
     kind: str
     name: str
-    descriptor: Descriptor | None
+    descriptor: Descriptor
     plugin: PluginStatus
-    refused: str = ""
     clash: str = ""
 
     @property
     def names(self) -> tuple[str, ...]:
         """Every name this answers to."""
-        return self.name, f"{self.plugin.name}:{self.name}", f"{self.plugin.dist or self.plugin.name}:{self.name}"
+        return names_of(self.name, self.plugin)
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Something announced that cannot be used, by each of its ``names``, and why."""
+
+    kind: str
+    names: tuple[str, ...]
+    sentence: str
+
+
+def names_of(name: str, plugin: PluginStatus) -> tuple[str, ...]:
+    """``name``, and ``name`` with its plugin or distribution."""
+    return name, f"{plugin.name}:{name}", f"{plugin.dist or plugin.name}:{name}"
 
 
 def strict() -> bool:

@@ -13,6 +13,7 @@ import pluggy
 from skelbench import __version__
 from skelbench.plugin import hookspecs
 from skelbench.plugin.descriptors import API_VERSION, KINDS, Descriptor
+from skelbench.plugin.status import State
 
 HOOKS = tuple(name for name in vars(hookspecs) if name.startswith("skelbench_"))
 OBSERVERS = tuple(name for name in HOOKS if name.removeprefix("skelbench_") not in KINDS)
@@ -54,7 +55,7 @@ def _nearest(name: str) -> str:
     return f"; did you mean {near[0]!r}?" if near else f"; hooks: {', '.join(HOOKS)}"
 
 
-def descriptor_problem(kind: str, value: Any, *, own_file: bool = False) -> tuple[str, str] | None:
+def descriptor_problem(kind: str, value: Any, *, own_file: bool = False) -> tuple[State, str] | None:
     """(state, sentence) if ``value`` is no valid descriptor of ``kind``, else None.
 
     ``own_file``: targets may leave out the module (``":Class"``), as in every plugin file.
@@ -74,7 +75,7 @@ def descriptor_problem(kind: str, value: Any, *, own_file: bool = False) -> tupl
     return _field_problem(what, value, own_file)
 
 
-def _field_problem(what: str, value: Descriptor, own_file: bool) -> tuple[str, str] | None:
+def _field_problem(what: str, value: Descriptor, own_file: bool) -> tuple[State, str] | None:
     for field in value.places:
         text = getattr(value, field)
         if field != "target" and text == "":

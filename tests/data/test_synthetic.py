@@ -9,8 +9,8 @@ import pytest
 
 from benchmarks.synthetic_baselines import nearest_neighbour, resized, settings
 from skelbench.data.store.clip_store import ClipStore
+from skelbench.data.synthetic import dataset as synthetic
 from skelbench.data.synthetic.actions import ACTIONS
-from skelbench.data.synthetic.dataset import dataset as synthetic
 from skelbench.skeleton.topology import NTU25
 
 NAMES = [action.name for action in ACTIONS]

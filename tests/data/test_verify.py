@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from made.clips import open_writer
 from made.people import person
-from skelbench.data.synthetic.anatomy import handedness, measure
 
 from skelbench.data import verify as verification
+from skelbench.data.anatomy import handedness, measure
 from skelbench.data.store.clip_store import ClipStore
 from skelbench.data.store.splits import FieldRule, RandomRule
 from skelbench.data.verify import KNOWN, Known, bone_rows, recognise, verify

@@ -24,7 +24,6 @@ from skelbench.data.foreign.bodies import Pose, centre, choose_topology, drop_ab
 from skelbench.data.foreign.flat import FlatPose, flat_clip
 from skelbench.data.foreign.labels import names_for, random_split, whole
 from skelbench.data.foreign.options import ImportOptions
-from skelbench.data.foreign.pickled import Malformed, PickledArray
 from skelbench.data.foreign.recording import Clip, Recording
 from skelbench.data.raw.ntu.prepare import LICENCE as NTU_LICENCE
 from skelbench.data.store.clip_store import Skipped
@@ -46,7 +45,7 @@ def annotations(value: Any, path: Path, options: ImportOptions) -> Recording:
     if not isinstance(entries, list | tuple) or not entries:
         raise SkelbenchError(f"{path}: annotations must be a list with at least one entry; check the file")
     good = [entry for entry in entries if isinstance(entry, dict)]
-    arrays = [entry["keypoint"] for entry in good if isinstance(entry.get("keypoint"), PickledArray)]
+    arrays = [entry["keypoint"] for entry in good if isinstance(entry.get("keypoint"), np.ndarray)]
     if not arrays:
         raise SkelbenchError(
             f"{path}: none of its annotations has key points; it is a table of contents (Kinetics-400), whose key "
@@ -190,26 +189,19 @@ class _Reader:
         if not isinstance(entry, dict):
             return Skipped(name=f"annotation {row}", reason="it is not a dictionary")
         name, array = entry["frame_dir"], entry.get("keypoint")
-        if not isinstance(array, PickledArray) or array.dtype is None or array.dtype.kind not in "fiu":
+        if not isinstance(array, np.ndarray) or array.dtype.kind not in "fiu":
             return Skipped(name=name, reason="it has no array of key points")
         if len(array.shape) != 4 or array.shape[2:] != (self.topology.num_joints, self.axes) or 0 in array.shape:
             return Skipped(name=name, reason=f"its key points have shape {list(array.shape)}")
-        try:
-            return array.read()
-        except Malformed as error:
-            return Skipped(name=name, reason=f"its key points are {error}")
+        return array
 
     def _clip(self, row: int, entry: dict, x_MTJC: np.ndarray) -> Clip | Skipped:
         name, frames = entry["frame_dir"], x_MTJC.shape[1]
         if isinstance(self.pose, FlatPose):
             score = entry.get("keypoint_score")
-            if not isinstance(score, PickledArray) or score.shape != x_MTJC.shape[:3] or score.dtype.kind != "f":
+            if not isinstance(score, np.ndarray) or score.shape != x_MTJC.shape[:3] or score.dtype.kind != "f":
                 return Skipped(name=name, reason="it has no keypoint_score for each of its key points")
-            try:
-                confidence_MTJ = score.read()
-            except Malformed as error:
-                return Skipped(name=name, reason=f"its scores are {error}")
-            made = flat_clip(x_MTJC, confidence_MTJ, self.topology, self.pose, entry.get("img_shape"))
+            made = flat_clip(x_MTJC, score, self.topology, self.pose, entry.get("img_shape"))
             if isinstance(made, str):
                 return Skipped(name=name, reason=made)
             x_MTJC, origin, flags, confidence_MTJ = made

@@ -15,12 +15,11 @@ from skelbench.data.foreign.hdf5 import sgn
 from skelbench.data.foreign.labels import read_labels, whole
 from skelbench.data.foreign.options import ImportOptions
 from skelbench.data.foreign.padded import Part, padded
-from skelbench.data.foreign.pickled import PickledArray
+from skelbench.data.foreign.pickles import Refused, load_pickle
 from skelbench.data.foreign.ragged import is_ragged, ragged
 from skelbench.data.foreign.recording import Recording
 from skelbench.data.foreign.slots import Slots, is_slots, look, slots
 from skelbench.data.foreign.tables import Npz, open_npy, values
-from skelbench.data.foreign.unpickle import Refused, load_pickle
 from skelbench.errors import SkelbenchError
 
 MAX_LABEL_FILE = 32 << 20
@@ -175,7 +174,7 @@ def _labels(value: Any, path: Path) -> Labels | None:
     names = value[0]
     if not all(isinstance(name, str) and name.isprintable() and name for name in names):
         return None
-    if not isinstance(value[1], list | tuple | PickledArray):
+    if not isinstance(value[1], list | tuple | np.ndarray):
         return None
     labels, _ = whole(value[1], str(path))
     if len(labels) != len(names):

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from skelbench.data.foreign.pickled import Malformed, PickledArray
 from skelbench.data.foreign.tables import Table, pieces
 from skelbench.data.store.splits import RandomRule, Rule
 from skelbench.errors import SkelbenchError
@@ -37,11 +36,6 @@ def read_labels(table: Table) -> tuple[np.ndarray, int]:
 
 def whole(values: Any, where: str) -> tuple[np.ndarray, int]:
     """Labels [N] and the number of classes (highest label + 1) from numbers in a list or an array."""
-    if isinstance(values, PickledArray):
-        try:
-            values = values.read()
-        except Malformed as error:
-            raise SkelbenchError(f"{where}: holds {error}; copy the file again") from None
     if isinstance(values, list | tuple) and not all(type(value) in (int, float, bool) for value in values):
         raise SkelbenchError(f"{where}: its labels are not all numbers; correct them")
     try:

@@ -9,21 +9,20 @@ from __future__ import annotations
 import os
 import re
 import stat
-import struct
 import zipfile
-import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
+from skelbench.data.store.clip_store import first_line
 from skelbench.errors import SkelbenchError
 
 MAX_RATIO = 200
 """Bytes of text per compressed byte; recordings have 3 to 6, and what is all alike can have 1,000."""
 
 _FOREIGN = re.compile(rb"[^\t\n\r\x20-\x7e]")
-_LOCAL_HEADER = struct.Struct("<4s22xHH")
-_STORED, _DEFLATED, _ENCRYPTED = 0, 8, 1
+_ENCRYPTED = 1
 
 
 class BadFile(ValueError):
@@ -39,23 +38,11 @@ def check_text(data: bytes, first_line: int = 1) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
-    """Where a zip keeps a file, from the zip's directory."""
-
-    name: str
-    offset: int
-    packed: int
-    size: int
-    method: int
-    crc: int
-
-
-@dataclass(frozen=True, slots=True)
 class RawFile:
     """One file, or one member of a zip."""
 
     path: str
-    member: Member | None = None
+    member: zipfile.ZipInfo | None = None
     problem: str = ""
     """Known before reading; :meth:`read` raises it."""
     folder: bool = False
@@ -64,7 +51,8 @@ class RawFile:
     @property
     def name(self) -> str:
         """Without folders; what cannot be printed is replaced."""
-        name = self.member.name.replace("\\", "/").rpartition("/")[2] if self.member else os.path.basename(self.path)
+        path = self.member.filename.replace("\\", "/") if self.member else self.path
+        name = path.rpartition("/" if self.member else os.sep)[2]
         if name.isprintable():
             return name
         return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in name)
@@ -74,9 +62,9 @@ class RawFile:
         if self.problem:
             raise BadFile(self.problem)
         try:
+            if self.member:
+                return _unpack(self.path, self.member, limit)
             with open(self.path, "rb") as file:
-                if self.member:
-                    return _unpack(file, self.member, limit)
                 if os.fstat(file.fileno()).st_size > limit:
                     raise BadFile(_too_large(limit))
                 return file.read()
@@ -90,7 +78,7 @@ def list_all(paths: Iterable[Path]) -> list[RawFile]:
 
 
 def _order(file: RawFile) -> tuple:
-    return bool(file.problem), file.path, (file.member.name, file.member.offset) if file.member else ()
+    return bool(file.problem), file.path, (file.member.filename, file.member.header_offset) if file.member else ()
 
 
 def list_raw(path: Path) -> Iterator[RawFile]:
@@ -137,11 +125,7 @@ def _list_zip(path: Path) -> Iterator[RawFile]:
         ) from None
     if sum(info.compress_size for info in infos) > path.stat().st_size:
         raise SkelbenchError(f"{path}: its members overlap, which no honest zip file does; download it again")
-    for info in infos:
-        member = Member(
-            info.filename, info.header_offset, info.compress_size, info.file_size, info.compress_type, info.CRC
-        )
-        yield RawFile(str(path), member, _problem(info))
+    yield from (RawFile(str(path), info, _problem(info)) for info in infos)
 
 
 def _problem(info: zipfile.ZipInfo) -> str:
@@ -150,30 +134,29 @@ def _problem(info: zipfile.ZipInfo) -> str:
         return "its name leads out of the zip file"
     if info.flag_bits & _ENCRYPTED:
         return "it is encrypted; unpack the zip file yourself and name the folder"
-    if info.compress_type not in (_STORED, _DEFLATED):
+    if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         return f"it is packed by method {info.compress_type}, which is not read; unpack it yourself and name the folder"
     if info.file_size > MAX_RATIO * max(info.compress_size, 1):
         return f"it would unpack to {info.file_size // max(info.compress_size, 1)} times its size; no recording does"
     return ""
 
 
-def _unpack(file, member: Member, limit: int) -> bytes:
-    if max(member.size, member.packed) > limit:
+@lru_cache(maxsize=8)
+def _open_zip(path: str, process: int, changed: int) -> zipfile.ZipFile:
+    """Opened once: its directory may be long. A process opens its own, as forks share their place in a file."""
+    return zipfile.ZipFile(path)
+
+
+def _unpack(path: str, member: zipfile.ZipInfo, limit: int) -> bytes:
+    if max(member.file_size, member.compress_size) > limit:
         raise BadFile(_too_large(limit))
-    file.seek(member.offset)
-    header = file.read(_LOCAL_HEADER.size)
-    if len(header) < _LOCAL_HEADER.size or not header.startswith(b"PK\3\4"):
-        raise BadFile("the zip file is damaged where it should begin")
-    file.seek(sum(_LOCAL_HEADER.unpack(header)[1:]), os.SEEK_CUR)
-    data = packed = file.read(member.packed)
-    if member.method == _DEFLATED:
-        stream = zlib.decompressobj(-zlib.MAX_WBITS)
-        try:
-            data = stream.decompress(packed, member.size + 1)
-        except zlib.error as error:
-            raise BadFile(f"the zip file is damaged ({error})") from None
-    if len(data) != member.size or zlib.crc32(data) != member.crc:
-        raise BadFile("what the zip file holds is not what its directory says; download it again")
+    try:
+        with _open_zip(path, os.getpid(), os.stat(path).st_mtime_ns).open(member) as stream:
+            data = stream.read(member.file_size)
+    except Exception as error:  # damaged bytes make zipfile raise almost anything
+        raise BadFile(f"the zip file is damaged here ({first_line(error)}); download it again") from None
+    if len(data) != member.file_size:
+        raise BadFile("the zip file is damaged here (less than its directory says); download it again")
     return data
 
 

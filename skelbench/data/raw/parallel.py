@@ -13,11 +13,12 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from itertools import islice
 from typing import TypeVar
 
 from skelbench.errors import SkelbenchError
+from skelbench.signals import handle_signals
 
 T, R = TypeVar("T"), TypeVar("R")
 AHEAD = 4
@@ -68,24 +69,10 @@ def in_order(work: Callable[[T], R], items: Sequence[T], workers: int, chunk: in
             "a worker process ended unexpectedly, perhaps for want of memory; try again with fewer --workers"
         ) from None
     finally:
-        with _undisturbed():
+        # A pool whose shutdown is broken off waits for its processes for ever, and they for it. Not SIG_IGN: Python
+        # complains of a signal that came just before that was set.
+        with handle_signals(lambda *_: None):
             pool.shutdown(wait=True, cancel_futures=True)
-
-
-@contextmanager
-def _undisturbed() -> Iterator[None]:
-    """Ignore Ctrl-C and SIGTERM: a pool whose shutdown is broken off waits for its processes for ever, and they for it.
-
-    Signals reach the main thread only; in any other there is nothing to do.
-    """
-    numbers = (signal.SIGINT, signal.SIGTERM) if threading.current_thread() is threading.main_thread() else ()
-    # Not SIG_IGN: Python complains of a signal that came just before that was set.
-    before = {number: signal.signal(number, lambda *_: None) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _do(work: Callable[[T], R], part: Sequence[T]) -> list[R]:

@@ -9,22 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made.fuzz_pickle import Oracle, digest, run, seeds
 
-from skelbench.data.foreign.pickled import Malformed, PickledArray
-from skelbench.data.foreign.unpickle import MAX_NESTING, Refused, load_pickle, loads
+from skelbench.data.foreign.pickles import Refused, load_pickle, loads
 
 PROTOCOLS = range(pickle.HIGHEST_PROTOCOL + 1)
 
 
-def plain(value):
-    """What numpy and Python would have: arrays instead of stand-ins."""
-    if isinstance(value, PickledArray):
-        return value.read()
-    if isinstance(value, list | tuple):
-        return type(value)(map(plain, value))
-    return {key: plain(one) for key, one in value.items()} if isinstance(value, dict) else value
-
-
-keys = st.text(max_size=5) | st.binary(max_size=5) | st.integers(-(2**62), 2**62) | st.booleans()
+keys = (
+    st.text(max_size=5) | st.binary(max_size=5) | st.integers(-(2**62), 2**62) | st.booleans() | st.none() | st.floats()
+)
 leaves = (
     st.none() | st.booleans() | st.integers(-(2**700), 2**700) | st.floats(allow_nan=False) | st.text(max_size=2000)
     | st.binary(max_size=2000)
@@ -55,9 +47,9 @@ def test_arrays_come_back_bit_by_bit(protocol, tmp_path):
     for number, array in enumerate(arrays()):
         path = tmp_path / f"{number}.pkl"
         path.write_bytes(pickle.dumps({"keypoint": array}, protocol))
-        read = load_pickle(path)["keypoint"]
-        assert (read.dtype, read.shape) == (array.dtype, array.shape)
-        np.testing.assert_array_equal(read.read(), array, strict=True)
+        read, plain = load_pickle(path)["keypoint"], pickle.loads(path.read_bytes())["keypoint"]
+        assert type(read) is np.ndarray
+        np.testing.assert_array_equal(read, plain, strict=True)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -71,20 +63,19 @@ def test_pickles_of_old_numpy_and_of_python_2():
     new = pickle.dumps(np.arange(3, dtype="f4"), 4)
     old = new.replace(b"\x8c\x16numpy._core.multiarray", b"\x8c\x15numpy.core.multiarray").replace(b"\x95", b"\x95", 1)
     old = old[:3] + (int.from_bytes(old[3:11], "little") - 1).to_bytes(8, "little") + old[11:]
-    np.testing.assert_array_equal(loads(old).read(), [0, 1, 2])
+    np.testing.assert_array_equal(loads(old), [0, 1, 2])
     python_2 = b"\x80\x02(]q\x00(U\x08clip\xe9.skU\x01be]q\x01(K\x00K\x01et."
     assert loads(python_2) == (["clipé.sk", "b"], [0, 1])
 
 
-def test_arrays_stay_in_the_file(tmp_path):
+def test_memory_is_about_that_of_the_file(tmp_path):
     path = tmp_path / "large.pkl"
     path.write_bytes(pickle.dumps([np.zeros(1 << 20, "f4") for _ in range(4)], 4))
     tracemalloc.start()
     read = load_pickle(path)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert peak < 1 << 20 < len(read) * read[0].read().nbytes
-    assert read[3].read().sum() == 0
+    assert sum(array.nbytes for array in read) == 16 << 20 < peak < 17 << 20
 
 
 class Calls:
@@ -111,7 +102,7 @@ HOSTILE = {
     "numpy.load": (lambda path: Calls(np.load, str(path), None, True), "numpy.load"),
     "getattr": (lambda path: Calls(getattr, "text", "upper"), "getattr"),
     "a function of ours": (lambda path: Calls(_mark, path), "_mark"),
-    "an own class": (lambda path: Refused("x"), "skelbench.data.foreign.unpickle.Refused"),
+    "an own class": (lambda path: Refused("x"), "skelbench.data.foreign.pickles.Refused"),
     "a harmless class": (lambda path: OrderedDict(a=1), "collections.OrderedDict"),
 }
 
@@ -137,8 +128,14 @@ BOMBS = {
     "a frame longer than the file": b"\x80\x04\x95\xff\xff\xff\xff\xff\xff\xff\x7fN.",
     "an endless number": b"\x8b\xff\xff\xff\x7f\x01.",
     "wide text elements": pickle.dumps(np.array(["a"]), 4).replace(b"\x8c\x02U1", b"\x8c\x0aU999999999"),
-    "nesting": b"\x80\x04" + b"(" * 1_000_000 + b"N" + b"l" * 1_000_000 + b".",
-    "keys that take for ever to hash": b"\x80\x04N" + b"2\x86" * 60 + b"}2\x85N0s.",
+    "keys that take for ever to hash": b"\x80\x04}N" + b"2\x86" * 60 + b"Ns.",
+    "keys too deep to hash": b"\x80\x04}N" + b"\x85" * 1_000_000 + b"Ns.",
+    "a state for a function": b"\x80\x04cnumpy\ndtype\n}\x8c\x08__code__NsN\x86b.",
+    "one text encoded again and again": b"\x80\x04c_codecs\nencode\n\x94X\xa0\x86\x01\x00"
+    + b"y" * 100_000
+    + b"\x94\x8c\x06latin1\x94]"
+    + b"h\x00h\x01h\x02\x86Ra" * 10_000
+    + b".",
 }
 
 
@@ -149,7 +146,7 @@ def test_bombs_are_refused_at_once(kind):
         loads(BOMBS[kind])
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert peak < 3_000_000 + 100 * len(BOMBS[kind])
+    assert peak < 3_000_000 + 150 * len(BOMBS[kind])
 
 
 def test_a_value_kept_under_a_huge_number_costs_nothing():
@@ -160,16 +157,16 @@ def test_a_value_kept_under_a_huge_number_costs_nothing():
     assert peak < 100_000
 
 
-def test_a_tower_of_lists_is_read_without_recursion():
-    value = loads(b"]" * 100_000 + b"a" * 99_999 + b".")
-    depth = 1
+@pytest.mark.parametrize("data", [b"]" * 100_000 + b"a" * 99_999 + b".", b"(" * 100_000 + b"l" * 100_000 + b"."])
+def test_a_tower_of_lists_is_read_without_recursion(data):
+    value, depth = loads(data), 1
     while value:
         value, depth = value[0], depth + 1
-    assert depth == 100_000 > 10 * MAX_NESTING
+    assert depth == 100_000
 
 
 @pytest.mark.parametrize(
-    ("value", "said"),
+    ("value", "reason"),
     [
         ({1, 2}, "a set"),
         (np.array([1, None], dtype=object), "an array of Python objects"),
@@ -177,11 +174,11 @@ def test_a_tower_of_lists_is_read_without_recursion():
         (np.zeros(2, "c8"), "element type 'c8'"),
         (np.array("2020", "M8[D]"), "element type 'M8'"),
         ({(1, 2): 3}, "keys are not text or numbers"),
-        (2**3000, "a number of"),
+        ({2**63: 3}, "keys are not text or numbers"),
     ],
 )
-def test_what_is_not_plain_is_named(value, said):
-    with pytest.raises(Refused, match=said) as caught:
+def test_what_is_not_plain_is_named(value, reason):
+    with pytest.raises(Refused, match=reason) as caught:
         loads(pickle.dumps(value, 4), "x.pkl")
     assert str(caught.value).startswith("x.pkl holds ") and not caught.value.name
 
@@ -195,14 +192,6 @@ def test_a_file_cut_anywhere_is_refused(tmp_path):
     empty.write_bytes(b"")
     with pytest.raises(Refused, match="is empty"):
         load_pickle(empty)
-
-
-def test_damage_inside_an_array_shows_when_it_is_read():
-    data = pickle.dumps(np.arange(3000, dtype="u1"), 2)
-    at = data.index("é".encode())  # a byte above 127, coded as two
-    array = loads(data[:at] + b"A\xa9" + data[at + 2 :])
-    with pytest.raises(Malformed, match="damaged"):
-        array.read()
 
 
 def test_fuzz():

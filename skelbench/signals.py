@@ -1,0 +1,30 @@
+"""Handlers of signals for the length of a block."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+ENDINGS = (signal.SIGINT, signal.SIGTERM)
+"""Ctrl-C, and what ``kill`` and schedulers send."""
+
+
+@contextmanager
+def handle_signals(
+    handler: Callable[[int, FrameType | None], Any], numbers: Sequence[int] = ENDINGS
+) -> Iterator[dict[int, Any]]:
+    """Call ``handler(number, frame)`` for these signals; yields the handlers that come back at the end, to be changed.
+
+    Signals reach the main thread only: in any other nothing is handled.
+    """
+    main = threading.current_thread() is threading.main_thread()
+    before = {number: signal.signal(number, handler) for number in numbers} if main else {}
+    try:
+        yield before
+    finally:
+        for number, previous in before.items():
+            signal.signal(number, previous)
