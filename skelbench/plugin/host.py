@@ -128,8 +128,8 @@ class Host:
 
     def config(self, descriptor: Descriptor) -> type[Spec]:
         """The pydantic class of the settings of a method, an encoder, a protocol; an empty one when it has none. A
-        component is its own."""
-        if isinstance(descriptor, ComponentSpec):
+        component and a protocol are their own."""
+        if isinstance(descriptor, ComponentSpec | ProtocolSpec):
             return self.load(descriptor)
         return self.load(descriptor, "config") if getattr(descriptor, "config", "") else Spec
 

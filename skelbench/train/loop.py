@@ -26,7 +26,7 @@ from skelbench.methods.contract import Method, Step
 from skelbench.results.store import RunDir
 from skelbench.spec import RunSpec
 from skelbench.train.build import view_specs
-from skelbench.train.checkpoint import cut_back, load_state, save_state, save_weights
+from skelbench.train.checkpoint import cut_back, load_state, save_encoders, save_state
 from skelbench.train.collapse import Collapse, sentence
 from skelbench.train.optimisation import Optimisation
 from skelbench.train.watch import Watch
@@ -192,9 +192,10 @@ class Trainer:
         """Write the inference encoder, as the final one or as the snapshot of ``epoch``."""
         if self.rank:
             return
-        name = "encoder.safetensors" if epoch is None else f"encoder@{epoch:.4g}.safetensors"
-        facts = {"id": self.spec.id, "epoch": self.epoch(self.total) if epoch is None else epoch}
-        save_weights(self.run.path / name, self.method.inference_encoder(), facts)
+        if epoch is None:
+            save_encoders(self.run, self.method, self.epoch(self.total))
+        else:
+            save_encoders(self.run, self.method, epoch, f"{epoch:.4g}")
 
     # ------------------------------------------------------------------------------------------ the loop
     def fit(

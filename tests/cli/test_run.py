@@ -222,6 +222,39 @@ def test_native_probes_on_a_run_stand_apart(small, capsys):
     fails(capsys, ["eval", "skeletonmae", "--protocol", "linear@mamp", "--set", "epoch=2"], "did you mean 'epochs'")
 
 
+def test_streams_of_a_run_and_of_several_runs(small, capsys):
+    for method in ("skeletonmae", "mamp"):
+        assert main(command(method, "--probe", "knn")) == 0
+    streams = ["--stream", "joint, bone", "--fusion", "scores", "--protocol", "knn"]
+    assert main(["eval", "skeletonmae", *streams]) == 0
+    assert "joint + bone (scores)" in capsys.readouterr().out
+    records = [json.loads(path.read_text()) for path in (small / "results").glob("untrained-*/eval-*.json")]
+    assert sorted(record["spec"]["streams"] for record in records) == [["joint"], ["joint", "bone"]]
+
+    several = ["eval", "skeletonmae", "mamp", "--stream", "joint,motion", "--fusion", "features", "--protocol", "knn"]
+    assert main(several) == 0
+    (run,) = (small / "results").glob("mamp-*")
+    (first,) = (small / "results").glob("skeletonmae-*")
+    specs = [json.loads(path.read_text())["spec"] for path in first.glob("eval-*.json")]
+    assert [run.name.rsplit("-", 1)[-1]] in [spec["partners"] for spec in specs]
+    capsys.readouterr()
+    assert main(["eval", "skeletonmae", "--readout", "mean", "--protocol", "knn"]) == 0
+
+    for arguments, said in (
+        (["--fusion", "scores"], "needs several streams"),
+        (["--stream", "joint,bone"], "need a fusion; give --fusion features or --fusion scores"),
+        (["--stream", "joint,bnoe", "--fusion", "scores"], "unknown stream 'bnoe'; did you mean 'bone'?"),
+        (["--stream", "bone,bone", "--fusion", "scores"], "give each stream once"),
+        (["--stream", "joint,bone", "--fusion", "score"], "unknown fusion 'score'; did you mean 'scores'?"),
+        (["mamp", "--fusion", "scores"], "streams joint, joint: give each stream once"),
+        (["mamp", "--stream", "bone", "--fusion", "scores"], "needs several streams"),
+        (["mamp", "--stream", "joint,bone,motion", "--fusion", "scores"], "2 runs cannot have 3 streams"),
+        (["--readout", "jionts"], "did you mean 'joints'?"),
+        (["--protocol", " , "], "name a protocol"),
+    ):
+        fails(capsys, ["eval", "skeletonmae", *arguments], said)
+
+
 @pytest.mark.parametrize("table", ["flops", "flops-detail"])
 def test_flops_need_no_runs_and_no_data(table, tmp_path, capsys, monkeypatch):
     from skelbench.cost import rows as cost
