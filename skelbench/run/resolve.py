@@ -278,8 +278,8 @@ def control(resolved: Resolved, host: Host) -> Resolved:
         for key, value in resolved.from_preset.items()
         if key.startswith("encoder.") or key == "train.precision"
     }
-    facts = {"setting": resolved.setting}
-    return Resolved(twin, resolved.preset, changed, method, resolved.encoder, resolved.store, **facts)
+    shared = resolved.preset, changed, method, resolved.encoder, resolved.store
+    return Resolved(twin, *shared, setting=resolved.setting)
 
 
 def open_dataset(name: str, host: Host, data_root: Path) -> ClipStore:
