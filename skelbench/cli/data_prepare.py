@@ -13,7 +13,7 @@ from skelbench.cli.options import DataRoot, new_dataset_name
 from skelbench.console import LEFT_OUT, err, late_progress, out, plain
 
 if TYPE_CHECKING:
-    from skelbench.data.raw.prepare import Report
+    from skelbench.data.raw.report import Report
 
 app = typer.Typer(no_args_is_help=True, help="Make a data set from its raw files, as downloaded.")
 
