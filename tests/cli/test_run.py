@@ -67,6 +67,8 @@ def test_run_probe_compare_from_nothing(small, capsys):
     assert '"method": "skeletonmae"' in capsys.readouterr().out
     assert main(["eval", "skeletonmae", "--protocol", "linear@slim,knn"]) == 0
     assert "linear@slim" in capsys.readouterr().out
+    assert main(["eval", "skeletonmae", "--dataset", "small", "--split", "half", "--protocol", "knn"]) == 0
+    fails(capsys, ["eval", "skeletonmae", "--split", "halv"], "did you mean 'half'?")
     fails(capsys, ["eval", "skeletonmae@7"], "kept no snapshot at epoch 7")
     fails(capsys, ["eval", "skeletonmaee"], "did you mean")
     fails(capsys, ["eval", "skeletonmae", "--protocol", "liner"], "did you mean 'linear'?")
