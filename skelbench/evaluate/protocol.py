@@ -137,9 +137,9 @@ class Protocol(Spec):
     ) -> ProtocolResult:
         """Measure several feature sets of the same clips as one: each by itself, and then by the sum of their scores.
 
-        ``accuracy_NAME`` is the accuracy of a set alone, and rows of the curve name their set. All weigh alike:
-        the three-stream ensembles of the field weigh logits of joint, bone and motion by 0.6, 0.6 and 0.4 (AimCLR's
-        ``ensemble_ntu_cs.py``), which were chosen on test clips.
+        ``accuracy_NAME`` is the accuracy of a set alone, and rows of the curve name their set. Probabilities are
+        summed, as logits of probes on different features differ in scale, and all weigh alike, as nothing is chosen on
+        test clips (AimCLR's ``ensemble_ntu_cs.py`` sums logits of joint, bone and motion times 0.6, 0.6 and 0.4).
         """
         results: dict[str, ProtocolResult] = {}
         for i, (name, features) in enumerate(sets.items()):

@@ -257,6 +257,28 @@ def test_streams_of_a_run_and_of_several_runs(small, capsys):
         fails(capsys, ["eval", "skeletonmae", *arguments], said)
 
 
+def test_a_run_per_stream_is_evaluated_on_it_and_all_are_fused(small, capsys):
+    """The usual practice of SkeletonCLR: one run per stream, and their ensemble."""
+    names = ["skeletonclr", "skeletonclr:bone", "skeletonclr:motion"]
+    for name in names:
+        assert main(command(name, "--probe", "knn", **{"method.queue": 16})) == 0
+    assert main(["eval", *names, "--fusion", "scores", "--protocol", "knn"]) == 0
+    assert "joint + bone + motion (scores)" in capsys.readouterr().out
+    (first,) = (small / "results").glob("skeletonclr-*")
+    records = [json.loads(path.read_text()) for path in first.glob("eval-*.json")]
+    (fused,) = (record for record in records if record["spec"]["partners"])
+    assert fused["spec"]["streams"] == ["joint", "bone", "motion"]
+    for name, stream in zip(names[1:], ("bone", "motion")):
+        (path,) = (small / "results").glob(f"{name.replace(':', '.')}-*/eval-*.json")
+        alone = json.loads(path.read_text())
+        assert alone["spec"]["streams"] == [stream]
+        assert alone["metrics"]["accuracy"] == fused["metrics"][f"accuracy_{stream}"]
+    twins = [json.loads(path.read_text()) for path in (small / "results").glob("untrained-*/eval-*.json")]
+    streams = sorted(record["spec"]["streams"] for record in twins)
+    assert streams == [["bone"], ["joint"], ["joint", "bone", "motion"], ["motion"]]
+    assert main(["compare", "--all", "--format", "json"]) == 0
+
+
 @pytest.mark.parametrize("table", ["flops", "flops-detail"])
 def test_flops_need_no_runs_and_no_data(table, tmp_path, capsys, monkeypatch):
     from skelbench.cost import rows as cost
