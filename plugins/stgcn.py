@@ -1,7 +1,8 @@
 """ST-GCN: convolutions over the skeleton's graph and over time (Yan et al., AAAI 2018), as contrastive methods use it.
 
 Facts: LinguoLi/CrosSCLR, net/st_gcn.py: ten blocks, spatial partition of the neighbours, learned edge importance, 16
-base channels; 821,380 parameters on Kinect v2. R rows (bodies), T frames, J joints, C channels, S = 3 subsets of neighbours.
+base channels; 821,380 parameters on Kinect v2. R rows (bodies), T frames, J joints, C channels, S = 3 subsets of
+neighbours.
 """
 
 from itertools import pairwise
