@@ -257,14 +257,54 @@ def test_streams_of_a_run_and_of_several_runs(small, capsys):
         fails(capsys, ["eval", "skeletonmae", *arguments], said)
 
 
+STREAM_METHOD = """
+from typing import Literal
+
+from skelbench.component import Spec
+from skelbench.methods.contract import Method
+from skelbench.plugin import MethodSpec, hookimpl
+from skelbench.views.spec import ViewSpec
+
+
+class Settings(Spec):
+    stream: Literal["joint", "bone", "motion"] = "joint"
+
+
+class Still(Method):
+    roles = {"encoder": "student"}
+
+    def __init__(self, config, context):
+        super().__init__(config, context)
+        self.encoder = context.encoder()
+
+    @classmethod
+    def views(cls, config, grid):
+        return {"clip": ViewSpec(frames=grid.frames, stream=config.stream)}
+
+    def training_step(self, views, step):
+        return {"loss": self.encoder(views["clip"]).pooled_RD.square().mean()}
+
+    def inference_encoder(self):
+        return self.encoder
+
+
+@hookimpl
+def skelbench_methods():
+    variants = {name: {"method.stream": name} for name in ("bone", "motion")}
+    return [MethodSpec(name="still", target=":Still", config=":Settings", variants=variants)]
+"""
+
+
 def test_a_run_per_stream_is_evaluated_on_it_and_all_are_fused(small, capsys):
-    """The usual practice of SkeletonCLR: one run per stream, and their ensemble."""
-    names = ["skeletonclr", "skeletonclr:bone", "skeletonclr:motion"]
+    """The usual practice of contrastive methods: one run per stream, and their ensemble."""
+    (small / "stream.py").write_text(STREAM_METHOD)
+    plugin = ["--plugin", str(small / "stream.py")]
+    names = ["still", "still:bone", "still:motion"]
     for name in names:
-        assert main(command(name, "--probe", "knn", **{"method.queue": 16})) == 0
-    assert main(["eval", *names, "--fusion", "scores", "--protocol", "knn"]) == 0
+        assert main(command(name, "--probe", "knn", *plugin)) == 0
+    assert main(["eval", *names, "--fusion", "scores", "--protocol", "knn", *plugin]) == 0
     assert "joint + bone + motion (scores)" in capsys.readouterr().out
-    (first,) = (small / "results").glob("skeletonclr-*")
+    (first,) = (small / "results").glob("still-*")
     records = [json.loads(path.read_text()) for path in first.glob("eval-*.json")]
     (fused,) = (record for record in records if record["spec"]["partners"])
     assert fused["spec"]["streams"] == ["joint", "bone", "motion"]
