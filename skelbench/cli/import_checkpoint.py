@@ -103,6 +103,7 @@ def _interpreted(host: Host, descriptor: MethodSpec, checkpoint: Checkpoint) -> 
 def _show(resolved: Resolved, run_dir: Any, answers: Mapping[str, Any]) -> None:
     """What was read from where, and what was neither read nor among the ``answers`` of the user."""
     from skelbench.console import print_facts
+    from skelbench.spec import listed
 
     spec, facts = resolved.spec, run_dir.info["imported"]
     grid = f"{spec.tokens} x {resolved.store.topology.num_joints} tokens"
@@ -121,24 +122,17 @@ def _show(resolved: Resolved, run_dir: Any, answers: Mapping[str, Any]) -> None:
             ("file", f"{facts['file']}, sha256 {facts['sha256'][:12]}"),
             ("epoch", facts["epoch"]),
             ("read", read),
-            ("settings", _pairs(facts["settings"])),
-            ("assumed", assumed and f"{_pairs(assumed)} (the file does not say)"),
+            ("settings", listed(facts["settings"])),
+            ("assumed", assumed and f"{listed(assumed)} (the file does not say)"),
             ("left out", left_out and f"{left_out}: a classifier's"),
             ("directory", run_dir.path),
         ]
     )
 
 
-def _pairs(settings: Mapping[str, Any]) -> str:
-    return ", ".join(f"{key}={value}" for key, value in settings.items())
-
-
 def _show_next(run_dir: Any) -> None:
     from skelbench.console import out
 
     out.print("Next:")
-    for command, what in (
-        (f"skelbench eval {run_dir.spec.id}", "probe it"),
-        ("skelbench compare", "all runs side by side"),
-    ):
-        out.print(f"  {command}  [dim]# {what}[/]")
+    out.print(f"  skelbench eval {run_dir.spec.id}  [dim]# probe it[/]")
+    out.print("  skelbench compare  [dim]# all runs side by side[/]")
