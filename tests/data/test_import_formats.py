@@ -668,18 +668,18 @@ def test_splits_that_clips_left_out_make_empty(tmp_path, take):
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("name", topologies)
+@pytest.mark.parametrize("name", topologies())
 def test_every_topology_comes_in_through_a_ragged_npz(tmp_path, take, name):
-    joints = topologies[name].num_joints
+    joints = topologies()[name].num_joints
     x = np.random.default_rng(0).normal(size=(40, joints, 3)).astype("f4")
     np.savez(tmp_path / "x.npz", joints=x, offsets=np.arange(0, 41, 10), label=np.array([0, 0, 0, 0]))
-    unambiguous = sum(one.num_joints == joints for one in topologies.values()) == 1
+    unambiguous = sum(one.num_joints == joints for one in topologies().values()) == 1
     if not unambiguous:
         refused(tmp_path, "say which with --topology", tmp_path / "x.npz")
     store = take(tmp_path / "x.npz", topology=None if unambiguous else name)
     assert store.topology.name == name and not store.clip(0)[0, 0, store.topology.center].any()
     refused(tmp_path, "unknown topology 'no such'", tmp_path / "x.npz", topology="no such")
-    other = next(one.name for one in topologies.values() if one.num_joints != joints)
+    other = next(one.name for one in topologies().values() if one.num_joints != joints)
     refused(tmp_path, f"{joints} joints, but topology {other} has", tmp_path / "x.npz", topology=other)
 
 

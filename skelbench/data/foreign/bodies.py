@@ -36,8 +36,9 @@ LOW_M, HIGH_M = 0.75, 3.0
 
 def choose_topology(joints: int, requested: str | None, where: str) -> Topology:
     """The skeleton with that many joints; with several, or none, the sentence says what to do."""
-    fitting = [topology for topology in topologies.values() if topology.num_joints == joints]
-    known = ", ".join(f"{topology.name} with {topology.num_joints}" for topology in topologies.values())
+    every = topologies().values()
+    fitting = [topology for topology in every if topology.num_joints == joints]
+    known = ", ".join(f"{topology.name} with {topology.num_joints}" for topology in every)
     if requested is not None:
         topology = get_topology(requested)
         if topology.num_joints != joints:

@@ -32,7 +32,7 @@ from skelbench.data.raw.origin import centre
 from skelbench.data.store.clip_store import Flag, Skipped
 from skelbench.data.store.splits import NameRule, RandomRule, Rule, make_split
 from skelbench.errors import SkelbenchError
-from skelbench.skeleton.topology import topologies
+from skelbench.skeleton.topology import get_topology, topologies
 
 _PEEK = 1000
 """Clips of each part that are looked at to learn whether single bodies are repeated."""
@@ -108,7 +108,7 @@ class _About(NamedTuple):
 
 def _layout(width: int, requested: str | None, where: str) -> tuple[int, int]:
     """Bodies (two if that is possible) and joints of a row of ``width`` values."""
-    known = [topologies[requested]] if requested in topologies else list(topologies.values())
+    known = topologies().values() if requested is None else [get_topology(requested)]
     wanted = {topology.num_joints for topology in known}
     for bodies in (2, 1):
         if width % (3 * bodies) == 0 and width // (3 * bodies) in wanted:
