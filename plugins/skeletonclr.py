@@ -35,7 +35,7 @@ class Shear(Augment):
 
 
 class ReflectCrop(Crop):
-    """A stretch as long as the clip, moved by up to ``pad`` of its length: beyond its ends the clip is played backwards."""
+    """A stretch as long as the clip, moved by up to ``pad`` of its length; beyond its ends it is played backwards."""
 
     kind = "reflect"
     pad: float = Field(1 / 6, ge=0, lt=1)

@@ -1,7 +1,8 @@
-"""ST-GCN: convolutions over the skeleton's graph and over time (Yan et al., AAAI 2018), as the contrastive methods use it.
+"""ST-GCN: convolutions over the skeleton's graph and over time (Yan et al., AAAI 2018), as contrastive methods use it.
 
-Facts: LinguoLi/CrosSCLR, net/st_gcn.py: ten blocks, spatial partition of the neighbours, learned edge importance, 16 base
-channels; 821,380 parameters on Kinect v2. R rows (bodies), T frames, J joints, C channels, S = 3 subsets of neighbours.
+Facts: LinguoLi/CrosSCLR, net/st_gcn.py: ten blocks, spatial partition of the neighbours, learned edge importance, 16
+base channels; 821,380 parameters on Kinect v2. R rows (bodies), T frames, J joints, C channels, S = 3 subsets of
+neighbours.
 """
 
 from itertools import pairwise
@@ -137,7 +138,7 @@ def skelbench_encoders():
             name="stgcn",
             target=":STGCN",
             config=":STGCNConfig",
-            summary="graph convolutions over joints and convolutions over time, 10 blocks; features of whole bodies only",
+            summary="graph convolutions over joints and convolutions over time, 10 blocks",
             presets={"small": {"base": 8, "out": 64}, "quick": {"base": 4, "out": 48}},
         )
     ]

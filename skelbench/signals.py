@@ -6,6 +6,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from threading import Event
 from types import FrameType
 from typing import Any
 
@@ -28,3 +29,16 @@ def handle_signals(
     finally:
         for number, previous in before.items():
             signal.signal(number, previous)
+
+
+@contextmanager
+def stop_requested() -> Iterator[Event]:
+    """SIGINT and SIGTERM set the event instead of killing; a second one kills as usual."""
+    event = Event()
+
+    def stop(number: int, _: FrameType | None) -> None:
+        event.set()
+        signal.signal(number, before[number])
+
+    with handle_signals(stop) as before:
+        yield event

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, TypeVar
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, model_validator
 
 from skelbench.component import Spec
 from skelbench.errors import SkelbenchError
@@ -29,12 +29,12 @@ not computed, zeros where every slot is), or the first one again ("repeat", the 
 Pooling = Literal["valid-mean", "valid-sum", "all-mean", "concat"]
 """How body features become one clip feature downstream."""
 
-Readout = Literal["pooled", "mean", "joints"]
-"""How an encoder's output becomes one feature per body downstream: the readout it is made for, the mean over all tokens
-(no class token), or the mean over time with the joints side by side."""
-
 Stream = Literal["joint", "bone", "motion"]
-"""What a clip is looked at as: coordinates, each joint minus its parent, or each frame minus the one before."""
+"""What a clip is looked at as: coordinates; a joint's minus its parent's; the next frame's minus this one's."""
+
+Fusion = Literal["none", "features", "scores"]
+"""How the feature sets of several streams are measured as one: side by side, or by the sum of what a probe of each says
+(nearest neighbours: by the sum of similarities)."""
 
 
 class GridSpec(Spec):
@@ -135,12 +135,37 @@ class EvalSpec(Spec):
     protocol_config: dict[str, Any] = {}
     data: DataSpec
     seed: int = 0
-    readout: Readout = "pooled"
+    streams: tuple[Stream, ...] = Field(("joint",), min_length=1, description="what the encoder looks at, in turn")
+    fusion: Fusion = Field("none", description="how several streams become one result")
+    partners: tuple[str, ...] = Field((), description="runs of the streams after the first: pretrain_id[@epoch]")
+    readout: str = Field(
+        "pooled", description="features of a body: pooled, mean, joints, or a level that the encoder names"
+    )
     bodies_pool: Pooling = "valid-mean"
     bodies: Bodies = "valid"
     centre: Centre = "clip"
     share: float = Field(0.95, gt=0, le=1, description="central share of a clip that is looked at")
     resize: Literal["ends", "half-pixel", "pad"] = "ends"
+
+    @model_validator(mode="after")
+    def _check_streams(self) -> EvalSpec:
+        streams = ", ".join(self.streams)
+        if len(set(self.streams)) < len(self.streams):
+            raise ValueError(f"streams {streams}: give each stream once")
+        if len(self.streams) > 1 and self.fusion == "none":
+            raise ValueError(f"streams {streams} need a fusion; give --fusion features or --fusion scores")
+        if len(self.streams) == 1 and self.fusion != "none":
+            raise ValueError(f"fusion of {self.fusion} needs several streams; leave it out or give --stream joint,bone")
+        if self.partners and len(self.partners) + 1 != len(self.streams):
+            raise ValueError(
+                f"{len(self.partners) + 1} runs cannot have {len(self.streams)} streams; give one for each"
+            )
+        return self
+
+    @property
+    def stream_title(self) -> str:
+        """``bone``, ``joint + bone (scores)``."""
+        return " + ".join(self.streams) + (f" ({self.fusion})" if self.fusion != "none" else "")
 
     @property
     def id(self) -> str:
@@ -196,12 +221,15 @@ def evaluation_defaults(spec: RunSpec) -> dict[str, Any]:
     """How a run is evaluated unless asked otherwise: bodies as it was trained on, frames sampled as in training.
 
     Trained on all slots (MAMP's native behaviour): empty bodies are in the mean. Half-pixel resizing: the family's
-    centre crop. The untrained twin of a run is evaluated with the run's own defaults.
+    centre crop. Trained on bones or motion alone: that stream. The untrained twin of a run is evaluated with the run's
+    own defaults.
     """
+    streams = {view["stream"] for view in spec.views.values()} or {"joint"}
     slots = spec.train.bodies == "all-slots"
     whole = [view for view in spec.views.values() if view["frames"] == spec.grid.frames]
     half_pixel = any(view["resize"] == "half-pixel" for view in whole)
     return {
+        "streams": tuple(streams) if len(streams) == 1 else ("joint",),
         "bodies": "all-slots" if slots else "valid",
         "centre": spec.train.centre,
         "bodies_pool": "all-mean" if slots else "valid-mean",

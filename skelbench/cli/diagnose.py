@@ -10,11 +10,11 @@ import typer
 
 from skelbench.cli.options import DataRoot, Device, Force, Results, kind_of_picture
 from skelbench.errors import SkelbenchError
+from skelbench.run.session import Session, open_session
 
 if TYPE_CHECKING:
     from skelbench.diagnose.frozen import Frozen
     from skelbench.report.table import Table
-    from skelbench.run.workflow import Workflow
 
 app = typer.Typer(
     no_args_is_help=True, help="Interpolation shortcuts, invariance, time order, classes: what runs show."
@@ -56,7 +56,7 @@ def interpolation(
     _check(format_, output)
     if run is not None and (dataset, split, tokens) != (None, None, None):
         raise SkelbenchError("--dataset, --split and --tokens go without RUN: a run brings its own")
-    workflow = _workflow(results, data_root, device)
+    session = open_session(results, data_root, device)
     from dataclasses import replace
 
     from skelbench.diagnose import figures, tables
@@ -66,22 +66,22 @@ def interpolation(
 
     runs: dict[str, Frozen] = {}
     if run is None:
-        data, seen = _clips(workflow, dataset or "synthetic", split, 8 if tokens is None else tokens)
+        data, seen = _clips(session, dataset or "synthetic", split, 8 if tokens is None else tokens)
     else:
-        runs = subjects(workflow, [run])
+        runs = subjects(session, [run])
         asked = next(iter(runs.values()))
         data = asked.spec.data
         seen = replace(asked.clips, bodies="valid", centre="body", resize="ends", share=0.95)
     sides = seen.sides(data.split, clips)
     settings = {"version": VERSION["interpolation"], "ratios": ratios, "masks": masks, "clips": clips}
     of_data = {"data": data.model_dump(mode="json"), "grid": list(seen.grid), **settings}
-    workflow.results.prepare()
+    session.results.prepare()
     found = {
         "coordinates": kept(
-            workflow.results.root,
+            session.results.root,
             "interpolation",
             of_data,
-            lambda: diagnosis.of_coordinates(seen, sides, ratios, masks, workflow.progress),
+            lambda: diagnosis.of_coordinates(seen, sides, ratios, masks, session.progress),
             force,
         )
     }
@@ -89,7 +89,7 @@ def interpolation(
         runs,
         "interpolation",
         settings,
-        lambda one: diagnosis.of_features(one, sides, ratios, masks, workflow.progress),
+        lambda one: diagnosis.of_features(one, sides, ratios, masks, session.progress),
         force,
     )
     found |= {f"{label} features": record for label, record in of_runs.items()}
@@ -112,17 +112,17 @@ def invariance(
     """Curves of the features of finished RUNs over yaw and body size, beside their untrained encoders: how like its
     own original a changed clip stays, and whether that is still the nearest."""
     _check(format_, output)
-    workflow = _workflow(results, data_root, device)
+    session = open_session(results, data_root, device)
     from skelbench.diagnose import figures, tables
     from skelbench.diagnose import invariance as diagnosis
     from skelbench.diagnose.frozen import subjects
     from skelbench.diagnose.record import of_each
 
     found = of_each(
-        subjects(workflow, run),
+        subjects(session, run),
         "invariance",
         {"version": VERSION["invariance"], "clips": clips},
-        lambda one: diagnosis.of_run(one, one.sides(clips)[1], workflow.progress),
+        lambda one: diagnosis.of_run(one, one.sides(clips)[1], session.progress),
         force,
     )
     records = _show(tables.invariance, found, format_)
@@ -143,18 +143,18 @@ def order(
     """Order probe of finished RUNs: does a linear layer on the frozen features tell a clip from the same clip
     backwards? Beside their untrained encoders."""
     _check(format_)
-    workflow = _workflow(results, data_root, device)
+    session = open_session(results, data_root, device)
     from skelbench.diagnose import order as diagnosis
     from skelbench.diagnose import tables
     from skelbench.diagnose.frozen import subjects
     from skelbench.diagnose.record import of_each
 
-    runs = subjects(workflow, run)
+    runs = subjects(session, run)
     found = of_each(
         runs,
         "order",
         {"version": VERSION["order"], "clips": clips, "probe": diagnosis.CONFIG.model_dump(mode="json")},
-        lambda one: diagnosis.of_run(one, one.sides(clips), workflow.progress),
+        lambda one: diagnosis.of_run(one, one.sides(clips), session.progress),
         force,
     )
     name_of = {one.run.name: label for label, one in runs.items()}
@@ -174,18 +174,18 @@ def per_class(
     """Two finished runs class by class, for instance of 8 and of 30 tokens: from the predictions of their evaluations
     on the same clips, with exact paired tests."""
     _check(format_)
-    workflow = _workflow(results, data_root, "cpu")
+    session = open_session(results, data_root, "cpu")
     from skelbench.diagnose import per_class as diagnosis
     from skelbench.diagnose import tables
     from skelbench.diagnose.frozen import Frozen
     from skelbench.diagnose.record import kept
 
-    workflow.host.get("protocols", protocol)
-    found = [workflow.results.find(pattern) for pattern in (first, second)]
+    session.host.get("protocols", protocol)
+    found = [session.results.find(pattern) for pattern in (first, second)]
     runs = [run for run, _ in found]
     records = [diagnosis.evaluation(run, protocol, checkpoint) for run, checkpoint in found]
     diagnosis.check_alike(runs, records)
-    labels = [Frozen(workflow, run, checkpoint).label for run, checkpoint in found]
+    labels = [Frozen(session, run, checkpoint).label for run, checkpoint in found]
     if labels[0] == labels[1]:
         labels = [f"{label} ({run.spec.id})" for label, run in zip(labels, runs)]
     # Counting takes less time than looking whether it was done: never read back.
@@ -198,7 +198,7 @@ def per_class(
     )
     from skelbench.run.resolve import open_dataset
 
-    classes = open_dataset(records[0]["spec"]["data"]["name"], workflow.host, workflow.data_root).classes
+    classes = open_dataset(records[0]["spec"]["data"]["name"], session.host, session.data_root).classes
     _show(lambda found: tables.per_class(found["both"], classes), {"both": compared}, format_)
 
 
@@ -223,32 +223,21 @@ def _check(format_: str, output: Path | None = None) -> None:
         kind_of_picture(output)
 
 
-def _workflow(results: Path | None, data_root: Path | None, device: str | None) -> Workflow:
-    from skelbench.console import progress
-    from skelbench.data.store.roots import data_root as default_data_root
-    from skelbench.plugin.host import get_host
-    from skelbench.results.store import ResultStore
-    from skelbench.run.workflow import Workflow, pick_device
-
-    root = data_root or default_data_root()
-    return Workflow(get_host(), ResultStore(results), root, pick_device(device), progress)
-
-
-def _clips(workflow: Workflow, dataset: str, split: str | None, tokens: int) -> tuple[Any, Any]:
+def _clips(session: Session, dataset: str, split: str | None, tokens: int) -> tuple[Any, Any]:
     """Data spec and clips of a data set on a grid of the paper's, no run being asked for."""
     import torch
 
     from skelbench.diagnose.frozen import Clips
-    from skelbench.run.resolve import open_dataset
+    from skelbench.run.resolve import data_of, open_dataset
     from skelbench.skeleton.grid import BUDGETS, Grid
     from skelbench.spec import DataSpec
 
     if tokens not in BUDGETS:
         raise SkelbenchError(f"--tokens {tokens}: the token grids are 8, 15 and 30")
-    store = open_dataset(dataset, workflow.host, workflow.data_root)
-    data = DataSpec().found(store, dataset, store.split(split).name)
+    store = open_dataset(dataset, session.host, session.data_root)
+    data = data_of(DataSpec(), store, dataset, store.split(split).name)
     grid = Grid(*BUDGETS[tokens], store.topology.num_joints)
-    return data, Clips(store, grid, torch.device(workflow.device))
+    return data, Clips(store, grid, torch.device(session.device))
 
 
 def _show(

@@ -97,7 +97,7 @@ def _show_entry(host: Host, entry: Entry) -> None:
         out.print(make_table(("variant", "changes"), rows, f"variants (skelbench run {host.name(about)}:VARIANT)"))
     if isinstance(about, ComponentSpec):
         _show_settings(host.config(about), "settings")
-    elif getattr(about, "config", ""):
+    elif getattr(about, "config", "") or entry.kind == "protocols":
         _show_settings(host.config(about), "settings (--set KEY=VALUE)")
     elif entry.kind == "targets" and (config := getattr(host.load(about), "Config", None)):
         _show_settings(config, "settings (--set 'target_settings={KEY=VALUE}')")

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from skelbench.cli.options import DataRoot, Device, Results
+from skelbench.run.session import Session, open_session
 
 if TYPE_CHECKING:
     from skelbench.plugin.host import Host
-    from skelbench.run.workflow import Workflow
     from skelbench.studies.cells import Cell, Status
     from skelbench.studies.study import Study
 
@@ -93,25 +93,21 @@ def study(
             host.get(kind, shown_by)
     for request in chosen.requests():
         host.method(request.method)  # misspelt names fail before torch is imported
-    from skelbench.console import err, progress
-    from skelbench.data.store.roots import data_root as default_data_root
-    from skelbench.results.store import ResultStore
-    from skelbench.run.workflow import Workflow, pick_device
+    from skelbench.console import err
     from skelbench.studies.cells import complete, status
     from skelbench.studies.runner import processes
 
-    store = ResultStore(results)
-    store.check_readable()
-    workflow = Workflow(host, store, data_root or default_data_root(), pick_device(device), progress)
-    cells = complete(chosen, host, workflow.data_root, workflow.device)
+    session = open_session(results, data_root, device)
+    session.results.check_readable()
+    cells = complete(chosen, host, session.data_root, session.device)
     if (same := sum(1 for _ in chosen.requests()) - len(cells)) > 0:
         err.print(f"note: {same} of the cells are the same run as another with these settings, and made once")
-    states = [(cell, status(cell, workflow, protocols)) for cell in cells]
-    at_once, threads = processes(workflow.device, jobs)
+    states = [(cell, status(cell, session, protocols)) for cell in cells]
+    at_once, threads = processes(session.device, jobs)
     if dry_run:
-        _show(chosen, states, workflow, at_once, threads)
+        _show(chosen, states, session, at_once, threads)
         return
-    _run(chosen, states, workflow, protocols, at_once, threads)
+    _run(chosen, states, session, protocols, at_once, threads)
 
 
 # ---------------------------------------------------------------------------------------------------- which study
@@ -180,7 +176,7 @@ def _numbers(option: str, text: str, example: str) -> list[int]:
 
 
 # ---------------------------------------------------------------------------------------------------- dry run
-def _show(study: Study, states: list[tuple[Cell, Status]], workflow: Workflow, jobs: int, threads: int | None) -> None:
+def _show(study: Study, states: list[tuple[Cell, Status]], session: Session, jobs: int, threads: int | None) -> None:
     """List the cells with what they cost; measures a few steps of each setting, writes nothing."""
     import torch
 
@@ -193,8 +189,8 @@ def _show(study: Study, states: list[tuple[Cell, Status]], workflow: Workflow, j
         torch.set_num_threads(threads)
     open_cells = [cell for cell, state in states if not state.done]
     settings = {cell.setting for cell, _ in states}
-    with workflow.progress(total=len(settings), label="cost and time", unit="settings") as report:
-        price = prices([cell for cell, _ in states], open_cells, workflow, report)
+    with session.progress(total=len(settings), label="cost and time", unit="settings") as report:
+        price = prices([cell for cell, _ in states], open_cells, session, report)
     rows, seconds = [], []
     for cell, state in states:
         spec, cost = cell.resolved.spec, price[cell.setting]
@@ -223,7 +219,7 @@ def _show(study: Study, states: list[tuple[Cell, Status]], workflow: Workflow, j
     unknown = f", {len(seconds) - len(known)} of unknown length" if len(known) < len(seconds) else ""
     out.print(
         f"{len(states)} cells, {len(states) - len(open_cells)} done{unknown}; about {about} of training on "
-        f"{workflow.device}, {jobs} at a time; probes come on top"
+        f"{session.device}, {jobs} at a time; probes come on top"
     )
 
 
@@ -231,7 +227,7 @@ def _show(study: Study, states: list[tuple[Cell, Status]], workflow: Workflow, j
 def _run(
     study: Study,
     states: list[tuple[Cell, Status]],
-    workflow: Workflow,
+    session: Session,
     protocols: list[str],
     jobs: int,
     threads: int | None,
@@ -246,22 +242,22 @@ def _run(
     done = len(states) - len(open_cells)
     for cell, state in states:
         if state.done:
-            recognise(cell, state, workflow)
-    logs = workflow.results.root / "studies" / study.name
+            recognise(cell, state, session)
+    logs = session.results.root / "studies" / study.name
     failures: dict[str, tuple[str, Path]] = {}
     if open_cells:
-        workflow.results.prepare()
+        session.results.prepare()
         jobs = min(jobs, len(open_cells))
-        how = f"{jobs} at a time on {workflow.device}" + (f", {threads} threads each" if threads else "")
+        how = f"{jobs} at a time on {session.device}" + (f", {threads} threads each" if threads else "")
         err.print(f"{study.name}: {len(states)} cells, {done} done; {how}; logs in {logs}", markup=False)
-        runner = Runner(workflow, protocols, logs, jobs, threads)
+        runner = Runner(session, protocols, logs, jobs, threads)
         with display(err, study.name, len(states), done, jobs) as watcher:
             try:
                 failures = runner.run(open_cells, watcher)
             except Stopped:
                 watcher.say(f"{watcher.finished} of {len(states)} cells done; issue the same command again to continue")
                 raise KeyboardInterrupt from None
-    _table(study, [cell for cell, _ in states], workflow, protocols)
+    _table(study, [cell for cell, _ in states], session, protocols)
     for cell, _ in states:
         if cell.id in failures:
             reason, log = failures[cell.id]
@@ -271,7 +267,7 @@ def _run(
         raise typer.Exit(LEFT_OUT)
 
 
-def _table(study: Study, cells: list[Cell], workflow: Workflow, protocols: list[str]) -> None:
+def _table(study: Study, cells: list[Cell], session: Session, protocols: list[str]) -> None:
     """The study's table from its own runs, and what to type next; a table that fails takes nothing with it."""
     from skelbench.console import err, out, plain
     from skelbench.report.builders import Context
@@ -279,11 +275,11 @@ def _table(study: Study, cells: list[Cell], workflow: Workflow, protocols: list[
 
     if not protocols:
         return
-    host, results = workflow.host, workflow.results
+    host, results = session.host, session.results
     ids = {cell.id for cell in cells} | {cell.twin.spec.id for cell in cells if cell.twin}
     names = {run.name for run in results.runs() if run.name.rsplit("-", 1)[-1] in ids}
     changed = any(cell.resolved.modified for cell in cells)
-    context: Any = Context(host, results, exact_only=not changed, only=names, progress=workflow.progress)
+    context: Any = Context(host, results, exact_only=not changed, only=names, progress=session.progress)
     # A study's own table is for exact presets: where it stays empty, and where there is none, the general one speaks.
     for table in dict.fromkeys(name for name in (study.table, "linear") if name in host.names("tables")):
         try:

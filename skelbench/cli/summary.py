@@ -11,7 +11,7 @@ from skelbench.console import make_table, out, print_facts
 from skelbench.run.presets import BLURB, SETTING
 from skelbench.run.resolve import Resolved
 from skelbench.skeleton.grid import BUDGETS
-from skelbench.spec import DataSpec, listed
+from skelbench.spec import DataSpec, EvalSpec, listed
 from skelbench.train.collapse import sentence
 
 
@@ -149,7 +149,17 @@ def interval(metrics: Mapping[str, float]) -> str:
 
 def record_table(run: Any, records: list[dict[str, Any]]) -> Table:
     """Evaluation records of one run, one row each."""
-    columns = ("protocol", "checkpoint", "data", "accuracy", "95 % interval", "selected", "best on test", "eval id")
+    columns = (
+        "protocol",
+        "stream",
+        "checkpoint",
+        "data",
+        "accuracy",
+        "95 % interval",
+        "selected",
+        "best on test",
+        "eval id",
+    )
     rows = []
     for record in records:
         spec, metrics = record["spec"], record["metrics"]
@@ -157,6 +167,7 @@ def record_table(run: Any, records: list[dict[str, Any]]) -> Table:
         rows.append(
             (
                 spec["protocol"],
+                EvalSpec.model_validate(spec).stream_title,
                 spec["checkpoint"],
                 f"{DataSpec.model_validate(spec['data']).title}/{spec['data']['split']}",
                 f"{metrics['accuracy']:.1%}",

@@ -18,7 +18,8 @@ Wide enough for the field. How methods that look awkward are written in it:
   ``step.uniform(view.keys_R, n, op)``; the decoder is an ordinary module.
 * **CMD**: three views, ``joint``, ``bone = ViewSpec(crop=Same("joint"), inherit=True, stream="bone")`` and
   ``motion``; three encoders from ``context.encoder()``; queues are buffers, written in ``after_step`` with
-  ``step.gather`` so that every rank holds the same queue. ``inference_encoder`` returns the joint one.
+  ``step.gather`` so that every rank holds the same queue. ``inference_encoder`` returns the joint one,
+  ``inference_encoders`` those of bone and motion.
 * **GL-Transformer**: an encoder plugin reads ``view.x_BMTJC`` and ``view.valid_BM`` (both bodies of a clip side by
   side) and returns one row per clip (``Encoded.per_clip``); ``ViewSpec(frames=300, resize="pad")`` gives padded
   frames with ``view.real_RT``. Displacement targets come from the same view.
@@ -168,6 +169,13 @@ class Method(nn.Module):
     def inference_encoder(self) -> Encoder:
         """The encoder that is probed, costed and exported (the EMA teacher where a method has one)."""
         raise NotImplementedError
+
+    def inference_encoders(self) -> Mapping[str, nn.Module]:
+        """Encoders of streams ("bone", "motion") that have one of their own, all of the run's family and size.
+
+        Every other stream is seen by ``inference_encoder``.
+        """
+        return {}
 
     def optim_groups(self) -> Iterator[dict[str, Any]]:
         """Parameter groups. Default: one group with weight decay, one without (biases, norms, other 1-D parameters).

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
 from torch import Tensor, nn
@@ -32,6 +32,8 @@ class Encoded:
     """The readout used downstream (may be wider than D, e.g. class token and mean token side by side)."""
     cls_RD: Tensor | None = None
     per_clip: bool = False
+    levels: Mapping[str, Tensor] = field(default_factory=dict)
+    """Further readouts by name, rows as in ``pooled_RD``; an evaluation chooses one by its ``readout``."""
 
     @property
     def summary_RD(self) -> Tensor:

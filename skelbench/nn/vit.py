@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from skelbench.component import Spec
 from skelbench.nn.encoder import ABILITIES, Encoded, Encoder, Standardisation
 from skelbench.nn.tokenizer import Standardise, Tokenizer, take
+from skelbench.plugin import EncoderSpec, hookimpl
 from skelbench.skeleton.grid import Grid
 from skelbench.skeleton.topology import Topology
 from skelbench.views.view import View
@@ -217,3 +218,16 @@ def xavier_linear(module: nn.Module) -> None:
         nn.init.xavier_uniform_(module.weight)
         if module.bias is not None:
             nn.init.zeros_(module.bias)
+
+
+@hookimpl
+def skelbench_encoders() -> list[EncoderSpec]:
+    return [
+        EncoderSpec(
+            name="vit",
+            target=":ViT",
+            config=":ViTConfig",
+            summary="pre-norm ViT over frame-patch x joint tokens; temporal RoPE or learned positions",
+            presets={"small": {"dim": 64, "depth": 3, "heads": 2}, "quick": {"dim": 48, "depth": 2, "heads": 2}},
+        )
+    ]

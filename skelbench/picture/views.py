@@ -12,7 +12,7 @@ from skelbench.data.store.clip_store import ClipStore
 from skelbench.data.store.source import ClipSource
 from skelbench.picture.scene import Panel, Scene, clip_scene
 from skelbench.skeleton.grid import Grid
-from skelbench.spec import RunSpec
+from skelbench.spec import Centre, RunSpec
 from skelbench.train.build import view_specs
 from skelbench.views.builder import ViewBuilder, evaluation_spec
 from skelbench.views.clips import ClipBatch
@@ -35,7 +35,7 @@ def view_scene(store: ClipStore, clip: int, spec: RunSpec, step: int = 0) -> Sce
     batch = ClipSource(store, resident=False, second_body=spec.data.second_body).gather(np.array([clip]))
     keyed = Keyed(spec.seed, step)
 
-    def build(specs: Mapping[str, ViewSpec], batch: ClipBatch, centre: str) -> dict[str, View]:
+    def build(specs: Mapping[str, ViewSpec], batch: ClipBatch, centre: Centre) -> dict[str, View]:
         builder = ViewBuilder(
             specs, store.topology, grid.patch, spec.train.bodies, centre=centre, dimensions=spec.data.dimensions
         )

@@ -78,10 +78,8 @@ class DatasetSpec(Descriptor):
 
 @dataclass(frozen=True, kw_only=True)
 class ProtocolSpec(Descriptor):
-    """An evaluation protocol: ``target`` names a class with ``evaluate``; ``config`` its settings."""
+    """An evaluation protocol: ``target`` names a :class:`skelbench.evaluate.protocol.Protocol`, settings and code."""
 
-    places = ("target", "config")
-    config: str = ""
     defaults: Mapping[str, Any] = field(default_factory=dict)
     """How it wants runs to be evaluated, as fields of the evaluation spec: ``{"readout": "joints", "share": 0.95}``.
     They go before what suits the run; what the user says goes before them."""

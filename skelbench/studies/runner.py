@@ -23,7 +23,7 @@ import filelock
 
 from skelbench.results.store import RunDir
 from skelbench.run.request import parse_value
-from skelbench.run.workflow import Workflow
+from skelbench.run.session import Session
 from skelbench.spec import file_name
 from skelbench.studies.cells import Cell, Status, status
 from skelbench.studies.files import literal
@@ -79,7 +79,7 @@ def processes(device: str, jobs: int | None) -> tuple[int, int | None]:
     return jobs, int(said) if said.isdigit() else max(1, cores // jobs)
 
 
-def command(cell: Cell, protocols: Sequence[str], workflow: Workflow) -> list[str]:
+def command(cell: Cell, protocols: Sequence[str], session: Session) -> list[str]:
     """``skelbench run ...`` for exactly this cell, as words after the program's name."""
     request = cell.request
     said = {
@@ -89,16 +89,16 @@ def command(cell: Cell, protocols: Sequence[str], workflow: Workflow) -> list[st
         "--preset": cell.resolved.preset,
         "--seed": request.seed,
         "--probe": ",".join(protocols) or "none",
-        "--device": workflow.device,
-        "--results": workflow.results.root,
-        "--data-root": workflow.data_root,
+        "--device": session.device,
+        "--results": session.results.root,
+        "--data-root": session.data_root,
     }
     words = ["run", request.method]
     words += [str(word) for option, value in said.items() if value is not None for word in (option, value)]
     words += ["--native"] if request.native else []
     for key, value in request.sets.items():
         words += ["--set", f"{key}={typed(value)}"]
-    files = [plugin.source for plugin in workflow.host.plugins if plugin.requested]
+    files = [plugin.source for plugin in session.host.plugins if plugin.requested]
     return words + [word for file in files for word in ("--plugin", file)]
 
 
@@ -112,10 +112,8 @@ def typed(value: Any) -> str:
 class Runner:
     """Works through cells, ``jobs`` at a time."""
 
-    def __init__(
-        self, workflow: Workflow, protocols: Sequence[str], logs: Path, jobs: int, threads: int | None
-    ) -> None:
-        self.workflow, self.protocols, self.logs, self.jobs = workflow, protocols, logs, jobs
+    def __init__(self, session: Session, protocols: Sequence[str], logs: Path, jobs: int, threads: int | None) -> None:
+        self.session, self.protocols, self.logs, self.jobs = session, protocols, logs, jobs
         self.environment = dict(os.environ)
         if threads is not None:
             self.environment["OMP_NUM_THREADS"] = str(threads)
@@ -154,7 +152,7 @@ class Runner:
     def _free(self, waiting: deque[tuple[Cell, Status]]) -> tuple[Cell, Status, filelock.BaseFileLock] | None:
         """The next cell that no other command is working on, and the claim that keeps other studies from it."""
         for place, (cell, before) in enumerate(waiting):
-            run = self.workflow.results.by_id(cell.id)
+            run = self.session.results.by_id(cell.id)
             if (run is None or not at_work(run)) and (claim := self._claim(cell)) is not None:
                 del waiting[place]
                 return cell, before, claim
@@ -171,7 +169,7 @@ class Runner:
         return claim
 
     def _start(self, cell: Cell, before: Status, claim: filelock.BaseFileLock) -> Work:
-        words = command(cell, self.protocols, self.workflow)
+        words = command(cell, self.protocols, self.session)
         log = self.logs / f"{file_name(cell.method)}-{cell.resolved.spec.tokens}t-{cell.id}.log"
         with open(log, "ab") as file:
             file.write(f"$ skelbench {shlex.join(words)}\n".encode())
@@ -193,7 +191,7 @@ class Runner:
 
     def _look(self, work: Work) -> None:
         """Read how far a cell is."""
-        work.run = run = work.run or self.workflow.results.by_id(work.cell.id)
+        work.run = run = work.run or self.session.results.by_id(work.cell.id)
         if run is None:
             return
         outcome = run.outcome
@@ -207,7 +205,7 @@ class Runner:
     def _failure(self, work: Work, code: int) -> str | None:
         """Why a process that ended with ``code`` failed, in one sentence; None if it did what it should."""
         if code == 0:
-            now = status(work.cell, self.workflow, self.protocols)
+            now = status(work.cell, self.session, self.protocols)
             made = now.run is not None and now.run.outcome == "done"
             return None if made else f"it ended without a finished run {work.cell.id}"
         with open(work.log, "rb") as file:

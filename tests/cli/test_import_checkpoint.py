@@ -10,6 +10,7 @@ import torch
 from official import public_layout, state
 
 from skelbench.cli.main import main
+from skelbench.run.pretrain import pretrain
 
 pytestmark = pytest.mark.usefixtures("shipped_plugins")
 
@@ -101,13 +102,13 @@ def test_probing_at_once_shows_the_untrained_encoder_beside_it(small, capsys):
 
 
 @pytest.mark.parametrize("method", ["mamp", "skeletonmae"])
-def test_our_own_weights_survive_the_round_trip(method, small, resolved, workflow, capsys):
+def test_our_own_weights_survive_the_round_trip(method, small, resolved, session, capsys):
     """Trained here, written in the public layout, imported: bit for bit the same encoder and decoder."""
     from safetensors.torch import load_file
 
     from skelbench.train.checkpoint import load_state
 
-    run = workflow.pretrain(resolved(method, native=True, epochs=1))
+    run = pretrain(session, resolved(method, native=True, epochs=1))
     weights = load_state(run.checkpoint, "cpu")["method"]
     said = {"mamp": "model_mamp", "skeletonmae": "model_mae"}[method]
     path = checkpoint(small / "file.pth", public_layout(weights), options(said))

@@ -67,6 +67,8 @@ def test_run_probe_compare_from_nothing(small, capsys):
     assert '"method": "skeletonmae"' in capsys.readouterr().out
     assert main(["eval", "skeletonmae", "--protocol", "linear@slim,knn"]) == 0
     assert "linear@slim" in capsys.readouterr().out
+    assert main(["eval", "skeletonmae", "--dataset", "small", "--split", "half", "--protocol", "knn"]) == 0
+    fails(capsys, ["eval", "skeletonmae", "--split", "halv"], "did you mean 'half'?")
     fails(capsys, ["eval", "skeletonmae@7"], "kept no snapshot at epoch 7")
     fails(capsys, ["eval", "skeletonmaee"], "did you mean")
     fails(capsys, ["eval", "skeletonmae", "--protocol", "liner"], "did you mean 'linear'?")
@@ -220,6 +222,101 @@ def test_native_probes_on_a_run_stand_apart(small, capsys):
     probes = [row["protocol"]["value"] for row in rows if row["method"]["value"] == "skeletonmae"]
     assert sorted(probes) == ["linear", "linear@macdiff", "linear@mamp"]
     fails(capsys, ["eval", "skeletonmae", "--protocol", "linear@mamp", "--set", "epoch=2"], "did you mean 'epochs'")
+
+
+def test_streams_of_a_run_and_of_several_runs(small, capsys):
+    for method in ("skeletonmae", "mamp"):
+        assert main(command(method, "--probe", "knn")) == 0
+    streams = ["--stream", "joint, bone", "--fusion", "scores", "--protocol", "knn"]
+    assert main(["eval", "skeletonmae", *streams]) == 0
+    assert "joint + bone (scores)" in capsys.readouterr().out
+    records = [json.loads(path.read_text()) for path in (small / "results").glob("untrained-*/eval-*.json")]
+    assert sorted(record["spec"]["streams"] for record in records) == [["joint"], ["joint", "bone"]]
+
+    several = ["eval", "skeletonmae", "mamp", "--stream", "joint,motion", "--fusion", "features", "--protocol", "knn"]
+    assert main(several) == 0
+    (run,) = (small / "results").glob("mamp-*")
+    (first,) = (small / "results").glob("skeletonmae-*")
+    specs = [json.loads(path.read_text())["spec"] for path in first.glob("eval-*.json")]
+    assert [run.name.rsplit("-", 1)[-1]] in [spec["partners"] for spec in specs]
+    capsys.readouterr()
+    assert main(["eval", "skeletonmae", "--readout", "mean", "--protocol", "knn"]) == 0
+
+    for arguments, said in (
+        (["--fusion", "scores"], "needs several streams"),
+        (["--stream", "joint,bone"], "need a fusion; give --fusion features or --fusion scores"),
+        (["--stream", "joint,bnoe", "--fusion", "scores"], "unknown stream 'bnoe'; did you mean 'bone'?"),
+        (["--stream", "bone,bone", "--fusion", "scores"], "give each stream once"),
+        (["--stream", "joint,bone", "--fusion", "score"], "unknown fusion 'score'; did you mean 'scores'?"),
+        (["mamp", "--fusion", "scores"], "streams joint, joint: give each stream once"),
+        (["mamp", "--stream", "bone", "--fusion", "scores"], "needs several streams"),
+        (["mamp", "--stream", "joint,bone,motion", "--fusion", "scores"], "2 runs cannot have 3 streams"),
+        (["--readout", "jionts"], "did you mean 'joints'?"),
+        (["--protocol", " , "], "name a protocol"),
+    ):
+        fails(capsys, ["eval", "skeletonmae", *arguments], said)
+
+
+STREAM_METHOD = """
+from typing import Literal
+
+from skelbench.component import Spec
+from skelbench.methods.contract import Method
+from skelbench.plugin import MethodSpec, hookimpl
+from skelbench.views.spec import ViewSpec
+
+
+class Settings(Spec):
+    stream: Literal["joint", "bone", "motion"] = "joint"
+
+
+class Still(Method):
+    roles = {"encoder": "student"}
+
+    def __init__(self, config, context):
+        super().__init__(config, context)
+        self.encoder = context.encoder()
+
+    @classmethod
+    def views(cls, config, grid):
+        return {"clip": ViewSpec(frames=grid.frames, stream=config.stream)}
+
+    def training_step(self, views, step):
+        return {"loss": self.encoder(views["clip"]).pooled_RD.square().mean()}
+
+    def inference_encoder(self):
+        return self.encoder
+
+
+@hookimpl
+def skelbench_methods():
+    variants = {name: {"method.stream": name} for name in ("bone", "motion")}
+    return [MethodSpec(name="still", target=":Still", config=":Settings", variants=variants)]
+"""
+
+
+def test_a_run_per_stream_is_evaluated_on_it_and_all_are_fused(small, capsys):
+    """The usual practice of contrastive methods: one run per stream, and their ensemble."""
+    (small / "stream.py").write_text(STREAM_METHOD)
+    plugin = ["--plugin", str(small / "stream.py")]
+    names = ["still", "still:bone", "still:motion"]
+    for name in names:
+        assert main(command(name, "--probe", "knn", *plugin)) == 0
+    assert main(["eval", *names, "--fusion", "scores", "--protocol", "knn", *plugin]) == 0
+    assert "joint + bone + motion (scores)" in capsys.readouterr().out
+    (first,) = (small / "results").glob("still-*")
+    records = [json.loads(path.read_text()) for path in first.glob("eval-*.json")]
+    (fused,) = (record for record in records if record["spec"]["partners"])
+    assert fused["spec"]["streams"] == ["joint", "bone", "motion"]
+    for name, stream in zip(names[1:], ("bone", "motion")):
+        (path,) = (small / "results").glob(f"{name.replace(':', '.')}-*/eval-*.json")
+        alone = json.loads(path.read_text())
+        assert alone["spec"]["streams"] == [stream]
+        assert alone["metrics"]["accuracy"] == fused["metrics"][f"accuracy_{stream}"]
+    twins = [json.loads(path.read_text()) for path in (small / "results").glob("untrained-*/eval-*.json")]
+    streams = sorted(record["spec"]["streams"] for record in twins)
+    assert streams == [["bone"], ["joint"], ["joint", "bone", "motion"], ["motion"]]
+    assert main(["compare", "--all", "--format", "json"]) == 0
 
 
 @pytest.mark.parametrize("table", ["flops", "flops-detail"])

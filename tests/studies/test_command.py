@@ -10,7 +10,10 @@ from hypothesis import strategies as st
 
 from skelbench.cli.main import main
 from skelbench.errors import SkelbenchError
-from skelbench.run.workflow import Workflow
+from skelbench.run.costs import measure_cost
+from skelbench.run.evaluate import eval_spec, evaluate
+from skelbench.run.pretrain import pretrain
+from skelbench.run.session import Session
 from skelbench.studies.cells import Cell, complete, makespan, recognise, status
 from skelbench.studies.runner import Runner, command, processes
 from skelbench.studies.study import Study
@@ -119,7 +122,7 @@ def test_torchrun_is_refused(run_study, monkeypatch):
 # ---------------------------------------------------------------------------------------------------- cells
 @pytest.fixture
 def cells_of(place):
-    """``cells_of(study, device)``: its cells on the data set ``small``, and a workflow."""
+    """``cells_of(study, device)``: its cells on the data set ``small``, and a session."""
     from contextlib import nullcontext
 
     from skelbench.plugin.host import Host
@@ -127,8 +130,8 @@ def cells_of(place):
 
     host = Host([place / "bees.py"])
     store = ResultStore(place / "own")
-    workflow = Workflow(host, store, place / "data", "cpu", lambda **_: nullcontext(lambda *args, **fields: None))
-    return lambda study: (complete(study, host, place / "data", "cpu"), workflow)
+    session = Session(host, store, place / "data", "cpu", lambda **_: nullcontext(lambda *args, **fields: None))
+    return lambda study: (complete(study, host, place / "data", "cpu"), session)
 
 
 def test_each_process_is_handed_exactly_its_cell(cells_of, place, monkeypatch):
@@ -147,7 +150,7 @@ def test_each_process_is_handed_exactly_its_cell(cells_of, place, monkeypatch):
             {"method": "mamp", "native": True, "precision": "bf16", "clip_grad": "none", "split": "half"},
         ),
     )
-    cells, workflow = cells_of(study)
+    cells, session = cells_of(study)
     assert len(cells) == 14
     resolve, seen = skelbench.run.resolve.resolve, []
 
@@ -157,7 +160,7 @@ def test_each_process_is_handed_exactly_its_cell(cells_of, place, monkeypatch):
 
     monkeypatch.setattr(skelbench.run.resolve, "resolve", caught)
     for cell in cells:
-        assert main(command(cell, ["knn"], workflow)) == 2
+        assert main(command(cell, ["knn"], session)) == 2
         got = seen.pop()
         assert (got.spec, got.preset, got.variant) == (cell.resolved.spec, cell.resolved.preset, cell.resolved.variant)
         assert got.modified == cell.resolved.modified
@@ -178,14 +181,14 @@ def test_equal_cells_occur_once_and_under_the_plain_name(cells_of):
 
 
 def test_a_cell_is_done_when_all_that_a_run_makes_is_there(cells_of):
-    (cell,), workflow = cells_of(Study(name="one", dataset="small", seeds=(0,), set={**TINY, "method": "calm"}))
+    (cell,), session = cells_of(Study(name="one", dataset="small", seeds=(0,), set={**TINY, "method": "calm"}))
     protocols = ["knn"]
 
     def state():
-        return str(status(cell, workflow, protocols))
+        return str(status(cell, session, protocols))
 
     assert state() == "new"
-    run = workflow.pretrain(cell.resolved)
+    run = pretrain(session, cell.resolved)
     assert state() == "probes missing"
     steps = run.info["steps"]
     lines = run.metrics.read_text().splitlines(keepends=True)
@@ -197,32 +200,32 @@ def test_a_cell_is_done_when_all_that_a_run_makes_is_there(cells_of):
     with run.lock():
         assert state() == "diverged at 33 %" or state() == "running at 33 %"
     run.update(outcome="done")
-    twin = workflow.pretrain(cell.twin)
+    twin = pretrain(session, cell.twin)
     for part in (run, twin):
-        workflow.evaluate(part, workflow.eval_spec(part.spec, "knn", like=run.spec), like=run.spec)
+        evaluate(session, part, eval_spec(session.host, part.spec, "knn", like=run.spec), like=run.spec)
     assert state() == "probes missing"
-    workflow.cost(run, cell.resolved.store)
+    measure_cost(session, run, cell.resolved.store)
     assert state() == "done"
     protocols.append("linear")
     assert state() == "probes missing"
-    assert status(cell, workflow, []).done
+    assert status(cell, session, []).done
 
 
 def test_a_run_of_settings_typed_one_by_one_is_known_by_what_a_study_calls_it(cells_of):
-    (cell,), workflow = cells_of(Study(name="one", dataset="small", seeds=(0,), set={**TINY, "method": "calm"}))
-    run = workflow.results.by_id(cell.id) or workflow.pretrain(cell.resolved)
-    recognise(cell, status(cell, workflow, []), workflow)
+    (cell,), session = cells_of(Study(name="one", dataset="small", seeds=(0,), set={**TINY, "method": "calm"}))
+    run = session.results.by_id(cell.id) or pretrain(session, cell.resolved)
+    recognise(cell, status(cell, session, []), session)
     assert run.info["modified"] and run.info["preset"] == "quick"
     exact = replace(cell, resolved=replace(cell.resolved, preset="tiny", variant="plain", modified={}))
-    recognise(exact, status(exact, workflow, []), workflow)
+    recognise(exact, status(exact, session, []), session)
     assert (run.info["preset"], run.info["variant"], run.info["modified"]) == ("tiny", "plain", {})
     assert run.title == "calm:plain" and run.outcome == "done"
 
 
 def test_two_studies_never_start_one_cell(cells_of, place):
-    (cell,), workflow = cells_of(Study(name="two", dataset="small", seeds=(9,), set={**TINY, "method": "calm"}))
-    item = cell, status(cell, workflow, [])
-    first, second = (Runner(workflow, [], place / "own" / "studies" / name, 1, None) for name in ("a", "b"))
+    (cell,), session = cells_of(Study(name="two", dataset="small", seeds=(9,), set={**TINY, "method": "calm"}))
+    item = cell, status(cell, session, [])
+    first, second = (Runner(session, [], place / "own" / "studies" / name, 1, None) for name in ("a", "b"))
     waiting = deque([item])
     *taken, claim = first._free(waiting)
     assert tuple(taken) == item and not waiting
@@ -232,10 +235,10 @@ def test_two_studies_never_start_one_cell(cells_of, place):
 
 
 def test_a_study_under_nohup_outlives_its_terminal(cells_of, place):
-    _, workflow = cells_of(Study(name="three", dataset="small", seeds=(9,), set={**TINY, "method": "calm"}))
+    _, session = cells_of(Study(name="three", dataset="small", seeds=(9,), set={**TINY, "method": "calm"}))
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        with Runner(workflow, [], place, 1, None)._stop_signals(None):
+        with Runner(session, [], place, 1, None)._stop_signals(None):
             assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
             assert signal.getsignal(signal.SIGTERM) not in (signal.SIG_IGN, signal.SIG_DFL)
     finally:
