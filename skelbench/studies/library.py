@@ -28,7 +28,7 @@ TOKEN_BUDGET = Study(
     figure="token-budget",
     preset="quick",
     gpu_preset="paper",
-    # The longest cells come last of a seed: what is there early is most of the table.
+    # The longest trials come last of a seed: what is there early is most of the table.
     grid={"tokens": (8, 15, 30), "method": ("skeletonmae", "mamp", "slim")},
 )
 
