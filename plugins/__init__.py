@@ -1,5 +1,12 @@
 """The methods that ship with skelbench, announced exactly as a stranger's package would (torch-free)."""
 
+from skelbench_plugins.slim_paper import (  # noqa: F401 (hooks)
+    skelbench_published,
+    skelbench_rows,
+    skelbench_studies,
+    skelbench_tables,
+)
+
 from skelbench.plugin import MethodSpec, hookimpl
 
 # The masked-autoencoder family: AdamW as MAE sets it, tokens dropped, and the setting of MAMP's code (maoyunyao/MAMP).

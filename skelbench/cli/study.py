@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -275,7 +275,7 @@ def _run(
 def _table(study: Study, trials: list[Trial], workflow: Workflow, protocols: list[str]) -> None:
     """The study's table from its own runs, and what to type next; a table that fails takes nothing with it."""
     from skelbench.console import err, out, plain
-    from skelbench.report.builders import Context
+    from skelbench.report.inputs import TableInputs
     from skelbench.report.render import Terminal
 
     if not protocols:
@@ -284,11 +284,11 @@ def _table(study: Study, trials: list[Trial], workflow: Workflow, protocols: lis
     ids = {trial.id for trial in trials} | {trial.twin.spec.id for trial in trials if trial.twin}
     names = {run.name for run in results.runs() if run.name.rsplit("-", 1)[-1] in ids}
     changed = any(trial.resolved.modified for trial in trials)
-    context: Any = Context(host, results, exact_only=not changed, only=names, progress=workflow.progress)
+    inputs = TableInputs(host, results, exact_only=not changed, only=names, progress=workflow.progress)
     # A study's own table is for exact presets: where it stays empty, and where there is none, the general one speaks.
     for table in dict.fromkeys(name for name in (study.table, "linear") if name in host.names("tables")):
         try:
-            built = host.load(host.get("tables", table))(context)
+            built = host.load(host.get("tables", table))(inputs)
             if built.rows or table == "linear":
                 out.print(Terminal(built))
                 break

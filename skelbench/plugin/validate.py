@@ -12,7 +12,7 @@ import pluggy
 
 from skelbench import __version__
 from skelbench.plugin import hookspecs
-from skelbench.plugin.descriptors import API_VERSION, KINDS, Descriptor
+from skelbench.plugin.descriptors import API_VERSION, KINDS, Descriptor, PublishedSpec
 
 HOOKS = tuple(name for name in vars(hookspecs) if name.startswith("skelbench_"))
 OBSERVERS = tuple(name for name in HOOKS if name.removeprefix("skelbench_") not in KINDS)
@@ -77,22 +77,24 @@ def descriptor_problem(kind: str, value: Any, *, own_file: bool = False) -> tupl
 def _field_problem(what: str, value: Descriptor, own_file: bool) -> tuple[str, str] | None:
     for field in ("target", "config", "imports"):
         text = getattr(value, field, "")
-        if field != "target" and text == "":
+        if text == "" and (field != "target" or isinstance(value, PublishedSpec)):
             continue
         if not isinstance(text, str) or not TARGET.fullmatch(text) or (text.startswith(":") and not own_file):
             return "invalid", f"{what}: {field}={text!r} is not of the form 'package.module:Name'"
-    for field in ("summary", "citation", "licence", "default_split", "readings"):
+    for field in ("summary", "citation", "licence", "default_split", "readings", "table", "file"):
         if not isinstance(getattr(value, field, ""), str):
             return "invalid", f"{what}: {field} must be text"
     if not isinstance(value.version, int):
         return "invalid", f"{what}: version={value.version!r} is not an integer"
-    mappings = [getattr(value, name, {}) for name in ("recipe", "needs", "native", "defaults", "presets", "variants")]
+    names = ("recipe", "needs", "native", "defaults", "notes", "presets", "variants")
+    mappings = [getattr(value, name, {}) for name in names]
     for name in ("presets", "variants"):
         several = getattr(value, name, {})
         mappings += several.values() if isinstance(several, Mapping) else ()
     if not all(isinstance(mapping, Mapping) for mapping in mappings):
         return "invalid", (
-            f"{what}: recipe, needs, native, defaults and every preset and variant must be mappings of keys to values"
+            f"{what}: recipe, needs, native, defaults, notes and every preset and variant must be mappings of keys to "
+            "values"
         )
     for name in getattr(value, "variants", {}):
         if not isinstance(name, str) or not VARIANT.fullmatch(name):

@@ -1,4 +1,4 @@
-"""The studies that ship with skelbench: the paper's comparisons (torch-free).
+"""The SLiM paper's comparisons as studies (torch-free).
 
 Without a GPU each is a first look at the tiny size; with one it has the paper's: 150 epochs for the comparison of
 token budgets, 100 for ablations and target controls, as the paper says.
