@@ -56,6 +56,10 @@ class Fabricated:
         ids: np.ndarray | None = None,
         fingerprint: str = "f" * 64,
         target: str | None = None,
+        encoder: str = "vit",
+        encoder_config: dict | None = None,
+        streams: tuple[str, ...] | None = None,
+        fusion: str | None = None,
         **train,
     ) -> str:
         """One run with a linear evaluation in which ``right`` (outcomes, or a share) holds, None = without any; returns
@@ -69,7 +73,8 @@ class Fabricated:
             method_version=version,
             method_config={"variant": variant, "target": target, **(modified or {})} if trains else {},
             target_version=1 if target else None,
-            encoder_config={"dim": 64, "cls": True},
+            encoder=encoder,
+            encoder_config={"dim": 64, "cls": True} if encoder_config is None else encoder_config,
             grid=GridSpec(frames=frames, patch=patch),
             views={"global1": ViewSpec(frames=frames)} if trains else {},
             data=data,
@@ -96,20 +101,22 @@ class Fabricated:
         self._write(folder / "run.json", info | ({"collapse": collapse} if collapse is not None else {}))
         if costed:
             step = {"flops_per_clip": 40e9} if trains else None
-            cost = {"grid": f"{tokens} x 25", "encoder": {"macs": MACS.get(tokens, 5e7)}, "step": step}
+            cost = {"grid": f"{tokens} x 25", "class_token": encoder == "vit", "step": step}
+            cost |= {"encoder": {"macs": MACS.get(tokens, 5e7)}}
             self._write(folder / "cost.json", cost)
         if metrics:
             (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in metrics))
         if right is None:
             return name
         right = correct(right) if isinstance(right, float) else right
-        facts = {"standard": standard, "checkpoint": checkpoint, "ids": ids}
+        of_streams = {} if streams is None else {"streams": list(streams), "fusion": fusion}
+        facts = {"standard": standard, "checkpoint": checkpoint, "ids": ids, "streams": of_streams}
         self._evaluation(folder, spec, protocol, right, **facts)
         if knn is not None:
             self._evaluation(folder, spec, "knn", correct(knn), **facts)
         return name
 
-    def _evaluation(self, folder, spec, protocol, right, standard, checkpoint, ids) -> None:
+    def _evaluation(self, folder, spec, protocol, right, standard, checkpoint, ids, streams) -> None:
         evaluated = EvalSpec(
             pretrain_id=spec.id, checkpoint=checkpoint, protocol=protocol, data=spec.data, seed=spec.seed
         )
@@ -120,7 +127,7 @@ class Fabricated:
         record = {
             "id": evaluated.id,
             "standard": standard,
-            "spec": evaluated.model_dump(mode="json"),
+            "spec": evaluated.model_dump(mode="json") | streams,
             "metrics": {"accuracy": float(right.mean()), "n_test": float(len(right))},
             "predictions": path.name,
             "finished": 1.0,

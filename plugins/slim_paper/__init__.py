@@ -15,9 +15,9 @@ _NOTES = {
         "token, not 7.89 times.",
         "flops-detail": "Paper: published in the SLiM paper, not measured here. 28.32, 1.97 and 17.70 follow from one "
         "convention: element-wise operations counted too (matrix products alone make 28.10, 1.96 and 17.56), 74 "
-        "visible tokens, 5 decoder blocks, no classification head. 74, because 750 × (1 − 0.9) is cut off below 75 in MAMP's "
-        "code; 75 tokens cost 1.99. No one convention gives 3.59 and 8.36 as well: that of 28.32 makes 5.76 of SLiM at "
-        "8×25. 1.57 and 0.64 depend on parts of GFP that are not published.",
+        "visible tokens, 5 decoder blocks, no classification head. 74, because 750 × (1 − 0.9) is cut off below 75 in "
+        "MAMP's code; 75 tokens cost 1.99. No one convention gives 3.59 and 8.36 as well: that of 28.32 makes 5.76 of "
+        "SLiM at 8×25. 1.57 and 0.64 depend on parts of GFP that are not published.",
     },
     "token_budget": {
         "token-budget": "Paper: SLiM, Table 7; NTU-60, mean of X-Sub and X-View, 150 epochs. Its 28.32 GFLOPs follow "
@@ -28,8 +28,8 @@ _NOTES = {
         "target-control": "SLiM's targets: raw joint coordinates (squared error, a decoder); the teacher's projected "
         "features (squared error; + head: with a predictor head); its distribution over prototypes (cross-entropy), "
         "which is SLiM. Modules are dropped before probing; the paper's decoder has 5 blocks, a smaller preset's "
-        "fewer. Paper: NTU-60, mean of X-Sub and X-View, 100 epochs at the full size (preset `ablation`), one pre-training "
-        "run. Features without predictor there: loss 0.313 to 3.3e-05 (about 9,500 times), rank 1.12.",
+        "fewer. Paper: NTU-60, mean of X-Sub and X-View, 100 epochs at the full size (preset `ablation`), one "
+        "pre-training run. Features without predictor there: loss 0.313 to 3.3e-05 (about 9,500 times), rank 1.12.",
     },
 }  # fmt: skip
 

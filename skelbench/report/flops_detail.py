@@ -46,8 +46,8 @@ _COLUMNS = (
 SCOPE = (
     f"All columns: GFLOPs of a clip with {BODIES} bodies. Inference: the encoder on all tokens. Student encoder, "
     "decoder, target / auxiliary: forward, one view, masked for the student (visible: tokens that it sees) and whole "
-    "for an EMA teacher. Heads: projection heads of student and teacher, forward, all views of a step. Whole step: all views and "
-    "modules, forward and backward."
+    "for an EMA teacher. Heads: projection heads of student and teacher, forward, all views of a step. Whole "
+    "step: all views and modules, forward and backward."
 )
 
 

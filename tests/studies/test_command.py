@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from skelbench.cli.main import main
 from skelbench.errors import SkelbenchError
 from skelbench.run.workflow import Workflow
-from skelbench.studies.trials import Trial, complete, makespan, recognise, status
 from skelbench.studies.runner import claim_of, command, processes
 from skelbench.studies.study import Study
+from skelbench.studies.trials import Trial, complete, makespan, recognise, status
 
 TINY = {"epochs": 1, "batch_size": 4, "encoder.dim": 16, "encoder.depth": 1}
 

@@ -6,11 +6,11 @@ import tomllib
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from skelbench_plugins.slim_paper import studies as library
 
 from skelbench.errors import SkelbenchError
 from skelbench.run.request import parse_sets
 from skelbench.spec import validated
-from skelbench.studies import library
 from skelbench.studies.files import literal, read_study, write_study
 from skelbench.studies.runner import typed
 from skelbench.studies.study import TRIAL, Study, merged, same
