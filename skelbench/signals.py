@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import Any
 
 
 @contextmanager
@@ -20,7 +21,7 @@ def stop_signals() -> Iterator[threading.Event]:
     if threading.current_thread() is not threading.main_thread():
         yield event
         return
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    before: dict[int, Any] = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         before[signal.SIGHUP] = signal.getsignal(signal.SIGHUP)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from matplotlib.artist import Artist
@@ -27,7 +28,7 @@ MIN_DELAY_MS = 40
 """Viewers slow animations down whose frames are shown for less than about this."""
 VIEW_FRAMES = 48
 """Frames of an animation of views, whose lengths differ."""
-PLAIN = {"parse_math": False}
+PLAIN: dict[str, Any] = {"parse_math": False}
 """For text with names in it: a $ is a $, and no formula begins there."""
 
 Report = Callable[[int], None]
@@ -59,10 +60,10 @@ def draw_pose(axes: Axes, scene: Scene, panel: Panel, frame: int, width: float) 
     added: list[Artist] = [axes.add_collection(bones, autolim=False)]
     for hidden, some in dots.items():
         if some:
-            x, y, colour, size = zip(*some)
-            face, edge = ("white", HIDDEN) if hidden else (list(colour), list(colour))
-            area = (1.25 * width * np.array(size)) ** 2
-            look = {"facecolors": face, "edgecolors": edge, "linewidths": 0.3 * width}
+            x, y, shades, sizes = zip(*some)
+            face, edge = ("white", HIDDEN) if hidden else (list(shades), list(shades))
+            area = (1.25 * width * np.array(sizes)) ** 2
+            look: dict[str, Any] = {"facecolors": face, "edgecolors": edge, "linewidths": 0.3 * width}
             added.append(axes.scatter(x, y, s=area, zorder=3, clip_on=False, **look))
     return added
 
@@ -184,7 +185,13 @@ def save_animation(scene: Scene, path: Path, report: Report | None = None) -> No
     # One palette for all frames: with one each, colours flicker.
     palette = images[len(images) // 2].quantize(96)
     frames = [image.quantize(palette=palette, dither=Image.Dither.NONE) for image in images]
-    how = {"format": "GIF", "save_all": True, "append_images": frames[1:], "duration": round(delay_ms), "loop": 0}
+    how: dict[str, Any] = {
+        "format": "GIF",
+        "save_all": True,
+        "append_images": frames[1:],
+        "duration": round(delay_ms),
+        "loop": 0,
+    }
     write_whole(path, lambda file: frames[0].save(file, **how))
 
 

@@ -48,7 +48,7 @@ class Panel:
 
     def hidden(self, frame: int) -> np.ndarray:
         """bool [M, J] at one frame."""
-        if self.hidden_MPJ is None:
+        if self.hidden_MPJ is None or self.tokens is None:
             return np.zeros(self.x_MTJC.shape[::2], dtype=bool)
         return self.hidden_MPJ[:, frame * self.tokens // self.frames]
 
@@ -170,8 +170,7 @@ def find_clip(store: ClipStore, wanted: str) -> int:
             last = len(store) - 1
             raise SkelbenchError(f"data set {store.meta.name} has clips 0 to {last}, there is no clip {wanted}")
         return int(wanted)
-    found = np.flatnonzero(store.names == wanted) if store.names is not None else []
-    if len(found):
+    if store.names is not None and len(found := np.flatnonzero(store.names == wanted)):
         return int(found[0])
     example = f" or a name such as {store.names[0]}" if store.names is not None else "; its clips have no names"
     raise SkelbenchError(

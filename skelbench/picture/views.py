@@ -16,7 +16,7 @@ from skelbench.skeleton.grid import Grid
 from skelbench.spec import RunSpec
 from skelbench.views.builder import ViewBuilder, evaluation_spec
 from skelbench.views.keyed import Keyed
-from skelbench.views.spec import ViewSpec
+from skelbench.views.spec import Centre, ViewSpec
 from skelbench.views.view import View
 
 
@@ -33,7 +33,7 @@ def view_scene(store: ClipStore, clip: int, spec: RunSpec, step: int = 0) -> Sce
     batch = ClipSource(store, resident=False, second_body=spec.data.second_body).gather(np.array([clip]))
     keyed = Keyed(spec.seed, step)
 
-    def build(specs: Mapping[str, ViewSpec], batch: ClipBatch, centre: str) -> dict[str, View]:
+    def build(specs: Mapping[str, ViewSpec], batch: ClipBatch, centre: Centre) -> dict[str, View]:
         builder = ViewBuilder(
             specs, store.topology, grid.patch, spec.train.bodies, centre=centre, dimensions=spec.data.dimensions
         )

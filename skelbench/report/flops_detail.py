@@ -6,7 +6,7 @@ Needs no training: rows come from counting (:mod:`skelbench.cost`), not from run
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from skelbench.cost import BODIES
 from skelbench.plugin.host import Host
@@ -60,7 +60,7 @@ def build(costs: Iterable[CostRow], host: Host) -> Table:
     """Methods on their native grids, then on the other budgets, then those only papers give figures for."""
     costs = sorted(costs, key=lambda cost: not cost.native)
     printed = Published(_COLUMNS, host)
-    rows = [
+    rows: list[dict[str, Any]] = [
         {
             "method": method_cell(cost, printed),
             "tokens": shown_tokens(cost),

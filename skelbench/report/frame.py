@@ -68,7 +68,7 @@ def untrained_twin(run: RunDir, runs: list[RunDir]) -> RunDir | None:
     return None
 
 
-def predictions(run: RunDir, record: dict[str, Any]) -> dict[str, np.ndarray]:
+def predictions(run: RunDir, record: Mapping[str, Any]) -> dict[str, np.ndarray]:
     """Per-clip test predictions of an evaluation: ids, labels, predicted, correct."""
     try:
         with np.load(run.path / record["predictions"]) as file:
@@ -120,7 +120,8 @@ def paired_over_seeds(store: ResultStore, mine: pandas.DataFrame, theirs: pandas
                 f"runs {names[0]} and {name} were evaluated on different test clips; evaluate both again: "
                 "skelbench eval RUN --force"
             )
-    return seeds_test(*(np.stack([correct_C for _, correct_C in side]) for side in by_side))
+    first_SC, second_SC = (np.stack([correct_C for _, correct_C in side]) for side in by_side)
+    return seeds_test(first_SC, second_SC)
 
 
 def _rows(run: RunDir, untrained: list[RunDir], cost: dict[str, Any] | None) -> Iterator[dict[str, Any]]:
@@ -165,7 +166,7 @@ def _rows(run: RunDir, untrained: list[RunDir], cost: dict[str, Any] | None) -> 
             "predictions": record["predictions"],
         }
         control = twin_records.get(_what(record))
-        if control is not None:
+        if twin is not None and control is not None:
             test = paired(run, record, twin, control)
             row |= {
                 "control_run": twin.name,

@@ -15,6 +15,7 @@ from functools import cache
 from typing import Any
 
 from skelbench.errors import SkelbenchError, did_you_mean
+from skelbench.plugin.descriptors import PublishedSpec
 from skelbench.plugin.host import Host
 
 COLUMNS = ("method", "variant", "dataset", "split", "protocol", "metric", "value", "std", "source", "note")
@@ -32,7 +33,9 @@ def load(host: Host, name: str, **filters: Any) -> list[Figure]:
     for column in filters:
         if column not in COLUMNS:
             raise SkelbenchError(did_you_mean(column, COLUMNS, "column of published tables"))
-    rows = _read(host.get("published", name).file)
+    descriptor = host.get("published", name)
+    assert isinstance(descriptor, PublishedSpec)
+    rows = _read(descriptor.file)
     return [row for row in rows if all(row[column] == value for column, value in filters.items())]
 
 
@@ -44,7 +47,7 @@ def tables(host: Host) -> dict[str, list[Figure]]:
 def notes(host: Host, shown_by: str) -> Iterator[str]:
     """What readers of the table or figure ``shown_by`` must know of the published figures in it."""
     for descriptor in host.all("published"):
-        if shown_by in descriptor.notes:
+        if isinstance(descriptor, PublishedSpec) and shown_by in descriptor.notes:
             yield descriptor.notes[shown_by]
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from skelbench.cost import BODIES
 from skelbench.errors import SkelbenchError
 from skelbench.evaluate.statistics import SeedsTest, holm
+from skelbench.plugin.descriptors import RowsSpec
 from skelbench.report import published
 from skelbench.report.frame import paired_over_seeds
 from skelbench.report.inputs import TableInputs
@@ -93,7 +94,12 @@ class Row:
     @property
     def name(self) -> str:
         """Title, and temporal tokens where a row says them."""
-        return self.title + (f" at {self.grid[0] // self.grid[1]} tokens" if self.grid else "")
+        return self.title + (f" at {self.tokens} tokens" if self.grid else "")
+
+    @property
+    def tokens(self) -> int:
+        """Temporal tokens; 0 = those of the block."""
+        return self.grid[0] // self.grid[1] if self.grid else 0
 
     def fits(self, frame: DataFrame) -> DataFrame:
         """The rows of ``frame`` that are runs of this one."""
@@ -159,7 +165,7 @@ def announced(inputs: TableInputs, table: str) -> list[list[Row]]:
     """The rows that plugins announce for ``table`` (hook ``skelbench_rows``), those of one announcement together."""
     found = []
     for descriptor in inputs.host.all("rows"):
-        if descriptor.table == table:
+        if isinstance(descriptor, RowsSpec) and descriptor.table == table:
             rows = list(inputs.host.load(descriptor))
             if wrong := [row for row in rows if not isinstance(row, Row)]:
                 raise SkelbenchError(
@@ -229,7 +235,7 @@ def _rows(
     """The rows of one block, tested among each other; where ``block`` is given also those without a run."""
     rows = []
     for row, group, test in zip(wanted, runs, _tests(wanted, runs, inputs.store), strict=True):
-        beside = row.labels | _paper(study, row, inputs)
+        beside = dict(row.labels) | _paper(study, row, inputs)
         if group is not None:
             rows.append(_filled(study, inputs, row, group, knn) | beside | _measured(group) | test)
         elif row.expected and block is not None:
@@ -262,17 +268,19 @@ def _comparable(rows: Sequence[Row], runs: Sequence[DataFrame | None]) -> bool:
 
 def _tests(rows: Sequence[Row], runs: Sequence[DataFrame | None], store: ResultStore) -> list[dict[str, Any]]:
     """Cells of the difference and its p-value, Holm-adjusted over the rows of a block."""
-    found: list[SeedsTest | None] = []
+    tests: list[tuple[SeedsTest | None, int]] = []
     for row, group in zip(rows, runs, strict=True):
         other = runs[row.against] if row.against is not None else None
-        found.append(None if group is None or other is None else paired_over_seeds(store, group, other))
-    adjusted = iter(holm([test.p_value for test in found if test]))
-    cells = []
-    for row, group, test in zip(rows, runs, found, strict=True):
+        if group is None or other is None:
+            tests.append((None, 0))
+        else:
+            tests.append((paired_over_seeds(store, group, other), max(len(group), len(other))))
+    adjusted = iter(holm([test.p_value for test, _ in tests if test]))
+    cells: list[dict[str, Any]] = []
+    for test, seeds in tests:
         if test is None:
             cells.append({})
             continue
-        seeds = max(len(group), len(runs[row.against]))
         scaled = (100 * test.difference, None if test.spread is None else 100 * test.spread)
         limits = (100 * test.interval[0], 100 * test.interval[1])
         partly = ("shared",) if test.seeds < seeds else ()

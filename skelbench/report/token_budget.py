@@ -61,7 +61,7 @@ def rows_for(block: DataFrame, announced: Sequence[Row]) -> list[Row]:
     return [
         replace(
             row,
-            labels={"method": row.title, "tokens": f"{row.grid[0] // row.grid[1]}x{joints}"},
+            labels={"method": row.title, "tokens": f"{row.tokens}x{joints}"},
             against=None if row.variant or row.grid == BUDGETS[DENSE] else dense.get(row.method),
         )
         for row in rows
@@ -73,4 +73,4 @@ def _with_other_grids(method: str, rows: list[Row], block: DataFrame) -> list[Ro
     runs = block[(block["method"] == method) & (block["variant"] == "")]
     grids = {(int(frames), int(patch)) for frames, patch in zip(runs["frames"], runs["patch"], strict=True)}
     others = [Row(method=method, grid=grid, expected=False) for grid in grids - {row.grid for row in rows}]
-    return sorted([*rows, *others], key=lambda row: (row.grid[0] // row.grid[1], row.grid[0]))
+    return sorted([*rows, *others], key=lambda row: (row.tokens, row.grid))

@@ -42,7 +42,7 @@ def processes(device: str, jobs: int | None) -> tuple[int, int | None]:
 
     One trial at a time with a GPU. On a CPU the cores are shared out, unless ``OMP_NUM_THREADS`` says otherwise: small
     models gain little from a second thread, and lose much when it has to wait for a core that another one is using
-    (measured on 2 busy cores: a `quick` step of slim took 0.5 s of processor time with one thread, 5.6 s with two).
+    (measured on 2 busy cores: a step at preset `quick` took 0.5 s of processor time with one thread, 5.6 s with two).
     """
     if device.startswith("cuda"):
         return jobs or 1, None

@@ -178,17 +178,18 @@ def prices(
     from skelbench.run.estimate import estimate
 
     priced: dict[str, Price] = {}
-    timed = {trial.setting for trial in timed}
+    settings = {trial.setting for trial in timed}
     for trial in trials:
         if trial.setting in priced:
             continue
-        flops, seconds = 0.0, 0.0
+        flops: float | None = 0.0
+        seconds: float | None = 0.0
         if trial.resolved.method.trains:
             spec, store = trial.resolved.spec, trial.resolved.store
             flops = seconds = None
             try:
                 flops = step_cost(spec, workflow.host, store.topology)["flops_per_clip"]
-                if trial.setting in timed:
+                if trial.setting in settings:
                     seconds = estimate(spec, workflow.host, store, workflow.device, flops).seconds
             except Exception:  # a stranger's code: that it fails is for the run itself to say
                 pass

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -38,7 +38,7 @@ class Setting:
 
     label: str = ""
     colour: str = COLOURS[0]
-    dash: object = "-"
+    dash: Any = "-"
     seeds: dict[int, DataFrame] = field(default_factory=dict)
     finished: float = 0.0
     """When the last of them was."""
@@ -68,7 +68,7 @@ class Column:
     facts: tuple[str, ...]
     exact: bool = True
     """The settings of a preset, unchanged."""
-    settings: dict[tuple[object, ...], Setting] = field(default_factory=dict)
+    settings: dict[tuple[Any, ...], Setting] = field(default_factory=dict)
 
     @property
     def clips(self) -> list[float]:
@@ -173,7 +173,7 @@ def grid(
 def _panel(axes: Axes, column: Column, measure: Measure) -> None:
     drawn: list[np.ndarray] = []
 
-    def line(some: tuple[np.ndarray, np.ndarray], label: str, **look: object) -> None:
+    def line(some: tuple[np.ndarray, np.ndarray], label: str, **look: Any) -> None:
         axes.plot(*some, label=label, **look)
         drawn.append(some[1])
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -147,7 +147,7 @@ def _untrained(rows: DataFrame) -> Iterator[Point]:
 
 def _tokens(grid: str) -> int:
     """Temporal tokens of ``8x25+1``."""
-    return int(re.match(r"\d+", grid).group())
+    return int(re.split(r"\D", grid, maxsplit=1)[0])
 
 
 def _order(point: Point) -> tuple[float, float]:
@@ -187,7 +187,7 @@ def _figure(panels: list[Panel], papers: list[Panel], captions: list[str]) -> Fi
     known = [*list(names)[-1:], *list(names)[:-1]]  # a paper's own method, the last of its table, comes first
     names = {_slug(method): method for panel in panels for method in panel.points} | names
     order = places(names, known)
-    legend = [(Line2D([], [], **_look(order[slug])), names[slug]) for slug in sorted(names, key=order.get)]
+    legend = [(Line2D([], [], **_look(order[slug])), names[slug]) for slug in sorted(names, key=order.__getitem__)]
     if any(panel.untrained for panel in panels):
         legend.append((Line2D([], [], color=PALE, linestyle="--", linewidth=1), "untrained encoder"))
     panels = [*panels, *papers]
@@ -200,7 +200,7 @@ def _figure(panels: list[Panel], papers: list[Panel], captions: list[str]) -> Fi
     return sheet.figure
 
 
-def _look(place: int) -> dict[str, object]:
+def _look(place: int) -> dict[str, Any]:
     """How a method is drawn."""
     turn, place = divmod(place, len(COLOURS))
     colour, marker = COLOURS[place], MARKERS[(place + turn) % len(MARKERS)]
