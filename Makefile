@@ -1,32 +1,53 @@
-# `make run` and `make test` each do all set-up themselves.
+# `make run`, `make test` and `make check` each do all set-up themselves.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-STAMP := $(VENV)/.installed
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+CODE := skelbench plugins tests benchmarks
 
-.PHONY: run test bench lint clean
+.PHONY: run test check lint format types rooms fix bench clean
 
-$(STAMP): pyproject.toml constraints.txt
+$(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[test]"
+	$(PIP) --editable ".[test]"
 	touch $@
 
-run: $(STAMP)
+$(VENV)/.checkers: $(VENV)/.installed
+	$(PIP) --editable ".[check]"
+	touch $@
+
+run: $(VENV)/.installed
 	$(BIN)/skelbench run slim --tokens 8 --preset quick
 
-test: $(STAMP)
+test: $(VENV)/.installed
 	$(BIN)/python -m pytest -q
 
-bench: $(STAMP)
+# What needs no data and no minutes: style, types, and the order of rooms that ARCHITECTURE.md gives.
+check: lint format types rooms
+
+lint: $(VENV)/.checkers
+	$(BIN)/ruff check $(CODE)
+
+format: $(VENV)/.checkers
+	$(BIN)/ruff format --check $(CODE)
+
+types: $(VENV)/.checkers
+	$(BIN)/mypy
+
+rooms: $(VENV)/.installed
+	$(BIN)/python -m pytest -q --noconftest tests/test_rooms.py
+
+# Mends what `make lint` and `make format` find, as far as ruff can.
+fix: $(VENV)/.checkers
+	$(BIN)/ruff check --fix $(CODE)
+	$(BIN)/ruff format $(CODE)
+
+bench: $(VENV)/.installed
 	$(BIN)/python -m benchmarks.prototype_loss
 	$(BIN)/python -m benchmarks.mask_coverage
 	$(BIN)/python -m benchmarks.synthetic_baselines
 	$(BIN)/python -m benchmarks.loading
 	$(BIN)/python -m benchmarks.watch
-
-lint: $(STAMP)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt ruff
-	$(BIN)/ruff check skelbench plugins tests benchmarks
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info

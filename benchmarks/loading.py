@@ -25,14 +25,17 @@ from statistics import median
 import numpy as np
 import torch
 
-from skelbench.data.source import ClipSource
-from skelbench.data.splits import RandomRule
-from skelbench.data.store import ClipStore
-from skelbench.data.writer import StoreWriter
+from skelbench.data.store.clip_store import ClipStore
+from skelbench.data.store.source import ClipSource
+from skelbench.data.store.splits import RandomRule
+from skelbench.data.store.writer import StoreWriter
 from skelbench.skeleton.topology import NTU25
+from skelbench.spec import Bodies
+from skelbench.views.augmentations import Rotate
 from skelbench.views.builder import ViewBuilder
+from skelbench.views.crops import Free
 from skelbench.views.keyed import Keyed
-from skelbench.views.spec import Bodies, Free, Rotate, ViewSpec
+from skelbench.views.spec import ViewSpec
 
 BATCH, FRAMES, LONGEST = 128, 120, 300
 TURN = float(np.rad2deg(0.3))

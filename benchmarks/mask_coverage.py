@@ -10,8 +10,8 @@ import torch
 from skelbench.skeleton.grid import Grid
 from skelbench.skeleton.topology import NTU25
 from skelbench.views.keyed import Keyed
-from skelbench.views.masks import TubeRows, tube_masks
-from skelbench.views.spec import Tube
+from skelbench.views.masks import MaskRows
+from skelbench.views.tubes import Tube
 
 PAPER = (0.695, 0.114, 0.485, 0.895)
 """Mean, standard deviation, smallest, largest over 11,520 masks of the 8 x 25 grid (paper, section C)."""
@@ -29,9 +29,9 @@ def main() -> None:
     print(f"{'spans':<10} {'stop':<8} {'mean':>6} {'std':>6} {'min':>6} {'max':>6} {'seconds':>8}")
     for spans in ("connected", "ordered"):
         for stop in ("clip", "printed", "never"):
-            request = TubeRows(Tube(stop=stop, spans=spans), grid.times, keys, torch.zeros_like(keys))
+            request = MaskRows(Tube(stop=stop, spans=spans), grid, keys, torch.zeros_like(keys))
             begin = time.perf_counter()
-            (mask,) = tube_masks([request], NTU25, Keyed(arguments.seed, 0))
+            mask = Tube.draw_all([request], NTU25, Keyed(arguments.seed, 0))[0].mask_RN
             seconds = time.perf_counter() - begin
             share = mask.double().mean(1)
             row = " ".join(f"{float(value):6.3f}" for value in (share.mean(), share.std(), share.min(), share.max()))

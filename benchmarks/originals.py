@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skelbench.data.store import ClipStore
+from skelbench.data.store.clip_store import ClipStore
 
 
 class Run(NamedTuple):

@@ -14,11 +14,11 @@ import sys
 import tempfile
 from pathlib import Path
 
-from benchmarks.made_ntu import link_recordings, make_recordings
-from benchmarks.made_pku import make_pku
 from benchmarks.originals import run_ntu, run_pku, same_as_ntu, same_as_pku
-from skelbench.data.parallel import usable_cores
-from skelbench.data.store import ClipStore
+from skelbench.data.raw.parallel import usable_cores
+from skelbench.data.store.clip_store import ClipStore
+from tests.made.ntu import link_recordings, make_recordings
+from tests.made.pku import make_pku
 
 WORKERS = (1, 2)
 EXTENDED = {"setups": 32, "actions": 120, "performers": 106}
@@ -29,9 +29,9 @@ LINKS = 5
 _OURS = """
 import json, resource, sys, time
 from pathlib import Path
-from skelbench.data.ntu.prepare import prepare_ntu
-from skelbench.data.parallel import keep_memory
-from skelbench.data.pku.prepare import prepare_pku
+from skelbench.data.raw.ntu.prepare import prepare_ntu
+from skelbench.data.raw.parallel import keep_memory
+from skelbench.data.raw.pku.prepare import prepare_pku
 which, raw, root, workers = sys.argv[1:]
 prepare = prepare_ntu if which.startswith("ntu") else prepare_pku
 keep_memory()

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import numpy as np
 
-from skelbench.data.roots import data_root
-from skelbench.data.store import ClipStore
-from skelbench.data.synthetic import open_synthetic
+from skelbench.data.store.clip_store import ClipStore
+from skelbench.data.store.roots import data_root
+from skelbench.data.synthetic.dataset import open_synthetic
 
 FRAMES = 32
 

@@ -20,7 +20,7 @@ from statistics import median
 
 import torch
 
-from skelbench.data.roots import data_root
+from skelbench.data.store.roots import data_root
 from skelbench.plugin.host import get_host
 from skelbench.results.store import RunDir
 from skelbench.run.request import Request

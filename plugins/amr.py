@@ -9,6 +9,7 @@ other; errors weigh more where a joint moves. No code is published; what a readi
 from typing import Literal
 
 from pydantic import Field, PositiveInt
+from skelbench_plugins._recipes import DROPS_TOKENS, MAE_NATIVE, MAE_RECIPE
 
 from skelbench.methods.contract import Method
 from skelbench.methods.masked_autoencoder import MaskedAutoencoder, MaskedAutoencoderConfig
@@ -16,7 +17,8 @@ from skelbench.nn.energy import energy_weights
 from skelbench.nn.losses import patch_standardise
 from skelbench.nn.query import QueryDecoder
 from skelbench.nn.tokenizer import patchify
-from skelbench.views.spec import RandomTokens
+from skelbench.plugin import MethodSpec, hookimpl
+from skelbench.views import RandomTokens
 
 
 class AMRConfig(MaskedAutoencoderConfig):
@@ -96,3 +98,20 @@ class AMR(Method):
 
     def inference_encoder(self):
         return self.encoder
+
+
+@hookimpl
+def skelbench_methods() -> list[MethodSpec]:
+    return [
+        MethodSpec(
+            name="amr",
+            target=":AMR",
+            config=":AMRConfig",
+            summary="reconstruct 90 % masked tokens with cross-attending queries, weighted by motion energy",
+            citation="Adaptive Masked Reconstruction, CVPR 2026 (arXiv 2606.11450)",
+            readings="optimiser, batch size, epochs and the decoder's width and heads are MAMP's: the paper names none",
+            recipe=MAE_RECIPE,
+            needs=DROPS_TOKENS,
+            native=MAE_NATIVE,
+        ),
+    ]

@@ -7,8 +7,10 @@ view may show what a global one does not. What a crop is on a clip of poses is *
 
 import torch
 from pydantic import Field
+from skelbench_plugins._recipes import DROPS_TOKENS, MULTI_CROP_READINGS, MULTI_CROP_RECIPE
 
 from skelbench.methods.multi_crop import MultiCrop, MultiCropConfig
+from skelbench.plugin import MethodSpec, hookimpl
 
 
 class DINOConfig(MultiCropConfig):
@@ -29,3 +31,20 @@ class DINO(MultiCrop):
         with torch.no_grad():
             whole = self.teacher["encoder"](views["global"])
         return {"loss": self.match_crops(whole, self.encoder(views["global"]), views, step)}
+
+
+@hookimpl
+def skelbench_methods() -> list[MethodSpec]:
+    return [
+        MethodSpec(
+            name="dino",
+            target=":DINO",
+            config=":DINOConfig",
+            summary="match class tokens of global and local crops with an EMA teacher's of the global ones",
+            citation="Caron et al., Emerging Properties in Self-Supervised Vision Transformers, ICCV 2021 "
+            "(arXiv 2104.14294)",
+            readings=MULTI_CROP_READINGS,
+            recipe=MULTI_CROP_RECIPE,
+            needs=DROPS_TOKENS,
+        ),
+    ]

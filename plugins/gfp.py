@@ -11,11 +11,13 @@ from typing import Literal
 
 import torch
 from pydantic import Field, field_validator
+from skelbench_plugins._recipes import DROPS_TOKENS, MAE_NATIVE, MAE_RECIPE
 
 from skelbench.methods.contract import Method
 from skelbench.methods.masked_autoencoder import MaskedAutoencoder, MaskedAutoencoderConfig
 from skelbench.nn.pyramid import PyramidDecoder, TargetGenerator
 from skelbench.nn.vicreg import spread
+from skelbench.plugin import MethodSpec, hookimpl
 from skelbench.views.masks import some_visible
 from skelbench.views.motion import displacement, motion_masks
 
@@ -101,3 +103,21 @@ class GFP(Method):
 
     def inference_encoder(self):
         return self.encoder
+
+
+@hookimpl
+def skelbench_methods() -> list[MethodSpec]:
+    return [
+        MethodSpec(
+            name="gfp",
+            target=":GFP",
+            config=":GFPConfig",
+            summary="predict learned motion features of joints and body with a compact decoder",
+            readings="batch size and the decoder's width and heads are MAMP's: the paper names none",
+            citation="Sun et al., Towards Efficient General Feature Prediction in Masked Skeleton Modeling, ICCV 2025 "
+            "(arXiv 2509.03609)",
+            recipe=MAE_RECIPE,
+            needs=DROPS_TOKENS,
+            native=MAE_NATIVE,
+        ),
+    ]

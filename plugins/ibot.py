@@ -10,12 +10,14 @@ from typing import Literal
 
 import torch
 from pydantic import Field
+from skelbench_plugins._recipes import MULTI_CROP_READINGS, MULTI_CROP_RECIPE
 
 from skelbench.methods.multi_crop import MultiCrop, MultiCropConfig
 from skelbench.methods.target import Hidden
 from skelbench.methods.targets.prototypes import predict_prototypes
 from skelbench.nn.prototype_objective import PrototypeObjective
-from skelbench.views.spec import RandomTokens, Tube
+from skelbench.plugin import MethodSpec, hookimpl
+from skelbench.views import RandomTokens, Tube
 
 
 class IBOTConfig(MultiCropConfig):
@@ -71,3 +73,19 @@ class IBOT(MultiCrop):
         super().after_step(step)
         if self.patch_loss is not None:
             self.patch_loss.update()
+
+
+@hookimpl
+def skelbench_methods() -> list[MethodSpec]:
+    return [
+        MethodSpec(
+            name="ibot",
+            target=":IBOT",
+            config=":IBOTConfig",
+            summary="DINO, and the teacher's prototype distribution predicted at hidden tokens",
+            citation="Zhou et al., iBOT: Image BERT Pre-Training with Online Tokenizer, ICLR 2022 (arXiv 2111.07832)",
+            readings=MULTI_CROP_READINGS,
+            recipe=MULTI_CROP_RECIPE,
+            needs={"encoder.mask_token": True},
+        ),
+    ]

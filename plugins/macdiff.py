@@ -11,6 +11,7 @@ from math import isclose, isfinite
 from typing import Literal
 
 from pydantic import Field, PositiveFloat
+from skelbench_plugins._recipes import DROPS_TOKENS, MAE_NATIVE, MAE_RECIPE
 
 from skelbench.errors import SkelbenchError
 from skelbench.methods.contract import Method
@@ -28,8 +29,9 @@ from skelbench.methods.masked_autoencoder import MaskedAutoencoder, MaskedAutoen
 from skelbench.nn.diffusion import DiffusionDecoder, NoiseSchedule
 from skelbench.nn.losses import masked_mse, token_uniformity
 from skelbench.nn.tokenizer import Standardise, patchify
+from skelbench.plugin import MethodSpec, hookimpl
+from skelbench.views import Noise, RandomTokens, Same
 from skelbench.views.keyed import box_muller, pick
-from skelbench.views.spec import Noise, RandomTokens, Same
 
 TIME, NOISE = 0, 1
 """``op`` of the draws for diffusion time and dropped conditions, and for the noise to predict."""
@@ -164,3 +166,27 @@ def _three(model, name) -> list[float]:
     if not numbers or len(values) != 3 or not all(isfinite(value) for value in values):
         raise SkelbenchError(f"its own record says {name}={values!r}; three finite numbers are expected")
     return list(values)
+
+
+@hookimpl
+def skelbench_methods() -> list[MethodSpec]:
+    return [
+        MethodSpec(
+            name="macdiff",
+            target=":MacDiff",
+            config=":MacDiffConfig",
+            imports=":imported",
+            summary="denoise the whole clip, conditioned on the encoder's view of 10 % of its tokens",
+            citation="Wu et al., MacDiff: Unified Skeleton Modeling with Masked Conditional Diffusion, ECCV 2024 "
+            "(arXiv 2409.10473)",
+            recipe=MAE_RECIPE | {"schedule.min_lr": 1e-5},
+            needs=DROPS_TOKENS,
+            # The encoder sees what is diffused: coordinates standardised by NTU's constants (MacDiffConfig).
+            native=MAE_NATIVE
+            | {
+                "encoder.input_mean": (-0.0058, -0.1333, -0.0246),
+                "encoder.input_std": (0.0206**0.5, 0.0805**0.5, 0.0218**0.5),
+                "train.bodies": "first",
+            },
+        ),
+    ]

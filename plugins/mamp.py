@@ -6,9 +6,11 @@ model_mamp); R bodies, T frames, J joints, N tokens, K visible tokens.
 """
 
 from pydantic import Field
+from skelbench_plugins._recipes import DROPS_TOKENS, FP32, MAE_NATIVE, MAE_RECIPE
 
 from skelbench.methods.imported import Imported, masked_autoencoder
 from skelbench.methods.masked_autoencoder import MaskedAutoencoder, MaskedAutoencoderConfig
+from skelbench.plugin import MethodSpec, hookimpl
 from skelbench.views.masks import some_visible
 from skelbench.views.motion import displacement, motion_masks
 
@@ -47,3 +49,21 @@ def imported(state, options) -> Imported:
     """A checkpoint of ``model_mamp``; see :func:`skelbench.methods.imported.masked_autoencoder`."""
     names = {"mask_ratio": "mask_ratio", "motion_aware_tau": "tau", "motion_stride": "motion_stride"}
     return masked_autoencoder(state, options, "model_mamp", names)
+
+
+@hookimpl
+def skelbench_methods() -> list[MethodSpec]:
+    return [
+        MethodSpec(
+            name="mamp",
+            target=":MAMP",
+            config=":MAMPConfig",
+            summary="predict the motion of masked tokens, hiding those that move most",
+            citation="Mao et al., Masked Motion Predictors are Strong 3D Action Representation Learners, ICCV 2023 "
+            "(arXiv 2308.07092)",
+            recipe=MAE_RECIPE,
+            needs=DROPS_TOKENS,
+            native=MAE_NATIVE | FP32,
+            imports=":imported",
+        ),
+    ]

@@ -10,6 +10,7 @@ from typing import Literal
 
 import torch
 from pydantic import Field
+from skelbench_plugins._recipes import DROPS_TOKENS, MAE_NATIVE, MAE_RECIPE
 
 from skelbench.distributed import all_reduce_sum
 from skelbench.methods.contract import Method
@@ -19,9 +20,10 @@ from skelbench.nn.decoder import MaskedDecoder
 from skelbench.nn.ema import ema_copy, ema_update
 from skelbench.nn.prototype_loss import RunningCentre
 from skelbench.nn.schedule import cosine
+from skelbench.plugin import MethodSpec, hookimpl
+from skelbench.views import Mirror, Rotate, Same, Translate
 from skelbench.views.masks import some_visible
 from skelbench.views.motion import motion_masks
-from skelbench.views.spec import Mirror, Rotate, Same, Translate
 
 
 class SJEPAConfig(MaskedConfig):
@@ -109,3 +111,20 @@ class SJEPA(Method):
 
     def inference_encoder(self):
         return self.teacher
+
+
+@hookimpl
+def skelbench_methods() -> list[MethodSpec]:
+    return [
+        MethodSpec(
+            name="sjepa",
+            target=":SJEPA",
+            config=":SJEPAConfig",
+            summary="predict an EMA encoder's features of the untransformed clip at 90 % hidden tokens",
+            citation="Abdelfattah and Alahi, S-JEPA: A Joint Embedding Predictive Architecture for Skeletal Action "
+            "Recognition, ECCV 2024",
+            recipe=MAE_RECIPE | {"train.batch_size": 256, "schedule.warmup": 20 / 1200},
+            needs=DROPS_TOKENS,
+            native=MAE_NATIVE | {"train.epochs": 1200, "method.momentum": 0.9999},
+        ),
+    ]

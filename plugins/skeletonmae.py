@@ -5,9 +5,12 @@ at random, visible tokens only through the encoder, a decoder over the full grid
 coordinates standardised per token. Facts: MAMP's repository (maoyunyao/MAMP, model_mae).
 """
 
+from skelbench_plugins._recipes import DROPS_TOKENS, FP32, MAE_NATIVE, MAE_RECIPE
+
 from skelbench.methods.imported import Imported, masked_autoencoder
 from skelbench.methods.masked_autoencoder import MaskedAutoencoder, MaskedAutoencoderConfig
-from skelbench.views.spec import RandomTokens
+from skelbench.plugin import MethodSpec, hookimpl
+from skelbench.views import RandomTokens
 
 
 class SkeletonMAEConfig(MaskedAutoencoderConfig):
@@ -32,3 +35,20 @@ class SkeletonMAE(MaskedAutoencoder):
 def imported(state, options) -> Imported:
     """A checkpoint of ``model_mae``; see :func:`skelbench.methods.imported.masked_autoencoder`."""
     return masked_autoencoder(state, options, "model_mae", {"mask_ratio": "mask_ratio"})
+
+
+@hookimpl
+def skelbench_methods() -> list[MethodSpec]:
+    return [
+        MethodSpec(
+            name="skeletonmae",
+            target=":SkeletonMAE",
+            config=":SkeletonMAEConfig",
+            summary="reconstruct the coordinates of 90 % randomly masked tokens with a decoder",
+            citation="Wu et al., SkeletonMAE, ICMEW 2023 (arXiv 2209.02399), in the plain-ViT form of MAMP's code",
+            recipe=MAE_RECIPE,
+            needs=DROPS_TOKENS,
+            native=MAE_NATIVE | FP32,
+            imports=":imported",
+        ),
+    ]

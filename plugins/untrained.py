@@ -1,6 +1,9 @@
 """Control: an encoder that is evaluated as initialised. What a method adds is what it gains over this."""
 
+from skelbench_plugins._recipes import DROPS_TOKENS
+
 from skelbench.methods.contract import Method
+from skelbench.plugin import MethodSpec, hookimpl
 
 
 class Untrained(Method):
@@ -18,3 +21,16 @@ class Untrained(Method):
 
     def inference_encoder(self):
         return self.encoder
+
+
+@hookimpl
+def skelbench_methods() -> list[MethodSpec]:
+    return [
+        MethodSpec(
+            name="untrained",
+            target=":Untrained",
+            summary="control: the encoder as initialised, never trained",
+            trains=False,
+            needs=DROPS_TOKENS,
+        ),
+    ]

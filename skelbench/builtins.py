@@ -1,17 +1,28 @@
-"""What skelbench itself announces: the ViT, the synthetic data, probes and tables (torch-free descriptors)."""
+"""Where skelbench itself announces things: modules and packages, read as plugin files and not imported."""
 
 from skelbench.plugin import (
-    DatasetSpec,
     EncoderSpec,
     FigureSpec,
-    ProtocolSpec,
     TableSpec,
     TargetSpec,
     hookimpl,
 )
 
-# How the masked-autoencoder family evaluates: absent bodies are encoded and averaged in, its centre crop and resizing.
-_MAE_DEFAULTS = {"bodies": "all-slots", "bodies_pool": "all-mean", "share": 0.95, "resize": "half-pixel"}
+PLACES: tuple[str, ...] = (
+    "skelbench.builtins",
+    "skelbench.data.synthetic.dataset",
+    "skelbench.evaluate.knn",
+    "skelbench.evaluate.linear",
+    "skelbench.evaluate.native",
+    "skelbench.optim.optimizers",
+    "skelbench.optim.schedules",
+    "skelbench.skeleton.topology.known",
+    "skelbench.views.augmentations",
+    "skelbench.views.crops",
+    "skelbench.views.masks",
+    "skelbench.views.tubes",
+)
+"""A module; or a package, whose modules are read."""
 
 
 @hookimpl
@@ -22,61 +33,8 @@ def skelbench_encoders():
             target="skelbench.nn.vit:ViT",
             config="skelbench.nn.config:ViTConfig",
             summary="pre-norm ViT over frame-patch x joint tokens; temporal RoPE or learned positions",
+            presets={"small": {"dim": 64, "depth": 3, "heads": 2}, "quick": {"dim": 48, "depth": 2, "heads": 2}},
         )
-    ]
-
-
-@hookimpl
-def skelbench_datasets():
-    return [
-        DatasetSpec(
-            name="synthetic",
-            target="skelbench.data.synthetic:open_synthetic",
-            summary="forward kinematics on the 25-joint tree, three cameras; made on first use, the same everywhere",
-            splits=("cross-subject", "cross-view", "cross-setup"),
-            default_split="cross-view",
-            licence="generated",
-        )
-    ]
-
-
-@hookimpl
-def skelbench_protocols():
-    return [
-        ProtocolSpec(
-            name="linear",
-            target="skelbench.evaluate.linear:Linear",
-            config="skelbench.evaluate.config:LinearConfig",
-            summary="linear probe, AdamW to convergence on standardised frozen features (neutral default)",
-        ),
-        ProtocolSpec(
-            name="linear@slim",
-            target="skelbench.evaluate.linear:Linear",
-            config="skelbench.evaluate.config:SlimLinearConfig",
-            summary="linear probe by the SLiM paper's recipe: AdamW 1e-4, batch 256, 10 epochs",
-        ),
-        ProtocolSpec(
-            name="linear@mamp",
-            target="skelbench.evaluate.native:AugmentedLinear",
-            config="skelbench.evaluate.config:MampLinearConfig",
-            summary="linear probe of MAMP's code: batch norm, SGD 0.1, 100 epochs, each on newly augmented clips; "
-            "costs about 100 times `linear`",
-            defaults={**_MAE_DEFAULTS, "readout": "mean"},
-        ),
-        ProtocolSpec(
-            name="linear@macdiff",
-            target="skelbench.evaluate.native:AugmentedLinear",
-            config="skelbench.evaluate.config:MacDiffLinearConfig",
-            summary="linear probe of MacDiff's code: as linear@mamp, with dropout, on features that keep the joints "
-            "apart (J x D wide)",
-            defaults={**_MAE_DEFAULTS, "readout": "joints"},
-        ),
-        ProtocolSpec(
-            name="knn",
-            target="skelbench.evaluate.knn:Knn",
-            config="skelbench.evaluate.config:KnnConfig",
-            summary="nearest training clip by cosine similarity, k = 1",
-        ),
     ]
 
 

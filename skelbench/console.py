@@ -182,7 +182,7 @@ def _lines(meter: _Meter, label: str, console: Console) -> Iterator[Callable[...
         if note:
             _say_note(f"{label}: {note}" if label else note, console)
         waited = time.monotonic() - said_at
-        enough = bool(meter.total) and meter.done - said_done >= SHARE * meter.total
+        enough = meter.total is not None and 0 < SHARE * meter.total <= meter.done - said_done
         if waited >= INTERVAL_S or (enough and waited >= MIN_INTERVAL_S):
             say()
 

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
+from skelbench.errors import SkelbenchError
+
 
 def write_atomic(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
     """Call ``write(file)`` on a temporary neighbour of ``path``, sync it and rename it into place.
@@ -29,6 +31,16 @@ def write_atomic(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+
+
+def write_whole(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
+    """:func:`write_atomic` at a place that a user chose: what fails there is one sentence."""
+    try:
+        write_atomic(path, write)
+    except OSError as error:
+        raise SkelbenchError(
+            f"cannot write {path}: {error.strerror or error}; free space or choose another place"
+        ) from error
 
 
 def write_json(path: Path, value: Any) -> None:

@@ -1,38 +1,46 @@
-"""Signals that ask a process to stop: they set an event, so that work can save its state first."""
+"""Handlers of signals for the length of a block."""
 
 from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
+ENDINGS = (signal.SIGINT, signal.SIGTERM)
+"""Ctrl-C, and what ``kill`` and schedulers send."""
+
+
+@contextmanager
+def handle_signals(
+    handler: Callable[[int, FrameType | None], Any], numbers: Sequence[int] = ENDINGS
+) -> Iterator[dict[int, Any]]:
+    """Call ``handler(number, frame)`` for these signals; yields the handlers that come back at the end, to be changed.
+
+    Signals reach the main thread only: in any other nothing is handled.
+    """
+    main = threading.current_thread() is threading.main_thread()
+    before = {number: signal.signal(number, handler) for number in numbers} if main else {}
+    try:
+        yield before
+    finally:
+        for number, previous in before.items():
+            signal.signal(number, previous)
+
 
 @contextmanager
 def stop_signals() -> Iterator[threading.Event]:
-    """SIGINT, SIGTERM and SIGHUP set the event instead of ending the process; a second one of a kind ends it as usual.
-
-    A SIGHUP that is ignored (nohup) stays ignored. Outside the main thread, where Python takes no signals, the event
-    is never set.
-    """
-    event = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield event
-        return
-    before: dict[int, Any] = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    """SIGINT, SIGTERM and SIGHUP set the event instead of ending the process, so that work can save its state first; a
+    second one of a kind ends the process as usual. A SIGHUP that is ignored (nohup) stays ignored."""
+    event, numbers = threading.Event(), list(ENDINGS)
     if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
-        before[signal.SIGHUP] = signal.getsignal(signal.SIGHUP)
+        numbers.append(signal.SIGHUP)
 
     def handler(number: int, _frame: FrameType | None) -> None:
         event.set()
         signal.signal(number, before[number])
 
-    for number in before:
-        signal.signal(number, handler)
-    try:
+    with handle_signals(handler, numbers) as before:
         yield event
-    finally:
-        for number, previous in before.items():
-            signal.signal(number, previous)

@@ -7,17 +7,34 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, TypeVar
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, model_validator
 
 from skelbench.component import Spec
 from skelbench.errors import SkelbenchError
 from skelbench.identity import digest
-from skelbench.views.spec import Bodies, Centre, Pooling, Readout, SecondBody, ViewSpec
 
-if TYPE_CHECKING:
-    from skelbench.data.store import ClipStore
+Bodies = Literal["valid", "all-slots", "first", "random-valid"]
+"""Which bodies of a clip are trained on: the present ones, every slot (zero bodies included), slot 0, one at random."""
+
+Centre = Literal["clip", "body"]
+"""What is at the origin: the first body's centre joint in its first frame for all bodies (as stored, the NTU pipeline's
+habit), or each body's own. With "clip" a second body's distance is the largest thing that its tokens show."""
+
+SecondBody = Literal["zero", "repeat"]
+"""A clip of one body where a data set has two: the second body is absent ("zero", no body at all where absent ones are
+not computed, zeros where every slot is), or the first one again ("repeat", the NTU-120 files of CTR-GCN and MAMP)."""
+
+Pooling = Literal["valid-mean", "valid-sum", "all-mean", "concat"]
+"""How body features become one clip feature downstream."""
+
+Stream = Literal["joint", "bone", "motion"]
+"""What a clip is looked at as: coordinates; a joint's minus its parent's; the next frame's minus this one's."""
+
+Fusion = Literal["none", "features", "scores"]
+"""How the feature sets of several streams are measured as one: side by side, or by the sum of what a probe of each says
+(nearest neighbours: by the sum of similarities)."""
 
 
 class GridSpec(Spec):
@@ -39,54 +56,57 @@ class DataSpec(Spec):
     FOUND: ClassVar[frozenset[str]] = frozenset({"dimensions", "fingerprint"})
     """Fields that the data set decides, not the user."""
 
-    def found(self, store: ClipStore, name: str, split: str) -> DataSpec:
-        """The same choices for the opened data set ``name`` and its ``split``."""
-        facts = {"dimensions": store.meta.dimensions, "fingerprint": store.fingerprint}
-        return self.model_copy(update={"name": name, "split": split, **facts})
-
     @property
     def title(self) -> str:
         """The name, and how clips are presented where that is not the default: what tables call the data set."""
         return self.name + (" (second body repeated)" if self.second_body == "repeat" else "")
 
 
-Beta = Annotated[float, Field(ge=0, lt=1)]
-
-
 class TrainSpec(Spec):
-    """Optimisation. Durations are shares of the schedule, so a shorter schedule keeps its shape."""
+    """Training, whatever the optimiser and its schedule. Durations are shares of the schedule, so a shorter one keeps
+    its shape."""
 
     epochs: float = Field(150, ge=0, description="length of the schedule in epochs")
     iters_per_epoch: int | None = Field(None, ge=1, description="steps that count as one epoch; none = one pass")
     batch_size: int = Field(768, ge=1, description="clips per step over all processes")
     lr: float = Field(2e-4, gt=0, description="peak learning rate")
     lr_scaling: Literal["none", "sqrt-1024"] = Field("none", description="multiply lr by sqrt(batch / 1024)")
-    min_lr: float = Field(1e-6, ge=0, description="learning rate at the end of the cosine")
-    warmup: float = Field(20 / 150, ge=0, lt=1, description="linear warm-up, share of the schedule")
-    weight_decay: float = Field(0.05, ge=0, description="AdamW weight decay at the start")
+    weight_decay: float = Field(0.05, ge=0, description="weight decay at the start")
     weight_decay_end: float | None = Field(None, ge=0, description="weight decay at the end (cosine); none = constant")
-    betas: tuple[Beta, Beta] = Field((0.9, 0.999), description="AdamW betas")
     clip_grad: float | None = Field(None, gt=0, description="gradient-norm limit per sub-network; none = off")
     bodies: Bodies = Field("valid", description="bodies of a clip that are trained on")
     centre: Centre = Field("clip", description="origin: the first body's for all bodies, or each body's own")
     precision: Literal["fp32", "bf16"] = Field("fp32", description="autocast type of the forward pass")
+    batch_norm: Literal["broadcast", "synchronised"] = Field(
+        "broadcast",
+        description="batch norm over several processes: each its own batch and the first one's running statistics, or "
+        "the statistics of all",
+    )
 
 
 class RunSpec(Spec):
-    """One pre-training run. ``id`` identifies it."""
+    """One pre-training run. ``id`` identifies it.
+
+    What plugins declare (settings, views) is plain data here: a run is readable without the plugin it was made with.
+    """
 
     method: str
     method_version: int = 1
     method_source: str | None = Field(None, description="hash of the file of a single-file plugin")
     method_config: dict[str, Any] = {}
-    target_version: int | None = Field(None, description="version of what hidden tokens predict, where one is chosen")
-    target_source: str | None = Field(None, description="the same hash for a single-file target plugin")
     encoder: str = "vit"
     encoder_version: int = 1
     encoder_source: str | None = Field(None, description="the same for a single-file encoder plugin")
     encoder_config: dict[str, Any] = {}
+    optimizer: str = "adamw"
+    optimizer_config: dict[str, Any] = {}
+    schedule: str = "cosine"
+    schedule_config: dict[str, Any] = {}
+    components: dict[str, str] = Field(
+        {}, description="version, and hash of a single file, of everything else that is exchangeable: 'masks tube'"
+    )
     grid: GridSpec = GridSpec()
-    views: dict[str, ViewSpec] = {}
+    views: dict[str, dict[str, Any]] = {}
     data: DataSpec = DataSpec()
     train: TrainSpec = TrainSpec()
     seed: int = Field(0, ge=0)
@@ -115,12 +135,37 @@ class EvalSpec(Spec):
     protocol_config: dict[str, Any] = {}
     data: DataSpec
     seed: int = 0
-    readout: Readout = "pooled"
+    streams: tuple[Stream, ...] = Field(("joint",), min_length=1, description="what the encoder looks at, in turn")
+    fusion: Fusion = Field("none", description="how several streams become one result")
+    partners: tuple[str, ...] = Field((), description="runs of the streams after the first: pretrain_id[@epoch]")
+    readout: str = Field(
+        "pooled", description="features of a body: pooled, mean, joints, or a level that the encoder names"
+    )
     bodies_pool: Pooling = "valid-mean"
     bodies: Bodies = "valid"
     centre: Centre = "clip"
     share: float = Field(0.95, gt=0, le=1, description="central share of a clip that is looked at")
     resize: Literal["ends", "half-pixel", "pad"] = "ends"
+
+    @model_validator(mode="after")
+    def _check_streams(self) -> EvalSpec:
+        streams = ", ".join(self.streams)
+        if len(set(self.streams)) < len(self.streams):
+            raise ValueError(f"streams {streams}: give each stream once")
+        if len(self.streams) > 1 and self.fusion == "none":
+            raise ValueError(f"streams {streams} need a fusion; give --fusion features or --fusion scores")
+        if len(self.streams) == 1 and self.fusion != "none":
+            raise ValueError(f"fusion of {self.fusion} needs several streams; leave it out or give --stream joint,bone")
+        if self.partners and len(self.partners) + 1 != len(self.streams):
+            raise ValueError(
+                f"{len(self.partners) + 1} runs cannot have {len(self.streams)} streams; give one for each"
+            )
+        return self
+
+    @property
+    def stream_title(self) -> str:
+        """``bone``, ``joint + bone (scores)``."""
+        return " + ".join(self.streams) + (f" ({self.fusion})" if self.fusion != "none" else "")
 
     @property
     def id(self) -> str:
@@ -128,7 +173,10 @@ class EvalSpec(Spec):
         return digest(self.model_dump(mode="json"))
 
 
-def validated(model: type[Spec], values: Mapping[str, Any], where: str) -> Spec:
+S = TypeVar("S", bound=Spec)
+
+
+def validated(model: type[S], values: Mapping[str, Any], where: str) -> S:
     """Build ``model`` from ``values``; the first problem becomes one sentence naming field and nearest right name."""
     values = {name: None if _means_nothing(model, name, value) else value for name, value in values.items()}
     try:
@@ -178,11 +226,15 @@ def evaluation_defaults(spec: RunSpec) -> dict[str, Any]:
     """How a run is evaluated unless asked otherwise: bodies as it was trained on, frames sampled as in training.
 
     Trained on all slots (MAMP's native behaviour): empty bodies are in the mean. Half-pixel resizing: the family's
-    centre crop. The untrained twin of a run is evaluated with the run's own defaults.
+    centre crop. Trained on bones or motion alone: that stream. The untrained twin of a run is evaluated with the run's
+    own defaults.
     """
+    streams = {view["stream"] for view in spec.views.values()} or {"joint"}
     slots = spec.train.bodies == "all-slots"
-    half_pixel = any(view.resize == "half-pixel" and view.frames == spec.grid.frames for view in spec.views.values())
+    whole = [view for view in spec.views.values() if view["frames"] == spec.grid.frames]
+    half_pixel = any(view["resize"] == "half-pixel" for view in whole)
     return {
+        "streams": tuple(streams) if len(streams) == 1 else ("joint",),
         "bodies": "all-slots" if slots else "valid",
         "centre": spec.train.centre,
         "bodies_pool": "all-mean" if slots else "valid-mean",

@@ -73,15 +73,15 @@ def trainer(resolved, host, tmp_path):
 
 
 @pytest.fixture
-def workflow(tmp_path, data_root, host):
-    """A workflow over results of its own, on the CPU, without progress."""
+def session(tmp_path, data_root, host):
+    """A session over results of its own, on the CPU, without progress."""
     from contextlib import contextmanager
 
     from skelbench.results.store import ResultStore
-    from skelbench.run.workflow import Workflow
+    from skelbench.run.session import Session
 
     @contextmanager
     def silent(**_):
         yield lambda *args, **kwargs: None
 
-    return Workflow(host, ResultStore(tmp_path / "results"), data_root, "cpu", silent)
+    return Session(host, ResultStore(tmp_path / "results"), data_root, "cpu", silent)

@@ -9,7 +9,6 @@ import numpy as np
 
 from skelbench.results.store import ResultStore
 from skelbench.spec import DataSpec, EvalSpec, GridSpec, RunSpec, TrainSpec
-from skelbench.views.spec import ViewSpec
 
 CLIPS = 40
 MACS = {8: 5e7, 15: 1e8, 30: 2.5e8}
@@ -58,8 +57,8 @@ class Fabricated:
         target: str | None = None,
         encoder: str = "vit",
         encoder_config: dict | None = None,
-        streams: tuple[str, ...] | None = None,
-        fusion: str | None = None,
+        streams: tuple[str, ...] = ("joint",),
+        fusion: str = "none",
         **train,
     ) -> str:
         """One run with a linear evaluation in which ``right`` (outcomes, or a share) holds, None = without any; returns
@@ -72,11 +71,10 @@ class Fabricated:
             method=method,
             method_version=version,
             method_config={"variant": variant, "target": target, **(modified or {})} if trains else {},
-            target_version=1 if target else None,
             encoder=encoder,
             encoder_config={"dim": 64, "cls": True} if encoder_config is None else encoder_config,
             grid=GridSpec(frames=frames, patch=patch),
-            views={"global1": ViewSpec(frames=frames)} if trains else {},
+            views={"global1": {"frames": frames}} if trains else {},
             data=data,
             train=TrainSpec(**{"batch_size": 32} | train) if trains else TrainSpec(epochs=0, batch_size=1),
             seed=seed,
@@ -109,16 +107,21 @@ class Fabricated:
         if right is None:
             return name
         right = correct(right) if isinstance(right, float) else right
-        of_streams = {} if streams is None else {"streams": list(streams), "fusion": fusion}
-        facts = {"standard": standard, "checkpoint": checkpoint, "ids": ids, "streams": of_streams}
+        facts = {"standard": standard, "checkpoint": checkpoint, "ids": ids, "streams": streams, "fusion": fusion}
         self._evaluation(folder, spec, protocol, right, **facts)
         if knn is not None:
             self._evaluation(folder, spec, "knn", correct(knn), **facts)
         return name
 
-    def _evaluation(self, folder, spec, protocol, right, standard, checkpoint, ids, streams) -> None:
+    def _evaluation(self, folder, spec, protocol, right, standard, checkpoint, ids, streams, fusion) -> None:
         evaluated = EvalSpec(
-            pretrain_id=spec.id, checkpoint=checkpoint, protocol=protocol, data=spec.data, seed=spec.seed
+            pretrain_id=spec.id,
+            checkpoint=checkpoint,
+            protocol=protocol,
+            data=spec.data,
+            seed=spec.seed,
+            streams=streams,
+            fusion=fusion,
         )
         ids = np.arange(len(right)) if ids is None else ids
         arrays = {"ids": ids, "labels": np.ones(len(right), int), "predicted": right.astype(int)}
@@ -127,7 +130,7 @@ class Fabricated:
         record = {
             "id": evaluated.id,
             "standard": standard,
-            "spec": evaluated.model_dump(mode="json") | streams,
+            "spec": evaluated.model_dump(mode="json"),
             "metrics": {"accuracy": float(right.mean()), "n_test": float(len(right))},
             "predictions": path.name,
             "finished": 1.0,

@@ -75,8 +75,8 @@ def write_small_store(
 
     ``flat``: 2-D poses with a confidence for every joint.
     """
-    from skelbench.data.splits import FieldRule
-    from skelbench.data.writer import StoreWriter
+    from skelbench.data.store.splits import FieldRule
+    from skelbench.data.store.writer import StoreWriter
     from skelbench.skeleton.topology import NTU25
 
     topology = topology or NTU25

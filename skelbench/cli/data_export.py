@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from skelbench.cli.data_info import open_store
 from skelbench.cli.options import DataRoot
 from skelbench.console import late_progress, out, plain, print_facts
 
@@ -35,12 +36,9 @@ def export_data(
     The file also keeps what that format has no place for, in arrays the other program does not look at: importing it
     again gives the same clips.
     """
-    from skelbench.data import roots
-    from skelbench.data.exporters import export_mamp_npz
-    from skelbench.plugin.host import get_host
-    from skelbench.run.resolve import open_dataset
+    from skelbench.data.foreign.exporters import export_mamp_npz
 
-    store = open_dataset(name, get_host(), data_root or roots.data_root())
+    store = open_store(name, data_root)
     with late_progress(f"export {name}", "clips") as progress:
         path = export_mamp_npz(store, output, split=split, second_body=second_body, overwrite=force, progress=progress)
     chosen = store.split(split)

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from skelbench.cli.data_info import print_store
 from skelbench.cli.options import DataRoot, new_dataset_name
 from skelbench.console import LEFT_OUT, err, late_progress, out, plain, print_facts
 from skelbench.errors import SkelbenchError
@@ -77,10 +78,9 @@ def import_data(
     Pickles are read without running anything in them. Clips that cannot be used are left out and listed; exit code 3
     if any of them was not to be expected.
     """
-    from skelbench.cli.data import show
-    from skelbench.data import roots
-    from skelbench.data.importers import ImportOptions, import_files, name_for
-    from skelbench.data.store import ClipStore
+    from skelbench.data.foreign import ImportOptions, import_files, name_for
+    from skelbench.data.store import roots
+    from skelbench.data.store.clip_store import ClipStore
 
     name = new_dataset_name(name or name_for(files[0]))
     fields = tuple(field.strip() for field in (label_fields or "label").split(",") if field.strip())
@@ -98,7 +98,7 @@ def import_data(
         [("recognised as", imported.recording.kind), *details.items(), ("empty clips left out", expected or None)],
         title=f"import of {', '.join(file.name for file in files)}",
     )
-    show(ClipStore.open(imported.path), name)
+    print_store(ClipStore.open(imported.path), name)
     out.print(f"next: skelbench run slim --tokens 8 --dataset {name}")
     if imported.unexpected:
         err.print(f"[yellow]{len(imported.unexpected):,} clips left out that should not have been, see above[/]")

@@ -12,7 +12,7 @@ from skelbench.cli.options import DataRoot, new_dataset_name
 from skelbench.console import LEFT_OUT, err, late_progress, out, plain
 
 if TYPE_CHECKING:
-    from skelbench.data.prepare import Report
+    from skelbench.data.raw.prepare import Report
 
 app = typer.Typer(no_args_is_help=True, help="Make a data set from its raw files, as downloaded.")
 
@@ -93,7 +93,7 @@ def pku2(
 
 
 def _ntu(which: str, raw: list[Path], name: str | None, workers: int | None, force: bool, root: Path | None) -> None:
-    from skelbench.data.ntu.prepare import prepare_ntu
+    from skelbench.data.raw.ntu.prepare import prepare_ntu
 
     _prepare(prepare_ntu, which, "files", raw, name, workers, force, root)
 
@@ -103,7 +103,7 @@ def _pku(
 ) -> None:
     from functools import partial
 
-    from skelbench.data.pku.prepare import Cut, prepare_pku
+    from skelbench.data.raw.pku.prepare import Cut, prepare_pku
 
     _prepare(partial(prepare_pku, cut=Cut(*cut)), which, "videos", raw, name, workers, force, root)
 
@@ -118,8 +118,8 @@ def _prepare(
     force: bool,
     root: Path | None,
 ) -> None:
-    from skelbench.data import roots
-    from skelbench.data.parallel import keep_memory, usable_cores
+    from skelbench.data.raw.parallel import keep_memory, usable_cores
+    from skelbench.data.store import roots
 
     name = new_dataset_name(name or which)
     keep_memory()

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from skelbench.cli.data_info import open_store
 from skelbench.cli.options import DataRoot
 from skelbench.errors import SkelbenchError
 
@@ -47,27 +48,25 @@ def show_clip(
     the side, two bodies side by side.
     """
     from skelbench.console import out, progress
-    from skelbench.data import roots
     from skelbench.picture.scene import clip_scene, find_clip
-    from skelbench.plugin.host import get_host
-    from skelbench.run.resolve import open_dataset
 
     if output is not None and output.suffix.lower() not in KINDS:
         raise SkelbenchError(f"-o {output}: end the name in .gif, .png or .html, which says what kind of picture it is")
     if view is None and (tokens is not None or set_ or step or seed):
         raise SkelbenchError("--tokens, --step, --seed and --set say what a method sees; name it with --view METHOD")
-    host, root = get_host(), data_root or roots.data_root()
     if view is None:
-        store = open_dataset(name, host, root)
+        store = open_store(name, data_root)
         number = find_clip(store, clip)
         scene = clip_scene(store, number)
     else:
+        from skelbench.data.store import roots
         from skelbench.picture.views import view_scene
+        from skelbench.plugin.host import get_host
         from skelbench.run.request import Request, parse_sets
         from skelbench.run.resolve import resolve
 
         request = Request(method=view, dataset=name, tokens=tokens, seed=seed, sets=parse_sets(set_ or []))
-        resolved = resolve(request, host, root, "cpu")
+        resolved = resolve(request, get_host(), data_root or roots.data_root(), "cpu")
         number = find_clip(resolved.store, clip)
         scene = view_scene(resolved.store, number, resolved.spec, step)
     output = output or Path(f"{name}-{number}{'-' + view if view else ''}.gif")

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from skelbench.cli.data_info import open_store
 from skelbench.cli.options import DataRoot
 from skelbench.console import LEFT_OUT
 
@@ -34,13 +35,10 @@ def verify_data(
     from rich.text import Text
 
     from skelbench.console import make_table, out, plain, progress
-    from skelbench.data import roots
     from skelbench.data.anatomy import measure
     from skelbench.data.verify import bone_rows, recognise, verify
-    from skelbench.plugin.host import get_host
-    from skelbench.run.resolve import open_dataset
 
-    store = open_dataset(name, get_host(), data_root or roots.data_root())
+    store = open_store(name, data_root)
     kind = recognise(store, known)
     body, checks = measure(store), []
     with progress(label=f"verify {name}", unit="checks") as report:

@@ -13,13 +13,13 @@ import typer
 
 from skelbench.cli.options import DataRoot, Device, Force, Results, kind_of_picture
 from skelbench.errors import SkelbenchError, did_you_mean
+from skelbench.run.session import Session, open_session
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from skelbench.diagnose.frozen import Frozen
     from skelbench.report.table import Table
-    from skelbench.run.workflow import Workflow
 
 app = typer.Typer(
     no_args_is_help=True, help="Interpolation shortcuts, invariance, time order, classes: what runs show."
@@ -33,7 +33,7 @@ Record = tuple[dict[str, Any], Path]
 """What a diagnosis found, and the file that holds it."""
 
 
-class Session:
+class Shared:
     """What the options that all diagnoses share ask for; a wrong one is refused before any work."""
 
     def __init__(
@@ -57,22 +57,15 @@ class Session:
             kind_of_picture(output)
 
     @cached_property
-    def workflow(self) -> Workflow:
-        from skelbench.console import progress
-        from skelbench.data.roots import data_root as default_data_root
-        from skelbench.plugin.host import get_host
-        from skelbench.results.store import ResultStore
-        from skelbench.run.workflow import Workflow, pick_device
-
+    def session(self) -> Session:
         device, results, data_root = self._places
-        root = data_root or default_data_root()
-        return Workflow(get_host(), ResultStore(results), root, pick_device(device), progress)
+        return open_session(results, data_root, device)
 
     def subjects(self, patterns: list[str]) -> dict[str, Frozen]:
         """The runs that were asked for, with their untrained twins, by name."""
         from skelbench.diagnose.frozen import subjects
 
-        return subjects(self.workflow, patterns)
+        return subjects(self.session, patterns)
 
     def of_each(
         self, runs: Mapping[str, Frozen], what: str, settings: Mapping[str, Any], find: Callable[[Frozen], Any]
@@ -108,17 +101,17 @@ class Session:
 
 
 def command(name: str, *without: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Makes a function of a :class:`Session` and options of its own a command that has the session's options as well,
+    """Makes a function of :class:`Shared` and options of its own a command that has the shared options as well,
     but for those called ``without``."""
 
     def wrap(diagnosis: Callable[..., None]) -> Callable[..., None]:
         _, *own = inspect.signature(diagnosis, eval_str=True).parameters.values()
-        shared = inspect.signature(Session, eval_str=True).parameters.values()
+        shared = inspect.signature(Shared, eval_str=True).parameters.values()
         shared = [parameter for parameter in shared if parameter.name not in without]
 
         @functools.wraps(diagnosis)
         def run(**options: Any) -> None:
-            diagnosis(Session(**{one.name: options.pop(one.name) for one in shared}), **options)
+            diagnosis(Shared(**{one.name: options.pop(one.name) for one in shared}), **options)
 
         run.__signature__ = inspect.Signature([*own, *shared])  # type: ignore[attr-defined]
         run.__annotations__ = {one.name: one.annotation for one in (*own, *shared)}
@@ -129,7 +122,7 @@ def command(name: str, *without: str) -> Callable[[Callable[..., None]], Callabl
 
 @command("interpolation")
 def interpolation(
-    session: Session,
+    shared: Shared,
     run: Annotated[str | None, typer.Argument(help=RUN_HELP, show_default="the coordinates alone")] = None,
     dataset: Annotated[str | None, typer.Option(help="Data set, without RUN.", show_default="synthetic")] = None,
     split: Annotated[str | None, typer.Option(help="Split, without RUN.", show_default="the data set's")] = None,
@@ -153,40 +146,40 @@ def interpolation(
     from skelbench.diagnose import interpolation as diagnosis
     from skelbench.diagnose.record import kept
 
-    workflow, runs = session.workflow, {}
+    session, runs = shared.session, {}
     if run is None:
-        data, seen = _clips(workflow, dataset or "synthetic", split, 8 if tokens is None else tokens)
+        data, seen = _clips(session, dataset or "synthetic", split, 8 if tokens is None else tokens)
     else:
-        runs = session.subjects([run])
+        runs = shared.subjects([run])
         first = next(iter(runs.values()))
         data = first.spec.data
         seen = replace(first.clips, bodies="valid", centre="body", resize="ends", share=0.95)
     sides = seen.sides(data.split, clips)
     settings = {"ratios": ratios, "masks": masks, "clips": clips}
     of_data = {"data": data.model_dump(mode="json"), "grid": list(seen.grid), "version": VERSION["interpolation"]}
-    workflow.results.prepare()
+    session.results.prepare()
     found = {
         "coordinates": kept(
-            workflow.results.root,
+            session.results.root,
             "interpolation",
             of_data | settings,
-            lambda: diagnosis.of_coordinates(seen, sides, ratios, masks, workflow.progress),
-            session.force,
+            lambda: diagnosis.of_coordinates(seen, sides, ratios, masks, session.progress),
+            shared.force,
         )
     }
-    of_runs = session.of_each(
+    of_runs = shared.of_each(
         runs,
         "interpolation",
         settings,
-        lambda one: diagnosis.of_features(one, sides, ratios, masks, workflow.progress),
+        lambda one: diagnosis.of_features(one, sides, ratios, masks, session.progress),
     )
     found |= {f"{label} features": record for label, record in of_runs.items()}
-    session.draw(figures.interpolation, session.show(tables.interpolation, found))
+    shared.draw(figures.interpolation, shared.show(tables.interpolation, found))
 
 
 @command("invariance")
 def invariance(
-    session: Session,
+    shared: Shared,
     run: Annotated[list[str], typer.Argument(help=RUN_HELP)],
     clips: Annotated[int, typer.Option(min=2, help="At most so many test clips.")] = 500,
 ) -> None:
@@ -195,18 +188,18 @@ def invariance(
     from skelbench.diagnose import figures, tables
     from skelbench.diagnose import invariance as diagnosis
 
-    found = session.of_each(
-        session.subjects(run),
+    found = shared.of_each(
+        shared.subjects(run),
         "invariance",
         {"clips": clips},
-        lambda one: diagnosis.of_run(one, one.sides(clips)[1], session.workflow.progress),
+        lambda one: diagnosis.of_run(one, one.sides(clips)[1], shared.session.progress),
     )
-    session.draw(figures.invariance, session.show(tables.invariance, found))
+    shared.draw(figures.invariance, shared.show(tables.invariance, found))
 
 
 @command("order", "output")
 def order(
-    session: Session,
+    shared: Shared,
     run: Annotated[list[str], typer.Argument(help=RUN_HELP)],
     clips: Annotated[int, typer.Option(min=2, help="At most so many training and so many test clips.")] = 1000,
 ) -> None:
@@ -215,21 +208,21 @@ def order(
     from skelbench.diagnose import order as diagnosis
     from skelbench.diagnose import tables
 
-    runs = session.subjects(run)
-    found = session.of_each(
+    runs = shared.subjects(run)
+    found = shared.of_each(
         runs,
         "order",
-        {"clips": clips, "probe": diagnosis.CONFIG.model_dump(mode="json")},
-        lambda one: diagnosis.of_run(one, one.sides(clips), session.workflow.progress),
+        {"clips": clips, "probe": diagnosis.PROBE.model_dump(mode="json")},
+        lambda one: diagnosis.of_run(one, one.sides(clips), shared.session.progress),
     )
     name_of = {one.run.name: label for label, one in runs.items()}
     twins = {label: name_of[one.twin.run.name] for label, one in runs.items() if one.twin is not None}
-    session.show(lambda records: tables.order(records, twins), found)
+    shared.show(lambda records: tables.order(records, twins), found)
 
 
 @command("per-class", "output", "device", "force")
 def per_class(
-    session: Session,
+    shared: Shared,
     first: Annotated[str, typer.Argument(metavar="RUN", help=RUN_HELP)],
     second: Annotated[str, typer.Argument(metavar="RUN", help="The other run.")],
     protocol: Annotated[str, typer.Option(help="Whose predictions are compared.")] = "linear",
@@ -242,13 +235,13 @@ def per_class(
     from skelbench.diagnose.record import kept
     from skelbench.run.resolve import open_dataset
 
-    workflow = session.workflow
-    workflow.host.get("protocols", protocol)
-    found = [workflow.results.find(pattern) for pattern in (first, second)]
+    session = shared.session
+    session.host.get("protocols", protocol)
+    found = [session.results.find(pattern) for pattern in (first, second)]
     runs = [run for run, _ in found]
     records = [diagnosis.evaluation(run, protocol, checkpoint) for run, checkpoint in found]
     diagnosis.check_alike(runs, records)
-    labels = [Frozen(workflow, run, checkpoint).label for run, checkpoint in found]
+    labels = [Frozen(session, run, checkpoint).label for run, checkpoint in found]
     if labels[0] == labels[1]:
         labels = [f"{label} ({run.spec.id})" for label, run in zip(labels, runs)]
     # Counting takes less time than looking whether it was done: never read back.
@@ -259,8 +252,8 @@ def per_class(
         lambda: diagnosis.of_runs(runs, records, (labels[0], labels[1])),
         force=True,
     )
-    classes = open_dataset(records[0]["spec"]["data"]["name"], workflow.host, workflow.data_root).classes
-    session.show(lambda records: tables.per_class(records["both"], classes), {"both": compared})
+    classes = open_dataset(records[0]["spec"]["data"]["name"], session.host, session.data_root).classes
+    shared.show(lambda records: tables.per_class(records["both"], classes), {"both": compared})
 
 
 def _ratios(text: str) -> list[float]:
@@ -273,7 +266,7 @@ def _ratios(text: str) -> list[float]:
     return ratios
 
 
-def _clips(workflow: Workflow, dataset: str, split: str | None, tokens: int) -> tuple[Any, Any]:
+def _clips(session: Session, dataset: str, split: str | None, tokens: int) -> tuple[Any, Any]:
     """Data spec and clips of a data set on a grid of the paper's, no run being asked for."""
     import torch
 
@@ -284,7 +277,7 @@ def _clips(workflow: Workflow, dataset: str, split: str | None, tokens: int) -> 
 
     if tokens not in BUDGETS:
         raise SkelbenchError(f"--tokens {tokens}: the token grids are 8, 15 and 30")
-    store = open_dataset(dataset, workflow.host, workflow.data_root)
+    store = open_dataset(dataset, session.host, session.data_root)
     data = DataSpec().found(store, dataset, store.split(split).name)
     grid = Grid(*BUDGETS[tokens], store.topology.num_joints)
-    return data, Clips(store, grid, torch.device(workflow.device))
+    return data, Clips(store, grid, torch.device(session.device))

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 
 from skelbench.console import out, print_facts
+from skelbench.run.evaluate import eval_spec
 from skelbench.run.resolve import Resolved, control
-from skelbench.run.workflow import Workflow
+from skelbench.run.session import Session
 
 
-def show(resolved: Resolved, protocols: list[str], workflow: Workflow) -> None:
+def show(resolved: Resolved, protocols: list[str], session: Session) -> None:
     """Print what the run would do; measures a few steps on a small batch for the estimate, writes nothing."""
     from skelbench.cost.report import step_cost
     from skelbench.run.estimate import estimate
@@ -22,23 +23,23 @@ def show(resolved: Resolved, protocols: list[str], workflow: Workflow) -> None:
     def add(name: str, value: str) -> None:
         facts.append((name, value))
 
-    run = workflow.results.by_id(spec.id)
+    run = session.results.by_id(spec.id)
     add("pretrain id", f"{spec.id} ({run.outcome + ': ' + str(run.path) if run else 'new'})")
     for name in protocols:
-        add(f"eval id, {name}", workflow.eval_spec(spec, name).id)
+        add(f"eval id, {name}", eval_spec(session.host, spec, name).id)
     if resolved.method.trains:
-        add("control", f"untrained {control(resolved, workflow.host).spec.id}")
-    method = build_method(spec, workflow.host, resolved.store.topology, "meta")
+        add("control", f"untrained {control(resolved, session.host).spec.id}")
+    method = build_method(spec, session.host, resolved.store.topology, "meta")
     counts = parameters(method)
     add("parameters", f"encoder {counts['encoder']:,}, trainable {counts['trainable']:,}")
     if resolved.method.trains:
-        step = step_cost(spec, workflow.host, resolved.store.topology)
-        guess = estimate(spec, workflow.host, resolved.store, workflow.device, step["flops_per_clip"])
+        step = step_cost(spec, session.host, resolved.store.topology)
+        guess = estimate(spec, session.host, resolved.store, session.device, step["flops_per_clip"])
         flops = step["flops_per_clip"] / 1e9
         add("training step", f"{flops:.2f} GFLOPs per clip with one body, {2 * flops:.2f} with two")
         add("schedule", f"{guess.steps:,} steps of {spec.train.batch_size} clips")
         add("memory", f"about {guess.memory_bytes / 2**30:.1f} GiB ({guess.basis})")
-        add("time", f"about {_duration(guess.seconds)} of training on {workflow.device} ({guess.basis})")
+        add("time", f"about {_duration(guess.seconds)} of training on {session.device} ({guess.basis})")
     print_facts(facts)
 
 

@@ -2,19 +2,45 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from skelbench.cli.options import DataRoot, Device, Force, Results
+from skelbench.cli.options import DataRoot, Device, Force, Results, names_of
+from skelbench.errors import SkelbenchError, did_you_mean
+from skelbench.run.session import open_session
+
+if TYPE_CHECKING:
+    from skelbench.results.store import ResultStore, RunDir
+    from skelbench.spec import EvalSpec
 
 
 def evaluate(
-    run: Annotated[str, typer.Argument(help="Run name, id, or part of either; RUN@50 = its snapshot at epoch 50.")],
+    run: Annotated[
+        list[str],
+        typer.Argument(
+            help="Run name, id, or part of either; RUN@50 = its snapshot at epoch 50. Several: one run per stream, "
+            "fused into one result that is kept with the first."
+        ),
+    ],
     protocol: Annotated[str, typer.Option(help="Protocols, comma separated.")] = "linear,knn",
     dataset: Annotated[str | None, typer.Option(help="Another data set to probe on.", show_default="its own")] = None,
     split: Annotated[str | None, typer.Option(help="Another split.", show_default="its own")] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of the probe.", show_default="the run's")] = None,
+    stream: Annotated[
+        str | None,
+        typer.Option(
+            help="What the encoder looks at: joint, bone, motion; several, comma separated, are fused.",
+            show_default="as trained",
+        ),
+    ] = None,
+    fusion: Annotated[
+        str | None, typer.Option(help="How several streams become one result: features or scores.")
+    ] = None,
+    readout: Annotated[
+        str | None,
+        typer.Option(help="Features: pooled, mean, joints, or a level of the encoder.", show_default="the protocol's"),
+    ] = None,
     bodies_pool: Annotated[
         str | None,
         typer.Option(help="Bodies to clip: valid-mean, valid-sum, all-mean or concat.", show_default="as in `run`"),
@@ -27,38 +53,73 @@ def evaluate(
     data_root: DataRoot = None,
     force: Force = False,
 ) -> None:
-    """Evaluate a finished RUN by one or more protocols; a result that exists is shown, not computed again."""
+    """Evaluate a finished RUN by one or more protocols; a result that exists is shown, not computed again.
+
+    With several streams or another than the run's own, its untrained twin is evaluated alike if there is one.
+    """
+    from skelbench.cli.run import known_protocols
+    from skelbench.cli.summary import print_records
     from skelbench.plugin.host import get_host
-    from skelbench.results.store import ResultStore
     from skelbench.run.request import parse_sets
-    from skelbench.run.resolve import open_dataset
 
     host = get_host()
-    names = [name.strip() for name in protocol.split(",") if name.strip()]
-    for name in names:
-        host.get("protocols", name)
-    store = ResultStore(results)
-    run_dir, checkpoint = store.find(run)
-    from skelbench.console import progress
-    from skelbench.data.roots import data_root as default_data_root
-    from skelbench.run.workflow import Workflow, pick_device
+    protocols = known_protocols(host, protocol)  # a misspelt one fails before torch is imported
+    if not protocols:
+        raise SkelbenchError("--protocol is empty: name a protocol, see `skelbench plugins list`")
+    from skelbench.run.evaluate import eval_spec
+    from skelbench.run.evaluate import evaluate as evaluation
+    from skelbench.run.resolve import open_dataset
 
-    root = data_root or default_data_root()
-    workflow = Workflow(host, store, root, pick_device(device), progress)
-    settings = parse_sets(set_ or [])
-    fields: dict = {}
+    session = open_session(results, data_root, device)
+    (run_dir, checkpoint), *partners = [session.results.find(pattern) for pattern in run]
+    fields: dict[str, Any] = {"config": parse_sets(set_ or [])}
+    fields |= _streams(stream, fusion, [run_dir, *(partner for partner, _ in partners)])
+    fields["partners"] = [partner.spec.id + ("" if epoch == "last" else f"@{epoch}") for partner, epoch in partners]
+    fields |= {"readout": readout} if readout else {}
     if bodies_pool:
         fields |= {"bodies_pool": bodies_pool, "bodies": "all-slots" if bodies_pool == "all-mean" else "valid"}
     if dataset or split:
-        clips = open_dataset(dataset or run_dir.spec.data.name, host, root)
+        name = dataset or run_dir.spec.data.name
+        clips = open_dataset(name, host, session.data_root)
         part = clips.split(split or (None if dataset else run_dir.spec.data.split)).name
-        fields["data"] = run_dir.spec.data.found(clips, dataset or run_dir.spec.data.name, part)
+        fields["data"] = run_dir.spec.data.found(clips, name, part)
     if seed is not None:
         fields["seed"] = seed
-    from skelbench.cli.summary import print_records
-
-    records = []
-    for name in names:
-        spec = workflow.eval_spec(run_dir.spec, name, checkpoint, config=settings, **fields)
-        records.append(workflow.evaluate(run_dir, spec, force))
+    specs = [eval_spec(host, run_dir.spec, name, checkpoint, **fields) for name in protocols]
+    records = [evaluation(session, run_dir, spec, force) for spec in specs]
+    if "streams" in fields:
+        for spec in specs:
+            if twin := _twin(session.results, run_dir, spec):
+                evaluation(session, *twin, force, like=run_dir.spec)
     print_records(run_dir, records)
+
+
+def _streams(stream: str | None, fusion: str | None, runs: list[RunDir]) -> dict[str, Any]:
+    """The streams and the fusion of an evaluation, as far as they are not the run's own."""
+    from typing import get_args
+
+    from skelbench.spec import Fusion, Stream, evaluation_defaults
+
+    if fusion and fusion not in get_args(Fusion):
+        raise SkelbenchError(did_you_mean(fusion, get_args(Fusion), "fusion"))
+    streams = names_of(stream or "")
+    for name in streams:
+        if name not in get_args(Stream):
+            raise SkelbenchError(did_you_mean(name, get_args(Stream), "stream"))
+    if not streams and len(runs) > 1:
+        streams = [name for run in runs for name in evaluation_defaults(run.spec)["streams"]]
+    return ({"streams": streams} if streams else {}) | ({"fusion": fusion} if fusion else {})
+
+
+def _twin(results: ResultStore, run: RunDir, spec: EvalSpec) -> tuple[RunDir, EvalSpec] | None:
+    """The untrained twin of ``run`` with the same evaluation, if the results hold it and those of all partners."""
+    from skelbench.report.frame import untrained_twin
+
+    runs = [other for other in results.runs() if other.outcome == "done"]
+    fused = [run, *(results.by_id(name.split("@")[0]) for name in spec.partners)]
+    twins = [untrained_twin(one, runs) for one in fused if one]
+    if run.spec.method == "untrained" or not all(twins):
+        return None
+    first, *others = (twin.spec.id for twin in twins)
+    own = {"pretrain_id": first, "checkpoint": "last", "partners": tuple(others)}
+    return twins[0], spec.model_copy(update=own)

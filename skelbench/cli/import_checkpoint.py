@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from skelbench.cli.options import DataRoot, Device, Force, Results
+from skelbench.run.session import open_session
 
 if TYPE_CHECKING:
     from skelbench.methods.imported import Imported
@@ -52,14 +53,11 @@ def import_checkpoint(
     protocols = known_protocols(host, probe)
     sets = parse_sets(set_ or [])
 
-    from skelbench.console import progress
-    from skelbench.data.roots import data_root as default_data_root
-    from skelbench.results.store import ResultStore
     from skelbench.run.checkpoint_file import read_checkpoint
+    from skelbench.run.imports import import_weights
     from skelbench.run.resolve import resolve
-    from skelbench.run.workflow import Workflow, pick_device
 
-    device = pick_device(device)
+    session = open_session(results, data_root, device)
     checkpoint = read_checkpoint(file)
     imported = _interpreted(host, descriptor, checkpoint)
     unread = [key for key in SHAPELESS if key not in imported.settings]
@@ -75,13 +73,11 @@ def import_checkpoint(
         imported=checkpoint.sha256,
         presets={"imported": {"train.precision": "fp32", **imported.settings, **given}},
     )
-    root = data_root or default_data_root()
-    resolved = resolve(request, host, root, device.split(":")[0])
-    workflow = Workflow(host, ResultStore(results), root, device, progress)
-    run_dir = workflow.import_weights(resolved, checkpoint, imported, force)
+    resolved = resolve(request, host, session.data_root, session.device.split(":")[0])
+    run_dir = import_weights(session, resolved, checkpoint, imported, force)
     _show(resolved, run_dir, given)
     if protocols:
-        conclude(workflow, run_dir, resolved, protocols, force)
+        conclude(session, run_dir, resolved, protocols, force)
     else:
         _show_next(run_dir)
 

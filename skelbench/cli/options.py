@@ -23,6 +23,12 @@ Device = Annotated[
 ]
 Force = Annotated[bool, typer.Option("--force", help="Do the work again even when its result exists.")]
 
+
+def names_of(text: str) -> list[str]:
+    """The names of a comma-separated list."""
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
 PICTURES = ("png", "svg", "pdf")
 
 

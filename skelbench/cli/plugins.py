@@ -8,13 +8,17 @@ import typer
 
 from skelbench.console import make_table, out, plain, print_facts
 from skelbench.errors import SkelbenchError, did_you_mean
-from skelbench.plugin.descriptors import KINDS
+from skelbench.plugin.descriptors import KINDS, ComponentSpec, TopologySpec
 from skelbench.plugin.host import Host, get_host
 from skelbench.plugin.status import SINGULAR, Entry, PluginStatus
 from skelbench.spec import listed
 
+PARTS = (ComponentSpec, TopologySpec)
+"""What is listed by name alone."""
+
 app = typer.Typer(
-    no_args_is_help=True, help="Methods, encoders, data sets, protocols, targets and tables, and where from."
+    no_args_is_help=True,
+    help="Methods, encoders, data sets, protocols, targets, tables, augmentations, ..., and where from.",
 )
 
 
@@ -24,28 +28,30 @@ def list_plugins() -> None:
     host = get_host()
     rows = []
     for entry in sorted(host.entries, key=lambda entry: (list(KINDS).index(entry.kind), entry.name)):
-        if entry.descriptor is not None:
-            about = entry.descriptor
-            citation = getattr(about, "citation", "")
+        about = entry.descriptor
+        if KINDS[entry.kind] not in PARTS:
             status = "conflict" if entry.clash else "ok"
             variants = len(getattr(about, "variants", {}))
             summary = about.summary + (f"; {variants} variants" if variants else "")
-            rows.append((SINGULAR[entry.kind], about.name, summary, citation, entry.plugin.name, status))
+            rows.append((SINGULAR[entry.kind], about.name, summary, entry.plugin.name, status))
     for plugin in host.plugins:
         if plugin.state != "ok":
-            rows.append(("plugin", plugin.name, plugin.error, "", plugin.name, plugin.state))
-    out.print(make_table(("kind", "name", "summary", "citation", "plugin", "status"), rows))
+            rows.append(("plugin", plugin.name, plugin.error, plugin.name, plugin.state))
+    out.print(make_table(("kind", "name", "summary", "plugin", "status"), rows))
+    parts = [(kind, ", ".join(names)) for kind in KINDS if KINDS[kind] in PARTS and (names := host.names(kind))]
+    if parts:
+        out.print(make_table(("parts", "names (skelbench plugins info NAME)"), parts))
 
 
 @app.command()
 def info(name: Annotated[str, typer.Argument(help="Name of a method, encoder, ..., or of a plugin.")]) -> None:
     """What is known about NAME: citation, settings, presets and variants; for a failed plugin the traceback."""
     host = get_host()
-    entries = [entry for entry in host.entries if entry.descriptor is not None and name in entry.names]
+    entries = [entry for entry in host.entries if name in entry.names]
     plugins = [plugin for plugin in host.plugins if plugin.name == name]
     if not entries and not plugins:
-        known = [known for entry in host.entries for known in entry.names[:1]] + [p.name for p in host.plugins]
-        refused = next((entry.refused for entry in host.entries if name in entry.names), "")
+        known = [entry.name for entry in host.entries] + [p.name for p in host.plugins]
+        refused = next((refusal.sentence for refusal in host.refusals if name in refusal.names), "")
         raise SkelbenchError(refused or did_you_mean(name, list(set(known)), "name"))
     for entry in entries:
         _show_entry(host, entry)
@@ -63,6 +69,7 @@ def _show_entry(host: Host, entry: Entry) -> None:
             ("our reading", getattr(about, "readings", "")),
             ("licence", getattr(about, "licence", "")),
             ("splits", ", ".join(getattr(about, "splits", ()))),
+            ("requires", ", ".join(getattr(about, "requires", ()))),
             ("default split", getattr(about, "default_split", "")),
             ("version", about.version),
             ("class", about.target),
@@ -88,8 +95,10 @@ def _show_entry(host: Host, entry: Entry) -> None:
         rows = [(name, listed(changes)) for name, changes in variants.items()]
         out.print()
         out.print(make_table(("variant", "changes"), rows, f"variants (skelbench run {host.name(about)}:VARIANT)"))
-    if getattr(about, "config", ""):
-        _show_settings(host.load(about, "config"), "settings (--set KEY=VALUE)")
+    if isinstance(about, ComponentSpec):
+        _show_settings(host.config(about), "settings")
+    elif getattr(about, "config", "") or entry.kind == "protocols":
+        _show_settings(host.config(about), "settings (--set KEY=VALUE)")
     elif entry.kind == "targets" and (config := getattr(host.load(about), "Config", None)):
         _show_settings(config, "settings (--set 'target_settings={KEY=VALUE}')")
     out.print()
@@ -105,7 +114,7 @@ def _show_settings(config: type, title: str) -> None:
 
 
 def _show_plugin(host: Host, plugin: PluginStatus) -> None:
-    offered = [f"{SINGULAR[e.kind]} {e.name}" for e in host.entries if e.plugin is plugin and e.descriptor is not None]
+    offered = [f"{SINGULAR[e.kind]} {e.name}" for e in host.entries if e.plugin is plugin]
     print_facts(
         [
             ("distribution", f"{plugin.dist} {plugin.version}".strip()),

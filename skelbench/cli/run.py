@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from skelbench.cli.options import DataRoot, Device, Force, Results
+from skelbench.cli.options import DataRoot, Device, Force, Results, names_of
+from skelbench.run.session import Session, open_session
 
 if TYPE_CHECKING:
     from skelbench.plugin.host import Host
     from skelbench.run.resolve import Resolved
-    from skelbench.run.workflow import Workflow
 
 
 def run(
@@ -87,71 +87,69 @@ def run(
 
     from skelbench import distributed
     from skelbench.cli.summary import print_header
-    from skelbench.console import progress
-    from skelbench.data.roots import data_root as default_data_root
-    from skelbench.results.store import ResultStore
+    from skelbench.run.pretrain import pretrain
     from skelbench.run.resolve import resolve
-    from skelbench.run.workflow import Workflow, pick_device
 
-    device = pick_device(device)
-    store = ResultStore(results)
+    session = open_session(results, data_root, device)
     if init_from:
-        request.init_from = _parent(store, init_from)
-    root = data_root or default_data_root()
-    resolved = resolve(request, host, root, device.split(":")[0])
-    workflow = Workflow(host, store, root, device, progress)
+        request.init_from = _parent(session.results, init_from)
+    resolved = resolve(request, host, session.data_root, session.device.split(":")[0])
     chief = not distributed.rank()
     if chief:
-        print_header(resolved, workflow.device)
+        print_header(resolved, session.device)
     if dry_run:
         from skelbench.cli.dry_run import show
 
-        show(resolved, protocols, workflow)
+        show(resolved, protocols, session)
         return
-    run_dir = workflow.pretrain(resolved, force)
+    run_dir = pretrain(session, resolved, force)
     distributed.leave()  # what follows is the work of one process
     if not chief:
         return
-    conclude(workflow, run_dir, resolved, protocols, force)
+    conclude(session, run_dir, resolved, protocols, force)
 
 
-def conclude(workflow: Workflow, run_dir: Any, resolved: Resolved, protocols: list[str], force: bool) -> None:
+def conclude(session: Session, run_dir: Any, resolved: Resolved, protocols: list[str], force: bool) -> None:
     """Probe a finished run and its untrained twin, count what they cost, and show the two side by side."""
     from skelbench.cli.summary import print_summary
+    from skelbench.run.pretrain import pretrain
     from skelbench.run.resolve import control
 
-    pairs = [(run_dir, _probe(workflow, run_dir, resolved, protocols, force))]
+    pairs = [(run_dir, _probe(session, run_dir, resolved, protocols, force))]
     if resolved.method.trains:
-        twin = control(resolved, workflow.host)
-        twin_dir = workflow.pretrain(twin)
-        pairs.append((twin_dir, _probe(workflow, twin_dir, resolved, protocols, force)))
-        _cost(workflow, twin_dir, twin, force)
-    print_summary(pairs, _cost(workflow, run_dir, resolved, force), resolved)
+        twin = control(resolved, session.host)
+        twin_dir = pretrain(session, twin)
+        pairs.append((twin_dir, _probe(session, twin_dir, resolved, protocols, force)))
+        _cost(session, twin_dir, twin, force)
+    print_summary(pairs, _cost(session, run_dir, resolved, force), resolved)
 
 
 def known_protocols(host: Host, probe: str) -> list[str]:
     """The protocols of a comma-separated list; a misspelt one fails here."""
-    protocols = [name.strip() for name in probe.split(",") if name.strip() and name.strip() != "none"]
+    protocols = [name for name in names_of(probe) if name != "none"]
     for name in protocols:
         host.get("protocols", name)
     return protocols
 
 
-def _probe(workflow: Workflow, run_dir: Any, like: Resolved, protocols: list[str], force: bool) -> dict[str, Any]:
+def _probe(session: Session, run_dir: Any, like: Resolved, protocols: list[str], force: bool) -> dict[str, Any]:
     """Records of ``run_dir`` by protocol, evaluated as ``like`` is by default."""
+    from skelbench.run.evaluate import eval_spec, evaluate
+
     records = {}
     for name in protocols:
-        spec = workflow.eval_spec(run_dir.spec, name, like=like.spec)
-        records[name] = workflow.evaluate(run_dir, spec, force, like=like.spec)
+        spec = eval_spec(session.host, run_dir.spec, name, like=like.spec)
+        records[name] = evaluate(session, run_dir, spec, force, like=like.spec)
     return records
 
 
-def _cost(workflow: Workflow, run_dir: Any, resolved: Resolved, force: bool) -> dict[str, Any] | None:
+def _cost(session: Session, run_dir: Any, resolved: Resolved, force: bool) -> dict[str, Any] | None:
     """The run's cost; a method that cannot be counted still gets its summary."""
     from skelbench.console import err, plain
+    from skelbench.run.costs import measure_cost
 
     try:
-        return workflow.cost(run_dir, resolved.store, force)
+        return measure_cost(session, run_dir, resolved.store, force)
     except Exception as error:
         err.print(f"note: the cost of {resolved.title} could not be counted: {plain(str(error))}", soft_wrap=True)
         return None

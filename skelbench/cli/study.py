@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from skelbench.cli.options import DataRoot, Device, Results
+from skelbench.run.session import Session, open_session
 
 if TYPE_CHECKING:
     from skelbench.plugin.host import Host
-    from skelbench.run.workflow import Workflow
     from skelbench.studies.study import Study
     from skelbench.studies.trials import Status, Trial
 
@@ -93,25 +93,21 @@ def study(
             host.get(kind, shown_by)
     for request in chosen.requests():
         host.method(request.method)  # misspelt names fail before torch is imported
-    from skelbench.console import err, progress
-    from skelbench.data.roots import data_root as default_data_root
-    from skelbench.results.store import ResultStore
-    from skelbench.run.workflow import Workflow, pick_device
+    from skelbench.console import err
     from skelbench.studies.runner import processes
     from skelbench.studies.trials import complete, status
 
-    store = ResultStore(results)
-    store.check_readable()
-    workflow = Workflow(host, store, data_root or default_data_root(), pick_device(device), progress)
-    trials = complete(chosen, host, workflow.data_root, workflow.device)
+    session = open_session(results, data_root, device)
+    session.results.check_readable()
+    trials = complete(chosen, host, session.data_root, session.device)
     if (same := sum(1 for _ in chosen.requests()) - len(trials)) > 0:
         err.print(f"note: {same} of the trials are the same run as another with these settings, and made once")
-    states = [(trial, status(trial, workflow, protocols)) for trial in trials]
-    at_once, threads = processes(workflow.device, jobs)
+    states = [(trial, status(trial, session, protocols)) for trial in trials]
+    at_once, threads = processes(session.device, jobs)
     if dry_run:
-        _show(chosen, states, workflow, at_once, threads)
+        _show(chosen, states, session, at_once, threads)
         return
-    _run(chosen, states, workflow, protocols, at_once, threads)
+    _run(chosen, states, session, protocols, at_once, threads)
 
 
 # ---------------------------------------------------------------------------------------------------- which study
@@ -180,7 +176,7 @@ def _numbers(option: str, text: str, example: str) -> list[int]:
 
 
 # ---------------------------------------------------------------------------------------------------- dry run
-def _show(study: Study, states: list[tuple[Trial, Status]], workflow: Workflow, jobs: int, threads: int | None) -> None:
+def _show(study: Study, states: list[tuple[Trial, Status]], session: Session, jobs: int, threads: int | None) -> None:
     """List the trials with what they cost; measures a few steps of each setting, writes nothing."""
     import torch
 
@@ -192,8 +188,8 @@ def _show(study: Study, states: list[tuple[Trial, Status]], workflow: Workflow, 
         torch.set_num_threads(threads)
     open_trials = [trial for trial, state in states if not state.done]
     settings = {trial.setting for trial, _ in states}
-    with workflow.progress(total=len(settings), label="cost and time", unit="settings") as report:
-        price = prices([trial for trial, _ in states], open_trials, workflow, report)
+    with session.progress(total=len(settings), label="cost and time", unit="settings") as report:
+        price = prices([trial for trial, _ in states], open_trials, session, report)
     rows, seconds = [], []
     for trial, state in states:
         spec, cost = trial.resolved.spec, price[trial.setting]
@@ -222,7 +218,7 @@ def _show(study: Study, states: list[tuple[Trial, Status]], workflow: Workflow, 
     unknown = f", {len(seconds) - len(known)} of unknown length" if len(known) < len(seconds) else ""
     out.print(
         f"{len(states)} trials, {len(states) - len(open_trials)} done{unknown}; about {about} of training on "
-        f"{workflow.device}, {jobs} at a time; probes come on top"
+        f"{session.device}, {jobs} at a time; probes come on top"
     )
 
 
@@ -230,7 +226,7 @@ def _show(study: Study, states: list[tuple[Trial, Status]], workflow: Workflow, 
 def _run(
     study: Study,
     states: list[tuple[Trial, Status]],
-    workflow: Workflow,
+    session: Session,
     protocols: list[str],
     jobs: int,
     threads: int | None,
@@ -245,15 +241,15 @@ def _run(
     done = len(states) - len(open_trials)
     for trial, state in states:
         if state.done:
-            recognise(trial, state, workflow)
-    logs = workflow.results.root / "studies" / study.name
+            recognise(trial, state, session)
+    logs = session.results.root / "studies" / study.name
     failures: dict[str, tuple[str, Path]] = {}
     if open_trials:
-        workflow.results.prepare()
+        session.results.prepare()
         jobs = min(jobs, len(open_trials))
-        how = f"{jobs} at a time on {workflow.device}" + (f", {threads} threads each" if threads else "")
+        how = f"{jobs} at a time on {session.device}" + (f", {threads} threads each" if threads else "")
         err.print(f"{study.name}: {len(states)} trials, {done} done; {how}; logs in {logs}", markup=False)
-        runner = Runner(workflow, protocols, logs, jobs, threads)
+        runner = Runner(session, protocols, logs, jobs, threads)
         with display(err, study.name, len(states), done, jobs) as watcher:
             try:
                 failures = runner.run(open_trials, watcher)
@@ -262,7 +258,7 @@ def _run(
                     f"{watcher.finished} of {len(states)} trials done; issue the same command again to continue"
                 )
                 raise KeyboardInterrupt from None
-    _table(study, [trial for trial, _ in states], workflow, protocols)
+    _table(study, [trial for trial, _ in states], session, protocols)
     for trial, _ in states:
         if trial.id in failures:
             reason, log = failures[trial.id]
@@ -272,7 +268,7 @@ def _run(
         raise typer.Exit(LEFT_OUT)
 
 
-def _table(study: Study, trials: list[Trial], workflow: Workflow, protocols: list[str]) -> None:
+def _table(study: Study, trials: list[Trial], session: Session, protocols: list[str]) -> None:
     """The study's table from its own runs, and what to type next; a table that fails takes nothing with it."""
     from skelbench.console import err, out, plain
     from skelbench.report.inputs import TableInputs
@@ -280,11 +276,11 @@ def _table(study: Study, trials: list[Trial], workflow: Workflow, protocols: lis
 
     if not protocols:
         return
-    host, results = workflow.host, workflow.results
+    host, results = session.host, session.results
     ids = {trial.id for trial in trials} | {trial.twin.spec.id for trial in trials if trial.twin}
     names = {run.name for run in results.runs() if run.name.rsplit("-", 1)[-1] in ids}
     changed = any(trial.resolved.modified for trial in trials)
-    inputs = TableInputs(host, results, exact_only=not changed, only=names, progress=workflow.progress)
+    inputs = TableInputs(host, results, exact_only=not changed, only=names, progress=session.progress)
     # A study's own table is for exact presets: where it stays empty, and where there is none, the general one speaks.
     for table in dict.fromkeys(name for name in (study.table, "linear") if name in host.names("tables")):
         try:

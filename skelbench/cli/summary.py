@@ -12,7 +12,7 @@ from skelbench.plugin.host import get_host
 from skelbench.run.presets import BLURB, SETTING
 from skelbench.run.resolve import Resolved
 from skelbench.skeleton.grid import BUDGETS
-from skelbench.spec import DataSpec, listed
+from skelbench.spec import DataSpec, EvalSpec, listed
 from skelbench.train.collapse import sentence
 
 
@@ -152,7 +152,17 @@ def interval(metrics: Mapping[str, float]) -> str:
 
 def record_table(run: Any, records: list[dict[str, Any]]) -> Table:
     """Evaluation records of one run, one row each."""
-    columns = ("protocol", "checkpoint", "data", "accuracy", "95 % interval", "selected", "best on test", "eval id")
+    columns = (
+        "protocol",
+        "stream",
+        "checkpoint",
+        "data",
+        "accuracy",
+        "95 % interval",
+        "selected",
+        "best on test",
+        "eval id",
+    )
     rows = []
     for record in records:
         spec, metrics = record["spec"], record["metrics"]
@@ -160,6 +170,7 @@ def record_table(run: Any, records: list[dict[str, Any]]) -> Table:
         rows.append(
             (
                 spec["protocol"],
+                EvalSpec.model_validate(spec).stream_title,
                 spec["checkpoint"],
                 f"{DataSpec.model_validate(spec['data']).title}/{spec['data']['split']}",
                 f"{metrics['accuracy']:.1%}",

@@ -6,15 +6,18 @@ gets the inputs and outputs of one node of the traced graph.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 from typing import Any
+
+Handle = Callable[[list[Any], list[Any]], int]
 
 
 def _shape(value: Any) -> list[int]:
     return value.type().sizes()
 
 
-def _product(left: int):
+def _product(left: int) -> Handle:
     """MACs of ``out = a @ b`` with ``a`` the input number ``left``: one per output element and summed index."""
 
     def handle(inputs: list[Any], outputs: list[Any]) -> int:

@@ -116,7 +116,7 @@ def _measure(
     """fvcore's MACs, their split over direct submodules, uncounted operators, and PyTorch's MACs."""
     encoder.eval().requires_grad_(True)  # frozen layers without gradients would take fused paths that are not counted
     view = View.of(torch.zeros(1, 1, grid.frames, grid.joints, 3, device=device))
-    inputs = (view.x_RTJC,)
+    inputs: tuple[torch.Tensor, ...] = (view.x_RTJC,)
     if visible is not None:
         inputs += (torch.arange(visible, device=device)[None],)
     one_pass = _Pass(encoder, view)
@@ -145,10 +145,10 @@ def _agree(count: MacCount, name: str) -> None:
     low, high = min(counts.values()), max(counts.values())
     if high - low <= TOLERANCE * low:
         return
-    told = ", ".join(f"{counter} {macs:,} MACs" for counter, macs in counts.items())
+    figures = ", ".join(f"{counter} {macs:,} MACs" for counter, macs in counts.items())
     ops = ", ".join(f"{op} x{calls}" for op, calls in count.uncounted_ops.items()) or "none"
     raise SkelbenchError(
         f"the counters disagree by {100 * (high - low) / max(low, 1):.1f} % on {name} at {count.tokens} tokens "
-        f"({told}); correct its closed_form_macs, or add a handle in skelbench.cost.handles for the matrix product "
+        f"({figures}); correct its closed_form_macs, or add a handle in skelbench.cost.handles for the matrix product "
         f"hidden among the operators that are not counted: {ops}"
     )

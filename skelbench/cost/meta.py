@@ -9,14 +9,17 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any, TypeVar
 
 import torch
 from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
+Module = TypeVar("Module", bound=nn.Module)
 
-def on_meta(module: nn.Module) -> nn.Module:
+
+def on_meta(module: Module) -> Module:
     """A copy of ``module`` on the meta device: shapes, ties and ``requires_grad`` kept, no memory taken."""
     memo: dict[int, object] = {}
     for parameter in module.parameters():
@@ -33,10 +36,11 @@ def flop_counter() -> Iterator[FlopCounterMode]:
     Fused CPU attention is not counted before torch 2.15, oneDNN's LSTM and the fused transformer layers of evaluation
     without gradients never are.
     """
-    mkldnn = torch.backends.mkldnn.enabled
-    torch.backends.mkldnn.enabled = False
+    mkldnn: Any = torch.backends.mkldnn  # torch types `enabled` as the descriptor behind it
+    enabled = mkldnn.enabled
+    mkldnn.enabled = False
     try:
         with torch.enable_grad(), sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
             yield counter
     finally:
-        torch.backends.mkldnn.enabled = mkldnn
+        mkldnn.enabled = enabled

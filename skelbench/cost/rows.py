@@ -16,7 +16,7 @@ from skelbench.plugin.host import Host
 from skelbench.skeleton.grid import BUDGETS, Grid
 from skelbench.skeleton.topology import NTU25, Topology
 from skelbench.spec import GridSpec, RunSpec, section, validated
-from skelbench.train.build import build_encoder, grid_of
+from skelbench.train.build import build_encoder, grid_of, view_specs
 
 MethodOnGrid = tuple[MethodSpec, GridSpec]
 """A method in its native setting on a token grid."""
@@ -59,13 +59,14 @@ def paper_spec(host: Host, method: MethodSpec, grid: GridSpec, topology: Topolog
     encoder = host.get("encoders", own.get("encoder", "vit"))
     encoder_config = validated(host.config(encoder), section(own, "encoder"), "encoder")
     method_config = validated(host.config(method), section(own, "method"), "method")
+    views = host.load(method).views(method_config, Grid(grid.frames, grid.patch, topology.num_joints))
     return RunSpec(
         method=method.name,
         method_config=method_config.model_dump(mode="json"),
         encoder=encoder.name,
         encoder_config=encoder_config.model_dump(mode="json"),
         grid=grid,
-        views=host.load(method).views(method_config, Grid(grid.frames, grid.patch, topology.num_joints)),
+        views={name: view.model_dump(mode="json") for name, view in views.items()},
     )
 
 
@@ -109,7 +110,7 @@ def _row(host: Host, method: MethodSpec, patches: GridSpec, topology: Topology, 
 
     step = step_cost(spec, host, topology, bodies=BODIES)
     # Full-length crops of their own, not views cut from them: each goes through decoder and target once.
-    own = [view for view in spec.views.values() if view.parent is None and view.frames == grid.frames]
+    own = [view for view in view_specs(spec).values() if view.parent is None and view.frames == grid.frames]
     crops = sum(view.count for view in own) or 1
 
     def forward(*roles: str, parts: int = 1) -> int | None:

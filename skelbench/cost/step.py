@@ -8,9 +8,10 @@ from __future__ import annotations
 import copy
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import nn
@@ -132,7 +133,7 @@ class _RoleMode(TorchDispatchMode):
         self._roles: list[str] = [OTHER]
 
     @contextmanager
-    def watching(self, method: Method):
+    def watching(self, method: Method) -> Iterator[_RoleMode]:
         """Follow the modules named in ``method.roles`` (dotted names reach into submodules)."""
         handles = []
         for name, role in method.roles.items():
@@ -154,8 +155,8 @@ class _RoleMode(TorchDispatchMode):
         self._starts.append(torch.autograd._get_sequence_nr())
         self._roles.append(self._stack[-1])
 
-    def _enter(self, role: str):
-        def hook(module: nn.Module, args: tuple, kwargs: dict) -> None:
+    def _enter(self, role: str) -> Callable[[nn.Module, tuple[Any, ...], dict[str, Any]], None]:
+        def hook(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
             if role == "student" and not self._student_seen:
                 self._student_seen = True
                 keep_RK = kwargs.get("keep_RK", args[2] if len(args) > 2 else None)
@@ -169,7 +170,9 @@ class _RoleMode(TorchDispatchMode):
         self._stack.pop()
         self._mark()
 
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
         before = self.counter.get_total_flops()
         result = func(*args, **(kwargs or {}))
         if spent := self.counter.get_total_flops() - before:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skelbench.data.store import ClipStore
+from skelbench.data.store.clip_store import ClipStore
 from skelbench.skeleton.topology import Topology
 
 SAMPLE = 2000

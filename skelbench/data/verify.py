@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from skelbench.data.anatomy import Anatomy
-from skelbench.data.store import ClipStore
+from skelbench.data.store.clip_store import ClipStore
 from skelbench.errors import SkelbenchError, did_you_mean
 
 State = Literal["ok", "look", "wrong"]
@@ -79,7 +79,7 @@ def recognise(store: ClipStore, said: str | None = None) -> str | None:
 
 
 def verify(store: ClipStore, kind: str | None, body: Anatomy | None) -> Iterator[Check]:
-    """Every check in turn; ``kind`` from :func:`recognise`, ``body`` from :func:`~skelbench.data.anatomy.measure`."""
+    """Every check in turn; ``kind`` from :func:`recognise`, ``body`` from :func:`~.anatomy.measure`."""
     known = KNOWN.get(kind)
     yield _clips(store, kind, known)
     yield _left_out(store)

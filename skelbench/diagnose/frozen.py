@@ -14,20 +14,20 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from skelbench.data.source import ClipSource
-from skelbench.data.store import ClipStore
+from skelbench.data.store.clip_store import ClipStore
+from skelbench.data.store.source import ClipSource
 from skelbench.errors import SkelbenchError
 from skelbench.evaluate.features import Builder, extract
 from skelbench.report.frame import untrained_twin
 from skelbench.results.store import RunDir
-from skelbench.run.workflow import Workflow
+from skelbench.run.evaluate import clips_of, eval_spec, load_encoder
+from skelbench.run.session import Session
 from skelbench.skeleton.grid import Grid
-from skelbench.spec import RunSpec
+from skelbench.spec import Bodies, Centre, RunSpec, SecondBody, Stream
 from skelbench.train.build import grid_of
-from skelbench.views.augment import rotation
+from skelbench.views.augmentations import Augment, rotation
 from skelbench.views.builder import ViewBuilder, evaluation_spec
 from skelbench.views.keyed import Keyed
-from skelbench.views.spec import Augment, Bodies, Centre, SecondBody
 from skelbench.views.view import View
 
 BATCH = 256
@@ -70,6 +70,7 @@ class Clips:
     resize: Literal["ends", "half-pixel", "pad"] = "ends"
     share: float = 0.95
     second_body: SecondBody = "zero"
+    stream: Stream = "joint"
 
     @cached_property
     def source(self) -> ClipSource:
@@ -82,7 +83,8 @@ class Clips:
 
     def builder(self, augment: tuple[Augment, ...] = (), change: Change | None = None) -> Builder:
         """Builds the evaluation view with ``augment`` done to the coordinates and ``change`` to the finished view."""
-        spec = evaluation_spec(self.grid, share=self.share, resize=self.resize).model_copy(update={"augment": augment})
+        spec = evaluation_spec(self.grid, share=self.share, resize=self.resize)
+        spec = spec.model_copy(update={"augment": augment, "stream": self.stream})
         build = ViewBuilder(
             {"eval": spec},
             self.store.topology,
@@ -112,22 +114,23 @@ class Frozen:
     is not finished and for data that have changed.
     """
 
-    def __init__(self, workflow: Workflow, run: RunDir, checkpoint: str = "last", like: RunSpec | None = None) -> None:
+    def __init__(self, session: Session, run: RunDir, checkpoint: str = "last", like: RunSpec | None = None) -> None:
         if run.outcome != "done" and checkpoint == "last":
             raise SkelbenchError(f"run {run.name} is {run.outcome}, not done; issue its command again to finish it")
-        self.workflow, self.run, self.checkpoint = workflow, run, checkpoint
+        self.session, self.run, self.checkpoint = session, run, checkpoint
         self.run_spec = run.spec
-        self.spec = workflow.eval_spec(self.run_spec, "linear", checkpoint, like=like)
-        store = workflow.clips(self.spec)
+        self.spec = eval_spec(session.host, self.run_spec, "linear", checkpoint, like=like)
+        store = clips_of(session, self.spec)
         self.clips = Clips(
             store,
             grid_of(self.run_spec, store.topology),
-            torch.device(workflow.device),
+            torch.device(session.device),
             bodies=self.spec.bodies,
             centre=self.spec.centre,
             resize=self.spec.resize,
             share=self.spec.share,
             second_body=self.spec.data.second_body,
+            stream=self.spec.streams[0],
         )
         run.encoder(checkpoint)  # a snapshot that was not kept is said now, not after the first measurement
 
@@ -151,16 +154,16 @@ class Frozen:
 
     @cached_property
     def encoder(self) -> torch.nn.Module:
-        return self.workflow.encoder(self.run, self.checkpoint, self.clips.store)
+        return load_encoder(self.session, self.run, self.checkpoint, self.clips.store, self.clips.stream)
 
     @cached_property
     def twin(self) -> Frozen | None:
         """The untrained run with the same encoder, grid, data and seed, if the results directory holds it."""
         if self.run_spec.method == "untrained":
             return None
-        done = [run for run in self.workflow.results.runs() if run.outcome == "done"]
+        done = [run for run in self.session.results.runs() if run.outcome == "done"]
         twin = untrained_twin(self.run, done)
-        return Frozen(self.workflow, twin, like=self.run_spec) if twin else None
+        return Frozen(self.session, twin, like=self.run_spec) if twin else None
 
     def features(
         self,
@@ -218,12 +221,12 @@ class Frozen:
             raise SkelbenchError(f"{self.run.name}: some features are not finite; check whether its training diverged")
 
 
-def subjects(workflow: Workflow, patterns: list[str]) -> dict[str, Frozen]:
+def subjects(session: Session, patterns: list[str]) -> dict[str, Frozen]:
     """The runs named by ``patterns``, each followed by its untrained twin if there is one, none twice; by the name that
     tables give them. Raises :class:`SkelbenchError` unless all were trained on the same data and split."""
     found: dict[tuple[str, str], Frozen] = {}
     for pattern in patterns:
-        asked = Frozen(workflow, *workflow.results.find(pattern))
+        asked = Frozen(session, *session.results.find(pattern))
         for one in (asked, asked.twin):
             if one is not None:
                 found.setdefault((one.run.name, one.checkpoint), one)

@@ -27,10 +27,11 @@ from torch import Tensor
 
 from skelbench.diagnose.frozen import Clips, Frozen
 from skelbench.errors import SkelbenchError
+from skelbench.skeleton.grid import Grid
 from skelbench.skeleton.topology import Topology
 from skelbench.views.keyed import Keyed
-from skelbench.views.masks import TOKENS, TubeRows, tube_masks
-from skelbench.views.spec import Tube
+from skelbench.views.masks import TOKENS, MaskRows
+from skelbench.views.tubes import Tube
 
 REACH = 2
 """Visible points of the same joint on either side in time: two tell a position and a velocity."""
@@ -111,8 +112,9 @@ def matched_masks(ratio: float, masks: int, times: int, topology: Topology, seed
     """
     keys_Q, tokens = torch.arange(masks), times * topology.num_joints
     keyed = Keyed(seed, 0)
-    request = TubeRows(Tube(lo=ratio, hi=ratio), times, keys_Q, torch.zeros_like(keys_Q))
-    tube_QN = tube_masks([request], topology, keyed)[0]
+    grid = Grid(times, 1, topology.num_joints)
+    request = MaskRows(Tube(lo=ratio, hi=ratio), grid, keys_Q, torch.zeros_like(keys_Q))
+    tube_QN = Tube.draw_all([request], topology, keyed)[0].mask_RN
     order_QN = torch.argsort(keyed.uniform(keys_Q, tokens, op=TOKENS), dim=1, stable=True)
     first_QN = torch.arange(tokens) < tube_QN.sum(1, keepdim=True)
     return tube_QN, torch.zeros_like(tube_QN).scatter_(1, order_QN, first_QN)

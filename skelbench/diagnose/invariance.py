@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from skelbench.diagnose.frozen import Frozen, turned
-from skelbench.views.spec import BoneScale
+from skelbench.views.augmentations import BoneScale
 
 YAW_STEP = 30
 """Degrees between the points of the curve over yaw."""

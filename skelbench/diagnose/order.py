@@ -11,13 +11,12 @@ from typing import Any
 import numpy as np
 
 from skelbench.diagnose.frozen import Frozen, reversed_in_time
-from skelbench.evaluate.config import LinearConfig
 from skelbench.evaluate.linear import Linear
 from skelbench.evaluate.protocol import Features
 from skelbench.evaluate.statistics import mcnemar, wilson
 from skelbench.identity import derive_seed
 
-CONFIG = LinearConfig(val_share=0.0)
+PROBE = Linear(val_share=0.0)
 """The neutral linear probe; nothing is selected, so nothing is held out."""
 
 
@@ -43,7 +42,7 @@ def probe(
         test_ids=2 * n_train + np.arange(2 * n_test),
         num_classes=2,
     )
-    result = Linear().evaluate(features, CONFIG, seed, device, progress)
+    result = PROBE.evaluate(features, seed, device, progress)
     right_n = (result.predictions["predicted"] == features.test_y).reshape(2, n_test).sum(0)
     return {
         "accuracy": float(right_n.mean() / 2),

@@ -7,46 +7,95 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from skelbench.data.clips import ClipBatch
-from skelbench.errors import SkelbenchError
+from skelbench.data.store.clip_store import ClipStore
+from skelbench.data.store.source import ClipSource
+from skelbench.errors import SkelbenchError, did_you_mean
+from skelbench.evaluate.protocol import Features
 from skelbench.identity import derive_seed
 from skelbench.nn.encoder import Encoded
 from skelbench.skeleton.grid import Grid
-from skelbench.views.spec import Pooling, Readout
+from skelbench.spec import EvalSpec, Pooling, Stream
+from skelbench.views.augmentations import Augment
+from skelbench.views.builder import ViewBuilder, evaluation_spec
+from skelbench.views.clips import ClipBatch
+from skelbench.views.crops import Crop
+from skelbench.views.keyed import Keyed
+from skelbench.views.spec import ViewSpec
 from skelbench.views.view import View
 
 Builder = Callable[[ClipBatch, Any], Mapping[str, View]]
 """``builder(batch, keyed)`` returns one view named "eval", one per clip (a ViewBuilder)."""
+Report = Callable[[int, int], None]
+"""``report(done, total)`` counts clips."""
 
 
-class Source(Protocol):
-    """What :func:`extract` asks of a :class:`skelbench.data.source.ClipSource`."""
+def split_features(
+    encoder: nn.Module,
+    store: ClipStore,
+    spec: EvalSpec,
+    stream: Stream,
+    grid: Grid,
+    device: torch.device,
+    precision: Literal["fp32", "bf16"],
+    report: Report | None = None,
+) -> Features:
+    """Features of the training and test clips of ``spec``'s split, as ``encoder`` sees their ``stream``.
 
-    def gather(self, ids: np.ndarray) -> ClipBatch:
-        """The clips ``ids``, in that order."""
+    Augmented passes are made when asked for and never kept. ``report`` counts the clips of one side, then of the other.
+    """
+    split = store.split(spec.data.split)
+    source = ClipSource(store, device=device, second_body=spec.data.second_body)
 
-    def prefetch(self, ids: np.ndarray) -> None:
-        """Told which batch comes next."""
+    def one_pass(ids: np.ndarray, view: ViewSpec, **options: Any) -> np.ndarray:
+        builder = ViewBuilder(
+            {"eval": view.model_copy(update={"stream": stream})},
+            store.topology,
+            grid.patch,
+            bodies=spec.bodies,
+            device=device,
+            centre=spec.centre,
+            dimensions=spec.data.dimensions,
+        )
+        options |= {"pooling": spec.bodies_pool, "readout": spec.readout, "precision": precision, "grid": grid}
+        return extract(encoder, source, ids, builder, device=device, **options)
+
+    def again(
+        keyed: Keyed, crop: Crop, augment: tuple[Augment, ...], dropout: float = 0.0, progress: Report | None = None
+    ) -> np.ndarray:
+        view = ViewSpec(frames=grid.frames, crop=crop, augment=augment, resize=spec.resize)
+        return one_pass(split.train, view, keyed=keyed, dropout=dropout, progress=progress)
+
+    plain = evaluation_spec(grid, share=spec.share, resize=spec.resize)
+    return Features(
+        train_x=one_pass(split.train, plain, progress=report),
+        train_y=store.labels[split.train],
+        test_x=one_pass(split.test, plain, progress=report),
+        test_y=store.labels[split.test],
+        train_ids=split.train,
+        test_ids=split.test,
+        num_classes=store.num_classes,
+        again=again,
+    )
 
 
 def extract(
     encoder: nn.Module,
-    source: Source,
+    source: ClipSource,
     ids: np.ndarray,
     builder: Builder,
     pooling: Pooling = "valid-mean",
     batch_size: int = 256,
     device: torch.device | str = "cpu",
     precision: Literal["fp32", "bf16"] = "fp32",
-    progress: Callable[[int, int], None] | None = None,
+    progress: Report | None = None,
     keyed: Any = None,
-    readout: Readout = "pooled",
+    readout: str = "pooled",
     grid: Grid | None = None,
     dropout: float = 0.0,
 ) -> np.ndarray:
@@ -92,20 +141,27 @@ def extract(
 
 def read_out(
     encoded: Encoded,
-    readout: Readout,
+    readout: str,
     grid: Grid | None = None,
     dropout: float = 0.0,
     generator: torch.Generator | None = None,
 ) -> Encoded:
     """``encoded`` with the features of ``readout`` as ``pooled_RD``: D wide, J * D for "joints".
 
-    "joints" needs ``grid`` and an encoder that returns all its tokens for every body. ``dropout`` sets numbers of
-    tokens to 0 with that chance, and scales the others up, before the tokens are averaged.
+    "pooled" is the readout that the encoder is made for, "mean" the mean over all tokens (no class token), "joints" the
+    mean over time with the joints side by side, any other name a level of the encoder's own. "joints" needs ``grid``
+    and an encoder that returns all its tokens for every body. ``dropout`` sets numbers of tokens to 0 with that chance,
+    and scales the others up, before the tokens are averaged.
     """
-    if readout == "pooled":
+    if readout not in ("mean", "joints"):
         if dropout:
-            raise SkelbenchError("dropout on tokens needs a readout that averages tokens: mean or joints, not pooled")
-        return encoded
+            raise SkelbenchError(
+                f"dropout on tokens needs a readout that averages tokens: mean or joints, not {readout}"
+            )
+        levels = {"pooled": encoded.pooled_RD, **encoded.levels}
+        if readout not in levels:
+            raise SkelbenchError(did_you_mean(readout, ["mean", "joints", *levels], "readout of this encoder"))
+        return replace(encoded, pooled_RD=levels[readout])
     tokens_RND = encoded.tokens_RND.float()
     if readout == "joints" and (encoded.per_clip or tokens_RND.shape[1] != grid.tokens):
         what = "one row per clip" if encoded.per_clip else f"{tokens_RND.shape[1]} tokens"

@@ -5,12 +5,16 @@ Shapes: Q queries of a chunk, G gallery clips, D width, C classes, k neighbours.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Literal
+
+import numpy as np
 import torch
+from pydantic import Field
 from torch import Tensor
 from torch.nn import functional as F
 
 from skelbench.errors import SkelbenchError
-from skelbench.evaluate.config import KnnConfig
 from skelbench.evaluate.protocol import (
     Features,
     Progress,
@@ -20,43 +24,77 @@ from skelbench.evaluate.protocol import (
     coverage_notes,
     prediction_arrays,
 )
+from skelbench.plugin import ProtocolSpec, hookimpl
 
 CHUNK = 1024
 """Queries compared with the whole gallery at a time: 64 MB of similarities for 16,000 gallery clips."""
 
 
-class Knn(Protocol):
-    """k-NN. Majority vote; a tie goes to the class whose voters are the most similar in sum, then the lower label."""
+@hookimpl
+def skelbench_protocols() -> list[ProtocolSpec]:
+    return [ProtocolSpec(name="knn", target=":Knn", summary="nearest training clip by cosine similarity, k = 1")]
 
-    Config = KnnConfig
+
+class Knn(Protocol):
+    """Nearest neighbours among the training clips (the paper's retrieval protocol: k = 1, cosine).
+
+    Majority vote; a tie goes to the class whose voters are the most similar in sum, then the lower label. Of several
+    feature sets the similarities of two clips are summed.
+    """
+
+    k: int = Field(1, ge=1)
+    metric: Literal["cosine", "euclidean"] = "cosine"
 
     def evaluate(
-        self, features: Features, config: KnnConfig, seed: int, device, progress: Progress | None = None
+        self, features: Features, seed: int, device: torch.device | str, progress: Progress | None = None
     ) -> ProtocolResult:
         """Classify every test clip; nothing is random, so ``seed`` has no effect."""
-        if config.k > len(features.train_x):
+        return self.fuse({"all": features}, seed, device, progress)
+
+    def fuse(
+        self,
+        sets: Mapping[str, Features],
+        seed: int,
+        device: torch.device | str,
+        progress: Progress | None = None,
+    ) -> ProtocolResult:
+        """Classify every test clip by the sum of its similarities in all ``sets``, and by those in each alone."""
+        features = next(iter(sets.values()))
+        if self.k > len(features.train_x):
             raise SkelbenchError(
-                f"k = {config.k} neighbours were asked for but the gallery has {len(features.train_x)} clips; lower k"
+                f"k = {self.k} neighbours were asked for but the gallery has {len(features.train_x)} clips; lower k"
             )
-        gallery_GD = torch.from_numpy(features.train_x).to(device)
-        labels_G = torch.from_numpy(features.train_y).to(device)
         notes = coverage_notes(features)
-        if config.metric == "cosine":
-            gallery_GD = F.normalize(gallery_GD, dim=1)
-            empty = int((abs(features.train_x).sum(1) == 0).sum() + (abs(features.test_x).sum(1) == 0).sum())
-            if empty:
-                notes.append(f"{empty} clips have all-zero features, whose cosine with anything counts as 0")
-        predicted = []
-        for start in range(0, len(features.test_x), CHUNK):
-            query_QD = torch.from_numpy(features.test_x[start : start + CHUNK]).to(device)
-            similarity_QG = _similarity(query_QD, gallery_GD, config.metric)
-            predicted.append(_vote(similarity_QG, labels_G, config.k, features.num_classes).cpu())
+        empty = sum(int((x_nD == 0).all(1).sum()) for part in sets.values() for x_nD in (part.train_x, part.test_x))
+        if empty and self.metric == "cosine":
+            notes.append(f"{empty} clips have all-zero features, whose cosine with anything counts as 0")
+        predicted = self._predict(list(sets.values()), device, progress)
+        metrics = accuracy_metrics(features, predicted)
+        if len(sets) > 1:
+            alone = {name: self._predict([part], device) for name, part in sets.items()}
+            metrics |= {f"accuracy_{name}": float(np.mean(one == features.test_y)) for name, one in alone.items()}
+        return ProtocolResult(metrics, prediction_arrays(features, predicted), notes=notes)
+
+    def _predict(
+        self, sets: list[Features], device: torch.device | str, progress: Progress | None = None
+    ) -> np.ndarray:
+        """Predicted class of every test clip, int64 [n_test]."""
+        first = sets[0]
+        labels_G = torch.from_numpy(first.train_y).to(device)
+        galleries = [torch.from_numpy(part.train_x).to(device) for part in sets]
+        if self.metric == "cosine":
+            galleries = [F.normalize(gallery_GD, dim=1) for gallery_GD in galleries]
+        predicted: list[Tensor] = []
+        for start in range(0, len(first.test_x), CHUNK):
+            similarity_QG = None
+            for part, gallery_GD in zip(sets, galleries):
+                query_QD = torch.from_numpy(part.test_x[start : start + CHUNK]).to(device)
+                one_QG = _similarity(query_QD, gallery_GD, self.metric)
+                similarity_QG = one_QG if similarity_QG is None else similarity_QG + one_QG
+            predicted.append(_vote(similarity_QG, labels_G, self.k, first.num_classes).cpu())
             if progress:
-                progress(min(start + CHUNK, len(features.test_x)), len(features.test_x))
-        predicted = torch.cat(predicted).numpy()
-        return ProtocolResult(
-            accuracy_metrics(features, predicted), prediction_arrays(features, predicted), notes=notes
-        )
+                progress(min(start + CHUNK, len(first.test_x)), len(first.test_x))
+        return torch.cat(predicted).numpy()
 
 
 def _similarity(query_QD: Tensor, gallery_GD: Tensor, metric: str) -> Tensor:

@@ -7,18 +7,36 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
+from pydantic import Field
 from torch import Tensor
 from torch.nn import functional as F
 
-from skelbench.evaluate.config import LinearConfig
-from skelbench.evaluate.probe import NOT_SELECTED, Heads, Part, curve_rows, headline, selected, stratified
-from skelbench.evaluate.protocol import Features, Progress, Protocol, ProtocolResult, coverage_notes
+from skelbench.evaluate.probe import NOT_SELECTED, Heads, Part, curve_rows, selected, stratified
+from skelbench.evaluate.protocol import Features, Progress, Protocol, ProtocolResult, coverage_notes, headline
+from skelbench.plugin import ProtocolSpec, hookimpl
 
 WINDOW = 500
 """Steps over which the fall of the training loss is judged."""
 CHECKPOINTS = 20
+
+
+@hookimpl
+def skelbench_protocols() -> list[ProtocolSpec]:
+    return [
+        ProtocolSpec(
+            name="linear",
+            target=":Linear",
+            summary="linear probe, AdamW to convergence on standardised frozen features (neutral default)",
+        ),
+        ProtocolSpec(
+            name="linear@slim",
+            target=":SlimLinear",
+            summary="linear probe by the SLiM paper's recipe: AdamW 1e-4, batch 256, 10 epochs",
+        ),
+    ]
 
 
 class Linear(Protocol):
@@ -29,32 +47,58 @@ class Linear(Protocol):
     is best on that part; ``accuracy_best_on_test``: the maximum over the checkpoints of the first fit, an upper bound
     for reference only; ``steps``, ``train_loss`` (nats), ``train_loss_fall`` (over the last 500 steps at constant
     learning rate, as a share of log C; only with a ``tolerance``).
+
+    The defaults are the neutral recipe. Length: ``max(min_steps, epochs * ceil(n / batch_size))`` steps. With a
+    ``tolerance`` the learning rate stays constant for the first half, and on until 500 steps lower the training loss by
+    less than ``tolerance`` times the chance-level loss log(classes), or until ``max_steps`` is reached; only then does
+    the schedule decay. A slope measured while the rate decays to zero would vanish whether or not the probe has
+    converged, and a slope relative to the loss itself never does on separable features.
     """
 
-    Config = LinearConfig
+    standardise: bool = True
+    """Subtract the mean and divide by the standard deviation of every feature over the training clips; no affine."""
+    optimizer: Literal["adamw", "sgd"] = "adamw"
+    """AdamW with PyTorch's betas, or SGD with momentum 0.9."""
+    lr: float = Field(1e-2, gt=0)
+    """Peak learning rate, not scaled by the batch size."""
+    weight_decay: float = Field(0.1, ge=0)
+    """Decoupled. With ``lr`` strong enough for an optimum that is reached: on a thousand clips in 4,000 steps, where
+    1e-3 and 0.01 were still falling after 10,000."""
+    batch_size: int = Field(256, ge=1)
+    epochs: int = Field(20, ge=1)
+    min_steps: int = Field(2000, ge=0)
+    max_steps: int = Field(20000, ge=0)
+    """Limit of the extension by ``tolerance``; never shortens the planned length."""
+    tolerance: float | None = Field(1e-3, gt=0)
+    """None = exactly the planned length."""
+    schedule: Literal["cosine", "constant"] = "cosine"
+    val_share: float = Field(0.1, ge=0, lt=1)
+    """Share of the training clips, stratified by class, held out to choose the checkpoint of ``accuracy_selected``;
+    0 = no such figure."""
 
     def evaluate(
-        self, features: Features, config: LinearConfig, seed: int, device, progress: Progress | None = None
+        self, features: Features, seed: int, device: torch.device | str, progress: Progress | None = None
     ) -> ProtocolResult:
         """Fit twice (see the class) and score every checkpoint."""
         train = Part.of(features.train_x, features.train_y, device)
         test = Part.of(features.test_x, features.test_y, device)
-        kept, held = stratified(features.train_y, config.val_share, seed)
+        kept, held = stratified(features.train_y, self.val_share, seed)
         selects = len(held) > 0
         scale = 2 if selects else 1
-        fit = _fit(train, features.num_classes, config, seed, progress and (lambda i, n: progress(i, scale * n)))
+        fit = _fit(train, features.num_classes, self, seed, progress and (lambda i, n: progress(i, scale * n)))
 
         train_loss_E, train_accuracy_E, _ = fit.score(train)
         _, test_accuracy_E, logits_nC = fit.score(test)
         curve = curve_rows(
             "all-train",
             fit.steps,
-            math.ceil(len(train.y_n) / config.batch_size),
+            math.ceil(len(train.y_n) / self.batch_size),
             train_loss=train_loss_E,
             train_accuracy=train_accuracy_E,
             test_accuracy=test_accuracy_E,
         )
-        metrics, predictions = headline(features, logits_nC)
+        scores = logits_nC.softmax(1).cpu().numpy()
+        metrics, predictions = headline(features, logits_nC.cpu().numpy())
         metrics |= {
             "train_accuracy": train_accuracy_E[-1],
             "train_loss": train_loss_E[-1],
@@ -64,34 +108,49 @@ class Linear(Protocol):
         notes = coverage_notes(features)
         if fit.fall is not None:
             metrics["train_loss_fall"] = fit.fall
-            if fit.fall > config.tolerance:
+            if fit.fall > self.tolerance:
                 notes.append(
                     f"the probe had not converged after {fit.steps[-1]} steps: its training loss still fell by "
-                    f"{fit.fall:.2%} of chance level in {WINDOW} steps (tolerance {config.tolerance:.2%})"
+                    f"{fit.fall:.2%} of chance level in {WINDOW} steps (tolerance {self.tolerance:.2%})"
                 )
         if selects:
             second = _fit(
                 train.take(kept),
                 features.num_classes,
-                config,
+                self,
                 seed,
                 progress and (lambda i, n: progress(n + i, 2 * n)),
-                length=(fit.hold, fit.steps[-1]) if config.tolerance else None,
+                length=(fit.hold, fit.steps[-1]) if self.tolerance else None,
             )
             val_loss_E, val_accuracy_E, _ = second.score(train.take(held))
             rows = curve_rows(
                 "held-out",
                 second.steps,
-                math.ceil(len(kept) / config.batch_size),
+                math.ceil(len(kept) / self.batch_size),
                 val_loss=val_loss_E,
                 val_accuracy=val_accuracy_E,
                 test_accuracy=second.score(test)[1],
             )
             metrics |= selected(rows)
             curve += rows
-        elif config.val_share:
+        elif self.val_share:
             notes.append(NOT_SELECTED)
-        return ProtocolResult(metrics, predictions, curve, notes)
+        return ProtocolResult(metrics, predictions, curve, notes, scores)
+
+
+class SlimLinear(Linear):
+    """``linear@slim``: the SLiM paper's recipe (appendix A): AdamW, learning rate 1e-4, batch 256, 10 epochs.
+
+    The paper names no schedule, weight decay or normalisation: constant rate, PyTorch's 0.01, and none.
+    """
+
+    standardise: bool = False
+    lr: float = Field(1e-4, gt=0)
+    weight_decay: float = Field(1e-2, ge=0)
+    epochs: int = Field(10, ge=1)
+    min_steps: int = Field(0, ge=0)
+    tolerance: float | None = Field(None, gt=0)
+    schedule: Literal["cosine", "constant"] = "constant"
 
 
 @dataclass(frozen=True)
@@ -115,7 +174,7 @@ def _standardisation(x_nD: Tensor) -> tuple[Tensor, Tensor]:
 def _fit(
     part: Part,
     num_classes: int,
-    config: LinearConfig,
+    config: Linear,
     seed: int,
     progress: Progress | None = None,
     length: tuple[int, int] | None = None,

@@ -7,24 +7,53 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from typing import ClassVar
 
 import numpy as np
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from skelbench.errors import SkelbenchError
-from skelbench.evaluate.config import MampLinearConfig
-from skelbench.evaluate.probe import NOT_SELECTED, Heads, Part, curve_rows, headline, selected, stratified
-from skelbench.evaluate.protocol import Features, Progress, Protocol, ProtocolResult, coverage_notes
+from skelbench.evaluate.probe import NOT_SELECTED, Heads, Part, curve_rows, selected, stratified
+from skelbench.evaluate.protocol import Features, Progress, Protocol, ProtocolResult, coverage_notes, headline
+from skelbench.plugin import ProtocolSpec, hookimpl
+from skelbench.views.augmentations import Rotate
+from skelbench.views.crops import Free
 from skelbench.views.keyed import Keyed
-from skelbench.views.spec import Free, Rotate
 
 NORM_EPS, MOMENTUM = 1e-6, 0.9
 
+MAE_DEFAULTS = {"bodies": "all-slots", "bodies_pool": "all-mean", "share": 0.95, "resize": "half-pixel"}
+"""How the family evaluates: absent bodies are encoded and averaged in, its centre crop and resizing."""
 
-class AugmentedLinear(Protocol):
-    """Linear probe on training features that are computed anew in every epoch.
+
+@hookimpl
+def skelbench_protocols() -> list[ProtocolSpec]:
+    return [
+        ProtocolSpec(
+            name="linear@mamp",
+            target=":MampLinear",
+            summary="linear probe of MAMP's code: batch norm, SGD 0.1, 100 epochs, each on newly augmented clips; "
+            "costs about 100 times `linear`",
+            defaults={**MAE_DEFAULTS, "readout": "mean"},
+        ),
+        ProtocolSpec(
+            name="linear@macdiff",
+            target=":MacDiffLinear",
+            summary="linear probe of MacDiff's code: as linear@mamp, with dropout, on features that keep the joints "
+            "apart (J x D wide)",
+            defaults={**MAE_DEFAULTS, "readout": "joints"},
+        ),
+    ]
+
+
+class MampLinear(Protocol):
+    """``linear@mamp``: the probe of MAMP's code (maoyunyao/MAMP: main_linprobe, engine_linprobe, lr_sched).
+
+    Batch normalisation without affine, a linear layer, SGD, on training features that are computed anew in every epoch:
+    clips newly cropped and rotated. On PKU-MMD II its code has ``batch_size=32, lr=0.01``.
 
     An evaluation runs the encoder ``epochs + 1`` times over the training clips and once over the test clips; the
     neutral ``linear`` does so once over both. Test and held-out clips are never augmented.
@@ -36,11 +65,20 @@ class AugmentedLinear(Protocol):
     (nats, mean over the last epoch's batches).
     """
 
-    Config = MampLinearConfig
-    unit = "clips"
+    unit: ClassVar[str] = "clips"
+
+    lr: float = Field(0.1, gt=0, description="at the start, not scaled by the batch size; 0.01 on PKU-MMD II")
+    batch_size: int = Field(256, ge=2, description="clips per step, an incomplete last batch is left out; 32 on PKU-II")
+    epochs: int = Field(100, ge=1, description="passes of the encoder over the augmented training clips: the cost")
+    rest: float = Field(0.0, ge=0, lt=1, description="share of the epochs at the end with a learning rate of 0")
+    dropout: float = Field(0.0, ge=0, lt=1, description="on token features in training, before they are averaged")
+    crop_min: float = Field(0.5, gt=0, le=1, description="shortest training crop, share of the clip")
+    crop_frames: int = Field(64, ge=1, description="crops are at least this many frames, if the clip has them")
+    rotation_deg: float = Field(17.18873385, ge=0, description="rotation limit about every axis in training; 0.3 rad")
+    val_share: float = Field(0.1, ge=0, lt=1, description="held out for accuracy_selected, as in ``linear``")
 
     def evaluate(
-        self, features: Features, config: MampLinearConfig, seed: int, device, progress: Progress | None = None
+        self, features: Features, seed: int, device: torch.device | str, progress: Progress | None = None
     ) -> ProtocolResult:
         """Train both probes on the same passes and score them after every epoch."""
         n = len(features.train_y)
@@ -51,14 +89,14 @@ class AugmentedLinear(Protocol):
             )
         if n < 2:
             raise SkelbenchError("batch normalisation needs at least 2 training clips, the split has 1")
-        kept, held = stratified(features.train_y, config.val_share, seed)
-        probes = {"all-train": _Probe(features, np.arange(n), config, seed, device)}
+        kept, held = stratified(features.train_y, self.val_share, seed)
+        probes = {"all-train": _Probe(features, np.arange(n), self, seed, device)}
         if len(held) and len(kept) > 1:
-            probes["held-out"] = _Probe(features, kept, config, seed, device)
+            probes["held-out"] = _Probe(features, kept, self, seed, device)
         test = Part.of(features.test_x, features.test_y, device)
         held_part = Part.of(features.train_x[held], features.train_y[held], device)
-        for epoch in range(config.epochs):
-            x_nD = torch.from_numpy(self._augmented(features, config, Keyed(seed, epoch), epoch, progress))
+        for epoch in range(self.epochs):
+            x_nD = torch.from_numpy(self._augmented(features, Keyed(seed, epoch), epoch, progress))
             for fit, probe in probes.items():
                 probe.train(x_nD, epoch)
                 head, columns = probe.head, probe.columns
@@ -71,7 +109,8 @@ class AugmentedLinear(Protocol):
         rows = {fit: curve_rows(fit, probe.steps, probe.per_epoch, **probe.columns) for fit, probe in probes.items()}
         first = probes["all-train"]
         train = Part.of(features.train_x, features.train_y, device)
-        metrics, predictions = headline(features, first.head.score(test)[2])
+        logits_nC = first.head.score(test)[2]
+        metrics, predictions = headline(features, logits_nC.cpu().numpy())
         metrics |= {
             "train_accuracy": first.head.score(train)[1][0],
             "train_loss": rows["all-train"][-1]["train_loss"],
@@ -79,23 +118,22 @@ class AugmentedLinear(Protocol):
             "steps": float(rows["all-train"][-1]["step"]),
         }
         notes = coverage_notes(features)
-        if first.batch < config.batch_size:
-            notes.append(f"batches of {first.batch} clips, all there are, instead of the recipe's {config.batch_size}")
+        if first.batch < self.batch_size:
+            notes.append(f"batches of {first.batch} clips, all there are, instead of the recipe's {self.batch_size}")
         if "held-out" in rows:
             metrics |= selected(rows["held-out"])
-        elif config.val_share:
+        elif self.val_share:
             notes.append(NOT_SELECTED)
-        return ProtocolResult(metrics, predictions, [row for fit in rows.values() for row in fit], notes)
+        curve = [row for fit in rows.values() for row in fit]
+        return ProtocolResult(metrics, predictions, curve, notes, logits_nC.softmax(1).cpu().numpy())
 
-    def _augmented(
-        self, features: Features, config: MampLinearConfig, keyed: Keyed, epoch: int, progress: Progress | None
-    ) -> np.ndarray:
+    def _augmented(self, features: Features, keyed: Keyed, epoch: int, progress: Progress | None) -> np.ndarray:
         """The training features of one epoch, float32 [n, D]."""
         n = len(features.train_y)
-        crop = Free(lo=config.crop_min, hi=1.0, whole_frames=True, min_frames=config.crop_frames)
-        turn = Rotate(p=1.0, vertical_deg=config.rotation_deg, tilt_deg=config.rotation_deg)
-        told = progress and (lambda done, _: progress(epoch * n + done, config.epochs * n))
-        x_nD = features.again(keyed, crop, (turn,), config.dropout, told)
+        crop = Free(lo=self.crop_min, hi=1.0, whole_frames=True, min_frames=self.crop_frames)
+        turn = Rotate(p=1.0, vertical_deg=self.rotation_deg, tilt_deg=self.rotation_deg)
+        told = progress and (lambda done, _: progress(epoch * n + done, self.epochs * n))
+        x_nD = features.again(keyed, crop, (turn,), self.dropout, told)
         if not np.isfinite(x_nD).all():
             raise SkelbenchError(
                 f"features of augmented clips are not finite in epoch {epoch}; check the clips' data and whether the "
@@ -104,10 +142,22 @@ class AugmentedLinear(Protocol):
         return x_nD
 
 
+class MacDiffLinear(MampLinear):
+    """``linear@macdiff``: the probe of MacDiff's code (Wenrui-Shen/MacDiff, commit 692888f).
+
+    As MAMP's, on features that keep the joints apart, with dropout, and with the cosine at 0 ten epochs early.
+    """
+
+    rest: float = Field(0.1, ge=0, lt=1, description="share of the epochs at the end with a learning rate of 0")
+    dropout: float = Field(0.3, ge=0, lt=1, description="on token features in training, before they are averaged")
+
+
 class _Probe:
     """Batch normalisation without affine and a linear layer, trained on the clips ``index_n`` of the training split."""
 
-    def __init__(self, features: Features, index_n: np.ndarray, config: MampLinearConfig, seed: int, device) -> None:
+    def __init__(
+        self, features: Features, index_n: np.ndarray, config: MampLinear, seed: int, device: torch.device | str
+    ) -> None:
         self.config, self.device = config, device
         self.index_n, self.y_n = torch.from_numpy(index_n), torch.from_numpy(features.train_y)
         self.batch = min(config.batch_size, len(index_n))
@@ -148,7 +198,7 @@ class _Probe:
         return Heads(self.steps[-1:], weight_CD[None], bias_C[None], self.norm.running_mean, inverse_std_D)
 
 
-def learning_rate(config: MampLinearConfig, epoch: float) -> float:
+def learning_rate(config: MampLinear, epoch: float) -> float:
     """A half cosine per step down to 0 at the end, or ``rest`` of the epochs before it."""
     share = min(1.0, epoch / (config.epochs * (1 - config.rest)))
     return config.lr * 0.5 * (1 + math.cos(math.pi * share))

@@ -1,4 +1,4 @@
-"""What linear probes have in common: clips on the device, held-out clips, scores of checkpoints, curve and headline.
+"""What linear probes have in common: clips on the device, held-out clips, scores of checkpoints, curve.
 
 Shapes: n clips, b clips of a chunk, D feature width, C classes, E checkpoints.
 """
@@ -13,8 +13,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from skelbench.evaluate.protocol import Features, accuracy_metrics, prediction_arrays
-
 CHUNK = 4096
 NOT_SELECTED = "too few training clips per class to hold some out, so no checkpoint was selected"
 
@@ -27,7 +25,7 @@ class Part:
     y_n: Tensor
 
     @classmethod
-    def of(cls, x: np.ndarray, y: np.ndarray, device) -> Part:
+    def of(cls, x: np.ndarray, y: np.ndarray, device: torch.device | str) -> Part:
         return cls(torch.from_numpy(x).to(device), torch.from_numpy(y).to(device))
 
     def take(self, index: np.ndarray) -> Part:
@@ -87,16 +85,6 @@ def curve_rows(fit: str, steps: list[int], per_epoch: int, **columns: list[float
         {"fit": fit, "step": step, "epoch": step / per_epoch, **{name: values[i] for name, values in columns.items()}}
         for i, step in enumerate(steps)
     ]
-
-
-def headline(features: Features, logits_nC: Tensor) -> tuple[dict[str, float], dict[str, np.ndarray]]:
-    """Metrics and predictions of the last step on the test clips; ``top5_accuracy`` with 10 or more classes."""
-    predicted = logits_nC.argmax(1).cpu().numpy()
-    metrics = accuracy_metrics(features, predicted)
-    if features.num_classes >= 10:
-        top_n5 = logits_nC.topk(5, dim=1).indices.cpu().numpy()
-        metrics["top5_accuracy"] = float((top_n5 == features.test_y[:, None]).any(1).mean())
-    return metrics, prediction_arrays(features, predicted)
 
 
 def selected(rows: list[dict[str, Any]]) -> dict[str, float]:

@@ -18,7 +18,8 @@ Wide enough for the field. How methods that look awkward are written in it:
   ``step.uniform(view.keys_R, n, op)``; the decoder is an ordinary module.
 * **CMD**: three views, ``joint``, ``bone = ViewSpec(crop=Same("joint"), inherit=True, stream="bone")`` and
   ``motion``; three encoders from ``context.encoder()``; queues are buffers, written in ``after_step`` with
-  ``step.gather`` so that every rank holds the same queue. ``inference_encoder`` returns the joint one.
+  ``step.gather`` so that every rank holds the same queue. ``inference_encoder`` returns the joint one,
+  ``inference_encoders`` those of bone and motion.
 * **GL-Transformer**: an encoder plugin reads ``view.x_BMTJC`` and ``view.valid_BM`` (both bodies of a clip side by
   side) and returns one row per clip (``Encoded.per_clip``); ``ViewSpec(frames=300, resize="pad")`` gives padded
   frames with ``view.real_RT``. Displacement targets come from the same view.
@@ -44,8 +45,7 @@ from torch import Tensor, nn
 from skelbench.component import Spec
 from skelbench.skeleton.grid import Grid
 from skelbench.skeleton.topology import Topology
-from skelbench.views.spec import ViewSpec
-from skelbench.views.view import View
+from skelbench.views import View, ViewSpec
 
 Config = Spec
 """Base class of a method's own settings: frozen pydantic, unknown fields refused."""
@@ -90,6 +90,8 @@ class Step:
     as ``rank_masked``, ``watch("mfp", objective)`` the teacher entropy and prototype usage of a
     :class:`~skelbench.nn.prototype_objective.PrototypeObjective`; a few times in a schedule, else it does nothing.
     Class token and readout of the encoder are watched without being asked for."""
+    turn: str = "main"
+    """Which of the method's ``turns`` this is."""
 
     @property
     def fraction(self) -> float:
@@ -114,6 +116,11 @@ class Method(nn.Module):
 
     Config: type[Spec] = Spec
 
+    turns: tuple[str, ...] = ("main",)
+    """Turns of a step, in order: ``training_step`` is called once per turn, with ``step.turn``, and only the parameter
+    groups of that turn (``"turn": "critic"``; those that say none: the first) are updated. Each has its optimiser."""
+    exchangeable: Mapping[str, str] = {}
+    """Settings of the method that name a plugin -> its kind, ``{"target": "targets"}``: versions enter the identity."""
     roles: Mapping[str, str] = {}
     """Attribute name -> role ("student", "teacher", "decoder", "target", "head"): what the cost tables read."""
 
@@ -142,13 +149,20 @@ class Method(nn.Module):
         """The encoder that is probed, costed and exported (the EMA teacher where a method has one)."""
         raise NotImplementedError
 
+    def inference_encoders(self) -> Mapping[str, nn.Module]:
+        """Encoders of streams ("bone", "motion") that have one of their own, all of the run's family and size.
+
+        Every other stream is seen by ``inference_encoder``.
+        """
+        return {}
+
     def optim_groups(self) -> Iterator[dict[str, Any]]:
         """Parameter groups. Default: one group with weight decay, one without (biases, norms, other 1-D parameters).
 
         Keys besides ``params``: ``wd_scale`` and ``lr_scale`` multiply the schedules, ``frozen_until`` (share of the
-        schedule) holds the group still, ``clip`` names the gradient-clipping group.
+        schedule) holds the group still, ``clip`` names the gradient-clipping group, ``turn`` the turn that updates it.
         """
-        from skelbench.optim.optimisation import default_groups
+        from skelbench.optim.groups import default_groups
 
         yield from default_groups(self)
 

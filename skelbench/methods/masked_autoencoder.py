@@ -16,8 +16,7 @@ from skelbench.nn.decoder import MaskedDecoder
 from skelbench.nn.losses import masked_mse, patch_standardise
 from skelbench.nn.tokenizer import patchify
 from skelbench.skeleton.grid import Grid
-from skelbench.views.spec import Augment, Free, Mask, Rotate, ViewSpec
-from skelbench.views.view import View
+from skelbench.views import Augment, Free, Mask, Rotate, View, ViewSpec
 
 
 class MaskedConfig(Config):

@@ -18,8 +18,7 @@ from skelbench.methods.self_distillation import SelfDistillation
 from skelbench.nn.config import PrototypeSettings
 from skelbench.nn.encoder import Encoded
 from skelbench.skeleton.grid import Grid
-from skelbench.views.spec import BoneScale, Free, Mask, Mirror, Rotate, ViewSpec
-from skelbench.views.view import View
+from skelbench.views import BoneScale, Free, Mask, Mirror, Rotate, View, ViewSpec
 
 
 class MultiCropConfig(PrototypeSettings):

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from skelbench.component import Spec
 from skelbench.methods.contract import Context, Step
-from skelbench.views.view import View
+from skelbench.views import View
 
 
 @dataclass(frozen=True)

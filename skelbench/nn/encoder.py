@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from torch import Tensor, nn
 
@@ -21,6 +22,8 @@ class Encoded:
     """The readout used downstream (may be wider than D, e.g. class token and mean token side by side)."""
     cls_RD: Tensor | None = None
     per_clip: bool = False
+    levels: Mapping[str, Tensor] = field(default_factory=dict)
+    """Further readouts by name, rows as in ``pooled_RD``; an evaluation chooses one by its ``readout``."""
 
 
 class Encoder(nn.Module):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import IO
 
 import numpy as np
 from matplotlib.artist import Artist
@@ -17,10 +17,10 @@ from matplotlib.lines import Line2D
 from matplotlib.text import Text
 from PIL import Image
 
-from skelbench.picture.output import write_whole
+from skelbench.files import write_whole
 from skelbench.picture.scene import COLOURS, HIDDEN, Panel, Scene, middle
+from skelbench.report.figures.style import INK, PALE, PLAIN
 
-INK, PALE = "#1f2937", "#6b7280"
 FLOOR = "#d8dee6"
 MOST = 16
 """Key frames of one view in a film strip: more temporal tokens than that are thinned out."""
@@ -28,8 +28,6 @@ MIN_DELAY_MS = 40
 """Viewers slow animations down whose frames are shown for less than about this."""
 VIEW_FRAMES = 48
 """Frames of an animation of views, whose lengths differ."""
-PLAIN: dict[str, Any] = {"parse_math": False}
-"""For text with names in it: a $ is a $, and no formula begins there."""
 
 Report = Callable[[int], None]
 
@@ -58,13 +56,16 @@ def draw_pose(axes: Axes, scene: Scene, panel: Panel, frame: int, width: float) 
         widths += [1.9 * width, 0.35 * width if covered else width]
     bones = LineCollection(segments, colors=colours, linewidths=widths, capstyle="round", zorder=2, clip_on=False)
     added: list[Artist] = [axes.add_collection(bones, autolim=False)]
-    for hidden, some in dots.items():
-        if some:
-            x, y, shades, sizes = zip(*some)
-            face, edge = ("white", HIDDEN) if hidden else (list(shades), list(shades))
+    for hidden, joints in dots.items():
+        if joints:
+            x, y, own, sizes = zip(*joints)
             area = (1.25 * width * np.array(sizes)) ** 2
-            look: dict[str, Any] = {"facecolors": face, "edgecolors": edge, "linewidths": 0.3 * width}
-            added.append(axes.scatter(x, y, s=area, zorder=3, clip_on=False, **look))
+            face, edge = ("white", HIDDEN) if hidden else (list(own), list(own))
+            added.append(
+                axes.scatter(
+                    x, y, s=area, zorder=3, clip_on=False, facecolors=face, edgecolors=edge, linewidths=0.3 * width
+                )
+            )
     return added
 
 
@@ -185,14 +186,11 @@ def save_animation(scene: Scene, path: Path, report: Report | None = None) -> No
     # One palette for all frames: with one each, colours flicker.
     palette = images[len(images) // 2].quantize(96)
     frames = [image.quantize(palette=palette, dither=Image.Dither.NONE) for image in images]
-    how: dict[str, Any] = {
-        "format": "GIF",
-        "save_all": True,
-        "append_images": frames[1:],
-        "duration": round(delay_ms),
-        "loop": 0,
-    }
-    write_whole(path, lambda file: frames[0].save(file, **how))
+
+    def write(file: IO[bytes]) -> None:
+        frames[0].save(file, "GIF", save_all=True, append_images=frames[1:], duration=round(delay_ms), loop=0)
+
+    write_whole(path, write)
 
 
 def animation_frames(scene: Scene) -> int:

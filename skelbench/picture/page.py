@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from skelbench.picture.output import write_whole
+from skelbench.files import write_whole
 from skelbench.picture.scene import COLOURS, Panel, Scene, middle
 
 

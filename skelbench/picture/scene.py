@@ -10,7 +10,7 @@ from functools import cached_property
 
 import numpy as np
 
-from skelbench.data.store import ClipStore
+from skelbench.data.store.clip_store import ClipStore
 from skelbench.errors import SkelbenchError
 from skelbench.skeleton.topology import Topology
 
@@ -48,9 +48,9 @@ class Panel:
 
     def hidden(self, frame: int) -> np.ndarray:
         """bool [M, J] at one frame."""
-        if self.hidden_MPJ is None or self.tokens is None:
+        if self.hidden_MPJ is None:
             return np.zeros(self.x_MTJC.shape[::2], dtype=bool)
-        return self.hidden_MPJ[:, frame * self.tokens // self.frames]
+        return self.hidden_MPJ[:, frame * self.hidden_MPJ.shape[1] // self.frames]
 
     def drawn(self, frame: int) -> np.ndarray:
         """bool [M, J] at one frame."""
@@ -170,8 +170,9 @@ def find_clip(store: ClipStore, wanted: str) -> int:
             last = len(store) - 1
             raise SkelbenchError(f"data set {store.meta.name} has clips 0 to {last}, there is no clip {wanted}")
         return int(wanted)
-    if store.names is not None and len(found := np.flatnonzero(store.names == wanted)):
-        return int(found[0])
+    namesakes = np.flatnonzero(np.equal(store.names, wanted)) if store.names is not None else np.zeros(0, np.int64)
+    if len(namesakes):
+        return int(namesakes[0])
     example = f" or a name such as {store.names[0]}" if store.names is not None else "; its clips have no names"
     raise SkelbenchError(
         f"data set {store.meta.name} has no clip {wanted!r}; give a number from 0 to {len(store) - 1}{example}"

@@ -8,13 +8,14 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from skelbench.data.clips import ClipBatch
-from skelbench.data.source import ClipSource
-from skelbench.data.store import ClipStore
+from skelbench.data.store.clip_store import ClipStore
+from skelbench.data.store.source import ClipSource
 from skelbench.picture.scene import Panel, Scene, clip_scene
 from skelbench.skeleton.grid import Grid
 from skelbench.spec import RunSpec
+from skelbench.train.build import view_specs
 from skelbench.views.builder import ViewBuilder, evaluation_spec
+from skelbench.views.clips import ClipBatch
 from skelbench.views.keyed import Keyed
 from skelbench.views.spec import Centre, ViewSpec
 from skelbench.views.view import View
@@ -28,7 +29,8 @@ def view_scene(store: ClipStore, clip: int, spec: RunSpec, step: int = 0) -> Sce
     """
     whole = clip_scene(store, clip)
     grid = Grid(spec.grid.frames, spec.grid.patch, store.topology.num_joints)
-    specs = dict(spec.views) or {"evaluation": evaluation_spec(grid)}
+    asked = view_specs(spec)
+    specs = asked or {"evaluation": evaluation_spec(grid)}
     specs = {name: view.model_copy(update={"stream": "joint"}) for name, view in specs.items()}
     batch = ClipSource(store, resident=False, second_body=spec.data.second_body).gather(np.array([clip]))
     keyed = Keyed(spec.seed, step)
@@ -53,7 +55,7 @@ def view_scene(store: ClipStore, clip: int, spec: RunSpec, step: int = 0) -> Sce
         for k in range(view.count):
             number = f" ({k + 1} of {view.count})" if view.count > 1 else ""
             at_T = looked[name].chunk(looked[name].x_RTJC)[k][0, :, 0, 0]
-            panels.append(_panel(name + number, store, view, k, at_T, spec.views.get(name)))
+            panels.append(_panel(name + number, store, view, k, at_T, asked.get(name)))
     return replace(whole, title=f"What {spec.method} sees of {whole.title}", panels=tuple(panels))
 
 

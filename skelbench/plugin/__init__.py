@@ -2,6 +2,7 @@
 
 from skelbench.plugin.descriptors import (
     API_VERSION,
+    ComponentSpec,
     DatasetSpec,
     EncoderSpec,
     FigureSpec,
@@ -12,11 +13,13 @@ from skelbench.plugin.descriptors import (
     StudySpec,
     TableSpec,
     TargetSpec,
+    TopologySpec,
 )
 from skelbench.plugin.hookspecs import hookimpl
 
 __all__ = [
     "API_VERSION",
+    "ComponentSpec",
     "DatasetSpec",
     "EncoderSpec",
     "FigureSpec",
@@ -27,5 +30,6 @@ __all__ = [
     "StudySpec",
     "TableSpec",
     "TargetSpec",
+    "TopologySpec",
     "hookimpl",
 ]

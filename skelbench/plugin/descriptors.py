@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 API_VERSION = 1
 """Version of the hooks and of the contracts behind them; a descriptor with a newer ``api`` is refused."""
@@ -12,7 +12,11 @@ API_VERSION = 1
 
 @dataclass(frozen=True, kw_only=True)
 class Descriptor:
-    """Common part. ``target`` is ``"package.module:Name"``, imported only when the thing is used."""
+    """Common part. ``target`` is ``"package.module:Name"``, imported only when the thing is used; ``":Name"`` is a name
+    of the file that announces it."""
+
+    places: ClassVar[tuple[str, ...]] = ("target",)
+    """Fields that name code as ``target`` does; all but ``target`` may be empty."""
 
     name: str
     """Slug shown and typed on the command line: lower case letters, digits, ``-``, ``_``, ``@``, ``.``."""
@@ -27,14 +31,18 @@ class Descriptor:
 class MethodSpec(Descriptor):
     """A pre-training method: ``target`` names a :class:`skelbench.methods.contract.Method`."""
 
+    places = ("target", "config", "imports")
     config: str = ""
     """``"package.module:Config"``: pydantic model of the method's own settings; "" = none."""
     citation: str = ""
     recipe: Mapping[str, Any] = field(default_factory=dict)
-    """The method's own optimiser as dotted keys of the run spec, ``{"train.lr": 2e-4, "train.betas": (0.9, 0.95)}``:
+    """The method's own optimiser as dotted keys, ``{"train.lr": 0.1, "optimizer": "sgd", "optimizer.momentum": 0.9}``:
     used in every setting unless the preset scales it."""
     needs: Mapping[str, Any] = field(default_factory=dict)
     """What the method cannot do without in any setting, ``{"encoder.mask_token": False}``."""
+    requires: tuple[str, ...] = ()
+    """Abilities of the encoder that the method cannot do without (:mod:`skelbench.nn.encoder`): ``"drop-tokens"``,
+    ``"replace-tokens"``, ``"tokens"``, ``"short-views"``."""
     native: Mapping[str, Any] = field(default_factory=dict)
     """The rest of the published setting: encoder form, token grid, bodies, epochs, resampling. Used with ``--native``
     only; without it the method runs in the shared setting, as every other one. Empty: the shared setting is its own."""
@@ -55,7 +63,10 @@ class MethodSpec(Descriptor):
 class EncoderSpec(Descriptor):
     """An encoder family: ``target`` names a :class:`skelbench.nn.encoder.Encoder`, ``config`` its settings."""
 
+    places = ("target", "config")
     config: str = ""
+    presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Its own sizes for presets of the harness: ``{"small": {"dim": 64}}``."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,9 +80,8 @@ class DatasetSpec(Descriptor):
 
 @dataclass(frozen=True, kw_only=True)
 class ProtocolSpec(Descriptor):
-    """An evaluation protocol: ``target`` names a class with ``evaluate``; ``config`` its settings."""
+    """An evaluation protocol: ``target`` names a :class:`skelbench.evaluate.protocol.Protocol`, settings and code."""
 
-    config: str = ""
     defaults: Mapping[str, Any] = field(default_factory=dict)
     """How it wants runs to be evaluated, as fields of the evaluation spec: ``{"readout": "joints", "share": 0.95}``.
     They go before what suits the run; what the user says goes before them."""
@@ -112,15 +122,30 @@ class RowsSpec(Descriptor):
 
 @dataclass(frozen=True, kw_only=True)
 class PublishedSpec(Descriptor):
-    """Figures printed in a paper, shown beside ours wherever methods and token grids agree."""
+    """Figures printed in a paper, shown beside ours wherever methods and token grids agree. There is nothing to import,
+    and so no ``target``."""
 
+    places = ()
     target: str = ""
-    """Not used: there is nothing to import."""
     file: str
     """Path of a CSV file that the plugin ships (columns: :mod:`skelbench.report.published`):
     ``str(Path(__file__).with_name("figures.csv"))``."""
     notes: Mapping[str, str] = field(default_factory=dict)
     """Name of a table or figure that shows them -> what its reader must know before comparing."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComponentSpec(Descriptor):
+    """A crop, augmentation, mask, optimiser or schedule: ``target`` names its class, settings and code in one.
+
+    A class at the top level of a plugin file that derives from its family's base class and has a ``kind`` is announced
+    by that alone.
+    """
+
+
+@dataclass(frozen=True, kw_only=True)
+class TopologySpec(Descriptor):
+    """A skeleton: ``target`` names a :class:`skelbench.skeleton.topology.Topology` of the same name."""
 
 
 KINDS: dict[str, type[Descriptor]] = {
@@ -134,5 +159,11 @@ KINDS: dict[str, type[Descriptor]] = {
     "studies": StudySpec,
     "rows": RowsSpec,
     "published": PublishedSpec,
+    "crops": ComponentSpec,
+    "augmentations": ComponentSpec,
+    "masks": ComponentSpec,
+    "optimizers": ComponentSpec,
+    "schedules": ComponentSpec,
+    "topologies": TopologySpec,
 }
 """Hook ``skelbench_<kind>`` -> the descriptor type it returns a list of."""

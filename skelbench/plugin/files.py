@@ -1,167 +1,45 @@
-"""Single-file plugins: found on a path, imported under a name of their own, listed from a descriptor cache.
+"""Plugin files: where they are found, what the text of one announces, and its code.
 
-The cache lets a file that imports torch at its top be listed without running it: the key is the file's content and
-skelbench's version, so only a changed file is imported again. What a file announces must therefore follow from the
-file alone.
+Every plugin is a file, whether it ships, is installed or is named by a user: it is read, the slice that its
+announcements need is run in a namespace of its own, and the file itself is imported when something of it is used.
 """
 
 from __future__ import annotations
 
-import dataclasses
+import ast
 import hashlib
+import importlib
 import importlib.util
-import json
 import os
+import pkgutil
 import re
 import sys
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
-from skelbench import __version__
 from skelbench.errors import SkelbenchError, did_you_mean
-from skelbench.files import write_json
-from skelbench.plugin.descriptors import KINDS, Descriptor
-from skelbench.plugin.validate import descriptor_problem
+from skelbench.plugin.descriptors import Descriptor
+from skelbench.plugin.slices import TopLevel
 
 PATH_VARIABLE = "SKELBENCH_PLUGIN_PATH"
+ANNOUNCEMENT = re.compile(rb"hookimpl|skelbench_\w+|^[ \t]+kind\b", re.MULTILINE)
+"""A file without a match announces nothing, and need not be parsed to know it."""
 
-
-def cache_dir() -> Path:
-    """``$SKELBENCH_CACHE``, ``$XDG_CACHE_HOME/skelbench`` or ``~/.cache/skelbench``."""
-    if chosen := os.environ.get("SKELBENCH_CACHE"):
-        return Path(chosen)
-    return Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")) / "skelbench"
+AnyDescriptor = TypeVar("AnyDescriptor", bound=Descriptor)
 
 
 def files_on_path() -> list[Path]:
     """Files named by ``SKELBENCH_PLUGIN_PATH``: each item a file or a directory of ``*.py`` (not ``_*.py``)."""
-    found: list[Path] = []
+    files: list[Path] = []
     for item in filter(None, os.environ.get(PATH_VARIABLE, "").split(os.pathsep)):
         path = Path(item).expanduser()
-        found += sorted(p for p in path.glob("*.py") if not p.name.startswith(("_", "."))) if path.is_dir() else [path]
-    return found
-
-
-@dataclass(frozen=True)
-class Announced:
-    """What a plugin offers: descriptors by kind, and the observer hooks it implements."""
-
-    descriptors: dict[str, list[Descriptor]]
-    observers: list[str]
-
-
-@dataclass(frozen=True)
-class SourceFile:
-    """One file read once, so that the code that runs is the code that was hashed."""
-
-    path: Path
-    code: bytes
-    sha256: str
-
-    @classmethod
-    def read(cls, path: Path) -> SourceFile:
-        """Read ``path``; OSError if that fails."""
-        code = path.read_bytes()
-        return cls(path.resolve(), code, hashlib.sha256(code).hexdigest())
-
-    @property
-    def module_name(self) -> str:
-        """Unique per content and independent of where the file lies, so that targets do not depend on it."""
-        return f"skelbench_file_{self.sha256[:16]}"
-
-    def load(self) -> ModuleType:
-        """Import the file once; what it raises passes through and leaves nothing behind."""
-        if loaded := sys.modules.get(self.module_name):
-            return loaded
-        spec = importlib.util.spec_from_file_location(self.module_name, self.path)
-        if spec is None:
-            raise ImportError(f"{self.path} is not a Python file (*.py)")
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[self.module_name] = module
-        try:
-            exec(compile(self.code, str(self.path), "exec", dont_inherit=True), module.__dict__)
-        except BaseException:
-            del sys.modules[self.module_name]
-            raise
-        return module
-
-    def own(self, announced: Announced) -> Announced:
-        """Point ``":Class"`` and ``"thisfile:Class"`` at this file's module; refuse names it does not define.
-
-        Values become what JSON makes of them (tuples turn into lists), so that a plugin is the same whether it
-        comes from the file or from the cache.
-        """
-        module = self.load()
-
-        def resolved(target: str) -> str:
-            name, _, attribute = target.partition(":")
-            if name not in ("", self.path.stem, self.module_name):
-                return target
-            if not hasattr(module, attribute.partition(".")[0]):
-                classes = [key for key, value in vars(module).items() if isinstance(value, type)]
-                raise SkelbenchError(did_you_mean(attribute, classes, f"name in {self.path.name},"))
-            return f"{self.module_name}:{attribute}"
-
-        changed = {}
-        for kind, descriptors in announced.descriptors.items():
-            changed[kind] = []
-            for descriptor in descriptors:
-                fields = {f: resolved(v) for f in ("target", "config", "imports") if (v := getattr(descriptor, f, ""))}
-                descriptor = dataclasses.replace(descriptor, **fields)
-                changed[kind].append(_from_json(kind, _to_json(descriptor)) if _plain(descriptor) else descriptor)
-        return dataclasses.replace(announced, descriptors=changed)
-
-    # ------------------------------------------------------------------------------------------------ cache
-    @property
-    def cache_path(self) -> Path:
-        """The stem is part of the name because targets may use it."""
-        stem = re.sub(r"\W", "_", self.path.stem)
-        return cache_dir() / "plugins" / f"{stem}-{self.sha256}-{__version__}.json"
-
-    def cached(self) -> Announced | None:
-        """What this very file announced last time, or None; a damaged cache counts as none."""
-        try:
-            data = json.loads(self.cache_path.read_text())
-            descriptors = {kind: [_from_json(kind, item) for item in items] for kind, items in data["hooks"].items()}
-            observers = [str(name) for name in data["observers"]]
-        except (OSError, ValueError, TypeError, KeyError, AttributeError):
-            return None
-        if any(descriptor_problem(kind, item) for kind, items in descriptors.items() for item in items):
-            return None
-        return Announced(descriptors, observers)
-
-    def remember(self, announced: Announced) -> None:
-        """Store ``announced`` if JSON can carry it; a cache that cannot be written is no error."""
-        if not all(_plain(d) for descriptors in announced.descriptors.values() for d in descriptors):
-            return
-        hooks = {kind: [_to_json(d) for d in items] for kind, items in announced.descriptors.items()}
-        try:
-            write_json(self.cache_path, {"hooks": hooks, "observers": announced.observers})
-        except OSError:
-            pass
-
-
-def _to_json(descriptor: Descriptor) -> dict[str, Any]:
-    return {f.name: getattr(descriptor, f.name) for f in dataclasses.fields(descriptor)}
-
-
-def _plain(descriptor: Descriptor) -> bool:
-    """Whether JSON carries the descriptor (tuples aside)."""
-    try:
-        json.dumps(_to_json(descriptor), allow_nan=False)
-    except (TypeError, ValueError):
-        return False
-    return type(descriptor) in KINDS.values()
-
-
-def _from_json(kind: str, values: dict[str, Any]) -> Descriptor:
-    values = json.loads(json.dumps(values))
-    if "splits" in values:
-        values["splits"] = tuple(values["splits"])
-    return KINDS[kind](**values)
+        files += sorted(p for p in path.glob("*.py") if not p.name.startswith(("_", "."))) if path.is_dir() else [path]
+    return files
 
 
 def unique(paths: Iterable[Path]) -> list[Path]:
@@ -170,3 +48,133 @@ def unique(paths: Iterable[Path]) -> list[Path]:
     for path in paths:
         first.setdefault(path.resolve(), path)
     return list(first.values())
+
+
+def installed_files(place: str, families: Mapping[str, str]) -> Iterator[PluginFile]:
+    """The plugin files of a module or package, which is not imported: the module; the package's ``__init__`` if that
+    announces something, else every module and package in it whose name does not begin with ``_``.
+
+    ModuleNotFoundError if there is no such module.
+    """
+    spec, outer = None, ""
+    for part in place.split("."):
+        name = f"{outer}.{part}" if outer else part
+        spec = PathFinder.find_spec(name, spec.submodule_search_locations) if spec else importlib.util.find_spec(name)
+        if spec is None:
+            raise ModuleNotFoundError(f"No module named {name!r}")
+        outer = name
+    assert spec is not None
+    yield from _files_of(spec, families)
+
+
+def _files_of(spec: ModuleSpec, families: Mapping[str, str]) -> Iterator[PluginFile]:
+    file = PluginFile(Path(spec.origin), spec.name) if spec.has_location and spec.origin else None
+    inside = spec.submodule_search_locations
+    if inside is None:
+        if file is None:
+            raise ImportError(f"{spec.name} is no Python file")
+        yield file
+    elif file is not None and file.announces(families):
+        yield file
+    else:
+        for module in sorted(pkgutil.iter_modules(inside), key=lambda module: module.name):
+            if not module.name.startswith("_"):
+                part = PathFinder.find_spec(f"{spec.name}.{module.name}", inside)
+                if part is not None:
+                    yield from _files_of(part, families)
+
+
+@dataclass(frozen=True)
+class PluginFile:
+    """One file. ``module`` is its name where it is installed; a single file has a name of its own ("" = single).
+
+    Of a single file the code that runs is the code that was hashed: it is read once.
+    """
+
+    path: Path
+    module: str = ""
+
+    @cached_property
+    def code(self) -> bytes:
+        """What stands in the file; OSError if it cannot be read."""
+        return self.path.read_bytes()
+
+    @cached_property
+    def sha256(self) -> str:
+        """Of the code."""
+        return hashlib.sha256(self.code).hexdigest()
+
+    @cached_property
+    def top_level(self) -> TopLevel:
+        """Its statements; SyntaxError or ValueError if it is no Python."""
+        return TopLevel(ast.parse(self.code, str(self.path)))
+
+    @property
+    def module_name(self) -> str:
+        """Of a single file unique per content and independent of where it lies, so that targets do not depend on it."""
+        return self.module or f"skelbench_file_{self.sha256[:16]}"
+
+    def announces(self, families: Mapping[str, str]) -> bool:
+        """Whether its text has hooks or classes of ``families``; a file that cannot be read may have."""
+        try:
+            if not ANNOUNCEMENT.search(self.code):
+                return False
+            return bool(self.top_level.hooks) or any(self.top_level.components(families))
+        except (OSError, SyntaxError, ValueError):
+            return True
+
+    def announcement(self) -> ModuleType:
+        """The slice that its hooks need, run in a module of its own; all of it, imported, where that is as much."""
+        sliced = self.top_level.slice()
+        if sliced is None:
+            return self.load()
+        module = self._empty()
+        module.__doc__ = self.top_level.docstring
+        exec(compile(sliced, str(self.path), "exec", dont_inherit=True), module.__dict__)
+        return module
+
+    def load(self) -> ModuleType:
+        """Import the file once; what it raises passes through and leaves nothing behind."""
+        if self.module:
+            return importlib.import_module(self.module)
+        if loaded := sys.modules.get(self.module_name):
+            return loaded
+        module = self._empty()
+        sys.modules[self.module_name] = module
+        try:
+            exec(compile(self.code, str(self.path), "exec", dont_inherit=True), module.__dict__)
+        except BaseException:
+            del sys.modules[self.module_name]
+            raise
+        return module
+
+    def _empty(self) -> ModuleType:
+        inside = [str(self.path.parent)] if self.module and self.path.name == "__init__.py" else None
+        spec = importlib.util.spec_from_file_location(
+            self.module_name, self.path.resolve(), submodule_search_locations=inside
+        )
+        if spec is None:
+            raise ImportError(f"{self.path} is not a Python file (*.py)")
+        return importlib.util.module_from_spec(spec)
+
+    def own(self, descriptor: AnyDescriptor) -> AnyDescriptor:
+        """``descriptor`` with ``":Name"`` (of a single file also ``"file:Name"``) pointing at this file's module.
+
+        SkelbenchError names the nearest class if the file does not define it.
+        """
+        stems = ("", self.module_name) if self.module else ("", self.module_name, self.path.stem)
+        fields: dict[str, Any] = {}
+        for place in descriptor.places:
+            name, _, attribute = getattr(descriptor, place).partition(":")
+            if attribute and name in stems:
+                if not self._defines(attribute.partition(".")[0]):
+                    classes = list(self.top_level.classes)
+                    raise SkelbenchError(did_you_mean(attribute, classes, f"name in {self.path.name},"))
+                fields[place] = f"{self.module_name}:{attribute}"
+        return replace(descriptor, **fields) if fields else descriptor
+
+    def _defines(self, name: str) -> bool:
+        try:
+            return name in self.top_level.names or hasattr(self.load(), name)
+        except (Exception, SystemExit):
+            return False

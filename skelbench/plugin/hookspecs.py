@@ -1,5 +1,6 @@
 """The complete plugin surface. Every hook returns a list of descriptors; observers watch and return nothing."""
 
+# mypy: disable-error-code="empty-body"
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
@@ -8,6 +9,7 @@ from typing import Any
 import pluggy
 
 from skelbench.plugin.descriptors import (
+    ComponentSpec,
     DatasetSpec,
     EncoderSpec,
     FigureSpec,
@@ -18,6 +20,7 @@ from skelbench.plugin.descriptors import (
     StudySpec,
     TableSpec,
     TargetSpec,
+    TopologySpec,
 )
 
 PROJECT = "skelbench"
@@ -73,6 +76,36 @@ def skelbench_rows() -> Iterable[RowsSpec]:
 @hookspec
 def skelbench_published() -> Iterable[PublishedSpec]:
     """Tables of published figures."""
+
+
+@hookspec
+def skelbench_crops() -> Iterable[ComponentSpec]:
+    """Crops of a clip."""
+
+
+@hookspec
+def skelbench_augmentations() -> Iterable[ComponentSpec]:
+    """Augmentations of a view."""
+
+
+@hookspec
+def skelbench_masks() -> Iterable[ComponentSpec]:
+    """Masks of a view's tokens."""
+
+
+@hookspec
+def skelbench_optimizers() -> Iterable[ComponentSpec]:
+    """Optimisers."""
+
+
+@hookspec
+def skelbench_schedules() -> Iterable[ComponentSpec]:
+    """Schedules of the learning rate."""
+
+
+@hookspec
+def skelbench_topologies() -> Iterable[TopologySpec]:
+    """Skeletons that data sets come in."""
 
 
 @hookspec

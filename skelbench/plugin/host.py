@@ -1,10 +1,6 @@
-"""Finds plugins and answers for them: every plugin is loaded and called on its own, a broken one is a status line.
+"""Answers for all plugins: what is there by which name, its code, its observers.
 
-Sources, in order: the descriptors that ship inside skelbench (``skelbench.builtins``), installed distributions that
-announce an entry point of group ``skelbench``, and single files (``--plugin FILE``, ``SKELBENCH_PLUGIN_PATH``).
-
-``SKELBENCH_PLUGINS="a,b"`` loads only these entry points ("" loads none), ``SKELBENCH_STRICT=1`` raises what would
-otherwise become a status. Listing imports descriptors only; classes are imported by :meth:`Host.load`.
+Listing runs announcements only (:mod:`skelbench.plugin.discovery`); code is imported by :meth:`Host.load`.
 """
 
 from __future__ import annotations
@@ -13,26 +9,21 @@ import importlib
 import importlib.metadata
 import logging
 import os
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, overload
 
 import pluggy
 
-from skelbench import __version__
 from skelbench.component import Spec
 from skelbench.errors import SkelbenchError, did_you_mean
-from skelbench.plugin import hookspecs
-from skelbench.plugin.descriptors import KINDS, Descriptor, MethodSpec
-from skelbench.plugin.files import Announced, SourceFile, files_on_path, unique
-from skelbench.plugin.status import SINGULAR, Entry, PluginStatus, State, one_line, strict
-from skelbench.plugin.validate import OBSERVERS, descriptor_problem, hook_problems
-
-GROUP = "skelbench"
-BUILTINS = "skelbench.builtins"
+from skelbench.plugin.descriptors import ComponentSpec, DatasetSpec, Descriptor, EncoderSpec, MethodSpec, ProtocolSpec
+from skelbench.plugin.discovery import Discovery
+from skelbench.plugin.files import PluginFile
+from skelbench.plugin.status import SINGULAR, Entry, PluginStatus, Refusal, one_line, strict
+from skelbench.plugin.validate import OBSERVERS
 
 log = logging.getLogger(__name__)
 
@@ -41,34 +32,45 @@ class Host:
     """All plugins of this process. ``extra_files``: single files asked for on the command line."""
 
     def __init__(self, extra_files: Iterable[str | os.PathLike[str]] = ()) -> None:
-        self.plugins: list[PluginStatus] = []
-        self.entries: list[Entry] = []
+        self._discovery = Discovery([Path(file).expanduser() for file in extra_files])
+        self.plugins: list[PluginStatus] = self._discovery.plugins
+        self.entries: list[Entry] = self._discovery.entries
+        self.refusals: list[Refusal] = self._discovery.refusals
         self.observer_failures: Counter[str] = Counter()
-        self._manager = pluggy.PluginManager(hookspecs.PROJECT)
-        self._manager.add_hookspecs(hookspecs)
-        self._files: dict[str, SourceFile] = {}
-        self._unimported: list[tuple[PluginStatus, SourceFile, list[str]]] = []
         self._noted = False
-        self._discover([Path(file).expanduser() for file in extra_files])
 
-    # ------------------------------------------------------------------------------------------------ reading
+    # ------------------------------------------------------------------------------------------------ names
+    @overload
+    def get(self, kind: Literal["methods"], name: str) -> MethodSpec: ...
+    @overload
+    def get(self, kind: Literal["encoders"], name: str) -> EncoderSpec: ...
+    @overload
+    def get(self, kind: Literal["datasets"], name: str) -> DatasetSpec: ...
+    @overload
+    def get(self, kind: Literal["protocols"], name: str) -> ProtocolSpec: ...
+    @overload
+    def get(self, kind: str, name: str) -> Descriptor: ...
+
     def get(self, kind: str, name: str) -> Descriptor:
         """The descriptor called ``name`` (or ``plugin:name``); SkelbenchError names the nearest or the culprit."""
         self._note_failures()
         if not isinstance(name, str):
             raise SkelbenchError(f"{SINGULAR[kind]} {name!r} is not a name; `skelbench plugins list` shows all")
-        found = [entry for entry in self.entries if entry.kind == kind and name in entry.names]
-        usable = [e for e in found if e.descriptor is not None and not e.refused and (not e.clash or ":" in name)]
+        namesakes = [entry for entry in self.entries if entry.kind == kind and name in entry.names]
+        usable = [entry for entry in namesakes if not entry.clash or ":" in name]
         if len(usable) == 1:
             return usable[0].descriptor
-        if found:
-            raise SkelbenchError(found[0].refused or found[0].clash)
+        reasons = [entry.clash for entry in namesakes] + [
+            refusal.sentence for refusal in self.refusals if refusal.kind == kind and name in refusal.names
+        ]
+        if reasons:
+            raise SkelbenchError(reasons[0])
         failed = [plugin for plugin in self.plugins if plugin.state not in ("ok", "conflict")]
-        namesake = next((plugin for plugin in failed if plugin.name == name.partition(":")[0]), None)
-        if namesake is not None:
+        culprit = next((plugin for plugin in failed if plugin.name == name.partition(":")[0]), None)
+        if culprit is not None:
             raise SkelbenchError(
-                f"{SINGULAR[kind]} {name!r} is not available: plugin {namesake.name!r} ({namesake.source}) "
-                f"failed ({namesake.state}): {namesake.error}"
+                f"{SINGULAR[kind]} {name!r} is not available: plugin {culprit.name!r} ({culprit.source}) "
+                f"failed ({culprit.state}): {culprit.error}"
             )
         raise SkelbenchError(did_you_mean(name, self.names(kind), SINGULAR[kind]))
 
@@ -98,11 +100,11 @@ class Host:
 
     def names(self, kind: str) -> list[str]:
         """Every name :meth:`get` accepts for ``kind``, sorted; names that clash appear as ``plugin:name``."""
-        usable = [entry for entry in self.entries if entry.kind == kind and not entry.refused]
-        return sorted(entry.names[1] if entry.clash else entry.name for entry in usable)
+        return sorted(entry.names[1] if entry.clash else entry.name for entry in self.entries if entry.kind == kind)
 
     def _known(self, kind: str, name: str) -> bool:
-        return any(entry.kind == kind and name in entry.names for entry in self.entries)
+        known: list[Entry | Refusal] = [*self.entries, *self.refusals]
+        return any(each.kind == kind and name in each.names for each in known)
 
     def all(self, kind: str) -> list[Descriptor]:
         """Usable descriptors of ``kind`` in the order of :meth:`names`."""
@@ -116,24 +118,35 @@ class Host:
         """Import what ``descriptor.target`` (or another such ``field``, ``"config"``) names."""
         return self.load_target(getattr(descriptor, field), self.origin(descriptor))
 
+    def find(self, kind: str, name: str) -> Any:
+        """What ``name`` stands for, imported: the class of a component, the object of a topology."""
+        return self.load(self.get(kind, name))
+
+    def identity(self, descriptor: Descriptor) -> str:
+        """``"2"``, its version; for a single file, whose code has none, ``"1 <sha256>"``."""
+        return " ".join(filter(None, (str(descriptor.version), self.origin(descriptor).source_hash)))
+
     def config(self, descriptor: Descriptor) -> type[Spec]:
-        """The pydantic class of the settings of a method, an encoder, a protocol; an empty one when it has none."""
+        """The pydantic class of the settings of a method, an encoder, a protocol; an empty one when it has none. A
+        component and a protocol are their own."""
+        if isinstance(descriptor, ComponentSpec | ProtocolSpec):
+            return self.load(descriptor)
         return self.load(descriptor, "config") if getattr(descriptor, "config", "") else Spec
 
-    def checked(self, descriptor: Descriptor, made: Any, cls: type, what: str) -> Any:
-        """``made``, which ``descriptor``'s code gave; SkelbenchError names plugin and target if it is no ``cls``."""
-        if isinstance(made, cls):
-            return made
+    def checked(self, descriptor: Descriptor, value: Any, cls: type, what: str) -> Any:
+        """``value``, which ``descriptor``'s code gave; SkelbenchError names plugin and target if it is no ``cls``."""
+        if isinstance(value, cls):
+            return value
         kind = next(entry.kind for entry in self.entries if entry.descriptor is descriptor)
         raise SkelbenchError(
             f"{SINGULAR[kind]} {descriptor.name!r} of plugin {self.origin(descriptor).name!r}: {descriptor.target} "
-            f"returned a {type(made).__name__}, not a {what}"
+            f"returned a {type(value).__name__}, not a {what}"
         )
 
     def load_target(self, target: str, plugin: PluginStatus | None = None) -> Any:
         """Import ``"package.module:Name"``; SkelbenchError with plugin and cause if that fails."""
         module_name, _, attribute = target.partition(":")
-        file = self._files.get(module_name)
+        file = self._discovery.single.get(module_name)
         shown = f"{file.path.name}:{attribute}" if file else target
         whose = f" of plugin {plugin.name!r}" if plugin else ""
         try:
@@ -154,16 +167,14 @@ class Host:
         """Call every observer of ``hook_name``; one that raises is logged once, counted, and changes nothing."""
         if hook_name not in OBSERVERS:
             raise ValueError(f"{hook_name} is not an observer hook; observers: {', '.join(OBSERVERS)}")
-        for item in [item for item in self._unimported if hook_name in item[2]]:
-            self._unimported.remove(item)
-            self._watched(item[0], hook_name, partial(self._register_observer, item[0], item[1]))
-        for implementation in getattr(self._manager.hook, hook_name).get_hookimpls():
+        unimported, manager = self._discovery.unimported, self._discovery.manager
+        for item in [item for item in unimported if hook_name in item[2]]:
+            unimported.remove(item)
+            self._watched(item[0], hook_name, partial(_register, manager, item[0], item[1]))
+        for implementation in getattr(manager.hook, hook_name).get_hookimpls():
             status = next(p for p in self.plugins if p.name == implementation.plugin_name)
             arguments = {name: values[name] for name in implementation.argnames}
             self._watched(status, hook_name, partial(implementation.function, **arguments))
-
-    def _register_observer(self, status: PluginStatus, file: SourceFile) -> None:
-        self._manager.register(file.load(), status.name)
 
     def _watched(self, status: PluginStatus, hook_name: str, call: Callable[[], Any]) -> None:
         try:
@@ -176,145 +187,6 @@ class Host:
                 log.warning("%s of plugin %r failed, the run goes on: %s", hook_name, status.name, one_line(error))
                 log.debug("traceback of the failed observer", exc_info=error)
 
-    # ------------------------------------------------------------------------------------------------ discovery
-    def _discover(self, extra_files: list[Path]) -> None:
-        builtin = PluginStatus("builtin", "skelbench", __version__, "builtin")
-        self._admit(builtin, partial(importlib.import_module, BUILTINS))
-        for entry_point in self._selected_entry_points():
-            dist = entry_point.dist
-            status = PluginStatus(
-                self._free_name(entry_point.name, f"{dist.name if dist else GROUP}/{entry_point.name}"),
-                dist.name if dist else "",
-                dist.version if dist else "",
-                f"entry point {entry_point.value}",
-            )
-            self._admit(status, entry_point.load)
-        for path in unique([*extra_files, *files_on_path()]):
-            self._admit_file(path, requested=path in extra_files)
-        self._refuse_clashes()
-
-    def _selected_entry_points(self) -> list[importlib.metadata.EntryPoint]:
-        found = sorted(importlib.metadata.entry_points(group=GROUP), key=lambda e: e.name)
-        if (choice := os.environ.get("SKELBENCH_PLUGINS")) is None:
-            return found
-        wanted = [name for item in choice.split(",") if (name := item.strip())]
-        for name in wanted:
-            if name not in [e.name for e in found]:
-                status = PluginStatus(name, source="SKELBENCH_PLUGINS")
-                self.plugins.append(status)
-                status.fail("import-error", did_you_mean(name, [e.name for e in found], "entry point"))
-        return [e for e in found if e.name in wanted]
-
-    def _free_name(self, name: str, fallback: str) -> str:
-        return fallback if any(plugin.name == name for plugin in self.plugins) else name
-
-    def _admit_file(self, path: Path, requested: bool) -> None:
-        status = PluginStatus(self._free_name(path.stem, str(path)), source=str(path), requested=requested)
-        started = time.perf_counter()
-        try:
-            file = SourceFile.read(path)
-        except OSError as error:
-            self.plugins.append(status)
-            status.fail("import-error", f"cannot read {path}: {error.strerror or error}", error)
-            return
-        if file.module_name in self._files:
-            return  # the same content under another path
-        self._files[file.module_name] = file
-        status.source_hash = file.sha256
-        if (announced := file.cached()) is None:
-            self._admit(status, file.load, file)
-            return
-        self.plugins.append(status)
-        self._record(status, announced)
-        if announced.observers:
-            self._unimported.append((status, file, announced.observers))
-        status.seconds = time.perf_counter() - started
-
-    def _admit(self, status: PluginStatus, load: Callable[[], Any], file: SourceFile | None = None) -> None:
-        """Import, register, call and validate one plugin."""
-        self.plugins.append(status)
-        started = time.perf_counter()
-        stage: State = "import-error"
-        try:
-            plugin = load()
-            stage = "invalid"
-            for sentence in hook_problems(plugin, self._manager):
-                status.fail("invalid", sentence)
-            if (twin := self._manager.get_name(plugin)) is not None:
-                raise SkelbenchError(f"names the same module as plugin {twin!r}")
-            self._manager.register(plugin, status.name)
-            if not self._manager.get_hookcallers(plugin) and status.state == "ok":
-                status.fail("invalid", "announces nothing: no function of it is decorated with @hookimpl")
-            announced = self._call_hooks(status, plugin, own_file=file is not None)
-            if file is not None:
-                announced = file.own(announced)
-                if status.state == "ok":
-                    file.remember(announced)
-            self._record(status, announced)
-        except (Exception, SystemExit) as error:
-            if strict():
-                raise
-            status.fail(stage, one_line(error), error)
-        finally:
-            status.seconds = time.perf_counter() - started
-
-    def _call_hooks(self, status: PluginStatus, plugin: object, own_file: bool) -> Announced:
-        """Descriptors that hold, by kind; the others become problems of the plugin."""
-        announced = Announced({}, [])
-        for caller in self._manager.get_hookcallers(plugin) or []:
-            kind = caller.name.removeprefix("skelbench_")
-            if caller.name in OBSERVERS:
-                announced.observers.append(caller.name)
-            if kind not in KINDS:
-                continue
-            mine = next(i for i in caller.get_hookimpls() if i.plugin is plugin)
-            if mine.wrapper or mine.hookwrapper:
-                continue
-            try:
-                returned = mine.function()
-                if returned is None or isinstance(returned, Descriptor):
-                    raise SkelbenchError(f"returned {type(returned).__name__}, not a list of {KINDS[kind].__name__}")
-                values = list(returned)
-            except (Exception, SystemExit) as error:
-                status.fail("invalid", f"{caller.name}: {one_line(error)}", error)
-                continue
-            announced.descriptors[kind] = self._valid(status, kind, values, own_file)
-        return announced
-
-    def _valid(self, status: PluginStatus, kind: str, values: list[Any], own_file: bool) -> list[Descriptor]:
-        held: dict[str, Descriptor] = {}
-        for value in values:
-            problem = descriptor_problem(kind, value, own_file=own_file)
-            if problem is None and value.name in held:
-                problem = "invalid", f"{SINGULAR[kind]} {value.name!r} is announced twice"
-            if problem is None:
-                held[value.name] = value
-                continue
-            status.fail(*problem)
-            name = getattr(value, "name", None)
-            if isinstance(name, str):
-                refused = f"{SINGULAR[kind]} {name!r} of plugin {status.name!r} is refused: {problem[1]}"
-                self.entries.append(Entry(kind, name, None, status, refused=refused))
-        return list(held.values())
-
-    def _record(self, status: PluginStatus, announced: Announced) -> None:
-        for kind, descriptors in announced.descriptors.items():
-            self.entries += [Entry(kind, descriptor.name, descriptor, status) for descriptor in descriptors]
-
-    def _refuse_clashes(self) -> None:
-        groups: dict[tuple[str, str], list[Entry]] = {}
-        for entry in self.entries:
-            if not entry.refused:
-                groups.setdefault((entry.kind, entry.name), []).append(entry)
-        for (kind, name), entries in groups.items():
-            if len(entries) < 2:
-                continue
-            owners = " and ".join(f"{e.plugin.name!r} ({e.plugin.source})" for e in entries)
-            choices = " or ".join(repr(e.names[1]) for e in entries)
-            for entry in entries:
-                entry.clash = f"{SINGULAR[kind]} {name!r} is announced by plugins {owners}; write {choices}"
-                entry.plugin.fail("conflict", entry.clash)
-
     def _note_failures(self) -> None:
         """Before anything is used: stop if a plugin of the command line failed, mention other failures once."""
         for plugin in self.plugins:
@@ -325,6 +197,10 @@ class Host:
             for plugin in self.plugins:
                 if plugin.state != "ok":
                     log.warning("note: plugin %r (%s): %s", plugin.name, plugin.state, plugin.error)
+
+
+def _register(manager: pluggy.PluginManager, status: PluginStatus, file: PluginFile) -> None:
+    manager.register(file.load(), status.name)
 
 
 _requested: tuple[str, ...] = ()
@@ -340,7 +216,7 @@ def request_files(files: Iterable[str]) -> None:
 def get_host(extra_files: Iterable[str] = ()) -> Host:
     """The host of this process, built on first use and kept for the same files and environment."""
     files = tuple(str(file) for file in (*_requested, *extra_files))
-    variables = ("SKELBENCH_PLUGINS", "SKELBENCH_PLUGIN_PATH", "SKELBENCH_STRICT", "SKELBENCH_CACHE")
+    variables = ("SKELBENCH_PLUGINS", "SKELBENCH_PLUGIN_PATH", "SKELBENCH_STRICT")
     key = (files, *map(os.environ.get, variables))
     if key not in _hosts:
         _hosts[key] = Host(files)

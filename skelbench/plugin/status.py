@@ -10,7 +10,7 @@ from typing import Literal
 from skelbench.errors import SkelbenchError
 from skelbench.plugin.descriptors import KINDS, Descriptor
 
-_IRREGULAR = {"studies": "study", "rows": "rows", "published": "published table"}
+_IRREGULAR = {"studies": "study", "topologies": "topology", "rows": "rows", "published": "published table"}
 SINGULAR = {kind: _IRREGULAR.get(kind, kind.removesuffix("s")) for kind in KINDS}
 State = Literal["ok", "import-error", "invalid", "api-mismatch", "conflict"]
 
@@ -23,7 +23,7 @@ class PluginStatus:
     dist: str = ""
     version: str = ""
     source: str = ""
-    """``builtin``, ``entry point MODULE`` or the path of a file."""
+    """``builtin``, ``entry point MODULE``, a file of a package (``my_package/slim.py``) or the path of a file."""
     state: State = "ok"
     error: str = ""
     seconds: float = 0.0
@@ -45,19 +45,32 @@ class PluginStatus:
 
 @dataclass
 class Entry:
-    """One announced descriptor. ``refused``: why it cannot be used; ``clash``: usable as ``plugin:name`` only."""
+    """One announced descriptor. ``clash``: why it is usable as ``plugin:name`` only."""
 
     kind: str
     name: str
-    descriptor: Descriptor | None
+    descriptor: Descriptor
     plugin: PluginStatus
-    refused: str = ""
     clash: str = ""
 
     @property
     def names(self) -> tuple[str, ...]:
         """Every name this answers to."""
-        return self.name, f"{self.plugin.name}:{self.name}", f"{self.plugin.dist or self.plugin.name}:{self.name}"
+        return names_of(self.name, self.plugin)
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Something announced that cannot be used, by each of its ``names``, and why."""
+
+    kind: str
+    names: tuple[str, ...]
+    sentence: str
+
+
+def names_of(name: str, plugin: PluginStatus) -> tuple[str, ...]:
+    """``name``, and ``name`` with its plugin or distribution."""
+    return name, f"{plugin.name}:{name}", f"{plugin.dist or plugin.name}:{name}"
 
 
 def strict() -> bool:

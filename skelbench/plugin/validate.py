@@ -12,7 +12,8 @@ import pluggy
 
 from skelbench import __version__
 from skelbench.plugin import hookspecs
-from skelbench.plugin.descriptors import API_VERSION, KINDS, Descriptor, PublishedSpec
+from skelbench.plugin.descriptors import API_VERSION, KINDS, Descriptor
+from skelbench.plugin.status import State
 
 HOOKS = tuple(name for name in vars(hookspecs) if name.startswith("skelbench_"))
 OBSERVERS = tuple(name for name in HOOKS if name.removeprefix("skelbench_") not in KINDS)
@@ -54,10 +55,10 @@ def _nearest(name: str) -> str:
     return f"; did you mean {near[0]!r}?" if near else f"; hooks: {', '.join(HOOKS)}"
 
 
-def descriptor_problem(kind: str, value: Any, *, own_file: bool = False) -> tuple[str, str] | None:
+def descriptor_problem(kind: str, value: Any, *, own_file: bool = False) -> tuple[State, str] | None:
     """(state, sentence) if ``value`` is no valid descriptor of ``kind``, else None.
 
-    ``own_file``: targets of single-file plugins may leave the module out (``":Class"``).
+    ``own_file``: targets may leave out the module (``":Class"``), as in every plugin file.
     """
     expected = KINDS[kind]
     if not isinstance(value, expected):
@@ -74,10 +75,10 @@ def descriptor_problem(kind: str, value: Any, *, own_file: bool = False) -> tupl
     return _field_problem(what, value, own_file)
 
 
-def _field_problem(what: str, value: Descriptor, own_file: bool) -> tuple[str, str] | None:
-    for field in ("target", "config", "imports"):
-        text = getattr(value, field, "")
-        if text == "" and (field != "target" or isinstance(value, PublishedSpec)):
+def _field_problem(what: str, value: Descriptor, own_file: bool) -> tuple[State, str] | None:
+    for field in value.places:
+        text = getattr(value, field)
+        if field != "target" and text == "":
             continue
         if not isinstance(text, str) or not TARGET.fullmatch(text) or (text.startswith(":") and not own_file):
             return "invalid", f"{what}: {field}={text!r} is not of the form 'package.module:Name'"
@@ -86,6 +87,9 @@ def _field_problem(what: str, value: Descriptor, own_file: bool) -> tuple[str, s
             return "invalid", f"{what}: {field} must be text"
     if not isinstance(value.version, int):
         return "invalid", f"{what}: version={value.version!r} is not an integer"
+    requires = getattr(value, "requires", ())
+    if not isinstance(requires, tuple | list) or not all(isinstance(ability, str) for ability in requires):
+        return "invalid", f"{what}: requires={requires!r} is not a tuple of names of abilities"
     names = ("recipe", "needs", "native", "defaults", "notes", "presets", "variants")
     mappings = [getattr(value, name, {}) for name in names]
     for name in ("presets", "variants"):

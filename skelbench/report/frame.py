@@ -233,11 +233,13 @@ def _collapse(info: dict[str, Any]) -> str | None:
 
 def _group(spec: RunSpec, evaluated: dict[str, Any]) -> str:
     """What must agree for two runs to be seeds of one setting."""
-    probe = {key: value for key, value in evaluated.items() if key not in ("pretrain_id", "seed", "checkpoint")}
+    probe = {
+        key: value for key, value in evaluated.items() if key not in ("pretrain_id", "partners", "seed", "checkpoint")
+    }
     return digest([spec.model_copy(update={"seed": 0}).model_dump(mode="json"), probe])
 
 
 def _what(record: dict[str, Any]) -> str:
     """Everything that must agree between two evaluations for a paired test, whatever the encoder and checkpoint."""
-    spec = {key: value for key, value in record["spec"].items() if key not in ("pretrain_id", "checkpoint")}
+    spec = {key: value for key, value in record["spec"].items() if key not in ("pretrain_id", "partners", "checkpoint")}
     return canonical_json(spec)

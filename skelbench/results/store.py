@@ -7,6 +7,7 @@ results/
     metrics.jsonl                      one line per logged step
     last.pt                            everything needed to continue
     encoder.safetensors                the inference encoder after the last step
+    encoder.bone.safetensors           of a stream, where the method has an encoder for it
     encoder@12.5.safetensors           kept snapshots, by epoch
     cost.json                          MACs, step FLOPs, latency, memory
     eval-<eval_id>.json, .npz          one record and its per-clip predictions per evaluation
@@ -92,15 +93,19 @@ class RunDir:
         except (OSError, ValueError) as error:
             raise SkelbenchError(f"{self.cost_path} is damaged; remove it and issue the run's command again") from error
 
-    def encoder(self, checkpoint: str = "last") -> Path:
-        """Weights of the inference encoder, final or at a kept epoch."""
-        if checkpoint == "last":
-            return self.path / "encoder.safetensors"
-        path = self.path / f"encoder@{checkpoint}.safetensors"
-        if not path.exists():
+    def encoder_path(self, checkpoint: str = "last", stream: str = "") -> Path:
+        """Where an inference encoder is written: the run's, or the own one of ``stream``; final or of an epoch."""
+        name = "encoder" + (f".{stream}" if stream else "") + ("" if checkpoint == "last" else f"@{checkpoint}")
+        return self.path / f"{name}.safetensors"
+
+    def encoder(self, checkpoint: str = "last", stream: str = "") -> Path:
+        """Weights of the inference encoder that looks at ``stream``, final or at a kept epoch."""
+        path = self.encoder_path(checkpoint)
+        if checkpoint != "last" and not path.exists():
             kept = ", ".join(self.snapshots()) or "none"
             raise SkelbenchError(f"run {self.name} kept no snapshot at epoch {checkpoint}; kept epochs: {kept}")
-        return path
+        own = self.encoder_path(checkpoint, stream)
+        return own if own.exists() else path
 
     def snapshots(self) -> list[str]:
         """Epochs of the kept encoder snapshots, ascending."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from skelbench.data.store import ClipStore
+from skelbench.data.store.clip_store import ClipStore
 from skelbench.plugin.host import Host
 from skelbench.results.store import RunDir
 from skelbench.spec import RunSpec

@@ -9,7 +9,8 @@ A preset scales the encoder, the prototypes and projection heads, the batch, the
 with them what only makes sense at the full size: an EMA momentum of 0.994 looks back over 2 % of the paper's steps, so
 fewer steps want a faster teacher, and with a few hundred prototypes a teacher at temperature 0.07 drifts to uniform
 assignments (measured: the masked loss stays near log K), at 0.04 it does not.
-Keys that a method's or encoder's config does not have are skipped, so a method without prototypes needs nothing.
+Keys that a method's config does not have are skipped, so a method without prototypes needs nothing; how large an
+encoder is in a preset it says itself (``EncoderSpec.presets``).
 """
 
 from __future__ import annotations
@@ -24,9 +25,6 @@ PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
         "ablation": MappingProxyType({"train.epochs": 100.0}),
         "small": MappingProxyType(
             {
-                "encoder.dim": 64,
-                "encoder.depth": 3,
-                "encoder.heads": 2,
                 "method.prototypes": 256,
                 "method.head_hidden": 256,
                 "method.bottleneck": 64,
@@ -40,15 +38,12 @@ PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
                 "method.target_dim": 64,
                 "train.batch_size": 32,
                 "train.lr": 2e-3,
-                "train.min_lr": 1e-6,
+                "schedule.min_lr": 1e-6,
                 "clips_seen": 40_000,
             }
         ),
         "quick": MappingProxyType(
             {
-                "encoder.dim": 48,
-                "encoder.depth": 2,
-                "encoder.heads": 2,
                 "method.prototypes": 256,
                 "method.head_hidden": 192,
                 "method.bottleneck": 48,
@@ -62,7 +57,7 @@ PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
                 "method.target_dim": 48,
                 "train.batch_size": 16,
                 "train.lr": 1e-3,
-                "train.min_lr": 1e-6,
+                "schedule.min_lr": 1e-6,
                 "clips_seen": 8_000,
             }
         ),

@@ -1,4 +1,4 @@
-"""What the user typed, as dotted settings: ``method.*``, ``encoder.*``, ``train.*``, ``grid.*``, ``data.*``.
+"""What the user typed, as dotted settings: ``method.*``, ``encoder.*``, ``optimizer.*``, ``train.*``, ``grid.*`` ...
 
 Later sources win: the file, ``--set``, the options of their own (``--tokens``, ``--epochs``, ...), which may not
 contradict ``--set``.
@@ -17,8 +17,10 @@ from typing import Any
 from skelbench.errors import SkelbenchError, did_you_mean
 from skelbench.skeleton.grid import BUDGETS
 
-SECTIONS = ("method", "encoder", "train", "grid", "data")
-TOP = ("seed", "preset", "native", "encoder", "tokens", "dataset", "split")
+CHOICES = {"encoder": "encoders", "optimizer": "optimizers", "schedule": "schedules"}
+"""Sections that are a component of one's choice -> what the plugin host calls its kind."""
+SECTIONS = ("method", *CHOICES, "train", "grid", "data")
+TOP = ("seed", "preset", "native", *CHOICES, "tokens", "dataset", "split")
 """Keys of a run.toml outside the sections."""
 _FACTOR = re.compile(r"x(\d+\.?\d*|\.\d+)")
 
@@ -37,6 +39,7 @@ class Request:
     preset: str | None = None
     native: bool | None = None
     """The method's own published setting instead of the shared one."""
+    encoder: str | None = None
     epochs: float | None = None
     batch_size: int | None = None
     seed: int | None = None
@@ -54,7 +57,8 @@ class Request:
     @property
     def options(self) -> dict[str, Any]:
         """Settings that have an option of their own; ``--clip-length`` and ``--patch`` win over ``--tokens``."""
-        said = {
+        options = {
+            "encoder": self.encoder,
             "data.name": self.dataset,
             "data.split": self.split,
             "train.epochs": self.epochs,
@@ -64,7 +68,7 @@ class Request:
             "grid.patch": self.patch,
         }
         grid = budget(self.tokens) if self.tokens is not None else {}
-        return grid | {key: value for key, value in said.items() if value is not None}
+        return grid | {key: value for key, value in options.items() if value is not None}
 
 
 def budget(tokens: Any) -> dict[str, int]:
@@ -111,6 +115,8 @@ def read_config(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     settings: dict[str, Any] = {}
     for key, value in document.items():
         if isinstance(value, dict) and key in SECTIONS:
+            if key in CHOICES and "kind" in value:
+                top[key] = value.pop("kind")
             settings |= {f"{key}.{name}": inner for name, inner in value.items()}
         elif isinstance(value, dict) or key not in TOP:
             known, what = (SECTIONS, "section") if isinstance(value, dict) else (TOP, "key")

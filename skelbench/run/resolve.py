@@ -1,7 +1,7 @@
 """From what the user typed to a complete run spec.
 
-Later sources win: defaults, what the method needs, its optimiser, its native setting (with ``--native``), the preset,
-the variant (``slim:glcl-only``), the TOML file, ``--set``, other options.
+Later sources win: defaults, the method's optimiser, its native setting (with ``--native``), the preset, the variant
+(``slim:glcl-only``), the TOML file, ``--set``, other options.
 """
 
 from __future__ import annotations
@@ -10,22 +10,25 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from pydantic import ValidationError
 
-from skelbench.component import Spec
+from skelbench.data.store import roots
+from skelbench.data.store.clip_store import ClipStore
+from skelbench.data.store.splits import Split
 from skelbench.errors import SkelbenchError, did_you_mean
-from skelbench.nn.config import TargetSettings
 from skelbench.plugin.descriptors import EncoderSpec, MethodSpec
 from skelbench.plugin.host import Host
 from skelbench.run.presets import PRESETS
-from skelbench.run.request import Request, full_key, read_config, times
+from skelbench.run.request import CHOICES, Request, full_key, read_config
+from skelbench.run.settings import Layer, Parts, Settings, config, joined, names, variant_layers
 from skelbench.skeleton.grid import Grid
-from skelbench.spec import DataSpec, GridSpec, RunSpec, TrainSpec, section, titled, twin_fields, validated
-
-if TYPE_CHECKING:
-    from skelbench.data.store import ClipStore
+from skelbench.spec import DataSpec, GridSpec, RunSpec, TrainSpec, titled, twin_fields, validated
+from skelbench.train.build import build_method, view_specs
+from skelbench.views.builder import ViewBuilder
+from skelbench.views.spec import ViewSpec
 
 
 @dataclass(frozen=True)
@@ -61,120 +64,201 @@ def resolve(request: Request, host: Host, data_root: Path, device_kind: str) -> 
     """
     top, from_file = read_config(request.config) if request.config else ({}, {})
     method, variant = host.method(request.method)
-    presets = {**PRESETS, **method.presets, **request.presets}
+    preset = _preset(request, top, method, device_kind)
+    native = _native(request, top)
+    choices = {name: top[name] for name in CHOICES if name in top}
+    choices |= {name: request.sets[name] for name in CHOICES if name in request.sets}
+    choices |= {"encoder": request.encoder} if request.encoder else {}
+
+    base: list[Layer] = [
+        {"train.precision": "bf16" if device_kind == "cuda" else "fp32", "data.name": "synthetic"},
+        {"grid.frames": 64, "grid.patch": 8, **method.needs, **method.recipe, **(method.native if native else {})},
+        {**PRESETS, **method.presets, **request.presets}[preset],
+    ]
+    parts = Parts.of(host, method, names([*base, method.variants.get(variant, {}), choices]))
+    if preset not in method.presets and preset not in request.presets:
+        base[2] = _scaled(base[2], parts, preset)
+    user = choices | _user_settings(request, from_file, parts)
+
+    values = joined([*base, user])
+    grid: GridSpec = parts.section(values, "grid")
+    data: DataSpec = parts.section(values, "data")
+    _check_grid(grid)
+    store = open_dataset(data.name, host, data_root)
+    split = store.split(data.split or None)
+    _check_lengths(store, np.concatenate([split.train, split.test]), grid.patch)
+    facts = {"dimensions": store.meta.dimensions, "fingerprint": store.fingerprint}
+    data = data.model_copy(update={"name": data.name, "split": split.name, **facts})
+    notes = list(_notes(method, native, store))
+
+    settle = _Settle(parts, f"{data.name}/{split.name}", split, request)
+    plain = bare = settle([*base, choices])
+    layers = list(base)
+    if variant:
+        with _announced(host, method, variant):
+            layers = list(variant_layers(parts, variant, base, plain))
+            bare = settle([*layers, choices])
+    complete = settle([*layers, user], user, notes)
+    spec = _spec(parts, complete, grid, data, store, host, request)
+    spec = spec.model_copy(update={"seed": _seed(request, top)})
+    modified = complete.unlike(bare) | ({"init_from": spec.init_from} if spec.init_from else {})
+    modified |= {name: choices[name] for name in choices if name != "encoder" and choices[name] != names(base)[name]}
+    resolved = Resolved(
+        spec,
+        preset,
+        modified,
+        method,
+        parts.encoder,
+        store,
+        variant,
+        complete.unlike(plain),
+        "native" if native and method.native else "shared",
+        tuple(notes),
+    )
+    _check_buildable(resolved, host)
+    return resolved
+
+
+@dataclass(frozen=True)
+class _Settle:
+    """From layers of settings to typed ones that fit the training clips."""
+
+    parts: Parts
+    place: str
+    """Data set and split, in words."""
+    split: Split
+    request: Request
+
+    def __call__(self, layers: list[Layer], typed: Layer | None = None, notes: list[str] | None = None) -> Settings:
+        """``typed``: the layer that the user gave; what they should know of the outcome is added to ``notes``."""
+        values, typed, notes = joined(layers), typed or {}, [] if notes is None else notes
+        sections = {name: self.parts.section(values, name) for name in ("method", *CHOICES)}
+        train = self._train(self.parts.section(values, "train"), values, typed, notes)
+        return Settings(train=train, **sections)
+
+    def _train(self, train: TrainSpec, values: Layer, typed: Layer, notes: list[str]) -> TrainSpec:
+        clips = len(self.split.train)
+        if train.batch_size > clips:
+            if "train.batch_size" in typed:
+                raise SkelbenchError(
+                    f"batch size {train.batch_size} is larger than the {clips} training clips of "
+                    f"{self.place}; use --batch-size {clips} or less"
+                )
+            notes.append(f"batch size {train.batch_size} lowered to the {clips} training clips there are")
+            train = train.model_copy(update={"batch_size": clips})
+        if "clips_seen" in values and "train.epochs" not in typed:
+            iterations = train.iters_per_epoch if "train.iters_per_epoch" in typed else None
+            epoch = iterations * train.batch_size if iterations else clips
+            train = train.model_copy(update={"epochs": values["clips_seen"] / epoch, "iters_per_epoch": iterations})
+        trains = self.parts.method.trains
+        if trains and not self.request.imported and not train.epochs:
+            raise SkelbenchError(
+                "train.epochs=0 trains nothing; give more, or `skelbench run untrained` for the encoder as initialised"
+            )
+        if not trains:
+            return TrainSpec(epochs=0, batch_size=1, precision=train.precision)
+        if self.request.imported:  # what decides how the weights are evaluated; no step is made here
+            return TrainSpec(
+                epochs=0, batch_size=1, bodies=train.bodies, centre=train.centre, precision=train.precision
+            )
+        return train
+
+
+def _preset(request: Request, top: Mapping[str, Any], method: MethodSpec, device_kind: str) -> str:
     preset = request.preset or top.get("preset") or ("paper" if device_kind == "cuda" else "quick")
+    presets = [*PRESETS, *method.presets, *request.presets]
     if not isinstance(preset, str) or preset not in presets:
-        raise SkelbenchError(did_you_mean(str(preset), list(presets), f"preset of {method.name}"))
+        raise SkelbenchError(did_you_mean(str(preset), presets, f"preset of {method.name}"))
+    return preset
+
+
+def _native(request: Request, top: Mapping[str, Any]) -> bool:
     native = request.native if request.native is not None else top.get("native", False)
     if not isinstance(native, bool):
         where = f"{request.config}: " if request.config else ""
         raise SkelbenchError(f"{where}native={native!r} is not valid; write native = true or native = false")
-    own = {**method.needs, **method.recipe, **(method.native if native else {})}
-    encoder_name = request.sets.get("encoder") or top.get("encoder") or own.get("encoder", "vit")
-    encoder = host.get("encoders", encoder_name)
+    return native
 
-    classes = {"method": host.config(method), "encoder": host.config(encoder), "train": TrainSpec}
-    fields = {part: set(cls.model_fields) for part, cls in (classes | {"grid": GridSpec, "data": DataSpec}).items()}
-    fields["data"] -= DataSpec.FOUND
-    sets = {key: value for key, value in request.sets.items() if key not in ("encoder", "seed")}
-    sets = {full_key(key, fields): value for key, value in sets.items()}
+
+def _seed(request: Request, top: Mapping[str, Any]) -> int:
+    seed = request.seed if request.seed is not None else request.sets.get("seed", top.get("seed", 0))
+    return validated(RunSpec, {"method": request.method, "seed": seed}, "run").seed
+
+
+def _scaled(preset: Layer, parts: Parts, name: str) -> dict[str, Any]:
+    """A preset of the harness for these parts: what they do not have is skipped, an encoder brings its own sizes."""
+    fields = parts.fields
+    mine = {key: value for key, value in preset.items() if key == "clips_seen" or _has(fields, key)}
+    return mine | {f"encoder.{key}": value for key, value in parts.encoder.presets.get(name, {}).items()}
+
+
+def _has(fields: Mapping[str, set[str]], key: str) -> bool:
+    part, _, name = key.partition(".")
+    return name in fields[part]
+
+
+def _user_settings(request: Request, from_file: Layer, parts: Parts) -> dict[str, Any]:
+    """Dotted settings of the file, ``--set`` and the options, checked against each other."""
+    fields = parts.fields
+    apart = (*CHOICES, "seed")
+    sets = {full_key(key, fields): value for key, value in request.sets.items() if key not in apart}
     _check_said_once(sets, request)
-    user = {full_key(key, fields): value for key, value in from_file.items()} | sets | request.options
-    base = {"train.precision": "bf16" if device_kind == "cuda" else "fp32", "data.name": "synthetic"}
-    base |= {"grid.frames": 64, "grid.patch": 8} | own
-    base |= {
-        key: value
-        for key, value in presets[preset].items()
-        if key == "clips_seen" or preset in method.presets or key.split(".", 1)[1] in fields[key.split(".", 1)[0]]
-    }
+    options = {key: value for key, value in request.options.items() if key not in CHOICES}
+    return {full_key(key, fields): value for key, value in from_file.items()} | sets | options
 
-    for key, value in method.needs.items():
-        if user.get(key, value) != value:
-            raise SkelbenchError(f"method {method.name} needs {key}={value}; leave {key} out")
-    grid = _grid(base | user)
-    data = validated(DataSpec, section(base | user, "data"), "data")
-    store = open_dataset(data.name, host, data_root)
-    split = store.split(data.split or None)
-    _check_lengths(store, np.concatenate([split.train, split.test]), grid.patch)
-    clips, notes = len(split.train), []
+
+def _notes(method: MethodSpec, native: bool, store: ClipStore) -> Iterator[str]:
     if native and not method.native:
-        notes.append(f"{method.name} has no setting of its own: native is the shared setting")
+        yield f"{method.name} has no setting of its own: native is the shared setting"
     if store.meta.dimensions == 2:
-        notes.append("the poses are 2-D: bodies turn in the image plane only, within the tilt limit of each rotation")
+        yield "the poses are 2-D: bodies turn in the image plane only, within the tilt limit of each rotation"
 
-    def settings(values: Mapping[str, Any], chosen: Mapping[str, Any], said: list[str]) -> dict[str, Spec]:
-        """Encoder, method and training settings; ``chosen``: the part of ``values`` that the user said.
 
-        What the user should know of them is added to ``said``.
-        """
-        train = validated(TrainSpec, section(values, "train"), "train")
-        if train.batch_size > clips:
-            if "train.batch_size" in chosen:
-                raise SkelbenchError(
-                    f"batch size {train.batch_size} is larger than the {clips} training clips of "
-                    f"{data.name}/{split.name}; use --batch-size {clips} or less"
-                )
-            said.append(f"batch size {train.batch_size} lowered to the {clips} training clips there are")
-            train = train.model_copy(update={"batch_size": clips})
-        if "clips_seen" in values and "train.epochs" not in chosen:
-            iterations = train.iters_per_epoch if "train.iters_per_epoch" in chosen else None
-            epoch = iterations * train.batch_size if iterations else clips
-            train = train.model_copy(update={"epochs": values["clips_seen"] / epoch, "iters_per_epoch": iterations})
-        if method.trains and not request.imported and not train.epochs:
-            raise SkelbenchError(
-                "train.epochs=0 trains nothing; give more, or `skelbench run untrained` for the encoder as initialised"
-            )
-        if not method.trains:
-            train = TrainSpec(epochs=0, batch_size=1, precision=train.precision)
-        if request.imported:  # what decides how the weights are evaluated; no step is made here
-            kept = {name: getattr(train, name) for name in ("bodies", "centre", "precision")}
-            train = TrainSpec(epochs=0, batch_size=1, **kept)
-        return {part: validated(classes[part], section(values, part), part) for part in ("method", "encoder")} | {
-            "train": train
-        }
-
-    plain = bare = settings(base, {}, [])
-    if variant:
-        with _announced(host, method, variant):
-            base = _varied(base, plain, method, variant, encoder)
-            bare = settings(base, {}, [])
-    complete = settings(base | user, user, notes)
-    full = Grid(grid.frames, grid.patch, store.topology.num_joints)
-    target = None
-    if isinstance(complete["method"], TargetSettings):
-        target = host.get("targets", complete["method"].target)
-        # "builtin:prototypes" and "prototypes" are one run.
-        complete["method"] = complete["method"].model_copy(update={"target": host.name(target)})
-    values = {
-        "method": host.name(method),
-        "method_version": method.version,
-        "method_source": host.origin(method).source_hash,
-        "method_config": complete["method"].model_dump(mode="json"),
-        "target_version": target.version if target else None,
-        "target_source": host.origin(target).source_hash if target else None,
-        "encoder": host.name(encoder),
-        "encoder_version": encoder.version,
-        "encoder_source": host.origin(encoder).source_hash,
-        "encoder_config": complete["encoder"].model_dump(mode="json"),
-        "grid": grid,
-        "views": host.load(method).views(complete["method"], full) if method.trains else {},
-        "data": data.found(store, data.name, split.name),
-        "train": complete["train"],
-        "seed": request.seed if request.seed is not None else request.sets.get("seed", top.get("seed", 0)),
-        "init_from": request.init_from,
-        "imported": request.imported,
-    }
-    spec = validated(RunSpec, values, "run")
-    modified = _unlike(complete, bare) | ({"init_from": spec.init_from} if spec.init_from else {})
-    facts = {
-        "variant": variant,
-        "from_preset": _unlike(complete, plain),
-        "setting": "native" if native and method.native else "shared",
-        "notes": tuple(notes),
-    }
-    resolved = Resolved(spec, preset, modified, method, encoder, store, **facts)
-    _check_buildable(resolved, host)
-    return resolved
+def _spec(
+    parts: Parts,
+    settings: Settings,
+    grid: GridSpec,
+    data: DataSpec,
+    store: ClipStore,
+    host: Host,
+    request: Request,
+) -> RunSpec:
+    """The run spec; what of the method's settings names a plugin gets the plugin's full name."""
+    method, full = parts.method, Grid(grid.frames, grid.patch, store.topology.num_joints)
+    components = {f"topologies {store.topology.name}": host.identity(host.get("topologies", store.topology.name))}
+    mine = settings.method
+    if method.trains:
+        for name, kind in host.load(method).exchangeable.items():
+            descriptor = host.get(kind, getattr(mine, name))
+            mine = mine.model_copy(update={name: host.name(descriptor)})
+            components[f"{kind} {host.name(descriptor)}"] = host.identity(descriptor)
+    views: dict[str, ViewSpec] = host.load(method).views(mine, full) if method.trains else {}
+    for view in views.values():
+        for part in (view.crop, *view.augment, *((view.mask,) if view.mask else ())):
+            components[f"{part.family} {part.kind}"] = host.identity(host.get(part.family, part.kind))
+    training: dict[str, Any] = {}
+    for name in ("optimizer", "schedule") if method.trains and not request.imported else ():
+        descriptor = parts.chosen[name]
+        components[f"{CHOICES[name]} {host.name(descriptor)}"] = host.identity(descriptor)
+        training |= {name: host.name(descriptor), f"{name}_config": config(getattr(settings, name))}
+    return RunSpec(
+        method=host.name(method),
+        method_version=method.version,
+        method_source=host.origin(method).source_hash,
+        method_config=config(mine),
+        encoder=host.name(parts.encoder),
+        encoder_version=parts.encoder.version,
+        encoder_source=host.origin(parts.encoder).source_hash,
+        encoder_config=config(settings.encoder),
+        **training,
+        components=dict(sorted(components.items())),
+        grid=grid,
+        views={name: view.model_dump(mode="json") for name, view in views.items()},
+        data=data,
+        train=settings.train,
+        init_from=request.init_from,
+        imported=request.imported,
+    )
 
 
 def control(resolved: Resolved, host: Host) -> Resolved:
@@ -200,7 +284,6 @@ def control(resolved: Resolved, host: Host) -> Resolved:
 
 def open_dataset(name: str, host: Host, data_root: Path) -> ClipStore:
     """A data set announced by a plugin (made on first use) or an imported one."""
-    from skelbench.data import roots
 
     def opener(known: str) -> Callable[[Path], ClipStore]:
         return lambda root: host.load(host.get("datasets", known))(root)
@@ -222,47 +305,6 @@ def _announced(host: Host, method: MethodSpec, variant: str) -> Iterator[None]:
         ) from error
 
 
-def _varied(
-    values: Mapping[str, Any], plain: Mapping[str, Spec], method: MethodSpec, variant: str, encoder: EncoderSpec
-) -> dict[str, Any]:
-    """``values`` with the changes of a variant of ``method``; ``plain``: the settings that they make without it."""
-    changes = dict(method.variants[variant])
-    for key, value in changes.items():
-        part, _, name = key.partition(".")
-        if key != "clips_seen" and part not in plain:
-            raise SkelbenchError(f"it sets {key!r}; a variant sets method.*, encoder.*, train.* or clips_seen")
-        if key != "clips_seen" and name not in type(plain[part]).model_fields:
-            whose = {"method": f"method {method.name}", "encoder": f"encoder {encoder.name}"}.get(part, part)
-            raise SkelbenchError(did_you_mean(name, list(type(plain[part]).model_fields), f"setting of {whose}"))
-        if method.needs.get(key, value) != value:
-            raise SkelbenchError(f"it sets {key}={value}, but {method.name} needs {key}={method.needs[key]}")
-    if isinstance(changes.get("clips_seen"), str) and "clips_seen" not in values:
-        changes["train.epochs"] = changes.pop("clips_seen")
-    values = {key: value for key, value in values.items() if key != "clips_seen" or "train.epochs" not in changes}
-    for key, value in changes.items():
-        part, _, name = key.partition(".")
-        values[key] = times(value, values.get(key) if key == "clips_seen" else getattr(plain[part], name))
-    clips = values.get("clips_seen", 1)
-    if not isinstance(clips, int | float) or clips <= 0:
-        raise SkelbenchError(f"clips_seen={clips!r} is neither a number of clips nor a factor such as 'x0.5'")
-    train = plain["train"]
-    if train.iters_per_epoch and "train.iters_per_epoch" not in changes:  # as many clips, whatever the batch
-        batch = validated(TrainSpec, section(values, "train"), "train").batch_size
-        values["train.iters_per_epoch"] = max(1, round(train.iters_per_epoch * train.batch_size / batch))
-    return values
-
-
-def _unlike(settings: Mapping[str, Spec], others: Mapping[str, Spec]) -> dict[str, Any]:
-    """Dotted settings whose value is not that of ``others``."""
-    theirs = {part: other.model_dump(mode="json") for part, other in others.items()}
-    return {
-        f"{part}.{name}": value
-        for part, mine in settings.items()
-        for name, value in mine.model_dump(mode="json").items()
-        if theirs[part][name] != value
-    }
-
-
 def _check_said_once(sets: Mapping[str, Any], request: Request) -> None:
     """A setting and the option that stands for it (``--tokens``, ``--epochs``, ``--seed``, ...) must agree."""
     options = request.options | {"seed": request.seed}
@@ -274,8 +316,7 @@ def _check_said_once(sets: Mapping[str, Any], request: Request) -> None:
             )
 
 
-def _grid(values: Mapping[str, Any]) -> GridSpec:
-    grid = validated(GridSpec, section(values, "grid"), "grid")
+def _check_grid(grid: GridSpec) -> None:
     if grid.frames < grid.patch:
         raise SkelbenchError(
             f"a clip length of {grid.frames} frames is shorter than one patch of {grid.patch}; "
@@ -286,7 +327,6 @@ def _grid(values: Mapping[str, Any]) -> GridSpec:
             f"clip length {grid.frames} is not a multiple of the patch {grid.patch}; "
             "choose --clip-length and --patch so that it is"
         )
-    return grid
 
 
 def _check_lengths(store: ClipStore, ids: np.ndarray, patch: int) -> None:
@@ -301,14 +341,9 @@ def _check_lengths(store: ClipStore, ids: np.ndarray, patch: int) -> None:
 
 def _check_buildable(resolved: Resolved, host: Host) -> None:
     """Views and modules that cannot be made fail here, before a run directory exists."""
-    from pydantic import ValidationError
-
-    from skelbench.train.build import build_method
-    from skelbench.views.builder import ViewBuilder
-
     spec, topology = resolved.spec, resolved.store.topology
     if spec.views:
-        ViewBuilder(spec.views, topology, spec.grid.patch, bodies=spec.train.bodies)
+        ViewBuilder(view_specs(spec), topology, spec.grid.patch, bodies=spec.train.bodies)
     try:
         build_method(spec, host, topology, "meta")
     except ValidationError as error:

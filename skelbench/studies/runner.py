@@ -19,7 +19,7 @@ from typing import Any
 import filelock
 
 from skelbench.run.request import parse_value
-from skelbench.run.workflow import Workflow
+from skelbench.run.session import Session
 from skelbench.signals import stop_signals
 from skelbench.spec import file_name
 from skelbench.studies.display import Display
@@ -52,7 +52,7 @@ def processes(device: str, jobs: int | None) -> tuple[int, int | None]:
     return jobs, int(threads) if threads.isdigit() else max(1, cores // jobs)
 
 
-def command(trial: Trial, protocols: Sequence[str], workflow: Workflow) -> list[str]:
+def command(trial: Trial, protocols: Sequence[str], session: Session) -> list[str]:
     """``skelbench run ...`` for exactly this trial, as words after the program's name."""
     request = trial.request
     options = {
@@ -62,16 +62,16 @@ def command(trial: Trial, protocols: Sequence[str], workflow: Workflow) -> list[
         "--preset": trial.resolved.preset,
         "--seed": request.seed,
         "--probe": ",".join(protocols) or "none",
-        "--device": workflow.device,
-        "--results": workflow.results.root,
-        "--data-root": workflow.data_root,
+        "--device": session.device,
+        "--results": session.results.root,
+        "--data-root": session.data_root,
     }
     words = ["run", request.method]
     words += [str(word) for option, value in options.items() if value is not None for word in (option, value)]
     words += ["--native"] if request.native else []
     for key, value in request.sets.items():
         words += ["--set", f"{key}={typed(value)}"]
-    files = [plugin.source for plugin in workflow.host.plugins if plugin.requested]
+    files = [plugin.source for plugin in session.host.plugins if plugin.requested]
     return words + [word for file in files for word in ("--plugin", file)]
 
 
@@ -97,10 +97,8 @@ def claim_of(trial: Trial, folder: Path) -> filelock.BaseFileLock | None:
 class Runner:
     """Works through trials, ``jobs`` at a time."""
 
-    def __init__(
-        self, workflow: Workflow, protocols: Sequence[str], logs: Path, jobs: int, threads: int | None
-    ) -> None:
-        self.workflow, self.protocols, self.logs, self.jobs = workflow, protocols, logs, jobs
+    def __init__(self, session: Session, protocols: Sequence[str], logs: Path, jobs: int, threads: int | None) -> None:
+        self.session, self.protocols, self.logs, self.jobs = session, protocols, logs, jobs
         self.environment = dict(os.environ)
         if threads is not None:
             self.environment["OMP_NUM_THREADS"] = str(threads)
@@ -137,28 +135,28 @@ class Runner:
     def _see_ends(self, failures: dict[str, tuple[str, Path]], display: Display, stopping: bool) -> None:
         """Read how far each process is, and take away those that have ended."""
         for work in list(self.working):
-            work.look(self.workflow)
+            work.look(self.session)
             if (code := work.process.poll()) is None:
                 continue
             self.working.remove(work)
             work.claim.release()
             if stopping and code:
                 continue  # it was made to stop
-            if failure := work.failure(code, self.workflow):
+            if failure := work.failure(code, self.session):
                 failures[work.trial.id] = failure, work.log
             display.ended(work, failure)
 
     def _free(self, waiting: deque[tuple[Trial, Status]]) -> tuple[Trial, Status, filelock.BaseFileLock] | None:
         """The next trial that no other command is working on, and the claim on it."""
         for place, (trial, before) in enumerate(waiting):
-            run = self.workflow.results.by_id(trial.id)
+            run = self.session.results.by_id(trial.id)
             if (run is None or not at_work(run)) and (claim := claim_of(trial, self.logs.parent)) is not None:
                 del waiting[place]
                 return trial, before, claim
         return None
 
     def _start(self, trial: Trial, before: Status, claim: filelock.BaseFileLock) -> Work:
-        words = command(trial, self.protocols, self.workflow)
+        words = command(trial, self.protocols, self.session)
         self.logs.mkdir(parents=True, exist_ok=True)
         log = self.logs / f"{file_name(trial.method)}-{trial.resolved.spec.tokens}t-{trial.id}.log"
         with open(log, "ab") as file:

@@ -11,9 +11,10 @@ from pathlib import Path
 from skelbench.errors import SkelbenchError, did_you_mean
 from skelbench.plugin.host import Host
 from skelbench.results.store import RunDir
+from skelbench.run.evaluate import eval_spec
 from skelbench.run.request import Request
 from skelbench.run.resolve import Resolved, control, resolve
-from skelbench.run.workflow import Workflow
+from skelbench.run.session import Session
 from skelbench.studies.study import TRIAL, Study
 from skelbench.studies.watch import at_work, trained
 from skelbench.train.loop import total_steps
@@ -129,10 +130,10 @@ class Status:
         return f"{self.state} at {100 * self.share:.0f} %" if stopped else self.state
 
 
-def status(trial: Trial, workflow: Workflow, protocols: Iterable[str]) -> Status:
+def status(trial: Trial, session: Session, protocols: Iterable[str]) -> Status:
     """How far ``trial`` is: done is trained, probed and costed, its untrained twin probed."""
     spec = trial.resolved.spec
-    run = workflow.results.by_id(spec.id)
+    run = session.results.by_id(spec.id)
     if run is None:
         return Status("new")
     if run.outcome != "done":
@@ -142,20 +143,20 @@ def status(trial: Trial, workflow: Workflow, protocols: Iterable[str]) -> Status
         # A run that was killed never came to say so, and goes on from its last saved state.
         state = {"running": "interrupted"}.get(run.outcome, run.outcome)
         return Status(state, share if run.checkpoint.exists() else 0.0, run)
-    twin = workflow.results.by_id(trial.twin.spec.id) if trial.twin else None
+    twin = session.results.by_id(trial.twin.spec.id) if trial.twin else None
     there = run.cost_path.exists() and (trial.twin is None or (twin and twin.outcome == "done"))
     for name in protocols:
         for where in filter(None, (run, twin)):
-            there = there and where.record_path(workflow.eval_spec(where.spec, name, like=spec)).exists()
+            there = there and where.record_path(eval_spec(session.host, where.spec, name, like=spec)).exists()
     return Status("done" if there else "probes missing", 1.0, run)
 
 
-def recognise(trial: Trial, state: Status, workflow: Workflow) -> None:
+def recognise(trial: Trial, state: Status, session: Session) -> None:
     """A run that was made with settings typed one by one gets the preset and variant by which ``trial`` asks for it:
     otherwise it would count as done, and no table of exact presets would show it."""
     made = trial.resolved
     if state.run is not None and state.run.info["modified"] and not made.modified:
-        workflow.results.open(made.spec, made.preset, made.modified, {}, made.setting, made.variant)
+        session.results.open(made.spec, made.preset, made.modified, {}, made.setting, made.variant)
 
 
 @dataclass(frozen=True)
@@ -167,7 +168,7 @@ class Price:
 
 
 def prices(
-    trials: Iterable[Trial], timed: Iterable[Trial], workflow: Workflow, report: Callable[[int], object]
+    trials: Iterable[Trial], timed: Iterable[Trial], session: Session, report: Callable[[int], object]
 ) -> dict[str, Price]:
     """Step FLOPs per clip of each distinct setting of ``trials`` and, of those ``timed``, seconds of training; by
     ``setting``.
@@ -188,9 +189,9 @@ def prices(
             spec, store = trial.resolved.spec, trial.resolved.store
             flops = seconds = None
             try:
-                flops = step_cost(spec, workflow.host, store.topology)["flops_per_clip"]
+                flops = step_cost(spec, session.host, store.topology)["flops_per_clip"]
                 if trial.setting in settings:
-                    seconds = estimate(spec, workflow.host, store, workflow.device, flops).seconds
+                    seconds = estimate(spec, session.host, store, session.device, flops).seconds
             except Exception:  # a stranger's code: that it fails is for the run itself to say
                 pass
         priced[trial.setting] = Price(flops, seconds)

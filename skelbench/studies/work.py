@@ -12,7 +12,7 @@ from typing import Any
 import filelock
 
 from skelbench.results.store import RunDir
-from skelbench.run.workflow import Workflow
+from skelbench.run.session import Session
 from skelbench.studies.trials import Trial
 from skelbench.studies.watch import last_metrics
 
@@ -40,9 +40,9 @@ class Work:
     def seconds(self) -> float:
         return time.monotonic() - self.started
 
-    def look(self, workflow: Workflow) -> None:
+    def look(self, session: Session) -> None:
         """Read from the run's directory how far it is."""
-        self.run = run = self.run or workflow.results.by_id(self.trial.id)
+        self.run = run = self.run or session.results.by_id(self.trial.id)
         if run is None:
             return
         outcome = run.outcome
@@ -59,10 +59,10 @@ class Work:
             self.stopping = True
             self.process.terminate()
 
-    def failure(self, code: int, workflow: Workflow) -> str | None:
+    def failure(self, code: int, session: Session) -> str | None:
         """Why a process that ended with ``code`` failed, in one sentence; None if it did what it should."""
         if code == 0:
-            run = workflow.results.by_id(self.trial.id)
+            run = session.results.by_id(self.trial.id)
             finished = run is not None and run.outcome == "done"
             return None if finished else f"it ended without a finished run {self.trial.id}"
         if code < 0:

@@ -15,13 +15,18 @@ from skelbench.plugin.host import Host
 from skelbench.skeleton.grid import Grid
 from skelbench.skeleton.topology import Topology
 from skelbench.spec import RunSpec
-from skelbench.views.masks import visible_tokens
+from skelbench.views.spec import ViewSpec
 from skelbench.views.view import View
 
 
 def grid_of(spec: RunSpec, topology: Topology) -> Grid:
     """The full token grid of a run."""
     return Grid(spec.grid.frames, spec.grid.patch, topology.num_joints)
+
+
+def view_specs(spec: RunSpec) -> dict[str, ViewSpec]:
+    """The views of a training step, from their plain form in the run's spec."""
+    return {name: ViewSpec.model_validate(view) for name, view in spec.views.items()}
 
 
 def build_encoder(spec: RunSpec, host: Host, topology: Topology) -> nn.Module:
@@ -66,20 +71,18 @@ def fake_views(spec: RunSpec, topology: Topology, clips: int, bodies: int = 1, d
     Masks hide the mean target share of tokens (the mean of the ratio's range times the chance of masking).
     """
     views: dict[str, View] = {}
-    for name, view in spec.views.items():
+    for name, view in view_specs(spec).items():
         count = view.count * (views[view.parent].count if view.parent else 1)
         rows = count * clips * bodies
-        fields: dict[str, object] = {}
+        fields: dict[str, torch.Tensor] = {}
         if view.mask is not None:
             grid = grid_of(spec, topology).at(view.frames)
-            share = (view.mask.lo + view.mask.hi) / 2 * view.mask.p
-            hidden = round(share * grid.tokens)
+            hidden, visible = view.mask.expected(grid.tokens)
             fields["mask_RN"] = torch.zeros(rows, grid.tokens, dtype=torch.bool, device=device)
             if device != "meta":
                 fields["mask_RN"][:, :hidden] = True
             fields["masked_I"] = torch.zeros(rows * hidden, dtype=torch.int64, device=device)
-            if getattr(view.mask, "keep", None) and view.mask.lo == view.mask.hi:
-                visible = visible_tokens(grid.tokens, view.mask.lo, view.mask.keep)
+            if visible is not None:
                 fields["keep_RK"] = torch.zeros(rows, visible, dtype=torch.int64, device=device)
         views[name] = View(
             x_RTJC=torch.zeros(rows, view.frames, topology.num_joints, 3, device=device),

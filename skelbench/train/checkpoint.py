@@ -13,6 +13,8 @@ from torch import nn
 
 from skelbench.errors import SkelbenchError
 from skelbench.files import write_atomic
+from skelbench.methods.contract import Method
+from skelbench.results.store import RunDir
 
 
 def save_state(path: Path, state: dict[str, Any]) -> None:
@@ -33,6 +35,14 @@ def save_weights(path: Path, module: nn.Module, facts: dict[str, Any]) -> None:
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in module.state_dict().items()}
     content = save(tensors, metadata={"skelbench": json.dumps(facts, sort_keys=True)})
     write_atomic(path, lambda file: file.write(content))
+
+
+def save_encoders(run: RunDir, method: Method, epoch: float | None, checkpoint: str = "last") -> None:
+    """Write the inference encoder of ``method``, and those of streams that have one of their own."""
+    encoders = {"": method.inference_encoder(), **method.inference_encoders()}
+    for stream, encoder in encoders.items():
+        if not stream or encoder is not encoders[""]:
+            save_weights(run.encoder_path(checkpoint, stream), encoder, {"id": run.spec.id, "epoch": epoch})
 
 
 def load_weights(path: Path, module: nn.Module, optional: Collection[str] = ()) -> None:

@@ -18,16 +18,17 @@ import torch
 from torch import Tensor
 
 from skelbench import distributed
-from skelbench.data.source import ClipSource
-from skelbench.data.store import ClipStore
+from skelbench.data.store.clip_store import ClipStore
+from skelbench.data.store.source import ClipSource
 from skelbench.errors import Diverged, Interrupted, SkelbenchError
 from skelbench.identity import derive_seed
 from skelbench.methods.contract import Method, Step
-from skelbench.optim.optimisation import Optimisation
 from skelbench.results.store import RunDir
 from skelbench.spec import RunSpec
-from skelbench.train.checkpoint import cut_back, load_state, save_state, save_weights
+from skelbench.train.build import view_specs
+from skelbench.train.checkpoint import cut_back, load_state, save_encoders, save_state
 from skelbench.train.collapse import Collapse, sentence
+from skelbench.train.optimisation import Optimisation
 from skelbench.train.watch import Watch
 from skelbench.views.builder import ViewBuilder
 from skelbench.views.keyed import Keyed
@@ -82,7 +83,7 @@ class Trainer:
         self.order = Order(self.ids, spec.train.batch_size, spec.seed)
         self.source = ClipSource(store, device=self.device, second_body=spec.data.second_body)
         self.builder = ViewBuilder(
-            spec.views,
+            view_specs(spec),
             store.topology,
             spec.grid.patch,
             bodies=spec.train.bodies,
@@ -90,7 +91,7 @@ class Trainer:
             centre=spec.train.centre,
             dimensions=spec.data.dimensions,
         )
-        self.optim = Optimisation(method, spec.train, self.total)
+        self.optim = Optimisation(method.optim_groups(), spec, self.total, method.turns)
         self.world, self.rank = distributed.world(), distributed.rank()
         if spec.train.batch_size % self.world:
             raise SkelbenchError(
@@ -98,7 +99,14 @@ class Trainer:
             )
         self.forward: Callable[..., dict[str, Tensor]] = method
         if self.world > 1:
-            self.forward = torch.nn.parallel.DistributedDataParallel(method, broadcast_buffers=False)
+            if spec.train.batch_norm == "synchronised":
+                method = self.method = torch.nn.SyncBatchNorm.convert_sync_batchnorm(method)
+            normed = any(isinstance(module, torch.nn.modules.batchnorm._BatchNorm) for module in method.modules())
+            self.forward = torch.nn.parallel.DistributedDataParallel(
+                method,
+                broadcast_buffers=normed and spec.train.batch_norm == "broadcast",
+                find_unused_parameters=len(method.turns) > 1,  # each turn of a step reaches its own
+            )
         self.phases = sorted(method.phases(), key=lambda phase: phase[1])
         self.every = max(1, self.total // LINES)
         self.watch = Watch(method, self.total, self.every)
@@ -116,7 +124,7 @@ class Trainer:
         ids = np.array_split(self.order(step), self.world)[self.rank]
         return self.builder(self.source.gather(ids), Keyed(self.spec.seed, step))
 
-    def step_info(self, step: int) -> Step:
+    def step_info(self, step: int, turn: str = "main") -> Step:
         keyed = Keyed(derive_seed(self.spec.seed, "method") & 0x7FFFFFFF, step)
         generator = torch.Generator(self.device).manual_seed(derive_seed(self.spec.seed, step, self.rank))
 
@@ -124,19 +132,24 @@ class Trainer:
             return keyed.uniform(keys_R, n, op=op).to(self.device)
 
         phase = [name for name, start in self.phases if start * self.total <= step][-1]
-        return Step(step, self.total, self.epoch(step), generator, uniform, self.world, phase, self.watch)
+        return Step(step, self.total, self.epoch(step), generator, uniform, self.world, phase, self.watch, turn)
 
     def train_step(self, step: int, views: dict[str, View]) -> dict[str, Tensor | float]:
-        """One forward, backward and update; returns what the method reported, still on the device."""
+        """One forward, backward and update per turn; returns what the method reported, still on the device, of turns
+        after the first under their name: ``critic_loss``."""
         torch.manual_seed(derive_seed(self.spec.seed, "noise", step, self.rank))
-        info = self.step_info(step)
-        with self._autocast():
-            reported = self.forward(views, info)
-        reported["loss"].backward()
-        used = self.optim.step(step)
+        figures: dict[str, Tensor | float] = {}
+        for turn in self.method.turns:
+            info = self.step_info(step, turn)
+            with self._autocast():
+                reported = self.forward(views, info)
+            reported["loss"].backward()
+            figures |= self.optim.step(step, turn)
+            prefix = "" if turn == self.method.turns[0] else f"{turn}_"
+            figures |= {prefix + name: value.detach() for name, value in reported.items()}
         with torch.no_grad():
             self.method.after_step(info)
-        return {**{name: value.detach() for name, value in reported.items()}, **used}
+        return figures
 
     def _autocast(self):
         if self.spec.train.precision == "bf16":
@@ -156,7 +169,7 @@ class Trainer:
                 "seconds": seconds,
                 "metrics_bytes": self.run.metrics.stat().st_size if self.run.metrics.exists() else 0,
                 "method": self.method.state_dict(),
-                "optimizer": self.optim.optimizer.state_dict(),
+                "optimizer": self.optim.state_dict(),
             },
         )
         self._last_save = time.monotonic()
@@ -168,7 +181,7 @@ class Trainer:
             return 0, 0.0
         state = load_state(self.run.checkpoint, "cpu")  # AdamW's step counts stay on the host, as in an unbroken run
         self.method.load_state_dict(state["method"])
-        self.optim.optimizer.load_state_dict(state["optimizer"])
+        self.optim.load_state_dict(state["optimizer"])
         if not self.rank:
             cut_back(self.run.metrics, state["metrics_bytes"])
             for line in self.run.metrics.read_text().splitlines():
@@ -179,9 +192,10 @@ class Trainer:
         """Write the inference encoder, as the final one or as the snapshot of ``epoch``."""
         if self.rank:
             return
-        name = "encoder.safetensors" if epoch is None else f"encoder@{epoch:.4g}.safetensors"
-        facts = {"id": self.spec.id, "epoch": self.epoch(self.total) if epoch is None else epoch}
-        save_weights(self.run.path / name, self.method.inference_encoder(), facts)
+        if epoch is None:
+            save_encoders(self.run, self.method, self.epoch(self.total))
+        else:
+            save_encoders(self.run, self.method, epoch, f"{epoch:.4g}")
 
     # ------------------------------------------------------------------------------------------ the loop
     def fit(

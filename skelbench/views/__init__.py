@@ -1,1 +1,47 @@
-"""From clips to the batched views a method asks for."""
+"""From clips to the batched views that a method asks for: what a method's file imports stands here."""
+
+from skelbench.views.augmentations import (
+    Augment,
+    AxisDrop,
+    BoneScale,
+    CoordinateScale,
+    Draws,
+    Mirror,
+    Noise,
+    Rotate,
+    Translate,
+)
+from skelbench.views.crops import Alike, Center, Crop, Cut, Free, Inside, Interval, Same
+from skelbench.views.masks import Mask, MaskRows, RandomTokens, TokenMask
+from skelbench.views.spec import ViewSpec
+from skelbench.views.transform import Change
+from skelbench.views.tubes import Tube
+from skelbench.views.view import View
+
+__all__ = [
+    "Alike",
+    "Augment",
+    "AxisDrop",
+    "BoneScale",
+    "Center",
+    "Change",
+    "CoordinateScale",
+    "Crop",
+    "Cut",
+    "Draws",
+    "Free",
+    "Inside",
+    "Interval",
+    "Mask",
+    "MaskRows",
+    "Mirror",
+    "Noise",
+    "RandomTokens",
+    "Rotate",
+    "Same",
+    "TokenMask",
+    "Translate",
+    "Tube",
+    "View",
+    "ViewSpec",
+]

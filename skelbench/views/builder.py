@@ -17,17 +17,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from skelbench.data.clips import ClipBatch
 from skelbench.skeleton.grid import Grid
 from skelbench.skeleton.topology import Topology
-from skelbench.views.augment import Transform, compose, draw_transform
-from skelbench.views.check import checked_counts
+from skelbench.spec import Bodies, Centre
+from skelbench.views.augmentations import draw_transform
+from skelbench.views.clips import ClipBatch
+from skelbench.views.crops import Center, Cut, Interval
 from skelbench.views.keyed import Keyed, pick
-from skelbench.views.masks import TubeRows, random_masks, tube_masks
+from skelbench.views.masks import Mask, MaskRows, TokenMask
 from skelbench.views.reading import Reading, read_confidence, read_coordinates
-from skelbench.views.sampling import Frames, Interval, crop_interval, extended_length, frame_positions
-from skelbench.views.spec import Bodies, Center, Centre, Same, Tube, ViewSpec
+from skelbench.views.sampling import Frames, extended_length, frame_positions
+from skelbench.views.spec import ViewSpec, checked_counts
 from skelbench.views.transfer import send
+from skelbench.views.transform import Transform, compose
 from skelbench.views.view import VIEW_KEY, View
 
 BODY = 5
@@ -102,7 +104,7 @@ class ViewBuilder:
         rows = self._rows(batch, keyed)
         drawn: dict[str, _Drawn] = {}
         for name, spec in self.specs.items():
-            drawn[name] = self._draw(name, spec, drawn.get(spec.parent), batch, rows, keyed)
+            drawn[name] = self._draw(name, spec, drawn.get(spec.parent or ""), batch, rows, keyed)
         masks = self._masks(rows, keyed)
         return {name: self._view(name, drawn[name], batch, rows, keyed, masks.get(name)) for name in self.specs}
 
@@ -132,12 +134,11 @@ class ViewBuilder:
         timing_V, inherited, parent_V = number_V, None, torch.arange(count) // spec.count
         if parent is not None:
             inherited = parent.interval.take(_instances(parent_V, clips))
-            if isinstance(spec.crop, Same):
+            if spec.crop.parents_frames:
                 timing_V = parent.timing_V[parent_V]
         view_B = timing_V.repeat_interleave(clips)
-        interval = crop_interval(
-            spec.crop, spec.resize, extended_length(length_B, spec.extend), keyed, keys_B, view_B, inherited
-        )
+        whole_B = extended_length(length_B, spec.extend)
+        interval = spec.crop.cut(Cut(whole_B, spec.resize, keyed, keys_B, view_B, inherited))
         frames = frame_positions(interval, spec.frames, spec.resize, length_B, keyed, keys_B, view_B)
         transform: Transform = ()
         if spec.inherit and parent is not None:
@@ -150,22 +151,18 @@ class ViewBuilder:
             transform = compose(transform + own)
         return _Drawn(interval, frames, timing_V, number_V, transform)
 
-    def _masks(self, rows: _Rows, keyed: Keyed) -> dict[str, tuple[Tensor, Tensor | None]]:
-        """(mask_RN, keep_RK) of every masked view, on the host; all tubes grow in one loop."""
-        masks: dict[str, tuple[Tensor, Tensor | None]] = {}
-        tubes: dict[str, TubeRows] = {}
+    def _masks(self, rows: _Rows, keyed: Keyed) -> dict[str, TokenMask]:
+        """The mask of every masked view, on the host; all views with one kind of mask are drawn together."""
+        requests: dict[type[Mask], dict[str, MaskRows]] = {}
         for name, spec in self.specs.items():
-            if spec.mask is None:
-                continue
-            keys_R = rows.body_keys_R.repeat(self.counts[name])
-            view_R = self._numbers[name].repeat_interleave(len(rows.body_keys_R))
-            grid = Grid(spec.frames, self.patch, self.topology.num_joints)
-            if isinstance(spec.mask, Tube):
-                tubes[name] = TubeRows(spec.mask, grid.times, keys_R, view_R)
-            else:
-                masks[name] = random_masks(spec.mask, grid.tokens, keys_R, view_R, keyed)
-        for name, mask_RN in zip(tubes, tube_masks(list(tubes.values()), self.topology, keyed)):
-            masks[name] = mask_RN, None
+            if spec.mask is not None:
+                keys_R = rows.body_keys_R.repeat(self.counts[name])
+                view_R = self._numbers[name].repeat_interleave(len(rows.body_keys_R))
+                grid = Grid(spec.frames, self.patch, self.topology.num_joints)
+                requests.setdefault(type(spec.mask), {})[name] = MaskRows(spec.mask, grid, keys_R, view_R)
+        masks: dict[str, TokenMask] = {}
+        for kind, wanted in requests.items():
+            masks |= zip(wanted, kind.draw_all(list(wanted.values()), self.topology, keyed))
         return masks
 
     def _view(
@@ -175,7 +172,7 @@ class ViewBuilder:
         batch: ClipBatch,
         rows: _Rows,
         keyed: Keyed,
-        mask: tuple[Tensor, Tensor | None] | None,
+        mask: TokenMask | None,
     ) -> View:
         spec, count, clips, slots = self.specs[name], self.counts[name], len(batch.ids), batch.max_bodies
         length_R = _int64(batch.length)[rows.clip_R]
@@ -194,7 +191,7 @@ class ViewBuilder:
 
         flat_R = rows.clip_R * slots + rows.slot_R
         rows_R = (torch.arange(count)[:, None] * (clips * slots) + flat_R).flatten()
-        mask_RN, keep_RK = mask or (None, None)
+        mask_RN, keep_RK = (mask.mask_RN, mask.keep_RK) if mask else (None, None)
         masked_I = None if mask_RN is None else mask_RN.flatten().nonzero()[:, 0]
         keys_R = ((torch.arange(count) << VIEW_KEY)[:, None] + rows.body_keys_R).flatten()
         host = {"rows_R": rows_R, "keys_R": keys_R, "mask_RN": mask_RN, "masked_I": masked_I, "keep_RK": keep_RK}

@@ -1,202 +1,129 @@
-"""Which tokens are hidden: Semantic Tube Masking (paper, section C and Algorithm 1) and independent random tokens.
+"""Which tokens are hidden: the family of masks, and independent random tokens.
 
 All on the host, so that token counts are known without waiting for the device. Every row's mask is drawn from the
-row's own key and does not depend on the other rows (``Tube.stratified`` excepted, by definition).
+row's own key and does not depend on the other rows (``Tube.stratified`` excepted, by definition). A mask of your own is
+a subclass of :class:`Mask` with a ``kind``.
 
-R rows, P temporal tokens, J joints, N = P * J tokens, S spans, G parts.
+R rows, N tokens, K visible tokens of a row.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
 
+from skelbench.component import Component
 from skelbench.errors import SkelbenchError
+from skelbench.skeleton.grid import Grid
 from skelbench.skeleton.topology import Topology
-from skelbench.views.keyed import Keyed, pick
-from skelbench.views.spec import RandomTokens, Tube
+from skelbench.views.bounds import in_order, in_unit
+from skelbench.views.keyed import Keyed
 
-RATIO, TOKENS, TUBES = 2, 3, 4
-"""``op`` of the draws for gate and ratio, for random tokens, and for tube proposals."""
-PATIENCE = 10
-"""Proposals in a row that may add nothing before a mask is finished."""
-DRAWS = 5
-"""Per proposal, in this order: part, span width, span, area, temporal start."""
-CHUNK = 8
-"""Proposals drawn at a time; finished rows leave the loop between chunks. No influence on the result."""
+RATIO, TOKENS = 2, 3
+"""``op`` of the draws for gate and ratio, and for random tokens."""
 
 
 @dataclass(frozen=True)
-class Spans:
-    """Every span of every part. Spans of part g and width w are ``first[g, w] .. first[g, w] + count[g, w] - 1``."""
+class MaskRows:
+    """Rows of one kind of view that want a mask."""
 
-    joints_SJ: Tensor
-    """float32 [S, J], 1 where the joint belongs to the span."""
-    first_GW: Tensor
-    count_GW: Tensor
-    size_G: Tensor
-    """int64 [G], joints of each part."""
-
-
-@cache
-def spans(topology: Topology, kind: str) -> Spans:
-    """``kind`` "connected": all connected subsets of each part; "ordered": all slices of its joint list."""
-    sizes = [len(part) for part in topology.parts.values()]
-    first, count = (torch.zeros(len(sizes), max(sizes) + 1, dtype=torch.int64) for _ in range(2))
-    rows: list[list[int]] = []
-    for g, (name, part) in enumerate(topology.parts.items()):
-        layers = {width: [part[i : i + width] for i in range(len(part) - width + 1)] for width in range(1, len(part))}
-        layers[len(part)] = [part]
-        if kind == "connected":
-            layers = _connected(topology.part_graphs[name])
-        for width, subsets in layers.items():
-            first[g, width], count[g, width] = len(rows), len(subsets)
-            rows.extend(sorted(subset) for subset in subsets)
-    joints_SJ = torch.zeros(len(rows), topology.num_joints)
-    for s, row in enumerate(rows):
-        joints_SJ[s, row] = 1.0
-    return Spans(joints_SJ, first, count, torch.tensor(sizes))
-
-
-def _connected(graph: dict[int, tuple[int, ...]]) -> dict[int, list[tuple[int, ...]]]:
-    """Connected subsets of the graph's joints by size, each layer in lexicographic order."""
-    layers = {1: sorted((j,) for j in graph)}
-    for width in range(2, len(graph) + 1):
-        grown = {
-            tuple(sorted((*subset, new)))
-            for subset in layers[width - 1]
-            for joint in subset
-            for new in graph[joint]
-            if new not in subset
-        }
-        layers[width] = sorted(grown)
-    return layers
-
-
-@dataclass(frozen=True)
-class TubeRows:
-    """Rows of one kind of view that want a tube mask on a grid of ``times`` by J tokens."""
-
-    spec: Tube
-    times: int
+    mask: Mask
+    grid: Grid
     keys_R: Tensor
     """int64 [R], one per row (clip and body)."""
     view_R: Tensor
     """int64 [R], which view."""
 
 
-def tube_masks(requests: Sequence[TubeRows], topology: Topology, keyed: Keyed) -> list[Tensor]:
-    """bool [R, P * J] per request, True = hidden, P the request's own ``times``.
+@dataclass(frozen=True)
+class TokenMask:
+    """The hidden tokens of the rows of one kind of view, on the host."""
 
-    All rows of all requests advance together through one loop, one proposal each per turn, on the largest grid.
-    """
-    masks: list[Tensor] = [torch.empty(0)] * len(requests)
-    for kind in dict.fromkeys(request.spec.spans for request in requests):
-        chosen = [i for i, request in enumerate(requests) if request.spec.spans == kind]
-        group = [requests[i] for i in chosen]
-        mask_RPJ = _grow([_Rows.of(request, topology, keyed) for request in group], spans(topology, kind), keyed)
-        for i, part in zip(chosen, mask_RPJ.split([len(request.keys_R) for request in group])):
-            masks[i] = part[:, : requests[i].times].flatten(1)
-    return masks
+    mask_RN: Tensor
+    """bool [R, N], True = hidden."""
+    keep_RK: Tensor | None = None
+    """int64 [R, K], the visible tokens, ascending, if every row keeps the same number."""
 
 
-@dataclass
-class _Rows:
-    """Per-row settings of the proposal loop, all [R]; areas float64 in tokens, the rest int64 or bool."""
+class Mask(Component):
+    """Base class of masks: a share of N tokens uniform in [lo, hi] is hidden in a view with chance p, per body."""
 
-    keys: Tensor
-    view: Tensor
-    times: Tensor
-    budget: Tensor
-    a_min: Tensor
-    a_max: Tensor
-    printed: Tensor
-    clip: Tensor
+    family: ClassVar[str] = "masks"
+
+    lo: float = 0.9
+    hi: float = 0.9
+    p: float = 1.0
+    """Chance that a view is masked at all."""
 
     @classmethod
-    def of(cls, request: TubeRows, topology: Topology, keyed: Keyed) -> _Rows:
-        spec, times, rows = request.spec, request.times, len(request.keys_R)
-        tokens = times * topology.num_joints
-        hidden = hidden_tokens(spec, tokens, request.keys_R, request.view_R, keyed)
-        a_min = times if spec.a_min is None else spec.a_min
-        a_max = 0.5 * tokens if spec.a_max is None else spec.a_max
-        same = [torch.full((rows,), v) for v in (times, spec.stop == "printed", spec.stop == "clip")]
-        area = [torch.full((rows,), float(v), dtype=torch.float64) for v in (a_min, a_max)]
-        return cls(request.keys_R, request.view_R, same[0], hidden, *area, same[1], same[2])
+    def draw_all(cls, requests: Sequence[MaskRows], topology: Topology, keyed: Keyed) -> list[TokenMask]:
+        """The masks of all views of a batch that want this kind; one after another, unless a kind knows better."""
+        return [request.mask.draw(request, topology, keyed) for request in requests]
 
-    def take(self, index: Tensor) -> _Rows:
-        return _Rows(*(value[index] for value in vars(self).values()))
+    def draw(self, request: MaskRows, topology: Topology, keyed: Keyed) -> TokenMask:
+        """The masks of one kind of view."""
+        raise NotImplementedError
 
+    def expected(self, tokens: int) -> tuple[int, int | None]:
+        """Mean number of hidden tokens, and of visible ones where that is the same in every row: for counting cost."""
+        return round((self.lo + self.hi) / 2 * self.p * tokens), None
 
-def _grow(groups: list[_Rows], table: Spans, keyed: Keyed) -> Tensor:
-    """Algorithm 1 for all rows at once; bool [R, max P, J]."""
-    rows = _Rows(*(torch.cat(columns) for columns in zip(*(vars(group).values() for group in groups))))
-    full_RPJ = torch.zeros(len(rows.keys), int(rows.times.max()), table.joints_SJ.shape[1])
-    alive = (rows.budget > 0).nonzero()[:, 0]
-    rows = rows.take(alive)
-    mask_RPJ, covered, failed = full_RPJ[alive], torch.zeros_like(alive), torch.zeros_like(alive)
-    turn = 0
-    while len(alive):
-        u_RCD = keyed.uniform(rows.keys, CHUNK * DRAWS, view=rows.view, op=TUBES, start=turn * CHUNK * DRAWS)
-        u_RCD = u_RCD.double().unflatten(1, (CHUNK, DRAWS))
-        going = torch.ones_like(alive, dtype=torch.bool)
-        for c in range(CHUNK):
-            going &= (covered < rows.budget) & (failed < PATIENCE)
-            added, fits = _propose(mask_RPJ, rows, covered, going, u_RCD[:, c], table)
-            covered += added
-            failed = torch.where(fits, 0, failed + 1)
-        going &= (covered < rows.budget) & (failed < PATIENCE)
-        full_RPJ[alive] = mask_RPJ
-        rest = going.nonzero()[:, 0]
-        alive, rows, mask_RPJ = alive[rest], rows.take(rest), mask_RPJ[rest]
-        covered, failed = covered[rest], failed[rest]
-        turn += 1
-    return full_RPJ > 0
+    def check(self, where: str, tokens: int) -> None:
+        """:class:`SkelbenchError` for settings that cannot be; ``where`` names the view, which has ``tokens``."""
+        for value in (self.lo, self.hi, self.p):
+            in_unit(value, f"{where}: the mask's ratio or chance")
+        in_order(self, f"{where}: mask")
 
 
-def _propose(
-    mask_RPJ: Tensor, rows: _Rows, covered: Tensor, going: Tensor, u_R5: Tensor, table: Spans
-) -> tuple[Tensor, Tensor]:
-    """One proposal per row, written into ``mask_RPJ`` where accepted; clears ``going`` where the printed rule stops.
+class RandomTokens(Mask):
+    """Independent random tokens. With lo == hi and p == 1 as many are visible in every row, and views carry
+    ``keep_RK``."""
 
-    Returns the number of new tokens (0 where refused) and whether the proposal was accepted.
-    """
-    most = torch.minimum((rows.budget - covered).double(), rows.a_max)
-    going &= ~(rows.printed & (most < rows.a_min))
-    part = pick(u_R5[:, 0], len(table.size_G))
-    width = 1 + pick(u_R5[:, 1], table.size_G[part])
-    span_RJ = table.joints_SJ[table.first_GW[part, width] + pick(u_R5[:, 2], table.count_GW[part, width])]
-    least = torch.where(rows.clip, torch.minimum(rows.a_min, most), rows.a_min)
-    area = least + u_R5[:, 3] * (torch.maximum(most, least) - least)
-    height = torch.round(area / width).long().clamp(min=1).minimum(rows.times)
-    begin = pick(u_R5[:, 4], rows.times - height + 1)[:, None]
-    time_P = torch.arange(mask_RPJ.shape[1])
-    window_RP = ((time_P >= begin) & (time_P < begin + height[:, None])).float()
-    hidden_RP = torch.bmm(mask_RPJ, span_RJ[:, :, None])[..., 0]
-    added = (window_RP * (width[:, None] - hidden_RP)).sum(1).long()
-    fits = going & (added > 0) & (covered + added <= rows.budget)
-    accepted = fits.nonzero()[:, 0]
-    tube_KPJ = window_RP[accepted, :, None] * span_RJ[accepted, None, :]
-    mask_RPJ[accepted] = torch.maximum(mask_RPJ[accepted], tube_KPJ)
-    return torch.where(fits, added, 0), fits
+    kind = "random-tokens"
+    keep: Literal["int", "round"] = "int"
+    """With lo == hi, visible are int(N * (1 - lo)) as in MAMP's code (74 of 750), or round(N * (1 - lo)) (75)."""
+
+    def draw(self, request: MaskRows, topology: Topology, keyed: Keyed) -> TokenMask:
+        """The tokens with the highest draws."""
+        tokens, keys_R = request.grid.tokens, request.keys_R
+        hidden_R = hidden_tokens(request, keyed, self._visible(tokens))
+        order_RN = torch.argsort(keyed.uniform(keys_R, tokens, view=request.view_R, op=TOKENS), dim=1, stable=True)
+        mask_RN = torch.zeros(len(keys_R), tokens, dtype=torch.bool)
+        mask_RN.scatter_(1, order_RN, torch.arange(tokens) >= (tokens - hidden_R)[:, None])
+        visible = self.expected(tokens)[1]
+        return TokenMask(mask_RN, None if visible is None else order_RN[:, :visible].sort(dim=1).values)
+
+    def expected(self, tokens: int) -> tuple[int, int | None]:
+        """See :meth:`Mask.expected`."""
+        return super().expected(tokens)[0], self._visible(tokens) if self.p >= 1 else None
+
+    def check(self, where: str, tokens: int) -> None:
+        """Also that something stays visible."""
+        super().check(where, tokens)
+        if (visible := self._visible(tokens)) is not None and visible < 1:
+            raise SkelbenchError(f"{where}: hiding {self.lo:g} of {tokens} tokens leaves none visible; lower the ratio")
+
+    def _visible(self, tokens: int) -> int | None:
+        return visible_tokens(tokens, self.lo, self.keep) if self.lo == self.hi else None
 
 
-def hidden_tokens(spec: Tube | RandomTokens, tokens: int, keys_R: Tensor, view_R: Tensor, keyed: Keyed) -> Tensor:
-    """int64 [R]: B = floor(r * N) with the row's own target ratio r; 0 for rows left unmasked (chance 1 - p)."""
-    u_R3 = keyed.uniform(keys_R, 3, view=view_R, op=RATIO).double()
+def hidden_tokens(request: MaskRows, keyed: Keyed, visible: int | None = None, stratified: bool = False) -> Tensor:
+    """int64 [R]: floor(r * N) tokens with the row's own target ratio r, or all but ``visible``; 0 for rows left
+    unmasked (chance 1 - p). ``stratified``: ratios are spread evenly over the rows."""
+    mask, tokens = request.mask, request.grid.tokens
+    u_R3 = keyed.uniform(request.keys_R, 3, view=request.view_R, op=RATIO).double()
     share_R = u_R3[:, 1]
-    if isinstance(spec, Tube) and spec.stratified:
+    if stratified:
         rank_R = torch.argsort(torch.argsort(u_R3[:, 2], stable=True))
         share_R = (rank_R + share_R) / len(rank_R)
-    budget_R = torch.floor((spec.lo + share_R * (spec.hi - spec.lo)) * tokens).long()
-    if isinstance(spec, RandomTokens) and spec.lo == spec.hi:
-        budget_R = torch.full_like(budget_R, tokens - visible_tokens(tokens, spec.lo, spec.keep))
-    return torch.where(u_R3[:, 0] < spec.p, budget_R, 0)
+    hidden_R = torch.floor((mask.lo + share_R * (mask.hi - mask.lo)) * tokens).long()
+    if visible is not None:
+        hidden_R = torch.full_like(hidden_R, tokens - visible)
+    return torch.where(u_R3[:, 0] < mask.p, hidden_R, 0)
 
 
 def visible_tokens(tokens: int, ratio: float, keep: Literal["int", "round"]) -> int:
@@ -211,16 +138,3 @@ def some_visible(tokens: int, mask_ratio: float, keep: Literal["int", "round"]) 
     if visible < 1:
         raise SkelbenchError(f"hiding {mask_ratio:g} of {tokens} tokens leaves none visible; lower mask_ratio")
     return visible
-
-
-def random_masks(
-    spec: RandomTokens, tokens: int, keys_R: Tensor, view_R: Tensor, keyed: Keyed
-) -> tuple[Tensor, Tensor | None]:
-    """bool [R, N], True = hidden, and int64 [R, K] visible tokens, ascending, if every row keeps the same number."""
-    hidden_R = hidden_tokens(spec, tokens, keys_R, view_R, keyed)
-    order_RN = torch.argsort(keyed.uniform(keys_R, tokens, view=view_R, op=TOKENS), dim=1, stable=True)
-    mask_RN = torch.zeros(len(keys_R), tokens, dtype=torch.bool)
-    mask_RN.scatter_(1, order_RN, torch.arange(tokens) >= (tokens - hidden_R)[:, None])
-    if spec.lo != spec.hi or spec.p < 1:
-        return mask_RN, None
-    return mask_RN, order_RN[:, : visible_tokens(tokens, spec.lo, spec.keep)].sort(dim=1).values

@@ -11,13 +11,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from skelbench.data.clips import ClipBatch
 from skelbench.skeleton.topology import Topology
-from skelbench.views.augment import Transform, mirrored_rows
+from skelbench.spec import Centre
+from skelbench.views.clips import ClipBatch
 from skelbench.views.keyed import Keyed
 from skelbench.views.sampling import Frames
-from skelbench.views.spec import Centre, ViewSpec
+from skelbench.views.spec import ViewSpec
 from skelbench.views.transfer import send
+from skelbench.views.transform import Transform, mirrored_rows
 
 PIECE_BYTES = 2 << 20
 """Coordinates that a CPU works on at a time: from gathering to the last product they stay in its cache."""

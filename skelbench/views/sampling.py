@@ -1,4 +1,4 @@
-"""Which stretch of a clip a view covers and at which frame positions it is read (paper, appendix B), on the host.
+"""At which frame positions a view reads its stretch of the clip (paper, appendix B), on the host.
 
 Time is in frames, continuous: the first frame of a clip is at 0, the last at length - 1. One entry per view and clip:
 B here is views times clips, T the frames of a view.
@@ -7,32 +7,15 @@ B here is views times clips, T the frames of a view.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from torch import Tensor
 
+from skelbench.views.crops import Interval, Resize
 from skelbench.views.keyed import Keyed, pick
-from skelbench.views.spec import Alike, Center, Crop, Free, Inside, Same
 
-CROP, BINS = 0, 1
-"""``op`` of the draws for the interval and for the frames of ``resize="bins"``."""
-
-Resize = Literal["ends", "half-pixel", "pad", "bins"]
-
-
-@dataclass(frozen=True)
-class Interval:
-    """From ``start`` to ``start + duration``, both ends included, in the clip after ``extend``."""
-
-    start_B: Tensor
-    """float64 [B], frames."""
-    duration_B: Tensor
-    """float64 [B], frames; a crop of n whole frames lasts n - 1."""
-
-    def take(self, index: Tensor) -> Interval:
-        """Entries ``index`` of this one."""
-        return Interval(self.start_B[index], self.duration_B[index])
+BINS = 1
+"""``op`` of the draws for the frames of ``resize="bins"``."""
 
 
 @dataclass(frozen=True)
@@ -62,58 +45,6 @@ def extended_length(length_B: Tensor, extend: int) -> Tensor:
     passes = torch.div(extend - 1 + (length_B - 2), (length_B - 1).clamp(min=1), rounding_mode="floor")
     long = torch.where(length_B > 1, 1 + passes * (length_B - 1), extend)
     return torch.where(length_B < extend, long, length_B)
-
-
-def crop_interval(
-    crop: Crop,
-    resize: Resize,
-    length_B: Tensor,
-    keyed: Keyed,
-    keys_B: Tensor,
-    view_B: Tensor,
-    parent: Interval | None = None,
-) -> Interval:
-    """The interval of each view.
-
-    ``length_B`` (int64, already extended), ``keys_B`` (one per clip), ``view_B`` (one per view) and ``parent`` (needed
-    by Same, Alike and Inside) have one entry per view and clip. ``resize`` "pad" and "bins" take frames as they are, so
-    their intervals are moved to the nearest whole frames; a central crop for anything but "ends" cuts
-    int((1 - share) * length / 2) whole frames from both ends (the MAMP family's evaluation).
-    """
-    if isinstance(crop, Same):
-        assert parent is not None
-        return _whole(parent, resize)
-    length = length_B.double()
-    if isinstance(crop, Center):
-        if resize == "ends":
-            return Interval((1 - crop.share) / 2 * (length - 1), crop.share * (length - 1))
-        cut = torch.floor((1 - crop.share) * length / 2)
-        return Interval(cut, length - 1 - 2 * cut)
-    u_B2 = keyed.uniform(keys_B, 2, view=view_B, op=CROP).double()
-    if isinstance(crop, Alike):
-        assert parent is not None
-        return _whole(Interval(u_B2[:, 1] * (length - 1 - parent.duration_B), parent.duration_B), resize)
-    share = crop.lo + u_B2[:, 0] * (crop.hi - crop.lo)
-    if isinstance(crop, Inside):
-        assert parent is not None
-        duration = share * parent.duration_B
-        start = parent.start_B + u_B2[:, 1] * (parent.duration_B - duration)
-        return _whole(Interval(start, duration), resize)
-    assert isinstance(crop, Free)
-    if crop.whole_frames:
-        frames = torch.minimum(torch.floor(share * length).clamp(min=max(1, crop.min_frames)), length)
-        return Interval(pick(u_B2[:, 1], length_B - frames.long() + 1).double(), frames - 1)
-    duration = share * (length - 1)
-    return _whole(Interval(u_B2[:, 1] * (length - 1 - duration), duration), resize)
-
-
-def _whole(interval: Interval, resize: Resize) -> Interval:
-    """The interval, or for a resize that takes frames as they are, the one between the nearest whole frames."""
-    if resize in ("ends", "half-pixel"):
-        return interval
-    first = torch.floor(interval.start_B + 0.5)
-    last = torch.floor(interval.start_B + interval.duration_B + 0.5)
-    return Interval(first, last - first)
 
 
 def frame_positions(

@@ -79,6 +79,13 @@ class View:
         assert self.mask_RN is not None, "this view was declared without a mask"
         return self.mask_RN.sum(1)
 
+    def per_clip(self, x_RD: Tensor) -> Tensor:
+        """One entry per view of a clip, [count * B, D], from one per row: the mean over its present bodies, with
+        gradient. So two bodies of a clip are never each other's negatives."""
+        clip_R = torch.div(self.rows_R, self.bodies, rounding_mode="floor")
+        sum_BD = x_RD.new_zeros(self.count * self.clips, x_RD.shape[1]).index_add(0, clip_R, x_RD)
+        return sum_BD / self.valid_BM.sum(1, keepdim=True).clamp(min=1).to(x_RD.dtype)
+
     def chunk(self, per_row: Tensor) -> tuple[Tensor, ...]:
         """Cut something with one entry per row into ``count`` pieces, one per view."""
         return per_row.chunk(self.count)

@@ -4,10 +4,10 @@ import pickle
 
 import numpy as np
 import pytest
+from made.ntu import person
 
-from benchmarks.made_ntu import person
 from skelbench.cli.main import main
-from skelbench.data.store import ClipStore
+from skelbench.data.store.clip_store import ClipStore
 
 
 @pytest.fixture

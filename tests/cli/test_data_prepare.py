@@ -5,16 +5,13 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
+from made.ntu import make_recordings
+from made.pku import make_pku
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-
-from benchmarks.made_ntu import make_recordings  # noqa: E402
-from benchmarks.made_pku import make_pku  # noqa: E402
-from skelbench.cli.main import main  # noqa: E402
-from skelbench.data.store import ClipStore  # noqa: E402
+from skelbench.cli.main import main
+from skelbench.data.store.clip_store import ClipStore
 
 
 @pytest.fixture(scope="module")

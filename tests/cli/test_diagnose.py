@@ -11,7 +11,7 @@ import pytest
 from small import TINY, TINY_METHOD, write_small_store
 
 from skelbench.cli.main import main
-from skelbench.evaluate.config import LinearConfig
+from skelbench.evaluate.linear import Linear
 
 pytestmark = pytest.mark.usefixtures("shipped_plugins")
 
@@ -70,8 +70,8 @@ def test_interpolation_needs_no_run(tmp_path, capsys):
 
 def test_every_diagnosis_of_a_run(runs, capsys, monkeypatch):
     monkeypatch.setattr("skelbench.diagnose.invariance.SIZES", (0.7, 1.0, 1.3))
-    short = LinearConfig(val_share=0.0, min_steps=50, epochs=1, tolerance=None)
-    monkeypatch.setattr("skelbench.diagnose.order.CONFIG", short)
+    short = Linear(val_share=0.0, min_steps=50, epochs=1, tolerance=None)
+    monkeypatch.setattr("skelbench.diagnose.order.PROBE", short)
     found = rows(capsys, "interpolation", "skeletonmae-small-half-4t", *QUICK)
     assert [row["what"] for row in found[::2]] == [
         "coordinates",

@@ -10,6 +10,7 @@ import torch
 from official import public_layout, state
 
 from skelbench.cli.main import main
+from skelbench.run.pretrain import pretrain
 
 pytestmark = pytest.mark.usefixtures("shipped_plugins")
 
@@ -101,13 +102,13 @@ def test_probing_at_once_shows_the_untrained_encoder_beside_it(small, capsys):
 
 
 @pytest.mark.parametrize("method", ["mamp", "skeletonmae"])
-def test_our_own_weights_survive_the_round_trip(method, small, resolved, workflow, capsys):
+def test_our_own_weights_survive_the_round_trip(method, small, resolved, session, capsys):
     """Trained here, written in the public layout, imported: bit for bit the same encoder and decoder."""
     from safetensors.torch import load_file
 
     from skelbench.train.checkpoint import load_state
 
-    run = workflow.pretrain(resolved(method, native=True, epochs=1))
+    run = pretrain(session, resolved(method, native=True, epochs=1))
     weights = load_state(run.checkpoint, "cpu")["method"]
     said = {"mamp": "model_mamp", "skeletonmae": "model_mae"}[method]
     path = checkpoint(small / "file.pth", public_layout(weights), options(said))
@@ -208,7 +209,7 @@ def test_a_run_can_start_from_imported_weights(small, capsys):
     assert main(command("mamp", path)) == 0
     name = only_run(small)[0].name
     sets = {"encoder.dim": 16, "encoder.depth": 1, "encoder.heads": 2, "method.decoder_dim": 16}
-    sets |= {"method.decoder_depth": 1, "method.decoder_heads": 2, "train.lr": 1e-30, "train.min_lr": 0.0}
+    sets |= {"method.decoder_depth": 1, "method.decoder_heads": 2, "train.lr": 1e-30, "schedule.min_lr": 0.0}
     sets |= {"train.weight_decay": 0.0}
     shape = ["--clip-length", "16", "--patch", "8", "--epochs", "1", "--batch-size", "4", "--probe", "none", "--native"]
     arguments = ["run", "mamp", "--dataset", "small", "--preset", "paper", *shape, "--init-from", name]

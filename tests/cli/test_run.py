@@ -121,7 +121,7 @@ def test_a_toml_file_sets_what_the_command_line_does_not(small, capsys):
         (["run", "slim", "--dataset", "small", "--set", "lr"], "not of the form key=value"),
         (["run", "slim", "--dataset", "small", "--set", "train.lr=inf"], "should be a finite number"),
         (["run", "slim", "--dataset", "small", "--set", "tilt_deg=nan"], "should be a finite number"),
-        (["run", "slim", "--dataset", "small", "--set", "betas=[2, 2]"], "train.betas.0=2 is not valid"),
+        (["run", "slim", "--dataset", "small", "--set", "betas=[2, 2]"], "optimizer.betas.0=2 is not valid"),
         (["run", "slim", "--dataset", "small", "--set", "momentum=2"], "method.momentum=2 is not valid"),
         (["run", "slim", "--dataset", "small", "--epochs", "0"], "train.epochs=0 trains nothing"),
         (["run", "slim", "--dataset", "small", "--set", "tokens=8"], "is no setting but an option: write --tokens"),
@@ -220,6 +220,39 @@ def test_native_probes_on_a_run_stand_apart(small, capsys):
     probes = [row["protocol"]["value"] for row in rows if row["method"]["value"] == "skeletonmae"]
     assert sorted(probes) == ["linear", "linear@macdiff", "linear@mamp"]
     fails(capsys, ["eval", "skeletonmae", "--protocol", "linear@mamp", "--set", "epoch=2"], "did you mean 'epochs'")
+
+
+def test_streams_of_a_run_and_of_several_runs(small, capsys):
+    for method in ("skeletonmae", "mamp"):
+        assert main(command(method, "--probe", "knn")) == 0
+    streams = ["--stream", "joint, bone", "--fusion", "scores", "--protocol", "knn"]
+    assert main(["eval", "skeletonmae", *streams]) == 0
+    assert "joint + bone (scores)" in capsys.readouterr().out
+    records = [json.loads(path.read_text()) for path in (small / "results").glob("untrained-*/eval-*.json")]
+    assert sorted(record["spec"]["streams"] for record in records) == [["joint"], ["joint", "bone"]]
+
+    several = ["eval", "skeletonmae", "mamp", "--stream", "joint,motion", "--fusion", "features", "--protocol", "knn"]
+    assert main(several) == 0
+    (run,) = (small / "results").glob("mamp-*")
+    (first,) = (small / "results").glob("skeletonmae-*")
+    specs = [json.loads(path.read_text())["spec"] for path in first.glob("eval-*.json")]
+    assert [run.name.rsplit("-", 1)[-1]] in [spec["partners"] for spec in specs]
+    capsys.readouterr()
+    assert main(["eval", "skeletonmae", "--readout", "mean", "--protocol", "knn"]) == 0
+
+    for arguments, said in (
+        (["--fusion", "scores"], "needs several streams"),
+        (["--stream", "joint,bone"], "need a fusion; give --fusion features or --fusion scores"),
+        (["--stream", "joint,bnoe", "--fusion", "scores"], "unknown stream 'bnoe'; did you mean 'bone'?"),
+        (["--stream", "bone,bone", "--fusion", "scores"], "give each stream once"),
+        (["--stream", "joint,bone", "--fusion", "score"], "unknown fusion 'score'; did you mean 'scores'?"),
+        (["mamp", "--fusion", "scores"], "streams joint, joint: give each stream once"),
+        (["mamp", "--stream", "bone", "--fusion", "scores"], "needs several streams"),
+        (["mamp", "--stream", "joint,bone,motion", "--fusion", "scores"], "2 runs cannot have 3 streams"),
+        (["--readout", "jionts"], "did you mean 'joints'?"),
+        (["--protocol", " , "], "name a protocol"),
+    ):
+        fails(capsys, ["eval", "skeletonmae", *arguments], said)
 
 
 @pytest.mark.parametrize("table", ["flops", "flops-detail"])

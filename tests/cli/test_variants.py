@@ -15,6 +15,7 @@ from skelbench.cli.main import main
 from skelbench.errors import SkelbenchError
 from skelbench.plugin.host import Host
 from skelbench.results.store import ResultStore
+from skelbench.run.pretrain import pretrain
 from skelbench.run.request import Request, times
 from skelbench.run.resolve import control, resolve
 from skelbench.train.build import build_method
@@ -324,13 +325,13 @@ def test_the_variants_of_the_documentation(made, tmp_path):
 
 
 # ---------------------------------------------------------------------------------------------------- twins
-def test_a_twin_that_another_process_makes_is_waited_for_and_read(resolved, workflow, host):
+def test_a_twin_that_another_process_makes_is_waited_for_and_read(resolved, session, host):
     twin = control(resolved("slim:glcl-only"), host)
-    workflow.results.prepare()
-    run = workflow.results.open(twin.spec, twin.preset, twin.modified, {"environment": {}})
+    session.results.prepare()
+    run = session.results.open(twin.spec, twin.preset, twin.modified, {"environment": {}})
     with ThreadPoolExecutor(1) as pool:
         with run.lock():
-            waiting = pool.submit(workflow.pretrain, twin)
+            waiting = pool.submit(pretrain, session, twin)
             with pytest.raises(TimeoutError):
                 waiting.result(timeout=1.5)
             run.encoder().write_bytes(b"made by the other process")
@@ -339,18 +340,18 @@ def test_a_twin_that_another_process_makes_is_waited_for_and_read(resolved, work
     assert run.encoder().read_bytes() == b"made by the other process"
 
 
-def test_a_run_that_trains_is_refused_while_another_process_works_in_it(resolved, workflow):
+def test_a_run_that_trains_is_refused_while_another_process_works_in_it(resolved, session):
     trained = resolved("slim:glcl-only")
-    workflow.results.prepare()
-    run = workflow.results.open(trained.spec, trained.preset, trained.modified, {"environment": {}})
+    session.results.prepare()
+    run = session.results.open(trained.spec, trained.preset, trained.modified, {"environment": {}})
     with run.lock(), pytest.raises(SkelbenchError, match="another process is working in"):
-        workflow.pretrain(trained)
+        pretrain(session, trained)
     assert run.outcome == "new"
 
 
-def test_processes_that_ask_at_the_same_time_share_one_directory(resolved, workflow, monkeypatch):
+def test_processes_that_ask_at_the_same_time_share_one_directory(resolved, session, monkeypatch):
     """A second one that asks between the first one's look and its writing would begin the run anew."""
-    spec, store, by_id = resolved("slim").spec, workflow.results, ResultStore.by_id
+    spec, store, by_id = resolved("slim").spec, session.results, ResultStore.by_id
     store.prepare()
     looked = threading.Event()
 

@@ -1,17 +1,12 @@
-"""Fixtures of the data room; makes the helpers beside the tests importable."""
+"""Fixtures of the data room."""
 
 import os
-import sys
 from pathlib import Path
 
 import pytest
+from made.clips import random_clips, write_store
 
-from skelbench.data.store import ClipStore
-
-HERE = Path(__file__).parent
-sys.path[:0] = [str(HERE), str(HERE.parents[1])]  # helpers beside the tests, and benchmarks/
-
-from made_clips import random_clips, write_store  # noqa: E402
+from skelbench.data.store.clip_store import ClipStore
 
 
 @pytest.fixture
@@ -27,7 +22,7 @@ def store(tmp_path, clips):
 @pytest.fixture(scope="session")
 def recordings():
     """The small file of real recordings."""
-    shared = HERE.parents[2] / "shared" / "data"
+    shared = Path(__file__).parents[3] / "shared" / "data"
     path = Path(os.environ.get("SKELBENCH_SHARED_DATA", shared)) / "uiprmd_mini.npz"
     if not path.is_file():
         pytest.skip("the real recordings are not here (set SKELBENCH_SHARED_DATA)")

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skelbench.data.decimals import NotANumber, decode, number, to_float32
+from skelbench.data.raw.decimals import NotANumber, decode, number, to_float32
 
 
 def decode_all(fields):

@@ -2,12 +2,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_clips import CLASSES, open_writer, random_clips, write_store
+from made.clips import CLASSES, open_writer, random_clips, write_store
 
-from skelbench.data.exporters import export_mamp_npz
-from skelbench.data.importers import import_files
-from skelbench.data.splits import FieldRule, NameRule, RandomRule
-from skelbench.data.store import FIELDS, NOTES, ClipStore, Flag
+from skelbench.data.foreign import import_files
+from skelbench.data.foreign.exporters import export_mamp_npz
+from skelbench.data.store.clip_store import FIELDS, NOTES, ClipStore, Flag
+from skelbench.data.store.splits import FieldRule, NameRule, RandomRule
 from skelbench.errors import SkelbenchError
 from skelbench.skeleton.topology import KINECT20
 

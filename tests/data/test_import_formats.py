@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_files import (
+from made.files import (
     LENGTHS,
     NAMES,
     annotation,
@@ -29,11 +29,11 @@ from made_files import (
     write_slots,
 )
 
-from skelbench.data.importers import ImportOptions, import_files, name_for, ntu
-from skelbench.data.importers.bodies import _TURNS, Pose, centre, drop_absent
-from skelbench.data.importers.recording import Recording
-from skelbench.data.splits import FieldRule, NameRule
-from skelbench.data.store import ClipStore, Flag
+from skelbench.data.foreign import ImportOptions, import_files, name_for, ntu
+from skelbench.data.foreign.bodies import _TURNS, Pose, centre, drop_absent
+from skelbench.data.foreign.recording import Recording
+from skelbench.data.store.clip_store import ClipStore, Flag
+from skelbench.data.store.splits import FieldRule, NameRule
 from skelbench.errors import SkelbenchError
 from skelbench.skeleton.topology import NTU25, topologies
 
@@ -427,7 +427,7 @@ def test_hostile_and_other_pickles(tmp_path):
             return open, (str(tmp_path / "trap"), "w")
 
     hostile = write_pickle(tmp_path / "x.pkl", {"annotations": [Hostile()]})
-    refused(tmp_path, "asks for io.open .*nothing was run", hostile)
+    refused(tmp_path, "asks for io.open, .*nothing was run", hostile)
     assert not (tmp_path / "trap").exists()
     refused(tmp_path, "holds a dictionary with 'state'", write_pickle(tmp_path / "x.pkl", {"state": 1}))
     refused(tmp_path, "holds no clips", write_pickle(tmp_path / "x.pkl", [1, 2]))

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skelbench.data.importers import ImportOptions, import_files
-from skelbench.data.store import ClipStore
+from skelbench.data.foreign import ImportOptions, import_files
+from skelbench.data.store.clip_store import ClipStore
 from skelbench.errors import SkelbenchError
 
 LENGTHS = (3, 1, 5, 2, 4, 6)

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skelbench.data.kinematics import CHANNEL, CHANNELS, PARTS, forward, turn
+from skelbench.data.synthetic.kinematics import CHANNEL, CHANNELS, PARTS, forward, turn
 from skelbench.skeleton.topology import NTU25
 
 SAME = dict.fromkeys(PARTS, 1.0)

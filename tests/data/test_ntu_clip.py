@@ -1,13 +1,13 @@
 import numpy as np
 import pytest
-from literal_ntu import literal_clip
+from made.fuzz_text import literal_recording
+from made.literal_ntu import literal_clip
+from made.ntu import FIRST_ID, Track, furniture, person, scene, wild_scene, write_recording
 
-from benchmarks.fuzz_text import literal_recording
-from benchmarks.made_ntu import FIRST_ID, Track, furniture, person, scene, wild_scene, write_recording
-from skelbench.data.ntu.clip import make_clip
-from skelbench.data.ntu.text import parse
-from skelbench.data.raw_files import BadFile
-from skelbench.data.store import Flag
+from skelbench.data.raw.files import BadFile
+from skelbench.data.raw.ntu.clip import make_clip
+from skelbench.data.raw.ntu.text import parse
+from skelbench.data.store.clip_store import Flag
 
 NOBODY = Flag(0)
 

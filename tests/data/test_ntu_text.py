@@ -1,11 +1,11 @@
 import numpy as np
 import pytest
+from made.fuzz_text import fuzz, literal_recording
+from made.ntu import FIRST_ID, Track, person, scene, wild_scene, write_recording
 
-from benchmarks.fuzz_text import fuzz, literal_recording
-from benchmarks.made_ntu import FIRST_ID, Track, person, scene, wild_scene, write_recording
-from skelbench.data.ntu import text
-from skelbench.data.ntu.text import parse
-from skelbench.data.raw_files import BadFile
+from skelbench.data.raw.files import BadFile
+from skelbench.data.raw.ntu import text
+from skelbench.data.raw.ntu.text import parse
 
 RNG = np.random.default_rng(4)
 ENDS = {"CRLF": "\r\n", "LF": "\n"}
@@ -140,6 +140,6 @@ def test_every_prefix_is_refused():
 
 
 def test_fuzz():
-    """A short one; a long one is `python -m benchmarks.fuzz_text`."""
+    """A short one; a long one is `python -m tests.made.fuzz_text`."""
     accepted, refused = fuzz(1000, seed=1)
     assert accepted > 200 and refused > 200

@@ -6,8 +6,10 @@ import time
 
 import pytest
 
-from skelbench.data.parallel import AHEAD, in_order
+from skelbench.data.raw.parallel import AHEAD, in_order
 from skelbench.errors import SkelbenchError
+
+ENVIRONMENT = os.environ | {"PYTHONPATH": os.pathsep.join([os.path.dirname(__file__), *sys.path])}
 
 
 def square(i):
@@ -71,15 +73,14 @@ def test_an_exception_reaches_the_caller_and_so_does_a_death():
 def test_workers_do_not_outlive_a_killed_parent():
     code = """
         import sys, time
-        from skelbench.data.parallel import in_order
+        from skelbench.data.raw.parallel import in_order
         from test_parallel import square
         for _, process in in_order(square, list(range(10_000)), 2):
             print(process, flush=True)
     """
-    path = os.pathsep.join(sys.path)
     parent = subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(code)], stdout=subprocess.PIPE, text=True,
-        env=os.environ | {"PYTHONPATH": path},
+        env=ENVIRONMENT,
     )  # fmt: skip
     processes = {int(parent.stdout.readline()) for _ in range(24)}
     parent.kill()
@@ -96,7 +97,7 @@ def test_a_second_interrupt_waits_for_the_processes_to_end():
         import os, signal, sys, threading, time
         from concurrent.futures import ProcessPoolExecutor
         from contextlib import closing
-        from skelbench.data.parallel import in_order
+        from skelbench.data.raw.parallel import in_order
         from test_parallel import square
         shutdown, ended = ProcessPoolExecutor.shutdown, []
         def interrupted(self, **options):
@@ -118,7 +119,7 @@ def test_a_second_interrupt_waits_for_the_processes_to_end():
     """
     ended = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=30,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+        env=ENVIRONMENT,
     )  # fmt: skip
     assert ended.returncode == 7 and not ended.stderr
     assert not any(os.path.exists(f"/proc/{process}") for process in ended.stdout.split())

@@ -2,16 +2,16 @@ import zipfile
 
 import numpy as np
 import pytest
+from made.fuzz_text import literal_frames
+from made.pku import make_pku, split_file, video, write_labels, write_video
 
-from benchmarks.fuzz_text import literal_frames
-from benchmarks.made_pku import make_pku, split_file, video, write_labels, write_video
-from skelbench.data.pku import prepare, text
-from skelbench.data.pku.names import ACTIONS, parse_split, split_of, video_of
-from skelbench.data.pku.prepare import Cut, prepare_pku
-from skelbench.data.pku.text import parse_frames, parse_labels
-from skelbench.data.raw_files import BadFile, RawFile, list_all
-from skelbench.data.splits import NameRule
-from skelbench.data.store import ClipStore, Flag
+from skelbench.data.raw.files import BadFile, RawFile, list_all
+from skelbench.data.raw.pku import prepare, text
+from skelbench.data.raw.pku.names import ACTIONS, parse_split, split_of, video_of
+from skelbench.data.raw.pku.prepare import Cut, prepare_pku
+from skelbench.data.raw.pku.text import parse_frames, parse_labels
+from skelbench.data.store.clip_store import ClipStore, Flag
+from skelbench.data.store.splits import NameRule
 from skelbench.errors import SkelbenchError
 
 VIDEOS = ["A01N01-L", "A01N01-M", "A02N07-R"]

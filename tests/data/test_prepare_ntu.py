@@ -4,16 +4,16 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from literal_ntu import literal_clip
+from made.fuzz_text import literal_recording
+from made.literal_ntu import literal_clip
+from made.ntu import Track, make_recordings, person, sample_names, wild_scene, write_recording
 
-from benchmarks.fuzz_text import literal_recording
-from benchmarks.made_ntu import Track, make_recordings, person, sample_names, wild_scene, write_recording
-from skelbench.data.ntu import prepare
-from skelbench.data.ntu.names import ACTIONS, SAMPLES, SPLITS, official_missing, sample_of
-from skelbench.data.ntu.prepare import prepare_ntu
-from skelbench.data.raw_files import RawFile, list_all
-from skelbench.data.splits import make_split
-from skelbench.data.store import ClipStore, Flag
+from skelbench.data.raw.files import RawFile, list_all
+from skelbench.data.raw.ntu import prepare
+from skelbench.data.raw.ntu.names import ACTIONS, SAMPLES, SPLITS, official_missing, sample_of
+from skelbench.data.raw.ntu.prepare import prepare_ntu
+from skelbench.data.store.clip_store import ClipStore, Flag
+from skelbench.data.store.splits import make_split
 from skelbench.errors import SkelbenchError
 
 

@@ -4,7 +4,7 @@ import zipfile
 
 import pytest
 
-from skelbench.data.raw_files import BadFile, list_all, list_raw
+from skelbench.data.raw.files import BadFile, list_all, list_raw
 from skelbench.errors import SkelbenchError
 
 TEXT = b"0.5 1.5\r\n" * 400
@@ -142,7 +142,7 @@ def test_a_member_never_yields_more_than_it_declares(tmp_path):
         path = zipped(tmp_path / "made.zip", {"one.txt": TEXT, "two": b"2"})
         patch(path, b"one.txt", 24, struct.pack("<L", size))
         found = contents(path)
-        assert found["two"] == b"2" and "not what its directory says; download it again" in found["one.txt"]
+        assert found["two"] == b"2" and "the zip file is damaged here" in found["one.txt"]
 
 
 @pytest.mark.parametrize(
@@ -150,9 +150,9 @@ def test_a_member_never_yields_more_than_it_declares(tmp_path):
     [
         (8, b"\1\0", "it is encrypted"),
         (10, b"\x0e\0", "packed by method 14"),
-        (16, b"\0\0\0\0", "not what its directory says"),
-        (42, struct.pack("<L", 5), "damaged where it should begin"),
-        (42, struct.pack("<L", 1 << 30), "damaged where it should begin"),
+        (16, b"\0\0\0\0", "the zip file is damaged here (Bad CRC-32"),
+        (42, struct.pack("<L", 5), "the zip file is damaged here"),
+        (42, struct.pack("<L", 1 << 30), "the zip file is damaged here"),
     ],
 )
 def test_damaged_members_are_refused_and_the_rest_is_read(tmp_path, offset, value, reason):

@@ -1,9 +1,9 @@
 from pathlib import Path
 
 import pytest
-from made_clips import random_clips, write_store
+from made.clips import random_clips, write_store
 
-from skelbench.data.roots import check_name, data_root, list_stores, open_dataset
+from skelbench.data.store.roots import check_name, data_root, list_stores, open_dataset
 from skelbench.errors import SkelbenchError
 
 

@@ -3,10 +3,10 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_clips import open_writer, random_clips, write_store
+from made.clips import open_writer, random_clips, write_store
 
-from skelbench.data.source import ClipSource
-from skelbench.data.store import ClipStore, Flag
+from skelbench.data.store.clip_store import ClipStore, Flag
+from skelbench.data.store.source import ClipSource
 
 
 @pytest.fixture(scope="module")

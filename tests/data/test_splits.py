@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skelbench.data.splits import FieldRule, NameRule, RandomRule, make_split
+from skelbench.data.store.splits import FieldRule, NameRule, RandomRule, make_split
 from skelbench.errors import SkelbenchError
 
 N = 24

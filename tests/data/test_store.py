@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_clips import CLASSES, open_writer, random_clips, write_store
+from made.clips import CLASSES, open_writer, random_clips, write_store
 
-from skelbench.data.splits import FieldRule, NameRule
-from skelbench.data.store import ClipStore, Flag, Skipped, stored_format
+from skelbench.data.store.clip_store import ClipStore, Flag, Skipped, stored_format
+from skelbench.data.store.splits import FieldRule, NameRule
 from skelbench.errors import SkelbenchError
 from skelbench.skeleton.topology import NTU25
 

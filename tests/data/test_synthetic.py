@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from benchmarks.synthetic_baselines import nearest_neighbour, resized, settings
-from skelbench.data import synthetic
-from skelbench.data.actions import ACTIONS
-from skelbench.data.store import ClipStore
+from skelbench.data.store.clip_store import ClipStore
+from skelbench.data.synthetic import dataset as synthetic
+from skelbench.data.synthetic.actions import ACTIONS
 from skelbench.skeleton.topology import NTU25
 
 NAMES = [action.name for action in ACTIONS]
@@ -194,7 +194,7 @@ def test_a_built_in_set_of_an_older_format_is_made_anew(tmp_path, monkeypatch):
 
 
 def test_data_without_torch():
-    names = ("store", "writer", "importers", "synthetic", "roots", "ntu.prepare", "pku.prepare")
+    names = ("store.writer", "store.roots", "foreign", "synthetic.dataset", "raw.ntu.prepare", "raw.pku.prepare")
     modules = ", ".join(f"skelbench.data.{name}" for name in names)
     code = f"import sys, {modules}\nassert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

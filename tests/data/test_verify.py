@@ -4,13 +4,13 @@ import json
 
 import numpy as np
 import pytest
-from made_clips import open_writer
-from made_people import person
+from made.clips import open_writer
+from made.people import person
 
 from skelbench.data import verify as verification
 from skelbench.data.anatomy import handedness, measure
-from skelbench.data.splits import FieldRule, RandomRule
-from skelbench.data.store import ClipStore
+from skelbench.data.store.clip_store import ClipStore
+from skelbench.data.store.splits import FieldRule, RandomRule
 from skelbench.data.verify import KNOWN, Known, bone_rows, recognise, verify
 from skelbench.errors import SkelbenchError
 from skelbench.skeleton.topology import NTU25, topologies

@@ -5,11 +5,11 @@ import textwrap
 
 import numpy as np
 import pytest
-from made_clips import open_writer, random_clips, write_store
+from made.clips import open_writer, random_clips, write_store
 
-from skelbench.data.roots import list_stores, open_dataset
-from skelbench.data.splits import FieldRule
-from skelbench.data.store import ClipStore, Flag
+from skelbench.data.store.clip_store import ClipStore, Flag
+from skelbench.data.store.roots import list_stores, open_dataset
+from skelbench.data.store.splits import FieldRule
 from skelbench.errors import SkelbenchError
 
 GOOD = np.zeros((1, 4, 25, 3))
@@ -135,7 +135,7 @@ def test_the_old_store_comes_back_when_the_new_one_cannot_take_its_place(tmp_pat
 
 REPLACE_AND_DIE = """
     import os
-    from made_clips import *
+    from made.clips import *
     real, calls = os.replace, []
     def replace(source, target):
         calls.append(source)
@@ -172,12 +172,12 @@ def test_a_store_that_is_being_replaced_is_left_to_its_writer(tmp_path):
     path = write_store(tmp_path / "made", random_clips(5))
     code = """
         import os, subprocess, sys
-        from made_clips import *
+        from made.clips import *
         real, calls = os.replace, []
         def replace(source, target):
             calls.append(source)
             if len(calls) == 2:
-                look = "import sys; from skelbench.data.roots import *; print(list_stores(Path(sys.argv[1])))"
+                look = "import sys; from skelbench.data.store.roots import *; print(list_stores(Path(sys.argv[1])))"
                 subprocess.run([sys.executable, "-c", look, str(path.parent)], check=True)
             real(source, target)
         os.replace = replace
@@ -201,7 +201,7 @@ def test_two_writers_at_once(tmp_path):
         for i in range(4):
             writer.add(GOOD, 0, subject=i, camera=i)
         code = """
-            from made_clips import *
+            from made.clips import *
             write_store(path, random_clips())
         """
         other = _python(code, tmp_path / "made")
@@ -212,7 +212,7 @@ def test_two_writers_at_once(tmp_path):
 def test_a_killed_writer_leaves_no_store_and_does_not_block_the_next(tmp_path):
     code = """
         import os, signal
-        from made_clips import *
+        from made.clips import *
         with open_writer(path) as writer:
             for i, x in enumerate(random_clips(50)):
                 writer.add(x, 0, subject=i, camera=i)
@@ -230,7 +230,7 @@ def test_a_killed_writer_leaves_no_store_and_does_not_block_the_next(tmp_path):
 def test_a_full_disk(tmp_path):
     code = """
         import resource
-        from made_clips import *
+        from made.clips import *
         resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
         write_store(path, [np.zeros((2, 100, 25, 3))] * 10)
     """
@@ -246,7 +246,7 @@ def test_a_place_that_cannot_be_written(tmp_path):
 
 
 def _python(code, path):
-    environment = os.environ | {"PYTHONPATH": os.path.dirname(__file__)}
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     code = f"from pathlib import Path\npath = Path({str(path)!r})\n{textwrap.dedent(code)}"
     command = [sys.executable, "-c", code]
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)

@@ -122,9 +122,8 @@ def test_clips_are_spread_over_the_classes():
 
 def test_the_whole_body_grows_with_its_bones():
     """The size curve's operation: lengths times the factor, directions kept, the root where it was."""
-    from skelbench.views.augment import draw_transform
+    from skelbench.views.augmentations import BoneScale, draw_transform
     from skelbench.views.keyed import Keyed
-    from skelbench.views.spec import BoneScale
 
     topology, x_R3TJ = seven_joints(), clips(2).x_RTJC.permute(0, 3, 1, 2).contiguous()
     keys, keyed = torch.arange(2), Keyed(0, 0)

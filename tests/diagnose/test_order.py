@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 
-from skelbench.diagnose.order import CONFIG, better, probe
+from skelbench.diagnose.order import PROBE, better, probe
 from skelbench.diagnose.tables import order
 from skelbench.evaluate.statistics import wilson
 
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    short = CONFIG.model_copy(update={"min_steps": 60, "epochs": 1, "tolerance": None, "lr": 0.1})
-    monkeypatch.setattr("skelbench.diagnose.order.CONFIG", short)
+    short = PROBE.model_copy(update={"min_steps": 60, "epochs": 1, "tolerance": None, "lr": 0.1})
+    monkeypatch.setattr("skelbench.diagnose.order.PROBE", short)
 
 
 def pair(n, sign, seed):

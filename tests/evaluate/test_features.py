@@ -3,11 +3,11 @@ import pytest
 import torch
 from torch import nn
 
-from skelbench.data.clips import ClipBatch
 from skelbench.errors import SkelbenchError
 from skelbench.evaluate.features import extract, read_out
 from skelbench.nn.encoder import Encoded
 from skelbench.skeleton.grid import Grid
+from skelbench.views.clips import ClipBatch
 from skelbench.views.keyed import Keyed
 from skelbench.views.view import View
 

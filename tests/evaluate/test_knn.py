@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from skelbench.errors import SkelbenchError
 from skelbench.evaluate import knn
-from skelbench.evaluate.config import KnnConfig
 from skelbench.evaluate.knn import Knn
 from skelbench.evaluate.protocol import Features
 
@@ -34,7 +33,7 @@ def test_equals_the_loop(seed, k, metric):
     rng = np.random.default_rng(seed)
     x, y = rng.normal(size=(70, 6)) + 1, rng.integers(0, 4, 70)
     features = Features(x[:40], y[:40], x[40:], y[40:], np.arange(40), np.arange(40, 70), 4)
-    result = Knn().evaluate(features, KnnConfig(k=k, metric=metric), seed=0, device="cpu")
+    result = Knn(k=k, metric=metric).evaluate(features, seed=0, device="cpu")
     assert result.predictions["predicted"].tolist() == reference(features, k, metric)
 
 
@@ -42,7 +41,7 @@ def test_perfect_features_are_right_and_cosine_ignores_length(make_features):
     features = make_features(separation=30.0)
     lengths = np.random.default_rng(0).uniform(0.01, 100, (300, 1))
     for each in (features, dataclasses.replace(features, test_x=features.test_x * lengths)):
-        assert Knn().evaluate(each, KnnConfig(), seed=0, device="cpu").metrics["accuracy"] == 1
+        assert Knn().evaluate(each, seed=0, device="cpu").metrics["accuracy"] == 1
 
 
 def test_ties_go_to_the_more_similar_class_then_to_the_first_clip():
@@ -52,7 +51,7 @@ def test_ties_go_to_the_more_similar_class_then_to_the_first_clip():
 
     def predict(train_x, train_y, k):
         features = Features(train_x, np.array(train_y), query, np.array([0]), np.arange(4), np.array([9]), 3)
-        return int(Knn().evaluate(features, KnnConfig(k=k), seed=0, device="cpu").predictions["predicted"][0])
+        return int(Knn(k=k).evaluate(features, seed=0, device="cpu").predictions["predicted"][0])
 
     # Two votes each: similarities 1 + 0.766 for class 2, 0.985 + 0.940 for class 1.
     assert predict(gallery, [2, 2, 1, 1], 4) == 1
@@ -62,10 +61,10 @@ def test_ties_go_to_the_more_similar_class_then_to_the_first_clip():
 
 def test_chunks_do_not_change_the_result(make_features, monkeypatch):
     features = make_features(separation=0.5)
-    whole = Knn().evaluate(features, KnnConfig(k=3), seed=0, device="cpu")
+    whole = Knn(k=3).evaluate(features, seed=0, device="cpu")
     monkeypatch.setattr(knn, "CHUNK", 7)
     seen = []
-    parts = Knn().evaluate(features, KnnConfig(k=3), 0, "cpu", progress=lambda done, total: seen.append((done, total)))
+    parts = Knn(k=3).evaluate(features, 0, "cpu", progress=lambda done, total: seen.append((done, total)))
     assert np.array_equal(whole.predictions["predicted"], parts.predictions["predicted"])
     assert seen[0] == (7, 300) and seen[-1] == (300, 300)
 
@@ -73,8 +72,8 @@ def test_chunks_do_not_change_the_result(make_features, monkeypatch):
 def test_too_large_k_and_empty_features(make_features):
     features = make_features(n_train=10)
     with pytest.raises(SkelbenchError, match="k = 11 neighbours .* gallery has 10"):
-        Knn().evaluate(features, KnnConfig(k=11), seed=0, device="cpu")
+        Knn(k=11).evaluate(features, seed=0, device="cpu")
     zeroed = features.test_x.copy()
     zeroed[3] = 0
-    result = Knn().evaluate(dataclasses.replace(features, test_x=zeroed), KnnConfig(), seed=0, device="cpu")
+    result = Knn().evaluate(dataclasses.replace(features, test_x=zeroed), seed=0, device="cpu")
     assert any(note.startswith("1 clips have all-zero features") for note in result.notes)

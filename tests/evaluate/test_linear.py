@@ -6,15 +6,14 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from skelbench.evaluate.config import LinearConfig, SlimLinearConfig
-from skelbench.evaluate.linear import Linear
+from skelbench.evaluate.linear import Linear, SlimLinear
 from skelbench.evaluate.probe import stratified
 
-SHORT = LinearConfig(min_steps=200, tolerance=None)
+SHORT = Linear(min_steps=200, tolerance=None)
 
 
 def evaluate(features, config=None, seed=0, **kwargs):
-    return Linear().evaluate(features, config or LinearConfig(), seed, "cpu", **kwargs)
+    return (config or Linear()).evaluate(features, seed, "cpu", **kwargs)
 
 
 def test_perfect_features_are_right(make_features):
@@ -27,7 +26,7 @@ def test_perfect_features_are_right(make_features):
 def test_equals_an_autograd_loop_over_a_torch_module(make_features, optimizer, schedule):
     """The same recipe spelt out with nn.Linear, autograd and torch's own scheduler."""
     features = make_features(n_train=130, classes=4, separation=0.5)
-    config = LinearConfig(optimizer=optimizer, schedule=schedule, lr=0.01, weight_decay=0.01, batch_size=32, epochs=6,
+    config = Linear(optimizer=optimizer, schedule=schedule, lr=0.01, weight_decay=0.01, batch_size=32, epochs=6,
                           min_steps=0, tolerance=None)  # fmt: skip
     result = evaluate(features, config, seed=3)
 
@@ -103,14 +102,14 @@ def test_tiny_sets_still_get_2000_steps(make_features, n_train):
 
 
 def test_large_sets_get_their_epochs(make_features):
-    config = LinearConfig(batch_size=10, epochs=30, min_steps=50, tolerance=None)
+    config = Linear(batch_size=10, epochs=30, min_steps=50, tolerance=None)
     result = evaluate(make_features(n_train=101), config)
     assert result.metrics["steps"] == 30 * math.ceil(101 / 10)
 
 
 def test_goes_on_until_the_training_loss_stands_still(make_features):
     features = make_features(n_train=400, separation=0.3)
-    slow = LinearConfig(lr=2e-5)
+    slow = Linear(lr=2e-5)
     stopped = evaluate(features, slow.model_copy(update={"max_steps": 2000}))
     assert stopped.metrics["steps"] == 2000 and stopped.metrics["train_loss_fall"] > 1e-3
     assert any("had not converged after 2000 steps" in note for note in stopped.notes)
@@ -119,12 +118,12 @@ def test_goes_on_until_the_training_loss_stands_still(make_features):
     assert longer.metrics["train_loss"] < stopped.metrics["train_loss"]
     done = evaluate(features)
     assert done.metrics["train_loss_fall"] < 1e-3 and not done.notes
-    further = evaluate(features, LinearConfig(min_steps=3 * int(done.metrics["steps"])))
+    further = evaluate(features, Linear(min_steps=3 * int(done.metrics["steps"])))
     assert further.metrics["train_loss"] == pytest.approx(done.metrics["train_loss"], abs=0.02)
 
 
 def test_curve_holds_about_twenty_checkpoints_and_ends_with_the_headline(make_features):
-    for config in (LinearConfig(), LinearConfig(lr=2e-5), SlimLinearConfig()):
+    for config in (Linear(), Linear(lr=2e-5), SlimLinear()):
         result = evaluate(make_features(n_train=400, separation=0.3), config)
         for fit in ("all-train", "held-out"):
             rows = [row for row in result.curve if row["fit"] == fit]
@@ -150,7 +149,7 @@ def test_selection_reads_the_held_out_part_only(make_features):
 
 
 def test_without_a_held_out_part_nothing_is_selected(make_features):
-    off = evaluate(make_features(), LinearConfig(val_share=0))
+    off = evaluate(make_features(), Linear(val_share=0))
     assert "accuracy_selected" not in off.metrics and not off.notes
     single = evaluate(make_features(n_train=5))
     assert "accuracy_selected" not in single.metrics
@@ -174,7 +173,7 @@ def test_held_out_part_is_stratified(counts, share):
 
 
 def test_slim_recipe_is_the_papers(make_features):
-    config = SlimLinearConfig()
+    config = SlimLinear()
     assert (config.optimizer, config.lr, config.batch_size, config.epochs) == ("adamw", 1e-4, 256, 10)
     result = evaluate(make_features(n_train=600, separation=3.0), config)
     assert result.metrics["steps"] == 30

@@ -8,16 +8,15 @@ import pytest
 import torch
 
 from skelbench.errors import SkelbenchError
-from skelbench.evaluate.config import MacDiffLinearConfig, MampLinearConfig
-from skelbench.evaluate.native import AugmentedLinear, learning_rate
+from skelbench.evaluate.native import MacDiffLinear, MampLinear, learning_rate
 from skelbench.evaluate.probe import stratified
 from skelbench.views.keyed import Keyed
 
-SHORT = MampLinearConfig(epochs=4, batch_size=16)
+SHORT = MampLinear(epochs=4, batch_size=16)
 
 
 def evaluate(features, config=SHORT, seed=3, **kwargs):
-    return AugmentedLinear().evaluate(features, config, seed, "cpu", **kwargs)
+    return config.evaluate(features, seed, "cpu", **kwargs)
 
 
 def reference(features, config, seed, index):
@@ -77,7 +76,7 @@ def test_equals_the_formulas_written_out(make_features, config):
 
 def test_headline_is_the_last_epoch_and_the_others_are_labelled(make_features):
     features = make_features(n_train=300, separation=0.3)
-    result = evaluate(features, MampLinearConfig(epochs=12, batch_size=32))
+    result = evaluate(features, MampLinear(epochs=12, batch_size=32))
     first = [row for row in result.curve if row["fit"] == "all-train"]
     second = [row for row in result.curve if row["fit"] == "held-out"]
     assert result.metrics["accuracy"] == pytest.approx(first[-1]["test_accuracy"])
@@ -85,7 +84,7 @@ def test_headline_is_the_last_epoch_and_the_others_are_labelled(make_features):
     best = max(second, key=lambda row: (row["val_accuracy"], -row["val_loss"]))
     assert result.metrics["accuracy_selected"] == best["test_accuracy"]
     other = evaluate(
-        dataclasses.replace(features, test_y=np.roll(features.test_y, 1)), MampLinearConfig(epochs=12, batch_size=32)
+        dataclasses.replace(features, test_y=np.roll(features.test_y, 1)), MampLinear(epochs=12, batch_size=32)
     )
     assert other.metrics["selected_step"] == result.metrics["selected_step"]  # test labels choose nothing
 
@@ -99,7 +98,7 @@ def test_one_pass_per_epoch_serves_both_probes(make_features):
         return features.again(keyed, crop, augment, dropout, progress)
 
     seen = []
-    config = MacDiffLinearConfig(epochs=3, batch_size=32)
+    config = MacDiffLinear(epochs=3, batch_size=32)
     evaluate(dataclasses.replace(features, again=again), config, 7, progress=lambda *done: seen.append(done))
     assert [(seed, step) for seed, step, *_ in asked] == [(7, 0), (7, 1), (7, 2)]
     _, _, crop, (turn,), dropout = asked[0]
@@ -119,23 +118,23 @@ def test_a_seed_fixes_every_bit_and_seeds_differ(make_features):
 
 @pytest.mark.parametrize("epoch", [0.0, 0.5, 33.25, 99.5])
 def test_mamp_decays_to_the_end(epoch):
-    assert learning_rate(MampLinearConfig(), epoch) == pytest.approx(0.1 * (1 + math.cos(math.pi * epoch / 100)) / 2)
+    assert learning_rate(MampLinear(), epoch) == pytest.approx(0.1 * (1 + math.cos(math.pi * epoch / 100)) / 2)
 
 
 def test_macdiff_rests_for_the_last_tenth():
-    config = MacDiffLinearConfig()
+    config = MacDiffLinear()
     assert learning_rate(config, 45) == pytest.approx(0.05) and learning_rate(config, 89.9) > 0
     assert [learning_rate(config, epoch) for epoch in (90, 90.5, 99.9)] == [0, 0, 0]
-    short = MacDiffLinearConfig(epochs=10)
+    short = MacDiffLinear(epochs=10)
     assert learning_rate(short, 8.9) > 0 and learning_rate(short, 9) == 0
 
 
 def test_small_sets_and_what_cannot_be_probed(make_features):
-    small = evaluate(make_features(n_train=40), MampLinearConfig(epochs=2))
+    small = evaluate(make_features(n_train=40), MampLinear(epochs=2))
     assert small.metrics["steps"] == 2 and "batches of 40 clips, all there are" in small.notes[0]
-    single = evaluate(make_features(n_train=5), MampLinearConfig(epochs=2))
+    single = evaluate(make_features(n_train=5), MampLinear(epochs=2))
     assert any("no checkpoint was selected" in note for note in single.notes)
-    assert "accuracy_selected" not in evaluate(make_features(), MampLinearConfig(epochs=2, val_share=0)).metrics
+    assert "accuracy_selected" not in evaluate(make_features(), MampLinear(epochs=2, val_share=0)).metrics
     features = make_features()
     with pytest.raises(SkelbenchError, match="newly augmented training clips in every epoch"):
         evaluate(dataclasses.replace(features, again=None))

@@ -4,41 +4,39 @@ import numpy as np
 import pytest
 
 from skelbench.errors import SkelbenchError
-from skelbench.evaluate.config import KnnConfig, LinearConfig, MampLinearConfig, SlimLinearConfig
 from skelbench.evaluate.knn import Knn
-from skelbench.evaluate.linear import Linear
-from skelbench.evaluate.native import AugmentedLinear
+from skelbench.evaluate.linear import Linear, SlimLinear
+from skelbench.evaluate.native import MampLinear
 from skelbench.evaluate.protocol import accuracy_metrics
 from skelbench.evaluate.statistics import wilson
 
-SHORT = LinearConfig(min_steps=300, tolerance=None, val_share=0)
-PROTOCOLS = [(Linear, SHORT), (Linear, SlimLinearConfig()), (Knn, KnnConfig()), (Knn, KnnConfig(k=5))]
-PROTOCOLS += [(AugmentedLinear, MampLinearConfig(epochs=10, batch_size=32, val_share=0))]
-names = pytest.mark.parametrize("protocol, config", PROTOCOLS, ids=["linear", "linear@slim", "knn", "knn5", "mamp"])
+SHORT = Linear(min_steps=300, tolerance=None, val_share=0)
+PROTOCOLS = [SHORT, SlimLinear(), Knn(), Knn(k=5), MampLinear(epochs=10, batch_size=32, val_share=0)]
+names = pytest.mark.parametrize("protocol", PROTOCOLS, ids=["linear", "linear@slim", "knn", "knn5", "mamp"])
 
 
 @names
-def test_random_labels_give_chance(protocol, config, make_features):
+def test_random_labels_give_chance(protocol, make_features):
     features = make_features(n_train=200, n_test=1000, classes=5, separation=0.0)
-    accuracy = protocol().evaluate(features, config, seed=0, device="cpu").metrics["accuracy"]
+    accuracy = protocol.evaluate(features, seed=0, device="cpu").metrics["accuracy"]
     low, high = wilson(round(1000 * accuracy), 1000, confidence=0.999)
     assert low < 0.2 < high
 
 
 @names
-def test_permuted_test_labels_give_chance(protocol, config, make_features):
+def test_permuted_test_labels_give_chance(protocol, make_features):
     features = make_features(n_test=1000, separation=2.0)
     permuted = np.random.default_rng(5).permutation(features.test_y)
     features = dataclasses.replace(features, test_y=permuted)
-    accuracy = protocol().evaluate(features, config, seed=0, device="cpu").metrics["accuracy"]
+    accuracy = protocol.evaluate(features, seed=0, device="cpu").metrics["accuracy"]
     low, high = wilson(round(1000 * accuracy), 1000, confidence=0.999)
     assert low < 0.2 < high
 
 
 @names
-def test_predictions_account_for_the_headline(protocol, config, make_features):
+def test_predictions_account_for_the_headline(protocol, make_features):
     features = make_features(classes=12, separation=0.7)
-    result = protocol().evaluate(features, config, seed=0, device="cpu")
+    result = protocol.evaluate(features, seed=0, device="cpu")
     assert np.array_equal(result.predictions["ids"], features.test_ids)
     assert np.array_equal(result.predictions["labels"], features.test_y)
     assert result.predictions["predicted"].dtype == np.int64
@@ -58,10 +56,10 @@ def test_macro_accuracy_weighs_classes_alike(make_features):
 
 
 @names
-def test_classes_without_training_clips_are_reported(protocol, config, make_features):
+def test_classes_without_training_clips_are_reported(protocol, make_features):
     features = make_features(classes=5)
     features = dataclasses.replace(features, train_y=features.train_y % 4)
-    notes = protocol().evaluate(features, config, seed=0, device="cpu").notes
+    notes = protocol.evaluate(features, seed=0, device="cpu").notes
     assert any("1 test classes (20.0% of the test clips)" in note for note in notes)
 
 

@@ -170,9 +170,6 @@ def test_paired_test_refuses_other_clips():
         paired_test(np.arange(0), right[:0], np.arange(0), right[:0])
 
 
-def test_statistics_and_configs_need_neither_torch_nor_scipy():
-    code = (
-        "import sys, skelbench.evaluate.statistics, skelbench.evaluate.config;"
-        "sys.exit(any(m in sys.modules for m in ('torch', 'scipy')))"
-    )
+def test_statistics_need_neither_torch_nor_scipy():
+    code = "import sys, skelbench.evaluate.statistics;sys.exit(any(m in sys.modules for m in ('torch', 'scipy')))"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0

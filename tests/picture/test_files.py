@@ -15,7 +15,7 @@ from PIL import Image
 from small import write_small_store
 
 from skelbench.cli.main import main
-from skelbench.data.store import ClipStore
+from skelbench.data.store.clip_store import ClipStore
 from skelbench.errors import SkelbenchError
 from skelbench.picture.draw import MIN_DELAY_MS, _lines, animation_frames, save_animation, save_strip
 from skelbench.picture.page import page_data, save_page

@@ -1,21 +1,17 @@
 """What a picture shows: which frames, which joints are hidden, from where; and what a method sees of a clip."""
 
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from made.people import person
 from small import TINY, write_small_store
 
-from skelbench.data.store import ClipStore
+from skelbench.data.store.clip_store import ClipStore
 from skelbench.errors import SkelbenchError
 from skelbench.picture.scene import Panel, Scene, clip_scene, find_clip, middle
 from skelbench.skeleton.topology import NTU25, topologies
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "data"))
-from made_people import person  # noqa: E402
 
 
 def panel(frames=16, tokens=None, bodies=1, joints=25, seed=0):
@@ -221,7 +217,8 @@ def test_flat_poses_are_seen_flat_with_their_confidence(made, data_root):
 
 def test_padding_is_not_drawn(made):
     from skelbench.picture.views import view_scene
-    from skelbench.views.spec import Center, ViewSpec
+    from skelbench.views.crops import Center
+    from skelbench.views.spec import ViewSpec
 
     resolved = made("slim")
     spec = ViewSpec(frames=64, crop=Center(share=1), resize="pad", stream="bone")

@@ -1,22 +1,15 @@
-"""Hosts that see only what a test gives them, with a cache of their own."""
+"""Hosts that see only what a test gives them."""
 
-import sys
 import textwrap
-import types
 
 import pytest
 
-from skelbench.plugin import hookimpl
-
 
 @pytest.fixture(autouse=True)
-def only_this_test(monkeypatch, tmp_path):
-    """No built-in and no installed plugins, no inherited paths, a cache below the test's directory."""
-    builtins = types.ModuleType("skelbench.builtins")
-    builtins.skelbench_methods = hookimpl(lambda: [])
-    monkeypatch.setitem(sys.modules, "skelbench.builtins", builtins)
+def only_this_test(monkeypatch):
+    """No built-in and no installed plugins, no inherited paths."""
+    monkeypatch.setattr("skelbench.builtins.PLACES", ())
     monkeypatch.setenv("SKELBENCH_PLUGINS", "")
-    monkeypatch.setenv("SKELBENCH_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("SKELBENCH_PLUGIN_PATH", raising=False)
     monkeypatch.delenv("SKELBENCH_STRICT", raising=False)
 

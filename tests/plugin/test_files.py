@@ -1,7 +1,6 @@
-"""Single-file plugins: found on a path, listed from the cache without being run, hashed."""
+"""Plugin files: listed by the slice that announces, imported when used, single ones hashed."""
 
 import hashlib
-import json
 import os
 import subprocess
 import sys
@@ -9,11 +8,12 @@ import sys
 import pytest
 
 from skelbench.errors import SkelbenchError
-from skelbench.plugin.files import cache_dir
 from skelbench.plugin.host import Host
 
 TORCH = """
     import torch
+
+    BETAS = (0.9, 0.95)
 
     class Net(torch.nn.Module):
         pass
@@ -24,7 +24,7 @@ TORCH = """
     @hookimpl
     def skelbench_methods():
         return [MethodSpec(name="deep", target="torchy:Net", config=":Settings", native={"train.lr": 2e-4,
-                "optim.betas": (0.9, 0.95)}, presets={"release": {"epochs": 3}}, version=4)]
+                "optim.betas": BETAS}, presets={"release": {"epochs": 3}}, version=4)]
 """
 
 LIST = """
@@ -41,72 +41,134 @@ def run(code, *arguments):
     return result.stdout.strip()
 
 
-def cache_files():
-    return list((cache_dir() / "plugins").glob("*.json"))
+def method(path):
+    host = Host([path])
+    assert host.plugins[-1].state == "ok", host.plugins[-1].error
+    return host.get("methods", "bee")
 
 
-def test_a_file_with_torch_on_top_is_listed_from_the_cache_without_torch(write):
+def test_a_file_with_torch_on_top_is_listed_without_torch(write):
     path = write("torchy.py", TORCH)
-    assert run(LIST, path, "deep") == "True ok True"
     assert run(LIST, path, "deep") == "True ok False"
-    path.write_text(path.read_text() + "\n# changed\n")
-    assert run(LIST, path, "deep") == "True ok True"
+    host = Host([path])
+    deep = host.get("methods", "deep")
+    assert deep.native["optim.betas"] == (0.9, 0.95) and deep.version == 4
+    assert host.load(deep).__name__ == "Net" and host.load(deep, "config").__name__ == "Settings"
 
 
-def test_fresh_and_cached_descriptors_are_equal_and_load_the_same_class(write):
-    path = write("torchy.py", TORCH)
-    fresh = Host([path])
-    assert cache_files()
-    cached = Host([path])
-    one, two = fresh.get("methods", "deep"), cached.get("methods", "deep")
-    assert one == two
-    assert one.native["optim.betas"] == [0.9, 0.95]
-    assert fresh.load(one).__name__ == "Net" and fresh.load(one) is cached.load(two)
-    assert cached.load(two, "config").__name__ == "Settings"
+def test_what_ships_is_listed_without_torch_and_numpy(monkeypatch):
+    monkeypatch.delenv("SKELBENCH_PLUGINS")
+    code = """
+import sys
+from skelbench.plugin.host import Host
+host = Host()
+assert all(plugin.state == "ok" for plugin in host.plugins), [plugin.error for plugin in host.plugins]
+print(*host.names("methods"), *host.names("topologies"), *({"torch", "numpy"} & set(sys.modules)))
+"""
+    names = run(code).split()
+    assert {"slim", "mamp", "untrained", "ntu25", "coco17"} <= set(names) and not {"torch", "numpy"} & set(names)
 
 
-def test_the_cache_carries_variants_importers_and_every_kind(write):
+def test_a_shipped_methods_plugin_is_its_file(monkeypatch):
+    monkeypatch.delenv("SKELBENCH_PLUGINS")
+    host = Host()
+    slim = host.get("methods", "slim")
+    plugin = host.origin(slim)
+    assert (plugin.name, plugin.dist, plugin.source_hash) == ("slim", "skelbench", None)
+    assert plugin.source.startswith("skelbench_plugins/slim")
+    assert host.load(slim).__module__.startswith("skelbench_plugins.slim") and host.identity(slim) == "1"
+
+
+SLICES = {
+    "constants, also through others, changed in place": """
+        BASE = {"a": 1}
+        RECIPE = dict(BASE)
+        RECIPE["b"] = 2
+        RECIPE |= {"c": 3}
+        RECIPE.update(d=4)
+        for name in ("e", "f"):
+            RECIPE[name] = 5
+        def fill(recipe):
+            recipe["g"] = 6
+        fill(RECIPE)
+        """,
+    "a registry filled by a decorator": """
+        RECIPE = {"a": 1, "b": 2, "c": 3, "d": 4, "e": 5, "f": 5}
+        def register(function):
+            RECIPE[function.__name__] = 6
+            return function
+        @register
+        def g():
+            pass
+        """,
+    "a registry filled by subclasses": """
+        RECIPE = {"a": 1, "b": 2, "c": 3, "d": 4, "e": 5, "f": 5}
+        class Base:
+            def __init_subclass__(cls):
+                RECIPE[cls.__name__] = 6
+        class g(Base):
+            pass
+        """,
+    "conditions and failures": """
+        import sys
+        if sys.version_info > (3,):
+            RECIPE = {"a": 1, "b": 2, "c": 3, "d": 4}
+        try:
+            import no_such_module_here
+        except ImportError:
+            RECIPE |= {"e": 5, "f": 5, "g": 6}
+        """,
+    "names that only the running file knows": """
+        globals()["RECIPE"] = dict(a=1, b=2, c=3, d=4, e=5, f=5, g=6)
+        """,
+    "names that only exec knows": """
+        exec("RECIPE = dict(a=1, b=2, c=3, d=4, e=5, f=5, g=6)")
+        """,
+}
+
+
+@pytest.mark.parametrize("body", SLICES.values(), ids=SLICES)
+def test_the_slice_gives_what_the_whole_file_gives(write, body):
+    lines = "\n".join(line[4:] for line in body.splitlines())
     path = write(
-        "all.py",
-        """
-    from skelbench.plugin import FigureSpec, StudySpec, TargetSpec
-
+        "a.py",
+        lines
+        + """
     class Net:
-        pass
-
-    def read():
         pass
 
     @hookimpl
     def skelbench_methods():
-        variants = {"half": {"train.batch_size": "x0.5"}, "far": {"method.ratio": (0.9, 0.9)}}
-        return [MethodSpec(name="bee", target=":Net", imports=":read", variants=variants)]
-
-    @hookimpl
-    def skelbench_targets():
-        return [TargetSpec(name="nectar", target=":Net", summary="sweet", version=2)]
-
-    @hookimpl
-    def skelbench_figures():
-        return [FigureSpec(name="curve", target=":read")]
-
-    @hookimpl
-    def skelbench_studies():
-        return [StudySpec(name="grid", target="all:read")]
+        return [MethodSpec(name="bee", target=":Net", recipe=RECIPE)]
     """,
     )
-    fresh, (file,) = Host([path]), cache_files()
-    cached = Host([path])
-    assert fresh.plugins[-1].state == "ok" and file in cache_files()
-    for kind, name in {"methods": "bee", "targets": "nectar", "figures": "curve", "studies": "grid"}.items():
-        one, two = fresh.get(kind, name), cached.get(kind, name)
-        assert one == two and type(one) is type(two)
-        assert fresh.load(one) is cached.load(two) and cached.load(two).__name__ in ("Net", "read")
-    method = cached.get("methods", "bee")
-    assert method.variants == {"half": {"train.batch_size": "x0.5"}, "far": {"method.ratio": [0.9, 0.9]}}
-    assert cached.method("bee:half") == (method, "half")
-    assert cached.load(method, "imports").__name__ == "read"
-    assert cached.get("targets", "nectar").version == 2
+    assert method(path).recipe == {"a": 1, "b": 2, "c": 3, "d": 4, "e": 5, "f": 5, "g": 6}
+
+
+@pytest.mark.parametrize(
+    ("imports", "decorator"),
+    [
+        ("from skelbench.plugin import hookimpl as hook", "@hook"),
+        ("import skelbench.plugin as plugin", "@plugin.hookimpl"),
+        ("import skelbench.plugin", "@skelbench.plugin.hookimpl"),
+        ("import pluggy\nmark = pluggy.HookimplMarker('skelbench')", "@mark"),
+        ("hook = hookimpl(specname='skelbench_methods')", "@hook"),
+    ],
+)
+def test_ways_to_mark_a_hook(write, imports, decorator):
+    name = "methods" if "specname" in imports else "skelbench_methods"
+    hook = f"{decorator}\ndef {name}():\n    return [MethodSpec(name='bee', target='os:getcwd')]\n"
+    assert method(write("a.py", f"{imports}\n{hook}")).target == "os:getcwd"
+
+
+def test_hooks_from_elsewhere_in_a_file(write, monkeypatch, tmp_path):
+    hook = "@hookimpl\ndef skelbench_methods():\n    return [MethodSpec(name='bee', target='os:getcwd')]\n"
+    write("lib/bee_hooks.py", hook)
+    monkeypatch.syspath_prepend(str(tmp_path / "lib"))
+    assert method(write("named.py", "from bee_hooks import skelbench_methods\n", header=False))
+    assert method(write("star.py", "from bee_hooks import *\n", header=False))
+    indented = "\n".join("    " + line for line in hook.splitlines())
+    assert method(write("if.py", f"import os\nif os.sep:\n{indented}\n"))
 
 
 def test_source_hash_is_the_files_sha256_and_targets_do_not_depend_on_its_place(good, tmp_path):
@@ -114,10 +176,11 @@ def test_source_hash_is_the_files_sha256_and_targets_do_not_depend_on_its_place(
     moved = tmp_path / "elsewhere" / "a.py"
     moved.parent.mkdir()
     moved.write_bytes(path.read_bytes())
+    sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
     host, other = Host([path]), Host([moved])
     for each in (host, other):
-        status = each.origin(each.get("methods", "bee"))
-        assert status.source_hash == hashlib.sha256(path.read_bytes()).hexdigest()
+        bee = each.get("methods", "bee")
+        assert each.origin(bee).source_hash == sha256 and each.identity(bee) == f"1 {sha256}"
     assert host.get("methods", "bee").target == other.get("methods", "bee").target
 
 
@@ -132,29 +195,40 @@ def test_the_code_that_runs_is_the_code_that_was_hashed(write):
     """
     path = write("a.py", body.format(1))
     Host([path])
-    from_cache = Host([write("a.py", body.format(2))])  # same size, same second
-    assert from_cache.load(from_cache.get("methods", "bee")).version == 2
-    again = Host([path])
+    host = Host([write("a.py", body.format(2))])  # same size, same second
     path.write_text("raise ValueError('edited after it was listed')")
-    assert again.load(again.get("methods", "bee")).version == 2
+    assert host.find("methods", "bee").version == 2
 
 
-@pytest.mark.parametrize("target", [":Net", "self:Net", "{module}:Net"])
+@pytest.mark.parametrize("target", [":Net", "self:Net", "{module}:Net", ":NETS.first"])
 def test_ways_to_name_a_class_of_the_same_file(write, target):
     path = write(
         "self.py",
         """
+    import types
+
     class Net:
         pass
+
+    NETS = types.SimpleNamespace(first=Net)
 
     @hookimpl
     def skelbench_methods():
         return [MethodSpec(name="bee", target="TARGET".format(module=__name__))]
     """.replace("TARGET", target),
     )
-    for _ in range(2):
-        host = Host([path])
-        assert host.load(host.get("methods", "bee")).__name__ == "Net"
+    assert Host([path]).find("methods", "bee").__name__ == "Net"
+
+
+def test_a_class_that_only_the_running_file_has(write):
+    body = """
+    globals()["Net"] = dict
+
+    @hookimpl
+    def skelbench_methods():
+        return [MethodSpec(name="bee", target=":Net")]
+    """
+    assert Host([write("a.py", body)]).find("methods", "bee") is dict
 
 
 def test_a_misspelt_class_of_the_same_file_is_found_at_listing(write):
@@ -166,43 +240,12 @@ def test_a_misspelt_class_of_the_same_file_is_found_at_listing(write):
 
     @hookimpl
     def skelbench_methods():
-        return [MethodSpec(name="bee", target=":Netwrk")]
+        return [MethodSpec(name="bee", target=":Netwrk"), MethodSpec(name="wasp", target=":Network")]
     """,
     )
-    for _ in range(2):
-        status = Host([path]).plugins[-1]
-        assert status.state == "invalid" and "did you mean 'Network'" in status.error
-    assert not cache_files()
-
-
-@pytest.mark.parametrize(
-    "damage",
-    [
-        b"",
-        b"{",
-        b"[]",
-        b'{"hooks": {"methods": [{"nam": 1}]}, "observers": []}',
-        b'{"hooks": {"methods": [{"name": "A B", "target": "x"}]}, "observers": []}',
-        b'{"hooks": {"wings": [{}]}, "observers": []}',
-        b"\xff\xfe",
-    ],
-)
-def test_a_damaged_cache_is_ignored_and_repaired(good, damage):
-    path = good("a.py", "bee")
-    Host([path])
-    (cached,) = cache_files()
-    whole = cached.read_bytes()
-    cached.write_bytes(damage)
-    assert Host([path]).names("methods") == ["bee"]
-    assert json.loads(cached.read_bytes()) == json.loads(whole)
-
-
-def test_a_cache_that_cannot_be_written_is_no_error(good, tmp_path, monkeypatch):
-    (tmp_path / "blocked").write_text("a file where a directory is wanted")
-    monkeypatch.setenv("SKELBENCH_CACHE", str(tmp_path / "blocked" / "cache"))
-    host = Host([good("a.py", "bee")])
-    assert host.plugins[-1].state == "ok"
-    assert host.names("methods") == ["bee"]
+    host = Host([path])
+    assert host.plugins[-1].state == "invalid" and "did you mean 'Network'" in host.plugins[-1].error
+    assert host.names("methods") == ["wasp"]
 
 
 def test_path_variable_takes_files_and_directories(good, write, tmp_path, monkeypatch):
@@ -225,10 +268,10 @@ def test_a_file_named_twice_is_loaded_once(good, monkeypatch):
 
 
 def test_two_files_of_one_stem_stay_apart(good):
-    one, two = good("x/a.py", "bee"), good("y/a.py", "wasp")
-    host = Host([one, two])
-    assert host.names("methods") == ["bee", "wasp"]
-    assert [p.name for p in host.plugins[-2:]] == ["a", str(two)]
+    one, two, three = good("x/a.py", "bee"), good("y/a.py", "wasp"), good("z/a.py", "ant")
+    host = Host([one, two, three])
+    assert host.names("methods") == ["ant", "bee", "wasp"]
+    assert [p.name for p in host.plugins[-3:]] == ["a", "a.py", str(three)]
 
 
 def test_an_import_that_fails_leaves_no_module_behind(write):
@@ -237,15 +280,13 @@ def test_an_import_that_fails_leaves_no_module_behind(write):
     assert not {name for name in sys.modules if name.startswith("skelbench_file_")} - before
 
 
-def test_a_cached_file_that_no_longer_imports_is_one_sentence(write, monkeypatch, tmp_path):
-    (tmp_path / "lib").mkdir()
-    (tmp_path / "lib" / "honey_dependency.py").write_text("")
+def test_a_listed_file_that_does_not_import_is_one_sentence(write):
     path = write(
         "needy.py",
         """
     import honey_dependency
 
-    class Net:
+    class Net(honey_dependency.Net):
         pass
 
     @hookimpl
@@ -253,13 +294,8 @@ def test_a_cached_file_that_no_longer_imports_is_one_sentence(write, monkeypatch
         return [MethodSpec(name="bee", target=":Net")]
     """,
     )
-    code = LIST + "\ntry:\n    host.load(host.get('methods', 'bee'))\nexcept Exception as error:\n    print(error)\n"
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "lib"))
-    assert run(code, path, "bee") == "True ok False"
-    monkeypatch.delenv("PYTHONPATH")
-    said = run(code, path, "bee").splitlines()
-    assert said[0] == "True ok False"
-    assert said[1].startswith("cannot import 'needy.py:Net' of plugin 'needy': ModuleNotFoundError")
+    with pytest.raises(SkelbenchError, match=r"^cannot import 'needy\.py:Net' of plugin 'needy': ModuleNotFoundError"):
+        Host([path]).find("methods", "bee")
 
 
 def test_a_directory_as_plugin_file_is_one_sentence(tmp_path):

@@ -256,7 +256,7 @@ def test_an_observer_that_raises_is_logged_counted_and_alone(write, caplog):
     bad = write("bad.py", OBSERVER.format(action="raise RuntimeError('tracker is down')"))
     leaves = write("leaves.py", OBSERVER.format(action="raise SystemExit(3)"))
     fine = write("fine.py", OBSERVER.format(action="run['seen'].append(step)"))
-    for _ in range(2):  # the second host reads its observers from the cache
+    for _ in range(2):
         host, run = Host([bad, leaves, fine]), {"seen": []}
         caplog.clear()
         with caplog.at_level(logging.WARNING):

@@ -2,13 +2,15 @@
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
+from skelbench.component import Spec
 from skelbench.plugin.settings import Setting, settings
 
 
-class Base(BaseModel):
-    shared: int = 1  # from the base class
+class Base(Spec):
+    shared: int = 1
+    """From the base class."""
 
 
 class Example(Base):
@@ -16,10 +18,9 @@ class Example(Base):
     choice: Literal["a", "b"] | None = None
     """One of two;
     ``none`` leaves it open."""
-    # Both lines above
-    # belong to it.
-    share: Annotated[float, Field(gt=0, le=1)] = 1 / 3
-    pair: tuple[int, ...] = Field((1, 2), description="described")  # not this
+    share: Annotated[float, Field(gt=0, le=1)] = 1 / 3  # no documentation
+    pair: tuple[int, ...] = Field((1, 2), description="described")
+    """Not this."""
     made: list[str] = Field(default_factory=lambda: ["x"])
 
     def method(self) -> None:
@@ -28,15 +29,15 @@ class Example(Base):
 
 def test_settings_of_a_model():
     assert settings(Example) == [
-        Setting("shared", "int", "1", "from the base class"),
+        Setting("shared", "int", "1", "From the base class."),
         Setting("required", "str", "required", ""),
         Setting("choice", "'a' | 'b' | none", "none", "One of two; none leaves it open."),
-        Setting("share", "float, > 0, <= 1", "0.333333", "Both lines above belong to it."),
+        Setting("share", "float, > 0, <= 1", "0.333333", ""),
         Setting("pair", "tuple[int, ...]", "(1, 2)", "described"),
         Setting("made", "list[str]", "['x']", ""),
     ]
 
 
 def test_a_model_without_source_still_has_its_settings():
-    made = type("Made", (BaseModel,), {"__annotations__": {"n": int}, "n": 3})
-    assert settings(made) == [Setting("n", "int", "3", "")]
+    sourceless = type("Sourceless", (Spec,), {"__annotations__": {"n": int}, "n": 3})
+    assert settings(sourceless) == [Setting("n", "int", "3", "")]

@@ -8,7 +8,10 @@ from hypothesis import strategies as st
 
 from skelbench.cli.main import main
 from skelbench.errors import SkelbenchError
-from skelbench.run.workflow import Workflow
+from skelbench.run.costs import measure_cost
+from skelbench.run.evaluate import eval_spec, evaluate
+from skelbench.run.pretrain import pretrain
+from skelbench.run.session import Session
 from skelbench.studies.runner import claim_of, command, processes
 from skelbench.studies.study import Study
 from skelbench.studies.trials import Trial, complete, makespan, recognise, status
@@ -117,7 +120,7 @@ def test_torchrun_is_refused(run_study, monkeypatch):
 # ---------------------------------------------------------------------------------------------------- trials
 @pytest.fixture
 def trials_of(place):
-    """``trials_of(study, device)``: its trials on the data set ``small``, and a workflow."""
+    """``trials_of(study, device)``: its trials on the data set ``small``, and a session."""
     from contextlib import nullcontext
 
     from skelbench.plugin.host import Host
@@ -125,8 +128,8 @@ def trials_of(place):
 
     host = Host([place / "bees.py"])
     store = ResultStore(place / "own")
-    workflow = Workflow(host, store, place / "data", "cpu", lambda **_: nullcontext(lambda *args, **fields: None))
-    return lambda study: (complete(study, host, place / "data", "cpu"), workflow)
+    session = Session(host, store, place / "data", "cpu", lambda **_: nullcontext(lambda *args, **fields: None))
+    return lambda study: (complete(study, host, place / "data", "cpu"), session)
 
 
 def test_each_process_is_handed_exactly_its_trial(trials_of, place, monkeypatch):
@@ -145,7 +148,7 @@ def test_each_process_is_handed_exactly_its_trial(trials_of, place, monkeypatch)
             {"method": "mamp", "native": True, "precision": "bf16", "clip_grad": "none", "split": "half"},
         ),
     )
-    trials, workflow = trials_of(study)
+    trials, session = trials_of(study)
     assert len(trials) == 14
     resolve, seen = skelbench.run.resolve.resolve, []
 
@@ -155,7 +158,7 @@ def test_each_process_is_handed_exactly_its_trial(trials_of, place, monkeypatch)
 
     monkeypatch.setattr(skelbench.run.resolve, "resolve", caught)
     for trial in trials:
-        assert main(command(trial, ["knn"], workflow)) == 2
+        assert main(command(trial, ["knn"], session)) == 2
         got = seen.pop()
         assert (got.spec, got.preset, got.variant) == (
             trial.resolved.spec,
@@ -180,14 +183,14 @@ def test_equal_trials_occur_once_and_under_the_plain_name(trials_of):
 
 
 def test_a_trial_is_done_when_all_that_a_run_makes_is_there(trials_of):
-    (trial,), workflow = trials_of(Study(name="one", dataset="small", seeds=(0,), set={**TINY, "method": "calm"}))
+    (trial,), session = trials_of(Study(name="one", dataset="small", seeds=(0,), set={**TINY, "method": "calm"}))
     protocols = ["knn"]
 
     def state():
-        return str(status(trial, workflow, protocols))
+        return str(status(trial, session, protocols))
 
     assert state() == "new"
-    run = workflow.pretrain(trial.resolved)
+    run = pretrain(session, trial.resolved)
     assert state() == "probes missing"
     steps = run.info["steps"]
     lines = run.metrics.read_text().splitlines(keepends=True)
@@ -199,24 +202,24 @@ def test_a_trial_is_done_when_all_that_a_run_makes_is_there(trials_of):
     with run.lock():
         assert state() == "diverged at 33 %" or state() == "running at 33 %"
     run.update(outcome="done")
-    twin = workflow.pretrain(trial.twin)
+    twin = pretrain(session, trial.twin)
     for part in (run, twin):
-        workflow.evaluate(part, workflow.eval_spec(part.spec, "knn", like=run.spec), like=run.spec)
+        evaluate(session, part, eval_spec(session.host, part.spec, "knn", like=run.spec), like=run.spec)
     assert state() == "probes missing"
-    workflow.cost(run, trial.resolved.store)
+    measure_cost(session, run, trial.resolved.store)
     assert state() == "done"
     protocols.append("linear")
     assert state() == "probes missing"
-    assert status(trial, workflow, []).done
+    assert status(trial, session, []).done
 
 
 def test_a_run_of_settings_typed_one_by_one_is_known_by_what_a_study_calls_it(trials_of):
-    (trial,), workflow = trials_of(Study(name="one", dataset="small", seeds=(0,), set={**TINY, "method": "calm"}))
-    run = workflow.results.by_id(trial.id) or workflow.pretrain(trial.resolved)
-    recognise(trial, status(trial, workflow, []), workflow)
+    (trial,), session = trials_of(Study(name="one", dataset="small", seeds=(0,), set={**TINY, "method": "calm"}))
+    run = session.results.by_id(trial.id) or pretrain(session, trial.resolved)
+    recognise(trial, status(trial, session, []), session)
     assert run.info["modified"] and run.info["preset"] == "quick"
     exact = replace(trial, resolved=replace(trial.resolved, preset="tiny", variant="plain", modified={}))
-    recognise(exact, status(exact, workflow, []), workflow)
+    recognise(exact, status(exact, session, []), session)
     assert (run.info["preset"], run.info["variant"], run.info["modified"]) == ("tiny", "plain", {})
     assert run.title == "calm:plain" and run.outcome == "done"
 

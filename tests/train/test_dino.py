@@ -6,7 +6,8 @@ import pytest
 import torch
 from literal_prototypes import class_loss, one_by_one
 
-from skelbench.views.spec import BoneScale, Free, Mirror, Rotate
+from skelbench.views.augmentations import BoneScale, Mirror, Rotate
+from skelbench.views.crops import Free
 
 
 @pytest.fixture
@@ -89,8 +90,8 @@ def test_the_augmentations_are_slims(resolved):
 
 def test_the_recipe_is_the_code_s(resolved):
     spec = resolved("dino", batch_size=None).spec
-    train, config = spec.train, spec.method_config
-    assert (train.lr, train.min_lr, train.warmup) == (1.5e-3, 1e-6, 0.1)
+    train, schedule, config = spec.train, spec.schedule_config, spec.method_config
+    assert (train.lr, schedule["min_lr"], schedule["warmup"]) == (1.5e-3, 1e-6, 0.1)
     assert (train.weight_decay, train.weight_decay_end, train.clip_grad) == (0.04, 0.4, 3.0)
     assert (config["momentum"], config["centering"], config["student_temp"]) == (0.996, "running", 0.1)
     assert config["teacher_temp_start"] == config["teacher_temp"] == 0.04

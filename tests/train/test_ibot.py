@@ -6,7 +6,8 @@ import pytest
 import torch
 from literal_prototypes import class_loss, cross_entropy, hidden_loss, one_by_one
 
-from skelbench.views.spec import RandomTokens, Tube
+from skelbench.views.masks import RandomTokens
+from skelbench.views.tubes import Tube
 
 
 @pytest.fixture

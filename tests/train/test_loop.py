@@ -12,9 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skelbench.errors import SkelbenchError
-from skelbench.optim.optimisation import Optimisation
+from skelbench.run.evaluate import eval_spec, evaluate
+from skelbench.run.pretrain import pretrain, warm_start
+from skelbench.spec import RunSpec, TrainSpec
 from skelbench.train import loop
 from skelbench.train.loop import Order
+from skelbench.train.optimisation import Optimisation
 
 
 @given(n=st.integers(1, 50), batch=st.integers(1, 60), seed=st.integers(0, 5))
@@ -40,14 +43,14 @@ class _Net(torch.nn.Module):
         yield {"params": list(self.b.parameters()), "frozen_until": 0.5, "clip": "b"}
 
 
-def _train(**fields):
-    from skelbench.spec import TrainSpec
-
-    return TrainSpec(**{"epochs": 1, "lr": 1e-2, "min_lr": 1e-4, "warmup": 0.2, "batch_size": 256, **fields})
+def _optimisation(net, steps, **fields):
+    train = TrainSpec(**{"epochs": 1, "lr": 1e-2, "batch_size": 256, **fields})
+    spec = RunSpec(method="none", train=train, schedule_config={"min_lr": 1e-4, "warmup": 0.2})
+    return Optimisation(net.optim_groups(), spec, steps)
 
 
 def test_learning_rate_warms_up_and_falls_along_a_cosine():
-    optim = Optimisation(_Net(), _train(), 100)
+    optim = _optimisation(_Net(), 100)
     assert optim.lr(0) == pytest.approx(1e-2 / 20)
     assert optim.lr(19) == pytest.approx(1e-2)
     assert optim.lr(60) == pytest.approx(1e-4 + (1e-2 - 1e-4) * (1 + math.cos(math.pi * 0.5)) / 2)
@@ -55,12 +58,12 @@ def test_learning_rate_warms_up_and_falls_along_a_cosine():
 
 
 def test_the_rate_scales_with_the_square_root_of_the_batch_only_when_asked():
-    assert Optimisation(_Net(), _train(), 10).peak == 1e-2
-    assert Optimisation(_Net(), _train(lr_scaling="sqrt-1024"), 10).peak == pytest.approx(5e-3)
+    assert _optimisation(_Net(), 10).peak == 1e-2
+    assert _optimisation(_Net(), 10, lr_scaling="sqrt-1024").peak == pytest.approx(5e-3)
 
 
 def test_weight_decay_follows_its_cosine():
-    optim = Optimisation(_Net(), _train(weight_decay=0.04, weight_decay_end=0.2), 100)
+    optim = _optimisation(_Net(), 100, weight_decay=0.04, weight_decay_end=0.2)
     assert optim.weight_decay(0) == pytest.approx(0.04)
     assert optim.weight_decay(50) == pytest.approx(0.12)
 
@@ -68,7 +71,7 @@ def test_weight_decay_follows_its_cosine():
 def test_groups_scale_freeze_and_clip():
     torch.manual_seed(0)
     net = _Net()
-    optim = Optimisation(net, _train(clip_grad=1.0, weight_decay=0.1), 10)
+    optim = _optimisation(net, 10, clip_grad=1.0, weight_decay=0.1)
     before = {name: p.detach().clone() for name, p in net.named_parameters()}
     for p in net.parameters():
         p.grad = torch.full_like(p, 100.0)
@@ -89,7 +92,7 @@ def test_groups_scale_freeze_and_clip():
     assert not torch.equal(net.b.weight, before["b.weight"])
 
 
-def test_a_loss_that_is_not_finite_stops_the_run_and_is_recorded(resolved, workflow, monkeypatch):
+def test_a_loss_that_is_not_finite_stops_the_run_and_is_recorded(resolved, session, monkeypatch):
     step = loop.Trainer.train_step
 
     def nan_at_two(self, index, views):
@@ -98,55 +101,55 @@ def test_a_loss_that_is_not_finite_stops_the_run_and_is_recorded(resolved, workf
 
     monkeypatch.setattr(loop.Trainer, "train_step", nan_at_two)
     with pytest.raises(SkelbenchError, match="loss became nan at step 2 of 6.*train.lr"):
-        workflow.pretrain(resolved("slim"))
-    (run,) = workflow.results.runs()
+        pretrain(session, resolved("slim"))
+    (run,) = session.results.runs()
     assert run.outcome == "diverged" and run.info["step"] == 2
     with pytest.raises(SkelbenchError, match="diverged, not done"):
-        workflow.evaluate(run, workflow.eval_spec(run.spec, "knn"))
+        evaluate(session, run, eval_spec(session.host, run.spec, "knn"))
 
 
-def test_an_observer_sees_the_run_and_cannot_break_it(resolved, workflow, monkeypatch):
+def test_an_observer_sees_the_run_and_cannot_break_it(resolved, session, monkeypatch):
     seen = []
-    monkeypatch.setattr(workflow.host, "notify", lambda hook, **values: seen.append((hook, values)))
-    workflow.pretrain(resolved("slim", epochs=1))
+    monkeypatch.setattr(session.host, "notify", lambda hook, **values: seen.append((hook, values)))
+    pretrain(session, resolved("slim", epochs=1))
     names = [hook for hook, _ in seen]
     assert names[0] == "skelbench_run_started" and names[-1] == "skelbench_run_finished"
     assert names.count("skelbench_log") == 3
     assert seen[-1][1]["outcome"] == "done"
 
 
-def test_a_warm_start_begins_with_the_parents_weights(resolved, workflow):
-    parent = workflow.pretrain(resolved("slim", epochs=1))
+def test_a_warm_start_begins_with_the_parents_weights(resolved, session):
+    parent = pretrain(session, resolved("slim", epochs=1))
     made = resolved("slim", epochs=1)
     child = made.spec.model_copy(update={"init_from": parent.spec.id})
     assert child.id != made.spec.id
     from skelbench.train.build import build_method
 
-    method = build_method(child, workflow.host, made.store.topology)
-    workflow._warm_start(method, "slim", parent.spec.id)
+    method = build_method(child, session.host, made.store.topology)
+    warm_start(session.results, method, "slim", parent.spec.id)
     state = torch.load(parent.checkpoint, weights_only=True)["method"]
     assert all(torch.equal(value, state[name]) for name, value in method.state_dict().items())
     with pytest.raises(SkelbenchError, match="no finished run"):
-        workflow._warm_start(method, "slim", "0" * 12)
+        warm_start(session.results, method, "slim", "0" * 12)
 
 
-def test_another_method_starts_with_the_parents_encoder_in_student_and_teacher(resolved, workflow):
+def test_another_method_starts_with_the_parents_encoder_in_student_and_teacher(resolved, session):
     """Also when one of the two replaces hidden tokens and the other, like all that drop them, has no mask token."""
-    parent = workflow.pretrain(resolved("untrained", seed=1))
+    parent = pretrain(session, resolved("untrained", seed=1))
     made = resolved("slim", epochs=1)
     from safetensors.torch import load_file
 
     from skelbench.train.build import build_method
 
-    method = build_method(made.spec, workflow.host, made.store.topology)
-    workflow._warm_start(method, "slim", parent.spec.id)
+    method = build_method(made.spec, session.host, made.store.topology)
+    warm_start(session.results, method, "slim", parent.spec.id)
     for name, value in load_file(parent.encoder()).items():
         assert torch.equal(method.encoder.state_dict()[name], value)
         assert torch.equal(method.teacher["encoder"].state_dict()[name], value)
     assert "tokenizer.mask_token" in method.encoder.state_dict().keys() - load_file(parent.encoder()).keys()
 
-    slim, mamp = workflow.pretrain(made), build_method(resolved("mamp").spec, workflow.host, made.store.topology)
-    workflow._warm_start(mamp, "mamp", slim.spec.id)
+    slim, mamp = pretrain(session, made), build_method(resolved("mamp").spec, session.host, made.store.topology)
+    warm_start(session.results, mamp, "mamp", slim.spec.id)
     for name, value in mamp.encoder.state_dict().items():
         assert torch.equal(load_file(slim.encoder())[name], value)
 
@@ -157,7 +160,7 @@ def test_a_group_key_that_the_harness_does_not_know_is_refused():
             yield {"params": [self.a.weight], "optimizer": "sgd"}
 
     with pytest.raises(SkelbenchError, match="optimizer, which the harness does not know"):
-        Optimisation(Sgd(), _train(), 10)
+        _optimisation(Sgd(), 10)
 
 
 def test_slims_groups_follow_its_recipe(resolved, host):
@@ -188,7 +191,9 @@ from skelbench.plugin.host import get_host
 from skelbench.run.resolve import resolve
 from skelbench.run.request import Request
 from skelbench.results.store import ResultStore
-from skelbench.run.workflow import Workflow
+from skelbench.run.evaluate import eval_spec, evaluate
+from skelbench.run.pretrain import pretrain, warm_start
+from skelbench.run.session import Session
 root, results, sets = Path(sys.argv[1]), Path(sys.argv[2]), eval(sys.argv[3])
 @contextmanager
 def silent(**_):
@@ -197,11 +202,11 @@ host = get_host()
 shape = dict(epochs=1, batch_size=4, clip_length=32, patch=8)
 request = Request(method="slim", dataset="small", preset="paper", sets=sets, **shape)
 made = resolve(request, host, root, "cpu")
-Workflow(host, ResultStore(results), root, "cpu", silent).pretrain(made)
+pretrain(Session(host, ResultStore(results), root, "cpu", silent), made)
 """
 
 
-def test_two_processes_with_half_the_batch_are_one_process(data_root, tmp_path, resolved, workflow):
+def test_two_processes_with_half_the_batch_are_one_process(data_root, tmp_path, resolved, session):
     """gloo on the CPU, Sinkhorn over both ranks, per-view averaging over all rows: the same weights to rounding."""
     import json
     import socket
@@ -232,7 +237,7 @@ def test_two_processes_with_half_the_batch_are_one_process(data_root, tmp_path, 
     ]
     errors = [process.communicate(timeout=120)[1].decode() for process in processes]
     assert [process.returncode for process in processes] == [0, 0], errors
-    one = workflow.pretrain(resolved("slim", epochs=1))
+    one = pretrain(session, resolved("slim", epochs=1))
     (two,) = ResultStore(tmp_path / "two").runs()
     assert two.spec == one.spec
     state, twin = (torch.load(run.checkpoint, weights_only=True)["method"] for run in (one, two))

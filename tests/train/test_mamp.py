@@ -13,7 +13,7 @@ from skelbench.run.checkpoint_file import fit
 from skelbench.skeleton.grid import Grid
 from skelbench.skeleton.topology import NTU25
 from skelbench.views.keyed import Keyed
-from skelbench.views.masks import TOKENS, random_masks
+from skelbench.views.masks import TOKENS, MaskRows
 from skelbench.views.motion import token_motion
 from skelbench.views.view import View
 
@@ -111,7 +111,7 @@ def test_uniform_masking_of_the_public_code_is_random_tokens():
     """SkeletonMAE's masks come from the view builder: the same rule, the lowest draws stay."""
     spec = skeletonmae.SkeletonMAE.views(skeletonmae.SkeletonMAEConfig(), GRID)["clip"].mask
     keyed, keys_R = Keyed(3, 5), torch.arange(6)
-    _, keep_RK = random_masks(spec, GRID.tokens, keys_R, torch.zeros(6, dtype=torch.int64), keyed)
+    keep_RK = spec.draw(MaskRows(spec, GRID, keys_R, torch.zeros(6, dtype=torch.int64)), NTU25, keyed).keep_RK
     assert keep_RK.shape == (6, 9)
     u_RN = keyed.uniform(keys_R, GRID.tokens, op=TOKENS)
     assert torch.equal(keep_RK, u_RN.argsort(1)[:, :9].sort(1).values)

@@ -30,7 +30,7 @@ def test_it_learns_the_clip_it_is_trained_on(name, trainer):
     not be learned is held still: teacher, its temperature, its centre, and GFP's targets, which could collapse.
     """
     sizes = {"encoder.dim": 32} | ({"decoder_dim": 32} if "decoder_dim" in TINY_METHOD[name] else {})
-    rates = {"train.lr": 3e-3, "train.warmup": 0.0}
+    rates = {"train.lr": 3e-3, "schedule.warmup": 0.0}
     training = trainer(name, epochs=1000, batch_size=1, **sizes, **rates, **STILL.get(name, {}))
     if name == "gfp":
         training.method.targets.requires_grad_(False)

@@ -12,6 +12,8 @@ from safetensors.torch import load_file
 from small import METHODS
 
 from skelbench.errors import Interrupted, SkelbenchError
+from skelbench.run.pretrain import pretrain
+from skelbench.run.session import Session
 from skelbench.train import loop
 
 DRIVER = """
@@ -23,7 +25,8 @@ from skelbench.plugin.host import get_host
 from skelbench.run.resolve import resolve
 from skelbench.run.request import Request
 from skelbench.results.store import ResultStore
-from skelbench.run.workflow import Workflow
+from skelbench.run.pretrain import pretrain
+from skelbench.run.session import Session
 
 method, root, results = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
 kill_at, sets = int(sys.argv[4]), eval(sys.argv[5])
@@ -46,7 +49,7 @@ shape = dict(epochs=3, batch_size=4, clip_length=32, patch=8)
 request = Request(method=method, dataset="small", preset="paper", sets=sets, **shape)
 host = get_host()
 made = resolve(request, host, root, "cpu")
-Workflow(host, ResultStore(results), root, "cpu", silent).pretrain(made)
+pretrain(Session(host, ResultStore(results), root, "cpu", silent), made)
 """
 
 
@@ -96,9 +99,8 @@ def test_killed_in_mid_epoch_and_issued_again(data_root, tmp_path):
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_stopped_by_a_signal_and_continued(method, resolved, workflow, tmp_path, monkeypatch):
+def test_stopped_by_a_signal_and_continued(method, resolved, session, tmp_path, monkeypatch):
     from skelbench.results.store import ResultStore
-    from skelbench.run.workflow import Workflow
 
     made = resolved(method, epochs=2)
     step = loop.Trainer.train_step
@@ -110,41 +112,41 @@ def test_stopped_by_a_signal_and_continued(method, resolved, workflow, tmp_path,
 
     monkeypatch.setattr(loop.Trainer, "train_step", stop_at_two)
     with pytest.raises(Interrupted, match="after step 3 of 6.*same command again"):
-        workflow.pretrain(made)
-    (run,) = workflow.results.runs()
+        pretrain(session, made)
+    (run,) = session.results.runs()
     assert run.outcome == "interrupted"
     monkeypatch.undo()
-    workflow.pretrain(made)
+    pretrain(session, made)
     assert run.outcome == "done"
 
-    other = Workflow(workflow.host, ResultStore(tmp_path / "other"), workflow.data_root, "cpu", workflow.progress)
-    same(run, other.pretrain(made))
+    other = Session(session.host, ResultStore(tmp_path / "other"), session.data_root, "cpu", session.progress)
+    same(run, pretrain(other, made))
 
 
-def test_a_finished_run_is_not_trained_again(resolved, workflow, monkeypatch):
-    run = workflow.pretrain(resolved("slim", epochs=1))
+def test_a_finished_run_is_not_trained_again(resolved, session, monkeypatch):
+    run = pretrain(session, resolved("slim", epochs=1))
     monkeypatch.setattr(loop.Trainer, "fit", lambda *_: pytest.fail("trained again"))
-    assert workflow.pretrain(resolved("slim", epochs=1)).path == run.path
+    assert pretrain(session, resolved("slim", epochs=1)).path == run.path
 
 
-def test_force_trains_again_to_the_same_weights(resolved, workflow):
-    run = workflow.pretrain(resolved("slim", epochs=1))
+def test_force_trains_again_to_the_same_weights(resolved, session):
+    run = pretrain(session, resolved("slim", epochs=1))
     before = load_file(run.encoder())
-    workflow.pretrain(resolved("slim", epochs=1), force=True)
+    pretrain(session, resolved("slim", epochs=1), force=True)
     after = load_file(run.encoder())
     assert all(torch.equal(before[name], after[name]) for name in before)
 
 
-def test_a_damaged_checkpoint_is_one_sentence(resolved, workflow, monkeypatch):
+def test_a_damaged_checkpoint_is_one_sentence(resolved, session, monkeypatch):
     made = resolved("slim", epochs=1)
-    run = workflow.pretrain(made)
+    run = pretrain(session, made)
     run.checkpoint.write_bytes(b"half a checkpoint")
     run.update(outcome="running")
     with pytest.raises(SkelbenchError, match="damaged; use --force"):
-        workflow.pretrain(made)
+        pretrain(session, made)
 
 
-def test_snapshots_of_the_quarters_are_kept(resolved, workflow):
-    run = workflow.pretrain(resolved("slim", epochs=4))
+def test_snapshots_of_the_quarters_are_kept(resolved, session):
+    run = pretrain(session, resolved("slim", epochs=4))
     assert run.snapshots() == ["1", "2", "3"]
     assert run.encoder("2").exists()

@@ -10,7 +10,10 @@ from skelbench_plugins.slim import LIMITED_DEG
 
 from skelbench.errors import SkelbenchError
 from skelbench.plugin.host import Host
-from skelbench.views.spec import Alike, BoneScale, CoordinateScale, Free, Inside, Mirror, RandomTokens, Rotate, Tube
+from skelbench.views.augmentations import BoneScale, CoordinateScale, Mirror, Rotate
+from skelbench.views.crops import Alike, Free, Inside
+from skelbench.views.masks import RandomTokens
+from skelbench.views.tubes import Tube
 
 VARIANTS = {
     name: sets for name, sets in Host().get("methods", "slim").variants.items() if not name.startswith("half-batch")

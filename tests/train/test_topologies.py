@@ -5,6 +5,9 @@ import torch
 from small import TINY, TINY_METHOD, write_small_store
 
 from skelbench.report.frame import frame
+from skelbench.run.costs import measure_cost
+from skelbench.run.evaluate import eval_spec, evaluate, feature_sets
+from skelbench.run.pretrain import pretrain
 from skelbench.run.request import Request
 from skelbench.run.resolve import control, resolve
 from skelbench.skeleton.topology import topologies
@@ -25,15 +28,15 @@ def tiny(host, data_root, method="slim", dataset="small", **sets):
 
 @pytest.mark.parametrize("topology,flat", CASES.values(), ids=CASES)
 @pytest.mark.parametrize("method", TINY_METHOD)
-def test_a_method_trains_and_is_probed(method, topology, flat, host, workflow, data_root):
+def test_a_method_trains_and_is_probed(method, topology, flat, host, session, data_root):
     write_small_store(data_root, "other", topology=topology, flat=flat)
     made = tiny(host, data_root, method, "other")
     assert made.spec.data.dimensions == (2 if flat else 3)
     assert any("2-D" in note for note in made.notes) == flat
-    run = workflow.pretrain(made)
+    run = pretrain(session, made)
     assert run.outcome == "done" and run.info["clips_seen"] > 0
     for protocol in ("linear", "knn"):
-        record = workflow.evaluate(run, workflow.eval_spec(run.spec, protocol))
+        record = evaluate(session, run, eval_spec(session.host, run.spec, protocol))
         assert 0 <= record["metrics"]["accuracy"] <= 1 and record["spec"]["data"]["dimensions"] == (2 if flat else 3)
     encoder = build_encoder(made.spec, host, topology)
     assert encoder.tokenizer.joint_embed.shape[0] == topology.num_joints
@@ -54,28 +57,28 @@ def test_training_views_of_flat_poses_are_flat_and_have_their_confidence(host, d
 
 
 # ------------------------------------------------------------------------------------------------ second body
-def test_a_repeated_body_is_another_run_and_is_recorded(host, workflow, data_root):
+def test_a_repeated_body_is_another_run_and_is_recorded(host, session, data_root):
     zero, repeat = (tiny(host, data_root, **{"data.second_body": value}) for value in ("zero", "repeat"))
     assert zero.spec.id != repeat.spec.id and zero.spec.id == tiny(host, data_root).spec.id
     assert tiny(host, data_root, second_body="repeat").spec.id == repeat.spec.id
     assert control(repeat, host).spec.data.second_body == "repeat"
-    run = workflow.pretrain(repeat)
-    record = workflow.evaluate(run, workflow.eval_spec(run.spec, "knn"))
+    run = pretrain(session, repeat)
+    record = evaluate(session, run, eval_spec(session.host, run.spec, "knn"))
     assert run.spec.data.second_body == "repeat" == record["spec"]["data"]["second_body"]
-    assert set(frame(workflow.results)["dataset"]) == {"small (second body repeated)"}
+    assert set(frame(session.results)["dataset"]) == {"small (second body repeated)"}
     assert DataSpec(name="small").title == "small"
-    assert workflow.cost(run, repeat.store)["bodies_timed"] == 2
+    assert measure_cost(session, run, repeat.store)["bodies_timed"] == 2
 
 
-def test_of_an_untrained_encoder_a_repeated_body_changes_the_mean_over_all_slots_only(host, workflow, data_root):
+def test_of_an_untrained_encoder_a_repeated_body_changes_the_mean_over_all_slots_only(host, session, data_root):
     """Mean of present bodies: f(person) either way. Over all slots: (f(person) + f(zeros)) / 2, or f(person)."""
     features = {}
     for second in ("zero", "repeat"):
         twin = control(tiny(host, data_root, second_body=second), host)
-        run = workflow.pretrain(twin)
+        run = pretrain(session, twin)
         for pool, bodies in (("valid-mean", "valid"), ("all-mean", "all-slots")):
-            spec = workflow.eval_spec(run.spec, "knn", bodies_pool=pool, bodies=bodies)
-            features[second, pool] = torch.from_numpy(workflow._extract(run, spec).train_x)
+            spec = eval_spec(session.host, run.spec, "knn", bodies_pool=pool, bodies=bodies)
+            features[second, pool] = torch.from_numpy(feature_sets(session, run, spec)["joint"].train_x)
     torch.testing.assert_close(features["zero", "valid-mean"], features["repeat", "valid-mean"], rtol=1e-4, atol=1e-5)
     assert not torch.allclose(features["zero", "all-mean"], features["repeat", "all-mean"], atol=1e-3)
     torch.testing.assert_close(features["repeat", "all-mean"], features["repeat", "valid-mean"], rtol=1e-4, atol=1e-5)

@@ -1,5 +1,6 @@
 """Looks: when, at what, that they change nothing; what counts as a collapse, and that it is recorded and said."""
 
+import dataclasses
 import io
 import json
 import math
@@ -19,11 +20,12 @@ from skelbench import distributed
 from skelbench.errors import Interrupted, SkelbenchError
 from skelbench.nn.encoder import Encoded, Encoder
 from skelbench.nn.prototype_objective import PrototypeObjective
+from skelbench.run.pretrain import pretrain
 from skelbench.train import loop, watch
 from skelbench.train.collapse import LOOKS, Collapse, sentence
 from skelbench.train.watch import Watch
 
-COLLAPSES = {"target": "features", "glcl_weight": 0.0, "momentum": 0.5, "train.lr": 0.02, "train.warmup": 0.0}
+COLLAPSES = {"target": "features", "glcl_weight": 0.0, "momentum": 0.5, "train.lr": 0.02, "schedule.warmup": 0.0}
 """Feature regression with nothing to hold it up, at a rate at which it collapses in a few steps."""
 
 STEPS = 12
@@ -239,16 +241,16 @@ def test_a_few_clips_settle_nothing():
 
 
 # ---------------------------------------------------------------------------------------------- in a run
-def test_a_collapsing_run_says_and_records_it_once(resolved, workflow, capsys):
+def test_a_collapsing_run_says_and_records_it_once(resolved, session, capsys):
     said = []
 
     @contextmanager
     def progress(**_):
         yield lambda advance=1, note=None, **fields: said.extend([note] if note else [])
 
-    workflow.progress = progress
+    session = dataclasses.replace(session, progress=progress)
     made = resolved("slim", epochs=STEPS, batch_size=12, **COLLAPSES)
-    run = workflow.pretrain(made)
+    run = pretrain(session, made)
     (found,) = run.info["collapse"]
     assert found["what"] == "masked" and found["value"] < 1.5 and 1 < found["step"] <= STEPS - 2
     ranks = {line["step"]: line["rank_masked"] for line in lines_of(run)}
@@ -261,15 +263,15 @@ def test_a_collapsing_run_says_and_records_it_once(resolved, workflow, capsys):
     assert said[0] in capsys.readouterr().out
 
 
-def test_a_healthy_run_records_none(resolved, workflow):
-    run = workflow.pretrain(resolved("slim", epochs=STEPS, batch_size=12))
+def test_a_healthy_run_records_none(resolved, session):
+    run = pretrain(session, resolved("slim", epochs=STEPS, batch_size=12))
     assert "collapse" not in run.info
     assert all(line["rank_masked"] > 1.5 for line in lines_of(run))
 
 
-def test_a_collapse_is_the_same_after_a_resume(resolved, workflow, monkeypatch):
+def test_a_collapse_is_the_same_after_a_resume(resolved, session, monkeypatch):
     made = resolved("slim", epochs=STEPS, batch_size=12, **COLLAPSES)
-    whole = workflow.pretrain(made)
+    whole = pretrain(session, made)
     found, lines = whole.info["collapse"], lines_of(whole)
     step = loop.Trainer.train_step
     stop_after = found[0]["step"] + 1  # two of the three looks that settle it lie behind
@@ -281,10 +283,10 @@ def test_a_collapse_is_the_same_after_a_resume(resolved, workflow, monkeypatch):
 
     monkeypatch.setattr(loop.Trainer, "train_step", stop)
     with pytest.raises(Interrupted):
-        workflow.pretrain(made, force=True)
+        pretrain(session, made, force=True)
     assert "collapse" not in whole.info
     monkeypatch.undo()
-    workflow.pretrain(made)
+    pretrain(session, made)
     assert whole.info["collapse"] == found
     clock = ("clips_per_s", "seconds")
     for again, before in zip(lines_of(whole), lines, strict=True):

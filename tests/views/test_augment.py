@@ -7,9 +7,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skelbench.skeleton.topology import NTU25
-from skelbench.views.augment import Jitter, Linear, Shift, compose, draw_transform
+from skelbench.views.augmentations import (
+    AxisDrop,
+    BoneScale,
+    CoordinateScale,
+    Mirror,
+    Noise,
+    Rotate,
+    Translate,
+    draw_transform,
+)
 from skelbench.views.keyed import Keyed
-from skelbench.views.spec import AxisDrop, BoneScale, CoordinateScale, Mirror, Noise, Rotate, Translate
+from skelbench.views.transform import Jitter, Linear, Shift, compose
 
 KEYED = Keyed(11, 4)
 CLIPS, BODIES, FRAMES = 6, 2, 5

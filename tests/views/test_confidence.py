@@ -4,11 +4,13 @@ import numpy as np
 import pytest
 import torch
 
-from skelbench.data.clips import ClipBatch
 from skelbench.skeleton.topology import COCO17
+from skelbench.views.augmentations import BoneScale, Mirror, Rotate
 from skelbench.views.builder import ViewBuilder
+from skelbench.views.clips import ClipBatch
+from skelbench.views.crops import Center, Free, Inside
 from skelbench.views.keyed import Keyed
-from skelbench.views.spec import BoneScale, Center, Free, Inside, Mirror, Rotate, ViewSpec
+from skelbench.views.spec import ViewSpec
 from skelbench.views.view import View
 
 KEYED = Keyed(9, 4)

@@ -6,10 +6,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from skelbench.skeleton.grid import Grid
 from skelbench.skeleton.topology import NTU25
 from skelbench.views.keyed import Keyed
-from skelbench.views.masks import RATIO, TOKENS, TUBES, TubeRows, hidden_tokens, random_masks, spans, tube_masks
-from skelbench.views.spec import RandomTokens, Tube
+from skelbench.views.masks import RATIO, TOKENS, MaskRows, RandomTokens, hidden_tokens
+from skelbench.views.tubes import TUBES, Tube, spans
 
 KEYED = Keyed(2, 9)
 
@@ -88,7 +89,22 @@ def cells_of(mask_N):
 
 def rows(spec, times, keys, view=3):
     keys = torch.tensor(list(keys))
-    return TubeRows(spec, times, keys, torch.full_like(keys, view))
+    return MaskRows(spec, Grid(8 * times, 8, 25), keys, torch.full_like(keys, view))
+
+
+def tube_masks(requests):
+    return [mask.mask_RN for mask in Tube.draw_all(requests, NTU25, KEYED)]
+
+
+def random_masks(spec, tokens, keys):
+    request = MaskRows(spec, Grid(tokens // 25, 1, 25), keys, torch.zeros_like(keys))
+    mask = spec.draw(request, NTU25, KEYED)
+    return mask.mask_RN, mask.keep_RK
+
+
+def budgets(spec, keys, tokens, view=0):
+    request = MaskRows(spec, Grid(tokens // 25, 1, 25), torch.arange(keys), torch.full((keys,), view))
+    return hidden_tokens(request, KEYED, stratified=spec.stratified)
 
 
 @pytest.mark.parametrize("stop", ["clip", "printed", "never"])
@@ -96,7 +112,7 @@ def rows(spec, times, keys, view=3):
 @pytest.mark.parametrize("times", [8, 1])
 def test_tubes_are_algorithm_1(stop, kind, times):
     spec = Tube(stop=stop, spans=kind)
-    (mask,) = tube_masks([rows(spec, times, range(60))], NTU25, KEYED)
+    (mask,) = tube_masks([rows(spec, times, range(60))])
     assert mask.dtype == torch.bool and mask.shape == (60, times * 25)
     for key in range(60):
         assert cells_of(mask[key]) == one_mask(spec, times, key, 3)
@@ -109,15 +125,15 @@ def test_tubes_are_algorithm_1(stop, kind, times):
 @settings(max_examples=40, deadline=None)
 def test_every_setting_is_algorithm_1(lo, span, p, a_min, a_max, times, stop):
     spec = Tube(lo=lo, hi=lo + (1 - lo) * span, p=p, a_min=a_min, a_max=a_max, stop=stop)
-    (mask,) = tube_masks([rows(spec, times, range(6))], NTU25, KEYED)
+    (mask,) = tube_masks([rows(spec, times, range(6))])
     for key in range(6):
         assert cells_of(mask[key]) == one_mask(spec, times, key, 3)
 
 
 def test_masks_are_unions_of_connected_tubes_below_their_budget():
     spec = Tube()
-    (mask,) = tube_masks([rows(spec, 8, range(100))], NTU25, KEYED)
-    budget = hidden_tokens(spec, 200, torch.arange(100), torch.full((100,), 3), KEYED)
+    (mask,) = tube_masks([rows(spec, 8, range(100))])
+    budget = budgets(spec, 100, 200, view=3)
     assert (mask.sum(1) <= budget).all() and (mask.sum(1) > 0).all()
     for key in range(100):
         proposals = []
@@ -133,34 +149,31 @@ def test_one_loop_for_all_views_equals_one_loop_each():
         rows(Tube(p=0.5), 4, range(10, 50), view=2),
         rows(Tube(stop="printed", spans="ordered"), 1, range(7), view=3),
     ]
-    together = tube_masks(requests, NTU25, KEYED)
+    together = tube_masks(requests)
     for request, mask in zip(requests, together):
-        assert torch.equal(mask, tube_masks([request], NTU25, KEYED)[0])
-    assert tube_masks([], NTU25, KEYED) == []
+        assert torch.equal(mask, tube_masks([request])[0])
+    assert tube_masks([]) == []
 
 
 def test_a_rows_mask_does_not_depend_on_its_batch():
-    (together,) = tube_masks([rows(Tube(), 8, range(40))], NTU25, KEYED)
+    (together,) = tube_masks([rows(Tube(), 8, range(40))])
     order = [33, 2, 17]
-    (alone,) = tube_masks([rows(Tube(), 8, order)], NTU25, KEYED)
+    (alone,) = tube_masks([rows(Tube(), 8, order)])
     assert torch.equal(alone, together[order])
 
 
 def test_stratified_ratios_fill_every_stratum():
     spec = Tube(lo=0.5, hi=0.9, stratified=True)
-    budget = hidden_tokens(spec, 10_000, torch.arange(64), torch.zeros(64, dtype=torch.int64), KEYED)
+    budget = budgets(spec, 64, 10_000)
     strata = torch.floor((budget.double() / 10_000 - 0.5) / 0.4 * 64 + 0.02).long()
     assert sorted(strata.tolist()) == list(range(64)) and strata.tolist() != list(range(64))
-    free = hidden_tokens(Tube(lo=0.5, hi=0.9), 10_000, torch.arange(64), torch.zeros(64, dtype=torch.int64), KEYED)
+    free = budgets(Tube(lo=0.5, hi=0.9), 64, 10_000)
     assert len(torch.floor((free.double() / 10_000 - 0.5) / 0.4 * 64).unique()) < 64
 
 
 def test_coverage_matches_the_paper():
     keys = range(3000)
-    share = {
-        stop: tube_masks([rows(Tube(stop=stop), 8, keys)], NTU25, KEYED)[0].double().mean(1)
-        for stop in ("clip", "printed")
-    }
+    share = {stop: tube_masks([rows(Tube(stop=stop), 8, keys)])[0].double().mean(1) for stop in ("clip", "printed")}
     assert abs(share["clip"].mean() - 0.695) < 0.007 and abs(share["clip"].std() - 0.114) < 0.005
     assert abs(share["printed"].mean() - 0.676) < 0.007
     assert share["clip"].min() > 0.47 and share["clip"].max() < 0.9
@@ -171,7 +184,7 @@ def test_coverage_matches_the_paper():
 )
 def test_constant_ratio_keeps_mamps_number_of_tokens(keep, tokens, visible):
     keys = torch.arange(20)
-    mask, kept = random_masks(RandomTokens(keep=keep), tokens, keys, torch.zeros_like(keys), KEYED)
+    mask, kept = random_masks(RandomTokens(keep=keep), tokens, keys)
     assert kept.shape == (20, visible) and (mask.sum(1) == tokens - visible).all()
     for r in range(20):
         u = KEYED.uniform(keys[r : r + 1], tokens, op=TOKENS)[0].tolist()
@@ -182,7 +195,7 @@ def test_constant_ratio_keeps_mamps_number_of_tokens(keep, tokens, visible):
 def test_random_ratio_and_chance():
     keys = torch.arange(500)
     spec = RandomTokens(lo=0.5, hi=0.9, p=0.5)
-    mask, kept = random_masks(spec, 200, keys, torch.zeros_like(keys), KEYED)
+    mask, kept = random_masks(spec, 200, keys)
     assert kept is None
     hidden = mask.sum(1)
     masked = hidden > 0
@@ -191,5 +204,5 @@ def test_random_ratio_and_chance():
     u = KEYED.uniform(keys, 3, op=RATIO).double()
     assert torch.equal(hidden, torch.where(u[:, 0] < 0.5, torch.floor((0.5 + 0.4 * u[:, 1]) * 200).long(), 0))
     assert abs(mask[masked].double().mean(0) - 0.7).max() < 0.12, "every token equally likely"
-    part, _ = random_masks(spec, 200, keys[5:9], torch.zeros(4, dtype=torch.int64), KEYED)
+    part, _ = random_masks(spec, 200, keys[5:9])
     assert torch.equal(part, mask[5:9])

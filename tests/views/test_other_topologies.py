@@ -7,11 +7,13 @@ import numpy as np
 import pytest
 import torch
 
+from skelbench.skeleton.grid import Grid
 from skelbench.skeleton.topology import topologies
-from skelbench.views.augment import draw_transform, mirrored_rows
+from skelbench.views.augmentations import AxisDrop, BoneScale, CoordinateScale, Mirror, Noise, Rotate, draw_transform
 from skelbench.views.keyed import Keyed
-from skelbench.views.masks import TubeRows, spans, tube_masks
-from skelbench.views.spec import AxisDrop, BoneScale, CoordinateScale, Mirror, Noise, Rotate, Tube
+from skelbench.views.masks import MaskRows
+from skelbench.views.transform import mirrored_rows
+from skelbench.views.tubes import Tube, spans
 
 KEYED = Keyed(3, 1)
 ROWS, FRAMES = 40, 3
@@ -57,7 +59,8 @@ def test_spans_are_the_connected_subsets_of_the_parts(topology):
 
 def test_tubes_hide_about_what_they_are_asked_to(topology):
     keys = torch.arange(400)
-    (mask_RN,) = tube_masks([TubeRows(Tube(lo=0.5, hi=0.9), 8, keys, torch.zeros_like(keys))], topology, KEYED)
+    request = MaskRows(Tube(lo=0.5, hi=0.9), Grid(8, 1, topology.num_joints), keys, torch.zeros_like(keys))
+    mask_RN = Tube.draw_all([request], topology, KEYED)[0].mask_RN
     assert mask_RN.shape == (400, 8 * topology.num_joints)
     share = mask_RN.double().mean(1)
     assert 0.4 < share.min() and share.max() <= 0.9 and 0.64 < share.mean() < 0.72

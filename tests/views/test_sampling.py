@@ -7,16 +7,9 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from skelbench.views.crops import CROP, Alike, Center, Cut, Free, Inside, Interval, Same
 from skelbench.views.keyed import Keyed
-from skelbench.views.sampling import (
-    BINS,
-    CROP,
-    Interval,
-    crop_interval,
-    extended_length,
-    frame_positions,
-)
-from skelbench.views.spec import Alike, Center, Free, Inside, Same
+from skelbench.views.sampling import BINS, extended_length, frame_positions
 
 KEYED = Keyed(3, 5)
 
@@ -27,7 +20,7 @@ def lengths(*values):
 
 def draw(crop, resize, length_B, parent=None, view=1):
     keys = 2 * torch.arange(len(length_B))
-    return crop_interval(crop, resize, length_B, KEYED, keys, torch.full_like(keys, view), parent)
+    return crop.cut(Cut(length_B, resize, KEYED, keys, torch.full_like(keys, view), parent))
 
 
 def positions(interval, frames, resize, clip_length_B):

@@ -7,28 +7,17 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skelbench.data.clips import ClipBatch
 from skelbench.errors import SkelbenchError
 from skelbench.skeleton.grid import Grid
 from skelbench.skeleton.topology import NTU25
+from skelbench.views.augmentations import AxisDrop, BoneScale, Mirror, Noise, Rotate, Translate
 from skelbench.views.builder import ViewBuilder, evaluation_spec
+from skelbench.views.clips import ClipBatch
+from skelbench.views.crops import Alike, Center, Free, Inside, Same
 from skelbench.views.keyed import Keyed
-from skelbench.views.spec import (
-    Alike,
-    AxisDrop,
-    BoneScale,
-    Center,
-    Free,
-    Inside,
-    Mirror,
-    Noise,
-    RandomTokens,
-    Rotate,
-    Same,
-    Translate,
-    Tube,
-    ViewSpec,
-)
+from skelbench.views.masks import RandomTokens
+from skelbench.views.spec import ViewSpec
+from skelbench.views.tubes import Tube
 
 KEYED = Keyed(5, 77)
 SAA = (Rotate(), Mirror(), BoneScale())

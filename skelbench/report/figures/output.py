@@ -6,7 +6,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from skelbench.picture.output import write_whole
+from skelbench.files import write_whole
 from skelbench.report.figures.style import house
 
 _DATES = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from typing import Any
 
 from matplotlib.axis import Axis
 from matplotlib.style import context
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
-from skelbench.picture.draw import INK, PALE, PLAIN  # noqa: F401 (one house, one set of colours)
+INK, PALE = "#1f2937", "#6b7280"
+PLAIN: dict[str, Any] = {"parse_math": False}
+"""For text with names in it: a $ is a $, and no formula begins there."""
 
 COLOURS = ("#D55E00", "#0072B2", "#009E73", "#E69F00", "#CC79A7", "#56B4E9", "#8C6D1F", "#3B3B98")
 """Told apart without colour vision: after Okabe and Ito, "Color Universal Design" (2008), whose yellow and black are

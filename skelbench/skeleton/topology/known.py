@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from skelbench.errors import SkelbenchError, did_you_mean
+from skelbench.plugin import TopologySpec, hookimpl
 from skelbench.skeleton.topology.tree import Topology
 
 # Kinect v2 as in NTU RGB+D and PKU-MMD; joint j here is joint j + 1 in the data sets' own 1-based numbering.
@@ -207,3 +208,15 @@ def get_topology(name: str) -> Topology:
     if name not in topologies:
         raise SkelbenchError(did_you_mean(name, list(topologies), "topology"))
     return topologies[name]
+
+
+@hookimpl
+def skelbench_topologies() -> list[TopologySpec]:
+    """Names are written out: a listing builds no tree."""
+    return [
+        TopologySpec(name="ntu25", target=":NTU25", summary="25 joints of Kinect v2: NTU RGB+D, PKU-MMD"),
+        TopologySpec(name="kinect20", target=":KINECT20", summary="20 joints of Kinect v1: NW-UCLA"),
+        TopologySpec(name="coco17", target=":COCO17", summary="17 key points of COCO: HRNet, ViTPose"),
+        TopologySpec(name="openpose18", target=":OPENPOSE18", summary="18 joints of OpenPose: Kinetics-Skeleton"),
+        TopologySpec(name="h36m17", target=":H36M17", summary="17 joints of Human3.6M: VideoPose3D, MotionBERT"),
+    ]

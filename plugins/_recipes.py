@@ -1,0 +1,39 @@
+"""Settings that several of the shipped methods have in common, as dotted keys of the run spec (torch-free)."""
+
+# The masked-autoencoder family: AdamW as MAE sets it, tokens dropped, and the setting of MAMP's code (maoyunyao/MAMP).
+MAE_RECIPE = {
+    "train.batch_size": 128,
+    "train.lr": 1e-3,
+    "schedule.min_lr": 5e-4,
+    "schedule.warmup": 20 / 400,
+    "train.weight_decay": 0.05,
+    "optimizer.betas": (0.9, 0.95),
+}
+DROPS_TOKENS = {"encoder.mask_token": False}
+MAE_NATIVE = {
+    "encoder.cls": False,
+    "encoder.temporal": "learned",
+    "encoder.norm_eps": 1e-5,
+    "grid.frames": 120,
+    "grid.patch": 4,
+    "train.epochs": 400,
+    "train.bodies": "all-slots",
+    "method.resize": "half-pixel",
+}
+FP32 = {"train.precision": "fp32"}
+
+# DINO and iBOT: durations are shares of the 100 epochs of their code.
+MULTI_CROP_RECIPE = {
+    "train.batch_size": 768,
+    "train.lr": 1.5e-3,  # 5e-4 x batch / 256
+    "schedule.min_lr": 1e-6,
+    "schedule.warmup": 10 / 100,
+    "train.weight_decay": 0.04,
+    "train.weight_decay_end": 0.4,
+    "optimizer.betas": (0.9, 0.999),
+    "train.clip_grad": 3.0,
+}
+MULTI_CROP_READINGS = (
+    "an image method: crops of the clip's duration, SLiM's augmentations, the batch size (lr is 5e-4 x batch / 256), "
+    "gradients clipped per sub-network, no drop path; it has no skeleton setting, so native is the shared one"
+)

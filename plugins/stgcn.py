@@ -1,0 +1,144 @@
+"""ST-GCN: convolutions over the skeleton's graph and over time (Yan et al., AAAI 2018), as contrastive methods use it.
+
+Facts: LinguoLi/CrosSCLR, net/st_gcn.py: ten blocks, spatial partition of the neighbours, learned edge importance, 16
+base channels; 821,380 parameters on Kinect v2. R rows (bodies), T frames, J joints, C channels, S = 3 subsets of
+neighbours.
+"""
+
+from itertools import pairwise
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from skelbench.component import Spec
+from skelbench.nn.encoder import Encoded, Encoder
+from skelbench.plugin import EncoderSpec, hookimpl
+
+SUBSETS = 3
+WIDTHS = (1, 1, 1, 1, 2, 2, 2, 4, 4)
+"""Channels of the first nine blocks, in multiples of ``base``; the last has ``out``."""
+STRIDED = (4, 7)
+"""Blocks, from 0, that halve the frames."""
+
+
+class STGCNConfig(Spec):
+    """Defaults are those of the contrastive methods' code."""
+
+    base: int = Field(16, ge=1, description="channels of the first blocks: 16, or 64 in ST-GCN's own paper")
+    out: int = Field(256, ge=1, description="channels of the last block: the width of features")
+    kernel: int = Field(9, ge=1, description="frames that a temporal convolution sees; odd")
+    dropout: float = Field(0.5, ge=0, lt=1, description="after every temporal convolution but the first")
+
+
+class STGCN(Encoder):
+    """``STGCN(config, topology, grid)``: one feature per body, the mean over frames and joints of the last block."""
+
+    Config = STGCNConfig
+    abilities = frozenset({"short-views"})
+
+    def __init__(self, config, topology, grid):
+        super().__init__(config, topology, grid)
+        self.width = self.features = config.out
+        self.register_buffer("adjacency_SJJ", spatial_partition(topology), persistent=False)
+        self.norm = nn.BatchNorm1d(3 * topology.num_joints)
+        widths = [3, *(config.base * times for times in WIDTHS), config.out]
+        self.blocks = nn.ModuleList(
+            Block(before, after, config, stride=1 + (place in STRIDED), first=not place, joints=topology.num_joints)
+            for place, (before, after) in enumerate(pairwise(widths))
+        )
+        self.apply(_initialise)
+
+    def forward(self, view, mask_RN=None, keep_RK=None):
+        x_RCTJ = view.x_RTJC.permute(0, 3, 1, 2)
+        x_RLT = x_RCTJ.permute(0, 3, 1, 2).flatten(1, 2)  # joint by joint its coordinates
+        x_RCTJ = self.norm(x_RLT).unflatten(1, (-1, 3)).permute(0, 2, 3, 1)
+        for block in self.blocks:
+            x_RCTJ = block(x_RCTJ, self.adjacency_SJJ)
+        tokens_RND = x_RCTJ.flatten(2).transpose(1, 2)
+        return Encoded(tokens_RND=tokens_RND, pooled_RD=tokens_RND.mean(1))
+
+    def closed_form_macs(self, grid, visible=None):
+        """Matrix products of one body: ``graph`` (per block 1x1 convolution and sum over neighbours) and ``time``."""
+        frames, joints, macs = grid.frames, grid.joints, {"graph": 0, "time": 0, "residual": 0}
+        for block in self.blocks:
+            before, after = block.spread.in_channels, block.spread.out_channels // SUBSETS
+            macs["graph"] += frames * joints * SUBSETS * after * (before + joints)
+            frames = -(-frames // block.stride)
+            macs["time"] += frames * joints * after * after * self.config.kernel
+            macs["residual"] += frames * joints * before * after * isinstance(block.residual, nn.Sequential)
+        return macs
+
+
+class Block(nn.Module):
+    """A sum over neighbours, a convolution over time, a residual."""
+
+    def __init__(self, before: int, after: int, config: STGCNConfig, stride: int, first: bool, joints: int) -> None:
+        super().__init__()
+        self.stride, self.first = stride, first
+        self.spread = nn.Conv2d(before, SUBSETS * after, 1)
+        self.importance_SJJ = nn.Parameter(torch.ones(SUBSETS, joints, joints))
+        self.time = nn.Sequential(
+            nn.BatchNorm2d(after),
+            nn.ReLU(),
+            nn.Conv2d(after, after, (config.kernel, 1), (stride, 1), (config.kernel // 2, 0)),
+            nn.BatchNorm2d(after),
+            nn.Dropout(0.0 if first else config.dropout),
+        )
+        self.residual: nn.Module = nn.Identity()
+        if not first and (before != after or stride > 1):
+            self.residual = nn.Sequential(nn.Conv2d(before, after, 1, (stride, 1)), nn.BatchNorm2d(after))
+
+    def forward(self, x_RCTJ: Tensor, adjacency_SJJ: Tensor) -> Tensor:
+        """[R, C, T, J] -> [R, C', T / stride, J]."""
+        x_RSCTJ = self.spread(x_RCTJ).unflatten(1, (SUBSETS, -1))
+        y_RCTJ = torch.einsum("rsctj,sjk->rctk", x_RSCTJ, adjacency_SJJ * self.importance_SJJ)
+        y_RCTJ = self.time(y_RCTJ)
+        return torch.relu(y_RCTJ if self.first else y_RCTJ + self.residual(x_RCTJ))
+
+
+def spatial_partition(topology) -> Tensor:
+    """float32 [S, J, J]: column k says how joint k is made of itself and joints as far from the body's hub, of
+    neighbours that are farther, and of those that are nearer; a joint's neighbours count equally (columns sum to 1).
+
+    The hub is the joint with most bones: the spine between the shoulders of Kinect's skeletons, as in ST-GCN's code.
+    """
+    joints = topology.num_joints
+    bones = torch.zeros(joints, joints)
+    for joint, parent in enumerate(topology.parents):
+        if parent >= 0:
+            bones[joint, parent] = bones[parent, joint] = 1
+    hub = int(bones.sum(0).argmax())
+    hops_J, reached_J = torch.full((joints,), joints), torch.zeros(joints)
+    reached_J[hub] = 1
+    for hop in range(joints):
+        hops_J = torch.where((reached_J > 0) & (hops_J == joints), hop, hops_J)
+        reached_J = reached_J + bones @ reached_J
+    linked_JJ = bones + torch.eye(joints)
+    share_JJ = linked_JJ / linked_JJ.sum(0)
+    farther_JJ = hops_J[:, None] - hops_J[None, :]
+    own = torch.eye(joints) * share_JJ
+    return torch.stack([own, (farther_JJ >= 0) * share_JJ - own, (farther_JJ < 0) * share_JJ])
+
+
+def _initialise(module: nn.Module) -> None:
+    """Normal (0.02) convolutions, batch norm around 1: the contrastive methods' code."""
+    if isinstance(module, nn.Conv2d):
+        nn.init.normal_(module.weight, 0.0, 0.02)
+        nn.init.zeros_(module.bias)
+    elif isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d):
+        nn.init.normal_(module.weight, 1.0, 0.02)
+        nn.init.zeros_(module.bias)
+
+
+@hookimpl
+def skelbench_encoders():
+    return [
+        EncoderSpec(
+            name="stgcn",
+            target=":STGCN",
+            config=":STGCNConfig",
+            summary="graph convolutions over joints and convolutions over time, 10 blocks",
+            presets={"small": {"base": 8, "out": 64}, "quick": {"base": 4, "out": 48}},
+        )
+    ]

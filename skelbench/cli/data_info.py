@@ -1,0 +1,68 @@
+"""``skelbench data info``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from skelbench.cli.options import DataRoot
+from skelbench.console import make_table, out, print_facts
+
+if TYPE_CHECKING:
+    from skelbench.data.store.clip_store import ClipStore
+
+
+def info(name: Annotated[str, typer.Argument(help="Data set.")], data_root: DataRoot = None) -> None:
+    """Counts, classes, lengths, splits, lineage, licence and fingerprint of data set NAME."""
+    print_store(open_store(name, data_root), name)
+
+
+def open_store(name: str, data_root: Path | None) -> ClipStore:
+    """The data set ``name``, built in or stored in ``data_root`` (None = the user's)."""
+    from skelbench.data.store.roots import data_root as default_data_root
+    from skelbench.plugin.host import get_host
+    from skelbench.run.resolve import open_dataset
+
+    return open_dataset(name, get_host(), data_root or default_data_root())
+
+
+def print_store(store: ClipStore, name: str) -> None:
+    """Print what is known about an opened data set."""
+    import numpy as np
+
+    meta = store.meta
+    lengths, bodies, labels = store.lengths, store.bodies, store.labels
+    quartiles = np.percentile(lengths, [0, 25, 50, 75, 100]).round().astype(int)
+    per_class = np.bincount(labels, minlength=store.num_classes)
+    print_facts(
+        [
+            ("clips", len(store)),
+            ("classes", f"{store.num_classes} with {per_class.min()} to {per_class.max()} clips"),
+            ("subjects", len(np.unique(store.index["subject"]))),
+            ("bodies", ", ".join(f"{n} in {np.sum(bodies == n)} clips" for n in np.unique(bodies))),
+            ("frames", "{} shortest, {} {} {} quartiles, {} longest".format(*quartiles)),
+            ("duration", f"{lengths.sum() / meta.fps / 3600:.2f} h at {meta.fps:g} frames/s"),
+            ("skeleton", f"{meta.topology}, {store.topology.num_joints} joints, {meta.units}, {meta.up_axis} up"),
+            ("poses", "2-D (z = 0)" if meta.dimensions == 2 else "3-D"),
+            ("confidence", "of every joint" if store.confidence_FJ is not None else ""),
+            ("lineage", meta.lineage),
+            ("licence", meta.licence),
+            ("fingerprint", meta.fingerprint),
+            ("written by", meta.written_by),
+            ("folder", store.path),
+        ],
+        title=f"data set {name}",
+    )
+    splits = []
+    for split in map(store.split, meta.splits):
+        unseen = len(set(labels[split.test]) - set(labels[split.train]))
+        note = f"{unseen} classes of the test part are not in the training part" if unseen else ""
+        default = "default" if split.name == meta.default_split else ""
+        splits.append((split.name, len(split.train), len(split.test), "; ".join(filter(None, (default, note)))))
+    out.print()
+    out.print(make_table(("split", "train clips", "test clips", ""), splits))
+    out.print()
+    classes = [(label, text, int(per_class[label])) for label, text in enumerate(store.classes)]
+    out.print(make_table(("label", "class", "clips"), classes))

@@ -1,0 +1,223 @@
+"""pyskl's pickles: a dictionary of ``split`` (name -> list of clips) and ``annotations``, or a list of annotations.
+
+An annotation is a dictionary: ``frame_dir`` (the clip's name), ``label``, ``keypoint`` [M, T, J, 3] in camera
+coordinates (metres, usually float16) or [M, T, J, 2] in pixels with ``keypoint_score`` [M, T, J] and ``img_shape``
+(height, width); or None, which the script that made the file wrote where a recording shows nobody.
+
+2-D poses become z = 0, Y up, centred, in nominal metres (:class:`ImportOptions`); scores become confidence in [0, 1].
+A joint of confidence 0 is put at the origin. Nobody tracks bodies in these files: body m of one frame need not be
+body m of the next.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from skelbench.data.foreign import ntu
+from skelbench.data.foreign.bodies import Pose, centre, choose_topology, drop_absent, find_pose
+from skelbench.data.foreign.flat import FlatPose, flat_clip
+from skelbench.data.foreign.labels import names_for, random_split, whole
+from skelbench.data.foreign.options import ImportOptions
+from skelbench.data.foreign.recording import Clip, Recording
+from skelbench.data.raw.ntu.prepare import LICENCE as NTU_LICENCE
+from skelbench.data.store.clip_store import Skipped
+from skelbench.data.store.splits import ALIASES, FieldRule, NameRule, Rule, by_field
+from skelbench.errors import SkelbenchError
+from skelbench.skeleton.topology import Topology
+
+
+def is_annotations(value: Any) -> bool:
+    """Whether an unpickled value looks like such a file, right or wrong in its details."""
+    if isinstance(value, dict):
+        return "annotations" in value
+    return isinstance(value, list) and any(isinstance(one, dict) and "frame_dir" in one for one in value[:100])
+
+
+def annotations(value: Any, path: Path, options: ImportOptions) -> Recording:
+    """The recording in an unpickled file; refuses in one sentence what makes all of it unusable."""
+    split, entries = (value.get("split", {}), value["annotations"]) if isinstance(value, dict) else ({}, value)
+    if not isinstance(entries, list | tuple) or not entries:
+        raise SkelbenchError(f"{path}: annotations must be a list with at least one entry; check the file")
+    good = [entry for entry in entries if isinstance(entry, dict)]
+    arrays = [entry["keypoint"] for entry in good if isinstance(entry.get("keypoint"), np.ndarray)]
+    if not arrays:
+        raise SkelbenchError(
+            f"{path}: none of its annotations has key points; it is a table of contents (Kinetics-400), whose key "
+            f"points lie in other files: expand them into one file with pyskl's DecompressPose first"
+        )
+    if any("frame_inds" in entry for entry in good[:100]):
+        raise SkelbenchError(
+            f"{path}: its key points are packed by detection (frame_inds), not by body and frame; expand them with "
+            f"pyskl's DecompressPose first"
+        )
+    shape = arrays[0].shape
+    if len(shape) != 4 or shape[3] not in (2, 3):
+        raise SkelbenchError(f"{path}: key points must be [bodies, frames, joints, 2 or 3], not {list(shape)}")
+    topology = choose_topology(shape[2], options.topology, str(path))
+    labels = _labels(good, path)
+    names = [_name(entry, path) for entry in good]
+    index = ntu.index_of(names)
+    splits, default, details = _splits(split, names, labels, index, path)
+    fits = index is not None and np.array_equal(labels, index["action"] - 1)
+    details |= {"type_of_file": str(arrays[0].dtype), "annotations_empty": len(entries) - len(good)}
+    reader = _Reader(entries, dict(zip(names, labels.tolist())), topology, options, shape[3], path)
+    if shape[3] == 2:
+        reader.pose = FlatPose(options)
+        lineage = "pyskl 2-D, " + reader.pose.lineage
+    else:
+        reader.pose = find_pose(reader.sample(), topology, options.up, options.units, str(path))
+        details["up_axis_of_file"] = reader.pose.up
+        lineage = f"pyskl ({arrays[0].dtype}), centred at {topology.joints[topology.center]} of the first frame"
+    return Recording(
+        kind=f"pyskl pickle, {shape[3]}-D",
+        clips=reader.read,
+        total=len(entries),
+        topology=topology,
+        classes=ntu.action_names(index) if fits else names_for(int(labels.max()) + 1),
+        splits=splits,
+        default_split=default,
+        lineage=lineage,
+        licence=NTU_LICENCE if index is not None else "",
+        fps=options.fps,
+        details=details,
+    )
+
+
+def _labels(good: Sequence[dict], path: Path) -> np.ndarray:
+    values = [entry.get("label") for entry in good]
+    if any(type(value) not in (int, bool) for value in values):
+        row = next(i for i, value in enumerate(values) if type(value) not in (int, bool))
+        raise SkelbenchError(f"{path}: annotation {row} has no whole number as label; add the labels")
+    return whole(values, str(path))[0]
+
+
+def _name(entry: dict, path: Path) -> str:
+    name = entry.get("frame_dir")
+    if not isinstance(name, str) or not 1 <= len(name) <= 1000 or not name.isprintable():
+        raise SkelbenchError(f"{path}: an annotation has no printable text as frame_dir; give every clip its name")
+    return name
+
+
+def _splits(
+    split: Any, names: list[str], labels: np.ndarray, index: Mapping[str, np.ndarray] | None, path: Path
+) -> tuple[dict[str, Rule], str, dict[str, Any]]:
+    """Rules, the default split and notes. Lists that follow from sample names become rules over index fields."""
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise SkelbenchError(f"{path}: two annotations are called {name!r}; names must be distinct")
+        seen.add(name)
+    if not isinstance(split, dict) or not all(
+        isinstance(key, str) and isinstance(value, list | tuple) and all(isinstance(name, str) for name in value)
+        for key, value in split.items()
+    ):
+        raise SkelbenchError(f"{path}: split must name lists of clips; correct it")
+    rules, unknown = {}, 0
+    for key, test_key, name in _pairs(split):
+        train, test = (tuple(one for one in split[part] if one in seen) for part in (key, test_key))
+        unknown += len(split[key]) + len(split[test_key]) - len(train) - len(test)
+        if not train or not test:
+            continue
+        if set(train) & set(test):
+            raise SkelbenchError(f"{path}: {key} and {test_key} share clips; correct its split")
+        rules[name] = NameRule(field="name", train=train, test=test)
+        if index is not None:
+            for full, rule in ntu.splits_of(index).items():
+                if ALIASES.get(name, name) == full and _same(rule, index, names, train, test):
+                    rules[full] = rule
+                    if full != name:
+                        del rules[name]
+    if not rules:
+        rules = ntu.splits_of(index) if index is not None else {}
+    if not rules:
+        rules = random_split(labels, str(path), "lists of their names under split")
+    return rules, next(iter(rules)), {"split_names_without_annotation": unknown}
+
+
+def _pairs(split: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """(training list, test list, name of the split) for every two lists that belong together by their names."""
+    for key in split:
+        tests = [key.replace("train", side) for side in ("val", "test") if "train" in key]
+        tests = [test for test in tests if test in split]
+        name = re.sub(r"^[_-]|[_-]$", "", key.replace("train", "", 1)) or "given"
+        for test in tests:
+            also = len(tests) > 1 and "val" in test
+            yield key, test, f"{name}-val" if also else name
+
+
+def _same(rule: FieldRule, index: Mapping[str, np.ndarray], names: list[str], train: tuple, test: tuple) -> bool:
+    sides = [{names[row] for row in np.flatnonzero(side)} for side in by_field(rule, index)]
+    return sides == [set(train), set(test)]
+
+
+@dataclass
+class _Reader:
+    entries: Sequence[Any]
+    labels: Mapping[str, int]
+    topology: Topology
+    options: ImportOptions
+    axes: int
+    path: Path
+    pose: Pose | FlatPose | None = None
+
+    def sample(self) -> Iterator[np.ndarray]:
+        """Key points of the first clips that have any."""
+        found = 0
+        for row, entry in enumerate(self.entries):
+            x_MTJC = self._points(row, entry)
+            if isinstance(x_MTJC, np.ndarray) and x_MTJC.any():
+                yield x_MTJC
+                found += 1
+            if found == 64:
+                return
+
+    def read(self) -> Iterator[Clip | Skipped]:
+        for row, entry in enumerate(self.entries):
+            x_MTJC = self._points(row, entry)
+            yield x_MTJC if isinstance(x_MTJC, Skipped) else self._clip(row, entry, x_MTJC)
+
+    def _points(self, row: int, entry: Any) -> np.ndarray | Skipped:
+        """Key points [M, T, J, 2 or 3] as stored, or why there are none."""
+        if entry is None:
+            return Skipped(name=f"annotation {row}", reason="the file has None for it: nobody was seen", expected=True)
+        if not isinstance(entry, dict):
+            return Skipped(name=f"annotation {row}", reason="it is not a dictionary")
+        name, array = entry["frame_dir"], entry.get("keypoint")
+        if not isinstance(array, np.ndarray) or array.dtype.kind not in "fiu":
+            return Skipped(name=name, reason="it has no array of key points")
+        if len(array.shape) != 4 or array.shape[2:] != (self.topology.num_joints, self.axes) or 0 in array.shape:
+            return Skipped(name=name, reason=f"its key points have shape {list(array.shape)}")
+        return array
+
+    def _clip(self, row: int, entry: dict, x_MTJC: np.ndarray) -> Clip | Skipped:
+        name, frames = entry["frame_dir"], x_MTJC.shape[1]
+        if isinstance(self.pose, FlatPose):
+            score = entry.get("keypoint_score")
+            if not isinstance(score, np.ndarray) or score.shape != x_MTJC.shape[:3] or score.dtype.kind != "f":
+                return Skipped(name=name, reason="it has no keypoint_score for each of its key points")
+            made = flat_clip(x_MTJC, score, self.topology, self.pose, entry.get("img_shape"))
+            if isinstance(made, str):
+                return Skipped(name=name, reason=made)
+            x_MTJC, origin, flags, confidence_MTJ = made
+        else:
+            x_MTJC, flags = drop_absent(self.pose.apply(x_MTJC), self.options.max_bodies)
+            if 0 in x_MTJC.shape:
+                return Skipped(name=name, reason="all its coordinates are zero", expected=True)
+            x_MTJC, origin = centre(x_MTJC, self.topology.center)
+            confidence_MTJ = None
+        return Clip(
+            x_MTJC,
+            self.labels[name],
+            origin=origin,
+            name=name,
+            who=ntu.who(name),
+            flags=flags,
+            source_frames=frames,
+            confidence_MTJ=confidence_MTJ,
+        )

@@ -1,0 +1,132 @@
+"""Bodies in other people's files: which skeleton, which way is up, which unit, and where the origin goes.
+
+M bodies, T frames, J joints, C = x, y, z.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from skelbench.data.store.clip_store import Flag
+from skelbench.errors import SkelbenchError
+from skelbench.skeleton.topology import Topology, get_topology, topologies
+
+Up = Literal["auto", "y", "-y", "z", "-z", "x", "-x"]
+Units = Literal["m", "cm", "mm"]
+
+METRES = {"m": 1.0, "cm": 0.01, "mm": 0.001}
+
+_TURNS: dict[str, tuple[tuple[int, int, int], tuple[int, int, int]]] = {
+    "y": ((0, 1, 2), (1, 1, 1)),
+    "-y": ((0, 1, 2), (1, -1, -1)),
+    "z": ((0, 2, 1), (1, 1, -1)),
+    "-z": ((0, 2, 1), (1, -1, 1)),
+    "x": ((1, 0, 2), (-1, 1, 1)),
+    "-x": ((1, 0, 2), (1, -1, 1)),
+}
+"""Rotations that make an axis point up: (which axes become x, y, z; with which sign). Left stays left."""
+
+LOW_M, HIGH_M = 0.75, 3.0
+"""Head to ankles, the median over frames, of people who stand, walk or sit. Bones and motions come out shorter."""
+
+
+def choose_topology(joints: int, requested: str | None, where: str) -> Topology:
+    """The skeleton with that many joints; with several, or none, the sentence says what to do."""
+    fitting = [topology for topology in topologies.values() if topology.num_joints == joints]
+    known = ", ".join(f"{topology.name} with {topology.num_joints}" for topology in topologies.values())
+    if requested is not None:
+        topology = get_topology(requested)
+        if topology.num_joints != joints:
+            raise SkelbenchError(
+                f"{where}: {joints} joints, but topology {topology.name} has {topology.num_joints}; choose another "
+                f"--topology (known: {known})"
+            )
+        return topology
+    if not fitting:
+        raise SkelbenchError(f"{where}: {joints} joints fit no known topology (known: {known}); convert the joints")
+    if len(fitting) > 1:
+        names = " or ".join(topology.name for topology in fitting)
+        raise SkelbenchError(f"{where}: {joints} joints are those of {names}; say which with --topology")
+    return fitting[0]
+
+
+@dataclass(frozen=True)
+class Pose:
+    """How a file's coordinates become metres with Y up."""
+
+    up: str
+    scale: float = 1.0
+
+    def apply(self, x: np.ndarray) -> np.ndarray:
+        """Turn and scale coordinates [..., 3]; exact where the scale is 1. Zeros stay zeros."""
+        axes, signs = _TURNS[self.up]
+        x = np.asarray(x, dtype=np.float32)
+        if self.up != "y":
+            x = x[..., list(axes)] * np.array(signs, dtype=np.float32) + np.float32(0)  # + 0: no negative zeros
+        return x if self.scale == 1.0 else x * np.float32(self.scale)
+
+
+def find_pose(sample: Iterable[np.ndarray], topology: Topology, up: Up, units: Units, where: str) -> Pose:
+    """Unit and up-axis of some clips [M, T, J, 3], judged by their bodies; refuses what cannot be joint positions.
+
+    ``up`` other than "auto" is taken on trust, and so are ``units`` as long as the bodies come out as people.
+    """
+    upper = [j for j, name in enumerate(topology.joints) if name in ("head", "nose")]
+    lower = [j for j, name in enumerate(topology.joints) if name.endswith("ankle")]
+    tall = []
+    for x_MTJC in sample:
+        x_FJC = x_MTJC.reshape(-1, *x_MTJC.shape[2:]).astype(np.float64)
+        x_FJC = x_FJC[x_FJC.any(axis=(1, 2)) & np.isfinite(x_FJC).all(axis=(1, 2))]
+        tall.append(x_FJC[:, upper].mean(1) - x_FJC[:, lower].mean(1))
+    tall_FC = np.concatenate(tall) if tall else np.zeros((0, 3))
+    size_F = np.linalg.norm(tall_FC, axis=1)
+    tall_FC, size_F = tall_FC[size_F > 0], size_F[size_F > 0]
+    if not len(size_F):
+        raise SkelbenchError(f"{where}: its first clips are all zeros; check that this is the right file")
+    height = float(np.median(size_F)) * METRES[units]
+    if not LOW_M <= height <= HIGH_M:
+        fits = [unit for unit, metres in METRES.items() if LOW_M <= height / METRES[units] * metres <= 2.5]
+        hint = f"say --units {fits[0]}" if fits else "give the file of joint positions in metres"
+        what = "" if fits else ", which no joint positions do (bone vectors, motions, pixels or rescaled skeletons?)"
+        raise SkelbenchError(f"{where}: from head to ankles its bodies measure {height:.4g} m{what}; {hint}")
+    if up == "auto":
+        mean_C = (tall_FC / size_F[:, None]).mean(0)
+        axis = int(np.argmax(np.abs(mean_C)))
+        if abs(mean_C[axis]) < 0.5:
+            raise SkelbenchError(f"{where}: its bodies do not show which axis points up; say which with --up")
+        up = ("" if mean_C[axis] > 0 else "-") + "xyz"[axis]
+    return Pose(up, METRES[units])
+
+
+def drop_absent(x_MTJC: np.ndarray, most: int) -> tuple[np.ndarray, int]:
+    """The clip without frames that show nobody and bodies that are in no frame, and what was done as flags.
+
+    At most ``most`` bodies are kept, those seen longest. Absent = all coordinates zero. All absent: no frames are left.
+    """
+    seen_MT = x_MTJC.any(axis=(2, 3))
+    flags, bodies = 0, np.flatnonzero(seen_MT.any(axis=1))
+    if len(bodies) > most:
+        longest = np.argsort(-seen_MT[bodies].sum(axis=1), kind="stable")[:most]
+        bodies, flags = np.sort(bodies[longest]), int(Flag.BODY_DROPPED)
+    frames_T = seen_MT[bodies].any(axis=0)
+    if not frames_T.all() and frames_T.any():
+        flags |= int(Flag.FRAMES_DROPPED)
+    return x_MTJC[bodies][:, frames_T], flags
+
+
+def centre(x_MTJC: np.ndarray, joint: int) -> tuple[np.ndarray, np.ndarray]:
+    """Move ``joint`` of the first body, in the first frame that shows it, to 0: the clip (float32) and its old place.
+
+    Bodies that are absent from a frame (all zeros) stay zeros. A clip whose ``joint`` is there already is unchanged.
+    """
+    x_MTJC = np.asarray(x_MTJC, dtype=np.float32)
+    seen_MT = x_MTJC.any(axis=(2, 3))
+    body = int(np.argmax(seen_MT.any(axis=1)))
+    origin = x_MTJC[body, int(np.argmax(seen_MT[body])), joint].copy()
+    if origin.any():
+        x_MTJC = np.where(seen_MT[:, :, None, None], x_MTJC - origin, np.float32(0))
+    return x_MTJC, origin

@@ -1,0 +1,200 @@
+"""Writing a clip store in other people's formats, so that their code can be run on the same clips.
+
+mamp-npz: what the CTR-GCN and MAMP scripts save and their feeders read: ``x_train``, ``x_test`` float32 [N, T, 150],
+frame -> body -> joint -> xyz, zeros behind the last frame, T = frames of the longest clip; ``y_train``, ``y_test``
+one-hot float64 [N, K]. Rows follow the original scripts where the split is one of index fields: by that field, then by
+name. Arrays that those feeders do not look at (``length_train``, ``name_train``, ..., ``skelbench``) keep the rest, so
+that ``data import`` gives back the same clips.
+"""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, fields
+from itertools import count
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from pydantic import ValidationError
+
+from skelbench.component import Spec
+from skelbench.data.store.clip_store import ClipStore, Flag
+from skelbench.data.store.splits import FieldRule, Rule
+from skelbench.errors import SkelbenchError
+
+META = "skelbench"
+"""Name of the array with the :class:`ExportedMeta`, as JSON text."""
+
+SecondBody = Literal["zero", "repeat"]
+
+
+class ExportedMeta(Spec):
+    """What an exported file says about itself."""
+
+    topology: str
+    classes: tuple[str, ...]
+    splits: dict[str, Rule]
+    split: str
+    second_body: SecondBody
+    lineage: str
+    licence: str
+    fps: float
+
+    @classmethod
+    def parse(cls, text: str, where: str) -> ExportedMeta:
+        """From JSON; refuses in one sentence."""
+        try:
+            return cls.model_validate_json(text)
+        except ValidationError as error:
+            field = ".".join(map(str, error.errors()[0]["loc"])) or "top level"
+            raise SkelbenchError(
+                f"{where}: array {META!r} is not skelbench's own ({field}); export the data set again"
+            ) from None
+
+
+@dataclass(frozen=True)
+class NumbersOfClip:
+    """What the layout of frames cannot hold, [N] each (origin [N, 3])."""
+
+    length: np.ndarray
+    bodies: np.ndarray
+    subject: np.ndarray
+    camera: np.ndarray
+    setup: np.ndarray
+    trial: np.ndarray
+    flags: np.ndarray
+    source_frames: np.ndarray
+    origin: np.ndarray
+
+    @classmethod
+    def parse(cls, arrays: Mapping[str, np.ndarray], clips: int, where: str) -> NumbersOfClip:
+        """From arrays of these names; refuses what is missing or of the wrong shape."""
+        for field in fields(cls):
+            array = arrays.get(field.name)
+            shape, kinds = ((clips, 3), "f") if field.name == "origin" else ((clips,), "iu")
+            if array is None or array.shape != shape or array.dtype.kind not in kinds:
+                raise SkelbenchError(f"{where}: its array of {field.name} does not fit; export the data set again")
+            if clips and kinds == "iu" and not -(2**31) <= int(array.min()) <= int(array.max()) < 2**31:
+                raise SkelbenchError(
+                    f"{where}: its array of {field.name} holds a number beyond 2^31; export the data set again"
+                )
+        flags = arrays["flags"].astype(np.int64)
+        if (flags & ~sum(Flag)).any() or ((flags & Flag.EMPTY_BODY > 0) & (arrays["bodies"] < 2)).any():
+            raise SkelbenchError(
+                f"{where}: its array of flags says what no clip, or no clip of one body, can have; export the data set "
+                f"again"
+            )
+        return cls(**{field.name: arrays[field.name] for field in fields(cls)})
+
+
+def export_mamp_npz(
+    store: ClipStore,
+    path: Path,
+    *,
+    split: str | None = None,
+    second_body: SecondBody = "zero",
+    overwrite: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> Path:
+    """Write a split of ``store`` as ``path``; the file appears whole or not at all.
+
+    ``second_body``: a clip of one body has zeros for a second one (the NTU RGB+D 60 script), or its body twice (the
+    NTU RGB+D 120 script). Clips in neither part of the split are left out.
+    """
+    path = Path(path)
+    chosen = store.split(split)
+    rule = store.meta.splits[chosen.name]
+    if store.topology.name != "ntu25":
+        raise SkelbenchError(
+            f"data set {store.meta.name} has skeleton {store.topology.name}, the feeders of mamp-npz read ntu25 only; "
+            f"choose a data set of NTU or PKU skeletons"
+        )
+    if store.max_bodies > 2:
+        raise SkelbenchError(f"data set {store.meta.name} has clips of {store.max_bodies} bodies, mamp-npz holds two")
+    if path.exists() and not overwrite:
+        raise SkelbenchError(f"{path} exists already; choose another file, or replace it with --force")
+    rows = {"train": _order(store, rule, chosen.train), "test": _order(store, rule, chosen.test)}
+    meta = ExportedMeta(
+        topology=store.topology.name,
+        classes=store.classes,
+        splits=store.meta.splits,
+        split=chosen.name,
+        second_body=second_body,
+        lineage=store.meta.lineage,
+        licence=store.meta.licence,
+        fps=store.meta.fps,
+    )
+    frames, total = int(store.lengths.max()), sum(map(len, rows.values()))
+    partial = path.with_name(f".{path.name}.partial")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with zipfile.ZipFile(partial, "w", allowZip64=True) as file:
+            done = count(1)
+            for part, clips in rows.items():
+                size = (len(clips), frames, 150)
+                ids = _ticking(clips, done, total, progress)
+                blocks = (_row(store.clip(clip), frames, second_body) for clip in ids)
+                _member(file, f"x_{part}", np.dtype("<f4"), size, blocks)
+                one_hot = (np.eye(1, store.num_classes, label) for label in store.labels[clips].tolist())
+                _member(file, f"y_{part}", np.dtype("<f8"), (len(clips), store.num_classes), one_hot)
+            for part, clips in rows.items():
+                for field in fields(NumbersOfClip):
+                    _array(file, f"{field.name}_{part}", store.index[field.name][clips])
+                if store.names is not None:
+                    _array(file, f"name_{part}", store.names[clips])
+            _array(file, META, np.array(meta.model_dump_json()))
+        with open(partial, "rb+") as file:
+            os.fsync(file.fileno())
+        os.replace(partial, path)
+    except OSError as error:
+        raise SkelbenchError(
+            f"cannot write {path}: {error.strerror or error}; free space or choose another place"
+        ) from error
+    finally:
+        with suppress(OSError):
+            partial.unlink(missing_ok=True)
+    return path
+
+
+def _order(store: ClipStore, rule: Rule, clips: np.ndarray) -> np.ndarray:
+    """The scripts' order: by the field of the split, then by name; as stored where there is no field."""
+    if not isinstance(rule, FieldRule):
+        return clips
+    names = store.names[clips] if store.names is not None else clips
+    return clips[np.lexsort((names, store.index[rule.field][clips]))]
+
+
+def _ticking(
+    clips: np.ndarray, done: Iterator[int], total: int, progress: Callable[[int, int], None] | None
+) -> Iterator[int]:
+    for clip in clips.tolist():
+        yield clip
+        if progress is not None:
+            progress(next(done), total)
+
+
+def _row(x_MTJC: np.ndarray, frames: int, second_body: SecondBody) -> np.ndarray:
+    """A clip as one row [1, frames, 2, 25, 3]."""
+    row = np.zeros((1, frames, 2, 25, 3), dtype="<f4")
+    row[0, : x_MTJC.shape[1], : len(x_MTJC)] = x_MTJC.transpose(1, 0, 2, 3)
+    if len(x_MTJC) == 1 and second_body == "repeat":
+        row[0, :, 1] = row[0, :, 0]
+    return row
+
+
+def _member(file: zipfile.ZipFile, name: str, dtype: np.dtype, shape: tuple[int, ...], blocks: Iterator) -> None:
+    """One uncompressed array, block by block."""
+    with file.open(f"{name}.npy", "w", force_zip64=True) as stream:
+        header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
+        np.lib.format.write_array_header_1_0(stream, header)
+        for block in blocks:
+            stream.write(np.ascontiguousarray(block, dtype=dtype).data)
+
+
+def _array(file: zipfile.ZipFile, name: str, array: np.ndarray) -> None:
+    with file.open(f"{name}.npy", "w", force_zip64=True) as stream:
+        np.lib.format.write_array(stream, np.asarray(array), allow_pickle=False)

@@ -1,0 +1,106 @@
+"""NTU RGB+D in other people's files: what sample names say, and which names the rows of an npz without names have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+
+import numpy as np
+
+from skelbench.data.raw.ntu.names import ACTIONS, SPLITS, official_missing, sample_of
+from skelbench.data.store.splits import FieldRule, Rule, by_field
+
+PERFORMERS = {
+    1: "1-8", 2: "3 7-14", 3: "1-2 7-8 15-19", 4: "3 7-8 20", 5: "4 10 13 15-18 21", 6: "1 7-8 15-17 19 22-24",
+    7: "1 7-8 15-19 25-28", 8: "1 7-8 15 19 25 29-36", 9: "7-8 15-17 19 25", 10: "7-8 13 15-19 21 25",
+    11: "1-2 7-8 15-19 25 27-28 38", 12: "7-8 15-19 25 27-28 37", 13: "7-8 15-19 25 27-28 37",
+    14: "7-8 15 17 19 25 27 37 39", 15: "7-8 15-17 19 25 37", 16: "7-8 19 21 25 39-40", 17: "3 7-9 15-17 20",
+    18: "8 41-45", 19: "8 41-42 46-51", 20: "8 41 43-44 52-54", 21: "55-60", 22: "61-67", 23: "55-68",
+    24: "57 60-64 67", 25: "55-56 58-59 65-66 68", 26: "8 41 44 49-51 69-72 74-77", 27: "6 8 11 41 43-44 78-86",
+    28: "8 41-43 46 48 70 73 87", 29: "6 8 41 43-44 48-49 51 67 74-75 80 88-90",
+    30: "8 11 41 43-44 48 67 75-76 81 85 88 91-96", 31: "6 8 41-44 51 67 82 85 96-101", 32: "8 41 43-44 67 102-106",
+}  # fmt: skip
+"""Who performed in which setup. Each did all actions of that half twice, before three cameras."""
+
+
+@cache
+def all_names(data: str) -> tuple[str, ...]:
+    """Names of the samples of "ntu60" or "ntu120" that have complete skeletons, ascending."""
+    names = []
+    for setup, who in PERFORMERS.items():
+        if data == "ntu60" and setup > 17:
+            break
+        actions = range(1, 61) if setup <= 17 else range(61, 121)
+        for camera in (1, 2, 3):
+            for performer in _numbers(who):
+                for replication in (1, 2):
+                    prefix = f"S{setup:03}C{camera:03}P{performer:03}R{replication:03}"
+                    names.extend(f"{prefix}A{action:03}" for action in actions)
+    missing = official_missing()
+    return tuple(name for name in names if name not in missing)
+
+
+def _numbers(text: str) -> list[int]:
+    ends = [tuple(map(int, part.split("-"))) for part in text.split()]
+    return [number for part in ends for number in range(part[0], part[-1] + 1)]
+
+
+def who(name: str) -> dict[str, int]:
+    """Subject, camera, setup and trial that a sample name tells; empty if it is none."""
+    sample = sample_of(name)
+    if sample is None:
+        return {}
+    return {
+        "subject": sample.performer, "camera": sample.camera, "setup": sample.setup, "trial": sample.replication
+    }  # fmt: skip
+
+
+def index_of(names: Iterable[str]) -> dict[str, np.ndarray] | None:
+    """The index fields of clips with these names, and "action" (from 1); None unless all are sample names."""
+    samples = [sample_of(name) for name in names]
+    if not samples or not all(samples):
+        return None
+    setup, camera, subject, trial, action = np.array(samples).T
+    return {"subject": subject, "camera": camera, "setup": setup, "trial": trial, "action": action}
+
+
+def data_of(index: Mapping[str, np.ndarray]) -> str:
+    """ "ntu60" or "ntu120", whichever the samples are part of."""
+    return "ntu60" if index["setup"].max() <= 17 else "ntu120"
+
+
+def splits_of(index: Mapping[str, np.ndarray]) -> dict[str, Rule]:
+    """The data set's splits, as far as these samples leave neither side empty."""
+    usable: dict[str, Rule] = {}
+    for name, rule in SPLITS[data_of(index)].items():
+        train, test = by_field(rule, index)
+        if train.any() and test.any():
+            usable[name] = rule
+    return usable
+
+
+def original_order(names: Sequence[str], rule: FieldRule, chosen: np.ndarray) -> np.ndarray:
+    """The rows ``chosen`` (bool) in the order of the CTR-GCN and MAMP scripts: by the split's field, then by name."""
+    rows = np.flatnonzero(chosen)
+    return np.array(sorted(rows.tolist(), key=lambda row: (who(names[row])[rule.field], names[row])), dtype=np.int64)
+
+
+def restore(train: np.ndarray, test: np.ndarray) -> tuple[str, list[str], list[str]] | None:
+    """Split and names of the rows of an npz, if its labels are those of the scripts' rows, one by one; else None."""
+    for data, splits in SPLITS.items():
+        if len(train) + len(test) != len(all_names(data)):
+            continue
+        names = all_names(data)
+        index = index_of(names)
+        for split, rule in splits.items():
+            ordered = [original_order(names, rule, side) for side in by_field(rule, index)]
+            found = [[names[row] for row in rows] for rows in ordered]
+            wanted = [np.array([int(name[-3:]) - 1 for name in side]) for side in found]
+            if np.array_equal(wanted[0], train) and np.array_equal(wanted[1], test):
+                return split, *found
+    return None
+
+
+def action_names(index: Mapping[str, np.ndarray]) -> tuple[str, ...]:
+    """Class names of the data set that these samples are part of; label k is action k + 1."""
+    return ACTIONS[:60] if data_of(index) == "ntu60" else ACTIONS

@@ -1,0 +1,28 @@
+"""What a user can say about files that do not say it themselves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from skelbench.data.foreign.bodies import Units, Up
+
+
+@dataclass(frozen=True)
+class ImportOptions:
+    """Defaults are right for every format as it is published."""
+
+    topology: str | None = None
+    """None = the one with that many joints."""
+    up: Up = "auto"
+    """Axis that points up in the file; "auto" = found from the bodies."""
+    units: Units = "m"
+    scale_2d: Literal["image", "body"] = "image"
+    """2-D poses: the image's height, or each clip's largest body, becomes ``image_m`` or ``body_m`` metres."""
+    image_m: float = 3.0
+    body_m: float = 1.7
+    max_bodies: int = 2
+    """Bodies kept of a clip: those seen longest (2-D: with the highest confidence in sum)."""
+    fps: float = 30.0
+    label_fields: tuple[str, ...] = ("label",)
+    """Ragged npz: fields whose combinations are the classes."""

@@ -1,0 +1,227 @@
+"""Clips padded to one length: the npz files of CTR-GCN and MAMP, and SGN's HDF5 files, which share their layout.
+
+``x_*`` float [N, T, M * J * 3], frame -> body -> joint -> xyz, zeros behind the last frame; ``y_*`` one-hot [N, K] or
+whole numbers [N]. Arrays that :mod:`skelbench.data.foreign.exporters` adds (``length_train`` and others) give back
+what this layout cannot hold.
+
+What is read out of the zeros: a clip ends with its last frame that is not zero. In files that repeat single bodies
+(NTU RGB+D 120) an equal second body is dropped, and one that is zero is an empty body which the pipeline kept; else a
+body that is zero throughout is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from skelbench.data.foreign import ntu
+from skelbench.data.foreign.bodies import Pose, centre, choose_topology, find_pose
+from skelbench.data.foreign.exporters import ExportedMeta, NumbersOfClip
+from skelbench.data.foreign.labels import names_for, random_split
+from skelbench.data.foreign.options import ImportOptions
+from skelbench.data.foreign.recording import Clip, Recording
+from skelbench.data.foreign.tables import Table, first_rows
+from skelbench.data.raw.ntu.prepare import LICENCE as NTU_LICENCE
+from skelbench.data.raw.ntu.prepare import LINEAGE as NTU_LINEAGE
+from skelbench.data.store.clip_store import Flag, Skipped
+from skelbench.data.store.splits import NameRule, RandomRule, Rule, make_split
+from skelbench.errors import SkelbenchError
+from skelbench.skeleton.topology import topologies
+
+_PEEK = 1000
+"""Clips of each part that are looked at to learn whether single bodies are repeated."""
+
+
+@dataclass
+class Part:
+    """Training, validation or test rows of a file."""
+
+    name: str
+    x: Table
+    labels: np.ndarray
+    classes: int
+    names: list[str] = field(default_factory=list)
+    numbers: NumbersOfClip | None = None
+
+    def __post_init__(self) -> None:
+        if len(self.x.shape) != 3 or self.x.dtype.kind != "f":
+            raise SkelbenchError(
+                f"{self.x.where}: expected floating-point [clips, frames, bodies x joints x 3], not {self.x.dtype} "
+                f"{list(self.x.shape)}; convert the array"
+            )
+        if len(self.labels) != self.x.shape[0]:
+            raise SkelbenchError(
+                f"{self.x.where} has {self.x.shape[0]} clips but {len(self.labels)} labels; the file is incomplete"
+            )
+
+
+def padded(
+    parts: list[Part], kind: str, options: ImportOptions, close: Callable[[], None], meta: ExportedMeta | None = None
+) -> Recording:
+    """The recording in these parts; ``meta`` is there if skelbench wrote the file."""
+    where = parts[0].x.where
+    widths = {part.x.shape[2] for part in parts}
+    if len(widths) > 1:
+        raise SkelbenchError(f"{where} and the other parts differ in their last axis; the file is not whole")
+    bodies, joints = _layout(widths.pop(), meta.topology if meta else options.topology, where)
+    topology = choose_topology(joints, meta.topology if meta else options.topology, where)
+    details = {"frames_longest": max(part.x.shape[1] for part in parts)}
+    if meta is not None:
+        most = max(int(part.labels.max()) for part in parts)
+        if most >= len(meta.classes):
+            raise SkelbenchError(
+                f"{where}: labels go up to {most}, but {len(meta.classes)} classes are named; export the data set again"
+            )
+        about = _About(meta.classes, _kept_splits(parts, meta), meta.split, meta.lineage, meta.licence)
+        pose, repeated = None, False
+    else:
+        sample = (_clip(row, bodies) for row in first_rows(parts[0].x, 64))
+        pose = find_pose(sample, topology, options.up, options.units, where)
+        repeated = bodies == 2 and any(_repeats(_clip(row, 2)) for part in parts for row in first_rows(part.x, _PEEK))
+        about = _describe(parts, details)
+        details |= {"single_bodies_repeated": repeated, "up_axis_of_file": pose.up}
+    return Recording(
+        kind=kind,
+        clips=_Reader(parts, bodies, pose, topology.center, repeated, details).read,
+        total=sum(part.x.shape[0] for part in parts),
+        topology=topology,
+        fps=meta.fps if meta else options.fps,
+        details=details,
+        close=close,
+        **about._asdict(),
+    )
+
+
+class _About(NamedTuple):
+    classes: Sequence[str]
+    splits: Mapping[str, Rule]
+    default_split: str
+    lineage: str
+    licence: str = ""
+
+
+def _layout(width: int, requested: str | None, where: str) -> tuple[int, int]:
+    """Bodies (two if that is possible) and joints of a row of ``width`` values."""
+    known = [topologies[requested]] if requested in topologies else list(topologies.values())
+    wanted = {topology.num_joints for topology in known}
+    for bodies in (2, 1):
+        if width % (3 * bodies) == 0 and width // (3 * bodies) in wanted:
+            return bodies, width // (3 * bodies)
+    sizes = ", ".join(str(3 * bodies * joints) for joints in sorted(wanted) for bodies in (1, 2))
+    raise SkelbenchError(f"{where}: {width} values a frame are no 1 or 2 bodies of 3-D joints (possible: {sizes})")
+
+
+def _clip(row: np.ndarray, bodies: int) -> np.ndarray:
+    """A row [T, M * J * 3] as a clip [M, T, J, 3], padding included."""
+    return row.reshape(len(row), bodies, -1, 3).transpose(1, 0, 2, 3)
+
+
+def _repeats(x_MTJC: np.ndarray) -> bool:
+    return bool(x_MTJC[0].any()) and np.array_equal(x_MTJC[0], x_MTJC[1])
+
+
+def _kept_splits(parts: list[Part], meta: ExportedMeta) -> dict[str, Rule]:
+    """The rules of the exported store that hold for the clips in the file; the exported split always does."""
+    index = {"label": np.concatenate([part.labels for part in parts])}
+    index |= {
+        field: np.concatenate([getattr(part.numbers, field) for part in parts])
+        for field in ("subject", "camera", "setup", "trial")
+    }
+    index["name"] = np.array([name for part in parts for name in part.names or [""] * len(part.labels)])
+    splits: dict[str, Rule] = {}
+    for name, rule in meta.splits.items():
+        with suppress(SkelbenchError):
+            if not isinstance(rule, RandomRule):  # whose choice hangs on the order of all clips
+                make_split(name, rule, index, "")
+                splits[name] = rule
+    if meta.split not in splits:
+        for part in parts:
+            part.names = part.names or [f"{part.name}_{row:06}" for row in range(len(part.labels))]
+        splits[meta.split] = NameRule(field="name", train=tuple(parts[0].names), test=tuple(parts[-1].names))
+    return splits
+
+
+def _describe(parts: list[Part], details: dict) -> _About:
+    """What is known of a file that skelbench did not write; gives every part the names of its clips."""
+    classes = max(part.classes for part in parts)
+    found = ntu.restore(parts[0].labels, parts[1].labels) if len(parts) == 2 else None
+    if found is not None:
+        split, parts[0].names, parts[1].names = found
+        details["names"] = "restored: rows and labels are those of the original scripts, one by one"
+        index = ntu.index_of([*parts[0].names, *parts[1].names])
+        return _About(ntu.action_names(index), ntu.splits_of(index), split, NTU_LINEAGE, NTU_LICENCE)
+    details["names"] = "made up: the file has none"
+    for part in parts:
+        part.names = [f"{part.name}_{row:06}" for row in range(part.x.shape[0])]
+    names = [part.name for part in parts]
+    training = tuple(name for name in names if name != "test")
+    if training and len(training) < len(names):
+        splits: dict[str, Rule] = {"given": NameRule(field="video", train=training, test=("test",))}
+        if "valid" in training and len(training) > 1:
+            kept = tuple(name for name in training if name != "valid")
+            splits["validation"] = NameRule(field="video", train=kept, test=("valid",))
+    else:
+        labels = np.concatenate([part.labels for part in parts])
+        splits = random_split(labels, parts[0].x.where, "a file that holds the test part too")
+    lineage = "padded arrays as they are, centred at the centre joint of the first body's first frame"
+    return _About(names_for(classes), splits, next(iter(splits)), lineage)
+
+
+@dataclass
+class _Reader:
+    """Reads on, clip by clip. ``pose`` None: skelbench wrote the file, coordinates are taken as they are."""
+
+    parts: list[Part]
+    bodies: int
+    pose: Pose | None
+    center: int
+    repeated: bool
+    details: dict
+
+    def read(self) -> Iterator[Clip | Skipped]:
+        for part in self.parts:
+            for row, values in enumerate(first_rows(part.x, part.x.shape[0])):
+                name = part.names[row] if part.names else ""
+                x_MTJC = _clip(values, self.bodies).astype(np.float32)
+                if self.pose is None:
+                    yield self._exact(part, row, name, x_MTJC)
+                else:
+                    yield self._made(name or f"{part.name} {row}", name, int(part.labels[row]), x_MTJC)
+
+    def _exact(self, part: Part, row: int, name: str, x_MTJC: np.ndarray) -> Clip:
+        numbers = part.numbers
+        length, bodies = int(numbers.length[row]), int(numbers.bodies[row])
+        if not (1 <= length <= x_MTJC.shape[1] and 1 <= bodies <= len(x_MTJC)):
+            raise SkelbenchError(
+                f"{part.x.where}: clip {row} is to have {length} frames of {bodies} bodies, which it has not room for; "
+                f"export the data set again"
+            )
+        return Clip(
+            x_MTJC[:bodies, :length],
+            int(part.labels[row]),
+            origin=numbers.origin[row],
+            name=name,
+            who={key: int(getattr(numbers, key)[row]) for key in ("subject", "camera", "setup", "trial")},
+            flags=int(numbers.flags[row]),
+            source_frames=int(numbers.source_frames[row]),
+        )
+
+    def _made(self, called: str, name: str, label: int, x_MTJC: np.ndarray) -> Clip | Skipped:
+        seen_MT = x_MTJC.any(axis=(2, 3))  # not a number counts as seen
+        frames = np.flatnonzero(seen_MT.any(axis=0))
+        if not len(frames):
+            return Skipped(name=called, reason="all its coordinates are zero", expected=True)
+        length, bodies = int(frames[-1]) + 1, len(x_MTJC)
+        flags = 0
+        if bodies == 2 and not seen_MT[1].any():
+            bodies, flags = (2, int(Flag.EMPTY_BODY)) if self.repeated else (1, 0)
+        elif bodies == 2 and self.repeated and _repeats(x_MTJC):
+            bodies = 1
+        empty = length - len(frames)
+        self.details["empty_frames_kept"] = self.details.get("empty_frames_kept", 0) + empty
+        x_MTJC, origin = centre(self.pose.apply(x_MTJC[:bodies, :length]), self.center)
+        return Clip(x_MTJC, label, origin=origin, name=name, who=ntu.who(name), flags=flags)

@@ -1,0 +1,195 @@
+"""Ragged npz: skelbench's own format for recordings that come from anywhere.
+
+``joints`` [F, J, 3] float, metres, Y up; ``offsets`` int [N + 1], clip i being frames ``offsets[i]:offsets[i + 1]``;
+integer ``label`` [N] and any further label field. Used where present: ``origin`` [N, 3] (added to ``joints`` gives
+camera coordinates), integer ``subject``, ``camera``, ``setup``, ``trial`` [N], ``classes`` and ``FIELD_classes``
+(names), ``fps``, ``meta`` (JSON text: ``licence``, ``units``, ``up``).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from skelbench.data.foreign.bodies import choose_topology
+from skelbench.data.foreign.labels import MAX_CLASSES, random_split
+from skelbench.data.foreign.options import ImportOptions
+from skelbench.data.foreign.recording import Clip, Recording
+from skelbench.data.foreign.tables import Npz, StreamTable, values
+from skelbench.data.store.splits import FieldRule, Rule
+from skelbench.errors import SkelbenchError
+
+_WHO = ("subject", "camera", "setup", "trial")
+
+
+def is_ragged(npz: Npz) -> bool:
+    """Whether an npz has this layout, whole or not."""
+    return "joints" in npz or "offsets" in npz
+
+
+def ragged(npz: Npz, options: ImportOptions) -> Recording:
+    """The recording in a ragged npz. Every clip is centred at the topology's centre joint in its first frame.
+
+    Several ``label_fields`` make one class of each combination, the first field changing slowest ("deep squat /
+    incorrect"). Splits: "odd-even" subjects (default) and "even-odd", or a stratified "random" one if the subjects do
+    not allow it. This is skelbench's own format, so nothing in it is repaired or left out: whatever is wrong, NaN
+    included, refuses the file.
+    """
+    path, fields = npz.path, options.label_fields
+    joints, data = _load(npz, fields)
+    if len(joints.shape) != 3 or joints.shape[2] != 3 or joints.dtype.kind != "f":
+        raise SkelbenchError(
+            f"{path}: joints must be floating-point [frames, joints, 3], not {joints.dtype} {list(joints.shape)}; "
+            f"put the frames of all clips one after the other"
+        )
+    topology = choose_topology(joints.shape[1], options.topology, str(path))
+    offsets = _offsets(data["offsets"], joints.shape[0], path)
+    clips = len(offsets) - 1
+    meta = _meta(data, path)
+    labels, classes = _labels(data, fields, clips, path)
+    who = {field: _integers(data, field, clips, path) for field in _WHO if field in data}
+    origins = data.get("origin", np.zeros((clips, 3)))
+    if origins.shape != (clips, 3) or origins.dtype.kind not in "fiu" or not np.isfinite(origins).all():
+        raise SkelbenchError(f"{path}: origin must be finite numbers [{clips}, 3], one row per clip; correct the array")
+    splits = _splits(who.get("subject"), labels, path)
+
+    def read() -> Iterator[Clip]:
+        for i, block in enumerate(joints.blocks(np.diff(offsets).tolist())):
+            x_TJC = block.astype(np.float32)
+            finite_T = np.isfinite(x_TJC).all(axis=(1, 2))
+            if not finite_T.all():
+                raise SkelbenchError(
+                    f"{path}: clip {i}, frame {int(np.argmin(finite_T))} has a coordinate that is not a finite number; "
+                    f"repair or remove this clip"
+                )
+            center = x_TJC[0, topology.center].copy()
+            about = {field: int(values[i]) for field, values in who.items()}
+            yield Clip((x_TJC - center)[None], int(labels[i]), origin=origins[i] + center, who=about)
+
+    return Recording(
+        kind="ragged npz",
+        clips=read,
+        total=clips,
+        topology=topology,
+        classes=classes,
+        splits=splits,
+        default_split=next(iter(splits)),
+        lineage=f"ragged npz, centred at {topology.joints[topology.center]} of the first frame",
+        licence=str(meta.get("licence", "")),
+        fps=_fps(data, path) if "fps" in data else options.fps,
+        close=npz.close,
+    )
+
+
+def _load(npz: Npz, label_fields: Sequence[str]) -> tuple[StreamTable, dict[str, np.ndarray]]:
+    """The joints, and all other arrays that are used."""
+    needed = ["joints", "offsets", *label_fields]
+    used = {*needed, *_WHO, "origin", "fps", "meta", "classes", *(f"{field}_classes" for field in label_fields)}
+    missing = [key for key in needed if key not in npz]
+    if missing:
+        raise SkelbenchError(
+            f"{npz.path} has no array {', '.join(map(repr, missing))} (it has: {', '.join(map(repr, npz.keys))}); "
+            f"a ragged npz needs {', '.join(needed)}"
+        )
+    return npz["joints"], {key: values(npz[key]) for key in npz.keys if key in used - {"joints"}}
+
+
+def _offsets(offsets: np.ndarray, frames: int, path: Path) -> np.ndarray:
+    if offsets.ndim != 1 or offsets.dtype.kind not in "iu" or len(offsets) < 2:
+        raise SkelbenchError(f"{path}: offsets must be whole numbers [clips + 1], at least one clip; correct the array")
+    offsets = offsets.astype(np.int64)
+    if offsets[0] != 0 or offsets[-1] != frames:
+        raise SkelbenchError(
+            f"{path}: offsets run from {offsets[0]} to {offsets[-1]} but joints has frames 0 to {frames}; "
+            f"one of the two arrays is incomplete, export the file again"
+        )
+    if (np.diff(offsets) <= 0).any():
+        clip = int(np.argmax(np.diff(offsets) <= 0))
+        reason = "no frames" if offsets[clip + 1] == offsets[clip] else "offsets that go backwards"
+        raise SkelbenchError(f"{path}: clip {clip} has {reason}; remove the clip or correct offsets")
+    return offsets
+
+
+def _integers(data: dict[str, np.ndarray], field: str, clips: int, path: Path) -> np.ndarray:
+    values = data[field]
+    if values.shape != (clips,) or values.dtype.kind not in "iub":
+        raise SkelbenchError(
+            f"{path}: {field} must be whole numbers, one for each of the {clips} clips, "
+            f"not {values.dtype} {list(values.shape)}; correct the array"
+        )
+    beyond = (values < -(2**31)) | (values >= 2**31)
+    if beyond.any():
+        raise SkelbenchError(f"{path}: clip {int(np.argmax(beyond))} has {field} beyond 2^31; number them anew")
+    return values.astype(np.int64)
+
+
+def _labels(
+    data: dict[str, np.ndarray], fields: Sequence[str], clips: int, path: Path
+) -> tuple[np.ndarray, tuple[str, ...]]:
+    labels, classes = np.zeros(clips, dtype=np.int64), [""]
+    for field in fields:
+        values = _integers(data, field, clips, path)
+        names = _class_names(data, field, values, path, first=field == fields[0])
+        if len(classes) * len(names) > MAX_CLASSES:
+            raise SkelbenchError(
+                f"{path}: {', '.join(fields)} make more than {MAX_CLASSES} classes; choose other --label-fields"
+            )
+        wrong = (values < 0) | (values >= len(names))
+        if wrong.any():
+            clip = int(np.argmax(wrong))
+            raise SkelbenchError(
+                f"{path}: clip {clip} has {field} {values[clip]}, outside 0..{len(names) - 1}; "
+                f"correct the {field} or the list of classes"
+            )
+        labels = labels * len(names) + values
+        classes = [f"{before} / {name}" if before else name for before in classes for name in names]
+    return labels, tuple(classes)
+
+
+def _class_names(data: dict[str, np.ndarray], field: str, values: np.ndarray, path: Path, first: bool) -> list[str]:
+    """Names of a label field's values: from the file, else made up from the field's name."""
+    key = f"{field}_classes" if f"{field}_classes" in data else "classes"
+    if key in data and (first or key != "classes"):
+        return [str(name) for name in data[key].ravel()]
+    if field == "correct":
+        return ["incorrect", "correct"]
+    if values.max() >= MAX_CLASSES:
+        raise SkelbenchError(
+            f"{path}: clip {int(values.argmax())} has {field} {values.max()}, more than the {MAX_CLASSES - 1} that is "
+            f"possible; number the classes from 0"
+        )
+    return [f"{field} {value}" for value in range(int(values.max()) + 1)]
+
+
+def _meta(data: dict[str, np.ndarray], path: Path) -> dict:
+    """The file's own description; refuses coordinates in which augmentations would be wrong."""
+    try:
+        meta = json.loads(str(data["meta"])) if "meta" in data else {}
+    except ValueError:
+        raise SkelbenchError(f"{path}: meta is not JSON text; correct or remove it") from None
+    meta = meta if isinstance(meta, dict) else {}
+    if (units := str(meta.get("units", "m"))) not in ("m", "metre", "metres", "meter", "meters"):
+        raise SkelbenchError(f"{path}: units are {units!r}, skelbench works in metres; convert the coordinates")
+    if (up := str(meta.get("up", "y"))).lower() != "y":
+        raise SkelbenchError(f"{path}: {up!r} points up, skelbench needs Y up; turn the coordinates")
+    return meta
+
+
+def _fps(data: dict[str, np.ndarray], path: Path) -> float:
+    fps = np.unique(data["fps"])
+    if len(fps) != 1 or fps.dtype.kind not in "iuf" or not 0 < fps[0] < np.inf:
+        raise SkelbenchError(f"{path}: fps must be one positive frame rate for all clips; resample them to one rate")
+    return float(fps[0])
+
+
+def _splits(subject: np.ndarray | None, labels: np.ndarray, path: Path) -> dict[str, Rule]:
+    """The default split first."""
+    if subject is not None and len(np.unique(subject % 2)) == 2:
+        return {
+            "odd-even": FieldRule(field="subject", train="odd"),
+            "even-odd": FieldRule(field="subject", train="even"),
+        }
+    return random_split(labels, str(path), "an array subject [clips] with odd and even numbers")

@@ -1,0 +1,1 @@
+"""Data sets from their raw files, as their owners publish them."""

@@ -1,0 +1,172 @@
+"""From tracked bodies to a clip: the denoising and centring of the CTR-GCN / MAMP pipeline, value for value.
+
+Everything the pipeline does is kept, the odd included: later frames of a body move forward to close a hole; bodies
+that follow each other in time become one; a frame shared by two does not count as overlap; a body that moves out of
+range is kept (that filter is switched off in the original). Coordinates, the order of operations and their precision
+(float32) are the original's, so its arrays and these are equal bit for bit.
+
+K bodies seen over all frames, T frames, J = 25 joints, C = x, y, z, M = 1 or 2 bodies.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from skelbench.data.raw.files import BadFile
+from skelbench.data.raw.ntu.text import Recording
+from skelbench.data.store.clip_store import Flag
+
+MIN_FRAMES = 11
+"""A body seen in no more frames than this is dropped, if there is another."""
+MAX_SPREAD = 0.8
+"""A frame in which a body is wider than this share of its height shows no standing person ..."""
+MAX_WIDE = 0.69754
+"""... and a body with at least this share of such frames is furniture."""
+CENTRE = 1
+"""Joint at the origin: the middle of the spine."""
+
+CONSTANTS = {"min_frames": MIN_FRAMES, "max_spread": MAX_SPREAD, "max_wide_share": MAX_WIDE, "centre_joint": CENTRE}
+
+
+@dataclass(frozen=True)
+class Clip:
+    """A clip of M bodies and what became of its frames."""
+
+    x_MTJC: np.ndarray
+    """float32, centred; a body that is absent from a frame is zero there."""
+    origin: np.ndarray
+    """float32 [3], added to ``x_MTJC`` gives camera coordinates."""
+    flags: Flag
+    source_frames: int
+    """Frames in the file ..."""
+    seen_frames: int
+    """... of these with a body; more than the clip has if denoising left some empty."""
+
+
+@dataclass(eq=False)
+class _Track:
+    """One tracking id: the frames in which it was seen, counted among those with any body, without a gap."""
+
+    x_TJC: np.ndarray
+    start: int
+    hole: bool
+    motion: np.floating
+
+    @property
+    def end(self) -> int:
+        """Its last frame."""
+        return self.start + len(self.x_TJC) - 1
+
+
+def make_clip(recording: Recording) -> Clip:
+    """The clip that the pipeline makes of a recording; :class:`BadFile` where it fails."""
+    frame_K = np.array(recording.frame_K)
+    seen_K = np.concatenate([[0], np.cumsum(np.diff(frame_K) > 0)])
+    frames = int(seen_K[-1]) + 1
+    flags = Flag.FRAMES_DROPPED if frames < recording.frames else Flag(0)
+    with np.errstate(invalid="ignore", over="ignore"):  # values that are not finite are refused once they matter
+        if len(set(recording.id_K)) == 1:
+            x_TD = np.zeros((frames, 75), dtype=np.float32)
+            _put(x_TD, _Track(recording.x_KJC, 0, False, np.float32(0)))
+        else:
+            x_TD, more = _select(_tracks(recording, seen_K), frames)
+            there_T = x_TD.sum(axis=1) != 0
+            if not there_T.all():
+                x_TD = x_TD[there_T]
+                more |= Flag.FRAMES_DROPPED
+            flags |= more
+        x_MTJC, origin = _centre(x_TD)
+    if not np.isfinite(x_MTJC).all():
+        body, frame, joint, _ = np.argwhere(~np.isfinite(x_MTJC))[0].tolist()
+        raise BadFile(f"body {body}, joint {joint} in frame {frame} of the clip has a coordinate that is not finite")
+    return Clip(x_MTJC, origin, flags, recording.frames, frames)
+
+
+def _tracks(recording: Recording, seen_K: np.ndarray) -> list[_Track]:
+    """Bodies by tracking id, in order of appearance."""
+    places: dict[bytes, list[int]] = {}
+    for place, identity in enumerate(recording.id_K):
+        places.setdefault(identity, []).append(place)
+    tracks = []
+    for where in places.values():
+        x_TJC, first, last = recording.x_KJC[where], int(seen_K[where[0]]), int(seen_K[where[-1]])
+        tracks.append(_Track(x_TJC, first, last - first + 1 > len(where), _motion(x_TJC)))
+    return tracks
+
+
+def _motion(x_TJC: np.ndarray) -> np.floating:
+    """Variance of all its points about their common mean, summed over the axes."""
+    return np.sum(np.var(x_TJC.reshape(-1, 3), axis=0))
+
+
+def _select(tracks: list[_Track], frames: int) -> tuple[np.ndarray, Flag]:
+    """The one or two bodies of a clip with several tracking ids: float32 [T, 75 or 150]."""
+    kept = [track for track in tracks if len(track.x_TJC) > MIN_FRAMES]
+    if not kept:
+        raise BadFile(f"no body is seen in more than {MIN_FRAMES} frames")
+    if len(kept) > 1:
+        kept = _without_furniture(kept)
+    if len(kept) == 1:
+        x_TD = np.zeros((frames, 75), dtype=np.float32)
+        _put(x_TD, kept[0])
+        return x_TD, Flag.BODY_DROPPED | (Flag.HOLE_CLOSED if kept[0].hole else Flag(0))
+    kept.sort(key=lambda track: track.motion, reverse=True)
+    x_TD = np.zeros((frames, 150), dtype=np.float32)
+    slots = [(x_TD[:, :75], []), (x_TD[:, 75:], [])]
+    starts, ends = [kept[0].start, 0], [kept[0].end, 0]
+    flags = Flag(0)
+    for track in kept:
+        for i, (part_TD, inside) in enumerate(slots):
+            # The first track is body 1; body 2 begins as if it had been seen in frame 0 alone.
+            if track is kept[0] or min(ends[i], track.end) - max(starts[i], track.start) <= 0:
+                _put(part_TD, track)
+                starts[i], ends[i] = min(starts[i], track.start), max(ends[i], track.end)
+                inside.append(track)
+                flags |= Flag.HOLE_CLOSED if track.hole else Flag(0)
+                break
+    if sum(len(inside) for _, inside in slots) < len(tracks):
+        flags |= Flag.BODY_DROPPED
+    if any(len(inside) > 1 for _, inside in slots):
+        flags |= Flag.MERGED
+    if not x_TD[:, 75:].any():
+        flags |= Flag.EMPTY_BODY
+    return x_TD, flags
+
+
+def _without_furniture(tracks: list[_Track]) -> list[_Track]:
+    kept = list(tracks)
+    for track in tracks:
+        if len(kept) == 1:
+            break
+        x_JCT = np.ascontiguousarray(track.x_TJC[..., :2].transpose(1, 2, 0))  # ten times as fast along the first axis
+        width_T, height_T = (x_JCT.max(axis=0) - x_JCT.min(axis=0)).astype(np.float64)
+        upright_T = width_T <= MAX_SPREAD * height_T
+        wide = len(upright_T) - np.count_nonzero(upright_T)
+        if wide / len(upright_T) >= MAX_WIDE:
+            kept.remove(track)
+        elif wide:
+            track.motion = min(track.motion, _motion(track.x_TJC[upright_T]))
+    return kept
+
+
+def _put(part_TD: np.ndarray, track: _Track) -> None:
+    if track.end >= len(part_TD):
+        raise BadFile("a tracking id occurs more than once in the same frame")
+    part_TD[track.start : track.end + 1] = track.x_TJC.reshape(-1, 75)
+
+
+def _centre(x_TD: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Subtract body 1's spine in its first frame that is not zero; [M, T, 25, 3] and the origin."""
+    frames, bodies = len(x_TD), x_TD.shape[1] // 75
+    there_T = (x_TD[:, :75] != 0).any(axis=1)
+    if not there_T.any():
+        raise BadFile("the first body is zero in every frame")
+    origin = x_TD[np.argmax(there_T), 3 * CENTRE : 3 * CENTRE + 3].copy()
+    x_TMJC = x_TD.reshape(frames, bodies, 25, 3) - origin
+    if bodies == 2:
+        for body in range(2):
+            absent_T = x_TD[:, 75 * body : 75 * body + 75].sum(axis=1) == 0
+            x_TMJC[absent_T, body] = 0
+    return np.ascontiguousarray(x_TMJC.transpose(1, 0, 2, 3)), origin

@@ -1,0 +1,134 @@
+"""``skelbench data prepare ntu60|ntu120``: raw files to a clip store."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Literal
+
+from skelbench.data.raw.files import BadFile, RawFile, list_all
+from skelbench.data.raw.ntu.clip import CONSTANTS, Clip, make_clip
+from skelbench.data.raw.ntu.names import ACTIONS, SAMPLES, SPLITS, official_missing, sample_of
+from skelbench.data.raw.ntu.text import MAX_BYTES, parse
+from skelbench.data.raw.parallel import in_order
+from skelbench.data.raw.prepare import Progress, Report
+from skelbench.data.store.clip_store import Skipped
+from skelbench.data.store.roots import check_name
+from skelbench.data.store.writer import StoreWriter
+from skelbench.errors import SkelbenchError
+from skelbench.skeleton.topology import NTU25
+
+LINEAGE = "ctrgcn-denoise/1, centred at SpineMid of the first body's first frame"
+LICENCE = "NTU RGB+D terms of use: academic research, no redistribution"
+SUFFIX = ".skeleton"
+
+
+def prepare_ntu(
+    which: Literal["ntu60", "ntu120"],
+    raw: Sequence[Path],
+    name: str,
+    root: Path,
+    *,
+    workers: int = 1,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+) -> Report:
+    """Make the store ``root``/``name`` of the `.skeleton` files in ``raw`` (folders, zips), clips in order of name.
+
+    A file that cannot be used is reported and left out, and so are, as expected, the official list's. Only when
+    nothing can be used, or a path of ``raw`` cannot be read at all, :class:`SkelbenchError` is raised.
+    """
+    report = Report(Path(root) / check_name(name))
+    files, missing = _choose(which, raw, report)
+    details = {"files": len(files), "frames_raw": 0, "frames_denoised": 0, "files_with_missing_frames": 0}
+    with (
+        StoreWriter(
+            report.path,
+            topology=NTU25,
+            classes=ACTIONS if which == "ntu120" else ACTIONS[:60],
+            splits=SPLITS[which],
+            default_split="cross-subject",
+            lineage=LINEAGE,
+            licence=LICENCE,
+            details={**CONSTANTS, "official_missing": len(missing)},
+            overwrite=overwrite,
+        ) as writer,
+        closing(in_order(convert, list(files.values()), workers)) as made,
+    ):
+        for done, (stem, (clip, reasons)) in enumerate(zip(files, made, strict=True), start=1):
+            report.unexpected += [(stem + SUFFIX, reason) for reason in reasons]
+            if clip is not None:
+                _add(writer, stem, clip)
+                frames = clip.x_MTJC.shape[1]
+                details["frames_raw"] += clip.seen_frames
+                details["frames_denoised"] += frames
+                details["files_with_missing_frames"] += frames < clip.seen_frames
+            if progress is not None:
+                progress(done, len(files), len(report.unexpected))
+        writer.details.update(details)
+        writer.skipped += [Skipped(name=stem, reason="on the official list", expected=True) for stem in missing]
+        report.close(writer, "files")
+    if report.clips < SAMPLES[which]:
+        report.notes.append(f"samples of the whole data set: {report.clips:,} of {SAMPLES[which]:,}")
+    return report
+
+
+def convert(files: Sequence[RawFile]) -> tuple[Clip | None, list[str]]:
+    """The clip of the first of these files, all of one name, that can be used, and why the others are not."""
+    reasons = []
+    for number, file in enumerate(files, start=1):
+        try:
+            clip = make_clip(parse(file.read(MAX_BYTES)))
+        except BadFile as error:
+            reasons.append(str(error))
+        else:
+            others = len(files) - number
+            return clip, reasons + ["there is another file of that name, which is used instead"] * others
+    return None, reasons
+
+
+def _choose(which: str, raw: Sequence[Path], report: Report) -> tuple[dict[str, list[RawFile]], list[str]]:
+    """Files to convert by sample name, in order of name, and the names left out because of the official list."""
+    files: dict[str, list[RawFile]] = {}
+    missing, others, extension = set(), [], []
+    for file in list_all(raw):
+        stem = file.name.removesuffix(SUFFIX)
+        sample = sample_of(stem)
+        if file.folder:
+            report.unexpected.append((file.name, file.problem))
+        elif not file.name.endswith(SUFFIX) or file.name.startswith("._"):  # ._NAME: what macOS leaves beside files
+            others.append(file)
+        elif sample is None:
+            report.unexpected.append((file.name, "its name is not like S001C002P003R002A013, or names no such sample"))
+        elif which == "ntu60" and sample.extension:
+            extension.append(file)
+        elif stem in official_missing():
+            missing.add(stem)
+        else:
+            files.setdefault(stem, []).append(file)
+    if not files:
+        places = ", ".join(map(str, raw))
+        raise SkelbenchError(f"{places}: no file with a name like S001C002P003R002A013{SUFFIX}; name another place")
+    report.unexpected.sort()
+    report.ignore(others, "other files")
+    report.ignore(extension, "files of the half that NTU RGB+D 120 added")
+    if missing:
+        report.notes.append(f"samples on the authors' list of incomplete ones, left out: {len(missing)}")
+    return dict(sorted(files.items())), sorted(missing)
+
+
+def _add(writer: StoreWriter, stem: str, clip: Clip) -> None:
+    sample = sample_of(stem)
+    writer.add(
+        clip.x_MTJC,
+        sample.action - 1,
+        subject=sample.performer,
+        camera=sample.camera,
+        setup=sample.setup,
+        trial=sample.replication,
+        origin=clip.origin,
+        name=stem,
+        flags=clip.flags,
+        source_frames=clip.source_frames,
+    )

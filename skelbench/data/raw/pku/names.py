@@ -1,0 +1,87 @@
+"""What the names of PKU-MMD videos say, the official split files, and action names."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from skelbench.data.raw.files import BadFile, check_text
+from skelbench.data.store.splits import NameRule
+
+_CAMERAS = {"L": 1, "M": 2, "R": 3}
+_VIDEOS = {
+    "pku1": re.compile(r"(\d{4})()-([LMR])", re.ASCII),
+    "pku2": re.compile(r"A(\d{2})N(\d{2})-([LMR])", re.ASCII),
+}
+_SPLIT = re.compile(r"cross[-_ ]?(subject|view)(?:[-_ ]?v?\d)?\.txt", re.IGNORECASE)
+
+
+class Video(NamedTuple):
+    """The numbers in a name such as A07N03-L (phase II) or 0012-M (phase I, whose names tell no subject: 0)."""
+
+    sequence: int
+    subject: int
+    camera: int
+    """L, M, R = 1, 2, 3."""
+
+
+def video_of(which: str, name: str) -> Video | None:
+    """The numbers of a video's name; None if it is not one of that phase."""
+    found = _VIDEOS[which].fullmatch(name)
+    return found and Video(int(found[1]), int(found[2] or 0), _CAMERAS[found[3]])
+
+
+def split_of(file_name: str) -> str | None:
+    """``cross-subject`` or ``cross-view`` if this is the name of a split file, such as ``cross_subject_v2.txt``."""
+    found = _SPLIT.fullmatch(file_name)
+    return found and f"cross-{found[1].lower()}"
+
+
+def parse_split(which: str, data: bytes) -> NameRule | None:
+    """A split file: a heading with "train", names with commas between them, a heading with "test" or "valid", names.
+
+    Line ends, blanks and surplus commas do not matter. None if it is about another phase; :class:`BadFile` if it is
+    no split file, or the two lists share a video.
+    """
+    check_text(data)
+    sides: dict[str, list[str]] = {"train": [], "test": []}
+    side, strange = None, 0
+    for number, line in enumerate(data.decode("ascii").splitlines(), start=1):
+        names = [name.strip().removesuffix(".txt") for name in line.split(",") if name.strip()]
+        if not any(pattern.fullmatch(name) for pattern in _VIDEOS.values() for name in names):
+            heading = line.lower()
+            side = "train" if "train" in heading else "test" if "test" in heading or "valid" in heading else side
+            continue
+        if side is None:
+            raise BadFile(f"line {number}: names stand before a heading that says whether they are for training")
+        for name in names:
+            if video_of(which, name):
+                sides[side].append(name)
+            elif any(pattern.fullmatch(name) for pattern in _VIDEOS.values()):
+                strange += 1
+            else:
+                raise BadFile(f"line {number}: {name[:20]!r} is not the name of a video")
+    train, test = (tuple(dict.fromkeys(sides[side])) for side in ("train", "test"))
+    if strange and not train and not test:
+        return None
+    if strange or not train or not test:
+        raise BadFile("it does not list videos of this phase for training and for testing")
+    if both := sorted(set(train) & set(test)):
+        raise BadFile(f"it lists {both[0]} for training and for testing (videos in both: {len(both)})")
+    return NameRule(field="video", train=train, test=test)
+
+
+ACTIONS = (
+    "bow", "brushing hair", "brushing teeth", "check time (from watch)", "cheer up", "clapping",
+    "cross hands in front (say stop)", "drink water", "drop", "eat meal/snack", "falling",
+    "giving something to other person", "hand waving", "handshaking", "hopping (one foot jumping)",
+    "hugging other person", "jump up", "kicking other person", "kicking something", "make a phone call/answer phone",
+    "pat on back of other person", "pickup", "playing with phone/tablet", "point finger at the other person",
+    "pointing to something with finger", "punching/slapping other person", "pushing other person", "put on a hat/cap",
+    "put something inside pocket", "reading", "rub two hands together", "salute", "sitting down", "standing up",
+    "take off a hat/cap", "take off glasses", "take off jacket", "take out something from pocket", "taking a selfie",
+    "tear up paper", "throw", "touch back (backache)", "touch chest (stomachache/heart pain)", "touch head (headache)",
+    "touch neck (neckache)", "typing on a keyboard", "use a fan (with hand or paper)/feeling warm", "wear jacket",
+    "wear on glasses", "wipe face", "writing",
+)  # fmt: skip
+"""Names of actions 1 to 51."""

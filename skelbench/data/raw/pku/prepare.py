@@ -1,0 +1,241 @@
+"""``skelbench data prepare pku1|pku2``: raw files to a clip store, one read per video.
+
+What MAMP's script does is the default: a clip is the rows from ``start`` up to but without ``end``, counted from 0; of
+a longer one the first 300 are kept; coordinates stay the camera's; nothing is denoised. An action whose ``end`` lies
+behind the video's ends with the video, as there, and is flagged and counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from skelbench.data.foreign.bodies import centre
+from skelbench.data.raw.files import BadFile, RawFile, list_all
+from skelbench.data.raw.parallel import in_order
+from skelbench.data.raw.pku.names import ACTIONS, parse_split, split_of, video_of
+from skelbench.data.raw.pku.text import MAX_BYTES, Action, parse_frames, parse_labels
+from skelbench.data.raw.prepare import Progress, Report
+from skelbench.data.store.clip_store import Flag
+from skelbench.data.store.roots import check_name
+from skelbench.data.store.splits import NameRule
+from skelbench.data.store.writer import StoreWriter
+from skelbench.errors import SkelbenchError
+from skelbench.skeleton.topology import NTU25
+
+LICENCE = "PKU-MMD terms of use: academic research, no redistribution"
+_SPLIT_BYTES = 1 << 20
+_OVERLAP = 8
+"""Clips of a video have at most so many times its frames, which bounds what one video can ask for."""
+
+
+@dataclass(frozen=True)
+class Cut:
+    """How clips are cut from videos; nowhere documented by the data set's authors, so others may differ."""
+
+    frame_base: Literal[0, 1] = 0
+    """0 = rows ``start`` up to, without, ``end``, counted from 0 (MAMP); 1 = ``start`` to ``end``, both, from 1."""
+    max_frames: int = 300
+    """Longest clip; 0 = as long as they are."""
+    keep: Literal["first", "middle"] = "first"
+    """Which part of a longer one."""
+    centre: Literal["none", "first-frame"] = "none"
+    """"first-frame" = relative to the middle of the first body's spine when it is first seen, as in NTU RGB+D."""
+
+    @property
+    def lineage(self) -> str:
+        """In one line."""
+        rows = "rows [start, end)" if self.frame_base == 0 else "rows start to end from 1"
+        length = f"{self.keep} {self.max_frames} frames" if self.max_frames else "uncut"
+        centre = "camera coordinates" if self.centre == "none" else "centred as NTU RGB+D is"
+        return f"{'mamp-pku/1' if self == Cut() else 'pku/1'}, {rows}, {length}, {centre}"
+
+
+@dataclass(frozen=True)
+class Clip:
+    """One action cut from a video."""
+
+    number: int
+    label: int
+    x_MTJC: np.ndarray
+    origin: np.ndarray
+    flags: Flag
+    source_frames: int
+
+
+@dataclass(frozen=True)
+class Lost:
+    """An action that gave no clip."""
+
+    number: int
+    reason: str
+    expected: bool
+
+
+def prepare_pku(
+    which: Literal["pku1", "pku2"],
+    raw: Sequence[Path],
+    name: str,
+    root: Path,
+    *,
+    cut: Cut = Cut(),  # noqa: B008
+    workers: int = 1,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+) -> Report:
+    """Make the store ``root``/``name`` of the videos in ``raw`` (folders, zips): clips ``VIDEO_NUMBER``, by video.
+
+    ``raw`` holds two texts ``VIDEO.txt`` per video, in different folders, and the official split files. A video that
+    cannot be used, an action that does not begin within its video, or a video that a split file forgets is reported
+    and the rest goes on; :class:`SkelbenchError` is raised when nothing can be used or a split file is missing or
+    contradicts itself.
+    """
+    report = Report(Path(root) / check_name(name))
+    videos, splits = _choose(which, raw, report)
+    for split, rule in splits.items():
+        forgotten = set(videos) - {*rule.train, *rule.test}
+        report.unexpected += [(video, f"in neither list of the split {split}") for video in sorted(forgotten)]
+    made = in_order(partial(convert, cut=cut), list(videos.values()), workers, chunk=1)
+    with (
+        StoreWriter(
+            report.path,
+            topology=NTU25,
+            classes=ACTIONS,
+            splits=splits,
+            default_split=next(iter(splits)),
+            lineage=cut.lineage,
+            licence=LICENCE,
+            details=asdict(cut) | {"videos": len(videos)},
+            overwrite=overwrite,
+        ) as writer,
+        closing(made),
+    ):
+        frames = unfinished = 0
+        for done, (video, clips) in enumerate(zip(videos, made, strict=True), start=1):
+            if isinstance(clips, str):
+                report.unexpected.append((f"{video}.txt", clips))
+                clips = []
+            for clip in clips:
+                if isinstance(clip, Clip):
+                    _add(writer, which, video, clip)
+                    frames += clip.x_MTJC.shape[1]
+                    unfinished += Flag.UNFINISHED in clip.flags
+                elif clip.expected:
+                    writer.skip(f"{video}_{clip.number}", clip.reason, expected=True)
+                else:
+                    report.unexpected.append((f"{video}_{clip.number}", clip.reason))
+            if progress is not None:
+                progress(done, len(videos), len(report.unexpected))
+        writer.details["frames"] = frames
+        if empty := sum(skipped.expected for skipped in writer.skipped):
+            report.notes.append(f"actions without a body in any of their frames, left out: {empty}")
+        if unfinished:
+            report.notes.append(f"actions that end after their video, cut where it ends: {unfinished}")
+        report.close(writer, "videos")
+    return report
+
+
+def convert(files: Sequence[RawFile], cut: Cut) -> list[Clip | Lost] | str:
+    """The clips of a video from its two texts, or why there are none."""
+    try:
+        if problem := next((file.problem for file in files if file.problem), ""):
+            raise BadFile(problem)
+        if len(files) != 2:
+            raise BadFile(f"a video needs two files of its name, its frames and its labels; there are {len(files)}")
+        texts = sorted((file.read(MAX_BYTES) for file in files), key=_looks_like_labels)
+        if _looks_like_labels(texts[0]) or not _looks_like_labels(texts[1]):
+            raise BadFile(f"neither of its two files holds {'frames' if _looks_like_labels(texts[0]) else 'labels'}")
+        x_TD, actions = parse_frames(texts[0]), parse_labels(texts[1])
+        if sum(max(0, min(action.end, len(x_TD)) - max(action.start, 0)) for action in actions) > _OVERLAP * len(x_TD):
+            raise BadFile(f"its actions cover the video more than {_OVERLAP} times")
+    except BadFile as error:
+        return str(error)
+    return [_clip(x_TD, number, action, cut) for number, action in enumerate(actions)]
+
+
+def _looks_like_labels(text: bytes) -> bool:
+    """Labels have commas, and a video without an action has nothing."""
+    return b"," in text[:1000] or not text.strip()
+
+
+def _clip(x_TD: np.ndarray, number: int, action: Action, cut: Cut) -> Clip | Lost:
+    start, end = action.start - cut.frame_base, action.end
+    if not 1 <= action.action <= len(ACTIONS):
+        return Lost(number, f"action {action.action} is not one of 1 to {len(ACTIONS)}", expected=False)
+    if not 0 <= start < min(end, len(x_TD)):
+        return Lost(
+            number, f"frames {action.start} to {action.end} do not lie in a video of {len(x_TD)} frames", expected=False
+        )
+    x_TD = x_TD[start:end]
+    if not x_TD.any():
+        return Lost(number, "there is no body in any of its frames", expected=True)
+    flags, frames, first = Flag.UNFINISHED if end > start + len(x_TD) else Flag(0), len(x_TD), 0
+    if 0 < cut.max_frames < frames:
+        first = (frames - cut.max_frames) // 2 if cut.keep == "middle" else 0
+        x_TD, flags = x_TD[first : first + cut.max_frames], flags | Flag.TRUNCATED
+    if not np.isfinite(x_TD).all():
+        frame = start + first + int(np.argmin(np.isfinite(x_TD).all(axis=1)))
+        return Lost(number, f"frame {frame} has a coordinate that is not finite", expected=False)
+    x_MTJC = x_TD.reshape(-1, 2, 25, 3).transpose(1, 0, 2, 3)
+    if not x_MTJC[1].any():
+        x_MTJC = x_MTJC[:1]
+    origin = np.zeros(3, dtype=np.float32)
+    if cut.centre == "first-frame":
+        x_MTJC, origin = centre(x_MTJC, NTU25.center)
+    return Clip(number, action.action - 1, np.ascontiguousarray(x_MTJC), origin, flags, frames)
+
+
+def _choose(which: str, raw: Sequence[Path], report: Report) -> tuple[dict[str, list[RawFile]], dict[str, NameRule]]:
+    """The files of every video by its name, in order of name, and the splits."""
+    videos: dict[str, list[RawFile]] = {}
+    rules: dict[str, NameRule] = {}
+    others = []
+    for file in list_all(raw):
+        stem, split = file.name.removesuffix(".txt"), split_of(file.name)
+        if file.folder or (file.problem and (split in rules or len(videos.get(stem, ())) > 1)):
+            report.unexpected.append((file.name, file.problem))  # what can be used comes first and is enough
+        elif split:
+            try:
+                rule = parse_split(which, file.read(_SPLIT_BYTES))
+            except BadFile as error:
+                raise SkelbenchError(f"{file.name}: {error}; download the split files again") from None
+            if rule is None:
+                others.append(file)
+            elif rules.setdefault(split, rule) != rule:
+                raise SkelbenchError(f"{file.name}: there are two files for the split {split} that differ; remove one")
+        elif file.name.endswith(".txt") and video_of(which, stem):
+            videos.setdefault(stem, []).append(file)
+        else:
+            others.append(file)
+    places, example = ", ".join(map(str, raw)), "A01N01-L.txt" if which == "pku2" else "0002-L.txt"
+    if not videos:
+        raise SkelbenchError(f"{places}: no file with a name like {example}; name another place")
+    if not rules:
+        raise SkelbenchError(
+            f"{places}: no split file (cross_subject_v2.txt, cross_view_v2.txt or the like); put the data set's split "
+            f"files there, or name their place with a second --raw"
+        )
+    report.ignore(others, "other files")
+    return dict(sorted(videos.items())), dict(sorted(rules.items()))
+
+
+def _add(writer: StoreWriter, which: str, name: str, clip: Clip) -> None:
+    video = video_of(which, name)
+    writer.add(
+        clip.x_MTJC,
+        clip.label,
+        subject=video.subject,
+        camera=video.camera,
+        setup=video.sequence,
+        trial=clip.number,
+        origin=clip.origin,
+        name=f"{name}_{clip.number}",
+        flags=clip.flags,
+        source_frames=clip.source_frames,
+    )

@@ -1,0 +1,320 @@
+"""The clip store: one folder per data set, memory-mapped when read.
+
+``frames.npy``  float32 [F, J], channel first: frame t, axis c, body m of clip i is row
+                ``offset[i] + (m * 3 + c) * length[i] + t``, with ``offset`` the running sum of 3 * length * bodies.
+``index.npz``   arrays with one entry per clip: length, bodies, label, subject, camera, setup, trial (int32),
+                origin float32 [N, 3] (``origin + x`` = camera coordinates, metres), name (text, "" = none),
+                source_frames int32 (frames in the file the clip comes from), flags int32 (:class:`Flag`).
+``confidence.npy``  optional, float32 [F / 3, J] in [0, 1]: how sure the joint at frame t, body m of clip i is, in row
+                ``offset[i] // 3 + m * length[i] + t``.
+``meta.json``   :class:`Meta`.
+
+:mod:`skelbench.data.store.writer` writes stores, :mod:`skelbench.data.store.source` feeds clips to a device.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from enum import IntFlag
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from pydantic import ValidationError
+
+from skelbench.component import Spec
+from skelbench.data.store.splits import Rule, Split, make_split, resolve
+from skelbench.errors import SkelbenchError
+from skelbench.skeleton.topology import Topology, get_topology
+
+FORMAT = 2
+FIELDS = ("length", "bodies", "label", "subject", "camera", "setup", "trial")
+"""Integer arrays of the index that decide results ..."""
+NOTES = ("source_frames", "flags")
+"""... and those that only tell where a clip comes from."""
+
+
+class Flag(IntFlag):
+    """What was done to a clip between its file and the store."""
+
+    MERGED = 1
+    """Several tracking ids were joined into one body."""
+    HOLE_CLOSED = 2
+    """A body was out of sight for a while; its later frames were moved forward to close the gap."""
+    BODY_DROPPED = 4
+    """A body seen in the file is not in the clip."""
+    FRAMES_DROPPED = 8
+    """Frames without a body were left out."""
+    TRUNCATED = 16
+    """The clip was cut to a maximum length."""
+    EMPTY_BODY = 32
+    """The second body is zero in every frame: the pipeline made room for it, then had nobody to put there."""
+    UNFINISHED = 64
+    """By its label the action goes on after the recording ends."""
+
+
+class Skipped(Spec):
+    """Something that was to become a clip and did not."""
+
+    name: str
+    reason: str
+    expected: bool = False
+    """Known beforehand, such as a sample on the data set's official list of incomplete ones."""
+
+
+class Meta(Spec):
+    """``meta.json`` of a clip store."""
+
+    format: int
+    name: str
+    topology: str
+    classes: tuple[str, ...]
+    splits: dict[str, Rule]
+    default_split: str
+    units: str
+    up_axis: str
+    fps: float
+    lineage: str
+    """How the clips were made from what was recorded; results on different lineages do not compare."""
+    licence: str
+    clips: int
+    rows: int
+    body_frames: int
+    frames_sha256: str
+    """Of the array's bytes, without the .npy header."""
+    confidence_sha256: str = ""
+    """Likewise; empty = no confidence is stored."""
+    fingerprint: str
+    """Changes whenever coordinates, confidence, index, names, topology, classes or splits do; part of every run's
+    identity."""
+    written_by: str
+    dimensions: Literal[2, 3] = 3
+    """2 where z is 0 throughout: poses of the image plane, which rotations must not leave."""
+    skipped: tuple[Skipped, ...] = ()
+    """What was left out, and why."""
+    details: dict[str, Any] = {}
+    """Constants of the pipeline and counts of the source, as its importer knows them."""
+
+
+def fingerprint(meta: Meta, index: Mapping[str, np.ndarray]) -> str:
+    """Hash of what decides a result: coordinates, confidence, index, names, topology, classes and splits."""
+    parts = meta.model_dump(mode="json", include={"topology", "classes", "splits", "frames_sha256"})
+    # What a store does not have leaves no trace, so its fingerprint is that of before such things could be stored.
+    if meta.confidence_sha256:
+        parts["confidence_sha256"] = meta.confidence_sha256
+    if index["name"].any():
+        parts["names"] = index["name"].tolist()
+    digest = hashlib.sha256(json.dumps(parts, sort_keys=True).encode())
+    for name in (*FIELDS, "origin"):
+        digest.update(name.encode())
+        digest.update(np.ascontiguousarray(index[name]).tobytes())
+    return digest.hexdigest()
+
+
+class ClipStore:
+    """A clip store opened for reading; :meth:`open` checks everything but the coordinates themselves."""
+
+    def __init__(
+        self,
+        path: Path,
+        meta: Meta,
+        index: Mapping[str, np.ndarray],
+        frames_FJ: np.ndarray,
+        confidence_FJ: np.ndarray | None = None,
+    ) -> None:
+        self.path, self.meta, self.index = path, meta, dict(index)
+        self.frames_FJ = frames_FJ
+        """float32 memory map, copy on write: nothing done to it reaches the disk."""
+        self.confidence_FJ = confidence_FJ
+        """float32 [F / 3, J], mapped likewise; None when the store has no confidence."""
+        rows = 3 * self.lengths * self.bodies
+        self.offsets = np.cumsum(rows) - rows
+        """int64 [N], first row of each clip."""
+
+    @classmethod
+    def open(cls, path: Path | str) -> ClipStore:
+        """Open and check a store; a missing, damaged, older or newer one raises :class:`SkelbenchError`."""
+        path = Path(path)
+        if not path.is_dir():
+            raise SkelbenchError(f"there is no clip store at {path}; import or prepare the data set first")
+        meta = _read_meta(path)
+        index = _read_index(path)
+        if meta.fingerprint != fingerprint(meta, index):
+            raise _damaged(path, "index.npz and meta.json do not belong together")
+        if meta.clips < 1 or any(len(values) != meta.clips for values in index.values()):
+            raise _damaged(path, f"index.npz does not hold the {meta.clips} clips that meta.json counts")
+        joints = get_topology(meta.topology).num_joints
+        frames_FJ = _map(path, "frames.npy", (meta.rows, joints))
+        confidence_FJ = _map(path, "confidence.npy", (meta.rows // 3, joints)) if meta.confidence_sha256 else None
+        store = cls(path, meta, index, frames_FJ, confidence_FJ)
+        if index["length"].min() < 1 or index["bodies"].min() < 1 or store._end != meta.rows:
+            raise _damaged(path, "the lengths in index.npz do not add up to the rows of frames.npy")
+        return store
+
+    @cached_property
+    def topology(self) -> Topology:
+        """The skeleton of every clip."""
+        return get_topology(self.meta.topology)
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Class names; label k is ``classes[k]``."""
+        return self.meta.classes
+
+    @property
+    def num_classes(self) -> int:
+        """Number of classes, those without a clip included."""
+        return len(self.meta.classes)
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of coordinates, confidence, index, names, topology, classes and splits."""
+        return self.meta.fingerprint
+
+    @cached_property
+    def max_bodies(self) -> int:
+        """M of the data set: most bodies in any clip."""
+        return int(self.bodies.max())
+
+    @cached_property
+    def lengths(self) -> np.ndarray:
+        """int64 [N], frames per clip."""
+        return self.index["length"].astype(np.int64)
+
+    @cached_property
+    def bodies(self) -> np.ndarray:
+        """int64 [N], bodies per clip."""
+        return self.index["bodies"].astype(np.int64)
+
+    @cached_property
+    def present(self) -> np.ndarray:
+        """int64 [N], bodies that are there: without an empty second one (:attr:`Flag.EMPTY_BODY`)."""
+        return self.bodies - ((self.index["flags"] & Flag.EMPTY_BODY) != 0)
+
+    @cached_property
+    def labels(self) -> np.ndarray:
+        """int64 [N]."""
+        return self.index["label"].astype(np.int64)
+
+    @cached_property
+    def names(self) -> np.ndarray | None:
+        """Text [N], each clip's name in its data set; None when no clip has one."""
+        return self.index["name"] if self.index["name"].any() else None
+
+    def __len__(self) -> int:
+        return self.meta.clips
+
+    @property
+    def _end(self) -> int:
+        return int(self.offsets[-1] + 3 * self.lengths[-1] * self.bodies[-1])
+
+    def split(self, name: str | None = None) -> Split:
+        """Train and test ids of a split (None = the default one; "xsub", "xview", "xset" are understood)."""
+        where = f"data set {self.meta.name}"
+        name = resolve(name, self.meta.splits, self.meta.default_split, where)
+        return make_split(name, self.meta.splits[name], self.index, where)
+
+    def clip(self, i: int) -> np.ndarray:
+        """Clip ``i`` as float32 [M, T, J, 3] (a copy), metres, relative to ``origin[i]``."""
+        bodies, length, start = self._place(i)
+        rows = self.frames_FJ[start : start + 3 * bodies * length]
+        return np.array(rows.reshape(bodies, 3, length, -1).transpose(0, 2, 3, 1), order="C")
+
+    def confidence(self, i: int) -> np.ndarray:
+        """Confidence of clip ``i`` as float32 [M, T, J] (a copy), in [0, 1]; all ones where none is stored."""
+        bodies, length, start = self._place(i)
+        if self.confidence_FJ is None:
+            return np.ones((bodies, length, self.topology.num_joints), dtype=np.float32)
+        rows = self.confidence_FJ[start // 3 : start // 3 + bodies * length]
+        return np.array(rows.reshape(bodies, length, -1), order="C")
+
+    def verify(self) -> None:
+        """Read every number and compare with the recorded hash; raises if a single bit differs."""
+        if _sha256(self.frames_FJ) != self.meta.frames_sha256:
+            raise _damaged(self.path, "the coordinates in frames.npy are not those that were written")
+        if self.confidence_FJ is not None and _sha256(self.confidence_FJ) != self.meta.confidence_sha256:
+            raise _damaged(self.path, "the values in confidence.npy are not those that were written")
+
+    def _place(self, i: int) -> tuple[int, int, int]:
+        """Bodies, frames and first row of clip ``i``."""
+        if not 0 <= i < len(self):
+            raise SkelbenchError(f"data set {self.meta.name} has clips 0 to {len(self) - 1}, there is no clip {i}")
+        return int(self.bodies[i]), int(self.lengths[i]), int(self.offsets[i])
+
+
+def stored_format(path: Path) -> int | None:
+    """Format number of the store at ``path``; None where nothing readable says one."""
+    try:
+        raw = json.loads((Path(path) / "meta.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    version = raw.get("format") if isinstance(raw, dict) else None
+    return version if isinstance(version, int) else None
+
+
+def _damaged(path: Path, reason: str) -> SkelbenchError:
+    return SkelbenchError(f"the clip store at {path} is damaged: {reason}; delete the folder and make it again")
+
+
+def _map(path: Path, name: str, shape: tuple[int, int]) -> np.ndarray:
+    """Map ``path``/``name``, float32 of that shape, copy on write."""
+    try:
+        array = np.load(path / name, mmap_mode="c", allow_pickle=False)
+    except Exception as error:  # damaged bytes make numpy raise almost anything
+        raise _damaged(path, f"{name} cannot be mapped ({first_line(error)})") from error
+    if array.dtype != np.float32 or array.shape != shape:
+        raise _damaged(path, f"{name} is not float32 {list(shape)}")
+    return array
+
+
+def _sha256(rows: np.ndarray) -> str:
+    digest = hashlib.sha256()
+    for start in range(0, len(rows), 1 << 16):
+        digest.update(rows[start : start + (1 << 16)])
+    return digest.hexdigest()
+
+
+def first_line(error: Exception) -> str:
+    """What went wrong, short enough to stand within a sentence."""
+    return (str(error) or type(error).__name__).splitlines()[0]
+
+
+def _read_meta(path: Path) -> Meta:
+    try:
+        raw = json.loads((path / "meta.json").read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise SkelbenchError(f"{path} is not a clip store (no meta.json); name a folder made by skelbench") from None
+    except (OSError, ValueError) as error:
+        raise _damaged(path, f"meta.json cannot be read ({first_line(error)})") from error
+    version = raw.get("format") if isinstance(raw, dict) else None
+    if isinstance(version, int) and version > FORMAT:
+        raise SkelbenchError(
+            f"the clip store at {path} has format {version}, this skelbench reads up to {FORMAT}; update skelbench"
+        )
+    if isinstance(version, int) and version < FORMAT:
+        raise SkelbenchError(
+            f"the clip store at {path} has format {version}, this skelbench reads {FORMAT}; "
+            f"prepare or import the data set again with --force"
+        )
+    try:
+        return Meta.model_validate(raw)
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(str(part) for part in first["loc"])
+        raise _damaged(path, f"meta.json, {field or 'top level'}: {first['msg'].lower()}") from None
+
+
+def _read_index(path: Path) -> dict[str, np.ndarray]:
+    index = {}
+    try:
+        with np.load(path / "index.npz", allow_pickle=False) as file:
+            for name in (*FIELDS, *NOTES, "origin", "name"):
+                index[name] = file[name]
+    except KeyError:
+        raise _damaged(path, f"index.npz has no array {name!r}") from None
+    except Exception as error:  # damaged bytes make zipfile and numpy raise almost anything
+        raise _damaged(path, f"index.npz cannot be read ({first_line(error)})") from error
+    return index

@@ -1,0 +1,53 @@
+"""Where data sets lie and how they are found by name."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from skelbench.data.store.clip_store import ClipStore
+from skelbench.data.store.writer import put_back_all
+from skelbench.errors import SkelbenchError, did_you_mean
+
+
+def data_root() -> Path:
+    """``$SKELBENCH_DATA``, else ``$XDG_DATA_HOME/skelbench``, else ``~/.local/share/skelbench``."""
+    if chosen := os.environ.get("SKELBENCH_DATA"):
+        return Path(chosen).expanduser()
+    shared = os.environ.get("XDG_DATA_HOME")
+    return (Path(shared) if shared else Path.home() / ".local" / "share") / "skelbench"
+
+
+def check_name(name: str) -> str:
+    """A data set's name is also its folder's: lower case letters, digits, ``-``, ``_``, ``.``."""
+    if not re.fullmatch(r"[a-z0-9_][a-z0-9_.-]*", name):
+        raise SkelbenchError(
+            f"{name!r} cannot name a data set; use lower case letters, digits, '-', '_' and '.', not '.' or '-' first"
+        )
+    return name
+
+
+def list_stores(root: Path) -> dict[str, Path]:
+    """Name -> folder of every clip store under ``root``, by name; nothing is opened, a missing root is empty.
+
+    A store that somebody was killed replacing is put back first.
+    """
+    put_back_all(root)
+    return {path.parent.name: path.parent for path in sorted(root.glob("[!.]*/meta.json"))}
+
+
+def open_dataset(name: str, root: Path, openers: Mapping[str, Callable[[Path], ClipStore]] | None = None) -> ClipStore:
+    """Open an imported store of that name, or a built-in data set through ``openers[name](root)``.
+
+    A name that means both, or neither, raises :class:`SkelbenchError`.
+    """
+    stores, openers = list_stores(root), openers or {}
+    if name in stores and name in openers:
+        raise SkelbenchError(f"{name!r} names both a built-in data set and the store {stores[name]}; rename the folder")
+    if name in openers:
+        return openers[name](root)
+    if name in stores:
+        return ClipStore.open(stores[name])
+    raise SkelbenchError(f"in {root}: {did_you_mean(name, [*stores, *openers], 'data set')}")

@@ -1,0 +1,112 @@
+"""Clips on their way to a device: resident when they fit, else memory map -> pinned -> copied one batch ahead."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from skelbench.data.store.clip_store import ClipStore
+from skelbench.spec import SecondBody
+from skelbench.views.clips import ClipBatch
+
+
+class _Rows(NamedTuple):
+    arrays: tuple[Tensor, ...]
+    """Coordinates and, where the store has one, confidence."""
+    offset: np.ndarray
+    copied: torch.cuda.Event | None
+
+
+class ClipSource:
+    """Feeds the clips of a store to a device; the same bits whichever way they travel.
+
+    ``resident`` True keeps the whole store on the device, False copies each batch's rows, None decides: on the CPU
+    the memory map itself is the tensor (no copy), on a GPU the store is resident if it takes less than half of the
+    free memory. ``second_body`` "repeat" presents a clip of one body as two bodies, both this one; a
+    second body that is stored empty is absent either way, as in the NTU pipeline.
+    """
+
+    def __init__(
+        self,
+        store: ClipStore,
+        device: torch.device | str = "cpu",
+        resident: bool | None = None,
+        second_body: SecondBody = "zero",
+    ) -> None:
+        self.store, self.device = store, torch.device(device)
+        found = [array for array in (store.frames_FJ, store.confidence_FJ) if array is not None]
+        if resident is None:
+            room = torch.cuda.mem_get_info(self.device)[0] if self.device.type == "cuda" else float("inf")
+            resident = sum(array.nbytes for array in found) < room / 2
+        self.resident = resident
+        self._maps = tuple(torch.from_numpy(array) for array in found)
+        self._all = tuple(array.to(self.device) for array in self._maps) if resident else None
+        self._shown = store.present
+        if second_body == "repeat":
+            self._shown = np.where(store.bodies == 1, 2, self._shown)
+        self._ahead: tuple[bytes, Future[_Rows]] | None = None
+        if not resident:
+            self._worker = ThreadPoolExecutor(1, thread_name_prefix="clips")
+            self._stream = torch.cuda.Stream(self.device) if self.device.type == "cuda" else None
+
+    @property
+    def max_bodies(self) -> int:
+        """M: most bodies that any clip of the store has or is presented with, empty ones included."""
+        return max(self.store.max_bodies, int(self._shown.max()))
+
+    def prefetch(self, ids: np.ndarray) -> None:
+        """Start copying the batch that the next :meth:`gather` will ask for; nothing to do when resident."""
+        if not self.resident:
+            ids = self._checked(ids)
+            self._ahead = ids.tobytes(), self._worker.submit(self._copy, ids)
+
+    def gather(self, ids: np.ndarray) -> ClipBatch:
+        """The clips ``ids`` (int [B], repeats allowed) as a ragged batch on the device, in that order."""
+        ids, store = self._checked(ids), self.store
+        if self._all is not None:
+            arrays, offset = self._all, store.offsets[ids]
+        else:
+            ahead, self._ahead = self._ahead, None
+            waiting = ahead is not None and ahead[0] == ids.tobytes()
+            arrays, offset, copied = ahead[1].result() if waiting else self._copy(ids)
+            if copied is not None:
+                current = torch.cuda.current_stream(self.device)
+                current.wait_event(copied)
+                for array in arrays:  # made on the copying stream: their memory must outlive this one's use
+                    array.record_stream(current)
+        return ClipBatch(
+            ids=ids,
+            frames_FJ=arrays[0],
+            offset=offset,
+            length=store.lengths[ids],
+            bodies=self._shown[ids],
+            max_bodies=self.max_bodies,
+            stored=store.bodies[ids],
+            confidence_FJ=arrays[1] if len(arrays) > 1 else None,
+        )
+
+    def _checked(self, ids: np.ndarray) -> np.ndarray:
+        ids = np.asarray(ids, dtype=np.int64)
+        if ids.size and (ids.min() < 0 or ids.max() >= len(self.store)):
+            raise IndexError(f"clip ids must lie in 0..{len(self.store) - 1}, got {ids.min()}..{ids.max()}")
+        return ids
+
+    def _copy(self, ids: np.ndarray) -> _Rows:
+        frames = self.store.lengths[ids] * self.store.bodies[ids]
+        starts, ends = self.store.offsets[ids] // 3, np.cumsum(frames)
+        firsts = ends - frames
+        hosts = []
+        for array, each in zip(self._maps, (3, 1)):  # rows per frame of a body
+            host = torch.empty(each * int(frames.sum()), array.shape[1], pin_memory=self._stream is not None)
+            for to, start, count in zip((each * firsts).tolist(), (each * starts).tolist(), (each * frames).tolist()):
+                host[to : to + count] = array[start : start + count]
+            hosts.append(host)
+        if self._stream is None:
+            return _Rows(tuple(host.to(self.device) for host in hosts), 3 * firsts, None)
+        with torch.cuda.stream(self._stream):
+            copies = tuple(host.to(self.device, non_blocking=True) for host in hosts)
+            return _Rows(copies, 3 * firsts, self._stream.record_event())

@@ -1,0 +1,337 @@
+"""Writing a clip store: one streaming pass, moved into place whole."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from filelock import FileLock, Timeout
+
+from skelbench import __version__
+from skelbench.data.store.clip_store import FIELDS, FORMAT, NOTES, Flag, Meta, Skipped, fingerprint
+from skelbench.data.store.splits import EmptySplit, Rule, make_split, resolve
+from skelbench.errors import SkelbenchError
+from skelbench.skeleton.topology import Topology
+
+_INT32 = 1 << 31
+
+
+class StoreWriter:
+    """Writes a clip store in one pass: ``with StoreWriter(path, ...) as writer: writer.add(...)``.
+
+    Clips go to a hidden folder beside ``path``, which takes its place only when the block ends without an error: a
+    killed run leaves no store and no half of one. An existing ``path`` is refused unless ``overwrite``, and kept until
+    the new one is whole. Coordinates are metres with Y up; the settings are those of :class:`Meta`. ``skipped`` and
+    ``details`` may grow until the block ends, by :meth:`skip` and ``writer.details[...] = ...``.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        topology: Topology,
+        classes: Sequence[str],
+        splits: Mapping[str, Rule],
+        default_split: str,
+        lineage: str,
+        licence: str = "",
+        fps: float = 30.0,
+        skipped: Sequence[Skipped] = (),
+        details: Mapping[str, Any] | None = None,
+        overwrite: bool = False,
+    ) -> None:
+        self.path, self.topology, self.overwrite = Path(path), topology, overwrite
+        self.classes, self.splits, self.default_split = tuple(classes), dict(splits), default_split
+        self.described = {"lineage": lineage, "licence": licence, "fps": fps, "units": "m", "up_axis": "y"}
+        self.skipped, self.details = list(skipped), dict(details or {})
+        self.partial = self.path.with_name(f".{self.path.name}.partial")
+        self.index = {name: array("i") for name in (*FIELDS, *NOTES)}  # lists of integers would take ten times as much
+        self.origins = array("f")
+        self.names: list[str] = []
+        self.known: set[str] = set()
+        self.rows = 0
+        self.flat = True
+        self.confidence: _Rows | None = None
+
+    def __enter__(self) -> StoreWriter:
+        self.lock = store_lock(self.path)
+        with _disk_errors(self.path):
+            try:
+                self.lock.acquire(timeout=0)
+            except Timeout:
+                raise SkelbenchError(f"{self.path} is being written by another process; wait for it to end") from None
+        try:
+            with _disk_errors(self.path):
+                _put_back(self.path)
+            if self.path.exists() and not self.overwrite:
+                raise SkelbenchError(f"{self.path} exists already; choose another name, or replace it with --force")
+            if self.path.exists() and not (self.path / "meta.json").is_file():
+                raise SkelbenchError(f"{self.path} is not a clip store and is not overwritten; choose another name")
+            with _disk_errors(self.path):
+                # Whoever holds the lock is the only writer, so anything already there was left by a killed one.
+                shutil.rmtree(self.partial, ignore_errors=True)
+                self.partial.mkdir()
+                self.frames = _Rows(self.partial / "frames.npy", self.topology.num_joints)
+        except BaseException:
+            self.lock.release()
+            raise
+        return self
+
+    def add(
+        self,
+        x_MTJC: np.ndarray,
+        label: int,
+        *,
+        subject: int = 0,
+        camera: int = 0,
+        setup: int = 0,
+        trial: int = 0,
+        origin: np.ndarray | Sequence[float] = (0.0, 0.0, 0.0),
+        name: str = "",
+        flags: int = 0,
+        source_frames: int | None = None,
+        confidence_MTJ: np.ndarray | None = None,
+    ) -> None:
+        """Append one clip: [M, T, J, 3] metres, ``origin`` already subtracted. Raises on a clip no run could use.
+
+        ``name`` is the clip's own in its data set, "" = none. ``flags``: :class:`~.clip_store.Flag`.
+        ``source_frames``: frames in the file it comes from, None = as many as given. ``confidence_MTJ`` in [0, 1] comes
+        with every clip or with none.
+        """
+        clip, joints = len(self.names), self.topology.num_joints
+        x_MTJC = np.asarray(x_MTJC, dtype=np.float32)
+        if x_MTJC.ndim != 4 or x_MTJC.shape[2:] != (joints, 3) or 0 in x_MTJC.shape:
+            raise SkelbenchError(
+                f"{self.path.name}, clip {clip}: expected [bodies, frames, {joints}, 3] with at least one of each, "
+                f"got {list(x_MTJC.shape)}; topology {self.topology.name} has {joints} joints"
+            )
+        finite_T = np.isfinite(x_MTJC).all(axis=(0, 2, 3))
+        if not finite_T.all():
+            raise SkelbenchError(
+                f"{self.path.name}, clip {clip}, frame {int(np.argmin(finite_T))}: "
+                f"a coordinate is not finite; repair or leave out this clip"
+            )
+        if not 0 <= label < len(self.classes):
+            raise SkelbenchError(
+                f"{self.path.name}, clip {clip}: label {label} is outside 0..{len(self.classes) - 1}; "
+                f"correct the label or the list of classes"
+            )
+        if name and name in self.known:
+            raise SkelbenchError(f"{self.path.name}: two clips are called {name!r}; remove one or rename it")
+        bodies, length = x_MTJC.shape[:2]
+        entry = (length, bodies, label, subject, camera, setup, trial, source_frames or length, flags)
+        numbers = dict(zip((*FIELDS, *NOTES), map(int, entry), strict=True))
+        self._check_numbers(numbers)
+        self._add_confidence(confidence_MTJ, x_MTJC.shape[:3])
+        with _disk_errors(self.path):
+            self.frames.write(x_MTJC.transpose(0, 3, 1, 2))
+        self.flat = self.flat and not x_MTJC[..., 2].any()
+        self.rows += bodies * 3 * length
+        for field, value in numbers.items():
+            self.index[field].append(value)
+        self.origins.extend(np.asarray(origin, dtype=np.float32).tolist())
+        self.names.append(name)
+        self.known.add(name)
+
+    def skip(self, name: str, reason: str, expected: bool = False) -> None:
+        """Record that something was left out; ``expected`` = known beforehand."""
+        self.skipped.append(Skipped(name=name, reason=reason, expected=expected))
+
+    def drop_empty_splits(self) -> list[str]:
+        """Give up the splits that leave one side without a clip, as some do when only a part of a data set is there;
+        returns their names."""
+        index = self._index()
+        dropped = []
+        for name, rule in list(self.splits.items()):
+            try:
+                make_split(name, rule, index, self.path.name)
+            except EmptySplit:
+                dropped.append(name)
+                del self.splits[name]
+        if self.splits and self.default_split not in self.splits:
+            self.default_split = next(iter(self.splits))
+        return dropped
+
+    def _index(self) -> dict[str, np.ndarray]:
+        index = {name: np.array(values, dtype=np.int32) for name, values in self.index.items()}
+        index["origin"] = np.array(self.origins, dtype=np.float32).reshape(-1, 3)
+        index["name"] = np.array(self.names)
+        return index
+
+    def _check_numbers(self, numbers: Mapping[str, int]) -> None:
+        where = f"{self.path.name}, clip {len(self.names)}"
+        for field, value in numbers.items():
+            if not -_INT32 <= value < _INT32:
+                raise SkelbenchError(f"{where}: {field} {value} does not fit 32 bits; use smaller numbers")
+        flags = numbers["flags"]
+        if unknown := flags & ~sum(Flag):
+            raise SkelbenchError(f"{where}: flags {flags} hold {unknown}, which means nothing; use those of Flag")
+        if flags & Flag.EMPTY_BODY and numbers["bodies"] < 2:
+            raise SkelbenchError(f"{where}: it has one body and a flag that says the second one is empty; drop either")
+
+    def _add_confidence(self, confidence_MTJ: np.ndarray | None, shape: tuple[int, ...]) -> None:
+        clip = len(self.names)
+        if (confidence_MTJ is not None) != (self.confidence is not None) and clip:
+            raise SkelbenchError(
+                f"{self.path.name}, clip {clip}: confidence is given for some clips only; give it for all or none"
+            )
+        if confidence_MTJ is None:
+            return
+        confidence_MTJ = np.asarray(confidence_MTJ, dtype=np.float32)
+        if confidence_MTJ.shape != shape or not ((confidence_MTJ >= 0) & (confidence_MTJ <= 1)).all():
+            raise SkelbenchError(
+                f"{self.path.name}, clip {clip}: confidence must be numbers from 0 to 1, {list(shape)}, one for each "
+                f"body, frame and joint; correct it"
+            )
+        with _disk_errors(self.path):
+            self.confidence = self.confidence or _Rows(self.partial / "confidence.npy", self.topology.num_joints)
+            self.confidence.write(confidence_MTJ)
+
+    def __exit__(self, kind, error, trace) -> None:
+        try:
+            if kind is None:
+                self._finish()
+        finally:
+            for file in filter(None, (self.frames, self.confidence)):
+                file.close()
+            shutil.rmtree(self.partial, ignore_errors=True)
+            self.lock.release()
+
+    def _finish(self) -> None:
+        if not self.names:
+            raise SkelbenchError(f"{self.path.name}: there are no clips to store")
+        index = self._index()
+        for name, rule in self.splits.items():
+            make_split(name, rule, index, self.path.name)
+        described = dict(
+            self.described,
+            format=FORMAT,
+            name=self.path.name,
+            topology=self.topology.name,
+            classes=self.classes,
+            splits=self.splits,
+            default_split=resolve(self.default_split, self.splits, "", self.path.name),
+            clips=len(self.names),
+            rows=self.rows,
+            body_frames=self.rows // 3,
+            frames_sha256=self.frames.digest.hexdigest(),
+            confidence_sha256=self.confidence.digest.hexdigest() if self.confidence else "",
+            skipped=tuple(self.skipped),
+            dimensions=2 if self.flat else 3,
+            details=self.details,
+            written_by=f"skelbench {__version__}",
+        )
+        meta = Meta(**described, fingerprint="")
+        meta = meta.model_copy(update={"fingerprint": fingerprint(meta, index)})
+        with _disk_errors(self.path):
+            for file in filter(None, (self.frames, self.confidence)):
+                file.finish()
+            with open(self.partial / "index.npz", "wb") as file:
+                np.savez(file, **index)
+                _sync(file)
+            with open(self.partial / "meta.json", "w", encoding="utf-8") as file:
+                file.write(meta.model_dump_json(indent=1))
+                _sync(file)
+            _sync_folder(self.partial)
+            self._move_into_place()
+
+    def _move_into_place(self) -> None:
+        old = _aside(self.path)
+        try:
+            if self.path.exists():  # a folder cannot be replaced in one step
+                shutil.rmtree(old, ignore_errors=True)
+                os.replace(self.path, old)
+            os.replace(self.partial, self.path)
+        except BaseException:
+            _put_back(self.path)
+            raise
+        _sync_folder(self.path.parent)
+        shutil.rmtree(old, ignore_errors=True)
+
+
+class _Rows:
+    """A .npy file, float32 [rows, J], written row by row; knows the hash of what was written."""
+
+    def __init__(self, path: Path, joints: int) -> None:
+        self.file: BinaryIO = open(path, "wb")
+        self.joints, self.rows, self.digest = joints, 0, hashlib.sha256()
+        self._write_header()
+
+    def write(self, x: np.ndarray) -> None:
+        """Append an array whose last axis is the joints."""
+        data = np.ascontiguousarray(x, dtype="<f4").data.cast("B")
+        self.file.write(data)
+        self.digest.update(data)
+        self.rows += len(data) // (4 * self.joints)
+
+    def finish(self) -> None:
+        """Write the header that counts all rows, and bring everything to the disk."""
+        self.file.seek(0)
+        self._write_header()
+        _sync(self.file)
+
+    def close(self) -> None:
+        """Let go of the file, finished or not."""
+        with suppress(OSError):  # a full disk shows again on closing; what matters has been raised or synced
+            self.file.close()
+
+    def _write_header(self) -> None:
+        # numpy pads the header for growth of the first axis, so the final one has the size of the first.
+        header = {"descr": "<f4", "fortran_order": False, "shape": (self.rows, self.joints)}
+        np.lib.format.write_array_header_1_0(self.file, header)
+
+
+def _aside(path: Path) -> Path:
+    """Where the store at ``path`` is for the moment in which another takes its place."""
+    return path.with_name(f".{path.name}.old")
+
+
+def _put_back(path: Path) -> None:
+    """Undo the first half of a replacement whose second did not come; for who holds the lock."""
+    if not path.exists() and _aside(path).is_dir():
+        os.replace(_aside(path), path)
+
+
+def put_back_all(root: Path) -> None:
+    """Put back the stores under ``root`` that a writer killed in that moment left aside; live writers are let be."""
+    for old in root.glob(".*.old"):
+        path = root / old.name[1 : -len(".old")]
+        if not path.exists():
+            with suppress(OSError, Timeout), store_lock(path).acquire(timeout=0):
+                _put_back(path)
+
+
+def store_lock(path: Path) -> FileLock:
+    """The lock on the store at ``path``, re-entrant within a thread; makes the parent folder if need be."""
+    with _disk_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    return FileLock(path.with_name(f".{path.name}.lock"), is_singleton=True)
+
+
+@contextmanager
+def _disk_errors(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or error
+        raise SkelbenchError(f"cannot write {path}: {reason}; free space or choose another place") from error
+
+
+def _sync(file) -> None:
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def _sync_folder(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

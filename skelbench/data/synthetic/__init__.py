@@ -1,0 +1,1 @@
+"""A made data set that a method can learn from."""

@@ -1,0 +1,65 @@
+"""Several feature sets of the same clips, one per stream, measured as one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from skelbench.evaluate.protocol import Features, Progress, Protocol, ProtocolResult
+from skelbench.spec import Fusion
+
+if TYPE_CHECKING:
+    import torch
+
+
+def evaluate_sets(
+    protocol: Protocol,
+    sets: Mapping[str, Features],
+    fusion: Fusion,
+    seed: int,
+    device: torch.device | str,
+    progress: Progress | None = None,
+) -> ProtocolResult:
+    """What ``protocol`` measures on ``sets``: the only one, or several joined by "features" or by "scores"."""
+    if fusion == "scores":
+        return protocol.fuse(sets, seed, device, progress)
+    features = concatenate(sets) if fusion == "features" else next(iter(sets.values()))
+    return protocol.evaluate(features, seed, device, progress)
+
+
+def concatenate(sets: Mapping[str, Features]) -> Features:
+    """The sets side by side, every set of a clip scaled to length 1 first.
+
+    So all sets weigh alike, whatever their widths and scales: the cosine of two clips is the mean of the sets' cosines.
+    A linear probe that standardises or normalises each feature would undo any other scale of a whole set anyway.
+    """
+    parts = list(sets.values())
+    first = parts[0]
+
+    def again(
+        keyed: Any, crop: Any, augment: Any, dropout: float = 0.0, progress: Progress | None = None
+    ) -> np.ndarray:
+        passes = []
+        for i, part in enumerate(parts):
+            report = progress and (lambda done, total, i=i: progress((i * total + done) // len(parts), total))
+            passes.append(part.again(keyed, crop, augment, dropout, report))
+        return _side_by_side(passes)
+
+    return Features(
+        train_x=_side_by_side([part.train_x for part in parts]),
+        train_y=first.train_y,
+        test_x=_side_by_side([part.test_x for part in parts]),
+        test_y=first.test_y,
+        train_ids=first.train_ids,
+        test_ids=first.test_ids,
+        num_classes=first.num_classes,
+        again=again if all(part.again for part in parts) else None,
+    )
+
+
+def _side_by_side(arrays: list[np.ndarray]) -> np.ndarray:
+    """float32 [n, sum of the widths] from several [n, D], their rows scaled to length 1; rows of zeros stay so."""
+    lengths = [np.linalg.norm(x_nD, axis=1, keepdims=True) for x_nD in arrays]
+    return np.concatenate([x_nD / np.maximum(n, 1e-12) for x_nD, n in zip(arrays, lengths)], 1).astype(np.float32)

@@ -1,0 +1,56 @@
+"""Optimisers: PyTorch's, with the settings that they alone have. Learning rate and weight decay are the schedule's."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar
+
+import torch
+from pydantic import Field
+
+from skelbench.component import Component
+
+Groups = list[dict[str, Any]]
+Beta = Annotated[float, Field(ge=0, lt=1)]
+
+
+class Optimizer(Component):
+    """Base class of optimisers. One of your own is a subclass with a ``kind``."""
+
+    family: ClassVar[str] = "optimizers"
+
+    def build(self, groups: Groups, lr: float, weight_decay: float) -> torch.optim.Optimizer:
+        """The optimiser of ``groups``; ``lr`` and ``weight_decay`` of every group are set anew before each step."""
+        raise NotImplementedError
+
+
+class Adam(Optimizer):
+    """Adam, weight decay added to the gradient."""
+
+    kind = "adam"
+    betas: tuple[Beta, Beta] = Field((0.9, 0.999), description="decay of the two moments")
+
+    def build(self, groups: Groups, lr: float, weight_decay: float) -> torch.optim.Optimizer:
+        """``torch.optim.Adam``."""
+        return torch.optim.Adam(groups, lr=lr, betas=self.betas, weight_decay=weight_decay)
+
+
+class AdamW(Adam):
+    """Adam, weights decayed apart from the gradient."""
+
+    kind = "adamw"
+
+    def build(self, groups: Groups, lr: float, weight_decay: float) -> torch.optim.Optimizer:
+        """``torch.optim.AdamW``."""
+        return torch.optim.AdamW(groups, lr=lr, betas=self.betas, weight_decay=weight_decay)
+
+
+class SGD(Optimizer):
+    """Stochastic gradient descent with momentum, weight decay added to the gradient."""
+
+    kind = "sgd"
+    momentum: float = Field(0.9, ge=0, lt=1, description="decay of the momentum; 0 = none")
+    nesterov: bool = Field(False, description="Nesterov's form of the momentum")
+
+    def build(self, groups: Groups, lr: float, weight_decay: float) -> torch.optim.Optimizer:
+        """``torch.optim.SGD``."""
+        return torch.optim.SGD(groups, lr=lr, momentum=self.momentum, nesterov=self.nesterov, weight_decay=weight_decay)

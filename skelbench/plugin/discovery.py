@@ -1,0 +1,194 @@
+"""Finds plugins: every one is read and called on its own, a broken one is a status line.
+
+Sources, in order: the places inside skelbench (``skelbench.builtins``), installed distributions that announce an entry
+point of group ``skelbench``, and single files (``--plugin FILE``, ``SKELBENCH_PLUGIN_PATH``).
+
+``SKELBENCH_PLUGINS="a,b"`` loads only these entry points ("" loads none), ``SKELBENCH_STRICT=1`` raises what would
+otherwise become a status.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pluggy
+
+from skelbench import __version__, builtins
+from skelbench.errors import SkelbenchError, did_you_mean
+from skelbench.plugin import hookspecs
+from skelbench.plugin.announced import Announced
+from skelbench.plugin.descriptors import ComponentSpec
+from skelbench.plugin.files import PluginFile, files_on_path, installed_files, unique
+from skelbench.plugin.slices import FAMILIES
+from skelbench.plugin.status import SINGULAR, Entry, PluginStatus, Refusal, names_of, one_line, strict
+from skelbench.plugin.validate import descriptor_problem
+
+GROUP = "skelbench"
+ANNOUNCES_NOTHING = (
+    "announces nothing: no function of it is decorated with @hookimpl, no class is a component with a kind"
+)
+
+
+class Discovery:
+    """The plugins of this process, read once."""
+
+    def __init__(self, extra_files: list[Path]) -> None:
+        self.plugins: list[PluginStatus] = []
+        self.entries: list[Entry] = []
+        self.refusals: list[Refusal] = []
+        self.single: dict[str, PluginFile] = {}
+        """Single files by the name of their module."""
+        self.unimported: list[tuple[PluginStatus, PluginFile, list[str]]] = []
+        """Files with observers, which hooks of them; imported when the first of these is called."""
+        self.manager = pluggy.PluginManager(hookspecs.PROJECT)
+        self.manager.add_hookspecs(hookspecs)
+        self._modules: dict[str, PluginStatus] = {}
+        self._families = dict(FAMILIES)
+        builtin = PluginStatus("builtin", "skelbench", __version__, "builtin")
+        self.plugins.append(builtin)
+        for place in builtins.PLACES:
+            for file in installed_files(place, self._families):
+                if file.announces(self._families):
+                    self._admit_file(builtin, file)
+        components = [entry for entry in self.entries if isinstance(entry.descriptor, ComponentSpec)]
+        self._families |= {entry.descriptor.target.partition(":")[2]: entry.kind for entry in components}
+        for entry_point in self._selected_entry_points():
+            self._admit_entry_point(entry_point)
+        for path in unique([*extra_files, *files_on_path()]):
+            self._admit_single(path, requested=path in extra_files)
+        self._refuse_clashes()
+
+    def _selected_entry_points(self) -> list[importlib.metadata.EntryPoint]:
+        found = sorted(importlib.metadata.entry_points(group=GROUP), key=lambda e: e.name)
+        if (choice := os.environ.get("SKELBENCH_PLUGINS")) is None:
+            return found
+        wanted = [name for item in choice.split(",") if (name := item.strip())]
+        for name in wanted:
+            if name not in [e.name for e in found]:
+                status = PluginStatus(name, source="SKELBENCH_PLUGINS")
+                self.plugins.append(status)
+                status.fail("import-error", did_you_mean(name, [e.name for e in found], "entry point"))
+        return [e for e in found if e.name in wanted]
+
+    def _free_name(self, *names: str) -> str:
+        """The first of ``names`` that no plugin has; the last if all are taken."""
+        taken = {plugin.name for plugin in self.plugins}
+        return next((name for name in names if name not in taken), names[-1])
+
+    def _admit_entry_point(self, entry_point: importlib.metadata.EntryPoint) -> None:
+        """Of a module: one plugin. Of a package: each of its plugin files is one. Of an object: the object."""
+        dist = entry_point.dist
+        owner = (dist.name, dist.version) if dist else ("", "")
+
+        def status(name: str, source: str) -> PluginStatus:
+            added = PluginStatus(self._free_name(name, f"{owner[0] or GROUP}/{name}"), *owner, source)
+            self.plugins.append(added)
+            return added
+
+        source = f"entry point {entry_point.value}"
+        if entry_point.attr:
+            self._admit_object(status(entry_point.name, source), entry_point.load)
+            return
+        try:
+            files = list(installed_files(entry_point.module, self._families))
+            if not files:
+                raise SkelbenchError(f"the package {entry_point.module} holds no plugin file: {ANNOUNCES_NOTHING}")
+        except (Exception, SystemExit) as error:
+            status(entry_point.name, source).fail("import-error", one_line(error), error)
+            return
+        for file in files:
+            if file.module == entry_point.module:
+                self._admit_file(status(entry_point.name, source), file)
+            else:
+                inside = file.module.replace(".", "/")
+                source = f"{inside}/__init__.py" if file.path.name == "__init__.py" else f"{inside}{file.path.suffix}"
+                self._admit_file(status(file.module.removeprefix(f"{entry_point.module}."), source), file)
+
+    def _admit_single(self, path: Path, requested: bool) -> None:
+        status = PluginStatus(self._free_name(path.stem, path.name, str(path)), source=str(path), requested=requested)
+        file = PluginFile(path)
+        try:
+            status.source_hash = file.sha256
+        except OSError as error:
+            self.plugins.append(status)
+            status.fail("import-error", f"cannot read {path}: {error.strerror or error}", error)
+            return
+        if file.module_name in self.single:
+            return  # the same content under another path
+        self.plugins.append(status)
+        self.single[file.module_name] = file
+        self._admit_file(status, file)
+
+    def _admit_file(self, status: PluginStatus, file: PluginFile) -> None:
+        started = time.perf_counter()
+        try:
+            if file.module and (twin := self._modules.setdefault(file.module, status)) is not status:
+                status.fail("invalid", f"names the same module as plugin {twin.name!r}")
+                return
+            announced = Announced.by_file(file, self.manager, self._families)
+            if announced.observers:
+                self.unimported.append((status, file, announced.observers))
+            self._record(status, announced, file)
+        except (Exception, SystemExit) as error:
+            if strict():
+                raise
+            status.fail("import-error", one_line(error), error)
+        finally:
+            status.seconds += time.perf_counter() - started
+
+    def _admit_object(self, status: PluginStatus, load: Callable[[], Any]) -> None:
+        started = time.perf_counter()
+        try:
+            plugin = load()
+            announced = Announced.by_object(plugin, self.manager)
+            if announced.observers:
+                self.manager.register(plugin, status.name)
+            self._record(status, announced)
+        except (Exception, SystemExit) as error:
+            if strict():
+                raise
+            status.fail("import-error", one_line(error), error)
+        finally:
+            status.seconds = time.perf_counter() - started
+
+    def _record(self, status: PluginStatus, announced: Announced, file: PluginFile | None = None) -> None:
+        """Enter the descriptors that hold; the others become problems of the plugin."""
+        for sentence, error in announced.problems:
+            status.fail("invalid", sentence, error)
+        if announced.empty and status.state == "ok":
+            status.fail("invalid", ANNOUNCES_NOTHING)
+        for kind, values in announced.values.items():
+            names: set[str] = set()
+            for value in values:
+                problem = descriptor_problem(kind, value, own_file=file is not None)
+                if problem is None and value.name in names:
+                    problem = "invalid", f"{SINGULAR[kind]} {value.name!r} is announced twice"
+                if problem is None:
+                    try:
+                        self.entries.append(Entry(kind, value.name, file.own(value) if file else value, status))
+                        names.add(value.name)
+                    except SkelbenchError as error:
+                        problem = "invalid", str(error)
+                if problem is not None:
+                    status.fail(*problem)
+                    if isinstance(name := getattr(value, "name", None), str):
+                        sentence = f"{SINGULAR[kind]} {name!r} of plugin {status.name!r} is refused: {problem[1]}"
+                        self.refusals.append(Refusal(kind, names_of(name, status), sentence))
+
+    def _refuse_clashes(self) -> None:
+        groups: dict[tuple[str, str], list[Entry]] = {}
+        for entry in self.entries:
+            groups.setdefault((entry.kind, entry.name), []).append(entry)
+        for (kind, name), entries in groups.items():
+            if len(entries) < 2:
+                continue
+            owners = " and ".join(f"{e.plugin.name!r} ({e.plugin.source})" for e in entries)
+            choices = " or ".join(repr(e.names[1]) for e in entries)
+            for entry in entries:
+                entry.clash = f"{SINGULAR[kind]} {name!r} is announced by plugins {owners}; write {choices}"
+                entry.plugin.fail("conflict", entry.clash)

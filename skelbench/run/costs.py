@@ -1,0 +1,23 @@
+"""The cost of a run, measured once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skelbench.data.store.clip_store import ClipStore
+from skelbench.files import write_json
+from skelbench.results.store import RunDir
+from skelbench.run.session import Session
+
+
+def measure_cost(session: Session, run: RunDir, store: ClipStore, force: bool = False) -> dict[str, Any]:
+    """MACs, step FLOPs, parameters, and latency and peak memory on this device; measured once per run."""
+    if not force and (known := run.cost()):
+        return known
+    from skelbench.cost.report import run_cost
+
+    spec = run.spec
+    bodies = max(store.max_bodies, 2 if spec.data.second_body == "repeat" else 1)
+    cost = run_cost(spec, session.host, store.topology, session.device, bodies=bodies)
+    write_json(run.cost_path, cost)
+    return cost

@@ -1,0 +1,196 @@
+"""Evaluation as a step that computes a record once and reads it back after that."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import filelock
+import numpy as np
+import torch
+
+from skelbench.data.store.clip_store import ClipStore
+from skelbench.errors import SkelbenchError
+from skelbench.evaluate.features import split_features
+from skelbench.evaluate.fusion import evaluate_sets
+from skelbench.evaluate.protocol import Features, Protocol
+from skelbench.files import read_json, write_atomic, write_json
+from skelbench.identity import derive_seed
+from skelbench.plugin.host import Host
+from skelbench.results.environment import environment
+from skelbench.results.store import RunDir
+from skelbench.run.resolve import open_dataset
+from skelbench.run.session import Session
+from skelbench.spec import EvalSpec, RunSpec, Stream, evaluation_defaults, validated
+from skelbench.train.build import build_encoder, grid_of
+from skelbench.train.checkpoint import load_weights
+
+
+def eval_spec(
+    host: Host, spec: RunSpec, protocol: str, checkpoint: str = "last", like: RunSpec | None = None, **fields: Any
+) -> EvalSpec:
+    """The evaluation of run ``spec`` by ``protocol``.
+
+    Settings: ``fields``, else the protocol's defaults, else those that suit the run ``like`` (None = ``spec``).
+    ``fields``: those of :class:`EvalSpec`, and config (settings of the protocol).
+    """
+    descriptor = host.get("protocols", protocol)
+    config = validated(protocol_class(host, protocol), fields.pop("config", {}), f"protocol {protocol}")
+    values = {
+        "pretrain_id": spec.id,
+        "checkpoint": checkpoint,
+        "protocol": descriptor.name,
+        "protocol_version": descriptor.version,
+        "protocol_source": host.origin(descriptor).source_hash,
+        "protocol_config": config.model_dump(mode="json"),
+        **{"data": spec.data, "seed": spec.seed, **evaluation_defaults(like or spec)},
+        **descriptor.defaults,
+        **fields,
+    }
+    return validated(EvalSpec, values, f"evaluation by {descriptor.name}")
+
+
+def protocol_class(host: Host, name: str) -> type[Protocol]:
+    """The protocol ``name``, whose fields are its settings."""
+    descriptor = host.get("protocols", name)
+    cls = host.load(descriptor)
+    if not (isinstance(cls, type) and issubclass(cls, Protocol)):
+        raise SkelbenchError(f"protocol {name!r}: {descriptor.target} is no subclass of Protocol; make it one")
+    return cls
+
+
+def evaluate(
+    session: Session, run: RunDir, spec: EvalSpec, force: bool = False, like: RunSpec | None = None
+) -> dict[str, Any]:
+    """The record of ``spec``: read back when it exists, else computed and written.
+
+    A record is marked ``standard`` when nothing was asked for but the protocol: only those fill preset rows.
+    """
+    path = run.record_path(spec)
+    if path.exists() and not force:
+        return read_json(path)
+    _check_finished(run, spec.checkpoint)
+    with filelock.FileLock(run.path / ".probe.lock"):  # a second process that wants the same waits, and reads it
+        return read_json(path) if path.exists() and not force else _evaluate(session, run, spec, path, like)
+
+
+def _check_finished(run: RunDir, checkpoint: str) -> None:
+    if run.outcome != "done" and checkpoint == "last":
+        raise SkelbenchError(f"run {run.name} is {run.outcome}, not done; issue its command again to finish it")
+
+
+def _evaluate(session: Session, run: RunDir, spec: EvalSpec, path: Path, like: RunSpec | None) -> dict[str, Any]:
+    """Compute the record of ``spec`` and write it to ``path``."""
+    started = time.monotonic()
+    sets = feature_sets(session, run, spec)
+    protocol = protocol_class(session.host, spec.protocol).model_validate(spec.protocol_config)
+    seed = derive_seed(spec.seed, "probe", spec.protocol)
+    with session.progress(label=f"{spec.protocol} probe", unit=protocol.unit) as report:
+        result = evaluate_sets(protocol, sets, spec.fusion, seed, session.device, _advances(report, with_total=True))
+    write_atomic(path.with_suffix(".npz"), lambda file: np.savez_compressed(file, **result.predictions))
+    record = {
+        "id": spec.id,
+        "run": run.name,
+        "standard": spec == eval_spec(session.host, run.spec, spec.protocol, like=like),
+        "spec": spec.model_dump(mode="json"),
+        "metrics": result.metrics,
+        "curve": result.curve,
+        "notes": result.notes,
+        "predictions": path.with_suffix(".npz").name,
+        "environment": environment(session.device),
+        "seconds": time.monotonic() - started,
+        "finished": time.time(),
+    }
+    write_json(path, record)
+    return record
+
+
+def feature_sets(session: Session, run: RunDir, spec: EvalSpec) -> dict[str, Features]:
+    """Features by stream, each extracted once per encoder and way of looking in this session."""
+    store = clips_of(session, spec)
+    sources = [(run, spec.checkpoint)] * len(spec.streams)
+    if spec.partners:
+        sources[1:] = [_partner(session, run, name) for name in spec.partners]
+    return {stream: _features(session, *source, spec, stream, store) for stream, source in zip(spec.streams, sources)}
+
+
+def _partner(session: Session, run: RunDir, name: str) -> tuple[RunDir, str]:
+    """The run ``pretrain_id[@epoch]`` that is fused with ``run``, and its checkpoint."""
+    pretrain_id, _, checkpoint = name.partition("@")
+    partner = session.results.by_id(pretrain_id)
+    if partner is None:
+        raise SkelbenchError(f"run {pretrain_id}, fused with {run.name}, is not in {session.results.root}")
+    checkpoint = checkpoint or "last"
+    _check_finished(partner, checkpoint)
+    if partner.spec.data != run.spec.data:
+        raise SkelbenchError(
+            f"{run.name} and {partner.name} were trained on different data; fuse runs of the same split"
+        )
+    ways = [{**evaluation_defaults(each.spec), "streams": ()} for each in (run, partner)]
+    if ways[0] != ways[1]:
+        different = ", ".join(key for key in ways[0] if ways[0][key] != ways[1][key])
+        raise SkelbenchError(
+            f"{run.name} and {partner.name} look at clips differently ({different}); fuse runs that do it alike"
+        )
+    return partner, checkpoint
+
+
+def _features(
+    session: Session, run: RunDir, checkpoint: str, spec: EvalSpec, stream: Stream, store: ClipStore
+) -> Features:
+    """Features of one stream by the encoder of one run."""
+    way = spec.model_dump_json(include={"data", "readout", "bodies_pool", "bodies", "centre", "share", "resize"})
+    key = f"{run.spec.id} {checkpoint} {stream} {way}"
+    if key not in session.features:
+        run_spec, split = run.spec, store.split(spec.data.split)
+        encoder = load_encoder(session, run, checkpoint, store, stream)
+        label = f"{run.title} features" if stream == "joint" else f"{run.title} {stream} features"
+        with session.progress(total=len(split.train) + len(split.test), label=label, unit="clips") as report:
+            session.features[key] = split_features(
+                encoder,
+                store,
+                spec,
+                stream,
+                grid_of(run_spec, store.topology),
+                torch.device(session.device),
+                run_spec.train.precision,
+                _advances(report),
+            )
+    return session.features[key]
+
+
+def clips_of(session: Session, spec: EvalSpec) -> ClipStore:
+    """The data set of ``spec``; refused when it has changed since the run was made."""
+    store = open_dataset(spec.data.name, session.host, session.data_root)
+    if spec.data.fingerprint and store.fingerprint != spec.data.fingerprint:
+        raise SkelbenchError(
+            f"data set {spec.data.name} has changed since this run was made (fingerprint {store.fingerprint[:12]}, "
+            f"was {spec.data.fingerprint[:12]}); restore it, or run the training again on the new data"
+        )
+    return store
+
+
+def load_encoder(
+    session: Session, run: RunDir, checkpoint: str, store: ClipStore, stream: str = "joint"
+) -> torch.nn.Module:
+    """The inference encoder of a run that looks at ``stream``, with its weights, in eval mode."""
+    encoder = build_encoder(run.spec, session.host, store.topology)
+    load_weights(run.encoder(checkpoint, stream), encoder)
+    return encoder.to(session.device).eval()
+
+
+def _advances(report: Callable[..., None], with_total: bool = False) -> Callable[[int, int], None]:
+    """``(done, total)`` of successive pieces of work as advances of one progress report.
+
+    ``with_total``: there is one piece only, and its total is the report's.
+    """
+    last = 0
+
+    def progress(done: int, total: int) -> None:
+        nonlocal last
+        report(done - last if done >= last else done, **({"total": total} if with_total else {}))
+        last = done
+
+    return progress

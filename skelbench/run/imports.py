@@ -1,0 +1,46 @@
+"""A published checkpoint as a finished run; nothing is written if its weights do not fit."""
+
+from __future__ import annotations
+
+import time
+
+from skelbench.methods.imported import Imported
+from skelbench.results.environment import environment
+from skelbench.results.store import RunDir
+from skelbench.run.checkpoint_file import Checkpoint, fit
+from skelbench.run.directory import alone, clear
+from skelbench.run.resolve import Resolved
+from skelbench.run.session import Session
+from skelbench.train.build import build_method
+from skelbench.train.checkpoint import save_encoders, save_state
+
+
+def import_weights(
+    session: Session, resolved: Resolved, checkpoint: Checkpoint, imported: Imported, force: bool = False
+) -> RunDir:
+    """A finished run whose weights come from a file instead of training; nothing is written if they do not fit."""
+    spec = resolved.spec
+    method = build_method(spec, session.host, resolved.store.topology)
+    whole = fit(method, imported.weights, str(checkpoint.path))
+    session.results.prepare()
+    facts = {
+        "file": checkpoint.path.name,
+        "sha256": checkpoint.sha256,
+        "epoch": checkpoint.epoch,
+        "tensors": len(checkpoint.state),
+        "read": "encoder and decoder" if whole else "encoder alone",
+        "settings": dict(imported.settings),
+        "left_out": list(imported.leftover),
+    }
+    ran_on = {"environment": environment(session.device)}
+    run = session.results.open(spec, resolved.preset, resolved.modified, ran_on, resolved.setting, resolved.variant)
+    with alone(run):
+        if force:
+            clear(run)
+        if run.outcome != "done":
+            weights = {name: x for name, x in method.state_dict().items() if name in imported.weights}
+            save_state(run.checkpoint, {"id": spec.id, "step": 0, "method": weights})
+            save_encoders(run, method, checkpoint.epoch)
+            unknown = {"clips_seen": None, "train_seconds": None}
+            run.update(outcome="done", imported=facts, steps=0, finished=time.time(), **unknown)
+    return run

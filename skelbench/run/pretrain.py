@@ -1,0 +1,102 @@
+"""Pre-training as a step that finishes, continues where it stopped, or is skipped when it is done."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from skelbench import distributed
+from skelbench.errors import SkelbenchError, Stopped
+from skelbench.methods.contract import Method
+from skelbench.nn.encoder import Encoder
+from skelbench.results.environment import environment
+from skelbench.results.store import ResultStore, RunDir
+from skelbench.run.directory import alone, clear
+from skelbench.run.resolve import Resolved
+from skelbench.run.session import Session
+from skelbench.train.build import build_method
+from skelbench.train.checkpoint import load_state, load_weights, save_encoders
+from skelbench.train.loop import Trainer
+
+
+def pretrain(session: Session, resolved: Resolved, force: bool = False) -> RunDir:
+    """Train ``resolved`` to the end, or continue, or return at once when it is done."""
+    spec = resolved.spec
+    if distributed.rank():  # the first process makes and locks the directory, the others join it
+        distributed.barrier()
+        run = session.results.by_id(spec.id)
+        return run if run.outcome == "done" else _train(session, resolved, run)
+    session.results.prepare()
+    facts = {"environment": environment(session.device)}
+    run = session.results.open(spec, resolved.preset, resolved.modified, facts, resolved.setting, resolved.variant)
+    with alone(run, patience=1.0 if resolved.method.trains else 60.0):
+        if force:
+            clear(run)
+        done = run.outcome == "done"
+        distributed.barrier()
+        return run if done else _train(session, resolved, run)
+
+
+def _train(session: Session, resolved: Resolved, run: RunDir) -> RunDir:
+    spec, chief = resolved.spec, not distributed.rank()
+    method = build_method(spec, session.host, resolved.store.topology, session.device)
+    announced = {"id": spec.id, "name": run.name, "directory": str(run.path), "spec": spec.model_dump(mode="json")}
+
+    def tell(hook: str, **values: Any) -> None:
+        if chief:
+            session.host.notify(hook, run=announced, **values)
+
+    def record(**fields: Any) -> None:
+        if chief:
+            run.update(**fields)
+
+    outcome, facts = "failed", {"steps": 0, "clips_seen": 0, "train_seconds": 0.0}
+    tell("skelbench_run_started")
+    try:
+        if not resolved.method.trains:
+            save_encoders(run, method, 0)
+        else:
+            if spec.init_from:
+                warm_start(session.results, method, spec.method, spec.init_from)
+            trainer = Trainer(spec, method, resolved.store, run, session.device)
+            record(outcome="running", environment=environment(session.device))
+            clips = trainer.total * spec.train.batch_size
+            label = f"{resolved.title} {spec.tokens}x{resolved.store.topology.num_joints}"
+            with session.progress(total=clips, label=label, unit="clips") as report:
+                seconds = trainer.fit(
+                    report,
+                    log=lambda step, line: tell("skelbench_log", step=step, metrics=line),
+                    collapsed=lambda found: record(collapse=found),
+                )
+            facts = {"steps": trainer.total, "clips_seen": clips, "train_seconds": seconds}
+        outcome = "done"
+        record(outcome=outcome, finished=time.time(), **facts)
+    except Stopped as error:
+        outcome = error.outcome
+        record(outcome=outcome, step=error.step)
+        raise
+    except Exception:
+        record(outcome=outcome)
+        raise
+    finally:
+        tell("skelbench_run_finished", outcome=outcome)
+    return run
+
+
+def warm_start(results: ResultStore, method: Method, name: str, parent_id: str) -> None:
+    """Weights of the parent: all that fit by name and shape, and its inference encoder in every encoder.
+
+    So a second stage of the same method starts where the first ended, and another method with the parent's encoder.
+    """
+    parent = results.by_id(parent_id)
+    if parent is None or parent.outcome != "done":
+        raise SkelbenchError(f"--init-from {parent_id}: no finished run with that id in {results.root}")
+    if parent.checkpoint.exists():
+        weights, own = load_state(parent.checkpoint, "cpu")["method"], method.state_dict()
+        fitting = {name: x for name, x in weights.items() if name in own and own[name].shape == x.shape}
+        method.load_state_dict(fitting, strict=False)
+    if parent.spec.method != name:
+        for module in method.modules():
+            if isinstance(module, Encoder):
+                # A method that replaces hidden tokens may start from one that drops them, and the other way round.
+                load_weights(parent.encoder(), module, optional=("tokenizer.mask_token",))

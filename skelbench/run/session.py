@@ -1,0 +1,64 @@
+"""Where commands work: the plugins, the results directory, the data and the device that the steps of a run share
+(torch-free until one is opened)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from skelbench.errors import SkelbenchError
+
+if TYPE_CHECKING:
+    from skelbench.evaluate.protocol import Features
+    from skelbench.plugin.host import Host
+    from skelbench.results.store import ResultStore
+
+Report = Callable[..., None]
+"""``report(advance, **fields)``."""
+Progress = Callable[..., AbstractContextManager[Report]]
+"""``progress(total=, label=, unit=)``: a context manager that yields a :data:`Report`."""
+
+
+@dataclass(frozen=True)
+class Session:
+    """What every step of a command needs."""
+
+    host: Host
+    results: ResultStore
+    data_root: Path
+    device: str
+    progress: Progress
+    features: dict[str, Features] = field(default_factory=dict, repr=False)
+    """Features extracted in this session, so that several protocols share them."""
+
+
+def open_session(results: Path | None = None, data_root: Path | None = None, device: str | None = None) -> Session:
+    """The session that the options of a command ask for; joins ``torchrun``'s process group, if there is one."""
+    from skelbench import distributed
+    from skelbench.console import progress
+    from skelbench.data.store.roots import data_root as default_data_root
+    from skelbench.plugin.host import get_host
+    from skelbench.results.store import ResultStore
+
+    device = distributed.start_from_environment(pick_device(device))
+    return Session(get_host(), ResultStore(results), data_root or default_data_root(), device, progress)
+
+
+def pick_device(name: str | None) -> str:
+    """``cuda`` when there is one, else ``cpu``; a named device is checked."""
+    import torch
+
+    if name is None or name == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise SkelbenchError(f"--device {name!r} is not a device; use cpu, cuda or cuda:N") from error
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise SkelbenchError(f"--device {name}: no CUDA device is available here; use --device cpu")
+    if device.type not in ("cpu", "cuda"):
+        raise SkelbenchError(f"--device {name}: only cpu and cuda are supported")
+    return name

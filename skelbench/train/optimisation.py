@@ -1,0 +1,92 @@
+"""One step of the optimisers: schedules, scales, freezing, clipping, and whose turn it is."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+
+from skelbench.component import find
+from skelbench.errors import SkelbenchError
+from skelbench.nn.schedule import cosine
+from skelbench.optim.groups import merged
+from skelbench.optim.optimizers import Optimizer
+from skelbench.optim.schedules import Schedule
+from skelbench.spec import RunSpec
+
+
+class Optimisation:
+    """The optimiser of a run, one for each turn of a step, driven by shares of the schedule.
+
+    ``groups``: see ``Method.optim_groups``; ``turns``: see ``Method.turns``.
+    """
+
+    def __init__(
+        self, groups: Iterable[dict[str, Any]], spec: RunSpec, total_steps: int, turns: Sequence[str] = ("main",)
+    ) -> None:
+        self.train, self.total = spec.train, total_steps
+        scale = (self.train.batch_size / 1024) ** 0.5 if self.train.lr_scaling == "sqrt-1024" else 1.0
+        self.peak = self.train.lr * scale
+        self.schedule: Schedule = find("schedules", spec.schedule).model_validate(spec.schedule_config)
+        optimizer: Optimizer = find("optimizers", spec.optimizer).model_validate(spec.optimizer_config)
+        by_turn: dict[str, list[dict[str, Any]]] = {turn: [] for turn in turns}
+        for group in merged(groups):
+            turn = group.get("turn", turns[0])
+            if turn not in by_turn:
+                raise SkelbenchError(
+                    f"optim_groups of the method names turn {turn!r}, which is none of its turns: {', '.join(turns)}"
+                )
+            by_turn[turn].append(group)
+        if idle := [turn for turn, theirs in by_turn.items() if not theirs]:
+            raise SkelbenchError(
+                f"turn {idle[0]!r} of the method has no parameters; give it a group in optim_groups or leave it out"
+            )
+        self.optimizers = {
+            turn: optimizer.build(theirs, self.peak, self.train.weight_decay) for turn, theirs in by_turn.items()
+        }
+
+    def lr(self, step: int) -> float:
+        """Learning rate of ``step``."""
+        return self.schedule.lr(self.peak, step, self.total)
+
+    def weight_decay(self, step: int) -> float:
+        """Weight decay of ``step``."""
+        end = self.train.weight_decay_end
+        return self.train.weight_decay if end is None else cosine(self.train.weight_decay, end, step / self.total)
+
+    def step(self, step: int, turn: str = "main") -> dict[str, float]:
+        """Clip and update what has its ``turn``, clear all gradients; returns what was used."""
+        lr, decay, optimizer = self.lr(step), self.weight_decay(step), self.optimizers[turn]
+        self._clip(optimizer)
+        for group in optimizer.param_groups:
+            frozen = step < group.get("frozen_until", 0.0) * self.total
+            group["lr"] = 0.0 if frozen else lr * group.get("lr_scale", 1.0)
+            group["weight_decay"] = decay * group.get("wd_scale", 1.0)
+            if frozen:  # no moments are gathered either, so the first free step is like a first step
+                for parameter in group["params"]:
+                    parameter.grad = None
+        optimizer.step()
+        for each in self.optimizers.values():  # a turn's loss may have reached parameters of the others
+            each.zero_grad(set_to_none=True)
+        return {"lr": lr, "weight_decay": decay}
+
+    def state_dict(self) -> dict[str, Any]:
+        """The state of every optimiser, by turn."""
+        return {turn: optimizer.state_dict() for turn, optimizer in self.optimizers.items()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """What :meth:`state_dict` returned."""
+        for turn, optimizer in self.optimizers.items():
+            optimizer.load_state_dict(state[turn])
+
+    def _clip(self, optimizer: torch.optim.Optimizer) -> None:
+        if self.train.clip_grad is None:
+            return
+        parts: dict[str, list[nn.Parameter]] = defaultdict(list)
+        for group in optimizer.param_groups:
+            parts[group.get("clip", "")].extend(group["params"])
+        for parameters in parts.values():
+            torch.nn.utils.clip_grad_norm_(parameters, self.train.clip_grad)

@@ -1,0 +1,268 @@
+"""Augmentations (paper, Algorithms 2-4, their conventional counterparts, and what other methods do to clips).
+
+Whether an operation is applied is drawn once per clip and view, and so are its angles, factors, axes and offsets; bone
+scaling factors and noise are drawn per body. One of your own is a subclass of :class:`Augment` with a ``kind``.
+
+R rows, K rows that are changed, T frames, J joints.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from typing import ClassVar, Literal
+
+import torch
+from torch import Tensor
+
+from skelbench.component import Component
+from skelbench.errors import SkelbenchError
+from skelbench.skeleton.topology import Topology
+from skelbench.views.bounds import in_order, in_unit
+from skelbench.views.keyed import Keyed, pick
+from skelbench.views.transform import Change, Jitter, Linear, Matrices, Shift, Transform, compose
+
+PER_CLIP, PER_BODY = 16, 17
+"""``op`` of operation i of the list is 16 + 2 i for draws per clip and 17 + 2 i for draws per body."""
+
+
+@dataclass(frozen=True)
+class Draws:
+    """What one operation may draw for R rows, and what it is drawn for; on the host.
+
+    Draws are keyed by clip, view and place in the list of operations, never by what was drawn before.
+    """
+
+    p: float
+    """Chance that the operation is applied to a clip."""
+    place: int
+    """In the list of operations."""
+    topology: Topology
+    dimensions: Literal[2, 3]
+    """2: poses of the image plane, whose z is 0 and has to stay 0."""
+    keyed: Keyed
+    clip_keys_R: Tensor
+    body_keys_R: Tensor
+    view_R: Tensor
+
+    @cached_property
+    def active_R(self) -> Tensor:
+        """bool [R]: the rows that are changed, all bodies of a clip or none."""
+        return self._first_R4[:, 0] < self.p
+
+    @cached_property
+    def rows_K(self) -> Tensor:
+        """int64 [K]: their indices."""
+        return self.active_R.nonzero()[:, 0]
+
+    def per_clip(self, n: int) -> Tensor:
+        """float64 [K, n], uniform in [0, 1): the same for all bodies of a clip."""
+        drawn = self._first_R4 if n < 4 else self._clip(1 + n)
+        return drawn[self.rows_K, 1 : 1 + n]
+
+    def per_body(self, n: int) -> Tensor:
+        """float64 [K, n], uniform in [0, 1): each body its own."""
+        keys_K, view_K = self.body_keys_R[self.rows_K], self.view_R[self.rows_K]
+        return self.keyed.uniform(keys_K, n, view=view_K, op=PER_BODY + 2 * self.place).double()
+
+    def linear(
+        self, space_K33: Tensor | None = None, joints_KJJ: Tensor | None = None, mirrored: bool = False
+    ) -> Linear:
+        """X -> S X W on the changed rows: S acts on the axes, column j of W says how joint j is made of the old joints
+        (float32; None = not at all). ``mirrored``: left and right are swapped."""
+        rows = len(self.view_R)
+        space, joints = Matrices.identity(rows, 3), Matrices.identity(rows, self.topology.num_joints)
+        return Linear(
+            space if space_K33 is None else space.put(self.rows_K, space_K33),
+            joints if joints_KJJ is None else joints.put(self.rows_K, joints_KJJ),
+            self.active_R if mirrored else torch.zeros(rows, dtype=torch.bool),
+        )
+
+    def shift(self, offset_K3: Tensor) -> Shift:
+        """X -> X + offset on the changed rows."""
+        return Shift(torch.zeros(len(self.view_R), 3).index_copy(0, self.rows_K, offset_K3.float()))
+
+    def jitter(self, std: float) -> Jitter:
+        """X -> X + Gaussian noise of ``std`` metres on the changed rows."""
+        op = PER_BODY + 2 * self.place
+        return Jitter(std, self.dimensions, op, self.active_R, self.body_keys_R, self.view_R)
+
+    @cached_property
+    def _first_R4(self) -> Tensor:
+        return self._clip(4)
+
+    def _clip(self, n: int) -> Tensor:
+        return self.keyed.uniform(self.clip_keys_R, n, view=self.view_R, op=PER_CLIP + 2 * self.place).double()
+
+
+class Augment(Component):
+    """Base class of augmentations: settings, and what is drawn from them."""
+
+    family: ClassVar[str] = "augmentations"
+
+    p: float = 0.5
+    """Chance that a clip is changed."""
+
+    def draw(self, draws: Draws) -> Change:
+        """Draw for the rows of ``draws``; usually ``draws.linear(...)`` of matrices for the rows that are changed."""
+        raise NotImplementedError
+
+    def check(self, where: str) -> None:
+        """:class:`SkelbenchError` for settings that cannot be; ``where`` names the view."""
+        in_unit(self.p, f"{where}: the chance p of {self.kind!r}")
+        in_order(self, f"{where}: {self.kind!r}")
+
+
+class Rotate(Augment):
+    """R = Rz Ry Rx (paper, Algorithm 2): vertical (Y) and tilt (X, Z) angles uniform in +- the limits, per clip."""
+
+    kind = "rotate"
+    vertical_deg: float = 180.0
+    tilt_deg: float = 30.0
+
+    def draw(self, draws: Draws) -> Change:
+        """In 2-D about the line of sight only, within the tilt limit."""
+        vertical, tilt = math.radians(self.vertical_deg), math.radians(self.tilt_deg)
+        limits = [tilt, vertical, tilt] if draws.dimensions == 3 else [0.0, 0.0, tilt]
+        angles_K3 = (2 * draws.per_clip(3) - 1) * torch.tensor(limits, dtype=torch.float64)
+        return draws.linear(space_K33=rotation(angles_K3))
+
+
+class Mirror(Augment):
+    """Swap left and right joints and, with ``reflect``, negate X (Algorithm 3); without it the index swap alone."""
+
+    kind = "mirror"
+    reflect: bool = True
+
+    def draw(self, draws: Draws) -> Change:
+        """The permutation, and the reflection."""
+        rows = len(draws.rows_K)
+        space_K33 = torch.diag(torch.tensor([-1.0, 1.0, 1.0])).expand(rows, -1, -1) if self.reflect else None
+        joints_KJJ = permutation(draws.topology).expand(rows, -1, -1)
+        return draws.linear(space_K33, joints_KJJ, mirrored=True)
+
+
+class BoneScale(Augment):
+    """Scale bone lengths by a factor per group, uniform in [lo, hi], keep directions (Algorithm 4), per body."""
+
+    kind = "bone-scale"
+    lo: float = 0.85
+    hi: float = 1.15
+    groups: Literal["parts", "limbs"] = "parts"
+    """"parts" = the topology's parts (trunk and four limbs), "limbs" = torso / both arms / both legs."""
+
+    def draw(self, draws: Draws) -> Change:
+        """A matrix on the joints."""
+        basis = scaling_basis(draws.topology, self.groups)
+        u_KG = draws.per_body(len(basis) - 1)
+        return draws.linear(joints_KJJ=bone_scaling(basis, self.lo + u_KG * (self.hi - self.lo)))
+
+
+class CoordinateScale(Augment):
+    """Scale each coordinate axis by its own factor: the conventional counterpart of bone-aware scaling."""
+
+    kind = "coordinate-scale"
+    lo: float = 0.85
+    hi: float = 1.15
+
+    def draw(self, draws: Draws) -> Change:
+        """A diagonal matrix on the axes."""
+        return draws.linear(space_K33=torch.diag_embed(self.lo + draws.per_clip(3) * (self.hi - self.lo)).float())
+
+
+class Noise(Augment):
+    """Add independent Gaussian noise of ``std`` metres to every coordinate."""
+
+    kind = "noise"
+    std: float = 0.01
+
+    def draw(self, draws: Draws) -> Change:
+        """Drawn when it is applied, on the device."""
+        return draws.jitter(self.std)
+
+    def check(self, where: str) -> None:
+        """Also the standard deviation."""
+        super().check(where)
+        if self.std < 0:
+            raise SkelbenchError(f"{where}: noise std={self.std} is negative; use metres, 0 or more")
+
+
+class AxisDrop(Augment):
+    """Set one uniformly drawn coordinate axis to zero."""
+
+    kind = "axis-drop"
+    p: float = 0.2
+
+    def draw(self, draws: Draws) -> Change:
+        """A diagonal matrix on the axes."""
+        axis_K1 = pick(draws.per_clip(1), draws.dimensions)
+        return draws.linear(space_K33=torch.diag_embed((torch.arange(3) != axis_K1).float()))
+
+
+class Translate(Augment):
+    """Shift the clip along each axis by a distance uniform in +- ``limit`` metres, all frames and bodies alike."""
+
+    kind = "translate"
+    limit: float = 0.02
+
+    def draw(self, draws: Draws) -> Change:
+        """One offset per clip."""
+        return draws.shift((2 * draws.per_clip(3) - 1) * self.limit)
+
+    def check(self, where: str) -> None:
+        """Also the limit."""
+        super().check(where)
+        if self.limit < 0:
+            raise SkelbenchError(f"{where}: translation limit={self.limit} is negative; use metres, 0 or more")
+
+
+def draw_transform(
+    ops: Sequence[Augment],
+    topology: Topology,
+    keyed: Keyed,
+    clip_keys_R: Tensor,
+    body_keys_R: Tensor,
+    view_R: Tensor,
+    dimensions: Literal[2, 3] = 3,
+) -> Transform:
+    """Draw every operation of ``ops`` for R rows and compose them in order. All on the host, int64 keys [R]."""
+    where = topology, dimensions, keyed, clip_keys_R, body_keys_R, view_R
+    return compose(tuple(op.draw(Draws(op.p, place, *where)) for place, op in enumerate(ops)))
+
+
+def rotation(angles_K3: Tensor) -> Tensor:
+    """R = Rz Ry Rx (Algorithm 2), float32 [K, 3, 3], from float64 angles about X, Y, Z in radians."""
+    (sa, sb, sc), (ca, cb, cc) = torch.sin(angles_K3).unbind(1), torch.cos(angles_K3).unbind(1)
+    rows = (
+        (cc * cb, cc * sb * sa - sc * ca, cc * sb * ca + sc * sa),
+        (sc * cb, sc * sb * sa + cc * ca, sc * sb * ca - cc * sa),
+        (-sb, cb * sa, cb * ca),
+    )
+    return torch.stack([torch.stack(row, 1) for row in rows], 1).float()
+
+
+@cache
+def permutation(topology: Topology) -> Tensor:
+    """W of the mirror's index swap (Algorithm 3), float32 [J, J]: new joint j is old joint swap[j]."""
+    return torch.eye(topology.num_joints)[:, list(topology.swap)]
+
+
+@cache
+def scaling_basis(topology: Topology, groups: str) -> Tensor:
+    """float64 [G + 1, J, J]: W of bone scaling is basis[0] + sum_g s_g basis[1 + g].
+
+    x' = A diag(s) D x (Algorithm 4 in closed form), split by the group whose factor multiplies; basis[0] carries the
+    root's trajectory, which no factor touches.
+    """
+    parts = (topology.parts if groups == "parts" else topology.limbs).values()
+    weights = [[float(j in part and j != topology.root) for j in range(topology.num_joints)] for part in parts]
+    weights = [[float(j == topology.root) for j in range(topology.num_joints)], *weights]
+    a, d = torch.from_numpy(topology.ancestors), torch.from_numpy(topology.differences)
+    return torch.stack([(a * torch.tensor(w, dtype=torch.float64) @ d).T for w in weights])
+
+
+def bone_scaling(basis: Tensor, scale_KG: Tensor) -> Tensor:
+    """W of bone scaling, float32 [K, J, J], for factors float64 [K, G]."""
+    return (basis[0] + torch.einsum("kg,gij->kij", scale_KG, basis[1:])).float()

@@ -1,0 +1,190 @@
+"""Which stretch of a clip a view covers (paper, appendix B), on the host.
+
+Time is in frames, continuous: the first frame of a clip is at 0, the last at length - 1. One entry per view and clip:
+B here is views times clips. A crop of your own is a subclass of :class:`Crop` with a ``kind``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import torch
+from torch import Tensor
+
+from skelbench.component import Component
+from skelbench.errors import SkelbenchError
+from skelbench.views.bounds import in_order, in_unit
+from skelbench.views.keyed import Keyed, pick
+
+CROP = 0
+"""``op`` of the draws for the interval."""
+
+Resize = Literal["ends", "half-pixel", "pad", "bins"]
+"""How a crop becomes T frames, see :class:`~skelbench.views.spec.ViewSpec`."""
+
+
+@dataclass(frozen=True)
+class Interval:
+    """From ``start`` to ``start + duration``, both ends included, in the clip after ``extend``.
+
+    What lies outside the clip is the clip played backwards.
+    """
+
+    start_B: Tensor
+    """float64 [B], frames."""
+    duration_B: Tensor
+    """float64 [B], frames; a crop of n whole frames lasts n - 1."""
+
+    def take(self, index: Tensor) -> Interval:
+        """Entries ``index`` of this one."""
+        return Interval(self.start_B[index], self.duration_B[index])
+
+
+@dataclass(frozen=True)
+class Cut:
+    """What a crop may look at: the clips that it cuts, and what it may draw."""
+
+    length_B: Tensor
+    """int64 [B], frames of the clip, after ``extend``."""
+    resize: Resize
+    keyed: Keyed
+    keys_B: Tensor
+    """int64 [B], one per clip."""
+    view_B: Tensor
+    """int64 [B], one per view."""
+    within: Interval | None = None
+    """The parent view's interval, for a crop with a ``parent``."""
+
+    @property
+    def parent(self) -> Interval:
+        """``within``, which is there: views are checked when they are declared."""
+        assert self.within is not None
+        return self.within
+
+    def uniform(self, n: int) -> Tensor:
+        """float64 [B, n], uniform in [0, 1)."""
+        return self.keyed.uniform(self.keys_B, n, view=self.view_B, op=CROP).double()
+
+    def interval(self, start_B: Tensor, duration_B: Tensor) -> Interval:
+        """The interval; for "pad" and "bins", which take frames as they are, the one between the nearest whole ones."""
+        if self.resize in ("ends", "half-pixel"):
+            return Interval(start_B, duration_B)
+        first, last = torch.floor(start_B + 0.5), torch.floor(start_B + duration_B + 0.5)
+        return Interval(first, last - first)
+
+
+class Crop(Component):
+    """Base class of crops. One that is cut from another view has a field ``parent``, that view's name."""
+
+    family: ClassVar[str] = "crops"
+    parents_frames: ClassVar[bool] = False
+    """Whether frames are drawn as the parent's are (resize="bins" draws them)."""
+
+    def cut(self, cut: Cut) -> Interval:
+        """The interval of every view and clip."""
+        raise NotImplementedError
+
+    def check(self, where: str) -> None:
+        """:class:`SkelbenchError` for settings that cannot be; ``where`` names the view."""
+
+
+class Free(Crop):
+    """An interval of the clip: duration a uniform share in [lo, hi] of the clip, start uniform.
+
+    ``whole_frames`` uses MAMP's rule instead of continuous time: floor(share * length) frames, at least
+    ``min_frames`` (if the clip has them), start a whole frame.
+    """
+
+    kind = "free"
+    lo: float = 0.5
+    hi: float = 1.0
+    whole_frames: bool = False
+    min_frames: int = 1
+
+    def cut(self, cut: Cut) -> Interval:
+        """Two draws: share and start."""
+        u_B2, length = cut.uniform(2), cut.length_B.double()
+        share = self.lo + u_B2[:, 0] * (self.hi - self.lo)
+        if self.whole_frames:
+            frames = torch.minimum(torch.floor(share * length).clamp(min=max(1, self.min_frames)), length)
+            return Interval(pick(u_B2[:, 1], cut.length_B - frames.long() + 1).double(), frames - 1)
+        duration = share * (length - 1)
+        return cut.interval(u_B2[:, 1] * (length - 1 - duration), duration)
+
+    def check(self, where: str) -> None:
+        """Shares in [0, 1], in order."""
+        _check_shares(self.lo, self.hi, self, where)
+
+
+class Same(Crop):
+    """Exactly the interval of the parent view (the target branch of S-JEPA, the noisy copy of MacDiff)."""
+
+    kind = "same"
+    parents_frames = True
+    parent: str
+
+    def cut(self, cut: Cut) -> Interval:
+        """The parent's."""
+        return cut.interval(cut.parent.start_B, cut.parent.duration_B)
+
+
+class Alike(Crop):
+    """An interval as long as the parent view's, start uniform and its own."""
+
+    kind = "alike"
+    parent: str
+
+    def cut(self, cut: Cut) -> Interval:
+        """The second of two draws."""
+        duration = cut.parent.duration_B
+        return cut.interval(cut.uniform(2)[:, 1] * (cut.length_B.double() - 1 - duration), duration)
+
+
+class Inside(Crop):
+    """An interval inside the parent view's: duration a uniform share in [lo, hi] of the parent's, start uniform.
+
+    Every one of the parent's views gets its own ``count`` crops (the paper's anchored local views).
+    """
+
+    kind = "inside"
+    parent: str
+    lo: float
+    hi: float
+
+    def cut(self, cut: Cut) -> Interval:
+        """Two draws: share and start."""
+        u_B2, parent = cut.uniform(2), cut.parent
+        duration = (self.lo + u_B2[:, 0] * (self.hi - self.lo)) * parent.duration_B
+        return cut.interval(parent.start_B + u_B2[:, 1] * (parent.duration_B - duration), duration)
+
+    def check(self, where: str) -> None:
+        """Shares in [0, 1], in order."""
+        _check_shares(self.lo, self.hi, self, where)
+
+
+class Center(Crop):
+    """The deterministic central ``share`` of the clip (evaluation)."""
+
+    kind = "center"
+    share: float = 0.95
+
+    def cut(self, cut: Cut) -> Interval:
+        """For any resize but "ends" int((1 - share) * length / 2) whole frames are cut from both ends (the MAMP
+        family's evaluation)."""
+        length = cut.length_B.double()
+        if cut.resize == "ends":
+            return Interval((1 - self.share) / 2 * (length - 1), self.share * (length - 1))
+        margin = torch.floor((1 - self.share) * length / 2)
+        return Interval(margin, length - 1 - 2 * margin)
+
+    def check(self, where: str) -> None:
+        """The share."""
+        if not 0 < self.share <= 1:
+            raise SkelbenchError(f"{where}: the central share {self.share} must be above 0 and at most 1")
+
+
+def _check_shares(lo: float, hi: float, crop: Crop, where: str) -> None:
+    for bound in (lo, hi):
+        in_unit(bound, f"{where}: the crop's share")
+    in_order(crop, f"{where}: crop")

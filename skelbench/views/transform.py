@@ -1,0 +1,170 @@
+"""What augmentations do to coordinates, as matrices that are multiplied before they are applied.
+
+Coordinates are X [3, T, J] per row. Every linear operation is X -> S X W with S [3, 3] acting on the axes and W [J, J]
+on the joints; the two sides commute, so a list of operations is one S and one W per row. Noise and translations are not
+linear: they end one such product and begin the next.
+
+R rows, K rows that are changed, T frames, J joints.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from skelbench.views.keyed import Keyed
+from skelbench.views.transfer import send
+
+
+@dataclass(frozen=True)
+class Matrices:
+    """One square matrix per row, only the non-trivial ones stored: row r has ``table[slot[r]]``, identity at -1."""
+
+    table_KDD: Tensor
+    """float32 [K, D, D]."""
+    slot_R: Tensor
+    """int64 [R]."""
+
+    @classmethod
+    def identity(cls, rows: int, size: int) -> Matrices:
+        """No row changed."""
+        return cls(torch.empty(0, size, size), torch.full((rows,), -1))
+
+    def put(self, rows_K: Tensor, table_KDD: Tensor) -> Matrices:
+        """The same rows with ``table_KDD`` at ``rows_K`` and nothing elsewhere."""
+        slot_R = torch.full_like(self.slot_R, -1)
+        slot_R[rows_K] = torch.arange(len(rows_K))
+        return Matrices(table_KDD, slot_R)
+
+    def __matmul__(self, other: Matrices) -> Matrices:
+        """Row by row product; multiplies only where both factors are non-trivial."""
+        left, right = self.slot_R >= 0, other.slot_R >= 0
+        rows = [(left & ~right).nonzero()[:, 0], (right & ~left).nonzero()[:, 0], (left & right).nonzero()[:, 0]]
+        tables = [
+            self.table_KDD[self.slot_R[rows[0]]],
+            other.table_KDD[other.slot_R[rows[1]]],
+            self.table_KDD[self.slot_R[rows[2]]] @ other.table_KDD[other.slot_R[rows[2]]],
+        ]
+        return self.put(torch.cat(rows), torch.cat(tables))
+
+    def take(self, index: Tensor) -> Matrices:
+        """Rows ``index`` of this one."""
+        return Matrices(self.table_KDD, self.slot_R[index])
+
+    def changed(self, device: torch.device) -> tuple[Tensor | None, Tensor] | None:
+        """(rows that are changed or None for all, their matrices) on ``device``; None when there are none."""
+        rows_K = (self.slot_R >= 0).nonzero()[:, 0]
+        if not len(rows_K):
+            return None
+        table_KDD = send(self.table_KDD[self.slot_R[rows_K]], device)
+        return (None if len(rows_K) == len(self.slot_R) else send(rows_K, device)), table_KDD
+
+
+class Change:
+    """What one operation, or several as one, does to the coordinates of R rows, all draws made.
+
+    An augmentation that is neither linear nor noise nor a shift brings a subclass of its own.
+    """
+
+    def take(self, index: Tensor) -> Self:
+        """Rows ``index`` of this one."""
+        raise NotImplementedError
+
+    def apply(self, x_R3TJ: Tensor, keyed: Keyed) -> Tensor:
+        """Changed coordinates, on the device of ``x_R3TJ``, which it may overwrite."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Linear(Change):
+    """X -> S X W."""
+
+    space: Matrices
+    """S, [3, 3]."""
+    joints: Matrices
+    """W, [J, J]: column j says how joint j is made of the old joints."""
+    mirrored_R: Tensor
+    """bool: W swaps left and right."""
+
+    def take(self, index: Tensor) -> Linear:
+        return Linear(self.space.take(index), self.joints.take(index), self.mirrored_R[index])
+
+    def apply(self, x_R3TJ: Tensor, keyed: Keyed) -> Tensor:
+        if work := self.joints.changed(x_R3TJ.device):
+            x_R3TJ = _on_rows(x_R3TJ, work[0], lambda x: (x.flatten(1, 2) @ work[1]).view_as(x))
+        if work := self.space.changed(x_R3TJ.device):
+            x_R3TJ = _on_rows(x_R3TJ, work[0], lambda x: (work[1] @ x.flatten(2)).view_as(x))
+        return x_R3TJ
+
+
+@dataclass(frozen=True)
+class Jitter(Change):
+    """X -> X + std * standard normal, on the rows where ``active``; drawn when applied, on the device."""
+
+    std: float
+    axes: int
+    """Coordinates that get noise: all 3, or x and y."""
+    op: int
+    active_R: Tensor
+    keys_R: Tensor
+    view_R: Tensor
+
+    def take(self, index: Tensor) -> Jitter:
+        return replace(self, active_R=self.active_R[index], keys_R=self.keys_R[index], view_R=self.view_R[index])
+
+    def apply(self, x_R3TJ: Tensor, keyed: Keyed) -> Tensor:
+        rows_K = self.active_R.nonzero()[:, 0]
+        if not len(rows_K):
+            return x_R3TJ
+        device = x_R3TJ.device
+        keys, views = send(self.keys_R[rows_K], device), send(self.view_R[rows_K], device)
+        noise = keyed.normal(keys, math.prod(x_R3TJ.shape[1:]), view=views, op=self.op).view(-1, *x_R3TJ.shape[1:])
+        noise[:, self.axes :] = 0.0
+        return x_R3TJ.index_add_(0, send(rows_K, device), noise, alpha=self.std)
+
+
+@dataclass(frozen=True)
+class Shift(Change):
+    """X -> X + offset, one offset for all frames and joints of a row."""
+
+    offset_R3: Tensor
+    """float32 [R, 3], zero where nothing moves."""
+
+    def take(self, index: Tensor) -> Shift:
+        return Shift(self.offset_R3[index])
+
+    def apply(self, x_R3TJ: Tensor, keyed: Keyed) -> Tensor:
+        return x_R3TJ.add_(send(self.offset_R3, x_R3TJ.device)[:, :, None, None])
+
+
+Transform = tuple[Change, ...]
+
+
+def _on_rows(x_R3TJ: Tensor, rows_K: Tensor | None, function: Callable[[Tensor], Tensor]) -> Tensor:
+    """``function`` of the given rows, the others untouched."""
+    if rows_K is None:
+        return function(x_R3TJ)
+    return x_R3TJ.index_copy_(0, rows_K, function(x_R3TJ.index_select(0, rows_K)))
+
+
+def compose(steps: Transform) -> Transform:
+    """The same transform with neighbouring linear steps multiplied into one."""
+    short: list[Change] = []
+    for step in steps:
+        if short and isinstance(step, Linear) and isinstance(short[-1], Linear):
+            before = short.pop()
+            mirrored_R = before.mirrored_R ^ step.mirrored_R
+            step = Linear(step.space @ before.space, before.joints @ step.joints, mirrored_R)
+        short.append(step)
+    return tuple(short)
+
+
+def mirrored_rows(transform: Transform) -> Tensor:
+    """int64 [K]: rows whose left and right are swapped once all is done."""
+    swapped = [step.mirrored_R for step in transform if isinstance(step, Linear)]
+    return torch.stack(swapped).sum(0).remainder(2).nonzero()[:, 0] if swapped else torch.empty(0, dtype=torch.int64)

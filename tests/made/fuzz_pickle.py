@@ -1,0 +1,287 @@
+"""Throw damaged and hostile pickles at the reader of pickles: ``python -m tests.made.fuzz_pickle --count N``.
+
+Good pickles of every protocol are mutated: bytes flipped, replaced, cut out, doubled, spliced with each other, lengths
+falsified, instructions and calls of ``os.system`` and the like put in. Every input must be refused in one sentence or
+read, within a second of processor time. What is read is compared with Python's own unpickler, which runs in another
+process with the same allow-list and a limit on memory: a value that differs, or one that Python refuses, is a wrong
+success. Audit hooks watch that reading imports, opens, compiles and executes nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import io
+import multiprocessing
+import pickle
+import resource
+import signal
+import sys
+import time
+import warnings
+from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from typing import Any
+
+import numpy as np
+
+from skelbench.data.foreign.pickles import ALLOWED, Refused, loads
+
+SECONDS = 1.0
+"""Of processor time; an input that takes longer counts as a hang."""
+MEMORY = 4 << 30
+"""Address space of the process that runs Python's own unpickler."""
+
+_CALLS = [
+    b"cos\nsystem\n(S'echo skelbench-fuzz'\ntR",
+    b"cposix\nsystem\n(Vecho skelbench-fuzz\ntR",
+    b'c__builtin__\neval\n(S\'open("skelbench-fuzz","w")\'\ntR',
+    b"cbuiltins\nexec\n\x8c\x06import\x85R",
+    b"\x8c\x02os\x8c\x06system\x93\x8c\x04true\x85R",
+    b"(S'true'\nios\nsystem\n",
+    b"(cos\nsystem\nS'true'\no",
+    b"cnumpy\nload\n(S'x'\ntR",
+    b"cnumpy.core.multiarray\n_reconstruct\n(cnumpy\nndarray\n(J\xff\xff\xff\x7ftC\x01btR",
+    b"r\xff\xff\xff\xff",
+    b"\x8b\xff\xff\xff\x7f",
+    b"\x82\x01",
+    b"Pabc\n",
+    b"\x97",
+]
+"""What hostile pickles are made of: calls, huge allocations, extensions, persistent ids, buffers."""
+
+
+def seeds() -> list[bytes]:
+    """Good pickles: what importers read, and every kind of plain value, in every protocol."""
+    rng = np.random.default_rng(0)
+    annotation = {
+        "frame_dir": "S001C002P003R001A004",
+        "label": 3,
+        "keypoint": rng.normal(size=(1, 3, 4, 3)).astype(np.float16),
+        "total_frames": 3,
+        "img_shape": (1080, 1920),
+    }
+    score = rng.random((2, 9, 25)).astype(np.float32)
+    values = [
+        {"split": {"xsub_train": ["a", "b"], "xsub_val": ["c"]}, "annotations": [annotation, None]},
+        (["S001C001P001R001A001.skeleton", "S001C001P001R001A002.skeleton"], [0, 1]),
+        (["a"], np.array([1, 2, 3])),
+        [None, True, False, -1, 255, 65535, 2**31, -(2**40), 2**80, 0.5, -1e300, "text", "é€😀", b"\x00\xff", ()],
+        [[], {}, (1,), (1, "a"), {"a": [1]}],
+        {"nested": [[(1, (2, (3,)))], {"k": {1: {True: b"x"}}}], "again": annotation, "once more": annotation},
+        [score, score.T, np.asfortranarray(score[0]), score.transpose(1, 2, 0), score > 0.5, np.arange(5, dtype=">i2")],
+        [np.array(["ab", "c€"]), np.array([b"ab"]), np.float32(1.5), np.int64(-3), np.bool_(True), np.zeros((0, 3))],
+        ["long " * 300, b"\xfe" * 1500, "é" * 900, 12345678901234567890],
+    ]
+    made = [pickle.dumps(value, protocol) for value in values for protocol in range(pickle.HIGHEST_PROTOCOL + 1)]
+    # What Python 2 writes: short and long strings that are text and bytes alike.
+    old = b"\x80\x02]q\x00(U\x05abc\xe9dq\x01T\x05\x00\x00\x00hello" + b"S'it\\'s\\n'\np2\nI01\nL12L\nF1.5\ne."
+    return [*made, old]
+
+
+def mutate(rng: np.random.Generator, pool: list[bytes]) -> bytes:
+    """One to six random changes to a pickle of the pool."""
+    data = bytearray(pool[rng.integers(len(pool))])
+    for _ in range(rng.integers(1, 7)):
+        at = int(rng.integers(len(data) + 1))
+        size = int(min(rng.integers(1, 40), len(data) - at))
+        what = rng.integers(10)
+        if what == 0 and data:
+            data[at % len(data)] ^= 1 << int(rng.integers(8))
+        elif what == 1 and data:
+            data[at % len(data)] = int(rng.integers(256))
+        elif what == 2:
+            del data[at : at + size]
+        elif what == 3:
+            data[at:at] = data[at : at + size]
+        elif what == 4:
+            other = pool[rng.integers(len(pool))]
+            begin = int(rng.integers(len(other)))
+            data[at : at + size] = other[begin : begin + int(rng.integers(1, 80))]
+        elif what == 5:
+            data[at : at + 4] = [b"\xff\xff\xff\x7f", b"\x00\x00\x00\x80", b"\x00\x00\x01\x00", b"\xff" * 4][at % 4]
+        elif what == 6:
+            data[at:at] = rng.bytes(size)
+        elif what == 7:
+            data[at:at] = _CALLS[rng.integers(len(_CALLS))]
+        elif what == 8:
+            data[at:at] = bytes(rng.choice(list(b"()]}.012NtaseuRbqhjrp\x85\x86\x87\x88\x89\x94\x93l\x8f\x90\x91"), 4))
+        else:
+            del data[at:]
+            data += b"." if at % 2 else b""
+    return bytes(data)
+
+
+# ------------------------------------------------------------------------------------------------ one value, one digest
+def digest(value: Any) -> str | None:
+    """A hash of a value's types and contents, the same for Python's objects and ours; None for an endless one."""
+    out, todo = hashlib.sha256(), [value]
+    for _ in range(5000):
+        if not todo:
+            return out.hexdigest()
+        value = todo.pop()
+        if isinstance(value, (np.bool_, np.number, np.str_, np.bytes_)):
+            value = value.item()
+        if isinstance(value, np.ndarray):
+            little = value.astype(value.dtype.newbyteorder("<"))
+            out.update(f"array {little.dtype.str} {value.shape} ".encode() + little.tobytes())
+        elif isinstance(value, (list, tuple)):
+            out.update(f"{type(value).__name__} {len(value)} ".encode())
+            todo.extend(value)
+        elif isinstance(value, dict):
+            out.update(f"dict {len(value)} ".encode())
+            todo.extend(part for item in value.items() for part in item)
+        elif isinstance(value, (type(None), bool, int, float, str, bytes, bytearray)):
+            out.update(f"{type(value).__name__} {value!r} ".encode("utf-8", "surrogatepass"))
+        else:
+            out.update(b"a bare name or element type")
+    return None
+
+
+class _Python(pickle.Unpickler):
+    """Python's own unpickler in C, with the names that ours allows and what they really stand for."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) not in ALLOWED:
+            raise pickle.UnpicklingError("not allowed")
+        return super().find_class(module.replace("numpy.core", "numpy._core"), name)
+
+
+def _limit() -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    warnings.simplefilter("ignore")
+
+
+def _python_reads(data: bytes) -> tuple[bool, str | None]:
+    """(True, the digest of what Python reads) or (False, why it does not)."""
+    try:
+        return True, digest(_Python(io.BytesIO(data), encoding="latin1").load())
+    except MemoryError:  # no more than one byte of a pickle makes it ask for 64 GB
+        return True, None
+    except BaseException as error:
+        return False, f"{type(error).__name__}: {str(error)[:80]}"
+
+
+class Oracle:
+    """Python's own unpickler in a process with a limit on memory, which may die."""
+
+    def __init__(self) -> None:
+        self.deaths = 0
+        self._start()
+
+    def _start(self) -> None:
+        self.pool = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), _limit)
+
+    def ask(self, data: bytes) -> tuple[bool, str | None]:
+        """What :func:`_python_reads` answers; (True, None) if the process died."""
+        try:
+            return self.pool.submit(_python_reads, data).result(30)
+        except BrokenProcessPool:
+            self.deaths += 1
+            self._start()
+            return True, None
+
+    def close(self) -> None:
+        self.pool.shutdown()
+
+
+# ------------------------------------------------------------------------------------------------ the run
+_EVENTS: list[str] = []
+_WATCHING = False
+_HOOKED: list[bool] = []
+
+
+def _audit(event: str, _: tuple) -> None:
+    if _WATCHING:
+        _EVENTS.append(event)
+
+
+def _read(data: bytes) -> tuple[str, Any]:
+    """("read", value), ("refused", sentence) or (what went wrong, details)."""
+    global _WATCHING
+    _EVENTS.clear()
+    signal.setitimer(signal.ITIMER_VIRTUAL, SECONDS)
+    try:
+        _WATCHING = True
+        try:
+            value = loads(data, "input")
+        finally:
+            _WATCHING = False
+            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+    except Refused as error:
+        outcome = ("refused", str(error))
+        if "\n" in str(error) or not str(error).startswith("input ") or len(str(error)) > 400:
+            outcome = ("bad sentence", str(error))
+    except TimeoutError:
+        outcome = ("hang", "")
+    except BaseException as error:
+        outcome = ("crash", repr(error))
+    else:
+        outcome = ("read", value)
+    return ("executed", ", ".join(_EVENTS)) if _EVENTS else outcome
+
+
+def _late(*_: Any) -> None:
+    raise TimeoutError
+
+
+def run(count: int, seed: int = 0, report: Any = None, oracle: Oracle | None = None) -> tuple[Counter, list[str]]:
+    """Try ``count`` inputs; outcomes by kind, and what must not happen: one line each with the input in hexadecimal."""
+    rng, pool, tally, bad = np.random.default_rng(seed), seeds(), Counter(), []
+    for data in pool:  # so that codecs that are imported on first use have been
+        loads(data)
+    if not _HOOKED:
+        sys.addaudithook(_audit)  # for good: hooks cannot be removed
+        _HOOKED.append(True)
+    before = signal.signal(signal.SIGVTALRM, _late)
+    try:
+        for number in range(count):
+            data = mutate(rng, pool)
+            kind, value = _read(data)
+            if kind == "read" and oracle is not None:
+                kind, value = _compare(data, value, oracle)
+            tally[kind] += 1
+            if kind not in ("read", "refused", "no verdict"):
+                bad.append(f"input {number}: {kind}: {value}: {data.hex()}")
+            if report is not None:
+                report(number + 1, tally)
+    finally:
+        signal.signal(signal.SIGVTALRM, before)
+    return tally, bad
+
+
+def _compare(data: bytes, value: Any, oracle: Oracle) -> tuple[str, Any]:
+    ours, (python, theirs) = digest(value), oracle.ask(data)
+    if not python:
+        return "wrong success", f"Python refuses it: {theirs}"
+    if ours is None or theirs is None:
+        return "no verdict", ""
+    return ("read", value) if theirs == ours else ("wrong success", "Python reads another value")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--count", type=int, default=100_000, help="inputs to try (default: 100000)")
+    parser.add_argument("--seed", type=int, default=0, help="of the mutations (default: 0)")
+    args = parser.parse_args()
+    oracle, begin = Oracle(), time.monotonic()
+
+    def report(done: int, tally: Counter) -> None:
+        if done % 20_000 == 0 or done == args.count:
+            seconds = time.monotonic() - begin
+            print(f"{done:,} inputs, {done / seconds:,.0f}/s: {dict(tally)}", flush=True)
+
+    tally, bad = run(args.count, args.seed, report, oracle)
+    oracle.close()
+    print(
+        f"\n{args.count:,} inputs: {tally['refused']:,} refused, {tally['read']:,} read as Python reads them, "
+        f"{len(bad)} failures; Python's own unpickler died {oracle.deaths} times"
+    )
+    for line in bad[:20]:
+        print(line if len(line) < 4000 else f"{line[:4000]} ...")
+    raise SystemExit(1 if bad else 0)
+
+
+if __name__ == "__main__":
+    main()
