@@ -70,13 +70,13 @@ def run_pku(checkout: Path, raw: Path, work: Path) -> Run:
 
 def _run(script: Path, folder: Path, *arguments: str) -> Run:
     begin = time.perf_counter()
-    with tempfile.TemporaryFile() as said:
-        process = subprocess.Popen([sys.executable, script.name, *arguments], cwd=folder, stdout=said, stderr=said)
+    with tempfile.TemporaryFile() as output:
+        process = subprocess.Popen([sys.executable, script.name, *arguments], cwd=folder, stdout=output, stderr=output)
         _, status, used = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
         if process.returncode:
-            said.seek(0)
-            raise SystemExit(f"the original {script.name} failed:\n{said.read().decode()[-2000:]}")
+            output.seek(0)
+            raise SystemExit(f"the original {script.name} failed:\n{output.read().decode()[-2000:]}")
     return Run(time.perf_counter() - begin, used.ru_maxrss / 1024)
 
 
@@ -87,7 +87,8 @@ _SPLITS = {"Sub": ("cross-subject", "subject"), "CS": ("cross-subject", "subject
 
 def same_as_ntu(store: ClipStore, folder: Path, repeat: bool) -> int:
     """Compare a store bit for bit with all npz files in ``folder``; clips compared. ``repeat``: as second body."""
-    compared = 0
+    names, compared = store.names, 0
+    assert names is not None, "recordings of NTU RGB+D have names"
     for path in sorted(folder.glob("*.npz")):
         split, field = next(value for key, value in _SPLITS.items() if path.stem.endswith(key))
         with np.load(path) as npz:
@@ -99,7 +100,7 @@ def same_as_ntu(store: ClipStore, folder: Path, repeat: bool) -> int:
                     raise SystemExit(f"{path.name}: other clips in {part}")
                 for i, x_TD in zip(ids.tolist(), x_NTD, strict=True):
                     if _row(store.clip(i), len(x_TD), repeat).tobytes() != x_TD.tobytes():
-                        raise SystemExit(f"{path.name}: {store.names[i]} differs")
+                        raise SystemExit(f"{path.name}: {names[i]} differs")
                 compared += len(ids)
     return compared
 

@@ -15,6 +15,7 @@ import resource
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
@@ -81,16 +82,27 @@ def plain(
     return -((target * log_student).sum(1) * weights).sum()
 
 
-def chunked(centering: Tensor | None, **tensors: Tensor) -> Tensor:
+def chunked(
+    centering: Tensor | None,
+    student_z: Tensor,
+    student_W: Tensor,
+    teacher_z: Tensor,
+    teacher_W: Tensor,
+    weights: Tensor,
+) -> Tensor:
     return prototype_cross_entropy(
-        **tensors,
+        student_z,
+        student_W,
+        teacher_z,
+        teacher_W,
+        weights,
         teacher_temp=TEACHER_TEMP,
         student_temp=STUDENT_TEMP,
         centering=Sinkhorn() if centering is None else centering,
     )
 
 
-VERSIONS = {"plain": plain, "chunked": chunked}
+VERSIONS: dict[str, Callable[..., Tensor]] = {"plain": plain, "chunked": chunked}
 
 
 def step(version: str, mode: str, tensors: dict[str, Tensor]) -> tuple[float, Tensor, Tensor, Tensor]:
@@ -100,7 +112,10 @@ def step(version: str, mode: str, tensors: dict[str, Tensor]) -> tuple[float, Te
     began = time.perf_counter()
     loss = VERSIONS[version](centering, **tensors)
     loss.backward()
-    return time.perf_counter() - began, loss.detach(), tensors["student_z"].grad, tensors["student_W"].grad
+    seconds = time.perf_counter() - began
+    z_grad, W_grad = tensors["student_z"].grad, tensors["student_W"].grad
+    assert z_grad is not None and W_grad is not None
+    return seconds, loss.detach(), z_grad, W_grad
 
 
 def process_bytes(field: str) -> int:
@@ -169,7 +184,8 @@ def main() -> int:
     parser.add_argument("--measure-memory", metavar="VERSION:MODE", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.measure_memory:
-        measure_memory(*args.measure_memory.split(":"), args)
+        version, mode = args.measure_memory.split(":")
+        measure_memory(version, mode, args)
         return 0
     print(
         f"{args.tokens} tokens x {args.prototypes} prototypes, width {args.width}, float32, "

@@ -34,20 +34,20 @@ LIMIT = 0.01
 def trainer_of(method: str, preset: str, batch: int | None, device: str, folder: Path) -> Trainer:
     """A trainer of the preset's run on the synthetic data; ``batch`` replaces the clips of a step, not their number."""
     host = get_host()
-    made = resolve(Request(method=method, preset=preset, batch_size=batch), host, data_root(), device)
-    module = build_method(made.spec, host, made.store.topology, device)
+    run = resolve(Request(method=method, preset=preset, batch_size=batch), host, data_root(), device)
+    module = build_method(run.spec, host, run.store.topology, device)
     module.train()
-    return Trainer(made.spec, module, made.store, RunDir(folder), device)
+    return Trainer(run.spec, module, run.store, RunDir(folder), device)
 
 
 def seconds(training: Trainer, step: int, look: bool) -> float:
     """One step, with a look or without."""
     views = training.views(step)
-    training.watch.due = lambda done: look
+    done = 1 if look else training.watch.interval + 1  # a look is due after the first step, none after this one
     clock = time.process_time if training.device.type == "cpu" else time.perf_counter
     _wait(training)
     began = clock()
-    with training.watch.look(step + 1):
+    with training.watch.look(done):
         training.train_step(step, views)
     _wait(training)
     return clock() - began
@@ -66,7 +66,8 @@ def compare(method: str, preset: str, args: argparse.Namespace) -> bool:
         whole = training if args.batch is None else trainer_of(method, preset, None, args.device, Path(folder))
         for look in (True, False):
             seconds(training, 0, look)
-        plain, looked = [], []
+        plain: list[float] = []
+        looked: list[float] = []
         for step in range(1, args.rounds + 1):
             for look in (True, False) if step % 2 else (False, True):
                 (looked if look else plain).append(seconds(training, step, look))

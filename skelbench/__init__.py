@@ -17,4 +17,10 @@ def _find(kind: str, name: str) -> Any:
     return get_host().find(kind, name)
 
 
-install(_find)
+def _names(kind: str) -> list[str]:
+    from skelbench.plugin.host import get_host
+
+    return get_host().names(kind)
+
+
+install(_find, _names)

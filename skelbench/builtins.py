@@ -2,8 +2,6 @@
 
 from skelbench.plugin import (
     EncoderSpec,
-    FigureSpec,
-    TableSpec,
     TargetSpec,
     hookimpl,
 )
@@ -16,6 +14,14 @@ PLACES: tuple[str, ...] = (
     "skelbench.evaluate.native",
     "skelbench.optim.optimizers",
     "skelbench.optim.schedules",
+    "skelbench.report.figures.curves",
+    "skelbench.report.figures.target_control",
+    "skelbench.report.figures.token_budget",
+    "skelbench.report.flops",
+    "skelbench.report.flops_detail",
+    "skelbench.report.linear",
+    "skelbench.report.target_control",
+    "skelbench.report.token_budget",
     "skelbench.skeleton.topology.known",
     "skelbench.views.augmentations",
     "skelbench.views.crops",
@@ -60,59 +66,5 @@ def skelbench_targets():
             name="features-predictor",
             target="skelbench.methods.targets.features:PredictedFeatureTarget",
             summary="the teacher's projected features, by squared error, through a predictor head",
-        ),
-    ]
-
-
-@hookimpl
-def skelbench_tables():
-    return [
-        TableSpec(
-            name="linear",
-            target="skelbench.report.linear:table",
-            summary="every evaluated run: accuracy with interval, paired test against the untrained encoder, cost",
-        ),
-        TableSpec(
-            name="token-budget",
-            target="skelbench.report.token_budget:table",
-            summary="methods at 8, 15, 30 temporal tokens: accuracy, cost, drop against 30; published figures beside",
-        ),
-        TableSpec(
-            name="target-control",
-            target="skelbench.report.target_control:table",
-            summary="one method with several targets of masked prediction: accuracy, fall of the loss, effective rank",
-        ),
-        TableSpec(
-            name="flops",
-            target="skelbench.report.flops:table",
-            summary="MACs and GFLOPs of encoder, decoder and whole training step at the paper's token grids",
-            needs_runs=False,
-        ),
-        TableSpec(
-            name="flops-detail",
-            target="skelbench.report.flops_detail:table",
-            summary="GFLOPs of student encoder, decoder, targets and heads, on native token grids and the paper's",
-            needs_runs=False,
-        ),
-    ]
-
-
-@hookimpl
-def skelbench_figures():
-    return [
-        FigureSpec(
-            name="token-budget",
-            target="skelbench.report.figures.token_budget:draw",
-            summary="accuracy over GFLOPs of the inference encoder, a line per method; published figures beside",
-        ),
-        FigureSpec(
-            name="target-control",
-            target="skelbench.report.figures.target_control:draw",
-            summary="masked-prediction loss and effective rank over clips seen, per target of masked prediction",
-        ),
-        FigureSpec(
-            name="curves",
-            target="skelbench.report.figures.curves:draw",
-            summary="loss and effective ranks over clips seen, every trained run",
         ),
     ]

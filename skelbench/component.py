@@ -63,13 +63,15 @@ class Component(Spec):
 
 
 Finder = Callable[[str, str], Any]
+Lister = Callable[[str], list[str]]
 _finder: Finder | None = None
+_lister: Lister | None = None
 
 
-def install(finder: Finder) -> None:
-    """Have :func:`find` answered by ``finder``: the plugin host, which stands above everything that asks it."""
-    global _finder
-    _finder = finder
+def install(finder: Finder, lister: Lister) -> None:
+    """Have :func:`find` and :func:`known` answered by the plugin host, which stands above everything that asks it."""
+    global _finder, _lister
+    _finder, _lister = finder, lister
 
 
 def find(kind: str, name: str) -> Any:
@@ -81,3 +83,9 @@ def find(kind: str, name: str) -> Any:
     """
     assert _finder is not None, "skelbench/__init__.py installs it"
     return _finder(kind, name)
+
+
+def known(kind: str) -> list[str]:
+    """The names that :func:`find` takes for ``kind``, sorted."""
+    assert _lister is not None, "skelbench/__init__.py installs it"
+    return _lister(kind)

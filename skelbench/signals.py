@@ -6,6 +6,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from threading import Event
 from types import FrameType
 from typing import Any
 
@@ -31,16 +32,16 @@ def handle_signals(
 
 
 @contextmanager
-def stop_signals() -> Iterator[threading.Event]:
+def stop_requested() -> Iterator[Event]:
     """SIGINT, SIGTERM and SIGHUP set the event instead of ending the process, so that work can save its state first; a
     second one of a kind ends the process as usual. A SIGHUP that is ignored (nohup) stays ignored."""
-    event, numbers = threading.Event(), list(ENDINGS)
+    event, numbers = Event(), list(ENDINGS)
     if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         numbers.append(signal.SIGHUP)
 
-    def handler(number: int, _frame: FrameType | None) -> None:
+    def stop(number: int, _frame: FrameType | None) -> None:
         event.set()
         signal.signal(number, before[number])
 
-    with handle_signals(handler, numbers) as before:
+    with handle_signals(stop, numbers) as before:
         yield event

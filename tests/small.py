@@ -53,21 +53,6 @@ TEACHERS = {"slim", "dino", "ibot", "sjepa"}
 """Methods with an EMA teacher."""
 
 
-def seven_joints():
-    """A skeleton unlike Kinect's: a spine of three joints and four limbs of one."""
-    from skelbench.skeleton.topology import Topology
-
-    return Topology(
-        name="seven",
-        joints=("pelvis", "chest", "head", "left hand", "right hand", "left foot", "right foot"),
-        parents=(-1, 0, 1, 1, 1, 0, 0),
-        pairs=((3, 4), (5, 6)),
-        parts={"trunk": (0, 1, 2), "left arm": (3,), "right arm": (4,), "left leg": (5,), "right leg": (6,)},
-        root=0,
-        center=1,
-    )
-
-
 def write_small_store(
     root: Path, name: str = "small", clips: int = 24, seed: int = 0, topology=None, flat: bool = False
 ) -> Path:

@@ -134,10 +134,12 @@ def test_no_files_import_each_other_in_a_circle():
 
 
 def test_plugins_are_found_by_name_alone():
+    """Files of plugins/ that begin with _ are no plugins: they hold what several of them share."""
+
     def plugin(module: str) -> str | None:
         package, _, rest = module.partition(".")
         name = rest.partition(".")[0]
-        return name if package == "skelbench_plugins" and not name.startswith("_") else None
+        return name if package == "skelbench_plugins" and name and not name.startswith("_") else None
 
     faults = [
         f"{line_of(arrow)}: a plugin is found by its name, and knows no other plugin"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -12,7 +13,7 @@ from skelbench.cli.options import DataRoot, new_dataset_name
 from skelbench.console import LEFT_OUT, err, late_progress, out, plain
 
 if TYPE_CHECKING:
-    from skelbench.data.raw.prepare import Report
+    from skelbench.data.raw.report import Report
 
 app = typer.Typer(no_args_is_help=True, help="Make a data set from its raw files, as downloaded.")
 
@@ -25,22 +26,6 @@ Workers = Annotated[
     int | None, typer.Option("--workers", min=1, help="Processes that read files.", show_default="one per core")
 ]
 Force = Annotated[bool, typer.Option("--force", help="Replace a data set of that name.")]
-
-
-@app.command()
-def ntu60(
-    raw: Raw, name: Name = None, workers: Workers = None, force: Force = False, data_root: DataRoot = None
-) -> None:
-    """NTU RGB+D (60 actions) from its .skeleton files."""
-    _ntu("ntu60", raw, name, workers, force, data_root)
-
-
-@app.command()
-def ntu120(
-    raw: Raw, name: Name = None, workers: Workers = None, force: Force = False, data_root: DataRoot = None
-) -> None:
-    """NTU RGB+D 120 from its .skeleton files; both zips, or the folders they were unpacked to."""
-    _ntu("ntu120", raw, name, workers, force, data_root)
 
 
 FrameBase = Annotated[
@@ -60,52 +45,39 @@ Center = Annotated[
 ]
 
 
-@app.command()
-def pku1(
-    raw: Raw,
-    name: Name = None,
-    frame_base: FrameBase = 0,
-    max_frames: Frames = 300,
-    keep: Keep = "first",
-    center: Center = "none",
-    workers: Workers = None,
-    force: Force = False,
-    data_root: DataRoot = None,
-) -> None:
-    """PKU-MMD phase I from its skeleton, label and split files."""
-    _pku("pku1", raw, name, (frame_base, max_frames, keep, center), workers, force, data_root)
+def _add_ntu(which: Literal["ntu60", "ntu120"], about: str) -> None:
+    @app.command(which, help=about)
+    def command(
+        raw: Raw, name: Name = None, workers: Workers = None, force: Force = False, data_root: DataRoot = None
+    ) -> None:
+        from skelbench.data.raw.ntu.prepare import prepare_ntu
+
+        _prepare(partial(prepare_ntu, which), which, "files", raw, name, workers, force, data_root)
 
 
-@app.command()
-def pku2(
-    raw: Raw,
-    name: Name = None,
-    frame_base: FrameBase = 0,
-    max_frames: Frames = 300,
-    keep: Keep = "first",
-    center: Center = "none",
-    workers: Workers = None,
-    force: Force = False,
-    data_root: DataRoot = None,
-) -> None:
-    """PKU-MMD phase II from its skeleton, label and split files."""
-    _pku("pku2", raw, name, (frame_base, max_frames, keep, center), workers, force, data_root)
+def _add_pku(which: Literal["pku1", "pku2"], about: str) -> None:
+    @app.command(which, help=about)
+    def command(
+        raw: Raw,
+        name: Name = None,
+        frame_base: FrameBase = 0,
+        max_frames: Frames = 300,
+        keep: Keep = "first",
+        center: Center = "none",
+        workers: Workers = None,
+        force: Force = False,
+        data_root: DataRoot = None,
+    ) -> None:
+        from skelbench.data.raw.pku.prepare import Cut, prepare_pku
+
+        cut = Cut(frame_base, max_frames, keep, center)
+        _prepare(partial(prepare_pku, which, cut=cut), which, "videos", raw, name, workers, force, data_root)
 
 
-def _ntu(which: str, raw: list[Path], name: str | None, workers: int | None, force: bool, root: Path | None) -> None:
-    from skelbench.data.raw.ntu.prepare import prepare_ntu
-
-    _prepare(prepare_ntu, which, "files", raw, name, workers, force, root)
-
-
-def _pku(
-    which: str, raw: list[Path], name: str | None, cut: tuple, workers: int | None, force: bool, root: Path | None
-) -> None:
-    from functools import partial
-
-    from skelbench.data.raw.pku.prepare import Cut, prepare_pku
-
-    _prepare(partial(prepare_pku, cut=Cut(*cut)), which, "videos", raw, name, workers, force, root)
+_add_ntu("ntu60", "NTU RGB+D (60 actions) from its .skeleton files.")
+_add_ntu("ntu120", "NTU RGB+D 120 from its .skeleton files; both zips, or the folders they were unpacked to.")
+_add_pku("pku1", "PKU-MMD phase I from its skeleton, label and split files.")
+_add_pku("pku2", "PKU-MMD phase II from its skeleton, label and split files.")
 
 
 def _prepare(
@@ -125,7 +97,6 @@ def _prepare(
     keep_memory()
     with late_progress(f"prepare {name}", unit) as report_progress:
         report = make(
-            which,
             raw,
             name,
             root or roots.data_root(),

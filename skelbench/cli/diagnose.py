@@ -271,13 +271,13 @@ def _clips(session: Session, dataset: str, split: str | None, tokens: int) -> tu
     import torch
 
     from skelbench.diagnose.frozen import Clips
-    from skelbench.run.resolve import open_dataset
+    from skelbench.run.resolve import data_of, open_dataset
     from skelbench.skeleton.grid import BUDGETS, Grid
     from skelbench.spec import DataSpec
 
     if tokens not in BUDGETS:
         raise SkelbenchError(f"--tokens {tokens}: the token grids are 8, 15 and 30")
     store = open_dataset(dataset, session.host, session.data_root)
-    data = DataSpec().found(store, dataset, store.split(split).name)
+    data = data_of(DataSpec(), store, dataset, store.split(split).name)
     grid = Grid(*BUDGETS[tokens], store.topology.num_joints)
     return data, Clips(store, grid, torch.device(session.device))

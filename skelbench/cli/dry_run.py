@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from skelbench.console import out, print_facts
+from skelbench.console import duration, out, print_facts
 from skelbench.run.evaluate import eval_spec
 from skelbench.run.resolve import Resolved, control
 from skelbench.run.session import Session
@@ -19,33 +19,21 @@ def show(resolved: Resolved, protocols: list[str], session: Session) -> None:
     spec = resolved.spec
     out.print_json(json.dumps(spec.model_dump(mode="json")))
     facts: list[tuple[str, str]] = []
-
-    def add(name: str, value: str) -> None:
-        facts.append((name, value))
-
     run = session.results.by_id(spec.id)
-    add("pretrain id", f"{spec.id} ({run.outcome + ': ' + str(run.path) if run else 'new'})")
+    facts.append(("pretrain id", f"{spec.id} ({run.outcome + ': ' + str(run.path) if run else 'new'})"))
     for name in protocols:
-        add(f"eval id, {name}", eval_spec(session.host, spec, name).id)
+        facts.append((f"eval id, {name}", eval_spec(session.host, spec, name).id))
     if resolved.method.trains:
-        add("control", f"untrained {control(resolved, session.host).spec.id}")
+        facts.append(("control", f"untrained {control(resolved, session.host).spec.id}"))
     method = build_method(spec, session.host, resolved.store.topology, "meta")
     counts = parameters(method)
-    add("parameters", f"encoder {counts['encoder']:,}, trainable {counts['trainable']:,}")
+    facts.append(("parameters", f"encoder {counts['encoder']:,}, trainable {counts['trainable']:,}"))
     if resolved.method.trains:
         step = step_cost(spec, session.host, resolved.store.topology)
         guess = estimate(spec, session.host, resolved.store, session.device, step["flops_per_clip"])
         flops = step["flops_per_clip"] / 1e9
-        add("training step", f"{flops:.2f} GFLOPs per clip with one body, {2 * flops:.2f} with two")
-        add("schedule", f"{guess.steps:,} steps of {spec.train.batch_size} clips")
-        add("memory", f"about {guess.memory_bytes / 2**30:.1f} GiB ({guess.basis})")
-        add("time", f"about {_duration(guess.seconds)} of training on {session.device} ({guess.basis})")
+        facts.append(("training step", f"{flops:.2f} GFLOPs per clip with one body, {2 * flops:.2f} with two"))
+        facts.append(("schedule", f"{guess.steps:,} steps of {spec.train.batch_size} clips"))
+        facts.append(("memory", f"about {guess.memory_bytes / 2**30:.1f} GiB ({guess.basis})"))
+        facts.append(("time", f"about {duration(guess.seconds)} of training on {session.device} ({guess.basis})"))
     print_facts(facts)
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    if seconds < 7200:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.1f} h" if seconds < 172800 else f"{seconds / 86400:.1f} days"

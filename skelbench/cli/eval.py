@@ -68,7 +68,7 @@ def evaluate(
         raise SkelbenchError("--protocol is empty: name a protocol, see `skelbench plugins list`")
     from skelbench.run.evaluate import eval_spec
     from skelbench.run.evaluate import evaluate as evaluation
-    from skelbench.run.resolve import open_dataset
+    from skelbench.run.resolve import data_of, open_dataset
 
     session = open_session(results, data_root, device)
     (run_dir, checkpoint), *partners = [session.results.find(pattern) for pattern in run]
@@ -79,10 +79,10 @@ def evaluate(
     if bodies_pool:
         fields |= {"bodies_pool": bodies_pool, "bodies": "all-slots" if bodies_pool == "all-mean" else "valid"}
     if dataset or split:
-        name = dataset or run_dir.spec.data.name
-        clips = open_dataset(name, host, session.data_root)
-        part = clips.split(split or (None if dataset else run_dir.spec.data.split)).name
-        fields["data"] = run_dir.spec.data.found(clips, name, part)
+        own = run_dir.spec.data
+        clips = open_dataset(dataset or own.name, host, session.data_root)
+        part = clips.split(split or (None if dataset else own.split))
+        fields["data"] = data_of(own, clips, dataset or own.name, part.name)
     if seed is not None:
         fields["seed"] = seed
     specs = [eval_spec(host, run_dir.spec, name, checkpoint, **fields) for name in protocols]
@@ -116,9 +116,9 @@ def _twin(results: ResultStore, run: RunDir, spec: EvalSpec) -> tuple[RunDir, Ev
     from skelbench.report.frame import untrained_twin
 
     runs = [other for other in results.runs() if other.outcome == "done"]
-    fused = [run, *(results.by_id(name.split("@")[0]) for name in spec.partners)]
-    twins = [untrained_twin(one, runs) for one in fused if one]
-    if run.spec.method == "untrained" or not all(twins):
+    partners = [results.by_id(name.split("@")[0]) for name in spec.partners]
+    twins = [twin for one in (run, *partners) if one and (twin := untrained_twin(one, runs))]
+    if run.spec.method == "untrained" or len(twins) <= len(partners):
         return None
     first, *others = (twin.spec.id for twin in twins)
     own = {"pretrain_id": first, "checkpoint": "last", "partners": tuple(others)}

@@ -60,8 +60,8 @@ def import_checkpoint(
     session = open_session(results, data_root, device)
     checkpoint = read_checkpoint(file)
     imported = _interpreted(host, descriptor, checkpoint)
-    unread = [key for key in SHAPELESS if key not in imported.settings]
-    given = {key: sets.pop(said) for key in unread for said in (key, key.split(".")[1]) if said in sets}
+    silent = [key for key in SHAPELESS if key not in imported.settings]
+    answers = {key: sets.pop(name) for key in silent for name in (key, key.split(".")[1]) if name in sets}
     request = Request(
         method=method,
         dataset=dataset,
@@ -71,11 +71,11 @@ def import_checkpoint(
         seed=seed,
         sets=sets,
         imported=checkpoint.sha256,
-        presets={"imported": {"train.precision": "fp32", **imported.settings, **given}},
+        presets={"imported": {"train.precision": "fp32", **imported.settings, **answers}},
     )
     resolved = resolve(request, host, session.data_root, session.device.split(":")[0])
     run_dir = import_weights(session, resolved, checkpoint, imported, force)
-    _show(resolved, run_dir, given)
+    _show(resolved, run_dir, answers)
     if protocols:
         conclude(session, run_dir, resolved, protocols, force)
     else:
@@ -86,7 +86,7 @@ def _check_importer(host: Host, descriptor: MethodSpec) -> None:
     from skelbench.errors import SkelbenchError
 
     if not descriptor.imports:
-        able = ", ".join(other.name for other in host.all("methods") if other.imports) or "none"
+        able = ", ".join(other.name for other in host.all("methods") if getattr(other, "imports", "")) or "none"
         raise SkelbenchError(f"method {descriptor.name} reads no public checkpoints; methods that do: {able}")
 
 
@@ -100,9 +100,10 @@ def _interpreted(host: Host, descriptor: MethodSpec, checkpoint: Checkpoint) -> 
         raise SkelbenchError(f"{checkpoint.path} is no checkpoint of {descriptor.name}: {error}") from error
 
 
-def _show(resolved: Resolved, run_dir: Any, given: Mapping[str, Any]) -> None:
-    """What was read from where, and what was neither read nor ``given`` by the user."""
+def _show(resolved: Resolved, run_dir: Any, answers: Mapping[str, Any]) -> None:
+    """What was read from where, and what was neither read nor among the ``answers`` of the user."""
     from skelbench.console import print_facts
+    from skelbench.spec import listed
 
     spec, facts = resolved.spec, run_dir.info["imported"]
     grid = f"{spec.tokens} x {resolved.store.topology.num_joints} tokens"
@@ -112,7 +113,7 @@ def _show(resolved: Resolved, run_dir: Any, given: Mapping[str, Any]) -> None:
         key: configs[part][name]
         for key in SHAPELESS
         for part, _, name in (key.partition("."),)
-        if name in configs[part] and key not in facts["settings"] and key not in given
+        if name in configs[part] and key not in facts["settings"] and key not in answers
     }
     left_out = ", ".join(facts["left_out"])
     print_facts(
@@ -121,24 +122,17 @@ def _show(resolved: Resolved, run_dir: Any, given: Mapping[str, Any]) -> None:
             ("file", f"{facts['file']}, sha256 {facts['sha256'][:12]}"),
             ("epoch", facts["epoch"]),
             ("read", read),
-            ("settings", _pairs(facts["settings"])),
-            ("assumed", assumed and f"{_pairs(assumed)} (the file does not say)"),
+            ("settings", listed(facts["settings"])),
+            ("assumed", assumed and f"{listed(assumed)} (the file does not say)"),
             ("left out", left_out and f"{left_out}: a classifier's"),
             ("directory", run_dir.path),
         ]
     )
 
 
-def _pairs(settings: Mapping[str, Any]) -> str:
-    return ", ".join(f"{key}={value}" for key, value in settings.items())
-
-
 def _show_next(run_dir: Any) -> None:
     from skelbench.console import out
 
     out.print("Next:")
-    for command, what in (
-        (f"skelbench eval {run_dir.spec.id}", "probe it"),
-        ("skelbench compare", "all runs side by side"),
-    ):
-        out.print(f"  {command}  [dim]# {what}[/]")
+    out.print(f"  skelbench eval {run_dir.spec.id}  [dim]# probe it[/]")
+    out.print("  skelbench compare  [dim]# all runs side by side[/]")

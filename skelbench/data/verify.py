@@ -66,16 +66,22 @@ class Check:
     """What a line that is not ok means and what to do."""
 
 
-def recognise(store: ClipStore, said: str | None = None) -> str | None:
-    """Which known data set this is: as ``said``, else by the clips' names; None = another one."""
-    if said is not None:
-        if said != "other" and said not in KNOWN:
-            raise SkelbenchError(did_you_mean(said, [*KNOWN, "other"], "data set to verify against"))
-        return None if said == "other" else said
+def _judge(
+    what: str, ok: bool, found: str, expected: str, advice: str, otherwise: Literal["look", "wrong"] = "look"
+) -> Check:
+    return Check(what, "ok", found, expected) if ok else Check(what, otherwise, found, expected, advice)
+
+
+def recognise(store: ClipStore, kind: str | None = None) -> str | None:
+    """Which known data set this is: as ``kind``, else by the clips' names; None = another one."""
+    if kind is not None:
+        if kind != "other" and kind not in KNOWN:
+            raise SkelbenchError(did_you_mean(kind, [*KNOWN, "other"], "data set to verify against"))
+        return None if kind == "other" else kind
     if store.names is None:
         return None
     names = store.names.tolist()
-    return next((kind for kind, name in NAMES.items() if all(re.fullmatch(name, each) for each in names)), None)
+    return next((known for known, name in NAMES.items() if all(re.fullmatch(name, each) for each in names)), None)
 
 
 def verify(store: ClipStore, kind: str | None, body: Anatomy | None) -> Iterator[Check]:
@@ -221,13 +227,12 @@ def _up(store: ClipStore, body: Anatomy) -> Check:
     count = np.bincount(both_N6.argmax(axis=1), minlength=6)
     most, share = int(count.argmax()), count.max() / count.sum()
     found = f"{axes[most]} in {share:.0%} of {body.clips:,} clips"
-    if axes[most] == store.meta.up_axis and share >= SHARE:
-        return Check("up", "ok", found, store.meta.up_axis)
     advice = (
         f"bodies do not stand along {store.meta.up_axis}: rotations about the vertical would tilt them; import again "
         f"with the right axis (image coordinates have y down)"
     )
-    return Check("up", "wrong" if share >= SHARE else "look", found, store.meta.up_axis, advice)
+    ok = axes[most] == store.meta.up_axis and share >= SHARE
+    return _judge("up", ok, found, store.meta.up_axis, advice, "wrong" if share >= SHARE else "look")
 
 
 def _left(store: ClipStore, body: Anatomy) -> Check:
@@ -260,14 +265,12 @@ def _lengths(store: ClipStore, body: Anatomy) -> Check:
     bones = [j for j in store.topology.order if j != store.topology.root]
     found = f"median {np.median(body.bone_J[bones]):.2f} m, longest {np.max(body.bone_J[bones]):.2f} m"
     strange = [j for j in bones if not SHORTEST_BONE <= body.bone_J[j] <= LONGEST_BONE]
-    if not strange:
-        return Check("bone lengths", "ok", found, f"{SHORTEST_BONE} to {LONGEST_BONE} m")
     if len(strange) > len(bones) / 2:
         advice = "most bones are not of human size: are the coordinates in metres? import them again, scaled"
     else:
         named = ", ".join(f"{store.topology.joints[j]} {body.bone_J[j]:.3f} m" for j in strange[:5])
         advice = f"not human: {named} (from its parent); are the joints in the order of {store.topology.name}?"
-    return Check("bone lengths", "wrong", found, f"{SHORTEST_BONE} to {LONGEST_BONE} m", advice)
+    return _judge("bone lengths", not strange, found, f"{SHORTEST_BONE} to {LONGEST_BONE} m", advice, "wrong")
 
 
 def _rigid(store: ClipStore, body: Anatomy) -> Check:
@@ -277,11 +280,9 @@ def _rigid(store: ClipStore, body: Anatomy) -> Check:
     typical, most = np.median(body.spread_J[long]), np.max(body.spread_J[long])
     found = f"long ones vary by {typical:.0%} within a clip, at most {most:.0%}"
     loose = [j for j in long if body.spread_J[j] > MOST_SPREAD]
-    if not loose:
-        return Check("bones are rigid", "ok", found, f"up to {MOST_SPREAD:.0%}")
     named = ", ".join(f"{store.topology.joints[j]} {body.spread_J[j]:.0%}" for j in loose[:5])
     advice = f"not rigid: {named}; are these joints connected, and each coordinate where it belongs?"
-    return Check("bones are rigid", "wrong", found, f"up to {MOST_SPREAD:.0%}", advice)
+    return _judge("bones are rigid", not loose, found, f"up to {MOST_SPREAD:.0%}", advice, "wrong")
 
 
 def _symmetric(store: ClipStore, body: Anatomy) -> Check:
@@ -289,10 +290,8 @@ def _symmetric(store: ClipStore, body: Anatomy) -> Check:
     off = {left: abs(body.bone_J[left] / max(body.bone_J[right], 1e-9) - 1) for left, right in pairs}
     worst = max(off, key=off.get)
     found = f"left and right differ by at most {off[worst]:.0%} ({store.topology.joints[worst]})"
-    if off[worst] <= MOST_ASYMMETRY:
-        return Check("bones are symmetric", "ok", found, f"up to {MOST_ASYMMETRY:.0%}")
     advice = "one side is badly measured, or the joints are not in the order of the topology; look at some clips"
-    return Check("bones are symmetric", "look", found, f"up to {MOST_ASYMMETRY:.0%}", advice)
+    return _judge("bones are symmetric", off[worst] <= MOST_ASYMMETRY, found, f"up to {MOST_ASYMMETRY:.0%}", advice)
 
 
 def bone_rows(store: ClipStore, body: Anatomy) -> list[tuple[str, str, str]]:

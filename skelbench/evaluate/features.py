@@ -163,18 +163,20 @@ def read_out(
             raise SkelbenchError(did_you_mean(readout, ["mean", "joints", *levels], "readout of this encoder"))
         return replace(encoded, pooled_RD=levels[readout])
     tokens_RND = encoded.tokens_RND.float()
-    if readout == "joints" and (encoded.per_clip or tokens_RND.shape[1] != grid.tokens):
+    if dropout:
+        kept_RND = torch.rand(tokens_RND.shape, generator=generator, device=tokens_RND.device) >= dropout
+        tokens_RND = tokens_RND * kept_RND / (1 - dropout)
+    if readout == "mean":
+        return replace(encoded, pooled_RD=tokens_RND.mean(1))
+    if grid is None:
+        raise ValueError("a readout that keeps joints needs the token grid")
+    if encoded.per_clip or tokens_RND.shape[1] != grid.tokens:
         what = "one row per clip" if encoded.per_clip else f"{tokens_RND.shape[1]} tokens"
         raise SkelbenchError(
             f"a readout that keeps joints needs an encoder that returns all {grid.tokens} tokens of every body, this "
             f"one returns {what}; use a protocol that averages, such as linear or linear@mamp"
         )
-    if dropout:
-        kept_RND = torch.rand(tokens_RND.shape, generator=generator, device=tokens_RND.device) >= dropout
-        tokens_RND = tokens_RND * kept_RND / (1 - dropout)
-    if readout == "joints":
-        return replace(encoded, pooled_RD=tokens_RND.unflatten(1, (-1, grid.joints)).mean(1).flatten(1))
-    return replace(encoded, pooled_RD=tokens_RND.mean(1))
+    return replace(encoded, pooled_RD=tokens_RND.unflatten(1, (-1, grid.joints)).mean(1).flatten(1))
 
 
 def pool_bodies(encoded: Encoded, view: View, pooling: Pooling) -> Tensor:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skelbench.evaluate.protocol import Features, Progress, Protocol, ProtocolResult
+from skelbench.evaluate.protocol import Features, Progress, Protocol, ProtocolResult, share
 from skelbench.spec import Fusion
 
 if TYPE_CHECKING:
@@ -36,15 +36,14 @@ def concatenate(sets: Mapping[str, Features]) -> Features:
     A linear probe that standardises or normalises each feature would undo any other scale of a whole set anyway.
     """
     parts = list(sets.values())
-    first = parts[0]
+    first, sources = parts[0], [part.again for part in parts if part.again]
 
     def again(
         keyed: Any, crop: Any, augment: Any, dropout: float = 0.0, progress: Progress | None = None
     ) -> np.ndarray:
-        passes = []
-        for i, part in enumerate(parts):
-            report = progress and (lambda done, total, i=i: progress((i * total + done) // len(parts), total))
-            passes.append(part.again(keyed, crop, augment, dropout, report))
+        passes = [
+            again(keyed, crop, augment, dropout, share(progress, i, len(sources))) for i, again in enumerate(sources)
+        ]
         return _side_by_side(passes)
 
     return Features(
@@ -55,7 +54,7 @@ def concatenate(sets: Mapping[str, Features]) -> Features:
         train_ids=first.train_ids,
         test_ids=first.test_ids,
         num_classes=first.num_classes,
-        again=again if all(part.again for part in parts) else None,
+        again=again if len(sources) == len(parts) else None,
     )
 
 

@@ -86,11 +86,10 @@ class Knn(Protocol):
             galleries = [F.normalize(gallery_GD, dim=1) for gallery_GD in galleries]
         predicted: list[Tensor] = []
         for start in range(0, len(first.test_x), CHUNK):
-            similarity_QG = None
-            for part, gallery_GD in zip(sets, galleries):
-                query_QD = torch.from_numpy(part.test_x[start : start + CHUNK]).to(device)
-                one_QG = _similarity(query_QD, gallery_GD, self.metric)
-                similarity_QG = one_QG if similarity_QG is None else similarity_QG + one_QG
+            queries = [torch.from_numpy(part.test_x[start : start + CHUNK]).to(device) for part in sets]
+            similarity_QG = _similarity(queries[0], galleries[0], self.metric)
+            for query_QD, gallery_GD in zip(queries[1:], galleries[1:]):
+                similarity_QG += _similarity(query_QD, gallery_GD, self.metric)
             predicted.append(_vote(similarity_QG, labels_G, self.k, first.num_classes).cpu())
             if progress:
                 progress(min(start + CHUNK, len(first.test_x)), len(first.test_x))

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from skelbench.evaluate.probe import NOT_SELECTED, Heads, Part, curve_rows, selected, stratified
-from skelbench.evaluate.protocol import Features, Progress, Protocol, ProtocolResult, coverage_notes, headline
+from skelbench.evaluate.protocol import Features, Progress, Protocol, ProtocolResult, coverage_notes, headline, share
 from skelbench.plugin import ProtocolSpec, hookimpl
 
 WINDOW = 500
@@ -84,8 +84,7 @@ class Linear(Protocol):
         test = Part.of(features.test_x, features.test_y, device)
         kept, held = stratified(features.train_y, self.val_share, seed)
         selects = len(held) > 0
-        scale = 2 if selects else 1
-        fit = _fit(train, features.num_classes, self, seed, progress and (lambda i, n: progress(i, scale * n)))
+        fit = _fit(train, features.num_classes, self, seed, share(progress, 0, 1 + selects))
 
         train_loss_E, train_accuracy_E, _ = fit.score(train)
         _, test_accuracy_E, logits_nC = fit.score(test)
@@ -106,7 +105,7 @@ class Linear(Protocol):
             "steps": float(fit.steps[-1]),
         }
         notes = coverage_notes(features)
-        if fit.fall is not None:
+        if fit.fall is not None and self.tolerance is not None:
             metrics["train_loss_fall"] = fit.fall
             if fit.fall > self.tolerance:
                 notes.append(
@@ -119,7 +118,7 @@ class Linear(Protocol):
                 features.num_classes,
                 self,
                 seed,
-                progress and (lambda i, n: progress(n + i, 2 * n)),
+                share(progress, 1, 2),
                 length=(fit.hold, fit.steps[-1]) if self.tolerance else None,
             )
             val_loss_E, val_accuracy_E, _ = second.score(train.take(held))
@@ -193,6 +192,7 @@ def _fit(
     generator = torch.Generator().manual_seed(seed)
     weight = (0.01 * torch.randn(num_classes, width, generator=generator)).to(device)
     bias = torch.zeros(num_classes, device=device)
+    optimizer: torch.optim.Optimizer
     if config.optimizer == "adamw":
         optimizer = torch.optim.AdamW([weight, bias], lr=config.lr, weight_decay=config.weight_decay, fused=True)
     else:
@@ -202,9 +202,9 @@ def _fit(
 
     per_epoch = math.ceil(n / config.batch_size)
     planned = max(config.min_steps, config.epochs * per_epoch)
-    extends = length is None and config.tolerance is not None
+    tolerance = config.tolerance if length is None else None
     if length is None:
-        hold, total = (planned // 2 if extends else 0), planned
+        hold, total = (planned // 2 if tolerance else 0), planned
     else:
         hold, total = length
     if total == config.epochs * per_epoch:
@@ -229,12 +229,12 @@ def _fit(
             optimizer.step()
             step += 1
 
-            if extends and step == hold - WINDOW:
+            if tolerance and step == hold - WINDOW:
                 before = F.cross_entropy(F.linear(x_nD, weight, bias), y_n).item()
-            elif extends and step == hold:
+            elif tolerance and step == hold:
                 now = F.cross_entropy(F.linear(x_nD, weight, bias), y_n).item()
                 fall, before = (before - now) / chance, now
-                if fall > config.tolerance and total + WINDOW <= config.max_steps:
+                if fall > tolerance and total + WINDOW <= config.max_steps:
                     hold, total = hold + WINDOW, total + WINDOW
             if step % every == 0 or step == total:
                 snapshots.append((step, weight.clone(), bias.clone()))

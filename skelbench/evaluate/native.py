@@ -17,7 +17,16 @@ from torch.nn import functional as F
 
 from skelbench.errors import SkelbenchError
 from skelbench.evaluate.probe import NOT_SELECTED, Heads, Part, curve_rows, selected, stratified
-from skelbench.evaluate.protocol import Features, Progress, Protocol, ProtocolResult, coverage_notes, headline
+from skelbench.evaluate.protocol import (
+    Again,
+    Features,
+    Progress,
+    Protocol,
+    ProtocolResult,
+    coverage_notes,
+    headline,
+    share,
+)
 from skelbench.plugin import ProtocolSpec, hookimpl
 from skelbench.views.augmentations import Rotate
 from skelbench.views.crops import Free
@@ -96,7 +105,7 @@ class MampLinear(Protocol):
         test = Part.of(features.test_x, features.test_y, device)
         held_part = Part.of(features.train_x[held], features.train_y[held], device)
         for epoch in range(self.epochs):
-            x_nD = torch.from_numpy(self._augmented(features, Keyed(seed, epoch), epoch, progress))
+            x_nD = torch.from_numpy(self._augmented(features.again, Keyed(seed, epoch), epoch, progress))
             for fit, probe in probes.items():
                 probe.train(x_nD, epoch)
                 head, columns = probe.head, probe.columns
@@ -127,13 +136,11 @@ class MampLinear(Protocol):
         curve = [row for fit in rows.values() for row in fit]
         return ProtocolResult(metrics, predictions, curve, notes, logits_nC.softmax(1).cpu().numpy())
 
-    def _augmented(self, features: Features, keyed: Keyed, epoch: int, progress: Progress | None) -> np.ndarray:
+    def _augmented(self, again: Again, keyed: Keyed, epoch: int, progress: Progress | None) -> np.ndarray:
         """The training features of one epoch, float32 [n, D]."""
-        n = len(features.train_y)
         crop = Free(lo=self.crop_min, hi=1.0, whole_frames=True, min_frames=self.crop_frames)
         turn = Rotate(p=1.0, vertical_deg=self.rotation_deg, tilt_deg=self.rotation_deg)
-        told = progress and (lambda done, _: progress(epoch * n + done, self.epochs * n))
-        x_nD = features.again(keyed, crop, (turn,), self.dropout, told)
+        x_nD = again(keyed, crop, (turn,), self.dropout, share(progress, epoch, self.epochs))
         if not np.isfinite(x_nD).all():
             raise SkelbenchError(
                 f"features of augmented clips are not finite in epoch {epoch}; check the clips' data and whether the "
@@ -194,8 +201,9 @@ class _Probe:
     def head(self) -> Heads:
         """The probe as it is now, with the running statistics of its normalisation."""
         weight_CD, bias_C = self.linear.weight.detach(), self.linear.bias.detach()
-        inverse_std_D = (self.norm.running_var + NORM_EPS).rsqrt()
-        return Heads(self.steps[-1:], weight_CD[None], bias_C[None], self.norm.running_mean, inverse_std_D)
+        mean_D, variance_D = self.norm.running_mean, self.norm.running_var
+        assert mean_D is not None and variance_D is not None  # this normalisation keeps them
+        return Heads(self.steps[-1:], weight_CD[None], bias_C[None], mean_D, (variance_D + NORM_EPS).rsqrt())
 
 
 def learning_rate(config: MampLinear, epoch: float) -> float:

@@ -29,8 +29,8 @@ class Part:
         return cls(torch.from_numpy(x).to(device), torch.from_numpy(y).to(device))
 
     def take(self, index: np.ndarray) -> Part:
-        index = torch.from_numpy(index).to(self.y_n.device)
-        return Part(self.x_nD[index], self.y_n[index])
+        index_n = torch.from_numpy(index).to(self.y_n.device)
+        return Part(self.x_nD[index_n], self.y_n[index_n])
 
 
 @dataclass(frozen=True)

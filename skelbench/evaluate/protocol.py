@@ -17,6 +17,14 @@ if TYPE_CHECKING:
 Progress = Callable[[int, int], None]
 """``progress(done, total)`` in the protocol's own units; ``total`` may grow."""
 
+
+def share(progress: Progress | None, part: int, parts: int) -> Progress | None:
+    """``progress`` of one part, the first is 0, of equally large ``parts`` of the work."""
+    if progress is None:
+        return None
+    return lambda done, total: progress(part * total + done, parts * total)
+
+
 Again = Callable[..., np.ndarray]
 """``again(keyed, crop, augment, dropout=0.0, progress=None)``: another pass of the frozen encoder, in eval mode, over
 the training clips. Features like ``train_x``, of the clips cut and augmented with the draws of ``keyed`` (by clip).
@@ -129,16 +137,15 @@ class Protocol(Spec):
     ) -> ProtocolResult:
         """Measure several feature sets of the same clips as one: each by itself, and then by the sum of their scores.
 
-        ``accuracy_NAME`` is the accuracy of a set alone, and rows of the curve name their set. All weigh alike:
-        the three-stream ensembles of the field weigh logits of joint, bone and motion by 0.6, 0.6 and 0.4 (AimCLR's
-        ``ensemble_ntu_cs.py``), which were chosen on test clips.
+        ``accuracy_NAME`` is the accuracy of a set alone, and rows of the curve name their set. Probabilities are
+        summed, as logits of probes on different features differ in scale, and all weigh alike, as nothing is chosen on
+        test clips (AimCLR's ``ensemble_ntu_cs.py`` sums logits of joint, bone and motion times 0.6, 0.6 and 0.4).
         """
         results: dict[str, ProtocolResult] = {}
         for i, (name, features) in enumerate(sets.items()):
-            part = progress and (lambda done, total, i=i: progress(i * total + done, len(sets) * total))
-            results[name] = self.evaluate(features, seed, device, part)
-        scores = [result.scores for result in results.values()]
-        if any(score is None for score in scores):
+            results[name] = self.evaluate(features, seed, device, share(progress, i, len(sets)))
+        scores = [result.scores for result in results.values() if result.scores is not None]
+        if len(scores) < len(results):
             raise SkelbenchError("this protocol has no scores that could be summed; use --fusion features")
         metrics, predictions = headline(features, np.sum(scores, axis=0))
         metrics |= {f"accuracy_{name}": result.metrics["accuracy"] for name, result in results.items()}

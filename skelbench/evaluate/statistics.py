@@ -57,10 +57,10 @@ def paired_bootstrap(
 
 def holm(ps: Sequence[float]) -> np.ndarray:
     """Holm's step-down adjusted p-values, in the order given: reject where the adjusted value is at most alpha."""
-    ps = np.asarray(ps, dtype=np.float64)
-    order = np.argsort(ps, kind="stable")
-    adjusted = np.empty_like(ps)
-    adjusted[order] = np.minimum(1, np.maximum.accumulate(ps[order] * np.arange(len(ps), 0, -1)))
+    values = np.asarray(ps, dtype=np.float64)
+    order = np.argsort(values, kind="stable")
+    adjusted = np.empty_like(values)
+    adjusted[order] = np.minimum(1, np.maximum.accumulate(values[order] * np.arange(len(values), 0, -1)))
     return adjusted
 
 

@@ -15,7 +15,8 @@ GROUP_KEYS = {"wd_scale", "lr_scale", "frozen_until", "clip", "turn"}
 
 def default_groups(module: nn.Module) -> Iterator[dict[str, Any]]:
     """Two groups: parameters with weight decay, and biases, norms and other 1-D parameters without."""
-    decay, plain = [], []
+    decay: list[nn.Parameter] = []
+    plain: list[nn.Parameter] = []
     for name, parameter in module.named_parameters():
         if parameter.requires_grad:
             (plain if parameter.ndim <= 1 or name.endswith("bias") else decay).append(parameter)

@@ -12,12 +12,12 @@ from skelbench.data.store.clip_store import ClipStore
 from skelbench.data.store.source import ClipSource
 from skelbench.picture.scene import Panel, Scene, clip_scene
 from skelbench.skeleton.grid import Grid
-from skelbench.spec import RunSpec
+from skelbench.spec import Centre, RunSpec
 from skelbench.train.build import view_specs
 from skelbench.views.builder import ViewBuilder, evaluation_spec
 from skelbench.views.clips import ClipBatch
 from skelbench.views.keyed import Keyed
-from skelbench.views.spec import Centre, ViewSpec
+from skelbench.views.spec import ViewSpec
 from skelbench.views.view import View
 
 

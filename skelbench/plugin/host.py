@@ -17,6 +17,7 @@ from typing import Any, Literal, overload
 
 import pluggy
 
+from skelbench import builtins
 from skelbench.component import Spec
 from skelbench.errors import SkelbenchError, did_you_mean
 from skelbench.plugin.descriptors import ComponentSpec, DatasetSpec, Descriptor, EncoderSpec, MethodSpec, ProtocolSpec
@@ -217,7 +218,7 @@ def get_host(extra_files: Iterable[str] = ()) -> Host:
     """The host of this process, built on first use and kept for the same files and environment."""
     files = tuple(str(file) for file in (*_requested, *extra_files))
     variables = ("SKELBENCH_PLUGINS", "SKELBENCH_PLUGIN_PATH", "SKELBENCH_STRICT")
-    key = (files, *map(os.environ.get, variables))
+    key = (files, builtins.PLACES, *map(os.environ.get, variables))
     if key not in _hosts:
         _hosts[key] = Host(files)
     return _hosts[key]

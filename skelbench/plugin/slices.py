@@ -56,10 +56,7 @@ class TopLevel:
             index
             for index, statement in enumerate(self.body)
             if not isinstance(statement, ast.Import)
-            and (
-                any(name.startswith("skelbench_") for name in self.binds[index])
-                or (not isinstance(statement, ast.ImportFrom) and _decorated(statement, markers))
-            )
+            and (any(name.startswith("skelbench_") for name in self.binds[index]) or self.uses[index] & markers)
         }
 
     def slice(self) -> ast.Module | None:
@@ -203,7 +200,12 @@ def _root(node: ast.AST) -> set[str]:
 
 
 def _uses(node: ast.AST) -> set[str]:
-    return {child.id for child in ast.walk(node) if isinstance(child, ast.Name)}
+    """Names in a statement, wherever they stand in it; ``plugin.hookimpl`` counts as ``hookimpl``."""
+    return {
+        getattr(child, "id", "hookimpl")
+        for child in ast.walk(node)
+        if isinstance(child, ast.Name) or (isinstance(child, ast.Attribute) and child.attr == "hookimpl")
+    }
 
 
 def _markers(statement: ast.stmt) -> set[str]:
@@ -213,14 +215,6 @@ def _markers(statement: ast.stmt) -> set[str]:
     if isinstance(statement, ast.Assign) and "HookimplMarker" in ast.unparse(statement.value):
         return _binds(statement)
     return set()
-
-
-def _decorated(statement: ast.stmt, markers: set[str]) -> bool:
-    return any(
-        (isinstance(node, ast.Name) and node.id in markers and isinstance(node.ctx, ast.Load))
-        or (isinstance(node, ast.Attribute) and node.attr == "hookimpl")
-        for node in ast.walk(statement)
-    )
 
 
 def _defines(cls: ast.ClassDef, name: str) -> bool:

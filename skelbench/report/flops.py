@@ -12,6 +12,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from skelbench.cost import BODIES
+from skelbench.plugin import TableSpec, hookimpl
 from skelbench.plugin.host import Host
 from skelbench.report import published
 from skelbench.report.inputs import TableInputs
@@ -53,6 +54,18 @@ _COLUMNS = (
     Column("published_encoder", "Paper: train encoder", ".2f", published=True),
     Column("published_decoder", "Paper: decoder", ".2f", published=True),
 )
+
+
+@hookimpl
+def skelbench_tables() -> list[TableSpec]:
+    return [
+        TableSpec(
+            name="flops",
+            target=":table",
+            summary="MACs and GFLOPs of encoder, decoder and whole training step at the paper's token grids",
+            needs_runs=False,
+        )
+    ]
 
 
 def table(inputs: TableInputs) -> Table:

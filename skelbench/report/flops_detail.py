@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from skelbench.cost import BODIES
+from skelbench.plugin import TableSpec, hookimpl
 from skelbench.plugin.host import Host
 from skelbench.report import published
 from skelbench.report.flops import (
@@ -49,6 +50,18 @@ SCOPE = (
     "for an EMA teacher. Heads: projection heads of student and teacher, forward, all views of a step. Whole "
     "step: all views and modules, forward and backward."
 )
+
+
+@hookimpl
+def skelbench_tables() -> list[TableSpec]:
+    return [
+        TableSpec(
+            name="flops-detail",
+            target=":table",
+            summary="GFLOPs of student encoder, decoder, targets and heads, on native token grids and the paper's",
+            needs_runs=False,
+        )
+    ]
 
 
 def table(inputs: TableInputs) -> Table:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from skelbench.errors import SkelbenchError
 from skelbench.evaluate.statistics import holm
+from skelbench.plugin import TableSpec, hookimpl
 from skelbench.report.seeds import accuracy, alike, nearest, percent, seeds_of
 from skelbench.report.table import Cell, Column, Table
 
@@ -41,6 +42,17 @@ HOW = (
     "nothing to compare yet: `skelbench run METHOD --tokens 8` trains and evaluates a method, "
     "`skelbench eval RUN --protocol linear` evaluates a finished run"
 )
+
+
+@hookimpl
+def skelbench_tables() -> list[TableSpec]:
+    return [
+        TableSpec(
+            name="linear",
+            target=":table",
+            summary="every evaluated run: accuracy with interval, paired test against the untrained encoder, cost",
+        )
+    ]
 
 
 def table(inputs: TableInputs) -> Table:

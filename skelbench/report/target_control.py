@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from skelbench.plugin import TableSpec, hookimpl
 from skelbench.report import study_rows
 from skelbench.report.inputs import TableInputs
 from skelbench.report.study_rows import PAPER_COLUMNS, Row, StudyTable
@@ -40,6 +41,17 @@ NOTE = (
     "their number (coordinates: three per frame of a token); of encoder: of its pooled features, at the end."
 )
 COLLAPSED = "a collapse was recorded in training, of these features or others: `--format json`, column `collapse`"
+
+
+@hookimpl
+def skelbench_tables() -> list[TableSpec]:
+    return [
+        TableSpec(
+            name="target-control",
+            target=":table",
+            summary="one method with several targets of masked prediction: accuracy, fall of the loss, effective rank",
+        )
+    ]
 
 
 def table(inputs: TableInputs) -> Table:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from skelbench.plugin import TableSpec, hookimpl
 from skelbench.report import study_rows
 from skelbench.report.inputs import TableInputs
 from skelbench.report.study_rows import BLOCK, PAPER_COLUMNS, Row, StudyTable
@@ -19,6 +20,17 @@ if TYPE_CHECKING:
 NAME = "token-budget"
 DENSE = 30
 """Temporal tokens that other budgets of a method are compared with."""
+
+
+@hookimpl
+def skelbench_tables() -> list[TableSpec]:
+    return [
+        TableSpec(
+            name="token-budget",
+            target=":table",
+            summary="methods at 8, 15, 30 temporal tokens: accuracy, cost, drop against 30; published figures beside",
+        )
+    ]
 
 
 def table(inputs: TableInputs) -> Table:

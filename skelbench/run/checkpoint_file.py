@@ -17,7 +17,7 @@ from torch import Tensor
 from skelbench.errors import SkelbenchError
 from skelbench.methods.contract import Method
 
-ALLOWED = [argparse.Namespace]
+ALLOWED: list[Any] = [argparse.Namespace]
 """Classes a file may hold besides tensors and plain containers: the options of its author's command line."""
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 COUNTER = "num_batches_tracked"
@@ -86,9 +86,9 @@ def _load(path: Path) -> Any:
             warnings.simplefilter("ignore")
             return torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # the loader raises whatever its parts do: zip, pickle, key and value errors
-        if found := re.search(r"GLOBAL ([\w.]+)", str(error)):
+        if match := re.search(r"GLOBAL ([\w.]+)", str(error)):
             raise SkelbenchError(
-                f"{path} holds {found.group(1)}, not only tensors and plain settings, and was not opened, since that "
+                f"{path} holds {match.group(1)}, not only tensors and plain settings, and was not opened, since that "
                 "can run code; save its state dict alone and import that"
             ) from error
         raise SkelbenchError(f"{path} is no PyTorch checkpoint, or a damaged one; get the file again") from error
@@ -108,7 +108,7 @@ def fit(method: Method, weights: Mapping[str, Tensor], source: str) -> bool:
     shapes = [{name: tuple(x.shape) for name, x in tensors.items()} for tensors in (weights, own)]
     misfits = [name for name in dict.fromkeys([*needed, *weights]) if shapes[0].get(name) != shapes[1].get(name)]
     if misfits:
-        theirs, ours = (_form(known.get(misfits[0])) for known in shapes)
+        theirs, ours = (_form(form.get(misfits[0])) for form in shapes)
         raise SkelbenchError(
             f"{source} does not fit {type(method).__name__} in this setting: {misfits[0]} is {theirs} in the file and "
             f"{ours} in the model ({len(misfits)} of {len(needed)} tensors do not fit); use data of the same skeleton "

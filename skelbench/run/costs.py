@@ -12,8 +12,8 @@ from skelbench.run.session import Session
 
 def measure_cost(session: Session, run: RunDir, store: ClipStore, force: bool = False) -> dict[str, Any]:
     """MACs, step FLOPs, parameters, and latency and peak memory on this device; measured once per run."""
-    if not force and (known := run.cost()):
-        return known
+    if not force and (cost := run.cost()):
+        return cost
     from skelbench.cost.report import run_cost
 
     spec = run.spec

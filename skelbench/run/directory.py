@@ -30,8 +30,8 @@ def alone(run: RunDir, patience: float = 1.0) -> Iterator[None]:
 
 def clear(run: RunDir) -> None:
     """Forget a run's results, keep its spec; files that are not ours (an observer's) stay."""
-    kept = {key: value for key, value in run.info.items() if key not in RESULTS}
-    write_json(run.path / "run.json", {**kept, "outcome": "new"})
+    facts = {key: value for key, value in run.info.items() if key not in RESULTS}
+    write_json(run.path / "run.json", {**facts, "outcome": "new"})
     for pattern in ("last.pt", "metrics.jsonl", "cost.json", "encoder*.safetensors", "eval-*", "diagnose-*"):
         for path in run.path.glob(pattern):
             path.unlink()

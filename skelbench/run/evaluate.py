@@ -89,7 +89,8 @@ def _evaluate(session: Session, run: RunDir, spec: EvalSpec, path: Path, like: R
     seed = derive_seed(spec.seed, "probe", spec.protocol)
     with session.progress(label=f"{spec.protocol} probe", unit=protocol.unit) as report:
         result = evaluate_sets(protocol, sets, spec.fusion, seed, session.device, _advances(report, with_total=True))
-    write_atomic(path.with_suffix(".npz"), lambda file: np.savez_compressed(file, **result.predictions))
+    arrays: dict[str, Any] = dict(result.predictions)
+    write_atomic(path.with_suffix(".npz"), lambda file: np.savez_compressed(file, **arrays))
     record = {
         "id": spec.id,
         "run": run.name,

@@ -25,6 +25,7 @@ def pretrain(session: Session, resolved: Resolved, force: bool = False) -> RunDi
     if distributed.rank():  # the first process makes and locks the directory, the others join it
         distributed.barrier()
         run = session.results.by_id(spec.id)
+        assert run is not None  # the first process has made it
         return run if run.outcome == "done" else _train(session, resolved, run)
     session.results.prepare()
     facts = {"environment": environment(session.device)}
@@ -40,11 +41,11 @@ def pretrain(session: Session, resolved: Resolved, force: bool = False) -> RunDi
 def _train(session: Session, resolved: Resolved, run: RunDir) -> RunDir:
     spec, chief = resolved.spec, not distributed.rank()
     method = build_method(spec, session.host, resolved.store.topology, session.device)
-    announced = {"id": spec.id, "name": run.name, "directory": str(run.path), "spec": spec.model_dump(mode="json")}
+    identity = {"id": spec.id, "name": run.name, "directory": str(run.path), "spec": spec.model_dump(mode="json")}
 
     def tell(hook: str, **values: Any) -> None:
         if chief:
-            session.host.notify(hook, run=announced, **values)
+            session.host.notify(hook, run=identity, **values)
 
     def record(**fields: Any) -> None:
         if chief:
@@ -66,7 +67,7 @@ def _train(session: Session, resolved: Resolved, run: RunDir) -> RunDir:
                 seconds = trainer.fit(
                     report,
                     log=lambda step, line: tell("skelbench_log", step=step, metrics=line),
-                    collapsed=lambda found: record(collapse=found),
+                    collapsed=lambda signs: record(collapse=signs),
                 )
             facts = {"steps": trainer.total, "clips_seen": clips, "train_seconds": seconds}
         outcome = "done"

@@ -87,8 +87,7 @@ def resolve(request: Request, host: Host, data_root: Path, device_kind: str) -> 
     store = open_dataset(data.name, host, data_root)
     split = store.split(data.split or None)
     _check_lengths(store, np.concatenate([split.train, split.test]), grid.patch)
-    facts = {"dimensions": store.meta.dimensions, "fingerprint": store.fingerprint}
-    data = data.model_copy(update={"name": data.name, "split": split.name, **facts})
+    data = data_of(data, store, data.name, split.name)
     notes = list(_notes(method, native, store))
 
     settle = _Settle(parts, f"{data.name}/{split.name}", split, request)
@@ -278,8 +277,14 @@ def control(resolved: Resolved, host: Host) -> Resolved:
         for key, value in resolved.from_preset.items()
         if key.startswith("encoder.") or key == "train.precision"
     }
-    facts = {"setting": resolved.setting}
-    return Resolved(twin, resolved.preset, changed, method, resolved.encoder, resolved.store, **facts)
+    shared = resolved.preset, changed, method, resolved.encoder, resolved.store
+    return Resolved(twin, *shared, setting=resolved.setting)
+
+
+def data_of(data: DataSpec, store: ClipStore, name: str, split: str) -> DataSpec:
+    """The choices of ``data`` for the opened data set ``name`` and its ``split``."""
+    facts = {"name": name, "dimensions": store.meta.dimensions, "fingerprint": store.fingerprint}
+    return data.model_copy(update={"split": split, **facts})
 
 
 def open_dataset(name: str, host: Host, data_root: Path) -> ClipStore:

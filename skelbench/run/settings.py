@@ -93,7 +93,8 @@ def names(layers: Iterable[Layer]) -> dict[str, Any]:
 def joined(layers: Iterable[Layer]) -> dict[str, Any]:
     """All layers as one. Settings that a layer means for another component than the one that is chosen are dropped."""
     layers = list(layers)
-    final, values = names(layers), {}
+    final = names(layers)
+    values: dict[str, Any] = {}
     for place, layer in enumerate(layers):
         meant = names(layers[: place + 1])
         values |= {key: value for key, value in layer.items() if meant.get(head := _head(key)) == final.get(head)}

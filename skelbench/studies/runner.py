@@ -20,7 +20,7 @@ import filelock
 
 from skelbench.run.request import parse_value
 from skelbench.run.session import Session
-from skelbench.signals import stop_signals
+from skelbench.signals import stop_requested
 from skelbench.spec import file_name
 from skelbench.studies.display import Display
 from skelbench.studies.files import literal
@@ -112,7 +112,7 @@ class Runner:
         waiting = deque(trials)
         failures: dict[str, tuple[str, Path]] = {}
         try:
-            with stop_signals() as stop:
+            with stop_requested() as stop:
                 while (waiting and not stop.is_set()) or self.working:
                     while len(self.working) < self.jobs and not stop.is_set():
                         if (item := self._free(waiting)) is None:

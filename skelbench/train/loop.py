@@ -5,12 +5,11 @@ from __future__ import annotations
 import ctypes
 import json
 import math
-import signal
-import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any
 
 import numpy as np
@@ -24,6 +23,7 @@ from skelbench.errors import Diverged, Interrupted, SkelbenchError
 from skelbench.identity import derive_seed
 from skelbench.methods.contract import Method, Step
 from skelbench.results.store import RunDir
+from skelbench.signals import stop_requested
 from skelbench.spec import RunSpec
 from skelbench.train.build import view_specs
 from skelbench.train.checkpoint import cut_back, load_state, save_encoders, save_state
@@ -151,7 +151,7 @@ class Trainer:
             self.method.after_step(info)
         return figures
 
-    def _autocast(self):
+    def _autocast(self) -> AbstractContextManager[Any]:
         if self.spec.train.precision == "bf16":
             return torch.autocast(self.device.type, dtype=torch.bfloat16)
         return nullcontext()
@@ -223,17 +223,18 @@ class Trainer:
         def seconds() -> float:
             return before + time.monotonic() - started
 
-        with _stop_signals() as stopped, open(self.run.metrics, "a") as metrics:
+        with stop_requested() as stopped, open(self.run.metrics, "a") as metrics:
             sitting = start
             for step, views in self._prefetched(start):
                 done = step + 1
                 with self.watch.look(done) as figures:
                     out = self.train_step(step, views)
                 logged = done == 1 or done % self.every == 0 or done == self.total
-                read, said = logged or self.device.type == "cpu", {}
+                read = logged or self.device.type == "cpu"
+                shown: dict[str, Any] = {}
                 if read:
                     values = {name: float(value) for name, value in out.items()}
-                    said["loss"] = values["loss"]
+                    shown["loss"] = values["loss"]
                     if not math.isfinite(values["loss"]):
                         self._diverged(step, values["loss"])
                 if logged:
@@ -245,9 +246,9 @@ class Trainer:
                         metrics.write(json.dumps(rounded) + "\n")
                         metrics.flush()
                         ranks = [key for key in ("rank_masked", "rank_pooled") if key in figures]
-                        said |= {key: figures[key] for key in ranks[:1]}
+                        shown |= {key: figures[key] for key in ranks[:1]}
                         if changed := self.collapse.see(rounded):
-                            said["note"] = "collapse: " + "; ".join(map(sentence, changed))
+                            shown["note"] = "collapse: " + "; ".join(map(sentence, changed))
                             if collapsed:
                                 collapsed(self.collapse.found)
                         if log:
@@ -256,7 +257,7 @@ class Trainer:
                     _give_back_memory()
                     self._last_trim = time.monotonic()
                 if report:
-                    report(batch, **said)
+                    report(batch, **shown)
                 if done in snapshots:
                     self._export(self.epoch(done))
                 late = time.monotonic() - self._last_save > CHECKPOINT_SECONDS
@@ -281,10 +282,11 @@ class Trainer:
                 yield step, self.views(step)
             return
         with ThreadPoolExecutor(1, thread_name_prefix="views") as pool:
-            ahead = pool.submit(self.views, start) if start < self.total else None
+            ahead = deque(pool.submit(self.views, step) for step in range(start, min(start + 1, self.total)))
             for step in range(start, self.total):
-                views = ahead.result()
-                ahead = pool.submit(self.views, step + 1) if step + 1 < self.total else None
+                views = ahead.popleft().result()
+                if step + 1 < self.total:
+                    ahead.append(pool.submit(self.views, step + 1))
                 yield step, views
 
     def _diverged(self, step: int, loss: float) -> None:
@@ -302,28 +304,6 @@ def _give_back_memory() -> None:
     """
     with suppress(AttributeError, OSError, TypeError):
         ctypes.CDLL(None).malloc_trim(0)
-
-
-@contextmanager
-def _stop_signals() -> Iterator[threading.Event]:
-    """SIGINT and SIGTERM set the event instead of killing; a second one kills as usual."""
-    event = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield event
-        return
-    before = {}
-
-    def handler(number: int, _frame: Any) -> None:
-        event.set()
-        signal.signal(number, before[number])
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        before[number] = signal.signal(number, handler)
-    try:
-        yield event
-    finally:
-        for number, previous in before.items():
-            signal.signal(number, previous)
 
 
 def _rounded(value: float) -> float:

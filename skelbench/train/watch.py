@@ -62,7 +62,7 @@ class Watch:
 
     def _rank(self, name: str, x: Tensor) -> None:
         x_nD = x.detach().flatten(0, -2)
-        if len(x_nD):
+        if len(x_nD) and self._seen is not None:
             self._seen[f"rank_{name}"] = effective_rank(sample_rows(x_nD, ROWS))
 
     @contextmanager

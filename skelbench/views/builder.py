@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -195,10 +195,10 @@ class ViewBuilder:
         masked_I = None if mask_RN is None else mask_RN.flatten().nonzero()[:, 0]
         keys_R = ((torch.arange(count) << VIEW_KEY)[:, None] + rows.body_keys_R).flatten()
         host = {"rows_R": rows_R, "keys_R": keys_R, "mask_RN": mask_RN, "masked_I": masked_I, "keep_RK": keep_RK}
-        sent = {key: value if value is None else send(value, self.device) for key, value in host.items()}
         there = {"x_RTJC": x_RTJC, "confidence_RTJ": confidence_RTJ, "real_RT": real_RT}
-        sent |= {key: value if value is None else value.to(self.device) for key, value in there.items()}
-        return View(clips=clips, bodies=slots, count=count, **sent)
+        fields: dict[str, Any] = {key: send(value, self.device) for key, value in host.items() if value is not None}
+        fields |= {key: value.to(self.device) for key, value in there.items() if value is not None}
+        return View(clips=clips, bodies=slots, count=count, **fields)
 
 
 def _instances(parent_V: Tensor, size: int) -> Tensor:

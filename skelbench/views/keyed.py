@@ -9,6 +9,8 @@ R rows (keys), n draws per row.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,7 +21,7 @@ from skelbench.errors import SkelbenchError
 WORD = 0xFFFFFFFF
 
 
-def philox(counter, key, rounds: int = 10):
+def philox(counter: Sequence[Any], key: Sequence[Any], rounds: int = 10) -> tuple[Any, Any, Any, Any]:
     """Philox4x32: four counter words and two key words -> four words, all 32-bit values held in int64.
 
     Words are numpy or torch int64 arrays (broadcast against each other) or ints; the operators used are the same for
@@ -67,7 +69,7 @@ class Keyed:
         first, last = start // 4, (start + n + 3) // 4
         blocks = torch.arange(first, last, device=keys_R.device)[None, :]
         tag = (torch.as_tensor(view, dtype=torch.int64, device=keys_R.device).reshape(-1, 1) << 16) | op
-        words = (blocks, keys_R[:, None], self.step, tag)
+        words: tuple[Any, ...] = (blocks, keys_R[:, None], self.step, tag)
         if keys_R.device.type == "cpu":  # numpy: the same integers with a fraction of torch's cost per small operation
             if keys_R.numel() and not 0 <= int(keys_R.min()) <= int(keys_R.max()) <= WORD:
                 raise ValueError("keys must be in [0, 2**32)")

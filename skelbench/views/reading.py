@@ -62,13 +62,13 @@ def read_coordinates(
 
 def read_confidence(batch: ClipBatch, reading: Reading, spec: ViewSpec, topology: Topology) -> Tensor | None:
     """float32 [R, T, J]: interpolated and mirrored like the coordinates; None where the data set has none."""
-    if batch.confidence_FJ is None:
+    if (confidence_FJ := batch.confidence_FJ) is None:
         return None
-    device, frames = batch.confidence_FJ.device, reading.frames
+    device, frames = confidence_FJ.device, reading.frames
 
     def gather(frame_RT: Tensor) -> Tensor:
         index_RT = send(reading.base_R[:, None] // 3 + frame_RT, device)
-        return batch.confidence_FJ.index_select(0, index_RT.flatten()).unflatten(0, index_RT.shape)
+        return confidence_FJ.index_select(0, index_RT.flatten()).unflatten(0, index_RT.shape)
 
     c_RTJ = gather(frames.first_BT).lerp_(gather(frames.second_BT), send(frames.weight_BT, device)[:, :, None])
     rows_K = mirrored_rows(reading.transform)

@@ -95,10 +95,12 @@ class Linear(Change):
         return Linear(self.space.take(index), self.joints.take(index), self.mirrored_R[index])
 
     def apply(self, x_R3TJ: Tensor, keyed: Keyed) -> Tensor:
-        if work := self.joints.changed(x_R3TJ.device):
-            x_R3TJ = _on_rows(x_R3TJ, work[0], lambda x: (x.flatten(1, 2) @ work[1]).view_as(x))
-        if work := self.space.changed(x_R3TJ.device):
-            x_R3TJ = _on_rows(x_R3TJ, work[0], lambda x: (work[1] @ x.flatten(2)).view_as(x))
+        if joints := self.joints.changed(x_R3TJ.device):
+            rows_K, joints_KJJ = joints
+            x_R3TJ = _on_rows(x_R3TJ, rows_K, lambda x: (x.flatten(1, 2) @ joints_KJJ).view_as(x))
+        if space := self.space.changed(x_R3TJ.device):
+            rows_K, space_K33 = space
+            x_R3TJ = _on_rows(x_R3TJ, rows_K, lambda x: (space_K33 @ x.flatten(2)).view_as(x))
         return x_R3TJ
 
 
@@ -156,11 +158,12 @@ def compose(steps: Transform) -> Transform:
     """The same transform with neighbouring linear steps multiplied into one."""
     short: list[Change] = []
     for step in steps:
-        if short and isinstance(step, Linear) and isinstance(short[-1], Linear):
-            before = short.pop()
+        before = short[-1] if short else None
+        if isinstance(step, Linear) and isinstance(before, Linear):
             mirrored_R = before.mirrored_R ^ step.mirrored_R
-            step = Linear(step.space @ before.space, before.joints @ step.joints, mirrored_R)
-        short.append(step)
+            short[-1] = Linear(step.space @ before.space, before.joints @ step.joints, mirrored_R)
+        else:
+            short.append(step)
     return tuple(short)
 
 

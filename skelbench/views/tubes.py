@@ -107,7 +107,7 @@ def spans(topology: Topology, kind: str) -> Spans:
 
 def _connected(graph: dict[int, tuple[int, ...]]) -> dict[int, list[tuple[int, ...]]]:
     """Connected subsets of the graph's joints by size, each layer in lexicographic order."""
-    layers = {1: sorted((j,) for j in graph)}
+    layers: dict[int, list[tuple[int, ...]]] = {1: sorted((j,) for j in graph)}
     for width in range(2, len(graph) + 1):
         grown = {
             tuple(sorted((*subset, new)))
@@ -140,9 +140,11 @@ class _Rows:
         hidden = hidden_tokens(request, keyed, stratified=tube.stratified)
         a_min = times if tube.a_min is None else tube.a_min
         a_max = 0.5 * tokens if tube.a_max is None else tube.a_max
-        same = [torch.full((rows,), v) for v in (times, tube.stop == "printed", tube.stop == "clip")]
-        area = [torch.full((rows,), float(v), dtype=torch.float64) for v in (a_min, a_max)]
-        return cls(request.keys_R, request.view_R, same[0], hidden, *area, same[1], same[2])
+        areas_2R = torch.tensor([a_min, a_max], dtype=torch.float64)[:, None].expand(2, rows)
+        times_R, printed_R, clip_R = (
+            torch.full((rows,), v) for v in (times, tube.stop == "printed", tube.stop == "clip")
+        )
+        return cls(request.keys_R, request.view_R, times_R, hidden, areas_2R[0], areas_2R[1], printed_R, clip_R)
 
     def take(self, index: Tensor) -> _Rows:
         return _Rows(*(value[index] for value in vars(self).values()))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -98,17 +99,19 @@ class View:
             return first
         offsets = [sum(view.count for view in views[:k]) * first.clips * first.bodies for k in range(len(views))]
         rows_R = torch.cat([view.rows_R + offset for view, offset in zip(views, offsets)])
-        fields: dict[str, Tensor] = {}
+        fields: dict[str, Any] = {}
         for name in ("mask_RN", "keep_RK", "real_RT", "confidence_RTJ"):
             if getattr(first, name) is not None:
                 fields[name] = torch.cat([getattr(view, name) for view in views])
-        if first.masked_I is not None:
+        if first.mask_RN is not None:
             tokens = first.mask_RN.shape[1]
             rows = [sum(view.rows for view in views[:k]) for k in range(len(views))]
-            fields["masked_I"] = torch.cat([view.masked_I + row * tokens for view, row in zip(views, rows)])
+            hidden = [view.masked_I + row * tokens for view, row in zip(views, rows) if view.masked_I is not None]
+            fields["masked_I"] = torch.cat(hidden)
         if first.keys_R is not None:
             before = [sum(view.count for view in views[:k]) << VIEW_KEY for k in range(len(views))]
-            fields["keys_R"] = torch.cat([view.keys_R + offset for view, offset in zip(views, before)])
+            keys = [view.keys_R + offset for view, offset in zip(views, before) if view.keys_R is not None]
+            fields["keys_R"] = torch.cat(keys)
         x_RTJC = torch.cat([view.x_RTJC for view in views])
         return replace(first, x_RTJC=x_RTJC, rows_R=rows_R, count=sum(view.count for view in views), **fields)
 
@@ -118,7 +121,7 @@ class View:
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> View:
         """Move every tensor."""
-        moved = {
+        moved: dict[str, Any] = {
             name: value.to(device, non_blocking=non_blocking)
             for name, value in self.__dict__.items()
             if isinstance(value, Tensor)
@@ -126,7 +129,7 @@ class View:
         return replace(self, **moved)
 
     @classmethod
-    def of(cls, x_BMTJC: Tensor, valid_BM: Tensor | None = None, **fields) -> View:
+    def of(cls, x_BMTJC: Tensor, valid_BM: Tensor | None = None, **fields: Any) -> View:
         """A view made from dense coordinates [B, M, T, J, 3]; ``valid_BM`` None = all bodies present."""
         clips, bodies = x_BMTJC.shape[:2]
         flat = x_BMTJC.flatten(0, 1)

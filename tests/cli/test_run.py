@@ -67,6 +67,8 @@ def test_run_probe_compare_from_nothing(small, capsys):
     assert '"method": "skeletonmae"' in capsys.readouterr().out
     assert main(["eval", "skeletonmae", "--protocol", "linear@slim,knn"]) == 0
     assert "linear@slim" in capsys.readouterr().out
+    assert main(["eval", "skeletonmae", "--dataset", "small", "--split", "half", "--protocol", "knn"]) == 0
+    fails(capsys, ["eval", "skeletonmae", "--split", "halv"], "did you mean 'half'?")
     fails(capsys, ["eval", "skeletonmae@7"], "kept no snapshot at epoch 7")
     fails(capsys, ["eval", "skeletonmaee"], "did you mean")
     fails(capsys, ["eval", "skeletonmae", "--protocol", "liner"], "did you mean 'linear'?")
@@ -253,6 +255,68 @@ def test_streams_of_a_run_and_of_several_runs(small, capsys):
         (["--protocol", " , "], "name a protocol"),
     ):
         fails(capsys, ["eval", "skeletonmae", *arguments], said)
+
+
+STREAM_METHOD = """
+from typing import Literal
+
+from skelbench.component import Spec
+from skelbench.methods.contract import Method
+from skelbench.plugin import MethodSpec, hookimpl
+from skelbench.views.spec import ViewSpec
+
+
+class Settings(Spec):
+    stream: Literal["joint", "bone", "motion"] = "joint"
+
+
+class Still(Method):
+    roles = {"encoder": "student"}
+
+    def __init__(self, config, context):
+        super().__init__(config, context)
+        self.encoder = context.encoder()
+
+    @classmethod
+    def views(cls, config, grid):
+        return {"clip": ViewSpec(frames=grid.frames, stream=config.stream)}
+
+    def training_step(self, views, step):
+        return {"loss": self.encoder(views["clip"]).pooled_RD.square().mean()}
+
+    def inference_encoder(self):
+        return self.encoder
+
+
+@hookimpl
+def skelbench_methods():
+    variants = {name: {"method.stream": name} for name in ("bone", "motion")}
+    return [MethodSpec(name="still", target=":Still", config=":Settings", variants=variants)]
+"""
+
+
+def test_a_run_per_stream_is_evaluated_on_it_and_all_are_fused(small, capsys):
+    """The usual practice of contrastive methods: one run per stream, and their ensemble."""
+    (small / "stream.py").write_text(STREAM_METHOD)
+    plugin = ["--plugin", str(small / "stream.py")]
+    names = ["still", "still:bone", "still:motion"]
+    for name in names:
+        assert main(command(name, "--probe", "knn", *plugin)) == 0
+    assert main(["eval", *names, "--fusion", "scores", "--protocol", "knn", *plugin]) == 0
+    assert "joint + bone + motion (scores)" in capsys.readouterr().out
+    (first,) = (small / "results").glob("still-*")
+    records = [json.loads(path.read_text()) for path in first.glob("eval-*.json")]
+    (fused,) = (record for record in records if record["spec"]["partners"])
+    assert fused["spec"]["streams"] == ["joint", "bone", "motion"]
+    for name, stream in zip(names[1:], ("bone", "motion")):
+        (path,) = (small / "results").glob(f"{name.replace(':', '.')}-*/eval-*.json")
+        alone = json.loads(path.read_text())
+        assert alone["spec"]["streams"] == [stream]
+        assert alone["metrics"]["accuracy"] == fused["metrics"][f"accuracy_{stream}"]
+    twins = [json.loads(path.read_text()) for path in (small / "results").glob("untrained-*/eval-*.json")]
+    streams = sorted(record["spec"]["streams"] for record in twins)
+    assert streams == [["bone"], ["joint"], ["joint", "bone", "motion"], ["motion"]]
+    assert main(["compare", "--all", "--format", "json"]) == 0
 
 
 @pytest.mark.parametrize("table", ["flops", "flops-detail"])

@@ -5,8 +5,7 @@ import pytest
 from made.fuzz_text import literal_frames
 from made.pku import make_pku, split_file, video, write_labels, write_video
 
-from skelbench.data.raw.files import BadFile, RawFile, list_all
-from skelbench.data.raw.pku import prepare, text
+from skelbench.data.raw.files import BadFile
 from skelbench.data.raw.pku.names import ACTIONS, parse_split, split_of, video_of
 from skelbench.data.raw.pku.prepare import Cut, prepare_pku
 from skelbench.data.raw.pku.text import parse_frames, parse_labels
@@ -57,10 +56,9 @@ def padded(store, i):
     lambda data: b"\n\n" + data.rstrip() + b" \t", lambda data: data.replace(b"\n", b"\n\n"),
 ])  # fmt: skip
 @pytest.mark.parametrize("piece", [1 << 20, 3000, 100])
-def test_frames_are_read_in_pieces_of_any_size(change, piece, monkeypatch):
-    monkeypatch.setattr(text, "_PIECE", piece)
+def test_frames_are_read_in_pieces_of_any_size(change, piece):
     data = change(write_video(video(np.random.default_rng(0), 30)))
-    x = parse_frames(data)
+    x = parse_frames(data, piece)
     assert x.shape == (30, 150) and x.tobytes() == literal_frames(data)
 
 
@@ -74,11 +72,10 @@ def test_frames_are_read_in_pieces_of_any_size(change, piece, monkeypatch):
     (lambda rows: ["1" * 3_000_000], "a line too long"),
 ])  # fmt: skip
 @pytest.mark.parametrize("piece", [1 << 20, 3000])
-def test_damaged_frames(change, reason, piece, monkeypatch):
-    monkeypatch.setattr(text, "_PIECE", piece)
+def test_damaged_frames(change, reason, piece):
     rows = write_video(video(np.random.default_rng(0), 12)).decode().splitlines()
     with pytest.raises(BadFile, match=reason):
-        parse_frames("\n".join(change(rows)).encode("latin-1"))
+        parse_frames("\n".join(change(rows)).encode("latin-1"), piece)
 
 
 def test_labels():
@@ -180,16 +177,22 @@ def test_other_ways_of_cutting(raw, tmp_path, cut, rows):
     assert store.meta.lineage.startswith("pku/1, ")
 
 
-def test_centring_as_in_ntu(raw, tmp_path):
-    folder = raw()
+@pytest.mark.parametrize("first_body", [True, False])
+def test_centring_as_in_ntu(raw, tmp_path, first_body):
+    """At the first body where it is first seen, in a clip without one at the second."""
+    folder = raw(rows=[(3, 0, 30, 2)])
     x = video(np.random.default_rng(1), 40, people=0)
-    x[:3, 0], x[10:20, 1] = 0, x[10:20, 0] + 0.5
+    if first_body:
+        x[:3, 0], x[10:20, 1] = 0, x[10:20, 0] + 0.5
+    else:
+        x[:, 1], x[:, 0] = x[:, 0], 0
+        x[:4, 1] = 0
     (folder / "skeleton" / "A01N01-L.txt").write_bytes(write_video(x))
-    (folder / "label" / "A01N01-L.txt").write_bytes(b"3,0,30,2\n")
     store = ClipStore.open(prepare_pku("pku2", [folder], "made", tmp_path, cut=Cut(centre="first-frame")).path)
     raw_x = frames_of(folder, "A01N01-L")[:30].reshape(30, 2, 25, 3).transpose(1, 0, 2, 3)
-    origin = raw_x[0, 3, 1]
+    origin = raw_x[0, 3, 1] if first_body else raw_x[1, 4, 1]
     there = raw_x.any(axis=(2, 3))[..., None, None]
+    assert origin.any()
     np.testing.assert_array_equal(store.clip(0), np.where(there, raw_x - origin, 0))
     np.testing.assert_array_equal(store.index["origin"][0], origin)
 
@@ -208,21 +211,6 @@ def test_actions_that_end_with_their_video_or_after_it(raw, tmp_path, base, end,
     assert all(any("end after their video" in note for note in report.notes) == bool(flags) for report in reports)
 
 
-def test_centring_where_only_the_second_body_is_there(raw, tmp_path):
-    folder = raw(rows=[(3, 0, 30, 2)])
-    x = video(np.random.default_rng(1), 40, people=0)
-    x[:, 1], x[:, 0] = x[:, 0], 0
-    x[:4, 1] = 0
-    (folder / "skeleton" / "A01N01-L.txt").write_bytes(write_video(x))
-    store = ClipStore.open(prepare_pku("pku2", [folder], "made", tmp_path, cut=Cut(centre="first-frame")).path)
-    raw_x = frames_of(folder, "A01N01-L")[:30].reshape(30, 2, 25, 3).transpose(1, 0, 2, 3)
-    origin = raw_x[1, 4, 1]
-    there = raw_x.any(axis=(2, 3))[..., None, None]
-    assert origin.any() and not store.clip(0)[1, 4, 1].any()
-    np.testing.assert_array_equal(store.clip(0), np.where(there, raw_x - origin, 0))
-    np.testing.assert_array_equal(store.index["origin"][0], origin)
-
-
 def test_what_has_a_problem_takes_nobodys_place(raw, tmp_path):
     folder = raw(splits=(VIDEOS[:2], VIDEOS[2:]))
     with zipfile.ZipFile(tmp_path / "more.zip", "w") as zipped:
@@ -238,11 +226,9 @@ def test_what_has_a_problem_takes_nobodys_place(raw, tmp_path):
     assert ("A01N01-L.txt", problem) in report.unexpected and report.clips == 2
 
 
-def test_a_folder_that_cannot_be_listed_is_unexpected(raw, tmp_path, monkeypatch):
-    problem = RawFile("/x/secret", problem="the folder cannot be read: Permission denied", folder=True)
-    listed = list_all([raw()])
-    monkeypatch.setattr(prepare, "list_all", lambda paths: [*listed, problem])
-    report = prepare_pku("pku2", [], "made", tmp_path / "root")
+def test_a_folder_that_cannot_be_listed_is_unexpected(raw, tmp_path, locked):
+    locked(raw() / "secret")
+    report = prepare_pku("pku2", [raw()], "made", tmp_path / "root")
     assert report.unexpected == [("secret", "the folder cannot be read: Permission denied")] and report.clips == 4
 
 

@@ -8,8 +8,6 @@ from made.fuzz_text import literal_recording
 from made.literal_ntu import literal_clip
 from made.ntu import Track, make_recordings, person, sample_names, wild_scene, write_recording
 
-from skelbench.data.raw.files import RawFile, list_all
-from skelbench.data.raw.ntu import prepare
 from skelbench.data.raw.ntu.names import ACTIONS, SAMPLES, SPLITS, official_missing, sample_of
 from skelbench.data.raw.ntu.prepare import prepare_ntu
 from skelbench.data.store.clip_store import ClipStore, Flag
@@ -209,11 +207,10 @@ def test_if_none_of_the_files_of_one_name_can_be_used_each_gets_a_line(raw, tmp_
     ]  # fmt: skip
 
 
-def test_a_folder_that_cannot_be_listed_is_unexpected(raw, tmp_path, monkeypatch):
-    problem = RawFile("/x/secret", problem="the folder cannot be read: Permission denied", folder=True)
-    listed = list_all([raw])
-    monkeypatch.setattr(prepare, "list_all", lambda paths: [*listed, problem])
-    report = prepare_ntu("ntu120", [raw], "made", tmp_path)
+def test_a_folder_that_cannot_be_listed_is_unexpected(raw, tmp_path, locked):
+    (tmp_path / "more").mkdir()
+    locked(tmp_path / "more" / "secret")
+    report = prepare_ntu("ntu120", [raw, tmp_path / "more"], "made", tmp_path)
     assert report.unexpected == [("secret", "the folder cannot be read: Permission denied")] and report.clips == 60
 
 

@@ -45,26 +45,11 @@ def test_links_are_followed_but_not_in_circles(tmp_path):
     assert contents(tmp_path / "raw") == {"one": b"1", "gone": "it cannot be read: No such file or directory"}
 
 
-@pytest.fixture
-def locked(monkeypatch):
-    """``locked(folder)`` makes it one that cannot be listed, whoever runs the tests (root reads everything)."""
-    real, folders = os.scandir, set()
-
-    def scandir(path):
-        if str(path) in folders:
-            raise PermissionError(13, "Permission denied", str(path))
-        return real(path)
-
-    monkeypatch.setattr(os, "scandir", scandir)
-    return lambda folder: folders.add(str(folder))
-
-
 def test_folders_that_cannot_be_listed_are_told(tmp_path, locked):
     (tmp_path / "open").mkdir()
-    (tmp_path / "secret").mkdir()
+    locked(tmp_path / "secret")
     for place in ("one", "open/two", "secret/three"):
         (tmp_path / place).write_bytes(b"1")
-    locked(tmp_path / "secret")
     assert contents(tmp_path) == {"one": b"1", "two": b"1", "secret": "the folder cannot be read: Permission denied"}
     assert [file.name for file in list_raw(tmp_path) if file.folder] == ["secret"]
     locked(tmp_path)

@@ -15,7 +15,7 @@ from skelbench.data.verify import KNOWN, Known, bone_rows, recognise, verify
 from skelbench.errors import SkelbenchError
 from skelbench.skeleton.topology import NTU25, topologies
 
-every_topology = pytest.mark.parametrize("topology", topologies.values(), ids=topologies)
+every_topology = pytest.mark.parametrize("topology", topologies().values(), ids=topologies())
 
 
 def make(path, change=lambda x_MTJC: x_MTJC, topology=NTU25, names=None, labels=(0, 1, 2), **settings):
@@ -122,10 +122,10 @@ def test_a_joint_out_of_place_is_named(tmp_path):
 
 
 def test_of_flat_poses_sides_and_lengths_are_not_judged(tmp_path):
-    flat = checks(make(tmp_path / "made", lambda x: x * np.float32([1, 1, 0]), topologies["coco17"]))
+    flat = checks(make(tmp_path / "made", lambda x: x * np.float32([1, 1, 0]), topologies()["coco17"]))
     assert not_ok(flat) == {} and "bone lengths" not in flat
     assert flat["left and right"].found == "left hip right of the right one in 0% of clips"
-    front = checks(make(tmp_path / "front", lambda x: x * np.float32([-1, 1, 0]), topologies["coco17"]))
+    front = checks(make(tmp_path / "front", lambda x: x * np.float32([-1, 1, 0]), topologies()["coco17"]))
     assert front["left and right"].found == "left hip right of the right one in 100% of clips"
 
 

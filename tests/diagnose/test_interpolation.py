@@ -5,7 +5,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small import seven_joints
+from seven import SEVEN
 
 from skelbench.diagnose import tables
 from skelbench.diagnose.interpolation import (
@@ -22,7 +22,6 @@ from skelbench.diagnose.interpolation import (
 from skelbench.errors import SkelbenchError
 from skelbench.skeleton.topology import NTU25
 
-SEVEN = seven_joints()
 TIMES, FRAMES = 4, 3
 
 

@@ -297,13 +297,12 @@ def test_a_level_of_the_encoder_is_a_feature_set(session, resolved, tmp_path, da
     plugin = """
         from dataclasses import replace
 
-        from skelbench.nn.config import ViTConfig
-        from skelbench.nn.vit import ViT
+        from skelbench.nn.vit import ViT, ViTConfig
         from skelbench.plugin import EncoderSpec, hookimpl
 
         @hookimpl
         def skelbench_encoders():
-            return [EncoderSpec(name="levels", target=":Levels", config="skelbench.nn.config:ViTConfig")]
+            return [EncoderSpec(name="levels", target=":Levels", config=":ViTConfig")]
 
         class Levels(ViT):
             def forward(self, view, mask_RN=None, keep_RK=None):

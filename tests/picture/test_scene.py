@@ -48,7 +48,7 @@ def test_the_camera_is_a_rotation_with_up_upwards():
     assert np.array_equal(scene_of(person(NTU25, frames=20), flat=True).camera, np.eye(3))
 
 
-@pytest.mark.parametrize("topology", topologies.values(), ids=topologies)
+@pytest.mark.parametrize("topology", topologies().values(), ids=topologies())
 @pytest.mark.parametrize("turn_deg", [0, 70, 180, 250])
 def test_one_body_is_seen_from_the_front_whichever_way_it_looks(topology, turn_deg):
     a = np.deg2rad(turn_deg)
@@ -106,7 +106,7 @@ def test_a_body_in_a_single_frame_fills_the_panel():
 
 
 def test_joints_that_were_not_found_are_not_drawn(tmp_path):
-    write_small_store(tmp_path, topology=topologies["coco17"], flat=True)
+    write_small_store(tmp_path, topology=topologies()["coco17"], flat=True)
     store = ClipStore.open(tmp_path / "small")
     store.confidence_FJ[:, 4] = 0
     scene = clip_scene(store, 1)
@@ -206,7 +206,7 @@ def test_a_repeated_second_body_is_seen_twice(made):
 def test_flat_poses_are_seen_flat_with_their_confidence(made, data_root):
     from skelbench.picture.views import view_scene
 
-    write_small_store(data_root, "flat", topology=topologies["coco17"], flat=True)
+    write_small_store(data_root, "flat", topology=topologies()["coco17"], flat=True)
     resolved = made("slim", "flat")
     resolved.store.confidence_FJ[:, [3, 4]] = 0
     scene = view_scene(resolved.store, 1, resolved.spec)

@@ -106,6 +106,16 @@ def test_find_gives_the_class_and_names_the_nearest(write):
         host.find("masks", "twits")
 
 
+def test_a_class_may_extend_one_that_ships(write, monkeypatch):
+    monkeypatch.setattr("skelbench.builtins.PLACES", ("skelbench.views",))
+    imports = "from skelbench import views\nfrom skelbench.views import Rotate as Turn\n"
+    classes = "class Spin(Turn):\n    kind = 'spin'\n\nclass Wide(views.Tube):\n    kind = 'wide'\n"
+    host = Host([write("a.py", imports + classes, header=False)])
+    assert {"rotate", "spin"} <= set(host.names("augmentations")) and {"tube", "wide"} <= set(host.names("masks"))
+    spin = host.find("augmentations", "spin")
+    assert issubclass(spin, host.find("augmentations", "rotate")) and spin().model_dump()["kind"] == "spin"
+
+
 def test_info_shows_the_settings_of_a_component(write, capsys):
     path = write("b.py", BASE)
     assert main(["plugins", "info", "twist", "--plugin", str(path)]) == 0

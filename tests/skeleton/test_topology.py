@@ -6,7 +6,7 @@ import pytest
 from skelbench.errors import SkelbenchError
 from skelbench.skeleton.topology import COCO17, H36M17, KINECT20, NTU25, OPENPOSE18, Topology, get_topology, topologies
 
-every_topology = pytest.mark.parametrize("topology", topologies.values(), ids=topologies)
+every_topology = pytest.mark.parametrize("topology", topologies().values(), ids=topologies())
 
 
 @every_topology

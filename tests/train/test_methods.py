@@ -1,10 +1,12 @@
 """What every shipped method must do, whatever its idea."""
 
 import math
+from pathlib import Path
 
 import pytest
 import torch
-from small import METHODS, STILL, TEACHERS, TINY_METHOD, seven_joints, write_small_store
+from seven import SEVEN
+from small import METHODS, STILL, TEACHERS, TINY_METHOD, write_small_store
 
 from skelbench.views.keyed import Keyed
 from skelbench.views.view import View
@@ -59,12 +61,16 @@ def test_an_absent_second_body_changes_nothing(name, trainer):
     assert not first.x_BMTJC[~first.valid_BM].any()
 
 
-def test_another_skeleton_trains(name, trainer, data_root, monkeypatch):
-    """Nothing but the topology says how many joints there are and which belong together."""
-    from skelbench.skeleton import topology
+@pytest.fixture
+def seven(monkeypatch):
+    """A skeleton of seven joints that a user's file announces."""
+    monkeypatch.setenv("SKELBENCH_PLUGIN_PATH", str(Path(__file__).parents[1] / "seven.py"))
+    return SEVEN
 
-    monkeypatch.setitem(topology.topologies, "seven", seven_joints())
-    write_small_store(data_root, "seven", topology=seven_joints())
+
+def test_another_skeleton_trains(name, seven, trainer, data_root):
+    """Nothing but the topology says how many joints there are and which belong together."""
+    write_small_store(data_root, "seven", topology=seven)
     training = trainer(name, dataset="seven")
     losses = [float(training.train_step(step, training.views(step))["loss"]) for step in range(2)]
     assert all(math.isfinite(loss) for loss in losses)

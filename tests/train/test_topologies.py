@@ -14,8 +14,8 @@ from skelbench.skeleton.topology import topologies
 from skelbench.spec import DataSpec
 from skelbench.train.build import build_encoder
 
-CASES = {f"{name}, 3-D": (topology, False) for name, topology in topologies.items()}
-CASES |= {f"{name}, 2-D": (topologies[name], True) for name in ("coco17", "openpose18", "h36m17")}
+CASES = {f"{name}, 3-D": (topology, False) for name, topology in topologies().items()}
+CASES |= {f"{name}, 2-D": (topologies()[name], True) for name in ("coco17", "openpose18", "h36m17")}
 
 
 def tiny(host, data_root, method="slim", dataset="small", **sets):
@@ -47,7 +47,7 @@ def test_training_views_of_flat_poses_are_flat_and_have_their_confidence(host, d
     from skelbench.train.build import build_method
     from skelbench.train.loop import Trainer
 
-    write_small_store(data_root, "flat", topology=topologies["openpose18"], flat=True)
+    write_small_store(data_root, "flat", topology=topologies()["openpose18"], flat=True)
     made = tiny(host, data_root, dataset="flat")
     method = build_method(made.spec, host, made.store.topology)
     trainer = Trainer(made.spec, method, made.store, RunDir(tmp_path), "cpu")

@@ -17,7 +17,7 @@ from skelbench.views.tubes import Tube, spans
 
 KEYED = Keyed(3, 1)
 ROWS, FRAMES = 40, 3
-pytestmark = pytest.mark.parametrize("topology", topologies.values(), ids=topologies)
+pytestmark = pytest.mark.parametrize("topology", topologies().values(), ids=topologies())
 
 
 def coordinates(topology, flat=False):

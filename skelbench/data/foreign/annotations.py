@@ -20,12 +20,14 @@ from typing import Any
 import numpy as np
 
 from skelbench.data.foreign import ntu
-from skelbench.data.foreign.bodies import Pose, centre, choose_topology, drop_absent, find_pose
+from skelbench.data.foreign.bodies import Pose, choose_topology, drop_absent, find_pose
 from skelbench.data.foreign.flat import FlatPose, flat_clip
 from skelbench.data.foreign.labels import names_for, random_split, whole
 from skelbench.data.foreign.options import ImportOptions
 from skelbench.data.foreign.recording import Clip, Recording
+from skelbench.data.raw.ntu.names import who
 from skelbench.data.raw.ntu.prepare import LICENCE as NTU_LICENCE
+from skelbench.data.raw.origin import centre
 from skelbench.data.store.clip_store import Skipped
 from skelbench.data.store.splits import ALIASES, FieldRule, NameRule, Rule, by_field
 from skelbench.errors import SkelbenchError
@@ -216,7 +218,7 @@ class _Reader:
             self.labels[name],
             origin=origin,
             name=name,
-            who=ntu.who(name),
+            who=who(name),
             flags=flags,
             source_frames=frames,
             confidence_MTJ=confidence_MTJ,

@@ -20,7 +20,7 @@ Units = Literal["m", "cm", "mm"]
 
 METRES = {"m": 1.0, "cm": 0.01, "mm": 0.001}
 
-_TURNS: dict[str, tuple[tuple[int, int, int], tuple[int, int, int]]] = {
+TURNS: dict[str, tuple[tuple[int, int, int], tuple[int, int, int]]] = {
     "y": ((0, 1, 2), (1, 1, 1)),
     "-y": ((0, 1, 2), (1, -1, -1)),
     "z": ((0, 2, 1), (1, 1, -1)),
@@ -36,8 +36,9 @@ LOW_M, HIGH_M = 0.75, 3.0
 
 def choose_topology(joints: int, requested: str | None, where: str) -> Topology:
     """The skeleton with that many joints; with several, or none, the sentence says what to do."""
-    fitting = [topology for topology in topologies.values() if topology.num_joints == joints]
-    known = ", ".join(f"{topology.name} with {topology.num_joints}" for topology in topologies.values())
+    every = topologies().values()
+    fitting = [topology for topology in every if topology.num_joints == joints]
+    known = ", ".join(f"{topology.name} with {topology.num_joints}" for topology in every)
     if requested is not None:
         topology = get_topology(requested)
         if topology.num_joints != joints:
@@ -63,7 +64,7 @@ class Pose:
 
     def apply(self, x: np.ndarray) -> np.ndarray:
         """Turn and scale coordinates [..., 3]; exact where the scale is 1. Zeros stay zeros."""
-        axes, signs = _TURNS[self.up]
+        axes, signs = TURNS[self.up]
         x = np.asarray(x, dtype=np.float32)
         if self.up != "y":
             x = x[..., list(axes)] * np.array(signs, dtype=np.float32) + np.float32(0)  # + 0: no negative zeros
@@ -116,17 +117,3 @@ def drop_absent(x_MTJC: np.ndarray, most: int) -> tuple[np.ndarray, int]:
     if not frames_T.all() and frames_T.any():
         flags |= int(Flag.FRAMES_DROPPED)
     return x_MTJC[bodies][:, frames_T], flags
-
-
-def centre(x_MTJC: np.ndarray, joint: int) -> tuple[np.ndarray, np.ndarray]:
-    """Move ``joint`` of the first body, in the first frame that shows it, to 0: the clip (float32) and its old place.
-
-    Bodies that are absent from a frame (all zeros) stay zeros. A clip whose ``joint`` is there already is unchanged.
-    """
-    x_MTJC = np.asarray(x_MTJC, dtype=np.float32)
-    seen_MT = x_MTJC.any(axis=(2, 3))
-    body = int(np.argmax(seen_MT.any(axis=1)))
-    origin = x_MTJC[body, int(np.argmax(seen_MT[body])), joint].copy()
-    if origin.any():
-        x_MTJC = np.where(seen_MT[:, :, None, None], x_MTJC - origin, np.float32(0))
-    return x_MTJC, origin

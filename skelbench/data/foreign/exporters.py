@@ -9,14 +9,12 @@ that ``data import`` gives back the same clips.
 
 from __future__ import annotations
 
-import os
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, fields
 from itertools import count
 from pathlib import Path
-from typing import Literal
+from typing import IO, Literal
 
 import numpy as np
 from pydantic import ValidationError
@@ -25,6 +23,7 @@ from skelbench.component import Spec
 from skelbench.data.store.clip_store import ClipStore, Flag
 from skelbench.data.store.splits import FieldRule, Rule
 from skelbench.errors import SkelbenchError
+from skelbench.files import write_atomic
 
 META = "skelbench"
 """Name of the array with the :class:`ExportedMeta`, as JSON text."""
@@ -129,10 +128,9 @@ def export_mamp_npz(
         fps=store.meta.fps,
     )
     frames, total = int(store.lengths.max()), sum(map(len, rows.values()))
-    partial = path.with_name(f".{path.name}.partial")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with zipfile.ZipFile(partial, "w", allowZip64=True) as file:
+
+    def write(stream: IO[bytes]) -> None:
+        with zipfile.ZipFile(stream, "w", allowZip64=True) as file:
             done = count(1)
             for part, clips in rows.items():
                 size = (len(clips), frames, 150)
@@ -147,16 +145,13 @@ def export_mamp_npz(
                 if store.names is not None:
                     _array(file, f"name_{part}", store.names[clips])
             _array(file, META, np.array(meta.model_dump_json()))
-        with open(partial, "rb+") as file:
-            os.fsync(file.fileno())
-        os.replace(partial, path)
+
+    try:
+        write_atomic(path, write)
     except OSError as error:
         raise SkelbenchError(
             f"cannot write {path}: {error.strerror or error}; free space or choose another place"
         ) from error
-    finally:
-        with suppress(OSError):
-            partial.unlink(missing_ok=True)
     return path
 
 

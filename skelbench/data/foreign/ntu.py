@@ -7,7 +7,7 @@ from functools import cache
 
 import numpy as np
 
-from skelbench.data.raw.ntu.names import ACTIONS, SPLITS, official_missing, sample_of
+from skelbench.data.raw.ntu.names import ACTIONS, SPLITS, official_missing, sample_of, who
 from skelbench.data.store.splits import FieldRule, Rule, by_field
 
 PERFORMERS = {
@@ -27,12 +27,12 @@ PERFORMERS = {
 def all_names(data: str) -> tuple[str, ...]:
     """Names of the samples of "ntu60" or "ntu120" that have complete skeletons, ascending."""
     names = []
-    for setup, who in PERFORMERS.items():
+    for setup, performers in PERFORMERS.items():
         if data == "ntu60" and setup > 17:
             break
         actions = range(1, 61) if setup <= 17 else range(61, 121)
         for camera in (1, 2, 3):
-            for performer in _numbers(who):
+            for performer in _numbers(performers):
                 for replication in (1, 2):
                     prefix = f"S{setup:03}C{camera:03}P{performer:03}R{replication:03}"
                     names.extend(f"{prefix}A{action:03}" for action in actions)
@@ -43,16 +43,6 @@ def all_names(data: str) -> tuple[str, ...]:
 def _numbers(text: str) -> list[int]:
     ends = [tuple(map(int, part.split("-"))) for part in text.split()]
     return [number for part in ends for number in range(part[0], part[-1] + 1)]
-
-
-def who(name: str) -> dict[str, int]:
-    """Subject, camera, setup and trial that a sample name tells; empty if it is none."""
-    sample = sample_of(name)
-    if sample is None:
-        return {}
-    return {
-        "subject": sample.performer, "camera": sample.camera, "setup": sample.setup, "trial": sample.replication
-    }  # fmt: skip
 
 
 def index_of(names: Iterable[str]) -> dict[str, np.ndarray] | None:

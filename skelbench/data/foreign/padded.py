@@ -19,18 +19,20 @@ from typing import NamedTuple
 import numpy as np
 
 from skelbench.data.foreign import ntu
-from skelbench.data.foreign.bodies import Pose, centre, choose_topology, find_pose
+from skelbench.data.foreign.bodies import Pose, choose_topology, find_pose
 from skelbench.data.foreign.exporters import ExportedMeta, NumbersOfClip
 from skelbench.data.foreign.labels import names_for, random_split
 from skelbench.data.foreign.options import ImportOptions
 from skelbench.data.foreign.recording import Clip, Recording
 from skelbench.data.foreign.tables import Table, first_rows
+from skelbench.data.raw.ntu.names import who
 from skelbench.data.raw.ntu.prepare import LICENCE as NTU_LICENCE
 from skelbench.data.raw.ntu.prepare import LINEAGE as NTU_LINEAGE
+from skelbench.data.raw.origin import centre
 from skelbench.data.store.clip_store import Flag, Skipped
 from skelbench.data.store.splits import NameRule, RandomRule, Rule, make_split
 from skelbench.errors import SkelbenchError
-from skelbench.skeleton.topology import topologies
+from skelbench.skeleton.topology import get_topology, topologies
 
 _PEEK = 1000
 """Clips of each part that are looked at to learn whether single bodies are repeated."""
@@ -106,7 +108,7 @@ class _About(NamedTuple):
 
 def _layout(width: int, requested: str | None, where: str) -> tuple[int, int]:
     """Bodies (two if that is possible) and joints of a row of ``width`` values."""
-    known = [topologies[requested]] if requested in topologies else list(topologies.values())
+    known = topologies().values() if requested is None else [get_topology(requested)]
     wanted = {topology.num_joints for topology in known}
     for bodies in (2, 1):
         if width % (3 * bodies) == 0 and width // (3 * bodies) in wanted:
@@ -224,4 +226,4 @@ class _Reader:
         empty = length - len(frames)
         self.details["empty_frames_kept"] = self.details.get("empty_frames_kept", 0) + empty
         x_MTJC, origin = centre(self.pose.apply(x_MTJC[:bodies, :length]), self.center)
-        return Clip(x_MTJC, label, origin=origin, name=name, who=ntu.who(name), flags=flags)
+        return Clip(x_MTJC, label, origin=origin, name=name, who=who(name), flags=flags)

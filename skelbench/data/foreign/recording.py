@@ -72,7 +72,8 @@ def write(
             elif not np.isfinite(entry.x_MTJC).all() or not np.isfinite(entry.origin).all():
                 writer.skip(entry.name or f"clip {done - 1}", "a coordinate is not a finite number")
             else:
-                _add(writer, entry)
+                numbers = entry._asdict()
+                writer.add(**numbers.pop("who"), **numbers)
             if progress is not None:
                 progress(done, recording.total)
         writer.details.update(recording.details)
@@ -93,16 +94,3 @@ def write(
             )
         skipped = tuple(writer.skipped)
     return skipped
-
-
-def _add(writer: StoreWriter, clip: Clip) -> None:
-    writer.add(
-        clip.x_MTJC,
-        clip.label,
-        origin=clip.origin,
-        name=clip.name,
-        flags=clip.flags,
-        source_frames=clip.source_frames,
-        confidence_MTJ=clip.confidence_MTJ,
-        **clip.who,
-    )

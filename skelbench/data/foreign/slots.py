@@ -23,13 +23,15 @@ from typing import Literal
 import numpy as np
 
 from skelbench.data.foreign import ntu
-from skelbench.data.foreign.bodies import Pose, centre, choose_topology, drop_absent, find_pose
+from skelbench.data.foreign.bodies import Pose, choose_topology, drop_absent, find_pose
 from skelbench.data.foreign.flat import FlatPose, flat_clip
 from skelbench.data.foreign.labels import names_for, random_split
 from skelbench.data.foreign.options import ImportOptions
 from skelbench.data.foreign.recording import Clip, Recording
 from skelbench.data.foreign.tables import StreamTable, first_rows
+from skelbench.data.raw.ntu.names import who
 from skelbench.data.raw.ntu.prepare import LICENCE as NTU_LICENCE
+from skelbench.data.raw.origin import centre
 from skelbench.data.store.clip_store import Flag, Skipped
 from skelbench.data.store.splits import NameRule, Rule
 from skelbench.skeleton.topology import Topology
@@ -192,7 +194,7 @@ class _Reader:
             int(part.labels[row]),
             origin=origin,
             name=name,
-            who=ntu.who(name),
+            who=who(name),
             flags=flags,
             source_frames=source,
             confidence_MTJ=confidence_MTJ,

@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from skelbench.identity import digest
+from skelbench.plugin import FigureSpec, hookimpl
 from skelbench.report.figures import NothingToDraw
 from skelbench.report.figures.sheet import Heading, Sheet
 from skelbench.report.figures.style import COLOURS, DOTTED, PALE, PLAIN, house, log_axis, thousands_axis
@@ -30,6 +31,17 @@ DASHES = ("-", (0, (4, 1.5)), (0, (1.5, 1)), (0, (6, 1.5, 1, 1.5)))
 RANKS = {"rank_pooled": "pooled features", "rank_cls": "class token", "rank_masked": "masked positions"}
 HOW = "no trained run is in {root} yet; start with: skelbench run METHOD --tokens 8"
 CAPTION = "Thick: geometric mean over seeds; thin: single seeds. Losses of different methods have different units."
+
+
+@hookimpl
+def skelbench_figures() -> list[FigureSpec]:
+    return [
+        FigureSpec(
+            name="curves",
+            target=":draw",
+            summary="loss and effective ranks over clips seen, every trained run",
+        )
+    ]
 
 
 @dataclass

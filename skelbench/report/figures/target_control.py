@@ -5,6 +5,7 @@ from __future__ import annotations
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from skelbench.plugin import FigureSpec, hookimpl
 from skelbench.report import published
 from skelbench.report.figures import NothingToDraw
 from skelbench.report.figures.curves import Column, Measure, Setting, but_for_seed, column_of, grid, trained
@@ -23,6 +24,17 @@ CAPTION = (
     "positions; dotted, the inference encoder's pooled features; at 1 all features lie in one direction. Losses have "
     "different units: compare the falls of squared errors; a cross-entropy cannot fall below the entropy of its target."
 )
+
+
+@hookimpl
+def skelbench_figures() -> list[FigureSpec]:
+    return [
+        FigureSpec(
+            name="target-control",
+            target=":draw",
+            summary="masked-prediction loss and effective rank over clips seen, per target of masked prediction",
+        )
+    ]
 
 
 def draw(inputs: TableInputs) -> Figure:

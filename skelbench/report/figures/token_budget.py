@@ -17,6 +17,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLoca
 
 from skelbench.cost import BODIES
 from skelbench.evaluate.statistics import wilson
+from skelbench.plugin import FigureSpec, hookimpl
 from skelbench.plugin.host import Host
 from skelbench.report import published
 from skelbench.report.figures import NothingToDraw
@@ -44,6 +45,17 @@ CAPTION = (
     f"encoders of the same shape, data and seeds. GFLOPs: {BODIES} bodies, matrix products, 2 per multiply-accumulate."
 )
 PUBLISHED = "Published panels: as printed, not measured here."
+
+
+@hookimpl
+def skelbench_figures() -> list[FigureSpec]:
+    return [
+        FigureSpec(
+            name="token-budget",
+            target=":draw",
+            summary="accuracy over GFLOPs of the inference encoder, a line per method; published figures beside",
+        )
+    ]
 
 
 @dataclass(frozen=True)

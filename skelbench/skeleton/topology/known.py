@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from skelbench.errors import SkelbenchError, did_you_mean
+from skelbench.component import find, known
+from skelbench.errors import SkelbenchError
 from skelbench.plugin import TopologySpec, hookimpl
 from skelbench.skeleton.topology.tree import Topology
 
@@ -197,17 +198,18 @@ H36M17 = Topology(
     center=0,
 )
 
-topologies: dict[str, Topology] = {
-    topology.name: topology for topology in (NTU25, KINECT20, COCO17, OPENPOSE18, H36M17)
-}
-"""Every known topology by name."""
-
 
 def get_topology(name: str) -> Topology:
-    """The topology called ``name``; :class:`SkelbenchError` names the nearest one when there is none."""
-    if name not in topologies:
-        raise SkelbenchError(did_you_mean(name, list(topologies), "topology"))
-    return topologies[name]
+    """The topology called ``name``, of a plugin too; :class:`SkelbenchError` names the nearest where there is none."""
+    topology = find("topologies", name)
+    if not isinstance(topology, Topology) or topology.name != name.rpartition(":")[2]:  # plugin:name
+        raise SkelbenchError(f"topology {name!r}: the plugin gives {topology!r}, not a Topology of that name")
+    return topology
+
+
+def topologies() -> dict[str, Topology]:
+    """Every topology that can be had, by name."""
+    return {name: get_topology(name) for name in known("topologies")}
 
 
 @hookimpl

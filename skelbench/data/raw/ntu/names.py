@@ -37,6 +37,14 @@ def sample_of(name: str) -> Sample | None:
     return Sample(*numbers)
 
 
+def who(name: str) -> dict[str, int]:
+    """Subject, camera, setup and trial that a sample name tells; empty if it is none."""
+    sample = sample_of(name)
+    if sample is None:
+        return {}
+    return dict(subject=sample.performer, camera=sample.camera, setup=sample.setup, trial=sample.replication)
+
+
 @cache
 def official_missing() -> frozenset[str]:
     """The 535 samples (302 of them in NTU RGB+D 60) whose skeletons the data set's authors ask to leave out."""

@@ -9,10 +9,10 @@ from typing import Literal
 
 from skelbench.data.raw.files import BadFile, RawFile, list_all
 from skelbench.data.raw.ntu.clip import CONSTANTS, Clip, make_clip
-from skelbench.data.raw.ntu.names import ACTIONS, SAMPLES, SPLITS, official_missing, sample_of
+from skelbench.data.raw.ntu.names import ACTIONS, SAMPLES, SPLITS, official_missing, sample_of, who
 from skelbench.data.raw.ntu.text import MAX_BYTES, parse
 from skelbench.data.raw.parallel import in_order
-from skelbench.data.raw.prepare import Progress, Report
+from skelbench.data.raw.report import Progress, Report
 from skelbench.data.store.clip_store import Skipped
 from skelbench.data.store.roots import check_name
 from skelbench.data.store.writer import StoreWriter
@@ -59,7 +59,15 @@ def prepare_ntu(
         for done, (stem, (clip, reasons)) in enumerate(zip(files, made, strict=True), start=1):
             report.unexpected += [(stem + SUFFIX, reason) for reason in reasons]
             if clip is not None:
-                _add(writer, stem, clip)
+                writer.add(
+                    clip.x_MTJC,
+                    sample_of(stem).action - 1,
+                    **who(stem),
+                    origin=clip.origin,
+                    name=stem,
+                    flags=clip.flags,
+                    source_frames=clip.source_frames,
+                )
                 frames = clip.x_MTJC.shape[1]
                 details["frames_raw"] += clip.seen_frames
                 details["frames_denoised"] += frames
@@ -116,19 +124,3 @@ def _choose(which: str, raw: Sequence[Path], report: Report) -> tuple[dict[str, 
     if missing:
         report.notes.append(f"samples on the authors' list of incomplete ones, left out: {len(missing)}")
     return dict(sorted(files.items())), sorted(missing)
-
-
-def _add(writer: StoreWriter, stem: str, clip: Clip) -> None:
-    sample = sample_of(stem)
-    writer.add(
-        clip.x_MTJC,
-        sample.action - 1,
-        subject=sample.performer,
-        camera=sample.camera,
-        setup=sample.setup,
-        trial=sample.replication,
-        origin=clip.origin,
-        name=stem,
-        flags=clip.flags,
-        source_frames=clip.source_frames,
-    )

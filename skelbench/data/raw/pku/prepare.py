@@ -16,12 +16,12 @@ from typing import Literal
 
 import numpy as np
 
-from skelbench.data.foreign.bodies import centre
 from skelbench.data.raw.files import BadFile, RawFile, list_all
+from skelbench.data.raw.origin import centre
 from skelbench.data.raw.parallel import in_order
 from skelbench.data.raw.pku.names import ACTIONS, parse_split, split_of, video_of
 from skelbench.data.raw.pku.text import MAX_BYTES, Action, parse_frames, parse_labels
-from skelbench.data.raw.prepare import Progress, Report
+from skelbench.data.raw.report import Progress, Report
 from skelbench.data.store.clip_store import Flag
 from skelbench.data.store.roots import check_name
 from skelbench.data.store.splits import NameRule

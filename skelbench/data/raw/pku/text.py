@@ -19,7 +19,7 @@ MAX_BYTES = 24 << 20
 
 _LABEL_BYTES = 64 << 10
 _COLUMNS = 150
-_PIECE = 1 << 20
+PIECE = 1 << 20
 """Bytes read at a time, so that memory does not grow with the video ..."""
 _LONGEST_LINE = 1 << 14
 """... which needs an upper bound on a row; usual ones have 1,400 bytes."""
@@ -35,14 +35,17 @@ class Action(NamedTuple):
     end: int
 
 
-def parse_frames(data: bytes) -> np.ndarray:
-    """The rows of a video as float32 [T, 150]; :class:`BadFile` with row and reason if it is not one."""
+def parse_frames(data: bytes, piece: int = PIECE) -> np.ndarray:
+    """The rows of a video as float32 [T, 150], about ``piece`` bytes of text at a time.
+
+    :class:`BadFile` with row and reason if it is not one.
+    """
     pieces, place, rows = [], 0, 0
     while place < len(data):
-        end = data.find(b"\n", place + _PIECE, place + _PIECE + _LONGEST_LINE) + 1
+        end = data.find(b"\n", place + piece, place + piece + _LONGEST_LINE) + 1
         if not end:
             end = len(data)
-            if end - place > _PIECE + _LONGEST_LINE:
+            if end - place > piece + _LONGEST_LINE:
                 raise BadFile("it has a line too long to be a row of 150 numbers")
         pieces.append(_parse_rows(data[place:end], rows))
         rows += len(pieces[-1])
