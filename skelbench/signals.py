@@ -33,12 +33,15 @@ def handle_signals(
 
 @contextmanager
 def stop_requested() -> Iterator[Event]:
-    """SIGINT and SIGTERM set the event instead of killing; a second one kills as usual."""
-    event = Event()
+    """SIGINT, SIGTERM and SIGHUP set the event instead of ending the process, so that work can save its state first; a
+    second one of a kind ends the process as usual. A SIGHUP that is ignored (nohup) stays ignored."""
+    event, numbers = Event(), list(ENDINGS)
+    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        numbers.append(signal.SIGHUP)
 
-    def stop(number: int, _: FrameType | None) -> None:
+    def stop(number: int, _frame: FrameType | None) -> None:
         event.set()
         signal.signal(number, before[number])
 
-    with handle_signals(stop) as before:
+    with handle_signals(stop, numbers) as before:
         yield event

@@ -9,7 +9,6 @@ import numpy as np
 
 from skelbench.results.store import ResultStore
 from skelbench.spec import DataSpec, EvalSpec, GridSpec, RunSpec, TrainSpec
-from skelbench.views.spec import ViewSpec
 
 CLIPS = 40
 MACS = {8: 5e7, 15: 1e8, 30: 2.5e8}
@@ -56,6 +55,10 @@ class Fabricated:
         ids: np.ndarray | None = None,
         fingerprint: str = "f" * 64,
         target: str | None = None,
+        encoder: str = "vit",
+        encoder_config: dict | None = None,
+        streams: tuple[str, ...] = ("joint",),
+        fusion: str = "none",
         **train,
     ) -> str:
         """One run with a linear evaluation in which ``right`` (outcomes, or a share) holds, None = without any; returns
@@ -68,10 +71,10 @@ class Fabricated:
             method=method,
             method_version=version,
             method_config={"variant": variant, "target": target, **(modified or {})} if trains else {},
-            target_version=1 if target else None,
-            encoder_config={"dim": 64, "cls": True},
+            encoder=encoder,
+            encoder_config={"dim": 64, "cls": True} if encoder_config is None else encoder_config,
             grid=GridSpec(frames=frames, patch=patch),
-            views={"global1": ViewSpec(frames=frames)} if trains else {},
+            views={"global1": {"frames": frames}} if trains else {},
             data=data,
             train=TrainSpec(**{"batch_size": 32} | train) if trains else TrainSpec(epochs=0, batch_size=1),
             seed=seed,
@@ -96,22 +99,29 @@ class Fabricated:
         self._write(folder / "run.json", info | ({"collapse": collapse} if collapse is not None else {}))
         if costed:
             step = {"flops_per_clip": 40e9} if trains else None
-            cost = {"grid": f"{tokens} x 25", "encoder": {"macs": MACS.get(tokens, 5e7)}, "step": step}
+            cost = {"grid": f"{tokens} x 25", "class_token": encoder == "vit", "step": step}
+            cost |= {"encoder": {"macs": MACS.get(tokens, 5e7)}}
             self._write(folder / "cost.json", cost)
         if metrics:
             (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in metrics))
         if right is None:
             return name
         right = correct(right) if isinstance(right, float) else right
-        facts = {"standard": standard, "checkpoint": checkpoint, "ids": ids}
+        facts = {"standard": standard, "checkpoint": checkpoint, "ids": ids, "streams": streams, "fusion": fusion}
         self._evaluation(folder, spec, protocol, right, **facts)
         if knn is not None:
             self._evaluation(folder, spec, "knn", correct(knn), **facts)
         return name
 
-    def _evaluation(self, folder, spec, protocol, right, standard, checkpoint, ids) -> None:
+    def _evaluation(self, folder, spec, protocol, right, standard, checkpoint, ids, streams, fusion) -> None:
         evaluated = EvalSpec(
-            pretrain_id=spec.id, checkpoint=checkpoint, protocol=protocol, data=spec.data, seed=spec.seed
+            pretrain_id=spec.id,
+            checkpoint=checkpoint,
+            protocol=protocol,
+            data=spec.data,
+            seed=spec.seed,
+            streams=streams,
+            fusion=fusion,
         )
         ids = np.arange(len(right)) if ids is None else ids
         arrays = {"ids": ids, "labels": np.ones(len(right), int), "predicted": right.astype(int)}

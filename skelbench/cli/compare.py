@@ -24,9 +24,9 @@ def compare(
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Write to a file instead.")] = None,
     results: Results = None,
 ) -> None:
-    """Show a table over the results: `linear` (accuracy of all runs), the paper's comparisons and ablations
-    (`token-budget`, `target-control`, `objective`, `stm`, `saa`, `centring`, `batch`; `skelbench study` runs them), or
-    cost at the paper's token grids, which needs no run (`flops`, by module `flops-detail`)."""
+    """Show a table over the results: `linear` (accuracy of all runs), comparisons of any methods (`token-budget`,
+    `target-control`), cost at three token budgets, which needs no run (`flops`, by module `flops-detail`), or a table
+    of a plugin; `skelbench study` runs what a table of the same name shows."""
     from skelbench.plugin.host import get_host
     from skelbench.results.store import ResultStore
 
@@ -44,16 +44,16 @@ def compare(
     store = ResultStore(results)
     store.check_readable()
     if descriptor.needs_runs and not any(True for run in store.runs()):
-        start = f"study {table}" if table in host.names("studies") else "run slim --tokens 8"
+        start = f"study {table}" if table in host.names("studies") else "run METHOD --tokens 8"
         out.print(f"no runs in {store.root} yet; start with: skelbench {start}")
         return
-    from skelbench.report.builders import Context
+    from skelbench.report.inputs import TableInputs
     from skelbench.report.table import Table
 
-    context = Context(host, store, exact_only=not all_, progress=progress)
-    built = host.checked(descriptor, host.load(descriptor)(context), Table, "skelbench.report.table.Table")
-    if descriptor.needs_runs and context.left_out:
-        err.print(f"note: {context.left_out} runs with settings changed from their preset are left out; see --all")
+    inputs = TableInputs(host, store, exact_only=not all_, progress=progress)
+    built = host.checked(descriptor, host.load(descriptor)(inputs), Table, "skelbench.report.table.Table")
+    if descriptor.needs_runs and inputs.left_out:
+        err.print(f"note: {inputs.left_out} runs with settings changed from their preset are left out; see --all")
     if format_ == "terminal" and output is None:
         out.print(Terminal(built))
         return

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from skelbench.cli.options import DataRoot, Device, Force, Results, kind_of_picture
-from skelbench.errors import SkelbenchError
+from skelbench.errors import SkelbenchError, did_you_mean
 from skelbench.run.session import Session, open_session
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from skelbench.diagnose.frozen import Frozen
     from skelbench.report.table import Table
 
@@ -24,14 +29,100 @@ RUN_HELP = "Run name, id, or part of either; RUN@50 = its snapshot at epoch 50."
 VERSION = {"interpolation": 1, "invariance": 1, "order": 1}
 """In the hash of a record's settings: raised when what is measured changes."""
 
-Format = Annotated[str, typer.Option("--format", help="terminal, md, csv, json or latex.")]
-Picture = Annotated[
-    Path | None, typer.Option("-o", "--output", metavar="FILE", help="Also a picture: png, svg or pdf.")
-]
+Record = tuple[dict[str, Any], Path]
+"""What a diagnosis found, and the file that holds it."""
 
 
-@app.command()
+class Shared:
+    """What the options that all diagnoses share ask for; a wrong one is refused before any work."""
+
+    def __init__(
+        self,
+        format_: Annotated[str, typer.Option("--format", help="terminal, md, csv, json or latex.")] = "terminal",
+        output: Annotated[
+            Path | None, typer.Option("-o", "--output", metavar="FILE", help="Also a picture: png, svg or pdf.")
+        ] = None,
+        device: Device = None,
+        results: Results = None,
+        data_root: DataRoot = None,
+        force: Force = False,
+    ) -> None:
+        from skelbench.report.render import FORMATS
+
+        self.format, self.output, self.force = format_, output, force
+        self._places = device, results, data_root
+        if format_ not in FORMATS:
+            raise SkelbenchError(did_you_mean(format_, FORMATS, "format"))
+        if output is not None:
+            kind_of_picture(output)
+
+    @cached_property
+    def session(self) -> Session:
+        device, results, data_root = self._places
+        return open_session(results, data_root, device)
+
+    def subjects(self, patterns: list[str]) -> dict[str, Frozen]:
+        """The runs that were asked for, with their untrained twins, by name."""
+        from skelbench.diagnose.frozen import subjects
+
+        return subjects(self.session, patterns)
+
+    def of_each(
+        self, runs: Mapping[str, Frozen], what: str, settings: Mapping[str, Any], find: Callable[[Frozen], Any]
+    ) -> dict[str, Record]:
+        """The record of every one of ``runs``: read back, else found and kept beside it."""
+        from skelbench.diagnose.record import of_each
+
+        return of_each(runs, what, {"version": VERSION[what], **settings}, find, self.force)
+
+    def show(self, build: Callable[[dict[str, Any]], Table], found: Mapping[str, Record]) -> dict[str, Any]:
+        """Print the table of the records in ``found``; returns the records."""
+        from skelbench.console import err, out
+        from skelbench.report.render import Terminal, render
+
+        records = {name: record for name, (record, _) in found.items()}
+        table = build(records)
+        if self.format == "terminal":
+            out.print(Terminal(table))
+        else:
+            out.print(render(table, self.format), markup=False, highlight=False, soft_wrap=True)
+        for _, path in found.values():
+            err.print(f"kept in {path}", markup=False)
+        return records
+
+    def draw(self, build: Callable[[dict[str, Any]], Figure], records: dict[str, Any]) -> None:
+        """Write the picture, if one was asked for."""
+        if self.output is not None:
+            from skelbench.console import err
+            from skelbench.report.figures.output import save
+
+            save(build(records), self.output, kind_of_picture(self.output))
+            err.print(f"wrote {self.output}", markup=False)
+
+
+def command(name: str, *without: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Makes a function of :class:`Shared` and options of its own a command that has the shared options as well,
+    but for those called ``without``."""
+
+    def wrap(diagnosis: Callable[..., None]) -> Callable[..., None]:
+        _, *own = inspect.signature(diagnosis, eval_str=True).parameters.values()
+        shared = inspect.signature(Shared, eval_str=True).parameters.values()
+        shared = [parameter for parameter in shared if parameter.name not in without]
+
+        @functools.wraps(diagnosis)
+        def run(**options: Any) -> None:
+            diagnosis(Shared(**{one.name: options.pop(one.name) for one in shared}), **options)
+
+        run.__signature__ = inspect.Signature([*own, *shared])  # type: ignore[attr-defined]
+        run.__annotations__ = {one.name: one.annotation for one in (*own, *shared)}
+        return app.command(name)(run)
+
+    return wrap
+
+
+@command("interpolation")
 def interpolation(
+    shared: Shared,
     run: Annotated[str | None, typer.Argument(help=RUN_HELP, show_default="the coordinates alone")] = None,
     dataset: Annotated[str | None, typer.Option(help="Data set, without RUN.", show_default="synthetic")] = None,
     split: Annotated[str | None, typer.Option(help="Split, without RUN.", show_default="the data set's")] = None,
@@ -41,145 +132,110 @@ def interpolation(
     ratio: Annotated[str, typer.Option(help="Target mask ratios, comma separated.")] = "0.5,0.6,0.7,0.8,0.9",
     masks: Annotated[int, typer.Option(min=2, help="Masks of each kind and ratio, each scored on every clip.")] = 64,
     clips: Annotated[int, typer.Option(min=2, help="At most so many training and so many test clips.")] = 1000,
-    format_: Format = "terminal",
-    output: Picture = None,
-    device: Device = None,
-    results: Results = None,
-    data_root: DataRoot = None,
-    force: Force = False,
 ) -> None:
     """How well local linear interpolation fills in hidden tokens: independent random masks against connected tubes.
 
     Hidden coordinates, and with RUN the hidden token features of its encoder too.
     """
     ratios = _ratios(ratio)
-    _check(format_, output)
     if run is not None and (dataset, split, tokens) != (None, None, None):
         raise SkelbenchError("--dataset, --split and --tokens go without RUN: a run brings its own")
-    session = open_session(results, data_root, device)
     from dataclasses import replace
 
     from skelbench.diagnose import figures, tables
     from skelbench.diagnose import interpolation as diagnosis
-    from skelbench.diagnose.frozen import subjects
-    from skelbench.diagnose.record import kept, of_each
+    from skelbench.diagnose.record import kept
 
-    runs: dict[str, Frozen] = {}
+    session, runs = shared.session, {}
     if run is None:
         data, seen = _clips(session, dataset or "synthetic", split, 8 if tokens is None else tokens)
     else:
-        runs = subjects(session, [run])
-        asked = next(iter(runs.values()))
-        data = asked.spec.data
-        seen = replace(asked.clips, bodies="valid", centre="body", resize="ends", share=0.95)
+        runs = shared.subjects([run])
+        first = next(iter(runs.values()))
+        data = first.spec.data
+        seen = replace(first.clips, bodies="valid", centre="body", resize="ends", share=0.95)
     sides = seen.sides(data.split, clips)
-    settings = {"version": VERSION["interpolation"], "ratios": ratios, "masks": masks, "clips": clips}
-    of_data = {"data": data.model_dump(mode="json"), "grid": list(seen.grid), **settings}
+    settings = {"ratios": ratios, "masks": masks, "clips": clips}
+    of_data = {"data": data.model_dump(mode="json"), "grid": list(seen.grid), "version": VERSION["interpolation"]}
     session.results.prepare()
     found = {
         "coordinates": kept(
             session.results.root,
             "interpolation",
-            of_data,
+            of_data | settings,
             lambda: diagnosis.of_coordinates(seen, sides, ratios, masks, session.progress),
-            force,
+            shared.force,
         )
     }
-    of_runs = of_each(
+    of_runs = shared.of_each(
         runs,
         "interpolation",
         settings,
         lambda one: diagnosis.of_features(one, sides, ratios, masks, session.progress),
-        force,
     )
     found |= {f"{label} features": record for label, record in of_runs.items()}
-    records = _show(tables.interpolation, found, format_)
-    if output is not None:
-        _draw(figures.interpolation(records), output)
+    shared.draw(figures.interpolation, shared.show(tables.interpolation, found))
 
 
-@app.command()
+@command("invariance")
 def invariance(
+    shared: Shared,
     run: Annotated[list[str], typer.Argument(help=RUN_HELP)],
     clips: Annotated[int, typer.Option(min=2, help="At most so many test clips.")] = 500,
-    format_: Format = "terminal",
-    output: Picture = None,
-    device: Device = None,
-    results: Results = None,
-    data_root: DataRoot = None,
-    force: Force = False,
 ) -> None:
     """Curves of the features of finished RUNs over yaw and body size, beside their untrained encoders: how like its
     own original a changed clip stays, and whether that is still the nearest."""
-    _check(format_, output)
-    session = open_session(results, data_root, device)
     from skelbench.diagnose import figures, tables
     from skelbench.diagnose import invariance as diagnosis
-    from skelbench.diagnose.frozen import subjects
-    from skelbench.diagnose.record import of_each
 
-    found = of_each(
-        subjects(session, run),
+    found = shared.of_each(
+        shared.subjects(run),
         "invariance",
-        {"version": VERSION["invariance"], "clips": clips},
-        lambda one: diagnosis.of_run(one, one.sides(clips)[1], session.progress),
-        force,
+        {"clips": clips},
+        lambda one: diagnosis.of_run(one, one.sides(clips)[1], shared.session.progress),
     )
-    records = _show(tables.invariance, found, format_)
-    if output is not None:
-        _draw(figures.invariance(records), output)
+    shared.draw(figures.invariance, shared.show(tables.invariance, found))
 
 
-@app.command()
+@command("order", "output")
 def order(
+    shared: Shared,
     run: Annotated[list[str], typer.Argument(help=RUN_HELP)],
     clips: Annotated[int, typer.Option(min=2, help="At most so many training and so many test clips.")] = 1000,
-    format_: Format = "terminal",
-    device: Device = None,
-    results: Results = None,
-    data_root: DataRoot = None,
-    force: Force = False,
 ) -> None:
     """Order probe of finished RUNs: does a linear layer on the frozen features tell a clip from the same clip
     backwards? Beside their untrained encoders."""
-    _check(format_)
-    session = open_session(results, data_root, device)
     from skelbench.diagnose import order as diagnosis
     from skelbench.diagnose import tables
-    from skelbench.diagnose.frozen import subjects
-    from skelbench.diagnose.record import of_each
 
-    runs = subjects(session, run)
-    found = of_each(
+    runs = shared.subjects(run)
+    found = shared.of_each(
         runs,
         "order",
-        {"version": VERSION["order"], "clips": clips, "probe": diagnosis.CONFIG.model_dump(mode="json")},
-        lambda one: diagnosis.of_run(one, one.sides(clips), session.progress),
-        force,
+        {"clips": clips, "probe": diagnosis.PROBE.model_dump(mode="json")},
+        lambda one: diagnosis.of_run(one, one.sides(clips), shared.session.progress),
     )
     name_of = {one.run.name: label for label, one in runs.items()}
     twins = {label: name_of[one.twin.run.name] for label, one in runs.items() if one.twin is not None}
-    _show(lambda records: tables.order(records, twins), found, format_)
+    shared.show(lambda records: tables.order(records, twins), found)
 
 
-@app.command("per-class")
+@command("per-class", "output", "device", "force")
 def per_class(
+    shared: Shared,
     first: Annotated[str, typer.Argument(metavar="RUN", help=RUN_HELP)],
     second: Annotated[str, typer.Argument(metavar="RUN", help="The other run.")],
     protocol: Annotated[str, typer.Option(help="Whose predictions are compared.")] = "linear",
-    format_: Format = "terminal",
-    results: Results = None,
-    data_root: DataRoot = None,
 ) -> None:
     """Two finished runs class by class, for instance of 8 and of 30 tokens: from the predictions of their evaluations
     on the same clips, with exact paired tests."""
-    _check(format_)
-    session = open_session(results, data_root, "cpu")
     from skelbench.diagnose import per_class as diagnosis
     from skelbench.diagnose import tables
     from skelbench.diagnose.frozen import Frozen
     from skelbench.diagnose.record import kept
+    from skelbench.run.resolve import open_dataset
 
+    session = shared.session
     session.host.get("protocols", protocol)
     found = [session.results.find(pattern) for pattern in (first, second)]
     runs = [run for run, _ in found]
@@ -196,10 +252,8 @@ def per_class(
         lambda: diagnosis.of_runs(runs, records, (labels[0], labels[1])),
         force=True,
     )
-    from skelbench.run.resolve import open_dataset
-
     classes = open_dataset(records[0]["spec"]["data"]["name"], session.host, session.data_root).classes
-    _show(lambda found: tables.per_class(found["both"], classes), {"both": compared}, format_)
+    shared.show(lambda records: tables.per_class(records["both"], classes), {"both": compared})
 
 
 def _ratios(text: str) -> list[float]:
@@ -210,17 +264,6 @@ def _ratios(text: str) -> list[float]:
     if not ratios or not all(0 < ratio < 1 for ratio in ratios):
         raise SkelbenchError(f"--ratio {text}: write shares between 0 and 1, comma separated, such as 0.5,0.9")
     return ratios
-
-
-def _check(format_: str, output: Path | None = None) -> None:
-    """What can be wrong with how it is to be shown, before the work."""
-    from skelbench.errors import did_you_mean
-    from skelbench.report.render import FORMATS
-
-    if format_ not in FORMATS:
-        raise SkelbenchError(did_you_mean(format_, FORMATS, "format"))
-    if output is not None:
-        kind_of_picture(output)
 
 
 def _clips(session: Session, dataset: str, split: str | None, tokens: int) -> tuple[Any, Any]:
@@ -238,29 +281,3 @@ def _clips(session: Session, dataset: str, split: str | None, tokens: int) -> tu
     data = data_of(DataSpec(), store, dataset, store.split(split).name)
     grid = Grid(*BUDGETS[tokens], store.topology.num_joints)
     return data, Clips(store, grid, torch.device(session.device))
-
-
-def _show(
-    build: Callable[[dict[str, Any]], Table], found: Mapping[str, tuple[dict[str, Any], Path]], format_: str
-) -> dict[str, Any]:
-    """Print the table of the records in ``found`` (name -> record and its file); returns the records."""
-    from skelbench.console import err, out
-    from skelbench.report.render import Terminal, render
-
-    records = {name: record for name, (record, _) in found.items()}
-    table = build(records)
-    if format_ == "terminal":
-        out.print(Terminal(table))
-    else:
-        out.print(render(table, format_), markup=False, highlight=False, soft_wrap=True)
-    for _, path in found.values():
-        err.print(f"kept in {path}", markup=False)
-    return records
-
-
-def _draw(figure: Any, output: Path) -> None:
-    from skelbench.console import err
-    from skelbench.report.figures.output import save
-
-    save(figure, output, kind_of_picture(output))
-    err.print(f"wrote {output}", markup=False)

@@ -36,21 +36,21 @@ def plot(
     store = ResultStore(results)
     store.check_readable()
     from skelbench.console import err, out, progress
-    from skelbench.report.builders import Context
     from skelbench.report.figures import NothingToDraw
+    from skelbench.report.inputs import TableInputs
 
-    context = Context(host, store, exact_only=not all_, progress=progress)
+    inputs = TableInputs(host, store, exact_only=not all_, progress=progress)
     try:
-        drawn = host.load(descriptor)(context)
+        drawn = host.load(descriptor)(inputs)
     except NothingToDraw as nothing:
-        said = str(nothing)
+        message = str(nothing)
     else:
         from matplotlib.figure import Figure
 
         from skelbench.report.figures.output import save
 
         save(host.checked(descriptor, drawn, Figure, "matplotlib Figure"), output, kind, dpi)
-        said = f"written to {output}"
-    if context.left_out:
-        err.print(f"note: {context.left_out} runs with settings changed from their preset are left out; see --all")
-    out.print(said, markup=False)
+        message = f"written to {output}"
+    if inputs.left_out:
+        err.print(f"note: {inputs.left_out} runs with settings changed from their preset are left out; see --all")
+    out.print(message, markup=False)

@@ -22,7 +22,7 @@ def list_runs(results: Results = None) -> None:
     store = ResultStore(results)
     runs = list(store.runs())
     if not runs:
-        out.print(f"no runs in {store.root} yet; start with: skelbench run slim --tokens 8")
+        out.print(f"no runs in {store.root} yet; start with: skelbench run METHOD --tokens 8")
         return
     rows = []
     for run in runs:

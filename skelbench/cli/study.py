@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,18 +13,18 @@ from skelbench.run.session import Session, open_session
 
 if TYPE_CHECKING:
     from skelbench.plugin.host import Host
-    from skelbench.studies.cells import Cell, Status
     from skelbench.studies.study import Study
+    from skelbench.studies.trials import Status, Trial
 
 
 def study(
     name: Annotated[str | None, typer.Argument(help="A study or a TOML file; none = list the studies.")] = None,
-    dataset: Annotated[str | None, typer.Option(help="Data set of every cell.", show_default="the study's")] = None,
-    split: Annotated[str | None, typer.Option(help="Split of every cell.", show_default="the study's")] = None,
+    dataset: Annotated[str | None, typer.Option(help="Data set of every trial.", show_default="the study's")] = None,
+    split: Annotated[str | None, typer.Option(help="Split of every trial.", show_default="the study's")] = None,
     preset: Annotated[
         str | None,
         typer.Option(
-            help="Preset of every cell.", show_default="the study's; the built-in ones: quick, with a GPU the paper's"
+            help="Preset of every trial.", show_default="the study's; the built-in ones: quick, with a GPU the paper's"
         ),
     ] = None,
     tokens: Annotated[
@@ -46,17 +46,17 @@ def study(
         ),
     ] = None,
     set_: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A setting of every cell; repeatable.")
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A setting of every trial; repeatable.")
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="List the cells with id, state, cost and time; run nothing.")
+        bool, typer.Option("--dry-run", help="List the trials with id, state, cost and time; run nothing.")
     ] = False,
     show: Annotated[bool, typer.Option("--show", help="Print the study as a TOML file; run nothing.")] = False,
     jobs: Annotated[
         int | None,
         typer.Option(
             min=1,
-            help="Cells at a time, in processes of their own.",
+            help="Trials at a time, in processes of their own.",
             show_default="1 with a GPU, else the cores, at most 4",
         ),
     ] = None,
@@ -64,9 +64,9 @@ def study(
     results: Results = None,
     data_root: DataRoot = None,
 ) -> None:
-    """Run every cell of a study: skip what is done, continue what was interrupted, go on when one fails.
+    """Run every trial of a study: skip what is done, continue what was interrupted, go on when one fails.
 
-    Options replace what the study says of the same thing in every cell. Issuing the same command again continues.
+    Options replace what the study says of the same thing in every trial. Issuing the same command again continues.
     """
     from skelbench.errors import SkelbenchError
     from skelbench.plugin.host import get_host
@@ -94,15 +94,15 @@ def study(
     for request in chosen.requests():
         host.method(request.method)  # misspelt names fail before torch is imported
     from skelbench.console import err
-    from skelbench.studies.cells import complete, status
     from skelbench.studies.runner import processes
+    from skelbench.studies.trials import complete, status
 
     session = open_session(results, data_root, device)
     session.results.check_readable()
-    cells = complete(chosen, host, session.data_root, session.device)
-    if (same := sum(1 for _ in chosen.requests()) - len(cells)) > 0:
-        err.print(f"note: {same} of the cells are the same run as another with these settings, and made once")
-    states = [(cell, status(cell, session, protocols)) for cell in cells]
+    trials = complete(chosen, host, session.data_root, session.device)
+    if (same := sum(1 for _ in chosen.requests()) - len(trials)) > 0:
+        err.print(f"note: {same} of the trials are the same run as another with these settings, and made once")
+    states = [(trial, status(trial, session, protocols)) for trial in trials]
     at_once, threads = processes(session.device, jobs)
     if dry_run:
         _show(chosen, states, session, at_once, threads)
@@ -116,7 +116,7 @@ def _list(host: Host) -> None:
 
     rows = [(descriptor.name, descriptor.summary) for descriptor in host.all("studies")]
     out.print(make_table(("study", "what it asks"), rows))
-    out.print("skelbench study NAME --dry-run lists the cells of one; --show prints it as a file to start from")
+    out.print("skelbench study NAME --dry-run lists the trials of one; --show prints it as a file to start from")
 
 
 def _find(name: str, host: Host) -> Study:
@@ -156,11 +156,11 @@ def _with_options(
 
     settings = parse_sets(sets)
     if "seed" in settings:
-        raise SkelbenchError("--set seed: every cell is run with each seed of the study; write --seeds 0,1")
+        raise SkelbenchError("--set seed: every trial is run with each seed of the study; write --seeds 0,1")
     fields = {"seeds": None if seeds is None else _numbers("--seeds", seeds, "0,1"), "probe": probe}
-    said = {key: value for key, value in fields.items() if value is not None}
-    if said:
-        study = validated(Study, {**study.model_dump(by_alias=True), **said}, f"study {study.name}")
+    typed = {key: value for key, value in fields.items() if value is not None}
+    if typed:
+        study = validated(Study, {**study.model_dump(by_alias=True), **typed}, f"study {study.name}")
     for key, value in {"dataset": dataset, "split": split, "preset": preset, **settings}.items():
         study = study.replaced(key, [value]) if value is not None else study
     return study.replaced("tokens", _numbers("--tokens", tokens, "8,15")) if tokens is not None else study
@@ -176,49 +176,48 @@ def _numbers(option: str, text: str, example: str) -> list[int]:
 
 
 # ---------------------------------------------------------------------------------------------------- dry run
-def _show(study: Study, states: list[tuple[Cell, Status]], session: Session, jobs: int, threads: int | None) -> None:
-    """List the cells with what they cost; measures a few steps of each setting, writes nothing."""
+def _show(study: Study, states: list[tuple[Trial, Status]], session: Session, jobs: int, threads: int | None) -> None:
+    """List the trials with what they cost; measures a few steps of each setting, writes nothing."""
     import torch
 
-    from skelbench.cli.dry_run import _duration
-    from skelbench.console import make_table, out
+    from skelbench.console import duration, make_table, out
     from skelbench.cost import BODIES
-    from skelbench.studies.cells import makespan, prices
+    from skelbench.studies.trials import makespan, prices
 
     if threads is not None:
         torch.set_num_threads(threads)
-    open_cells = [cell for cell, state in states if not state.done]
-    settings = {cell.setting for cell, _ in states}
+    open_trials = [trial for trial, state in states if not state.done]
+    settings = {trial.setting for trial, _ in states}
     with session.progress(total=len(settings), label="cost and time", unit="settings") as report:
-        price = prices([cell for cell, _ in states], open_cells, session, report)
+        price = prices([trial for trial, _ in states], open_trials, session, report)
     rows, seconds = [], []
-    for cell, state in states:
-        spec, cost = cell.resolved.spec, price[cell.setting]
+    for trial, state in states:
+        spec, cost = trial.resolved.spec, price[trial.setting]
         left = 0.0 if state.done else cost.seconds and cost.seconds * (1 - state.share)
         seconds.append(left)
         rows.append(
             (
-                " ".join(filter(None, (cell.method, cell.settings))),
+                " ".join(filter(None, (trial.method, trial.settings))),
                 spec.tokens,
                 spec.seed,
                 f"{spec.data.title}/{spec.data.split}",
-                cell.id,
+                trial.id,
                 str(state),
                 "?" if cost.flops_per_clip is None else f"{BODIES * cost.flops_per_clip / 1e9:.3g}",
-                "?" if left is None else _duration(left) if left else "",
+                "?" if left is None else duration(left) if left else "",
             )
         )
-    columns = ("cell", "tokens", "seed", "data", "id", "state", f"step GFLOPs, {BODIES} bodies", "time")
-    preset = ", ".join(dict.fromkeys(cell.resolved.preset for cell, _ in states))
+    columns = ("trial", "tokens", "seed", "data", "id", "state", f"step GFLOPs, {BODIES} bodies", "time")
+    preset = ", ".join(dict.fromkeys(trial.resolved.preset for trial, _ in states))
     out.print(make_table(columns, rows, title=f"{study.name}, preset {preset}: {study.summary}"))
-    if not open_cells:
-        out.print(f"{len(states)} cells, all done")
+    if not open_trials:
+        out.print(f"{len(states)} trials, all done")
         return
     known = [left for left in seconds if left is not None]
-    about = _duration(makespan(known, jobs))
+    about = duration(makespan(known, jobs))
     unknown = f", {len(seconds) - len(known)} of unknown length" if len(known) < len(seconds) else ""
     out.print(
-        f"{len(states)} cells, {len(states) - len(open_cells)} done{unknown}; about {about} of training on "
+        f"{len(states)} trials, {len(states) - len(open_trials)} done{unknown}; about {about} of training on "
         f"{session.device}, {jobs} at a time; probes come on top"
     )
 
@@ -226,64 +225,66 @@ def _show(study: Study, states: list[tuple[Cell, Status]], session: Session, job
 # ---------------------------------------------------------------------------------------------------- running
 def _run(
     study: Study,
-    states: list[tuple[Cell, Status]],
+    states: list[tuple[Trial, Status]],
     session: Session,
     protocols: list[str],
     jobs: int,
     threads: int | None,
 ) -> None:
-    """Bring every cell to its end, then show the table and what failed."""
+    """Bring every trial to its end, then show the table and what failed."""
     from skelbench.console import LEFT_OUT, err, out, plain
-    from skelbench.studies.cells import recognise
     from skelbench.studies.display import display
     from skelbench.studies.runner import Runner, Stopped
+    from skelbench.studies.trials import recognise
 
-    open_cells = [(cell, state) for cell, state in states if not state.done]
-    done = len(states) - len(open_cells)
-    for cell, state in states:
+    open_trials = [(trial, state) for trial, state in states if not state.done]
+    done = len(states) - len(open_trials)
+    for trial, state in states:
         if state.done:
-            recognise(cell, state, session)
+            recognise(trial, state, session)
     logs = session.results.root / "studies" / study.name
     failures: dict[str, tuple[str, Path]] = {}
-    if open_cells:
+    if open_trials:
         session.results.prepare()
-        jobs = min(jobs, len(open_cells))
+        jobs = min(jobs, len(open_trials))
         how = f"{jobs} at a time on {session.device}" + (f", {threads} threads each" if threads else "")
-        err.print(f"{study.name}: {len(states)} cells, {done} done; {how}; logs in {logs}", markup=False)
+        err.print(f"{study.name}: {len(states)} trials, {done} done; {how}; logs in {logs}", markup=False)
         runner = Runner(session, protocols, logs, jobs, threads)
         with display(err, study.name, len(states), done, jobs) as watcher:
             try:
-                failures = runner.run(open_cells, watcher)
+                failures = runner.run(open_trials, watcher)
             except Stopped:
-                watcher.say(f"{watcher.finished} of {len(states)} cells done; issue the same command again to continue")
+                watcher.say(
+                    f"{watcher.finished} of {len(states)} trials done; issue the same command again to continue"
+                )
                 raise KeyboardInterrupt from None
-    _table(study, [cell for cell, _ in states], session, protocols)
-    for cell, _ in states:
-        if cell.id in failures:
-            reason, log = failures[cell.id]
-            err.print(f"[bold red]failed:[/] {plain(f'{cell.title}: {reason} (see {log})')}", soft_wrap=True)
-    out.print(f"{len(states) - len(failures)} of {len(states)} cells done")
+    _table(study, [trial for trial, _ in states], session, protocols)
+    for trial, _ in states:
+        if trial.id in failures:
+            reason, log = failures[trial.id]
+            err.print(f"[bold red]failed:[/] {plain(f'{trial.title}: {reason} (see {log})')}", soft_wrap=True)
+    out.print(f"{len(states) - len(failures)} of {len(states)} trials done")
     if failures:
         raise typer.Exit(LEFT_OUT)
 
 
-def _table(study: Study, cells: list[Cell], session: Session, protocols: list[str]) -> None:
+def _table(study: Study, trials: list[Trial], session: Session, protocols: list[str]) -> None:
     """The study's table from its own runs, and what to type next; a table that fails takes nothing with it."""
     from skelbench.console import err, out, plain
-    from skelbench.report.builders import Context
+    from skelbench.report.inputs import TableInputs
     from skelbench.report.render import Terminal
 
     if not protocols:
         return
     host, results = session.host, session.results
-    ids = {cell.id for cell in cells} | {cell.twin.spec.id for cell in cells if cell.twin}
+    ids = {trial.id for trial in trials} | {trial.twin.spec.id for trial in trials if trial.twin}
     names = {run.name for run in results.runs() if run.name.rsplit("-", 1)[-1] in ids}
-    changed = any(cell.resolved.modified for cell in cells)
-    context: Any = Context(host, results, exact_only=not changed, only=names, progress=session.progress)
+    changed = any(trial.resolved.modified for trial in trials)
+    inputs = TableInputs(host, results, exact_only=not changed, only=names, progress=session.progress)
     # A study's own table is for exact presets: where it stays empty, and where there is none, the general one speaks.
     for table in dict.fromkeys(name for name in (study.table, "linear") if name in host.names("tables")):
         try:
-            built = host.load(host.get("tables", table))(context)
+            built = host.load(host.get("tables", table))(inputs)
             if built.rows or table == "linear":
                 out.print(Terminal(built))
                 break

@@ -8,6 +8,7 @@ from typing import Any
 from rich.table import Table
 
 from skelbench.console import make_table, out, print_facts
+from skelbench.plugin.host import get_host
 from skelbench.run.presets import BLURB, SETTING
 from skelbench.run.resolve import Resolved
 from skelbench.skeleton.grid import BUDGETS
@@ -60,7 +61,9 @@ def _next(resolved: Resolved) -> list[tuple[str, str]]:
         shapes = {shape: f"--tokens {tokens}" for tokens, shape in BUDGETS.items()}
         grid = f"--clip-length {spec.grid.frames} --patch {spec.grid.patch}"
         alike = "the same conditions" if resolved.setting == "shared" or resolved.variant else "shared setting"
-        other, what = "slim" if spec.method == "skeletonmae" else "skeletonmae", f"another method, {alike}"
+        others = (method.name for method in get_host().all("methods") if method.trains)
+        other = next((name for name in others if name != spec.method), "METHOD")
+        what = f"another method, {alike}"
         if resolved.variant:
             other, what = spec.method, f"{spec.method} itself, {alike}"
         parts = ["skelbench run", other, shapes.get((spec.grid.frames, spec.grid.patch), grid)]

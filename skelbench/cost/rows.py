@@ -18,7 +18,7 @@ from skelbench.skeleton.topology import NTU25, Topology
 from skelbench.spec import GridSpec, RunSpec, section, validated
 from skelbench.train.build import build_encoder, grid_of, view_specs
 
-Cell = tuple[MethodSpec, GridSpec]
+MethodOnGrid = tuple[MethodSpec, GridSpec]
 """A method in its native setting on a token grid."""
 
 log = logging.getLogger(__name__)
@@ -76,21 +76,21 @@ def native_grid(method: MethodSpec) -> GridSpec:
     return GridSpec(**fields)
 
 
-def flops_cells(host: Host) -> list[Cell]:
+def flops_grids(host: Host) -> list[MethodOnGrid]:
     """Every trainable method on every budget and on its native grid, dense grids first."""
-    cells = []
+    pairs: list[MethodOnGrid] = []
     methods = [method for method in host.all("methods") if method.trains]
     for method in sorted(methods, key=lambda m: (m.native.get("encoder.cls", True), m.name)):
         grids = {GridSpec(frames=frames, patch=patch) for frames, patch in BUDGETS.values()} | {native_grid(method)}
         ordered = sorted(grids, key=lambda g: (g.frames // g.patch, g.frames), reverse=True)
-        cells += [(method, grid) for grid in ordered]
-    return cells
+        pairs += [(method, grid) for grid in ordered]
+    return pairs
 
 
-def flops_rows(host: Host, cells: Iterable[Cell], topology: Topology = NTU25) -> Iterator[CostRow]:
-    """One row per cell; whole steps are those of clips with two present bodies."""
+def flops_rows(host: Host, pairs: Iterable[MethodOnGrid], topology: Topology = NTU25) -> Iterator[CostRow]:
+    """One row per method and grid; whole steps are those of clips with two present bodies."""
     counts: dict[Any, MacCount] = {}  # many methods have the same encoder
-    for method, grid in cells:
+    for method, grid in pairs:
         try:
             yield _row(host, method, grid, topology, counts)
         except Exception as error:  # one method that cannot be counted must not take the table from the others

@@ -68,7 +68,7 @@ def invariance(named: Named) -> Figure:
             for i, (name, record) in enumerate(named.items()):
                 curve, colour = record["curves"][change], COLOURS[i % len(COLOURS)]
                 x = [point["value"] for point in curve]
-                look = {"color": colour, "linestyle": "--" if name.startswith("untrained") else "-"}
+                look: dict[str, Any] = {"color": colour, "linestyle": "--" if name.startswith("untrained") else "-"}
                 axis.plot(x, [scaled(point[key]) for point in curve], marker="o", ms=3.5, label=name, **look)
                 if key == "similarity":
                     others = [point["others"] for point in curve]

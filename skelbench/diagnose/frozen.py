@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -67,7 +67,7 @@ class Clips:
     device: torch.device
     bodies: Bodies = "valid"
     centre: Centre = "body"
-    resize: str = "ends"
+    resize: Literal["ends", "half-pixel", "pad"] = "ends"
     share: float = 0.95
     second_body: SecondBody = "zero"
     stream: Stream = "joint"
@@ -163,7 +163,7 @@ class Frozen:
             return None
         done = [run for run in self.session.results.runs() if run.outcome == "done"]
         twin = untrained_twin(self.run, done)
-        return twin and Frozen(self.session, twin, like=self.run_spec)
+        return Frozen(self.session, twin, like=self.run_spec) if twin else None
 
     def features(
         self,

@@ -77,7 +77,7 @@ class Points:
 
 def _moments(batches: Iterable[Tensor], mean_UD: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """Mean [U, D] (if not given) and second moments [U, U] about it, float64."""
-    rows, total, products = 0, 0.0, 0.0
+    rows, total, products = 0, torch.zeros(()), torch.zeros(())
     for x_RUD in batches:
         x_RUD = x_RUD.double()
         if mean_UD is not None:

@@ -63,10 +63,13 @@ def of_run(subject: Frozen, sides: tuple[np.ndarray, np.ndarray], progress: Call
     """The record of a run's order probe; ``sides``: training and test clips."""
     train, test = sides
     with progress(total=2 * (len(train) + len(test)), label=f"{subject.label} features", unit="clips") as report:
-        pairs = [
-            tuple(subject.features(ids, change=change, report=report) for change in (None, reversed_in_time))
+        of_train, of_test = (
+            (
+                subject.features(ids, report=report),
+                subject.features(ids, change=reversed_in_time, report=report),
+            )
             for ids in sides
-        ]
+        )
     with progress(label="order probe", unit="steps") as report:
         done = 0
 
@@ -75,5 +78,7 @@ def of_run(subject: Frozen, sides: tuple[np.ndarray, np.ndarray], progress: Call
             report(now - done, total=total)
             done = now
 
-        found = probe(*pairs, derive_seed(subject.run_spec.seed, "probe", "order"), subject.clips.device, told)
+        found = probe(
+            of_train, of_test, derive_seed(subject.run_spec.seed, "probe", "order"), subject.clips.device, told
+        )
     return {"train_clips": len(train), "test_clips": len(test), **found}

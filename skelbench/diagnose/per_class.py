@@ -81,7 +81,8 @@ def compare(
 def of_runs(runs: Sequence[RunDir], records: Sequence[Mapping[str, Any]], names: tuple[str, str]) -> dict[str, Any]:
     """The record of two evaluations compared."""
     check_alike(runs, records)
-    rows, overall = compare(*(predictions(run, record) for run, record in zip(runs, records)), names)
+    first, second = (predictions(run, record) for run, record in zip(runs, records))
+    rows, overall = compare(first, second, names)
     return {
         "names": list(names),
         "rows": rows,

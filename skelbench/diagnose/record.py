@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -50,6 +51,6 @@ def of_each(
 ) -> dict[str, tuple[dict[str, Any], Path]]:
     """:func:`kept` for each of ``runs``, beside it: ``settings`` and the run's identity decide the figures."""
     return {
-        label: kept(one.run.path, what, {**one.identity, **settings}, lambda one=one: find(one), force)
+        label: kept(one.run.path, what, {**one.identity, **settings}, partial(find, one), force)
         for label, one in runs.items()
     }

@@ -95,19 +95,41 @@ class TargetSpec(Descriptor):
 
 @dataclass(frozen=True, kw_only=True)
 class TableSpec(Descriptor):
-    """A table of ``skelbench compare``: ``target`` names ``build(context) -> Table``."""
+    """A table of ``skelbench compare``: ``target`` names ``build(inputs) -> Table``, both of ``skelbench.report``."""
 
     needs_runs: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
 class FigureSpec(Descriptor):
-    """A figure of ``skelbench plot``: ``target`` names ``draw(context) -> matplotlib Figure``."""
+    """A figure of ``skelbench plot``: ``target`` names ``draw(inputs) -> matplotlib Figure``."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class StudySpec(Descriptor):
     """A grid of runs: ``target`` names a :class:`skelbench.studies.study.Study`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowsSpec(Descriptor):
+    """Rows for a table that compares any methods (``token-budget``, ``target-control``): ``target`` names a sequence of
+    :class:`skelbench.report.study_rows.Row`, in the order in which they are shown."""
+
+    table: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublishedSpec(Descriptor):
+    """Figures printed in a paper, shown beside ours wherever methods and token grids agree. There is nothing to import,
+    and so no ``target``."""
+
+    places = ()
+    target: str = ""
+    file: str
+    """Path of a CSV file that the plugin ships (columns: :mod:`skelbench.report.published`):
+    ``str(Path(__file__).with_name("figures.csv"))``."""
+    notes: Mapping[str, str] = field(default_factory=dict)
+    """Name of a table or figure that shows them -> what its reader must know before comparing."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,6 +155,8 @@ KINDS: dict[str, type[Descriptor]] = {
     "tables": TableSpec,
     "figures": FigureSpec,
     "studies": StudySpec,
+    "rows": RowsSpec,
+    "published": PublishedSpec,
     "crops": ComponentSpec,
     "augmentations": ComponentSpec,
     "masks": ComponentSpec,

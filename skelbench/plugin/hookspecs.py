@@ -15,6 +15,8 @@ from skelbench.plugin.descriptors import (
     FigureSpec,
     MethodSpec,
     ProtocolSpec,
+    PublishedSpec,
+    RowsSpec,
     StudySpec,
     TableSpec,
     TargetSpec,
@@ -64,6 +66,16 @@ def skelbench_figures() -> Iterable[FigureSpec]:
 @hookspec
 def skelbench_studies() -> Iterable[StudySpec]:
     """Grids of runs."""
+
+
+@hookspec
+def skelbench_rows() -> Iterable[RowsSpec]:
+    """Rows for tables that compare any methods."""
+
+
+@hookspec
+def skelbench_published() -> Iterable[PublishedSpec]:
+    """Tables of published figures."""
 
 
 @hookspec

@@ -10,7 +10,8 @@ from typing import Literal
 from skelbench.errors import SkelbenchError
 from skelbench.plugin.descriptors import KINDS, Descriptor
 
-SINGULAR = {kind: {"studies": "study", "topologies": "topology"}.get(kind, kind.removesuffix("s")) for kind in KINDS}
+_IRREGULAR = {"studies": "study", "topologies": "topology", "rows": "rows", "published": "published table"}
+SINGULAR = {kind: _IRREGULAR.get(kind, kind.removesuffix("s")) for kind in KINDS}
 State = Literal["ok", "import-error", "invalid", "api-mismatch", "conflict"]
 
 

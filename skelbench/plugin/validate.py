@@ -82,7 +82,7 @@ def _field_problem(what: str, value: Descriptor, own_file: bool) -> tuple[State,
             continue
         if not isinstance(text, str) or not TARGET.fullmatch(text) or (text.startswith(":") and not own_file):
             return "invalid", f"{what}: {field}={text!r} is not of the form 'package.module:Name'"
-    for field in ("summary", "citation", "licence", "default_split", "readings"):
+    for field in ("summary", "citation", "licence", "default_split", "readings", "table", "file"):
         if not isinstance(getattr(value, field, ""), str):
             return "invalid", f"{what}: {field} must be text"
     if not isinstance(value.version, int):
@@ -90,13 +90,14 @@ def _field_problem(what: str, value: Descriptor, own_file: bool) -> tuple[State,
     requires = getattr(value, "requires", ())
     if not isinstance(requires, tuple | list) or not all(isinstance(ability, str) for ability in requires):
         return "invalid", f"{what}: requires={requires!r} is not a tuple of names of abilities"
-    mappings = [getattr(value, name, {}) for name in ("recipe", "native", "defaults", "presets", "variants")]
+    names = ("recipe", "native", "defaults", "notes", "presets", "variants")
+    mappings = [getattr(value, name, {}) for name in names]
     for name in ("presets", "variants"):
         several = getattr(value, name, {})
         mappings += several.values() if isinstance(several, Mapping) else ()
     if not all(isinstance(mapping, Mapping) for mapping in mappings):
         return "invalid", (
-            f"{what}: recipe, native, defaults and every preset and variant must be mappings of keys to values"
+            f"{what}: recipe, native, defaults, notes and every preset and variant must be mappings of keys to values"
         )
     for name in getattr(value, "variants", {}):
         if not isinstance(name, str) or not VARIANT.fullmatch(name):

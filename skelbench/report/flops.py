@@ -6,11 +6,16 @@ Needs no training: rows come from counting (:mod:`skelbench.cost`), not from run
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from skelbench.cost import BODIES
+from skelbench.plugin import TableSpec, hookimpl
+from skelbench.plugin.host import Host
 from skelbench.report import published
+from skelbench.report.inputs import TableInputs
 from skelbench.report.table import Cell, Column, Table
 
 if TYPE_CHECKING:
@@ -18,8 +23,12 @@ if TYPE_CHECKING:
 
 DENSE = "30x25"
 
+SCOPE = (
+    f"Pre-training: GFLOPs of a clip with {BODIES} bodies; train encoder and decoder: one forward pass of one view; "
+    "whole step: all views, teacher, heads, forward and backward."
+)
 _FOOTNOTES = {
-    "published": "not counted here; figures of the SLiM paper only",
+    "published": "not counted here: published figures only",
     "one-body": "the published method trains on one body of a clip: half of the pre-training figures",
 }
 
@@ -47,10 +56,37 @@ _COLUMNS = (
 )
 
 
-def build(costs: Iterable[CostRow]) -> Table:
-    """The table: rows of ``costs`` in their order, then methods that only papers give figures for."""
+@hookimpl
+def skelbench_tables() -> list[TableSpec]:
+    return [
+        TableSpec(
+            name="flops",
+            target=":table",
+            summary="MACs and GFLOPs of encoder, decoder and whole training step at the paper's token grids",
+            needs_runs=False,
+        )
+    ]
+
+
+def table(inputs: TableInputs) -> Table:
+    """The table of every installed method."""
+    return build(counted(inputs), inputs.host)
+
+
+def counted(inputs: TableInputs) -> Iterator[CostRow]:
+    """Every method counted on every grid, with progress."""
+    from skelbench.cost.rows import flops_grids, flops_rows
+
+    grids = flops_grids(inputs.host)
+    progress = inputs.progress or (lambda **_: nullcontext(lambda advance: None))
+    with progress(total=len(grids), label="counting cost", unit="rows") as report:
+        yield from flops_rows(inputs.host, (report(1) or one for one in grids))
+
+
+def build(costs: Iterable[CostRow], host: Host) -> Table:
+    """The rows of ``costs`` in their order, then methods that only papers give figures for; ``host`` knows these."""
     costs = list(costs)
-    printed = Published(_COLUMNS)
+    printed = Published(_COLUMNS, host)
     dense = _dense(costs)
     rows: list[dict[str, Any]] = []
     for cost in costs:
@@ -74,24 +110,8 @@ def build(costs: Iterable[CostRow]) -> Table:
         title="Cost of encoders and of pre-training",
         columns=_COLUMNS,
         rows=tuple(rows),
-        notes=tuple(_notes(costs, dense)),
+        notes=(*how_counted(costs, SCOPE), *published.notes(host, "flops")),
         footnotes=footnotes_of(rows),
-    )
-
-
-def _notes(costs: list[CostRow], dense: CostRow | None) -> Iterable[str]:
-    yield from how_counted(
-        costs,
-        f"Pre-training: GFLOPs of a clip with {BODIES} bodies; train encoder and decoder: one forward pass of one "
-        f"view; whole step: all views, teacher, heads, forward and backward.",
-    )
-    compact = next((c for c in costs if _key(c.method) == "slim" and c.tokens == "8x25"), None)
-    ratio = f"{dense.encoder.macs / compact.encoder.macs:.2f}" if dense and compact else "4.91"
-    yield (
-        f"Paper: published in the SLiM paper, not measured here, and of mixed conventions: 28.32, 1.97 and 17.70 "
-        f"follow from one (2 bodies, 2 FLOPs per MAC, 74 visible tokens, 5-block decoder, element-wise operations "
-        f"included), 3.59 and 8.36 do not; by one convention 30×25 without class token costs {ratio} times 8×25 with "
-        f"class token, not 7.89 times."
     )
 
 
@@ -112,24 +132,23 @@ def how_counted(costs: list[CostRow], scope: str) -> Iterable[str]:
 
 
 def _dense(costs: list[CostRow]) -> CostRow | None:
-    """The row that others are compared with: dense masked autoencoding, without class token."""
-    dense = [cost for cost in costs if cost.tokens == DENSE and not cost.class_token]
-    return next((cost for cost in dense if _key(cost.method) == "skeletonmae"), dense[0] if dense else None)
+    """The row that others are compared with: the dense grid, without class token."""
+    return next((cost for cost in costs if cost.tokens == DENSE and not cost.class_token), None)
 
 
 class Published:
-    """The SLiM paper's costs by method and token grid, for those of ``columns`` that it has."""
+    """Published costs by method and token grid, for those of ``columns`` that papers have; of several figures for one
+    cell the first."""
 
-    def __init__(self, columns: Iterable[Column]) -> None:
-        self._names = {_key(row["method"]): row["method"] for row in published.load("linear")}
+    def __init__(self, columns: Iterable[Column], host: Host) -> None:
+        self._names: dict[str, str] = {}
         self._values: dict[tuple[str, str], dict[str, float]] = {}
         shown = {column.key for column in columns}
-        for row in published.load("flops_supp") + published.load("token_budget"):
+        for row in chain.from_iterable(published.tables(host).values()):
+            name = self._names.setdefault(_key(row["method"]), row["method"])
             column = _PRINTED.get((row["protocol"], row["metric"]))
             if column in shown:
-                self._names[_key(row["method"])] = row["method"]
-                grid = row["variant"].split(",")[0]
-                self._values.setdefault((row["method"], grid), {})[column] = row["value"]
+                self._values.setdefault((name, row["variant"].split(",")[0]), {}).setdefault(column, row["value"])
 
     def spelling(self, method: str) -> str:
         return self._names.get(_key(method), method)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from zipfile import BadZipFile
 
@@ -16,15 +19,18 @@ from skelbench.train.collapse import sentence
 if TYPE_CHECKING:
     import pandas
 
-    from skelbench.evaluate.statistics import SeedsTest
+    from skelbench.evaluate.statistics import PairedTest, SeedsTest
 
 COLUMNS = (
     "run", "group", "title", "method", "version", "variant", "setting", "dataset", "split", "data", "tokens", "frames",
-    "patch", "preset", "exact", "changed", "hardware", "seed", "protocol", "checkpoint", "accuracy",
-    "accuracy_selected", "accuracy_best_on_test", "n_test", "control_run", "control_accuracy", "difference", "p_value",
-    "gflops", "step_gflops", "batch_size", "clips_seen", "train_seconds", "collapse", "finished", "evaluation",
-    "predictions",
+    "patch", "preset", "encoder", "exact", "changed", "hardware", "seed", "protocol", "stream", "checkpoint",
+    "accuracy", "accuracy_selected", "accuracy_best_on_test", "n_test", "control_run", "control_accuracy", "difference",
+    "p_value", "gflops", "step_gflops", "batch_size", "clips_seen", "train_seconds", "collapse", "finished",
+    "evaluation", "predictions",
 )  # fmt: skip
+
+DEFAULTS = {"encoder": RunSpec.model_fields["encoder"].default, "stream": "joint"}
+"""What tables need not say."""
 
 
 def frame(store: ResultStore) -> pandas.DataFrame:
@@ -32,19 +38,22 @@ def frame(store: ResultStore) -> pandas.DataFrame:
 
     Accuracies are shares; ``gflops`` is the inference encoder's and ``step_gflops`` a whole training step's per clip,
     both for one body (two bodies cost exactly twice as much). ``title`` is what one types (``slim:glcl-only``),
-    ``changed`` says what differs from preset and variant, ``collapse`` what collapsed in training (None = nothing),
-    ``data`` is the data set's fingerprint, ``finished`` when the training was. ``evaluation`` and ``predictions`` lead
-    to the outcome of every test clip (:func:`outcomes`).
+    ``changed`` says what differs from preset and variant, ``encoder`` is the encoder's name, with its settings where
+    they are not those of the preset, ``stream`` what was evaluated (``joint+bone scores``), ``collapse`` what collapsed
+    in training (None = nothing), ``data`` is the data set's fingerprint, ``finished`` when the training was.
+    ``evaluation`` and ``predictions`` lead to the outcome of every test clip (:func:`outcomes`).
     """
     import pandas
 
     runs = [run for run in store.runs() if run.outcome == "done"]
     untrained = [run for run in runs if run.spec.method == "untrained"]
     costs = {run.name: run.cost() for run in runs}
-    # The joints of a grid stand in the cost alone; a run without one has those of its neighbours on the same data.
-    known = [(run.spec.data.fingerprint, cost["grid"]) for run in runs if (cost := costs[run.name])]
-    joints = {data: grid.split(" x ")[1] for data, grid in known}
-    rows = [row for run in runs for row in _rows(run, untrained, costs[run.name], joints)]
+    grids, encoders = _grids(runs, costs), _encoders(runs)
+    rows = [
+        {"tokens": grids[run.name], "encoder": encoders[run.name], **row}
+        for run in runs
+        for row in _rows(run, untrained, costs[run.name])
+    ]
     return pandas.DataFrame(rows, columns=list(COLUMNS))
 
 
@@ -59,7 +68,7 @@ def untrained_twin(run: RunDir, runs: list[RunDir]) -> RunDir | None:
     return None
 
 
-def predictions(run: RunDir, record: dict[str, Any]) -> dict[str, np.ndarray]:
+def predictions(run: RunDir, record: Mapping[str, Any]) -> dict[str, np.ndarray]:
     """Per-clip test predictions of an evaluation: ids, labels, predicted, correct."""
     try:
         with np.load(run.path / record["predictions"]) as file:
@@ -72,7 +81,7 @@ def predictions(run: RunDir, record: dict[str, Any]) -> dict[str, np.ndarray]:
     return {**arrays, "correct": arrays["labels"] == arrays["predicted"]}
 
 
-def paired(run: RunDir, record: dict[str, Any], other: RunDir, other_record: dict[str, Any]):
+def paired(run: RunDir, record: dict[str, Any], other: RunDir, other_record: dict[str, Any]) -> PairedTest:
     """Paired test of two evaluations of the same test clips (first minus second)."""
     from skelbench.evaluate.statistics import paired_test
 
@@ -111,10 +120,11 @@ def paired_over_seeds(store: ResultStore, mine: pandas.DataFrame, theirs: pandas
                 f"runs {names[0]} and {name} were evaluated on different test clips; evaluate both again: "
                 "skelbench eval RUN --force"
             )
-    return seeds_test(*(np.stack([correct_C for _, correct_C in side]) for side in by_side))
+    first_SC, second_SC = (np.stack([correct_C for _, correct_C in side]) for side in by_side)
+    return seeds_test(first_SC, second_SC)
 
 
-def _rows(run: RunDir, untrained: list[RunDir], cost: dict[str, Any] | None, joints: dict[str, str]):
+def _rows(run: RunDir, untrained: list[RunDir], cost: dict[str, Any] | None) -> Iterator[dict[str, Any]]:
     spec, info = run.spec, run.info
     twin = untrained_twin(run, untrained) if spec.method != "untrained" else None
     twin_records = {_what(record): record for record in twin.records()} if twin else {}
@@ -131,7 +141,6 @@ def _rows(run: RunDir, untrained: list[RunDir], cost: dict[str, Any] | None, joi
             "dataset": DataSpec.model_validate(evaluated["data"]).title,
             "split": evaluated["data"]["split"],
             "data": evaluated["data"]["fingerprint"][:12],
-            "tokens": _grid(spec, joints),
             "frames": spec.grid.frames,
             "patch": spec.grid.patch,
             "preset": info["preset"] + ("+" if info["modified"] else ""),
@@ -140,6 +149,7 @@ def _rows(run: RunDir, untrained: list[RunDir], cost: dict[str, Any] | None, joi
             "hardware": info["environment"]["hardware"],
             "seed": spec.seed,
             "protocol": evaluated["protocol"],
+            "stream": _stream(evaluated),
             "checkpoint": evaluated["checkpoint"],
             "accuracy": metrics["accuracy"],
             "accuracy_selected": metrics.get("accuracy_selected"),
@@ -156,7 +166,7 @@ def _rows(run: RunDir, untrained: list[RunDir], cost: dict[str, Any] | None, joi
             "predictions": record["predictions"],
         }
         control = twin_records.get(_what(record))
-        if control is not None:
+        if twin is not None and control is not None:
             test = paired(run, record, twin, control)
             row |= {
                 "control_run": twin.name,
@@ -167,10 +177,48 @@ def _rows(run: RunDir, untrained: list[RunDir], cost: dict[str, Any] | None, joi
         yield row
 
 
-def _grid(spec: RunSpec, joints: dict[str, str]) -> str:
-    """Token grid, ``8x25``, with ``+1`` for a class token: two untrained encoders of one grid can differ in it."""
-    grid = "x".join(filter(None, [str(spec.tokens), joints.get(spec.data.fingerprint)]))
-    return grid + ("+1" if spec.encoder_config.get("cls") else "")
+def _grids(runs: Sequence[RunDir], costs: Mapping[str, dict[str, Any] | None]) -> dict[str, str]:
+    """Token grid of each run, ``8x25``, with ``+1`` for a class token: two untrained encoders of one grid can differ in
+    it. Joints and class token stand in the cost alone: a run without one has those of its neighbours, on the same data
+    and with the same encoder."""
+
+    def encoder(run: RunDir) -> str:
+        return digest([run.spec.encoder, run.spec.encoder_config])
+
+    costed = [(run, cost) for run in runs if (cost := costs[run.name])]
+    joints = {run.spec.data.fingerprint: cost["grid"].split(" x ")[1] for run, cost in costed}
+    class_token = {encoder(run): cost.get("class_token", False) for run, cost in costed}
+    return {
+        run.name: "x".join(filter(None, [str(run.spec.tokens), joints.get(run.spec.data.fingerprint)]))
+        + ("+1" if class_token.get(encoder(run)) else "")
+        for run in runs
+    }
+
+
+def _encoders(runs: Sequence[RunDir]) -> dict[str, str]:
+    """The encoder of each run: its name, and those of its settings in which it differs from the encoder that the exact
+    runs of its preset have. A method's own setting has its own form of the encoder, which is not spelt out."""
+    settings: dict[tuple[str, ...], list[tuple[RunDir, dict[str, Any]]]] = {}
+    labels = {}
+    for run in runs:
+        spec, info = run.spec, run.info
+        labels[run.name] = spec.encoder
+        if info.get("setting", "shared") == "shared":
+            settings.setdefault((spec.encoder, info["preset"]), []).append((run, twin_fields(spec)["encoder_config"]))
+    for group in settings.values():
+        exact = [config for run, config in group if not run.info["modified"]] or [config for _, config in group]
+        usual = json.loads(Counter(map(canonical_json, exact)).most_common(1)[0][0])
+        for run, config in group:
+            config = json.loads(canonical_json(config))
+            own = {key: value for key, value in config.items() if key not in usual or usual[key] != value}
+            labels[run.name] += f" ({listed(own)})" if own else ""
+    return labels
+
+
+def _stream(evaluated: Mapping[str, Any]) -> str:
+    """``joint``, ``bone``, ``joint+bone scores``: what of the clips was evaluated, and how several were fused."""
+    streams = evaluated.get("streams") or (DEFAULTS["stream"],)
+    return "+".join(streams) + (f" {evaluated['fusion']}" if len(streams) > 1 and evaluated.get("fusion") else "")
 
 
 def _changed(info: dict[str, Any], record: dict[str, Any]) -> str:

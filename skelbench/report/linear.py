@@ -7,19 +7,27 @@ from typing import TYPE_CHECKING, Any
 
 from skelbench.errors import SkelbenchError
 from skelbench.evaluate.statistics import holm
-from skelbench.report.seeds import accuracy, nearest, percent, seeds_of
+from skelbench.plugin import TableSpec, hookimpl
+from skelbench.report.seeds import accuracy, alike, nearest, percent, seeds_of
 from skelbench.report.table import Cell, Column, Table
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
 
+    from skelbench.report.inputs import TableInputs
+
 REQUIRED = (
-    "run", "title", "setting", "dataset", "split", "tokens", "preset", "hardware", "seed", "protocol", "checkpoint",
-    "accuracy", "accuracy_selected", "accuracy_best_on_test", "n_test", "control_run", "control_accuracy",
-    "p_value", "gflops", "clips_seen", "train_seconds",
+    "run", "title", "setting", "dataset", "split", "tokens", "preset", "encoder", "hardware", "seed", "protocol",
+    "stream", "checkpoint", "accuracy", "accuracy_selected", "accuracy_best_on_test", "n_test", "control_run",
+    "control_accuracy", "p_value", "gflops", "clips_seen", "train_seconds",
 )  # fmt: skip
 
-_SETTING = ["title", "setting", "dataset", "split", "tokens", "preset", "hardware", "protocol", "checkpoint"]
+_SETTING = [
+    "title", "setting", "dataset", "split", "tokens", "preset", "encoder", "hardware", "protocol", "stream",
+    "checkpoint",
+]  # fmt: skip
+_BLOCK = ["setting", "dataset", "split", "encoder", "protocol", "stream", "checkpoint"]
+"""What rows that compete have in common."""
 _SHARES = ["accuracy", "accuracy_selected", "accuracy_best_on_test", "control_accuracy"]
 _NUMBERS = [*_SHARES, "n_test", "p_value", "gflops", "clips_seen", "train_seconds"]
 
@@ -31,9 +39,25 @@ CONTROL = (
     "`skelbench import-checkpoint` with `--probe`, or `skelbench eval` on the untrained run with the same options"
 )
 HOW = (
-    "nothing to compare yet: `skelbench run slim --tokens 8` trains and evaluates a method, "
+    "nothing to compare yet: `skelbench run METHOD --tokens 8` trains and evaluates a method, "
     "`skelbench eval RUN --protocol linear` evaluates a finished run"
 )
+
+
+@hookimpl
+def skelbench_tables() -> list[TableSpec]:
+    return [
+        TableSpec(
+            name="linear",
+            target=":table",
+            summary="every evaluated run: accuracy with interval, paired test against the untrained encoder, cost",
+        )
+    ]
+
+
+def table(inputs: TableInputs) -> Table:
+    """The table of the evaluations in ``inputs``."""
+    return build(inputs.frame)
 
 
 def build(frame: DataFrame) -> Table:
@@ -42,13 +66,13 @@ def build(frame: DataFrame) -> Table:
     ``frame`` has one row per evaluation of a run, with the columns of :data:`REQUIRED`:
 
     ``run`` (id shown to the reader), ``title`` (method and variant, ``"slim:glcl-only"``), ``setting`` (``shared`` or
-    ``native``), ``dataset``, ``split``, ``tokens`` (e.g. ``"8x25"``), ``preset``, ``hardware``, ``seed``; ``protocol``
-    (``linear``, ``linear@...`` or ``knn``); ``checkpoint`` (``"last"``, or the epoch); ``accuracy`` (after the last
-    step), ``accuracy_selected`` (at the checkpoint chosen on a part of train), ``accuracy_best_on_test`` (NaN for knn),
-    all as shares in [0, 1]; ``n_test`` clips; ``control_run``, ``control_accuracy`` and ``p_value`` (exact McNemar) of
-    the untrained encoder of the same shape, data and seed under the same protocol (missing for the control itself and
-    where there is none); ``gflops`` of the inference encoder for one body; ``clips_seen`` and ``train_seconds`` of
-    pre-training.
+    ``native``), ``dataset``, ``split``, ``tokens`` (e.g. ``"8x25"``), ``preset``, ``encoder``, ``hardware``, ``seed``;
+    ``protocol`` (``linear``, ``linear@...`` or ``knn``); ``stream`` (``joint``); ``checkpoint`` (``"last"``, or the
+    epoch); ``accuracy`` (after the last step), ``accuracy_selected`` (at the checkpoint chosen on a part of train),
+    ``accuracy_best_on_test`` (NaN for knn), all as shares in [0, 1]; ``n_test`` clips; ``control_run``,
+    ``control_accuracy`` and ``p_value`` (exact McNemar) of the untrained encoder of the same shape, data and seed under
+    the same protocol (missing for the control itself and where there is none); ``gflops`` of the inference encoder for
+    one body; ``clips_seen`` and ``train_seconds`` of pre-training.
 
     An optional column ``group`` (a digest of everything but the seed) keeps apart what the other columns do not show.
     Runs of one setting are one row with mean and standard deviation over seeds; a seed that occurs twice means that
@@ -79,13 +103,11 @@ def build(frame: DataFrame) -> Table:
     rows.sort(
         key=lambda row: (
             row["setting"] != "shared",
-            *(row[key] for key in ("dataset", "split", "protocol", "checkpoint")),
+            *(row[key] for key in _BLOCK[1:]),
             -row["accuracy"].value,
         )
     )
-    keys = ("setting", "dataset", "split", "protocol", "checkpoint", "preset", "hardware")
-    varying = {key for key in keys if len({row[key] for row in rows}) > 1}
-    constant = [f"{key} {rows[0][key]}" for key in keys if key not in varying]
+    varying, constant = alike(rows, [*_BLOCK, "preset", "hardware"])
     used = {note for row in rows for cell in row.values() if isinstance(cell, Cell) for note in cell.footnotes}
     footnotes = {"best": BEST, "native": NATIVE, "control": CONTROL}
     footnotes = {note: text for note, text in footnotes.items() if note == "best" or note in used}
@@ -96,7 +118,7 @@ def build(frame: DataFrame) -> Table:
         notes=tuple(_notes(frame, constant)),
         footnotes=footnotes,
     )
-    return table.ranked(within=("setting", "dataset", "split", "protocol", "checkpoint"))
+    return table.ranked(within=_BLOCK)
 
 
 def _columns(varying: set[str]) -> tuple[Column, ...]:
@@ -107,8 +129,10 @@ def _columns(varying: set[str]) -> tuple[Column, ...]:
         Column("split", "Split", shown="split" in varying),
         Column("tokens", "Tokens"),
         Column("preset", "Preset", shown="preset" in varying),
+        Column("encoder", "Encoder", shown="encoder" in varying),
         Column("hardware", "Hardware", shown="hardware" in varying),
         Column("protocol", "Probe", shown="protocol" in varying),
+        Column("stream", "Stream", shown="stream" in varying),
         Column("checkpoint", "Checkpoint", shown="checkpoint" in varying),
         Column("seeds", "Seeds", "d"),
         Column("accuracy", "Linear", ".1f", best="max"),

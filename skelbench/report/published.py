@@ -1,44 +1,66 @@
 """Numbers printed in papers, as data with provenance. They are shown beside ours and never used as ours.
 
-One file per published table. Columns: ``method``; ``variant`` (token grid, label share, ablation row ...); ``dataset``,
-``split`` and ``protocol`` as this package names them, where ``protocol`` is what was done if that is known to differ
-from what the caption says; ``metric``; ``value`` and ``std`` (accuracies in percent, costs in GFLOPs); ``source``; and
-``note`` for what a reader must know before comparing.
+Plugins announce them (hook ``skelbench_published``), a CSV file per published table. Columns: ``method``; ``variant``
+(token grid, label share, ablation row ...); ``dataset``, ``split`` and ``protocol`` as this package names them, where
+``protocol`` is what was done if that is known to differ from what the caption says; ``metric``; ``value`` and ``std``
+(accuracies in percent, costs in GFLOPs); ``source`` ("PAPER, Table 3 ..."); and ``note`` for what a reader must know
+before comparing.
 """
 
 from __future__ import annotations
 
 import csv
-from pathlib import Path
+from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import Any
 
 from skelbench.errors import SkelbenchError, did_you_mean
+from skelbench.plugin.descriptors import PublishedSpec
+from skelbench.plugin.host import Host
 
-FOLDER = Path(__file__).parent / "published"
 COLUMNS = ("method", "variant", "dataset", "split", "protocol", "metric", "value", "std", "source", "note")
 
-
-def names() -> list[str]:
-    """Published tables that :func:`load` knows."""
-    return sorted(path.stem for path in FOLDER.glob("*.csv"))
+Figure = Mapping[str, Any]
+"""One published number: ``value`` is a float, ``std`` a float or ``None``, everything else text."""
 
 
-def load(name: str, **filters: Any) -> list[dict[str, Any]]:
+def load(host: Host, name: str, **filters: Any) -> list[Figure]:
     """Rows of published table ``name`` whose columns equal ``filters``, in the paper's order.
 
-    ``value`` is a float, ``std`` a float or ``None``, everything else text.
-
     Raises:
-        SkelbenchError: unknown table or column.
+        SkelbenchError: unknown table or column, or a file that cannot be read.
     """
-    if name not in names():
-        raise SkelbenchError(did_you_mean(name, names(), "published table"))
     for column in filters:
         if column not in COLUMNS:
             raise SkelbenchError(did_you_mean(column, COLUMNS, "column of published tables"))
-    with open(FOLDER / f"{name}.csv", newline="", encoding="utf-8") as file:
-        rows: list[dict[str, Any]] = list(csv.DictReader(file))
-    for row in rows:
-        row["value"] = float(row["value"])
-        row["std"] = float(row["std"]) if row["std"] else None
-    return [row for row in rows if all(row[column] == wanted for column, wanted in filters.items())]
+    descriptor = host.get("published", name)
+    assert isinstance(descriptor, PublishedSpec)
+    rows = _read(descriptor.file)
+    return [row for row in rows if all(row[column] == value for column, value in filters.items())]
+
+
+def tables(host: Host) -> dict[str, list[Figure]]:
+    """Every published table, by name."""
+    return {name: load(host, name) for name in host.names("published")}
+
+
+def notes(host: Host, shown_by: str) -> Iterator[str]:
+    """What readers of the table or figure ``shown_by`` must know of the published figures in it."""
+    for descriptor in host.all("published"):
+        if isinstance(descriptor, PublishedSpec) and shown_by in descriptor.notes:
+            yield descriptor.notes[shown_by]
+
+
+@cache
+def _read(file: str) -> tuple[Figure, ...]:
+    try:
+        with open(file, newline="", encoding="utf-8") as lines:
+            reader = csv.DictReader(lines)
+            if missing := [column for column in COLUMNS if column not in (reader.fieldnames or ())]:
+                raise ValueError(f"it has no column {missing[0]!r}")
+            rows = list(reader)
+        return tuple(
+            row | {"value": float(row["value"]), "std": float(row["std"]) if row["std"] else None} for row in rows
+        )
+    except (OSError, ValueError, TypeError) as error:
+        raise SkelbenchError(f"published figures in {file} cannot be read: {error}") from error

@@ -11,8 +11,8 @@ import io
 import json
 import math
 import re
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Literal
 
 from skelbench.errors import SkelbenchError, did_you_mean
 from skelbench.report.table import Cell, Column, Table
@@ -124,7 +124,7 @@ class Terminal:
 
         grid = RichTable(box=box.SIMPLE_HEAD)
         for column in columns:
-            justify = "right" if _numeric(self.table, column) else "left"
+            justify: Literal["left", "right"] = "right" if _numeric(self.table, column) else "left"
             style = "dim italic" if column.published else "bold"
             grid.add_column(Text(self._header(column)), justify=justify, header_style=style, width=self._width(column))
         for row in self.table.rows:
@@ -178,7 +178,7 @@ def _raw(value: object) -> object:
 def to_csv(table: Table) -> str:
     """One line per row. Spread, limits and ``published`` get columns of their own where any cell has them."""
     header: list[str] = []
-    getters: list[Callable[[dict[str, Cell]], object]] = []
+    getters: list[Callable[[Mapping[str, Cell]], object]] = []
 
     def add(name: str, get: Callable[[Cell], object], key: str) -> None:
         header.append(name)

@@ -1,17 +1,19 @@
-"""Rows over seeds: which evaluated runs make up a row, and their mean, spread and interval as cells."""
+"""Rows over seeds: which evaluated runs make up a row, their mean, spread and interval as cells, and what rows have in
+common."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from skelbench.evaluate.statistics import wilson
+from skelbench.report.frame import DEFAULTS
 from skelbench.report.table import Cell
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
 
-_EVALUATION = ["run", "dataset", "split", "checkpoint"]
+_EVALUATION = ["run", "dataset", "split", "stream", "checkpoint"]
 
 
 def seeds_of(frame: DataFrame, keys: Sequence[str]) -> Iterator[DataFrame]:
@@ -50,3 +52,12 @@ def nearest(frame: DataFrame) -> Callable[[DataFrame], Series]:
     """Accuracies of the nearest-neighbour probe for the rows of a group, NaN where there is none or more than one."""
     knn = frame[frame["protocol"] == "knn"].drop_duplicates(_EVALUATION, keep=False).set_index(_EVALUATION)["accuracy"]
     return lambda group: knn.reindex(group.set_index(_EVALUATION).index)
+
+
+def alike(rows: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> tuple[set[str], list[str]]:
+    """Which of ``keys`` tell ``rows`` apart, and what all rows have in common: ``preset small``; what is as ever is not
+    worth a word."""
+    varying = {key for key in keys if len({row[key] for row in rows}) > 1}
+    return varying, [
+        f"{key} {rows[0][key]}" for key in keys if key not in varying and rows[0][key] != DEFAULTS.get(key)
+    ]

@@ -1,7 +1,7 @@
-"""Tables of studies: a list of rows that the paper names, each filled by the runs of one exact preset and variant.
+"""Tables of studies: a list of declared rows, each filled by the runs of one exact preset and variant.
 
-Runs are compared in blocks that agree in data set, split, preset, hardware and probe (ablations: and in the token
-grid). Within a block a row is the mean over all seeds of its runs; nothing is ever chosen by its accuracy.
+Runs are compared in blocks that agree in data set, split, preset, encoder, stream, hardware and probe (ablations: and
+in the token grid). Within a block a row is the mean over all seeds of its runs; nothing is ever chosen by its accuracy.
 """
 
 from __future__ import annotations
@@ -11,10 +11,13 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from skelbench.cost import BODIES
+from skelbench.errors import SkelbenchError
 from skelbench.evaluate.statistics import SeedsTest, holm
+from skelbench.plugin.descriptors import RowsSpec
 from skelbench.report import published
 from skelbench.report.frame import paired_over_seeds
-from skelbench.report.seeds import accuracy, nearest, percent, seeds_of
+from skelbench.report.inputs import TableInputs
+from skelbench.report.seeds import accuracy, alike, nearest, percent, seeds_of
 from skelbench.report.table import Cell, Column, Table
 from skelbench.results.store import ResultStore
 from skelbench.spec import titled
@@ -29,6 +32,8 @@ BLOCK = {
     "frames": "T",
     "patch": "P_T",
     "preset": "Preset",
+    "encoder": "Encoder",
+    "stream": "Stream",
     "hardware": "Hardware",
     "protocol": "Probe",
     "data": "Data version",
@@ -54,23 +59,32 @@ FOOTNOTES = {
 
 
 @dataclass(frozen=True)
-class Row:
-    """One row of a study: the runs that fill it, what readers see of it, and the paper's figures."""
+class Printed:
+    """Where the published figures of a row are: a published table, and method and variant as they are spelt there."""
 
-    labels: Mapping[str, Any]
+    table: str
+    method: str
+    variant: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One row of a study: the runs that fill it, what readers see of it, and where a paper has figures of it."""
+
+    labels: Mapping[str, Any] = field(default_factory=dict)
     """Column key -> what is shown."""
-    method: str = "slim"
+    method: str
     variant: str = ""
     grid: tuple[int, int] | None = None
     """Clip length T and patch P_T; None = those of the block."""
     against: int | None = None
-    """Place of the row that it is tested against."""
-    paper: Mapping[str, Cell] = field(default_factory=dict)
-    """Column key -> published figure."""
+    """Place of the row that it is tested against, among the rows that are declared together."""
+    printed: Printed | None = None
+    """Its published figures."""
     expected: bool = True
     """Shown also while no run fills it."""
     planned: bool = True
-    """The study runs it."""
+    """The study of the table's name runs it."""
 
     @property
     def title(self) -> str:
@@ -80,7 +94,12 @@ class Row:
     @property
     def name(self) -> str:
         """Title, and temporal tokens where a row says them."""
-        return self.title + (f" at {self.grid[0] // self.grid[1]} tokens" if self.grid else "")
+        return self.title + (f" at {self.tokens} tokens" if self.grid else "")
+
+    @property
+    def tokens(self) -> int:
+        """Temporal tokens; 0 = those of the block."""
+        return self.grid[0] // self.grid[1] if self.grid else 0
 
     def fits(self, frame: DataFrame) -> DataFrame:
         """The rows of ``frame`` that are runs of this one."""
@@ -105,21 +124,16 @@ class StudyTable:
     paper: Sequence[Column] = ()
     block: Sequence[str] = tuple(BLOCK)
     extra: Sequence[Column] = ()
-    measure: Callable[[DataFrame], Mapping[str, Any]] | None = None
+    measure: Callable[[DataFrame, ResultStore], Mapping[str, Any]] | None = None
     """Cells of the ``extra`` columns for the runs of a row."""
     notes: Sequence[str] = ()
     footnotes: Mapping[str, str] = field(default_factory=dict)
     shown: Sequence[str] = ()
     """Keys of columns that are otherwise in CSV and JSON only."""
 
-
-def paper(table: str, variant: str, method: str = "SLiM") -> dict[str, Cell]:
-    """Published accuracies and costs of one row, by column."""
-    found = {}
-    for row in published.load(table, method=method, variant=variant):
-        if key := PAPER.get((row["metric"], row["split"])):
-            found[key] = Cell(row["value"], row["std"], published=True)
-    return found
+    def __call__(self, inputs: TableInputs) -> Table:
+        """So that a ``TableSpec`` can name it."""
+        return build(self, inputs)
 
 
 PAPER_COLUMNS = {
@@ -130,15 +144,48 @@ PAPER_COLUMNS = {
 }
 
 
-def build(study: StudyTable, frame: DataFrame, store: ResultStore) -> Table:
-    """The table of ``study`` from the evaluations in ``frame`` (columns: :func:`skelbench.report.frame.frame`).
+def variants(
+    method: str, keys: Sequence[str], *rows: tuple[Any, ...], printed: tuple[str, str] = ("", "")
+) -> list[Row]:
+    """Rows of one method's variants, each ``(label, ..., variant, name of its published row)``; the last row is what
+    all are tested against. ``printed``: the published table and the method as it is spelt there."""
+    return [
+        Row(
+            method=method,
+            labels=dict(zip(keys, labels, strict=True)),
+            variant=variant,
+            against=len(rows) - 1 if place < len(rows) - 1 else None,
+            printed=Printed(*printed, name) if name else None,
+        )
+        for place, (*labels, variant, name) in enumerate(rows)
+    ]
 
-    Rows of ``frame`` that are not exact (``compare --all``) make a block of their own where their changed settings are
+
+def announced(inputs: TableInputs, table: str) -> list[list[Row]]:
+    """The rows that plugins announce for ``table`` (hook ``skelbench_rows``), those of one announcement together."""
+    found = []
+    for descriptor in inputs.host.all("rows"):
+        if isinstance(descriptor, RowsSpec) and descriptor.table == table:
+            rows = list(inputs.host.load(descriptor))
+            if wrong := [row for row in rows if not isinstance(row, Row)]:
+                raise SkelbenchError(
+                    f"rows {descriptor.name!r} of plugin {inputs.host.origin(descriptor).name!r} hold a "
+                    f"{type(wrong[0]).__name__}, not a skelbench.report.study_rows.Row"
+                )
+            found.append(rows)
+    return found
+
+
+def build(study: StudyTable, inputs: TableInputs) -> Table:
+    """The table of ``study`` from the evaluations in ``inputs``.
+
+    Rows of the frame that are not exact (``compare --all``) make a block of their own where their changed settings are
     the same, a study with ``--set``. One that has nobody to be compared with follows the block of the exact preset, is
     not tested and competes with nothing.
     """
     import pandas
 
+    frame = inputs.frame
     frame = frame.assign(**{name: pandas.to_numeric(frame[name]) for name in _NUMBERS})
     headline = frame[
         frame["protocol"].astype(str).str.startswith("linear")
@@ -156,42 +203,43 @@ def build(study: StudyTable, frame: DataFrame, store: ResultStore) -> Table:
         runs = [_newest(row.fits(block[exact]), older) for row in wanted]
         comparable = _comparable(wanted, runs)
         if comparable:
-            rows += _rows(study, wanted, runs, store, knn, block)
+            rows += _rows(study, inputs, wanted, runs, knn, block)
             open_rows = [row for row, group in zip(wanted, runs, strict=True) if group is None]
             missing += [row.name for row in open_rows if row.expected and row.planned]
         name = study.labels[0].key
-        for _, alike in block[~exact].groupby("changed", sort=False):
-            theirs = list(study.rows(alike) if callable(study.rows) else study.rows)
+        for _, changed in block[~exact].groupby("changed", sort=False):
+            theirs = list(study.rows(changed) if callable(study.rows) else study.rows)
             replaced: list[str] = []
-            runs_alike = [_newest(row.fits(alike), replaced) for row in theirs]
-            if sum(group is not None for group in runs_alike) > 1:
-                rows += _rows(study, theirs, runs_alike, store, further_knn)
+            runs_changed = [_newest(row.fits(changed), replaced) for row in theirs]
+            if sum(group is not None for group in runs_changed) > 1:
+                rows += _rows(study, inputs, theirs, runs_changed, further_knn)
                 older += replaced
             elif comparable:  # every run of them is shown, the older ones too
                 for row in wanted:
-                    for group in seeds_of(row.fits(alike), ["title", "changed"]):
-                        filled = _filled(study, row, group, further_knn)
+                    for group in seeds_of(row.fits(changed), ["title", "changed"]):
+                        filled = _filled(study, inputs, row, group, further_knn)
                         rows.append(filled | {name: row.title} | _measured(group))
     if not rows:
         return Table(study.title, _columns(study, [], set()), notes=(how(study),))
-    return _table(study, rows, list(dict.fromkeys(missing)), older)
+    return _table(study, inputs, rows, list(dict.fromkeys(missing)), older)
 
 
 def _rows(
     study: StudyTable,
+    inputs: TableInputs,
     wanted: Sequence[Row],
     runs: Sequence[DataFrame | None],
-    store: ResultStore,
     knn: Callable[[DataFrame], Series],
     block: DataFrame | None = None,
 ) -> list[dict[str, Any]]:
     """The rows of one block, tested among each other; where ``block`` is given also those without a run."""
     rows = []
-    for row, group, test in zip(wanted, runs, _tests(wanted, runs, store), strict=True):
+    for row, group, test in zip(wanted, runs, _tests(wanted, runs, inputs.store), strict=True):
+        beside = dict(row.labels) | _paper(study, row, inputs)
         if group is not None:
-            rows.append(_filled(study, row, group, knn) | row.labels | _measured(group) | test | _paper(study, row))
+            rows.append(_filled(study, inputs, row, group, knn) | beside | _measured(group) | test)
         elif row.expected and block is not None:
-            rows.append(_common(study, row, block) | row.labels | _paper(study, row))
+            rows.append(_common(study, row, block) | beside)
     return rows
 
 
@@ -220,17 +268,19 @@ def _comparable(rows: Sequence[Row], runs: Sequence[DataFrame | None]) -> bool:
 
 def _tests(rows: Sequence[Row], runs: Sequence[DataFrame | None], store: ResultStore) -> list[dict[str, Any]]:
     """Cells of the difference and its p-value, Holm-adjusted over the rows of a block."""
-    found: list[SeedsTest | None] = []
+    tests: list[tuple[SeedsTest | None, int]] = []
     for row, group in zip(rows, runs, strict=True):
         other = runs[row.against] if row.against is not None else None
-        found.append(None if group is None or other is None else paired_over_seeds(store, group, other))
-    adjusted = iter(holm([test.p_value for test in found if test]))
-    cells = []
-    for row, group, test in zip(rows, runs, found, strict=True):
+        if group is None or other is None:
+            tests.append((None, 0))
+        else:
+            tests.append((paired_over_seeds(store, group, other), max(len(group), len(other))))
+    adjusted = iter(holm([test.p_value for test, _ in tests if test]))
+    cells: list[dict[str, Any]] = []
+    for test, seeds in tests:
         if test is None:
             cells.append({})
             continue
-        seeds = max(len(group), len(runs[row.against]))
         scaled = (100 * test.difference, None if test.spread is None else 100 * test.spread)
         limits = (100 * test.interval[0], 100 * test.interval[1])
         partly = ("shared",) if test.seeds < seeds else ()
@@ -245,7 +295,9 @@ def _common(study: StudyTable, row: Row, block: DataFrame) -> dict[str, Any]:
     return values | ({"frames": row.grid[0], "patch": row.grid[1]} if row.grid else {})
 
 
-def _filled(study: StudyTable, row: Row, group: DataFrame, knn: Callable[[DataFrame], Series]) -> dict[str, Any]:
+def _filled(
+    study: StudyTable, inputs: TableInputs, row: Row, group: DataFrame, knn: Callable[[DataFrame], Series]
+) -> dict[str, Any]:
     first = group.iloc[0]
     over = percent(group["accuracy"] - group["control_accuracy"])
     if over.value is not None and (group["difference"].le(0) | group["p_value"].gt(0.05)).any():
@@ -259,7 +311,7 @@ def _filled(study: StudyTable, row: Row, group: DataFrame, knn: Callable[[DataFr
         "knn": percent(knn(group)),
         "control": over,
         "run": ", ".join(group["run"]),
-        **(study.measure(group) if study.measure else {}),
+        **(study.measure(group, inputs.store) if study.measure else {}),
     }
 
 
@@ -276,9 +328,17 @@ def _measured(group: DataFrame) -> dict[str, Any]:
     }
 
 
-def _paper(study: StudyTable, row: Row) -> dict[str, Cell]:
-    """The published figures that the table has columns for."""
-    return {column.key: row.paper[column.key] for column in study.paper if column.key in row.paper}
+def _paper(study: StudyTable, row: Row, inputs: TableInputs) -> dict[str, Cell]:
+    """The published figures of ``row`` that the table has columns for."""
+    if row.printed is None:
+        return {}
+    printed = published.load(inputs.host, row.printed.table, method=row.printed.method, variant=row.printed.variant)
+    cells = {PAPER.get((one["metric"], one["split"])): one for one in printed}
+    return {
+        column.key: Cell(one["value"], one["std"], published=True)
+        for column in study.paper
+        if (one := cells.get(column.key))
+    }
 
 
 def _columns(study: StudyTable, rows: Sequence[Mapping[str, Any]], varying: set[str]) -> tuple[Column, ...]:
@@ -309,18 +369,23 @@ def _columns(study: StudyTable, rows: Sequence[Mapping[str, Any]], varying: set[
     )
 
 
-def _table(study: StudyTable, rows: list[dict[str, Any]], missing: Sequence[str], older: Sequence[str]) -> Table:
+def _table(
+    study: StudyTable,
+    inputs: TableInputs,
+    rows: list[dict[str, Any]],
+    missing: Sequence[str],
+    older: Sequence[str],
+) -> Table:
     versions = [(row["title"], row.pop("version")) for row in rows if "version" in row]
     labels = {column.key for column in study.labels}
     keys = [key for key in BLOCK if key not in labels]
-    varying = {key for key in keys if len({row[key] for row in rows}) > 1}
+    varying, constant = alike(rows, [key for key in keys if key != "data"])
     places = {(row["dataset"], row["split"]) for row in rows}
-    if len({(row["dataset"], row["split"], row["data"]) for row in rows}) == len(places):
-        varying.discard("data")  # a version each: nothing to tell apart
-    constant = [f"{key} {rows[0][key]}" for key in keys if key not in varying and key != "data"]
+    if len({(row["dataset"], row["split"], row["data"]) for row in rows}) > len(places):
+        varying.add("data")  # else a version each: nothing to tell apart
     used = {note for row in rows for cell in row.values() if isinstance(cell, Cell) for note in cell.footnotes}
     footnotes = {note: text for note, text in (FOOTNOTES | dict(study.footnotes)).items() if note in used}
-    notes = (*_notes(study, constant, missing, older), *_versions(versions))
+    notes = (*_notes(study, inputs, constant, missing, older), *_versions(versions))
     table = Table(study.title, _columns(study, rows, varying), tuple(rows), notes, footnotes)
     return table.ranked(within=[*keys, "changed"])
 
@@ -337,7 +402,9 @@ def _versions(rows: Sequence[tuple[str, int]]) -> Iterator[str]:
             yield f"Rows of {method} come from its versions {numbers}; the study makes those of older ones again."
 
 
-def _notes(study: StudyTable, constant: Sequence[str], missing: Sequence[str], older: Sequence[str]) -> Iterator[str]:
+def _notes(
+    study: StudyTable, inputs: TableInputs, constant: Sequence[str], missing: Sequence[str], older: Sequence[str]
+) -> Iterator[str]:
     if constant:
         yield f"All rows: {', '.join(constant)}."
     if missing:
@@ -345,6 +412,7 @@ def _notes(study: StudyTable, constant: Sequence[str], missing: Sequence[str], o
     if older:
         yield f"Left out, because later runs of the same rows differ in more than the seed: {', '.join(older)}."
     yield from study.notes
+    yield from published.notes(inputs.host, study.name)
     yield (
         "Linear: after the probe's last step. Over untrained: minus the untrained encoder of the same shape, data and "
         "seed. ±: standard deviation over seeds. Brackets: 95 % over test clips; p: exact sign-flip test over test "

@@ -75,7 +75,7 @@ class Table:
 
     title: str
     columns: tuple[Column, ...]
-    rows: tuple[Mapping[str, Cell], ...] = ()
+    rows: tuple[Mapping[str, Any], ...] = ()
     notes: tuple[str, ...] = ()
     footnotes: Mapping[str, str] = field(default_factory=dict)
     """Key -> text, shown below the table in the order in which they are given; the reader sees marks a, b, c ..."""
@@ -138,7 +138,7 @@ class Table:
 
 def _rank(column: Column, rows: Iterable[dict[str, Cell]]) -> None:
     own = [row for row in rows if not row[column.key].published and _number(row[column.key].value)]
-    shown = {column.text(row[column.key].value): row[column.key].value for row in own}
+    shown: dict[str, Any] = {column.text(row[column.key].value): row[column.key].value for row in own}
     if len(shown) < 2:
         return
     order = sorted(shown, key=shown.__getitem__, reverse=column.best == "max")

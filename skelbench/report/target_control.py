@@ -1,15 +1,16 @@
-"""``compare --table target-control``: one method, four targets of masked prediction, and how each trained."""
+"""``compare --table target-control``: one method, several targets of masked prediction, and how each trained."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from skelbench.report import published, study_rows
-from skelbench.report.study_rows import PAPER_COLUMNS, Row, StudyTable, paper
+from skelbench.plugin import TableSpec, hookimpl
+from skelbench.report import study_rows
+from skelbench.report.inputs import TableInputs
+from skelbench.report.study_rows import PAPER_COLUMNS, Row, StudyTable
 from skelbench.report.table import Cell, Column, Table
 from skelbench.results.metrics import read_metrics
 from skelbench.results.store import ResultStore, RunDir
@@ -17,27 +18,12 @@ from skelbench.results.store import ResultStore, RunDir
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
 
+NAME = "target-control"
 START, END = 0.02, 0.05
 """Shares of the logged values that "start" and "end" of a curve are the means of: at first a loss falls fast, and ranks
 are logged only every tenth time."""
 _LOGGED = ("mfp", "rank_masked", "rank_pooled")
-
-_TARGETS = (
-    ("coordinates", "MSE", "decoder", "target-coordinates", "coordinates, mse, 5-block decoder"),
-    ("features", "MSE", "none", "target-features", "teacher features, mse"),
-    ("features + head", "MSE", "predictor", "target-features-predictor", "teacher features, mse, predictor head"),
-    ("prototypes", "CE", "none", "", "prototypes, cross-entropy"),
-)
-
-ROWS = tuple(
-    Row(
-        labels={"target": target, "loss": loss, "module": module},
-        variant=variant,
-        against=len(_TARGETS) - 1 if variant else None,
-        paper=paper("target_control", printed),
-    )
-    for target, loss, module, variant, printed in _TARGETS
-)
+"""Loss of masked prediction, effective ranks at masked positions and of the encoder: names in metrics.jsonl."""
 
 CURVES = (
     Column("loss_start", "MFP loss, start", ".3g"),
@@ -48,31 +34,63 @@ CURVES = (
     Column("rank_encoder", "Rank of encoder", ".2f"),
     Column("collapse", "Collapse", shown=False),
 )
+NOTE = (
+    f"Start, end: means of the first {100 * START:.0f} % and last {100 * END:.0f} % of what was logged. Losses "
+    "have different units, and a cross-entropy cannot fall below the entropy of its target: compare the falls of "
+    "squared errors. Rank: effective rank of the branch's outputs at masked positions, 1 = one direction, at most "
+    "their number (coordinates: three per frame of a token); of encoder: of its pooled features, at the end."
+)
 COLLAPSED = "a collapse was recorded in training, of these features or others: `--format json`, column `collapse`"
 
 
-def build(frame: DataFrame, store: ResultStore) -> Table:
-    """Four rows per block of runs, in the paper's order; see :func:`skelbench.report.study_rows.build`."""
+@hookimpl
+def skelbench_tables() -> list[TableSpec]:
+    return [
+        TableSpec(
+            name="target-control",
+            target=":table",
+            summary="one method with several targets of masked prediction: accuracy, fall of the loss, effective rank",
+        )
+    ]
+
+
+def table(inputs: TableInputs) -> Table:
+    """The rows that plugins announce, one per target of a method, in every block of runs that has any of them; see
+    :func:`skelbench.report.study_rows.build`. Announced rows have the labels ``target``, ``loss`` and ``module``."""
+    rows = rows_of(inputs)
+    own = {row.labels.get("target", "") for row in rows if row.against is None}
     study = StudyTable(
-        name="target-control",
+        name=NAME,
         title="Targets of masked prediction: linear accuracy in percent, loss and effective rank",
-        rows=ROWS,
+        rows=rows,
         labels=(
             Column("target", "Target", leads=True),
             Column("loss", "Loss", shown=False),
             Column("module", "Module", shown=False),
         ),
-        against="Over prototypes",
+        against=f"Over {own.pop()}" if len(own) == 1 else "Over the own target",
         paper=[
             *(replace(PAPER_COLUMNS[key], shown=False) for key in ("paper_xsub", "paper_xview")),
             PAPER_COLUMNS["paper_mean"],
         ],
         extra=CURVES,
-        measure=lambda runs: curves(runs, store),
-        notes=tuple(_notes()),
+        measure=curves,
+        notes=(NOTE,),
         footnotes={"collapse": COLLAPSED},
+        shown=("title",) if len({row.method for row in rows}) > 1 else (),
     )
-    return study_rows.build(study, frame, store)
+    return study(inputs)
+
+
+def rows_of(inputs: TableInputs) -> list[Row]:
+    """The announced rows of the methods that have runs, or of all while none has."""
+    announced = study_rows.announced(inputs, NAME)
+    methods = set(inputs.frame["method"])
+    rows: list[Row] = []
+    for group in [group for group in announced if methods & {row.method for row in group}] or announced:
+        start = len(rows)
+        rows += [row if row.against is None else replace(row, against=start + row.against) for row in group]
+    return rows
 
 
 def curves(runs: DataFrame, store: ResultStore) -> dict[str, Cell]:
@@ -109,26 +127,3 @@ def ends(curve: Series) -> tuple[float, float]:
         return np.nan, np.nan
     first, last = (max(1, round(share * len(logged))) for share in (START, END))
     return float(logged[:first].mean()), float(logged[-last:].mean())
-
-
-def _notes() -> Iterator[str]:
-    yield (
-        "Targets: raw joint coordinates (squared error, a decoder); the teacher's projected features (squared error; "
-        "+ head: with a predictor head); its distribution over prototypes (cross-entropy), which is SLiM. Modules are "
-        "dropped before probing; the paper's decoder has 5 blocks, a smaller preset's fewer."
-    )
-    yield (
-        f"Start, end: means of the first {100 * START:.0f} % and last {100 * END:.0f} % of what was logged. Losses "
-        "have different units, and cross-entropy cannot fall below the teacher's entropy: compare the falls of squared "
-        "errors. Rank: effective rank of the branch's outputs at masked positions, 1 = one direction, at most their "
-        "number (coordinates: three per frame of a token); of encoder: of its pooled features, at the end."
-    )
-    printed = {
-        row["metric"]: row["value"] for row in published.load("target_control", protocol="pretraining", split="")
-    }
-    fall = float(f"{printed['mfp_loss_start'] / printed['mfp_loss_end']:.2g}")  # the paper prints two digits
-    yield (
-        "Paper: NTU-60, mean of X-Sub and X-View, 100 epochs at the full size (preset `ablation`), one pre-training "
-        f"run. Features without predictor there: loss {printed['mfp_loss_start']:.3g} to "
-        f"{printed['mfp_loss_end']:.2g} (about {fall:,.0f} times), rank {printed['rank_masked']:.2f}."
-    )

@@ -2,36 +2,48 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING
 
+from skelbench.plugin import TableSpec, hookimpl
 from skelbench.report import study_rows
-from skelbench.report.study_rows import BLOCK, PAPER_COLUMNS, Row, StudyTable, paper
+from skelbench.report.inputs import TableInputs
+from skelbench.report.study_rows import BLOCK, PAPER_COLUMNS, Row, StudyTable
 from skelbench.report.table import Column, Table
-from skelbench.results.store import ResultStore
 from skelbench.skeleton.grid import BUDGETS
-from skelbench.spec import titled
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-PLANNED = ("skeletonmae", "mamp", "slim")
-"""Methods of the study; the paper gives others at one budget for reference."""
+NAME = "token-budget"
 DENSE = 30
 """Temporal tokens that other budgets of a method are compared with."""
 
-_METHODS = (("skeletonmae", "SkeletonMAE"), ("mamp", "MAMP"), ("sjepa", "S-JEPA"), ("gfp", "GFP"), ("slim", "SLiM"))
+
+@hookimpl
+def skelbench_tables() -> list[TableSpec]:
+    return [
+        TableSpec(
+            name="token-budget",
+            target=":table",
+            summary="methods at 8, 15, 30 temporal tokens: accuracy, cost, drop against 30; published figures beside",
+        )
+    ]
 
 
-def build(frame: DataFrame, store: ResultStore) -> Table:
+def table(inputs: TableInputs) -> Table:
     """A row per method and token grid; see :func:`skelbench.report.study_rows.build`.
 
-    Beside the paper's rows: every other method that was run on more than one grid, and other grids of the paper's.
+    Beside the rows that plugins announce: every other method that was run on more than one grid, and other grids of the
+    announced ones. Announced rows name method, variant, grid and published figures; the rest follows.
     """
+    announced = [row for row in chain.from_iterable(study_rows.announced(inputs, NAME)) if row.grid]
     study = StudyTable(
-        name="token-budget",
+        name=NAME,
         title="Token budgets: linear accuracy in percent and cost",
-        rows=rows_for,
+        rows=lambda block: rows_for(block, announced),
         labels=(
             Column("method", "Method", leads=True),
             Column("tokens", "Tokens", leads=True),
@@ -44,53 +56,33 @@ def build(frame: DataFrame, store: ResultStore) -> Table:
         notes=(
             "T: clip length in frames; P_T: frames of a patch; tokens: T / P_T times joints, +1 for a class token. "
             f"Over {DENSE} tokens: minus the same method's row at {DENSE} temporal tokens.",
-            "Paper: NTU-60, mean of X-Sub and X-View, 150 epochs. Its 28.32 GFLOPs follow from the convention used "
-            "here, its 3.59 and 8.36 do not (`skelbench compare --table flops` says more). slim:half-batch, the "
-            "paper's batch of 384: from `skelbench study batch` with the same preset.",
         ),
     )
-    return study_rows.build(study, frame, store)
+    return study(inputs)
 
 
-def rows_for(block: DataFrame) -> list[Row]:
-    """The paper's rows, in its order, with those of other methods and grids of the runs in ``block``."""
+def rows_for(block: DataFrame, announced: Sequence[Row]) -> list[Row]:
+    """The ``announced`` rows, method by method, with those of other methods and grids of the runs in ``block``."""
     rows: list[Row] = []
-    for method, printed in _METHODS:
-        if method == "slim":
-            rows.append(_row(method, BUDGETS[8], block, printed, "8x25, batch 384", variant="half-batch"))
-        budgets = BUDGETS.values() if method in PLANNED else [BUDGETS[DENSE]]
-        paper_rows = [_row(method, grid, block, printed, *_names(grid)) for grid in budgets]
-        rows += _with_others(method, paper_rows, block)
-    known = {method for method, _ in _METHODS} | {"untrained"}
-    for method in sorted(set(block["method"]) - known):
-        found = _with_others(method, [], block)
-        rows += found if len(found) > 1 else []
-    dense = {row.method: place for place, row in enumerate(rows) if row.grid == BUDGETS[DENSE]}
-    compared = [row.grid != BUDGETS[DENSE] and not row.variant for row in rows]
+    for method in dict.fromkeys([*(row.method for row in announced), *sorted(set(block["method"]) - {"untrained"})]):
+        own = list({(row.variant, row.grid): row for row in announced if row.method == method}.values())
+        plain = _with_other_grids(method, [row for row in own if not row.variant], block)
+        rows += [row for row in own if row.variant] + plain if own or len(plain) > 1 else []
+    joints = block["tokens"].iloc[0].split("x")[1]
+    dense = {row.method: place for place, row in enumerate(rows) if row.grid == BUDGETS[DENSE] and not row.variant}
     return [
-        replace(row, against=dense.get(row.method) if yes else None) for row, yes in zip(rows, compared, strict=True)
+        replace(
+            row,
+            labels={"method": row.title, "tokens": f"{row.tokens}x{joints}"},
+            against=None if row.variant or row.grid == BUDGETS[DENSE] else dense.get(row.method),
+        )
+        for row in rows
     ]
 
 
-def _names(grid: tuple[int, int]) -> tuple[str, ...]:
-    """What the published table may call a grid: SLiM's row at 8 tokens is called after its batch."""
-    tokens = f"{grid[0] // grid[1]}x25"
-    return tokens, f"{tokens}, batch 768"
-
-
-def _row(
-    method: str, grid: tuple[int, int], block: DataFrame, printed: str = "", *names: str, variant: str = ""
-) -> Row:
-    frames, patch = grid
-    joints = block["tokens"].iloc[0].split("x")[1]
-    labels = {"method": titled(method, variant), "tokens": f"{frames // patch}x{joints}"}
-    figures = next((found for name in names if (found := paper("token_budget", name, printed))), {})
-    return Row(labels, method, variant, grid, paper=figures, planned=method in PLANNED and not variant)
-
-
-def _with_others(method: str, rows: list[Row], block: DataFrame) -> list[Row]:
+def _with_other_grids(method: str, rows: list[Row], block: DataFrame) -> list[Row]:
     """``rows``, and one for every other grid that ``method`` was run on, by tokens."""
     runs = block[(block["method"] == method) & (block["variant"] == "")]
     grids = {(int(frames), int(patch)) for frames, patch in zip(runs["frames"], runs["patch"], strict=True)}
-    others = [replace(_row(method, grid, block), expected=False) for grid in grids - {row.grid for row in rows}]
-    return sorted([*rows, *others], key=lambda row: (row.grid[0] // row.grid[1], row.grid[0]))
+    others = [Row(method=method, grid=grid, expected=False) for grid in grids - {row.grid for row in rows}]
+    return sorted([*rows, *others], key=lambda row: (row.tokens, row.grid))

@@ -1,4 +1,4 @@
-"""Studies as TOML files: read, and written so that the file gives the same cells."""
+"""Studies as TOML files: read, and written so that the file gives the same trials."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ def read_study(path: Path) -> Study:
             values[key] = _flat(values[key], f"{path}: [{key}]")
     for axis, held in values.get("grid", {}).items():
         if not isinstance(held, list):
-            said = f"{axis} = {literal(held)}"
-            raise SkelbenchError(f"{path}: [grid] {said} is not a list; write {axis} = [{literal(held)}]")
-    if "cells" in values:
-        if not isinstance(values["cells"], list):
-            raise SkelbenchError(f"{path}: cells is not a list of tables; begin each cell with [[cells]]")
-        values["cells"] = [_flat(cell, f"{path}: [[cells]]") for cell in values["cells"]]
+            pair = f"{axis} = {literal(held)}"
+            raise SkelbenchError(f"{path}: [grid] {pair} is not a list; write {axis} = [{literal(held)}]")
+    if "trials" in values:
+        if not isinstance(values["trials"], list):
+            raise SkelbenchError(f"{path}: trials is not a list of tables; begin each trial with [[trials]]")
+        values["trials"] = [_flat(trial, f"{path}: [[trials]]") for trial in values["trials"]]
     return validated(Study, values, str(path))
 
 
@@ -54,7 +54,7 @@ def write_study(study: Study) -> str:
     top = ("name", "summary", "table", "figure", "preset", "gpu_preset", "dataset", "split", "native")
     lines = [f"{name} = {literal(held[name])}" for name in top if held[name] != bare[name]]
     lines += [f"seeds = {literal(study.seeds)}", f"probe = {literal(study.probe)}"]
-    tables = [("[grid]", study.grid), ("[set]", study.sets), *(("[[cells]]", cell) for cell in study.cells)]
+    tables = [("[grid]", study.grid), ("[set]", study.sets), *(("[[trials]]", trial) for trial in study.trials)]
     for title, table in tables:
         if table:
             lines += ["", title, *(f"{_key(key)} = {literal(value)}" for key, value in table.items())]

@@ -1,4 +1,4 @@
-"""Runs the cells of a study, each in a process of its own: a crash stays in its cell, and memory is given back.
+"""Runs the trials of a study, each in a process of its own: a crash stays in its trial, and memory is given back.
 
 A process is ``skelbench run`` as it could be typed: what a study makes, one command at a time makes as well. Progress
 is read from the run's directory.
@@ -8,85 +8,58 @@ from __future__ import annotations
 
 import os
 import shlex
-import signal
 import subprocess
 import sys
 import time
 from collections import deque
 from collections.abc import Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import filelock
 
-from skelbench.results.store import RunDir
 from skelbench.run.request import parse_value
 from skelbench.run.session import Session
+from skelbench.signals import stop_requested
 from skelbench.spec import file_name
-from skelbench.studies.cells import Cell, Status, status
+from skelbench.studies.display import Display
 from skelbench.studies.files import literal
-from skelbench.studies.watch import at_work, last_metrics
-
-if TYPE_CHECKING:
-    from skelbench.studies.display import Display
+from skelbench.studies.trials import Status, Trial
+from skelbench.studies.watch import at_work
+from skelbench.studies.work import Work
 
 POLL_SECONDS = 0.25
 MOST_JOBS = 4
 """Processes at once on a CPU unless more are asked for: each holds its own copy of everything."""
 
 
-@dataclass
-class Work:
-    """One cell whose process runs."""
-
-    cell: Cell
-    claim: filelock.BaseFileLock
-    process: subprocess.Popen
-    log: Path
-    log_start: int
-    share_before: float
-    started: float = field(default_factory=time.monotonic)
-    share: float = 0.0
-    line: dict[str, Any] = field(default_factory=dict)
-    """Last line of metrics of this sitting."""
-    stage: str = "starting"
-    run: RunDir | None = None
-    stopping: bool = False
-
-    @property
-    def seconds(self) -> float:
-        return time.monotonic() - self.started
-
-
 class Stopped(Exception):
-    """By SIGINT, SIGTERM or SIGHUP; every cell has saved its state."""
+    """By SIGINT, SIGTERM or SIGHUP; every trial has saved its state."""
 
 
 def processes(device: str, jobs: int | None) -> tuple[int, int | None]:
-    """(cells at a time, threads of each; None = PyTorch's own choice).
+    """(trials at a time, threads of each; None = PyTorch's own choice).
 
-    One cell at a time with a GPU. On a CPU the cores are shared out, unless ``OMP_NUM_THREADS`` says otherwise: small
+    One trial at a time with a GPU. On a CPU the cores are shared out, unless ``OMP_NUM_THREADS`` says otherwise: small
     models gain little from a second thread, and lose much when it has to wait for a core that another one is using
-    (measured on 2 busy cores: a `quick` step of slim took 0.5 s of processor time with one thread, 5.6 s with two).
+    (measured on 2 busy cores: a step at preset `quick` took 0.5 s of processor time with one thread, 5.6 s with two).
     """
     if device.startswith("cuda"):
         return jobs or 1, None
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     jobs = jobs or min(MOST_JOBS, cores)
-    said = os.environ.get("OMP_NUM_THREADS", "")
-    return jobs, int(said) if said.isdigit() else max(1, cores // jobs)
+    threads = os.environ.get("OMP_NUM_THREADS", "")
+    return jobs, int(threads) if threads.isdigit() else max(1, cores // jobs)
 
 
-def command(cell: Cell, protocols: Sequence[str], session: Session) -> list[str]:
-    """``skelbench run ...`` for exactly this cell, as words after the program's name."""
-    request = cell.request
-    said = {
+def command(trial: Trial, protocols: Sequence[str], session: Session) -> list[str]:
+    """``skelbench run ...`` for exactly this trial, as words after the program's name."""
+    request = trial.request
+    options = {
         "--dataset": request.dataset,
         "--split": request.split,
         "--tokens": request.tokens,
-        "--preset": cell.resolved.preset,
+        "--preset": trial.resolved.preset,
         "--seed": request.seed,
         "--probe": ",".join(protocols) or "none",
         "--device": session.device,
@@ -94,7 +67,7 @@ def command(cell: Cell, protocols: Sequence[str], session: Session) -> list[str]
         "--data-root": session.data_root,
     }
     words = ["run", request.method]
-    words += [str(word) for option, value in said.items() if value is not None for word in (option, value)]
+    words += [str(word) for option, value in options.items() if value is not None for word in (option, value)]
     words += ["--native"] if request.native else []
     for key, value in request.sets.items():
         words += ["--set", f"{key}={typed(value)}"]
@@ -109,8 +82,20 @@ def typed(value: Any) -> str:
     return "None" if value is None else literal(value)
 
 
+def claim_of(trial: Trial, folder: Path) -> filelock.BaseFileLock | None:
+    """Held, in ``folder``, while a study's process works on ``trial``, which locks its run only some seconds after it
+    started; None while another study holds it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    claim = filelock.FileLock(folder / f".{trial.id}.lock", timeout=0)
+    try:
+        claim.acquire()
+    except filelock.Timeout:
+        return None
+    return claim
+
+
 class Runner:
-    """Works through cells, ``jobs`` at a time."""
+    """Works through trials, ``jobs`` at a time."""
 
     def __init__(self, session: Session, protocols: Sequence[str], logs: Path, jobs: int, threads: int | None) -> None:
         self.session, self.protocols, self.logs, self.jobs = session, protocols, logs, jobs
@@ -118,59 +103,62 @@ class Runner:
         if threads is not None:
             self.environment["OMP_NUM_THREADS"] = str(threads)
         self.working: list[Work] = []
-        self._signals = 0
 
-    def run(self, cells: Sequence[tuple[Cell, Status]], display: Display) -> dict[str, tuple[str, Path]]:
-        """Bring every cell to its end; returns those that failed: id -> (reason, log).
+    def run(self, trials: Sequence[tuple[Trial, Status]], display: Display) -> dict[str, tuple[str, Path]]:
+        """Bring every trial to its end; returns those that failed: id -> (reason, log).
 
-        Raises :class:`Stopped` after a signal, when every process has ended.
+        Raises :class:`Stopped` after a signal, when every process has saved its state; a second signal does not wait.
         """
-        waiting = deque(cells)
+        waiting = deque(trials)
         failures: dict[str, tuple[str, Path]] = {}
-        with self._stop_signals(display):
-            while (waiting and not self._signals) or self.working:
-                while len(self.working) < self.jobs and not self._signals:
-                    if (item := self._free(waiting)) is None:
-                        break
-                    display.started(self._start(*item))
-                time.sleep(POLL_SECONDS)
-                for work in list(self.working):
-                    self._look(work)
-                    if (code := work.process.poll()) is not None:
-                        self.working.remove(work)
-                        work.claim.release()
-                        if self._signals and code:
-                            continue  # it was made to stop
-                        if failure := self._failure(work, code):
-                            failures[work.cell.id] = failure, work.log
-                        display.ended(work, failure)
-                display.tick(self.working, [(cell, before.share) for cell, before in waiting])
-        if self._signals:
+        try:
+            with stop_requested() as stop:
+                while (waiting and not stop.is_set()) or self.working:
+                    while len(self.working) < self.jobs and not stop.is_set():
+                        if (item := self._free(waiting)) is None:
+                            break
+                        display.started(self._start(*item))
+                    time.sleep(POLL_SECONDS)
+                    if stop.is_set() and not all(work.stopping for work in self.working):
+                        display.say("stopping: the trials that run are saving their state (once more kills them)")
+                        for work in self.working:
+                            work.stop()
+                    self._see_ends(failures, display, stop.is_set())
+                    display.tick(self.working, [(trial, before.share) for trial, before in waiting])
+        finally:  # something failed here, or a second signal: nothing is left running behind the user's back
+            for work in self.working:
+                work.process.kill() if work.stopping else work.stop()
+        if stop.is_set():
             raise Stopped
         return failures
 
-    def _free(self, waiting: deque[tuple[Cell, Status]]) -> tuple[Cell, Status, filelock.BaseFileLock] | None:
-        """The next cell that no other command is working on, and the claim that keeps other studies from it."""
-        for place, (cell, before) in enumerate(waiting):
-            run = self.session.results.by_id(cell.id)
-            if (run is None or not at_work(run)) and (claim := self._claim(cell)) is not None:
+    def _see_ends(self, failures: dict[str, tuple[str, Path]], display: Display, stopping: bool) -> None:
+        """Read how far each process is, and take away those that have ended."""
+        for work in list(self.working):
+            work.look(self.session)
+            if (code := work.process.poll()) is None:
+                continue
+            self.working.remove(work)
+            work.claim.release()
+            if stopping and code:
+                continue  # it was made to stop
+            if failure := work.failure(code, self.session):
+                failures[work.trial.id] = failure, work.log
+            display.ended(work, failure)
+
+    def _free(self, waiting: deque[tuple[Trial, Status]]) -> tuple[Trial, Status, filelock.BaseFileLock] | None:
+        """The next trial that no other command is working on, and the claim on it."""
+        for place, (trial, before) in enumerate(waiting):
+            run = self.session.results.by_id(trial.id)
+            if (run is None or not at_work(run)) and (claim := claim_of(trial, self.logs.parent)) is not None:
                 del waiting[place]
-                return cell, before, claim
+                return trial, before, claim
         return None
 
-    def _claim(self, cell: Cell) -> filelock.BaseFileLock | None:
-        """Held while a process of this study works on ``cell``, which locks its run some seconds after it started."""
+    def _start(self, trial: Trial, before: Status, claim: filelock.BaseFileLock) -> Work:
+        words = command(trial, self.protocols, self.session)
         self.logs.mkdir(parents=True, exist_ok=True)
-        claim = filelock.FileLock(self.logs.parent / f".{cell.id}.lock", timeout=0)
-        try:
-            claim.acquire()
-        except filelock.Timeout:
-            return None
-        return claim
-
-    def _start(self, cell: Cell, before: Status, claim: filelock.BaseFileLock) -> Work:
-        words = command(cell, self.protocols, self.session)
-        log = self.logs / f"{file_name(cell.method)}-{cell.resolved.spec.tokens}t-{cell.id}.log"
+        log = self.logs / f"{file_name(trial.method)}-{trial.resolved.spec.tokens}t-{trial.id}.log"
         with open(log, "ab") as file:
             file.write(f"$ skelbench {shlex.join(words)}\n".encode())
             file.flush()
@@ -183,66 +171,6 @@ class Runner:
                 env=self.environment,
                 start_new_session=True,  # a terminal's Ctrl-C comes to this process, which passes it on once
             )
-        work = Work(cell, claim, process, log, start, before.share, share=before.share)
+        work = Work(trial, claim, process, log, start, share_before=before.share, share=before.share)
         self.working.append(work)
-        if self._signals:  # one that came while the process was started
-            _stop(work)
         return work
-
-    def _look(self, work: Work) -> None:
-        """Read how far a cell is."""
-        work.run = run = work.run or self.session.results.by_id(work.cell.id)
-        if run is None:
-            return
-        outcome = run.outcome
-        if run.metrics.exists() and run.metrics.stat().st_mtime > time.time() - work.seconds:
-            work.line = last_metrics(run)  # of this sitting: an older one says nothing of its speed
-        if outcome == "done":
-            work.share, work.stage = 1.0, "probing"
-        elif outcome == "running" and work.line:
-            work.share, work.stage = min(1.0, work.line["clips_seen"] / work.cell.clips), "training"
-
-    def _failure(self, work: Work, code: int) -> str | None:
-        """Why a process that ended with ``code`` failed, in one sentence; None if it did what it should."""
-        if code == 0:
-            now = status(work.cell, self.session, self.protocols)
-            made = now.run is not None and now.run.outcome == "done"
-            return None if made else f"it ended without a finished run {work.cell.id}"
-        with open(work.log, "rb") as file:
-            file.seek(work.log_start)
-            said = file.read().decode(errors="replace").splitlines()
-        if code < 0:
-            name = signal.Signals(-code).name
-            return f"its process was killed by {name}" + (" (out of memory?)" if name == "SIGKILL" else "")
-        errors = [line.removeprefix("error: ") for line in said if line.startswith("error: ")]
-        return errors[-1] if errors else f"it ended with exit code {code}"
-
-    @contextmanager
-    def _stop_signals(self, display: Display):
-        """The first signal lets every process save its state, another one kills them."""
-
-        def handler(number: int, _frame: Any) -> None:
-            self._signals += 1
-            for work in self.working:
-                _stop(work) if self._signals == 1 else work.process.kill()
-            if self._signals == 1:
-                display.say("stopping: the cells that run are saving their state (once more kills them)")
-
-        numbers = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
-        # nohup: a terminal that closes is to be ignored.
-        numbers = [n for n in numbers if n in numbers[:2] or signal.getsignal(n) != signal.SIG_IGN]
-        before = {number: signal.signal(number, handler) for number in numbers}
-        try:
-            yield
-        finally:
-            for number, previous in before.items():
-                signal.signal(number, previous)
-            for work in self.working:  # something failed here: nothing is left running behind the user's back
-                _stop(work)
-
-
-def _stop(work: Work) -> None:
-    """Ask a cell, once, to save its state and end: a second time would kill it."""
-    if not work.stopping:
-        work.stopping = True
-        work.process.terminate()

@@ -1,8 +1,8 @@
 """A study: which runs it is made of, and how they are looked at (torch-free).
 
-The cells of a study are the cross product of ``grid``, in the order of its axes, then the single ``cells``. What is
-said nearest to a cell wins: the study's own ``dataset``, ``split``, ``preset`` and ``native``, then ``set``, then the
-cell. Options of the command line replace what the study says of the same thing, an axis included.
+The trials of a study are the cross product of ``grid``, in the order of its axes, then the single ``trials``. What is
+said nearest to a trial wins: the study's own ``dataset``, ``split``, ``preset`` and ``native``, then ``set``, then the
+trial. Options of the command line replace what the study says of the same thing, an axis included.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from pydantic import ConfigDict, Field, field_validator, model_validator
 from skelbench.component import Spec
 from skelbench.run.request import Request
 
-CELL = ("method", "dataset", "split", "tokens", "preset", "native")
-"""Keys of a cell with a place of their own in a request; every other key is a setting, ``train.lr`` or ``lr``."""
+TRIAL = ("method", "dataset", "split", "tokens", "preset", "native")
+"""Keys of a trial with a place of their own in a request; every other key is a setting, ``train.lr`` or ``lr``."""
 STATED = ("dataset", "split", "preset", "native")
-"""Those that a study may state once for all its cells."""
+"""Those that a study may state once for all its trials."""
 
 
 class Study(Spec):
@@ -32,16 +32,16 @@ class Study(Spec):
     summary: str = Field("", description="what it asks, in one line")
     table: str = Field("", description="table of `skelbench compare` that shows it; empty = linear")
     figure: str = Field("", description="figure of `skelbench plot` that shows it; empty = none")
-    preset: str | None = Field(None, description="preset of the cells that name none; none = as in `run`")
+    preset: str | None = Field(None, description="preset of the trials that name none; none = as in `run`")
     gpu_preset: str | None = Field(None, description="the same with a GPU; none = preset")
     dataset: str | None = None
     split: str | None = None
     native: bool | None = None
-    seeds: tuple[int, ...] = Field((0, 1), description="every cell is run with each of them")
+    seeds: tuple[int, ...] = Field((0, 1), description="every trial is run with each of them")
     probe: tuple[str, ...] = Field(("linear", "knn"), description="protocols; empty = train only")
-    sets: dict[str, Any] = Field({}, alias="set", description="settings of every cell")
-    grid: dict[str, tuple[Any, ...]] = Field({}, description="axis -> values: the cells are their cross product")
-    cells: tuple[dict[str, Any], ...] = Field((), description="further cells, one by one")
+    sets: dict[str, Any] = Field({}, alias="set", description="settings of every trial")
+    grid: dict[str, tuple[Any, ...]] = Field({}, description="axis -> values: the trials are their cross product")
+    trials: tuple[dict[str, Any], ...] = Field((), description="further trials, one by one")
 
     @field_validator("name")
     @classmethod
@@ -70,56 +70,56 @@ class Study(Spec):
         return names
 
     @model_validator(mode="after")
-    def _has_cells(self) -> Study:
+    def _has_trials(self) -> Study:
         for axis, values in self.grid.items():
             if not values:
                 raise ValueError(f"axis {axis} of the grid is empty")
-        for cell in self.points():
-            if not isinstance(cell.get("method"), str):
-                raise ValueError("a cell without a method; name it in [grid], in [set] or in the cell itself")
-            if "seed" in cell:
+        for trial in self.points():
+            if not isinstance(trial.get("method"), str):
+                raise ValueError("a trial without a method; name it in [grid], in [set] or in the trial itself")
+            if "seed" in trial:
                 raise ValueError("seeds are those of the whole study: write seeds = [0, 1] at the top")
         return self
 
     def points(self) -> Iterator[dict[str, Any]]:
-        """What each cell says, in the order in which cells are run; seeds apart."""
+        """What each trial says, in the order in which trials are run; seeds apart."""
         base = {key: value for key in STATED if (value := getattr(self, key)) is not None}
         base = merged(base, self.sets)
-        if self.grid or not self.cells:
+        if self.grid or not self.trials:
             for values in itertools.product(*self.grid.values()):
                 yield merged(base, dict(zip(self.grid, values)))
-        for cell in self.cells:
-            yield merged(base, cell)
+        for trial in self.trials:
+            yield merged(base, trial)
 
     def requests(self, gpu: bool = False) -> Iterator[Request]:
-        """Every cell with every seed, all cells of one seed before the next: an early stop leaves a whole grid."""
+        """Every trial with every seed, all trials of one seed before the next: an early stop leaves a whole grid."""
         if gpu and self.gpu_preset:
             yield from self.model_copy(update={"preset": self.gpu_preset}).requests()
             return
         for seed, point in itertools.product(self.seeds, self.points()):
-            own = {key: point[key] for key in CELL if key in point}
-            yield Request(**own, seed=seed, sets={key: value for key, value in point.items() if key not in CELL})
+            own = {key: point[key] for key in TRIAL if key in point}
+            yield Request(**own, seed=seed, sets={key: value for key, value in point.items() if key not in TRIAL})
 
     def varied(self) -> list[str]:
-        """Keys in which cells differ, in the order in which they are said."""
+        """Keys in which trials differ, in the order in which they are said."""
         points = list(self.points())
         keys = dict.fromkeys(itertools.chain.from_iterable(points))
         return [key for key in keys if any(point.get(key) != points[0].get(key) for point in points)]
 
     def replaced(self, key: str, values: Sequence[Any]) -> Study:
-        """The study with ``values`` for ``key`` in every cell; more than one become, or replace, an axis."""
+        """The study with ``values`` for ``key`` in every trial; more than one become, or replace, an axis."""
         fields: dict[str, Any] = {name: None for name in STATED if name == key}
         fields |= {"gpu_preset": None} if key == "preset" else {}
         sets = {k: v for k, v in self.sets.items() if not same(k, key)}
-        cells = [{k: v for k, v in cell.items() if not same(k, key)} for cell in self.cells]
+        trials = [{k: v for k, v in trial.items() if not same(k, key)} for trial in self.trials]
         grid = {key if same(k, key) else k: tuple(values) if same(k, key) else held for k, held in self.grid.items()}
         if len(values) == 1:
             (fields if key in STATED else sets)[key] = values[0]
         else:
-            if grid or not cells:
+            if grid or not trials:
                 grid[key] = tuple(values)
-            cells = [{**cell, key: value} for cell in cells for value in values]
-        return self.model_copy(update={**fields, "sets": sets, "grid": grid, "cells": tuple(cells)})
+            trials = [{**trial, key: value} for trial in trials for value in values]
+        return self.model_copy(update={**fields, "sets": sets, "grid": grid, "trials": tuple(trials)})
 
 
 def merged(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
@@ -133,4 +133,4 @@ def same(key: str, other: str) -> bool:
         return True
     if ("." in key) == ("." in other):
         return False
-    return key.rsplit(".", 1)[-1] == other.rsplit(".", 1)[-1] and not {key, other} & set(CELL)
+    return key.rsplit(".", 1)[-1] == other.rsplit(".", 1)[-1] and not {key, other} & set(TRIAL)

@@ -323,12 +323,12 @@ def test_a_run_per_stream_is_evaluated_on_it_and_all_are_fused(small, capsys):
 def test_flops_need_no_runs_and_no_data(table, tmp_path, capsys, monkeypatch):
     from skelbench.cost import rows as cost
 
-    every = cost.flops_cells
+    every = cost.flops_grids
 
     def some(host):
         return [cell for cell in every(host) if cell[0].name == "skeletonmae" and cell[1].frames == 120]
 
-    monkeypatch.setattr(cost, "flops_cells", some)
+    monkeypatch.setattr(cost, "flops_grids", some)
     assert main(["compare", "--table", table, "--format", "csv"]) == 0
     printed = capsys.readouterr()
     rows = [line.split(",") for line in printed.out.splitlines()]

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from skelbench.cost.rows import flops_cells, flops_rows, native_grid, paper_spec
+from skelbench.cost.rows import flops_grids, flops_rows, native_grid, paper_spec
 from skelbench.spec import GridSpec
 
 DENSE, COMPACT = GridSpec(frames=120, patch=4), GridSpec(frames=64, patch=8)
@@ -51,7 +51,7 @@ def test_cells_are_the_budgets_and_what_a_method_has_of_its_own(host, monkeypatc
     methods = host.all("methods")
     odd = replace(host.get("methods", "skeletonmae"), name="odd", native={"grid.frames": 60, "grid.patch": 5})
     monkeypatch.setattr(host, "all", lambda kind: [*methods, odd])
-    cells = flops_cells(host)
+    cells = flops_grids(host)
     grids = [(grid.frames, grid.patch) for method, grid in cells if method.name == "odd"]
     assert grids == [(120, 4), (120, 8), (60, 5), (64, 8)]
     assert [grid.frames for method, grid in cells if method.name == "slim"] == [120, 120, 64]

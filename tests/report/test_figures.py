@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skelbench.plugin.host import Host
-from skelbench.report.builders import Context
 from skelbench.report.figures import NothingToDraw, curves, style, target_control, token_budget
 from skelbench.report.figures.output import save
 from skelbench.report.figures.sheet import Heading, Sheet, wrap
+from skelbench.report.inputs import TableInputs
 from skelbench.report.published import load
 from skelbench.results.store import ResultStore
 
@@ -30,7 +30,7 @@ def made_run(root, method="slim", tokens=8, seed=0, accuracy=None, variant="", *
 @pytest.fixture
 def context(tmp_path, host):
     """``context(all_=False)`` over the results of a test."""
-    return lambda all_=False, only=None: Context(host, ResultStore(tmp_path / "r"), exact_only=not all_, only=only)
+    return lambda all_=False, only=None: TableInputs(host, ResultStore(tmp_path / "r"), exact_only=not all_, only=only)
 
 
 @pytest.fixture
@@ -77,17 +77,17 @@ def test_a_line_goes_through_the_means_over_seeds_and_costs_are_those_of_two_bod
     assert [tick.get_text() for tick in ours.get_xticklabels()] == ["0.2", "0.4", "1"]
 
 
-def test_the_published_panel_is_the_paper_s_table(run, context):
+def test_the_published_panel_is_the_paper_s_table(run, context, host):
     run(accuracy=0.5)
     figure = token_budget.draw(context())
     paper = panels(figure)[-1]
-    rows = load("token_budget")
+    rows = load(host, "slim-token_budget")
     cost = {(row["method"], row["variant"]): row["value"] for row in rows if row["metric"] == "encoder_gflops"}
     for method in ("SkeletonMAE", "MAMP", "S-JEPA", "GFP", "SLiM"):
         own = [row for row in rows if row["method"] == method and row["metric"] == "accuracy"]
         shown = [(cost[method, row["variant"]], row["value"]) for row in own if "384" not in row["variant"]]
         assert line(paper, method) == pairs(*shown)
-    assert line(paper, "_SLiM, half") == pairs((3.59, 89.60))
+    assert line(paper, "_SLiM, variant") == pairs((3.59, 89.60))
     assert "Published, not measured here" in words(figure)
 
 
@@ -142,7 +142,7 @@ def test_half_the_batch_stands_beside_the_line_as_in_the_paper(run, context):
     run(accuracy=0.5)
     run(accuracy=0.45, variant="half-batch", batch_size=384)
     axes = panels(token_budget.draw(context()))[0]
-    assert line(axes, "slim") == pairs((0.2, 50)) and line(axes, "_slim, half") == pairs((0.2, 45))
+    assert line(axes, "slim") == pairs((0.2, 50)) and line(axes, "_slim, variant") == pairs((0.2, 45))
 
 
 def test_only_named_runs_are_drawn(run, context):
@@ -188,10 +188,10 @@ def test_loss_and_rank_are_geometric_means_over_seeds_with_every_seed_beside_the
     control("features", [0.4, 0.2, 0.1], [8, None, 4], [40, None, 22])
     control("features", [0.1, 0.2, 0.0001], [2, None, 1], [10, None, 22], seed=1)
     loss, rank = panels(target_control.draw(context()))
-    assert line(loss, "teacher features") == pairs((10, 0.2), (20, 0.2), (30, 0.1**2.5))
+    assert line(loss, "features") == pairs((10, 0.2), (20, 0.2), (30, 0.1**2.5))
     seeds = [found.get_ydata().tolist() for found in loss.lines if found.get_label() == "_seed"]
     assert sorted(seeds) == [[0.1, 0.2, 0.0001], [0.4, 0.2, 0.1]]
-    assert line(rank, "teacher features") == pairs((10, 4), (30, 2))
+    assert line(rank, "features") == pairs((10, 4), (30, 2))
     assert line(rank, "_faint") == pairs((10, 20), (30, 22))
     assert [y for _, y in line(rank, "_one")] == [1, 1]
     assert loss.get_yscale() == rank.get_yscale() == "log" and rank.get_xlabel() == "Clips seen"
@@ -199,15 +199,16 @@ def test_loss_and_rank_are_geometric_means_over_seeds_with_every_seed_beside_the
 
 
 def test_targets_have_the_paper_s_order_whatever_is_there(control, context):
-    for target in ("prototypes", "mine", "features-predictor", "coordinates", "features"):
+    for target in ("prototypes", "features-predictor", "coordinates", "features"):
         control(target, [0.5], [4])
-    (legend,) = target_control.draw(context()).legends
+    control("features", [0.5], [4], seed=1, modified={"train.lr": 1})
+    (legend,) = target_control.draw(context(all_=True)).legends
     assert [text.get_text() for text in legend.get_texts()] == [
-        "raw joint coordinates",
-        "teacher features",
-        "teacher features + predictor",
-        "teacher prototypes",
-        "mine",
+        "coordinates",
+        "features",
+        "features + head",
+        "prototypes",
+        "features (train.lr=1)",
         "pooled features of the encoder",
     ]
 
@@ -219,15 +220,15 @@ def test_only_panels_in_which_a_target_was_controlled_are_drawn(control, run, co
     control("features", [0.1], dataset="pku", variant="target-features", modified={"train.lr": 1})
     run(variant="glcl-only", target="prototypes", metrics=logged([1.0]), dataset="ntu60")
     loss, _ = panels(target_control.draw(context()))
-    assert labels(loss) == {"teacher features", "teacher prototypes"}
-    assert line(loss, "teacher prototypes") == pairs((10, 5))
+    assert labels(loss) == {"features", "prototypes"}
+    assert line(loss, "prototypes") == pairs((10, 5))
     assert len(panels(target_control.draw(context(all_=True)))) == 4
 
 
 def test_of_two_versions_the_one_that_finished_last_is_drawn(control, context):
     control("features", [0.9], finished=1.0, batch_size=8)
     control("features", [0.1], finished=2.0)
-    assert line(panels(target_control.draw(context()))[0], "teacher features") == pairs((10, 0.1))
+    assert line(panels(target_control.draw(context()))[0], "features") == pairs((10, 0.1))
 
 
 def test_a_data_set_that_has_changed_is_another_panel(control, context):
@@ -241,7 +242,7 @@ def test_what_a_log_axis_cannot_show_is_a_gap(control, context, tmp_path):
     control("coordinates", [0.0, 0.0], dataset="a")
     figure = target_control.draw(context())
     nothing, loss, *ranks = panels(figure)
-    values = dict(line(loss, "teacher features"))
+    values = dict(line(loss, "features"))
     assert (values[10], values[50]) == pytest.approx((0.3, 1e-9), rel=1e-9)
     assert all(math.isnan(values[x]) for x in (20, 30, 40))
     assert [text.get_text() for axes in (nothing, *ranks) for text in axes.texts] == [
@@ -253,7 +254,7 @@ def test_what_a_log_axis_cannot_show_is_a_gap(control, context, tmp_path):
 def test_the_caption_holds_the_published_end_points(control, context):
     control("features", [0.1])
     said = words(target_control.draw(context()))
-    assert "Published, not measured here" in said and "from 0.313 to 3.3·10⁻⁵" in said and "to 1.12" in said
+    assert "Features without predictor there: loss 0.313 to 3.3e-05" in said and "rank 1.12" in said
 
 
 # ---------------------------------------------------------------------------------------------- curves
@@ -285,7 +286,7 @@ def test_seeds_that_logged_at_different_clips_meet_where_both_did():
     [
         (token_budget, "skelbench study token-budget"),
         (target_control, "skelbench study target-control"),
-        (curves, "skelbench run slim"),
+        (curves, "skelbench run METHOD"),
     ],
 )
 def test_without_runs_a_sentence_says_what_to_run(figure, command, context, run):
@@ -304,9 +305,9 @@ def full(tmp_path_factory):
         for seed, tokens in itertools.product((0, 1), (8, 15, 30)):
             for method, accuracy in (("slim", 0.5), ("mamp", 0.49), ("untrained", 0.2)):
                 made_run(root, method, tokens, seed, accuracy + seed / 50, dataset=dataset)
-        for target in target_control.TARGETS:
+        for target in ("coordinates", "features", "features-predictor", "prototypes"):
             made_control(root, target, [0.3, 0.1, 1e-5], [9, 5, 1.1], [20, 21, 22], dataset=dataset)
-    return Context(Host(), ResultStore(root))
+    return TableInputs(Host(), ResultStore(root))
 
 
 @pytest.mark.parametrize("figure", [token_budget, target_control, curves])

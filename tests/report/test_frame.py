@@ -83,10 +83,35 @@ def test_a_twin_with_other_test_clips_is_named(made):
 
 def test_a_run_not_yet_costed_has_the_grid_of_the_others_on_its_data(made):
     made.run("slim", tokens=8, costed=False, knn=None)
-    assert frame(made.store)["tokens"].tolist() == ["8+1"]
+    assert frame(made.store)["tokens"].tolist() == ["8"]
     made.run("mamp", tokens=15, knn=None)
-    made.run("gfp", tokens=15, knn=None, costed=False, fingerprint="a" * 64)
+    made.run("gfp", tokens=15, knn=None, costed=False, fingerprint="a" * 64)  # the same encoder on other data
     grids = frame(made.store).set_index("method")["tokens"]
     assert grids.to_dict() == {"slim": "8x25+1", "mamp": "15x25+1", "gfp": "15+1"}
     costs = frame(made.store).set_index("method")["gflops"]
     assert costs[costs.notna()].index.tolist() == ["mamp"]
+
+
+# ------------------------------------------------------------------------------------------------ encoders and streams
+def test_an_encoder_is_named_with_what_its_preset_does_not_say(made):
+    made.run("slim", seed=0)
+    made.run("mamp")
+    made.run("mamp", seed=1, modified={"encoder.dim": 32}, encoder_config={"dim": 32, "cls": True})
+    made.run("gfp", encoder="stgcn", encoder_config={})
+    made.run("mamp", setting="native", seed=2, encoder_config={"dim": 64, "cls": False})
+    rows = frame(made.store).query("protocol == 'linear'").set_index(["method", "seed"])["encoder"]
+    assert rows.to_dict() == {
+        ("slim", 0): "vit",
+        ("mamp", 0): "vit",
+        ("mamp", 1): "vit (dim=32)",
+        ("mamp", 2): "vit",
+        ("gfp", 0): "stgcn",
+    }
+
+
+def test_what_stream_was_evaluated_is_told_and_joints_need_no_word(made):
+    made.run("slim")
+    made.run("slim", seed=1, streams=("bone",))
+    made.run("slim", seed=2, streams=("joint", "bone"), fusion="scores")
+    rows = frame(made.store).query("protocol == 'linear'").set_index("seed")["stream"]
+    assert rows.to_dict() == {0: "joint", 1: "bone", 2: "joint+bone scores"}

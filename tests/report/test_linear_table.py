@@ -12,7 +12,8 @@ from skelbench.report.render import render
 def record(run, method, seed=0, accuracy=0.5, protocol="linear", **fields):
     base = {
         "run": run, "title": method, "setting": "shared", "dataset": "synthetic", "split": "cross-view",
-        "tokens": "8x25", "preset": "small", "hardware": "cpu x2", "seed": seed, "protocol": protocol,
+        "tokens": "8x25", "preset": "small", "encoder": "vit", "stream": "joint", "hardware": "cpu x2",
+        "seed": seed, "protocol": protocol,
         "checkpoint": "last", "accuracy": accuracy,
         "accuracy_selected": accuracy - 0.01, "accuracy_best_on_test": accuracy + 0.02, "n_test": 400,
         "control_run": "u", "control_accuracy": 0.25, "p_value": 0.01, "gflops": 2.86, "clips_seen": 1000,
@@ -156,7 +157,7 @@ def test_runs_without_linear_probe_are_named():
 @pytest.mark.parametrize("empty", [frame(), frame(record("z", "mae", protocol="knn"))])
 def test_nothing_to_compare_says_what_to_run(empty):
     table = build(empty)
-    assert table.rows == () and "skelbench run slim --tokens 8" in render(table)
+    assert table.rows == () and "skelbench run METHOD --tokens 8" in render(table)
 
 
 def test_bad_frames():

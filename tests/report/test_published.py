@@ -1,7 +1,11 @@
+from functools import cache
+
 import pytest
 
 from skelbench.errors import SkelbenchError
-from skelbench.report.published import COLUMNS, load, names
+from skelbench.plugin.host import Host
+from skelbench.report import published
+from skelbench.report.published import COLUMNS
 
 COUNTS = {
     "degraded_pretraining": 18,
@@ -20,8 +24,18 @@ COUNTS = {
 }
 
 
+@cache
+def shipped():
+    return Host()
+
+
+def load(name, **filters):
+    return published.load(shipped(), f"slim-{name}", **filters)
+
+
 def test_every_table_is_there_and_whole():
-    assert {name: len(load(name)) for name in names()} == COUNTS
+    counts = {name: len(rows) for name, rows in published.tables(shipped()).items()}
+    assert counts == {f"slim-{name}": count for name, count in COUNTS.items()}
 
 
 @pytest.mark.parametrize("name", COUNTS)
@@ -55,7 +69,7 @@ def test_filters():
 
 
 def test_unknown_names():
-    with pytest.raises(SkelbenchError, match="did you mean 'linear'"):
+    with pytest.raises(SkelbenchError, match="did you mean 'slim-linear'"):
         load("liner")
     with pytest.raises(SkelbenchError, match="did you mean 'method'"):
         load("linear", methd="x")

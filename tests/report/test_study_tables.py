@@ -4,16 +4,18 @@ import csv
 import io
 import itertools
 import json
+from functools import cache
 
 import numpy as np
 import pytest
 from fabricated import COLLAPSE, Fabricated, correct
 
+from skelbench.errors import SkelbenchError
 from skelbench.evaluate.statistics import holm
 from skelbench.plugin.host import Host
-from skelbench.report import builders
-from skelbench.report.builders import Context
+from skelbench.report.inputs import TableInputs
 from skelbench.report.render import render
+from skelbench.report.study_rows import announced
 
 ABLATIONS = ("objective", "stm", "saa", "centring", "batch")
 STUDIES = ("token-budget", "target-control", *ABLATIONS)
@@ -24,8 +26,14 @@ def made(tmp_path):
     return Fabricated(tmp_path / "results")
 
 
-def table(made, name, **context):
-    return getattr(builders, name.replace("-", "_"))(Context(None, made.store, **context))
+@cache
+def shipped():
+    return Host()
+
+
+def table(made, name, host=None, **inputs):
+    host = host or shipped()
+    return host.load(host.get("tables", name))(TableInputs(host, made.store, **inputs))
 
 
 def by(built, *keys):
@@ -156,6 +164,31 @@ def test_rows_from_different_versions_of_a_method_are_said(made):
     assert said not in table(made, "objective").notes
 
 
+def test_another_encoder_and_another_stream_are_blocks_of_their_own(made):
+    own = ({}, {"encoder": "stgcn", "encoder_config": {}}, {"streams": ("bone",)})
+    for place, block in enumerate(own):
+        made.run("slim", 0.5 + place / 20, seed=place, **block)
+        made.run("slim:mfp-only", 0.4, seed=place, **block)
+    built = table(made, "objective")
+    assert (
+        len(built.rows) == 15 and [row["accuracy"].mark for row in built.rows if row["seeds"].value].count("best") == 3
+    )
+    assert {"encoder", "stream"} <= {column.key for column in built.shown}
+    assert {row["encoder"].value for row in built.rows} == {"vit", "stgcn"}
+
+
+def test_an_encoder_other_than_the_default_is_said_even_where_all_rows_have_it(made):
+    for title in ("slim", "slim:mfp-only"):
+        made.run(title)
+    assert "encoder vit" not in said(table(made, "objective")) and "stream" not in said(table(made, "objective"))
+    bone = Fabricated(made.root / "bone")
+    for title in ("slim", "slim:mfp-only"):
+        bone.run(title, encoder="stgcn", encoder_config={}, streams=("bone",))
+    built = table(bone, "objective")
+    assert "encoder stgcn, stream bone" in said(built)
+    assert not {"encoder", "stream"} & {column.key for column in built.shown}
+
+
 # ------------------------------------------------------------------------------------------------ tests between rows
 def test_rows_are_tested_clip_by_clip_against_the_full_method(made):
     """Against every sign flip of the test clips' differences, averaged over seeds; Holm over the rows."""
@@ -234,7 +267,7 @@ def test_missing_rows_are_shown_with_what_the_paper_says(made):
 def test_every_variant_has_its_row(made, name):
     """The variants of a table are SLiM's own, one row each, and the full method comes last."""
     variants = {row.variant for row in _rows(name)}
-    assert variants - {""} <= set(Host().get("methods", "slim").variants)
+    assert variants - {""} <= set(shipped().get("methods", "slim").variants)
     for place, variant in enumerate(sorted(variants)):
         made.run(f"slim:{variant}" if variant else "slim", 0.3 + place / 20)
     built = table(made, name)
@@ -244,23 +277,19 @@ def test_every_variant_has_its_row(made, name):
 
 
 def _rows(name):
-    from skelbench.report import ablation
-
-    return getattr(ablation, name.upper()).rows
+    return shipped().load(shipped().get("tables", name)).rows
 
 
 def test_every_ablation_of_the_method_is_in_a_table():
-    from skelbench.report import target_control
-
-    shown = {row.variant for name in ABLATIONS for row in _rows(name)} | {row.variant for row in target_control.ROWS}
-    assert shown - {""} == set(Host().get("methods", "slim").variants)
+    targets = shipped().load(shipped().get("rows", "slim-target-control"))
+    shown = {row.variant for name in ABLATIONS for row in _rows(name)} | {row.variant for row in targets}
+    assert shown - {""} == set(shipped().get("methods", "slim").variants)
 
 
 def test_studies_run_what_their_tables_show():
-    host = Host()
     for name in STUDIES:
-        study = host.load(host.get("studies", name))
-        methods = set(study.grid["method"]) | {cell["method"] for cell in study.cells}
+        study = shipped().load(shipped().get("studies", name))
+        methods = set(study.grid["method"]) | {trial["method"] for trial in study.trials}
         if name in ABLATIONS:
             assert methods == {row.title for row in _rows(name)}
 
@@ -358,6 +387,91 @@ def test_other_methods_join_once_they_have_two_budgets(made):
     rows = by(table(made, "token-budget"), "method", "tokens")
     assert rows["mine", "8x25+1"]["difference"].value == pytest.approx(40)
     assert rows["slim", "4x25+1"]["accuracy"].value == 90 and rows["slim", "4x25+1"]["paper_mean"].value is None
+
+
+# ------------------------------------------------------------------------------------------------ rows of strangers
+STRANGER = """
+from pathlib import Path
+
+from skelbench.plugin import PublishedSpec, RowsSpec, hookimpl
+from skelbench.report.study_rows import Printed, Row, variants
+
+
+@hookimpl
+def skelbench_rows():
+    return [
+        RowsSpec(name="bee-targets", table="target-control", target=":TARGETS"),
+        RowsSpec(name="bee-budgets", table="token-budget", target=":BUDGETS"),
+        RowsSpec(name="bee-nothing", table="stm", target=":NOTHING"),
+    ]
+
+
+@hookimpl
+def skelbench_published():
+    file = Path(__file__).with_name("bee.csv")
+    return [PublishedSpec(name="bee", file=str(file), notes={"token-budget": "Bees count differently."})]
+
+
+TARGETS = variants("bee", ("target", "loss"), ("nectar", "MSE", "target-nectar", ""), ("pollen", "CE", "", ""))
+BUDGETS = [Row(method="bee", grid=(64, 8), planned=False, printed=Printed("bee", "Bee", "8x25"))]
+NOTHING = ["no row"]
+"""
+BEE = """method,variant,dataset,split,protocol,metric,value,std,source,note
+Bee,8x25,ntu60,xsub+xview mean,linear,accuracy,91.5,,"Bee paper, Table 1",
+Bee,8x25,ntu60,,inference,encoder_gflops,5.72,,"Bee paper, Table 1",
+"""
+
+
+@pytest.fixture
+def stranger(tmp_path):
+    (tmp_path / "bee.csv").write_text(BEE)
+    (tmp_path / "bees.py").write_text(f"{STRANGER}\n# of {tmp_path}, and no other\n")
+    return Host([tmp_path / "bees.py"])
+
+
+def test_a_plugin_adds_rows_with_published_figures_to_the_tables_of_any_method(made, stranger):
+    made.run("bee", 0.7)
+    made.run("bee:target-nectar", 0.4)
+    made.run("slim:target-features", 0.3)
+    made.run("slim", 0.6, tokens=15)
+    made.run("slim", 0.6, tokens=30)
+    budgets = table(made, "token-budget", host=stranger)
+    assert budgets.rows[0]["method"].value == "bee" and budgets.rows[0]["paper_mean"].value == 91.5
+    assert "Bees count differently." in budgets.notes and "bee at" not in said(budgets)
+    rows = by(table(made, "target-control", host=stranger), "title")
+    assert rows["bee:target-nectar"]["target"].value == "nectar"
+    assert rows["bee:target-nectar"]["difference"].value == pytest.approx(-30)
+    assert rows["slim:target-features"]["difference"].value is None and "slim" in rows
+    assert "title" in [column.key for column in table(made, "target-control", host=stranger).shown]
+
+
+def test_rows_of_methods_without_runs_are_not_shown(made, stranger):
+    made.run("slim:target-features", 0.3)
+    assert {row["title"].value for row in table(made, "target-control", host=stranger).rows} >= {"slim"}
+    assert "bee" not in by(table(made, "target-control", host=stranger), "title")
+
+
+def test_announced_rows_that_are_none_are_refused(made, stranger):
+    with pytest.raises(SkelbenchError, match="rows 'bee-nothing' of plugin 'bees' hold a str, not a skelbench"):
+        announced(TableInputs(stranger, made.store), "stm")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("method,value\nBee,1\n", "no column 'variant'"),
+        (BEE.replace("5.72", "much"), "could not convert"),
+        (None, "No such"),
+    ],
+)
+def test_published_figures_that_cannot_be_read_are_named(made, stranger, tmp_path, content, message):
+    path = tmp_path / "bee.csv"
+    path.unlink() if content is None else path.write_text(content)
+    made.run("bee", 0.7)
+    made.run("slim", tokens=30)
+    made.run("slim")
+    with pytest.raises(SkelbenchError, match=f"bee.csv cannot be read: .*{message}"):
+        table(made, "token-budget", host=stranger)
 
 
 # ------------------------------------------------------------------------------------------------ how it looks

@@ -13,13 +13,22 @@ PLUGIN = textwrap.dedent(
     from pathlib import Path
 
     from skelbench.methods.contract import Method
-    from skelbench.plugin import MethodSpec, hookimpl
+    from skelbench.plugin import MethodSpec, TableSpec, hookimpl
     from skelbench.views.spec import ViewSpec
 
 
     @hookimpl
     def skelbench_methods():
         return [MethodSpec(name=name, target=f":{name.title()}") for name in ("calm", "raises", "dies")]
+
+
+    @hookimpl
+    def skelbench_tables():
+        return [TableSpec(name="torn", target=":torn")]
+
+
+    def torn(inputs):
+        raise ValueError("no table today")
 
 
     class Calm(Method):

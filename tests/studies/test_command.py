@@ -1,7 +1,5 @@
-"""``skelbench study`` as a user types it: what is refused, listed and handed to each cell's process."""
+"""``skelbench study`` as a user types it: what is refused, listed and handed to each trial's process."""
 
-import signal
-from collections import deque
 from dataclasses import replace
 
 import pytest
@@ -14,9 +12,9 @@ from skelbench.run.costs import measure_cost
 from skelbench.run.evaluate import eval_spec, evaluate
 from skelbench.run.pretrain import pretrain
 from skelbench.run.session import Session
-from skelbench.studies.cells import Cell, complete, makespan, recognise, status
-from skelbench.studies.runner import Runner, command, processes
+from skelbench.studies.runner import claim_of, command, processes
 from skelbench.studies.study import Study
+from skelbench.studies.trials import Trial, complete, makespan, recognise, status
 
 TINY = {"epochs": 1, "batch_size": 4, "encoder.dim": 16, "encoder.depth": 1}
 
@@ -61,7 +59,7 @@ encoder.dim = 16
     [
         (["token-budgt"], "did you mean 'token-budget'?"),
         (["nowhere.toml"], "does not exist"),
-        (["batch", "--dataset", "smal"], "cell slim:half-batch 8t s0: in"),
+        (["batch", "--dataset", "smal"], "trial slim:half-batch 8t s0: in"),
         (["batch", "--dataset", "small", "--split", "hal"], "did you mean 'half'?"),
         (["batch", "--dataset", "small", "--preset", "quik"], "did you mean 'quick'?"),
         (["batch", "--dataset", "small", "--tokens", "8,9"], "8, 15, 30"),
@@ -72,18 +70,18 @@ encoder.dim = 16
         (["batch", "--dataset", "small", "--seeds", "0,x"], "--seeds '0,x' is not a list of whole numbers"),
         (["batch", "--dataset", "small", "--seeds", "-1"], "whole numbers from 0 on"),
         (["batch", "--dataset", "small", "--probe", "knnn"], "did you mean 'knn'?"),
-        (["batch", "--dataset", "small", "--set", "lrr=1"], "cell slim:half-batch 8t s0: unknown setting 'lrr'"),
+        (["batch", "--dataset", "small", "--set", "lrr=1"], "trial slim:half-batch 8t s0: unknown setting 'lrr'"),
         (["batch", "--dataset", "small", "--set", "lr"], "not of the form key=value"),
         (["grid.toml", "--set", "toknes=8"], "unknown key 'toknes'; did you mean 'tokens'?"),
         (["variant.toml"], "did you mean 'glcl-only'?"),
-        (["late.toml"], "cell calm 8t train.lr=-1.0 s0: train.lr=-1.0 is not valid"),
+        (["late.toml"], "trial calm 8t train.lr=-1.0 s0: train.lr=-1.0 is not valid"),
     ],
 )
-def test_what_is_wrong_with_any_cell_is_said_before_anything_starts(words, said, place, run_study):
+def test_what_is_wrong_with_any_trial_is_said_before_anything_starts(words, said, place, run_study):
     written(place, GRID)
     written(place, GRID.replace("calm", "slim:glcl-onyl"), "variant.toml")
     written(place, "table = 'objectiv'" + GRID, "unshown.toml")
-    written(place, GRID + "[[cells]]\nmethod = 'calm'\ntrain.lr = -1.0\n", "late.toml")
+    written(place, GRID + "[[trials]]\nmethod = 'calm'\ntrain.lr = -1.0\n", "late.toml")
     code, out, err = run_study(*words)
     errors = [line for line in err.splitlines() if line.startswith("error: ")]
     assert code == 2 and len(errors) == 1 and said in errors[0] and not out, err
@@ -101,8 +99,8 @@ def test_studies_are_listed_and_shown(place, run_study):
     assert "tokens = [8, 30]" in shown and 'dataset = "small"' in shown and "seeds = [3]" in shown
 
 
-def test_the_dry_run_lists_every_cell_and_writes_nothing(place, run_study, monkeypatch):
-    path = written(place, GRID + "[[cells]]\nmethod = 'raises'\n[[cells]]\nmethod = 'calm'\n")
+def test_the_dry_run_lists_every_trial_and_writes_nothing(place, run_study, monkeypatch):
+    path = written(place, GRID + "[[trials]]\nmethod = 'raises'\n[[trials]]\nmethod = 'calm'\n")
     before = tree(place)
     code, out, err = run_study(path, "--dry-run", "--seeds", "0,1")
     assert code == 0 and tree(place) == before
@@ -111,7 +109,7 @@ def test_the_dry_run_lists_every_cell_and_writes_nothing(place, run_study, monke
     assert [(row[0], row[2]) for row in rows] == order
     assert len({row[4] for row in rows}) == 6 and all(row[5] == "new" for row in rows)
     assert [row[-2:] for row in rows if row[0] == "raises"] == [["?", "?"]] * 2
-    assert "6 cells, 0 done, 2 of unknown length" in out and "2 of the cells are the same run" in err
+    assert "6 trials, 0 done, 2 of unknown length" in out and "2 of the trials are the same run" in err
 
 
 def test_torchrun_is_refused(run_study, monkeypatch):
@@ -119,10 +117,10 @@ def test_torchrun_is_refused(run_study, monkeypatch):
     assert run_study("batch")[0] == 2
 
 
-# ---------------------------------------------------------------------------------------------------- cells
+# ---------------------------------------------------------------------------------------------------- trials
 @pytest.fixture
-def cells_of(place):
-    """``cells_of(study, device)``: its cells on the data set ``small``, and a session."""
+def trials_of(place):
+    """``trials_of(study, device)``: its trials on the data set ``small``, and a session."""
     from contextlib import nullcontext
 
     from skelbench.plugin.host import Host
@@ -134,8 +132,8 @@ def cells_of(place):
     return lambda study: (complete(study, host, place / "data", "cpu"), session)
 
 
-def test_each_process_is_handed_exactly_its_cell(cells_of, place, monkeypatch):
-    """The command line of a cell, parsed as every other, resolves to the cell's id."""
+def test_each_process_is_handed_exactly_its_trial(trials_of, place, monkeypatch):
+    """The command line of a trial, parsed as every other, resolves to the trial's id."""
     import skelbench.run.resolve
 
     study = Study(
@@ -145,13 +143,13 @@ def test_each_process_is_handed_exactly_its_cell(cells_of, place, monkeypatch):
         preset="small",
         set={"batch_size": 4, "encoder.dim": 16},
         grid={"method": ("slim:glcl-only", "mamp", "calm"), "tokens": (8, 15), "train.lr": (1e-5, 0.1 + 0.2)},
-        cells=(
+        trials=(
             {"method": "slim", "betas": (0.9, 0.95), "centering": "none", "encoder.cls": False, "data.name": "small"},
             {"method": "mamp", "native": True, "precision": "bf16", "clip_grad": "none", "split": "half"},
         ),
     )
-    cells, session = cells_of(study)
-    assert len(cells) == 14
+    trials, session = trials_of(study)
+    assert len(trials) == 14
     resolve, seen = skelbench.run.resolve.resolve, []
 
     def caught(request, host, *rest):
@@ -159,36 +157,40 @@ def test_each_process_is_handed_exactly_its_cell(cells_of, place, monkeypatch):
         raise SkelbenchError("that is enough")
 
     monkeypatch.setattr(skelbench.run.resolve, "resolve", caught)
-    for cell in cells:
-        assert main(command(cell, ["knn"], session)) == 2
+    for trial in trials:
+        assert main(command(trial, ["knn"], session)) == 2
         got = seen.pop()
-        assert (got.spec, got.preset, got.variant) == (cell.resolved.spec, cell.resolved.preset, cell.resolved.variant)
-        assert got.modified == cell.resolved.modified
+        assert (got.spec, got.preset, got.variant) == (
+            trial.resolved.spec,
+            trial.resolved.preset,
+            trial.resolved.variant,
+        )
+        assert got.modified == trial.resolved.modified
 
 
-def test_equal_cells_occur_once_and_under_the_plain_name(cells_of):
+def test_equal_trials_occur_once_and_under_the_plain_name(trials_of):
     study = Study(
         name="equal",
         dataset="small",
         seeds=(0,),
         set=TINY,  # a batch of its own leaves nothing of the variant
         grid={"method": ("slim:half-batch", "slim", "mamp"), "tokens": (8,)},
-        cells=({"method": "mamp", "tokens": 8, "lr": 1e-3}, {"method": "mamp", "tokens": 8, "lr": 0.5}),
+        trials=({"method": "mamp", "tokens": 8, "lr": 1e-3}, {"method": "mamp", "tokens": 8, "lr": 0.5}),
         preset="quick",
     )
-    cells, _ = cells_of(study)
-    assert [cell.title for cell in cells] == ["slim 8t s0", "mamp 8t s0", "mamp 8t lr=0.5 s0"]
+    trials, _ = trials_of(study)
+    assert [trial.title for trial in trials] == ["slim 8t s0", "mamp 8t s0", "mamp 8t lr=0.5 s0"]
 
 
-def test_a_cell_is_done_when_all_that_a_run_makes_is_there(cells_of):
-    (cell,), session = cells_of(Study(name="one", dataset="small", seeds=(0,), set={**TINY, "method": "calm"}))
+def test_a_trial_is_done_when_all_that_a_run_makes_is_there(trials_of):
+    (trial,), session = trials_of(Study(name="one", dataset="small", seeds=(0,), set={**TINY, "method": "calm"}))
     protocols = ["knn"]
 
     def state():
-        return str(status(cell, session, protocols))
+        return str(status(trial, session, protocols))
 
     assert state() == "new"
-    run = pretrain(session, cell.resolved)
+    run = pretrain(session, trial.resolved)
     assert state() == "probes missing"
     steps = run.info["steps"]
     lines = run.metrics.read_text().splitlines(keepends=True)
@@ -200,49 +202,37 @@ def test_a_cell_is_done_when_all_that_a_run_makes_is_there(cells_of):
     with run.lock():
         assert state() == "diverged at 33 %" or state() == "running at 33 %"
     run.update(outcome="done")
-    twin = pretrain(session, cell.twin)
+    twin = pretrain(session, trial.twin)
     for part in (run, twin):
         evaluate(session, part, eval_spec(session.host, part.spec, "knn", like=run.spec), like=run.spec)
     assert state() == "probes missing"
-    measure_cost(session, run, cell.resolved.store)
+    measure_cost(session, run, trial.resolved.store)
     assert state() == "done"
     protocols.append("linear")
     assert state() == "probes missing"
-    assert status(cell, session, []).done
+    assert status(trial, session, []).done
 
 
-def test_a_run_of_settings_typed_one_by_one_is_known_by_what_a_study_calls_it(cells_of):
-    (cell,), session = cells_of(Study(name="one", dataset="small", seeds=(0,), set={**TINY, "method": "calm"}))
-    run = session.results.by_id(cell.id) or pretrain(session, cell.resolved)
-    recognise(cell, status(cell, session, []), session)
+def test_a_run_of_settings_typed_one_by_one_is_known_by_what_a_study_calls_it(trials_of):
+    (trial,), session = trials_of(Study(name="one", dataset="small", seeds=(0,), set={**TINY, "method": "calm"}))
+    run = session.results.by_id(trial.id) or pretrain(session, trial.resolved)
+    recognise(trial, status(trial, session, []), session)
     assert run.info["modified"] and run.info["preset"] == "quick"
-    exact = replace(cell, resolved=replace(cell.resolved, preset="tiny", variant="plain", modified={}))
+    exact = replace(trial, resolved=replace(trial.resolved, preset="tiny", variant="plain", modified={}))
     recognise(exact, status(exact, session, []), session)
     assert (run.info["preset"], run.info["variant"], run.info["modified"]) == ("tiny", "plain", {})
     assert run.title == "calm:plain" and run.outcome == "done"
 
 
-def test_two_studies_never_start_one_cell(cells_of, place):
-    (cell,), session = cells_of(Study(name="two", dataset="small", seeds=(9,), set={**TINY, "method": "calm"}))
-    item = cell, status(cell, session, [])
-    first, second = (Runner(session, [], place / "own" / "studies" / name, 1, None) for name in ("a", "b"))
-    waiting = deque([item])
-    *taken, claim = first._free(waiting)
-    assert tuple(taken) == item and not waiting
-    assert second._free(deque([item])) is None
+def test_two_studies_never_start_one_trial(trials_of, place):
+    (trial,), _ = trials_of(Study(name="two", dataset="small", seeds=(9,), set={**TINY, "method": "calm"}))
+    folder = place / "own" / "studies"
+    claim = claim_of(trial, folder)
+    assert claim is not None and claim_of(trial, folder) is None
     claim.release()
-    assert second._free(deque([item]))[0] is cell
-
-
-def test_a_study_under_nohup_outlives_its_terminal(cells_of, place):
-    _, session = cells_of(Study(name="three", dataset="small", seeds=(9,), set={**TINY, "method": "calm"}))
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    try:
-        with Runner(session, [], place, 1, None)._stop_signals(None):
-            assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
-            assert signal.getsignal(signal.SIGTERM) not in (signal.SIG_IGN, signal.SIG_DFL)
-    finally:
-        signal.signal(signal.SIGHUP, before)
+    again = claim_of(trial, folder)
+    assert again is not None
+    again.release()
 
 
 @given(st.lists(st.floats(0, 100), max_size=12), st.integers(1, 5))
@@ -262,17 +252,17 @@ def test_cores_are_shared_out(monkeypatch):
     assert processes("cuda:1", None) == (1, None) and processes("cuda", 2) == (2, None)
 
 
-def test_the_time_left_comes_from_what_was_measured(cells_of):
+def test_the_time_left_comes_from_what_was_measured(trials_of):
     from types import SimpleNamespace
 
     from skelbench.studies.display import Pace
 
     grid = {"method": ("calm", "mamp"), "tokens": (8, 15)}
-    (calm8, calm15, mamp8, mamp15), _ = cells_of(Study(name="pace", dataset="small", seeds=(0,), set=TINY, grid=grid))
-    assert all(isinstance(cell, Cell) and cell.clips == 12 for cell in (calm8, mamp15))
+    (calm8, calm15, mamp8, mamp15), _ = trials_of(Study(name="pace", dataset="small", seeds=(0,), set=TINY, grid=grid))
+    assert all(isinstance(trial, Trial) and trial.clips == 12 for trial in (calm8, mamp15))
 
-    def work(cell, share, line, seconds=0.0, before=0.0):
-        return SimpleNamespace(cell=cell, share=share, share_before=before, line=line, seconds=seconds)
+    def work(trial, share, line, seconds=0.0, before=0.0):
+        return SimpleNamespace(trial=trial, share=share, share_before=before, line=line, seconds=seconds)
 
     pace = Pace()
     assert pace.left([work(calm8, 0.0, {})], [(mamp8, 0.0)], 1) is None

@@ -1,4 +1,4 @@
-"""Which cells a study has, and its file."""
+"""Which trials a study has, and its file."""
 
 import itertools
 import tomllib
@@ -6,14 +6,14 @@ import tomllib
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from skelbench_plugins.slim_paper import studies as library
 
 from skelbench.errors import SkelbenchError
 from skelbench.run.request import parse_sets
 from skelbench.spec import validated
-from skelbench.studies import library
 from skelbench.studies.files import literal, read_study, write_study
 from skelbench.studies.runner import typed
-from skelbench.studies.study import CELL, Study, merged, same
+from skelbench.studies.study import TRIAL, Study, merged, same
 
 BUILT_IN = [value for value in vars(library).values() if isinstance(value, Study)]
 SCALARS = st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8)
@@ -34,32 +34,32 @@ def studies(draw):
     if draw(st.booleans()):
         axes = axes[:1]
     grid = {axis: draw(methods if axis == "method" else AXES[axis]) for axis in axes}
-    cells = draw(st.lists(st.fixed_dictionaries({"method": st.just("gfp"), "momentum": st.floats(0, 1)}), max_size=2))
+    trials = draw(st.lists(st.fixed_dictionaries({"method": st.just("gfp"), "momentum": st.floats(0, 1)}), max_size=2))
     return Study(
         name="any",
         seeds=draw(st.lists(st.integers(0, 9), min_size=1, max_size=3)),
         set={"method": "slim", "encoder.dim": 24},
         grid=grid,
-        cells=cells,
+        trials=trials,
         preset=draw(st.sampled_from([None, "small"])),
     )
 
 
 def said(request):
     """What a request asks for, settings and the rest alike."""
-    own = {key: getattr(request, key) for key in CELL if getattr(request, key) is not None}
+    own = {key: getattr(request, key) for key in TRIAL if getattr(request, key) is not None}
     return own | dict(request.sets) | {"seed": request.seed}
 
 
 @settings(max_examples=40)
 @given(studies())
-def test_cells_are_the_product_of_the_axes_in_their_order_for_each_seed(study):
+def test_trials_are_the_product_of_the_axes_in_their_order_for_each_seed(study):
     expected = []
     for seed in study.seeds:
         for values in itertools.product(*study.grid.values()):
             expected.append({"method": "slim", "encoder.dim": 24, **dict(zip(study.grid, values)), "seed": seed})
-        for cell in study.cells:
-            expected.append({"method": "gfp", "encoder.dim": 24, "momentum": cell["momentum"], "seed": seed})
+        for trial in study.trials:
+            expected.append({"method": "gfp", "encoder.dim": 24, "momentum": trial["momentum"], "seed": seed})
     if study.preset:
         expected = [{"preset": "small", **one} for one in expected]
     got = [said(request) for request in study.requests()]
@@ -83,7 +83,7 @@ def test_a_written_study_read_again_is_the_same(tmp_path_factory, study):
 
 
 @pytest.mark.parametrize("study", BUILT_IN, ids=lambda study: study.name)
-def test_a_built_in_study_shown_and_saved_gives_the_same_cells(study, tmp_path):
+def test_a_built_in_study_shown_and_saved_gives_the_same_trials(study, tmp_path):
     path = tmp_path / "mine.toml"
     path.write_text(write_study(study))
     assert read_study(path).model_dump() == study.model_dump()
@@ -97,9 +97,9 @@ def test_built_in_studies_ask_for_what_the_paper_compares(host):
         for request in study.requests():
             host.method(request.method)
         assert {request.preset for request in study.requests()} == {"quick"}
-    cells = {(request.method, request.tokens) for request in library.TOKEN_BUDGET.requests()}
+    trials = {(request.method, request.tokens) for request in library.TOKEN_BUDGET.requests()}
     grid = set(itertools.product(("slim", "mamp", "skeletonmae"), (8, 15, 30)))
-    assert cells == grid
+    assert trials == grid
     assert {request.preset for request in library.TOKEN_BUDGET.requests(gpu=True)} == {"paper"}
     assert {request.preset for request in library.TARGET_CONTROL.requests(gpu=True)} == {"ablation"}
     assert [request.seed for request in library.OBJECTIVE.requests()] == [0] * 5 + [1] * 5
@@ -111,11 +111,11 @@ def test_built_in_studies_ask_for_what_the_paper_compares(host):
 # ---------------------------------------------------------------------------------------------------- options
 @settings(max_examples=40)
 @given(studies(), st.lists(st.sampled_from([8, 15, 30]), min_size=1, max_size=3, unique=True))
-def test_options_replace_what_the_study_says_in_every_cell(study, tokens):
+def test_options_replace_what_the_study_says_in_every_trial(study, tokens):
     def others(study, *keys):
-        """The cells but for ``keys``."""
-        cells = [{key: value for key, value in said(one).items() if key not in keys} for one in study.requests()]
-        return {repr(sorted(cell.items())) for cell in cells}
+        """The trials but for ``keys``."""
+        trials = [{key: value for key, value in said(one).items() if key not in keys} for one in study.requests()]
+        return {repr(sorted(trial.items())) for trial in trials}
 
     replaced = study.replaced("tokens", tokens)
     assert {request.tokens for request in replaced.requests()} == set(tokens)
@@ -127,7 +127,7 @@ def test_options_replace_what_the_study_says_in_every_cell(study, tokens):
     assert {one.dataset for one in study.replaced("dataset", ["d"]).requests()} == {"d"}
 
 
-def test_what_is_said_nearest_to_a_cell_wins():
+def test_what_is_said_nearest_to_a_trial_wins():
     study = Study(
         name="near",
         dataset="a",
@@ -136,7 +136,7 @@ def test_what_is_said_nearest_to_a_cell_wins():
         seeds=(0,),
         set={"method": "slim", "lr": 1.0, "split": "s"},
         grid={"train.lr": (2.0, 3.0)},
-        cells=({"dataset": "b", "preset": "small"}, {"lr": 4.0}),
+        trials=({"dataset": "b", "preset": "small"}, {"lr": 4.0}),
     )
     expected = [("a", 2.0), ("a", 3.0), ("b", 1.0), ("a", 4.0)]
     got = [(one.dataset, one.sets.get("train.lr", one.sets.get("lr"))) for one in study.requests()]
@@ -175,11 +175,11 @@ GOOD = '[grid]\nmethod = ["slim"]\n'
         ("grid = 3\n", "[grid] is not a table"),
         ("[grid]\nmethod = 'slim'\n", '[grid] method = "slim" is not a list; write method = ["slim"]'),
         ("[grid]\nmethod = []\n", "axis method of the grid is empty"),
-        ("[grid]\ntokens = [8]\n", "a cell without a method"),
-        ("", "a cell without a method"),
-        ("[grid]\nmethod = [3]\n", "a cell without a method"),
-        (GOOD + "[[cells]]\ntokens = 8\n", "a cell without a method"),
-        (GOOD + "[cells]\ntokens = 8\n", "begin each cell with [[cells]]"),
+        ("[grid]\ntokens = [8]\n", "a trial without a method"),
+        ("", "a trial without a method"),
+        ("[grid]\nmethod = [3]\n", "a trial without a method"),
+        (GOOD + "[[trials]]\ntokens = 8\n", "a trial without a method"),
+        (GOOD + "[trials]\ntokens = 8\n", "begin each trial with [[trials]]"),
         (GOOD + "seed = [0, 1]\n", "seeds are those of the whole study"),
         ("seeds = []\n" + GOOD, "at least one seed"),
         ("seeds = [-1]\n" + GOOD, "at least one seed"),

@@ -1,4 +1,4 @@
-"""The figures that ship with skelbench: each takes a :class:`skelbench.report.builders.Context` and returns a
+"""The figures that ship with skelbench: each takes a :class:`skelbench.report.inputs.TableInputs` and returns a
 matplotlib ``Figure``, made without pyplot: no window, no display, no state left behind."""
 
 from skelbench.errors import SkelbenchError

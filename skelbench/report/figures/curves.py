@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -12,9 +12,11 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from skelbench.identity import digest
+from skelbench.plugin import FigureSpec, hookimpl
 from skelbench.report.figures import NothingToDraw
 from skelbench.report.figures.sheet import Heading, Sheet
 from skelbench.report.figures.style import COLOURS, DOTTED, PALE, PLAIN, house, log_axis, thousands_axis
+from skelbench.report.frame import DEFAULTS
 from skelbench.results.metrics import read_metrics
 from skelbench.results.store import RunDir
 from skelbench.spec import RunSpec
@@ -22,13 +24,24 @@ from skelbench.spec import RunSpec
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from skelbench.report.builders import Context
+    from skelbench.report.inputs import TableInputs
 
 DASHES = ("-", (0, (4, 1.5)), (0, (1.5, 1)), (0, (6, 1.5, 1, 1.5)))
 """Token grids of one method."""
 RANKS = {"rank_pooled": "pooled features", "rank_cls": "class token", "rank_masked": "masked positions"}
-HOW = "no trained run is in {root} yet; start with: skelbench run slim --tokens 8"
+HOW = "no trained run is in {root} yet; start with: skelbench run METHOD --tokens 8"
 CAPTION = "Thick: geometric mean over seeds; thin: single seeds. Losses of different methods have different units."
+
+
+@hookimpl
+def skelbench_figures() -> list[FigureSpec]:
+    return [
+        FigureSpec(
+            name="curves",
+            target=":draw",
+            summary="loss and effective ranks over clips seen, every trained run",
+        )
+    ]
 
 
 @dataclass
@@ -37,7 +50,7 @@ class Setting:
 
     label: str = ""
     colour: str = COLOURS[0]
-    dash: object = "-"
+    dash: Any = "-"
     seeds: dict[int, DataFrame] = field(default_factory=dict)
     finished: float = 0.0
     """When the last of them was."""
@@ -67,7 +80,7 @@ class Column:
     facts: tuple[str, ...]
     exact: bool = True
     """The settings of a preset, unchanged."""
-    settings: dict[tuple[object, ...], Setting] = field(default_factory=dict)
+    settings: dict[tuple[Any, ...], Setting] = field(default_factory=dict)
 
     @property
     def clips(self) -> list[float]:
@@ -90,25 +103,26 @@ def spread(values: Iterable[float], one: str, many: str) -> str:
     return f"{span} {one if high == 1 else many}"
 
 
-def trained(context: Context) -> Iterator[tuple[RunDir, DataFrame]]:
+def trained(inputs: TableInputs) -> Iterator[tuple[RunDir, DataFrame]]:
     """Runs that may fill a figure, and what they logged: done, and with the exact settings of their preset if only
     such are wanted."""
-    for run in context.store.runs():
-        wanted = context.only is None or run.name in context.only
-        if wanted and run.outcome == "done" and not (context.exact_only and run.info["modified"]):
+    for run in inputs.store.runs():
+        wanted = inputs.only is None or run.name in inputs.only
+        if wanted and run.outcome == "done" and not (inputs.exact_only and run.info["modified"]):
             metrics = read_metrics(run)
             if len(metrics):
                 yield run, metrics
 
 
 def column_of(columns: dict[tuple[str, ...], Column], run: RunDir, *facts: str) -> Column:
-    """The column of ``run``: runs on the same data (also their version) and split with the same preset, hardware and
-    ``facts``."""
+    """The column of ``run``: runs on the same data (also their version) and split with the same preset, encoder,
+    hardware and ``facts``."""
     spec, info = run.spec, run.info
     native = " (native)" if info.get("setting") == "native" else ""
     preset = f"preset {info['preset']}{native}{'+' if info['modified'] else ''}"
     title = f"{spec.data.title}, {spec.data.split}"
-    facts = (*facts, preset, info["environment"]["hardware"])
+    encoder = () if spec.encoder == DEFAULTS["encoder"] else (f"encoder {spec.encoder}",)
+    facts = (*facts, preset, *encoder, info["environment"]["hardware"])
     return columns.setdefault((title, spec.data.fingerprint, *facts), Column(title, facts, not info["modified"]))
 
 
@@ -117,19 +131,19 @@ def but_for_seed(spec: RunSpec) -> str:
     return digest(spec.model_copy(update={"seed": 0}).model_dump(mode="json"))
 
 
-def draw(context: Context) -> Figure:
+def draw(inputs: TableInputs) -> Figure:
     """Loss and effective ranks of every trained run, a column of panels per data set, split and preset.
 
     Raises:
         NothingToDraw: there is no trained run.
     """
     columns: dict[tuple[str, ...], Column] = {}
-    for run, metrics in trained(context):
+    for run, metrics in trained(inputs):
         spec = run.spec
         settings = column_of(columns, run).settings
         settings.setdefault((run.title, spec.tokens, but_for_seed(spec)), Setting()).add(run, metrics)
     if not columns:
-        raise NothingToDraw(HOW.format(root=context.store.root))
+        raise NothingToDraw(HOW.format(root=inputs.store.root))
     every = [(key, setting) for column in columns.values() for key, setting in column.settings.items()]
     names = sorted({name for (name, _, _), _ in every})
     grids = sorted({tokens for (_, tokens, _), _ in every})
@@ -171,7 +185,7 @@ def grid(
 def _panel(axes: Axes, column: Column, measure: Measure) -> None:
     drawn: list[np.ndarray] = []
 
-    def line(some: tuple[np.ndarray, np.ndarray], label: str, **look: object) -> None:
+    def line(some: tuple[np.ndarray, np.ndarray], label: str, **look: Any) -> None:
         axes.plot(*some, label=label, **look)
         drawn.append(some[1])
 

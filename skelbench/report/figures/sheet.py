@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
@@ -73,10 +74,12 @@ class Sheet:
             self._legend(legend, y - GAP, beside)
         self._write(LEFT, EDGE + _lines(len(words), NOTE), words, NOTE, color=PALE)
 
-    def _write(self, x: float, y: float, lines: Sequence[str], size: float, **look: object) -> float:
+    def _write(self, x: float, y: float, lines: Sequence[str], size: float, **look: Any) -> float:
         """Lines of text below (``x``, ``y``), inches from the lower left corner; returns their height."""
-        text, place = "\n".join(lines), (x / self.width, y / self.height)
-        self.figure.text(*place, text, fontsize=size, va="top", linespacing=1.3, **PLAIN, **look)
+        text = "\n".join(lines)
+        self.figure.text(
+            x / self.width, y / self.height, text, fontsize=size, va="top", linespacing=1.3, **PLAIN, **look
+        )
         return _lines(len(lines), size)
 
     def _panel(self, column: int, y: float, heading: Heading, bottom: float, height: float) -> Axes:

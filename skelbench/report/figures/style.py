@@ -18,7 +18,7 @@ COLOURS = ("#D55E00", "#0072B2", "#009E73", "#E69F00", "#CC79A7", "#56B4E9", "#8
 """Told apart without colour vision: after Okabe and Ito, "Color Universal Design" (2008), whose yellow and black are
 replaced, as thin lines of the one are lost on white and the other is the colour of letters."""
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "p")
-DOTTED = (0, (1, 1.6))
+DOTTED = (0.0, (1.0, 1.6))
 GUIDE = "#d1d5db"
 """Lines that only guide the eye."""
 

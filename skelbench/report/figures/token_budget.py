@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from itertools import chain
+from typing import TYPE_CHECKING, Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -16,35 +17,45 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLoca
 
 from skelbench.cost import BODIES
 from skelbench.evaluate.statistics import wilson
+from skelbench.plugin import FigureSpec, hookimpl
+from skelbench.plugin.host import Host
 from skelbench.report import published
 from skelbench.report.figures import NothingToDraw
 from skelbench.report.figures.curves import spread
 from skelbench.report.figures.sheet import Heading, Sheet
 from skelbench.report.figures.style import COLOURS, GUIDE, INK, MARKERS, PALE, house, number, places
-from skelbench.report.seeds import seeds_of
+from skelbench.report.seeds import alike, seeds_of
+from skelbench.report.study_rows import Printed, announced
+from skelbench.report.token_budget import NAME
 from skelbench.skeleton.grid import BUDGETS
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from skelbench.report.builders import Context
+    from skelbench.report.inputs import TableInputs
 
 COLUMNS = 3
 """Panels on a line."""
-PANEL = ["dataset", "split", "preset", "hardware", "data"]
+PANEL = ["dataset", "split", "preset", "encoder", "stream", "hardware", "data"]
 """What runs of one panel have in common; ``data`` is the version of the data set."""
-HALF = "half-batch"
-"""The variant that the paper shows beside its method."""
 HOW = "no method with a linear probe and a counted cost is in {root} yet; start with: skelbench study token-budget"
 CAPTION = (
     "Lines: the linear probe's accuracy after its last epoch, mean over seeds; dots: single seeds; no line: settings "
-    "that differ in more than the budget. Hollow: half the batch. Numbers: temporal tokens. Dashed: untrained encoders "
-    f"of the same shape, data and seeds. GFLOPs: {BODIES} bodies, matrix products, 2 per multiply-accumulate."
+    "that differ in more than the budget. Hollow: a variant of the method. Numbers: temporal tokens. Dashed: untrained "
+    f"encoders of the same shape, data and seeds. GFLOPs: {BODIES} bodies, matrix products, 2 per multiply-accumulate."
 )
-PUBLISHED = (
-    "Published panel: as printed in the SLiM paper (Table 7), not measured here; its GFLOPs do not follow one "
-    "convention (skelbench compare --table flops says how)."
-)
+PUBLISHED = "Published panels: as printed, not measured here."
+
+
+@hookimpl
+def skelbench_figures() -> list[FigureSpec]:
+    return [
+        FigureSpec(
+            name="token-budget",
+            target=":draw",
+            summary="accuracy over GFLOPs of the inference encoder, a line per method; published figures beside",
+        )
+    ]
 
 
 @dataclass(frozen=True)
@@ -55,8 +66,8 @@ class Point:
     gflops: float
     accuracy: float
     seeds: tuple[float, ...] = ()
-    half: bool = False
-    """With half the batch."""
+    variant: bool = False
+    """Of a variant of the method."""
 
 
 @dataclass
@@ -69,26 +80,29 @@ class Panel:
     untrained: list[Point] = field(default_factory=list)
 
 
-def draw(context: Context) -> Figure:
-    """The accuracy-efficiency figure: a panel per data set, split, preset and hardware, then the published one.
+def draw(inputs: TableInputs) -> Figure:
+    """The accuracy-efficiency figure: a panel per data set, split, preset and hardware, then the published ones.
 
     Raises:
         NothingToDraw: no run fits.
     """
-    panels = measured(context.frame)
+    rows = [row for row in chain.from_iterable(announced(inputs, NAME)) if row.variant]
+    panels = measured(inputs.frame, [row.title for row in rows])
     if not panels:
-        raise NothingToDraw(HOW.format(root=context.store.root))
+        raise NothingToDraw(HOW.format(root=inputs.store.root))
+    papers = list(printed(inputs.host, {row.printed for row in rows}))
+    captions = [CAPTION, *([PUBLISHED] if papers else []), *published.notes(inputs.host, NAME)]
     with house():
-        return _figure(panels, printed())
+        return _figure(panels, papers, captions)
 
 
 # ------------------------------------------------------------------------------------------------ what is drawn
-def measured(frame: DataFrame) -> list[Panel]:
+def measured(frame: DataFrame, variants: Collection[str] = ()) -> list[Panel]:
     """Panels of the evaluated runs in ``frame`` (columns: ``skelbench.report.frame``).
 
     Taken are linear probes, after the last step, of trained methods in the shared setting, on the grids of the study,
-    without a variant but :data:`HALF`. A point is the mean over all seeds of one setting. Costs are for
-    :data:`~skelbench.cost.BODIES` bodies, as in the table of the same name.
+    without a variant but those of the titles ``variants``. A point is the mean over all seeds of one setting. Costs
+    are for :data:`~skelbench.cost.BODIES` bodies, as in the table of the same name.
     """
     import pandas
 
@@ -96,15 +110,16 @@ def measured(frame: DataFrame) -> list[Panel]:
         (frame["protocol"] == "linear")
         & (frame["checkpoint"] == "last")
         & (frame["setting"] == "shared")
-        & frame["variant"].isin(["", HALF])
+        & ((frame["variant"] == "") | frame["title"].isin(variants))
         & pandas.MultiIndex.from_frame(frame[["frames", "patch"]]).isin(list(BUDGETS.values()))
         & frame["gflops"].notna()
         & (frame["clips_seen"].astype(float) > 0)
     ]
     panels = []
-    for (dataset, split, preset, hardware, _), rows in fits.groupby(PANEL):
+    for (dataset, split, preset, encoder, stream, hardware, _), rows in fits.groupby(PANEL):
         rows = _newest(rows)
-        heading = Heading(f"{dataset}, {split}", ", ".join([f"preset {preset}", *_facts(rows), hardware]))
+        _, unusual = alike([{"encoder": encoder, "stream": stream}], ["encoder", "stream"])
+        heading = Heading(f"{dataset}, {split}", ", ".join([f"preset {preset}", *unusual, *_facts(rows), hardware]))
         points = {str(method): sorted(_points(own), key=_order) for method, own in rows.groupby("method")}
         panels.append(Panel(heading, points, sorted(_untrained(rows), key=_order)))
     return panels
@@ -132,7 +147,7 @@ def _points(rows: DataFrame) -> Iterator[Point]:
     for own in seeds_of(rows, ["tokens", "variant"]):
         first, seeds = own.iloc[0], tuple(100 * float(share) for share in own["accuracy"])
         cost = BODIES * float(own["gflops"].mean())
-        yield Point(_tokens(first["tokens"]), cost, sum(seeds) / len(seeds), seeds, first["variant"] == HALF)
+        yield Point(_tokens(first["tokens"]), cost, sum(seeds) / len(seeds), seeds, bool(first["variant"]))
 
 
 def _untrained(rows: DataFrame) -> Iterator[Point]:
@@ -144,25 +159,33 @@ def _untrained(rows: DataFrame) -> Iterator[Point]:
 
 def _tokens(grid: str) -> int:
     """Temporal tokens of ``8x25+1``."""
-    return int(re.match(r"\d+", grid).group())
+    return int(re.split(r"\D", grid, maxsplit=1)[0])
 
 
 def _order(point: Point) -> tuple[float, float]:
     return point.gflops, point.accuracy
 
 
-def printed() -> Panel:
-    """The published figures."""
-    rows = published.load("token_budget")
-    cost = {(row["method"], row["variant"]): row["value"] for row in rows if row["metric"] == "encoder_gflops"}
-    heading = Heading("Published, not measured here", "NTU-60, mean of X-Sub and X-View; SLiM paper, Table 7")
-    panel = Panel(heading, {})
-    for row in rows:
-        if row["metric"] == "accuracy":
-            tokens, gflops = _tokens(row["variant"]), cost[row["method"], row["variant"]]
-            point = Point(tokens, gflops, row["value"], half="batch 384" in row["variant"])
-            panel.points.setdefault(row["method"], []).append(point)
-    return panel
+def printed(host: Host, variants: Collection[Printed | None] = ()) -> Iterator[Panel]:
+    """A panel per published table that has accuracy and inference cost of methods on token grids; ``variants`` of these
+    are told from the methods."""
+    for name, rows in published.tables(host).items():
+        cost = {(row["method"], row["variant"]): row["value"] for row in rows if row["metric"] == "encoder_gflops"}
+        panel = Panel(Heading(), {})
+        for row in rows:
+            method, variant = row["method"], row["variant"]
+            if row["metric"] == "accuracy" and (method, variant) in cost and re.match(r"\d+x", variant):
+                point = Point(
+                    _tokens(variant),
+                    cost[method, variant],
+                    row["value"],
+                    variant=Printed(name, method, variant) in variants,
+                )
+                panel.points.setdefault(method, []).append(point)
+                source = row["source"].partition(" (")[0]
+                panel.heading = Heading("Published, not measured here", f"{row['dataset']}, {row['split']}; {source}")
+        if panel.points:
+            yield panel
 
 
 # ------------------------------------------------------------------------------------------------ drawing
@@ -171,26 +194,25 @@ def _slug(method: str) -> str:
     return re.sub(r"[^a-z0-9]", "", method.lower())
 
 
-def _figure(panels: list[Panel], paper: Panel) -> Figure:
-    names = {_slug(method): method for method in paper.points}
-    *others, own = names
-    known = [own, *others]  # the paper's own method first, then as in its table
+def _figure(panels: list[Panel], papers: list[Panel], captions: list[str]) -> Figure:
+    names = {_slug(method): method for paper in papers for method in paper.points}
+    known = [*list(names)[-1:], *list(names)[:-1]]  # a paper's own method, the last of its table, comes first
     names = {_slug(method): method for panel in panels for method in panel.points} | names
     order = places(names, known)
-    legend = [(Line2D([], [], **_look(order[slug])), names[slug]) for slug in sorted(names, key=order.get)]
+    legend = [(Line2D([], [], **_look(order[slug])), names[slug]) for slug in sorted(names, key=order.__getitem__)]
     if any(panel.untrained for panel in panels):
         legend.append((Line2D([], [], color=PALE, linestyle="--", linewidth=1), "untrained encoder"))
-    panels = [*panels, paper]
+    panels = [*panels, *papers]
     lines = [panels[first : first + COLUMNS] for first in range(0, len(panels), COLUMNS)]
     headings = [[panel.heading for panel in line] for line in lines]
-    sheet = Sheet("Accuracy against inference cost", headings, legend, [CAPTION, PUBLISHED])
+    sheet = Sheet("Accuracy against inference cost", headings, legend, captions)
     for line, row in zip(lines, sheet.axes):
         for panel, axes in zip(line, row):
             _panel(axes, panel, order)
     return sheet.figure
 
 
-def _look(place: int) -> dict[str, object]:
+def _look(place: int) -> dict[str, Any]:
     """How a method is drawn."""
     turn, place = divmod(place, len(COLOURS))
     colour, marker = COLOURS[place], MARKERS[(place + turn) % len(MARKERS)]
@@ -201,11 +223,11 @@ def _panel(axes: Axes, panel: Panel, order: dict[str, int]) -> None:
     axes.set_xscale("log")
     for method, points in sorted(panel.points.items(), key=lambda item: -order[_slug(item[0])]):
         look = _look(order[_slug(method)])
-        whole, half = [p for p in points if not p.half], [p for p in points if p.half]
+        whole, variants = [p for p in points if not p.variant], [p for p in points if p.variant]
         one_each = len({p.tokens for p in whole}) == len(whole)
         axes.plot(*_places(whole), **look, linestyle="-" if one_each else "", zorder=4, label=method)
         hollow = look | {"markerfacecolor": "white", "markeredgecolor": look["color"], "linestyle": ""}
-        axes.plot(*_places(half), **hollow, zorder=5, label=f"_{method}, half")
+        axes.plot(*_places(variants), **hollow, zorder=5, label=f"_{method}, variant")
         dots = [(p.gflops, seed) for p in points for seed in p.seeds if len(p.seeds) > 1]
         if dots:
             axes.plot(*zip(*dots), ".", color=look["color"], markersize=3.5, zorder=3, label=f"_{method}, seeds")

@@ -1,47 +1,75 @@
-"""SLiM's ablations as tables: named variants beside the full method, in the paper's order and with its figures."""
+"""The SLiM paper's ablations as tables, and its rows of tables that compare any methods: in its order and with its
+figures.
+
+Where the paper leaves a setting open, a note says what we read into it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
-from skelbench.report.study_rows import PAPER_COLUMNS, Row, StudyTable, paper
+from skelbench.report.study_rows import PAPER_COLUMNS, Printed, Row, StudyTable, variants
 from skelbench.report.table import Column
+from skelbench.skeleton.grid import BUDGETS
 
 _BOTH_SPLITS = (PAPER_COLUMNS["paper_xsub"], PAPER_COLUMNS["paper_xview"])
 _NTU60 = "Paper: NTU-60, 100 epochs at the full size (preset `ablation`), one pre-training run; not measured here."
-
-
-def _rows(table: str, keys: Sequence[str], *described: tuple[Any, ...]) -> tuple[Row, ...]:
-    """Rows of ``(label, ..., variant, published row)``; the last is the full method, which all are tested against."""
-    full = len(described) - 1
-    return tuple(
-        Row(
-            labels=dict(zip(keys, labels, strict=True)),
-            variant=variant,
-            against=full if place < full else None,
-            paper=paper(table, printed) if printed else {},
-        )
-        for place, (*labels, variant, printed) in enumerate(described)
-    )
 
 
 def _labels(**headers: str) -> tuple[Column, ...]:
     return tuple(Column(key, header, leads=True) for key, header in headers.items())
 
 
+def _budgets(method: str, spelling: str, *tokens: int, planned: bool = True, suffix: str = "") -> list[Row]:
+    """Rows of a method at so many temporal tokens."""
+    return [
+        Row(
+            method=method,
+            grid=BUDGETS[number],
+            planned=planned,
+            printed=Printed("slim-token_budget", spelling, f"{number}x25" + (suffix if number == 8 else "")),
+        )
+        for number in tokens
+    ]
+
+
+TOKEN_BUDGET = [
+    *_budgets("skeletonmae", "SkeletonMAE", 8, 15, 30),
+    *_budgets("mamp", "MAMP", 8, 15, 30),
+    *_budgets("sjepa", "S-JEPA", 30, planned=False),
+    *_budgets("gfp", "GFP", 30, planned=False),
+    Row(
+        method="slim",
+        variant="half-batch",
+        grid=BUDGETS[8],
+        planned=False,
+        printed=Printed("slim-token_budget", "SLiM", "8x25, batch 384"),
+    ),
+    *_budgets("slim", "SLiM", 8, 15, 30, suffix=", batch 768"),
+]
+
+TARGET_CONTROL = variants(
+    "slim",
+    ("target", "loss", "module"),
+    ("coordinates", "MSE", "decoder", "target-coordinates", "coordinates, mse, 5-block decoder"),
+    ("features", "MSE", "none", "target-features", "teacher features, mse"),
+    ("features + head", "MSE", "predictor", "target-features-predictor", "teacher features, mse, predictor head"),
+    ("prototypes", "CE", "none", "", "prototypes, cross-entropy"),
+    printed=("slim-target_control", "SLiM"),
+)
+
+
 OBJECTIVE = StudyTable(
     name="objective",
     title="Objective functions: linear accuracy in percent",
     labels=_labels(mfp="MFP", cl="CL", glcl="GLCL"),
-    rows=_rows(
-        "objective",
+    rows=variants(
+        "slim",
         ("mfp", "cl", "glcl"),
         ("–", "yes", "–", "cl-only", "cl"),
         ("–", "–", "yes", "glcl-only", "glcl"),
         ("yes", "–", "–", "mfp-only", "mfp"),
         ("yes", "yes", "–", "mfp-cl", "mfp+cl"),
         ("yes", "–", "yes", "", "mfp+glcl"),
+        printed=("slim-objective", "SLiM"),
     ),
     against="Over MFP + GLCL",
     paper=_BOTH_SPLITS,
@@ -57,8 +85,8 @@ STM = StudyTable(
     name="stm",
     title="Semantic tube masking: linear accuracy in percent",
     labels=_labels(globals="Global views", locals="Local views", ratio="Mask ratio"),
-    rows=_rows(
-        "stm",
+    rows=variants(
+        "slim",
         ("globals", "locals", "ratio"),
         ("none", "tubes", _RANGE, "global-none", "global none, local tube"),
         ("random", "tubes", _RANGE, "global-random", "global random, local tube"),
@@ -67,6 +95,7 @@ STM = StudyTable(
         ("tubes", "tubes", "90 %", "ratio-90", "ratio 0.9"),
         ("tubes", "tubes", "0–50 %", "ratio-0-50", "ratio 0-0.5"),
         ("tubes", "tubes", _RANGE, "", "ratio 0.5-0.9"),
+        printed=("slim-stm", "SLiM"),
     ),
     against="Over tubes, 50–90 %",
     paper=_BOTH_SPLITS,
@@ -81,8 +110,8 @@ SAA = StudyTable(
     name="saa",
     title="Skeleton-aware augmentations: linear accuracy in percent",
     labels=_labels(rotation="Rotation", mirroring="Mirroring", scaling="Scaling"),
-    rows=_rows(
-        "saa",
+    rows=variants(
+        "slim",
         ("rotation", "mirroring", "scaling"),
         ("none", "full", "full", "rotation-none", "rotation none"),
         ("limited", "full", "full", "rotation-limited", "rotation limited"),
@@ -91,6 +120,7 @@ SAA = StudyTable(
         ("full", "full", "none", "scaling-none", "scaling none"),
         ("full", "full", "limited", "scaling-limited", "scaling limited"),
         ("full", "full", "full", "", "all"),
+        printed=("slim-saa", "SLiM"),
     ),
     against="Over all in full",
     paper=_BOTH_SPLITS,
@@ -105,8 +135,8 @@ CENTRING = StudyTable(
     name="centring",
     title="Centring of the teacher: linear accuracy in percent",
     labels=_labels(centring="Centring"),
-    rows=_rows(
-        "",
+    rows=variants(
+        "slim",
         ("centring",),
         ("none", "centre-none", ""),
         ("running centre", "centre-running", ""),
@@ -119,12 +149,13 @@ BATCH = StudyTable(
     name="batch",
     title="Batch size: linear accuracy in percent",
     labels=_labels(batch="Batch of the preset", length="Schedule"),
-    rows=_rows(
-        "token_budget",
+    rows=variants(
+        "slim",
         ("batch", "length"),
         ("half", "as many steps, half the clips", "half-batch-equal-steps", ""),
         ("half", "as many clips, twice the steps", "half-batch", "8x25, batch 384"),
         ("whole", "of the preset", "", "8x25, batch 768"),
+        printed=("slim-token_budget", "SLiM"),
     ),
     against="Over whole batch",
     paper=(PAPER_COLUMNS["paper_mean"],),

@@ -1,4 +1,4 @@
-"""The cells of a study as complete runs, how far each is, and how long the rest takes."""
+"""The trials of a study as complete runs, how far each is, and how long the rest takes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from skelbench.run.evaluate import eval_spec
 from skelbench.run.request import Request
 from skelbench.run.resolve import Resolved, control, resolve
 from skelbench.run.session import Session
-from skelbench.studies.study import CELL, Study
+from skelbench.studies.study import TRIAL, Study
 from skelbench.studies.watch import at_work, trained
 from skelbench.train.loop import total_steps
 
@@ -24,11 +24,11 @@ _PLACES = {
     "data.split": ("split", "data.split"),
     **{key: ("tokens", f"grid.{name}") for name in ("frames", "patch") for key in (name, f"grid.{name}")},
 }
-"""Settings that a key of a cell speaks of as well -> that key, and the setting's full name."""
+"""Settings that a key of a trial speaks of as well -> that key, and the setting's full name."""
 
 
 @dataclass(frozen=True)
-class Cell:
+class Trial:
     """One run of a study: the unit of work."""
 
     request: Request
@@ -36,7 +36,7 @@ class Cell:
     twin: Resolved | None
     """Its untrained twin; None for a method that does not train."""
     settings: str = ""
-    """The settings in which the cells of its study differ, ``train.lr=0.001``; "" = none."""
+    """The settings in which the trials of its study differ, ``train.lr=0.001``; "" = none."""
 
     @property
     def id(self) -> str:
@@ -64,21 +64,21 @@ class Cell:
 
     @property
     def setting(self) -> str:
-        """What the cell shares with its other seeds."""
+        """What the trial shares with its other seeds."""
         return self.resolved.spec.model_copy(update={"seed": 0}).id
 
 
-def complete(study: Study, host: Host, data_root: Path, device: str) -> list[Cell]:
-    """Every cell of ``study`` resolved, equal ones once, in the order in which they are run.
+def complete(study: Study, host: Host, data_root: Path, device: str) -> list[Trial]:
+    """Every trial of ``study`` resolved, equal ones once, in the order in which they are run.
 
-    The first cell that cannot be run raises SkelbenchError naming it; nothing is written.
+    The first trial that cannot be run raises SkelbenchError naming it; nothing is written.
     """
     kind = device.split(":")[0]
     varied = [key for key in study.varied() if key not in ("method", "tokens")]
-    cells: dict[str, Cell] = {}
+    trials: dict[str, Trial] = {}
     for request in study.requests(gpu=kind == "cuda"):
-        said = {key: getattr(request, key) for key in CELL} | dict(request.sets)
-        settings = " ".join(f"{key}={said[key]}" for key in varied if said.get(key) is not None)
+        values = {key: getattr(request, key) for key in TRIAL} | dict(request.sets)
+        settings = " ".join(f"{key}={values[key]}" for key in varied if values.get(key) is not None)
         try:
             _check_agrees(request)
             resolved = resolve(request, host, data_root, kind)
@@ -86,34 +86,34 @@ def complete(study: Study, host: Host, data_root: Path, device: str) -> list[Cel
         except SkelbenchError as error:
             tokens = f"{request.tokens}t" if request.tokens is not None else ""
             where = " ".join(filter(None, (request.method, tokens, settings, f"s{request.seed}")))
-            raise SkelbenchError(f"cell {where}: {_sentence(error, request)}") from error
-        cell = Cell(request, resolved, twin, settings)
+            raise SkelbenchError(f"trial {where}: {_sentence(error, request)}") from error
+        trial = Trial(request, resolved, twin, settings)
         # Of two names of one run (a variant that changes nothing here) the plain one is kept.
-        if cell.id not in cells or (cells[cell.id].resolved.variant and not resolved.variant):
-            cells[cell.id] = cell
-    return list(cells.values())
+        if trial.id not in trials or (trials[trial.id].resolved.variant and not resolved.variant):
+            trials[trial.id] = trial
+    return list(trials.values())
 
 
 def _check_agrees(request: Request) -> None:
-    """A setting that its key of a cell would silently outdo is refused."""
+    """A setting that its key of a trial would silently outdo is refused."""
     for key, value in request.sets.items():
         place, full = _PLACES.get(key, ("", ""))
         if place and request.options.get(full, value) != value:
-            said = getattr(request, place)
-            raise SkelbenchError(f"{key}={value} and {place}={said} do not agree; leave out one of the two")
+            other = getattr(request, place)
+            raise SkelbenchError(f"{key}={value} and {place}={other} do not agree; leave out one of the two")
 
 
 def _sentence(error: SkelbenchError, request: Request) -> str:
-    """What is wrong; a misspelt key may have been meant for one of the cell's own instead of a setting."""
+    """What is wrong; a misspelt key may have been meant for one of the trial's own instead of a setting."""
     for key in request.sets:
-        if f"unknown setting {key!r}" in str(error) and difflib.get_close_matches(key, CELL, n=1, cutoff=0.7):
-            return did_you_mean(key, CELL, "key")
+        if f"unknown setting {key!r}" in str(error) and difflib.get_close_matches(key, TRIAL, n=1, cutoff=0.7):
+            return did_you_mean(key, TRIAL, "key")
     return str(error)
 
 
 @dataclass(frozen=True)
 class Status:
-    """How far a cell is."""
+    """How far a trial is."""
 
     state: str
     """done, probes missing, interrupted, diverged, failed, running (by another process), or new."""
@@ -130,47 +130,47 @@ class Status:
         return f"{self.state} at {100 * self.share:.0f} %" if stopped else self.state
 
 
-def status(cell: Cell, session: Session, protocols: Iterable[str]) -> Status:
-    """How far ``cell`` is: done is trained, probed and costed, its untrained twin probed."""
-    spec = cell.resolved.spec
+def status(trial: Trial, session: Session, protocols: Iterable[str]) -> Status:
+    """How far ``trial`` is: done is trained, probed and costed, its untrained twin probed."""
+    spec = trial.resolved.spec
     run = session.results.by_id(spec.id)
     if run is None:
         return Status("new")
     if run.outcome != "done":
-        share = trained(run, cell.clips)
+        share = trained(run, trial.clips)
         if at_work(run):
             return Status("running", share, run)
         # A run that was killed never came to say so, and goes on from its last saved state.
         state = {"running": "interrupted"}.get(run.outcome, run.outcome)
         return Status(state, share if run.checkpoint.exists() else 0.0, run)
-    twin = session.results.by_id(cell.twin.spec.id) if cell.twin else None
-    there = run.cost_path.exists() and (cell.twin is None or (twin and twin.outcome == "done"))
+    twin = session.results.by_id(trial.twin.spec.id) if trial.twin else None
+    there = run.cost_path.exists() and (trial.twin is None or (twin and twin.outcome == "done"))
     for name in protocols:
         for where in filter(None, (run, twin)):
             there = there and where.record_path(eval_spec(session.host, where.spec, name, like=spec)).exists()
     return Status("done" if there else "probes missing", 1.0, run)
 
 
-def recognise(cell: Cell, state: Status, session: Session) -> None:
-    """A run that was made with settings typed one by one gets the preset and variant by which ``cell`` asks for it:
+def recognise(trial: Trial, state: Status, session: Session) -> None:
+    """A run that was made with settings typed one by one gets the preset and variant by which ``trial`` asks for it:
     otherwise it would count as done, and no table of exact presets would show it."""
-    made = cell.resolved
+    made = trial.resolved
     if state.run is not None and state.run.info["modified"] and not made.modified:
         session.results.open(made.spec, made.preset, made.modified, {}, made.setting, made.variant)
 
 
 @dataclass(frozen=True)
 class Price:
-    """What a cell costs; None where it could not be found out."""
+    """What a trial costs; None where it could not be found out."""
 
     flops_per_clip: float | None = None
     seconds: float | None = None
 
 
 def prices(
-    cells: Iterable[Cell], timed: Iterable[Cell], session: Session, told: Callable[[int], None]
+    trials: Iterable[Trial], timed: Iterable[Trial], session: Session, report: Callable[[int], object]
 ) -> dict[str, Price]:
-    """Step FLOPs per clip of each distinct setting of ``cells`` and, of those ``timed``, seconds of training; by
+    """Step FLOPs per clip of each distinct setting of ``trials`` and, of those ``timed``, seconds of training; by
     ``setting``.
 
     Counted on shapes and timed on a few real steps; nothing is written. A method whose step fails has no price.
@@ -178,24 +178,25 @@ def prices(
     from skelbench.cost.report import step_cost
     from skelbench.run.estimate import estimate
 
-    found: dict[str, Price] = {}
-    timed = {cell.setting for cell in timed}
-    for cell in cells:
-        if cell.setting in found:
+    priced: dict[str, Price] = {}
+    settings = {trial.setting for trial in timed}
+    for trial in trials:
+        if trial.setting in priced:
             continue
-        flops, seconds = 0.0, 0.0
-        if cell.resolved.method.trains:
-            spec, store = cell.resolved.spec, cell.resolved.store
+        flops: float | None = 0.0
+        seconds: float | None = 0.0
+        if trial.resolved.method.trains:
+            spec, store = trial.resolved.spec, trial.resolved.store
             flops = seconds = None
             try:
                 flops = step_cost(spec, session.host, store.topology)["flops_per_clip"]
-                if cell.setting in timed:
+                if trial.setting in settings:
                     seconds = estimate(spec, session.host, store, session.device, flops).seconds
             except Exception:  # a stranger's code: that it fails is for the run itself to say
                 pass
-        found[cell.setting] = Price(flops, seconds)
-        told(1)
-    return found
+        priced[trial.setting] = Price(flops, seconds)
+        report(1)
+    return priced
 
 
 def makespan(seconds: Iterable[float], jobs: int) -> float:

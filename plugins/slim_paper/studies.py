@@ -1,4 +1,4 @@
-"""The studies that ship with skelbench: the paper's comparisons (torch-free).
+"""The SLiM paper's comparisons as studies (torch-free).
 
 Without a GPU each is a first look at the tiny size; with one it has the paper's: 150 epochs for the comparison of
 token budgets, 100 for ablations and target controls, as the paper says.
@@ -28,7 +28,7 @@ TOKEN_BUDGET = Study(
     figure="token-budget",
     preset="quick",
     gpu_preset="paper",
-    # The longest cells come last of a seed: what is there early is most of the table.
+    # The longest trials come last of a seed: what is there early is most of the table.
     grid={"tokens": (8, 15, 30), "method": ("skeletonmae", "mamp", "slim")},
 )
 

@@ -1,0 +1,46 @@
+"""What tables and figures are built from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from skelbench.plugin.host import Host
+from skelbench.results.store import ResultStore
+
+if TYPE_CHECKING:
+    import pandas
+
+
+@dataclass
+class TableInputs:
+    """The results that a table or figure may show, and the plugins that say what else belongs in it."""
+
+    host: Host
+    store: ResultStore
+    exact_only: bool = True
+    """Leave out runs whose settings were changed from their preset (``--all`` shows them)."""
+    only: Collection[str] | None = None
+    """Names of the runs that may fill a table; None = every run."""
+    progress: Callable[..., Any] | None = None
+    """``progress(total=, label=, unit=)`` -> context manager that yields ``report(advance)``; ``None`` = silent."""
+
+    @cached_property
+    def every(self) -> pandas.DataFrame:
+        """Every evaluation record of a finished run (columns: ``skelbench.report.frame``)."""
+        from skelbench.report.frame import frame
+
+        every = frame(self.store)
+        return every if self.only is None else every[every["run"].isin(self.only)]
+
+    @property
+    def frame(self) -> pandas.DataFrame:
+        """The records that may fill a table."""
+        return self.every[self.every["exact"].astype(bool)] if self.exact_only else self.every
+
+    @property
+    def left_out(self) -> int:
+        """Runs that ``--all`` would add."""
+        return self.every["run"].nunique() - self.frame["run"].nunique()

@@ -1,0 +1,75 @@
+"""One trial whose process runs: how far it is, how it is stopped, why it failed."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import filelock
+
+from skelbench.results.store import RunDir
+from skelbench.run.session import Session
+from skelbench.studies.trials import Trial
+from skelbench.studies.watch import last_metrics
+
+
+@dataclass
+class Work:
+    """A process of ``skelbench run`` that works on ``trial`` and writes to ``log``."""
+
+    trial: Trial
+    claim: filelock.BaseFileLock
+    """Keeps other studies from the trial."""
+    process: subprocess.Popen[bytes]
+    log: Path
+    log_start: int
+    share_before: float
+    share: float
+    started: float = field(default_factory=time.monotonic)
+    line: dict[str, Any] = field(default_factory=dict)
+    """Last line of metrics of this sitting."""
+    stage: str = "starting"
+    run: RunDir | None = None
+    stopping: bool = False
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self.started
+
+    def look(self, session: Session) -> None:
+        """Read from the run's directory how far it is."""
+        self.run = run = self.run or session.results.by_id(self.trial.id)
+        if run is None:
+            return
+        outcome = run.outcome
+        if run.metrics.exists() and run.metrics.stat().st_mtime > time.time() - self.seconds:
+            self.line = last_metrics(run)  # of this sitting: an older one says nothing of its speed
+        if outcome == "done":
+            self.share, self.stage = 1.0, "probing"
+        elif outcome == "running" and self.line:
+            self.share, self.stage = min(1.0, self.line["clips_seen"] / self.trial.clips), "training"
+
+    def stop(self) -> None:
+        """Ask the process, once, to save its state and end: a second time would kill it."""
+        if not self.stopping:
+            self.stopping = True
+            self.process.terminate()
+
+    def failure(self, code: int, session: Session) -> str | None:
+        """Why a process that ended with ``code`` failed, in one sentence; None if it did what it should."""
+        if code == 0:
+            run = session.results.by_id(self.trial.id)
+            finished = run is not None and run.outcome == "done"
+            return None if finished else f"it ended without a finished run {self.trial.id}"
+        if code < 0:
+            name = signal.Signals(-code).name
+            return f"its process was killed by {name}" + (" (out of memory?)" if name == "SIGKILL" else "")
+        with open(self.log, "rb") as file:
+            file.seek(self.log_start)
+            lines = file.read().decode(errors="replace").splitlines()
+        errors = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
+        return errors[-1] if errors else f"it ended with exit code {code}"

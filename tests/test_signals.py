@@ -1,0 +1,49 @@
+"""Signals that ask to stop."""
+
+import os
+import signal
+import threading
+
+import pytest
+
+from skelbench.signals import stop_requested
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_the_first_signal_sets_the_event_and_the_handlers_come_back(number):
+    before = signal.getsignal(number)
+    with stop_requested() as stop:
+        assert not stop.is_set()
+        os.kill(os.getpid(), number)
+        assert stop.is_set() and signal.getsignal(number) == before
+    assert signal.getsignal(number) == before
+
+
+def test_a_second_interrupt_does_not_wait():
+    with pytest.raises(KeyboardInterrupt), stop_requested():
+        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGINT)
+        signal.sigtimedwait([], 1)
+
+
+def test_under_nohup_a_closed_terminal_is_ignored():
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with stop_requested() as stop:
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert not stop.is_set() and signal.getsignal(signal.SIGTERM) not in (signal.SIG_IGN, signal.SIG_DFL)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_elsewhere_than_in_the_main_thread_the_event_stays_unset():
+    seen = []
+
+    def work():
+        with stop_requested() as stop:
+            seen.append(stop.is_set())
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert seen == [False]
