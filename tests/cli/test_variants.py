@@ -40,8 +40,8 @@ def skelbench_methods():
     return [
         MethodSpec(
             name="bee",
-            target="skelbench_plugins.slim:Slim",
-            config="skelbench_plugins.slim:SlimConfig",
+            target="skelbench_plugins.slim.method:Slim",
+            config="skelbench_plugins.slim.method:SlimConfig",
             requires=("replace-tokens", "tokens", "short-views"),
             native={"method.koleo": 0.2, "encoder.norm_eps": 1e-5},
             variants={

@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 import torch
 from literal_prototypes import class_loss, cross_entropy, hidden_loss, one_by_one
-from skelbench_plugins.slim import LIMITED_DEG
+from skelbench_plugins.slim.method import LIMITED_DEG
 
 from skelbench.errors import SkelbenchError
 from skelbench.plugin.host import Host

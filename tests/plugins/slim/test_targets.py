@@ -3,7 +3,7 @@
 import pytest
 import torch
 from literal_prototypes import cross_entropy, hidden_loss
-from skelbench_plugins.slim import SlimConfig
+from skelbench_plugins.slim.method import SlimConfig
 from skelbench_plugins.slim.targets.coordinates import CoordinateTarget
 from skelbench_plugins.slim.targets.features import FeatureTarget, PredictedFeatureTarget
 from skelbench_plugins.slim.targets.prototypes import PrototypeTarget
