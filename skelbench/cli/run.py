@@ -33,6 +33,7 @@ def run(
             help="paper, ablation, small or quick (and release for slim).", show_default="paper with a GPU, else quick"
         ),
     ] = None,
+    encoder: Annotated[str | None, typer.Option(help="Encoder, see `plugins list`.", show_default="vit")] = None,
     native: Annotated[
         bool, typer.Option("--native", help="The method's own encoder, grid, bodies and epochs, not the shared ones.")
     ] = False,
@@ -71,6 +72,7 @@ def run(
         clip_length=clip_length,
         patch=patch,
         preset=preset,
+        encoder=encoder,
         native=native or None,
         epochs=epochs,
         batch_size=batch_size,

@@ -103,6 +103,7 @@ def count_encoder(encoder: Encoder, grid: Grid, topology: Topology, visible: int
         fvcore=fvcore,
         torch_flop_counter=torch_macs,
         tokens=grid.tokens if visible is None else visible,
+        class_token=encoder.has_class_token,
         uncounted_ops=uncounted,
         versions={"fvcore": version("fvcore"), "torch": torch.__version__},
     )

@@ -18,7 +18,7 @@ from typing import Any, Literal, overload
 import pluggy
 
 from skelbench import builtins
-from skelbench.component import Spec
+from skelbench.component import Component, Spec
 from skelbench.errors import SkelbenchError, did_you_mean
 from skelbench.plugin.descriptors import ComponentSpec, DatasetSpec, Descriptor, EncoderSpec, MethodSpec, ProtocolSpec
 from skelbench.plugin.discovery import Discovery
@@ -122,6 +122,16 @@ class Host:
     def find(self, kind: str, name: str) -> Any:
         """What ``name`` stands for, imported: the class of a component, the object of a topology."""
         return self.load(self.get(kind, name))
+
+    def of_class(self, component: type[Component]) -> Descriptor:
+        """The descriptor of a component's class: of two that clash the one that is meant. SkelbenchError if no plugin
+        announces the class."""
+        family, kind = component.family, component.kind
+        namesakes = [entry.descriptor for entry in self.entries if entry.kind == family and entry.name == kind]
+        for descriptor in namesakes:
+            if len(namesakes) == 1 or self.load(descriptor) is component:
+                return descriptor
+        return self.get(family, kind)
 
     def identity(self, descriptor: Descriptor) -> str:
         """``"2"``, its version; for a single file, whose code has none, ``"1 <sha256>"``."""

@@ -232,9 +232,15 @@ def _spec(
             mine = mine.model_copy(update={name: host.name(descriptor)})
             components[f"{kind} {host.name(descriptor)}"] = host.identity(descriptor)
     views: dict[str, ViewSpec] = host.load(method).views(mine, full) if method.trains else {}
-    for view in views.values():
-        for part in (view.crop, *view.augment, *((view.mask,) if view.mask else ())):
-            components[f"{part.family} {part.kind}"] = host.identity(host.get(part.family, part.kind))
+    plain_views = {name: view.model_dump(mode="json") for name, view in views.items()}
+    for name, view in views.items():
+        plain = plain_views[name]
+        operations = zip((view.crop, view.mask, *view.augment), (plain["crop"], plain["mask"], *plain["augment"]))
+        for part, settings_of in operations:
+            if part is not None:  # by the name that finds it again: with its plugin where two share one
+                descriptor = host.of_class(type(part))
+                settings_of["kind"] = host.name(descriptor)
+                components[f"{part.family} {host.name(descriptor)}"] = host.identity(descriptor)
     training: dict[str, Any] = {}
     for name in ("optimizer", "schedule") if method.trains and not request.imported else ():
         descriptor = parts.chosen[name]
@@ -252,7 +258,7 @@ def _spec(
         **training,
         components=dict(sorted(components.items())),
         grid=grid,
-        views={name: view.model_dump(mode="json") for name, view in views.items()},
+        views=plain_views,
         data=data,
         train=settings.train,
         init_from=request.init_from,
