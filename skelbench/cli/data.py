@@ -65,7 +65,7 @@ def list_data(data_root: DataRoot = None) -> None:
 
     root = data_root or roots.data_root()
     host = get_host()
-    rows = []
+    rows: list[tuple[object, ...]] = []
     for name in host.names("datasets"):
         about = host.get("datasets", name)
         rows.append((name, "built in", "", "", ", ".join(about.splits), about.default_split, about.summary))

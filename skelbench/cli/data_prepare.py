@@ -70,7 +70,7 @@ def _add_pku(which: Literal["pku1", "pku2"], about: str) -> None:
     ) -> None:
         from skelbench.data.raw.pku.prepare import Cut, prepare_pku
 
-        cut = Cut(frame_base, max_frames, keep, center)
+        cut = Cut(1 if frame_base else 0, max_frames, keep, center)
         _prepare(partial(prepare_pku, which, cut=cut), which, "videos", raw, name, workers, force, data_root)
 
 

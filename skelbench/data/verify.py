@@ -86,7 +86,7 @@ def recognise(store: ClipStore, kind: str | None = None) -> str | None:
 
 def verify(store: ClipStore, kind: str | None, body: Anatomy | None) -> Iterator[Check]:
     """Every check in turn; ``kind`` from :func:`recognise`, ``body`` from :func:`~.anatomy.measure`."""
-    known = KNOWN.get(kind)
+    known = KNOWN.get(kind or "")
     yield _clips(store, kind, known)
     yield _left_out(store)
     yield from _splits(store, known)
@@ -166,7 +166,9 @@ def _classes(store: ClipStore) -> Check:
 
 def _details(store: ClipStore, known: Known | None) -> Iterator[Check]:
     details: dict[str, Any] = store.meta.details
-    for field, expected in (known.details if known else {}).items():
+    if known is None:
+        return
+    for field, expected in known.details.items():
         if field in details:
             advice = "the raw files are not the published ones, or not all of them; compare the download's checksums"
             yield _counted(field.replace("_", " "), int(details[field]), expected, known.sure, advice)
@@ -288,7 +290,7 @@ def _rigid(store: ClipStore, body: Anatomy) -> Check:
 def _symmetric(store: ClipStore, body: Anatomy) -> Check:
     pairs = store.topology.pairs
     off = {left: abs(body.bone_J[left] / max(body.bone_J[right], 1e-9) - 1) for left, right in pairs}
-    worst = max(off, key=off.get)
+    worst = max(off, key=off.__getitem__)
     found = f"left and right differ by at most {off[worst]:.0%} ({store.topology.joints[worst]})"
     advice = "one side is badly measured, or the joints are not in the order of the topology; look at some clips"
     return _judge("bones are symmetric", off[worst] <= MOST_ASYMMETRY, found, f"up to {MOST_ASYMMETRY:.0%}", advice)

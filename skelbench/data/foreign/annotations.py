@@ -41,7 +41,7 @@ def is_annotations(value: Any) -> bool:
     return isinstance(value, list) and any(isinstance(one, dict) and "frame_dir" in one for one in value[:100])
 
 
-def annotations(value: Any, path: Path, options: ImportOptions) -> Recording:
+def pyskl(value: Any, path: Path, options: ImportOptions) -> Recording:
     """The recording in an unpickled file; refuses in one sentence what makes all of it unusable."""
     split, entries = (value.get("split", {}), value["annotations"]) if isinstance(value, dict) else ({}, value)
     if not isinstance(entries, list | tuple) or not entries:
@@ -66,7 +66,9 @@ def annotations(value: Any, path: Path, options: ImportOptions) -> Recording:
     names = [_name(entry, path) for entry in good]
     index = ntu.index_of(names)
     splits, default, details = _splits(split, names, labels, index, path)
-    fits = index is not None and np.array_equal(labels, index["action"] - 1)
+    classes = names_for(int(labels.max()) + 1)
+    if index is not None and np.array_equal(labels, index["action"] - 1):
+        classes = ntu.action_names(index)
     details |= {"type_of_file": str(arrays[0].dtype), "annotations_empty": len(entries) - len(good)}
     reader = _Reader(entries, dict(zip(names, labels.tolist())), topology, options, shape[3], path)
     if shape[3] == 2:
@@ -81,7 +83,7 @@ def annotations(value: Any, path: Path, options: ImportOptions) -> Recording:
         clips=reader.read,
         total=len(entries),
         topology=topology,
-        classes=ntu.action_names(index) if fits else names_for(int(labels.max()) + 1),
+        classes=classes,
         splits=splits,
         default_split=default,
         lineage=lineage,
@@ -120,7 +122,8 @@ def _splits(
         for key, value in split.items()
     ):
         raise SkelbenchError(f"{path}: split must name lists of clips; correct it")
-    rules, unknown = {}, 0
+    rules: dict[str, Rule] = {}
+    unknown = 0
     for key, test_key, name in _pairs(split):
         train, test = (tuple(one for one in split[part] if one in seen) for part in (key, test_key))
         unknown += len(split[key]) + len(split[test_key]) - len(train) - len(test)
@@ -153,7 +156,9 @@ def _pairs(split: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
             yield key, test, f"{name}-val" if also else name
 
 
-def _same(rule: FieldRule, index: Mapping[str, np.ndarray], names: list[str], train: tuple, test: tuple) -> bool:
+def _same(rule: Rule, index: Mapping[str, np.ndarray], names: list[str], train: tuple, test: tuple) -> bool:
+    if not isinstance(rule, FieldRule):
+        return False
     sides = [{names[row] for row in np.flatnonzero(side)} for side in by_field(rule, index)]
     return sides == [set(train), set(test)]
 
@@ -208,6 +213,7 @@ class _Reader:
                 return Skipped(name=name, reason=made)
             x_MTJC, origin, flags, confidence_MTJ = made
         else:
+            assert self.pose is not None  # set before anything is read
             x_MTJC, flags = drop_absent(self.pose.apply(x_MTJC), self.options.max_bodies)
             if 0 in x_MTJC.shape:
                 return Skipped(name=name, reason="all its coordinates are zero", expected=True)

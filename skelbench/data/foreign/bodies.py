@@ -99,7 +99,7 @@ def find_pose(sample: Iterable[np.ndarray], topology: Topology, up: Up, units: U
         axis = int(np.argmax(np.abs(mean_C)))
         if abs(mean_C[axis]) < 0.5:
             raise SkelbenchError(f"{where}: its bodies do not show which axis points up; say which with --up")
-        up = ("" if mean_C[axis] > 0 else "-") + "xyz"[axis]
+        return Pose(("" if mean_C[axis] > 0 else "-") + "xyz"[axis], METRES[units])
     return Pose(up, METRES[units])
 
 
@@ -108,7 +108,7 @@ def drop_absent(x_MTJC: np.ndarray, most: int) -> tuple[np.ndarray, int]:
 
     At most ``most`` bodies are kept, those seen longest. Absent = all coordinates zero. All absent: no frames are left.
     """
-    seen_MT = x_MTJC.any(axis=(2, 3))
+    seen_MT = np.any(x_MTJC, axis=(2, 3))
     flags, bodies = 0, np.flatnonzero(seen_MT.any(axis=1))
     if len(bodies) > most:
         longest = np.argsort(-seen_MT[bodies].sum(axis=1), kind="stable")[:most]

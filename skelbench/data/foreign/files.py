@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from skelbench.data.foreign.annotations import annotations, is_annotations
+from skelbench.data.foreign.annotations import is_annotations, pyskl
 from skelbench.data.foreign.exporters import META, ExportedMeta, NumbersOfClip
 from skelbench.data.foreign.hdf5 import sgn
 from skelbench.data.foreign.labels import read_labels, whole
@@ -159,7 +159,7 @@ def _pickle(path: Path, options: ImportOptions) -> Recording | Labels:
                 ) from None
         raise
     if is_annotations(value):
-        return annotations(value, path, options)
+        return pyskl(value, path, options)
     labels = _labels(value, path)
     if labels is not None:
         return labels
@@ -242,6 +242,7 @@ def _main(given: Sequence[Path], arrays: dict[Path, Slots], found: dict[Path, Fo
     if chosen is not None:
         return chosen
     one = found[given[0]]
+    assert isinstance(one, Labels | Counts)  # an array is one of ``arrays``, and a recording is complete by itself
     count = len(one.labels if isinstance(one, Labels) else one.values)
     fitting = [path for path, array in arrays.items() if array.x.shape[0] == count]
     if len(fitting) != 1:
@@ -278,17 +279,21 @@ def _complete(
     if len(lengths) > 1:
         names = ", ".join(one.path.name for one in lengths)
         raise SkelbenchError(f"{path}: several files could hold the lengths of its clips ({names}); name one of them")
-    names = pickles[0].names if pickles else []
     labels = pickles[0].labels if pickles else whole(columns[0].values, str(columns[0].path))[0]
     if lengths and lengths[0].values.min() < 1:
         raise SkelbenchError(f"{lengths[0].path}: lengths must be 1 or more; is it the file of lengths?")
     if lengths and lengths[0].values.max() >= 2**31:
         row = int(lengths[0].values.argmax())
         raise SkelbenchError(f"{lengths[0].path}: clip {row} has a length beyond 2^31; is it the file of lengths?")
-    return replace(array, labels=labels, names=names, num_frame=lengths[0].values if lengths else None)
+    return replace(
+        array,
+        labels=labels,
+        names=pickles[0].names if pickles else [],
+        num_frame=lengths[0].values if lengths else None,
+    )
 
 
-def _nearest(path: Path, fitting: list, given: Sequence[Path]) -> list:
+def _nearest(path: Path, fitting: list[Any], given: Sequence[Path]) -> list[Any]:
     """Of several given files that fit, the first one behind the array; arrays are followed by what belongs to them."""
     behind = [one for one in fitting if given.index(one.path) > given.index(path)] or fitting
     return behind[:1]

@@ -24,7 +24,7 @@ def read_labels(table: Table) -> tuple[np.ndarray, int]:
         return whole(np.concatenate([part.ravel() for part in pieces(table)]), table.where)
     if shape[1] > MAX_CLASSES:
         raise SkelbenchError(f"{table.where}: {shape[1]} classes are more than {MAX_CLASSES}; is this the right array?")
-    labels = []
+    labels: list[np.ndarray] = []
     for part in pieces(table):
         good = ((part == 0) | (part == 1)).all(axis=1) & (np.count_nonzero(part, axis=1) == 1)
         if not good.all():

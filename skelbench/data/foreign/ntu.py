@@ -26,7 +26,7 @@ PERFORMERS = {
 @cache
 def all_names(data: str) -> tuple[str, ...]:
     """Names of the samples of "ntu60" or "ntu120" that have complete skeletons, ascending."""
-    names = []
+    names: list[str] = []
     for setup, performers in PERFORMERS.items():
         if data == "ntu60" and setup > 17:
             break
@@ -82,12 +82,13 @@ def restore(train: np.ndarray, test: np.ndarray) -> tuple[str, list[str], list[s
             continue
         names = all_names(data)
         index = index_of(names)
+        assert index is not None
         for split, rule in splits.items():
             ordered = [original_order(names, rule, side) for side in by_field(rule, index)]
-            found = [[names[row] for row in rows] for rows in ordered]
-            wanted = [np.array([int(name[-3:]) - 1 for name in side]) for side in found]
+            first, second = ([names[row] for row in rows] for rows in ordered)
+            wanted = [np.array([int(name[-3:]) - 1 for name in side]) for side in (first, second)]
             if np.array_equal(wanted[0], train) and np.array_equal(wanted[1], test):
-                return split, *found
+                return split, first, second
     return None
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -71,7 +71,7 @@ def padded(
         raise SkelbenchError(f"{where} and the other parts differ in their last axis; the file is not whole")
     bodies, joints = _layout(widths.pop(), meta.topology if meta else options.topology, where)
     topology = choose_topology(joints, meta.topology if meta else options.topology, where)
-    details = {"frames_longest": max(part.x.shape[1] for part in parts)}
+    details: dict[str, Any] = {"frames_longest": max(part.x.shape[1] for part in parts)}
     if meta is not None:
         most = max(int(part.labels.max()) for part in parts)
         if most >= len(meta.classes):
@@ -155,6 +155,7 @@ def _describe(parts: list[Part], details: dict) -> _About:
         split, parts[0].names, parts[1].names = found
         details["names"] = "restored: rows and labels are those of the original scripts, one by one"
         index = ntu.index_of([*parts[0].names, *parts[1].names])
+        assert index is not None  # restored names are sample names
         return _About(ntu.action_names(index), ntu.splits_of(index), split, NTU_LINEAGE, NTU_LICENCE)
     details["names"] = "made up: the file has none"
     for part in parts:
@@ -196,6 +197,7 @@ class _Reader:
 
     def _exact(self, part: Part, row: int, name: str, x_MTJC: np.ndarray) -> Clip:
         numbers = part.numbers
+        assert numbers is not None  # only files with all of them are read this way
         length, bodies = int(numbers.length[row]), int(numbers.bodies[row])
         if not (1 <= length <= x_MTJC.shape[1] and 1 <= bodies <= len(x_MTJC)):
             raise SkelbenchError(
@@ -213,7 +215,7 @@ class _Reader:
         )
 
     def _made(self, called: str, name: str, label: int, x_MTJC: np.ndarray) -> Clip | Skipped:
-        seen_MT = x_MTJC.any(axis=(2, 3))  # not a number counts as seen
+        seen_MT = np.any(x_MTJC, axis=(2, 3))  # not a number counts as seen
         frames = np.flatnonzero(seen_MT.any(axis=0))
         if not len(frames):
             return Skipped(name=called, reason="all its coordinates are zero", expected=True)
@@ -225,5 +227,6 @@ class _Reader:
             bodies = 1
         empty = length - len(frames)
         self.details["empty_frames_kept"] = self.details.get("empty_frames_kept", 0) + empty
+        assert self.pose is not None  # without one, clips are exact
         x_MTJC, origin = centre(self.pose.apply(x_MTJC[:bodies, :length]), self.center)
         return Clip(x_MTJC, label, origin=origin, name=name, who=who(name), flags=flags)

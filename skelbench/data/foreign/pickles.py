@@ -21,7 +21,7 @@ import struct
 from collections.abc import Callable
 from pathlib import Path
 from types import MethodType
-from typing import IO, Any, NoReturn
+from typing import IO, Any, ClassVar, NoReturn
 
 import numpy as np
 
@@ -82,7 +82,10 @@ def _load(file: IO[bytes] | mmap.mmap, size: int, where: str) -> Any:
         *(struct.error, MemoryError),
     ) as error:
         # UnicodeError is a ValueError. These are all that the interpreter can raise on damaged bytes.
-        known = {IndexError: "it takes more values than there are", KeyError: "an instruction that there is not"}
+        known: dict[type[Exception], str] = {
+            IndexError: "it takes more values than there are",
+            KeyError: "an instruction that there is not",
+        }
         reason = known.get(type(error)) or (str(error).splitlines() or ["it ends too early"])[0][:80]
         raise Refused(
             f"{where} is not a readable pickle ({reason}); it may be cut short, download or copy it again"
@@ -121,7 +124,13 @@ def _digits(line: bytes, form: re.Pattern[bytes]) -> bytes:
 class _Reader(pickle._Unpickler):
     """Python's interpreter with the instructions and names of plain data only."""
 
-    dispatch = dict(pickle._Unpickler.dispatch)
+    dispatch: ClassVar[dict[int, Callable[[Any], None]]] = dict(pickle._Unpickler.dispatch)
+    stack: list[Any]
+    append: Callable[[Any], None]
+    pop_mark: Callable[[], list[Any]]
+    read: Callable[[int], bytes]
+    readline: Callable[[], bytes]
+    _unframer: Any
 
     def __init__(self, file: IO[bytes] | mmap.mmap, size: int) -> None:
         super().__init__(file, encoding="latin1")  # of Python 2's strings
@@ -171,7 +180,7 @@ class _Reader(pickle._Unpickler):
         if array.shape != (0,):
             raise _Malformed("an array that is filled twice")
         dtype, raw = self._contents(shape, kind, raw)
-        array.__setstate__((1, shape, dtype, bool(columns), bytes(raw)))
+        array.__setstate__((1, shape, dtype, bool(columns), bytes(raw)))  # type: ignore[arg-type]
 
     def _from_buffer(self, *args: Any) -> np.ndarray:
         if len(args) not in (4, 5) or args[3] not in ("C", "F", "K") or (args[3] == "K") != (len(args) == 5):

@@ -148,7 +148,7 @@ def _classes(parts: list[Slots], index: Mapping[str, np.ndarray] | None) -> tupl
     labels = np.concatenate([part.labels for part in parts])
     if index is not None and np.array_equal(labels, index["action"] - 1):
         return ntu.action_names(index)
-    return names_for(int(labels.max()) + 1)
+    return tuple(names_for(int(labels.max()) + 1))
 
 
 def _clip(row: np.ndarray) -> np.ndarray:

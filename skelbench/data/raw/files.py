@@ -92,7 +92,8 @@ def list_raw(path: Path) -> Iterator[RawFile]:
 
 
 def _list_folder(top: Path) -> Iterator[RawFile]:
-    seen, errors = set(), []
+    seen: set[tuple[int, int]] = set()
+    errors: list[OSError] = []
     for folder, folders, names in os.walk(top, onerror=errors.append, followlinks=True):
         here = os.stat(folder)
         if (here.st_dev, here.st_ino) in seen:  # a link back to a folder above
@@ -107,11 +108,11 @@ def _list_folder(top: Path) -> Iterator[RawFile]:
                 yield RawFile(path, problem=f"it cannot be read: {error.strerror or error}")
             else:
                 yield RawFile(path, problem="" if regular else "it is not a regular file")
-    for error in errors:
-        reason = error.strerror or error
-        if error.filename == os.fspath(top):
+    for refusal in errors:
+        reason = refusal.strerror or refusal
+        if refusal.filename == os.fspath(top):
             raise SkelbenchError(f"the folder {top} cannot be read: {reason}; choose a place you have access to")
-        yield RawFile(error.filename, problem=f"the folder cannot be read: {reason}", folder=True)
+        yield RawFile(refusal.filename, problem=f"the folder cannot be read: {reason}", folder=True)
 
 
 def _list_zip(path: Path) -> Iterator[RawFile]:

@@ -11,7 +11,7 @@ def centre(x_MTJC: np.ndarray, joint: int) -> tuple[np.ndarray, np.ndarray]:
     Bodies that are absent from a frame (all zeros) stay zeros. A clip whose ``joint`` is there already is unchanged.
     """
     x_MTJC = np.asarray(x_MTJC, dtype=np.float32)
-    seen_MT = x_MTJC.any(axis=(2, 3))
+    seen_MT = np.any(x_MTJC, axis=(2, 3))
     body = int(np.argmax(seen_MT.any(axis=1)))
     origin = x_MTJC[body, int(np.argmax(seen_MT[body])), joint].copy()
     if origin.any():

@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
@@ -20,7 +20,8 @@ from typing import TypeVar
 from skelbench.errors import SkelbenchError
 from skelbench.signals import handle_signals
 
-T, R = TypeVar("T"), TypeVar("R")
+T = TypeVar("T")
+R = TypeVar("R")
 AHEAD = 4
 """Chunks per process that are under way or wait for their turn."""
 
@@ -46,7 +47,7 @@ def keep_memory() -> None:
             ctypes.CDLL(None).mallopt(threshold, 64 << 20)
 
 
-def in_order(work: Callable[[T], R], items: Sequence[T], workers: int, chunk: int = 8) -> Iterator[R]:
+def in_order(work: Callable[[T], R], items: Sequence[T], workers: int, chunk: int = 8) -> Generator[R, None, None]:
     """``map(work, items)`` by ``workers`` processes (1 = this one), ``chunk`` items at a time.
 
     ``work`` must be importable and its results picklable; an exception it raises is raised here. Who may be interrupted
@@ -86,7 +87,7 @@ def _start(parent: int) -> None:
     pool ends by it what is left when one has died, so it works after a while.
     """
 
-    def end_later(*_) -> None:
+    def end_later(*_: object) -> None:
         timer = threading.Timer(GRACE_S, os._exit, (1,))
         timer.daemon = True
         timer.start()

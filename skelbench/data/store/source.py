@@ -71,8 +71,10 @@ class ClipSource:
             arrays, offset = self._all, store.offsets[ids]
         else:
             ahead, self._ahead = self._ahead, None
-            waiting = ahead is not None and ahead[0] == ids.tobytes()
-            arrays, offset, copied = ahead[1].result() if waiting else self._copy(ids)
+            if ahead is not None and ahead[0] == ids.tobytes():
+                arrays, offset, copied = ahead[1].result()
+            else:
+                arrays, offset, copied = self._copy(ids)
             if copied is not None:
                 current = torch.cuda.current_stream(self.device)
                 current.wait_event(copied)

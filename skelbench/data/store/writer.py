@@ -9,7 +9,7 @@ from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import IO, Any
 
 import numpy as np
 from filelock import FileLock, Timeout
@@ -160,7 +160,7 @@ class StoreWriter:
         return dropped
 
     def _index(self) -> dict[str, np.ndarray]:
-        index = {name: np.array(values, dtype=np.int32) for name, values in self.index.items()}
+        index: dict[str, np.ndarray] = {name: np.array(values, dtype=np.int32) for name, values in self.index.items()}
         index["origin"] = np.array(self.origins, dtype=np.float32).reshape(-1, 3)
         index["name"] = np.array(self.names)
         return index
@@ -194,7 +194,7 @@ class StoreWriter:
             self.confidence = self.confidence or _Rows(self.partial / "confidence.npy", self.topology.num_joints)
             self.confidence.write(confidence_MTJ)
 
-    def __exit__(self, kind, error, trace) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
             if kind is None:
                 self._finish()
@@ -233,12 +233,12 @@ class StoreWriter:
         with _disk_errors(self.path):
             for file in filter(None, (self.frames, self.confidence)):
                 file.finish()
-            with open(self.partial / "index.npz", "wb") as file:
-                np.savez(file, **index)
-                _sync(file)
-            with open(self.partial / "meta.json", "w", encoding="utf-8") as file:
-                file.write(meta.model_dump_json(indent=1))
-                _sync(file)
+            with open(self.partial / "index.npz", "wb") as archive:
+                np.savez(archive, **index)  # type: ignore[arg-type]
+                _sync(archive)
+            with open(self.partial / "meta.json", "wb") as text:
+                text.write(meta.model_dump_json(indent=1).encode())
+                _sync(text)
             _sync_folder(self.partial)
             self._move_into_place()
 
@@ -260,7 +260,7 @@ class _Rows:
     """A .npy file, float32 [rows, J], written row by row; knows the hash of what was written."""
 
     def __init__(self, path: Path, joints: int) -> None:
-        self.file: BinaryIO = open(path, "wb")
+        self.file: IO[bytes] = open(path, "wb")
         self.joints, self.rows, self.digest = joints, 0, hashlib.sha256()
         self._write_header()
 
@@ -324,7 +324,7 @@ def _disk_errors(path: Path) -> Iterator[None]:
         raise SkelbenchError(f"cannot write {path}: {reason}; free space or choose another place") from error
 
 
-def _sync(file) -> None:
+def _sync(file: IO[bytes]) -> None:
     file.flush()
     os.fsync(file.fileno())
 

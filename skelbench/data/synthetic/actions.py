@@ -24,7 +24,9 @@ class Motion:
     ``vigour`` scales all amplitudes, ``hand`` is the preferred side. Amounts are degrees, for the pelvis metres.
     """
 
-    def __init__(self, pose_TA: np.ndarray, u_T: np.ndarray, seconds: float, vigour: float, hand: str, rng) -> None:
+    def __init__(
+        self, pose_TA: np.ndarray, u_T: np.ndarray, seconds: float, vigour: float, hand: str, rng: np.random.Generator
+    ) -> None:
         self.pose_TA, self.u_T, self.seconds = pose_TA, u_T, seconds
         self.vigour, self.hand, self.rng = vigour, hand, rng
         self.used: set[str] = set()

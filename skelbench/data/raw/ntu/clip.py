@@ -114,7 +114,7 @@ def _select(tracks: list[_Track], frames: int) -> tuple[np.ndarray, Flag]:
         return x_TD, Flag.BODY_DROPPED | (Flag.HOLE_CLOSED if kept[0].hole else Flag(0))
     kept.sort(key=lambda track: track.motion, reverse=True)
     x_TD = np.zeros((frames, 150), dtype=np.float32)
-    slots = [(x_TD[:, :75], []), (x_TD[:, 75:], [])]
+    slots: list[tuple[np.ndarray, list]] = [(x_TD[:, :75], []), (x_TD[:, 75:], [])]
     starts, ends = [kept[0].start, 0], [kept[0].end, 0]
     flags = Flag(0)
     for track in kept:

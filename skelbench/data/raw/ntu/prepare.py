@@ -9,7 +9,7 @@ from typing import Literal
 
 from skelbench.data.raw.files import BadFile, RawFile, list_all
 from skelbench.data.raw.ntu.clip import CONSTANTS, Clip, make_clip
-from skelbench.data.raw.ntu.names import ACTIONS, SAMPLES, SPLITS, official_missing, sample_of, who
+from skelbench.data.raw.ntu.names import ACTIONS, SAMPLES, SPLITS, official_missing, sample_of
 from skelbench.data.raw.ntu.text import MAX_BYTES, parse
 from skelbench.data.raw.parallel import in_order
 from skelbench.data.raw.report import Progress, Report
@@ -59,10 +59,15 @@ def prepare_ntu(
         for done, (stem, (clip, reasons)) in enumerate(zip(files, made, strict=True), start=1):
             report.unexpected += [(stem + SUFFIX, reason) for reason in reasons]
             if clip is not None:
+                sample = sample_of(stem)
+                assert sample is not None  # files of other names are not converted
                 writer.add(
                     clip.x_MTJC,
-                    sample_of(stem).action - 1,
-                    **who(stem),
+                    sample.action - 1,
+                    subject=sample.performer,
+                    camera=sample.camera,
+                    setup=sample.setup,
+                    trial=sample.replication,
                     origin=clip.origin,
                     name=stem,
                     flags=clip.flags,

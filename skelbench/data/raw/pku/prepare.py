@@ -227,6 +227,7 @@ def _choose(which: str, raw: Sequence[Path], report: Report) -> tuple[dict[str, 
 
 def _add(writer: StoreWriter, which: str, name: str, clip: Clip) -> None:
     video = video_of(which, name)
+    assert video is not None  # files of other names are none of the videos
     writer.add(
         clip.x_MTJC,
         clip.label,
