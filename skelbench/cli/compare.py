@@ -61,10 +61,7 @@ def compare(
     if output is None:
         out.print(text, markup=False, highlight=False, soft_wrap=True)
         return
-    from skelbench.files import write_atomic
+    from skelbench.files import write_whole
 
-    try:
-        write_atomic(output, lambda file: file.write(text.encode()))
-    except OSError as error:
-        raise SkelbenchError(f"cannot write {output}: {error.strerror}; choose another --output") from error
+    write_whole(output, lambda file: file.write(text.encode()))
     out.print(f"wrote {output}")
