@@ -9,8 +9,9 @@ MAE_RECIPE = {
     "train.weight_decay": 0.05,
     "optimizer.betas": (0.9, 0.95),
 }
-DROPS_TOKENS = {"encoder.mask_token": False}
+DROPS_TOKENS = ("drop-tokens", "tokens")
 MAE_NATIVE = {
+    "encoder": "vit",
     "encoder.cls": False,
     "encoder.temporal": "learned",
     "encoder.norm_eps": 1e-5,

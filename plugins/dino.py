@@ -2,14 +2,17 @@
 
 SLiM's contrastive branch before its crops were anchored: here every crop comes from anywhere in the clip, so a local
 view may show what a global one does not. What a crop is on a clip of poses is *our reading*
-(:mod:`skelbench.methods.multi_crop`); the rest is the code's defaults (facebookresearch/dino).
+(:mod:`skelbench.methods.multi_crop`); the rest is the code's defaults (facebookresearch/dino). R bodies of both global
+views, V views that each is matched with, E bottleneck width.
 """
 
 import torch
 from pydantic import Field
-from skelbench_plugins._recipes import DROPS_TOKENS, MULTI_CROP_READINGS, MULTI_CROP_RECIPE
+from skelbench_plugins._recipes import MULTI_CROP_READINGS, MULTI_CROP_RECIPE
+from torch import nn
 
-from skelbench.methods.multi_crop import MultiCrop, MultiCropConfig
+from skelbench.methods import Method, MultiCropConfig, match_views, other_views, self_distillation_groups
+from skelbench.nn.ema import ema_copy, ema_update
 from skelbench.plugin import MethodSpec, hookimpl
 
 
@@ -19,18 +22,45 @@ class DINOConfig(MultiCropConfig):
     teacher_temp: float = Field(0.04, gt=0, description="teacher temperature after its warm-up (0.07 is advised later)")
 
 
-class DINO(MultiCrop):
+class DINO(Method):
     """Class-token self-distillation with multi-crop; nothing is hidden."""
 
     Config = DINOConfig
+    roles = {"encoder": "student", "teacher.encoder": "teacher"} | dict.fromkeys(
+        ("cl_head", "teacher.cl_head", "cl_loss"), "head"
+    )
 
     def __init__(self, config, context):
-        super().__init__(config, context, target=None)
+        super().__init__(config, context)
+        self.encoder = context.encoder()
+        self.cl_head, self.cl_loss = config.head(context.summary_width), config.objective()
+        self.teacher = ema_copy(nn.ModuleDict({"encoder": self.encoder, "cl_head": self.cl_head}))
+
+    @classmethod
+    def views(cls, config, grid):
+        return config.crops(grid)
 
     def training_step(self, views, step):
+        encoder, head = self.teacher["encoder"], self.teacher["cl_head"]
         with torch.no_grad():
-            whole = self.teacher["encoder"](views["global"])
-        return {"loss": self.match_crops(whole, self.encoder(views["global"]), views, step)}
+            anchors_RE = head(encoder(views["global"]).summary_RD)
+        pieces = {name: view.chunk(self.cl_head(self.encoder(view).summary_RD)) for name, view in views.items()}
+        students_RVE = other_views(pieces["global"], pieces.get("local", ()))
+        temp = self.config.teacher_temp_at(step)
+        total = match_views(self.cl_loss, self.cl_head, head, students_RVE, anchors_RE, temp)
+        step.watch("cl", self.cl_loss)
+        return {"loss": step.mean(total, len(anchors_RE))}
+
+    def after_step(self, step):
+        for name, teacher in self.teacher.items():
+            ema_update(teacher, getattr(self, name), self.config.momentum_at(step))
+        self.cl_loss.update()
+
+    def inference_encoder(self):
+        return self.teacher["encoder"]
+
+    def optim_groups(self):
+        return self_distillation_groups(self.config, self.encoder, cl_head=self.cl_head)
 
 
 @hookimpl
@@ -45,6 +75,6 @@ def skelbench_methods() -> list[MethodSpec]:
             "(arXiv 2104.14294)",
             readings=MULTI_CROP_READINGS,
             recipe=MULTI_CROP_RECIPE,
-            needs=DROPS_TOKENS,
+            requires=("short-views",),
         ),
     ]

@@ -11,11 +11,19 @@ from typing import Literal
 import torch
 from pydantic import Field
 from skelbench_plugins._recipes import MULTI_CROP_READINGS, MULTI_CROP_RECIPE
+from torch import nn
 
-from skelbench.methods.multi_crop import MultiCrop, MultiCropConfig
-from skelbench.methods.target import Hidden
-from skelbench.methods.targets.prototypes import predict_prototypes
-from skelbench.nn.prototype_objective import PrototypeObjective
+from skelbench.errors import SkelbenchError
+from skelbench.methods import (
+    Hidden,
+    Method,
+    MultiCropConfig,
+    match_views,
+    other_views,
+    predict_prototypes,
+    self_distillation_groups,
+)
+from skelbench.nn.ema import ema_copy, ema_update
 from skelbench.plugin import MethodSpec, hookimpl
 from skelbench.views import RandomTokens, Tube
 
@@ -37,17 +45,28 @@ class IBOTConfig(MultiCropConfig):
     mask_p: float = Field(0.5, description="chance that a global view is masked")
 
 
-class IBOT(MultiCrop):
+class IBOT(Method):
     """Class-token self-distillation and masked prediction of the teacher's prototype distribution."""
 
     Config = IBOTConfig
 
     def __init__(self, config, context):
-        super().__init__(config, context, target=None if config.shared_head else "prototypes")
-        self.patch_loss = None
-        if config.shared_head:
-            self.patch_loss = PrototypeObjective(config.prototypes, config.centering, config.student_temp)
-            self.roles["patch_loss"] = "head"
+        super().__init__(config, context)
+        if config.shared_head and context.width != context.summary_width:
+            raise SkelbenchError(
+                f"tokens of {context.width} channels and a summary of {context.summary_width} cannot share a head; "
+                "set shared_head=false, or use an encoder with a class token"
+            )
+        self.encoder = context.encoder()
+        heads = {} if config.shared_head else {"patch_head": config.head(context.width)}
+        heads["cl_head"] = config.head(context.summary_width)
+        self.heads = tuple(heads)
+        for name, head in heads.items():
+            self.add_module(name, head)
+        self.cl_loss, self.patch_loss = config.objective(), config.objective()
+        self.teacher = ema_copy(nn.ModuleDict({"encoder": self.encoder, **heads}))
+        self.roles = {"encoder": "student", "teacher.encoder": "teacher", "cl_loss": "head", "patch_loss": "head"}
+        self.roles |= {f"{owner}{name}": "head" for name in heads for owner in ("", "teacher.")}
 
     @classmethod
     def views(cls, config, grid):
@@ -56,23 +75,36 @@ class IBOT(MultiCrop):
         return config.crops(grid, mask)
 
     def training_step(self, views, step):
-        c, both = self.config, views["global"]
+        c, both, local = self.config, views["global"], views.get("local")
         with torch.no_grad():
             whole = self.teacher["encoder"](both)
-        student = self.encoder(both, mask_RN=both.mask_RN)
-        hidden = Hidden(both, student.tokens_RND, whole.tokens_RND, self.teacher_temp(step), step)
-        if self.target is not None:
-            patch = self.target(hidden)
-        else:
-            patch = predict_prototypes(hidden, self.cl_head, self.teacher["cl_head"], self.patch_loss)
+            anchors_RE = self.teacher["cl_head"](whole.summary_RD)
+        masked = self.encoder(both, mask_RN=both.mask_RN)
+
+        hidden = Hidden(both, masked.tokens_RND, whole.tokens_RND, c.teacher_temp_at(step), step)
+        name = self.heads[0]
+        patch = predict_prototypes(self.patch_loss, getattr(self, name), self.teacher[name], hidden)
         patch = step.mean(patch, both.rows)
-        cls = self.match_crops(whole, student, views, step, c.cls_teacher_temp)
+
+        global_RE = both.chunk(self.cl_head(masked.summary_RD))
+        local_RE = local.chunk(self.cl_head(self.encoder(local).summary_RD)) if local is not None else ()
+        students_RVE, head = other_views(global_RE, local_RE), self.teacher["cl_head"]
+        cls = match_views(self.cl_loss, self.cl_head, head, students_RVE, anchors_RE, c.cls_teacher_temp)
+        cls = step.mean(cls, len(anchors_RE))
+        step.watch("cl", self.cl_loss)
         return {"loss": c.cls_weight * cls + c.patch_weight * patch, "cls": cls, "patch": patch}
 
     def after_step(self, step):
-        super().after_step(step)
-        if self.patch_loss is not None:
-            self.patch_loss.update()
+        for name, teacher in self.teacher.items():
+            ema_update(teacher, getattr(self, name), self.config.momentum_at(step))
+        self.cl_loss.update()
+        self.patch_loss.update()
+
+    def inference_encoder(self):
+        return self.teacher["encoder"]
+
+    def optim_groups(self):
+        return self_distillation_groups(self.config, self.encoder, **{name: getattr(self, name) for name in self.heads})
 
 
 @hookimpl
@@ -86,6 +118,6 @@ def skelbench_methods() -> list[MethodSpec]:
             citation="Zhou et al., iBOT: Image BERT Pre-Training with Online Tokenizer, ICLR 2022 (arXiv 2111.07832)",
             readings=MULTI_CROP_READINGS,
             recipe=MULTI_CROP_RECIPE,
-            needs={"encoder.mask_token": True},
+            requires=("replace-tokens", "tokens", "short-views"),
         ),
     ]

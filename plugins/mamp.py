@@ -8,8 +8,8 @@ model_mamp); R bodies, T frames, J joints, N tokens, K visible tokens.
 from pydantic import Field
 from skelbench_plugins._recipes import DROPS_TOKENS, FP32, MAE_NATIVE, MAE_RECIPE
 
-from skelbench.methods.imported import Imported, masked_autoencoder
-from skelbench.methods.masked_autoencoder import MaskedAutoencoder, MaskedAutoencoderConfig
+from skelbench.methods import Imported, MaskedAutoencoder, MaskedAutoencoderConfig, rotated_view
+from skelbench.methods.imported import masked_autoencoder
 from skelbench.plugin import MethodSpec, hookimpl
 from skelbench.views.masks import some_visible
 from skelbench.views.motion import displacement, motion_masks
@@ -35,7 +35,7 @@ class MAMP(MaskedAutoencoder):
 
     @classmethod
     def views(cls, config, grid):
-        return {"clip": cls.view(config, grid)}
+        return {"clip": rotated_view(config, grid)}
 
     def training_step(self, views, step):
         view, grid = views["clip"], self.context.grid
@@ -62,7 +62,7 @@ def skelbench_methods() -> list[MethodSpec]:
             citation="Mao et al., Masked Motion Predictors are Strong 3D Action Representation Learners, ICCV 2023 "
             "(arXiv 2308.07092)",
             recipe=MAE_RECIPE,
-            needs=DROPS_TOKENS,
+            requires=DROPS_TOKENS,
             native=MAE_NATIVE | FP32,
             imports=":imported",
         ),

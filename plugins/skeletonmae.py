@@ -7,10 +7,9 @@ coordinates standardised per token. Facts: MAMP's repository (maoyunyao/MAMP, mo
 
 from skelbench_plugins._recipes import DROPS_TOKENS, FP32, MAE_NATIVE, MAE_RECIPE
 
-from skelbench.methods.imported import Imported, masked_autoencoder
-from skelbench.methods.masked_autoencoder import MaskedAutoencoder, MaskedAutoencoderConfig
+from skelbench.methods import Imported, MaskedAutoencoder, MaskedAutoencoderConfig, rotated_view
+from skelbench.methods.imported import masked_autoencoder
 from skelbench.plugin import MethodSpec, hookimpl
-from skelbench.views import RandomTokens
 
 
 class SkeletonMAEConfig(MaskedAutoencoderConfig):
@@ -24,8 +23,7 @@ class SkeletonMAE(MaskedAutoencoder):
 
     @classmethod
     def views(cls, config, grid):
-        mask = RandomTokens(lo=config.mask_ratio, hi=config.mask_ratio, keep=config.keep)
-        return {"clip": cls.view(config, grid, mask)}
+        return {"clip": rotated_view(config, grid, config.random_mask)}
 
     def training_step(self, views, step):
         view = views["clip"]
@@ -47,7 +45,7 @@ def skelbench_methods() -> list[MethodSpec]:
             summary="reconstruct the coordinates of 90 % randomly masked tokens with a decoder",
             citation="Wu et al., SkeletonMAE, ICMEW 2023 (arXiv 2209.02399), in the plain-ViT form of MAMP's code",
             recipe=MAE_RECIPE,
-            needs=DROPS_TOKENS,
+            requires=DROPS_TOKENS,
             native=MAE_NATIVE | FP32,
             imports=":imported",
         ),

@@ -1,8 +1,6 @@
 """Control: an encoder that is evaluated as initialised. What a method adds is what it gains over this."""
 
-from skelbench_plugins._recipes import DROPS_TOKENS
-
-from skelbench.methods.contract import Method
+from skelbench.methods import Method
 from skelbench.plugin import MethodSpec, hookimpl
 
 
@@ -31,6 +29,5 @@ def skelbench_methods() -> list[MethodSpec]:
             target=":Untrained",
             summary="control: the encoder as initialised, never trained",
             trains=False,
-            needs=DROPS_TOKENS,
         ),
     ]

@@ -1,17 +1,11 @@
 """Where skelbench itself announces things: modules and packages, read as plugin files and not imported."""
 
-from skelbench.plugin import (
-    EncoderSpec,
-    TargetSpec,
-    hookimpl,
-)
-
 PLACES: tuple[str, ...] = (
-    "skelbench.builtins",
     "skelbench.data.synthetic.dataset",
     "skelbench.evaluate.knn",
     "skelbench.evaluate.linear",
     "skelbench.evaluate.native",
+    "skelbench.nn.vit",
     "skelbench.optim.optimizers",
     "skelbench.optim.schedules",
     "skelbench.report.figures.curves",
@@ -29,42 +23,3 @@ PLACES: tuple[str, ...] = (
     "skelbench.views.tubes",
 )
 """A module; or a package, whose modules are read."""
-
-
-@hookimpl
-def skelbench_encoders():
-    return [
-        EncoderSpec(
-            name="vit",
-            target="skelbench.nn.vit:ViT",
-            config="skelbench.nn.config:ViTConfig",
-            summary="pre-norm ViT over frame-patch x joint tokens; temporal RoPE or learned positions",
-            presets={"small": {"dim": 64, "depth": 3, "heads": 2}, "quick": {"dim": 48, "depth": 2, "heads": 2}},
-        )
-    ]
-
-
-@hookimpl
-def skelbench_targets():
-    return [
-        TargetSpec(
-            name="prototypes",
-            target="skelbench.methods.targets.prototypes:PrototypeTarget",
-            summary="the teacher's distribution over prototypes, by cross-entropy (SLiM)",
-        ),
-        TargetSpec(
-            name="coordinates",
-            target="skelbench.methods.targets.coordinates:CoordinateTarget",
-            summary="raw joint coordinates, by squared error, through a decoder",
-        ),
-        TargetSpec(
-            name="features",
-            target="skelbench.methods.targets.features:FeatureTarget",
-            summary="the teacher's projected features, by squared error, no extra module",
-        ),
-        TargetSpec(
-            name="features-predictor",
-            target="skelbench.methods.targets.features:PredictedFeatureTarget",
-            summary="the teacher's projected features, by squared error, through a predictor head",
-        ),
-    ]

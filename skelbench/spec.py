@@ -204,14 +204,9 @@ def validated(model: type[S], values: Mapping[str, Any], where: str) -> S:
 
 
 def twin_fields(spec: RunSpec) -> dict[str, Any]:
-    """What a run and its untrained twin have in common, precision apart: encoder, grid, data and seed.
-
-    The encoder is taken without a mask token, which plays no part once it is trained: one twin serves methods that
-    replace hidden tokens and methods that drop them.
-    """
-    same = ("encoder", "encoder_version", "encoder_source", "grid", "data", "seed")
-    no_mask = {"mask_token": False} if "mask_token" in spec.encoder_config else {}
-    return {name: getattr(spec, name) for name in same} | {"encoder_config": {**spec.encoder_config, **no_mask}}
+    """What a run and its untrained twin have in common, precision apart: encoder, grid, data and seed."""
+    same = ("encoder", "encoder_version", "encoder_source", "encoder_config", "grid", "data", "seed")
+    return {name: getattr(spec, name) for name in same}
 
 
 def _means_nothing(model: type[Spec], name: str, value: Any) -> bool:

@@ -72,6 +72,7 @@ def _show_entry(host: Host, entry: Entry) -> None:
             ("requires", ", ".join(getattr(about, "requires", ()))),
             ("default split", getattr(about, "default_split", "")),
             ("version", about.version),
+            ("requires", ", ".join(getattr(about, "requires", ()))),
             ("class", about.target),
             ("plugin", f"{plugin.name} ({plugin.dist} {plugin.version})" if plugin.dist else plugin.name),
             ("source", plugin.source),
@@ -82,7 +83,6 @@ def _show_entry(host: Host, entry: Entry) -> None:
     )
     groups = {
         "optimiser, in every setting (a preset may scale it)": getattr(about, "recipe", {}),
-        "needed in every setting": getattr(about, "needs", {}),
         "native setting (run --native)": getattr(about, "native", {}),
         "evaluated with": getattr(about, "defaults", {}),
     }

@@ -55,7 +55,7 @@ class CostRow:
 
 def paper_spec(host: Host, method: MethodSpec, grid: GridSpec, topology: Topology = NTU25) -> RunSpec:
     """The method in its native setting and at its published size, but on token grid ``grid``; without data."""
-    own = {**method.needs, **method.native}
+    own = dict(method.native)
     encoder = host.get("encoders", own.get("encoder", "vit"))
     encoder_config = validated(host.config(encoder), section(own, "encoder"), "encoder")
     method_config = validated(host.config(method), section(own, "method"), "method")

@@ -1,1 +1,38 @@
-"""The contract of methods and the parts of their families."""
+"""What a method plugin imports: the contract and the parts of families."""
+
+from skelbench.methods.contract import Config, Context, Method, Step
+from skelbench.methods.imported import Imported
+from skelbench.methods.masked_autoencoder import (
+    MaskedAutoencoder,
+    MaskedAutoencoderConfig,
+    MaskedConfig,
+    rotated_view,
+)
+from skelbench.methods.multi_crop import MultiCropConfig, other_views
+from skelbench.methods.self_distillation import (
+    PrototypeSettings,
+    match_views,
+    predict_prototypes,
+    self_distillation_groups,
+)
+from skelbench.methods.target import Hidden, MaskedTarget
+
+__all__ = [
+    "Config",
+    "Context",
+    "Hidden",
+    "Imported",
+    "MaskedAutoencoder",
+    "MaskedAutoencoderConfig",
+    "MaskedConfig",
+    "MaskedTarget",
+    "Method",
+    "MultiCropConfig",
+    "PrototypeSettings",
+    "Step",
+    "match_views",
+    "other_views",
+    "predict_prototypes",
+    "rotated_view",
+    "self_distillation_groups",
+]

@@ -23,14 +23,20 @@ Wide enough for the field. How methods that look awkward are written in it:
 * **GL-Transformer**: an encoder plugin reads ``view.x_BMTJC`` and ``view.valid_BM`` (both bodies of a clip side by
   side) and returns one row per clip (``Encoded.per_clip``); ``ViewSpec(frames=300, resize="pad")`` gives padded
   frames with ``view.real_RT``. Displacement targets come from the same view.
-* **A recurrent encoder** (P&C, CMD's GRU): an encoder plugin that returns ``Encoded(tokens, pooled=last state)`` and
-  declares no token grid; masks are not asked for.
+* **A recurrent or graph encoder** (P&C, CMD's GRU; ST-GCN): an encoder plugin that returns ``Encoded(tokens,
+  pooled=last state)`` and does not claim the abilities that it lacks; a method that does not require them runs on it.
+  What a method needs of a whole view in one vector is ``Encoded.summary_RD``, ``context.summary_width`` wide.
+* **MoCo, BYOL with batch norm**: ``ema_copy(encoder, batch_norm="train")`` makes a key encoder that normalises
+  by the batch.
 * **Two stages** (HaLP, ActCLR: phase 2 starts from phase 1's weights): ``phases()`` names stages by their share of the
   schedule, ``step.phase`` tells ``training_step`` where it is; a stage trained separately is a run of its own, named
   by ``init_from`` in the run spec (its id enters the identity), whose method weights are loaded before step 0.
 * **Frozen layers, rates of their own, no decay**: ``optim_groups`` returns parameter groups with ``lr_scale``,
-  ``wd_scale``, ``frozen_until`` (share of the schedule) and ``clip``. The optimiser is AdamW; a group that asks for
-  another key is refused: a method that needs SGD or two optimisers in turn fails at once instead of training wrongly.
+  ``wd_scale``, ``frozen_until`` (share of the schedule) and ``clip``. Which optimiser and schedule drive them is the
+  run's choice, the method's recipe by default (SGD with steps for SkeletonCLR); an unknown key is refused.
+* **Two optimisers in turn** (a GAN, a critic): ``turns = ("critic", "main")``, and parameter groups that say
+  ``"turn": "critic"``. In every step ``training_step`` is called once per turn, ``step.turn`` names it, and only that
+  turn's groups move.
 """
 
 from __future__ import annotations
@@ -42,7 +48,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from skelbench import distributed
 from skelbench.component import Spec
+from skelbench.nn.encoder import Encoder
+from skelbench.optim.groups import default_groups
 from skelbench.skeleton.grid import Grid
 from skelbench.skeleton.topology import Topology
 from skelbench.views import View, ViewSpec
@@ -58,12 +67,27 @@ class Context:
     topology: Topology
     grid: Grid
     """Grid of the full-length view (T, P_T, J)."""
-    encoder: Callable[[], nn.Module]
-    """Makes a new, freshly initialised encoder of the run's family and size (see ``nn.encoder.Encoder``)."""
+    encoder: Callable[[], Encoder]
+    """Makes a new, freshly initialised encoder of the run's family and size."""
     width: int
     """D, width of the encoder's tokens."""
+    summary_width: int
+    """Width of ``Encoded.summary_RD``: of the class token, or of the readout of an encoder that has none."""
     target: Callable[[str], type] | None = None
-    """``target(name)``: the class of what hidden tokens are made to predict (:mod:`skelbench.methods.targets`)."""
+    """``target(name)``: the class of what hidden tokens are made to predict (:mod:`skelbench.methods.target`)."""
+
+    @classmethod
+    def of(
+        cls,
+        topology: Topology,
+        grid: Grid,
+        encoder: Callable[[], Encoder],
+        target: Callable[[str], type] | None = None,
+    ) -> Context:
+        """With the widths that an encoder states, for which one is made without weights (on the meta device)."""
+        with torch.device("meta"):
+            instance = encoder()
+        return cls(topology, grid, encoder, instance.width, instance.summary_width, target)
 
 
 def _unwatched(name: str, what: Any) -> None:
@@ -100,15 +124,11 @@ class Step:
 
     def mean(self, total: Tensor, count: Tensor | float) -> Tensor:
         """sum / count over all ranks, with the gradient that DDP's averaging turns into the right one."""
-        from skelbench.distributed import global_mean
-
-        return global_mean(total, count)
+        return distributed.global_mean(total, count)
 
     def gather(self, x: Tensor) -> Tensor:
         """Concatenate ``x`` of all ranks along dim 0 (no gradient); equal sizes not required."""
-        from skelbench.distributed import gather
-
-        return gather(x)
+        return distributed.gather(x)
 
 
 class Method(nn.Module):
@@ -116,13 +136,14 @@ class Method(nn.Module):
 
     Config: type[Spec] = Spec
 
+    roles: Mapping[str, str] = {}
+    """Attribute name -> role ("student", "teacher", "decoder", "target", "head"): what the cost tables read."""
+
     turns: tuple[str, ...] = ("main",)
     """Turns of a step, in order: ``training_step`` is called once per turn, with ``step.turn``, and only the parameter
     groups of that turn (``"turn": "critic"``; those that say none: the first) are updated. Each has its optimiser."""
     exchangeable: Mapping[str, str] = {}
     """Settings of the method that name a plugin -> its kind, ``{"target": "targets"}``: versions enter the identity."""
-    roles: Mapping[str, str] = {}
-    """Attribute name -> role ("student", "teacher", "decoder", "target", "head"): what the cost tables read."""
 
     def __init__(self, config: Any, context: Context) -> None:
         super().__init__()
@@ -145,7 +166,7 @@ class Method(nn.Module):
     def after_step(self, step: Step) -> None:
         """After the optimiser step: EMA, queues, centres. Default: nothing."""
 
-    def inference_encoder(self) -> nn.Module:
+    def inference_encoder(self) -> Encoder:
         """The encoder that is probed, costed and exported (the EMA teacher where a method has one)."""
         raise NotImplementedError
 
@@ -162,8 +183,6 @@ class Method(nn.Module):
         Keys besides ``params``: ``wd_scale`` and ``lr_scale`` multiply the schedules, ``frozen_until`` (share of the
         schedule) holds the group still, ``clip`` names the gradient-clipping group, ``turn`` the turn that updates it.
         """
-        from skelbench.optim.groups import default_groups
-
         yield from default_groups(self)
 
     def phases(self) -> list[tuple[str, float]]:

@@ -16,7 +16,7 @@ from skelbench.nn.decoder import MaskedDecoder
 from skelbench.nn.losses import masked_mse, patch_standardise
 from skelbench.nn.tokenizer import patchify
 from skelbench.skeleton.grid import Grid
-from skelbench.views import Augment, Free, Mask, Rotate, View, ViewSpec
+from skelbench.views import Augment, Free, Mask, RandomTokens, Rotate, View, ViewSpec
 
 
 class MaskedConfig(Config):
@@ -31,6 +31,16 @@ class MaskedConfig(Config):
     crop_frames: int = Field(64, ge=1, description="crops are at least this many frames, if the clip has them")
     resize: Literal["ends", "half-pixel"] = Field("ends", description="how a crop becomes T frames; MAMP: half-pixel")
 
+    @property
+    def decoder_sizes(self) -> tuple[int, int, int]:
+        """Width, blocks and heads, as decoders take them."""
+        return self.decoder_dim, self.decoder_depth, self.decoder_heads
+
+    @property
+    def random_mask(self) -> RandomTokens:
+        """Independent tokens, as many in every body."""
+        return RandomTokens(lo=self.mask_ratio, hi=self.mask_ratio, keep=self.keep)
+
     def view(self, grid: Grid, *augment: Augment, mask: Mask | None = None) -> ViewSpec:
         """One randomly cropped and augmented view of the clip, full length."""
         crop = Free(lo=self.crop_min, hi=1.0, whole_frames=True, min_frames=self.crop_frames)
@@ -41,6 +51,12 @@ class MaskedAutoencoderConfig(MaskedConfig):
     """Defaults are those of MAMP's code."""
 
     rotation_deg: float = Field(17.18873385, description="rotation limit about every axis; 0.3 rad in MAMP's feeder")
+
+
+def rotated_view(config: MaskedAutoencoderConfig, grid: Grid, mask: Mask | None = None) -> ViewSpec:
+    """One randomly cropped and rotated view of the clip, full length."""
+    rotation = Rotate(p=1.0, vertical_deg=config.rotation_deg, tilt_deg=config.rotation_deg)
+    return config.view(grid, rotation, mask=mask)
 
 
 class MaskedAutoencoder(Method):
@@ -58,19 +74,11 @@ class MaskedAutoencoder(Method):
         self.encoder = context.encoder()
         self.decoder = MaskedDecoder(
             context.width,
-            config.decoder_dim,
-            config.decoder_depth,
-            config.decoder_heads,
+            *config.decoder_sizes,
             grid=grid,
             out_dim=grid.patch * 3,
             norm_eps=1e-5,
         )
-
-    @staticmethod
-    def view(config: MaskedAutoencoderConfig, grid: Grid, mask: Mask | None = None) -> ViewSpec:
-        """One randomly cropped and rotated view of the clip, full length."""
-        turn = Rotate(p=1.0, vertical_deg=config.rotation_deg, tilt_deg=config.rotation_deg)
-        return config.view(grid, turn, mask=mask)
 
     def reconstruct(self, view: View, keep_RK: Tensor, mask_RN: Tensor, y_RTJC: Tensor, step: Step) -> Tensor:
         """Mean loss over the hidden tokens (``mask_RN`` True) of the global batch, predicting ``y_RTJC`` from the

@@ -1,24 +1,22 @@
-"""Two global and several local views of a clip whose class tokens are matched: what DINO and iBOT have in common.
+"""Two global and several local views of a clip: what DINO and iBOT have in common.
 
 Facts: the code of DINO (facebookresearch/dino) and iBOT (bytedance/ibot). An image crop shows a share of the picture at
-fewer pixels; a crop here shows a share of the clip's duration at fewer frames (our reading). R rows (bodies of both
-global views), D width.
+fewer pixels; a crop here shows a share of the clip's duration at fewer frames (our reading). R rows (bodies of one
+view), V local views, E bottleneck width.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
-from skelbench.methods.contract import Step
-from skelbench.methods.self_distillation import SelfDistillation
-from skelbench.nn.config import PrototypeSettings
-from skelbench.nn.encoder import Encoded
+from skelbench.methods.self_distillation import PrototypeSettings
 from skelbench.skeleton.grid import Grid
-from skelbench.views import BoneScale, Free, Mask, Mirror, Rotate, View, ViewSpec
+from skelbench.views import BoneScale, Free, Mask, Mirror, Rotate, ViewSpec
 
 
 class MultiCropConfig(PrototypeSettings):
@@ -62,23 +60,7 @@ class MultiCropConfig(PrototypeSettings):
         }
 
 
-class MultiCrop(SelfDistillation):
-    """Class tokens of all views against the teacher's of the global ones. A subclass says what else there is."""
-
-    @classmethod
-    def views(cls, config: MultiCropConfig, grid: Grid) -> dict[str, ViewSpec]:
-        """See :meth:`MultiCropConfig.crops`."""
-        return config.crops(grid)
-
-    def match_crops(
-        self, teacher: Encoded, student: Encoded, views: dict[str, View], step: Step, temp: float | None = None
-    ) -> Tensor:
-        """Mean cross-entropy over all pairs of a teacher's global view and another view of the student's (DINO).
-
-        ``teacher``, ``student``: both global views encoded; local views are encoded here.
-        """
-        first, second = views["global"].chunk(self.cl_head(student.cls_RD))
-        local = views.get("local")
-        rest = local.chunk(self.cl_head(self.encoder(local).cls_RD)) if local is not None else ()
-        others = [torch.stack([other, *rest], 1) for other in (second, first)]
-        return self.match(teacher, torch.cat(others), step, temp)
+def other_views(global_RE: Sequence[Tensor], local_RE: Sequence[Tensor] = ()) -> Tensor:
+    """For each of two global views the other one and all local ones: [2 R, 1 + V, E] from pieces of [R, E]."""
+    first, second = global_RE
+    return torch.cat([torch.stack([other, *local_RE], 1) for other in (second, first)])

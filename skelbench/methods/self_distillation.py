@@ -1,100 +1,109 @@
-"""Student, EMA teacher and prototypes: what DINO, iBOT and SLiM have in common.
+"""Parts of self-distillation with prototypes, which DINO, iBOT and SLiM compose: settings, losses, parameter groups.
 
-A subclass says which views it wants and what its step adds up. R rows (bodies), V student views per anchor, D encoder
-width, E bottleneck width.
+R rows (bodies of all anchors), V student views per anchor, I hidden tokens, D encoder width, E bottleneck width.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 
-from skelbench.methods.contract import Context, Method, Step
-from skelbench.methods.target import MaskedTarget
-from skelbench.nn.ema import ema_copy, ema_update
-from skelbench.nn.encoder import Encoded
+from skelbench.methods.contract import Config, Step
+from skelbench.methods.target import Hidden
+from skelbench.nn.encoder import Encoder
 from skelbench.nn.heads import PrototypeHead
 from skelbench.nn.prototype_objective import PrototypeObjective
 from skelbench.nn.schedule import cosine, linear_ramp
-from skelbench.spec import validated
 
 
-class SelfDistillation(Method):
-    """An encoder with a masked-prediction target and a head on its class token, either of which may be absent, and an
-    EMA teacher. The teacher is what is probed and exported; heads and target are thrown away.
+class PrototypeSettings(Config):
+    """Projection head, prototypes, temperatures and teacher, and what they make.
 
-    ``target``: name of what hidden tokens predict (:mod:`skelbench.methods.targets`), None = nothing.
-    ``contrast``: whether class tokens are matched.
+    What SLiM's paper leaves open (*our reading*) follows DINOv2's ViT-L recipe, whose published constants it shares.
     """
 
-    def __init__(self, config: Any, context: Context, target: str | None, contrast: bool = True) -> None:
-        super().__init__(config, context)
-        self.encoder = context.encoder()
-        self.target: MaskedTarget | None = None
-        if target is not None:
-            cls = context.target(target)
-            own = validated(cls.Config, getattr(config, "target_settings", {}), f"target {target}")
-            with torch.random.fork_rng(devices=[]):
-                self.target = cls(config, context, own)
-            if contrast:  # drawn after as many draws as prototypes take: alike, whatever the target
-                PrototypeHead.of(config, context.width)
-        moving = {"encoder": self.encoder}
-        self.cl_head = self.cl_loss = None
-        if contrast:
-            self.cl_head = PrototypeHead.of(config, context.width)
-            self.cl_loss = PrototypeObjective(config.prototypes, config.centering, config.student_temp)
-            moving["cl_head"] = self.cl_head
-        self.teacher = ema_copy(nn.ModuleDict(moving))
-        self.roles = {"encoder": "student", "teacher.encoder": "teacher"}
-        self.roles |= dict.fromkeys(("cl_head", "teacher.cl_head", "cl_loss") if contrast else (), "head")
-        self.roles |= {f"target.{name}": role for name, role in self.target.roles.items()} if self.target else {}
+    prototypes: int = Field(65536, ge=1, description="prototypes K of each head")
+    head_hidden: int = Field(2048, ge=1, description="hidden width of the 3-layer projection heads")
+    bottleneck: int = Field(256, ge=1, description="bottleneck width of the projection heads")
+    prototype_gain: bool = Field(True, description="learn each prototype's length; false = 1 (our reading: DINOv2)")
+    student_temp: float = Field(0.1, gt=0, description="student temperature (our reading: DINOv2)")
+    teacher_temp: float = Field(0.07, gt=0, description="teacher temperature after its warm-up (our reading: DINOv2)")
+    teacher_temp_start: float = Field(0.04, gt=0, description="teacher temperature at the start (our reading: DINOv2)")
+    teacher_temp_warmup: float = Field(
+        0.2, ge=0, le=1, description="its linear warm-up, share of the schedule (30 of 150 epochs)"
+    )
+    centering: Literal["sinkhorn", "running", "none"] = Field("sinkhorn", description="anti-collapse (our reading)")
+    momentum: float = Field(0.994, ge=0, le=1, description="EMA momentum at the start, cosine to 1")
+    freeze_prototypes: float = Field(
+        1 / 150, ge=0, le=1, description="prototypes held still at first, share (our reading)"
+    )
+    patch_lr: float = Field(
+        0.2, ge=0, description="learning-rate factor of the encoder's stem, its patch projection (our reading: DINOv2)"
+    )
 
-    def teacher_temp(self, step: Step) -> float:
-        """The teacher's temperature in ``step``: a linear warm-up."""
-        c = self.config
-        return linear_ramp(c.teacher_temp_start, c.teacher_temp, step.fraction / max(1e-9, c.teacher_temp_warmup))
+    def head(self, dim_in: int) -> PrototypeHead:
+        """A new head on features of width ``dim_in``."""
+        return PrototypeHead(dim_in, self.head_hidden, self.bottleneck, self.prototypes, self.prototype_gain)
 
-    def match(self, teacher: Encoded, students_RVE: Tensor, step: Step, temp: float | None = None) -> Tensor:
-        """Mean cross-entropy of V projected student class tokens with each of the teacher's R, over all processes.
+    def objective(self) -> PrototypeObjective:
+        """A new objective between two such heads."""
+        return PrototypeObjective(self.prototypes, self.centering, self.student_temp)
 
-        ``temp``: the teacher's temperature, None = :meth:`teacher_temp`.
-        """
-        with torch.no_grad():
-            anchors_RE, anchors_W = self.teacher["cl_head"](teacher.cls_RD), self.teacher["cl_head"].prototypes
-        R, V = students_RVE.shape[:2]
-        each_RV = students_RVE.new_full((R, V), 1 / V)
-        temp = self.teacher_temp(step) if temp is None else temp
-        total = self.cl_loss(students_RVE, self.cl_head.prototypes, anchors_RE, anchors_W, each_RV, temp)
-        step.watch("cl", self.cl_loss)
-        return step.mean(total, R)
+    def teacher_temp_at(self, step: Step) -> float:
+        """The teacher's temperature in ``step``."""
+        share = step.fraction / max(1e-9, self.teacher_temp_warmup)
+        return linear_ramp(self.teacher_temp_start, self.teacher_temp, share)
 
-    def after_step(self, step: Step) -> None:
-        """Move teacher, target and running centres."""
-        momentum = cosine(self.config.momentum, 1.0, step.fraction)
-        for name, teacher in self.teacher.items():
-            ema_update(teacher, getattr(self, name), momentum)
-        if self.target is not None:
-            self.target.after_step(step, momentum)
-        if self.cl_loss is not None:
-            self.cl_loss.update()
+    def momentum_at(self, step: Step) -> float:
+        """The teacher's momentum after ``step``."""
+        return cosine(self.momentum, 1.0, step.fraction)
 
-    def inference_encoder(self) -> nn.Module:
-        """The teacher's encoder."""
-        return self.teacher["encoder"]
 
-    def optim_groups(self) -> Iterator[dict[str, Any]]:
-        """No decay for biases and norms, a slower patch projection, prototypes frozen at first, clipping per part."""
-        frozen, patch = self.config.freeze_prototypes, self.config.patch_lr
-        parts = {"encoder": self.encoder, "target": self.target, "cl_head": self.cl_head}
-        for part, module in parts.items():
-            for name, parameter in module.named_parameters() if module is not None else ():
-                if not parameter.requires_grad:
-                    continue
-                group = {"params": [parameter], "clip": part}
-                group["wd_scale"] = 0.0 if name.endswith("bias") or "norm" in name else 1.0
-                group["lr_scale"] = patch if name.startswith("tokenizer.project") else 1.0
-                group["frozen_until"] = frozen if name.split(".")[-1].startswith("prototype") else 0.0
-                yield group
+def match_views(
+    objective: PrototypeObjective,
+    head: PrototypeHead,
+    teacher_head: PrototypeHead,
+    students_RVE: Tensor,
+    anchors_RE: Tensor,
+    temp: float,
+) -> Tensor:
+    """Sum over anchors of the mean cross-entropy between the V students of an anchor and its teacher.
+
+    ``students_RVE``, ``anchors_RE``: what the heads put out; ``temp``: the teacher's temperature.
+    """
+    share_RV = students_RVE.new_full(students_RVE.shape[:2], 1 / students_RVE.shape[1])
+    return objective(students_RVE, head.prototypes, anchors_RE, teacher_head.prototypes, share_RV, temp)
+
+
+def predict_prototypes(
+    objective: PrototypeObjective, head: PrototypeHead, teacher_head: PrototypeHead, hidden: Hidden
+) -> Tensor:
+    """Sum over hidden tokens of ``hidden.share_I`` times the cross-entropy between student and teacher there (iBOT)."""
+    with torch.no_grad():
+        target_IE = teacher_head(hidden.teacher_ID)
+    predicted_IE = head(hidden.student_ID)
+    hidden.step.watch("masked", predicted_IE)
+    loss = objective(predicted_IE, head.prototypes, target_IE, teacher_head.prototypes, hidden.share_I, hidden.temp)
+    hidden.step.watch("mfp", objective)
+    return loss
+
+
+def self_distillation_groups(
+    config: PrototypeSettings, encoder: Encoder, **parts: nn.Module | None
+) -> Iterator[dict[str, Any]]:
+    """Parameter groups: no decay for biases and norms, a slower stem, prototypes frozen at first, clipping per part."""
+    stem = {id(parameter) for parameter in encoder.stem()}
+    for part, module in {"encoder": encoder, **parts}.items():
+        for name, parameter in module.named_parameters() if module is not None else ():
+            if parameter.requires_grad:
+                yield {
+                    "params": [parameter],
+                    "clip": part,
+                    "wd_scale": 0.0 if name.endswith("bias") or "norm" in name else 1.0,
+                    "lr_scale": config.patch_lr if id(parameter) in stem else 1.0,
+                    "frozen_until": config.freeze_prototypes if name.split(".")[-1].startswith("prototype") else 0.0,
+                }

@@ -50,8 +50,10 @@ class Hidden:
     def share_I(self) -> Tensor:
         """Weight of each hidden token, summing to 1 within a row: every view counts alike, however many of its tokens
         are hidden; one without masks adds nothing (iBOT)."""
+        masked_I, tokens = self.view.masked_I, self.student_RND.shape[1]
+        assert masked_I is not None, "this view was declared without a mask"
         share_R = 1 / self.view.masked_per_row.clamp(min=1)
-        return share_R[torch.div(self.view.masked_I, self.view.mask_RN.shape[1], rounding_mode="floor")]
+        return share_R[torch.div(masked_I, tokens, rounding_mode="floor")]
 
 
 class MaskedTarget(nn.Module):

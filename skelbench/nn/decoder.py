@@ -8,9 +8,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from skelbench.nn.config import ViTConfig
 from skelbench.nn.tokenizer import put
-from skelbench.nn.vit import Block, xavier_linear
+from skelbench.nn.vit import Block, ViTConfig, xavier_linear
 from skelbench.skeleton.grid import Grid
 
 
@@ -56,9 +55,7 @@ class MaskedDecoder(FilledGrid):
         self, dim_in: int, dim: int, depth: int, heads: int, grid: Grid, out_dim: int, norm_eps: float = 1e-6
     ) -> None:
         super().__init__(dim_in, dim, grid)
-        self.config = ViTConfig(
-            dim=dim, depth=depth, heads=heads, norm_eps=norm_eps, temporal="learned", cls=False, mask_token=True
-        )
+        self.config = ViTConfig(dim=dim, depth=depth, heads=heads, norm_eps=norm_eps, temporal="learned", cls=False)
         self.blocks = nn.ModuleList(Block(self.config) for _ in range(depth))
         self.norm = nn.LayerNorm(dim, eps=self.config.norm_eps)
         self.predict = nn.Linear(dim, out_dim)
@@ -70,12 +67,3 @@ class MaskedDecoder(FilledGrid):
         for block in self.blocks:
             x_RND = block(x_RND)
         return self.predict(self.norm(x_RND))
-
-    def closed_form_macs(self, visible: int) -> dict[str, int]:
-        """Matrix products for one body with ``visible`` tokens: ``embed``, ``attention``, ``mlp``, ``predict``."""
-        block = Block.closed_form_macs(self.config, self.grid.tokens)
-        return (
-            {"embed": visible * self.embed.in_features * self.embed.out_features}
-            | {part: len(self.blocks) * macs for part, macs in block.items()}
-            | {"predict": self.grid.tokens * self.predict.in_features * self.predict.out_features}
-        )

@@ -1,9 +1,10 @@
-"""What every encoder returns and accepts. The ViT that the masked methods share is in :mod:`skelbench.nn.vit`."""
+"""What every encoder says of itself, accepts and returns. The ViT that ships is in :mod:`skelbench.nn.vit`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple
 
 from torch import Tensor, nn
 
@@ -11,13 +12,22 @@ from skelbench.skeleton.grid import Grid
 from skelbench.skeleton.topology import Topology
 from skelbench.views.view import View
 
+ABILITIES: Mapping[str, str] = {
+    "drop-tokens": "encode a few of the tokens alone",
+    "replace-tokens": "put a mask token in the place of others",
+    "tokens": "return a token per joint and patch of frames",
+    "short-views": "encode views with fewer frames than the grid",
+}
+"""What an encoder may be able to do and a method may require (``MethodSpec.requires``)."""
+
 
 @dataclass(frozen=True)
 class Encoded:
     """Output of an encoder: one entry per present body (R rows), or per clip if ``per_clip``."""
 
     tokens_RND: Tensor
-    """Token features after the final norm: all N, or the K visible ones when tokens were dropped."""
+    """Features after the final norm: all N tokens of the grid, or the K visible ones when tokens were dropped; of an
+    encoder without the ability "tokens" whatever sequence it has."""
     pooled_RD: Tensor
     """The readout used downstream (may be wider than D, e.g. class token and mean token side by side)."""
     cls_RD: Tensor | None = None
@@ -25,24 +35,68 @@ class Encoded:
     levels: Mapping[str, Tensor] = field(default_factory=dict)
     """Further readouts by name, rows as in ``pooled_RD``; an evaluation chooses one by its ``readout``."""
 
+    @property
+    def summary_RD(self) -> Tensor:
+        """The whole view in one vector: the class token, or the readout of an encoder that has none."""
+        return self.pooled_RD if self.cls_RD is None else self.cls_RD
+
+
+class Standardisation(NamedTuple):
+    """Constants by which x, y, z are standardised, metres: (x - mean) / std."""
+
+    mean: tuple[float, float, float]
+    std: tuple[float, float, float]
+
 
 class Encoder(nn.Module):
-    """Base class of encoder plugins: ``__init__(config, topology, grid)``."""
+    """Base class of encoder plugins: ``__init__(config, topology, grid)``, with an empty config if it has no settings.
 
+    A subclass sets ``width`` and ``features``, says what it can do in ``abilities`` and implements :meth:`forward`.
+    """
+
+    abilities: ClassVar[frozenset[str]] = frozenset()
+    """Which of :data:`ABILITIES` it has."""
     width: int
     """D of tokens."""
     features: int
     """Width of ``pooled_RD``."""
+    has_class_token: bool = False
+    """Whether it returns ``cls_RD``."""
+    prefix_tokens: int = 0
+    """Tokens that it adds in front of the grid's: a class token, registers."""
+    prepared_state: tuple[str, ...] = ()
+    """Names in its state of what :meth:`prepare` makes; weights of the same encoder may lack them."""
 
-    def __init__(self, config, topology: Topology, grid: Grid) -> None:
+    def __init__(self, config: Any, topology: Topology, grid: Grid) -> None:
         super().__init__()
         self.config, self.topology, self.grid = config, topology, grid
+
+    @property
+    def summary_width(self) -> int:
+        """Width of ``Encoded.summary_RD``."""
+        return self.width if self.has_class_token else self.features
+
+    @property
+    def standardisation(self) -> Standardisation | None:
+        """How it standardises coordinates before anything else; None = it takes them as they are."""
+        return None
+
+    def prepare(self, requires: frozenset[str]) -> None:
+        """Make what ``requires`` needs beyond the encoder itself, and nothing else: a mask token for "replace-tokens".
+
+        Called after construction, with a subset of ``abilities``; it draws no random numbers. A method that turns out
+        not to use something may call it again with less.
+        """
+
+    def stem(self) -> tuple[nn.Parameter, ...]:
+        """The parameters that project the input, which some methods train more slowly (DINOv2's patch projection)."""
+        return ()
 
     def forward(self, view: View, mask_RN: Tensor | None = None, keep_RK: Tensor | None = None) -> Encoded:
         """Encode the present bodies of ``view``.
 
         ``mask_RN`` (bool [R, N]) replaces hidden tokens by the mask token; ``keep_RK`` (int64 [R, K], ascending)
-        drops all other tokens. At most one of the two. Views shorter than the grid's T are fine: N follows the view.
+        drops all other tokens. At most one of the two. N follows the view, which may be shorter than the grid's T.
         """
         raise NotImplementedError
 

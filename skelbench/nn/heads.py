@@ -6,8 +6,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from skelbench.nn.config import PrototypeSettings
-
 
 def projection_mlp(dim_in: int, hidden: int, dim_out: int) -> nn.Sequential:
     """Three linear layers with GELU between them; DINOv2's initialisation is set by :func:`initialise_mlp`."""
@@ -22,20 +20,6 @@ def initialise_mlp(mlp: nn.Sequential) -> None:
         if isinstance(layer, nn.Linear):
             nn.init.trunc_normal_(layer.weight, std=0.02)
             nn.init.zeros_(layer.bias)
-
-
-class ProjectionHead(nn.Module):
-    """The three-layer MLP of :class:`PrototypeHead` without prototypes: [..., D] -> [..., E], as it is (no norm)."""
-
-    def __init__(self, dim_in: int, hidden: int = 2048, bottleneck: int = 256) -> None:
-        super().__init__()
-        self.mlp = projection_mlp(dim_in, hidden, bottleneck)
-        initialise_mlp(self.mlp)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """In at least float32."""
-        x = self.mlp(x)
-        return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
 class PrototypeHead(nn.Module):
@@ -56,11 +40,6 @@ class PrototypeHead(nn.Module):
         self.prototype_gain = nn.Parameter(torch.empty(prototypes, 1), requires_grad=gain)
         self.reset_parameters()
 
-    @classmethod
-    def of(cls, settings: PrototypeSettings, dim_in: int) -> PrototypeHead:
-        """The head that a method's settings describe, on features of width ``dim_in``."""
-        return cls(dim_in, settings.head_hidden, settings.bottleneck, settings.prototypes, settings.prototype_gain)
-
     def reset_parameters(self) -> None:
         """Trunc-normal (0.02) matrices, zero biases, prototypes as PyTorch's linear layers, unit gains (DINOv2)."""
         initialise_mlp(self.mlp)
@@ -72,14 +51,7 @@ class PrototypeHead(nn.Module):
         x = self.mlp(x)
         return F.normalize(x.to(torch.promote_types(x.dtype, torch.float32)), dim=-1)
 
-    bottleneck = forward
-
     @property
     def prototypes(self) -> Tensor:
         """[K, E]: unit directions times gain, computed at each access."""
         return F.normalize(self.prototype_direction, dim=1) * self.prototype_gain
-
-    def closed_form_macs(self, rows: int) -> dict[str, int]:
-        """Matrix products for ``rows`` rows: ``mlp`` and ``prototypes``."""
-        mlp = sum(layer.weight.numel() for layer in self.mlp if isinstance(layer, nn.Linear))
-        return {"mlp": rows * mlp, "prototypes": rows * self.prototype_direction.numel()}

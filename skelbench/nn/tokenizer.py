@@ -12,7 +12,6 @@ import torch
 from torch import Tensor, nn
 
 from skelbench.errors import SkelbenchError
-from skelbench.nn.config import ViTConfig
 from skelbench.skeleton.grid import Grid
 
 
@@ -36,6 +35,9 @@ def put(x_RKD: Tensor, keep_RK: Tensor, filler_RND: Tensor) -> Tensor:
 class Standardise(nn.Module):
     """(x - mean) / std with constants per coordinate; they are settings, so they are no part of the state."""
 
+    mean_C: Tensor
+    std_C: Tensor
+
     def __init__(self, mean: Sequence[float], std: Sequence[float]) -> None:
         super().__init__()
         self.register_buffer("mean_C", torch.tensor(mean), persistent=False)
@@ -47,22 +49,41 @@ class Standardise(nn.Module):
 
 
 class Tokenizer(nn.Module):
-    """Patch projection, mask token, joint embedding and, where positions in time are learned, temporal embedding.
+    """Patch projection, joint embedding and, where positions in time are learned, temporal embedding.
 
-    ``grid`` is that of the longest view; shorter views take the first temporal embeddings.
+    Args:
+        grid: that of the longest view; shorter views take the first temporal embeddings.
+        dim: D.
+        learned_time: add one learned vector per temporal index.
+        class_position: one more row of the joint embedding, for a class token.
+        standardise: applied to coordinates before they are cut into patches.
     """
 
-    def __init__(self, config: ViTConfig, grid: Grid) -> None:
+    def __init__(
+        self,
+        grid: Grid,
+        dim: int,
+        *,
+        learned_time: bool,
+        class_position: bool = False,
+        standardise: nn.Module | None = None,
+    ) -> None:
         super().__init__()
         self.grid = grid
-        standard = config.input_mean is not None
-        self.standardise = Standardise(config.input_mean, config.input_std) if standard else nn.Identity()
-        self.project = nn.Linear(grid.patch * 3, config.dim)
-        self.mask_token = nn.Parameter(torch.empty(config.dim)) if config.mask_token else None
-        self.joint_embed = nn.Parameter(torch.empty(grid.joints + config.cls_position, config.dim))
-        """One row per joint and, with ``cls_position``, a last one for the class token."""
-        learned = config.temporal == "learned"
-        self.time_embed = nn.Parameter(torch.empty(grid.times, config.dim)) if learned else None
+        self.standardise = standardise or nn.Identity()
+        self.project = nn.Linear(grid.patch * 3, dim)
+        self.mask_token: nn.Parameter | None
+        self.register_parameter("mask_token", None)
+        self.joint_embed = nn.Parameter(torch.empty(grid.joints + class_position, dim))
+        self.time_embed = nn.Parameter(torch.empty(grid.times, dim)) if learned_time else None
+
+    def reset_parameters(self) -> None:
+        """PyTorch's default for the projection (a convolution in the ancestors' code, which their Xavier rule passes
+        over), trunc-normal (0.02) embeddings."""
+        self.project.reset_parameters()
+        for embedding in (self.joint_embed, self.time_embed):
+            if embedding is not None:
+                nn.init.trunc_normal_(embedding, std=0.02)
 
     def forward(self, x_RTJC: Tensor, mask_RN: Tensor | None = None) -> Tensor:
         """[R, N, D]. A hidden token's content is replaced before positions are added, so it keeps its place."""
@@ -75,7 +96,9 @@ class Tokenizer(nn.Module):
         x_RND = self.project(patchify(self.standardise(x_RTJC), grid.patch))
         if mask_RN is not None:
             if self.mask_token is None:
-                raise SkelbenchError("this encoder has no mask token; set mask_token=true in its configuration")
+                raise SkelbenchError(
+                    "this encoder was not prepared to replace tokens; add replace-tokens to what the method requires"
+                )
             x_RND = torch.where(mask_RN.unsqueeze(-1), self.mask_token.to(x_RND.dtype), x_RND)
         position_ND = self.joint_embed[: grid.joints].repeat(grid.times, 1)
         if self.time_embed is not None:

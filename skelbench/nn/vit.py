@@ -1,22 +1,100 @@
-"""The encoder all token methods share: a pre-norm ViT over joint-by-time patches (paper, appendix A).
+"""The encoder that methods are compared on: a pre-norm ViT over joint-by-time patches (SLiM, appendix A).
 
 Shapes: R rows (bodies), T frames, J joints, C = 3, P temporal tokens, N = P * J patch tokens, K visible tokens,
-S class and register tokens, n = S + N (or S + K) tokens in a block, D width.
+S class and register tokens, n = S + N (or S + K) tokens in a block, D width, d head width.
 """
 
 from __future__ import annotations
 
+from typing import Literal
+
 import torch
+from pydantic import Field, PositiveFloat, model_validator
 from timm.layers import AttentionRope, DropPath, Mlp, SwiGLU
 from torch import Tensor, nn
 
-from skelbench.nn.config import ViTConfig
-from skelbench.nn.encoder import Encoded, Encoder
-from skelbench.nn.rope import rope_table
-from skelbench.nn.tokenizer import Tokenizer, take
+from skelbench.component import Spec
+from skelbench.nn.encoder import ABILITIES, Encoded, Encoder, Standardisation
+from skelbench.nn.tokenizer import Standardise, Tokenizer, take
+from skelbench.plugin import EncoderSpec, hookimpl
 from skelbench.skeleton.grid import Grid
 from skelbench.skeleton.topology import Topology
 from skelbench.views.view import View
+
+
+class ViTConfig(Spec):
+    """The ViT of SLiM's appendix A; of the masked-autoencoder family with ``temporal="learned"``, ``cls=False``.
+
+    ``temporal``: "rope" rotates queries and keys by temporal index (class and register tokens stay unrotated),
+    "learned" adds one learned vector per temporal index, as many as the full-length grid has. ``cls``, ``registers``:
+    extra tokens in front. ``cls_position``: one more joint slot, added to the class token. ``mlp``: GELU with
+    ``mlp_ratio * dim`` hidden units, or SwiGLU with two thirds of that, rounded up to a multiple of 8. ``readout``:
+    what is used downstream, "auto" = class token and mean token side by side where there is a class token, else the
+    mean. ``input_mean``, ``input_std``: constants that standardise x, y, z before they are cut into patches (metres;
+    none = as they are).
+    """
+
+    dim: int = Field(256, ge=1)
+    depth: int = Field(8, ge=1)
+    heads: int = Field(8, ge=1)
+    mlp_ratio: float = Field(4.0, gt=0)
+    mlp: Literal["gelu", "swiglu"] = "gelu"
+    temporal: Literal["rope", "learned"] = "rope"
+    rope_base: float = Field(10000.0, gt=1)
+    cls: bool = True
+    cls_position: bool = False
+    registers: int = Field(0, ge=0)
+    readout: Literal["auto", "cls", "mean", "cls+mean"] = "auto"
+    qkv_bias: bool = True
+    norm_eps: float = Field(1e-6, gt=0)
+    drop_path: float = Field(0.0, ge=0, lt=1)
+    input_mean: tuple[float, float, float] | None = None
+    input_std: tuple[PositiveFloat, PositiveFloat, PositiveFloat] | None = None
+
+    @model_validator(mode="after")
+    def _consistent(self) -> ViTConfig:
+        if self.dim % self.heads:
+            raise ValueError(f"dim {self.dim} cannot be split into {self.heads} heads; choose a multiple")
+        if self.temporal == "rope" and self.dim // self.heads % 2:
+            raise ValueError(f"RoPE needs an even width per head, not {self.dim // self.heads}")
+        if self.cls_position and not self.cls:
+            raise ValueError("cls_position needs a class token; set cls=true")
+        if "cls" in self.readout and not self.cls:
+            raise ValueError(f"readout {self.readout!r} needs a class token; set cls=true or readout='mean'")
+        if (self.input_mean is None) != (self.input_std is None):
+            raise ValueError("input_mean and input_std belong together; set both or neither")
+        return self
+
+    @property
+    def mlp_hidden(self) -> int:
+        """Hidden units of the feed-forward part."""
+        if self.mlp == "gelu":
+            return int(self.dim * self.mlp_ratio)
+        hidden = int(self.dim * self.mlp_ratio * 2 / 3)
+        return hidden + -hidden % 8
+
+    @property
+    def prefix(self) -> int:
+        """Tokens in front of the patch tokens: class token and registers."""
+        return int(self.cls) + self.registers
+
+    @property
+    def pooled(self) -> Literal["cls", "mean", "cls+mean"]:
+        """``readout`` with "auto" resolved."""
+        if self.readout == "auto":
+            return "cls+mean" if self.cls else "mean"
+        return self.readout
+
+
+def rope_table(time_Rn: Tensor, head_width: int, base: float) -> Tensor:
+    """Sines and cosines [R, 1, n, 2 d] for temporal indices [R, n], in the layout of timm's ``AttentionRope``.
+
+    Pair (i, i + d/2) of a query or key turns by index * base^(-2 i / d); float32 whatever autocast says.
+    """
+    i = torch.arange(0, head_width, 2, device=time_Rn.device, dtype=torch.float32)
+    angle = time_Rn.unsqueeze(-1).float() * base ** (-i / head_width)
+    angle = torch.cat([angle, angle], -1)
+    return torch.cat([angle.sin(), angle.cos()], -1).unsqueeze(1)
 
 
 class Block(nn.Module):
@@ -34,24 +112,16 @@ class Block(nn.Module):
         self.drop_path = DropPath(drop_path) if drop_path else nn.Identity()
 
     def forward(self, x_RnD: Tensor, rope: Tensor | None = None) -> Tensor:
-        """``rope``: table of the patch tokens from :func:`~skelbench.nn.rope.rope_table`, or None."""
+        """``rope``: table of the patch tokens from :func:`rope_table`, or None."""
         x_RnD = x_RnD + self.drop_path(self.attn(self.norm1(x_RnD), rope))
         return x_RnD + self.drop_path(self.mlp(self.norm2(x_RnD)))
 
-    @staticmethod
-    def closed_form_macs(config: ViTConfig, tokens: int) -> dict[str, int]:
-        """Matrix products of one block on ``tokens`` tokens."""
-        dim = config.dim
-        products = 2 if config.mlp == "gelu" else 3
-        return {
-            "attention": 4 * dim**2 * tokens + 2 * dim * tokens**2,
-            "mlp": products * dim * config.mlp_hidden * tokens,
-        }
-
 
 class ViT(Encoder):
-    """``ViT(config, topology, grid)``: see :class:`~skelbench.nn.config.ViTConfig` for the forms it takes."""
+    """``ViT(config, topology, grid)``: see :class:`ViTConfig` for the forms it takes."""
 
+    abilities = frozenset(ABILITIES)
+    prepared_state = ("tokenizer.mask_token",)
     config: ViTConfig
 
     def __init__(self, config: ViTConfig, topology: Topology, grid: Grid) -> None:
@@ -59,7 +129,14 @@ class ViT(Encoder):
         dim = config.dim
         self.width = dim
         self.features = dim * (1 + (config.pooled == "cls+mean"))
-        self.tokenizer = Tokenizer(config, grid)
+        self.has_class_token, self.prefix_tokens = config.cls, config.prefix
+        self.tokenizer = Tokenizer(
+            grid,
+            dim,
+            learned_time=config.temporal == "learned",
+            class_position=config.cls_position,
+            standardise=Standardise(*self.standardisation) if self.standardisation else None,
+        )
         self.cls_token = nn.Parameter(torch.empty(dim)) if config.cls else None
         self.registers = nn.Parameter(torch.empty(config.registers, dim)) if config.registers else None
         drops = [config.drop_path * i / max(1, config.depth - 1) for i in range(config.depth)]
@@ -67,17 +144,28 @@ class ViT(Encoder):
         self.norm = nn.LayerNorm(dim, eps=config.norm_eps)
         self.reset_parameters()
 
+    @property
+    def standardisation(self) -> Standardisation | None:
+        """See :attr:`Encoder.standardisation`."""
+        mean, std = self.config.input_mean, self.config.input_std
+        return None if mean is None or std is None else Standardisation(mean, std)
+
+    def prepare(self, requires: frozenset[str]) -> None:
+        """A mask token of zeros for "replace-tokens", else none."""
+        mask_token = nn.Parameter(torch.zeros_like(self.norm.weight)) if "replace-tokens" in requires else None
+        self.tokenizer.mask_token = mask_token
+
+    def stem(self) -> tuple[nn.Parameter, ...]:
+        """The patch projection."""
+        return tuple(self.tokenizer.project.parameters())
+
     def reset_parameters(self) -> None:
-        """Xavier-uniform matrices, zero biases, trunc-normal (0.02) embeddings and tokens, zero mask token; the patch
-        projection keeps PyTorch's default."""
+        """Xavier-uniform matrices, zero biases, trunc-normal (0.02) tokens; the tokenizer by its own rule."""
         self.apply(xavier_linear)
-        tokenizer = self.tokenizer
-        tokenizer.project.reset_parameters()  # a convolution in the ancestors' code: their Xavier rule passes it over
-        for embedding in (tokenizer.joint_embed, tokenizer.time_embed, self.cls_token, self.registers):
-            if embedding is not None:
-                nn.init.trunc_normal_(embedding, std=0.02)
-        if tokenizer.mask_token is not None:
-            nn.init.zeros_(tokenizer.mask_token)
+        self.tokenizer.reset_parameters()
+        for token in (self.cls_token, self.registers):
+            if token is not None:
+                nn.init.trunc_normal_(token, std=0.02)
 
     def forward(self, view: View, mask_RN: Tensor | None = None, keep_RK: Tensor | None = None) -> Encoded:
         """See :meth:`Encoder.forward`. Rows do not see each other."""
@@ -99,7 +187,7 @@ class ViT(Encoder):
 
         tokens_RND = x_RnD[:, config.prefix :]
         cls_RD = x_RnD[:, 0] if config.cls else None
-        parts = {"cls": lambda: cls_RD, "mean": lambda: tokens_RND.mean(1)}
+        parts = {"cls": lambda: x_RnD[:, 0], "mean": lambda: tokens_RND.mean(1)}
         pooled_RD = torch.cat([parts[name]() for name in config.pooled.split("+")], 1)
         return Encoded(tokens_RND=tokens_RND, pooled_RD=pooled_RD, cls_RD=cls_RD)
 
@@ -114,10 +202,14 @@ class ViT(Encoder):
 
     def closed_form_macs(self, grid: Grid, visible: int | None = None) -> dict[str, int]:
         """See :meth:`Encoder.closed_form_macs`: ``embed``, ``attention``, ``mlp`` of one body."""
-        tokens = (grid.tokens if visible is None else visible) + self.config.prefix
-        block = Block.closed_form_macs(self.config, tokens)
-        embed = grid.tokens * grid.patch * 3 * self.config.dim
-        return {"embed": embed} | {part: self.config.depth * macs for part, macs in block.items()}
+        config, dim = self.config, self.width
+        tokens = (grid.tokens if visible is None else visible) + config.prefix
+        products = 2 if config.mlp == "gelu" else 3
+        return {
+            "embed": grid.tokens * grid.patch * 3 * dim,
+            "attention": config.depth * (4 * dim**2 * tokens + 2 * dim * tokens**2),
+            "mlp": config.depth * products * dim * config.mlp_hidden * tokens,
+        }
 
 
 def xavier_linear(module: nn.Module) -> None:
@@ -126,3 +218,16 @@ def xavier_linear(module: nn.Module) -> None:
         nn.init.xavier_uniform_(module.weight)
         if module.bias is not None:
             nn.init.zeros_(module.bias)
+
+
+@hookimpl
+def skelbench_encoders() -> list[EncoderSpec]:
+    return [
+        EncoderSpec(
+            name="vit",
+            target=":ViT",
+            config=":ViTConfig",
+            summary="pre-norm ViT over frame-patch x joint tokens; temporal RoPE or learned positions",
+            presets={"small": {"dim": 64, "depth": 3, "heads": 2}, "quick": {"dim": 48, "depth": 2, "heads": 2}},
+        )
+    ]

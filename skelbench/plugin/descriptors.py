@@ -38,8 +38,6 @@ class MethodSpec(Descriptor):
     recipe: Mapping[str, Any] = field(default_factory=dict)
     """The method's own optimiser as dotted keys, ``{"train.lr": 0.1, "optimizer": "sgd", "optimizer.momentum": 0.9}``:
     used in every setting unless the preset scales it."""
-    needs: Mapping[str, Any] = field(default_factory=dict)
-    """What the method cannot do without in any setting, ``{"encoder.mask_token": False}``."""
     requires: tuple[str, ...] = ()
     """Abilities of the encoder that the method cannot do without (:mod:`skelbench.nn.encoder`): ``"drop-tokens"``,
     ``"replace-tokens"``, ``"tokens"``, ``"short-views"``."""

@@ -90,15 +90,14 @@ def _field_problem(what: str, value: Descriptor, own_file: bool) -> tuple[State,
     requires = getattr(value, "requires", ())
     if not isinstance(requires, tuple | list) or not all(isinstance(ability, str) for ability in requires):
         return "invalid", f"{what}: requires={requires!r} is not a tuple of names of abilities"
-    names = ("recipe", "needs", "native", "defaults", "notes", "presets", "variants")
+    names = ("recipe", "native", "defaults", "notes", "presets", "variants")
     mappings = [getattr(value, name, {}) for name in names]
     for name in ("presets", "variants"):
         several = getattr(value, name, {})
         mappings += several.values() if isinstance(several, Mapping) else ()
     if not all(isinstance(mapping, Mapping) for mapping in mappings):
         return "invalid", (
-            f"{what}: recipe, needs, native, defaults, notes and every preset and variant must be mappings of keys to "
-            "values"
+            f"{what}: recipe, native, defaults, notes and every preset and variant must be mappings of keys to values"
         )
     for name in getattr(value, "variants", {}):
         if not isinstance(name, str) or not VARIANT.fullmatch(name):

@@ -100,4 +100,4 @@ def warm_start(results: ResultStore, method: Method, name: str, parent_id: str) 
         for module in method.modules():
             if isinstance(module, Encoder):
                 # A method that replaces hidden tokens may start from one that drops them, and the other way round.
-                load_weights(parent.encoder(), module, optional=("tokenizer.mask_token",))
+                load_weights(parent.encoder(), module, optional=module.prepared_state)

@@ -72,7 +72,7 @@ def resolve(request: Request, host: Host, data_root: Path, device_kind: str) -> 
 
     base: list[Layer] = [
         {"train.precision": "bf16" if device_kind == "cuda" else "fp32", "data.name": "synthetic"},
-        {"grid.frames": 64, "grid.patch": 8, **method.needs, **method.recipe, **(method.native if native else {})},
+        {"grid.frames": 64, "grid.patch": 8, **method.recipe, **(method.native if native else {})},
         {**PRESETS, **method.presets, **request.presets}[preset],
     ]
     parts = Parts.of(host, method, names([*base, method.variants.get(variant, {}), choices]))

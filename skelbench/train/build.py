@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 import torch
-from torch import nn
 
 from skelbench.errors import SkelbenchError
 from skelbench.identity import derive_seed
 from skelbench.methods.contract import Context, Method
 from skelbench.methods.target import MaskedTarget
+from skelbench.nn.encoder import ABILITIES, Encoder
 from skelbench.plugin.host import Host
 from skelbench.skeleton.grid import Grid
 from skelbench.skeleton.topology import Topology
@@ -29,11 +30,29 @@ def view_specs(spec: RunSpec) -> dict[str, ViewSpec]:
     return {name: ViewSpec.model_validate(view) for name, view in spec.views.items()}
 
 
-def build_encoder(spec: RunSpec, host: Host, topology: Topology) -> nn.Module:
-    """A freshly initialised encoder of the run's family and size (drawn from torch's current random state)."""
-    descriptor = host.get("encoders", spec.encoder)
-    config = host.load(descriptor, "config").model_validate(spec.encoder_config)
-    return host.load(descriptor)(config, topology, grid_of(spec, topology))
+def build_encoder(spec: RunSpec, host: Host, topology: Topology) -> Encoder:
+    """A freshly initialised encoder of the run's family and size (drawn from torch's current random state).
+
+    Raises:
+        SkelbenchError: it cannot do what the run's method requires.
+    """
+    descriptor, requires = host.get("encoders", spec.encoder), frozenset(host.get("methods", spec.method).requires)
+    config = host.config(descriptor).model_validate(spec.encoder_config)
+    make = partial(host.load(descriptor), config, topology, grid_of(spec, topology))
+    try:
+        encoder = make()
+    except (RuntimeError, NotImplementedError):
+        if torch.get_default_device().type != "meta":
+            raise
+        with torch.device("cpu"):  # it looks at values while it is built: a graph's
+            encoder = make().to("meta")
+    if missing := sorted(requires - encoder.abilities):
+        raise SkelbenchError(
+            f"method {spec.method} needs an encoder that can {ABILITIES.get(missing[0], missing[0])} ({missing[0]}), "
+            f"which {spec.encoder} cannot; choose another encoder or method"
+        )
+    encoder.prepare(requires)
+    return encoder
 
 
 def build_method(spec: RunSpec, host: Host, topology: Topology, device: torch.device | str = "cpu") -> Method:
@@ -46,7 +65,7 @@ def build_method(spec: RunSpec, host: Host, topology: Topology, device: torch.de
     config = (host.load(descriptor, "config") if descriptor.config else cls.Config).model_validate(spec.method_config)
     grid = grid_of(spec, topology)
 
-    def encoder() -> nn.Module:
+    def encoder() -> Encoder:
         return build_encoder(spec, host, topology)
 
     def target(name: str) -> type[MaskedTarget]:
@@ -58,10 +77,9 @@ def build_method(spec: RunSpec, host: Host, topology: Topology, device: torch.de
 
     meta = str(device) == "meta"
     with torch.random.fork_rng(devices=[]), torch.device("meta" if meta else "cpu"):
+        context = Context.of(topology, grid, encoder, target)
         torch.manual_seed(derive_seed(spec.seed, "init"))
-        width = int(spec.encoder_config.get("dim", 0)) or encoder().width
-        torch.manual_seed(derive_seed(spec.seed, "init"))
-        method = cls(config, Context(topology, grid, encoder, width, target))
+        method = cls(config, context)
     return method if meta else method.to(device)
 
 

@@ -12,7 +12,6 @@ from skelbench.plugin.host import request_files
 def own_places(monkeypatch, tmp_path):
     """Everything that is looked up in the environment lies below the test's directory."""
     monkeypatch.setenv("SKELBENCH_PLUGINS", "")
-    monkeypatch.setenv("SKELBENCH_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("SKELBENCH_DATA", str(tmp_path / "data"))
     monkeypatch.setenv("SKELBENCH_RESULTS", str(tmp_path / "results"))
     for name in [name for name in os.environ if name in ("SKELBENCH_PLUGIN_PATH", "SKELBENCH_STRICT", "RANK")]:

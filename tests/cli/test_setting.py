@@ -36,7 +36,7 @@ def test_in_the_shared_setting_all_but_the_method_is_alike(name, preset, made):
     assert ours.setting == slim.setting == "shared"
     same = ("encoder", "grid", "data", "seed")
     assert {key: getattr(ours.spec, key) for key in same} == {key: getattr(slim.spec, key) for key in same}
-    assert ours.spec.encoder_config | {"mask_token": 0} == slim.spec.encoder_config | {"mask_token": 0}
+    assert ours.spec.encoder_config == slim.spec.encoder_config
     for key in ("bodies", "centre", "precision"):
         assert getattr(ours.spec.train, key) == getattr(slim.spec.train, key)
     seen = [made.spec.train.epochs * 12 for made in (ours, slim)]
@@ -85,11 +85,6 @@ def test_what_the_file_says_about_native_is_checked(made, tmp_path):
     path.write_text('native = "false"\n')
     with pytest.raises(SkelbenchError, match="native = true or native = false"):
         made("skeletonmae", config=path)
-
-
-def test_what_a_method_needs_cannot_be_taken_away(made):
-    with pytest.raises(SkelbenchError, match="slim needs encoder.mask_token=True"):
-        made("slim", sets={"encoder.mask_token": False})
 
 
 def test_settings_that_contradict_each_other_are_one_sentence(made):

@@ -33,22 +33,21 @@ from skelbench.plugin import EncoderSpec, MethodSpec, hookimpl
 from skelbench.component import Spec
 
 class Flat(Spec):
-    mask_token: bool = True
+    joints: int = 8
 
 @hookimpl
 def skelbench_methods():
     return [
         MethodSpec(
             name="bee",
-            target="skelbench_plugins.slim:Slim",
-            config="skelbench_plugins.slim:SlimConfig",
-            needs={"encoder.mask_token": True},
+            target="skelbench_plugins.slim.method:Slim",
+            config="skelbench_plugins.slim.method:SlimConfig",
+            requires=("replace-tokens", "tokens", "short-views"),
             native={"method.koleo": 0.2, "encoder.norm_eps": 1e-5},
             variants={
                 "typo": {"method.prototype": 3},
                 "bare": {"prototypes": 3},
                 "grid": {"grid.patch": 4},
-                "needy": {"encoder.mask_token": False},
                 "long": {"clips_seen": "long"},
                 "wrong": {"method.centering": "sinkhor"},
                 "deep": {"encoder.depth": "x2"},
@@ -198,7 +197,6 @@ def test_a_variant_goes_after_the_native_setting(made, bee):
         ),
         ("bee:bare", "it sets 'prototypes'; a variant sets method"),
         ("bee:grid", "it sets 'grid.patch'; a variant sets method"),
-        ("bee:needy", "it sets encoder.mask_token=False, but bee needs encoder.mask_token=True"),
         ("bee:long", "clips_seen='long' is neither a number of clips nor a factor"),
         ("bee:wrong", "plugin 'bee'.*did you mean 'sinkhorn'"),
     ],
@@ -405,7 +403,7 @@ def test_a_target_by_its_full_name_is_the_same_run(made, smooth):
     host = Host([smooth])
     run = made("slim", at=host, sets=SMALL | {"target": "smooth_features:smooth-features"})
     assert run.spec == aimed(made, host).spec and run.modified == aimed(made, host).modified
-    plain = made("slim", at=host, sets=SMALL | {"target": "builtin:prototypes"})
+    plain = made("slim", at=host, sets=SMALL | {"target": "skelbench-plugins:prototypes"})
     assert plain.spec.id == made("slim", at=host, sets=SMALL).spec.id and "method.target" not in plain.modified
 
 

@@ -10,7 +10,6 @@ def test_paper_head_has_22_million_parameters_and_a_gain_per_prototype():
     sizes = {name: parameter.numel() for name, parameter in head.named_parameters()}
     assert sizes.pop("prototype_gain") == 65_536
     assert sum(sizes.values()) == 22_024_448
-    assert head.closed_form_macs(3) == {"mlp": 3 * (256 * 2048 + 2048**2 + 2048 * 256), "prototypes": 3 * 256 * 65536}
 
 
 def test_bottleneck_is_a_three_layer_mlp_on_the_unit_sphere():
@@ -25,7 +24,6 @@ def test_bottleneck_is_a_three_layer_mlp_on_the_unit_sphere():
             y = y * 0.5 * (1 + torch.erf(y / 2**0.5))
     expected = y / y.square().sum(-1, keepdim=True).sqrt()
     torch.testing.assert_close(head(x), expected)
-    torch.testing.assert_close(head.bottleneck(x), expected)
 
 
 def test_prototypes_have_unit_norm_times_a_trainable_gain():

@@ -10,6 +10,7 @@ from skelbench import distributed
 from skelbench.nn import prototype_objective
 from skelbench.nn.prototype_loss import Sinkhorn, prototype_cross_entropy
 from skelbench.nn.prototype_objective import PrototypeObjective
+from skelbench.nn.rank import sample_rows
 
 MODES = ["sinkhorn", "running", "none"]
 K = 24
@@ -87,23 +88,16 @@ def test_one_prototype_for_all_and_all_for_each():
 
 def test_few_samples_stand_for_many(monkeypatch):
     """At most SAMPLES of them, fewer if TILE elements would not hold them, from everywhere."""
-    sizes = []
-    sampled = prototype_objective.sample_rows
-
-    def watched(x, most):
-        rows = sampled(x, most)
-        sizes.append(len(rows))
-        return rows
-
-    monkeypatch.setattr(prototype_objective, "sample_rows", watched)
     objective, tensors = PrototypeObjective(K, "none"), sample(n=3000, views=1)
-    tensors[2] = F.normalize(tensors[2] + torch.linspace(0, 2, 3000)[:, None], dim=1)
+    z = tensors[2] = F.normalize(tensors[2] + torch.linspace(0, 2, 3000)[:, None], dim=1)
     objective(*tensors, 0.1)
-    whole = entropy(distributions("none", objective, tensors[2], tensors[3], 0.1).mean(0))
+    whole = entropy(distributions("none", objective, z, tensors[3], 0.1).mean(0))
     assert math.log(float(objective.figures()["prototypes_used"])) == pytest.approx(whole, abs=0.02)
-    monkeypatch.setattr(prototype_objective, "TILE", 100 * K)
-    objective.figures()
-    assert sizes == [1024, 100]
+    for tile, samples in ((prototype_objective.TILE, 1024), (100 * K, 100)):
+        monkeypatch.setattr(prototype_objective, "TILE", tile)
+        few = distributions("none", objective, sample_rows(z, samples), tensors[3], 0.1)
+        used = math.log(float(objective.figures()["prototypes_used"]))
+        assert used == pytest.approx(entropy(few.mean(0)), abs=1e-4)
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -118,4 +112,4 @@ def test_it_forgets_the_step_and_asks_no_other_process(mode, monkeypatch):
     before = len(calls)
     assert len(objective.figures()) == 2 and len(calls) == before == (3 if mode == "sinkhorn" else 0)
     objective.update()
-    assert objective.figures() == {} and objective._seen is None
+    assert objective.figures() == {}

@@ -3,23 +3,22 @@ import re
 import pytest
 import torch
 from literal_vit import literal_vit, rotate
+from official import ENCODER as MAMP
 from pydantic import ValidationError
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from skelbench.errors import SkelbenchError
-from skelbench.nn.config import MAMP, ViTConfig
-from skelbench.nn.rope import rope_table
 from skelbench.nn.tokenizer import patchify
-from skelbench.nn.vit import ViT
+from skelbench.nn.vit import ViT, ViTConfig, rope_table
 from skelbench.skeleton.grid import Grid
 from skelbench.skeleton.topology import NTU25
-from skelbench.views.view import View
+from skelbench.views import View
 
 SMALL = {"dim": 16, "depth": 2, "heads": 2}
 FORMS = {
     "paper": ViTConfig(**SMALL),
-    "mamp": MAMP.model_copy(update=SMALL | {"mask_token": True}),
+    "mamp": MAMP.model_copy(update=SMALL),
     "release": ViTConfig(**SMALL, mlp="swiglu", registers=2, cls_position=True),
 }
 
@@ -28,6 +27,7 @@ def build(config, frames=12, patch=4, joints=25, seed=0):
     """A model whose every parameter is random, so that nothing hides behind a zero initial value."""
     torch.manual_seed(seed)
     model = ViT(config, NTU25, Grid(frames, patch, joints)).eval()
+    model.prepare(frozenset({"replace-tokens"}))
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(0.3 * torch.randn_like(parameter))
@@ -49,7 +49,6 @@ def test_mamp_form_has_the_published_number_of_parameters():
 def test_forms_differ_by_exactly_the_parameters_they_add():
     grid = Grid(64, 8, 25)
     base = count(ViT(ViTConfig(), NTU25, grid))
-    assert count(ViT(ViTConfig(mask_token=False), NTU25, grid)) == base - 256
     assert count(ViT(ViTConfig(cls=False), NTU25, grid)) == base - 256
     assert count(ViT(ViTConfig(registers=4), NTU25, grid)) == base + 4 * 256
     assert count(ViT(ViTConfig(cls_position=True), NTU25, grid)) == base + 256
@@ -239,14 +238,13 @@ def test_initial_values():
     weight = model.blocks[0].mlp.fc1.weight
     bound = (6 / (256 + 1024)) ** 0.5
     assert weight.abs().max() <= bound and weight.abs().max() > 0.99 * bound
-    assert not model.blocks[0].mlp.fc1.bias.any() and not model.tokenizer.mask_token.any()
+    assert not model.blocks[0].mlp.fc1.bias.any()
     assert model.tokenizer.joint_embed.std().item() == pytest.approx(0.02, rel=0.1)
 
 
 @pytest.mark.parametrize(
     ("config", "frames", "joints", "call", "message"),
     [
-        (MAMP.model_copy(update=SMALL), 12, 25, {"mask_RN": torch.zeros(1, 75, dtype=torch.bool)}, "mask_token=true"),
         (FORMS["paper"], 12, 20, {}, "20 joints but the encoder was built for 25"),
         (FORMS["paper"], 10, 25, {}, "view of 10 frames"),
         (FORMS["mamp"], 16, 25, {}, "4 temporal tokens but the encoder learned positions for 3"),
@@ -255,6 +253,34 @@ def test_initial_values():
 def test_views_that_do_not_fit_are_refused_in_one_sentence(config, frames, joints, call, message):
     with pytest.raises(SkelbenchError, match=re.escape(message)):
         build(config)(clips(1, frames, joints), **call)
+
+
+def test_what_a_method_requires_is_made_beside_equal_weights():
+    """A mask token of zeros, in a place of its own, and no random number drawn."""
+    torch.manual_seed(0)
+    plain = ViT(FORMS["paper"], NTU25, Grid(12, 4, 25))
+    after = torch.rand(1)
+    torch.manual_seed(0)
+    model = ViT(FORMS["paper"], NTU25, Grid(12, 4, 25))
+    model.prepare(frozenset({"replace-tokens", "tokens"}))
+    assert torch.equal(torch.rand(1), after)
+    assert model.state_dict().keys() - plain.state_dict().keys() == set(model.prepared_state)
+    assert not model.tokenizer.mask_token.any()
+    for name, value in plain.state_dict().items():
+        assert torch.equal(model.state_dict()[name], value)
+    with pytest.raises(SkelbenchError, match="add replace-tokens to what the method requires"):
+        plain(clips(), mask_RN=torch.zeros(3, 75, dtype=torch.bool))
+    model.prepare(frozenset())
+    assert model.state_dict().keys() == plain.state_dict().keys()
+
+
+@pytest.mark.parametrize(("cls", "readout"), [(True, "auto"), (True, "mean"), (False, "auto")])
+def test_the_summary_is_the_class_token_or_what_stands_for_it(cls, readout):
+    model = build(ViTConfig(**SMALL, cls=cls, readout=readout))
+    encoded = model(clips())
+    assert encoded.summary_RD.shape == (3, model.summary_width)
+    assert model.has_class_token == cls and model.prefix_tokens == int(cls)
+    torch.testing.assert_close(encoded.summary_RD, encoded.cls_RD if cls else encoded.tokens_RND.mean(1))
 
 
 def test_standardised_input_is_the_plain_encoder_on_standardised_coordinates():

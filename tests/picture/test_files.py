@@ -183,7 +183,6 @@ def test_the_pages_script_draws_what_the_strip_draws(scene, tmp_path, hidden):
 @pytest.fixture
 def root(tmp_path, monkeypatch):
     monkeypatch.setenv("SKELBENCH_DATA", str(tmp_path / "data"))
-    monkeypatch.setenv("SKELBENCH_CACHE", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
     (tmp_path / "data").mkdir()
     write_small_store(tmp_path / "data")

@@ -76,7 +76,6 @@ def place(tmp_path_factory) -> Path:
     write_small_store(folder / "data")
     (folder / "bees.py").write_text(PLUGIN)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SKELBENCH_CACHE", str(folder / "cache"))
         patch.setenv("SKELBENCH_DATA", str(folder / "data"))
         patch.setenv("SKELBENCH_RESULTS", str(folder / "results"))
         patch.setenv("OMP_NUM_THREADS", "1")

@@ -6,7 +6,7 @@ import tomllib
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from skelbench_plugins.slim_paper import studies as library
+from skelbench_plugins.slim import studies as library
 
 from skelbench.errors import SkelbenchError
 from skelbench.run.request import parse_sets

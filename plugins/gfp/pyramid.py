@@ -1,0 +1,113 @@
+"""GFP's compact decoder and target generator: few outputs, each for a joint over a window of time, or for everything.
+
+Shapes: R rows (bodies), T frames, P temporal tokens, J joints, K visible tokens, D decoder width, E width of the
+outputs, W windows of a level, M_l = W * J outputs of a local level (1 of the global one).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from skelbench.nn.decoder import FilledGrid
+from skelbench.nn.vit import Block, ViTConfig, xavier_linear
+from skelbench.skeleton.grid import Grid
+
+
+def windows(length: int, count: int) -> list[slice]:
+    """``count`` evenly spread windows of equal, least possible length that cover 0 .. length - 1.
+
+    They are disjoint where ``count`` divides ``length`` and overlap by as little as they can elsewhere.
+    """
+    size = -(-length // count)
+    starts = [i * (length - size) // max(1, count - 1) for i in range(count)]
+    return [slice(start, start + size) for start in starts]
+
+
+def levels(counts: Sequence[int], times: int) -> list[int]:
+    """Windows of each local level on a grid of ``times`` temporal tokens: never more than there are tokens."""
+    return [min(count, times) for count in counts]
+
+
+class PyramidDecoder(FilledGrid):
+    """The filled grid, averaged over ever longer windows of time, with blocks and a linear output after each.
+
+    Args:
+        dim_in: width of the encoder's tokens.
+        dim, heads, norm_eps: of the decoder's blocks.
+        depth: blocks of the first level; the others have one each.
+        counts: windows of each local level, from fine to coarse.
+        grid: the full-length grid.
+        out_dim: E.
+    """
+
+    def __init__(
+        self,
+        dim_in: int,
+        dim: int,
+        depth: int,
+        heads: int,
+        counts: Sequence[int],
+        grid: Grid,
+        out_dim: int,
+        norm_eps: float = 1e-6,
+    ) -> None:
+        super().__init__(dim_in, dim, grid)
+        self.config = ViTConfig(dim=dim, heads=heads, norm_eps=norm_eps, temporal="learned", cls=False)
+        self.counts = levels(counts, grid.times)
+        depths = [depth] + [1] * (len(counts) - 1)
+        self.blocks = nn.ModuleList(nn.ModuleList(Block(self.config) for _ in range(d)) for d in depths)
+        self.norms = nn.ModuleList(nn.LayerNorm(dim, eps=norm_eps) for _ in range(len(counts) + 1))
+        self.predict = nn.ModuleList(nn.Linear(dim, out_dim) for _ in range(len(counts) + 1))
+        self.reset_parameters()
+
+    def forward(self, tokens_RKD: Tensor, keep_RK: Tensor) -> list[Tensor]:
+        """[R, M_l, E] of each level, fine to coarse, the global one last."""
+        x_RPJD = self.fill(tokens_RKD, keep_RK).unflatten(1, (self.grid.times, self.grid.joints))
+        outputs = []
+        for count, blocks, norm, predict in zip(self.counts, self.blocks, self.norms, self.predict):
+            x_RPJD = torch.stack([x_RPJD[:, window].mean(1) for window in windows(x_RPJD.shape[1], count)], 1)
+            x_RMD = x_RPJD.flatten(1, 2)
+            for block in blocks:
+                x_RMD = block(x_RMD)
+            outputs.append(predict(norm(x_RMD)))
+            x_RPJD = x_RMD.view_as(x_RPJD)
+        outputs.append(self.predict[-1](self.norms[-1](x_RMD.mean(1, keepdim=True))))
+        return outputs
+
+
+class TargetGenerator(nn.Module):
+    """One three-layer MLP per level on the motion of an unmasked body: what :class:`PyramidDecoder` is to predict.
+
+    A local level reads the motion of one joint over one window, the global one the motion of the whole body.
+    Windows are of frames, so they do not depend on how frames are cut into tokens.
+    """
+
+    def __init__(self, counts: Sequence[int], grid: Grid, hidden: int, hidden_global: int, out_dim: int) -> None:
+        super().__init__()
+        self.counts = levels(counts, grid.times)
+        sizes = [3 * -(-grid.frames // count) for count in self.counts]
+
+        def mlp(dim_in: int, width: int) -> nn.Sequential:
+            return nn.Sequential(
+                nn.Linear(dim_in, width),
+                nn.GELU(),
+                nn.Linear(width, width),
+                nn.GELU(),
+                nn.Linear(width, out_dim),
+            )
+
+        self.local = nn.ModuleList(mlp(size, hidden) for size in sizes)
+        self.whole = mlp(3 * grid.frames * grid.joints, hidden_global)
+        self.apply(xavier_linear)
+
+    def forward(self, motion_RTJC: Tensor) -> list[Tensor]:
+        """[R, M_l, E] of each level, in the order of :class:`PyramidDecoder`."""
+        targets = []
+        for count, mlp in zip(self.counts, self.local):
+            parts = [motion_RTJC[:, window].transpose(1, 2) for window in windows(motion_RTJC.shape[1], count)]
+            targets.append(mlp(torch.cat(parts, 1).flatten(2)))
+        targets.append(self.whole(motion_RTJC.flatten(1)).unsqueeze(1))
+        return targets

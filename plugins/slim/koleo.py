@@ -1,0 +1,23 @@
+"""The spread term of DINOv2. Shapes: R rows, D width."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from skelbench.nn.precision import no_autocast
+
+
+def koleo(x_RD: Tensor, eps: float = 1e-8) -> Tensor:
+    """Minus the mean log distance of each unit-normalised row to its nearest other row (Kozachenko-Leonenko).
+
+    Spreads features over the sphere. One view at a time: two views of a clip must not be each other's neighbours.
+    Computed in float32; zero for fewer than two rows. Source: DINOv2.
+    """
+    x_RD = F.normalize(x_RD.to(torch.promote_types(x_RD.dtype, torch.float32)), dim=-1, eps=eps)
+    if x_RD.shape[0] < 2:
+        return x_RD.sum() * 0.0
+    with torch.no_grad(), no_autocast(x_RD):
+        nearest_R = (x_RD @ x_RD.t()).fill_diagonal_(-2.0).argmax(1)
+    return -(F.pairwise_distance(x_RD, x_RD[nearest_R], eps=eps) + eps).log().mean()

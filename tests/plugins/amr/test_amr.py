@@ -1,0 +1,76 @@
+"""AMR: what its loss is, and what its decoder covers at every token budget."""
+
+import pytest
+import torch
+from skelbench_plugins.amr import AMR, AMRConfig
+
+from skelbench.methods.contract import Context, Step
+from skelbench.nn.vit import ViT, ViTConfig
+from skelbench.skeleton.grid import Grid
+from skelbench.skeleton.topology import NTU25
+from skelbench.views import View
+
+GRID = Grid(24, 4, 25)
+STEP = Step(0, 1, 0.0, torch.Generator(), lambda *args, **kwargs: None)
+
+
+def build(**settings):
+    torch.manual_seed(0)
+    encoder = ViTConfig(dim=16, depth=1, heads=2)
+    config = AMRConfig(decoder_dim=16, decoder_depth=1, decoder_heads=2, **settings)
+    return AMR(config, Context.of(NTU25, GRID, lambda: ViT(encoder, NTU25, GRID)))
+
+
+def view(rows=2):
+    generator = torch.Generator().manual_seed(1)
+    keep_RK = torch.rand(rows, GRID.tokens, generator=generator).argsort(1)[:, :15].sort(1).values
+    mask_RN = torch.ones(rows, GRID.tokens, dtype=torch.bool).scatter(1, keep_RK, False)
+    x_BMTJC = torch.randn(rows, 1, 24, 25, 3, generator=generator)
+    return View.of(x_BMTJC, keep_RK=keep_RK, mask_RN=mask_RN)
+
+
+def energy_weight(x_TJC, t, j, k, eps):
+    """Mean over windows of 4, 8 and 12 frames of 1 / (1 + k mean / (e + eps)), for one frame and joint."""
+    total = 0.0
+    for n in (4, 8, 12):
+        energy_WJ = torch.stack([w.var(0, unbiased=False).sum(-1) for w in x_TJC.split(n)])
+        total += 1 / (1 + k * energy_WJ.mean() / (energy_WJ[t // n, j] + eps)) / 3
+    return total
+
+
+@pytest.mark.parametrize("target", ["token", "raw"])
+@pytest.mark.parametrize("loss_tokens", ["all", "masked"])
+def test_loss_by_loops(target, loss_tokens):
+    method, clip = build(target=target, loss_tokens=loss_tokens, focal_k=2.0), view()
+    loss = method({"clip": clip}, STEP)["loss"]
+    with torch.no_grad():
+        tokens = method.encoder(clip, keep_RK=clip.keep_RK).tokens_RND
+        predicted = method.decoder(tokens, clip.keep_RK)
+    total, count = 0.0, 0
+    for r in range(2):
+        for n in range(GRID.tokens):
+            if loss_tokens == "masked" and not clip.mask_RN[r, n]:
+                continue
+            p, j = divmod(n, 25)
+            values = clip.x_RTJC[r, 4 * p : 4 * p + 4, j]
+            aim = (values - values.mean()) / (values.var() + 1e-6).sqrt() if target == "token" else values
+            for t in range(4):
+                error = (predicted[r, n, 3 * t : 3 * t + 3] - aim[t]).square().mean()
+                total += energy_weight(clip.x_RTJC[r], 4 * p + t, j, 2.0, 1e-6) * error / 4
+            count += 1
+    assert loss.item() == pytest.approx(float(total / count), rel=1e-4)
+
+
+def test_the_encoder_sees_ten_percent():
+    spec = AMR.views(AMRConfig(), Grid(120, 4, 25))["clip"]
+    assert (spec.mask.lo, spec.mask.hi, spec.mask.keep) == (0.9, 0.9, "int")
+
+
+@pytest.mark.parametrize(("tokens", "queries"), [(30, 125), (15, 125), (8, 100)])
+def test_every_budget_has_its_queries(tokens, queries, resolved, host):
+    from skelbench.train.build import build_method
+
+    made = resolved("amr", tokens=tokens)
+    decoder = build_method(made.spec, host, made.store.topology, "meta").decoder
+    assert decoder.queries == queries
+    assert decoder.queries * decoder.predict.out_features == made.spec.grid.frames * 25 * 3

@@ -1,0 +1,110 @@
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from literal_vit import feed_forward, layer_norm, linear
+from skelbench_plugins.amr.query import QueryDecoder, tokens_per_query
+from torch.utils.flop_counter import FlopCounterMode
+
+from skelbench.nn.tokenizer import patchify
+from skelbench.skeleton.grid import Grid
+
+GRID = Grid(12, 2, 5)  # six temporal tokens
+KEEP_RK = torch.tensor([[1, 6, 14, 20], [0, 2, 9, 29]])
+
+
+def build(memory_positions=True):
+    torch.manual_seed(0)
+    decoder = QueryDecoder(
+        dim_in=12, dim=16, depth=2, heads=2, ratio=4, grid=GRID, out_dim=7, memory_positions=memory_positions
+    )
+    with torch.no_grad():
+        for parameter in decoder.parameters():
+            parameter.add_(0.3 * torch.randn_like(parameter))
+    return decoder
+
+
+def test_published_shape():
+    """125 queries at 750 tokens with r = 6, each for 24 frames of one joint (72 values)."""
+    decoder = QueryDecoder(256, 256, 5, 8, 6, Grid(120, 4, 25), 12)
+    assert decoder.queries == 125 and decoder.predict.out_features == 72
+
+
+@given(ratio=st.integers(0, 40), times=st.integers(1, 40))
+def test_tokens_per_query_is_the_largest_divisor_that_fits(ratio, times):
+    assert tokens_per_query(ratio, times) == max([r for r in range(1, ratio + 1) if times % r == 0], default=1)
+
+
+@pytest.mark.parametrize("memory_positions", [True, False])
+def test_forward_written_out_query_by_query(memory_positions):
+    decoder = build(memory_positions)
+    tokens_RKZ = torch.randn(2, 4, 12)
+    out = decoder(tokens_RKZ, KEEP_RK)
+    assert decoder.per_query == 3 and out.shape == (2, 30, 7)
+    state = {name: value.detach().double() for name, value in decoder.state_dict().items()}
+
+    def cross(name, x_D, memory_KZ):
+        """One query over the memory; two heads of width 8."""
+        q, kv = linear(state, f"{name}.query", x_D), linear(state, f"{name}.key_value", memory_KZ)
+        heads = []
+        for h in (slice(0, 8), slice(8, 16)):
+            key, value = kv[:, :16][:, h], kv[:, 16:][:, h]
+            heads.append(torch.softmax(key @ q[h] / math.sqrt(8), 0) @ value)
+        return linear(state, f"{name}.proj", torch.cat(heads))
+
+    for row in range(2):
+        memory = []
+        for place, token in zip(KEEP_RK[row].tolist(), tokens_RKZ[row].double()):
+            if memory_positions:
+                token = token + state["memory_time"][place // 5] + state["memory_joint"][place % 5]
+            memory.append(token)
+        memory = torch.stack(memory)
+        for segment in range(2):
+            for joint in range(5):
+                x = state["query"][segment * 5 + joint] + state["segment_embed"][segment] + state["joint_embed"][joint]
+                for l in range(2):
+                    x = x + cross(f"blocks.{l}.attn", layer_norm(state, f"blocks.{l}.norm1", x, 1e-5), memory)
+                    normed = layer_norm(state, f"blocks.{l}.norm2", x, 1e-5)
+                    x = x + feed_forward(state, f"blocks.{l}.mlp", normed, "gelu")
+                values = linear(state, "predict", layer_norm(state, "norm", x, 1e-5))
+                for r in range(3):
+                    token = (segment * 3 + r) * 5 + joint
+                    torch.testing.assert_close(
+                        out[row, token].double(), values[7 * r : 7 * r + 7], rtol=1e-3, atol=1e-4
+                    )
+
+
+def test_a_querys_tokens_are_consecutive_frames_of_its_joint():
+    """What one query has to predict, read off the layout of the output."""
+    decoder = QueryDecoder(12, 16, 1, 2, 4, GRID, out_dim=2 * 3)
+    frames_1TJC = torch.arange(12.0).view(1, 12, 1, 1).expand(1, 12, 5, 3)
+    values_1NL = patchify(frames_1TJC, GRID.patch)
+    with torch.no_grad():
+        decoder.predict.weight.zero_()
+        decoder.predict.bias.copy_(torch.arange(18.0))
+    out_1NL = decoder(torch.zeros(1, 1, 12), torch.zeros(1, 1, dtype=torch.int64))
+    for token in range(GRID.tokens):
+        first = values_1NL[0, token, 0].item() % 6  # place of the token's first frame among the query's six
+        assert out_1NL[0, token].tolist() == [3 * first + i for i in range(6)]
+
+
+def test_queries_do_not_see_each_other():
+    decoder, tokens_RKZ = build(), torch.randn(2, 4, 12)
+    before = decoder(tokens_RKZ, KEEP_RK)
+    with torch.no_grad():
+        decoder.query[0] += 1.0
+    changed_N = (decoder(tokens_RKZ, KEEP_RK) != before).any(-1)[0]
+    assert changed_N.nonzero().flatten().tolist() == [0, 5, 10]
+
+
+def test_five_layers_cost_what_the_paper_implies():
+    """Of its 3.8 GFLOPs for two bodies, 1.93 are left for the decoder's layers."""
+    with torch.device("meta"):
+        decoder = QueryDecoder(256, 256, 5, 8, 6, Grid(120, 4, 25), 12)
+        queries, visible = torch.empty(1, 125, 256), torch.empty(1, 74, 256)
+    with FlopCounterMode(display=False) as counter:
+        for block in decoder.blocks:
+            block(queries, visible)
+    assert 2 * counter.get_total_flops() / 1e9 == pytest.approx(1.93, abs=0.005)

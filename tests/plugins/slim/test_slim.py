@@ -1,0 +1,230 @@
+"""SLiM: its two losses by loops, and every part that can be exchanged or left out."""
+
+import math
+from functools import partial
+
+import pytest
+import torch
+from literal_prototypes import class_loss, cross_entropy, hidden_loss, one_by_one
+from skelbench_plugins.slim.method import LIMITED_DEG
+
+from skelbench.errors import SkelbenchError
+from skelbench.plugin.host import Host
+from skelbench.views.augmentations import BoneScale, CoordinateScale, Mirror, Rotate
+from skelbench.views.crops import Alike, Free, Inside
+from skelbench.views.masks import RandomTokens
+from skelbench.views.tubes import Tube
+
+VARIANTS = {
+    name: sets for name, sets in Host().get("methods", "slim").variants.items() if not name.startswith("half-batch")
+}
+TARGETS = ("prototypes", "coordinates", "features", "features-predictor")
+LOCALS = [f"local{frames}-{anchor}" for anchor in (1, 2) for frames in (32, 16, 8)]
+
+
+@pytest.fixture
+def made(trainer):
+    return partial(trainer, "slim")
+
+
+def variant(trainer_or_resolved, name, **sets):
+    return trainer_or_resolved("slim", **VARIANTS[name], **sets)
+
+
+def losses(training, steps=2):
+    return [
+        {key: float(value) for key, value in training.train_step(step, training.views(step)).items()}
+        for step in range(steps)
+    ]
+
+
+# ------------------------------------------------------------------------------------------------ the two losses
+@pytest.mark.parametrize("match_both", [False, True])
+def test_losses_are_the_means_over_hidden_tokens_and_over_anchored_views(match_both, made):
+    sets = {"centering": "running", "glcl_weight": 0.5, "local_counts": (1, 2, 0), "global_ratio": (0.1, 0.2)}
+    training = made(match_both=match_both, **sets)
+    method, views, step = training.method, training.views(0), training.step_info(1)
+    generator = torch.Generator().manual_seed(5)
+    with torch.no_grad():
+        for value in (*method.teacher.parameters(), *method.target.teacher_head.parameters()):
+            value.add_(0.1 * torch.randn(value.shape, generator=generator))
+        for objective in (method.cl_loss, method.target.objective):
+            objective.centre.centre.normal_(generator=generator)
+        out = method(views, step)
+        temp = 0.04 + 0.03 * min(1.0, step.fraction / 0.2)
+
+        both = [one_by_one(views[name])[0] for name in ("global1", "global2")]
+        teacher = [method.teacher["encoder"](view) for view in both]
+        students = [method.encoder(view).cls_RD for view in both]  # the pass without masks
+        pairs = [(0, 1), (1, 0)]
+        for anchor in (1, 2):
+            for name in (f"local32-{anchor}", f"local16-{anchor}"):
+                view, mask_RN = views[name], views[name].mask_RN
+                for single, mask in zip(one_by_one(view), mask_RN.chunk(view.count)):
+                    for a in (1, 2) if match_both else (anchor,):
+                        pairs.append((a - 1, len(students)))
+                    students.append(method.encoder(single, mask_RN=mask).cls_RD)
+        assert len(pairs) == (14 if match_both else 8)
+        glcl = class_loss([encoded.cls_RD for encoded in teacher], students, pairs, method, temp)
+
+        head, teacher_head = method.target.head, method.target.teacher_head
+        centre_K = method.target.objective.centre.centre
+        per_view = []
+        for single, whole, name in zip(both, teacher, ("global1", "global2")):
+            mask = views[name].mask_RN
+            masked = method.encoder(single, mask_RN=mask)
+
+            def token(r, n, masked=masked, whole=whole):
+                features = head(masked.tokens_RND[r, n]), teacher_head(whole.tokens_RND[r, n])
+                return cross_entropy(*features, head.prototypes, teacher_head.prototypes, temp, centre_K)
+
+            per_view.append(hidden_loss(mask, token))
+        mfp = sum(per_view) / 2
+    assert float(out["mfp"]) == pytest.approx(float(mfp), rel=1e-4)
+    assert float(out["glcl"]) == pytest.approx(float(glcl), rel=1e-4)
+    assert float(out["loss"]) == pytest.approx(float(mfp) + 0.5 * float(glcl), rel=1e-4)
+
+
+# ------------------------------------------------------------------------------------------------ targets
+def test_targets_differ_in_nothing_but_what_hidden_tokens_predict(made):
+    """Encoder, teacher, views and masks begin alike."""
+    first = made(target="prototypes")
+    views, reference = first.views(0), first.method
+    for target in TARGETS[1:]:
+        training = made(target=target)
+        method = training.method
+        for encoder in (lambda m: m.encoder, lambda m: m.inference_encoder()):
+            mine, theirs = encoder(method).state_dict(), encoder(reference).state_dict()
+            assert mine.keys() == theirs.keys() and all(torch.equal(mine[key], theirs[key]) for key in theirs)
+        for name, view in training.views(0).items():
+            assert torch.equal(view.mask_RN, views[name].mask_RN) and torch.equal(view.x_RTJC, views[name].x_RTJC)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_target_modules_are_thrown_away_and_twins_not_trained(target, made):
+    method = made(target=target).method
+    exported = method.inference_encoder().state_dict()
+    assert exported.keys() == made(mfp_weight=0.0).method.inference_encoder().state_dict().keys()
+    assert not any("target" in key or "head" in key or "decoder" in key for key in exported)
+    trained = {id(p) for group in method.optim_groups() for p in group["params"]}
+    assert trained == {id(p) for p in method.parameters() if p.requires_grad}
+    assert not any(id(p) in trained for key, p in method.named_parameters() if "teacher" in key)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_targets_train_in_bf16_and_their_twins_follow(target, made):
+    training = made(target=target, **{"train.precision": "bf16"})
+    twins = {k: p.clone() for k, p in training.method.named_parameters() if k.startswith("target.teacher_head")}
+    assert bool(twins) == (target != "coordinates")
+    assert all(math.isfinite(value) for step in losses(training) for value in step.values())
+    after = dict(training.method.named_parameters())
+    moved = [not torch.equal(after[key], value) for key, value in twins.items() if "prototype" not in key]
+    assert all(moved)
+
+
+# ------------------------------------------------------------------------------------------------ variants
+@pytest.mark.parametrize("name", VARIANTS)
+def test_every_variant_trains(name, trainer):
+    training = variant(trainer, name)
+    method, step = training.method, training.step_info(0)
+    first = method(training.views(0), step)
+    first["loss"].backward()
+    assert [key for key, p in method.named_parameters() if p.requires_grad and p.grad is None] == []
+    training.optim.step(0)
+    method.after_step(step)
+    second = training.train_step(1, training.views(1))
+    assert first.keys() == second.keys() - {"lr", "weight_decay"}
+    assert all(math.isfinite(value) for value in (*(v.item() for v in first.values()), *second.values()))
+
+
+def test_masked_prediction_alone(trainer, resolved):
+    training = variant(trainer, "mfp-only")
+    assert training.spec.views.keys() == {"global1", "global2"} and training.method.cl_head is None
+    assert training.method.teacher.keys() == {"encoder"}
+    (step, _) = losses(training)
+    assert "glcl" not in step and step["loss"] == step["mfp"]
+
+
+@pytest.mark.parametrize("name", ["glcl-only", "global-none"])
+def test_contrast_alone(name, trainer):
+    training = variant(trainer, name)
+    assert training.method.target is None
+    assert training.spec.views.keys() == {"global1", "global2", *LOCALS}
+    assert training.spec.views["global1"].mask is None and training.spec.views["global2"].mask is None
+    assert all(isinstance(training.spec.views[local].mask, Tube) for local in LOCALS)
+    (step, _) = losses(training)
+    assert "mfp" not in step and step["loss"] == step["glcl"]
+
+
+def test_no_masks_on_global_views_is_contrast_alone(trainer):
+    """The paper's tables of objectives and of masks have equal numbers in these two rows."""
+    assert losses(variant(trainer, "global-none")) == losses(variant(trainer, "glcl-only"))
+
+
+@pytest.mark.parametrize("name", ["mfp-cl", "cl-only"])
+def test_contrast_of_two_views_of_one_length(name, trainer):
+    training = variant(trainer, name)
+    views = training.spec.views
+    assert views.keys() == {"global1", "global2"}
+    assert (views["global1"].crop, views["global2"].crop) == (Free(), Alike(parent="global1"))
+    (step, _) = losses(training)
+    assert ("mfp" in step) == (name == "mfp-cl") and "glcl" in step
+    assert all(p.requires_grad for p in training.method.encoder.parameters())
+
+
+def test_masks_by_name(resolved):
+    def masks(name):
+        views = variant(resolved, name).spec.views
+        return views["global1"].mask, views["local16-2"].mask
+
+    tube, local = Tube(lo=0.5, hi=0.9, p=1.0), Tube(lo=0.5, hi=0.9, p=0.5)
+    assert masks("centre-none") == (tube, local)
+    assert masks("global-random") == (RandomTokens(lo=0.5, hi=0.9, p=1.0), local)
+    assert masks("local-random") == (tube, RandomTokens(lo=0.5, hi=0.9, p=0.5))
+    assert masks("local-none") == (tube, None)
+    assert masks("ratio-90") == (Tube(lo=0.9, hi=0.9, p=1.0), Tube(lo=0.9, hi=0.9, p=0.5))
+    assert masks("ratio-0-50") == (Tube(lo=0.0, hi=0.5, p=1.0), Tube(lo=0.0, hi=0.5, p=0.5))
+
+
+def test_augmentations_by_name(resolved):
+    rotate, mirror, scale = Rotate(p=0.5, vertical_deg=180.0, tilt_deg=30.0), Mirror(p=0.5), BoneScale(p=0.5)
+    expected = {
+        "centre-none": (rotate, mirror, scale),
+        "rotation-none": (mirror, scale),
+        "rotation-limited": (Rotate(p=0.5, vertical_deg=LIMITED_DEG, tilt_deg=LIMITED_DEG), mirror, scale),
+        "mirroring-none": (rotate, scale),
+        "mirroring-limited": (rotate, Mirror(p=0.5, reflect=False), scale),
+        "scaling-none": (rotate, mirror),
+        "scaling-limited": (rotate, mirror, CoordinateScale(p=0.5, lo=0.85, hi=1.15)),
+    }
+    assert pytest.approx(math.degrees(0.3)) == LIMITED_DEG
+    for name, operations in expected.items():
+        assert {view.augment for view in variant(resolved, name).spec.views.values()} == {operations}
+
+
+def test_centring_by_name(trainer):
+    for name, kind in (("centre-running", "centre"), ("centre-none", None)):
+        method = variant(trainer, name).method
+        for objective in (method.cl_loss, method.target.objective):
+            assert objective.sinkhorn is None and (objective.centre is not None) == (kind == "centre")
+
+
+def test_targets_by_name(trainer):
+    for name in TARGETS[1:]:
+        assert variant(trainer, f"target-{name}").spec.method_config["target"] == name
+
+
+def test_local_views_lie_inside_their_own_anchor(resolved):
+    for name, view in resolved("slim").spec.views.items():
+        if name.startswith("local"):
+            assert isinstance(view.crop, Inside) and view.crop.parent == f"global{name[-1]}"
+
+
+@pytest.mark.parametrize("sets", [{"mfp_weight": 0.0, "glcl_weight": 0.0}, {"global_mask": "none", "glcl_weight": 0.0}])
+def test_nothing_left_to_learn_is_one_sentence(sets, resolved):
+    with pytest.raises(SkelbenchError) as error:
+        resolved("slim", **sets)
+    assert str(error.value) == (
+        "settings of method are not valid: nothing is left to learn; "
+        "give mfp_weight (with a global_mask) or glcl_weight"
+    )

@@ -1,0 +1,24 @@
+"""Settings that mean nothing are refused in one sentence, before anything runs."""
+
+import pytest
+
+from skelbench.errors import SkelbenchError
+
+REFUSED = [
+    *(
+        (method, {"mask_ratio": 0.999}, "0.999 of 100 tokens leaves none visible")
+        for method in ("mamp", "gfp", "sjepa")
+    ),
+    *(("sjepa", {name: 0}, name) for name in ("crop_frames", "decoder_dim", "decoder_depth", "decoder_heads")),
+    *(("gfp", {"windows": windows}, "windows") for windows in ((3, 6), (2, 0), ())),
+    *(("amr", {"windows": windows}, "windows") for windows in ((), (0, 4))),
+    ("amr", {"query_frames": 0}, "query_frames"),
+    ("amr", {"focal_k": -1.0}, "focal_k"),
+]
+
+
+@pytest.mark.parametrize(("method", "settings", "message"), REFUSED)
+def test_refused(method, settings, message, resolved):
+    with pytest.raises(SkelbenchError, match=message) as error:
+        resolved(method, **settings)
+    assert "\n" not in str(error.value)
