@@ -41,10 +41,10 @@ def interpolation(named: Named) -> Figure:
     )
     for axis, (name, record) in zip(row, named.items()):
         coverage = [r["coverage"] for r in record["rows"]]
-        for kind, said, colour in (("random", "independent tokens", COLOURS[1]), ("tube", "tubes", COLOURS[0])):
+        for kind, label, colour in (("random", "independent tokens", COLOURS[1]), ("tube", "tubes", COLOURS[0])):
             low, high = zip(*(r[kind]["interval"] for r in record["rows"]))
             axis.fill_between(coverage, low, high, color=colour, alpha=0.18, linewidth=0)
-            axis.plot(coverage, [r[kind]["error"] for r in record["rows"]], color=colour, marker="o", ms=4, label=said)
+            axis.plot(coverage, [r[kind]["error"] for r in record["rows"]], color=colour, marker="o", ms=4, label=label)
         axis.axhline(1.0, color=PALE, linewidth=1, linestyle="--", label="the mean")
         axis.set_title(name, fontsize=9, color=INK, **PLAIN)
         axis.set_xlabel("tokens hidden, share", fontsize=8, color=INK)
