@@ -1,4 +1,4 @@
-"""The SLiM paper's comparisons as studies (torch-free).
+"""The SLiM paper's comparisons as studies of what its tables show (torch-free).
 
 Without a GPU each is a first look at the tiny size; with one it has the paper's: 150 epochs for the comparison of
 token budgets, 100 for ablations and target controls, as the paper says.
@@ -6,11 +6,16 @@ token budgets, 100 for ablations and target controls, as the paper says.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from skelbench.report.study_rows import Row
 from skelbench.studies.study import Study
 
+from . import tables
 
-def _ablation(name: str, *variants: str, figure: str = "") -> Study:
-    """The named variants of SLiM, and SLiM itself, at 8 tokens."""
+
+def _ablation(name: str, rows: Sequence[Row], figure: str = "") -> Study:
+    """The variants of ``rows``, in their order, at 8 tokens."""
     return Study(
         name=name,
         table=name,
@@ -18,7 +23,7 @@ def _ablation(name: str, *variants: str, figure: str = "") -> Study:
         preset="quick",
         gpu_preset="ablation",
         sets={"tokens": 8},
-        grid={"method": (*(f"slim:{variant}" for variant in variants), "slim")},
+        grid={"method": tuple(row.title for row in rows)},
     )
 
 
@@ -29,53 +34,14 @@ TOKEN_BUDGET = Study(
     preset="quick",
     gpu_preset="paper",
     # The longest trials come last of a seed: what is there early is most of the table.
-    grid={"tokens": (8, 15, 30), "method": ("skeletonmae", "mamp", "slim")},
+    grid={
+        "tokens": (8, 15, 30),
+        "method": tuple(dict.fromkeys(row.title for row in tables.TOKEN_BUDGET if row.planned)),
+    },
 )
-
-TARGET_CONTROL = _ablation(
-    "target-control",
-    "target-coordinates",
-    "target-features",
-    "target-features-predictor",
-    figure="target-control",
-)
-
-OBJECTIVE = _ablation(
-    "objective",
-    "cl-only",
-    "glcl-only",
-    "mfp-only",
-    "mfp-cl",
-)
-
-STM = _ablation(
-    "stm",
-    "global-none",
-    "global-random",
-    "local-none",
-    "local-random",
-    "ratio-90",
-    "ratio-0-50",
-)
-
-SAA = _ablation(
-    "saa",
-    "rotation-none",
-    "rotation-limited",
-    "mirroring-none",
-    "mirroring-limited",
-    "scaling-none",
-    "scaling-limited",
-)
-
-CENTRING = _ablation(
-    "centring",
-    "centre-none",
-    "centre-running",
-)
-
-BATCH = _ablation(
-    "batch",
-    "half-batch",
-    "half-batch-equal-steps",
-)
+TARGET_CONTROL = _ablation("target-control", tables.TARGET_CONTROL, figure="target-control")
+OBJECTIVE = _ablation("objective", tables.OBJECTIVE.rows)
+STM = _ablation("stm", tables.STM.rows)
+SAA = _ablation("saa", tables.SAA.rows)
+CENTRING = _ablation("centring", tables.CENTRING.rows)
+BATCH = _ablation("batch", tables.BATCH.rows)

@@ -27,11 +27,13 @@ def compare(
     """Show a table over the results: `linear` (accuracy of all runs), comparisons of any methods (`token-budget`,
     `target-control`), cost at three token budgets, which needs no run (`flops`, by module `flops-detail`), or a table
     of a plugin; `skelbench study` runs what a table of the same name shows."""
+    from skelbench.plugin import TableSpec
     from skelbench.plugin.host import get_host
     from skelbench.results.store import ResultStore
 
     host = get_host()
     descriptor = host.get("tables", table)
+    assert isinstance(descriptor, TableSpec)
     from skelbench.console import err, out, progress
     from skelbench.errors import SkelbenchError, did_you_mean
     from skelbench.report.render import FORMATS, Terminal, render
@@ -61,10 +63,7 @@ def compare(
     if output is None:
         out.print(text, markup=False, highlight=False, soft_wrap=True)
         return
-    from skelbench.files import write_atomic
+    from skelbench.files import write_whole
 
-    try:
-        write_atomic(output, lambda file: file.write(text.encode()))
-    except OSError as error:
-        raise SkelbenchError(f"cannot write {output}: {error.strerror}; choose another --output") from error
+    write_whole(output, lambda file: file.write(text.encode()))
     out.print(f"wrote {output}")

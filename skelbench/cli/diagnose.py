@@ -106,8 +106,8 @@ def command(name: str, *without: str) -> Callable[[Callable[..., None]], Callabl
 
     def wrap(diagnosis: Callable[..., None]) -> Callable[..., None]:
         _, *own = inspect.signature(diagnosis, eval_str=True).parameters.values()
-        shared = inspect.signature(Shared, eval_str=True).parameters.values()
-        shared = [parameter for parameter in shared if parameter.name not in without]
+        every = inspect.signature(Shared, eval_str=True).parameters.values()
+        shared = [parameter for parameter in every if parameter.name not in without]
 
         @functools.wraps(diagnosis)
         def run(**options: Any) -> None:

@@ -61,7 +61,7 @@ def _next(resolved: Resolved) -> list[tuple[str, str]]:
         shapes = {shape: f"--tokens {tokens}" for tokens, shape in BUDGETS.items()}
         grid = f"--clip-length {spec.grid.frames} --patch {spec.grid.patch}"
         alike = "the same conditions" if resolved.setting == "shared" or resolved.variant else "shared setting"
-        others = (method.name for method in get_host().all("methods") if method.trains)
+        others = (method.name for method in get_host().all("methods") if getattr(method, "trains", True))
         other = next((name for name in others if name != spec.method), "METHOD")
         what = f"another method, {alike}"
         if resolved.variant:

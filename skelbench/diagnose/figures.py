@@ -41,10 +41,10 @@ def interpolation(named: Named) -> Figure:
     )
     for axis, (name, record) in zip(row, named.items()):
         coverage = [r["coverage"] for r in record["rows"]]
-        for kind, said, colour in (("random", "independent tokens", COLOURS[1]), ("tube", "tubes", COLOURS[0])):
+        for kind, label, colour in (("random", "independent tokens", COLOURS[1]), ("tube", "tubes", COLOURS[0])):
             low, high = zip(*(r[kind]["interval"] for r in record["rows"]))
             axis.fill_between(coverage, low, high, color=colour, alpha=0.18, linewidth=0)
-            axis.plot(coverage, [r[kind]["error"] for r in record["rows"]], color=colour, marker="o", ms=4, label=said)
+            axis.plot(coverage, [r[kind]["error"] for r in record["rows"]], color=colour, marker="o", ms=4, label=label)
         axis.axhline(1.0, color=PALE, linewidth=1, linestyle="--", label="the mean")
         axis.set_title(name, fontsize=9, color=INK, **PLAIN)
         axis.set_xlabel("tokens hidden, share", fontsize=8, color=INK)
@@ -58,7 +58,7 @@ def invariance(named: Named) -> Figure:
     """Similarity to the own original above, share of clips whose own is nearest below, over yaw and body size."""
     changes = [change for change in ("yaw", "size") if change in next(iter(named.values()))["curves"]]
     figure, axes = _panels(len(changes), 2)
-    said = {"yaw": "yaw, degrees", "size": "bone lengths, factor"}
+    labels = {"yaw": "yaw, degrees", "size": "bone lengths, factor"}
     values: tuple[tuple[str, str, Callable[[float], float]], ...] = (
         ("similarity", "cosine with the own original", float),
         ("retrieved", "own original is nearest, %", lambda share: 100 * share),
@@ -75,7 +75,7 @@ def invariance(named: Named) -> Figure:
                     axis.plot(
                         x, others, color=colour, linewidth=0.9, linestyle=":", label="other clips" if i == 0 else None
                     )
-            axis.set_xlabel(said[change], fontsize=8, color=INK)
+            axis.set_xlabel(labels[change], fontsize=8, color=INK)
             if change == "yaw":
                 axis.set_xticks(range(0, 361, 60))
         line[0].set_ylabel(label, fontsize=8, color=INK)

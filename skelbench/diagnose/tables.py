@@ -182,10 +182,10 @@ def per_class(record: Mapping[str, Any], classes: Sequence[str]) -> Table:
         Column("p", "p", ".2g"),
         Column("p_holm", "p (Holm)", ".2g"),
     )
-    told = sum(row["p_holm"] <= 0.05 for row in record["rows"])
+    different = sum(row["p_holm"] <= 0.05 for row in record["rows"])
     notes = (
         f"{overall['verdict']}.",
-        f"{told} of {len(record['rows'])} classes differ at 5 % (exact McNemar test on the same clips, Holm-adjusted "
-        "over the classes); difference: second minus first, in points.",
+        f"{different} of {len(record['rows'])} classes differ at 5 % (exact McNemar test on the same clips, Holm-"
+        "adjusted over the classes); difference: second minus first, in points.",
     )
     return Table(f"Per class: {first} and {second}, accuracy in percent", columns, tuple(rows), notes=notes)

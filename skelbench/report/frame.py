@@ -187,7 +187,9 @@ def _grids(runs: Sequence[RunDir], costs: Mapping[str, dict[str, Any] | None]) -
 
     costed = [(run, cost) for run in runs if (cost := costs[run.name])]
     joints = {run.spec.data.fingerprint: cost["grid"].split(" x ")[1] for run, cost in costed}
-    class_token = {encoder(run): cost.get("class_token", False) for run, cost in costed}
+    class_token = {
+        encoder(run): cost["encoder"].get("class_token", cost.get("class_token", False)) for run, cost in costed
+    }
     return {
         run.name: "x".join(filter(None, [str(run.spec.tokens), joints.get(run.spec.data.fingerprint)]))
         + ("+1" if class_token.get(encoder(run)) else "")

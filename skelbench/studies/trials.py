@@ -154,9 +154,9 @@ def status(trial: Trial, session: Session, protocols: Iterable[str]) -> Status:
 def recognise(trial: Trial, state: Status, session: Session) -> None:
     """A run that was made with settings typed one by one gets the preset and variant by which ``trial`` asks for it:
     otherwise it would count as done, and no table of exact presets would show it."""
-    made = trial.resolved
-    if state.run is not None and state.run.info["modified"] and not made.modified:
-        session.results.open(made.spec, made.preset, made.modified, {}, made.setting, made.variant)
+    resolved = trial.resolved
+    if state.run is not None and state.run.info["modified"] and not resolved.modified:
+        session.results.open(resolved.spec, resolved.preset, resolved.modified, {}, resolved.setting, resolved.variant)
 
 
 @dataclass(frozen=True)

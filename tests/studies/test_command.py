@@ -59,7 +59,7 @@ encoder.dim = 16
     [
         (["token-budgt"], "did you mean 'token-budget'?"),
         (["nowhere.toml"], "does not exist"),
-        (["batch", "--dataset", "smal"], "trial slim:half-batch 8t s0: in"),
+        (["batch", "--dataset", "smal"], "trial slim:half-batch-equal-steps 8t s0: in"),
         (["batch", "--dataset", "small", "--split", "hal"], "did you mean 'half'?"),
         (["batch", "--dataset", "small", "--preset", "quik"], "did you mean 'quick'?"),
         (["batch", "--dataset", "small", "--tokens", "8,9"], "8, 15, 30"),
@@ -70,7 +70,10 @@ encoder.dim = 16
         (["batch", "--dataset", "small", "--seeds", "0,x"], "--seeds '0,x' is not a list of whole numbers"),
         (["batch", "--dataset", "small", "--seeds", "-1"], "whole numbers from 0 on"),
         (["batch", "--dataset", "small", "--probe", "knnn"], "did you mean 'knn'?"),
-        (["batch", "--dataset", "small", "--set", "lrr=1"], "trial slim:half-batch 8t s0: unknown setting 'lrr'"),
+        (
+            ["batch", "--dataset", "small", "--set", "lrr=1"],
+            "trial slim:half-batch-equal-steps 8t s0: unknown setting 'lrr'",
+        ),
         (["batch", "--dataset", "small", "--set", "lr"], "not of the form key=value"),
         (["grid.toml", "--set", "toknes=8"], "unknown key 'toknes'; did you mean 'tokens'?"),
         (["variant.toml"], "did you mean 'glcl-only'?"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from typing import Any
 
 from matplotlib.axis import Axis
@@ -48,7 +49,7 @@ _RC = {
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
-def house():
+def house() -> AbstractContextManager[None]:
     """Context manager: matplotlib's defaults, whatever the user's matplotlibrc says, with the house's letters."""
     return context(["default", _RC])
 
