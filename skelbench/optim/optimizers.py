@@ -17,6 +17,8 @@ class Optimizer(Component):
     """Base class of optimisers. One of your own is a subclass with a ``kind``."""
 
     family: ClassVar[str] = "optimizers"
+    adaptive: ClassVar[bool] = False
+    """Whether steps are scaled by the gradient's size, as the learning rates of the harness's presets suppose."""
 
     def build(self, groups: Groups, lr: float, weight_decay: float) -> torch.optim.Optimizer:
         """The optimiser of ``groups``; ``lr`` and ``weight_decay`` of every group are set anew before each step."""
@@ -27,6 +29,7 @@ class Adam(Optimizer):
     """Adam, weight decay added to the gradient."""
 
     kind = "adam"
+    adaptive = True
     betas: tuple[Beta, Beta] = Field((0.9, 0.999), description="decay of the two moments")
 
     def build(self, groups: Groups, lr: float, weight_decay: float) -> torch.optim.Optimizer:

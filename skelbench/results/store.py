@@ -27,7 +27,8 @@ from skelbench.errors import SkelbenchError, did_you_mean
 from skelbench.files import read_json, write_json
 from skelbench.spec import EvalSpec, RunSpec, file_name, titled
 
-FORMAT = 1
+FORMAT = 2
+"""2: views, optimiser and schedule stand in a run's spec as plain data; ids are others than those of format 1."""
 _MARK = "skelbench.json"
 
 
@@ -142,7 +143,7 @@ class ResultStore:
         self.root = Path(root) if root is not None else default_root()
 
     def check_readable(self) -> None:
-        """Refuse a file in its place, and a directory written by a newer version."""
+        """Refuse a file in its place, and a directory written by a newer or an earlier version."""
         if self.root.exists() and not self.root.is_dir():
             raise SkelbenchError(f"results directory {self.root} is a file; use another with --results")
         mark = self.root / _MARK
@@ -152,6 +153,11 @@ class ResultStore:
             version = int(read_json(mark)["format"])
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise SkelbenchError(f"{mark} is damaged; restore it or use another directory with --results") from error
+        if version < FORMAT:
+            raise SkelbenchError(
+                f"results directory {self.root} was written by an earlier skelbench (format {version}, this one reads "
+                f"{FORMAT}); keep it under another name, or use another directory with --results"
+            )
         if version > FORMAT:
             raise SkelbenchError(
                 f"results directory {self.root} has format {version}, newer than this skelbench reads ({FORMAT}); "

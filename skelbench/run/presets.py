@@ -9,8 +9,9 @@ A preset scales the encoder, the prototypes and projection heads, the batch, the
 with them what only makes sense at the full size: an EMA momentum of 0.994 looks back over 2 % of the paper's steps, so
 fewer steps want a faster teacher, and with a few hundred prototypes a teacher at temperature 0.07 drifts to uniform
 assignments (measured: the masked loss stays near log K), at 0.04 it does not.
-Keys that a method's config does not have are skipped, so a method without prototypes needs nothing; how large an
-encoder is in a preset it says itself (``EncoderSpec.presets``).
+The learning rate is that of Adam and its kin; a method with SGD keeps its own. Keys that a method's config does not
+have are skipped, so a method without prototypes needs nothing; how large an encoder is in a preset it says itself
+(``EncoderSpec.presets``).
 """
 
 from __future__ import annotations

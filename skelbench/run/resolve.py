@@ -19,6 +19,7 @@ from skelbench.data.store import roots
 from skelbench.data.store.clip_store import ClipStore
 from skelbench.data.store.splits import Split
 from skelbench.errors import SkelbenchError, did_you_mean
+from skelbench.optim.optimizers import Optimizer
 from skelbench.plugin.descriptors import EncoderSpec, MethodSpec
 from skelbench.plugin.host import Host
 from skelbench.run.presets import PRESETS
@@ -185,9 +186,14 @@ def _seed(request: Request, top: Mapping[str, Any]) -> int:
 
 
 def _scaled(preset: Layer, parts: Parts, name: str) -> dict[str, Any]:
-    """A preset of the harness for these parts: what they do not have is skipped, an encoder brings its own sizes."""
-    fields = parts.fields
-    mine = {key: value for key, value in preset.items() if key == "clips_seen" or _has(fields, key)}
+    """A preset of the harness for these parts: what they do not have is skipped, an encoder brings its own sizes.
+
+    Its learning rate is one for Adam and its kin; SGD keeps the method's, which needs no scaling by the batch here.
+    """
+    fields, optimizer = parts.fields, parts.classes["optimizer"]
+    apart = () if issubclass(optimizer, Optimizer) and optimizer.adaptive else ("train.lr",)
+    known = {key: value for key, value in preset.items() if key == "clips_seen" or _has(fields, key)}
+    mine = {key: value for key, value in known.items() if key not in apart}
     return mine | {f"encoder.{key}": value for key, value in parts.encoder.presets.get(name, {}).items()}
 
 

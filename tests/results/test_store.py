@@ -99,10 +99,11 @@ def test_a_missing_snapshot_names_those_that_exist(store):
         run.encoder("7")
 
 
-def test_a_newer_results_directory_is_refused(store):
-    write_json(store.root / "skelbench.json", {"format": 99})
+@pytest.mark.parametrize("version,sentence", [(99, "newer than this skelbench reads"), (1, "by an earlier skelbench")])
+def test_a_results_directory_of_another_format_is_refused(version, sentence, store):
+    write_json(store.root / "skelbench.json", {"format": version})
     for action in (store.prepare, store.check_readable, lambda: list(store.runs())):
-        with pytest.raises(SkelbenchError, match="newer than this skelbench reads"):
+        with pytest.raises(SkelbenchError, match=sentence):
             action()
 
 
