@@ -9,10 +9,8 @@ views, V views that each is matched with, E bottleneck width.
 import torch
 from pydantic import Field
 from skelbench_plugins._recipes import MULTI_CROP_READINGS, MULTI_CROP_RECIPE
-from torch import nn
 
-from skelbench.methods import Method, MultiCropConfig, match_views, other_views, self_distillation_groups
-from skelbench.nn.ema import ema_copy, ema_update
+from skelbench.methods import Method, MultiCropConfig, Teacher, match_views, other_views, self_distillation_groups
 from skelbench.plugin import MethodSpec, hookimpl
 
 
@@ -34,7 +32,7 @@ class DINO(Method):
         super().__init__(config, context)
         self.encoder = context.encoder()
         self.cl_head, self.cl_loss = config.head(context.summary_width), config.objective()
-        self.teacher = ema_copy(nn.ModuleDict({"encoder": self.encoder, "cl_head": self.cl_head}))
+        self.teacher = Teacher(self, "encoder", "cl_head")
 
     @classmethod
     def views(cls, config, grid):
@@ -52,8 +50,7 @@ class DINO(Method):
         return {"loss": step.mean(total, len(anchors_RE))}
 
     def after_step(self, step):
-        for name, teacher in self.teacher.items():
-            ema_update(teacher, getattr(self, name), self.config.momentum_at(step))
+        self.teacher.follow(self, self.config.momentum_at(step))
         self.cl_loss.update()
 
     def inference_encoder(self):

@@ -11,19 +11,18 @@ from typing import Literal
 import torch
 from pydantic import Field
 from skelbench_plugins._recipes import MULTI_CROP_READINGS, MULTI_CROP_RECIPE
-from torch import nn
 
 from skelbench.errors import SkelbenchError
 from skelbench.methods import (
     Hidden,
     Method,
     MultiCropConfig,
+    Teacher,
     match_views,
     other_views,
     predict_prototypes,
     self_distillation_groups,
 )
-from skelbench.nn.ema import ema_copy, ema_update
 from skelbench.plugin import MethodSpec, hookimpl
 from skelbench.views import RandomTokens, Tube
 
@@ -58,15 +57,13 @@ class IBOT(Method):
                 "set shared_head=false, or use an encoder with a class token"
             )
         self.encoder = context.encoder()
-        heads = {} if config.shared_head else {"patch_head": config.head(context.width)}
-        heads["cl_head"] = config.head(context.summary_width)
-        self.heads = tuple(heads)
-        for name, head in heads.items():
-            self.add_module(name, head)
+        self.patch_head = None if config.shared_head else config.head(context.width)
+        self.cl_head = config.head(context.summary_width)
+        self.heads = ("cl_head",) if config.shared_head else ("patch_head", "cl_head")
         self.cl_loss, self.patch_loss = config.objective(), config.objective()
-        self.teacher = ema_copy(nn.ModuleDict({"encoder": self.encoder, **heads}))
+        self.teacher = Teacher(self, "encoder", *self.heads)
         self.roles = {"encoder": "student", "teacher.encoder": "teacher", "cl_loss": "head", "patch_loss": "head"}
-        self.roles |= {f"{owner}{name}": "head" for name in heads for owner in ("", "teacher.")}
+        self.roles |= {f"{owner}{name}": "head" for name in self.heads for owner in ("", "teacher.")}
 
     @classmethod
     def views(cls, config, grid):
@@ -95,8 +92,7 @@ class IBOT(Method):
         return {"loss": c.cls_weight * cls + c.patch_weight * patch, "cls": cls, "patch": patch}
 
     def after_step(self, step):
-        for name, teacher in self.teacher.items():
-            ema_update(teacher, getattr(self, name), self.config.momentum_at(step))
+        self.teacher.follow(self, self.config.momentum_at(step))
         self.cl_loss.update()
         self.patch_loss.update()
 
@@ -104,7 +100,7 @@ class IBOT(Method):
         return self.teacher["encoder"]
 
     def optim_groups(self):
-        return self_distillation_groups(self.config, self.encoder, **{name: getattr(self, name) for name in self.heads})
+        return self_distillation_groups(self.config, self.encoder, patch_head=self.patch_head, cl_head=self.cl_head)
 
 
 @hookimpl

@@ -84,7 +84,7 @@ class MacDiff(Method):
         self._check_standardisation()
         self.decoder = DiffusionDecoder(
             context.width,
-            *config.decoder_sizes,
+            **config.decoder_sizes,
             grid=context.grid,
             time_width=config.time_width,
         )

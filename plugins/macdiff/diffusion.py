@@ -41,6 +41,9 @@ def cumulative_alphas(steps: int, tau: float = 1.0) -> list[float]:
 class NoiseSchedule(nn.Module):
     """x_t = sqrt(a_t) x + sqrt(1 - a_t) noise, with a from :func:`cumulative_alphas`."""
 
+    signal_S: Tensor
+    noise_S: Tensor
+
     def __init__(self, steps: int, tau: float = 1.0) -> None:
         super().__init__()
         alphas = cumulative_alphas(steps, tau)
@@ -85,7 +88,7 @@ class ModulatedBlock(Block):
         super().__init__(config)
         self.norm1, self.norm2 = (Modulation(config.dim, dim_z, dim_t, config.norm_eps) for _ in range(2))
 
-    def forward(self, x_RND: Tensor, z_RNZ: Tensor, t_RE: Tensor) -> Tensor:
+    def forward(self, x_RND: Tensor, z_RNZ: Tensor, t_RE: Tensor) -> Tensor:  # type: ignore[override]
         """[R, N, D]."""
         x_RND = x_RND + self.attn(self.norm1(x_RND, z_RNZ, t_RE))
         return x_RND + self.mlp(self.norm2(x_RND, z_RNZ, t_RE))

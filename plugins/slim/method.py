@@ -12,16 +12,15 @@ from typing import Any, Literal
 
 import torch
 from pydantic import Field, model_validator
-from torch import nn
 
 from skelbench.methods import (
     Hidden,
     Method,
     PrototypeSettings,
+    Teacher,
     match_views,
     self_distillation_groups,
 )
-from skelbench.nn.ema import ema_copy, ema_update
 from skelbench.spec import validated
 from skelbench.views import (
     Alike,
@@ -127,18 +126,18 @@ class Slim(Method):
         if not any(view.mask for view in self.views(config, context.grid).values()):
             self.encoder.prepare(frozenset())  # a mask token that is never shown would get no gradient
         self.roles = {"encoder": "student", "teacher.encoder": "teacher"}
-        self.target = self.cl_head = self.cl_loss = None
+        self.target: Any = None
+        self.cl_head: Any = None
+        self.cl_loss: Any = None
         if config.predicts:
             target = context.target(config.target)
             settings = validated(target.Config, config.target_settings, f"target {config.target}")
             self.target = target(config, context, settings)
             self.roles |= {f"target.{name}": role for name, role in self.target.roles.items()}
-        moving = {"encoder": self.encoder}
         if config.glcl_weight > 0:
             self.cl_head, self.cl_loss = config.head(context.summary_width), config.objective()
-            moving["cl_head"] = self.cl_head
             self.roles |= dict.fromkeys(("cl_head", "teacher.cl_head", "cl_loss"), "head")
-        self.teacher = ema_copy(nn.ModuleDict(moving))
+        self.teacher = Teacher(self, "encoder", *(["cl_head"] if self.cl_head is not None else []))
 
     @classmethod
     def views(cls, config, grid):
@@ -179,7 +178,6 @@ class Slim(Method):
         both, temp = View.cat([views["global1"], views["global2"]]), c.teacher_temp_at(step)
         with torch.no_grad():
             whole = teacher["encoder"](both)
-            anchors_RE = teacher["cl_head"](whole.summary_RD) if self.cl_head is not None else None
         out, loss, masked = {}, 0.0, None
         if self.target is not None:
             masked = self.encoder(both, mask_RN=both.mask_RN)
@@ -187,6 +185,8 @@ class Slim(Method):
             out["mfp"] = step.mean(self.target(hidden), both.rows)
             loss = loss + c.mfp_weight * out["mfp"]
         if self.cl_head is not None:
+            with torch.no_grad():
+                anchors_RE = teacher["cl_head"](whole.summary_RD)
             summary_RD = (self.encoder(both) if c.clean_pass or masked is None else masked).summary_RD
             students_RVE = self._per_anchor(both.chunk(self.cl_head(summary_RD)), views)
             total = match_views(self.cl_loss, self.cl_head, teacher["cl_head"], students_RVE, anchors_RE, temp)
@@ -213,8 +213,7 @@ class Slim(Method):
 
     def after_step(self, step):
         momentum = self.config.momentum_at(step)
-        for name, teacher in self.teacher.items():
-            ema_update(teacher, getattr(self, name), momentum)
+        self.teacher.follow(self, momentum)
         if self.target is not None:
             self.target.after_step(step, momentum)
         if self.cl_loss is not None:

@@ -11,6 +11,7 @@ from skelbench.methods.masked_autoencoder import (
 from skelbench.methods.multi_crop import MultiCropConfig, other_views
 from skelbench.methods.self_distillation import (
     PrototypeSettings,
+    Teacher,
     match_views,
     predict_prototypes,
     self_distillation_groups,
@@ -30,6 +31,7 @@ __all__ = [
     "MultiCropConfig",
     "PrototypeSettings",
     "Step",
+    "Teacher",
     "match_views",
     "other_views",
     "predict_prototypes",

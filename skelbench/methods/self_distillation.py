@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from skelbench.methods.contract import Config, Step
 from skelbench.methods.target import Hidden
+from skelbench.nn.ema import ema_copy, ema_update
 from skelbench.nn.encoder import Encoder
 from skelbench.nn.heads import PrototypeHead
 from skelbench.nn.prototype_objective import PrototypeObjective
@@ -61,6 +62,21 @@ class PrototypeSettings(Config):
     def momentum_at(self, step: Step) -> float:
         """The teacher's momentum after ``step``."""
         return cosine(self.momentum, 1.0, step.fraction)
+
+
+class Teacher(nn.ModuleDict):
+    """EMA twins of parts of a method, by the parts' names: ``Teacher(self, "encoder", "cl_head")``."""
+
+    def __init__(self, method: nn.Module, *names: str) -> None:
+        super().__init__({name: ema_copy(getattr(method, name)) for name in names})
+
+    def __getitem__(self, name: str) -> Any:
+        return super().__getitem__(name)
+
+    def follow(self, method: nn.Module, momentum: float) -> None:
+        """Move every twin towards its part."""
+        for name, twin in self.items():
+            ema_update(twin, getattr(method, name), momentum)
 
 
 def match_views(

@@ -6,6 +6,7 @@ import pytest
 import torch
 from literal_prototypes import class_loss, one_by_one
 
+from skelbench.train.build import view_specs
 from skelbench.views.augmentations import BoneScale, Mirror, Rotate
 from skelbench.views.crops import Free
 
@@ -75,7 +76,7 @@ def test_prototypes_are_held_still_at_first(made):
 
 @pytest.mark.parametrize("tokens,frames", [(8, 16), (15, 32), (30, 32)])
 def test_crops_are_those_of_the_code_in_time(tokens, frames, resolved):
-    views = resolved("dino", tokens=tokens, local_views=8).spec.views
+    views = view_specs(resolved("dino", tokens=tokens, local_views=8).spec)
     assert views.keys() == {"global", "local"}
     assert (views["global"].count, views["global"].crop) == (2, Free(lo=0.4, hi=1.0))
     assert (views["local"].count, views["local"].crop, views["local"].frames) == (8, Free(lo=0.05, hi=0.4), frames)
@@ -84,7 +85,7 @@ def test_crops_are_those_of_the_code_in_time(tokens, frames, resolved):
 
 
 def test_the_augmentations_are_slims(resolved):
-    slim, dino = (resolved(name).spec.views for name in ("slim", "dino"))
+    slim, dino = (view_specs(resolved(name).spec) for name in ("slim", "dino"))
     assert slim["global1"].augment == dino["global"].augment
 
 
