@@ -40,7 +40,7 @@ def import_weights(
         if run.outcome != "done":
             weights = {name: x for name, x in method.state_dict().items() if name in imported.weights}
             save_state(run.checkpoint, {"id": spec.id, "step": 0, "method": weights})
-            save_encoders(run, method, checkpoint.epoch)
+            save_encoders(run, spec.id, method, checkpoint.epoch)
             unknown = {"clips_seen": None, "train_seconds": None}
             run.update(outcome="done", imported=facts, steps=0, finished=time.time(), **unknown)
     return run

@@ -55,7 +55,7 @@ def _train(session: Session, resolved: Resolved, run: RunDir) -> RunDir:
     tell("skelbench_run_started")
     try:
         if not resolved.method.trains:
-            save_encoders(run, method, 0)
+            save_encoders(run, spec.id, method, 0)
         else:
             if spec.init_from:
                 warm_start(session.results, method, spec.method, spec.init_from)

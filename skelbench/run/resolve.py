@@ -67,8 +67,8 @@ def resolve(request: Request, host: Host, data_root: Path, device_kind: str) -> 
     method, variant = host.method(request.method)
     preset = _preset(request, top, method, device_kind)
     native = _native(request, top)
-    choices = {name: top[name] for name in CHOICES if name in top}
-    choices |= {name: request.sets[name] for name in CHOICES if name in request.sets}
+    changed = method.variants.get(variant, {})
+    choices = {name: layer[name] for layer in (changed, top, request.sets) for name in CHOICES if name in layer}
     choices |= {"encoder": request.encoder} if request.encoder else {}
 
     base: list[Layer] = [
@@ -76,7 +76,7 @@ def resolve(request: Request, host: Host, data_root: Path, device_kind: str) -> 
         {"grid.frames": 64, "grid.patch": 8, **method.recipe, **(method.native if native else {})},
         {**PRESETS, **method.presets, **request.presets}[preset],
     ]
-    parts = Parts.of(host, method, names([*base, method.variants.get(variant, {}), choices]))
+    parts = Parts.of(host, method, names([*base, choices]))
     if preset not in method.presets and preset not in request.presets:
         base[2] = _scaled(base[2], parts, preset)
     user = choices | _user_settings(request, from_file, parts)
@@ -91,7 +91,7 @@ def resolve(request: Request, host: Host, data_root: Path, device_kind: str) -> 
     data = data_of(data, store, data.name, split.name)
     notes = list(_notes(method, native, store))
 
-    settle = _Settle(parts, f"{data.name}/{split.name}", split, request)
+    settle = _Settle(host, parts, f"{data.name}/{split.name}", split, request)
     plain = bare = settle([*base, choices])
     layers = list(base)
     if variant:
@@ -121,8 +121,9 @@ def resolve(request: Request, host: Host, data_root: Path, device_kind: str) -> 
 
 @dataclass(frozen=True)
 class _Settle:
-    """From layers of settings to typed ones that fit the training clips."""
+    """From layers of settings to typed ones that fit the training clips and name plugins in full where names clash."""
 
+    host: Host
     parts: Parts
     place: str
     """Data set and split, in words."""
@@ -133,6 +134,12 @@ class _Settle:
         """``typed``: the layer that the user gave; what they should know of the outcome is added to ``notes``."""
         values, typed, notes = joined(layers), typed or {}, [] if notes is None else notes
         sections = {name: self.parts.section(values, name) for name in ("method", *CHOICES)}
+        exchangeable = self.host.load(self.parts.method).exchangeable
+        plugins = {
+            field: self.host.get(kind, getattr(sections["method"], field)) for field, kind in exchangeable.items()
+        }
+        full_names = {field: self.host.name(descriptor) for field, descriptor in plugins.items()}
+        sections["method"] = sections["method"].model_copy(update=full_names)
         train = self._train(self.parts.section(values, "train"), values, typed, notes)
         return Settings(train=train, **sections)
 
@@ -228,16 +235,13 @@ def _spec(
     host: Host,
     request: Request,
 ) -> RunSpec:
-    """The run spec; what of the method's settings names a plugin gets the plugin's full name."""
+    """The run spec of complete settings."""
     method, full = parts.method, Grid(grid.frames, grid.patch, store.topology.num_joints)
     components = {f"topologies {store.topology.name}": host.identity(host.get("topologies", store.topology.name))}
-    mine = settings.method
-    if method.trains:
-        for name, kind in host.load(method).exchangeable.items():
-            descriptor = host.get(kind, getattr(mine, name))
-            mine = mine.model_copy(update={name: host.name(descriptor)})
-            components[f"{kind} {host.name(descriptor)}"] = host.identity(descriptor)
-    views: dict[str, ViewSpec] = host.load(method).views(mine, full) if method.trains else {}
+    for setting, kind in host.load(method).exchangeable.items():
+        name = getattr(settings.method, setting)
+        components[f"{kind} {name}"] = host.identity(host.get(kind, name))
+    views: dict[str, ViewSpec] = host.load(method).views(settings.method, full) if method.trains else {}
     plain_views = {name: view.model_dump(mode="json") for name, view in views.items()}
     for name, view in views.items():
         plain = plain_views[name]
@@ -256,7 +260,7 @@ def _spec(
         method=host.name(method),
         method_version=method.version,
         method_source=host.origin(method).source_hash,
-        method_config=config(mine),
+        method_config=config(settings.method),
         encoder=host.name(parts.encoder),
         encoder_version=parts.encoder.version,
         encoder_source=host.origin(parts.encoder).source_hash,

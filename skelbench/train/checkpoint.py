@@ -37,12 +37,12 @@ def save_weights(path: Path, module: nn.Module, facts: dict[str, Any]) -> None:
     write_atomic(path, lambda file: file.write(content))
 
 
-def save_encoders(run: RunDir, method: Method, epoch: float | None, checkpoint: str = "last") -> None:
+def save_encoders(run: RunDir, run_id: str, method: Method, epoch: float | None, checkpoint: str = "last") -> None:
     """Write the inference encoder of ``method``, and those of streams that have one of their own."""
     encoders = {"": method.inference_encoder(), **method.inference_encoders()}
     for stream, encoder in encoders.items():
         if not stream or encoder is not encoders[""]:
-            save_weights(run.encoder_path(checkpoint, stream), encoder, {"id": run.spec.id, "epoch": epoch})
+            save_weights(run.encoder_path(checkpoint, stream), encoder, {"id": run_id, "epoch": epoch})
 
 
 def load_weights(path: Path, module: nn.Module, optional: Collection[str] = ()) -> None:

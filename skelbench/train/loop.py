@@ -193,9 +193,9 @@ class Trainer:
         if self.rank:
             return
         if epoch is None:
-            save_encoders(self.run, self.method, self.epoch(self.total))
+            save_encoders(self.run, self.spec.id, self.method, self.epoch(self.total))
         else:
-            save_encoders(self.run, self.method, epoch, f"{epoch:.4g}")
+            save_encoders(self.run, self.spec.id, self.method, epoch, f"{epoch:.4g}")
 
     # ------------------------------------------------------------------------------------------ the loop
     def fit(

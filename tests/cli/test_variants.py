@@ -384,7 +384,8 @@ def test_a_target_in_one_file_is_run_by_slim(smooth, small, capsys):
     assert main([*command("slim", *target), "--probe", "knn"]) == 0
     (path,) = (small / "results").glob("slim-*/run.json")
     spec = json.loads(path.read_text())["spec"]
-    assert spec["method_config"]["target"] == "smooth-features" and spec["target_source"]
+    assert spec["method_config"]["target"] == "smooth-features"
+    assert re.fullmatch("1 [0-9a-f]{64}", spec["components"]["targets smooth-features"])
     lines = [json.loads(line) for line in (path.parent / "metrics.jsonl").read_text().splitlines()]
     assert all(line["mfp"] > 0 for line in lines)
     capsys.readouterr()
@@ -409,14 +410,14 @@ def test_a_target_by_its_full_name_is_the_same_run(made, smooth):
 
 def test_the_source_of_a_target_is_part_of_the_identity(made, smooth, tmp_path):
     first = aimed(made, Host([smooth])).spec
-    assert first.method_source is None and first.target_version == 1
+    assert first.method_source is None
     moved = tmp_path / "elsewhere" / smooth.name
     moved.parent.mkdir()
     moved.write_bytes(smooth.read_bytes())
     assert aimed(made, Host([moved])).spec.id == first.id
     smooth.write_text(SMOOTH + "\n# changed\n")
     changed = aimed(made, Host([smooth])).spec
-    assert changed.target_source != first.target_source and changed.id != first.id
+    assert changed.components != first.components and changed.id != first.id
 
 
 @pytest.mark.parametrize(
