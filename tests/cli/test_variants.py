@@ -311,10 +311,11 @@ def test_help_and_lists_speak_of_variants(capsys, host):
 
 def test_the_variants_of_the_documentation(made, tmp_path):
     """Word for word, put into the example method."""
-    variants = re.search(r"```python\n( +variants=\{.*?\n +\},\n)```", DOCS, re.S).group(1)
+    variants = re.search(r"```python\n(VARIANTS = \{.*?\n\}\n)```", DOCS, re.S).group(1)
     place = '            name="simclr",\n'
     assert SIMCLR.count(place) == 1
-    (tmp_path / "simclr.py").write_text(SIMCLR.replace(place, place + variants))
+    code = SIMCLR.replace(place, place + "            variants=VARIANTS,\n")
+    (tmp_path / "simclr.py").write_text(code + "\n" + variants)
     host = Host([tmp_path / "simclr.py"])
     settings = {name: made(f"simclr:{name}", at=host).spec for name in host.get("methods", "simclr").variants}
     assert len(settings) == 4
