@@ -12,6 +12,8 @@ from skelbench.cli.main import main
 from skelbench.plugin.host import Host
 from skelbench.report import published
 from skelbench.report.study_rows import Row
+from skelbench.studies.files import read_study
+from skelbench.studies.trials import complete
 
 pytestmark = pytest.mark.usefixtures("shipped_plugins")
 
@@ -104,19 +106,20 @@ def test_parts_of_ones_own_are_found_by_their_names(run, folder):
 
 
 def test_clips_of_a_skeleton_of_ones_own_are_stored_and_drawn(folder, capsys):
-    """Eleven joints in metres, Y up, that sway."""
-    half_JC = ((0.2, 1.4, 0), (0.6, 1.1, 0)), ((0.1, 0.9, 0), (0.2, 0.0, 0.1))
+    """Thirteen joints in metres, Y up, that sway."""
+    half_JC = ((0.2, 1.4, 0), (0.6, 1.1, 0)), ((0.1, 0.9, 0), (0.1, 0.5, 0.1), (0.2, 0.0, 0))
     sides = [(x * side, y, z) for limb in half_JC for side in (1, -1) for x, y, z in limb]
     pose_JC = np.array([(0, 1.0, 0), (0, 1.5, 0), (0, 1.7, 0), *sides])
-    joints = pose_JC + 0.1 * np.sin(np.arange(400)[:, None, None] / 5) * np.linspace(0, 1, 11)[:, None]
-    path, plugin = folder / "recordings.npz", str(folder / "stick11.py")
+    joints = pose_JC + 0.1 * np.sin(np.arange(400)[:, None, None] / 5) * np.linspace(0, 1, 13)[:, None]
+    path, plugin = folder / "recordings.npz", str(folder / "stick13.py")
     offsets, labels = np.arange(0, 401, 20), np.arange(20) % 2
     np.savez(path, joints=joints.astype(np.float32), offsets=offsets, label=labels)
     assert main(["data", "import", str(path), "--name", "mine", "--plugin", plugin]) == 0
+    assert main(["data", "verify", "mine", "--plugin", plugin]) in (0, 3)
     assert main(["data", "show", "mine", "--plugin", plugin, "-o", str(folder / "clip.png")]) == 0
     capsys.readouterr()
     assert main(["data", "info", "mine", "--plugin", plugin]) == 0
-    assert "stick11" in capsys.readouterr().out
+    assert "stick13" in capsys.readouterr().out
 
 
 def test_rows_and_published_figures_of_ones_own(folder):
@@ -142,8 +145,10 @@ def test_a_protocol_of_ones_own(folder, capsys):
     assert any({"accuracy_joint", "accuracy_bone"} <= record["metrics"].keys() for record in records)
 
 
-def test_a_study_of_ones_own(folder, capsys):
-    toml = block('name = "rates"')
-    (folder / "rates.toml").write_text(toml.replace('dataset = "ntu60"', 'dataset = "small"').replace("xsub", "half"))
-    assert main(["study", str(folder / "rates.toml"), "--dry-run"]) == 0
-    assert "skeletonmae" in capsys.readouterr().out
+def test_a_study_of_ones_own(folder, host):
+    toml = block('name = "rates"').replace('"ntu60"', '"small"').replace('"xsub"', '"half"').replace("[0, 1]", "[0]")
+    (folder / "rates.toml").write_text(toml)
+    study = read_study(folder / "rates.toml")
+    trials = complete(study, host, folder / "data", "cpu")
+    assert len(trials) == 3 * 2 * 2 + 1 and trials[-1].resolved.setting == "native"
+    assert {trial.resolved.spec.train.weight_decay for trial in trials} == {0.05}
