@@ -57,6 +57,19 @@ def run(folder):
     return make
 
 
+def test_links_between_documents_lead_somewhere():
+    root, wrong = DOCS.parent, []
+    for path in [*root.glob("*.md"), *DOCS.glob("*.md")]:
+        for link in re.findall(r"\]\(([^)\s:]+)\)", path.read_text()):
+            name, _, anchor = link.partition("#")
+            there = path.parent / name if name else path
+            headings = re.findall(r"(?m)^#+ (.*)$", there.read_text()) if anchor and there.exists() else []
+            anchors = [re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings]
+            if not there.exists() or (anchor and anchor not in anchors):
+                wrong.append(f"{path.name}: {link}")
+    assert wrong == []
+
+
 def test_every_file_of_the_documents_announces_something_and_is_used_here(folder):
     host = Host([folder / name for name in FILES])
     assert [plugin.problem for plugin in host.plugins if plugin.state != "ok"] == []
