@@ -47,7 +47,11 @@ def run(
     probe: Annotated[str, typer.Option(help="Protocols, comma separated; none = train only.")] = "linear,knn",
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Any setting: method, encoder, train, grid, data; repeatable."),
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="Any setting: method, encoder, optimizer, schedule, train, grid, data; repeatable.",
+        ),
     ] = None,
     config: Annotated[Path | None, typer.Option(help="run.toml with settings; the command line wins.")] = None,
     init_from: Annotated[str | None, typer.Option(help="Start from the weights of this finished run.")] = None,

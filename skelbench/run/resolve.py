@@ -102,7 +102,8 @@ def resolve(request: Request, host: Host, data_root: Path, device_kind: str) -> 
     spec = _spec(parts, complete, grid, data, store, host, request)
     spec = spec.model_copy(update={"seed": _seed(request, top)})
     modified = complete.unlike(bare) | ({"init_from": spec.init_from} if spec.init_from else {})
-    modified |= {name: choices[name] for name in choices if name != "encoder" and choices[name] != names(base)[name]}
+    announced = names([*base, changed])
+    modified |= {name: own for name, own in choices.items() if name != "encoder" and own != announced[name]}
     resolved = Resolved(
         spec,
         preset,
