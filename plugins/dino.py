@@ -9,10 +9,9 @@ views, V views that each is matched with, E bottleneck width.
 import torch
 from pydantic import Field
 from skelbench_plugins._recipes import MULTI_CROP_READINGS, MULTI_CROP_RECIPE
-from torch import nn
 
-from skelbench.methods import Method, MultiCropConfig, match_views, other_views, self_distillation_groups
-from skelbench.nn.ema import ema_copy, ema_update
+from skelbench.methods import Branch, MultiCropConfig, SelfDistillation, other_views
+from skelbench.nn.ema import ema_copy
 from skelbench.plugin import MethodSpec, hookimpl
 
 
@@ -22,7 +21,7 @@ class DINOConfig(MultiCropConfig):
     teacher_temp: float = Field(0.04, gt=0, description="teacher temperature after its warm-up (0.07 is advised later)")
 
 
-class DINO(Method):
+class DINO(SelfDistillation):
     """Class-token self-distillation with multi-crop; nothing is hidden."""
 
     Config = DINOConfig
@@ -34,33 +33,18 @@ class DINO(Method):
         super().__init__(config, context)
         self.encoder = context.encoder()
         self.cl_head, self.cl_loss = config.head(context.summary_width), config.objective()
-        self.teacher = ema_copy(nn.ModuleDict({"encoder": self.encoder, "cl_head": self.cl_head}))
+        self.teacher = ema_copy(Branch({"encoder": self.encoder, "cl_head": self.cl_head}))
 
     @classmethod
     def views(cls, config, grid):
         return config.crops(grid)
 
     def training_step(self, views, step):
-        encoder, head = self.teacher["encoder"], self.teacher["cl_head"]
         with torch.no_grad():
-            anchors_RE = head(encoder(views["global"]).summary_RD)
+            anchors_RE = self.teacher.cl_head(self.teacher.encoder(views["global"]).summary_RD)
         pieces = {name: view.chunk(self.cl_head(self.encoder(view).summary_RD)) for name, view in views.items()}
         students_RVE = other_views(pieces["global"], pieces.get("local", ()))
-        temp = self.config.teacher_temp_at(step)
-        total = match_views(self.cl_loss, self.cl_head, head, students_RVE, anchors_RE, temp)
-        step.watch("cl", self.cl_loss)
-        return {"loss": step.mean(total, len(anchors_RE))}
-
-    def after_step(self, step):
-        for name, teacher in self.teacher.items():
-            ema_update(teacher, getattr(self, name), self.config.momentum_at(step))
-        self.cl_loss.update()
-
-    def inference_encoder(self):
-        return self.teacher["encoder"]
-
-    def optim_groups(self):
-        return self_distillation_groups(self.config, self.encoder, cl_head=self.cl_head)
+        return {"loss": self.match_views(students_RVE, anchors_RE, self.config.teacher_temp_at(step), step)}
 
 
 @hookimpl

@@ -11,19 +11,10 @@ from typing import Literal
 import torch
 from pydantic import Field
 from skelbench_plugins._recipes import MULTI_CROP_READINGS, MULTI_CROP_RECIPE
-from torch import nn
 
 from skelbench.errors import SkelbenchError
-from skelbench.methods import (
-    Hidden,
-    Method,
-    MultiCropConfig,
-    match_views,
-    other_views,
-    predict_prototypes,
-    self_distillation_groups,
-)
-from skelbench.nn.ema import ema_copy, ema_update
+from skelbench.methods import Branch, Hidden, MultiCropConfig, SelfDistillation, other_views, predict_prototypes
+from skelbench.nn.ema import ema_copy
 from skelbench.plugin import MethodSpec, hookimpl
 from skelbench.views import RandomTokens, Tube
 
@@ -45,7 +36,7 @@ class IBOTConfig(MultiCropConfig):
     mask_p: float = Field(0.5, description="chance that a global view is masked")
 
 
-class IBOT(Method):
+class IBOT(SelfDistillation):
     """Class-token self-distillation and masked prediction of the teacher's prototype distribution."""
 
     Config = IBOTConfig
@@ -60,11 +51,10 @@ class IBOT(Method):
         self.encoder = context.encoder()
         heads = {} if config.shared_head else {"patch_head": config.head(context.width)}
         heads["cl_head"] = config.head(context.summary_width)
-        self.heads = tuple(heads)
         for name, head in heads.items():
             self.add_module(name, head)
         self.cl_loss, self.patch_loss = config.objective(), config.objective()
-        self.teacher = ema_copy(nn.ModuleDict({"encoder": self.encoder, **heads}))
+        self.teacher = ema_copy(Branch({"encoder": self.encoder, **heads}))
         self.roles = {"encoder": "student", "teacher.encoder": "teacher", "cl_loss": "head", "patch_loss": "head"}
         self.roles |= {f"{owner}{name}": "head" for name in heads for owner in ("", "teacher.")}
 
@@ -77,34 +67,19 @@ class IBOT(Method):
     def training_step(self, views, step):
         c, both, local = self.config, views["global"], views.get("local")
         with torch.no_grad():
-            whole = self.teacher["encoder"](both)
-            anchors_RE = self.teacher["cl_head"](whole.summary_RD)
+            whole = self.teacher.encoder(both)
+            anchors_RE = self.teacher.cl_head(whole.summary_RD)
         masked = self.encoder(both, mask_RN=both.mask_RN)
 
         hidden = Hidden(both, masked.tokens_RND, whole.tokens_RND, c.teacher_temp_at(step), step)
-        name = self.heads[0]
-        patch = predict_prototypes(self.patch_loss, getattr(self, name), self.teacher[name], hidden)
+        head = "cl_head" if c.shared_head else "patch_head"
+        patch = predict_prototypes(self.patch_loss, getattr(self, head), getattr(self.teacher, head), hidden)
         patch = step.mean(patch, both.rows)
 
         global_RE = both.chunk(self.cl_head(masked.summary_RD))
         local_RE = local.chunk(self.cl_head(self.encoder(local).summary_RD)) if local is not None else ()
-        students_RVE, head = other_views(global_RE, local_RE), self.teacher["cl_head"]
-        cls = match_views(self.cl_loss, self.cl_head, head, students_RVE, anchors_RE, c.cls_teacher_temp)
-        cls = step.mean(cls, len(anchors_RE))
-        step.watch("cl", self.cl_loss)
+        cls = self.match_views(other_views(global_RE, local_RE), anchors_RE, c.cls_teacher_temp, step)
         return {"loss": c.cls_weight * cls + c.patch_weight * patch, "cls": cls, "patch": patch}
-
-    def after_step(self, step):
-        for name, teacher in self.teacher.items():
-            ema_update(teacher, getattr(self, name), self.config.momentum_at(step))
-        self.cl_loss.update()
-        self.patch_loss.update()
-
-    def inference_encoder(self):
-        return self.teacher["encoder"]
-
-    def optim_groups(self):
-        return self_distillation_groups(self.config, self.encoder, **{name: getattr(self, name) for name in self.heads})
 
 
 @hookimpl

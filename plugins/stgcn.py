@@ -62,6 +62,7 @@ class STGCN(Encoder):
         """Matrix products of one body: ``graph`` (per block 1x1 convolution and sum over neighbours) and ``time``."""
         frames, joints, macs = grid.frames, grid.joints, {"graph": 0, "time": 0, "residual": 0}
         for block in self.blocks:
+            assert isinstance(block, Block)
             before, after = block.spread.in_channels, block.spread.out_channels // SUBSETS
             macs["graph"] += frames * joints * SUBSETS * after * (before + joints)
             frames = -(-frames // block.stride)
@@ -123,12 +124,10 @@ def spatial_partition(topology) -> Tensor:
 
 def _initialise(module: nn.Module) -> None:
     """Normal (0.02) convolutions, batch norm around 1: the contrastive methods' code."""
-    if isinstance(module, nn.Conv2d):
-        nn.init.normal_(module.weight, 0.0, 0.02)
-        nn.init.zeros_(module.bias)
-    elif isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d):
-        nn.init.normal_(module.weight, 1.0, 0.02)
-        nn.init.zeros_(module.bias)
+    if isinstance(module, nn.Conv2d | nn.BatchNorm1d | nn.BatchNorm2d):
+        nn.init.normal_(module.weight, 0.0 if isinstance(module, nn.Conv2d) else 1.0, 0.02)
+        if module.bias is not None:
+            nn.init.zeros_(module.bias)
 
 
 @hookimpl

@@ -42,7 +42,7 @@ def energy_weights(
         mean = energy_RJW.mean((1, 2) if mean_over == "body" else 2, keepdim=True)
         each.append(_spread(1 / (1 + k * mean / (energy_RJW + eps)), window, frames))
     fused = {
-        "mean": lambda: sum(each) / len(each),
+        "mean": lambda: reduce(torch.add, each) / len(each),
         "max": lambda: reduce(torch.maximum, each),
         "product": lambda: reduce(torch.mul, each),
     }

@@ -76,6 +76,7 @@ class QueryDecoder(nn.Module):
         dim: int,
         depth: int,
         heads: int,
+        *,
         ratio: int,
         grid: Grid,
         out_dim: int,
@@ -111,7 +112,7 @@ class QueryDecoder(nn.Module):
 
     def forward(self, tokens_RKZ: Tensor, keep_RK: Tensor) -> Tensor:
         """[R, N, out_dim] from the visible tokens and their places (int64 [R, K])."""
-        if self.memory_time is not None:
+        if self.memory_time is not None and self.memory_joint is not None:
             place_NZ = (self.memory_time.unsqueeze(1) + self.memory_joint).flatten(0, 1)
             tokens_RKZ = tokens_RKZ + place_NZ[keep_RK]
         x_QD = self.query + (self.segment_embed.unsqueeze(1) + self.joint_embed).flatten(0, 1)

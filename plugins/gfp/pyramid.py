@@ -49,6 +49,7 @@ class PyramidDecoder(FilledGrid):
         dim: int,
         depth: int,
         heads: int,
+        *,
         counts: Sequence[int],
         grid: Grid,
         out_dim: int,
@@ -58,7 +59,7 @@ class PyramidDecoder(FilledGrid):
         self.config = ViTConfig(dim=dim, heads=heads, norm_eps=norm_eps, temporal="learned", cls=False)
         self.counts = levels(counts, grid.times)
         depths = [depth] + [1] * (len(counts) - 1)
-        self.blocks = nn.ModuleList(nn.ModuleList(Block(self.config) for _ in range(d)) for d in depths)
+        self.blocks = nn.ModuleList(nn.Sequential(*(Block(self.config) for _ in range(d))) for d in depths)
         self.norms = nn.ModuleList(nn.LayerNorm(dim, eps=norm_eps) for _ in range(len(counts) + 1))
         self.predict = nn.ModuleList(nn.Linear(dim, out_dim) for _ in range(len(counts) + 1))
         self.reset_parameters()
@@ -69,9 +70,7 @@ class PyramidDecoder(FilledGrid):
         outputs = []
         for count, blocks, norm, predict in zip(self.counts, self.blocks, self.norms, self.predict):
             x_RPJD = torch.stack([x_RPJD[:, window].mean(1) for window in windows(x_RPJD.shape[1], count)], 1)
-            x_RMD = x_RPJD.flatten(1, 2)
-            for block in blocks:
-                x_RMD = block(x_RMD)
+            x_RMD = blocks(x_RPJD.flatten(1, 2))
             outputs.append(predict(norm(x_RMD)))
             x_RPJD = x_RMD.view_as(x_RPJD)
         outputs.append(self.predict[-1](self.norms[-1](x_RMD.mean(1, keepdim=True))))

@@ -41,6 +41,9 @@ def cumulative_alphas(steps: int, tau: float = 1.0) -> list[float]:
 class NoiseSchedule(nn.Module):
     """x_t = sqrt(a_t) x + sqrt(1 - a_t) noise, with a from :func:`cumulative_alphas`."""
 
+    signal_S: Tensor
+    noise_S: Tensor
+
     def __init__(self, steps: int, tau: float = 1.0) -> None:
         super().__init__()
         alphas = cumulative_alphas(steps, tau)
@@ -78,12 +81,14 @@ class Modulation(nn.Module):
         return z_scale * (t_scale * self.norm(x_RND) + t_shift) + z_shift
 
 
-class ModulatedBlock(Block):
+class ModulatedBlock(nn.Module):
     """A transformer block with :class:`Modulation` in place of both norms."""
 
     def __init__(self, config: ViTConfig, dim_z: int, dim_t: int) -> None:
-        super().__init__(config)
-        self.norm1, self.norm2 = (Modulation(config.dim, dim_z, dim_t, config.norm_eps) for _ in range(2))
+        super().__init__()
+        plain = Block(config)
+        norm1, norm2 = (Modulation(config.dim, dim_z, dim_t, config.norm_eps) for _ in range(2))
+        self.norm1, self.attn, self.norm2, self.mlp = norm1, plain.attn, norm2, plain.mlp
 
     def forward(self, x_RND: Tensor, z_RNZ: Tensor, t_RE: Tensor) -> Tensor:
         """[R, N, D]."""
@@ -102,7 +107,7 @@ class DiffusionDecoder(nn.Module):
     """
 
     def __init__(
-        self, dim_in: int, dim: int, depth: int, heads: int, grid: Grid, time_width: int = 64, norm_eps: float = 1e-5
+        self, dim_in: int, dim: int, depth: int, heads: int, *, grid: Grid, time_width: int = 64, norm_eps: float = 1e-5
     ) -> None:
         super().__init__()
         self.config = ViTConfig(dim=dim, depth=depth, heads=heads, norm_eps=norm_eps, temporal="learned", cls=False)

@@ -72,7 +72,6 @@ class SJEPA(Method):
         )
         self.teacher = ema_copy(self.encoder)
         self.centre = RunningCentre(context.width, config.centre_momentum)
-        self._target_nD = None
 
     @classmethod
     def views(cls, config, grid):
@@ -105,7 +104,7 @@ class SJEPA(Method):
     def after_step(self, step):
         ema_update(self.teacher, self.encoder, cosine(self.config.momentum, 1.0, step.fraction))
         self.centre.update(self._target_nD, all_reduce=all_reduce_sum)
-        self._target_nD = None
+        del self._target_nD
 
     def inference_encoder(self):
         return self.teacher

@@ -2,6 +2,7 @@
 and the figures that it prints."""
 
 from pathlib import Path
+from typing import Any
 
 from skelbench.plugin import MethodSpec, PublishedSpec, RowsSpec, StudySpec, TableSpec, TargetSpec, hookimpl
 
@@ -103,7 +104,7 @@ def skelbench_studies():
 
 
 # Ablations by name (tables "objective", "stm", "saa", "target-control" and "token-budget" of the paper).
-VARIANTS = {
+VARIANTS: dict[str, dict[str, Any]] = {
     "mfp-only": {"method.glcl_weight": 0.0},
     "mfp-cl": {"method.local_counts": (0, 0, 0), "method.same_length": True},
     "cl-only": {"method.mfp_weight": 0.0, "method.local_counts": (0, 0, 0), "method.same_length": True},

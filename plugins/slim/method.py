@@ -12,16 +12,9 @@ from typing import Any, Literal
 
 import torch
 from pydantic import Field, model_validator
-from torch import nn
 
-from skelbench.methods import (
-    Hidden,
-    Method,
-    PrototypeSettings,
-    match_views,
-    self_distillation_groups,
-)
-from skelbench.nn.ema import ema_copy, ema_update
+from skelbench.methods import Branch, Hidden, MaskedTarget, PrototypeSettings, SelfDistillation
+from skelbench.nn.ema import ema_copy
 from skelbench.spec import validated
 from skelbench.views import (
     Alike,
@@ -115,11 +108,12 @@ class SlimConfig(PrototypeSettings):
         return tuple(operation for amount, operation in operations if amount != "none")
 
 
-class Slim(Method):
+class Slim(SelfDistillation):
     """Masked feature prediction + global-local contrast with an EMA teacher."""
 
     Config = SlimConfig
     exchangeable = {"target": "targets"}
+    target: MaskedTarget
 
     def __init__(self, config, context):
         super().__init__(config, context)
@@ -127,18 +121,16 @@ class Slim(Method):
         if not any(view.mask for view in self.views(config, context.grid).values()):
             self.encoder.prepare(frozenset())  # a mask token that is never shown would get no gradient
         self.roles = {"encoder": "student", "teacher.encoder": "teacher"}
-        self.target = self.cl_head = self.cl_loss = None
         if config.predicts:
             target = context.target(config.target)
             settings = validated(target.Config, config.target_settings, f"target {config.target}")
             self.target = target(config, context, settings)
             self.roles |= {f"target.{name}": role for name, role in self.target.roles.items()}
-        moving = {"encoder": self.encoder}
         if config.glcl_weight > 0:
             self.cl_head, self.cl_loss = config.head(context.summary_width), config.objective()
-            moving["cl_head"] = self.cl_head
             self.roles |= dict.fromkeys(("cl_head", "teacher.cl_head", "cl_loss"), "head")
-        self.teacher = ema_copy(nn.ModuleDict(moving))
+        twins = {name: part for name, part in self.named_children() if name in ("encoder", "cl_head")}
+        self.teacher = ema_copy(Branch(twins))
 
     @classmethod
     def views(cls, config, grid):
@@ -178,20 +170,19 @@ class Slim(Method):
         c, teacher = self.config, self.teacher
         both, temp = View.cat([views["global1"], views["global2"]]), c.teacher_temp_at(step)
         with torch.no_grad():
-            whole = teacher["encoder"](both)
-            anchors_RE = teacher["cl_head"](whole.summary_RD) if self.cl_head is not None else None
+            whole = teacher.encoder(both)
         out, loss, masked = {}, 0.0, None
-        if self.target is not None:
+        if c.predicts:
             masked = self.encoder(both, mask_RN=both.mask_RN)
             hidden = Hidden(both, masked.tokens_RND, whole.tokens_RND, temp, step)
             out["mfp"] = step.mean(self.target(hidden), both.rows)
             loss = loss + c.mfp_weight * out["mfp"]
-        if self.cl_head is not None:
+        if c.glcl_weight > 0:
+            with torch.no_grad():
+                anchors_RE = teacher.cl_head(whole.summary_RD)
             summary_RD = (self.encoder(both) if c.clean_pass or masked is None else masked).summary_RD
             students_RVE = self._per_anchor(both.chunk(self.cl_head(summary_RD)), views)
-            total = match_views(self.cl_loss, self.cl_head, teacher["cl_head"], students_RVE, anchors_RE, temp)
-            step.watch("cl", self.cl_loss)
-            out["glcl"] = step.mean(total, len(anchors_RE))
+            out["glcl"] = self.match_views(students_RVE, anchors_RE, temp, step)
             loss = loss + c.glcl_weight * out["glcl"]
             if c.koleo:
                 out["koleo"] = sum(koleo(part) for part in both.chunk(summary_RD))
@@ -212,16 +203,6 @@ class Slim(Method):
         return torch.cat([torch.stack(pieces, 1) for pieces in students])
 
     def after_step(self, step):
-        momentum = self.config.momentum_at(step)
-        for name, teacher in self.teacher.items():
-            ema_update(teacher, getattr(self, name), momentum)
-        if self.target is not None:
-            self.target.after_step(step, momentum)
-        if self.cl_loss is not None:
-            self.cl_loss.update()
-
-    def inference_encoder(self):
-        return self.teacher["encoder"]
-
-    def optim_groups(self):
-        return self_distillation_groups(self.config, self.encoder, target=self.target, cl_head=self.cl_head)
+        super().after_step(step)
+        if self.config.predicts:
+            self.target.after_step(step, self.config.momentum_at(step))

@@ -45,6 +45,8 @@ class MacCount:
     """``torch.utils.flop_counter``'s FLOPs / 2."""
     tokens: int
     """Tokens of the grid, or the visible ones; a class token is not among them."""
+    class_token: bool = False
+    """Whether the encoder adds one."""
     uncounted_ops: dict[str, int] = field(default_factory=dict)
     """Operator -> calls in one pass, of everything that is not a matrix product."""
     versions: dict[str, str] = field(default_factory=dict)

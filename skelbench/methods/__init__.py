@@ -9,15 +9,11 @@ from skelbench.methods.masked_autoencoder import (
     rotated_view,
 )
 from skelbench.methods.multi_crop import MultiCropConfig, other_views
-from skelbench.methods.self_distillation import (
-    PrototypeSettings,
-    match_views,
-    predict_prototypes,
-    self_distillation_groups,
-)
+from skelbench.methods.self_distillation import Branch, PrototypeSettings, SelfDistillation, predict_prototypes
 from skelbench.methods.target import Hidden, MaskedTarget
 
 __all__ = [
+    "Branch",
     "Config",
     "Context",
     "Hidden",
@@ -29,10 +25,9 @@ __all__ = [
     "Method",
     "MultiCropConfig",
     "PrototypeSettings",
+    "SelfDistillation",
     "Step",
-    "match_views",
     "other_views",
     "predict_prototypes",
     "rotated_view",
-    "self_distillation_groups",
 ]

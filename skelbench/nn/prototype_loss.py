@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -162,9 +163,10 @@ def prototype_cross_entropy(
 class _PrototypeCrossEntropy(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx, student_z_nVD, student_W_KD, teacher_z_nD, teacher_W_KD, weights_nV, offset_K, student_temp, teacher_temp,
-        chunk, grad,
-    ):  # fmt: skip
+        ctx: Any, student_z_nVD: Tensor, student_W_KD: Tensor, teacher_z_nD: Tensor, teacher_W_KD: Tensor,
+        weights_nV: Tensor, offset_K: Tensor | None, student_temp: float, teacher_temp: float, chunk: int | None,
+        grad: bool,
+    ) -> Tensor:  # fmt: skip
         dz_nVD = torch.zeros_like(student_z_nVD) if grad and ctx.needs_input_grad[0] else None
         dW_KD = torch.zeros_like(student_W_KD) if grad and ctx.needs_input_grad[1] else None
         loss_nV = torch.zeros_like(weights_nV)
@@ -199,13 +201,8 @@ class _PrototypeCrossEntropy(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx, grad):
-        dz_nVD, dW_KD = ctx.saved_tensors
-        return (
-            None if dz_nVD is None else dz_nVD * grad,
-            None if dW_KD is None else dW_KD * grad,
-            *(None,) * 8,
-        )
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        return *(None if x is None else x * grad for x in ctx.saved_tensors), *(None,) * 8
 
 
 def _prototype_mass(z_nD: Tensor, W_KD: Tensor, offset_K: Tensor, tile_cK: Tensor) -> Tensor:

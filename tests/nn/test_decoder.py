@@ -19,7 +19,7 @@ def decoder():
 
 
 def test_five_blocks_have_the_published_number_of_parameters():
-    decoder = MaskedDecoder(256, 256, 5, 8, Grid(120, 4, 25), 12)
+    decoder = MaskedDecoder(256, 256, 5, 8, grid=Grid(120, 4, 25), out_dim=12)
     assert sum(parameter.numel() for parameter in decoder.parameters()) == 4_032_524
 
 

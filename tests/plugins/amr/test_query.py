@@ -28,7 +28,7 @@ def build(memory_positions=True):
 
 def test_published_shape():
     """125 queries at 750 tokens with r = 6, each for 24 frames of one joint (72 values)."""
-    decoder = QueryDecoder(256, 256, 5, 8, 6, Grid(120, 4, 25), 12)
+    decoder = QueryDecoder(256, 256, 5, 8, ratio=6, grid=Grid(120, 4, 25), out_dim=12)
     assert decoder.queries == 125 and decoder.predict.out_features == 72
 
 
@@ -78,7 +78,7 @@ def test_forward_written_out_query_by_query(memory_positions):
 
 def test_a_querys_tokens_are_consecutive_frames_of_its_joint():
     """What one query has to predict, read off the layout of the output."""
-    decoder = QueryDecoder(12, 16, 1, 2, 4, GRID, out_dim=2 * 3)
+    decoder = QueryDecoder(12, 16, 1, 2, ratio=4, grid=GRID, out_dim=2 * 3)
     frames_1TJC = torch.arange(12.0).view(1, 12, 1, 1).expand(1, 12, 5, 3)
     values_1NL = patchify(frames_1TJC, GRID.patch)
     with torch.no_grad():
@@ -102,7 +102,7 @@ def test_queries_do_not_see_each_other():
 def test_five_layers_cost_what_the_paper_implies():
     """Of its 3.8 GFLOPs for two bodies, 1.93 are left for the decoder's layers."""
     with torch.device("meta"):
-        decoder = QueryDecoder(256, 256, 5, 8, 6, Grid(120, 4, 25), 12)
+        decoder = QueryDecoder(256, 256, 5, 8, ratio=6, grid=Grid(120, 4, 25), out_dim=12)
         queries, visible = torch.empty(1, 125, 256), torch.empty(1, 74, 256)
     with FlopCounterMode(display=False) as counter:
         for block in decoder.blocks:

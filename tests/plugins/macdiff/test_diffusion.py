@@ -74,7 +74,7 @@ def test_time_features_by_loops():
 
 def test_five_blocks_have_the_published_number_of_parameters():
     """5.62 million in the official code."""
-    decoder = DiffusionDecoder(256, 256, 5, 8, Grid(120, 4, 25))
+    decoder = DiffusionDecoder(256, 256, 5, 8, grid=Grid(120, 4, 25))
     assert sum(parameter.numel() for parameter in decoder.parameters()) == 5_618_444
 
 
