@@ -60,5 +60,5 @@ def skelbench_methods() -> list[MethodSpec]:
             readings=MULTI_CROP_READINGS,
             recipe=MULTI_CROP_RECIPE,
             requires=("short-views",),
-        ),
+        )
     ]

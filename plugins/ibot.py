@@ -94,5 +94,5 @@ def skelbench_methods() -> list[MethodSpec]:
             readings=MULTI_CROP_READINGS,
             recipe=MULTI_CROP_RECIPE,
             requires=("replace-tokens", "tokens", "short-views"),
-        ),
+        )
     ]

@@ -29,5 +29,5 @@ def skelbench_methods() -> list[MethodSpec]:
             target=":Untrained",
             summary="control: the encoder as initialised, never trained",
             trains=False,
-        ),
+        )
     ]

@@ -109,5 +109,5 @@ def skelbench_methods() -> list[MethodSpec]:
             recipe=MAE_RECIPE,
             requires=DROPS_TOKENS,
             native=MAE_NATIVE,
-        ),
+        )
     ]

@@ -91,11 +91,7 @@ class TargetGenerator(nn.Module):
 
         def mlp(dim_in: int, width: int) -> nn.Sequential:
             return nn.Sequential(
-                nn.Linear(dim_in, width),
-                nn.GELU(),
-                nn.Linear(width, width),
-                nn.GELU(),
-                nn.Linear(width, out_dim),
+                nn.Linear(dim_in, width), nn.GELU(), nn.Linear(width, width), nn.GELU(), nn.Linear(width, out_dim)
             )
 
         self.local = nn.ModuleList(mlp(size, hidden) for size in sizes)

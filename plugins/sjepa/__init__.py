@@ -64,11 +64,7 @@ class SJEPA(Method):
         self.visible = some_visible(context.grid.tokens, config.mask_ratio, config.keep)
         self.encoder = context.encoder()
         self.predictor = MaskedDecoder(
-            context.width,
-            *config.decoder_sizes,
-            grid=context.grid,
-            out_dim=context.width,
-            norm_eps=1e-5,
+            context.width, *config.decoder_sizes, grid=context.grid, out_dim=context.width, norm_eps=1e-5
         )
         self.teacher = ema_copy(self.encoder)
         self.centre = RunningCentre(context.width, config.centre_momentum)
@@ -123,5 +119,5 @@ def skelbench_methods() -> list[MethodSpec]:
             recipe=MAE_RECIPE | {"train.batch_size": 256, "schedule.warmup": 20 / 1200},
             requires=DROPS_TOKENS,
             native=MAE_NATIVE | {"train.epochs": 1200, "method.momentum": 0.9999},
-        ),
+        )
     ]

@@ -2,12 +2,7 @@
 
 from skelbench.methods.contract import Config, Context, Method, Step
 from skelbench.methods.imported import Imported
-from skelbench.methods.masked_autoencoder import (
-    MaskedAutoencoder,
-    MaskedAutoencoderConfig,
-    MaskedConfig,
-    rotated_view,
-)
+from skelbench.methods.masked_autoencoder import MaskedAutoencoder, MaskedAutoencoderConfig, MaskedConfig, rotated_view
 from skelbench.methods.multi_crop import MultiCropConfig, other_views
 from skelbench.methods.self_distillation import Branch, PrototypeSettings, SelfDistillation, predict_prototypes
 from skelbench.methods.target import Hidden, MaskedTarget

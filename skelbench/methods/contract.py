@@ -78,11 +78,7 @@ class Context:
 
     @classmethod
     def of(
-        cls,
-        topology: Topology,
-        grid: Grid,
-        encoder: Callable[[], Encoder],
-        target: Callable[[str], type] | None = None,
+        cls, topology: Topology, grid: Grid, encoder: Callable[[], Encoder], target: Callable[[str], type] | None = None
     ) -> Context:
         """With the widths that an encoder states, for which one is made without weights (on the meta device)."""
         with torch.device("meta"):

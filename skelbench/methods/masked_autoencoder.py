@@ -74,11 +74,7 @@ class MaskedAutoencoder(Method):
         grid = context.grid
         self.encoder = context.encoder()
         self.decoder = MaskedDecoder(
-            context.width,
-            *config.decoder_sizes,
-            grid=grid,
-            out_dim=grid.patch * 3,
-            norm_eps=1e-5,
+            context.width, *config.decoder_sizes, grid=grid, out_dim=grid.patch * 3, norm_eps=1e-5
         )
 
     def reconstruct(self, view: View, keep_RK: Tensor, mask_RN: Tensor, y_RTJC: Tensor, step: Step) -> Tensor:

@@ -98,11 +98,7 @@ class RunningCentre(nn.Module):
 
 @torch.no_grad()
 def teacher_offset(
-    centering: Sinkhorn | Tensor | None,
-    teacher_z: Tensor,
-    teacher_W: Tensor,
-    temp: float,
-    chunk: int | None = None,
+    centering: Sinkhorn | Tensor | None, teacher_z: Tensor, teacher_W: Tensor, temp: float, chunk: int | None = None
 ) -> Tensor | None:
     """[K], so that the centred teacher's distribution is softmax_k(z . W_k / temp + offset_k); None = no centring.
 
