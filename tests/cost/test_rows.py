@@ -42,7 +42,7 @@ def test_a_method_is_counted_as_it_was_published(host):
     native = paper_spec(host, host.get("methods", "skeletonmae"), COMPACT)
     assert not native.encoder_config["cls"]
     assert native.encoder_config["temporal"] == "learned" and native.method_config["resize"] == "half-pixel"
-    assert native.grid == COMPACT and native.views["clip"].frames == 64
+    assert native.grid == COMPACT and native.views["clip"]["frames"] == 64
     assert native_grid(host.get("methods", "skeletonmae")) == DENSE
     assert native_grid(host.get("methods", "slim")) == COMPACT
 

@@ -67,45 +67,22 @@ def grads(loss, tensors):
     return torch.autograd.grad(loss, [tensors["student_z"], tensors["student_W"]])
 
 
-@pytest.mark.parametrize("chunk", [None, 1, 4, 13, 50])
-@pytest.mark.parametrize("mode", MODES)
-def test_loss_and_gradients_are_those_of_the_plain_version(mode, chunk):
-    tensors, centering = sample(), centering_of(mode)
-    expected = plain(centering, **tensors, **TEMPS)
-    loss = prototype_cross_entropy(**tensors, **TEMPS, centering=centering, chunk=chunk)
-    torch.testing.assert_close(loss, expected)
-    for got, want in zip(grads(3.0 * loss, tensors), grads(3.0 * expected, tensors)):
-        torch.testing.assert_close(got, want)
-
-
-@pytest.mark.parametrize("mode", MODES)
-def test_gradcheck(mode):
-    tensors = sample(n=5, views=2, dim=3, prototypes=7)
-    centering = centering_of(mode, 7)
-
-    def loss(student_z, student_W):
-        changed = tensors | {"student_z": student_z, "student_W": student_W}
-        return prototype_cross_entropy(**changed, **TEMPS, centering=centering, chunk=2)
-
-    assert torch.autograd.gradcheck(loss, (tensors["student_z"], tensors["student_W"]))
-
-
 @settings(max_examples=40, deadline=None)
 @given(
-    n=st.integers(1, 9),
+    n=st.integers(1, 13),
     views=st.integers(1, 3),
     prototypes=st.integers(1, 12),
-    chunk=st.integers(1, 10),
+    chunk=st.none() | st.integers(1, 20),
     mode=st.sampled_from(MODES),
     seed=st.integers(0, 99),
 )
-def test_any_sizes_and_any_chunk(n, views, prototypes, chunk, mode, seed):
+def test_loss_and_gradients_are_those_of_the_plain_version(n, views, prototypes, chunk, mode, seed):
     tensors = sample(n, views, 4, prototypes, seed=seed)
     centering = centering_of(mode, prototypes)
     loss = prototype_cross_entropy(**tensors, **TEMPS, centering=centering, chunk=chunk)
     expected = plain(centering, **tensors, **TEMPS)
     torch.testing.assert_close(loss, expected)
-    for got, want in zip(grads(loss, tensors), grads(expected, tensors)):
+    for got, want in zip(grads(3.0 * loss, tensors), grads(3.0 * expected, tensors)):
         torch.testing.assert_close(got, want)
 
 

@@ -2,7 +2,7 @@ import re
 
 import pytest
 import torch
-from literal_vit import literal_vit, rotate
+from literal_vit import literal_vit, randomised, rotate
 from official import ENCODER as MAMP
 from pydantic import ValidationError
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -24,14 +24,10 @@ FORMS = {
 
 
 def build(config, frames=12, patch=4, joints=25, seed=0):
-    """A model whose every parameter is random, so that nothing hides behind a zero initial value."""
     torch.manual_seed(seed)
     model = ViT(config, NTU25, Grid(frames, patch, joints)).eval()
     model.prepare(frozenset({"replace-tokens"}))
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(0.3 * torch.randn_like(parameter))
-    return model
+    return randomised(model)
 
 
 def clips(rows=3, frames=12, joints=25, seed=1):
@@ -40,10 +36,6 @@ def clips(rows=3, frames=12, joints=25, seed=1):
 
 def count(model):
     return sum(parameter.numel() for parameter in model.parameters())
-
-
-def test_mamp_form_has_the_published_number_of_parameters():
-    assert count(ViT(MAMP, NTU25, Grid(120, 4, 25))) == 6_336_000
 
 
 def test_forms_differ_by_exactly_the_parameters_they_add():
@@ -56,18 +48,6 @@ def test_forms_differ_by_exactly_the_parameters_they_add():
     assert swiglu.mlp_hidden == 688
     gelu_block, swiglu_block = 2 * 256 * 1024 + 1024 + 256, 3 * 256 * 688 + 2 * 688 + 256
     assert count(ViT(swiglu, NTU25, grid)) == base + 8 * (swiglu_block - gelu_block)
-
-
-@pytest.mark.parametrize(
-    ("frames", "patch", "cls", "giga"),
-    [(120, 4, False, 7.023), (120, 8, False, 2.935), (64, 8, False, 1.422), (64, 8, True, 1.430)],
-)
-def test_closed_form_gives_the_known_cost_of_the_blocks(frames, patch, cls, giga):
-    grid = Grid(frames, patch, 25)
-    with torch.device("meta"):
-        macs = ViT(ViTConfig(cls=cls), NTU25, grid).closed_form_macs(grid)
-    assert (macs["attention"] + macs["mlp"]) / 1e9 == pytest.approx(giga, abs=5e-4)
-    assert macs["embed"] == grid.tokens * patch * 3 * 256
 
 
 @pytest.mark.parametrize("visible", [None, 20])

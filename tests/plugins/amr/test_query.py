@@ -4,7 +4,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from literal_vit import feed_forward, layer_norm, linear
+from literal_vit import feed_forward, layer_norm, linear, randomised
 from skelbench_plugins.amr.query import QueryDecoder, tokens_per_query
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -17,13 +17,8 @@ KEEP_RK = torch.tensor([[1, 6, 14, 20], [0, 2, 9, 29]])
 
 def build(memory_positions=True):
     torch.manual_seed(0)
-    decoder = QueryDecoder(
-        dim_in=12, dim=16, depth=2, heads=2, ratio=4, grid=GRID, out_dim=7, memory_positions=memory_positions
-    )
-    with torch.no_grad():
-        for parameter in decoder.parameters():
-            parameter.add_(0.3 * torch.randn_like(parameter))
-    return decoder
+    sizes = {"dim_in": 12, "dim": 16, "depth": 2, "heads": 2}
+    return randomised(QueryDecoder(**sizes, ratio=4, grid=GRID, out_dim=7, memory_positions=memory_positions))
 
 
 def test_published_shape():

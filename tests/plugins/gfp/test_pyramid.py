@@ -2,7 +2,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from literal_vit import bare_blocks, layer_norm, linear
+from literal_vit import bare_blocks, layer_norm, linear, randomised
 from skelbench_plugins.gfp.pyramid import PyramidDecoder, TargetGenerator, windows
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -26,13 +26,6 @@ def test_windows_of_the_published_grid_are_disjoint():
     assert windows(30, 6) == [slice(i, i + 5) for i in range(0, 30, 5)]
     assert windows(6, 3) == [slice(0, 2), slice(2, 4), slice(4, 6)]
     assert windows(8, 6) == [slice(i, i + 2) for i in (0, 1, 2, 3, 4, 6)]
-
-
-def randomised(module):
-    with torch.no_grad():
-        for parameter in module.parameters():
-            parameter.add_(0.2 * torch.randn_like(parameter))
-    return module
 
 
 @pytest.fixture

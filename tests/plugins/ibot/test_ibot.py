@@ -6,6 +6,7 @@ import pytest
 import torch
 from literal_prototypes import class_loss, cross_entropy, hidden_loss, one_by_one
 
+from skelbench.train.build import view_specs
 from skelbench.views.masks import RandomTokens
 from skelbench.views.tubes import Tube
 
@@ -94,9 +95,9 @@ def test_a_shared_head_s_teacher_moves_once_a_step(made):
 
 
 def test_half_of_the_global_views_is_masked_local_ones_never(resolved):
-    views = resolved("ibot").spec.views
+    views = view_specs(resolved("ibot").spec)
     assert views["global"].mask == RandomTokens(lo=0.1, hi=0.5, p=0.5) and views["local"].mask is None
-    tubes = resolved("ibot", mask_shape="tube", mask_ratio=(0.2, 0.3), mask_p=1.0).spec.views
+    tubes = view_specs(resolved("ibot", mask_shape="tube", mask_ratio=(0.2, 0.3), mask_p=1.0).spec)
     assert tubes["global"].mask == Tube(lo=0.2, hi=0.3, p=1.0)
 
 

@@ -2,7 +2,7 @@ import math
 
 import pytest
 import torch
-from literal_vit import attention, feed_forward, layer_norm, linear
+from literal_vit import attention, feed_forward, layer_norm, linear, randomised
 from skelbench_plugins.macdiff.diffusion import DiffusionDecoder, NoiseSchedule, cumulative_alphas, time_features
 
 from skelbench.nn.tokenizer import patchify
@@ -16,11 +16,7 @@ STEP_R, INFORMED_R = torch.tensor([3, 871]), torch.tensor([True, False])
 @pytest.fixture
 def decoder():
     torch.manual_seed(0)
-    decoder = DiffusionDecoder(dim_in=12, dim=16, depth=2, heads=2, grid=GRID, time_width=6)
-    with torch.no_grad():
-        for parameter in decoder.parameters():
-            parameter.add_(0.3 * torch.randn_like(parameter))
-    return decoder
+    return randomised(DiffusionDecoder(dim_in=12, dim=16, depth=2, heads=2, grid=GRID, time_width=6))
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from skelbench_plugins.slim.method import LIMITED_DEG
 
 from skelbench.errors import SkelbenchError
 from skelbench.plugin.host import Host
+from skelbench.train.build import view_specs
 from skelbench.views.augmentations import BoneScale, CoordinateScale, Mirror, Rotate
 from skelbench.views.crops import Alike, Free, Inside
 from skelbench.views.masks import RandomTokens
@@ -149,9 +150,10 @@ def test_masked_prediction_alone(trainer, resolved):
 def test_contrast_alone(name, trainer):
     training = variant(trainer, name)
     assert not hasattr(training.method, "target")
-    assert training.spec.views.keys() == {"global1", "global2", *LOCALS}
-    assert training.spec.views["global1"].mask is None and training.spec.views["global2"].mask is None
-    assert all(isinstance(training.spec.views[local].mask, Tube) for local in LOCALS)
+    views = view_specs(training.spec)
+    assert views.keys() == {"global1", "global2", *LOCALS}
+    assert views["global1"].mask is None and views["global2"].mask is None
+    assert all(isinstance(views[local].mask, Tube) for local in LOCALS)
     (step, _) = losses(training)
     assert "mfp" not in step and step["loss"] == step["glcl"]
 
@@ -164,7 +166,7 @@ def test_no_masks_on_global_views_is_contrast_alone(trainer):
 @pytest.mark.parametrize("name", ["mfp-cl", "cl-only"])
 def test_contrast_of_two_views_of_one_length(name, trainer):
     training = variant(trainer, name)
-    views = training.spec.views
+    views = view_specs(training.spec)
     assert views.keys() == {"global1", "global2"}
     assert (views["global1"].crop, views["global2"].crop) == (Free(), Alike(parent="global1"))
     (step, _) = losses(training)
@@ -174,7 +176,7 @@ def test_contrast_of_two_views_of_one_length(name, trainer):
 
 def test_masks_by_name(resolved):
     def masks(name):
-        views = variant(resolved, name).spec.views
+        views = view_specs(variant(resolved, name).spec)
         return views["global1"].mask, views["local16-2"].mask
 
     tube, local = Tube(lo=0.5, hi=0.9, p=1.0), Tube(lo=0.5, hi=0.9, p=0.5)
@@ -199,7 +201,7 @@ def test_augmentations_by_name(resolved):
     }
     assert pytest.approx(math.degrees(0.3)) == LIMITED_DEG
     for name, operations in expected.items():
-        assert {view.augment for view in variant(resolved, name).spec.views.values()} == {operations}
+        assert {view.augment for view in view_specs(variant(resolved, name).spec).values()} == {operations}
 
 
 def test_centring_by_name(trainer):
@@ -215,7 +217,7 @@ def test_targets_by_name(trainer):
 
 
 def test_local_views_lie_inside_their_own_anchor(resolved):
-    for name, view in resolved("slim").spec.views.items():
+    for name, view in view_specs(resolved("slim").spec).items():
         if name.startswith("local"):
             assert isinstance(view.crop, Inside) and view.crop.parent == f"global{name[-1]}"
 
