@@ -45,12 +45,12 @@ class MacCount:
     """``torch.utils.flop_counter``'s FLOPs / 2."""
     tokens: int
     """Tokens of the grid, or the visible ones; a class token is not among them."""
-    class_token: bool = False
-    """Whether the encoder adds one."""
     uncounted_ops: dict[str, int] = field(default_factory=dict)
     """Operator -> calls in one pass, of everything that is not a matrix product."""
     versions: dict[str, str] = field(default_factory=dict)
     convention: str = CONVENTION
+    class_token: bool = False
+    """Whether the encoder adds one."""
 
     def flops(self, bodies: int = 1) -> int:
         """FLOPs of ``bodies`` bodies."""

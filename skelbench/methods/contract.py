@@ -86,10 +86,6 @@ class Context:
         return cls(topology, grid, encoder, instance.width, instance.summary_width, target)
 
 
-def _unwatched(name: str, what: Any) -> None:
-    """Nobody looks."""
-
-
 @dataclass(frozen=True)
 class Step:
     """Where training is, and primitives that are right on one process and on many."""
@@ -105,7 +101,7 @@ class Step:
     batch and the rank. ``op`` tells draws for different purposes apart."""
     world: int = 1
     phase: str = "main"
-    watch: Callable[[str, Any], None] = _unwatched
+    watch: Callable[[str, Any], None] = lambda name, what: None
     """``watch("masked", x_nD)`` logs the effective rank of features (or of what a function without arguments returns)
     as ``rank_masked``, ``watch("mfp", objective)`` the teacher entropy and prototype usage of a
     :class:`~skelbench.nn.prototype_objective.PrototypeObjective`; a few times in a schedule, else it does nothing.
