@@ -100,9 +100,6 @@ class SkeletonCLR(Method):
         self.queue_KE[place_n] = keys_nE
         del self._keys_BE
 
-    def inference_encoder(self):
-        return self.encoder
-
 
 @hookimpl
 def skelbench_methods():

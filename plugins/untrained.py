@@ -17,9 +17,6 @@ class Untrained(Method):
     def views(cls, config, grid):
         return {}
 
-    def inference_encoder(self):
-        return self.encoder
-
 
 @hookimpl
 def skelbench_methods() -> list[MethodSpec]:

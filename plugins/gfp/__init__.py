@@ -100,9 +100,6 @@ class GFP(Method):
         out = {"loss": loss, "prediction": prediction, "variance": variance, "covariance": covariance}
         return out | {"target_std": sum(s.std for s in spreads) / len(spreads)}
 
-    def inference_encoder(self):
-        return self.encoder
-
 
 @hookimpl
 def skelbench_methods() -> list[MethodSpec]:

@@ -124,9 +124,6 @@ class MacDiff(Method):
         loss = denoising + c.uniformity * uniformity
         return {"loss": loss, "denoising": denoising, "uniformity": uniformity}
 
-    def inference_encoder(self):
-        return self.encoder
-
 
 def imported(state, options) -> Imported:
     """A checkpoint of the official code; see :mod:`skelbench.methods.imported`."""

@@ -8,21 +8,7 @@ from skelbench.methods.self_distillation import Branch, PrototypeSettings, SelfD
 from skelbench.methods.target import Hidden, MaskedTarget
 
 __all__ = [
-    "Branch",
-    "Config",
-    "Context",
-    "Hidden",
-    "Imported",
-    "MaskedAutoencoder",
-    "MaskedAutoencoderConfig",
-    "MaskedConfig",
-    "MaskedTarget",
-    "Method",
-    "MultiCropConfig",
-    "PrototypeSettings",
-    "SelfDistillation",
-    "Step",
-    "other_views",
-    "predict_prototypes",
-    "rotated_view",
-]
+    "Branch", "Config", "Context", "Hidden", "Imported", "MaskedAutoencoder", "MaskedAutoencoderConfig",
+    "MaskedConfig", "MaskedTarget", "Method", "MultiCropConfig", "PrototypeSettings", "SelfDistillation", "Step",
+    "other_views", "predict_prototypes", "rotated_view",
+]  # fmt: skip

@@ -124,7 +124,9 @@ class Step:
 
 
 class Method(nn.Module):
-    """Base class of every method plugin. Subclasses implement ``views``, ``training_step``, ``inference_encoder``."""
+    """Base class of every method plugin. Subclasses make ``encoder`` and implement ``views`` and ``training_step``."""
+
+    encoder: Encoder
 
     Config: type[Spec] = Spec
 
@@ -159,8 +161,8 @@ class Method(nn.Module):
         """After the optimiser step: EMA, queues, centres. Default: nothing."""
 
     def inference_encoder(self) -> Encoder:
-        """The encoder that is probed, costed and exported (the EMA teacher where a method has one)."""
-        raise NotImplementedError
+        """The encoder that is probed, costed and exported: ``encoder``; a method with an EMA teacher gives that one."""
+        return self.encoder
 
     def inference_encoders(self) -> Mapping[str, nn.Module]:
         """Encoders of streams ("bone", "motion") that have one of their own, all of the run's family and size.

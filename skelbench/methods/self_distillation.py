@@ -91,7 +91,6 @@ class SelfDistillation(Method):
     of a :class:`Branch`; ``cl_head`` and ``cl_loss`` are those of whole views (class tokens).
     """
 
-    encoder: Encoder
     teacher: Branch
     cl_head: PrototypeHead
     cl_loss: PrototypeObjective

@@ -146,7 +146,6 @@ class ViT(Encoder):
 
     @property
     def standardisation(self) -> Standardisation | None:
-        """See :attr:`Encoder.standardisation`."""
         mean, std = self.config.input_mean, self.config.input_std
         return None if mean is None or std is None else Standardisation(mean, std)
 

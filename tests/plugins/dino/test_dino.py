@@ -1,7 +1,5 @@
 """DINO: every teacher view with every student view but itself."""
 
-from functools import partial
-
 import pytest
 import torch
 from literal_prototypes import class_loss, one_by_one
@@ -9,11 +7,6 @@ from literal_prototypes import class_loss, one_by_one
 from skelbench.train.build import view_specs
 from skelbench.views.augmentations import BoneScale, Mirror, Rotate
 from skelbench.views.crops import Free
-
-
-@pytest.fixture
-def made(trainer):
-    return partial(trainer, "dino")
 
 
 def scrambled(method):

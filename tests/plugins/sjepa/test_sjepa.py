@@ -1,6 +1,5 @@
 import math
 from dataclasses import replace
-from functools import partial
 
 import pytest
 import torch
@@ -10,12 +9,6 @@ from skelbench.views.masks import visible_tokens
 from skelbench.views.motion import motion_masks
 
 STILL = {"vertical_deg": 0.0, "mirror_p": 0.0, "shift": 0.0}
-
-
-@pytest.fixture
-def made(trainer):
-    """``made(**settings)``: a trainer of a tiny S-JEPA."""
-    return partial(trainer, "sjepa")
 
 
 def test_the_target_is_the_same_interval_untransformed(made):

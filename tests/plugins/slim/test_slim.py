@@ -1,7 +1,6 @@
 """SLiM: its two losses by loops, and every part that can be exchanged or left out."""
 
 import math
-from functools import partial
 
 import pytest
 import torch
@@ -21,11 +20,6 @@ VARIANTS = {
 }
 TARGETS = ("prototypes", "coordinates", "features", "features-predictor")
 LOCALS = [f"local{frames}-{anchor}" for anchor in (1, 2) for frames in (32, 16, 8)]
-
-
-@pytest.fixture
-def made(trainer):
-    return partial(trainer, "slim")
 
 
 def variant(trainer_or_resolved, name, **sets):
