@@ -56,7 +56,7 @@ class IBOT(SelfDistillation):
         self.cl_loss, self.patch_loss = config.objective(), config.objective()
         self.teacher = ema_copy(Branch({"encoder": self.encoder, **heads}))
         self.roles = {"encoder": "student", "teacher.encoder": "teacher", "cl_loss": "head", "patch_loss": "head"}
-        self.roles |= {f"{owner}{name}": "head" for name in heads for owner in ("", "teacher.")}
+        self.roles |= {f"{owner}{name}": "head" for name in self.heads for owner in ("", "teacher.")}
 
     @classmethod
     def views(cls, config, grid):

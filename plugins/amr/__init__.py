@@ -66,7 +66,7 @@ class AMR(Method):
         self.encoder = context.encoder()
         self.decoder = QueryDecoder(
             context.width,
-            *config.decoder_sizes,
+            **config.decoder_sizes,
             ratio=config.query_frames // context.grid.patch,
             grid=context.grid,
             out_dim=context.grid.patch * 3,

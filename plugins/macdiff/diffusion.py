@@ -90,7 +90,7 @@ class ModulatedBlock(nn.Module):
         norm1, norm2 = (Modulation(config.dim, dim_z, dim_t, config.norm_eps) for _ in range(2))
         self.norm1, self.attn, self.norm2, self.mlp = norm1, plain.attn, norm2, plain.mlp
 
-    def forward(self, x_RND: Tensor, z_RNZ: Tensor, t_RE: Tensor) -> Tensor:
+    def forward(self, x_RND: Tensor, z_RNZ: Tensor, t_RE: Tensor) -> Tensor:  # type: ignore[override]
         """[R, N, D]."""
         x_RND = x_RND + self.attn(self.norm1(x_RND, z_RNZ, t_RE))
         return x_RND + self.mlp(self.norm2(x_RND, z_RNZ, t_RE))

@@ -6,7 +6,7 @@ its output is masked, not its input. Channels are taken for classes, with a cent
 is published; what a reading of the paper leaves open is marked *our reading*. R bodies, N tokens, D width.
 """
 
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from pydantic import Field

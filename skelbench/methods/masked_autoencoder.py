@@ -13,6 +13,7 @@ from torch import Tensor
 
 from skelbench.methods.contract import Config, Context, Method, Step
 from skelbench.nn.decoder import MaskedDecoder
+from skelbench.nn.encoder import Encoder
 from skelbench.nn.losses import masked_mse, patch_standardise
 from skelbench.nn.tokenizer import patchify
 from skelbench.skeleton.grid import Grid
@@ -32,9 +33,9 @@ class MaskedConfig(Config):
     resize: Literal["ends", "half-pixel"] = Field("ends", description="how a crop becomes T frames; MAMP: half-pixel")
 
     @property
-    def decoder_sizes(self) -> tuple[int, int, int]:
+    def decoder_sizes(self) -> dict[str, int]:
         """Width, blocks and heads, as decoders take them."""
-        return self.decoder_dim, self.decoder_depth, self.decoder_heads
+        return {"dim": self.decoder_dim, "depth": self.decoder_depth, "heads": self.decoder_heads}
 
     @property
     def random_mask(self) -> RandomTokens:

@@ -7,6 +7,8 @@ from small import TINY_METHOD
 
 from skelbench.errors import SkelbenchError
 from skelbench.plugin.host import Host
+from skelbench.run.evaluate import eval_spec, evaluate
+from skelbench.run.pretrain import pretrain
 from skelbench.run.request import Request
 from skelbench.run.resolve import resolve
 
@@ -60,9 +62,9 @@ def made(data_root, host):
 
 @pytest.mark.parametrize("encoder", ["stgcn", "points"])
 @pytest.mark.parametrize("method", ["untrained", "dino"])
-def test_what_asks_for_a_summary_runs_on_any_encoder(method, encoder, made, workflow):
-    run = workflow.pretrain(made(method, encoder))
-    record = workflow.evaluate(run, workflow.eval_spec(run.spec, "knn"))
+def test_what_asks_for_a_summary_runs_on_any_encoder(method, encoder, made, session):
+    run = pretrain(session, made(method, encoder))
+    record = evaluate(session, run, eval_spec(session.host, run.spec, "knn"))
     assert run.outcome == "done" and math.isfinite(record["metrics"]["accuracy"])
 
 
