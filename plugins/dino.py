@@ -10,8 +10,7 @@ import torch
 from pydantic import Field
 from skelbench_plugins._recipes import MULTI_CROP_READINGS, MULTI_CROP_RECIPE
 
-from skelbench.methods import Branch, MultiCropConfig, SelfDistillation, other_views
-from skelbench.nn.ema import ema_copy
+from skelbench.methods import MultiCropConfig, SelfDistillation, Teacher, other_views
 from skelbench.plugin import MethodSpec, hookimpl
 
 
@@ -33,7 +32,7 @@ class DINO(SelfDistillation):
         super().__init__(config, context)
         self.encoder = context.encoder()
         self.cl_head, self.cl_loss = config.head(context.summary_width), config.objective()
-        self.teacher = ema_copy(Branch({"encoder": self.encoder, "cl_head": self.cl_head}))
+        self.teacher = Teacher(self, "encoder", "cl_head")
 
     @classmethod
     def views(cls, config, grid):

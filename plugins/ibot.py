@@ -13,8 +13,7 @@ from pydantic import Field
 from skelbench_plugins._recipes import MULTI_CROP_READINGS, MULTI_CROP_RECIPE
 
 from skelbench.errors import SkelbenchError
-from skelbench.methods import Branch, Hidden, MultiCropConfig, SelfDistillation, other_views, predict_prototypes
-from skelbench.nn.ema import ema_copy
+from skelbench.methods import Hidden, MultiCropConfig, SelfDistillation, Teacher, other_views, predict_prototypes
 from skelbench.plugin import MethodSpec, hookimpl
 from skelbench.views import RandomTokens, Tube
 
@@ -49,14 +48,13 @@ class IBOT(SelfDistillation):
                 "set shared_head=false, or use an encoder with a class token"
             )
         self.encoder = context.encoder()
-        heads = {} if config.shared_head else {"patch_head": config.head(context.width)}
-        heads["cl_head"] = config.head(context.summary_width)
-        for name, head in heads.items():
-            self.add_module(name, head)
+        heads = ("cl_head",) if config.shared_head else ("patch_head", "cl_head")
+        for name in heads:
+            self.add_module(name, config.head(context.summary_width if name == "cl_head" else context.width))
         self.cl_loss, self.patch_loss = config.objective(), config.objective()
-        self.teacher = ema_copy(Branch({"encoder": self.encoder, **heads}))
+        self.teacher = Teacher(self, "encoder", *heads)
         self.roles = {"encoder": "student", "teacher.encoder": "teacher", "cl_loss": "head", "patch_loss": "head"}
-        self.roles |= {f"{owner}{name}": "head" for name in self.heads for owner in ("", "teacher.")}
+        self.roles |= {f"{owner}{name}": "head" for name in heads for owner in ("", "teacher.")}
 
     @classmethod
     def views(cls, config, grid):

@@ -70,7 +70,6 @@ class SkeletonCLR(Method):
         self.head = nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, config.embedding))
         self.key_encoder = ema_copy(self.encoder, batch_norm="train")
         self.key_head = ema_copy(self.head)
-        self.queue_KE: torch.Tensor
         self.register_buffer("queue_KE", torch.zeros(config.queue, config.embedding))
 
     @classmethod

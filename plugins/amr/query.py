@@ -76,7 +76,6 @@ class QueryDecoder(nn.Module):
         dim: int,
         depth: int,
         heads: int,
-        *,
         ratio: int,
         grid: Grid,
         out_dim: int,

@@ -74,8 +74,9 @@ class GFP(Method):
         grid, c = context.grid, config
         self.visible = some_visible(grid.tokens, c.mask_ratio, c.keep)
         self.encoder = context.encoder()
-        outputs = {"counts": c.windows, "out_dim": c.target_dim}
-        self.decoder = PyramidDecoder(context.width, *c.decoder_sizes, **outputs, grid=grid, norm_eps=1e-5)
+        self.decoder = PyramidDecoder(
+            context.width, **c.decoder_sizes, counts=c.windows, grid=grid, out_dim=c.target_dim, norm_eps=1e-5
+        )
         self.targets = TargetGenerator(c.windows, grid, c.target_hidden, c.target_hidden_global, c.target_dim)
 
     @classmethod

@@ -50,7 +50,6 @@ class PyramidDecoder(FilledGrid):
         dim: int,
         depth: int,
         heads: int,
-        *,
         counts: Sequence[int],
         grid: Grid,
         out_dim: int,

@@ -83,7 +83,7 @@ class MacDiff(Method):
         self.encoder = context.encoder()
         self._check_standardisation()
         self.decoder = DiffusionDecoder(
-            context.width, *config.decoder_sizes, grid=context.grid, time_width=config.time_width
+            context.width, **config.decoder_sizes, grid=context.grid, time_width=config.time_width
         )
         self.schedule = NoiseSchedule(config.diffusion_steps, config.schedule_tau)
         self.standardise = Standardise(config.mean, [variance**0.5 for variance in config.variance])

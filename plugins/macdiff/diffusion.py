@@ -90,7 +90,7 @@ class ModulatedBlock(nn.Module):
         norm1, norm2 = (Modulation(config.dim, dim_z, dim_t, config.norm_eps) for _ in range(2))
         self.norm1, self.attn, self.norm2, self.mlp = norm1, plain.attn, norm2, plain.mlp
 
-    def forward(self, x_RND: Tensor, z_RNZ: Tensor, t_RE: Tensor) -> Tensor:  # type: ignore[override]
+    def forward(self, x_RND: Tensor, z_RNZ: Tensor, t_RE: Tensor) -> Tensor:
         """[R, N, D]."""
         x_RND = x_RND + self.attn(self.norm1(x_RND, z_RNZ, t_RE))
         return x_RND + self.mlp(self.norm2(x_RND, z_RNZ, t_RE))
@@ -107,7 +107,7 @@ class DiffusionDecoder(nn.Module):
     """
 
     def __init__(
-        self, dim_in: int, dim: int, depth: int, heads: int, *, grid: Grid, time_width: int = 64, norm_eps: float = 1e-5
+        self, dim_in: int, dim: int, depth: int, heads: int, grid: Grid, time_width: int = 64, norm_eps: float = 1e-5
     ) -> None:
         super().__init__()
         self.config = ViTConfig(dim=dim, depth=depth, heads=heads, norm_eps=norm_eps, temporal="learned", cls=False)

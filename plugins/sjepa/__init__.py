@@ -6,7 +6,7 @@ its output is masked, not its input. Channels are taken for classes, with a cent
 is published; what a reading of the paper leaves open is marked *our reading*. R bodies, N tokens, D width.
 """
 
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from pydantic import Field
@@ -64,7 +64,7 @@ class SJEPA(Method):
         self.visible = some_visible(context.grid.tokens, config.mask_ratio, config.keep)
         self.encoder = context.encoder()
         self.predictor = MaskedDecoder(
-            context.width, *config.decoder_sizes, grid=context.grid, out_dim=context.width, norm_eps=1e-5
+            context.width, **config.decoder_sizes, grid=context.grid, out_dim=context.width, norm_eps=1e-5
         )
         self.teacher = ema_copy(self.encoder)
         self.centre = RunningCentre(context.width, config.centre_momentum)

@@ -13,8 +13,7 @@ from typing import Any, Literal
 import torch
 from pydantic import Field, model_validator
 
-from skelbench.methods import Branch, Hidden, MaskedTarget, PrototypeSettings, SelfDistillation
-from skelbench.nn.ema import ema_copy
+from skelbench.methods import Hidden, MaskedTarget, PrototypeSettings, SelfDistillation, Teacher
 from skelbench.spec import validated
 from skelbench.views import (
     Alike,
@@ -129,8 +128,7 @@ class Slim(SelfDistillation):
         if config.glcl_weight > 0:
             self.cl_head, self.cl_loss = config.head(context.summary_width), config.objective()
             self.roles |= dict.fromkeys(("cl_head", "teacher.cl_head", "cl_loss"), "head")
-        twins = {name: part for name, part in self.named_children() if name in ("encoder", "cl_head")}
-        self.teacher = ema_copy(Branch(twins))
+        self.teacher = Teacher(self, "encoder", *(["cl_head"] if config.glcl_weight > 0 else []))
 
     @classmethod
     def views(cls, config, grid):

@@ -4,11 +4,11 @@ from skelbench.methods.contract import Config, Context, Method, Step
 from skelbench.methods.imported import Imported
 from skelbench.methods.masked_autoencoder import MaskedAutoencoder, MaskedAutoencoderConfig, MaskedConfig, rotated_view
 from skelbench.methods.multi_crop import MultiCropConfig, other_views
-from skelbench.methods.self_distillation import Branch, PrototypeSettings, SelfDistillation, predict_prototypes
+from skelbench.methods.self_distillation import PrototypeSettings, SelfDistillation, Teacher, predict_prototypes
 from skelbench.methods.target import Hidden, MaskedTarget
 
 __all__ = [
-    "Branch", "Config", "Context", "Hidden", "Imported", "MaskedAutoencoder", "MaskedAutoencoderConfig",
-    "MaskedConfig", "MaskedTarget", "Method", "MultiCropConfig", "PrototypeSettings", "SelfDistillation", "Step",
-    "other_views", "predict_prototypes", "rotated_view",
+    "Config", "Context", "Hidden", "Imported", "MaskedAutoencoder", "MaskedAutoencoderConfig",
+    "MaskedConfig", "MaskedTarget", "Method", "MultiCropConfig", "PrototypeSettings", "SelfDistillation",
+    "Step", "Teacher", "other_views", "predict_prototypes", "rotated_view",
 ]  # fmt: skip

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from skelbench.methods.contract import Config, Method, Step
 from skelbench.methods.target import Hidden
-from skelbench.nn.ema import ema_update
+from skelbench.nn.ema import ema_copy, ema_update
 from skelbench.nn.encoder import Encoder
 from skelbench.nn.heads import PrototypeHead
 from skelbench.nn.prototype_objective import PrototypeObjective
@@ -77,21 +77,24 @@ def predict_prototypes(
     return loss
 
 
-class Branch(nn.ModuleDict):
-    """An encoder and its projection heads by name, as the teacher has them."""
+class Teacher(nn.ModuleDict):
+    """EMA twins of parts of a method, by the parts' names: ``Teacher(self, "encoder", "cl_head")``."""
 
     encoder: Encoder
     cl_head: PrototypeHead
+
+    def __init__(self, method: nn.Module, *names: str) -> None:
+        super().__init__({name: ema_copy(method.get_submodule(name)) for name in names})
 
 
 class SelfDistillation(Method):
     """Base class of a method with an EMA teacher whose parts are called as the student's.
 
-    A subclass makes ``encoder``, heads, their objectives, and then ``teacher``, the :func:`~skelbench.nn.ema.ema_copy`
-    of a :class:`Branch`; ``cl_head`` and ``cl_loss`` are those of whole views (class tokens).
+    A subclass makes ``encoder``, heads, their objectives, then ``teacher``; ``cl_head`` and ``cl_loss`` are those of
+    whole views (class tokens).
     """
 
-    teacher: Branch
+    teacher: Teacher
     cl_head: PrototypeHead
     cl_loss: PrototypeObjective
 

@@ -52,7 +52,7 @@ class MaskedDecoder(FilledGrid):
     """
 
     def __init__(
-        self, dim_in: int, dim: int, depth: int, heads: int, *, grid: Grid, out_dim: int, norm_eps: float = 1e-6
+        self, dim_in: int, dim: int, depth: int, heads: int, grid: Grid, out_dim: int, norm_eps: float = 1e-6
     ) -> None:
         super().__init__(dim_in, dim, grid)
         self.config = ViTConfig(dim=dim, depth=depth, heads=heads, norm_eps=norm_eps, temporal="learned", cls=False)
