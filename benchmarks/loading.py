@@ -52,9 +52,10 @@ def make_store(path: Path, clips: int) -> None:
     """Made clips of 40 to 130 frames (85 on average, as in NTU-60), every fourth with a second body."""
     rng = np.random.default_rng(0)
     noise_MTJC = 0.3 * rng.standard_normal((2, 1000, 25, 3)).astype(np.float32)
-    rule = RandomRule(test=0.5)
-    settings = {"topology": NTU25, "classes": ("a", "b"), "splits": {"random": rule}, "default_split": "random"}
-    with StoreWriter(path, **settings, lineage="made for a benchmark") as writer:
+    with StoreWriter(
+        path, topology=NTU25, classes=("a", "b"), splits={"random": RandomRule(test=0.5)}, default_split="random",
+        lineage="made for a benchmark",
+    ) as writer:  # fmt: skip
         for clip in range(clips):
             length, start = int(rng.integers(40, 131)), int(rng.integers(0, 800))
             writer.add(noise_MTJC[: 1 + (clip % 4 == 0), start : start + length], clip % 2)
@@ -104,7 +105,7 @@ def original(checkout: Path, path: Path, work: Path) -> Callable[[int], float]:
     from feeder.feeder_ntu import Feeder
 
     # int(array of one number), which its crop needs, is an error in NumPy 2.4: it gets the number.
-    np.random.rand = lambda *_: np.random.random()
+    vars(np.random)["rand"] = lambda *_: np.random.random()
     feeder = Feeder(str(work / "padded.npz"), p_interval=[0.5, 1], window_size=FRAMES, random_rot=True, use_mmap=False)
     rng = np.random.default_rng(2)
 

@@ -71,20 +71,20 @@ def ntu(place: Path, files: int, turns: int, original: Path | None, which: str) 
     raw, root = place / "ntu", place / "data"
     written = make_recordings(raw, files, **(EXTENDED if which == "ntu120" else {}))
     print(f"{files:,} made recordings, {written / files / 1e3:.0f} KB each; best of {turns} turns; load {load()}")
-    best, peak, theirs = {}, {}, float("inf")
+    best, peak, theirs = dict.fromkeys(WORKERS, float("inf")), dict.fromkeys(WORKERS, 0.0), float("inf")
     for _ in range(turns):
         for workers in WORKERS:
             result = run_ours(which, raw, root, workers)
             assert result["clips"] == files
-            best[workers] = min(best.get(workers, float("inf")), result["seconds"])
-            peak[workers] = max(peak.get(workers, 0), result["peak_mb"])
+            best[workers] = min(best[workers], result["seconds"])
+            peak[workers] = max(peak[workers], result["peak_mb"])
         if original:
             steps = run_ntu(original, raw, place / "work", which)
             theirs = min(theirs, sum(step.seconds for step in steps.values()))
             their_peak = max(step.peak_mb for step in steps.values())
     for workers in WORKERS:
         line(f"prepare {which}, {workers} process(es)", files / best[workers], "files/s", peak[workers],
-             original and theirs / best[workers])  # fmt: skip
+             theirs / best[workers] if original else None)  # fmt: skip
     print(f"  2 processes over 1: {best[1] / best[2]:.2f} times")
     if original:
         line("original scripts, all three", files / theirs, "files/s", their_peak, 1)
@@ -102,16 +102,16 @@ def pku(place: Path, turns: int, original: Path | None) -> None:
     raw, root = place / "pku", place / "data"
     written = make_pku(raw, 2, 3)
     print(f"18 made videos, {written / 18 / 1e6:.2f} MB and 7 actions each")
-    best, theirs = {}, float("inf")
+    best, theirs = dict.fromkeys(WORKERS, float("inf")), float("inf")
     for _ in range(turns):
         for workers in WORKERS:
             result = run_ours("pku2", raw, root, workers)
-            best[workers] = min(best.get(workers, float("inf")), result["seconds"])
+            best[workers] = min(best[workers], result["seconds"])
         if original:
             theirs = min(theirs, run_pku(original, raw, place / "work").seconds)
     for workers in WORKERS:
         line(f"prepare pku2, {workers} process(es)", 18 / best[workers], "videos/s", None,
-             original and theirs / best[workers])  # fmt: skip
+             theirs / best[workers] if original else None)  # fmt: skip
     if original:
         line("original script", 18 / theirs, "videos/s", None, 1)
         same = same_as_pku(ClipStore.open(root / "pku2"), place / "work")

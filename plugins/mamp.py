@@ -65,5 +65,5 @@ def skelbench_methods() -> list[MethodSpec]:
             requires=DROPS_TOKENS,
             native=MAE_NATIVE | FP32,
             imports=":imported",
-        ),
+        )
     ]

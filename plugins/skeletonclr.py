@@ -10,7 +10,7 @@ from typing import Literal
 import torch
 import torch.nn.functional as F
 from pydantic import Field
-from torch import nn
+from torch import Tensor, nn
 
 from skelbench.methods import Config, Method
 from skelbench.nn.ema import ema_copy, ema_update
@@ -60,6 +60,7 @@ class SkeletonCLR(Method):
     """Momentum contrast between two sheared and shifted views of a clip."""
 
     Config = SkeletonCLRConfig
+    queue_KE: Tensor
     roles = {"encoder": "student", "head": "head", "key_encoder": "teacher", "key_head": "head"}
 
     def __init__(self, config, context):
@@ -69,9 +70,7 @@ class SkeletonCLR(Method):
         self.head = nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, config.embedding))
         self.key_encoder = ema_copy(self.encoder, batch_norm="train")
         self.key_head = ema_copy(self.head)
-        self.queue_KE: torch.Tensor
         self.register_buffer("queue_KE", torch.zeros(config.queue, config.embedding))
-        self._keys_BE = None
 
     @classmethod
     def views(cls, config, grid):
@@ -99,10 +98,7 @@ class SkeletonCLR(Method):
         keys_nE = step.gather(self._keys_BE)
         place_n = (step.index * len(keys_nE) + torch.arange(len(keys_nE), device=keys_nE.device)) % self.config.queue
         self.queue_KE[place_n] = keys_nE
-        self._keys_BE = None
-
-    def inference_encoder(self):
-        return self.encoder
+        del self._keys_BE
 
 
 @hookimpl

@@ -124,13 +124,10 @@ def spatial_partition(topology) -> Tensor:
 
 def _initialise(module: nn.Module) -> None:
     """Normal (0.02) convolutions, batch norm around 1: the contrastive methods' code."""
-    if isinstance(module, nn.Conv2d):
-        nn.init.normal_(module.weight, 0.0, 0.02)
+    if isinstance(module, nn.Conv2d | nn.BatchNorm1d | nn.BatchNorm2d):
+        nn.init.normal_(module.weight, 0.0 if isinstance(module, nn.Conv2d) else 1.0, 0.02)
         if module.bias is not None:
             nn.init.zeros_(module.bias)
-    elif isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d):
-        nn.init.normal_(module.weight, 1.0, 0.02)
-        nn.init.zeros_(module.bias)
 
 
 @hookimpl

@@ -17,9 +17,6 @@ class Untrained(Method):
     def views(cls, config, grid):
         return {}
 
-    def inference_encoder(self):
-        return self.encoder
-
 
 @hookimpl
 def skelbench_methods() -> list[MethodSpec]:
@@ -29,5 +26,5 @@ def skelbench_methods() -> list[MethodSpec]:
             target=":Untrained",
             summary="control: the encoder as initialised, never trained",
             trains=False,
-        ),
+        )
     ]

@@ -5,6 +5,14 @@ import math
 import torch
 
 
+def randomised(module, scale=0.3):
+    """With every parameter random, so that nothing hides behind a zero initial value."""
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.add_(scale * torch.randn_like(parameter))
+    return module
+
+
 def linear(state, name, x):
     return x @ state[name + ".weight"].T + state[name + ".bias"]
 

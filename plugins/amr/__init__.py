@@ -92,9 +92,6 @@ class AMR(Method):
             return {"loss": step.mean((error_RN * view.mask_RN).sum(), view.mask_RN.sum())}
         return {"loss": step.mean(error_RN.sum(), error_RN.numel())}
 
-    def inference_encoder(self):
-        return self.encoder
-
 
 @hookimpl
 def skelbench_methods() -> list[MethodSpec]:
@@ -109,5 +106,5 @@ def skelbench_methods() -> list[MethodSpec]:
             recipe=MAE_RECIPE,
             requires=DROPS_TOKENS,
             native=MAE_NATIVE,
-        ),
+        )
     ]

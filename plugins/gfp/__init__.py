@@ -101,9 +101,6 @@ class GFP(Method):
         out = {"loss": loss, "prediction": prediction, "variance": variance, "covariance": covariance}
         return out | {"target_std": sum(s.std for s in spreads) / len(spreads)}
 
-    def inference_encoder(self):
-        return self.encoder
-
 
 @hookimpl
 def skelbench_methods() -> list[MethodSpec]:
@@ -119,5 +116,5 @@ def skelbench_methods() -> list[MethodSpec]:
             recipe=MAE_RECIPE,
             requires=DROPS_TOKENS,
             native=MAE_NATIVE,
-        ),
+        )
     ]

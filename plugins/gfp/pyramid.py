@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from skelbench.nn.decoder import FilledGrid
+from skelbench.nn.heads import projection_mlp
 from skelbench.nn.vit import Block, ViTConfig, xavier_linear
 from skelbench.skeleton.grid import Grid
 
@@ -87,18 +88,8 @@ class TargetGenerator(nn.Module):
         super().__init__()
         self.counts = levels(counts, grid.times)
         sizes = [3 * -(-grid.frames // count) for count in self.counts]
-
-        def mlp(dim_in: int, width: int) -> nn.Sequential:
-            return nn.Sequential(
-                nn.Linear(dim_in, width),
-                nn.GELU(),
-                nn.Linear(width, width),
-                nn.GELU(),
-                nn.Linear(width, out_dim),
-            )
-
-        self.local = nn.ModuleList(mlp(size, hidden) for size in sizes)
-        self.whole = mlp(3 * grid.frames * grid.joints, hidden_global)
+        self.local = nn.ModuleList(projection_mlp(size, hidden, out_dim) for size in sizes)
+        self.whole = projection_mlp(3 * grid.frames * grid.joints, hidden_global, out_dim)
         self.apply(xavier_linear)
 
     def forward(self, motion_RTJC: Tensor) -> list[Tensor]:

@@ -39,7 +39,5 @@ def spread(z_nD: Tensor, gamma: float = 1.0, eps: float = 1e-4) -> Spread:
         variance_D = covariance_DD.diagonal()
         between = covariance_DD.square().sum() - variance_D.square().sum()
     return Spread(
-        (gamma - (variance_D + eps).sqrt()).relu().mean(),
-        between / z_nD.shape[1],
-        variance_D.detach().sqrt().mean(),
+        (gamma - (variance_D + eps).sqrt()).relu().mean(), between / z_nD.shape[1], variance_D.detach().sqrt().mean()
     )

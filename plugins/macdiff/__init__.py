@@ -83,10 +83,7 @@ class MacDiff(Method):
         self.encoder = context.encoder()
         self._check_standardisation()
         self.decoder = DiffusionDecoder(
-            context.width,
-            **config.decoder_sizes,
-            grid=context.grid,
-            time_width=config.time_width,
+            context.width, **config.decoder_sizes, grid=context.grid, time_width=config.time_width
         )
         self.schedule = NoiseSchedule(config.diffusion_steps, config.schedule_tau)
         self.standardise = Standardise(config.mean, [variance**0.5 for variance in config.variance])
@@ -126,9 +123,6 @@ class MacDiff(Method):
         uniformity = step.mean(token_uniformity(visible_RKD).sum(), source.rows)
         loss = denoising + c.uniformity * uniformity
         return {"loss": loss, "denoising": denoising, "uniformity": uniformity}
-
-    def inference_encoder(self):
-        return self.encoder
 
 
 def imported(state, options) -> Imported:
@@ -186,5 +180,5 @@ def skelbench_methods() -> list[MethodSpec]:
                 "encoder.input_std": (0.0206**0.5, 0.0805**0.5, 0.0218**0.5),
                 "train.bodies": "first",
             },
-        ),
+        )
     ]

@@ -81,14 +81,16 @@ class Modulation(nn.Module):
         return z_scale * (t_scale * self.norm(x_RND) + t_shift) + z_shift
 
 
-class ModulatedBlock(Block):
+class ModulatedBlock(nn.Module):
     """A transformer block with :class:`Modulation` in place of both norms."""
 
     def __init__(self, config: ViTConfig, dim_z: int, dim_t: int) -> None:
-        super().__init__(config)
-        self.norm1, self.norm2 = (Modulation(config.dim, dim_z, dim_t, config.norm_eps) for _ in range(2))
+        super().__init__()
+        plain = Block(config)
+        norm1, norm2 = (Modulation(config.dim, dim_z, dim_t, config.norm_eps) for _ in range(2))
+        self.norm1, self.attn, self.norm2, self.mlp = norm1, plain.attn, norm2, plain.mlp
 
-    def forward(self, x_RND: Tensor, z_RNZ: Tensor, t_RE: Tensor) -> Tensor:  # type: ignore[override]
+    def forward(self, x_RND: Tensor, z_RNZ: Tensor, t_RE: Tensor) -> Tensor:
         """[R, N, D]."""
         x_RND = x_RND + self.attn(self.norm1(x_RND, z_RNZ, t_RE))
         return x_RND + self.mlp(self.norm2(x_RND, z_RNZ, t_RE))

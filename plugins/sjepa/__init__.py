@@ -6,7 +6,7 @@ its output is masked, not its input. Channels are taken for classes, with a cent
 is published; what a reading of the paper leaves open is marked *our reading*. R bodies, N tokens, D width.
 """
 
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from pydantic import Field
@@ -64,15 +64,10 @@ class SJEPA(Method):
         self.visible = some_visible(context.grid.tokens, config.mask_ratio, config.keep)
         self.encoder = context.encoder()
         self.predictor = MaskedDecoder(
-            context.width,
-            **config.decoder_sizes,
-            grid=context.grid,
-            out_dim=context.width,
-            norm_eps=1e-5,
+            context.width, **config.decoder_sizes, grid=context.grid, out_dim=context.width, norm_eps=1e-5
         )
         self.teacher = ema_copy(self.encoder)
         self.centre = RunningCentre(context.width, config.centre_momentum)
-        self._target_nD: Any = None
 
     @classmethod
     def views(cls, config, grid):
@@ -105,7 +100,7 @@ class SJEPA(Method):
     def after_step(self, step):
         ema_update(self.teacher, self.encoder, cosine(self.config.momentum, 1.0, step.fraction))
         self.centre.update(self._target_nD, all_reduce=all_reduce_sum)
-        self._target_nD = None
+        del self._target_nD
 
     def inference_encoder(self):
         return self.teacher
@@ -124,5 +119,5 @@ def skelbench_methods() -> list[MethodSpec]:
             recipe=MAE_RECIPE | {"train.batch_size": 256, "schedule.warmup": 20 / 1200},
             requires=DROPS_TOKENS,
             native=MAE_NATIVE | {"train.epochs": 1200, "method.momentum": 0.9999},
-        ),
+        )
     ]

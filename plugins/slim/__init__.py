@@ -94,11 +94,7 @@ def skelbench_studies():
         "batch": "half the batch, for as many clips and for as many steps",
     }
     return [
-        StudySpec(
-            name=name,
-            target=f"skelbench_plugins.slim.studies:{name.upper().replace('-', '_')}",
-            summary=summary,
-        )
+        StudySpec(name=name, target=f"skelbench_plugins.slim.studies:{name.upper().replace('-', '_')}", summary=summary)
         for name, summary in questions.items()
     ]
 
@@ -184,7 +180,7 @@ def skelbench_methods() -> list[MethodSpec]:
                 }
             },
             variants=VARIANTS,
-        ),
+        )
     ]
 
 

@@ -79,7 +79,7 @@ def native_grid(method: MethodSpec) -> GridSpec:
 def flops_grids(host: Host) -> list[MethodOnGrid]:
     """Every trainable method on every budget and on its native grid, dense grids first."""
     pairs: list[MethodOnGrid] = []
-    methods = [method for method in host.all("methods") if method.trains]
+    methods = [method for method in host.all("methods") if isinstance(method, MethodSpec) and method.trains]
     for method in sorted(methods, key=lambda m: (m.native.get("encoder.cls", True), m.name)):
         grids = {GridSpec(frames=frames, patch=patch) for frames, patch in BUDGETS.values()} | {native_grid(method)}
         ordered = sorted(grids, key=lambda g: (g.frames // g.patch, g.frames), reverse=True)

@@ -78,20 +78,12 @@ class Context:
 
     @classmethod
     def of(
-        cls,
-        topology: Topology,
-        grid: Grid,
-        encoder: Callable[[], Encoder],
-        target: Callable[[str], type] | None = None,
+        cls, topology: Topology, grid: Grid, encoder: Callable[[], Encoder], target: Callable[[str], type] | None = None
     ) -> Context:
         """With the widths that an encoder states, for which one is made without weights (on the meta device)."""
         with torch.device("meta"):
             instance = encoder()
         return cls(topology, grid, encoder, instance.width, instance.summary_width, target)
-
-
-def _unwatched(name: str, what: Any) -> None:
-    """Nobody looks."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +101,7 @@ class Step:
     batch and the rank. ``op`` tells draws for different purposes apart."""
     world: int = 1
     phase: str = "main"
-    watch: Callable[[str, Any], None] = _unwatched
+    watch: Callable[[str, Any], None] = lambda name, what: None
     """``watch("masked", x_nD)`` logs the effective rank of features (or of what a function without arguments returns)
     as ``rank_masked``, ``watch("mfp", objective)`` the teacher entropy and prototype usage of a
     :class:`~skelbench.nn.prototype_objective.PrototypeObjective`; a few times in a schedule, else it does nothing.
@@ -132,7 +124,9 @@ class Step:
 
 
 class Method(nn.Module):
-    """Base class of every method plugin. Subclasses implement ``views``, ``training_step``, ``inference_encoder``."""
+    """Base class of every method plugin. Subclasses make ``encoder`` and implement ``views`` and ``training_step``."""
+
+    encoder: Encoder
 
     Config: type[Spec] = Spec
 
@@ -167,8 +161,8 @@ class Method(nn.Module):
         """After the optimiser step: EMA, queues, centres. Default: nothing."""
 
     def inference_encoder(self) -> Encoder:
-        """The encoder that is probed, costed and exported (the EMA teacher where a method has one)."""
-        raise NotImplementedError
+        """The encoder that is probed, costed and exported: ``encoder``; a method with an EMA teacher gives that one."""
+        return self.encoder
 
     def inference_encoders(self) -> Mapping[str, nn.Module]:
         """Encoders of streams ("bone", "motion") that have one of their own, all of the run's family and size.

@@ -13,7 +13,6 @@ from torch import Tensor
 
 from skelbench.methods.contract import Config, Context, Method, Step
 from skelbench.nn.decoder import MaskedDecoder
-from skelbench.nn.encoder import Encoder
 from skelbench.nn.losses import masked_mse, patch_standardise
 from skelbench.nn.tokenizer import patchify
 from skelbench.skeleton.grid import Grid
@@ -74,11 +73,7 @@ class MaskedAutoencoder(Method):
         grid = context.grid
         self.encoder = context.encoder()
         self.decoder = MaskedDecoder(
-            context.width,
-            **config.decoder_sizes,
-            grid=grid,
-            out_dim=grid.patch * 3,
-            norm_eps=1e-5,
+            context.width, **config.decoder_sizes, grid=grid, out_dim=grid.patch * 3, norm_eps=1e-5
         )
 
     def reconstruct(self, view: View, keep_RK: Tensor, mask_RN: Tensor, y_RTJC: Tensor, step: Step) -> Tensor:
@@ -89,6 +84,3 @@ class MaskedAutoencoder(Method):
         step.watch("masked", lambda: predicted_RNL[mask_RN])
         target_RNL = patch_standardise(patchify(y_RTJC, self.context.grid.patch))
         return step.mean(*masked_mse(predicted_RNL, target_RNL, mask_RN))
-
-    def inference_encoder(self) -> Encoder:
-        return self.encoder

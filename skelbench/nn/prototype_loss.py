@@ -98,11 +98,7 @@ class RunningCentre(nn.Module):
 
 @torch.no_grad()
 def teacher_offset(
-    centering: Sinkhorn | Tensor | None,
-    teacher_z: Tensor,
-    teacher_W: Tensor,
-    temp: float,
-    chunk: int | None = None,
+    centering: Sinkhorn | Tensor | None, teacher_z: Tensor, teacher_W: Tensor, temp: float, chunk: int | None = None
 ) -> Tensor | None:
     """[K], so that the centred teacher's distribution is softmax_k(z . W_k / temp + offset_k); None = no centring.
 
@@ -163,18 +159,10 @@ def prototype_cross_entropy(
 class _PrototypeCrossEntropy(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any,
-        student_z_nVD: Tensor,
-        student_W_KD: Tensor,
-        teacher_z_nD: Tensor,
-        teacher_W_KD: Tensor,
-        weights_nV: Tensor,
-        offset_K: Tensor | None,
-        student_temp: float,
-        teacher_temp: float,
-        chunk: int | None,
+        ctx: Any, student_z_nVD: Tensor, student_W_KD: Tensor, teacher_z_nD: Tensor, teacher_W_KD: Tensor,
+        weights_nV: Tensor, offset_K: Tensor | None, student_temp: float, teacher_temp: float, chunk: int | None,
         grad: bool,
-    ) -> Tensor:
+    ) -> Tensor:  # fmt: skip
         dz_nVD = torch.zeros_like(student_z_nVD) if grad and ctx.needs_input_grad[0] else None
         dW_KD = torch.zeros_like(student_W_KD) if grad and ctx.needs_input_grad[1] else None
         loss_nV = torch.zeros_like(weights_nV)
@@ -210,12 +198,7 @@ class _PrototypeCrossEntropy(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        dz_nVD, dW_KD = ctx.saved_tensors
-        return (
-            None if dz_nVD is None else dz_nVD * grad,
-            None if dW_KD is None else dW_KD * grad,
-            *(None,) * 8,
-        )
+        return *(None if x is None else x * grad for x in ctx.saved_tensors), *(None,) * 8
 
 
 def _prototype_mass(z_nD: Tensor, W_KD: Tensor, offset_K: Tensor, tile_cK: Tensor) -> Tensor:

@@ -103,11 +103,11 @@ class Block(nn.Module):
     def __init__(self, config: ViTConfig, drop_path: float = 0.0) -> None:
         super().__init__()
         dim, eps = config.dim, config.norm_eps
-        self.norm1: nn.Module = nn.LayerNorm(dim, eps=eps)
+        self.norm1 = nn.LayerNorm(dim, eps=eps)
         self.attn = AttentionRope(
             dim, config.heads, qkv_bias=config.qkv_bias, num_prefix_tokens=config.prefix, rotate_half=True
         )
-        self.norm2: nn.Module = nn.LayerNorm(dim, eps=eps)
+        self.norm2 = nn.LayerNorm(dim, eps=eps)
         self.mlp = (Mlp if config.mlp == "gelu" else SwiGLU)(dim, config.mlp_hidden)
         self.drop_path = DropPath(drop_path) if drop_path else nn.Identity()
 
@@ -146,7 +146,6 @@ class ViT(Encoder):
 
     @property
     def standardisation(self) -> Standardisation | None:
-        """See :attr:`Encoder.standardisation`."""
         mean, std = self.config.input_mean, self.config.input_std
         return None if mean is None or std is None else Standardisation(mean, std)
 

@@ -33,7 +33,6 @@ class Adam(Optimizer):
     betas: tuple[Beta, Beta] = Field((0.9, 0.999), description="decay of the two moments")
 
     def build(self, groups: Groups, lr: float, weight_decay: float) -> torch.optim.Optimizer:
-        """``torch.optim.Adam``."""
         return torch.optim.Adam(groups, lr=lr, betas=self.betas, weight_decay=weight_decay)
 
 
@@ -43,7 +42,6 @@ class AdamW(Adam):
     kind = "adamw"
 
     def build(self, groups: Groups, lr: float, weight_decay: float) -> torch.optim.Optimizer:
-        """``torch.optim.AdamW``."""
         return torch.optim.AdamW(groups, lr=lr, betas=self.betas, weight_decay=weight_decay)
 
 
@@ -55,5 +53,4 @@ class SGD(Optimizer):
     nesterov: bool = Field(False, description="Nesterov's form of the momentum")
 
     def build(self, groups: Groups, lr: float, weight_decay: float) -> torch.optim.Optimizer:
-        """``torch.optim.SGD``."""
         return torch.optim.SGD(groups, lr=lr, momentum=self.momentum, nesterov=self.nesterov, weight_decay=weight_decay)

@@ -60,5 +60,4 @@ class Constant(Schedule):
     warmup: float = Field(0.0, ge=0, lt=1, description="linear warm-up, share of the schedule")
 
     def after(self, peak: float, step: int, warm: int, total: int) -> float:
-        """No change."""
         return peak

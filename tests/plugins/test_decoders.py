@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from literal_vit import randomised
 from skelbench_plugins.amr.query import QueryDecoder
 from skelbench_plugins.gfp.pyramid import PyramidDecoder
 from skelbench_plugins.macdiff.diffusion import DiffusionDecoder
@@ -25,10 +26,7 @@ def decode(request):
     """``decode(tokens_RKD)``: all outputs side by side; ``decode.module`` the decoder, every parameter random."""
     torch.manual_seed(0)
     cls, settings = DECODERS[request.param]
-    module = cls(**SIZES, **settings)
-    with torch.no_grad():
-        for parameter in module.parameters():
-            parameter.add_(0.3 * torch.randn_like(parameter))
+    module = randomised(cls(**SIZES, **settings))
     x_RTJC, step_R, informed_R = torch.randn(2, 24, 5, 3), torch.tensor([3, 871]), torch.tensor([True, True])
 
     def decode(tokens_RKD):
@@ -39,13 +37,6 @@ def decode(request):
 
     decode.module = module
     return decode
-
-
-def test_gradients_reach_every_parameter_and_the_encoder(decode):
-    tokens_RKD = torch.randn(2, 3, 12, requires_grad=True)
-    decode(tokens_RKD).square().sum().backward()
-    assert tokens_RKD.grad.any()
-    assert [name for name, p in decode.module.named_parameters() if p.grad is None or not p.grad.any()] == []
 
 
 def test_bfloat16_stays_finite_and_near(decode):

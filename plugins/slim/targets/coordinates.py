@@ -34,7 +34,6 @@ class CoordinateTarget(MaskedTarget):
         )
 
     def forward(self, hidden: Hidden) -> Tensor:
-        """See :meth:`MaskedTarget.forward`."""
         view, tokens_RND = hidden.view, hidden.student_RND
         every_RN = torch.arange(tokens_RND.shape[1], device=tokens_RND.device).expand(tokens_RND.shape[:2])
         decoded_RNL = self.decoder(tokens_RND, every_RN)

@@ -49,7 +49,6 @@ class FeatureTarget(MaskedTarget):
         return projected_IE
 
     def forward(self, hidden: Hidden) -> Tensor:
-        """See :meth:`MaskedTarget.forward`."""
         with torch.no_grad():
             target_IE = F.normalize(self.teacher_head(hidden.teacher_ID), dim=-1)
         projected_IE = F.normalize(self.head(hidden.student_ID), dim=-1)

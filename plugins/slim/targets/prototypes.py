@@ -26,7 +26,6 @@ class PrototypeTarget(MaskedTarget):
         self.teacher_head = ema_copy(self.head)
 
     def forward(self, hidden: Hidden) -> Tensor:
-        """See :meth:`MaskedTarget.forward`."""
         return predict_prototypes(self.objective, self.head, self.teacher_head, hidden)
 
     def after_step(self, step: Step, momentum: float) -> None:

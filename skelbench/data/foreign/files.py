@@ -268,7 +268,7 @@ def _complete(
     if not pickles and not columns and len(plain) == 1:
         columns = plain
     if len(pickles) > 1 or len(columns) > 1 or (pickles and columns):
-        names = ", ".join(one.path.name for one in [*pickles, *columns])
+        names = ", ".join([one.path.name for one in pickles] + [one.path.name for one in columns])
         raise SkelbenchError(f"{path}: several label files fit its {clips} clips ({names}); name the array and its own")
     if not pickles and not columns:
         raise SkelbenchError(

@@ -273,7 +273,7 @@ def _map(path: Path, name: str, shape: tuple[int, int]) -> np.ndarray:
 def _sha256(rows: np.ndarray) -> str:
     digest = hashlib.sha256()
     for start in range(0, len(rows), 1 << 16):
-        digest.update(rows[start : start + (1 << 16)])
+        digest.update(rows[start : start + (1 << 16)].data)
     return digest.hexdigest()
 
 

@@ -100,12 +100,6 @@ class Topology:
         return matrix
 
     @cached_property
-    def part_of(self) -> tuple[int, ...]:
-        """Index of each joint's part, in the order of ``parts``."""
-        index = {joint: i for i, part in enumerate(self.parts.values()) for joint in part}
-        return tuple(index[joint] for joint in range(self.num_joints))
-
-    @cached_property
     def limbs(self) -> dict[str, tuple[int, ...]]:
         """``parts`` with every left part joined to its mirror image: torso, both arms, both legs."""
         image = {frozenset(part): name for name, part in self.parts.items()}

@@ -4,7 +4,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from literal_vit import feed_forward, layer_norm, linear
+from literal_vit import feed_forward, layer_norm, linear, randomised
 from skelbench_plugins.amr.query import QueryDecoder, tokens_per_query
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -17,19 +17,8 @@ KEEP_RK = torch.tensor([[1, 6, 14, 20], [0, 2, 9, 29]])
 
 def build(memory_positions=True):
     torch.manual_seed(0)
-    decoder = QueryDecoder(
-        dim_in=12, dim=16, depth=2, heads=2, ratio=4, grid=GRID, out_dim=7, memory_positions=memory_positions
-    )
-    with torch.no_grad():
-        for parameter in decoder.parameters():
-            parameter.add_(0.3 * torch.randn_like(parameter))
-    return decoder
-
-
-def test_published_shape():
-    """125 queries at 750 tokens with r = 6, each for 24 frames of one joint (72 values)."""
-    decoder = QueryDecoder(256, 256, 5, 8, 6, Grid(120, 4, 25), 12)
-    assert decoder.queries == 125 and decoder.predict.out_features == 72
+    sizes = {"dim_in": 12, "dim": 16, "depth": 2, "heads": 2}
+    return randomised(QueryDecoder(**sizes, ratio=4, grid=GRID, out_dim=7, memory_positions=memory_positions))
 
 
 @given(ratio=st.integers(0, 40), times=st.integers(1, 40))
@@ -78,7 +67,7 @@ def test_forward_written_out_query_by_query(memory_positions):
 
 def test_a_querys_tokens_are_consecutive_frames_of_its_joint():
     """What one query has to predict, read off the layout of the output."""
-    decoder = QueryDecoder(12, 16, 1, 2, 4, GRID, out_dim=2 * 3)
+    decoder = QueryDecoder(12, 16, 1, 2, ratio=4, grid=GRID, out_dim=2 * 3)
     frames_1TJC = torch.arange(12.0).view(1, 12, 1, 1).expand(1, 12, 5, 3)
     values_1NL = patchify(frames_1TJC, GRID.patch)
     with torch.no_grad():
@@ -90,19 +79,10 @@ def test_a_querys_tokens_are_consecutive_frames_of_its_joint():
         assert out_1NL[0, token].tolist() == [3 * first + i for i in range(6)]
 
 
-def test_queries_do_not_see_each_other():
-    decoder, tokens_RKZ = build(), torch.randn(2, 4, 12)
-    before = decoder(tokens_RKZ, KEEP_RK)
-    with torch.no_grad():
-        decoder.query[0] += 1.0
-    changed_N = (decoder(tokens_RKZ, KEEP_RK) != before).any(-1)[0]
-    assert changed_N.nonzero().flatten().tolist() == [0, 5, 10]
-
-
 def test_five_layers_cost_what_the_paper_implies():
     """Of its 3.8 GFLOPs for two bodies, 1.93 are left for the decoder's layers."""
     with torch.device("meta"):
-        decoder = QueryDecoder(256, 256, 5, 8, 6, Grid(120, 4, 25), 12)
+        decoder = QueryDecoder(256, 256, 5, 8, ratio=6, grid=Grid(120, 4, 25), out_dim=12)
         queries, visible = torch.empty(1, 125, 256), torch.empty(1, 74, 256)
     with FlopCounterMode(display=False) as counter:
         for block in decoder.blocks:

@@ -1,5 +1,4 @@
 from dataclasses import replace
-from functools import partial
 
 import pytest
 import torch
@@ -7,12 +6,6 @@ from skelbench_plugins.gfp.vicreg import spread
 
 from skelbench.views.masks import visible_tokens
 from skelbench.views.motion import motion_masks
-
-
-@pytest.fixture
-def made(trainer):
-    """``made(**settings)``: a trainer of a tiny GFP."""
-    return partial(trainer, "gfp")
 
 
 def mask(training, view, tau=0.8):

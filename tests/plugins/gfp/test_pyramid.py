@@ -2,7 +2,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from literal_vit import bare_blocks, layer_norm, linear
+from literal_vit import bare_blocks, layer_norm, linear, randomised
 from skelbench_plugins.gfp.pyramid import PyramidDecoder, TargetGenerator, windows
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -28,13 +28,6 @@ def test_windows_of_the_published_grid_are_disjoint():
     assert windows(8, 6) == [slice(i, i + 2) for i in (0, 1, 2, 3, 4, 6)]
 
 
-def randomised(module):
-    with torch.no_grad():
-        for parameter in module.parameters():
-            parameter.add_(0.2 * torch.randn_like(parameter))
-    return module
-
-
 @pytest.fixture
 def decoder():
     torch.manual_seed(0)
@@ -44,7 +37,7 @@ def decoder():
 @pytest.mark.parametrize("frames, patch", [(120, 4), (120, 8), (64, 8)])
 def test_every_budget_has_251_outputs(frames, patch):
     grid = Grid(frames, patch, 25)
-    decoder = PyramidDecoder(8, 8, 1, 2, (6, 3, 1), grid, 4)
+    decoder = PyramidDecoder(8, 8, 1, 2, counts=(6, 3, 1), grid=grid, out_dim=4)
     targets = TargetGenerator((6, 3, 1), grid, 8, 8, 4)
     keep_RK = torch.arange(10).expand(2, -1)
     for outputs in (decoder(torch.randn(2, 10, 8), keep_RK), targets(torch.randn(2, frames, 25, 3))):
@@ -53,7 +46,8 @@ def test_every_budget_has_251_outputs(frames, patch):
 
 def test_a_grid_of_few_tokens_has_fewer_windows():
     grid = Grid(8, 4, 3)
-    outputs = PyramidDecoder(8, 8, 1, 2, (6, 3, 1), grid, 4)(torch.randn(1, 2, 8), torch.tensor([[0, 4]]))
+    decoder = PyramidDecoder(8, 8, 1, 2, counts=(6, 3, 1), grid=grid, out_dim=4)
+    outputs = decoder(torch.randn(1, 2, 8), torch.tensor([[0, 4]]))
     targets = TargetGenerator((6, 3, 1), grid, 8, 8, 4)(torch.randn(1, 8, 3, 3))
     assert [z.shape[1] for z in outputs] == [z.shape[1] for z in targets] == [6, 6, 3, 1]
 
@@ -113,7 +107,7 @@ def test_published_cost_of_the_decoder_and_the_target_generator():
     """1.57 and 0.64 GFLOPs for two bodies are printed, with element-wise operations; these are matrix products."""
     grid = Grid(120, 4, 25)
     with torch.device("meta"):
-        decoder = PyramidDecoder(256, 256, 2, 8, (6, 3, 1), grid, 512)
+        decoder = PyramidDecoder(256, 256, 2, 8, counts=(6, 3, 1), grid=grid, out_dim=512)
         targets = TargetGenerator((6, 3, 1), grid, 512, 2048, 512)
         motion = torch.empty(1, 120, 25, 3)
         tokens, keep = torch.empty(1, 74, 256), torch.empty(1, 74, dtype=torch.int64)

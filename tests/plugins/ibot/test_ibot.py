@@ -1,7 +1,5 @@
 """iBOT: DINO's class tokens, and hidden tokens within a view."""
 
-from functools import partial
-
 import pytest
 import torch
 from literal_prototypes import class_loss, cross_entropy, hidden_loss, one_by_one
@@ -9,11 +7,6 @@ from literal_prototypes import class_loss, cross_entropy, hidden_loss, one_by_on
 from skelbench.train.build import view_specs
 from skelbench.views.masks import RandomTokens
 from skelbench.views.tubes import Tube
-
-
-@pytest.fixture
-def made(trainer):
-    return partial(trainer, "ibot")
 
 
 @pytest.mark.parametrize("shared", [True, False])

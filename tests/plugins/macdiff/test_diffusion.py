@@ -2,7 +2,7 @@ import math
 
 import pytest
 import torch
-from literal_vit import attention, feed_forward, layer_norm, linear
+from literal_vit import attention, feed_forward, layer_norm, linear, randomised
 from skelbench_plugins.macdiff.diffusion import DiffusionDecoder, NoiseSchedule, cumulative_alphas, time_features
 
 from skelbench.nn.tokenizer import patchify
@@ -16,11 +16,7 @@ STEP_R, INFORMED_R = torch.tensor([3, 871]), torch.tensor([True, False])
 @pytest.fixture
 def decoder():
     torch.manual_seed(0)
-    decoder = DiffusionDecoder(dim_in=12, dim=16, depth=2, heads=2, grid=GRID, time_width=6)
-    with torch.no_grad():
-        for parameter in decoder.parameters():
-            parameter.add_(0.3 * torch.randn_like(parameter))
-    return decoder
+    return randomised(DiffusionDecoder(dim_in=12, dim=16, depth=2, heads=2, grid=GRID, time_width=6))
 
 
 @pytest.mark.parametrize(
@@ -74,7 +70,7 @@ def test_time_features_by_loops():
 
 def test_five_blocks_have_the_published_number_of_parameters():
     """5.62 million in the official code."""
-    decoder = DiffusionDecoder(256, 256, 5, 8, Grid(120, 4, 25))
+    decoder = DiffusionDecoder(256, 256, 5, 8, grid=Grid(120, 4, 25))
     assert sum(parameter.numel() for parameter in decoder.parameters()) == 5_618_444
 
 

@@ -1,6 +1,5 @@
 import math
 from dataclasses import replace
-from functools import partial
 
 import pytest
 import torch
@@ -10,12 +9,6 @@ from skelbench.views.masks import visible_tokens
 from skelbench.views.motion import motion_masks
 
 STILL = {"vertical_deg": 0.0, "mirror_p": 0.0, "shift": 0.0}
-
-
-@pytest.fixture
-def made(trainer):
-    """``made(**settings)``: a trainer of a tiny S-JEPA."""
-    return partial(trainer, "sjepa")
 
 
 def test_the_target_is_the_same_interval_untransformed(made):
@@ -71,15 +64,6 @@ def test_the_target_encoder_reads_what_the_student_cannot_see(made):
         around = float(method(views | {"target": perturbed(views["target"], ~mask_RN)}, step)["loss"])
     assert unseen == loss
     assert abs(seen - loss) > 1e-3 and abs(around - loss) > 1e-3
-
-
-def test_predictions_differ_from_place_to_place(made):
-    """Without positions of its own a predictor would say the same of every hidden token."""
-    training = made()
-    method, student = training.method, training.views(0)["student"]
-    keep_RK = torch.arange(9).expand(student.rows, -1)
-    hidden_HD = method.predictor(method.encoder(student, keep_RK=keep_RK).tokens_RND, keep_RK)[0, 9:]
-    assert torch.cdist(hidden_HD, hidden_HD).fill_diagonal_(1.0).min() > 1e-3
 
 
 def test_teacher_and_centre_follow_by_moving_averages(made):

@@ -99,7 +99,7 @@ def prepare_pku(
     report = Report(Path(root) / check_name(name))
     videos, splits = _choose(which, raw, report)
     for split, rule in splits.items():
-        forgotten = set(videos) - {*rule.train, *rule.test}
+        forgotten = set(videos) - {*rule.train, *(rule.test or ())}
         report.unexpected += [(video, f"in neither list of the split {split}") for video in sorted(forgotten)]
     made = in_order(partial(convert, cut=cut), list(videos.values()), workers, chunk=1)
     with (
