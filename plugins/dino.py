@@ -10,7 +10,7 @@ import torch
 from pydantic import Field
 from skelbench_plugins._recipes import MULTI_CROP_READINGS, MULTI_CROP_RECIPE
 
-from skelbench.methods import MultiCropConfig, SelfDistillation, Teacher, other_views
+from skelbench.methods import Method, MultiCropConfig, Teacher, match_views, other_views, self_distillation_groups
 from skelbench.plugin import MethodSpec, hookimpl
 
 
@@ -20,7 +20,7 @@ class DINOConfig(MultiCropConfig):
     teacher_temp: float = Field(0.04, gt=0, description="teacher temperature after its warm-up (0.07 is advised later)")
 
 
-class DINO(SelfDistillation):
+class DINO(Method):
     """Class-token self-distillation with multi-crop; nothing is hidden."""
 
     Config = DINOConfig
@@ -39,11 +39,25 @@ class DINO(SelfDistillation):
         return config.crops(grid)
 
     def training_step(self, views, step):
+        encoder, head = self.teacher["encoder"], self.teacher["cl_head"]
         with torch.no_grad():
-            anchors_RE = self.teacher.cl_head(self.teacher.encoder(views["global"]).summary_RD)
+            anchors_RE = head(encoder(views["global"]).summary_RD)
         pieces = {name: view.chunk(self.cl_head(self.encoder(view).summary_RD)) for name, view in views.items()}
         students_RVE = other_views(pieces["global"], pieces.get("local", ()))
-        return {"loss": self.match_views(students_RVE, anchors_RE, self.config.teacher_temp_at(step), step)}
+        temp = self.config.teacher_temp_at(step)
+        total = match_views(self.cl_loss, self.cl_head, head, students_RVE, anchors_RE, temp)
+        step.watch("cl", self.cl_loss)
+        return {"loss": step.mean(total, len(anchors_RE))}
+
+    def after_step(self, step):
+        self.teacher.follow(self, self.config.momentum_at(step))
+        self.cl_loss.update()
+
+    def inference_encoder(self):
+        return self.teacher["encoder"]
+
+    def optim_groups(self):
+        return self_distillation_groups(self.config, self.encoder, cl_head=self.cl_head)
 
 
 @hookimpl
@@ -59,5 +73,5 @@ def skelbench_methods() -> list[MethodSpec]:
             readings=MULTI_CROP_READINGS,
             recipe=MULTI_CROP_RECIPE,
             requires=("short-views",),
-        )
+        ),
     ]

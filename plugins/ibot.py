@@ -13,7 +13,16 @@ from pydantic import Field
 from skelbench_plugins._recipes import MULTI_CROP_READINGS, MULTI_CROP_RECIPE
 
 from skelbench.errors import SkelbenchError
-from skelbench.methods import Hidden, MultiCropConfig, SelfDistillation, Teacher, other_views, predict_prototypes
+from skelbench.methods import (
+    Hidden,
+    Method,
+    MultiCropConfig,
+    Teacher,
+    match_views,
+    other_views,
+    predict_prototypes,
+    self_distillation_groups,
+)
 from skelbench.plugin import MethodSpec, hookimpl
 from skelbench.views import RandomTokens, Tube
 
@@ -35,7 +44,7 @@ class IBOTConfig(MultiCropConfig):
     mask_p: float = Field(0.5, description="chance that a global view is masked")
 
 
-class IBOT(SelfDistillation):
+class IBOT(Method):
     """Class-token self-distillation and masked prediction of the teacher's prototype distribution."""
 
     Config = IBOTConfig
@@ -48,13 +57,13 @@ class IBOT(SelfDistillation):
                 "set shared_head=false, or use an encoder with a class token"
             )
         self.encoder = context.encoder()
-        heads = ("cl_head",) if config.shared_head else ("patch_head", "cl_head")
-        for name in heads:
-            self.add_module(name, config.head(context.summary_width if name == "cl_head" else context.width))
+        self.patch_head = None if config.shared_head else config.head(context.width)
+        self.cl_head = config.head(context.summary_width)
+        self.heads = ("cl_head",) if config.shared_head else ("patch_head", "cl_head")
         self.cl_loss, self.patch_loss = config.objective(), config.objective()
-        self.teacher = Teacher(self, "encoder", *heads)
+        self.teacher = Teacher(self, "encoder", *self.heads)
         self.roles = {"encoder": "student", "teacher.encoder": "teacher", "cl_loss": "head", "patch_loss": "head"}
-        self.roles |= {f"{owner}{name}": "head" for name in heads for owner in ("", "teacher.")}
+        self.roles |= {f"{owner}{name}": "head" for name in self.heads for owner in ("", "teacher.")}
 
     @classmethod
     def views(cls, config, grid):
@@ -65,19 +74,33 @@ class IBOT(SelfDistillation):
     def training_step(self, views, step):
         c, both, local = self.config, views["global"], views.get("local")
         with torch.no_grad():
-            whole = self.teacher.encoder(both)
-            anchors_RE = self.teacher.cl_head(whole.summary_RD)
+            whole = self.teacher["encoder"](both)
+            anchors_RE = self.teacher["cl_head"](whole.summary_RD)
         masked = self.encoder(both, mask_RN=both.mask_RN)
 
         hidden = Hidden(both, masked.tokens_RND, whole.tokens_RND, c.teacher_temp_at(step), step)
-        head = "cl_head" if c.shared_head else "patch_head"
-        patch = predict_prototypes(self.patch_loss, getattr(self, head), getattr(self.teacher, head), hidden)
+        name = self.heads[0]
+        patch = predict_prototypes(self.patch_loss, getattr(self, name), self.teacher[name], hidden)
         patch = step.mean(patch, both.rows)
 
         global_RE = both.chunk(self.cl_head(masked.summary_RD))
         local_RE = local.chunk(self.cl_head(self.encoder(local).summary_RD)) if local is not None else ()
-        cls = self.match_views(other_views(global_RE, local_RE), anchors_RE, c.cls_teacher_temp, step)
+        students_RVE, head = other_views(global_RE, local_RE), self.teacher["cl_head"]
+        cls = match_views(self.cl_loss, self.cl_head, head, students_RVE, anchors_RE, c.cls_teacher_temp)
+        cls = step.mean(cls, len(anchors_RE))
+        step.watch("cl", self.cl_loss)
         return {"loss": c.cls_weight * cls + c.patch_weight * patch, "cls": cls, "patch": patch}
+
+    def after_step(self, step):
+        self.teacher.follow(self, self.config.momentum_at(step))
+        self.cl_loss.update()
+        self.patch_loss.update()
+
+    def inference_encoder(self):
+        return self.teacher["encoder"]
+
+    def optim_groups(self):
+        return self_distillation_groups(self.config, self.encoder, patch_head=self.patch_head, cl_head=self.cl_head)
 
 
 @hookimpl
@@ -92,5 +115,5 @@ def skelbench_methods() -> list[MethodSpec]:
             readings=MULTI_CROP_READINGS,
             recipe=MULTI_CROP_RECIPE,
             requires=("replace-tokens", "tokens", "short-views"),
-        )
+        ),
     ]

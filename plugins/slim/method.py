@@ -13,7 +13,14 @@ from typing import Any, Literal
 import torch
 from pydantic import Field, model_validator
 
-from skelbench.methods import Hidden, MaskedTarget, PrototypeSettings, SelfDistillation, Teacher
+from skelbench.methods import (
+    Hidden,
+    Method,
+    PrototypeSettings,
+    Teacher,
+    match_views,
+    self_distillation_groups,
+)
 from skelbench.spec import validated
 from skelbench.views import (
     Alike,
@@ -107,12 +114,11 @@ class SlimConfig(PrototypeSettings):
         return tuple(operation for amount, operation in operations if amount != "none")
 
 
-class Slim(SelfDistillation):
+class Slim(Method):
     """Masked feature prediction + global-local contrast with an EMA teacher."""
 
     Config = SlimConfig
     exchangeable = {"target": "targets"}
-    target: MaskedTarget
 
     def __init__(self, config, context):
         super().__init__(config, context)
@@ -120,6 +126,9 @@ class Slim(SelfDistillation):
         if not any(view.mask for view in self.views(config, context.grid).values()):
             self.encoder.prepare(frozenset())  # a mask token that is never shown would get no gradient
         self.roles = {"encoder": "student", "teacher.encoder": "teacher"}
+        self.target: Any = None
+        self.cl_head: Any = None
+        self.cl_loss: Any = None
         if config.predicts:
             target = context.target(config.target)
             settings = validated(target.Config, config.target_settings, f"target {config.target}")
@@ -128,7 +137,7 @@ class Slim(SelfDistillation):
         if config.glcl_weight > 0:
             self.cl_head, self.cl_loss = config.head(context.summary_width), config.objective()
             self.roles |= dict.fromkeys(("cl_head", "teacher.cl_head", "cl_loss"), "head")
-        self.teacher = Teacher(self, "encoder", *(["cl_head"] if config.glcl_weight > 0 else []))
+        self.teacher = Teacher(self, "encoder", *(["cl_head"] if self.cl_head is not None else []))
 
     @classmethod
     def views(cls, config, grid):
@@ -168,19 +177,21 @@ class Slim(SelfDistillation):
         c, teacher = self.config, self.teacher
         both, temp = View.cat([views["global1"], views["global2"]]), c.teacher_temp_at(step)
         with torch.no_grad():
-            whole = teacher.encoder(both)
+            whole = teacher["encoder"](both)
         out, loss, masked = {}, 0.0, None
-        if c.predicts:
+        if self.target is not None:
             masked = self.encoder(both, mask_RN=both.mask_RN)
             hidden = Hidden(both, masked.tokens_RND, whole.tokens_RND, temp, step)
             out["mfp"] = step.mean(self.target(hidden), both.rows)
             loss = loss + c.mfp_weight * out["mfp"]
-        if c.glcl_weight > 0:
+        if self.cl_head is not None:
             with torch.no_grad():
-                anchors_RE = teacher.cl_head(whole.summary_RD)
+                anchors_RE = teacher["cl_head"](whole.summary_RD)
             summary_RD = (self.encoder(both) if c.clean_pass or masked is None else masked).summary_RD
             students_RVE = self._per_anchor(both.chunk(self.cl_head(summary_RD)), views)
-            out["glcl"] = self.match_views(students_RVE, anchors_RE, temp, step)
+            total = match_views(self.cl_loss, self.cl_head, teacher["cl_head"], students_RVE, anchors_RE, temp)
+            step.watch("cl", self.cl_loss)
+            out["glcl"] = step.mean(total, len(anchors_RE))
             loss = loss + c.glcl_weight * out["glcl"]
             if c.koleo:
                 out["koleo"] = sum(koleo(part) for part in both.chunk(summary_RD))
@@ -201,6 +212,15 @@ class Slim(SelfDistillation):
         return torch.cat([torch.stack(pieces, 1) for pieces in students])
 
     def after_step(self, step):
-        super().after_step(step)
-        if self.config.predicts:
-            self.target.after_step(step, self.config.momentum_at(step))
+        momentum = self.config.momentum_at(step)
+        self.teacher.follow(self, momentum)
+        if self.target is not None:
+            self.target.after_step(step, momentum)
+        if self.cl_loss is not None:
+            self.cl_loss.update()
+
+    def inference_encoder(self):
+        return self.teacher["encoder"]
+
+    def optim_groups(self):
+        return self_distillation_groups(self.config, self.encoder, target=self.target, cl_head=self.cl_head)

@@ -51,8 +51,6 @@ class MacCount:
     """Operator -> calls in one pass, of everything that is not a matrix product."""
     versions: dict[str, str] = field(default_factory=dict)
     convention: str = CONVENTION
-    class_token: bool = False
-    """Whether the encoder adds one."""
 
     def flops(self, bodies: int = 1) -> int:
         """FLOPs of ``bodies`` bodies."""

@@ -4,11 +4,17 @@ from skelbench.methods.contract import Config, Context, Method, Step
 from skelbench.methods.imported import Imported
 from skelbench.methods.masked_autoencoder import MaskedAutoencoder, MaskedAutoencoderConfig, MaskedConfig, rotated_view
 from skelbench.methods.multi_crop import MultiCropConfig, other_views
-from skelbench.methods.self_distillation import PrototypeSettings, SelfDistillation, Teacher, predict_prototypes
+from skelbench.methods.self_distillation import (
+    PrototypeSettings,
+    Teacher,
+    match_views,
+    predict_prototypes,
+    self_distillation_groups,
+)
 from skelbench.methods.target import Hidden, MaskedTarget
 
 __all__ = [
     "Config", "Context", "Hidden", "Imported", "MaskedAutoencoder", "MaskedAutoencoderConfig",
-    "MaskedConfig", "MaskedTarget", "Method", "MultiCropConfig", "PrototypeSettings", "SelfDistillation",
-    "Step", "Teacher", "other_views", "predict_prototypes", "rotated_view",
+    "MaskedConfig", "MaskedTarget", "Method", "MultiCropConfig", "PrototypeSettings", "Step", "Teacher", "match_views",
+    "other_views", "predict_prototypes", "rotated_view", "self_distillation_groups",
 ]  # fmt: skip

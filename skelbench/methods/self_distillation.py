@@ -1,4 +1,4 @@
-"""Parts of self-distillation with prototypes, which DINO, iBOT and SLiM compose: settings, teacher, losses.
+"""Parts of self-distillation with prototypes, which DINO, iBOT and SLiM compose: settings, losses, parameter groups.
 
 R rows (bodies of all anchors), V student views per anchor, I hidden tokens, D encoder width, E bottleneck width.
 """
@@ -12,7 +12,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from skelbench.methods.contract import Config, Method, Step
+from skelbench.methods.contract import Config, Step
 from skelbench.methods.target import Hidden
 from skelbench.nn.ema import ema_copy, ema_update
 from skelbench.nn.encoder import Encoder
@@ -64,6 +64,37 @@ class PrototypeSettings(Config):
         return cosine(self.momentum, 1.0, step.fraction)
 
 
+class Teacher(nn.ModuleDict):
+    """EMA twins of parts of a method, by the parts' names: ``Teacher(self, "encoder", "cl_head")``."""
+
+    def __init__(self, method: nn.Module, *names: str) -> None:
+        super().__init__({name: ema_copy(getattr(method, name)) for name in names})
+
+    def __getitem__(self, name: str) -> Any:
+        return super().__getitem__(name)
+
+    def follow(self, method: nn.Module, momentum: float) -> None:
+        """Move every twin towards its part."""
+        for name, twin in self.items():
+            ema_update(twin, getattr(method, name), momentum)
+
+
+def match_views(
+    objective: PrototypeObjective,
+    head: PrototypeHead,
+    teacher_head: PrototypeHead,
+    students_RVE: Tensor,
+    anchors_RE: Tensor,
+    temp: float,
+) -> Tensor:
+    """Sum over anchors of the mean cross-entropy between the V students of an anchor and its teacher.
+
+    ``students_RVE``, ``anchors_RE``: what the heads put out; ``temp``: the teacher's temperature.
+    """
+    share_RV = students_RVE.new_full(students_RVE.shape[:2], 1 / students_RVE.shape[1])
+    return objective(students_RVE, head.prototypes, anchors_RE, teacher_head.prototypes, share_RV, temp)
+
+
 def predict_prototypes(
     objective: PrototypeObjective, head: PrototypeHead, teacher_head: PrototypeHead, hidden: Hidden
 ) -> Tensor:
@@ -77,61 +108,18 @@ def predict_prototypes(
     return loss
 
 
-class Teacher(nn.ModuleDict):
-    """EMA twins of parts of a method, by the parts' names: ``Teacher(self, "encoder", "cl_head")``."""
-
-    encoder: Encoder
-    cl_head: PrototypeHead
-
-    def __init__(self, method: nn.Module, *names: str) -> None:
-        super().__init__({name: ema_copy(method.get_submodule(name)) for name in names})
-
-
-class SelfDistillation(Method):
-    """Base class of a method with an EMA teacher whose parts are called as the student's.
-
-    A subclass makes ``encoder``, heads, their objectives, then ``teacher``; ``cl_head`` and ``cl_loss`` are those of
-    whole views (class tokens).
-    """
-
-    teacher: Teacher
-    cl_head: PrototypeHead
-    cl_loss: PrototypeObjective
-
-    def match_views(self, students_RVE: Tensor, anchors_RE: Tensor, temp: float, step: Step) -> Tensor:
-        """Mean over anchors of the mean cross-entropy between the V students of an anchor and its teacher.
-
-        ``students_RVE``, ``anchors_RE``: what the heads put out; ``temp``: the teacher's temperature.
-        """
-        share_RV = students_RVE.new_full(students_RVE.shape[:2], 1 / students_RVE.shape[1])
-        prototypes, theirs = self.cl_head.prototypes, self.teacher.cl_head.prototypes
-        total = self.cl_loss(students_RVE, prototypes, anchors_RE, theirs, share_RV, temp)
-        step.watch("cl", self.cl_loss)
-        return step.mean(total, len(anchors_RE))
-
-    def after_step(self, step: Step) -> None:
-        """Move the teacher, and the centres of the objectives."""
-        for name, teacher in self.teacher.items():
-            ema_update(teacher, self.get_submodule(name), self.config.momentum_at(step))
-        for part in self.children():
-            if isinstance(part, PrototypeObjective):
-                part.update()
-
-    def inference_encoder(self) -> Encoder:
-        """The teacher's."""
-        return self.teacher.encoder
-
-    def optim_groups(self) -> Iterator[dict[str, Any]]:
-        """No decay for biases and norms, a slower stem, prototypes frozen at first, clipping per part."""
-        stem = {id(parameter) for parameter in self.encoder.stem()}
-        for part, module in self.named_children():
-            for name, parameter in module.named_parameters():
-                if parameter.requires_grad:
-                    prototype = name.split(".")[-1].startswith("prototype")
-                    yield {
-                        "params": [parameter],
-                        "clip": part,
-                        "wd_scale": 0.0 if name.endswith("bias") or "norm" in name else 1.0,
-                        "lr_scale": self.config.patch_lr if id(parameter) in stem else 1.0,
-                        "frozen_until": self.config.freeze_prototypes if prototype else 0.0,
-                    }
+def self_distillation_groups(
+    config: PrototypeSettings, encoder: Encoder, **parts: nn.Module | None
+) -> Iterator[dict[str, Any]]:
+    """Parameter groups: no decay for biases and norms, a slower stem, prototypes frozen at first, clipping per part."""
+    stem = {id(parameter) for parameter in encoder.stem()}
+    for part, module in {"encoder": encoder, **parts}.items():
+        for name, parameter in module.named_parameters() if module is not None else ():
+            if parameter.requires_grad:
+                yield {
+                    "params": [parameter],
+                    "clip": part,
+                    "wd_scale": 0.0 if name.endswith("bias") or "norm" in name else 1.0,
+                    "lr_scale": config.patch_lr if id(parameter) in stem else 1.0,
+                    "frozen_until": config.freeze_prototypes if name.split(".")[-1].startswith("prototype") else 0.0,
+                }

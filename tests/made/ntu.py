@@ -34,7 +34,7 @@ class Track:
     """A body with its tracking id, seen in some frames: ``x_TJC`` float64 [len(frames), 25, 3], camera coordinates."""
 
     id: int | str
-    frames: Sequence[int]
+    frames: np.ndarray
     x_TJC: np.ndarray
 
 
@@ -108,7 +108,7 @@ def scene(rng: np.random.Generator, frames: int) -> list[Track]:
 
 def wild_scene(rng: np.random.Generator, frames: int) -> list[Track]:
     """Up to five tracks seen at random, with holes, touching ends, gaps that nobody fills, and furniture."""
-    tracks = []
+    tracks: list[Track] = []
     for identity in (FIRST_ID + rng.permutation(9)[: rng.integers(1, 6)]).tolist():
         start = int(rng.integers(0, max(1, frames - 12))) if rng.uniform() < 0.7 else 0
         end = min(frames, start + int(rng.integers(1, frames))) if rng.uniform() < 0.8 else frames

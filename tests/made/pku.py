@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -33,7 +34,7 @@ def labels(rng: np.random.Generator, frames: int, count: int) -> list[tuple[int,
     return [(int(rng.integers(1, 52)), int(start), int(end), 2) for start, end in edges]
 
 
-def write_labels(rows: list[tuple[int, ...]]) -> bytes:
+def write_labels(rows: Sequence[tuple[int, ...]]) -> bytes:
     """One row per action; the original script cannot read a file of one."""
     return "".join(",".join(map(str, row)) + "\n" for row in rows).encode()
 
