@@ -69,3 +69,14 @@ def test_batch_norm_in_train_mode_has_statistics_of_its_own(student):
     assert (teacher[1].num_batches_tracked, student[1].num_batches_tracked) == (1, 2)
     owner.eval()
     assert not any(part.training for part in teacher) and torch.equal(teacher(x), teacher(x))
+
+
+def test_momentum_one_keeps_the_teacher_and_zero_copies_the_student(student):
+    teacher = ema_copy(student)
+    before = teacher[0].weight.clone()
+    with torch.no_grad():
+        student[0].weight.add_(1.0)
+    ema_update(teacher, student, 1.0)
+    assert torch.equal(teacher[0].weight, before)
+    ema_update(teacher, student, 0.0)
+    assert torch.equal(teacher[0].weight, student[0].weight)

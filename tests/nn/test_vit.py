@@ -2,14 +2,15 @@ import re
 
 import pytest
 import torch
-from literal_vit import literal_vit, randomised
+from literal_vit import literal_vit, rotate
 from official import ENCODER as MAMP
 from pydantic import ValidationError
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from skelbench.errors import SkelbenchError
-from skelbench.nn.vit import ViT, ViTConfig
+from skelbench.nn.tokenizer import patchify
+from skelbench.nn.vit import ViT, ViTConfig, rope_table
 from skelbench.skeleton.grid import Grid
 from skelbench.skeleton.topology import NTU25
 from skelbench.views import View
@@ -23,10 +24,14 @@ FORMS = {
 
 
 def build(config, frames=12, patch=4, joints=25, seed=0):
+    """A model whose every parameter is random, so that nothing hides behind a zero initial value."""
     torch.manual_seed(seed)
     model = ViT(config, NTU25, Grid(frames, patch, joints)).eval()
     model.prepare(frozenset({"replace-tokens"}))
-    return randomised(model)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.3 * torch.randn_like(parameter))
+    return model
 
 
 def clips(rows=3, frames=12, joints=25, seed=1):
@@ -35,6 +40,10 @@ def clips(rows=3, frames=12, joints=25, seed=1):
 
 def count(model):
     return sum(parameter.numel() for parameter in model.parameters())
+
+
+def test_mamp_form_has_the_published_number_of_parameters():
+    assert count(ViT(MAMP, NTU25, Grid(120, 4, 25))) == 6_336_000
 
 
 def test_forms_differ_by_exactly_the_parameters_they_add():
@@ -47,6 +56,18 @@ def test_forms_differ_by_exactly_the_parameters_they_add():
     assert swiglu.mlp_hidden == 688
     gelu_block, swiglu_block = 2 * 256 * 1024 + 1024 + 256, 3 * 256 * 688 + 2 * 688 + 256
     assert count(ViT(swiglu, NTU25, grid)) == base + 8 * (swiglu_block - gelu_block)
+
+
+@pytest.mark.parametrize(
+    ("frames", "patch", "cls", "giga"),
+    [(120, 4, False, 7.023), (120, 8, False, 2.935), (64, 8, False, 1.422), (64, 8, True, 1.430)],
+)
+def test_closed_form_gives_the_known_cost_of_the_blocks(frames, patch, cls, giga):
+    grid = Grid(frames, patch, 25)
+    with torch.device("meta"):
+        macs = ViT(ViTConfig(cls=cls), NTU25, grid).closed_form_macs(grid)
+    assert (macs["attention"] + macs["mlp"]) / 1e9 == pytest.approx(giga, abs=5e-4)
+    assert macs["embed"] == grid.tokens * patch * 3 * 256
 
 
 @pytest.mark.parametrize("visible", [None, 20])
@@ -88,6 +109,65 @@ def test_dropped_tokens_leave_the_others_at_their_own_places(form):
     for row in range(2):
         tokens, _ = literal_vit(model, view.x_RTJC[row], keep_K=keep_RK[row].tolist())
         torch.testing.assert_close(encoded.tokens_RND[row].double(), tokens, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_keeping_every_token_changes_nothing(form):
+    model, view = build(FORMS[form]), clips()
+    full, kept = model(view), model(view, keep_RK=torch.arange(75).expand(3, -1))
+    torch.testing.assert_close(kept.tokens_RND, full.tokens_RND)
+    torch.testing.assert_close(kept.pooled_RD, full.pooled_RD)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_rows_do_not_see_each_other(form):
+    model, view = build(FORMS[form]), clips(4)
+    together = model(view)
+    for row in range(4):
+        alone = model(View.of(view.x_RTJC[row : row + 1, None]))
+        torch.testing.assert_close(alone.tokens_RND, together.tokens_RND[row : row + 1], rtol=1e-4, atol=1e-5)
+
+
+def test_hidden_content_is_replaced_but_its_place_is_kept():
+    model, view = build(FORMS["paper"]), clips(1)
+    mask_RN = torch.zeros(1, 75, dtype=torch.bool)
+    mask_RN[0, [4, 30]] = True
+    x = view.x_RTJC.clone()
+    x[0, 0:4, 4] += 5.0
+    x[0, 4:8, 5] -= 3.0
+    other = view.with_x(x)
+    assert torch.equal(model(other, mask_RN=mask_RN).tokens_RND, model(view, mask_RN=mask_RN).tokens_RND)
+    assert not torch.allclose(model(other).tokens_RND, model(view).tokens_RND)
+    tokenizer = model.tokenizer
+    embedded = tokenizer(view.x_RTJC, mask_RN)
+    torch.testing.assert_close(embedded[0, 4], tokenizer.mask_token + tokenizer.joint_embed[4])
+    torch.testing.assert_close(embedded[0, 30], tokenizer.mask_token + tokenizer.joint_embed[5])
+
+
+def test_rope_follows_its_definition_and_sees_only_differences():
+    sin, cos = rope_table(torch.tensor([[0, 5, 9]]), 8, 100.0)[0, 0].chunk(2, -1)
+    vector = torch.randn(8, dtype=torch.float64)
+    for row, time in enumerate((0, 5, 9)):
+        half = torch.cat([-vector[4:], vector[:4]])
+        torch.testing.assert_close(vector * cos[row] + half * sin[row], rotate(vector, time, 100.0), atol=1e-6, rtol=0)
+    q, k = torch.randn(2, 8, dtype=torch.float64)
+    near, far = rotate(q, 3, 100.0) @ rotate(k, 1, 100.0), rotate(q, 12, 100.0) @ rotate(k, 10, 100.0)
+    torch.testing.assert_close(near, far)
+
+
+def test_rope_tells_times_apart_where_nothing_else_does():
+    """Two clips that differ only in the order of their patches: without positions their mean token would agree."""
+    x = torch.randn(1, 1, 12, 25, 3)
+    swapped = torch.cat([x[:, :, 8:], x[:, :, 4:8], x[:, :, :4]], 2)
+    model = build(FORMS["paper"])
+    assert not torch.allclose(model(View.of(x)).cls_RD, model(View.of(swapped)).cls_RD, atol=1e-3)
+
+
+def test_patches_hold_time_before_coordinates():
+    x_RTJC = torch.arange(2 * 4 * 3 * 3).float().view(2, 4, 3, 3)
+    patches = patchify(x_RTJC, 2)
+    assert patches.shape == (2, 6, 6)
+    assert patches[1, 4].tolist() == torch.cat([x_RTJC[1, 2, 1], x_RTJC[1, 3, 1]]).tolist()
 
 
 @pytest.mark.parametrize("readout", ["cls", "mean", "cls+mean", "auto"])

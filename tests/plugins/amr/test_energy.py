@@ -46,3 +46,7 @@ def test_a_moving_hand_weighs_more_and_a_still_body_weighs_one():
     weights = energy_weights(x, (4, 8), eps=1e-6)
     assert weights[0, 8:, 2].min() > 0.8 > 0.01 > weights[0, :8].max()
     assert (weights[1] == 1).all()
+
+
+def test_nothing_is_weighted_with_k_zero():
+    assert (energy_weights(torch.randn(1, 10, 2, 3), (4,), k=0.0) == 1).all()

@@ -21,6 +21,12 @@ def build(memory_positions=True):
     return randomised(QueryDecoder(**sizes, ratio=4, grid=GRID, out_dim=7, memory_positions=memory_positions))
 
 
+def test_published_shape():
+    """125 queries at 750 tokens with r = 6, each for 24 frames of one joint (72 values)."""
+    decoder = QueryDecoder(256, 256, 5, 8, ratio=6, grid=Grid(120, 4, 25), out_dim=12)
+    assert decoder.queries == 125 and decoder.predict.out_features == 72
+
+
 @given(ratio=st.integers(0, 40), times=st.integers(1, 40))
 def test_tokens_per_query_is_the_largest_divisor_that_fits(ratio, times):
     assert tokens_per_query(ratio, times) == max([r for r in range(1, ratio + 1) if times % r == 0], default=1)
@@ -77,6 +83,15 @@ def test_a_querys_tokens_are_consecutive_frames_of_its_joint():
     for token in range(GRID.tokens):
         first = values_1NL[0, token, 0].item() % 6  # place of the token's first frame among the query's six
         assert out_1NL[0, token].tolist() == [3 * first + i for i in range(6)]
+
+
+def test_queries_do_not_see_each_other():
+    decoder, tokens_RKZ = build(), torch.randn(2, 4, 12)
+    before = decoder(tokens_RKZ, KEEP_RK)
+    with torch.no_grad():
+        decoder.query[0] += 1.0
+    changed_N = (decoder(tokens_RKZ, KEEP_RK) != before).any(-1)[0]
+    assert changed_N.nonzero().flatten().tolist() == [0, 5, 10]
 
 
 def test_five_layers_cost_what_the_paper_implies():

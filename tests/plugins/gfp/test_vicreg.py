@@ -29,6 +29,13 @@ def test_gradient_pushes_a_collapsed_channel_apart_and_leaves_a_wide_one_alone()
     assert grad[0, 0] < 0 < grad[1, 0] and not grad[:, 1].any()
 
 
+def test_copies_of_one_channel_covary_and_independent_ones_do_not():
+    sign = torch.tensor([1.0, 1.0, -1.0, -1.0])
+    other = torch.tensor([1.0, -1.0, 1.0, -1.0])
+    assert float(spread(torch.stack([sign, other], 1)).covariance) == pytest.approx(0.0, abs=1e-7)
+    assert float(spread(torch.stack([sign, sign], 1)).covariance) == pytest.approx((4 / 3) ** 2)
+
+
 def test_the_gradient_is_finite_after_a_collapse_and_for_one_sample():
     for z in (torch.ones(5, 3, requires_grad=True), torch.ones(1, 3, requires_grad=True)):
         out = spread(z)

@@ -14,6 +14,7 @@ from skelbench.skeleton.topology import NTU25
 from skelbench.views import View
 from skelbench.views.keyed import Keyed
 from skelbench.views.masks import TOKENS, MaskRows
+from skelbench.views.motion import token_motion
 
 DIM, DEPTH, HEADS, T, PATCH = 16, 2, 2, 16, 4
 GRID = Grid(T, PATCH, 25)
@@ -153,6 +154,25 @@ def slow_visible(x_TJC, u_N, visible, tau):
     return sorted(score_N.argsort()[:visible].tolist())
 
 
+def test_moving_tokens_are_hidden_more_often():
+    """Over many draws a body's fastest tenth of tokens stays visible less often than its slowest tenth."""
+    method = make("mamp")
+    x_BMTJC = clip(2, T)[1:, :1].expand(400, 1, -1, -1, -1)
+    view = view_of(x_BMTJC)
+    u_RN = torch.rand(400, GRID.tokens, generator=torch.Generator().manual_seed(0))
+    kept = torch.zeros(GRID.tokens)
+
+    def watch(module, args, named):
+        kept.add_(torch.zeros(400, GRID.tokens).scatter_(1, named["keep_RK"], 1.0).sum(0))
+
+    method.encoder.register_forward_pre_hook(watch, with_kwargs=True)
+    with torch.no_grad():
+        method.training_step({"clip": view}, step_with(u_RN))
+    order = token_motion(view.x_RTJC[:1], PATCH)[0].argsort()
+    slow, fast = kept[order[:10]].mean() / 400, kept[order[-10:]].mean() / 400
+    assert slow > 2 * fast
+
+
 @pytest.mark.parametrize(("depth", "decoder"), [(5, 4_032_524), (3, 4_032_524 - 2 * 789_760)])
 @pytest.mark.parametrize("cls", [mamp.MAMP, skeletonmae.SkeletonMAE])
 def test_parameters_of_the_published_size(cls, depth, decoder, host):
@@ -166,3 +186,8 @@ def test_parameters_of_the_published_size(cls, depth, decoder, host):
     assert sum(p.numel() for p in method.encoder.parameters()) == 6_336_000
     assert sum(p.numel() for p in method.decoder.parameters()) == decoder
     assert cls.Config().decoder_depth == 5
+
+
+@pytest.mark.parametrize(("ratio", "keep", "visible"), [(0.9, "int", 9), (0.9, "round", 10)])
+def test_the_number_of_visible_tokens_is_known_on_the_host(ratio, keep, visible):
+    assert make("mamp", mask_ratio=ratio, keep=keep).visible == visible

@@ -66,6 +66,15 @@ def test_the_target_encoder_reads_what_the_student_cannot_see(made):
     assert abs(seen - loss) > 1e-3 and abs(around - loss) > 1e-3
 
 
+def test_predictions_differ_from_place_to_place(made):
+    """Without positions of its own a predictor would say the same of every hidden token."""
+    training = made()
+    method, student = training.method, training.views(0)["student"]
+    keep_RK = torch.arange(9).expand(student.rows, -1)
+    hidden_HD = method.predictor(method.encoder(student, keep_RK=keep_RK).tokens_RND, keep_RK)[0, 9:]
+    assert torch.cdist(hidden_HD, hidden_HD).fill_diagonal_(1.0).min() > 1e-3
+
+
 def test_teacher_and_centre_follow_by_moving_averages(made):
     training = made(momentum=0.9)
     method, total = training.method, training.total
