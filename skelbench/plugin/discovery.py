@@ -21,10 +21,10 @@ import pluggy
 
 from skelbench import __version__, builtins
 from skelbench.errors import SkelbenchError, did_you_mean
-from skelbench.plugin import hookspecs
 from skelbench.plugin.announced import Announced
 from skelbench.plugin.descriptors import ComponentSpec
 from skelbench.plugin.files import PluginFile, files_on_path, installed_files
+from skelbench.plugin.hookspecs import PROJECT, SURFACE
 from skelbench.plugin.slices import FAMILIES
 from skelbench.plugin.status import SINGULAR, Entry, PluginStatus, Refusal, names_of, one_line, strict
 from skelbench.plugin.validate import descriptor_problem
@@ -46,8 +46,8 @@ class Discovery:
         """Single files by the name of their module."""
         self.unimported: list[tuple[PluginStatus, PluginFile, list[str]]] = []
         """Files with observers, which hooks of them; imported when the first of these is called."""
-        self.manager = pluggy.PluginManager(hookspecs.PROJECT)
-        self.manager.add_hookspecs(hookspecs)
+        self.manager = pluggy.PluginManager(PROJECT)
+        self.manager.add_hookspecs(SURFACE)
         self._modules: dict[str, PluginStatus] = {}
         self._families = dict(FAMILIES)
         builtin = PluginStatus("builtin", "skelbench", __version__, "builtin")
