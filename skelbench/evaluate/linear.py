@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import torch
@@ -162,13 +163,8 @@ def _fit(
     generator = torch.Generator().manual_seed(seed)
     weight = (0.01 * torch.randn(num_classes, width, generator=generator)).to(device)
     bias = torch.zeros(num_classes, device=device)
-    optimizer: torch.optim.Optimizer
-    if config.optimizer == "adamw":
-        optimizer = torch.optim.AdamW([weight, bias], lr=config.lr, weight_decay=config.weight_decay, fused=True)
-    else:
-        optimizer = torch.optim.SGD(
-            [weight, bias], lr=config.lr, momentum=0.9, weight_decay=config.weight_decay, fused=True
-        )
+    build = torch.optim.AdamW if config.optimizer == "adamw" else partial(torch.optim.SGD, momentum=0.9)
+    optimizer = build([weight, bias], lr=config.lr, weight_decay=config.weight_decay, fused=True)
 
     per_epoch = math.ceil(n / config.batch_size)
     planned = max(config.min_steps, config.epochs * per_epoch)

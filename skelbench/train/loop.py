@@ -81,15 +81,8 @@ class Trainer:
         self.total = total_steps(spec, len(self.ids))
         self.order = Order(self.ids, spec.train.batch_size, spec.seed)
         self.source = ClipSource(store, device=self.device, second_body=spec.data.second_body)
-        self.builder = ViewBuilder(
-            view_specs(spec),
-            store.topology,
-            spec.grid.patch,
-            bodies=spec.train.bodies,
-            device=self.device,
-            centre=spec.train.centre,
-            dimensions=spec.data.dimensions,
-        )
+        how = spec.train.bodies, self.device, spec.train.centre, spec.data.dimensions
+        self.builder = ViewBuilder(view_specs(spec), store.topology, spec.grid.patch, *how)
         self.optim = Optimisation(method.optim_groups(), spec, self.total, method.turns)
         self.world, self.rank = distributed.world(), distributed.rank()
         if spec.train.batch_size % self.world:
