@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal, TypeVar
 from pydantic import Field, ValidationError, model_validator
 
 from skelbench.component import Spec
-from skelbench.errors import SkelbenchError
+from skelbench.errors import SkelbenchError, did_you_mean
 from skelbench.identity import digest
 
 Bodies = Literal["valid", "all-slots", "first", "random-valid"]
@@ -186,8 +186,6 @@ def validated(model: type[S], values: Mapping[str, Any], where: str) -> S:
         path = ".".join(str(part) for part in first["loc"])
         name = f"{where}.{path}" if path else where
         if first["type"] == "extra_forbidden":
-            from skelbench.errors import did_you_mean
-
             message = did_you_mean(path.rsplit(".", 1)[-1], list(model.model_fields), f"setting of {where}")
         elif not path:  # a contradiction between fields: the whole input would be printed
             message = f"settings of {where} are not valid: {first['msg'].removeprefix('Value error, ')}"

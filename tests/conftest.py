@@ -1,10 +1,11 @@
 """A small data set, small models, and places of their own for every test."""
 
 import os
+from functools import partial
 from pathlib import Path
 
 import pytest
-from small import TINY, TINY_METHOD, write_small_store
+from small import silent_session, tiny_run, write_small_store
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -28,32 +29,8 @@ def host():
 
 @pytest.fixture
 def resolved(data_root, host):
-    """``resolved("slim", epochs=2, **settings)``: a complete tiny run on ``small``; keys without a dot: method's.
-
-    ``native`` asks for the method's own setting, ``dataset`` for another store below ``data_root``.
-    """
-    from skelbench.run.request import Request
-    from skelbench.run.resolve import resolve
-
-    def make(method="slim", epochs=2, batch_size=4, seed=0, tokens=None, native=None, dataset="small", **sets):
-        settings = TINY | {f"method.{key}": value for key, value in TINY_METHOD.get(method, {}).items()}
-        settings |= {(key if "." in key else f"method.{key}"): value for key, value in sets.items()}
-        request = Request(
-            method=method,
-            dataset=dataset,
-            preset="paper",
-            native=native,
-            epochs=epochs,
-            batch_size=batch_size,
-            seed=seed,
-            clip_length=None if tokens else 32,
-            patch=None if tokens else 8,
-            tokens=tokens,
-            sets=settings,
-        )
-        return resolve(request, host, data_root, "cpu")
-
-    return make
+    """``resolved("slim", epochs=2, **settings)``: :func:`small.tiny_run` on ``small``."""
+    return partial(tiny_run, data_root, host)
 
 
 @pytest.fixture
@@ -75,13 +52,4 @@ def trainer(resolved, host, tmp_path):
 @pytest.fixture
 def session(tmp_path, data_root, host):
     """A session over results of its own, on the CPU, without progress."""
-    from contextlib import contextmanager
-
-    from skelbench.results.store import ResultStore
-    from skelbench.run.session import Session
-
-    @contextmanager
-    def silent(**_):
-        yield lambda *args, **kwargs: None
-
-    return Session(host, ResultStore(tmp_path / "results"), data_root, "cpu", silent)
+    return silent_session(data_root, host, tmp_path / "results")

@@ -1,40 +1,29 @@
 """Small models and a small data set that tests share."""
 
+import os
+import socket
+import subprocess
+import sys
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 
-TINY = {
-    "encoder.dim": 16,
-    "encoder.depth": 1,
-    "encoder.heads": 2,
-}
+TINY = {"encoder.dim": 16, "encoder.depth": 1, "encoder.heads": 2}
 """Encoder settings that make a step take milliseconds."""
 
+DECODER = {"decoder_dim": 16, "decoder_depth": 1, "decoder_heads": 2}
+HEAD = {"prototypes": 32, "head_hidden": 32, "bottleneck": 16}
 TINY_METHOD = {
-    "slim": {
-        "prototypes": 32,
-        "head_hidden": 32,
-        "bottleneck": 16,
-        "decoder_dim": 16,
-        "decoder_depth": 1,
-        "decoder_heads": 2,
-    },
-    "dino": {"prototypes": 32, "head_hidden": 32, "bottleneck": 16, "local_views": 2},
-    "ibot": {"prototypes": 32, "head_hidden": 32, "bottleneck": 16, "local_views": 2},
-    "skeletonmae": {"decoder_dim": 16, "decoder_depth": 1, "decoder_heads": 2},
-    "mamp": {"decoder_dim": 16, "decoder_depth": 1, "decoder_heads": 2},
-    "amr": {"decoder_dim": 16, "decoder_depth": 1, "decoder_heads": 2},
-    "macdiff": {"decoder_dim": 16, "decoder_depth": 1, "decoder_heads": 2},
-    "sjepa": {"decoder_dim": 16, "decoder_depth": 1, "decoder_heads": 2},
-    "gfp": {
-        "decoder_dim": 16,
-        "decoder_depth": 1,
-        "decoder_heads": 2,
-        "target_hidden": 16,
-        "target_hidden_global": 32,
-        "target_dim": 16,
-    },
+    "slim": HEAD | DECODER,
+    "dino": HEAD | {"local_views": 2},
+    "ibot": HEAD | {"local_views": 2},
+    "skeletonmae": DECODER,
+    "mamp": DECODER,
+    "amr": DECODER,
+    "macdiff": DECODER,
+    "sjepa": DECODER,
+    "gfp": DECODER | {"target_hidden": 16, "target_hidden_global": 32, "target_dim": 16},
 }
 
 METHODS = tuple(TINY_METHOD)
@@ -51,6 +40,60 @@ STILL = {
 
 TEACHERS = {"slim", "dino", "ibot", "sjepa"}
 """Methods with an EMA teacher."""
+
+
+def tiny(method: str) -> dict:
+    """Dotted settings of a tiny run of ``method``."""
+    return TINY | {f"method.{key}": value for key, value in TINY_METHOD.get(method, {}).items()}
+
+
+def tiny_run(root, host, method="slim", epochs=2, batch_size=4, tokens=None, sets=(), **asked):
+    """A complete tiny run on a data set below ``root``, ``small`` unless ``dataset`` says another.
+
+    ``asked``: fields of the request; other keys are settings, without a dot the method's. ``sets`` go in as they are.
+    """
+    from skelbench.run.request import Request
+    from skelbench.run.resolve import resolve
+
+    fields = {"dataset": "small", "preset": "paper", "seed": 0, "tokens": tokens}
+    fields |= {} if tokens else {"clip_length": 32, "patch": 8}
+    settings = tiny(method)
+    for key, value in asked.items():
+        if key in Request.__dataclass_fields__:
+            fields[key] = value
+        else:
+            settings[key if "." in key else f"method.{key}"] = value
+    request = Request(method, epochs=epochs, batch_size=batch_size, sets=settings | dict(sets), **fields)
+    return resolve(request, host, root, "cpu")
+
+
+def silent_session(root, host, results):
+    """A session over ``results``, on the CPU, without progress."""
+    from skelbench.results.store import ResultStore
+    from skelbench.run.session import Session
+
+    @contextmanager
+    def silent(**_):
+        yield lambda *args, **kwargs: None
+
+    return Session(host, ResultStore(results), root, "cpu", silent)
+
+
+def python(*arguments, **environment) -> subprocess.Popen:
+    """A Python process on one thread that can import this module."""
+    path = os.pathsep.join(filter(None, (str(Path(__file__).parent), os.environ.get("PYTHONPATH"))))
+    variables = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": path, **environment}
+    return subprocess.Popen([sys.executable, *map(str, arguments)], env=variables, stderr=subprocess.PIPE)
+
+
+def on_two_processes(*arguments) -> None:
+    """Run Python with ``arguments`` as each of the two processes of a group."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        group = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free.getsockname()[1])}
+    processes = [python(*arguments, **group, RANK=rank, LOCAL_RANK=rank) for rank in "01"]
+    errors = [process.communicate(timeout=120)[1].decode() for process in processes]
+    assert [process.returncode for process in processes] == [0, 0], errors
 
 
 def write_small_store(

@@ -53,15 +53,9 @@ def split_features(
     source = ClipSource(store, device=device, second_body=spec.data.second_body)
 
     def one_pass(ids: np.ndarray, view: ViewSpec, **options: Any) -> np.ndarray:
-        builder = ViewBuilder(
-            {"eval": view.model_copy(update={"stream": stream})},
-            store.topology,
-            grid.patch,
-            bodies=spec.bodies,
-            device=device,
-            centre=spec.centre,
-            dimensions=spec.data.dimensions,
-        )
+        views = {"eval": view.model_copy(update={"stream": stream})}
+        how = spec.bodies, device, spec.centre, spec.data.dimensions
+        builder = ViewBuilder(views, store.topology, grid.patch, *how)
         options |= {"pooling": spec.bodies_pool, "readout": spec.readout, "precision": precision, "grid": grid}
         return extract(encoder, source, ids, builder, device=device, **options)
 

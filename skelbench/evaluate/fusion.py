@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,7 +37,7 @@ def concatenate(sets: Mapping[str, Features]) -> Features:
     A linear probe that standardises or normalises each feature would undo any other scale of a whole set anyway.
     """
     parts = list(sets.values())
-    first, sources = parts[0], [part.again for part in parts if part.again]
+    sources = [part.again for part in parts if part.again]
 
     def again(
         keyed: Any, crop: Any, augment: Any, dropout: float = 0.0, progress: Progress | None = None
@@ -46,16 +47,8 @@ def concatenate(sets: Mapping[str, Features]) -> Features:
         ]
         return _side_by_side(passes)
 
-    return Features(
-        train_x=_side_by_side([part.train_x for part in parts]),
-        train_y=first.train_y,
-        test_x=_side_by_side([part.test_x for part in parts]),
-        test_y=first.test_y,
-        train_ids=first.train_ids,
-        test_ids=first.test_ids,
-        num_classes=first.num_classes,
-        again=again if len(sources) == len(parts) else None,
-    )
+    train_x, test_x = (_side_by_side([getattr(part, name) for part in parts]) for name in ("train_x", "test_x"))
+    return replace(parts[0], train_x=train_x, test_x=test_x, again=again if len(sources) == len(parts) else None)
 
 
 def _side_by_side(arrays: list[np.ndarray]) -> np.ndarray:

@@ -52,11 +52,7 @@ class Knn(Protocol):
         return self.fuse({"all": features}, seed, device, progress)
 
     def fuse(
-        self,
-        sets: Mapping[str, Features],
-        seed: int,
-        device: torch.device | str,
-        progress: Progress | None = None,
+        self, sets: Mapping[str, Features], seed: int, device: torch.device | str, progress: Progress | None = None
     ) -> ProtocolResult:
         """Classify every test clip by the sum of its similarities in all ``sets``, and by those in each alone."""
         features = next(iter(sets.values()))

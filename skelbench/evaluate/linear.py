@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import torch
@@ -14,8 +15,8 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional as F
 
-from skelbench.evaluate.probe import NOT_SELECTED, Heads, Part, curve_rows, selected, stratified
-from skelbench.evaluate.protocol import Features, Progress, Protocol, ProtocolResult, coverage_notes, headline, share
+from skelbench.evaluate.probe import Heads, Part, curve_rows, probe_result, stratified
+from skelbench.evaluate.protocol import Features, Progress, Protocol, ProtocolResult, share
 from skelbench.plugin import ProtocolSpec, hookimpl
 
 WINDOW = 500
@@ -88,53 +89,23 @@ class Linear(Protocol):
 
         train_loss_E, train_accuracy_E, _ = fit.score(train)
         _, test_accuracy_E, logits_nC = fit.score(test)
-        curve = curve_rows(
-            "all-train",
-            fit.steps,
-            math.ceil(len(train.y_n) / self.batch_size),
-            train_loss=train_loss_E,
-            train_accuracy=train_accuracy_E,
-            test_accuracy=test_accuracy_E,
-        )
-        scores = logits_nC.softmax(1).cpu().numpy()
-        metrics, predictions = headline(features, logits_nC.cpu().numpy())
-        metrics |= {
-            "train_accuracy": train_accuracy_E[-1],
-            "train_loss": train_loss_E[-1],
-            "accuracy_best_on_test": max(test_accuracy_E),
-            "steps": float(fit.steps[-1]),
-        }
-        notes = coverage_notes(features)
-        if fit.fall is not None and self.tolerance is not None:
-            metrics["train_loss_fall"] = fit.fall
-            if fit.fall > self.tolerance:
-                notes.append(
-                    f"the probe had not converged after {fit.steps[-1]} steps: its training loss still fell by "
-                    f"{fit.fall:.2%} of chance level in {WINDOW} steps (tolerance {self.tolerance:.2%})"
-                )
+        columns = {"train_loss": train_loss_E, "train_accuracy": train_accuracy_E, "test_accuracy": test_accuracy_E}
+        per_epoch = math.ceil(len(train.y_n) / self.batch_size)
+        curve = {"all-train": curve_rows("all-train", fit.steps, per_epoch, **columns)}
+        falls, notes = {} if fit.fall is None else {"train_loss_fall": fit.fall}, []
+        if fit.fall is not None and self.tolerance is not None and fit.fall > self.tolerance:
+            notes.append(
+                f"the probe had not converged after {fit.steps[-1]} steps: its training loss still fell by "
+                f"{fit.fall:.2%} of chance level in {WINDOW} steps (tolerance {self.tolerance:.2%})"
+            )
         if selects:
-            second = _fit(
-                train.take(kept),
-                features.num_classes,
-                self,
-                seed,
-                share(progress, 1, 2),
-                length=(fit.hold, fit.steps[-1]) if self.tolerance else None,
-            )
+            length = (fit.hold, fit.steps[-1]) if self.tolerance else None
+            second = _fit(train.take(kept), features.num_classes, self, seed, share(progress, 1, 2), length)
             val_loss_E, val_accuracy_E, _ = second.score(train.take(held))
-            rows = curve_rows(
-                "held-out",
-                second.steps,
-                math.ceil(len(kept) / self.batch_size),
-                val_loss=val_loss_E,
-                val_accuracy=val_accuracy_E,
-                test_accuracy=second.score(test)[1],
-            )
-            metrics |= selected(rows)
-            curve += rows
-        elif self.val_share:
-            notes.append(NOT_SELECTED)
-        return ProtocolResult(metrics, predictions, curve, notes, scores)
+            columns = {"val_loss": val_loss_E, "val_accuracy": val_accuracy_E, "test_accuracy": second.score(test)[1]}
+            per_epoch = math.ceil(len(kept) / self.batch_size)
+            curve["held-out"] = curve_rows("held-out", second.steps, per_epoch, **columns)
+        return probe_result(features, logits_nC, curve, train_accuracy_E[-1], self.val_share, notes, **falls)
 
 
 class SlimLinear(Linear):
@@ -192,13 +163,8 @@ def _fit(
     generator = torch.Generator().manual_seed(seed)
     weight = (0.01 * torch.randn(num_classes, width, generator=generator)).to(device)
     bias = torch.zeros(num_classes, device=device)
-    optimizer: torch.optim.Optimizer
-    if config.optimizer == "adamw":
-        optimizer = torch.optim.AdamW([weight, bias], lr=config.lr, weight_decay=config.weight_decay, fused=True)
-    else:
-        optimizer = torch.optim.SGD(
-            [weight, bias], lr=config.lr, momentum=0.9, weight_decay=config.weight_decay, fused=True
-        )
+    build = torch.optim.AdamW if config.optimizer == "adamw" else partial(torch.optim.SGD, momentum=0.9)
+    optimizer = build([weight, bias], lr=config.lr, weight_decay=config.weight_decay, fused=True)
 
     per_epoch = math.ceil(n / config.batch_size)
     planned = max(config.min_steps, config.epochs * per_epoch)

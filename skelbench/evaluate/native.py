@@ -16,17 +16,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from skelbench.errors import SkelbenchError
-from skelbench.evaluate.probe import NOT_SELECTED, Heads, Part, curve_rows, selected, stratified
-from skelbench.evaluate.protocol import (
-    Again,
-    Features,
-    Progress,
-    Protocol,
-    ProtocolResult,
-    coverage_notes,
-    headline,
-    share,
-)
+from skelbench.evaluate.probe import Heads, Part, curve_rows, probe_result, stratified
+from skelbench.evaluate.protocol import Again, Features, Progress, Protocol, ProtocolResult, share
 from skelbench.plugin import ProtocolSpec, hookimpl
 from skelbench.views.augmentations import Rotate
 from skelbench.views.crops import Free
@@ -108,33 +99,19 @@ class MampLinear(Protocol):
             x_nD = torch.from_numpy(self._augmented(features.again, Keyed(seed, epoch), epoch, progress))
             for fit, probe in probes.items():
                 probe.train(x_nD, epoch)
-                head, columns = probe.head, probe.columns
-                columns["test_accuracy"] += head.score(test)[1]
+                probe.columns["test_accuracy"] += probe.head.score(test)[1]
                 if fit == "held-out":
-                    val_loss_1, val_accuracy_1, _ = head.score(held_part)
-                    columns["val_loss"] += val_loss_1
-                    columns["val_accuracy"] += val_accuracy_1
+                    val_loss_1, val_accuracy_1, _ = probe.head.score(held_part)
+                    probe.columns["val_loss"] += val_loss_1
+                    probe.columns["val_accuracy"] += val_accuracy_1
 
-        rows = {fit: curve_rows(fit, probe.steps, probe.per_epoch, **probe.columns) for fit, probe in probes.items()}
+        curve = {fit: curve_rows(fit, probe.steps, probe.per_epoch, **probe.columns) for fit, probe in probes.items()}
         first = probes["all-train"]
-        train = Part.of(features.train_x, features.train_y, device)
-        logits_nC = first.head.score(test)[2]
-        metrics, predictions = headline(features, logits_nC.cpu().numpy())
-        metrics |= {
-            "train_accuracy": first.head.score(train)[1][0],
-            "train_loss": rows["all-train"][-1]["train_loss"],
-            "accuracy_best_on_test": max(row["test_accuracy"] for row in rows["all-train"]),
-            "steps": float(rows["all-train"][-1]["step"]),
-        }
-        notes = coverage_notes(features)
+        (train_accuracy,) = first.head.score(Part.of(features.train_x, features.train_y, device))[1]
+        notes = []
         if first.batch < self.batch_size:
             notes.append(f"batches of {first.batch} clips, all there are, instead of the recipe's {self.batch_size}")
-        if "held-out" in rows:
-            metrics |= selected(rows["held-out"])
-        elif self.val_share:
-            notes.append(NOT_SELECTED)
-        curve = [row for fit in rows.values() for row in fit]
-        return ProtocolResult(metrics, predictions, curve, notes, logits_nC.softmax(1).cpu().numpy())
+        return probe_result(features, first.head.score(test)[2], curve, train_accuracy, self.val_share, notes)
 
     def _augmented(self, again: Again, keyed: Keyed, epoch: int, progress: Progress | None) -> np.ndarray:
         """The training features of one epoch, float32 [n, D]."""

@@ -13,6 +13,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from skelbench.evaluate.protocol import Features, ProtocolResult, coverage_notes, headline
+
 CHUNK = 4096
 NOT_SELECTED = "too few training clips per class to hold some out, so no checkpoint was selected"
 
@@ -87,7 +89,31 @@ def curve_rows(fit: str, steps: list[int], per_epoch: int, **columns: list[float
     ]
 
 
-def selected(rows: list[dict[str, Any]]) -> dict[str, float]:
-    """Metrics of the "held-out" row that is best on the held-out clips (ties: the lower loss there)."""
-    best = max(rows, key=lambda row: (row["val_accuracy"], -row["val_loss"]))
-    return {"accuracy_selected": best["test_accuracy"], "selected_step": float(best["step"])}
+def probe_result(
+    features: Features,
+    logits_nC: Tensor,
+    curve: dict[str, list[dict[str, Any]]],
+    train_accuracy: float,
+    val_share: float,
+    notes: list[str],
+    **metrics: float,
+) -> ProtocolResult:
+    """The headline is that of ``logits_nC`` of the test clips, from the end of the fit "all-train" of ``curve``. Of the
+    fit "held-out" the checkpoint counts that is best on the held-out clips (ties: the lower loss there)."""
+    figures, predictions = headline(features, logits_nC.cpu().numpy())
+    first, last = curve["all-train"], curve["all-train"][-1]
+    figures |= {
+        "train_accuracy": train_accuracy,
+        "train_loss": last["train_loss"],
+        "accuracy_best_on_test": max(row["test_accuracy"] for row in first),
+        "steps": float(last["step"]),
+        **metrics,
+    }
+    if "held-out" in curve:
+        best = max(curve["held-out"], key=lambda row: (row["val_accuracy"], -row["val_loss"]))
+        figures |= {"accuracy_selected": best["test_accuracy"], "selected_step": float(best["step"])}
+    elif val_share:
+        notes = [*notes, NOT_SELECTED]
+    rows = [row for fit in curve.values() for row in fit]
+    notes = [*coverage_notes(features), *notes]
+    return ProtocolResult(figures, predictions, rows, notes, logits_nC.softmax(1).cpu().numpy())

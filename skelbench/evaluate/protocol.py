@@ -129,11 +129,7 @@ class Protocol(Spec):
         raise NotImplementedError
 
     def fuse(
-        self,
-        sets: Mapping[str, Features],
-        seed: int,
-        device: torch.device | str,
-        progress: Progress | None = None,
+        self, sets: Mapping[str, Features], seed: int, device: torch.device | str, progress: Progress | None = None
     ) -> ProtocolResult:
         """Measure several feature sets of the same clips as one: each by itself, and then by the sum of their scores.
 

@@ -11,8 +11,9 @@ import pluggy
 from skelbench.errors import SkelbenchError
 from skelbench.plugin.descriptors import KINDS, Descriptor
 from skelbench.plugin.files import PluginFile
+from skelbench.plugin.hookspecs import OBSERVERS
 from skelbench.plugin.status import one_line
-from skelbench.plugin.validate import OBSERVERS, hook_problems
+from skelbench.plugin.validate import hook_problems
 
 
 @dataclass

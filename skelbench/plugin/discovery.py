@@ -12,7 +12,8 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +21,10 @@ import pluggy
 
 from skelbench import __version__, builtins
 from skelbench.errors import SkelbenchError, did_you_mean
-from skelbench.plugin import hookspecs
 from skelbench.plugin.announced import Announced
 from skelbench.plugin.descriptors import ComponentSpec
-from skelbench.plugin.files import PluginFile, files_on_path, installed_files, unique
+from skelbench.plugin.files import PluginFile, files_on_path, installed_files
+from skelbench.plugin.hookspecs import PROJECT, SURFACE
 from skelbench.plugin.slices import FAMILIES
 from skelbench.plugin.status import SINGULAR, Entry, PluginStatus, Refusal, names_of, one_line, strict
 from skelbench.plugin.validate import descriptor_problem
@@ -45,8 +46,8 @@ class Discovery:
         """Single files by the name of their module."""
         self.unimported: list[tuple[PluginStatus, PluginFile, list[str]]] = []
         """Files with observers, which hooks of them; imported when the first of these is called."""
-        self.manager = pluggy.PluginManager(hookspecs.PROJECT)
-        self.manager.add_hookspecs(hookspecs)
+        self.manager = pluggy.PluginManager(PROJECT)
+        self.manager.add_hookspecs(SURFACE)
         self._modules: dict[str, PluginStatus] = {}
         self._families = dict(FAMILIES)
         builtin = PluginStatus("builtin", "skelbench", __version__, "builtin")
@@ -59,7 +60,7 @@ class Discovery:
         self._families |= {entry.descriptor.target.partition(":")[2]: entry.kind for entry in components}
         for entry_point in self._selected_entry_points():
             self._admit_entry_point(entry_point)
-        for path in unique([*extra_files, *files_on_path()]):
+        for path in dict.fromkeys([*extra_files, *files_on_path()]):
             self._admit_single(path, requested=path in extra_files)
         self._refuse_clashes()
 
@@ -125,8 +126,7 @@ class Discovery:
         self._admit_file(status, file)
 
     def _admit_file(self, status: PluginStatus, file: PluginFile) -> None:
-        started = time.perf_counter()
-        try:
+        with _reading(status):
             if file.module and (twin := self._modules.setdefault(file.module, status)) is not status:
                 status.fail("invalid", f"names the same module as plugin {twin.name!r}")
                 return
@@ -134,27 +134,14 @@ class Discovery:
             if announced.observers:
                 self.unimported.append((status, file, announced.observers))
             self._record(status, announced, file)
-        except (Exception, SystemExit) as error:
-            if strict():
-                raise
-            status.fail("import-error", one_line(error), error)
-        finally:
-            status.seconds += time.perf_counter() - started
 
     def _admit_object(self, status: PluginStatus, load: Callable[[], Any]) -> None:
-        started = time.perf_counter()
-        try:
+        with _reading(status):
             plugin = load()
             announced = Announced.by_object(plugin, self.manager)
             if announced.observers:
                 self.manager.register(plugin, status.name)
             self._record(status, announced)
-        except (Exception, SystemExit) as error:
-            if strict():
-                raise
-            status.fail("import-error", one_line(error), error)
-        finally:
-            status.seconds = time.perf_counter() - started
 
     def _record(self, status: PluginStatus, announced: Announced, file: PluginFile | None = None) -> None:
         """Enter the descriptors that hold; the others become problems of the plugin."""
@@ -192,3 +179,17 @@ class Discovery:
             for entry in entries:
                 entry.clash = f"{SINGULAR[kind]} {name!r} is announced by plugins {owners}; write {choices}"
                 entry.plugin.fail("conflict", entry.clash)
+
+
+@contextmanager
+def _reading(status: PluginStatus) -> Iterator[None]:
+    """Times what is done for one plugin; what it raises becomes its status."""
+    started = time.perf_counter()
+    try:
+        yield
+    except (Exception, SystemExit) as error:
+        if strict():
+            raise
+        status.fail("import-error", one_line(error), error)
+    finally:
+        status.seconds += time.perf_counter() - started

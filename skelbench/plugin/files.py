@@ -14,7 +14,7 @@ import os
 import pkgutil
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.machinery import ModuleSpec, PathFinder
@@ -40,14 +40,6 @@ def files_on_path() -> list[Path]:
         path = Path(item).expanduser()
         files += sorted(p for p in path.glob("*.py") if not p.name.startswith(("_", "."))) if path.is_dir() else [path]
     return files
-
-
-def unique(paths: Iterable[Path]) -> list[Path]:
-    """``paths`` without second mentions of one file."""
-    first: dict[Path, Path] = {}
-    for path in paths:
-        first.setdefault(path.resolve(), path)
-    return list(first.values())
 
 
 def installed_files(place: str, families: Mapping[str, str]) -> Iterator[PluginFile]:

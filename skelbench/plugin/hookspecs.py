@@ -1,27 +1,14 @@
-"""The complete plugin surface. Every hook returns a list of descriptors; observers watch and return nothing."""
+"""The complete plugin surface: ``skelbench_<kind>()`` of every kind of :data:`KINDS` returns a list of descriptors of
+its type; observers watch and return nothing."""
 
-# mypy: disable-error-code="empty-body"
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pluggy
 
-from skelbench.plugin.descriptors import (
-    ComponentSpec,
-    DatasetSpec,
-    EncoderSpec,
-    FigureSpec,
-    MethodSpec,
-    ProtocolSpec,
-    PublishedSpec,
-    RowsSpec,
-    StudySpec,
-    TableSpec,
-    TargetSpec,
-    TopologySpec,
-)
+from skelbench.plugin.descriptors import KINDS
 
 PROJECT = "skelbench"
 hookspec = pluggy.HookspecMarker(PROJECT)
@@ -29,83 +16,8 @@ hookimpl = pluggy.HookimplMarker(PROJECT)
 
 
 @hookspec
-def skelbench_methods() -> Iterable[MethodSpec]:
-    """Pre-training methods."""
-
-
-@hookspec
-def skelbench_encoders() -> Iterable[EncoderSpec]:
-    """Encoder families."""
-
-
-@hookspec
-def skelbench_datasets() -> Iterable[DatasetSpec]:
-    """Data sets known by name."""
-
-
-@hookspec
-def skelbench_protocols() -> Iterable[ProtocolSpec]:
-    """Evaluation protocols."""
-
-
-@hookspec
-def skelbench_targets() -> Iterable[TargetSpec]:
-    """What hidden tokens can be made to predict."""
-
-
-@hookspec
-def skelbench_tables() -> Iterable[TableSpec]:
-    """Tables for ``skelbench compare``."""
-
-
-@hookspec
-def skelbench_figures() -> Iterable[FigureSpec]:
-    """Figures for ``skelbench plot``."""
-
-
-@hookspec
-def skelbench_studies() -> Iterable[StudySpec]:
-    """Grids of runs."""
-
-
-@hookspec
-def skelbench_rows() -> Iterable[RowsSpec]:
-    """Rows for tables that compare any methods."""
-
-
-@hookspec
-def skelbench_published() -> Iterable[PublishedSpec]:
-    """Tables of published figures."""
-
-
-@hookspec
-def skelbench_crops() -> Iterable[ComponentSpec]:
-    """Crops of a clip."""
-
-
-@hookspec
-def skelbench_augmentations() -> Iterable[ComponentSpec]:
-    """Augmentations of a view."""
-
-
-@hookspec
-def skelbench_masks() -> Iterable[ComponentSpec]:
-    """Masks of a view's tokens."""
-
-
-@hookspec
-def skelbench_optimizers() -> Iterable[ComponentSpec]:
-    """Optimisers."""
-
-
-@hookspec
-def skelbench_schedules() -> Iterable[ComponentSpec]:
-    """Schedules of the learning rate."""
-
-
-@hookspec
-def skelbench_topologies() -> Iterable[TopologySpec]:
-    """Skeletons that data sets come in."""
+def _announcement() -> None:
+    """What is announced of one kind: an iterable of descriptors."""
 
 
 @hookspec
@@ -121,3 +33,8 @@ def skelbench_log(run: Mapping[str, Any], step: int, metrics: Mapping[str, float
 @hookspec
 def skelbench_run_finished(run: Mapping[str, Any], outcome: str) -> None:
     """Observer: a run ended with ``outcome`` (done, interrupted, diverged, failed)."""
+
+
+OBSERVERS = {hook.__name__: hook for hook in (skelbench_run_started, skelbench_log, skelbench_run_finished)}
+HOOKS = {f"skelbench_{kind}": _announcement for kind in KINDS} | OBSERVERS
+SURFACE = type("Surface", (), dict(HOOKS))

@@ -23,8 +23,8 @@ from skelbench.errors import SkelbenchError, did_you_mean
 from skelbench.plugin.descriptors import ComponentSpec, DatasetSpec, Descriptor, EncoderSpec, MethodSpec, ProtocolSpec
 from skelbench.plugin.discovery import Discovery
 from skelbench.plugin.files import PluginFile
+from skelbench.plugin.hookspecs import OBSERVERS
 from skelbench.plugin.status import SINGULAR, Entry, PluginStatus, Refusal, one_line, strict
-from skelbench.plugin.validate import OBSERVERS
 
 log = logging.getLogger(__name__)
 

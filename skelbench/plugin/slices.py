@@ -1,8 +1,7 @@
 """What the text of a plugin file announces: the slice of its top level that its hooks need, and its component classes.
 
-Only that slice is run to list a file, so that what the rest of it imports (torch) is not imported. Where the text does
-not show what is needed the slice is too large rather than too small: every statement that binds, changes or registers
-into a name in use belongs to it.
+Only that slice is run to list a file, so that what the rest of it imports (torch) is not imported. A file that does
+what its text does not show (:func:`_is_plain`) has no slice and is imported whole.
 """
 
 from __future__ import annotations
@@ -21,10 +20,10 @@ FAMILIES = {
     "Schedule": "schedules",
 }
 """Base class of a family, as skelbench names it -> kind of what derives from it."""
-NAMESPACE = {"globals", "locals", "vars", "dir", "exec", "eval"}
-"""Functions that see all names of a module: with them any of its statements may be needed."""
-DEFINITION = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-IMPORT = (ast.Import, ast.ImportFrom)
+OPAQUE = {"globals", "locals", "vars", "dir", "exec", "eval", "*"}
+"""Where these are used, or bound, any statement of the file may be needed."""
+SCOPE = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda
+SCOPE |= ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 
 
 class TopLevel:
@@ -46,7 +45,6 @@ class TopLevel:
         """Classes by name; the last of a name counts, as when the file runs."""
         return {statement.name: statement for statement in self.body if isinstance(statement, ast.ClassDef)}
 
-    # ------------------------------------------------------------------------------------------------ hooks
     @cached_property
     def hooks(self) -> set[int]:
         """Indices of the statements that are hooks: decorated with ``hookimpl`` or named like one (the latter may lack
@@ -60,50 +58,19 @@ class TopLevel:
         }
 
     def slice(self) -> ast.Module | None:
-        """What the hooks need, in order; None where that is the whole file."""
-        needed = self.hooks | {i for i, s in enumerate(self.body) if _always(s)}
-        while True:
-            used = set().union(*(self.uses[i] for i in needed))
-            if used & (NAMESPACE - self.names):
-                return None
-            more = {i for i, bound in enumerate(self.binds) if bound & used}
-            more |= self._registrations(needed | more)
-            if more <= needed:
-                return ast.Module([self.body[i] for i in sorted(needed)], type_ignores=[])
+        """What the hooks need, in order; None where only the whole file is sure to give it."""
+        own = {statement.name for statement in self.body if isinstance(statement, ast.FunctionDef | ast.ClassDef)}
+        if OPAQUE & self.names or not all(_is_plain(each, own) for each in self.body):
+            return None
+        needed, more = set[int](), self.hooks | {i for i, bound in enumerate(self.binds) if "annotations" in bound}
+        while more - needed:
             needed |= more
+            used = set().union(*(self.uses[i] for i in needed))
+            more = {i for i, bound in enumerate(self.binds) if bound & used}
+            if OPAQUE & used:
+                return None
+        return ast.Module([self.body[i] for i in sorted(needed)], type_ignores=[])
 
-    def _registrations(self, needed: set[int]) -> set[int]:
-        """Statements that may change a value of ``needed`` by a call: ``fill(RECIPES)``, or ``@register`` where
-        ``register`` uses it."""
-        values = set().union(*(self.binds[i] for i in needed if not isinstance(self.body[i], (*IMPORT, *DEFINITION))))
-        registrars = {name for name in self._reach if self._reach[name] & values}
-        return {
-            i
-            for i, statement in enumerate(self.body)
-            if (isinstance(statement, ast.Expr) and self.uses[i] & values) or self._calls(statement) & registrars
-        }
-
-    def _calls(self, statement: ast.stmt) -> set[str]:
-        """Names called while the statement runs (not when what it defines is called)."""
-        if not isinstance(statement, DEFINITION):
-            return set().union(*(_root(node.func) for node in ast.walk(statement) if isinstance(node, ast.Call)))
-        called = set().union(*map(_uses, statement.decorator_list))
-        if isinstance(statement, ast.ClassDef):
-            called |= {cls.name for cls in self._ancestors(statement.name) if _defines(cls, "__init_subclass__")}
-        return called
-
-    @cached_property
-    def _reach(self) -> dict[str, set[str]]:
-        """Functions and classes of the file -> the names they use, themselves or through others of the file."""
-        reach = {s.name: set(self.uses[i]) for i, s in enumerate(self.body) if isinstance(s, DEFINITION)}
-        while True:
-            size = sum(map(len, reach.values()))
-            for used in reach.values():
-                used.update(*(reach[name] for name in used & reach.keys()))
-            if sum(map(len, reach.values())) == size:
-                return reach
-
-    # ------------------------------------------------------------------------------------------------ components
     def components(self, families: Mapping[str, str]) -> Iterator[tuple[str, ComponentSpec | str]]:
         """(kind, descriptor) of every class of a family that has a ``kind``; a sentence where that is no literal."""
         imported = self._imported_bases(families)
@@ -122,15 +89,8 @@ class TopLevel:
                 continue
             summary = (ast.get_docstring(statement) or "").partition("\n\n")[0]
             summary = " ".join(summary.replace("``", "").split())
-            yield (
-                family,
-                ComponentSpec(
-                    name=value.value,
-                    target=f":{name}",
-                    summary=summary.partition(". ")[0].rstrip("."),
-                    version=version.value,
-                ),
-            )
+            summary = summary.partition(". ")[0].rstrip(".")
+            yield family, ComponentSpec(name=value.value, target=f":{name}", summary=summary, version=version.value)
 
     def _ancestors(self, name: str, below: tuple[str, ...] = ()) -> Iterator[ast.ClassDef]:
         """The class and those it derives from, as far as the file holds them."""
@@ -154,43 +114,56 @@ class TopLevel:
         """
         written: dict[str, str] = {}
         for statement in self.body:
-            if isinstance(statement, ast.ImportFrom):
-                if statement.level or (statement.module or "").partition(".")[0] == "skelbench":
-                    for alias in statement.names:
-                        name = alias.asname or alias.name
-                        written |= {f"{name}.{cls}": kind for cls, kind in families.items()}
-                        if alias.name in families:
-                            written[name] = families[alias.name]
-            elif isinstance(statement, ast.Import):
-                for alias in statement.names:
-                    if alias.name.partition(".")[0] == "skelbench":
-                        written |= {f"{alias.asname or alias.name}.{cls}": kind for cls, kind in families.items()}
+            if not isinstance(statement, ast.Import | ast.ImportFrom):
+                continue
+            inside = isinstance(statement, ast.ImportFrom) and statement.level > 0
+            for alias in statement.names:
+                name, source = alias.asname or alias.name, getattr(statement, "module", None) or alias.name
+                if inside or source.partition(".")[0] == "skelbench":
+                    written |= {f"{name}.{cls}": kind for cls, kind in families.items()}
+                    if alias.name in families:
+                        written[name] = families[alias.name]
         return written
 
 
-def _always(statement: ast.stmt) -> bool:
-    """Imports that may give any name, or change how the others are compiled."""
-    return isinstance(statement, ast.ImportFrom) and (
-        statement.module == "__future__" or any(alias.name == "*" for alias in statement.names)
-    )
+def _running(node: ast.AST) -> Iterator[ast.AST]:
+    """The parts of a statement that run with it: not the bodies of what it defines."""
+    yield node
+    if not isinstance(node, SCOPE):
+        for child in ast.iter_child_nodes(node):
+            yield from _running(child)
 
 
-def _binds(node: ast.AST) -> set[str]:
+def _is_plain(statement: ast.stmt, own: set[str]) -> bool:
+    """Whether all that the statement changes are the names it binds: no ``fill(RECIPES)`` by itself, no decorator that
+    is one of the file's ``own`` functions, no class that acts on its subclasses."""
+    for node in _running(statement):
+        match node:
+            case ast.Expr(value=ast.Call(func=ast.Name())):
+                return False
+            case ast.FunctionDef() | ast.ClassDef() if own & set().union(*map(_uses, node.decorator_list)):
+                return False
+            case ast.ClassDef() if "__init_subclass__" in [getattr(each, "name", "") for each in node.body]:
+                return False
+    return True
+
+
+def _binds(statement: ast.stmt) -> set[str]:
     """Names that a statement binds or changes at the top level."""
-    match node:
-        case ast.Import() | ast.ImportFrom():
-            return {alias.asname or alias.name.partition(".")[0] for alias in node.names}
-        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
-            return {node.name}
-        case ast.Lambda() | ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
-            return set()
-        case ast.Name():
-            return set() if isinstance(node.ctx, ast.Load) else {node.id}
-        case ast.Subscript() | ast.Attribute() if not isinstance(node.ctx, ast.Load):
-            return _root(node)
-        case ast.Expr(value=ast.Call(func=ast.Attribute() as function)):  # NAMES.append("x")
-            return _root(function)
-    return set().union(*map(_binds, ast.iter_child_nodes(node)))
+    names: set[str] = set()
+    for node in _running(statement):
+        match node:
+            case ast.Import() | ast.ImportFrom():
+                names |= {alias.asname or alias.name.partition(".")[0] for alias in node.names}
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                names.add(node.name)
+            case ast.Name(ctx=ast.Store() | ast.Del()):
+                names.add(node.id)
+            case ast.Subscript(ctx=ast.Store() | ast.Del()) | ast.Attribute(ctx=ast.Store() | ast.Del()):
+                names |= _root(node)
+            case ast.Expr(value=ast.Call(func=ast.Attribute() as function)):  # NAMES.append("x")
+                names |= _root(function)
+    return names
 
 
 def _root(node: ast.AST) -> set[str]:
@@ -199,12 +172,12 @@ def _root(node: ast.AST) -> set[str]:
     return {node.id} if isinstance(node, ast.Name) else set()
 
 
-def _uses(node: ast.AST) -> set[str]:
+def _uses(statement: ast.AST) -> set[str]:
     """Names in a statement, wherever they stand in it; ``plugin.hookimpl`` counts as ``hookimpl``."""
     return {
-        getattr(child, "id", "hookimpl")
-        for child in ast.walk(node)
-        if isinstance(child, ast.Name) or (isinstance(child, ast.Attribute) and child.attr == "hookimpl")
+        getattr(node, "id", "hookimpl")
+        for node in ast.walk(statement)
+        if isinstance(node, ast.Name) or (isinstance(node, ast.Attribute) and node.attr == "hookimpl")
     }
 
 
@@ -217,15 +190,11 @@ def _markers(statement: ast.stmt) -> set[str]:
     return set()
 
 
-def _defines(cls: ast.ClassDef, name: str) -> bool:
-    return any(isinstance(statement, DEFINITION) and statement.name == name for statement in cls.body)
-
-
 def _assigned(cls: ast.ClassDef, name: str) -> ast.expr | None:
     """What the body of ``cls`` gives ``name``."""
     for statement in cls.body:
-        targets = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
         if isinstance(statement, ast.Assign | ast.AnnAssign):
-            if any(isinstance(target, ast.Name) and target.id == name for target in targets):
+            targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+            if name in map(ast.unparse, targets):
                 return statement.value
     return None

@@ -11,12 +11,9 @@ from typing import Any
 import pluggy
 
 from skelbench import __version__
-from skelbench.plugin import hookspecs
 from skelbench.plugin.descriptors import API_VERSION, KINDS, Descriptor
+from skelbench.plugin.hookspecs import HOOKS
 from skelbench.plugin.status import State
-
-HOOKS = tuple(name for name in vars(hookspecs) if name.startswith("skelbench_"))
-OBSERVERS = tuple(name for name in HOOKS if name.removeprefix("skelbench_") not in KINDS)
 
 SLUG = re.compile(r"[a-z0-9][a-z0-9._@-]*")
 VARIANT = re.compile(r"[a-z0-9][a-z0-9._-]*")
@@ -42,7 +39,7 @@ def _undecorated(plugin: object, attribute: str) -> Iterator[str]:
     if not attribute.startswith("skelbench_"):
         return
     value = inspect.getattr_static(plugin, attribute)
-    if not inspect.isfunction(value) or value.__module__ == hookspecs.__name__:
+    if not inspect.isfunction(value) or value is HOOKS.get(attribute):
         return
     if attribute in HOOKS:
         yield f"{attribute} lacks the decorator @hookimpl"

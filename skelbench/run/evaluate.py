@@ -149,16 +149,11 @@ def _features(
         encoder = load_encoder(session, run, checkpoint, store, stream)
         label = f"{run.title} features" if stream == "joint" else f"{run.title} {stream} features"
         with session.progress(total=len(split.train) + len(split.test), label=label, unit="clips") as report:
-            session.features[key] = split_features(
-                encoder,
-                store,
-                spec,
-                stream,
-                grid_of(run_spec, store.topology),
-                torch.device(session.device),
-                run_spec.train.precision,
-                _advances(report),
+            grid, device, precision = grid_of(run_spec, store.topology), session.device, run_spec.train.precision
+            features = split_features(
+                encoder, store, spec, stream, grid, torch.device(device), precision, _advances(report)
             )
+            session.features[key] = features
     return session.features[key]
 
 

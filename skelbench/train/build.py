@@ -65,9 +65,6 @@ def build_method(spec: RunSpec, host: Host, topology: Topology, device: torch.de
     config = (host.load(descriptor, "config") if descriptor.config else cls.Config).model_validate(spec.method_config)
     grid = grid_of(spec, topology)
 
-    def encoder() -> Encoder:
-        return build_encoder(spec, host, topology)
-
     def target(name: str) -> type[MaskedTarget]:
         chosen = host.get("targets", name)
         cls = host.load(chosen)
@@ -77,7 +74,7 @@ def build_method(spec: RunSpec, host: Host, topology: Topology, device: torch.de
 
     meta = str(device) == "meta"
     with torch.random.fork_rng(devices=[]), torch.device("meta" if meta else "cpu"):
-        context = Context.of(topology, grid, encoder, target)
+        context = Context.of(topology, grid, partial(build_encoder, spec, host, topology), target)
         torch.manual_seed(derive_seed(spec.seed, "init"))
         method = cls(config, context)
     return method if meta else method.to(device)

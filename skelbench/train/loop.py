@@ -6,10 +6,9 @@ import ctypes
 import json
 import math
 import time
-from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -82,15 +81,8 @@ class Trainer:
         self.total = total_steps(spec, len(self.ids))
         self.order = Order(self.ids, spec.train.batch_size, spec.seed)
         self.source = ClipSource(store, device=self.device, second_body=spec.data.second_body)
-        self.builder = ViewBuilder(
-            view_specs(spec),
-            store.topology,
-            spec.grid.patch,
-            bodies=spec.train.bodies,
-            device=self.device,
-            centre=spec.train.centre,
-            dimensions=spec.data.dimensions,
-        )
+        how = spec.train.bodies, self.device, spec.train.centre, spec.data.dimensions
+        self.builder = ViewBuilder(view_specs(spec), store.topology, spec.grid.patch, *how)
         self.optim = Optimisation(method.optim_groups(), spec, self.total, method.turns)
         self.world, self.rank = distributed.world(), distributed.rank()
         if spec.train.batch_size % self.world:
@@ -141,7 +133,7 @@ class Trainer:
         figures: dict[str, Tensor | float] = {}
         for turn in self.method.turns:
             info = self.step_info(step, turn)
-            with self._autocast():
+            with torch.autocast(self.device.type, torch.bfloat16, enabled=self.spec.train.precision == "bf16"):
                 reported = self.forward(views, info)
             reported["loss"].backward()
             figures |= self.optim.step(step, turn)
@@ -151,27 +143,15 @@ class Trainer:
             self.method.after_step(info)
         return figures
 
-    def _autocast(self) -> AbstractContextManager[Any]:
-        if self.spec.train.precision == "bf16":
-            return torch.autocast(self.device.type, dtype=torch.bfloat16)
-        return nullcontext()
-
     # ------------------------------------------------------------------------------------------ state
     def save(self, step: int, seconds: float) -> None:
         """Write the state after ``step`` steps. Only rank 0 writes."""
         if self.rank:
             return
-        save_state(
-            self.run.checkpoint,
-            {
-                "id": self.spec.id,
-                "step": step,
-                "seconds": seconds,
-                "metrics_bytes": self.run.metrics.stat().st_size if self.run.metrics.exists() else 0,
-                "method": self.method.state_dict(),
-                "optimizer": self.optim.state_dict(),
-            },
-        )
+        metrics_bytes = self.run.metrics.stat().st_size if self.run.metrics.exists() else 0
+        state = {"id": self.spec.id, "step": step, "seconds": seconds, "metrics_bytes": metrics_bytes}
+        state |= {"method": self.method.state_dict(), "optimizer": self.optim.state_dict()}
+        save_state(self.run.checkpoint, state)
         self._last_save = time.monotonic()
 
     def load(self) -> tuple[int, float]:
@@ -187,15 +167,6 @@ class Trainer:
             for line in self.run.metrics.read_text().splitlines():
                 self.collapse.see(json.loads(line))
         return state["step"], state["seconds"]
-
-    def _export(self, epoch: float | None = None) -> None:
-        """Write the inference encoder, as the final one or as the snapshot of ``epoch``."""
-        if self.rank:
-            return
-        if epoch is None:
-            save_encoders(self.run, self.spec.id, self.method, self.epoch(self.total))
-        else:
-            save_encoders(self.run, self.spec.id, self.method, epoch, f"{epoch:.4g}")
 
     # ------------------------------------------------------------------------------------------ the loop
     def fit(
@@ -258,8 +229,8 @@ class Trainer:
                     self._last_trim = time.monotonic()
                 if report:
                     report(batch, **shown)
-                if done in snapshots:
-                    self._export(self.epoch(done))
+                if done in snapshots and not self.rank:
+                    save_encoders(self.run, self.spec.id, self.method, self.epoch(done), f"{self.epoch(done):.4g}")
                 late = time.monotonic() - self._last_save > CHECKPOINT_SECONDS
                 stop = distributed.any_rank(stopped.is_set(), self.device)
                 if done == self.total or stop or late:
@@ -272,7 +243,8 @@ class Trainer:
                         "issue the same command again to continue",
                         done,
                     )
-        self._export()
+        if not self.rank:
+            save_encoders(self.run, self.spec.id, self.method, self.epoch(self.total))
         return seconds()
 
     def _prefetched(self, start: int) -> Iterator[tuple[int, dict[str, View]]]:
@@ -282,11 +254,11 @@ class Trainer:
                 yield step, self.views(step)
             return
         with ThreadPoolExecutor(1, thread_name_prefix="views") as pool:
-            ahead = deque(pool.submit(self.views, step) for step in range(start, min(start + 1, self.total)))
+            ahead = pool.submit(self.views, start)
             for step in range(start, self.total):
-                views = ahead.popleft().result()
+                views = ahead.result()
                 if step + 1 < self.total:
-                    ahead.append(pool.submit(self.views, step + 1))
+                    ahead = pool.submit(self.views, step + 1)
                 yield step, views
 
     def _diverged(self, step: int, loss: float) -> None:

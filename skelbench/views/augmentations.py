@@ -137,7 +137,6 @@ class Mirror(Augment):
     reflect: bool = True
 
     def draw(self, draws: Draws) -> Change:
-        """The permutation, and the reflection."""
         rows = len(draws.rows_K)
         space_K33 = torch.diag(torch.tensor([-1.0, 1.0, 1.0])).expand(rows, -1, -1) if self.reflect else None
         joints_KJJ = permutation(draws.topology).expand(rows, -1, -1)
@@ -154,7 +153,6 @@ class BoneScale(Augment):
     """"parts" = the topology's parts (trunk and four limbs), "limbs" = torso / both arms / both legs."""
 
     def draw(self, draws: Draws) -> Change:
-        """A matrix on the joints."""
         basis = scaling_basis(draws.topology, self.groups)
         u_KG = draws.per_body(len(basis) - 1)
         return draws.linear(joints_KJJ=bone_scaling(basis, self.lo + u_KG * (self.hi - self.lo)))
@@ -168,7 +166,6 @@ class CoordinateScale(Augment):
     hi: float = 1.15
 
     def draw(self, draws: Draws) -> Change:
-        """A diagonal matrix on the axes."""
         return draws.linear(space_K33=torch.diag_embed(self.lo + draws.per_clip(3) * (self.hi - self.lo)).float())
 
 
@@ -179,11 +176,9 @@ class Noise(Augment):
     std: float = 0.01
 
     def draw(self, draws: Draws) -> Change:
-        """Drawn when it is applied, on the device."""
         return draws.jitter(self.std)
 
     def check(self, where: str) -> None:
-        """Also the standard deviation."""
         super().check(where)
         if self.std < 0:
             raise SkelbenchError(f"{where}: noise std={self.std} is negative; use metres, 0 or more")
@@ -196,7 +191,6 @@ class AxisDrop(Augment):
     p: float = 0.2
 
     def draw(self, draws: Draws) -> Change:
-        """A diagonal matrix on the axes."""
         axis_K1 = pick(draws.per_clip(1), draws.dimensions)
         return draws.linear(space_K33=torch.diag_embed((torch.arange(3) != axis_K1).float()))
 
@@ -208,11 +202,9 @@ class Translate(Augment):
     limit: float = 0.02
 
     def draw(self, draws: Draws) -> Change:
-        """One offset per clip."""
         return draws.shift((2 * draws.per_clip(3) - 1) * self.limit)
 
     def check(self, where: str) -> None:
-        """Also the limit."""
         super().check(where)
         if self.limit < 0:
             raise SkelbenchError(f"{where}: translation limit={self.limit} is negative; use metres, 0 or more")

@@ -166,13 +166,7 @@ class ViewBuilder:
         return masks
 
     def _view(
-        self,
-        name: str,
-        drawn: _Drawn,
-        batch: ClipBatch,
-        rows: _Rows,
-        keyed: Keyed,
-        mask: TokenMask | None,
+        self, name: str, drawn: _Drawn, batch: ClipBatch, rows: _Rows, keyed: Keyed, mask: TokenMask | None
     ) -> View:
         spec, count, clips, slots = self.specs[name], self.counts[name], len(batch.ids), batch.max_bodies
         length_R = _int64(batch.length)[rows.clip_R]

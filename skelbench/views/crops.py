@@ -103,7 +103,6 @@ class Free(Crop):
     min_frames: int = 1
 
     def cut(self, cut: Cut) -> Interval:
-        """Two draws: share and start."""
         u_B2, length = cut.uniform(2), cut.length_B.double()
         share = self.lo + u_B2[:, 0] * (self.hi - self.lo)
         if self.whole_frames:
@@ -113,8 +112,7 @@ class Free(Crop):
         return cut.interval(u_B2[:, 1] * (length - 1 - duration), duration)
 
     def check(self, where: str) -> None:
-        """Shares in [0, 1], in order."""
-        _check_shares(self.lo, self.hi, self, where)
+        _check_shares(self, where)
 
 
 class Same(Crop):
@@ -125,7 +123,6 @@ class Same(Crop):
     parent: str
 
     def cut(self, cut: Cut) -> Interval:
-        """The parent's."""
         return cut.interval(cut.parent.start_B, cut.parent.duration_B)
 
 
@@ -136,7 +133,6 @@ class Alike(Crop):
     parent: str
 
     def cut(self, cut: Cut) -> Interval:
-        """The second of two draws."""
         duration = cut.parent.duration_B
         return cut.interval(cut.uniform(2)[:, 1] * (cut.length_B.double() - 1 - duration), duration)
 
@@ -153,14 +149,12 @@ class Inside(Crop):
     hi: float
 
     def cut(self, cut: Cut) -> Interval:
-        """Two draws: share and start."""
         u_B2, parent = cut.uniform(2), cut.parent
         duration = (self.lo + u_B2[:, 0] * (self.hi - self.lo)) * parent.duration_B
         return cut.interval(parent.start_B + u_B2[:, 1] * (parent.duration_B - duration), duration)
 
     def check(self, where: str) -> None:
-        """Shares in [0, 1], in order."""
-        _check_shares(self.lo, self.hi, self, where)
+        _check_shares(self, where)
 
 
 class Center(Crop):
@@ -179,12 +173,11 @@ class Center(Crop):
         return Interval(margin, length - 1 - 2 * margin)
 
     def check(self, where: str) -> None:
-        """The share."""
         if not 0 < self.share <= 1:
             raise SkelbenchError(f"{where}: the central share {self.share} must be above 0 and at most 1")
 
 
-def _check_shares(lo: float, hi: float, crop: Crop, where: str) -> None:
-    for bound in (lo, hi):
+def _check_shares(crop: Free | Inside, where: str) -> None:
+    for bound in (crop.lo, crop.hi):
         in_unit(bound, f"{where}: the crop's share")
     in_order(crop, f"{where}: crop")

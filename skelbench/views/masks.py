@@ -88,7 +88,6 @@ class RandomTokens(Mask):
     """With lo == hi, visible are int(N * (1 - lo)) as in MAMP's code (74 of 750), or round(N * (1 - lo)) (75)."""
 
     def draw(self, request: MaskRows, topology: Topology, keyed: Keyed) -> TokenMask:
-        """The tokens with the highest draws."""
         tokens, keys_R = request.grid.tokens, request.keys_R
         hidden_R = hidden_tokens(request, keyed, self._visible(tokens))
         order_RN = torch.argsort(keyed.uniform(keys_R, tokens, view=request.view_R, op=TOKENS), dim=1, stable=True)
@@ -98,11 +97,9 @@ class RandomTokens(Mask):
         return TokenMask(mask_RN, None if visible is None else order_RN[:, :visible].sort(dim=1).values)
 
     def expected(self, tokens: int) -> tuple[int, int | None]:
-        """See :meth:`Mask.expected`."""
         return super().expected(tokens)[0], self._visible(tokens) if self.p >= 1 else None
 
     def check(self, where: str, tokens: int) -> None:
-        """Also that something stays visible."""
         super().check(where, tokens)
         if (visible := self._visible(tokens)) is not None and visible < 1:
             raise SkelbenchError(f"{where}: hiding {self.lo:g} of {tokens} tokens leaves none visible; lower the ratio")

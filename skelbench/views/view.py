@@ -132,9 +132,8 @@ class View:
     def of(cls, x_BMTJC: Tensor, valid_BM: Tensor | None = None, **fields: Any) -> View:
         """A view made from dense coordinates [B, M, T, J, 3]; ``valid_BM`` None = all bodies present."""
         clips, bodies = x_BMTJC.shape[:2]
-        flat = x_BMTJC.flatten(0, 1)
-        if valid_BM is None:
-            rows = torch.arange(clips * bodies, device=x_BMTJC.device)
-            return cls(x_RTJC=flat, rows_R=rows, clips=clips, bodies=bodies, **fields)
-        rows = valid_BM.flatten().nonzero().squeeze(1)
-        return cls(x_RTJC=flat[rows], rows_R=rows, clips=clips, bodies=bodies, **fields)
+        x_RTJC, rows_R = x_BMTJC.flatten(0, 1), torch.arange(clips * bodies, device=x_BMTJC.device)
+        if valid_BM is not None:
+            rows_R = valid_BM.flatten().nonzero().squeeze(1)
+            x_RTJC = x_RTJC[rows_R]
+        return cls(x_RTJC=x_RTJC, rows_R=rows_R, clips=clips, bodies=bodies, **fields)

@@ -7,7 +7,9 @@ import textwrap
 import numpy as np
 import pytest
 import torch
+from small import tiny_run
 
+from skelbench.data.store.source import ClipSource
 from skelbench.errors import SkelbenchError
 from skelbench.evaluate.fusion import concatenate, evaluate_sets
 from skelbench.evaluate.knn import Knn
@@ -17,8 +19,8 @@ from skelbench.plugin.host import Host
 from skelbench.report.frame import frame, paired
 from skelbench.run.evaluate import eval_spec, evaluate, feature_sets, load_encoder
 from skelbench.run.pretrain import pretrain
-from skelbench.run.request import Request
-from skelbench.run.resolve import control, resolve
+from skelbench.run.resolve import control
+from skelbench.views.builder import ViewBuilder, evaluation_spec
 from skelbench.views.keyed import Keyed
 from skelbench.views.view import View
 
@@ -171,9 +173,6 @@ def test_a_bone_stream_is_the_features_of_bones(session, resolved):
     (bone,) = feature_sets(session, run, eval_spec(session.host, run.spec, "knn", streams=("bone",))).values()
     store = resolved("untrained").store
     encoder = load_encoder(session, run, "last", store)
-    from skelbench.data.store.source import ClipSource
-    from skelbench.views.builder import ViewBuilder, evaluation_spec
-
     builder = ViewBuilder({"eval": evaluation_spec(encoder.grid, share=0.95)}, store.topology, 8, centre=own.centre)
     for i, clip in enumerate(bone.test_ids[:5]):
         view = builder(ClipSource(store, device="cpu").gather(np.array([clip])), Keyed(0, 0))["eval"]
@@ -240,10 +239,8 @@ def test_a_fused_record_says_so_and_is_paired_with_the_twin(session, resolved):
         assert paired(run, record, twin, other).n == 12
         rows = frame(session.results)
         assert rows[rows["evaluation"] == record["id"]]["control_accuracy"].item() == other["metrics"]["accuracy"]
-        ids |= {
-            spec.id,
-            eval_spec(session.host, run.spec, protocol, config=settings, **{**fused, "fusion": "features"}).id,
-        }
+        joined = {**fused, "fusion": "features"}
+        ids |= {spec.id, eval_spec(session.host, run.spec, protocol, config=settings, **joined).id}
     assert len(ids) == 4
 
 
@@ -259,15 +256,11 @@ def test_runs_of_several_streams_are_fused_in_the_record_of_the_first(session, r
     assert sets["joint"] is alone[0]["joint"] and sets["bone"] is alone[1]["bone"]  # extracted once
 
 
-def test_runs_that_do_not_belong_together_are_not_fused(session, resolved, data_root, host):
+def test_runs_that_do_not_belong_together_are_not_fused(session, resolved):
     run = pretrain(session, resolved("bones", epochs=1))
     fused = {"streams": ("bone", "joint"), "fusion": "scores"}
     centred = pretrain(session, resolved("skeletonmae", epochs=1, **{"train.centre": "body"}))
-    repeated = resolve(
-        Request(method="untrained", dataset="small", clip_length=32, patch=8, preset="quick",
-                sets={"data.second_body": "repeat"}),
-        host, data_root, "cpu",
-    )  # fmt: skip
+    repeated = resolved("untrained", **{"data.second_body": "repeat"})
     for partner, said in (
         (centred.spec.id, "look at clips differently .*centre"),
         (pretrain(session, repeated).spec.id, "trained on different data"),
@@ -293,7 +286,7 @@ def test_streams_and_fusion_that_contradict_each_other_are_one_sentence(session,
         eval_spec(session.host, resolved("untrained").spec, "knn", **fields)
 
 
-def test_a_level_of_the_encoder_is_a_feature_set(session, resolved, tmp_path, data_root):
+def test_a_level_of_the_encoder_is_a_feature_set(session, tmp_path, data_root):
     plugin = """
         from dataclasses import replace
 
@@ -312,9 +305,7 @@ def test_a_level_of_the_encoder_is_a_feature_set(session, resolved, tmp_path, da
     (tmp_path / "levels.py").write_text(textwrap.dedent(plugin))
     host = Host([tmp_path / "levels.py"])
     session = dataclasses.replace(session, host=host)
-    sets = {"encoder": "levels", "encoder.dim": 16, "encoder.depth": 1, "encoder.heads": 2}
-    request = Request(method="untrained", dataset="small", clip_length=32, patch=8, preset="quick", sets=sets)
-    run = pretrain(session, resolve(request, host, data_root, "cpu"))
+    run = pretrain(session, tiny_run(data_root, host, "untrained", encoder="levels"))
     plain, peak = (
         feature_sets(session, run, eval_spec(host, run.spec, "knn", readout=name))["joint"].test_x
         for name in ("pooled", "peak")

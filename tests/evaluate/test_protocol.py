@@ -2,6 +2,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+import torch
 
 from skelbench.errors import SkelbenchError
 from skelbench.evaluate.knn import Knn
@@ -16,21 +17,48 @@ names = pytest.mark.parametrize("protocol", PROTOCOLS, ids=["linear", "linear@sl
 
 
 @names
-def test_random_labels_give_chance(protocol, make_features):
-    features = make_features(n_train=200, n_test=1000, classes=5, separation=0.0)
+@pytest.mark.parametrize("separation", [0.0, 2.0], ids=["random training labels", "permuted test labels"])
+def test_labels_without_relation_to_the_features_give_chance(protocol, separation, make_features):
+    features = make_features(n_train=200, n_test=1000, classes=5, separation=separation)
+    if separation:
+        permuted = np.random.default_rng(5).permutation(features.test_y)
+        features = dataclasses.replace(features, test_y=permuted)
     accuracy = protocol.evaluate(features, seed=0, device="cpu").metrics["accuracy"]
     low, high = wilson(round(1000 * accuracy), 1000, confidence=0.999)
     assert low < 0.2 < high
 
 
-@names
-def test_permuted_test_labels_give_chance(protocol, make_features):
-    features = make_features(n_test=1000, separation=2.0)
-    permuted = np.random.default_rng(5).permutation(features.test_y)
-    features = dataclasses.replace(features, test_y=permuted)
-    accuracy = protocol.evaluate(features, seed=0, device="cpu").metrics["accuracy"]
-    low, high = wilson(round(1000 * accuracy), 1000, confidence=0.999)
-    assert low < 0.2 < high
+trained = pytest.mark.parametrize(
+    "protocol", [Linear(min_steps=200, tolerance=None), MampLinear(epochs=12, batch_size=32)], ids=["linear", "mamp"]
+)
+
+
+@trained
+def test_the_headline_is_the_last_checkpoint_and_the_others_are_labelled(protocol, make_features):
+    features = make_features(n_train=300, separation=0.3)
+    result = protocol.evaluate(features, 0, "cpu")
+    first, second = ([row for row in result.curve if row["fit"] == fit] for fit in ("all-train", "held-out"))
+    assert result.metrics["accuracy"] == pytest.approx(first[-1]["test_accuracy"])
+    assert result.metrics["accuracy_best_on_test"] == max(row["test_accuracy"] for row in first)
+    best = max(second, key=lambda row: (row["val_accuracy"], -row["val_loss"]))
+    assert result.metrics["selected_step"] == best["step"]
+    assert result.metrics["accuracy_selected"] == best["test_accuracy"]
+    # Other test labels change what is measured, never what is chosen.
+    other = protocol.evaluate(dataclasses.replace(features, test_y=np.roll(features.test_y, 1)), 0, "cpu")
+    assert other.metrics["selected_step"] == result.metrics["selected_step"]
+    held_out = [row for row in other.curve if row["fit"] == "held-out"]
+    assert [row["val_loss"] for row in held_out] == [row["val_loss"] for row in second]
+
+
+@trained
+def test_a_seed_fixes_every_bit_and_seeds_differ(protocol, make_features):
+    results = []
+    for i, seed in enumerate((4, 4, 5)):
+        torch.manual_seed(i)  # nothing comes from the global generator
+        results.append(protocol.evaluate(make_features(separation=0.3), seed, "cpu"))
+    first, again, other = results
+    assert first.metrics == again.metrics and first.curve == again.curve and other.curve != first.curve
+    assert np.array_equal(first.predictions["predicted"], again.predictions["predicted"])
 
 
 @names

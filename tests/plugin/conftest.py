@@ -1,8 +1,11 @@
 """Hosts that see only what a test gives them."""
 
+import os
 import textwrap
 
 import pytest
+
+from skelbench.plugin.host import Host
 
 
 @pytest.fixture(autouse=True)
@@ -12,6 +15,39 @@ def only_this_test(monkeypatch):
     monkeypatch.setenv("SKELBENCH_PLUGINS", "")
     monkeypatch.delenv("SKELBENCH_PLUGIN_PATH", raising=False)
     monkeypatch.delenv("SKELBENCH_STRICT", raising=False)
+
+
+@pytest.fixture
+def on_path(monkeypatch):
+    """``on_path(*files)``: a host that finds these files, or directories, by the path variable."""
+
+    def on_path(*files):
+        monkeypatch.setenv("SKELBENCH_PLUGIN_PATH", os.pathsep.join(map(str, files)))
+        return Host()
+
+    return on_path
+
+
+@pytest.fixture
+def install(tmp_path, monkeypatch):
+    """``install({"hive/bee.py": text, ...}, "hive")``: a distribution ``hive`` 2.5 with these files and the entry point
+    ``hive-ep``; ``install(..., "swarm_plugin", "swarm")``: one of another name. Returns a host that sees this one."""
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+
+    def install(files, entry_point, name="hive"):
+        info = f"{name}-2.5.dist-info"
+        for path, text in {
+            **files,
+            f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: 2.5\n",
+            f"{info}/entry_points.txt": f"[skelbench]\n{name}-ep = {entry_point}\n",
+        }.items():
+            place = tmp_path / "site" / path
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_text(textwrap.dedent(text))
+        monkeypatch.setenv("SKELBENCH_PLUGINS", f"{name}-ep")
+        return Host()
+
+    return install
 
 
 @pytest.fixture

@@ -124,11 +124,11 @@ def test_info_shows_the_settings_of_a_component(write, capsys):
 
 
 def test_a_hook_announces_components_and_topologies_too(write):
-    path = write(
-        "a.py",
-        """
+    body = """
     from skelbench.plugin import ComponentSpec, TopologySpec
-    from skelbench.views import Augment
+
+    class Augment:
+        family = "augmentations"
 
     class Shear(Augment):
         kind = "shear"
@@ -142,9 +142,8 @@ def test_a_hook_announces_components_and_topologies_too(write):
     @hookimpl
     def skelbench_topologies():
         return [TopologySpec(name="seven", target=":SEVEN")]
-    """.replace("from skelbench.views import Augment", "class Augment:\n        family = 'augmentations'"),
-    )
-    host = Host([path])
+    """
+    host = Host([write("a.py", body)])
     assert status(host).state == "ok"
     assert host.get("augmentations", "shear").summary == "as the hook says"
     assert host.find("topologies", "seven") == {"joints": 7} and host.find("augmentations", "shear").kind == "shear"

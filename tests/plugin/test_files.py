@@ -4,6 +4,7 @@ import hashlib
 import os
 import subprocess
 import sys
+import textwrap
 
 import pytest
 
@@ -25,6 +26,12 @@ TORCH = """
     def skelbench_methods():
         return [MethodSpec(name="deep", target="torchy:Net", config=":Settings", native={"train.lr": 2e-4,
                 "optim.betas": BETAS}, presets={"release": {"epochs": 3}}, version=4)]
+"""
+
+BEE = """
+@hookimpl
+def skelbench_methods():
+    return [MethodSpec(name="bee", target=":Net")]
 """
 
 LIST = """
@@ -129,20 +136,16 @@ SLICES = {
 
 @pytest.mark.parametrize("body", SLICES.values(), ids=SLICES)
 def test_the_slice_gives_what_the_whole_file_gives(write, body):
-    lines = "\n".join(line[4:] for line in body.splitlines())
-    path = write(
-        "a.py",
-        lines
-        + """
-    class Net:
-        pass
-
-    @hookimpl
-    def skelbench_methods():
-        return [MethodSpec(name="bee", target=":Net", recipe=RECIPE)]
-    """,
-    )
-    assert method(path).recipe == {"a": 1, "b": 2, "c": 3, "d": 4, "e": 5, "f": 5, "g": 6}
+    hook = BEE.replace('":Net"', '"os:getcwd", recipe=RECIPE')
+    assert method(write("a.py", textwrap.dedent(body) + hook)).recipe == {
+        "a": 1,
+        "b": 2,
+        "c": 3,
+        "d": 4,
+        "e": 5,
+        "f": 5,
+        "g": 6,
+    }
 
 
 @pytest.mark.parametrize(
@@ -162,13 +165,12 @@ def test_ways_to_mark_a_hook(write, imports, decorator):
 
 
 def test_hooks_from_elsewhere_in_a_file(write, monkeypatch, tmp_path):
-    hook = "@hookimpl\ndef skelbench_methods():\n    return [MethodSpec(name='bee', target='os:getcwd')]\n"
+    hook = BEE.replace(":Net", "os:getcwd")
     write("lib/bee_hooks.py", hook)
     monkeypatch.syspath_prepend(str(tmp_path / "lib"))
     assert method(write("named.py", "from bee_hooks import skelbench_methods\n", header=False))
     assert method(write("star.py", "from bee_hooks import *\n", header=False))
-    indented = "\n".join("    " + line for line in hook.splitlines())
-    assert method(write("if.py", f"import os\nif os.sep:\n{indented}\n"))
+    assert method(write("if.py", f"import os\nif os.sep:\n{textwrap.indent(hook, '    ')}\n"))
 
 
 def test_source_hash_is_the_files_sha256_and_targets_do_not_depend_on_its_place(good, tmp_path):
@@ -185,14 +187,7 @@ def test_source_hash_is_the_files_sha256_and_targets_do_not_depend_on_its_place(
 
 
 def test_the_code_that_runs_is_the_code_that_was_hashed(write):
-    body = """
-    class Net:
-        version = {0}
-
-    @hookimpl
-    def skelbench_methods():
-        return [MethodSpec(name="bee", target=":Net")]
-    """
+    body = "class Net:\n    version = {}\n" + BEE
     path = write("a.py", body.format(1))
     Host([path])
     host = Host([write("a.py", body.format(2))])  # same size, same second
@@ -202,9 +197,7 @@ def test_the_code_that_runs_is_the_code_that_was_hashed(write):
 
 @pytest.mark.parametrize("target", [":Net", "self:Net", "{module}:Net", ":NETS.first"])
 def test_ways_to_name_a_class_of_the_same_file(write, target):
-    path = write(
-        "self.py",
-        """
+    body = """
     import types
 
     class Net:
@@ -215,46 +208,33 @@ def test_ways_to_name_a_class_of_the_same_file(write, target):
     @hookimpl
     def skelbench_methods():
         return [MethodSpec(name="bee", target="TARGET".format(module=__name__))]
-    """.replace("TARGET", target),
-    )
-    assert Host([path]).find("methods", "bee").__name__ == "Net"
+    """
+    assert Host([write("self.py", body.replace("TARGET", target))]).find("methods", "bee").__name__ == "Net"
 
 
 def test_a_class_that_only_the_running_file_has(write):
-    body = """
-    globals()["Net"] = dict
-
-    @hookimpl
-    def skelbench_methods():
-        return [MethodSpec(name="bee", target=":Net")]
-    """
-    assert Host([write("a.py", body)]).find("methods", "bee") is dict
+    assert Host([write("a.py", 'globals()["Net"] = dict\n' + BEE)]).find("methods", "bee") is dict
 
 
 def test_a_misspelt_class_of_the_same_file_is_found_at_listing(write):
-    path = write(
-        "a.py",
-        """
+    body = """
     class Network:
         pass
 
     @hookimpl
     def skelbench_methods():
         return [MethodSpec(name="bee", target=":Netwrk"), MethodSpec(name="wasp", target=":Network")]
-    """,
-    )
-    host = Host([path])
+    """
+    host = Host([write("a.py", body)])
     assert host.plugins[-1].state == "invalid" and "did you mean 'Network'" in host.plugins[-1].error
     assert host.names("methods") == ["wasp"]
 
 
-def test_path_variable_takes_files_and_directories(good, write, tmp_path, monkeypatch):
+def test_path_variable_takes_files_and_directories(good, write, tmp_path, on_path):
     good("dir/one.py", "one")
     good("dir/two.py", "two")
     write("dir/_helper.py", "raise ValueError")
-    items = [str(tmp_path / "dir"), str(good("three.py", "three"))]
-    monkeypatch.setenv("SKELBENCH_PLUGIN_PATH", os.pathsep.join(items))
-    host = Host()
+    host = on_path(tmp_path / "dir", good("three.py", "three"))
     assert host.names("methods") == ["one", "three", "two"]
     assert [p.name for p in host.plugins[1:]] == ["one", "two", "three"]
 
@@ -281,19 +261,7 @@ def test_an_import_that_fails_leaves_no_module_behind(write):
 
 
 def test_a_listed_file_that_does_not_import_is_one_sentence(write):
-    path = write(
-        "needy.py",
-        """
-    import honey_dependency
-
-    class Net(honey_dependency.Net):
-        pass
-
-    @hookimpl
-    def skelbench_methods():
-        return [MethodSpec(name="bee", target=":Net")]
-    """,
-    )
+    path = write("needy.py", "import honey_dependency\n\nclass Net(honey_dependency.Net):\n    pass\n" + BEE)
     with pytest.raises(SkelbenchError, match=r"^cannot import 'needy\.py:Net' of plugin 'needy': ModuleNotFoundError"):
         Host([path]).find("methods", "bee")
 

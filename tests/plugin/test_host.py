@@ -35,10 +35,8 @@ def status(host, name):
         ("@hookimpl\ndef skelbench_methods():\n    return [MethodSpec(nam='x', target='a:B')]", "invalid", "nam"),
     ],
 )
-def test_a_broken_plugin_is_a_status_and_the_next_one_works(write, good, monkeypatch, body, state, said):
-    both = write("broken.py", body), good("fine.py", "bee")
-    monkeypatch.setenv("SKELBENCH_PLUGIN_PATH", os.pathsep.join(map(str, both)))
-    host = Host()
+def test_a_broken_plugin_is_a_status_and_the_next_one_works(write, good, on_path, body, state, said):
+    host = on_path(write("broken.py", body), good("fine.py", "bee"))
     failed = status(host, "broken")
     assert failed.state == state
     assert said in failed.error and "\n" not in failed.error
@@ -66,7 +64,7 @@ def test_a_broken_plugin_is_a_status_and_the_next_one_works(write, good, monkeyp
         ("MethodSpec(name='good', target='c:D')", "invalid", "announced twice"),
     ],
 )
-def test_a_bad_descriptor_does_not_take_its_neighbour_along(write, monkeypatch, descriptor, state, said):
+def test_a_bad_descriptor_does_not_take_its_neighbour_along(write, on_path, descriptor, state, said):
     body = f"""
     @hookimpl
     def skelbench_methods():
@@ -76,8 +74,7 @@ def test_a_bad_descriptor_does_not_take_its_neighbour_along(write, monkeypatch, 
     def skelbench_tables():
         return [TableSpec(name="t", target="os:getcwd")]
     """
-    monkeypatch.setenv("SKELBENCH_PLUGIN_PATH", str(write("half.py", body)))
-    host = Host()
+    host = on_path(write("half.py", body))
     assert status(host, "half").state == state
     assert said in status(host, "half").error
     assert host.names("methods") == ["good"]
@@ -85,22 +82,20 @@ def test_a_bad_descriptor_does_not_take_its_neighbour_along(write, monkeypatch, 
     assert host.names("tables") == ["t"]
 
 
-def test_a_refused_descriptor_says_why_when_asked_for(write, monkeypatch):
+def test_a_refused_descriptor_says_why_when_asked_for(write, on_path):
     body = f"""
     @hookimpl
     def skelbench_methods():
         return [MethodSpec(name="later", target="a:B", api={API_VERSION + 1})]
     """
-    monkeypatch.setenv("SKELBENCH_PLUGIN_PATH", str(write("new.py", body)))
     with pytest.raises(SkelbenchError, match="method 'later' of plugin 'new' is refused.*upgrade skelbench"):
-        Host().get("methods", "later")
+        on_path(write("new.py", body)).get("methods", "later")
 
 
-def test_clash_refuses_both_names_both_and_qualified_names_work(good, monkeypatch):
+def test_clash_refuses_both_names_both_and_qualified_names_work(good, on_path):
     first, second = good("one.py", "bee"), good("two.py", "bee")
     second.write_text(second.read_text() + "\nSECOND = True\n")
-    monkeypatch.setenv("SKELBENCH_PLUGIN_PATH", f"{first}{os.pathsep}{second}")
-    host = Host()
+    host = on_path(first, second)
     with pytest.raises(SkelbenchError, match="'one'.*'two'"):
         host.get("methods", "bee")
     assert [plugin.state for plugin in host.plugins[-2:]] == ["conflict", "conflict"]
@@ -138,11 +133,9 @@ def test_the_last_part_of_a_name_is_a_variant_unless_the_whole_is_a_method(write
         assert str(caught.value) == said
 
 
-def test_variants_of_methods_that_clash_and_of_plugins_that_failed(write, monkeypatch):
+def test_variants_of_methods_that_clash_and_of_plugins_that_failed(write, on_path):
     files = [write(f"{name}.py", VARIED.format(name="bee", more="") + f"    # {name}\n") for name in ("one", "two")]
-    files.append(write("broken.py", "raise ValueError('no sting')"))
-    monkeypatch.setenv("SKELBENCH_PLUGIN_PATH", os.pathsep.join(map(str, files)))
-    host = Host()
+    host = on_path(*files, write("broken.py", "raise ValueError('no sting')"))
     with pytest.raises(SkelbenchError, match="write 'one:bee' or 'two:bee'"):
         host.method("bee:cold")
     method, variant = host.method("two:bee:cold")
@@ -152,11 +145,7 @@ def test_variants_of_methods_that_clash_and_of_plugins_that_failed(write, monkey
 
 
 def test_same_name_in_two_kinds_is_no_clash(write):
-    host = Host(
-        [
-            write(
-                "both.py",
-                """
+    body = """
     @hookimpl
     def skelbench_methods():
         return [MethodSpec(name="x", target="os:getcwd")]
@@ -164,10 +153,8 @@ def test_same_name_in_two_kinds_is_no_clash(write):
     @hookimpl
     def skelbench_protocols():
         return [ProtocolSpec(name="x", target="os:getpid")]
-    """,
-            )
-        ]
-    )
+    """
+    host = Host([write("both.py", body)])
     assert host.get("methods", "x").target == "os:getcwd"
     assert host.get("protocols", "x").target == "os:getpid"
 
@@ -177,10 +164,9 @@ def test_unknown_name_names_the_nearest_of_its_kind(good):
         Host([good("a.py", "honeybee")]).get("methods", "honeybe")
 
 
-def test_name_of_a_failed_plugin_says_so(write, monkeypatch):
-    monkeypatch.setenv("SKELBENCH_PLUGIN_PATH", str(write("wasp.py", "raise ValueError('no\\nsting')")))
+def test_name_of_a_failed_plugin_says_so(write, on_path):
     with pytest.raises(SkelbenchError) as caught:
-        Host().get("methods", "wasp")
+        on_path(write("wasp.py", "raise ValueError('no\\nsting')")).get("methods", "wasp")
     assert "plugin 'wasp'" in str(caught.value) and "ValueError: no sting" in str(caught.value)
 
 
@@ -197,10 +183,8 @@ def test_missing_file_is_one_sentence(tmp_path):
         host.get("methods", "x")
 
 
-def test_failed_plugins_are_noted_once_on_first_use(write, good, monkeypatch, caplog):
-    both = [write("wasp.py", "raise ValueError('no sting')"), good("a.py", "bee")]
-    monkeypatch.setenv("SKELBENCH_PLUGIN_PATH", os.pathsep.join(map(str, both)))
-    host = Host()
+def test_failed_plugins_are_noted_once_on_first_use(write, good, on_path, caplog):
+    host = on_path(write("wasp.py", "raise ValueError('no sting')"), good("a.py", "bee"))
     assert not caplog.records
     host.get("methods", "bee")
     host.get("methods", "bee")
@@ -208,11 +192,7 @@ def test_failed_plugins_are_noted_once_on_first_use(write, good, monkeypatch, ca
 
 
 def test_load_turns_import_errors_into_one_sentence(write):
-    host = Host(
-        [
-            write(
-                "lazy.py",
-                """
+    body = """
     @hookimpl
     def skelbench_methods():
         return [
@@ -221,10 +201,8 @@ def test_load_turns_import_errors_into_one_sentence(write):
             MethodSpec(name="nested", target="collections:OrderedDict.fromkeys"),
             MethodSpec(name="good", target="os:getcwd", config="os:getpid"),
         ]
-    """,
-            )
-        ]
-    )
+    """
+    host = Host([write("lazy.py", body)])
     with pytest.raises(SkelbenchError, match="of plugin 'lazy': ModuleNotFoundError") as caught:
         host.load(host.get("methods", "gone"))
     assert isinstance(caught.value.__cause__, ModuleNotFoundError)
@@ -276,24 +254,17 @@ def test_notify_refuses_a_hook_that_is_no_observer():
 
 
 @pytest.fixture
-def installed(tmp_path, monkeypatch):
-    """Two distributions on sys.path, each with one entry point; the second fails at import."""
-    site = tmp_path / "site"
-    for dist, module, body in [
-        (
-            "hive",
-            "hive_plugin",
-            "from skelbench.plugin import MethodSpec, hookimpl\n@hookimpl\n"
-            "def skelbench_methods():\n    return [MethodSpec(name='bee', target='os:getcwd')]\n",
-        ),
-        ("swarm", "swarm_plugin", "raise SystemExit('cannot start')\n"),
-    ]:
-        info = site / f"{dist}-2.5.dist-info"
-        info.mkdir(parents=True)
-        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {dist}\nVersion: 2.5\n")
-        (info / "entry_points.txt").write_text(f"[skelbench]\n{dist}-ep = {module}\n")
-        (site / f"{module}.py").write_text(body)
-    monkeypatch.syspath_prepend(str(site))
+def installed(install):
+    """Two distributions, each with one entry point; the second fails at import."""
+    hook = """
+    from skelbench.plugin import MethodSpec, hookimpl
+
+    @hookimpl
+    def skelbench_methods():
+        return [MethodSpec(name='bee', target='os:getcwd')]
+    """
+    install({"hive_plugin.py": hook}, "hive_plugin")
+    install({"swarm_plugin.py": "raise SystemExit('cannot start')\n"}, "swarm_plugin", "swarm")
 
 
 def test_entry_points_are_loaded_one_by_one(installed, monkeypatch):

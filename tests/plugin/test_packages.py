@@ -1,11 +1,8 @@
 """Entry points: a module is one plugin, a package is many, none of them is imported to be listed."""
 
 import sys
-import textwrap
 
 import pytest
-
-from skelbench.plugin.host import Host
 
 HOOK = """
 from skelbench.plugin import MethodSpec, hookimpl
@@ -17,28 +14,6 @@ class Net:
 def skelbench_methods():
     return [MethodSpec(name="{name}", target=":Net")]
 """
-
-
-@pytest.fixture
-def install(tmp_path, monkeypatch):
-    """``install({"hive/bee.py": text, ...}, "hive")``: a distribution with these files and this entry point."""
-    monkeypatch.delenv("SKELBENCH_PLUGINS")
-    monkeypatch.syspath_prepend(str(tmp_path / "site"))
-
-    def install(files, entry_point):
-        info = tmp_path / "site" / "hive-2.5.dist-info"
-        for path, text in {
-            **files,
-            f"{info.name}/METADATA": "Metadata-Version: 2.1\nName: hive\nVersion: 2.5\n",
-            f"{info.name}/entry_points.txt": f"[skelbench]\nhive-ep = {entry_point}\n",
-        }.items():
-            place = tmp_path / "site" / path
-            place.parent.mkdir(parents=True, exist_ok=True)
-            place.write_text(textwrap.dedent(text))
-        monkeypatch.setenv("SKELBENCH_PLUGINS", "hive-ep")
-        return Host()
-
-    return install
 
 
 def test_every_file_of_a_package_is_a_plugin_of_its_own(install):

@@ -1,14 +1,20 @@
 """Losses of the first steps of every method, as numbers: a change of code that changes them changes results.
 
-``PYTHONPATH=tests python tests/pretrain/test_golden.py`` writes the numbers anew. Numbers that change mean results that
+``PYTHONPATH=tests python tests/train/test_golden.py`` writes the numbers anew. Numbers that change mean results that
 change: raise the method's ``version`` with them.
 """
 
 import json
+import tempfile
 from pathlib import Path
 
 import pytest
-from small import METHODS, TINY, TINY_METHOD, write_small_store
+from small import METHODS, tiny_run, write_small_store
+
+from skelbench.plugin.host import Host, get_host
+from skelbench.results.store import RunDir
+from skelbench.train.build import build_method
+from skelbench.train.loop import Trainer
 
 GOLDEN = Path(__file__).with_name("golden_losses.json")
 STEPS = 4
@@ -16,10 +22,6 @@ STEPS = 4
 
 def losses(made, run):
     """Everything that is reported in the first steps: list of {name: value}."""
-    from skelbench.plugin.host import get_host
-    from skelbench.train.build import build_method
-    from skelbench.train.loop import Trainer
-
     method = build_method(made.spec, get_host(), made.store.topology)
     method.train()
     training = Trainer(made.spec, method, made.store, run, "cpu")
@@ -30,8 +32,6 @@ def losses(made, run):
 @pytest.mark.parametrize("setting", ["shared", "native"])
 @pytest.mark.parametrize("name", METHODS)
 def test_the_first_steps_are_what_they_were(name, setting, resolved, tmp_path):
-    from skelbench.results.store import RunDir
-
     expected = json.loads(GOLDEN.read_text())[f"{name}, {setting}"]
     found = losses(resolved(name, native=setting == "native", batch_size=6), RunDir(tmp_path))
     assert len(found) == len(expected) == STEPS
@@ -45,24 +45,15 @@ def test_every_method_has_numbers():
 
 def write(folder):
     """Make :data:`GOLDEN` from the code as it is."""
-    from skelbench.plugin.host import Host
-    from skelbench.results.store import RunDir
-    from skelbench.run.request import Request
-    from skelbench.run.resolve import resolve
-
     write_small_store(folder)
     numbers = {}
     for name in METHODS:
         for setting in ("shared", "native"):
-            sets = TINY | {f"method.{key}": value for key, value in TINY_METHOD[name].items()}
-            shape = dict(clip_length=32, patch=8, epochs=2, batch_size=6, seed=0, native=setting == "native")
-            request = Request(method=name, dataset="small", preset="paper", sets=sets, **shape)
-            numbers[f"{name}, {setting}"] = losses(resolve(request, Host(), folder, "cpu"), RunDir(folder))
+            made = tiny_run(folder, Host(), name, batch_size=6, native=setting == "native")
+            numbers[f"{name}, {setting}"] = losses(made, RunDir(folder))
     GOLDEN.write_text(json.dumps(numbers, indent=1) + "\n")
 
 
 if __name__ == "__main__":
-    import tempfile
-
     with tempfile.TemporaryDirectory() as folder:
         write(Path(folder))

@@ -1,21 +1,23 @@
 """Order, schedules, divergence, distribution, observers, warm starts."""
 
+import json
 import math
-import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from safetensors.torch import load_file
+from small import on_two_processes
 
 from skelbench.errors import SkelbenchError
+from skelbench.results.store import ResultStore
 from skelbench.run.evaluate import eval_spec, evaluate
 from skelbench.run.pretrain import pretrain, warm_start
 from skelbench.spec import RunSpec, TrainSpec
 from skelbench.train import loop
+from skelbench.train.build import build_method
 from skelbench.train.loop import Order
 from skelbench.train.optimisation import Optimisation
 
@@ -34,8 +36,7 @@ def test_every_epoch_sees_every_clip_once(n, batch, seed):
 class _Net(torch.nn.Module):
     def __init__(self):
         super().__init__()
-        self.a = torch.nn.Linear(2, 2)
-        self.b = torch.nn.Linear(2, 2)
+        self.a, self.b = torch.nn.Linear(2, 2), torch.nn.Linear(2, 2)
 
     def optim_groups(self):
         yield {"params": [self.a.weight], "lr_scale": 0.5, "clip": "a"}
@@ -123,8 +124,6 @@ def test_a_warm_start_begins_with_the_parents_weights(resolved, session):
     made = resolved("slim", epochs=1)
     child = made.spec.model_copy(update={"init_from": parent.spec.id})
     assert child.id != made.spec.id
-    from skelbench.train.build import build_method
-
     method = build_method(child, session.host, made.store.topology)
     warm_start(session.results, method, "slim", parent.spec.id)
     state = torch.load(parent.checkpoint, weights_only=True)["method"]
@@ -137,10 +136,6 @@ def test_another_method_starts_with_the_parents_encoder_in_student_and_teacher(r
     """Also when one of the two replaces hidden tokens and the other, like all that drop them, has no mask token."""
     parent = pretrain(session, resolved("untrained", seed=1))
     made = resolved("slim", epochs=1)
-    from safetensors.torch import load_file
-
-    from skelbench.train.build import build_method
-
     method = build_method(made.spec, session.host, made.store.topology)
     warm_start(session.results, method, "slim", parent.spec.id)
     for name, value in load_file(parent.encoder()).items():
@@ -164,18 +159,14 @@ def test_a_group_key_that_the_harness_does_not_know_is_refused():
 
 
 def test_slims_groups_follow_its_recipe(resolved, host):
-    from skelbench.train.build import build_method
-
     made = resolved("slim")
     method = build_method(made.spec, host, made.store.topology)
     names = {id(p): name for name, p in method.named_parameters()}
     groups = [{**group, "params": [names[id(p)] for p in group["params"]]} for group in method.optim_groups()]
     seen = {name: group for group in groups for name in group["params"]}
     assert set(seen) == {name for name, p in method.named_parameters() if p.requires_grad}
-    assert [n for n, g in seen.items() if g["lr_scale"] != 1.0] == [
-        "encoder.tokenizer.project.weight",
-        "encoder.tokenizer.project.bias",
-    ]
+    stem = [f"encoder.tokenizer.project.{part}" for part in ("weight", "bias")]
+    assert [n for n, g in seen.items() if g["lr_scale"] != 1.0] == stem
     frozen = {name for name, group in seen.items() if group["frozen_until"]}
     heads = ("target.head", "cl_head")
     assert frozen == {f"{head}.prototype_{part}" for head in heads for part in ("direction", "gain")}
@@ -185,58 +176,22 @@ def test_slims_groups_follow_its_recipe(resolved, host):
 
 DISTRIBUTED = """
 import sys
-from contextlib import contextmanager
 from pathlib import Path
-from skelbench.plugin.host import get_host
-from skelbench.run.resolve import resolve
-from skelbench.run.request import Request
-from skelbench.results.store import ResultStore
-from skelbench.run.evaluate import eval_spec, evaluate
-from skelbench.run.pretrain import pretrain, warm_start
-from skelbench.run.session import Session
-root, results, sets = Path(sys.argv[1]), Path(sys.argv[2]), eval(sys.argv[3])
-@contextmanager
-def silent(**_):
-    yield lambda *a, **k: None
-host = get_host()
-shape = dict(epochs=1, batch_size=4, clip_length=32, patch=8)
-request = Request(method="slim", dataset="small", preset="paper", sets=sets, **shape)
-made = resolve(request, host, root, "cpu")
-pretrain(Session(host, ResultStore(results), root, "cpu", silent), made)
+from small import tiny_run
+from skelbench import distributed
+from skelbench.run.pretrain import pretrain
+from skelbench.run.session import open_session
+root, results = map(Path, sys.argv[1:])
+session = open_session(results, root, "cpu")
+assert distributed.world() == 2
+pretrain(session, tiny_run(root, session.host, epochs=1))
+distributed.leave()
 """
 
 
 def test_two_processes_with_half_the_batch_are_one_process(data_root, tmp_path, resolved, session):
     """gloo on the CPU, Sinkhorn over both ranks, per-view averaging over all rows: the same weights to rounding."""
-    import json
-    import socket
-
-    from small import TINY, TINY_METHOD
-
-    from skelbench.results.store import ResultStore
-
-    sets = TINY | {f"method.{key}": value for key, value in TINY_METHOD["slim"].items()}
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", DISTRIBUTED, str(data_root), str(tmp_path / "two"), repr(sets)],
-            env={
-                **os.environ,
-                "OMP_NUM_THREADS": "1",
-                "WORLD_SIZE": "2",
-                "RANK": str(rank),
-                "LOCAL_RANK": str(rank),
-                "MASTER_ADDR": "127.0.0.1",
-                "MASTER_PORT": str(port),
-            },
-            stderr=subprocess.PIPE,
-        )
-        for rank in range(2)
-    ]
-    errors = [process.communicate(timeout=120)[1].decode() for process in processes]
-    assert [process.returncode for process in processes] == [0, 0], errors
+    on_two_processes("-c", DISTRIBUTED, data_root, tmp_path / "two")
     one = pretrain(session, resolved("slim", epochs=1))
     (two,) = ResultStore(tmp_path / "two").runs()
     assert two.spec == one.spec

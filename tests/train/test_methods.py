@@ -77,9 +77,16 @@ def test_another_skeleton_trains(name, seven, trainer, data_root):
     assert training.method.inference_encoder()(next(iter(training.views(0).values()))).tokens_RND.shape[1] == 4 * 7
 
 
-def test_the_native_setting_trains(name, trainer):
-    training = trainer(name, native=True)
-    assert math.isfinite(float(training.train_step(0, training.views(0))["loss"]))
+SETTINGS = [{"native": True}, {"train.precision": "bf16"}, *({"tokens": tokens} for tokens in (8, 15, 30))]
+
+
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+def test_every_setting_trains(name, settings, trainer):
+    training = trainer(name, **settings)
+    assert "tokens" not in settings or training.spec.tokens == settings["tokens"]
+    steps = 3 if "train.precision" in settings else 1
+    losses = [float(training.train_step(step, training.views(step))["loss"]) for step in range(steps)]
+    assert all(math.isfinite(loss) for loss in losses)
 
 
 def test_the_encoder_treats_bodies_one_by_one(name, trainer):
@@ -92,25 +99,12 @@ def test_the_encoder_treats_bodies_one_by_one(name, trainer):
     torch.testing.assert_close(together, alone, rtol=1e-4, atol=1e-5)
 
 
-def test_bf16_autocast_is_finite(name, trainer):
-    training = trainer(name, **{"train.precision": "bf16"})
-    losses = [float(training.train_step(step, training.views(step))["loss"]) for step in range(3)]
-    assert all(math.isfinite(loss) for loss in losses)
-
-
 def test_the_same_seed_gives_the_same_loss_and_another_seed_another(name, trainer):
     def first_loss(seed):
         training = trainer(name, seed=seed)
         return float(training.train_step(0, training.views(0))["loss"])
 
     assert first_loss(0) == first_loss(0) != first_loss(1)
-
-
-@pytest.mark.parametrize("tokens", [8, 15, 30])
-def test_every_token_budget_trains(name, tokens, trainer):
-    training = trainer(name, tokens=tokens)
-    assert training.spec.tokens == tokens
-    assert math.isfinite(float(training.train_step(0, training.views(0))["loss"]))
 
 
 def test_the_step_can_be_counted_on_shapes_alone(name, resolved, host):

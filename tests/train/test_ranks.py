@@ -1,16 +1,14 @@
 """Two processes with half of the batch each are one process with all of it, for every method."""
 
-import os
-import socket
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import torch
-from small import METHODS, TINY, TINY_METHOD, write_small_store
+from small import METHODS, on_two_processes, tiny_run, write_small_store
 
 from skelbench import distributed
+from skelbench.plugin.host import get_host
 from skelbench.results.store import RunDir
 from skelbench.train.build import build_method
 from skelbench.train.loop import Trainer
@@ -28,16 +26,11 @@ VARIANTS = (
 
 def first_step(run, folder):
     """Loss, gradients and the state that ``after_step`` leaves, of this process's share of the first batch."""
-    from skelbench.plugin.host import get_host
-    from skelbench.run.request import Request
-    from skelbench.run.resolve import resolve
-
+    host = get_host()
     name, _, variant = run.partition(":")
-    sets = TINY | {f"method.{key}": value for key, value in TINY_METHOD[name].items()}
-    sets |= get_host().get("methods", name).variants[variant] if variant else {}
-    shape = dict(epochs=1, batch_size=BATCH, clip_length=32, patch=8)
-    made = resolve(Request(method=name, dataset="small", preset="paper", sets=sets, **shape), get_host(), folder, "cpu")
-    method = build_method(made.spec, get_host(), made.store.topology)
+    sets = host.get("methods", name).variants[variant] if variant else {}
+    made = tiny_run(folder, host, name, epochs=1, batch_size=BATCH, sets=sets)
+    method = build_method(made.spec, host, made.store.topology)
     method.train()
     training = Trainer(made.spec, method, made.store, RunDir(folder), "cpu")
     views = training.views(0)
@@ -55,21 +48,7 @@ def both(tmp_path_factory):
     """What each of two processes found, by method."""
     folder = tmp_path_factory.mktemp("ranks")
     write_small_store(folder)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    shared = {"OMP_NUM_THREADS": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-    shared["PYTHONPATH"] = str(Path(__file__).parents[1])  # where ``small`` is
-    processes = [
-        subprocess.Popen(
-            [sys.executable, __file__, str(folder)],
-            env={**os.environ, **shared, "RANK": str(rank), "LOCAL_RANK": str(rank)},
-            stderr=subprocess.PIPE,
-        )
-        for rank in range(2)
-    ]
-    errors = [process.communicate(timeout=120)[1].decode() for process in processes]
-    assert [process.returncode for process in processes] == [0, 0], errors
+    on_two_processes(__file__, folder)
     return folder, [torch.load(folder / f"rank{rank}.pt") for rank in range(2)]
 
 

@@ -3,33 +3,26 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 
 import pytest
 import torch
 from safetensors.torch import load_file
-from small import METHODS
+from small import METHODS, python, silent_session
 
 from skelbench.errors import Interrupted, SkelbenchError
+from skelbench.results.store import ResultStore
 from skelbench.run.pretrain import pretrain
-from skelbench.run.session import Session
 from skelbench.train import loop
 
 DRIVER = """
 import os, signal, sys
-from contextlib import contextmanager
 from pathlib import Path
-from skelbench.train import loop
+from small import silent_session, tiny_run
 from skelbench.plugin.host import get_host
-from skelbench.run.resolve import resolve
-from skelbench.run.request import Request
-from skelbench.results.store import ResultStore
 from skelbench.run.pretrain import pretrain
-from skelbench.run.session import Session
+from skelbench.train import loop
 
-method, root, results = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
-kill_at, sets = int(sys.argv[4]), eval(sys.argv[5])
+root, results, kill_at = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
 save = loop.Trainer.save
 def save_every_third(self, step, seconds):
     if step % 3 == 0 or step == self.total:
@@ -42,14 +35,7 @@ def step_or_die(self, index, views):
         os.kill(os.getpid(), signal.SIGKILL)
     return step(self, index, views)
 loop.Trainer.train_step = step_or_die
-@contextmanager
-def silent(**_):
-    yield lambda *a, **k: None
-shape = dict(epochs=3, batch_size=4, clip_length=32, patch=8)
-request = Request(method=method, dataset="small", preset="paper", sets=sets, **shape)
-host = get_host()
-made = resolve(request, host, root, "cpu")
-pretrain(Session(host, ResultStore(results), root, "cpu", silent), made)
+pretrain(silent_session(root, get_host(), results), tiny_run(root, get_host(), epochs=3))
 """
 
 
@@ -68,31 +54,21 @@ def same(run, other):
     assert metrics(run) == metrics(other)
 
 
-def tiny(method):
-    from small import TINY, TINY_METHOD
-
-    return TINY | {f"method.{key}": value for key, value in TINY_METHOD[method].items()}
-
-
 def test_killed_in_mid_epoch_and_issued_again(data_root, tmp_path):
     """SIGKILL between two checkpoints: the steps after the last one are done again, to the same bits."""
-    from skelbench.results.store import ResultStore
 
     def drive(results, kill_at):
-        arguments = ["slim", str(data_root), str(results), str(kill_at), repr(tiny("slim"))]
-        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-        return subprocess.run([sys.executable, "-c", DRIVER, *arguments], capture_output=True, env=environment)
+        process = python("-c", DRIVER, data_root, results, kill_at)
+        return process.communicate()[1].decode(), process.returncode
 
-    killed = drive(tmp_path / "killed", 5)
-    assert killed.returncode == -signal.SIGKILL
+    assert drive(tmp_path / "killed", 5)[1] == -signal.SIGKILL
     (run,) = ResultStore(tmp_path / "killed").runs()
     assert run.outcome == "running"
     assert torch.load(run.checkpoint, weights_only=True)["step"] == 3
     assert len(metrics(run)) == 5
-    again = drive(tmp_path / "killed", -1)
-    assert again.returncode == 0, again.stderr.decode()
-    whole = drive(tmp_path / "whole", -1)
-    assert whole.returncode == 0, whole.stderr.decode()
+    for results in ("killed", "whole"):
+        errors, code = drive(tmp_path / results, -1)
+        assert code == 0, errors
     (other,) = ResultStore(tmp_path / "whole").runs()
     assert run.outcome == other.outcome == "done"
     same(run, other)
@@ -100,8 +76,6 @@ def test_killed_in_mid_epoch_and_issued_again(data_root, tmp_path):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_stopped_by_a_signal_and_continued(method, resolved, session, tmp_path, monkeypatch):
-    from skelbench.results.store import ResultStore
-
     made = resolved(method, epochs=2)
     step = loop.Trainer.train_step
 
@@ -119,8 +93,7 @@ def test_stopped_by_a_signal_and_continued(method, resolved, session, tmp_path, 
     pretrain(session, made)
     assert run.outcome == "done"
 
-    other = Session(session.host, ResultStore(tmp_path / "other"), session.data_root, "cpu", session.progress)
-    same(run, pretrain(other, made))
+    same(run, pretrain(silent_session(session.data_root, session.host, tmp_path / "other"), made))
 
 
 def test_a_finished_run_is_not_trained_again(resolved, session, monkeypatch):

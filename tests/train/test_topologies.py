@@ -2,14 +2,13 @@
 
 import pytest
 import torch
-from small import TINY, TINY_METHOD, write_small_store
+from small import METHODS, write_small_store
 
 from skelbench.report.frame import frame
 from skelbench.run.costs import measure_cost
 from skelbench.run.evaluate import eval_spec, evaluate, feature_sets
 from skelbench.run.pretrain import pretrain
-from skelbench.run.request import Request
-from skelbench.run.resolve import control, resolve
+from skelbench.run.resolve import control
 from skelbench.skeleton.topology import topologies
 from skelbench.spec import DataSpec
 from skelbench.train.build import build_encoder
@@ -18,19 +17,11 @@ CASES = {f"{name}, 3-D": (topology, False) for name, topology in topologies().it
 CASES |= {f"{name}, 2-D": (topologies()[name], True) for name in ("coco17", "openpose18", "h36m17")}
 
 
-def tiny(host, data_root, method="slim", dataset="small", **sets):
-    settings = TINY | {f"method.{key}": value for key, value in TINY_METHOD[method].items()} | sets
-    request = Request(
-        method=method, dataset=dataset, preset="paper", epochs=2, batch_size=4, clip_length=32, patch=8, sets=settings
-    )
-    return resolve(request, host, data_root, "cpu")
-
-
 @pytest.mark.parametrize("topology,flat", CASES.values(), ids=CASES)
-@pytest.mark.parametrize("method", TINY_METHOD)
-def test_a_method_trains_and_is_probed(method, topology, flat, host, session, data_root):
+@pytest.mark.parametrize("method", METHODS)
+def test_a_method_trains_and_is_probed(method, topology, flat, host, session, data_root, resolved):
     write_small_store(data_root, "other", topology=topology, flat=flat)
-    made = tiny(host, data_root, method, "other")
+    made = resolved(method, dataset="other")
     assert made.spec.data.dimensions == (2 if flat else 3)
     assert any("2-D" in note for note in made.notes) == flat
     run = pretrain(session, made)
@@ -42,25 +33,18 @@ def test_a_method_trains_and_is_probed(method, topology, flat, host, session, da
     assert encoder.tokenizer.joint_embed.shape[0] == topology.num_joints
 
 
-def test_training_views_of_flat_poses_are_flat_and_have_their_confidence(host, data_root, tmp_path):
-    from skelbench.results.store import RunDir
-    from skelbench.train.build import build_method
-    from skelbench.train.loop import Trainer
-
+def test_training_views_of_flat_poses_are_flat_and_have_their_confidence(data_root, trainer):
     write_small_store(data_root, "flat", topology=topologies()["openpose18"], flat=True)
-    made = tiny(host, data_root, dataset="flat")
-    method = build_method(made.spec, host, made.store.topology)
-    trainer = Trainer(made.spec, method, made.store, RunDir(tmp_path), "cpu")
-    for view in trainer.views(0).values():
+    for view in trainer("slim", dataset="flat").views(0).values():
         assert not view.x_RTJC[..., 2].any() and view.x_RTJC[..., :2].any()
         assert view.confidence_RTJ.shape == view.x_RTJC.shape[:3] and 0 < view.confidence_RTJ.mean() < 1
 
 
 # ------------------------------------------------------------------------------------------------ second body
-def test_a_repeated_body_is_another_run_and_is_recorded(host, session, data_root):
-    zero, repeat = (tiny(host, data_root, **{"data.second_body": value}) for value in ("zero", "repeat"))
-    assert zero.spec.id != repeat.spec.id and zero.spec.id == tiny(host, data_root).spec.id
-    assert tiny(host, data_root, second_body="repeat").spec.id == repeat.spec.id
+def test_a_repeated_body_is_another_run_and_is_recorded(host, session, resolved):
+    zero, repeat = (resolved(**{"data.second_body": value}) for value in ("zero", "repeat"))
+    assert zero.spec.id != repeat.spec.id and zero.spec.id == resolved().spec.id
+    assert resolved(sets={"second_body": "repeat"}).spec.id == repeat.spec.id
     assert control(repeat, host).spec.data.second_body == "repeat"
     run = pretrain(session, repeat)
     record = evaluate(session, run, eval_spec(session.host, run.spec, "knn"))
@@ -70,11 +54,11 @@ def test_a_repeated_body_is_another_run_and_is_recorded(host, session, data_root
     assert measure_cost(session, run, repeat.store)["bodies_timed"] == 2
 
 
-def test_of_an_untrained_encoder_a_repeated_body_changes_the_mean_over_all_slots_only(host, session, data_root):
+def test_of_an_untrained_encoder_a_repeated_body_changes_the_mean_over_all_slots_only(host, session, resolved):
     """Mean of present bodies: f(person) either way. Over all slots: (f(person) + f(zeros)) / 2, or f(person)."""
     features = {}
     for second in ("zero", "repeat"):
-        twin = control(tiny(host, data_root, second_body=second), host)
+        twin = control(resolved(sets={"second_body": second}), host)
         run = pretrain(session, twin)
         for pool, bodies in (("valid-mean", "valid"), ("all-mean", "all-slots")):
             spec = eval_spec(session.host, run.spec, "knn", bodies_pool=pool, bodies=bodies)

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skelbench.skeleton.topology import NTU25
+from skelbench.skeleton.topology import NTU25, topologies
 from skelbench.views.augmentations import (
     AxisDrop,
     BoneScale,
@@ -33,21 +33,20 @@ def body_keys():
     return torch.arange(ROWS)
 
 
-def coordinates(seed=0, rows=ROWS):
-    return torch.from_numpy(np.random.default_rng(seed).normal(size=(rows, 3, FRAMES, 25)).astype(np.float32))
+def coordinates(seed=0, rows=ROWS, joints=25):
+    return torch.from_numpy(np.random.default_rng(seed).normal(size=(rows, 3, FRAMES, joints)).astype(np.float32))
 
 
-def transform(ops, x_R3TJ, keyed=KEYED, view=3):
-    view_R = torch.full((len(x_R3TJ),), view)
-    steps = draw_transform(ops, NTU25, keyed, clip_keys()[: len(x_R3TJ)], body_keys()[: len(x_R3TJ)], view_R)
-    out = x_R3TJ.clone()
-    for step in steps:
-        out = step.apply(out, keyed)
+def transform(ops, x_R3TJ, topology=NTU25):
+    rows = len(x_R3TJ)
+    out, view_R = x_R3TJ.clone(), torch.full((rows,), 3)
+    for step in draw_transform(ops, topology, KEYED, clip_keys()[:rows], body_keys()[:rows], view_R):
+        out = step.apply(out, KEYED)
     return out
 
 
-def draws(key, n, index, per_body, view=3):
-    return KEYED.uniform(torch.tensor([key]), n, view=view, op=16 + 2 * index + per_body)[0].double().tolist()
+def draws(key, n, index, per_body):
+    return KEYED.uniform(torch.tensor([key]), n, view=3, op=16 + 2 * index + per_body)[0].double().tolist()
 
 
 # ------------------------------------------------------------------------- the paper's algorithms, joint by joint
@@ -63,9 +62,7 @@ def rotate(x, alpha, beta, gamma):
 
 
 def mirror(x, reflect):
-    out = np.empty_like(x)
-    for j in range(25):
-        out[:, :, j] = x[:, :, NTU25.swap[j]]
+    out = x[:, :, list(NTU25.swap)]
     if reflect:
         out[0] = -out[0]
     return out
@@ -158,22 +155,20 @@ def test_linear_operations_become_one_product():
 
 
 # ------------------------------------------------------------------------------------------------ invariants
+@pytest.mark.parametrize("topology", topologies().values(), ids=topologies())
 @given(lo=st.floats(0.5, 1), hi=st.floats(1, 2), seed=st.integers(0, 100))
 @settings(max_examples=25, deadline=None)
-def test_bone_scaling_keeps_directions_and_the_root(lo, hi, seed):
-    x = coordinates(seed)
-    out = transform((BoneScale(p=1, lo=lo, hi=hi),), x)
-    assert torch.equal(out[..., NTU25.root], x[..., NTU25.root])
-    parts = [set(part) for part in NTU25.parts.values()]
-    for part in parts:
-        joints = sorted(part - {0})
-        old = x[..., joints] - x[..., [NTU25.parents[j] for j in joints]]
-        new = out[..., joints] - out[..., [NTU25.parents[j] for j in joints]]
+def test_bone_scaling_keeps_directions_and_the_root(topology, lo, hi, seed):
+    x = coordinates(seed, joints=topology.num_joints)
+    out = transform((BoneScale(p=1, lo=lo, hi=hi),), x, topology=topology)
+    assert torch.equal(out[..., topology.root], x[..., topology.root])
+    for part in topology.parts.values():
+        joints = [j for j in part if j != topology.root]
+        old, new = (each[..., joints] - each[..., [topology.parents[j] for j in joints]] for each in (x, out))
         ratio = new.norm(dim=1) / old.norm(dim=1)
         assert (ratio > lo - 1e-3).all() and (ratio < hi + 1e-3).all()
         assert (ratio.flatten(1).std(1) < 1e-3).all(), "one factor per part and body"
-        cosine = torch.cosine_similarity(new, old, dim=1)
-        assert (cosine > 1 - 1e-4).all()
+        assert (torch.cosine_similarity(new, old, dim=1) > 1 - 1e-4).all()
 
 
 def test_bone_scaling_by_one_changes_nothing_at_all():
@@ -185,7 +180,7 @@ def test_bone_scaling_by_one_changes_nothing_at_all():
 @settings(max_examples=20, deadline=None)
 def test_rotation_preserves_distances_and_handedness(seed):
     x = coordinates(seed)
-    out = transform((Rotate(p=1),), x, keyed=KEYED)
+    out = transform((Rotate(p=1),), x)
 
     def gram(y):
         flat = y.flatten(2).double()
@@ -197,16 +192,15 @@ def test_rotation_preserves_distances_and_handedness(seed):
 
 
 def test_rotation_limits():
-    steps = draw_transform(
-        (Rotate(p=1, tilt_deg=0),), NTU25, KEYED, torch.arange(400), torch.arange(400), torch.zeros(400).long()
-    )
-    matrices = steps[0].space.table_KDD
-    up = torch.tensor([0.0, 1.0, 0.0])
-    assert torch.allclose(matrices @ up, up.expand(400, 3), atol=1e-6)
-    yaw = torch.atan2(matrices[:, 0, 2], matrices[:, 2, 2])
-    assert yaw.min() < -3 and yaw.max() > 3 and abs(yaw.mean()) < 0.3
     keys, view_R = torch.arange(400), torch.zeros(400, dtype=torch.int64)
-    tilted = draw_transform((Rotate(p=1),), NTU25, KEYED, keys, keys, view_R)[0].space.table_KDD
+    upright, tilted = (
+        draw_transform((rotate,), NTU25, KEYED, keys, keys, view_R)[0].space.table_KDD
+        for rotate in (Rotate(p=1, tilt_deg=0), Rotate(p=1))
+    )
+    up = torch.tensor([0.0, 1.0, 0.0])
+    assert torch.allclose(upright @ up, up.expand(400, 3), atol=1e-6)
+    yaw = torch.atan2(upright[:, 0, 2], upright[:, 2, 2])
+    assert yaw.min() < -3 and yaw.max() > 3 and abs(yaw.mean()) < 0.3
     lean = torch.rad2deg(torch.acos((tilted @ up)[:, 1]))
     assert 30 < lean.max() < 60, "the two tilts add up when the yaw between them is a quarter turn"
 

@@ -23,16 +23,11 @@ def batch(shown=None, confident=True):
     confidence = [rng.uniform(0, 1, (m, n, 17)).astype(np.float32) for m, n in zip(BODIES, LENGTHS)]
     frames = [np.stack([c, rng.normal(size=c.shape), 0 * c], 1).reshape(-1, 17) for c in confidence]
     rows = [3 * m * n for m, n in zip(BODIES, LENGTHS)]
-    return confidence, ClipBatch(
-        ids=np.arange(4),
-        frames_FJ=torch.from_numpy(np.concatenate(frames).astype(np.float32)),
-        offset=np.cumsum(rows) - rows,
-        length=np.array(LENGTHS),
-        bodies=np.array(shown or BODIES),
-        max_bodies=2,
-        stored=np.array(BODIES),
-        confidence_FJ=torch.from_numpy(np.concatenate([c.reshape(-1, 17) for c in confidence])) if confident else None,
-    )
+    frames_FJ = torch.from_numpy(np.concatenate(frames).astype(np.float32))
+    confidence_FJ = torch.from_numpy(np.concatenate([c.reshape(-1, 17) for c in confidence])) if confident else None
+    offset, length, bodies = np.cumsum(rows) - rows, np.array(LENGTHS), np.array(shown or BODIES)
+    clips = ClipBatch(np.arange(4), frames_FJ, offset, length, bodies, 2, np.array(BODIES), confidence_FJ)
+    return confidence, clips
 
 
 def build(specs, batch, **settings):

@@ -1,3 +1,5 @@
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
@@ -55,33 +57,24 @@ def test_uniform_is_the_literal_philox_word():
 @given(keys=st.lists(WORD, min_size=1, max_size=8), n=st.integers(1, 30), more=st.integers(0, 20), order=st.randoms())
 @settings(max_examples=40, deadline=None)
 def test_draws_do_not_depend_on_the_batch_or_on_how_many_are_asked_for(keys, n, more, order):
-    keyed = Keyed(1, 2)
-    together = keyed.uniform(np.array(keys), n, view=3, op=4)
-    assert torch.equal(keyed.uniform(np.array(keys), n + more, view=3, op=4)[:, :n], together)
-    assert torch.equal(
-        keyed.uniform(np.array(keys), n + more, view=3, op=4)[:, n:],
-        keyed.uniform(np.array(keys), more, view=3, op=4, start=n),
-    )
-    shuffled = list(range(len(keys)))
+    keyed, keys, shuffled = Keyed(1, 2), np.array(keys), list(range(len(keys)))
     order.shuffle(shuffled)
-    assert torch.equal(keyed.uniform(np.array(keys)[shuffled], n, view=3, op=4), together[shuffled])
-    normal = keyed.normal(np.array(keys), n)
-    assert torch.equal(keyed.normal(np.array(keys), n + more)[:, :n], normal)
-    assert torch.equal(keyed.normal(np.array(keys)[shuffled], n), normal[shuffled])
+    for draw in (partial(keyed.uniform, view=3, op=4), keyed.normal):
+        together = draw(keys, n)
+        assert torch.equal(draw(keys, n + more)[:, :n], together)
+        assert torch.equal(draw(keys[shuffled], n), together[shuffled])
+    rest = keyed.uniform(keys, n + more, view=3, op=4)[:, n:]
+    assert torch.equal(rest, keyed.uniform(keys, more, view=3, op=4, start=n))
 
 
 def test_every_part_of_the_key_changes_the_draws():
-    base = Keyed(1, 2).uniform(torch.tensor([3]), 8, view=4, op=5)
-    others = [
-        Keyed(2, 2).uniform(torch.tensor([3]), 8, view=4, op=5),
-        Keyed(1 + 2**32, 2).uniform(torch.tensor([3]), 8, view=4, op=5),
-        Keyed(1, 3).uniform(torch.tensor([3]), 8, view=4, op=5),
-        Keyed(1, 2).uniform(torch.tensor([4]), 8, view=4, op=5),
-        Keyed(1, 2).uniform(torch.tensor([3]), 8, view=5, op=5),
-        Keyed(1, 2).uniform(torch.tensor([3]), 8, view=4, op=6),
-    ]
-    drawn = {tuple(x.flatten().tolist()) for x in (base, *others)}
-    assert len(drawn) == 7
+    base = {"seed": 1, "step": 2, "key": 3, "view": 4, "op": 5}
+    changes = ({}, {"seed": 2}, {"seed": 1 + 2**32}, {"step": 3}, {"key": 4}, {"view": 5}, {"op": 6})
+
+    def draw(seed, step, key, view, op):
+        return tuple(Keyed(seed, step).uniform(torch.tensor([key]), 8, view=view, op=op)[0].tolist())
+
+    assert len({draw(**base | change) for change in changes}) == 7
 
 
 def test_moments():

@@ -129,15 +129,6 @@ def test_displacement_is_to_a_later_frame_and_zero_where_there_is_none():
             assert torch.equal(moved_RTJC[:, t], expected)
 
 
-@pytest.mark.parametrize(
-    ("tokens", "keep", "visible"),
-    [(750, "int", 74), (750, "round", 75), (375, "int", 37), (200, "int", 19), (200, "round", 20)],
-)
-def test_visible_tokens_at_a_ratio_of_nine_tenths(tokens, keep, visible):
-    """1 - 0.9 is a little less than 0.1, so int() loses one."""
-    assert visible_tokens(tokens, 0.9, keep) == visible
-
-
 def test_shapes_alone_are_enough():
     x_RTJC, u_RN = torch.zeros(4, 16, 25, 3, device="meta"), torch.zeros(4, 100, device="meta")
     mask_RN, keep_RK = motion_masks(x_RTJC, u_RN, 4, 9, 0.8)

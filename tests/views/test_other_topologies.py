@@ -1,7 +1,7 @@
 """Masks and augmentations follow from the topology alone: on every known one, against slow references."""
 
-import itertools
 import math
+import re
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ from skelbench.views.augmentations import AxisDrop, BoneScale, CoordinateScale, 
 from skelbench.views.keyed import Keyed
 from skelbench.views.masks import MaskRows
 from skelbench.views.transform import mirrored_rows
-from skelbench.views.tubes import Tube, spans
+from skelbench.views.tubes import Tube
 
 KEYED = Keyed(3, 1)
 ROWS, FRAMES = 40, 3
@@ -35,28 +35,6 @@ def transform(ops, topology, x_R3TJ, dimensions=3):
     return out, steps
 
 
-def connected(joints, topology):
-    seen, todo = set(), [min(joints)]
-    while todo:
-        at = todo.pop()
-        seen.add(at)
-        todo += {j for j in joints if topology.parents[j] == at or topology.parents[at] == j} - seen
-    return seen == set(joints)
-
-
-def test_spans_are_the_connected_subsets_of_the_parts(topology):
-    table = spans(topology, "connected")
-    found = {frozenset(row.nonzero()[:, 0].tolist()) for row in table.joints_SJ}
-    expected = {
-        frozenset(subset)
-        for part in topology.parts.values()
-        for width in range(1, len(part) + 1)
-        for subset in itertools.combinations(part, width)
-        if connected(subset, topology)
-    }
-    assert found == expected and len(found) == len(table.joints_SJ)
-
-
 def test_tubes_hide_about_what_they_are_asked_to(topology):
     keys = torch.arange(400)
     request = MaskRows(Tube(lo=0.5, hi=0.9), Grid(8, 1, topology.num_joints), keys, torch.zeros_like(keys))
@@ -71,14 +49,11 @@ def test_tubes_hide_about_what_they_are_asked_to(topology):
 def test_mirror_is_a_reflection_with_sides_swapped(topology):
     x_R3TJ = coordinates(topology)
     out, steps = transform((Mirror(p=1),), topology, x_R3TJ)
+    side = {"left": "right", "right": "left"}
     for joint, name in enumerate(topology.joints):
-        other = topology.joints.index(_other(name))
+        other = topology.joints.index(re.sub("left|right", lambda match: side[match[0]], name))
         assert torch.equal(out[..., joint], x_R3TJ[..., other] * torch.tensor([-1.0, 1, 1])[:, None])
     assert mirrored_rows(steps).tolist() == list(range(ROWS))
-
-
-def _other(name):
-    return name.replace("left", "RIGHT").replace("right", "left").replace("RIGHT", "right")
 
 
 def test_mirrored_rows_are_those_mirrored_an_odd_number_of_times(topology):
@@ -87,19 +62,6 @@ def test_mirrored_rows_are_those_mirrored_an_odd_number_of_times(topology):
     gates = [KEYED.uniform(torch.arange(ROWS), 1, op=16 + 2 * index)[:, 0] < 0.5 for index in (0, 3)]
     assert mirrored_rows(steps).tolist() == (gates[0] ^ gates[1]).nonzero()[:, 0].tolist()
     assert mirrored_rows(()).tolist() == []
-
-
-def test_bone_scaling_scales_each_part_by_one_factor_and_keeps_directions(topology):
-    x_R3TJ = coordinates(topology)
-    out, _ = transform((BoneScale(p=1, lo=0.5, hi=2.0),), topology, x_R3TJ)
-    assert torch.equal(out[..., topology.root], x_R3TJ[..., topology.root])
-    for part in topology.parts.values():
-        joints = [j for j in part if j != topology.root]
-        parents = [topology.parents[j] for j in joints]
-        before, after = (x[..., joints] - x[..., parents] for x in (x_R3TJ, out))
-        ratio = (after.norm(dim=1) / before.norm(dim=1)).flatten(1)
-        assert (ratio.std(1) < 2e-3).all() and (ratio > 0.499).all() and (ratio < 2.001).all()
-        assert (torch.cosine_similarity(before, after, dim=1) > 1 - 1e-4).all()
 
 
 def test_flat_poses_stay_flat_and_turn_in_their_plane_only(topology):

@@ -60,14 +60,10 @@ def test_whole_frames_follow_mamps_rule():
     assert starts == {True, False}
 
 
-@given(
-    length=st.integers(1, 300),
-    lo=st.floats(0, 1),
-    span=st.floats(0, 1),
-    resize=st.sampled_from(["ends", "half-pixel", "pad", "bins"]),
-    parent_resize=st.sampled_from(["ends", "half-pixel", "bins"]),
-    whole=st.booleans(),
-)
+LENGTH, SHARE, RESIZE = st.integers(1, 300), st.floats(0, 1), st.sampled_from(["ends", "half-pixel", "pad", "bins"])
+
+
+@given(LENGTH, SHARE, SHARE, RESIZE, st.sampled_from(["ends", "half-pixel", "bins"]), st.booleans())
 @settings(max_examples=80, deadline=None)
 def test_inside_lies_inside_its_parent_and_the_parent_in_the_clip(length, lo, span, resize, parent_resize, whole):
     length_B = torch.full((5,), length)
@@ -94,12 +90,7 @@ def test_same_is_the_parent():
     assert torch.equal(same.start_B, parent.start_B) and torch.equal(same.duration_B, parent.duration_B)
 
 
-@given(
-    length=st.integers(1, 300),
-    resize=st.sampled_from(["ends", "half-pixel", "pad", "bins"]),
-    parent_resize=st.sampled_from(["ends", "half-pixel", "pad", "bins"]),
-    whole=st.booleans(),
-)
+@given(LENGTH, RESIZE, RESIZE, st.booleans())
 @settings(max_examples=80, deadline=None)
 def test_alike_is_as_long_as_its_parent_and_in_the_clip(length, resize, parent_resize, whole):
     length_B = torch.full((5,), length)

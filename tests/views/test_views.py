@@ -21,40 +21,31 @@ from skelbench.views.tubes import Tube
 
 KEYED = Keyed(5, 77)
 SAA = (Rotate(), Mirror(), BoneScale())
+ANCHORED = Inside(parent="global", lo=0.15, hi=0.4)
 SLIM = {
     "global": ViewSpec(frames=64, augment=SAA, mask=Tube(), count=2),
-    "local16": ViewSpec(
-        frames=16, crop=Inside(parent="global", lo=0.15, hi=0.4), augment=SAA, mask=Tube(p=0.5), count=2
-    ),
+    "local16": ViewSpec(frames=16, crop=ANCHORED, augment=SAA, mask=Tube(p=0.5), count=2),
 }
 
 
-def make_store(lengths, bodies, slots=2, seed=0):
+def make_store(lengths, bodies, slots=2):
     """Every clip, dense [M, L, J, 3], and all of them as one resident batch."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     clips = [rng.normal(size=(m, length, 25, 3)).astype(np.float32) for length, m in zip(lengths, bodies)]
-    frames_FJ = np.concatenate([clip.transpose(0, 3, 1, 2).reshape(-1, 25) for clip in clips])
-    size = [3 * length * m for length, m in zip(lengths, bodies)]
-    return clips, ClipBatch(
-        ids=np.arange(len(clips)),
-        frames_FJ=torch.from_numpy(frames_FJ),
-        offset=np.concatenate([[0], np.cumsum(size)[:-1]]),
-        length=np.array(lengths),
-        bodies=np.array(bodies),
-        max_bodies=slots,
-    )
+    frames_FJ = torch.from_numpy(np.concatenate([clip.transpose(0, 3, 1, 2).reshape(-1, 25) for clip in clips]))
+    lengths, bodies = np.array(lengths), np.array(bodies)
+    size = 3 * lengths * bodies
+    return clips, ClipBatch(np.arange(len(clips)), frames_FJ, np.cumsum(size) - size, lengths, bodies, slots)
 
 
 def select(batch, index, streamed=False):
     """Some clips of a batch; ``streamed`` copies their rows, as a source does when the store is not resident."""
-    part = replace(
-        batch, ids=batch.ids[index], offset=batch.offset[index], length=batch.length[index], bodies=batch.bodies[index]
-    )
+    part = replace(batch, **{name: getattr(batch, name)[index] for name in ("ids", "offset", "length", "bodies")})
     if not streamed:
         return part
     size = 3 * part.length * part.bodies
     rows = [batch.frames_FJ[start : start + n] for start, n in zip(part.offset, size)]
-    return replace(part, frames_FJ=torch.cat(rows), offset=np.concatenate([[0], np.cumsum(size)[:-1]]))
+    return replace(part, frames_FJ=torch.cat(rows), offset=np.cumsum(size) - size)
 
 
 LENGTHS, BODIES = [90, 1, 33, 200, 64, 7], [1, 2, 1, 2, 2, 1]
@@ -65,57 +56,55 @@ def store():
     return make_store(LENGTHS, BODIES)
 
 
-def build(specs, batch, bodies="valid", patch=8, keyed=KEYED):
-    return ViewBuilder(specs, NTU25, patch, bodies)(batch, keyed)
+def stored_bodies(clips):
+    """Coordinates [L, J, 3] of every body, in the order of a view's rows."""
+    return [body for clip in clips for body in clip]
+
+
+def build(specs, batch, bodies="valid", keyed=KEYED, **settings):
+    return ViewBuilder(specs, NTU25, 8, bodies, **settings)(batch, keyed)
+
+
+def numbered(batch):
+    """The batch with every coordinate its own frame number, so that views show where they looked."""
+    frames_FJ = batch.frames_FJ.clone()
+    for start, length, bodies in zip(batch.offset, batch.length, batch.bodies):
+        frames_FJ[start : start + 3 * bodies * length] = torch.arange(length).repeat(3 * bodies)[:, None].float()
+    return replace(batch, frames_FJ=frames_FJ)
 
 
 def same(a, b):
     """Every tensor of two views is equal, bit for bit."""
-    fields = ("x_RTJC", "rows_R", "mask_RN", "masked_I", "keep_RK", "real_RT")
-    return all(
-        (getattr(a, f) is None and getattr(b, f) is None) or torch.equal(getattr(a, f), getattr(b, f)) for f in fields
-    )
+    pairs = [(getattr(a, f), getattr(b, f)) for f in ("x_RTJC", "rows_R", "mask_RN", "masked_I", "keep_RK", "real_RT")]
+    return all((x is None and y is None) or torch.equal(x, y) for x, y in pairs)
 
 
 # ---------------------------------------------------------------------------------------------- coordinates
 def test_the_central_crop_is_interpolation_at_both_ends(store):
     clips, batch = store
-    grid = Grid(64, 8, 25)
-    view = build({"eval": evaluation_spec(grid)}, batch)["eval"]
+    view = build({"eval": evaluation_spec(Grid(64, 8, 25))}, batch)["eval"]
     assert view.x_RTJC.shape == (sum(BODIES), 64, 25, 3) and view.mask_RN is None and view.real_RT is None
-    r = 0
-    for clip in clips:
-        span = clip.shape[1] - 1
+    for x_TJC, body in zip(view.x_RTJC, stored_bodies(clips), strict=True):
+        span = len(body) - 1
         at = np.linspace(0.025 * span, 0.975 * span, 64)
-        for body in clip:
-            expected = [[np.interp(at, np.arange(span + 1), body[:, j, c]) for c in range(3)] for j in range(25)]
-            assert np.allclose(view.x_RTJC[r], np.array(expected).transpose(2, 0, 1), atol=1e-5)
-            r += 1
+        expected = [[np.interp(at, np.arange(span + 1), body[:, j, c]) for c in range(3)] for j in range(25)]
+        assert np.allclose(x_TJC, np.array(expected).transpose(2, 0, 1), atol=1e-5)
 
 
 def test_half_pixel_central_crop_is_torch_interpolate(store):
     clips, batch = store
     spec = evaluation_spec(Grid(120, 4, 25), resize="half-pixel")
     view = build({"eval": spec}, batch)["eval"]
-    r = 0
-    for clip in clips:
-        cut = int((1 - 0.95) * clip.shape[1] / 2)
-        for body in clip:
-            kept = torch.from_numpy(body)[cut : clip.shape[1] - cut].flatten(1).T.double()
-            expected = F.interpolate(kept[None], size=120, mode="linear", align_corners=False)[0].T
-            assert torch.allclose(view.x_RTJC[r].double().flatten(1), expected, atol=2e-6)
-            r += 1
+    for x_TJC, body in zip(view.x_RTJC, stored_bodies(clips), strict=True):
+        cut = int((1 - 0.95) * len(body) / 2)
+        kept = torch.from_numpy(body)[cut : len(body) - cut].flatten(1).T.double()
+        expected = F.interpolate(kept[None], size=120, mode="linear", align_corners=False)[0].T
+        assert torch.allclose(x_TJC.double().flatten(1), expected, atol=2e-6)
 
 
 def test_anchored_local_views_repeat_their_parents_frames(store):
-    """Reading a clip whose coordinates are its own frame numbers shows where every view looked."""
-    _, batch = store
-    frames_FJ = batch.frames_FJ.clone()
-    for start, length, bodies in zip(batch.offset, batch.length, batch.bodies):
-        for k in range(3 * bodies):
-            frames_FJ[start + k * length : start + (k + 1) * length] = torch.arange(length)[:, None].float()
     plain = {name: spec.model_copy(update={"augment": (), "mask": None}) for name, spec in SLIM.items()}
-    views = build(plain, replace(batch, frames_FJ=frames_FJ))
+    views = build(plain, numbered(store[1]))
     whole, local = (views[name].x_RTJC[..., 0, 0].double() for name in ("global", "local16"))
     assert views["global"].count == 2 and views["local16"].count == 4
     rows = sum(BODIES)
@@ -132,12 +121,9 @@ def test_anchored_local_views_repeat_their_parents_frames(store):
 
 
 def test_alike_views_are_as_long_as_their_parents_and_elsewhere():
-    """Read off a clip whose coordinates are its own frame numbers; each of the parent's views has its own."""
-    _, batch = make_store([90, 33, 200], [1, 1, 1])
-    frames = [np.repeat(np.tile(np.arange(n), 3)[:, None], 25, 1) for n in (90, 33, 200)]
-    batch = replace(batch, frames_FJ=torch.from_numpy(np.concatenate(frames).astype(np.float32)))
+    """Each of the parent's views has its own."""
     specs = {"first": ViewSpec(frames=64, count=2), "second": ViewSpec(frames=16, crop=Alike(parent="first"))}
-    views = build(specs, batch)
+    views = build(specs, numbered(make_store([90, 33, 200], [1, 1, 1])[1]))
     first, second = (views[name].x_RTJC[..., 0, 0].double() for name in specs)
     assert views["second"].count == 2
     spans = [x[:, -1] - x[:, 0] for x in (first, second)]
@@ -152,17 +138,14 @@ def test_pad_shows_real_frames_then_zeros(store):
         spec = ViewSpec(frames=80, crop=Center(share=1), resize="pad", augment=(Noise(p=1, std=0.5),), stream=stream)
         view = build({"v": spec}, batch)["v"]
         noiseless = build({"v": spec.model_copy(update={"augment": ()})}, batch)["v"]
-        r = 0
-        for clip in clips:
-            for body in clip:
-                real = min(80, len(body))
-                assert view.real_RT[r].tolist() == [True] * real + [False] * (80 - real)
-                assert (view.x_RTJC[r, real:] == 0).all()
-                shown = torch.from_numpy(body)[:80]
-                if stream == "motion":
-                    shown = torch.cat([shown[1:] - shown[:-1], torch.zeros(1, 25, 3)])
-                assert torch.allclose(noiseless.x_RTJC[r, :real], shown, atol=1e-6)
-                r += 1
+        for r, body in enumerate(stored_bodies(clips)):
+            real = min(80, len(body))
+            assert view.real_RT[r].tolist() == [True] * real + [False] * (80 - real)
+            assert (view.x_RTJC[r, real:] == 0).all()
+            shown = torch.from_numpy(body)[:80]
+            if stream == "motion":
+                shown = torch.cat([shown[1:] - shown[:-1], torch.zeros(1, 25, 3)])
+            assert torch.allclose(noiseless.x_RTJC[r, :real], shown, atol=1e-6)
 
 
 def test_streams(store):
@@ -301,9 +284,8 @@ def test_a_clips_views_do_not_depend_on_its_batch(order, size):
 def test_resident_and_streamed_batches_give_the_same_bits(store, bodies):
     _, batch = store
     index = np.array([4, 1, 3, 0])
-    resident = build(SLIM, select(batch, index), bodies)
+    resident, again = (build(SLIM, select(batch, index), bodies) for _ in range(2))
     streamed = build(SLIM, select(batch, index, streamed=True), bodies)
-    again = build(SLIM, select(batch, index), bodies)
     other = build(SLIM, select(batch, index), bodies, keyed=Keyed(5, 78))
     for name in SLIM:
         assert same(resident[name], streamed[name]) and same(resident[name], again[name])
@@ -390,8 +372,7 @@ def test_each_body_can_be_put_at_its_own_origin(store):
     clips, batch = store
     spec = {"v": ViewSpec(frames=16, crop=Center(share=1)), "w": ViewSpec(frames=16, crop=Same(parent="v"))}
     for bodies in ("valid", "all-slots"):
-        plain = ViewBuilder(spec, NTU25, 8, bodies=bodies)(batch, KEYED)["w"]
-        moved = ViewBuilder(spec, NTU25, 8, bodies=bodies, centre="body")(batch, KEYED)["w"]
+        plain, moved = (build(spec, batch, bodies, centre=centre)["w"] for centre in ("clip", "body"))
         for row in range(plain.rows):
             clip, slot = divmod(int(plain.rows_R[row]), batch.max_bodies)
             if slot < len(clips[clip]):
