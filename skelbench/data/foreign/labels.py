@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -67,8 +66,3 @@ def random_split(labels: np.ndarray, where: str, otherwise: str) -> dict[str, Ru
             f"{otherwise}"
         )
     return {"random": rule}
-
-
-def names_for(count: int) -> Sequence[str]:
-    """Class names where a file has none."""
-    return tuple(f"label {label}" for label in range(count))

@@ -76,7 +76,6 @@ def ragged(npz: Npz, options: ImportOptions) -> Recording:
         topology=topology,
         classes=classes,
         splits=splits,
-        default_split=next(iter(splits)),
         lineage=f"ragged npz, centred at {topology.joints[topology.center]} of the first frame",
         licence=str(meta.get("licence", "")),
         fps=_fps(data, path) if "fps" in data else options.fps,
