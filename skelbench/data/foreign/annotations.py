@@ -25,11 +25,12 @@ from skelbench.data.foreign.bodies import ALL_ZERO, Pose, choose_topology, find_
 from skelbench.data.foreign.flat import FlatPose, flat_clip
 from skelbench.data.foreign.labels import random_split, whole
 from skelbench.data.foreign.options import ImportOptions
-from skelbench.data.foreign.recording import Clip, Recording
+from skelbench.data.foreign.recording import Recording
 from skelbench.data.raw.ntu.names import who
 from skelbench.data.raw.ntu.prepare import LICENCE as NTU_LICENCE
 from skelbench.data.store.clip_store import Skipped
 from skelbench.data.store.splits import ALIASES, FieldRule, NameRule, Rule, by_field
+from skelbench.data.store.writer import Clip
 from skelbench.errors import SkelbenchError
 from skelbench.skeleton.topology import Topology
 

@@ -23,7 +23,7 @@ from skelbench.data.foreign.bodies import ALL_ZERO, Pose, choose_topology, find_
 from skelbench.data.foreign.exporters import ExportedMeta, NumbersOfClip
 from skelbench.data.foreign.labels import random_split
 from skelbench.data.foreign.options import ImportOptions
-from skelbench.data.foreign.recording import Clip, Recording
+from skelbench.data.foreign.recording import Recording
 from skelbench.data.foreign.tables import Table, first_rows
 from skelbench.data.raw.ntu.names import who
 from skelbench.data.raw.ntu.prepare import LICENCE as NTU_LICENCE
@@ -31,6 +31,7 @@ from skelbench.data.raw.ntu.prepare import LINEAGE as NTU_LINEAGE
 from skelbench.data.raw.origin import centre
 from skelbench.data.store.clip_store import Flag, Skipped
 from skelbench.data.store.splits import NameRule, RandomRule, Rule, make_split
+from skelbench.data.store.writer import Clip
 from skelbench.errors import SkelbenchError
 from skelbench.skeleton.topology import get_topology, topologies
 

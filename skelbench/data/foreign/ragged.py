@@ -17,9 +17,10 @@ import numpy as np
 from skelbench.data.foreign.bodies import choose_topology
 from skelbench.data.foreign.labels import MAX_CLASSES, random_split
 from skelbench.data.foreign.options import ImportOptions
-from skelbench.data.foreign.recording import Clip, Recording
+from skelbench.data.foreign.recording import Recording
 from skelbench.data.foreign.tables import Npz, StreamTable, values
 from skelbench.data.store.splits import FieldRule, Rule
+from skelbench.data.store.writer import Clip
 from skelbench.errors import SkelbenchError
 
 _WHO = ("subject", "camera", "setup", "trial")

@@ -5,29 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from skelbench.data.store.clip_store import Skipped
 from skelbench.data.store.splits import Rule
-from skelbench.data.store.writer import StoreWriter
+from skelbench.data.store.writer import Clip, StoreWriter
 from skelbench.errors import SkelbenchError
 from skelbench.skeleton.topology import Topology
-
-
-class Clip(NamedTuple):
-    """One clip, as :meth:`skelbench.data.store.writer.StoreWriter.add` takes it."""
-
-    x_MTJC: np.ndarray
-    label: int
-    origin: np.ndarray | Sequence[float] = (0.0, 0.0, 0.0)
-    name: str = ""
-    who: Mapping[str, int] = {}
-    """subject, camera, setup, trial, as far as known."""
-    flags: int = 0
-    source_frames: int | None = None
-    confidence_MTJ: np.ndarray | None = None
 
 
 @dataclass
@@ -65,8 +51,7 @@ def write(
             elif not np.isfinite(entry.x_MTJC).all() or not np.isfinite(entry.origin).all():
                 writer.skip(entry.name or f"clip {done - 1}", "a coordinate is not a finite number")
             else:
-                numbers = entry._asdict()
-                writer.add(**numbers.pop("who"), **numbers)
+                writer.add_clip(entry)
             if progress is not None:
                 progress(done, recording.total)
         writer.details.update(recording.details)

@@ -27,12 +27,13 @@ from skelbench.data.foreign.bodies import ALL_ZERO, Pose, choose_topology, find_
 from skelbench.data.foreign.flat import FlatPose, flat_clip
 from skelbench.data.foreign.labels import random_split
 from skelbench.data.foreign.options import ImportOptions
-from skelbench.data.foreign.recording import Clip, Recording
+from skelbench.data.foreign.recording import Recording
 from skelbench.data.foreign.tables import StreamTable, first_rows
 from skelbench.data.raw.ntu.names import who
 from skelbench.data.raw.ntu.prepare import LICENCE as NTU_LICENCE
 from skelbench.data.store.clip_store import Flag, Skipped
 from skelbench.data.store.splits import NameRule, Rule
+from skelbench.data.store.writer import Clip
 from skelbench.skeleton.topology import Topology
 
 Kind = Literal["raw", "per frame", "resized", "scores"]
