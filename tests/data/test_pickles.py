@@ -22,9 +22,7 @@ leaves = (
     | st.binary(max_size=2000)
 )  # fmt: skip
 values = st.recursive(
-    leaves,
-    lambda inner: st.lists(inner) | st.lists(inner).map(tuple) | st.dictionaries(keys, inner),
-    max_leaves=20,
+    leaves, lambda inner: st.lists(inner) | st.lists(inner).map(tuple) | st.dictionaries(keys, inner), max_leaves=20
 )
 
 
