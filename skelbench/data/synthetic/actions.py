@@ -182,14 +182,6 @@ def _jump(m: Motion) -> None:
         m.swing(f"{side}.leg.knee", 45, hz, 0.02, 0.98, 0.5, half=True)
 
 
-def _walk(m: Motion) -> None:
-    _pace(m, m.rng.uniform(0.75, 0.95))
-
-
-def _run(m: Motion) -> None:
-    _pace(m, m.rng.uniform(1.6, 2.0))
-
-
 def _arm_circles(m: Motion, direction: int) -> None:
     turns = direction * int(m.rng.integers(2, 4))
     for side in ("left", "right"):
@@ -284,8 +276,8 @@ ACTIONS: tuple[Action, ...] = (
     Action("drink", _drink, 3.2),
     Action("sit down", _sit_down, 2.2),
     Action("stand up", _stand_up, 2.2),
-    Action("walk in place", _walk, 3.2),
-    Action("run in place", _run, 2.8),
+    Action("walk in place", lambda m: _pace(m, m.rng.uniform(0.75, 0.95)), 3.2),
+    Action("run in place", lambda m: _pace(m, m.rng.uniform(1.6, 2.0)), 2.8),
     Action("arm circles forward", lambda m: _arm_circles(m, 1), 3.2),
     Action("arm circles backward", lambda m: _arm_circles(m, -1), 3.2),
     Action("arms up, then squat", _up_then_squat, 3.8),
