@@ -4,6 +4,11 @@ import pickle
 
 import h5py
 import numpy as np
+from hypothesis import strategies as st
+
+from skelbench.data.foreign import import_files
+from skelbench.data.store.clip_store import ClipStore
+from skelbench.errors import SkelbenchError
 
 from .ntu import person
 
@@ -129,3 +134,22 @@ def flat_annotation(i, **changes):
         img_shape=(1080, 1920), original_shape=(1080, 1920),
     )  # fmt: skip
     return entry | changes
+
+
+DAMAGE = dict(place=st.floats(0, 1, exclude_max=True), junk=st.binary(min_size=1, max_size=12), cut=st.booleans())
+"""Of a file: cut there, or some bytes replaced."""
+
+
+def survive_damage(folder, place, junk, cut):
+    """Damaged, ``folder``/good.npz is refused in one sentence or read as it was."""
+    data = (folder / "good.npz").read_bytes()
+    at = int(place * len(data))
+    (folder / "bad.npz").write_bytes(data[:at] if cut else data[:at] + junk + data[at + len(junk) :])
+    good = ClipStore.open(import_files([folder / "good.npz"], "good", folder / "root").path)
+    try:
+        bad = ClipStore.open(import_files([folder / "bad.npz"], "bad", folder / "root").path)
+    except SkelbenchError as error:
+        assert "\n" not in str(error)
+        return
+    assert bad.meta.frames_sha256 == good.meta.frames_sha256
+    np.testing.assert_array_equal(bad.labels, good.labels)
