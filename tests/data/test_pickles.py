@@ -163,18 +163,15 @@ def test_a_tower_of_lists_is_read_without_recursion(data):
     assert depth == 100_000
 
 
-@pytest.mark.parametrize(
-    ("value", "reason"),
-    [
-        ({1, 2}, "a set"),
-        (np.array([1, None], dtype=object), "an array of Python objects"),
-        (np.zeros(2, [("a", "f4")]), "element type 'V4'"),
-        (np.zeros(2, "c8"), "element type 'c8'"),
-        (np.array("2020", "M8[D]"), "element type 'M8'"),
-        ({(1, 2): 3}, "keys are not text or numbers"),
-        ({2**63: 3}, "keys are not text or numbers"),
-    ],
-)
+@pytest.mark.parametrize(("value", "reason"), [
+    ({1, 2}, "a set"),
+    (np.array([1, None], dtype=object), "an array of Python objects"),
+    (np.zeros(2, [("a", "f4")]), "element type 'V4'"),
+    (np.zeros(2, "c8"), "element type 'c8'"),
+    (np.array("2020", "M8[D]"), "element type 'M8'"),
+    ({(1, 2): 3}, "keys are not text or numbers"),
+    ({2**63: 3}, "keys are not text or numbers"),
+])  # fmt: skip
 def test_what_is_not_plain_is_named(value, reason):
     with pytest.raises(Refused, match=reason) as caught:
         loads(pickle.dumps(value, 4), "x.pkl")

@@ -1,9 +1,8 @@
-import zipfile
-
 import numpy as np
 import pytest
+from made.files import zipped
 from made.fuzz_text import literal_frames
-from made.pku import make_pku, split_file, video, write_labels, write_video
+from made.pku import split_file, video, write_labels, write_video
 
 from skelbench.data.raw.files import BadFile
 from skelbench.data.raw.pku.names import ACTIONS, parse_split, split_of, video_of
@@ -220,10 +219,7 @@ def test_actions_that_end_with_their_video_or_after_it(raw, tmp_path, base, end,
 
 def test_what_has_a_problem_takes_nobodys_place(raw, tmp_path):
     folder = raw(splits=(VIDEOS[:2], VIDEOS[2:]))
-    with zipfile.ZipFile(tmp_path / "more.zip", "w") as zipped:
-        zipped.writestr("../A01N01-L.txt", b"1,2,3,1\n")
-        zipped.writestr("../cross_view.txt", b"")
-        zipped.writestr("../readme.txt", b"")
+    zipped(tmp_path / "more.zip", {"../A01N01-L.txt": b"1,2,3,1\n", "../cross_view.txt": b"", "../readme.txt": b""})
     problem = "its name leads out of the zip file"
     for i, places in enumerate(([folder, tmp_path / "more.zip"], [tmp_path / "more.zip", folder])):
         report = prepare_pku("pku2", places, f"made{i}", tmp_path / "root")
@@ -276,9 +272,7 @@ def test_bad_videos_and_actions_get_a_line_each_and_the_rest_goes_on(raw, tmp_pa
 
 def test_a_zip_will_do(raw, tmp_path):
     folder = raw()
-    with zipfile.ZipFile(tmp_path / "all.zip", "w", zipfile.ZIP_DEFLATED) as zipped:
-        for file in folder.rglob("*.txt"):
-            zipped.write(file, file.relative_to(tmp_path))
+    zipped(tmp_path / "all.zip", {str(file.relative_to(tmp_path)): file for file in folder.rglob("*.txt")})
     first, second = (prepare_pku("pku2", [place], f"made{i}", tmp_path / "root").path
                      for i, place in enumerate((folder, tmp_path / "all.zip")))  # fmt: skip
     assert ClipStore.open(first).fingerprint == ClipStore.open(second).fingerprint
@@ -297,27 +291,20 @@ def test_phase_one(tmp_path):
 
 def test_missing_or_contradictory_splits_are_one_sentence_and_no_store(raw, tmp_path):
     folder = raw()
-    for data, reason in (
-        (split_file(VIDEOS, VIDEOS[:1]), "cross_view_v2.txt: it lists A01N01-L for training and for testing"),
-        (b"nothing", "cross_view_v2.txt: it does not list"),
-    ):
-        (folder / "cross_view_v2.txt").write_bytes(data)
+
+    def refused(reason, which="pku2"):
         with pytest.raises(SkelbenchError, match=reason):
-            prepare_pku("pku2", [folder], "made", tmp_path / "root")
+            prepare_pku(which, [folder], "made", tmp_path / "root")
+
+    (folder / "cross_view_v2.txt").write_bytes(split_file(VIDEOS, VIDEOS[:1]))
+    refused("cross_view_v2.txt: it lists A01N01-L for training and for testing")
+    (folder / "cross_view_v2.txt").write_bytes(b"nothing")
+    refused("cross_view_v2.txt: it does not list")
     (folder / "cross_view_v2.txt").write_bytes(split_file(VIDEOS[:1], VIDEOS[1:]))
     (folder / "cross_view.txt").write_bytes(split_file(VIDEOS[:2], VIDEOS[2:]))
-    with pytest.raises(SkelbenchError, match="two files for the split cross-view that differ"):
-        prepare_pku("pku2", [folder], "made", tmp_path / "root")
+    refused("two files for the split cross-view that differ")
     for file in folder.glob("cross*"):
         file.unlink()
-    with pytest.raises(SkelbenchError, match="no split file .*second --raw"):
-        prepare_pku("pku2", [folder], "made", tmp_path / "root")
-    with pytest.raises(SkelbenchError, match="no file with a name like 0002-L.txt"):
-        prepare_pku("pku1", [folder], "made", tmp_path / "root")
+    refused("no split file .*second --raw")
+    refused("no file with a name like 0002-L.txt", "pku1")
     assert not (tmp_path / "root" / "made").exists()
-
-
-def test_the_generator_fills_both_splits(tmp_path):
-    make_pku(tmp_path / "raw", 1, 4, frames=60, actions=3)
-    report = prepare_pku("pku2", [tmp_path / "raw"], "made", tmp_path / "root", workers=2)
-    assert report.clips == 36 and not report.unexpected

@@ -1,6 +1,8 @@
 """Small files in other people's formats, made from people who stand and move."""
 
 import pickle
+import zipfile
+from pathlib import Path
 
 import h5py
 import numpy as np
@@ -76,6 +78,14 @@ def split_lists(names=NAMES):
         "xview_train": [name for name in names if "C001" not in name],
         "xview_val": [name for name in names if "C001" in name],
     }
+
+
+def zipped(path, members, method=zipfile.ZIP_DEFLATED):
+    """A zip of these members (name -> bytes, or the file that holds them)."""
+    with zipfile.ZipFile(path, "w", method) as file:
+        for name, data in members.items():
+            file.writestr(name, data.read_bytes() if isinstance(data, Path) else data)
+    return path
 
 
 def write_pickle(path, value, protocol=2):

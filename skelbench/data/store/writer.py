@@ -162,8 +162,7 @@ class StoreWriter:
         self.skipped.append(Skipped(name=name, reason=reason, expected=expected))
 
     def drop_empty_splits(self) -> list[str]:
-        """Give up the splits that leave one side without a clip, as some do when only a part of a data set is there;
-        returns their names."""
+        """Give up the splits that leave one side without a clip, as a part of a data set may; returns their names."""
         index = self._index()
         dropped = []
         for name, rule in list(self.splits.items()):

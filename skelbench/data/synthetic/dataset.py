@@ -219,10 +219,7 @@ def generate(
 
 
 def open_synthetic(root: Path, progress: Callable[[int, int], None] | None = None) -> ClipStore:
-    """The full data set, made on first use at ``root``/synthetic-v1 (a few seconds) and reused from then on.
-
-    One written in an older format is made anew; its clips and fingerprint stay the same.
-    """
+    """The full data set, made (in seconds) on first use at ``root``/synthetic-v1, and anew where its format is old."""
     path = Path(root) / NAME
     if _must_be_made(path):
         with store_lock(path):

@@ -37,8 +37,7 @@ def prepare_ntu(
 ) -> Report:
     """Make the store ``root``/``name`` of the `.skeleton` files in ``raw`` (folders, zips), clips in order of name.
 
-    A file that cannot be used is reported and left out, and so are, as expected, the official list's. Only when
-    nothing can be used, or a path of ``raw`` cannot be read at all, :class:`SkelbenchError` is raised.
+    A file that cannot be used is reported and left out; :class:`SkelbenchError` if none can, or a path is unreadable.
     """
     report = Report(Path(root) / check_name(name))
     files, missing = _choose(which, raw, report)

@@ -70,10 +70,8 @@ def prepare_pku(
 ) -> Report:
     """Make the store ``root``/``name`` of the videos in ``raw`` (folders, zips): clips ``VIDEO_NUMBER``, by video.
 
-    ``raw`` holds two texts ``VIDEO.txt`` per video, in different folders, and the official split files. A video that
-    cannot be used, an action that does not begin within its video, or a video that a split file forgets is reported
-    and the rest goes on; :class:`SkelbenchError` is raised when nothing can be used or a split file is missing or
-    contradicts itself.
+    ``raw`` holds two texts ``VIDEO.txt`` per video, in different folders, and the official split files. What cannot be
+    used is reported and the rest goes on; :class:`SkelbenchError` if that is all, or for want of sound split files.
     """
     report = Report(Path(root) / check_name(name))
     videos, splits = _choose(which, raw, report)
