@@ -7,7 +7,7 @@ from made.clips import CLASSES, open_writer, random_clips, write_store
 from skelbench.data.foreign import import_files
 from skelbench.data.foreign.exporters import export_mamp_npz
 from skelbench.data.store.clip_store import FIELDS, NOTES, ClipStore, Flag
-from skelbench.data.store.splits import FieldRule, NameRule, RandomRule
+from skelbench.data.store.splits import NameRule, RandomRule
 from skelbench.errors import SkelbenchError
 from skelbench.skeleton.topology import KINECT20
 
@@ -165,21 +165,18 @@ def test_splits_that_are_not_fields_come_back_as_lists(tmp_path):
 
 def test_what_cannot_be_exported(store, tmp_path):
     (tmp_path / "there.npz").write_bytes(b"mine")
-    with pytest.raises(SkelbenchError, match="exists already; .*--force"):
-        export_mamp_npz(store, tmp_path / "there.npz")
+    kinect = write_store(tmp_path / "kinect", [np.zeros((1, 2, 20, 3), "f4")] * 4, topology=KINECT20)
+    three = write_store(tmp_path / "three", [np.zeros((3, 2, 25, 3), "f4")] * 4)
+    for message, source, file, split in (
+        ("exists already; .*--force", store, "there.npz", None),
+        ("unknown split 'cross-subjct'; did you mean", store, "x.npz", "cross-subjct"),
+        ("cannot write", store, "there.npz/x.npz", None),
+        ("has skeleton kinect20", ClipStore.open(kinect), "x.npz", None),
+        ("clips of 3 bodies", ClipStore.open(three), "x.npz", None),
+    ):
+        with pytest.raises(SkelbenchError, match=message):
+            export_mamp_npz(source, tmp_path / file, split=split)
     assert (tmp_path / "there.npz").read_bytes() == b"mine"
-    with pytest.raises(SkelbenchError, match="unknown split 'cross-subjct'; did you mean"):
-        export_mamp_npz(store, tmp_path / "x.npz", split="cross-subjct")
-    with pytest.raises(SkelbenchError, match="cannot write"):
-        export_mamp_npz(store, tmp_path / "there.npz" / "x.npz")
-    few = {"cross-subject": FieldRule(field="subject", train="odd")}
-    x = [np.zeros((1, 2, 20, 3), "f4")] * 4
-    write_store(tmp_path / "kinect", x, topology=KINECT20, splits=few, default_split="cross-subject")
-    with pytest.raises(SkelbenchError, match="has skeleton kinect20"):
-        export_mamp_npz(ClipStore.open(tmp_path / "kinect"), tmp_path / "x.npz")
-    write_store(tmp_path / "three", [np.zeros((3, 2, 25, 3), "f4")] * 4)
-    with pytest.raises(SkelbenchError, match="clips of 3 bodies"):
-        export_mamp_npz(ClipStore.open(tmp_path / "three"), tmp_path / "x.npz")
     assert not (tmp_path / "x.npz").exists()
 
 

@@ -189,6 +189,7 @@ def test_a_file_cut_anywhere_is_refused(tmp_path):
         load_pickle(empty)
 
 
+@pytest.mark.filterwarnings("ignore:invalid escape sequence:DeprecationWarning")
 def test_fuzz():
     tally, bad = run(4000, seed=1)
     assert not bad and sum(tally.values()) == 4000
