@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -72,7 +73,7 @@ def plain(centering: Tensor | None, student_z: Tensor, student_W: Tensor, **othe
     return -((target * log_student).sum(1) * others["weights"]).sum()
 
 
-def chunked(centering: Tensor | None, **tensors: Tensor) -> Tensor:
+def chunked(centering: Tensor | None, **tensors: Any) -> Tensor:
     kind = Sinkhorn() if centering is None else centering
     return prototype_cross_entropy(**tensors, teacher_temp=TEACHER_TEMP, student_temp=STUDENT_TEMP, centering=kind)
 
