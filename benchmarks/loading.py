@@ -80,13 +80,18 @@ def ours(path: Path, bodies: Bodies, clips: int) -> Callable[[int], float]:
     """A function that makes so many batches and returns clips per second."""
     store = ClipStore.open(path)
     source, builder = ClipSource(store), ViewBuilder({"clip": VIEW}, store.topology, patch=4, bodies=bodies)
+    return timed(clips, lambda step, ids: builder(source.gather(ids), Keyed(0, step)))
+
+
+def timed(clips: int, make: Callable[[int, np.ndarray], object]) -> Callable[[int], float]:
+    """A function that makes so many batches of clips drawn at random and returns clips per second."""
     rng = np.random.default_rng(2)
 
     def run(batches: int) -> float:
         drawn = [rng.integers(0, clips, BATCH) for _ in range(batches)]
         begin = time.perf_counter()
         for step, ids in enumerate(drawn):
-            builder(source.gather(ids), Keyed(0, step))
+            make(step, ids)
         return batches * BATCH / (time.perf_counter() - begin)
 
     return run
@@ -107,16 +112,7 @@ def original(checkout: Path, path: Path, work: Path) -> Callable[[int], float]:
     # int(array of one number), which its crop needs, is an error in NumPy 2.4: it gets the number.
     vars(np.random)["rand"] = lambda *_: np.random.random()
     feeder = Feeder(str(work / "padded.npz"), p_interval=[0.5, 1], window_size=FRAMES, random_rot=True, use_mmap=False)
-    rng = np.random.default_rng(2)
-
-    def run(batches: int) -> float:
-        drawn = [rng.integers(0, ORIGINAL_CLIPS, BATCH) for _ in range(batches)]
-        begin = time.perf_counter()
-        for ids in drawn:
-            np.stack([np.asarray(feeder[i][0]) for i in ids.tolist()])
-        return batches * BATCH / (time.perf_counter() - begin)
-
-    return run
+    return timed(ORIGINAL_CLIPS, lambda _, ids: np.stack([np.asarray(feeder[i][0]) for i in ids.tolist()]))
 
 
 def main() -> None:
@@ -136,9 +132,8 @@ def main() -> None:
         size = sum(file.stat().st_size for file in path.iterdir())
         print(f"{arguments.clips:,} clips, {size / 2**20:,.0f} MiB; torch {torch.__version__}, one thread")
         for cached in (False, True):
-            if not cached:
-                for file in path.iterdir():
-                    drop_pages(file)
+            for file in () if cached else path.iterdir():
+                drop_pages(file)
             begin = time.perf_counter()
             command = [sys.executable, "-m", "benchmarks.loading", "--first-batch", str(path)]
             seconds = float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)

@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -54,52 +55,27 @@ def centre_of(prototypes: int) -> Tensor:
     return 0.01 * torch.randn(prototypes, generator=torch.Generator().manual_seed(1))
 
 
-def plain(
-    centering: Tensor | None,
-    student_z: Tensor,
-    student_W: Tensor,
-    teacher_z: Tensor,
-    teacher_W: Tensor,
-    weights: Tensor,
-) -> Tensor:
+def plain(centering: Tensor | None, student_z: Tensor, student_W: Tensor, **others: Tensor) -> Tensor:
     """The textbook version; ``centering`` None = Sinkhorn on the whole matrix, as its authors write it."""
     with torch.no_grad():
-        target = teacher_z @ teacher_W.t()
+        target = others["teacher_z"] @ others["teacher_W"].t()
         if centering is not None:
             target = torch.softmax((target - centering) / TEACHER_TEMP, dim=1)
         else:
             q_Kn = torch.exp(target / TEACHER_TEMP).t()
-            prototypes, samples = q_Kn.shape
             q_Kn /= q_Kn.sum()
             for _ in range(3):
-                q_Kn /= q_Kn.sum(1, keepdim=True)
-                q_Kn /= prototypes
-                q_Kn /= q_Kn.sum(0, keepdim=True)
-                q_Kn /= samples
-            q_Kn *= samples
-            target = q_Kn.t()
+                for axis in (1, 0):
+                    q_Kn /= q_Kn.sum(axis, keepdim=True)
+                    q_Kn /= q_Kn.shape[1 - axis]
+            target = q_Kn.t() * q_Kn.shape[1]
     log_student = torch.log_softmax(student_z @ student_W.t() / STUDENT_TEMP, dim=1)
-    return -((target * log_student).sum(1) * weights).sum()
+    return -((target * log_student).sum(1) * others["weights"]).sum()
 
 
-def chunked(
-    centering: Tensor | None,
-    student_z: Tensor,
-    student_W: Tensor,
-    teacher_z: Tensor,
-    teacher_W: Tensor,
-    weights: Tensor,
-) -> Tensor:
-    return prototype_cross_entropy(
-        student_z,
-        student_W,
-        teacher_z,
-        teacher_W,
-        weights,
-        teacher_temp=TEACHER_TEMP,
-        student_temp=STUDENT_TEMP,
-        centering=Sinkhorn() if centering is None else centering,
-    )
+def chunked(centering: Tensor | None, **tensors: Any) -> Tensor:
+    kind = Sinkhorn() if centering is None else centering
+    return prototype_cross_entropy(**tensors, teacher_temp=TEACHER_TEMP, student_temp=STUDENT_TEMP, centering=kind)
 
 
 VERSIONS: dict[str, Callable[..., Tensor]] = {"plain": plain, "chunked": chunked}

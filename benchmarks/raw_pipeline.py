@@ -58,19 +58,19 @@ def main() -> None:
     parser.add_argument("--files", type=int, default=1000)
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--which", choices=("ntu60", "ntu120"), default="ntu60", help="whose original scripts")
-    arguments = parser.parse_args()
+    args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="raw-pipeline-") as folder:
-        place = Path(folder)
-        ntu(place, arguments.files, arguments.turns, arguments.original, arguments.which)
-        pku_original = arguments.original and (arguments.original / "data" / "pku_v2").is_dir() and arguments.original
-        pku(place, arguments.turns, pku_original)
+        ntu(Path(folder), args.files, args.turns, args.original, args.which)
+        pku_too = args.original and (args.original / "data" / "pku_v2").is_dir()
+        pku(Path(folder), args.turns, args.original if pku_too else None)
 
 
 def ntu(place: Path, files: int, turns: int, original: Path | None, which: str) -> None:
     """NTU RGB+D."""
     raw, root = place / "ntu", place / "data"
     written = make_recordings(raw, files, **(EXTENDED if which == "ntu120" else {}))
-    print(f"{files:,} made recordings, {written / files / 1e3:.0f} KB each; best of {turns} turns; load {load()}")
+    load = f"{os.getloadavg()[0]:.1f} on {usable_cores()} cores"  # without idle ones the second process gains little
+    print(f"{files:,} made recordings, {written / files / 1e3:.0f} KB each; best of {turns} turns; load {load}")
     best, peak, theirs = dict.fromkeys(WORKERS, float("inf")), dict.fromkeys(WORKERS, 0.0), float("inf")
     for _ in range(turns):
         for workers in WORKERS:
@@ -119,14 +119,8 @@ def pku(place: Path, turns: int, original: Path | None) -> None:
 
 
 def line(what: str, rate: float, unit: str, peak_mb: float | None = None, ratio: float | None = None) -> None:
-    """One row of the result."""
     memory = f"{peak_mb:6.0f} MB at most in a process" if peak_mb else ""
     print(f"  {what:<36} {rate:8,.1f} {unit:<8} {f'{ratio:5.1f} x' if ratio else '':<8} {memory}".rstrip(), flush=True)
-
-
-def load() -> str:
-    """What else the machine does: without idle cores the second process gains little."""
-    return f"{os.getloadavg()[0]:.1f} on {usable_cores()} cores"
 
 
 if __name__ == "__main__":

@@ -49,17 +49,11 @@ def nearest_neighbour(features: np.ndarray, labels: np.ndarray, train: np.ndarra
 def settings(store: ClipStore) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """Name -> (train ids, test ids)."""
     odd, frontal = store.index["subject"] % 2 == 1, store.index["camera"] != 1
-    whole = {name: (split.train, split.test) for name in store.meta.splits for split in [store.split(name)]}
+    train, within, across = map(np.flatnonzero, (odd & frontal, ~odd & frontal, ~odd & ~frontal))
     return {
-        "within view (cameras 2, 3; odd -> even subjects)": (
-            np.flatnonzero(odd & frontal),
-            np.flatnonzero(~odd & frontal),
-        ),
-        "cross view, new subjects (cameras 2, 3 -> 1; odd -> even)": (
-            np.flatnonzero(odd & frontal),
-            np.flatnonzero(~odd & ~frontal),
-        ),
-        **{f"split {name}": ids for name, ids in whole.items()},
+        "within view (cameras 2, 3; odd -> even subjects)": (train, within),
+        "cross view, new subjects (cameras 2, 3 -> 1; odd -> even)": (train, across),
+        **{f"split {split.name}": (split.train, split.test) for split in map(store.split, store.meta.splits)},
     }
 
 

@@ -26,17 +26,8 @@ Workers = Annotated[
     int | None, typer.Option("--workers", min=1, help="Processes that read files.", show_default="one per core")
 ]
 Force = Annotated[bool, typer.Option("--force", help="Replace a data set of that name.")]
-
-
-FrameBase = Annotated[
-    int,
-    typer.Option(
-        "--frame-base",
-        min=0,
-        max=1,
-        help="0: labels mean rows start to end - 1, counted from 0 (MAMP). 1: start to end, counted from 1.",
-    ),
-]
+_BASE = "0: labels mean rows start to end - 1, counted from 0 (MAMP). 1: start to end, counted from 1."
+FrameBase = Annotated[int, typer.Option("--frame-base", min=0, max=1, help=_BASE)]
 Frames = Annotated[int, typer.Option("--max-frames", min=0, help="Longest clip; 0 keeps them all as they are.")]
 Keep = Annotated[Literal["first", "middle"], typer.Option("--keep", help="Which part of a longer clip.")]
 Center = Annotated[
@@ -52,7 +43,7 @@ def _add_ntu(which: Literal["ntu60", "ntu120"], about: str) -> None:
     ) -> None:
         from skelbench.data.raw.ntu.prepare import prepare_ntu
 
-        _prepare(partial(prepare_ntu, which), which, "files", raw, name, workers, force, data_root)
+        _prepare(partial(prepare_ntu, which), name or which, "files", raw, workers, force, data_root)
 
 
 def _add_pku(which: Literal["pku1", "pku2"], about: str) -> None:
@@ -71,7 +62,7 @@ def _add_pku(which: Literal["pku1", "pku2"], about: str) -> None:
         from skelbench.data.raw.pku.prepare import Cut, prepare_pku
 
         cut = Cut(1 if frame_base else 0, max_frames, keep, center)
-        _prepare(partial(prepare_pku, which, cut=cut), which, "videos", raw, name, workers, force, data_root)
+        _prepare(partial(prepare_pku, which, cut=cut), name or which, "videos", raw, workers, force, data_root)
 
 
 _add_ntu("ntu60", "NTU RGB+D (60 actions) from its .skeleton files.")
@@ -81,29 +72,17 @@ _add_pku("pku2", "PKU-MMD phase II from its skeleton, label and split files.")
 
 
 def _prepare(
-    make: Callable[..., Report],
-    which: str,
-    unit: str,
-    raw: list[Path],
-    name: str | None,
-    workers: int | None,
-    force: bool,
+    make: Callable[..., Report], name: str, unit: str, raw: list[Path], workers: int | None, force: bool,
     root: Path | None,
-) -> None:
+) -> None:  # fmt: skip
     from skelbench.data.raw.parallel import keep_memory, usable_cores
     from skelbench.data.store import roots
 
-    name = new_dataset_name(name or which)
+    name = new_dataset_name(name)
     keep_memory()
     with late_progress(f"prepare {name}", unit) as report_progress:
-        report = make(
-            raw,
-            name,
-            root or roots.data_root(),
-            workers=workers or usable_cores(),
-            overwrite=force,
-            progress=report_progress,
-        )
+        place, processes = root or roots.data_root(), workers or usable_cores()
+        report = make(raw, name, place, workers=processes, overwrite=force, progress=report_progress)
     for file, reason in report.unexpected:
         err.print(f"[yellow]left out:[/] {plain(file)}: {plain(reason)}")
     for note in report.notes:

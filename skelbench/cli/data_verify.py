@@ -31,7 +31,6 @@ def verify_data(
 
     Exit code 0: nothing is wrong (what says "look" is for you to judge); 3: something is.
     """
-    from rich.table import Table
     from rich.text import Text
 
     from skelbench.console import make_table, out, plain, progress
@@ -45,7 +44,7 @@ def verify_data(
         for check in verify(store, kind, body):
             checks.append(check)
             report(1)
-    table: Table = make_table(("check", "", "found", "expected"))
+    table = make_table(("check", "", "found", "expected"))
     for check in checks:
         table.add_row(check.what, Text.from_markup(MARKS[check.state]), plain(check.found), plain(check.expected))
     against = f"beside the published figures of {kind}" if kind else "no published figures are known for it"
@@ -59,8 +58,7 @@ def verify_data(
         out.print(f"{MARKS[state]} {plain('; '.join(what))}: {plain(advice)}")
     if bones and body is not None:
         out.print(make_table(("bone to its parent", "median length", "varies within a clip"), bone_rows(store, body)))
-    wrong = sum(check.state == "wrong" for check in checks)
-    looks = sum(check.state == "look" for check in checks)
+    wrong, looks = (sum(check.state == state for check in checks) for state in ("wrong", "look"))
     if wrong:
         out.print(f"[bold red]{wrong} of {len(checks)} checks failed[/]")
         raise typer.Exit(LEFT_OUT)

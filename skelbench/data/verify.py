@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -66,9 +66,7 @@ class Check:
     """What a line that is not ok means and what to do."""
 
 
-def _judge(
-    what: str, ok: bool, found: str, expected: str, advice: str, otherwise: Literal["look", "wrong"] = "look"
-) -> Check:
+def _judge(what: str, ok: object, found: str, expected: str, advice: str, otherwise: State = "look") -> Check:
     return Check(what, "ok", found, expected) if ok else Check(what, otherwise, found, expected, advice)
 
 
@@ -96,7 +94,8 @@ def verify(store: ClipStore, kind: str | None, body: Anatomy | None) -> Iterator
     yield _checksums(store)
     yield from _numbers(store)
     if body is None:
-        yield _nobody()
+        advice = "no clip that was looked at shows anybody, so there are no bones to check; make the data set again"
+        yield Check("bodies", "wrong", "none", "one or more in every clip", advice)
         return
     yield _up(store, body)
     yield _left(store, body)
@@ -109,10 +108,8 @@ def verify(store: ClipStore, kind: str | None, body: Anatomy | None) -> Iterator
 
 # ------------------------------------------------------------------------------------------------ counts
 def _counted(what: str, found: int, expected: int, sure: bool, advice: str) -> Check:
-    if found == expected:
-        return Check(what, "ok", f"{found:,}", f"{expected:,}")
-    if sure:
-        return Check(what, "wrong", f"{found:,}", f"{expected:,}", advice)
+    if found == expected or sure:
+        return _judge(what, found == expected, f"{found:,}", f"{expected:,}", advice, "wrong")
     quoted = "the figure commonly quoted was never confirmed; results compare with others of the same count only"
     return Check(what, "look", f"{found:,}", f"{expected:,} quoted", quoted)
 
@@ -127,14 +124,10 @@ def _clips(store: ClipStore, kind: str | None, known: Known | None) -> Check:
 
 
 def _left_out(store: ClipStore) -> Check:
-    skipped = store.meta.skipped
-    unexpected = [item for item in skipped if not item.expected]
-    found = f"{len(skipped):,}" + (f", {len(unexpected):,} unexpectedly" if unexpected else "")
-    if not unexpected:
-        return Check("left out", "ok", found)
-    first = unexpected[0]
-    advice = f"{first.name}: {first.reason}; repair or download again what is listed in meta.json, then prepare again"
-    return Check("left out", "wrong", found, "0 unexpectedly", advice)
+    unexpected = [f"{item.name}: {item.reason}" for item in store.meta.skipped if not item.expected]
+    found = f"{len(store.meta.skipped):,}" + (f", {len(unexpected):,} unexpectedly" if unexpected else "")
+    advice = f"{''.join(unexpected[:1])}; repair or download again what is listed in meta.json, then prepare again"
+    return _judge("left out", not unexpected, found, "0 unexpectedly", advice, "wrong")
 
 
 def _splits(store: ClipStore, known: Known | None) -> Iterator[Check]:
@@ -143,35 +136,28 @@ def _splits(store: ClipStore, known: Known | None) -> Iterator[Check]:
         found = len(split.train), len(split.test)
         unseen = set(store.labels[split.test]) - set(store.labels[split.train])
         if known and name in known.splits:
-            pairs = zip(("train", "test"), found, known.splits[name])
             advice = "not the published split: accuracies on it do not compare with published ones"
-            for part, count, expected in pairs:
+            for part, count, expected in zip(("train", "test"), found, known.splits[name]):
                 yield _counted(f"{name}, {part}", count, expected, known.sure, advice)
-        elif unseen:
-            advice = f"{len(unseen)} classes are only in the test part and cannot be recognised; use another split"
-            yield Check(f"{name}, train / test", "look", f"{found[0]:,} / {found[1]:,}", advice=advice)
         else:
-            yield Check(f"{name}, train / test", "ok", f"{found[0]:,} / {found[1]:,}")
+            advice = f"{len(unseen)} classes are only in the test part and cannot be recognised; use another split"
+            yield _judge(f"{name}, train / test", not unseen, f"{found[0]:,} / {found[1]:,}", "", advice)
 
 
 def _classes(store: ClipStore) -> Check:
     count = np.bincount(store.labels, minlength=store.num_classes)
     found = f"{store.num_classes}, {count.min():,} to {count.max():,} clips each"
-    if count.min():
-        return Check("classes", "ok", found)
-    without = np.flatnonzero(count == 0)
-    advice = f"no clip of class {without[0]} ({store.classes[without[0]]}); parts of the data may be missing"
-    return Check("classes", "look", found, "clips of every class", advice)
+    rarest = int(count.argmin())
+    advice = f"no clip of class {rarest} ({store.classes[rarest]}); parts of the data may be missing"
+    return _judge("classes", count[rarest], found, "clips of every class", advice)
 
 
 def _details(store: ClipStore, known: Known | None) -> Iterator[Check]:
-    details: dict[str, Any] = store.meta.details
-    if known is None:
-        return
-    for field, expected in known.details.items():
-        if field in details:
+    for field, expected in (known.details if known else {}).items():
+        if known and field in store.meta.details:
+            count = int(store.meta.details[field])
             advice = "the raw files are not the published ones, or not all of them; compare the download's checksums"
-            yield _counted(field.replace("_", " "), int(details[field]), expected, known.sure, advice)
+            yield _counted(field.replace("_", " "), count, expected, known.sure, advice)
         else:
             advice = "imported from a processed file, which does not say; prepare from raw files to check it"
             yield Check(field.replace("_", " "), "look", "not recorded", f"{expected:,}", advice)
@@ -179,10 +165,11 @@ def _details(store: ClipStore, known: Known | None) -> Iterator[Check]:
 
 def _longest(store: ClipStore, known: Known | None) -> Check:
     longest = int(store.lengths.max())
-    if known is None or longest == known.longest:
-        return Check("longest clip", "ok", f"{longest} frames", f"{known.longest}" if known else "")
+    if known is None:
+        return Check("longest clip", "ok", f"{longest} frames")
     advice = "the data set's longest clips are missing" if longest < known.longest else "clips were not cut as usual"
-    return Check("longest clip", "wrong" if known.sure else "look", f"{longest} frames", f"{known.longest}", advice)
+    otherwise: State = "wrong" if known.sure else "look"
+    return _judge("longest clip", longest == known.longest, f"{longest} frames", f"{known.longest}", advice, otherwise)
 
 
 # ------------------------------------------------------------------------------------------------ numbers
@@ -196,33 +183,22 @@ def _checksums(store: ClipStore) -> Check:
 
 
 def _numbers(store: ClipStore) -> Iterator[Check]:
-    wrong, empty = 0, 0
-    zero_F = np.zeros(len(store.frames_FJ), dtype=bool)
+    wrong, empty, zero_F = 0, 0, np.zeros(len(store.frames_FJ), dtype=bool)
     for start in range(0, len(store.frames_FJ), 1 << 16):
         rows_FJ = store.frames_FJ[start : start + (1 << 16)]
         wrong += int(np.sum(~np.isfinite(rows_FJ)))
         zero_F[start : start + len(rows_FJ)] = ~rows_FJ.any(axis=1)
-    if wrong:
-        advice = "training on them gives nan; prepare or import again with the clips repaired or left out"
-        yield Check("coordinates", "wrong", f"{wrong:,} are not finite", "all finite", advice)
-    else:
-        yield Check("coordinates", "ok", f"all {store.frames_FJ.size:,} finite")
+    found = f"{wrong:,} are not finite" if wrong else f"all {store.frames_FJ.size:,} finite"
+    advice = "training on them gives nan; prepare or import again with the clips repaired or left out"
+    yield _judge("coordinates", not wrong, found, "all finite", advice, "wrong")
     for start, length, bodies in zip(store.offsets, store.lengths, store.bodies):
         part_MCT = zero_F[start : start + 3 * length * bodies].reshape(bodies, 3, length)
         empty += int(part_MCT.all(axis=(0, 1)).sum())
-    if empty:
-        advice = "frames without any body stay in the clips and count as poses; fine if the pipeline is known for it"
-        yield Check("empty frames", "look", f"{empty:,}", "0", advice)
-    else:
-        yield Check("empty frames", "ok", "none")
+    advice = "frames without any body stay in the clips and count as poses; fine if the pipeline is known for it"
+    yield _judge("empty frames", not empty, f"{empty:,}" if empty else "none", "0", advice)
 
 
 # ------------------------------------------------------------------------------------------------ anatomy
-def _nobody() -> Check:
-    advice = "no clip that was looked at shows anybody, so there are no bones to check; make the data set again"
-    return Check("bodies", "wrong", "none", "one or more in every clip", advice)
-
-
 def _up(store: ClipStore, body: Anatomy) -> Check:
     axes = ["x", "y", "z", "-x", "-y", "-z"]
     both_N6 = np.concatenate([body.up_NC, -body.up_NC], axis=1)
@@ -243,24 +219,20 @@ def _left(store: ClipStore, body: Anatomy) -> Check:
         return Check("left and right", "ok", found, "cannot be told in 2-D; so it is seen from the front")
     share = float((body.left_N > 0).mean())
     found = f"left is left in {share:.0%} of {body.clips:,} clips"
-    if share >= SHARE:
-        return Check("left and right", "ok", found, "in nearly all")
-    if share > 1 - SHARE:
-        advice = f"too noisy or too unlike to tell; look at some: skelbench data show {store.meta.name} -o clip.html"
-        return Check("left and right", "look", found, "in nearly all", advice)
     advice = (
-        "coordinates are mirrored, or left and right joints swapped: a method that tells sides apart would learn them "
-        "the wrong way round; negate one axis or swap the joints, and import again"
+        f"too noisy or too unlike to tell; look at some: skelbench data show {store.meta.name} -o clip.html"
+        if share > 1 - SHARE
+        else "coordinates are mirrored, or left and right joints swapped: a method that tells sides apart would learn "
+        "them the wrong way round; negate one axis or swap the joints, and import again"
     )
-    return Check("left and right", "wrong", found, "in nearly all", advice)
+    otherwise: State = "look" if share > 1 - SHARE else "wrong"
+    return _judge("left and right", share >= SHARE, found, "in nearly all", advice, otherwise)
 
 
 def _origin(body: Anatomy) -> Check:
     found = f"first body's centre {body.off_centre:.2f} from it in the first frame"
-    if body.off_centre < 0.5:
-        return Check("origin", "ok", found)
     advice = "clips are not centred: a rotation swings the body around the camera; use --set train.centre=body"
-    return Check("origin", "look", found, "near 0", advice)
+    return _judge("origin", body.off_centre < 0.5, found, "near 0", advice)
 
 
 def _lengths(store: ClipStore, body: Anatomy) -> Check:

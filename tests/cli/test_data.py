@@ -66,17 +66,14 @@ def test_data_root_option_wins_over_the_environment(made, tmp_path, capsys):
     assert (elsewhere / "hive" / "meta.json").is_file() and not (tmp_path / "data" / "hive").exists()
 
 
-@pytest.mark.parametrize(
-    ("changed", "options", "said"),
-    [
-        ({}, ["--name", "Two Words"], "cannot name a data set"),
-        ({}, ["--name", "synthetic"], "built-in data set"),
-        ({}, ["--name", "hive", "--label-fields", "label,correct"], "no array 'correct'"),
-        ({}, ["--name", "hive", "--label-fields", ","], "--label-fields names no field"),
-        ({"label": np.array([0, 1, 0, 5, 0, 1, 0, 1])}, ["--name", "hive"], "clip 3 has label 5"),
-        ({"offsets": None}, ["--name", "hive"], "no array 'offsets'"),
-    ],
-)
+@pytest.mark.parametrize(("changed", "options", "said"), [
+    ({}, ["--name", "Two Words"], "cannot name a data set"),
+    ({}, ["--name", "synthetic"], "built-in data set"),
+    ({}, ["--name", "hive", "--label-fields", "label,correct"], "no array 'correct'"),
+    ({}, ["--name", "hive", "--label-fields", ","], "--label-fields names no field"),
+    ({"label": np.array([0, 1, 0, 5, 0, 1, 0, 1])}, ["--name", "hive"], "clip 3 has label 5"),
+    ({"offsets": None}, ["--name", "hive"], "no array 'offsets'"),
+])  # fmt: skip
 def test_what_cannot_be_imported_is_one_sentence_and_leaves_nothing(made, tmp_path, capsys, changed, options, said):
     assert main(["data", "import", made(**changed), *options]) == 2
     printed = capsys.readouterr().err

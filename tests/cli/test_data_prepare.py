@@ -87,16 +87,13 @@ def test_pku_with_its_options(pku, tmp_path, capsys):
     assert store.lengths.max() == 9
 
 
-@pytest.mark.parametrize(
-    ("signals", "codes"),
-    [
-        ([signal.SIGINT], {130}),
-        ([signal.SIGINT] * 3, {130}),
-        ([signal.SIGTERM], {143}),
-        ([signal.SIGTERM, signal.SIGINT], {130, 143}),  # of two that come together, either may be seen first
-        ([signal.SIGKILL], {-9}),
-    ],
-)
+@pytest.mark.parametrize(("signals", "codes"), [
+    ([signal.SIGINT], {130}),
+    ([signal.SIGINT] * 3, {130}),
+    ([signal.SIGTERM], {143}),
+    ([signal.SIGTERM, signal.SIGINT], {130, 143}),  # of two that come together, either may be seen first
+    ([signal.SIGKILL], {-9}),
+])  # fmt: skip
 def test_an_interruption_leaves_no_half_and_the_next_run_starts_clean(ntu, tmp_path, signals, codes):
     links = tmp_path / "links"
     links.mkdir()

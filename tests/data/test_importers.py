@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
+from made.files import DAMAGE, survive_damage
 
 from skelbench.data.foreign import ImportOptions, import_files
 from skelbench.data.store.clip_store import ClipStore
@@ -63,13 +63,10 @@ def test_combined_labels(tmp_path):
     assert turned.classes[4] == "correct / b" and turned.labels[4] == 4
 
 
-def test_names_are_made_up_where_there_are_none(tmp_path):
-    assert imported(tmp_path, classes=None).classes == ("label 0", "label 1", "label 2")
-
-
 def test_what_may_be_left_out(tmp_path):
     store = imported(tmp_path, origin=None, trial=None, fps=None, meta=None, classes=None, correct=None)
     arrays = recording()
+    assert store.classes == ("label 0", "label 1", "label 2")
     np.testing.assert_array_equal(store.index["origin"], arrays["joints"][arrays["offsets"][:-1], 1])
     assert store.meta.fps == 30.0 and not store.index["trial"].any()
 
@@ -200,20 +197,11 @@ def _refused(tmp_path, attempt, message):
 
 
 @settings(max_examples=150, deadline=None)
-@given(place=st.floats(0, 1, exclude_max=True), junk=st.binary(min_size=1, max_size=12), cut=st.booleans())
-def test_a_damaged_file_never_crashes_and_never_changes_the_data(tmp_path_factory, place, junk, cut):
+@given(**DAMAGE)
+def test_a_damaged_file_never_crashes_and_never_changes_the_data(tmp_path_factory, **damage):
     folder = tmp_path_factory.mktemp("fuzz")
     np.savez(folder / "good.npz", **GOOD)
-    data = (folder / "good.npz").read_bytes()
-    at = int(place * len(data))
-    (folder / "bad.npz").write_bytes(data[:at] if cut else data[:at] + junk + data[at + len(junk) :])
-    try:
-        store = opened(folder / "bad.npz", folder, "bad")
-    except SkelbenchError:
-        return
-    good = opened(folder / "good.npz", folder, "good")
-    assert store.meta.frames_sha256 == good.meta.frames_sha256
-    np.testing.assert_array_equal(store.labels, good.labels)
+    survive_damage(folder, **damage)
 
 
 def test_bad_names_are_refused(tmp_path):

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from made.fuzz_text import fuzz, literal_recording
+from made.fuzz_text import comparable, fuzz, literal_recording
 from made.ntu import FIRST_ID, Track, person, scene, wild_scene, write_recording
 
 from skelbench.data.raw.files import BadFile
@@ -8,11 +8,6 @@ from skelbench.data.raw.ntu.text import parse
 
 RNG = np.random.default_rng(4)
 ENDS = {"CRLF": "\r\n", "LF": "\n"}
-
-
-def comparable(recording):
-    ids = [identity.decode() for identity in recording.id_K]
-    return recording.frames, list(zip(recording.frame_K, ids, [x.tobytes() for x in recording.x_KJC], strict=True))
 
 
 def made(end="\r\n", frames=6, digits=7, seed=0, **changes):
@@ -52,17 +47,11 @@ def test_the_end_of_the_text_may_be_blank_or_missing():
             assert comparable(parse(variant)) == comparable(parse(data))
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda data: data.replace(b"\r\n", b" \r\n"),
-        lambda data: data.replace(b" ", b"  "),
-        lambda data: data.replace(b" ", b"\t"),
-        lambda data: data.replace(b"\r\n", b"\n", 40),
-        lambda data: data.replace(b"\n", b"\n ", 9).replace(b"\n 25", b"\n25  "),
-        lambda data: data + b"\r\n\r\n  \n",
-    ],
-)
+@pytest.mark.parametrize("change", [
+    lambda data: data.replace(b"\r\n", b" \r\n"), lambda data: data.replace(b" ", b"  "),
+    lambda data: data.replace(b" ", b"\t"), lambda data: data.replace(b"\r\n", b"\n", 40),
+    lambda data: data.replace(b"\n", b"\n ", 9).replace(b"\n 25", b"\n25  "), lambda data: data + b"\r\n\r\n  \n",
+])  # fmt: skip
 def test_unusual_blanks_do_not_matter(change):
     data = made()
     assert comparable(parse(change(data))) == comparable(parse(data))

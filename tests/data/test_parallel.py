@@ -79,9 +79,8 @@ def test_workers_do_not_outlive_a_killed_parent():
             print(process, flush=True)
     """
     parent = subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(code)], stdout=subprocess.PIPE, text=True,
-        env=ENVIRONMENT,
-    )  # fmt: skip
+        [sys.executable, "-c", textwrap.dedent(code)], stdout=subprocess.PIPE, text=True, env=ENVIRONMENT
+    )
     processes = {int(parent.stdout.readline()) for _ in range(24)}
     parent.kill()
     parent.wait()
@@ -117,9 +116,7 @@ def test_a_second_interrupt_waits_for_the_processes_to_end():
             assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
             sys.exit(7 if ended else "the shutdown was broken off")
     """
-    ended = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=30,
-        env=ENVIRONMENT,
-    )  # fmt: skip
+    command = [sys.executable, "-c", textwrap.dedent(code)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=30, env=ENVIRONMENT)
     assert ended.returncode == 7 and not ended.stderr
     assert not any(os.path.exists(f"/proc/{process}") for process in ended.stdout.split())

@@ -22,9 +22,7 @@ leaves = (
     | st.binary(max_size=2000)
 )  # fmt: skip
 values = st.recursive(
-    leaves,
-    lambda inner: st.lists(inner) | st.lists(inner).map(tuple) | st.dictionaries(keys, inner),
-    max_leaves=20,
+    leaves, lambda inner: st.lists(inner) | st.lists(inner).map(tuple) | st.dictionaries(keys, inner), max_leaves=20
 )
 
 
@@ -165,18 +163,15 @@ def test_a_tower_of_lists_is_read_without_recursion(data):
     assert depth == 100_000
 
 
-@pytest.mark.parametrize(
-    ("value", "reason"),
-    [
-        ({1, 2}, "a set"),
-        (np.array([1, None], dtype=object), "an array of Python objects"),
-        (np.zeros(2, [("a", "f4")]), "element type 'V4'"),
-        (np.zeros(2, "c8"), "element type 'c8'"),
-        (np.array("2020", "M8[D]"), "element type 'M8'"),
-        ({(1, 2): 3}, "keys are not text or numbers"),
-        ({2**63: 3}, "keys are not text or numbers"),
-    ],
-)
+@pytest.mark.parametrize(("value", "reason"), [
+    ({1, 2}, "a set"),
+    (np.array([1, None], dtype=object), "an array of Python objects"),
+    (np.zeros(2, [("a", "f4")]), "element type 'V4'"),
+    (np.zeros(2, "c8"), "element type 'c8'"),
+    (np.array("2020", "M8[D]"), "element type 'M8'"),
+    ({(1, 2): 3}, "keys are not text or numbers"),
+    ({2**63: 3}, "keys are not text or numbers"),
+])  # fmt: skip
 def test_what_is_not_plain_is_named(value, reason):
     with pytest.raises(Refused, match=reason) as caught:
         loads(pickle.dumps(value, 4), "x.pkl")
@@ -194,6 +189,7 @@ def test_a_file_cut_anywhere_is_refused(tmp_path):
         load_pickle(empty)
 
 
+@pytest.mark.filterwarnings("ignore:invalid escape sequence:DeprecationWarning")
 def test_fuzz():
     tally, bad = run(4000, seed=1)
     assert not bad and sum(tally.values()) == 4000

@@ -1,9 +1,8 @@
-import zipfile
-
 import numpy as np
 import pytest
+from made.files import zipped
 from made.fuzz_text import literal_frames
-from made.pku import make_pku, split_file, video, write_labels, write_video
+from made.pku import split_file, video, write_labels, write_video
 
 from skelbench.data.raw.files import BadFile
 from skelbench.data.raw.pku.names import ACTIONS, parse_split, split_of, video_of
@@ -22,12 +21,9 @@ def raw(tmp_path):
 
     def make(rows=((3, 5, 20, 2), (7, 20, 40, 1)), splits=(VIDEOS[:1], VIDEOS[1:]), frames=40, **files):
         folder = tmp_path / "raw"
-        for part in ("skeleton", "label"):
-            (folder / part).mkdir(parents=True, exist_ok=True)
         for i, name in enumerate(VIDEOS):
             x = video(np.random.default_rng(i), frames, people=i == 1)
-            (folder / "skeleton" / f"{name}.txt").write_bytes(write_video(x))
-            (folder / "label" / f"{name}.txt").write_bytes(write_labels(rows if i == 0 else [(51, 0, 9, 2)]))
+            put(folder, name, x, write_labels(rows if i == 0 else [(51, 0, 9, 2)]))
         for split in ("subject", "view"):
             (folder / f"cross_{split}_v2.txt").write_bytes(split_file(*splits))
         for name, data in files.items():
@@ -35,6 +31,16 @@ def raw(tmp_path):
         return folder
 
     return make
+
+
+def put(folder, name, frames=None, labels=None):
+    """The texts of a video: its frames (as an array or as they are) and its labels, where they are given."""
+    if isinstance(frames, np.ndarray):
+        frames = write_video(frames)
+    for part, data in (("skeleton", frames), ("label", labels)):
+        (folder / part).mkdir(parents=True, exist_ok=True)
+        if data is not None:
+            (folder / part / f"{name}.txt").write_bytes(data)
 
 
 def frames_of(folder, name):
@@ -168,8 +174,8 @@ def test_clips_are_the_rows_that_mamp_takes(raw, tmp_path):
 ])  # fmt: skip
 def test_other_ways_of_cutting(raw, tmp_path, cut, rows):
     folder = raw(rows=[(3, 5, 30, 2)])
-    (folder / "label" / "A01N01-M.txt").write_bytes(b"1,1,9,2\n")
-    (folder / "label" / "A02N07-R.txt").write_bytes(b"1,1,9,2\n")
+    for name in VIDEOS[1:]:
+        put(folder, name, labels=b"1,1,9,2\n")
     store = ClipStore.open(prepare_pku("pku2", [folder], "made", tmp_path, cut=cut).path)
     np.testing.assert_array_equal(padded(store, 0), frames_of(folder, VIDEOS[0])[rows])
     assert (store.index["flags"][0] == Flag.TRUNCATED) == (cut.max_frames > 0)
@@ -203,7 +209,7 @@ def test_centring_as_in_ntu(raw, tmp_path, first_body):
 def test_actions_that_end_with_their_video_or_after_it(raw, tmp_path, base, end, flags):
     folder = raw(rows=[(3, 30, end, 2)])
     for name in VIDEOS[1:]:
-        (folder / "label" / f"{name}.txt").write_bytes(b"1,1,9,2\n")
+        put(folder, name, labels=b"1,1,9,2\n")
     cuts = [Cut(frame_base=base), Cut(frame_base=base, max_frames=5)]
     reports = [prepare_pku("pku2", [folder], f"made{i}", tmp_path / "root", cut=cut) for i, cut in enumerate(cuts)]
     found = [int(ClipStore.open(report.path).index["flags"][0]) for report in reports]
@@ -213,10 +219,7 @@ def test_actions_that_end_with_their_video_or_after_it(raw, tmp_path, base, end,
 
 def test_what_has_a_problem_takes_nobodys_place(raw, tmp_path):
     folder = raw(splits=(VIDEOS[:2], VIDEOS[2:]))
-    with zipfile.ZipFile(tmp_path / "more.zip", "w") as zipped:
-        zipped.writestr("../A01N01-L.txt", b"1,2,3,1\n")
-        zipped.writestr("../cross_view.txt", b"")
-        zipped.writestr("../readme.txt", b"")
+    zipped(tmp_path / "more.zip", {"../A01N01-L.txt": b"1,2,3,1\n", "../cross_view.txt": b"", "../readme.txt": b""})
     problem = "its name leads out of the zip file"
     for i, places in enumerate(([folder, tmp_path / "more.zip"], [tmp_path / "more.zip", folder])):
         report = prepare_pku("pku2", places, f"made{i}", tmp_path / "root")
@@ -238,15 +241,12 @@ def test_bad_videos_and_actions_get_a_line_each_and_the_rest_goes_on(raw, tmp_pa
     x = video(np.random.default_rng(0), 40)
     x[30:35] = 0
     x[32, 0, 3, 1] = np.nan
-    (folder / "skeleton" / "A01N01-L.txt").write_bytes(write_video(x))
-    (folder / "skeleton" / "A09N09-L.txt").write_bytes(write_video(x))
-    (folder / "skeleton" / "A08N09-L.txt").write_bytes(b"")
-    (folder / "label" / "A08N09-L.txt").write_bytes(b"1,2,3,1\n")
-    (folder / "skeleton" / "A07N09-L.txt").write_bytes(write_video(x))
-    (folder / "label" / "A07N09-L.txt").write_bytes(write_video(x))
+    put(folder, "A01N01-L", x)
+    put(folder, "A09N09-L", x)
+    put(folder, "A08N09-L", b"", b"1,2,3,1\n")
+    put(folder, "A07N09-L", x, write_video(x))
     for name in ("A03N03-R", "A06N06-M"):
-        (folder / "skeleton" / f"{name}.txt").write_bytes(write_video(np.zeros((40, 2, 25, 3)) + (name < "A05")))
-        (folder / "label" / f"{name}.txt").write_bytes(b"1,2,30,1\n")
+        put(folder, name, np.zeros((40, 2, 25, 3)) + (name < "A05"), b"1,2,30,1\n")
     reports = [prepare_pku("pku2", [folder], f"made{n}", tmp_path / "root", workers=n) for n in (1, 2)]
     assert reports[0].unexpected == reports[1].unexpected and reports[0].clips == 4
     reasons = reports[0].unexpected
@@ -272,9 +272,7 @@ def test_bad_videos_and_actions_get_a_line_each_and_the_rest_goes_on(raw, tmp_pa
 
 def test_a_zip_will_do(raw, tmp_path):
     folder = raw()
-    with zipfile.ZipFile(tmp_path / "all.zip", "w", zipfile.ZIP_DEFLATED) as zipped:
-        for file in folder.rglob("*.txt"):
-            zipped.write(file, file.relative_to(tmp_path))
+    zipped(tmp_path / "all.zip", {str(file.relative_to(tmp_path)): file for file in folder.rglob("*.txt")})
     first, second = (prepare_pku("pku2", [place], f"made{i}", tmp_path / "root").path
                      for i, place in enumerate((folder, tmp_path / "all.zip")))  # fmt: skip
     assert ClipStore.open(first).fingerprint == ClipStore.open(second).fingerprint
@@ -282,11 +280,8 @@ def test_a_zip_will_do(raw, tmp_path):
 
 def test_phase_one(tmp_path):
     folder = tmp_path / "raw"
-    for part in ("skeleton", "label"):
-        (folder / part).mkdir(parents=True)
     for i, name in enumerate(("0002-L", "0003-M")):
-        (folder / "skeleton" / f"{name}.txt").write_bytes(write_video(video(np.random.default_rng(i), 30)))
-        (folder / "label" / f"{name}.txt").write_bytes(b"1,2,20,1\n")
+        put(folder, name, video(np.random.default_rng(i), 30), b"1,2,20,1\n")
     (folder / "cross-view.txt").write_bytes(split_file(["0002-L"], ["0003-M"]))
     (folder / "cross_view_v2.txt").write_bytes(split_file(["A01N01-L"], ["A01N01-M"]))
     store = ClipStore.open(prepare_pku("pku1", [folder], "made", tmp_path / "root").path)
@@ -296,27 +291,20 @@ def test_phase_one(tmp_path):
 
 def test_missing_or_contradictory_splits_are_one_sentence_and_no_store(raw, tmp_path):
     folder = raw()
-    for data, reason in (
-        (split_file(VIDEOS, VIDEOS[:1]), "cross_view_v2.txt: it lists A01N01-L for training and for testing"),
-        (b"nothing", "cross_view_v2.txt: it does not list"),
-    ):
-        (folder / "cross_view_v2.txt").write_bytes(data)
+
+    def refused(reason, which="pku2"):
         with pytest.raises(SkelbenchError, match=reason):
-            prepare_pku("pku2", [folder], "made", tmp_path / "root")
+            prepare_pku(which, [folder], "made", tmp_path / "root")
+
+    (folder / "cross_view_v2.txt").write_bytes(split_file(VIDEOS, VIDEOS[:1]))
+    refused("cross_view_v2.txt: it lists A01N01-L for training and for testing")
+    (folder / "cross_view_v2.txt").write_bytes(b"nothing")
+    refused("cross_view_v2.txt: it does not list")
     (folder / "cross_view_v2.txt").write_bytes(split_file(VIDEOS[:1], VIDEOS[1:]))
     (folder / "cross_view.txt").write_bytes(split_file(VIDEOS[:2], VIDEOS[2:]))
-    with pytest.raises(SkelbenchError, match="two files for the split cross-view that differ"):
-        prepare_pku("pku2", [folder], "made", tmp_path / "root")
+    refused("two files for the split cross-view that differ")
     for file in folder.glob("cross*"):
         file.unlink()
-    with pytest.raises(SkelbenchError, match="no split file .*second --raw"):
-        prepare_pku("pku2", [folder], "made", tmp_path / "root")
-    with pytest.raises(SkelbenchError, match="no file with a name like 0002-L.txt"):
-        prepare_pku("pku1", [folder], "made", tmp_path / "root")
+    refused("no split file .*second --raw")
+    refused("no file with a name like 0002-L.txt", "pku1")
     assert not (tmp_path / "root" / "made").exists()
-
-
-def test_the_generator_fills_both_splits(tmp_path):
-    make_pku(tmp_path / "raw", 1, 4, frames=60, actions=3)
-    report = prepare_pku("pku2", [tmp_path / "raw"], "made", tmp_path / "root", workers=2)
-    assert report.clips == 36 and not report.unexpected

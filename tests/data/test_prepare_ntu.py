@@ -1,9 +1,9 @@
 import json
-import zipfile
 from collections import Counter
 
 import numpy as np
 import pytest
+from made.files import zipped
 from made.fuzz_text import literal_recording
 from made.literal_ntu import literal_clip
 from made.ntu import Track, make_recordings, person, sample_names, wild_scene, write_recording
@@ -28,6 +28,13 @@ def raw(tmp_path_factory):
                 break
         (folder / f"{name}.skeleton").write_bytes(data)
     return folder
+
+
+def put(folder, files):
+    """Write these files (name -> bytes)."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, data in files.items():
+        (folder / name).write_bytes(data)
 
 
 def one():
@@ -108,14 +115,9 @@ def test_the_store_holds_what_the_pipeline_makes(raw, tmp_path):
 
 def test_folders_zips_and_numbers_of_processes_give_the_same_store(raw, tmp_path):
     files = sorted(raw.iterdir())
+    zipped(tmp_path / "half.zip", {f"nturgb+d_skeletons/{file.name}": file for file in files[1::2]})
     parts = tmp_path / "parts" / "deeper"
-    parts.mkdir(parents=True)
-    with zipfile.ZipFile(tmp_path / "half.zip", "w", zipfile.ZIP_DEFLATED) as zipped:
-        for i, file in enumerate(files):
-            if i % 2:
-                zipped.write(file, f"nturgb+d_skeletons/{file.name}")
-            else:
-                (parts / file.name).write_bytes(file.read_bytes())
+    put(parts, {file.name: file.read_bytes() for file in files[::2]})
     made = [
         prepare_ntu("ntu120", places, f"made{i}", tmp_path / "root", workers=workers).path
         for i, (places, workers) in enumerate([([raw], 1), ([raw], 3), ([tmp_path / "half.zip", parts.parent], 2)])
@@ -127,15 +129,17 @@ def test_folders_zips_and_numbers_of_processes_give_the_same_store(raw, tmp_path
 
 
 def test_ntu60_leaves_out_the_extension_and_the_official_list(raw, tmp_path):
-    folder = tmp_path / "raw"
-    folder.mkdir()
+    folder, listed = tmp_path / "raw", sorted(official_missing())[:3]
+    put(folder, {f"{name}.skeleton": b"0\r\n" for name in listed})
+    put(
+        folder,
+        {
+            "samples_with_missing_skeletons.txt": "\n".join(listed).encode(),
+            "._S001C001P001R001A001.skeleton": b"\0\5\26\7",
+        },
+    )
     for file in raw.iterdir():
         (folder / file.name).symlink_to(file)
-    listed = sorted(official_missing())[:3]
-    for name in listed:
-        (folder / f"{name}.skeleton").write_bytes(b"0\r\n")
-    (folder / "samples_with_missing_skeletons.txt").write_text("\n".join(listed))
-    (folder / "._S001C001P001R001A001.skeleton").write_bytes(b"\0\5\26\7")
     report = prepare_ntu("ntu60", [folder], "made", tmp_path / "root")
     store = ClipStore.open(report.path)
     first_half = sorted(file.stem for file in raw.iterdir() if int(file.stem[1:4]) <= 17)
@@ -160,12 +164,8 @@ BAD = {
 
 
 def test_bad_files_get_a_line_each_and_the_rest_goes_on(raw, tmp_path):
-    folder = tmp_path / "raw"
-    folder.mkdir()
-    for name, (data, _) in BAD.items():
-        (folder / name).write_bytes(data)
-    again = sorted(raw.iterdir())[0]
-    (folder / again.name).write_bytes(b"x")
+    folder, again = tmp_path / "raw", sorted(raw.iterdir())[0]
+    put(folder, {name: data for name, (data, _) in BAD.items()} | {again.name: b"x"})
     for workers in (1, 2):
         report = prepare_ntu("ntu120", [raw, folder], f"made{workers}", tmp_path / "root", workers=workers)
         reasons = dict(report.unexpected)
@@ -181,12 +181,9 @@ def test_bad_files_get_a_line_each_and_the_rest_goes_on(raw, tmp_path):
 def test_of_files_of_one_name_the_first_that_can_be_used_is(raw, tmp_path, bad):
     files = sorted(raw.iterdir())[:20]
     good, name = tmp_path / "b.zip", files[3].name
-    with zipfile.ZipFile(good, "w") as zipped:
-        for file in files:
-            zipped.write(file, file.name)
-    worse = tmp_path / ("a.zip" if bad == "empty" else "c.zip")
-    with zipfile.ZipFile(worse, "w") as zipped:
-        zipped.writestr(name if bad == "empty" else f"../x/{name}", b"" if bad == "empty" else files[4].read_bytes())
+    zipped(good, {file.name: file for file in files})
+    worse, member = ("a.zip", {name: b""}) if bad == "empty" else ("c.zip", {f"../x/{name}": files[4]})
+    worse = zipped(tmp_path / worse, member)
     stores = []
     for i, places in enumerate(([good, worse], [worse, good])):
         report = prepare_ntu("ntu120", places, f"made{i}", tmp_path / "root")
@@ -199,8 +196,7 @@ def test_of_files_of_one_name_the_first_that_can_be_used_is(raw, tmp_path, bad):
 
 def test_if_none_of_the_files_of_one_name_can_be_used_each_gets_a_line(raw, tmp_path):
     for folder, data in (("a", b""), ("b", b"\0" * 99)):
-        (tmp_path / folder).mkdir()
-        (tmp_path / folder / "S001C001P106R002A001.skeleton").write_bytes(data)
+        put(tmp_path / folder, {"S001C001P106R002A001.skeleton": data})
     report = prepare_ntu("ntu120", [tmp_path / "b", raw, tmp_path / "a"], "made", tmp_path / "root")
     assert [reason.partition(",")[0] for _, reason in report.unexpected] == [
         "the file is empty", "line 1 holds NUL bytes",
@@ -216,9 +212,7 @@ def test_a_folder_that_cannot_be_listed_is_unexpected(raw, tmp_path, locked):
 
 def test_splits_that_a_part_of_the_data_cannot_fill_are_left_out(tmp_path):
     folder = tmp_path / "raw"
-    folder.mkdir()
-    for subject in (1, 3):
-        (folder / f"S001C002P{subject:03}R001A001.skeleton").write_bytes(one())
+    put(folder, {f"S001C002P{subject:03}R001A001.skeleton": one() for subject in (1, 3)})
     report = prepare_ntu("ntu60", [folder], "made", tmp_path / "root")
     assert list(ClipStore.open(report.path).meta.splits) == ["cross-subject"]
     assert any("the split cross-view is left out" in note for note in report.notes)

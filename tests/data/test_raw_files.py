@@ -3,6 +3,7 @@ import struct
 import zipfile
 
 import pytest
+from made.files import zipped
 
 from skelbench.data.raw.files import BadFile, list_all, list_raw
 from skelbench.errors import SkelbenchError
@@ -19,13 +20,6 @@ def contents(path, limit=1 << 20):
         except BadFile as error:
             found[file.name] = str(error)
     return found
-
-
-def zipped(path, members, method=zipfile.ZIP_DEFLATED):
-    with zipfile.ZipFile(path, "w", method) as file:
-        for name, data in members.items():
-            file.writestr(name, data)
-    return path
 
 
 def test_folders_nested_or_flat(tmp_path):
@@ -130,16 +124,13 @@ def test_a_member_never_yields_more_than_it_declares(tmp_path):
         assert found["two"] == b"2" and "the zip file is damaged here" in found["one.txt"]
 
 
-@pytest.mark.parametrize(
-    ("offset", "value", "reason"),
-    [
-        (8, b"\1\0", "it is encrypted"),
-        (10, b"\x0e\0", "packed by method 14"),
-        (16, b"\0\0\0\0", "the zip file is damaged here (Bad CRC-32"),
-        (42, struct.pack("<L", 5), "the zip file is damaged here"),
-        (42, struct.pack("<L", 1 << 30), "the zip file is damaged here"),
-    ],
-)
+@pytest.mark.parametrize(("offset", "value", "reason"), [
+    (8, b"\1\0", "it is encrypted"),
+    (10, b"\x0e\0", "packed by method 14"),
+    (16, b"\0\0\0\0", "the zip file is damaged here (Bad CRC-32"),
+    (42, struct.pack("<L", 5), "the zip file is damaged here"),
+    (42, struct.pack("<L", 1 << 30), "the zip file is damaged here"),
+])  # fmt: skip
 def test_damaged_members_are_refused_and_the_rest_is_read(tmp_path, offset, value, reason):
     path = zipped(tmp_path / "made.zip", {"two": b"2", "one.txt": TEXT})
     patch(path, b"one.txt", offset, value)

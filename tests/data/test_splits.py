@@ -16,15 +16,12 @@ INDEX = {
 }
 
 
-@pytest.mark.parametrize(
-    ("rule", "trains", "tests"),
-    [
-        (FieldRule(field="camera", train=(2, 3)), lambda i: 1 + i % 3 in (2, 3), lambda i: 1 + i % 3 == 1),
-        (FieldRule(field="subject", train="odd"), lambda i: i % 5 in (1, 3), lambda i: i % 5 in (0, 2, 4)),
-        (FieldRule(field="setup", train="even"), lambda i: i % 7 % 2 == 0, lambda i: i % 7 % 2 == 1),
-        (FieldRule(field="subject", train=(1,), test=(4,)), lambda i: i % 5 == 1, lambda i: i % 5 == 4),
-    ],
-)
+@pytest.mark.parametrize(("rule", "trains", "tests"), [
+    (FieldRule(field="camera", train=(2, 3)), lambda i: 1 + i % 3 in (2, 3), lambda i: 1 + i % 3 == 1),
+    (FieldRule(field="subject", train="odd"), lambda i: i % 5 in (1, 3), lambda i: i % 5 in (0, 2, 4)),
+    (FieldRule(field="setup", train="even"), lambda i: i % 7 % 2 == 0, lambda i: i % 7 % 2 == 1),
+    (FieldRule(field="subject", train=(1,), test=(4,)), lambda i: i % 5 == 1, lambda i: i % 5 == 4),
+])  # fmt: skip
 def test_rules_over_fields(rule, trains, tests):
     split = make_split("s", rule, INDEX, "x")
     assert split.train.tolist() == [i for i in range(N) if trains(i)]

@@ -7,6 +7,7 @@ import pytest
 from made.clips import open_writer
 from made.people import person
 
+from skelbench.cli.main import main
 from skelbench.data import verify as verification
 from skelbench.data.anatomy import handedness, measure
 from skelbench.data.store.clip_store import ClipStore
@@ -16,6 +17,18 @@ from skelbench.errors import SkelbenchError
 from skelbench.skeleton.topology import NTU25, topologies
 
 every_topology = pytest.mark.parametrize("topology", topologies().values(), ids=topologies())
+
+
+@pytest.fixture
+def command(tmp_path, capsys, monkeypatch):
+    """``command(*arguments)``: the exit code of `skelbench data` and what it prints."""
+    monkeypatch.setenv("SKELBENCH_DATA", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+
+    def command(*arguments):
+        return main(["data", *arguments]), *capsys.readouterr()
+
+    return command
 
 
 def make(path, change=lambda x_MTJC: x_MTJC, topology=NTU25, names=None, labels=(0, 1, 2), **settings):
@@ -74,20 +87,16 @@ def mirrored(x_MTJC):
 
 
 def one_long_arm(x_MTJC):
-    x_MTJC = x_MTJC.copy()
-    for joint in (6, 7, 21, 22):
-        x_MTJC[:, :, joint] += 0.2 * (x_MTJC[:, :, 6] - x_MTJC[:, :, 5]) / 0.25
+    x_MTJC[:, :, [6, 7, 21, 22]] += 0.2 * (x_MTJC[:, :, 6] - x_MTJC[:, :, 5])[:, :, None] / 0.25
     return x_MTJC
 
 
 def loose_knees(x_MTJC):
-    x_MTJC = x_MTJC.copy()
     x_MTJC[:, ::2, [13, 17], 1] -= 0.25
     return x_MTJC
 
 
 def blink(x_MTJC):
-    x_MTJC = x_MTJC.copy()
     x_MTJC[:, 5:8] = 0
     return x_MTJC
 
@@ -112,12 +121,8 @@ def test_what_is_wrong_with_bodies_is_named(tmp_path, change, expected, advice):
 
 
 def test_a_joint_out_of_place_is_named(tmp_path):
-    def far_head(x_MTJC):
-        x_MTJC = x_MTJC.copy()
-        x_MTJC[:, :, 3] += (0, 1.5, 0)
-        return x_MTJC
-
-    found = checks(make(tmp_path / "made", far_head))
+    far_head = 1.5 * (np.arange(25) == 3)[:, None] * np.float32([0, 1, 0])
+    found = checks(make(tmp_path / "made", lambda x: x + far_head.astype("f4")))
     assert found["bone lengths"].state == "wrong" and "head 1.6" in found["bone lengths"].advice
 
 
@@ -142,26 +147,20 @@ def test_changed_coordinates_are_found(tmp_path):
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("value,also", [(0, {"empty frames": "look"}), (np.nan, {"coordinates": "wrong"})])
-def test_a_store_without_anybody_left_is_reported_like_any_other(tmp_path, capsys, monkeypatch, value, also):
-    from skelbench.cli.main import main
-
-    monkeypatch.setenv("SKELBENCH_DATA", str(tmp_path))
-    monkeypatch.chdir(tmp_path)
+def test_a_store_without_anybody_left_is_reported_like_any_other(tmp_path, command, value, also):
     make(tmp_path / "bad")
     frames = np.load(tmp_path / "bad" / "frames.npy", mmap_mode="r+")
     frames[:] = value
     frames.flush()
     found = checks(ClipStore.open(tmp_path / "bad"))
     assert not_ok(found) == {"checksums": "wrong", "bodies": "wrong"} | also and found["clips"].found == "6"
-    assert main(["data", "verify", "bad", "--bones"]) == 3
-    printed = capsys.readouterr().out
+    code, printed, _ = command("verify", "bad", "--bones")
+    assert code == 3
     assert "wrong checksums: the files on disk changed" in printed and "wrong bodies: no clip" in printed
-    for command in (["-o", "a.png"], ["-o", "a.gif"], ["-o", "a.html"], ["--view", "slim", "--tokens", "8"]):
-        assert main(["data", "show", "bad", *command]) == 2
-        said = capsys.readouterr().err
-        assert said.startswith("error: clip 0 of data set bad cannot be drawn, ")
-        assert said.endswith("skelbench data verify bad\n")
-        assert said.count("\n") == 1
+    for options in (["-o", "a.png"], ["-o", "a.gif"], ["-o", "a.html"], ["--view", "slim", "--tokens", "8"]):
+        code, _, error = command("show", "bad", *options)
+        assert code == 2 and error.startswith("error: clip 0 of data set bad cannot be drawn, ")
+        assert error.endswith("skelbench data verify bad\n") and error.count("\n") == 1
     assert not [path for path in tmp_path.glob("*") if path.is_file() and not path.name.endswith(".lock")]
 
 
@@ -183,17 +182,11 @@ def test_classes_without_clips_and_unseen_ones_are_for_the_user_to_judge(tmp_pat
 NTU_NAMES = [f"S001C00{1 + i % 3}P00{1 + i}R001A00{1 + i % 3}" for i in range(6)]
 
 
-@pytest.mark.parametrize(
-    "names,kind",
-    [
-        (NTU_NAMES, "ntu60"),
-        ([*NTU_NAMES[:5], "S018C001P001R001A061"], "ntu120"),
-        ([f"A0{i}N01-L_{i}" for i in range(6)], "pku2"),
-        ([f"000{i}-M_{i}" for i in range(6)], "pku1"),
-        ([f"take {i}" for i in range(6)], None),
-        (None, None),
-    ],
-)
+@pytest.mark.parametrize("names,kind", [
+    (NTU_NAMES, "ntu60"), ([*NTU_NAMES[:5], "S018C001P001R001A061"], "ntu120"), (None, None),
+    ([f"A0{i}N01-L_{i}" for i in range(6)], "pku2"), ([f"000{i}-M_{i}" for i in range(6)], "pku1"),
+    ([f"take {i}" for i in range(6)], None),
+])  # fmt: skip
 def test_a_known_data_set_is_told_by_its_names(tmp_path, names, kind):
     store = make(tmp_path / "made", names=names)
     assert recognise(store) == kind
@@ -213,15 +206,9 @@ def test_published_figures():
 
 def test_a_part_of_ntu60_fails_where_it_differs(tmp_path):
     found = checks(make(tmp_path / "made", names=NTU_NAMES, details={"frames_raw": 240}), "ntu60")
-    assert not_ok(found) == {
-        "clips": "wrong",
-        "cross-subject, train": "wrong",
-        "cross-subject, test": "wrong",
-        "frames raw": "wrong",
-        "frames denoised": "look",
-        "files with missing frames": "look",
-        "longest clip": "wrong",
-    }
+    wrong = ("clips", "cross-subject, train", "cross-subject, test", "frames raw", "longest clip")
+    unknown = ("frames denoised", "files with missing frames")
+    assert not_ok(found) == dict.fromkeys(wrong, "wrong") | dict.fromkeys(unknown, "look")
     assert "56,572 samples are not there" in found["clips"].advice
 
 
@@ -244,28 +231,21 @@ def test_a_random_split_is_not_compared(tmp_path):
 
 
 # ------------------------------------------------------------------------------------------------ the command
-def test_the_command_says_what_to_do_and_ends_with_3(tmp_path, capsys, monkeypatch):
-    from skelbench.cli.main import main
-
-    monkeypatch.setenv("SKELBENCH_DATA", str(tmp_path))
+def test_the_command_says_what_to_do_and_ends_with_3(tmp_path, command):
     make(tmp_path / "good")
-    assert main(["data", "verify", "good", "--bones"]) == 0
-    printed = capsys.readouterr().out
-    assert "nothing is wrong" in printed and "wrong " not in printed.replace("nothing is wrong", "")
+    code, printed, _ = command("verify", "good", "--bones")
+    assert code == 0 and "nothing is wrong" in printed and "wrong " not in printed.replace("nothing is wrong", "")
     assert "left knee" in printed and "0.4" in printed
     make(tmp_path / "bad", mirrored)
-    assert main(["data", "verify", "bad"]) == 3
-    printed = capsys.readouterr().out
+    code, printed, _ = command("verify", "bad")
+    assert code == 3
     assert "wrong left and right: coordinates are mirrored" in printed and "1 of 14 checks failed" in printed
-    assert main(["data", "verify", "bad", "--as", "nut60"]) == 2
+    assert command("verify", "bad", "--as", "nut60")[0] == 2
 
 
-def test_a_damaged_index_is_an_error_not_a_check(tmp_path, capsys, monkeypatch):
-    from skelbench.cli.main import main
-
-    monkeypatch.setenv("SKELBENCH_DATA", str(tmp_path))
+def test_a_damaged_index_is_an_error_not_a_check(tmp_path, command):
     make(tmp_path / "bad")
     meta = tmp_path / "bad" / "meta.json"
     meta.write_text(json.dumps(json.loads(meta.read_text()) | {"clips": 7}))
-    assert main(["data", "verify", "bad"]) == 2
-    assert "is damaged" in capsys.readouterr().err
+    code, _, error = command("verify", "bad")
+    assert code == 2 and "is damaged" in error

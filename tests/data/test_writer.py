@@ -19,60 +19,39 @@ def visible(folder):
     return sorted(p.name for p in folder.iterdir() if not p.name.endswith(".lock"))
 
 
-@pytest.mark.parametrize(
-    ("x", "label", "message"),
-    [
-        (np.zeros((1, 4, 20, 3)), 0, r"clip 1: expected \[bodies, frames, 25, 3\].*got \[1, 4, 20, 3\]"),
-        (np.zeros((4, 25, 3)), 0, "clip 1: expected"),
-        (np.zeros((1, 0, 25, 3)), 0, "clip 1: expected"),
-        (np.zeros((0, 4, 25, 3)), 0, "clip 1: expected"),
-        (np.where(np.arange(4)[None, :, None, None] == 2, np.nan, GOOD), 0, "clip 1, frame 2: .*not finite"),
-        (np.where(np.arange(4)[None, :, None, None] == 3, np.inf, GOOD), 0, "clip 1, frame 3: .*not finite"),
-        (GOOD, 3, "clip 1: label 3 is outside 0..2"),
-        (GOOD, -1, "clip 1: label -1 is outside 0..2"),
-    ],
-)
-def test_a_bad_clip_is_refused_and_nothing_is_left(tmp_path, x, label, message):
+SURE = {"confidence_MTJ": GOOD[..., 0]}
+
+
+def late(frame, value):
+    return {"x_MTJC": np.where(np.arange(4)[None, :, None, None] == frame, value, GOOD)}
+
+
+@pytest.mark.parametrize(("first", "second", "message"), [
+    ({}, {"x_MTJC": np.zeros((1, 4, 20, 3))}, r"clip 1: expected \[bodies, frames, 25, 3\].*got \[1, 4, 20, 3\]"),
+    *[({}, {"x_MTJC": np.zeros(shape)}, "clip 1: expected")
+      for shape in ((4, 25, 3), (1, 0, 25, 3), (0, 4, 25, 3))],
+    ({}, late(2, np.nan), "clip 1, frame 2: .*not finite"),
+    ({}, late(3, np.inf), "clip 1, frame 3: .*not finite"),
+    ({}, {"label": 3}, "clip 1: label 3 is outside 0..2"),
+    ({}, {"label": -1}, "clip 1: label -1 is outside 0..2"),
+    ({"name": "a"}, {"name": "a"}, "two clips are called 'a'"),
+    (SURE, {}, "clip 1: confidence is given for some clips only"),
+    ({}, SURE, "clip 1: confidence is given for some clips only"),
+    ({"confidence_MTJ": GOOD[..., 0] + 2}, {}, r"clip 0: confidence must be numbers from 0 to 1, \[1, 4, 25\]"),
+    ({"confidence_MTJ": GOOD[..., 0] * np.nan}, {}, "clip 0: confidence must be"),
+    ({"confidence_MTJ": GOOD[:, :3, :, 0]}, {}, "clip 0: confidence must be"),
+    *[({}, {field: value}, f"clip 1: {field} {value} does not fit 32 bits")
+      for field in ("subject", "camera", "setup", "trial", "source_frames")
+      for value in (2**31, -(2**31) - 1)],
+    ({}, {"flags": 2**40}, f"clip 1: flags {2**40} does not fit 32 bits"),
+    ({}, {"flags": 128 | Flag.MERGED}, "clip 1: flags 129 hold 128, which means nothing"),
+    ({}, {"flags": -1}, "clip 1: flags -1 hold"),
+    ({}, {"flags": Flag.EMPTY_BODY}, "clip 1: it has one body and a flag that says the second one is empty"),
+])  # fmt: skip
+def test_a_bad_clip_is_refused_and_nothing_is_left(tmp_path, first, second, message):
     with pytest.raises(SkelbenchError, match=message), open_writer(tmp_path / "made") as writer:
-        writer.add(GOOD, 0)
-        writer.add(x, label)
-    assert visible(tmp_path) == []
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "message"),
-    [
-        ({"name": "a"}, {"name": "a"}, "two clips are called 'a'"),
-        ({"confidence_MTJ": GOOD[..., 0]}, {}, "clip 1: confidence is given for some clips only"),
-        ({}, {"confidence_MTJ": GOOD[..., 0]}, "clip 1: confidence is given for some clips only"),
-        ({"confidence_MTJ": GOOD[..., 0] + 2}, {}, r"clip 0: confidence must be numbers from 0 to 1, \[1, 4, 25\]"),
-        ({"confidence_MTJ": GOOD[..., 0] * np.nan}, {}, "clip 0: confidence must be"),
-        ({"confidence_MTJ": GOOD[:, :3, :, 0]}, {}, "clip 0: confidence must be"),
-    ],
-)
-def test_names_are_unique_and_confidence_is_for_all(tmp_path, first, second, message):
-    with pytest.raises(SkelbenchError, match=message), open_writer(tmp_path / "made") as writer:
-        writer.add(GOOD, 0, **first)
-        writer.add(GOOD, 0, **second)
-    assert visible(tmp_path) == []
-
-
-@pytest.mark.parametrize(
-    ("about", "message"),
-    [
-        *[({field: value}, f"clip 1: {field} {value} does not fit 32 bits")
-          for field in ("subject", "camera", "setup", "trial", "source_frames")
-          for value in (2**31, -(2**31) - 1)],
-        ({"flags": 2**40}, f"clip 1: flags {2**40} does not fit 32 bits"),
-        ({"flags": 128 | Flag.MERGED}, "clip 1: flags 129 hold 128, which means nothing"),
-        ({"flags": -1}, "clip 1: flags -1 hold"),
-        ({"flags": Flag.EMPTY_BODY}, "clip 1: it has one body and a flag that says the second one is empty"),
-    ],
-)  # fmt: skip
-def test_numbers_that_cannot_be_stored_or_mean_nothing_are_refused(tmp_path, about, message):
-    with pytest.raises(SkelbenchError, match=message), open_writer(tmp_path / "made") as writer:
-        writer.add(GOOD, 0)
-        writer.add(GOOD, 0, **about)
+        for changes in (first, second):
+            writer.add(**{"x_MTJC": GOOD, "label": 0} | changes)
     assert visible(tmp_path) == []
 
 
@@ -83,12 +62,9 @@ def test_no_clips_and_empty_splits_are_refused(tmp_path):
         write_store(tmp_path / "made", random_clips(1))
     with pytest.raises(SkelbenchError, match="did you mean 'cross-view'"):
         write_store(tmp_path / "made", random_clips(), default_split="cros-view")
+    both = {"cross-view": FieldRule(field="camera", train=(1, 2), test=(2, 3))}
     with pytest.raises(SkelbenchError, match="the same clips into train and test"):
-        write_store(
-            tmp_path / "made",
-            random_clips(),
-            splits={"cross-view": FieldRule(field="camera", train=(1, 2), test=(2, 3))},
-        )
+        write_store(tmp_path / "made", random_clips(), splits=both)
     assert visible(tmp_path) == []
 
 
@@ -111,7 +87,10 @@ def test_a_failed_overwrite_keeps_the_old_store(tmp_path):
     assert len(ClipStore.open(path)) == 5 and visible(tmp_path) == ["made"]
 
 
-def _break_second_rename(monkeypatch, error):
+@pytest.mark.parametrize(("error", "seen"), [(OSError(28, "No space left on device"), SkelbenchError),
+                                             (KeyboardInterrupt(), KeyboardInterrupt)])  # fmt: skip
+def test_the_old_store_comes_back_when_the_new_one_cannot_take_its_place(tmp_path, monkeypatch, error, seen):
+    path = write_store(tmp_path / "made", random_clips(5))
     real, calls = os.replace, []
 
     def replace(source, target):
@@ -121,36 +100,30 @@ def _break_second_rename(monkeypatch, error):
         real(source, target)
 
     monkeypatch.setattr(os, "replace", replace)
-
-
-@pytest.mark.parametrize(("error", "seen"), [(OSError(28, "No space left on device"), SkelbenchError),
-                                             (KeyboardInterrupt(), KeyboardInterrupt)])  # fmt: skip
-def test_the_old_store_comes_back_when_the_new_one_cannot_take_its_place(tmp_path, monkeypatch, error, seen):
-    path = write_store(tmp_path / "made", random_clips(5))
-    _break_second_rename(monkeypatch, error)
     with pytest.raises(seen):
         write_store(path, random_clips(6), overwrite=True)
     assert len(ClipStore.open(path)) == 5 and visible(tmp_path) == ["made"]
 
 
-REPLACE_AND_DIE = """
-    import os
+REPLACE = """
+    import os, subprocess, sys
     from made.clips import *
     real, calls = os.replace, []
     def replace(source, target):
         calls.append(source)
         if len(calls) == 2:
-            os._exit(9)
+            {halfway}
         real(source, target)
     os.replace = replace
     write_store(path, random_clips(6), overwrite=True)
 """
+LOOK = "import sys; from skelbench.data.store.roots import *; print(list_stores(Path(sys.argv[1])))"
 
 
 @pytest.mark.parametrize("then", ["list", "open", "refuse", "fail", "replace"])
 def test_a_store_whose_replacement_was_killed_halfway_is_put_back(tmp_path, then):
     path = write_store(tmp_path / "made", random_clips(5))
-    assert _python(REPLACE_AND_DIE, path).returncode == 9 and not path.exists()
+    assert _python(REPLACE.format(halfway="os._exit(9)"), path).returncode == 9 and not path.exists()
     if then == "list":
         assert list_stores(tmp_path) == {"made": path}
     elif then == "open":
@@ -170,20 +143,8 @@ def test_a_store_whose_replacement_was_killed_halfway_is_put_back(tmp_path, then
 def test_a_store_that_is_being_replaced_is_left_to_its_writer(tmp_path):
     """Another process that looks between the two steps puts nothing back."""
     path = write_store(tmp_path / "made", random_clips(5))
-    code = """
-        import os, subprocess, sys
-        from made.clips import *
-        real, calls = os.replace, []
-        def replace(source, target):
-            calls.append(source)
-            if len(calls) == 2:
-                look = "import sys; from skelbench.data.store.roots import *; print(list_stores(Path(sys.argv[1])))"
-                subprocess.run([sys.executable, "-c", look, str(path.parent)], check=True)
-            real(source, target)
-        os.replace = replace
-        write_store(path, random_clips(6), overwrite=True)
-    """
-    ended = _python(code, path)
+    look = f"subprocess.run([sys.executable, '-c', {LOOK!r}, str(path.parent)], check=True)"
+    ended = _python(REPLACE.format(halfway=look), path)
     assert (ended.returncode, ended.stdout) == (0, "{}\n"), ended.stderr
     assert len(ClipStore.open(path)) == 6 and visible(tmp_path) == ["made"]
 
@@ -200,11 +161,7 @@ def test_two_writers_at_once(tmp_path):
     with open_writer(tmp_path / "made") as writer:
         for i in range(4):
             writer.add(GOOD, 0, subject=i, camera=i)
-        code = """
-            from made.clips import *
-            write_store(path, random_clips())
-        """
-        other = _python(code, tmp_path / "made")
+        other = _python("from made.clips import *; write_store(path, random_clips())", tmp_path / "made")
         assert other.returncode == 1 and "is being written by another process" in other.stderr
     assert len(ClipStore.open(tmp_path / "made")) == 4
 

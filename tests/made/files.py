@@ -1,9 +1,16 @@
 """Small files in other people's formats, made from people who stand and move."""
 
 import pickle
+import zipfile
+from pathlib import Path
 
 import h5py
 import numpy as np
+from hypothesis import strategies as st
+
+from skelbench.data.foreign import import_files
+from skelbench.data.store.clip_store import ClipStore
+from skelbench.errors import SkelbenchError
 
 from .ntu import person
 
@@ -73,6 +80,14 @@ def split_lists(names=NAMES):
     }
 
 
+def zipped(path, members, method=zipfile.ZIP_DEFLATED):
+    """A zip of these members (name -> bytes, or the file that holds them)."""
+    with zipfile.ZipFile(path, "w", method) as file:
+        for name, data in members.items():
+            file.writestr(name, data.read_bytes() if isinstance(data, Path) else data)
+    return path
+
+
 def write_pickle(path, value, protocol=2):
     path.write_bytes(pickle.dumps(value, protocol))
     return path
@@ -129,3 +144,22 @@ def flat_annotation(i, **changes):
         img_shape=(1080, 1920), original_shape=(1080, 1920),
     )  # fmt: skip
     return entry | changes
+
+
+DAMAGE = dict(place=st.floats(0, 1, exclude_max=True), junk=st.binary(min_size=1, max_size=12), cut=st.booleans())
+"""Of a file: cut there, or some bytes replaced."""
+
+
+def survive_damage(folder, place, junk, cut):
+    """Damaged, ``folder``/good.npz is refused in one sentence or read as it was."""
+    data = (folder / "good.npz").read_bytes()
+    at = int(place * len(data))
+    (folder / "bad.npz").write_bytes(data[:at] if cut else data[:at] + junk + data[at + len(junk) :])
+    good = ClipStore.open(import_files([folder / "good.npz"], "good", folder / "root").path)
+    try:
+        bad = ClipStore.open(import_files([folder / "bad.npz"], "bad", folder / "root").path)
+    except SkelbenchError as error:
+        assert "\n" not in str(error)
+        return
+    assert bad.meta.frames_sha256 == good.meta.frames_sha256
+    np.testing.assert_array_equal(bad.labels, good.labels)

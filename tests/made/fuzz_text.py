@@ -10,13 +10,14 @@ import argparse
 import random
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
 from skelbench.data.raw.files import BadFile
 from skelbench.data.raw.ntu.clip import make_clip
-from skelbench.data.raw.ntu.text import parse
+from skelbench.data.raw.ntu.text import Recording, parse
 from skelbench.data.raw.pku.names import parse_split
 from skelbench.data.raw.pku.text import parse_frames, parse_labels
 
@@ -90,9 +91,8 @@ def literal_recording(data: bytes) -> Any:
 
 def literal_frames(data: bytes) -> Any:
     """Rows of float32 of a PKU-MMD video, as bytes; None if it is not one."""
-    lines = _lines(data)
     try:
-        rows = [[np.float32(_number(field)) for field in line] for line in lines or [] if line]
+        rows = [[np.float32(_number(field)) for field in line] for line in _lines(data) or [] if line]
     except ValueError:
         return None
     return np.array(rows).tobytes() if rows and all(len(row) == 150 for row in rows) else None
@@ -119,17 +119,19 @@ def literal_labels(data: bytes) -> Any:
 
 
 # ------------------------------------------------------------------------------------------------ ours, comparable
+def comparable(recording: Recording) -> Any:
+    """What a reader made of a `.skeleton` text, as :func:`literal_recording` gives it."""
+    ids = [identity.decode() for identity in recording.id_K]
+    return recording.frames, list(zip(recording.frame_K, ids, [x.tobytes() for x in recording.x_KJC], strict=True))
+
+
 def our_recording(data: bytes) -> Any:
     """As :func:`literal_recording`, by the reader under test, which must also survive what follows it."""
     recording = parse(data)
-    try:
+    with suppress(BadFile):
         clip = make_clip(recording)
-    except BadFile:
-        pass
-    else:
         assert np.isfinite(clip.x_MTJC).all() and 0 not in clip.x_MTJC.shape
-    ids = [identity.decode() for identity in recording.id_K]
-    return recording.frames, list(zip(recording.frame_K, ids, [x.tobytes() for x in recording.x_KJC], strict=True))
+    return comparable(recording)
 
 
 def our_frames(data: bytes) -> Any:
@@ -179,9 +181,9 @@ def mutate(random_: random.Random, text: bytes, other: bytes) -> bytes:
         at = random_.randrange(len(text) + 1)
         to = min(len(text), at + random_.choice((1, 1, 2, 8, 60, 600)))
         kind = random_.randrange(13)
+        near = range(at, min(at + 60, len(text)))
         if kind == 0:  # another digit, so that the layout stays
-            digits = [i for i in range(at, min(at + 40, len(text))) if 48 <= text[i] < 58]
-            if digits:
+            if digits := [i for i in near if 48 <= text[i] < 58]:
                 at = random_.choice(digits)
                 text = text[:at] + bytes([random_.randrange(48, 58)]) + text[at + 1 :]
         elif kind in (1, 2, 3):  # another field
@@ -201,8 +203,7 @@ def mutate(random_: random.Random, text: bytes, other: bytes) -> bytes:
         elif kind == 8:
             text = text[:at] + b"\0" * (to - at) + text[to:]
         elif kind == 9:  # other blanks
-            places = [i for i in range(at, min(at + 60, len(text))) if text[i] <= 32]
-            if places:
+            if places := [i for i in near if text[i] <= 32]:
                 at = random_.choice(places)
                 text = text[:at] + random_.choice(BLANKS) + text[at + 1 :]
         elif kind == 10:
@@ -254,12 +255,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=500_000)
     parser.add_argument("--seed", type=int, default=0)
-    arguments = parser.parse_args()
-    accepted, refused = fuzz(arguments.count, arguments.seed, lambda line: print(line, flush=True))
-    print(
-        f"{arguments.count:,} mutated inputs: {accepted:,} accepted, all as the obvious readers read them, "
-        f"{refused:,} refused with a reason"
-    )
+    accepted, refused = fuzz(**vars(parser.parse_args()), say=lambda line: print(line, flush=True))
+    print(f"{accepted:,} accepted, all as the obvious readers read them, {refused:,} refused with a reason")
 
 
 if __name__ == "__main__":

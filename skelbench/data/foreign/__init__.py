@@ -46,11 +46,10 @@ def import_files(
     overwrite: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> Imported:
-    """Store the clips in ``files`` as ``root``/``name``.
+    """Store the clips in ``files`` as ``root``/``name``; unusable clips are left out, unusable files refused.
 
     One file is completed with what belongs to it from its folder; of several, an array of clips is followed by its
-    labels, and the training part by the test part. Unusable files raise :class:`SkelbenchError` in one sentence and
-    leave nothing behind; single unusable clips are left out and listed.
+    labels, and the training part by the test part.
     """
     check_name(name)
     # Numbers that are none, or too large for float32, are noticed and named; numpy need not say so as well.

@@ -14,22 +14,23 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from skelbench.data.foreign import ntu
-from skelbench.data.foreign.bodies import Pose, choose_topology, drop_absent, find_pose
+from skelbench.data.foreign.bodies import ALL_ZERO, Pose, choose_topology, find_pose, solid_clip
 from skelbench.data.foreign.flat import FlatPose, flat_clip
-from skelbench.data.foreign.labels import names_for, random_split, whole
+from skelbench.data.foreign.labels import random_split, whole
 from skelbench.data.foreign.options import ImportOptions
-from skelbench.data.foreign.recording import Clip, Recording
+from skelbench.data.foreign.recording import Recording
 from skelbench.data.raw.ntu.names import who
 from skelbench.data.raw.ntu.prepare import LICENCE as NTU_LICENCE
-from skelbench.data.raw.origin import centre
 from skelbench.data.store.clip_store import Skipped
 from skelbench.data.store.splits import ALIASES, FieldRule, NameRule, Rule, by_field
+from skelbench.data.store.writer import Clip
 from skelbench.errors import SkelbenchError
 from skelbench.skeleton.topology import Topology
 
@@ -65,12 +66,10 @@ def pyskl(value: Any, path: Path, options: ImportOptions) -> Recording:
     labels = _labels(good, path)
     names = [_name(entry, path) for entry in good]
     index = ntu.index_of(names)
-    splits, default, details = _splits(split, names, labels, index, path)
-    classes = names_for(int(labels.max()) + 1)
-    if index is not None and np.array_equal(labels, index["action"] - 1):
-        classes = ntu.action_names(index)
-    details |= {"type_of_file": str(arrays[0].dtype), "annotations_empty": len(entries) - len(good)}
-    reader = _Reader(entries, dict(zip(names, labels.tolist())), topology, options, shape[3], path)
+    splits, unknown = _splits(split, names, labels, index, path)
+    details = {"split_names_without_annotation": unknown, "type_of_file": str(arrays[0].dtype)}
+    details["annotations_empty"] = len(entries) - len(good)
+    reader = _Reader(entries, dict(zip(names, labels.tolist())), topology, options, shape[3])
     if shape[3] == 2:
         reader.pose = FlatPose(options)
         lineage = "pyskl 2-D, " + reader.pose.lineage
@@ -83,9 +82,8 @@ def pyskl(value: Any, path: Path, options: ImportOptions) -> Recording:
         clips=reader.read,
         total=len(entries),
         topology=topology,
-        classes=classes,
+        classes=ntu.class_names(labels, index),
         splits=splits,
-        default_split=default,
         lineage=lineage,
         licence=NTU_LICENCE if index is not None else "",
         fps=options.fps,
@@ -110,8 +108,8 @@ def _name(entry: dict, path: Path) -> str:
 
 def _splits(
     split: Any, names: list[str], labels: np.ndarray, index: Mapping[str, np.ndarray] | None, path: Path
-) -> tuple[dict[str, Rule], str, dict[str, Any]]:
-    """Rules, the default split and notes. Lists that follow from sample names become rules over index fields."""
+) -> tuple[dict[str, Rule], int]:
+    """Rules, and how many listed names are no clip's. Lists that follow from sample names become rules over fields."""
     seen: set[str] = set()
     for name in names:
         if name in seen:
@@ -138,11 +136,9 @@ def _splits(
                     rules[full] = rule
                     if full != name:
                         del rules[name]
-    if not rules:
-        rules = ntu.splits_of(index) if index is not None else {}
-    if not rules:
-        rules = random_split(labels, str(path), "lists of their names under split")
-    return rules, next(iter(rules)), {"split_names_without_annotation": unknown}
+    if not rules and index is not None:
+        rules = ntu.splits_of(index)
+    return rules or random_split(labels, str(path), "lists of their names under split"), unknown
 
 
 def _pairs(split: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
@@ -170,19 +166,12 @@ class _Reader:
     topology: Topology
     options: ImportOptions
     axes: int
-    path: Path
     pose: Pose | FlatPose | None = None
 
     def sample(self) -> Iterator[np.ndarray]:
         """Key points of the first clips that have any."""
-        found = 0
-        for row, entry in enumerate(self.entries):
-            x_MTJC = self._points(row, entry)
-            if isinstance(x_MTJC, np.ndarray) and x_MTJC.any():
-                yield x_MTJC
-                found += 1
-            if found == 64:
-                return
+        every = (self._points(row, entry) for row, entry in enumerate(self.entries))
+        return islice((x_MTJC for x_MTJC in every if isinstance(x_MTJC, np.ndarray) and x_MTJC.any()), 64)
 
     def read(self) -> Iterator[Clip | Skipped]:
         for row, entry in enumerate(self.entries):
@@ -208,24 +197,11 @@ class _Reader:
             score = entry.get("keypoint_score")
             if not isinstance(score, np.ndarray) or score.shape != x_MTJC.shape[:3] or score.dtype.kind != "f":
                 return Skipped(name=name, reason="it has no keypoint_score for each of its key points")
-            made = flat_clip(x_MTJC, score, self.topology, self.pose, entry.get("img_shape"))
-            if isinstance(made, str):
-                return Skipped(name=name, reason=made)
-            x_MTJC, origin, flags, confidence_MTJ = made
+            clip = flat_clip(x_MTJC, score, self.topology.center, self.pose, entry.get("img_shape"))
         else:
             assert self.pose is not None  # set before anything is read
-            x_MTJC, flags = drop_absent(self.pose.apply(x_MTJC), self.options.max_bodies)
-            if 0 in x_MTJC.shape:
-                return Skipped(name=name, reason="all its coordinates are zero", expected=True)
-            x_MTJC, origin = centre(x_MTJC, self.topology.center)
-            confidence_MTJ = None
-        return Clip(
-            x_MTJC,
-            self.labels[name],
-            origin=origin,
-            name=name,
-            who=who(name),
-            flags=flags,
-            source_frames=frames,
-            confidence_MTJ=confidence_MTJ,
-        )
+            clip = solid_clip(self.pose.apply(x_MTJC), self.options.max_bodies, self.topology.center)
+        if isinstance(clip, str):
+            return Skipped(name=name, reason=clip, expected=clip == ALL_ZERO)
+        x_MTJC, origin, flags, confidence_MTJ = clip
+        return Clip(x_MTJC, self.labels[name], origin, name, who(name), flags, frames, confidence_MTJ)

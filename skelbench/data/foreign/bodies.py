@@ -11,6 +11,7 @@ from typing import Literal
 
 import numpy as np
 
+from skelbench.data.raw.origin import centre
 from skelbench.data.store.clip_store import Flag
 from skelbench.errors import SkelbenchError
 from skelbench.skeleton.topology import Topology, get_topology, topologies
@@ -18,6 +19,7 @@ from skelbench.skeleton.topology import Topology, get_topology, topologies
 Up = Literal["auto", "y", "-y", "z", "-z", "x", "-x"]
 Units = Literal["m", "cm", "mm"]
 
+ALL_ZERO = "all its coordinates are zero"
 METRES = {"m": 1.0, "cm": 0.01, "mm": 0.001}
 
 TURNS: dict[str, tuple[tuple[int, int, int], tuple[int, int, int]]] = {
@@ -101,6 +103,20 @@ def find_pose(sample: Iterable[np.ndarray], topology: Topology, up: Up, units: U
             raise SkelbenchError(f"{where}: its bodies do not show which axis points up; say which with --up")
         return Pose(("" if mean_C[axis] > 0 else "-") + "xyz"[axis], METRES[units])
     return Pose(up, METRES[units])
+
+
+def solid_clip(
+    x_MTJC: np.ndarray, most: int, center: int | None
+) -> tuple[np.ndarray, np.ndarray, int, np.ndarray | None] | str:
+    """Clip, origin, flags and no confidence from metres with Y up, at most ``most`` bodies; or why there is none.
+
+    Centred at joint ``center`` of the first frame; None = as it is.
+    """
+    x_MTJC, flags = drop_absent(x_MTJC, most)
+    if 0 in x_MTJC.shape:
+        return ALL_ZERO
+    x_MTJC, origin = (x_MTJC, np.zeros(3, np.float32)) if center is None else centre(x_MTJC, center)
+    return x_MTJC, origin, flags, None
 
 
 def drop_absent(x_MTJC: np.ndarray, most: int) -> tuple[np.ndarray, int]:

@@ -10,7 +10,7 @@ that ``data import`` gives back the same clips.
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from itertools import count
 from pathlib import Path
@@ -117,34 +117,30 @@ def export_mamp_npz(
     if path.exists() and not overwrite:
         raise SkelbenchError(f"{path} exists already; choose another file, or replace it with --force")
     rows = {"train": _order(store, rule, chosen.train), "test": _order(store, rule, chosen.test)}
-    meta = ExportedMeta(
-        topology=store.topology.name,
-        classes=store.classes,
-        splits=store.meta.splits,
-        split=chosen.name,
-        second_body=second_body,
-        lineage=store.meta.lineage,
-        licence=store.meta.licence,
-        fps=store.meta.fps,
-    )
-    frames, total = int(store.lengths.max()), sum(map(len, rows.values()))
+    kept = store.meta.model_dump(include={"topology", "classes", "splits", "lineage", "licence", "fps"})
+    meta = ExportedMeta(**kept, split=chosen.name, second_body=second_body)
+    frames, total, done = int(store.lengths.max()), sum(map(len, rows.values())), count(1)
+
+    def blocks(clips: np.ndarray) -> Iterator[np.ndarray]:
+        for clip in clips.tolist():
+            yield _row(store.clip(clip), frames, second_body)
+            if progress is not None:
+                progress(next(done), total)
 
     def write(stream: IO[bytes]) -> None:
         with zipfile.ZipFile(stream, "w", allowZip64=True) as file:
-            done = count(1)
             for part, clips in rows.items():
-                size = (len(clips), frames, 150)
-                ids = _ticking(clips, done, total, progress)
-                blocks = (_row(store.clip(clip), frames, second_body) for clip in ids)
-                _member(file, f"x_{part}", np.dtype("<f4"), size, blocks)
+                _member(file, f"x_{part}", np.dtype("<f4"), (len(clips), frames, 150), blocks(clips))
                 one_hot = (np.eye(1, store.num_classes, label) for label in store.labels[clips].tolist())
                 _member(file, f"y_{part}", np.dtype("<f8"), (len(clips), store.num_classes), one_hot)
             for part, clips in rows.items():
-                for field in fields(NumbersOfClip):
-                    _array(file, f"{field.name}_{part}", store.index[field.name][clips])
+                arrays = {field.name: store.index[field.name][clips] for field in fields(NumbersOfClip)}
                 if store.names is not None:
-                    _array(file, f"name_{part}", store.names[clips])
-            _array(file, META, np.array(meta.model_dump_json()))
+                    arrays["name"] = store.names[clips]
+                for name, array in arrays.items():
+                    _member(file, f"{name}_{part}", array.dtype, array.shape, [array])
+            text = np.array(meta.model_dump_json())
+            _member(file, META, text.dtype, (), [text])
 
     try:
         write_atomic(path, write)
@@ -163,15 +159,6 @@ def _order(store: ClipStore, rule: Rule, clips: np.ndarray) -> np.ndarray:
     return clips[np.lexsort((names, store.index[rule.field][clips]))]
 
 
-def _ticking(
-    clips: np.ndarray, done: Iterator[int], total: int, progress: Callable[[int, int], None] | None
-) -> Iterator[int]:
-    for clip in clips.tolist():
-        yield clip
-        if progress is not None:
-            progress(next(done), total)
-
-
 def _row(x_MTJC: np.ndarray, frames: int, second_body: SecondBody) -> np.ndarray:
     """A clip as one row [1, frames, 2, 25, 3]."""
     row = np.zeros((1, frames, 2, 25, 3), dtype="<f4")
@@ -181,15 +168,10 @@ def _row(x_MTJC: np.ndarray, frames: int, second_body: SecondBody) -> np.ndarray
     return row
 
 
-def _member(file: zipfile.ZipFile, name: str, dtype: np.dtype, shape: tuple[int, ...], blocks: Iterator) -> None:
+def _member(file: zipfile.ZipFile, name: str, dtype: np.dtype, shape: tuple[int, ...], blocks: Iterable) -> None:
     """One uncompressed array, block by block."""
     with file.open(f"{name}.npy", "w", force_zip64=True) as stream:
         header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
         np.lib.format.write_array_header_1_0(stream, header)
         for block in blocks:
-            stream.write(np.ascontiguousarray(block, dtype=dtype).data)
-
-
-def _array(file: zipfile.ZipFile, name: str, array: np.ndarray) -> None:
-    with file.open(f"{name}.npy", "w", force_zip64=True) as stream:
-        np.lib.format.write_array(stream, np.asarray(array), allow_pickle=False)
+            stream.write(np.ascontiguousarray(block, dtype=dtype).tobytes())

@@ -57,13 +57,13 @@ def recognise(files: Sequence[Path], options: ImportOptions) -> Recording:
         if not path.exists():
             raise SkelbenchError(f"there is no file {path}; check the path")
     found = {path: _open(path, options) for path in files}
-    whole_ones = [one for one in found.values() if isinstance(one, Recording)]
-    if whole_ones:
-        if len(files) > 1:
-            for one in whole_ones:
-                one.close()
-            raise SkelbenchError(f"{files[0]}: a {whole_ones[0].kind} is complete by itself; import one file at a time")
-        return whole_ones[0]
+    complete = [one for one in found.values() if isinstance(one, Recording)]
+    if complete and len(files) == 1:
+        return complete[0]
+    if complete:
+        for one in complete:
+            one.close()
+        raise SkelbenchError(f"{files[0]}: a {complete[0].kind} is complete by itself; import one file at a time")
     if len(files) == 1:
         found |= _siblings(files[0], options)
     return slots(_assemble(files, found), options)
@@ -114,16 +114,14 @@ def _npz(path: Path, options: ImportOptions) -> Recording:
     if META in npz and missing:
         raise SkelbenchError(f"{path} has no {', '.join(missing)}; export the data set again, with both parts")
     sides.sort(key=lambda side: _SIDES.index(side) if side in _SIDES else len(_SIDES))
-    parts = []
-    for side in sides:
-        x, y = npz[f"x_{side}"], npz[f"y_{side}"]
-        parts.append(Part("valid" if side == "val" else side, x, *read_labels(y)))
+    called = {"val": "valid"}
+    parts = [Part(called.get(side, side), npz[f"x_{side}"], *read_labels(npz[f"y_{side}"])) for side in sides]
     if META not in npz:
         return padded(parts, "padded npz", options, npz.close)
     meta = ExportedMeta.parse(str(values(npz[META])), str(path))
     for part in parts:
         suffix = f"_{part.name}"
-        own = [key for key in npz.keys if key.endswith(suffix) and key not in (f"x{suffix}", f"y{suffix}")]
+        own = {key for key in npz.keys if key.endswith(suffix)} - {f"x{suffix}", f"y{suffix}"}
         arrays = {key.removesuffix(suffix): values(npz[key]) for key in own}
         part.numbers = NumbersOfClip.parse(arrays, len(part.labels), str(path))
         names = arrays.get("name", np.zeros(0, "U1"))
@@ -169,14 +167,14 @@ def _pickle(path: Path, options: ImportOptions) -> Recording | Labels:
 
 def _labels(value: Any, path: Path) -> Labels | None:
     """(names, labels), as ST-GCN and its successors save it."""
-    if not isinstance(value, list | tuple) or len(value) != 2 or not isinstance(value[0], list | tuple):
+    if not isinstance(value, list | tuple) or len(value) != 2:
         return None
-    names = value[0]
+    names, numbers = value
+    if not isinstance(names, list | tuple) or not isinstance(numbers, list | tuple | np.ndarray):
+        return None
     if not all(isinstance(name, str) and name.isprintable() and name for name in names):
         return None
-    if not isinstance(value[1], list | tuple | np.ndarray):
-        return None
-    labels, _ = whole(value[1], str(path))
+    labels, _ = whole(numbers, str(path))
     if len(labels) != len(names):
         raise SkelbenchError(f"{path} has {len(names)} names but {len(labels)} labels; the file is incomplete")
     return Labels(path, labels, [name.removesuffix(".skeleton") for name in names])
@@ -209,38 +207,29 @@ def _assemble(given: Sequence[Path], found: dict[Path, Found]) -> list[Slots]:
     label_files = [one for one in found.values() if isinstance(one, Labels)]
     counts = [one for one in found.values() if isinstance(one, Counts)]
     main = _main(given, arrays, found)
-    parts = [_complete(main, arrays[main], label_files, counts, given)]
-    others = {
-        path: one
-        for path, one in arrays.items()
-        if path != main
-        and one.signature == parts[0].signature
-        and (path in given or one.x.shape[0] != parts[0].x.shape[0])
-    }
-    with_labels = {}
-    for path, one in others.items():
-        try:
-            with_labels[path] = _complete(path, one, label_files, counts, given)
-        except SkelbenchError:
-            if path in given:
-                raise
-    if len(with_labels) > 1:
-        names = ", ".join(path.name for path in with_labels)
+    first = _complete(main, arrays.pop(main), label_files, counts, given)
+    others: dict[Path, Slots] = {}
+    for path, one in arrays.items():
+        if one.signature == first.signature and (path in given or one.x.shape[0] != first.x.shape[0]):
+            try:
+                others[path] = _complete(path, one, label_files, counts, given)
+            except SkelbenchError:
+                if path in given:
+                    raise
+    if len(others) > 1:
         raise SkelbenchError(
-            f"{main}: several files could be its other part ({names}); name all files: "
-            f"skelbench data import TRAIN_DATA TRAIN_LABELS TEST_DATA TEST_LABELS"
+            f"{main}: several files could be its other part ({', '.join(path.name for path in others)}); name all "
+            f"files: skelbench data import TRAIN_DATA TRAIN_LABELS TEST_DATA TEST_LABELS"
         )
-    for path, part in with_labels.items():
-        parts.append(part)
-        if path not in given and part.x.shape[0] > parts[0].x.shape[0]:
-            parts.reverse()  # the larger part trains, unless the order of the given files says otherwise
-    return parts
+    # The larger part trains, unless the order of the given files says otherwise.
+    larger = [part for path, part in others.items() if path not in given and part.x.shape[0] > first.x.shape[0]]
+    return [*larger, first] if larger else [first, *others.values()]
 
 
 def _main(given: Sequence[Path], arrays: dict[Path, Slots], found: dict[Path, Found]) -> Path:
-    chosen = next((path for path in given if path in arrays), None)
-    if chosen is not None:
-        return chosen
+    for path in given:
+        if path in arrays:
+            return path
     one = found[given[0]]
     assert isinstance(one, Labels | Counts)  # an array is one of ``arrays``, and a recording is complete by itself
     count = len(one.labels if isinstance(one, Labels) else one.values)
@@ -267,10 +256,11 @@ def _complete(
         plain = _nearest(path, [one for one in plain if not one.column], given) + columns
     if not pickles and not columns and len(plain) == 1:
         columns = plain
-    if len(pickles) > 1 or len(columns) > 1 or (pickles and columns):
-        names = ", ".join([one.path.name for one in pickles] + [one.path.name for one in columns])
+    fitting: list[Labels | Counts] = [*pickles, *columns]
+    if len(fitting) > 1:
+        names = ", ".join(one.path.name for one in fitting)
         raise SkelbenchError(f"{path}: several label files fit its {clips} clips ({names}); name the array and its own")
-    if not pickles and not columns:
+    if not fitting:
         raise SkelbenchError(
             f"{path} holds {clips} clips without labels, and no file beside it has as many; name its label file too "
             f"(train_label.pkl or the like)"
@@ -280,17 +270,14 @@ def _complete(
         names = ", ".join(one.path.name for one in lengths)
         raise SkelbenchError(f"{path}: several files could hold the lengths of its clips ({names}); name one of them")
     labels = pickles[0].labels if pickles else whole(columns[0].values, str(columns[0].path))[0]
-    if lengths and lengths[0].values.min() < 1:
-        raise SkelbenchError(f"{lengths[0].path}: lengths must be 1 or more; is it the file of lengths?")
-    if lengths and lengths[0].values.max() >= 2**31:
-        row = int(lengths[0].values.argmax())
-        raise SkelbenchError(f"{lengths[0].path}: clip {row} has a length beyond 2^31; is it the file of lengths?")
-    return replace(
-        array,
-        labels=labels,
-        names=pickles[0].names if pickles else [],
-        num_frame=lengths[0].values if lengths else None,
-    )
+    for one in lengths:
+        if one.values.min() < 1:
+            raise SkelbenchError(f"{one.path}: lengths must be 1 or more; is it the file of lengths?")
+        if one.values.max() >= 2**31:
+            row = int(one.values.argmax())
+            raise SkelbenchError(f"{one.path}: clip {row} has a length beyond 2^31; is it the file of lengths?")
+    names_N, frames_N = pickles[0].names if pickles else [], lengths[0].values if lengths else None
+    return replace(array, labels=labels, names=names_N, num_frame=frames_N)
 
 
 def _nearest(path: Path, fitting: list[Any], given: Sequence[Path]) -> list[Any]:

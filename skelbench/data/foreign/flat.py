@@ -13,7 +13,6 @@ import numpy as np
 
 from skelbench.data.foreign.options import ImportOptions
 from skelbench.data.store.clip_store import Flag
-from skelbench.skeleton.topology import Topology
 
 
 class FlatPose:
@@ -45,8 +44,8 @@ class FlatPose:
 
 
 def flat_clip(
-    xy_MTJC: np.ndarray, confidence_MTJ: np.ndarray, topology: Topology, pose: FlatPose, image: Any
-) -> tuple[np.ndarray, np.ndarray, int, np.ndarray] | str:
+    xy_MTJC: np.ndarray, confidence_MTJ: np.ndarray, center: int, pose: FlatPose, image: Any
+) -> tuple[np.ndarray, np.ndarray, int, np.ndarray | None] | str:
     """Clip [M, T, J, 3], origin, flags and confidence [M, T, J] in [0, 1] from pixels [M, T, J, 2]; or a reason.
 
     Joints of confidence 0 are nowhere: they are put at the origin, and neither they nor bodies or frames without any
@@ -73,7 +72,7 @@ def flat_clip(
     if isinstance(scale, str):
         return scale
     origin = np.zeros(3, dtype=np.float32)
-    origin[:2] = _start(xy_MTJC, sure_MTJ, topology.center)
+    origin[:2] = _start(xy_MTJC, sure_MTJ, center)
     signs = np.array([scale, -scale if pose.down else scale, 0], dtype=np.float32)
     x_MTJC = np.zeros((*xy_MTJC.shape[:3], 3), dtype=np.float32)
     x_MTJC[..., :2] = np.where(sure_MTJ[..., None], xy_MTJC - origin[:2], 0)

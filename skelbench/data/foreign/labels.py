@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -56,10 +55,7 @@ def whole(values: Any, where: str) -> tuple[np.ndarray, int]:
 
 
 def random_split(labels: np.ndarray, where: str, otherwise: str) -> dict[str, Rule]:
-    """The split of files that say nothing about one; refuses labels [N] of which no class has a clip to spare.
-
-    ``otherwise``: what else would make a split possible.
-    """
+    """The split of files without one; refuses labels [N] without a clip to spare (``otherwise`` = what else helps)."""
     rule = RandomRule(test=0.3)
     if not any(round(rule.test * count) for count in np.bincount(labels).tolist()):
         raise SkelbenchError(
@@ -67,8 +63,3 @@ def random_split(labels: np.ndarray, where: str, otherwise: str) -> dict[str, Ru
             f"{otherwise}"
         )
     return {"random": rule}
-
-
-def names_for(count: int) -> Sequence[str]:
-    """Class names where a file has none."""
-    return tuple(f"label {label}" for label in range(count))

@@ -92,6 +92,8 @@ def restore(train: np.ndarray, test: np.ndarray) -> tuple[str, list[str], list[s
     return None
 
 
-def action_names(index: Mapping[str, np.ndarray]) -> tuple[str, ...]:
-    """Class names of the data set that these samples are part of; label k is action k + 1."""
+def class_names(labels: np.ndarray, index: Mapping[str, np.ndarray] | None) -> tuple[str, ...]:
+    """Names of actions where the labels are those that the samples' names say; numbers where there are no such."""
+    if index is None or not np.array_equal(labels, index["action"] - 1):
+        return tuple(f"label {label}" for label in range(int(labels.max()) + 1))
     return ACTIONS[:60] if data_of(index) == "ntu60" else ACTIONS

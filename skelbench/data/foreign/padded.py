@@ -11,19 +11,19 @@ body that is zero throughout is none.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from skelbench.data.foreign import ntu
-from skelbench.data.foreign.bodies import Pose, choose_topology, find_pose
+from skelbench.data.foreign.bodies import ALL_ZERO, Pose, choose_topology, find_pose
 from skelbench.data.foreign.exporters import ExportedMeta, NumbersOfClip
-from skelbench.data.foreign.labels import names_for, random_split
+from skelbench.data.foreign.labels import random_split
 from skelbench.data.foreign.options import ImportOptions
-from skelbench.data.foreign.recording import Clip, Recording
+from skelbench.data.foreign.recording import Recording
 from skelbench.data.foreign.tables import Table, first_rows
 from skelbench.data.raw.ntu.names import who
 from skelbench.data.raw.ntu.prepare import LICENCE as NTU_LICENCE
@@ -31,6 +31,7 @@ from skelbench.data.raw.ntu.prepare import LINEAGE as NTU_LINEAGE
 from skelbench.data.raw.origin import centre
 from skelbench.data.store.clip_store import Flag, Skipped
 from skelbench.data.store.splits import NameRule, RandomRule, Rule, make_split
+from skelbench.data.store.writer import Clip
 from skelbench.errors import SkelbenchError
 from skelbench.skeleton.topology import get_topology, topologies
 
@@ -78,7 +79,12 @@ def padded(
             raise SkelbenchError(
                 f"{where}: labels go up to {most}, but {len(meta.classes)} classes are named; export the data set again"
             )
-        about = _About(meta.classes, _kept_splits(parts, meta), meta.split, meta.lineage, meta.licence)
+        about: dict[str, Any] = {
+            "classes": meta.classes,
+            "splits": _kept_splits(parts, meta),
+            "default_split": meta.split,
+        }
+        about |= {"lineage": meta.lineage, "licence": meta.licence}
         pose, repeated = None, False
     else:
         sample = (_clip(row, bodies) for row in first_rows(parts[0].x, 64))
@@ -86,24 +92,26 @@ def padded(
         repeated = bodies == 2 and any(_repeats(_clip(row, 2)) for part in parts for row in first_rows(part.x, _PEEK))
         about = _describe(parts, details)
         details |= {"single_bodies_repeated": repeated, "up_axis_of_file": pose.up}
+
+    def read() -> Iterator[Clip | Skipped]:
+        for part in parts:
+            for row, values in enumerate(first_rows(part.x, part.x.shape[0])):
+                x_MTJC = _clip(values, bodies).astype(np.float32)
+                if pose is None:  # skelbench wrote the file: coordinates are taken as they are
+                    yield _exact(part, row, x_MTJC)
+                else:
+                    yield _made(part, row, x_MTJC, pose, topology.center, repeated, details)
+
     return Recording(
         kind=kind,
-        clips=_Reader(parts, bodies, pose, topology.center, repeated, details).read,
+        clips=read,
         total=sum(part.x.shape[0] for part in parts),
         topology=topology,
         fps=meta.fps if meta else options.fps,
         details=details,
         close=close,
-        **about._asdict(),
+        **about,
     )
-
-
-class _About(NamedTuple):
-    classes: Sequence[str]
-    splits: Mapping[str, Rule]
-    default_split: str
-    lineage: str
-    licence: str = ""
 
 
 def _layout(width: int, requested: str | None, where: str) -> tuple[int, int]:
@@ -147,16 +155,16 @@ def _kept_splits(parts: list[Part], meta: ExportedMeta) -> dict[str, Rule]:
     return splits
 
 
-def _describe(parts: list[Part], details: dict) -> _About:
-    """What is known of a file that skelbench did not write; gives every part the names of its clips."""
-    classes = max(part.classes for part in parts)
+def _describe(parts: list[Part], details: dict) -> dict[str, Any]:
+    """Fields of the recording of a file that skelbench did not write; gives every part the names of its clips."""
     found = ntu.restore(parts[0].labels, parts[1].labels) if len(parts) == 2 else None
     if found is not None:
         split, parts[0].names, parts[1].names = found
         details["names"] = "restored: rows and labels are those of the original scripts, one by one"
         index = ntu.index_of([*parts[0].names, *parts[1].names])
         assert index is not None  # restored names are sample names
-        return _About(ntu.action_names(index), ntu.splits_of(index), split, NTU_LINEAGE, NTU_LICENCE)
+        about: dict[str, Any] = {"classes": ntu.class_names(index["action"] - 1, index), "splits": ntu.splits_of(index)}
+        return about | {"default_split": split, "lineage": NTU_LINEAGE, "licence": NTU_LICENCE}
     details["names"] = "made up: the file has none"
     for part in parts:
         part.names = [f"{part.name}_{row:06}" for row in range(part.x.shape[0])]
@@ -171,62 +179,43 @@ def _describe(parts: list[Part], details: dict) -> _About:
         labels = np.concatenate([part.labels for part in parts])
         splits = random_split(labels, parts[0].x.where, "a file that holds the test part too")
     lineage = "padded arrays as they are, centred at the centre joint of the first body's first frame"
-    return _About(names_for(classes), splits, next(iter(splits)), lineage)
+    classes = [f"label {label}" for label in range(max(part.classes for part in parts))]
+    return {"classes": classes, "splits": splits, "lineage": lineage}
 
 
-@dataclass
-class _Reader:
-    """Reads on, clip by clip. ``pose`` None: skelbench wrote the file, coordinates are taken as they are."""
-
-    parts: list[Part]
-    bodies: int
-    pose: Pose | None
-    center: int
-    repeated: bool
-    details: dict
-
-    def read(self) -> Iterator[Clip | Skipped]:
-        for part in self.parts:
-            for row, values in enumerate(first_rows(part.x, part.x.shape[0])):
-                name = part.names[row] if part.names else ""
-                x_MTJC = _clip(values, self.bodies).astype(np.float32)
-                if self.pose is None:
-                    yield self._exact(part, row, name, x_MTJC)
-                else:
-                    yield self._made(name or f"{part.name} {row}", name, int(part.labels[row]), x_MTJC)
-
-    def _exact(self, part: Part, row: int, name: str, x_MTJC: np.ndarray) -> Clip:
-        numbers = part.numbers
-        assert numbers is not None  # only files with all of them are read this way
-        length, bodies = int(numbers.length[row]), int(numbers.bodies[row])
-        if not (1 <= length <= x_MTJC.shape[1] and 1 <= bodies <= len(x_MTJC)):
-            raise SkelbenchError(
-                f"{part.x.where}: clip {row} is to have {length} frames of {bodies} bodies, which it has not room for; "
-                f"export the data set again"
-            )
-        return Clip(
-            x_MTJC[:bodies, :length],
-            int(part.labels[row]),
-            origin=numbers.origin[row],
-            name=name,
-            who={key: int(getattr(numbers, key)[row]) for key in ("subject", "camera", "setup", "trial")},
-            flags=int(numbers.flags[row]),
-            source_frames=int(numbers.source_frames[row]),
+def _exact(part: Part, row: int, x_MTJC: np.ndarray) -> Clip:
+    numbers = part.numbers
+    assert numbers is not None  # only files with all of them are read this way
+    length, bodies = int(numbers.length[row]), int(numbers.bodies[row])
+    if not (1 <= length <= x_MTJC.shape[1] and 1 <= bodies <= len(x_MTJC)):
+        raise SkelbenchError(
+            f"{part.x.where}: clip {row} is to have {length} frames of {bodies} bodies, which it has not room for; "
+            f"export the data set again"
         )
+    return Clip(
+        x_MTJC[:bodies, :length],
+        int(part.labels[row]),
+        origin=numbers.origin[row],
+        name=part.names[row] if part.names else "",
+        who={key: int(getattr(numbers, key)[row]) for key in ("subject", "camera", "setup", "trial")},
+        flags=int(numbers.flags[row]),
+        source_frames=int(numbers.source_frames[row]),
+    )
 
-    def _made(self, called: str, name: str, label: int, x_MTJC: np.ndarray) -> Clip | Skipped:
-        seen_MT = np.any(x_MTJC, axis=(2, 3))  # not a number counts as seen
-        frames = np.flatnonzero(seen_MT.any(axis=0))
-        if not len(frames):
-            return Skipped(name=called, reason="all its coordinates are zero", expected=True)
-        length, bodies = int(frames[-1]) + 1, len(x_MTJC)
-        flags = 0
-        if bodies == 2 and not seen_MT[1].any():
-            bodies, flags = (2, int(Flag.EMPTY_BODY)) if self.repeated else (1, 0)
-        elif bodies == 2 and self.repeated and _repeats(x_MTJC):
-            bodies = 1
-        empty = length - len(frames)
-        self.details["empty_frames_kept"] = self.details.get("empty_frames_kept", 0) + empty
-        assert self.pose is not None  # without one, clips are exact
-        x_MTJC, origin = centre(self.pose.apply(x_MTJC[:bodies, :length]), self.center)
-        return Clip(x_MTJC, label, origin=origin, name=name, who=who(name), flags=flags)
+
+def _made(
+    part: Part, row: int, x_MTJC: np.ndarray, pose: Pose, center: int, repeated: bool, details: dict
+) -> Clip | Skipped:
+    name = part.names[row]
+    seen_MT = np.any(x_MTJC, axis=(2, 3))  # not a number counts as seen
+    frames = np.flatnonzero(seen_MT.any(axis=0))
+    if not len(frames):
+        return Skipped(name=name, reason=ALL_ZERO, expected=True)
+    length, bodies, flags = int(frames[-1]) + 1, len(x_MTJC), 0
+    if bodies == 2 and not seen_MT[1].any():
+        bodies, flags = (2, int(Flag.EMPTY_BODY)) if repeated else (1, 0)
+    elif bodies == 2 and repeated and _repeats(x_MTJC):
+        bodies = 1
+    details["empty_frames_kept"] = details.get("empty_frames_kept", 0) + length - len(frames)
+    x_MTJC, origin = centre(pose.apply(x_MTJC[:bodies, :length]), center)
+    return Clip(x_MTJC, int(part.labels[row]), origin, name, who(name), flags)

@@ -32,6 +32,11 @@ _KINDS = re.compile(r"b1|[iu][1248]|f[248]|[US][1-9][0-9]{0,5}")
 _WHOLE = re.compile(rb"0|-?[1-9][0-9]*")
 _FLOAT = re.compile(rb"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?|-?inf|nan")
 _MAX_AXES = 32
+_DAMAGE = (
+    *(pickle.UnpicklingError, EOFError, IndexError, KeyError, ValueError, TypeError, OverflowError),
+    *(struct.error, MemoryError),
+)
+"""All that the interpreter can raise on damaged bytes (UnicodeError is a ValueError)."""
 
 
 class Refused(SkelbenchError):
@@ -77,15 +82,9 @@ def _load(file: IO[bytes] | mmap.mmap, size: int, where: str) -> Any:
         raise Refused(
             f"{where} holds {error}, which is not read; save it again as numbers, text and plain numpy arrays"
         ) from None
-    except (
-        *(pickle.UnpicklingError, EOFError, IndexError, KeyError, ValueError, TypeError, OverflowError),
-        *(struct.error, MemoryError),
-    ) as error:
-        # UnicodeError is a ValueError. These are all that the interpreter can raise on damaged bytes.
-        known: dict[type[Exception], str] = {
-            IndexError: "it takes more values than there are",
-            KeyError: "an instruction that there is not",
-        }
+    except _DAMAGE as error:
+        known: dict[type, str]
+        known = {IndexError: "it takes more values than there are", KeyError: "an instruction that there is not"}
         reason = known.get(type(error)) or (str(error).splitlines() or ["it ends too early"])[0][:80]
         raise Refused(
             f"{where} is not a readable pickle ({reason}); it may be cut short, download or copy it again"
@@ -151,9 +150,8 @@ class _Reader(pickle._Unpickler):
 
     def _contents(self, shape: Any, kind: Any, raw: Any) -> tuple[np.dtype, bytes | bytearray]:
         """Element type and bytes of an array, if they belong together and to its shape."""
-        if type(shape) is not tuple or len(shape) > _MAX_AXES:
-            raise _Malformed("an array of impossible shape")
-        if any(type(n) is not int or not 0 <= n < 1 << 63 for n in shape):
+        axes = shape if type(shape) is tuple and len(shape) <= _MAX_AXES else (None,)
+        if any(type(n) is not int or not 0 <= n < 1 << 63 for n in axes):
             raise _Malformed("an array of impossible shape")
         if type(kind) is not _ElementType:
             raise _Malformed("an array without element type")
@@ -298,16 +296,13 @@ class _Reader(pickle._Unpickler):
 
 _KEYS = (str, bytes, bool, float, type(None))
 
-ALLOWED = {
-    **{(f"numpy.{core}.multiarray", "_reconstruct"): "_reconstruct" for core in ("core", "_core")},
-    **{(f"numpy.{core}.multiarray", "scalar"): "_scalar" for core in ("core", "_core")},
-    **{(f"numpy.{core}.numeric", "_frombuffer"): "_from_buffer" for core in ("core", "_core")},
-    ("numpy", "dtype"): "_dtype",
-    ("numpy", "ndarray"): "ndarray",
-    ("_codecs", "encode"): "_encode",
-    **{(module, "bytes"): "_empty_bytes" for module in ("builtins", "__builtin__")},
-}
+ALLOWED = {("numpy", "dtype"): "_dtype", ("numpy", "ndarray"): "ndarray", ("_codecs", "encode"): "_encode"}
 """Everything a pickle may name, and the function above that stands for it."""
+for _core in ("numpy.core", "numpy._core"):
+    ALLOWED |= {(f"{_core}.multiarray", "_reconstruct"): "_reconstruct", (f"{_core}.multiarray", "scalar"): "_scalar"}
+    ALLOWED[f"{_core}.numeric", "_frombuffer"] = "_from_buffer"
+for _module in ("builtins", "__builtin__"):
+    ALLOWED[_module, "bytes"] = "_empty_bytes"
 
 
 def _refuse(error: type[Exception], what: str) -> Callable[[_Reader], NoReturn]:

@@ -17,9 +17,10 @@ import numpy as np
 from skelbench.data.foreign.bodies import choose_topology
 from skelbench.data.foreign.labels import MAX_CLASSES, random_split
 from skelbench.data.foreign.options import ImportOptions
-from skelbench.data.foreign.recording import Clip, Recording
+from skelbench.data.foreign.recording import Recording
 from skelbench.data.foreign.tables import Npz, StreamTable, values
 from skelbench.data.store.splits import FieldRule, Rule
+from skelbench.data.store.writer import Clip
 from skelbench.errors import SkelbenchError
 
 _WHO = ("subject", "camera", "setup", "trial")
@@ -76,7 +77,6 @@ def ragged(npz: Npz, options: ImportOptions) -> Recording:
         topology=topology,
         classes=classes,
         splits=splits,
-        default_split=next(iter(splits)),
         lineage=f"ragged npz, centred at {topology.joints[topology.center]} of the first frame",
         licence=str(meta.get("licence", "")),
         fps=_fps(data, path) if "fps" in data else options.fps,
@@ -106,8 +106,8 @@ def _offsets(offsets: np.ndarray, frames: int, path: Path) -> np.ndarray:
             f"{path}: offsets run from {offsets[0]} to {offsets[-1]} but joints has frames 0 to {frames}; "
             f"one of the two arrays is incomplete, export the file again"
         )
-    if (np.diff(offsets) <= 0).any():
-        clip = int(np.argmax(np.diff(offsets) <= 0))
+    if (wrong := np.diff(offsets) <= 0).any():
+        clip = int(np.argmax(wrong))
         reason = "no frames" if offsets[clip + 1] == offsets[clip] else "offsets that go backwards"
         raise SkelbenchError(f"{path}: clip {clip} has {reason}; remove the clip or correct offsets")
     return offsets
@@ -120,8 +120,7 @@ def _integers(data: dict[str, np.ndarray], field: str, clips: int, path: Path) -
             f"{path}: {field} must be whole numbers, one for each of the {clips} clips, "
             f"not {values.dtype} {list(values.shape)}; correct the array"
         )
-    beyond = (values < -(2**31)) | (values >= 2**31)
-    if beyond.any():
+    if (beyond := (values < -(2**31)) | (values >= 2**31)).any():
         raise SkelbenchError(f"{path}: clip {int(np.argmax(beyond))} has {field} beyond 2^31; number them anew")
     return values.astype(np.int64)
 
@@ -137,8 +136,7 @@ def _labels(
             raise SkelbenchError(
                 f"{path}: {', '.join(fields)} make more than {MAX_CLASSES} classes; choose other --label-fields"
             )
-        wrong = (values < 0) | (values >= len(names))
-        if wrong.any():
+        if (wrong := (values < 0) | (values >= len(names))).any():
             clip = int(np.argmax(wrong))
             raise SkelbenchError(
                 f"{path}: clip {clip} has {field} {values[clip]}, outside 0..{len(names) - 1}; "
@@ -188,8 +186,6 @@ def _fps(data: dict[str, np.ndarray], path: Path) -> float:
 def _splits(subject: np.ndarray | None, labels: np.ndarray, path: Path) -> dict[str, Rule]:
     """The default split first."""
     if subject is not None and len(np.unique(subject % 2)) == 2:
-        return {
-            "odd-even": FieldRule(field="subject", train="odd"),
-            "even-odd": FieldRule(field="subject", train="even"),
-        }
+        odd, even = (FieldRule(field="subject", train=train) for train in ("odd", "even"))
+        return {"odd-even": odd, "even-odd": even}
     return random_split(labels, str(path), "an array subject [clips] with odd and even numbers")

@@ -15,7 +15,7 @@ scores     Kinetics-Skeleton: OpenPose joints as shares of the image, [-0.5, 0.5
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -23,17 +23,17 @@ from typing import Literal
 import numpy as np
 
 from skelbench.data.foreign import ntu
-from skelbench.data.foreign.bodies import Pose, choose_topology, drop_absent, find_pose
+from skelbench.data.foreign.bodies import ALL_ZERO, Pose, choose_topology, find_pose, solid_clip
 from skelbench.data.foreign.flat import FlatPose, flat_clip
-from skelbench.data.foreign.labels import names_for, random_split
+from skelbench.data.foreign.labels import random_split
 from skelbench.data.foreign.options import ImportOptions
-from skelbench.data.foreign.recording import Clip, Recording
+from skelbench.data.foreign.recording import Recording
 from skelbench.data.foreign.tables import StreamTable, first_rows
 from skelbench.data.raw.ntu.names import who
 from skelbench.data.raw.ntu.prepare import LICENCE as NTU_LICENCE
-from skelbench.data.raw.origin import centre
 from skelbench.data.store.clip_store import Flag, Skipped
 from skelbench.data.store.splits import NameRule, Rule
+from skelbench.data.store.writer import Clip
 from skelbench.skeleton.topology import Topology
 
 Kind = Literal["raw", "per frame", "resized", "scores"]
@@ -119,23 +119,18 @@ def slots(parts: list[Slots], options: ImportOptions) -> Recording:
         for number, part in enumerate(parts):
             part.names = [f"{('train', 'test')[number]}_{row:06}" for row in range(part.x.shape[0])]
     if not splits and len(parts) == 2:
-        given = (
-            NameRule(field="name", train=tuple(parts[0].names), test=tuple(parts[1].names))
-            if named
-            else NameRule(field="video", train=("train",), test=("test",))
-        )
-        splits = {"given": given}
+        field, train, test = ("name", *(part.names for part in parts)) if named else ("video", ["train"], ["test"])
+        splits = {"given": NameRule(field=field, train=tuple(train), test=tuple(test))}
+    labels = np.concatenate([part.labels for part in parts])
     if not splits:
-        labels = np.concatenate([part.labels for part in parts])
         splits = random_split(labels, first.x.where, "name the files of the test part too")
     return Recording(
         kind=TITLES[first.kind],
-        clips=_Reader(parts, options, details).read,
-        total=sum(part.x.shape[0] for part in parts),
+        clips=lambda: _read(parts, options, details),
+        total=len(labels),
         topology=first.topology,
-        classes=_classes(parts, index),
+        classes=ntu.class_names(labels, index),
         splits=splits,
-        default_split=next(iter(splits)),
         lineage=lineage,
         licence=NTU_LICENCE if index is not None else "",
         fps=options.fps,
@@ -143,72 +138,43 @@ def slots(parts: list[Slots], options: ImportOptions) -> Recording:
     )
 
 
-def _classes(parts: list[Slots], index: Mapping[str, np.ndarray] | None) -> tuple[str, ...]:
-    """Action names if all samples are NTU's and have the labels that their names say, else numbers."""
-    labels = np.concatenate([part.labels for part in parts])
-    if index is not None and np.array_equal(labels, index["action"] - 1):
-        return ntu.action_names(index)
-    return tuple(names_for(int(labels.max()) + 1))
-
-
 def _clip(row: np.ndarray) -> np.ndarray:
     """[C, T, J, M] as [M, T, J, C]."""
     return row.transpose(3, 1, 2, 0)
 
 
-@dataclass
-class _Reader:
-    parts: list[Slots]
-    options: ImportOptions
-    details: dict
+def _read(parts: list[Slots], options: ImportOptions, details: dict) -> Iterator[Clip | Skipped]:
+    for part in parts:
+        for row, values in enumerate(first_rows(part.x, part.x.shape[0])):
+            yield _made(part, row, _clip(values), options.max_bodies, details)
 
-    def read(self) -> Iterator[Clip | Skipped]:
-        for part in self.parts:
-            for row, values in enumerate(first_rows(part.x, part.x.shape[0])):
-                yield self._made(part, row, _clip(values))
 
-    def _made(self, part: Slots, row: int, x_MTJC: np.ndarray) -> Clip | Skipped:
-        name = part.names[row]
-        flags, confidence_MTJ = 0, None
-        if isinstance(part.pose, FlatPose):
-            made = flat_clip(x_MTJC[..., :2], x_MTJC[..., 2], part.topology, part.pose, (1.0, 1.0))
-            if isinstance(made, str):
-                return Skipped(name=name, reason=made, expected=not x_MTJC.any())
-            x_MTJC, origin, flags, confidence_MTJ = made
-        else:
-            x_MTJC = part.pose.apply(x_MTJC)
-            if part.kind == "per frame":
-                x_MTJC = x_MTJC[:, : self._length(part, row, x_MTJC)]
-            length = x_MTJC.shape[1] if part.kind == "per frame" else _end(x_MTJC)
-            x_MTJC, flags = drop_absent(x_MTJC[:, :length], self.options.max_bodies)
-            if 0 in x_MTJC.shape:
-                return Skipped(name=name, reason="all its coordinates are zero", expected=True)
-            origin = np.zeros(3, np.float32)
-            if part.kind == "raw":
-                x_MTJC, origin = centre(x_MTJC, part.topology.center)
-        source = None if part.num_frame is None else int(part.num_frame[row])
-        if source is not None and source > part.x.shape[2]:
-            flags |= int(Flag.TRUNCATED)
-        return Clip(
-            x_MTJC,
-            int(part.labels[row]),
-            origin=origin,
-            name=name,
-            who=who(name),
-            flags=flags,
-            source_frames=source,
-            confidence_MTJ=confidence_MTJ,
-        )
+def _made(part: Slots, row: int, x_MTJC: np.ndarray, most: int, details: dict) -> Clip | Skipped:
+    name, center = part.names[row], part.topology.center
+    if isinstance(part.pose, FlatPose):
+        clip = flat_clip(x_MTJC[..., :2], x_MTJC[..., 2], center, part.pose, (1.0, 1.0))
+    else:
+        turned = part.pose.apply(x_MTJC)
+        length = _length(part, row, turned, details) if part.kind == "per frame" else _end(turned)
+        clip = solid_clip(turned[:, :length], most, center if part.kind == "raw" else None)
+    if isinstance(clip, str):
+        return Skipped(name=name, reason=clip, expected=clip == ALL_ZERO or not x_MTJC.any())
+    x_MTJC, origin, flags, confidence_MTJ = clip
+    source = None if part.num_frame is None else int(part.num_frame[row])
+    if source is not None and source > part.x.shape[2]:
+        flags |= int(Flag.TRUNCATED)
+    return Clip(x_MTJC, int(part.labels[row]), origin, name, who(name), flags, source, confidence_MTJ)
 
-    def _length(self, part: Slots, row: int, x_MTJC: np.ndarray) -> int:
-        """Frames before the clip repeats itself."""
-        stored = x_MTJC.shape[1]
-        if part.num_frame is not None:
-            return max(1, min(int(part.num_frame[row]), stored))
-        period = _period(x_MTJC)
-        key = "lengths_from_repetition" if period < stored else "clips_that_fill_the_array"
-        self.details[key] = self.details.get(key, 0) + 1
-        return period
+
+def _length(part: Slots, row: int, x_MTJC: np.ndarray, details: dict) -> int:
+    """Frames before the clip repeats itself."""
+    stored = x_MTJC.shape[1]
+    if part.num_frame is not None:
+        return max(1, min(int(part.num_frame[row]), stored))
+    period = _period(x_MTJC)
+    key = "lengths_from_repetition" if period < stored else "clips_that_fill_the_array"
+    details[key] = details.get(key, 0) + 1
+    return period
 
 
 def _end(x_MTJC: np.ndarray) -> int:

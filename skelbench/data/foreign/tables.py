@@ -118,10 +118,7 @@ def open_npy(path: Path) -> StreamTable:
 
 # ------------------------------------------------------------------------------------------------ npz
 class Npz:
-    """An npz file as a mapping from names to arrays; only what is asked for is read, nothing is unpacked.
-
-    Object arrays, encrypted or doubtful members, and members that unpack to absurd sizes are refused.
-    """
+    """An npz file as a mapping from names to arrays, read as they are asked for; refuses doubtful members and bombs."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

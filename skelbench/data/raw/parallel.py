@@ -37,10 +37,9 @@ def usable_cores() -> int:
 
 
 def keep_memory() -> None:
-    """Have the C library keep what is freed, up to 64 MB, where it can be told to (glibc).
+    """Have the C library keep what is freed, up to 64 MB, where it can be told to (glibc), in a process for this alone.
 
     Arrays of the size of a file otherwise come as new pages from the kernel every time, a fifth of the work on a file.
-    For worker processes, and for a command whose process does nothing else.
     """
     with suppress(AttributeError, OSError, TypeError):
         for threshold in _M_MMAP_THRESHOLD, _M_TRIM_THRESHOLD:

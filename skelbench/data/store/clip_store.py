@@ -88,8 +88,7 @@ class Meta(Spec):
     confidence_sha256: str = ""
     """Likewise; empty = no confidence is stored."""
     fingerprint: str
-    """Changes whenever coordinates, confidence, index, names, topology, classes or splits do; part of every run's
-    identity."""
+    """Of :func:`fingerprint`; part of every run's identity."""
     written_by: str
     dimensions: Literal[2, 3] = 3
     """2 where z is 0 throughout: poses of the image plane, which rotations must not leave."""
@@ -150,7 +149,11 @@ class ClipStore:
         frames_FJ = _map(path, "frames.npy", (meta.rows, joints))
         confidence_FJ = _map(path, "confidence.npy", (meta.rows // 3, joints)) if meta.confidence_sha256 else None
         store = cls(path, meta, index, frames_FJ, confidence_FJ)
-        if index["length"].min() < 1 or index["bodies"].min() < 1 or store._end != meta.rows:
+        if (
+            index["length"].min() < 1
+            or index["bodies"].min() < 1
+            or (3 * store.lengths * store.bodies).sum() != meta.rows
+        ):
             raise _damaged(path, "the lengths in index.npz do not add up to the rows of frames.npy")
         return store
 
@@ -206,10 +209,6 @@ class ClipStore:
 
     def __len__(self) -> int:
         return self.meta.clips
-
-    @property
-    def _end(self) -> int:
-        return int(self.offsets[-1] + 3 * self.lengths[-1] * self.bodies[-1])
 
     def split(self, name: str | None = None) -> Split:
         """Train and test ids of a split (None = the default one; "xsub", "xview", "xset" are understood)."""
@@ -290,15 +289,10 @@ def _read_meta(path: Path) -> Meta:
     except (OSError, ValueError) as error:
         raise _damaged(path, f"meta.json cannot be read ({first_line(error)})") from error
     version = raw.get("format") if isinstance(raw, dict) else None
-    if isinstance(version, int) and version > FORMAT:
-        raise SkelbenchError(
-            f"the clip store at {path} has format {version}, this skelbench reads up to {FORMAT}; update skelbench"
-        )
-    if isinstance(version, int) and version < FORMAT:
-        raise SkelbenchError(
-            f"the clip store at {path} has format {version}, this skelbench reads {FORMAT}; "
-            f"prepare or import the data set again with --force"
-        )
+    if isinstance(version, int) and version != FORMAT:
+        newer = f"up to {FORMAT}; update skelbench"
+        advice = newer if version > FORMAT else f"{FORMAT}; prepare or import the data set again with --force"
+        raise SkelbenchError(f"the clip store at {path} has format {version}, this skelbench reads {advice}")
     try:
         return Meta.model_validate(raw)
     except ValidationError as error:

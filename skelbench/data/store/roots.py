@@ -30,19 +30,13 @@ def check_name(name: str) -> str:
 
 
 def list_stores(root: Path) -> dict[str, Path]:
-    """Name -> folder of every clip store under ``root``, by name; nothing is opened, a missing root is empty.
-
-    A store that somebody was killed replacing is put back first.
-    """
+    """Name -> folder of every clip store under ``root``, by name, unopened; a half-replaced one is put back first."""
     put_back_all(root)
     return {path.parent.name: path.parent for path in sorted(root.glob("[!.]*/meta.json"))}
 
 
 def open_dataset(name: str, root: Path, openers: Mapping[str, Callable[[Path], ClipStore]] | None = None) -> ClipStore:
-    """Open an imported store of that name, or a built-in data set through ``openers[name](root)``.
-
-    A name that means both, or neither, raises :class:`SkelbenchError`.
-    """
+    """The store of that name, or the built-in data set ``openers[name](root)``; refuses what is both or neither."""
     stores, openers = list_stores(root), openers or {}
     if name in stores and name in openers:
         raise SkelbenchError(f"{name!r} names both a built-in data set and the store {stores[name]}; rename the folder")

@@ -11,14 +11,8 @@ import numpy as np
 from skelbench.component import Spec
 from skelbench.errors import SkelbenchError, did_you_mean
 
-ALIASES = {
-    "xsub": "cross-subject",
-    "x-sub": "cross-subject",
-    "xview": "cross-view",
-    "x-view": "cross-view",
-    "xset": "cross-setup",
-    "x-set": "cross-setup",
-}
+ALIASES = {"xsub": "cross-subject", "xview": "cross-view", "xset": "cross-setup"}
+ALIASES |= {f"x-{short[1:]}": full for short, full in ALIASES.items()}
 """Short names the field uses, accepted wherever a split is named."""
 
 

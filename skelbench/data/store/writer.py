@@ -9,7 +9,7 @@ from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 from filelock import FileLock, Timeout
@@ -21,6 +21,20 @@ from skelbench.errors import SkelbenchError
 from skelbench.skeleton.topology import Topology
 
 _INT32 = 1 << 31
+
+
+class Clip(NamedTuple):
+    """One clip, as :meth:`StoreWriter.add` takes it."""
+
+    x_MTJC: np.ndarray
+    label: int
+    origin: np.ndarray | Sequence[float] = (0.0, 0.0, 0.0)
+    name: str = ""
+    who: Mapping[str, int] = {}
+    """subject, camera, setup, trial, as far as known."""
+    flags: int = 0
+    source_frames: int | None = None
+    confidence_MTJ: np.ndarray | None = None
 
 
 class StoreWriter:
@@ -105,31 +119,29 @@ class StoreWriter:
         ``source_frames``: frames in the file it comes from, None = as many as given. ``confidence_MTJ`` in [0, 1] comes
         with every clip or with none.
         """
-        clip, joints = len(self.names), self.topology.num_joints
+        where, joints = f"{self.path.name}, clip {len(self.names)}", self.topology.num_joints
         x_MTJC = np.asarray(x_MTJC, dtype=np.float32)
         if x_MTJC.ndim != 4 or x_MTJC.shape[2:] != (joints, 3) or 0 in x_MTJC.shape:
             raise SkelbenchError(
-                f"{self.path.name}, clip {clip}: expected [bodies, frames, {joints}, 3] with at least one of each, "
-                f"got {list(x_MTJC.shape)}; topology {self.topology.name} has {joints} joints"
+                f"{where}: expected [bodies, frames, {joints}, 3] with at least one of each, got {list(x_MTJC.shape)}; "
+                f"topology {self.topology.name} has {joints} joints"
             )
         finite_T = np.isfinite(x_MTJC).all(axis=(0, 2, 3))
         if not finite_T.all():
-            raise SkelbenchError(
-                f"{self.path.name}, clip {clip}, frame {int(np.argmin(finite_T))}: "
-                f"a coordinate is not finite; repair or leave out this clip"
-            )
+            frame = int(np.argmin(finite_T))
+            raise SkelbenchError(f"{where}, frame {frame}: a coordinate is not finite; repair or leave out this clip")
         if not 0 <= label < len(self.classes):
+            last = len(self.classes) - 1
             raise SkelbenchError(
-                f"{self.path.name}, clip {clip}: label {label} is outside 0..{len(self.classes) - 1}; "
-                f"correct the label or the list of classes"
+                f"{where}: label {label} is outside 0..{last}; correct the label or the list of classes"
             )
         if name and name in self.known:
             raise SkelbenchError(f"{self.path.name}: two clips are called {name!r}; remove one or rename it")
         bodies, length = x_MTJC.shape[:2]
         entry = (length, bodies, label, subject, camera, setup, trial, source_frames or length, flags)
         numbers = dict(zip((*FIELDS, *NOTES), map(int, entry), strict=True))
-        self._check_numbers(numbers)
-        self._add_confidence(confidence_MTJ, x_MTJC.shape[:3])
+        _check_numbers(numbers, where)
+        self._add_confidence(confidence_MTJ, x_MTJC.shape[:3], where)
         with _disk_errors(self.path):
             self.frames.write(x_MTJC.transpose(0, 3, 1, 2))
         self.flat = self.flat and not x_MTJC[..., 2].any()
@@ -140,13 +152,17 @@ class StoreWriter:
         self.names.append(name)
         self.known.add(name)
 
+    def add_clip(self, clip: Clip) -> None:
+        """Append one clip that is already put together."""
+        fields = clip._asdict()
+        self.add(**fields.pop("who"), **fields)
+
     def skip(self, name: str, reason: str, expected: bool = False) -> None:
         """Record that something was left out; ``expected`` = known beforehand."""
         self.skipped.append(Skipped(name=name, reason=reason, expected=expected))
 
     def drop_empty_splits(self) -> list[str]:
-        """Give up the splits that leave one side without a clip, as some do when only a part of a data set is there;
-        returns their names."""
+        """Give up the splits that leave one side without a clip, as a part of a data set may; returns their names."""
         index = self._index()
         dropped = []
         for name, rule in list(self.splits.items()):
@@ -165,30 +181,16 @@ class StoreWriter:
         index["name"] = np.array(self.names)
         return index
 
-    def _check_numbers(self, numbers: Mapping[str, int]) -> None:
-        where = f"{self.path.name}, clip {len(self.names)}"
-        for field, value in numbers.items():
-            if not -_INT32 <= value < _INT32:
-                raise SkelbenchError(f"{where}: {field} {value} does not fit 32 bits; use smaller numbers")
-        flags = numbers["flags"]
-        if unknown := flags & ~sum(Flag):
-            raise SkelbenchError(f"{where}: flags {flags} hold {unknown}, which means nothing; use those of Flag")
-        if flags & Flag.EMPTY_BODY and numbers["bodies"] < 2:
-            raise SkelbenchError(f"{where}: it has one body and a flag that says the second one is empty; drop either")
-
-    def _add_confidence(self, confidence_MTJ: np.ndarray | None, shape: tuple[int, ...]) -> None:
-        clip = len(self.names)
-        if (confidence_MTJ is not None) != (self.confidence is not None) and clip:
-            raise SkelbenchError(
-                f"{self.path.name}, clip {clip}: confidence is given for some clips only; give it for all or none"
-            )
+    def _add_confidence(self, confidence_MTJ: np.ndarray | None, shape: tuple[int, ...], where: str) -> None:
+        if (confidence_MTJ is not None) != (self.confidence is not None) and self.names:
+            raise SkelbenchError(f"{where}: confidence is given for some clips only; give it for all or none")
         if confidence_MTJ is None:
             return
         confidence_MTJ = np.asarray(confidence_MTJ, dtype=np.float32)
         if confidence_MTJ.shape != shape or not ((confidence_MTJ >= 0) & (confidence_MTJ <= 1)).all():
             raise SkelbenchError(
-                f"{self.path.name}, clip {clip}: confidence must be numbers from 0 to 1, {list(shape)}, one for each "
-                f"body, frame and joint; correct it"
+                f"{where}: confidence must be numbers from 0 to 1, {list(shape)}, one for each body, frame and joint; "
+                f"correct it"
             )
         with _disk_errors(self.path):
             self.confidence = self.confidence or _Rows(self.partial / "confidence.npy", self.topology.num_joints)
@@ -231,14 +233,14 @@ class StoreWriter:
         meta = Meta(**described, fingerprint="")
         meta = meta.model_copy(update={"fingerprint": fingerprint(meta, index)})
         with _disk_errors(self.path):
-            for file in filter(None, (self.frames, self.confidence)):
-                file.finish()
-            with open(self.partial / "index.npz", "wb") as archive:
-                np.savez(archive, **index)  # type: ignore[arg-type]
-                _sync(archive)
-            with open(self.partial / "meta.json", "wb") as text:
-                text.write(meta.model_dump_json(indent=1).encode())
-                _sync(text)
+            for rows in filter(None, (self.frames, self.confidence)):
+                rows.finish()
+            with open(self.partial / "index.npz", "wb") as file:
+                np.savez(file, **index)  # type: ignore[arg-type]
+                _sync(file)
+            with open(self.partial / "meta.json", "wb") as file:
+                file.write(meta.model_dump_json(indent=1).encode())
+                _sync(file)
             _sync_folder(self.partial)
             self._move_into_place()
 
@@ -286,6 +288,17 @@ class _Rows:
         # numpy pads the header for growth of the first axis, so the final one has the size of the first.
         header = {"descr": "<f4", "fortran_order": False, "shape": (self.rows, self.joints)}
         np.lib.format.write_array_header_1_0(self.file, header)
+
+
+def _check_numbers(numbers: Mapping[str, int], where: str) -> None:
+    for field, value in numbers.items():
+        if not -_INT32 <= value < _INT32:
+            raise SkelbenchError(f"{where}: {field} {value} does not fit 32 bits; use smaller numbers")
+    flags = numbers["flags"]
+    if unknown := flags & ~sum(Flag):
+        raise SkelbenchError(f"{where}: flags {flags} hold {unknown}, which means nothing; use those of Flag")
+    if flags & Flag.EMPTY_BODY and numbers["bodies"] < 2:
+        raise SkelbenchError(f"{where}: it has one body and a flag that says the second one is empty; drop either")
 
 
 def _aside(path: Path) -> Path:

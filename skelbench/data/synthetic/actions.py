@@ -8,12 +8,14 @@ turned camera confuses; the order (arms up and squat, sit and stand); the sense 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from skelbench.data.synthetic.kinematics import CHANNEL
 
+_SIDES = ("left", "right")
 _METRES = ("side", "ahead", "jump")
 
 
@@ -130,7 +132,7 @@ def _drink(m: Motion) -> None:
 
 def _clap(m: Motion) -> None:
     hz = m.rng.uniform(1.6, 2.4)
-    for side in ("left", "right"):
+    for side in _SIDES:
         m.keys(f"{side}.arm.lift", (0.0, 0), (0.15, 40), (0.85, 40), (1.0, 0))
         m.keys(f"{side}.arm.elbow", (0.0, 0), (0.15, 65), (0.85, 65), (1.0, 0))
         m.keys(f"{side}.arm.roll", (0.0, 0), (0.15, 18), (0.85, 18), (1.0, 0))
@@ -139,7 +141,7 @@ def _clap(m: Motion) -> None:
 
 def _crouch(m: Motion, *depth: tuple[float, float]) -> None:
     """Bend both legs through (u, share of a full squat) knots, the trunk keeping its balance."""
-    for side in ("left", "right"):
+    for side in _SIDES:
         m.keys(f"{side}.leg.lift", *((u, 95 * share) for u, share in depth))
         m.keys(f"{side}.leg.knee", *((u, 110 * share) for u, share in depth))
         m.keys(f"{side}.leg.ankle", *((u, 15 * share) for u, share in depth))
@@ -147,7 +149,7 @@ def _crouch(m: Motion, *depth: tuple[float, float]) -> None:
 
 
 def _seat(m: Motion, *share: tuple[float, float]) -> None:
-    for side in ("left", "right"):
+    for side in _SIDES:
         m.keys(f"{side}.leg.lift", *((u, 85 * s) for u, s in share))
         m.keys(f"{side}.leg.knee", *((u, 88 * s) for u, s in share))
         m.keys(f"{side}.arm.elbow", *((u, 45 * s) for u, s in share))
@@ -176,29 +178,21 @@ def _pace(m: Motion, hz: float) -> None:
 def _jump(m: Motion) -> None:
     hz = m.rng.uniform(0.9, 1.2)
     m.swing("jump", 0.25, hz, 0.05, 0.95, half=True)
-    for side in ("left", "right"):
+    for side in _SIDES:
         m.swing(f"{side}.arm.lift", 40, hz, 0.05, 0.95)
         m.swing(f"{side}.leg.lift", 25, hz, 0.02, 0.98, 0.5, half=True)
         m.swing(f"{side}.leg.knee", 45, hz, 0.02, 0.98, 0.5, half=True)
 
 
-def _walk(m: Motion) -> None:
-    _pace(m, m.rng.uniform(0.75, 0.95))
-
-
-def _run(m: Motion) -> None:
-    _pace(m, m.rng.uniform(1.6, 2.0))
-
-
 def _arm_circles(m: Motion, direction: int) -> None:
     turns = direction * int(m.rng.integers(2, 4))
-    for side in ("left", "right"):
+    for side in _SIDES:
         m.keys(f"{side}.arm.spread", (0.0, 0), (0.1, 18), (0.9, 18), (1.0, 0))
         m.circle(f"{side}.arm.lift", turns)
 
 
 def _arms_up(m: Motion, lo: float, hi: float) -> None:
-    for side in ("left", "right"):
+    for side in _SIDES:
         m.keys(f"{side}.arm.lift", (lo, 0), ((2 * lo + hi) / 3, 140), ((lo + 2 * hi) / 3, 140), (hi, 0))
 
 
@@ -223,7 +217,7 @@ def _handshake(a: Motion, b: Motion) -> None:
 
 
 def _push(a: Motion, b: Motion) -> None:
-    for side in ("left", "right"):
+    for side in _SIDES:
         a.keys(f"{side}.arm.lift", (0.0, 0), (0.25, 55), (0.45, 80), (0.7, 70), (1.0, 0))
         a.keys(f"{side}.arm.elbow", (0.0, 0), (0.25, 95), (0.45, 5), (0.7, 20), (1.0, 0))
         b.keys(f"{side}.arm.lift", (0.42, 0), (0.6, 45), (1.0, 5))
@@ -239,7 +233,7 @@ def _push(a: Motion, b: Motion) -> None:
 def _hug(a: Motion, b: Motion) -> None:
     for m in (a, b):
         m.keys("ahead", (0.0, 0), (0.35, 0.28), (0.7, 0.28), (1.0, 0))
-        for side in ("left", "right"):
+        for side in _SIDES:
             m.keys(f"{side}.arm.lift", (0.05, 0), (0.3, 70), (0.7, 70), (1.0, 0))
             m.keys(f"{side}.arm.cross", (0.2, -25), (0.42, 45), (0.7, 45), (0.9, 0))
             m.keys(f"{side}.arm.elbow", (0.2, 10), (0.42, 60), (0.7, 60), (0.95, 0))
@@ -262,16 +256,11 @@ class Action(NamedTuple):
 
 
 ACTIONS: tuple[Action, ...] = (
-    Action("wave left hand", lambda m: _wave(m, "left"), 2.8),
-    Action("wave right hand", lambda m: _wave(m, "right"), 2.8),
-    Action("reach forward, left arm", lambda m: _reach(m, "left", 80, 5), 2.4),
-    Action("reach forward, right arm", lambda m: _reach(m, "right", 80, 5), 2.4),
-    Action("reach sideways, left arm", lambda m: _reach(m, "left", 5, 80), 2.4),
-    Action("reach sideways, right arm", lambda m: _reach(m, "right", 5, 80), 2.4),
-    Action("kick forward, left leg", lambda m: _kick(m, "left"), 2.0),
-    Action("kick forward, right leg", lambda m: _kick(m, "right"), 2.0),
-    Action("kick sideways, left leg", lambda m: _kick_out(m, "left"), 2.0),
-    Action("kick sideways, right leg", lambda m: _kick_out(m, "right"), 2.0),
+    *(Action(f"wave {side} hand", partial(_wave, side=side), 2.8) for side in _SIDES),
+    *(Action(f"reach forward, {side} arm", partial(_reach, side=side, lift=80, spread=5), 2.4) for side in _SIDES),
+    *(Action(f"reach sideways, {side} arm", partial(_reach, side=side, lift=5, spread=80), 2.4) for side in _SIDES),
+    *(Action(f"kick forward, {side} leg", partial(_kick, side=side), 2.0) for side in _SIDES),
+    *(Action(f"kick sideways, {side} leg", partial(_kick_out, side=side), 2.0) for side in _SIDES),
     Action("step forward", lambda m: _step(m, 1, 0), 2.0),
     Action("step back", lambda m: _step(m, -1, 0), 2.0),
     Action("step to the left", lambda m: _step(m, 0, -1), 2.0),
@@ -284,8 +273,8 @@ ACTIONS: tuple[Action, ...] = (
     Action("drink", _drink, 3.2),
     Action("sit down", _sit_down, 2.2),
     Action("stand up", _stand_up, 2.2),
-    Action("walk in place", _walk, 3.2),
-    Action("run in place", _run, 2.8),
+    Action("walk in place", lambda m: _pace(m, m.rng.uniform(0.75, 0.95)), 3.2),
+    Action("run in place", lambda m: _pace(m, m.rng.uniform(1.6, 2.0)), 2.8),
     Action("arm circles forward", lambda m: _arm_circles(m, 1), 3.2),
     Action("arm circles backward", lambda m: _arm_circles(m, -1), 3.2),
     Action("arms up, then squat", _up_then_squat, 3.8),

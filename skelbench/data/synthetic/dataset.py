@@ -20,7 +20,7 @@ import numpy as np
 
 from skelbench.data.store.clip_store import FORMAT, ClipStore, stored_format
 from skelbench.data.store.splits import FieldRule
-from skelbench.data.store.writer import StoreWriter, store_lock
+from skelbench.data.store.writer import Clip, StoreWriter, store_lock
 from skelbench.data.synthetic.actions import ACTIONS, Motion
 from skelbench.data.synthetic.kinematics import CHANNEL, CHANNELS, PARTS, forward, turn
 from skelbench.plugin import DatasetSpec, hookimpl
@@ -80,26 +80,17 @@ def subject_of(subject: int) -> Subject:
         posture_A[CHANNEL[f"{side}.arm.spread"]] = rng.uniform(0.05, 0.25)
         posture_A[CHANNEL[f"{side}.arm.elbow"]] = rng.uniform(0.1, 0.5)
         posture_A[CHANNEL[f"{side}.leg.spread"]] = rng.uniform(0.02, 0.14)
-    return Subject(
-        scale=scale,
-        posture_A=posture_A,
-        vigour=rng.uniform(0.6, 1.1),
-        pace=rng.uniform(0.8, 1.25),
-        hand="left" if rng.uniform() < 0.15 else "right",
-        restless=rng.uniform(0.6, 1.4),
-    )
+    vigour, pace = rng.uniform(0.6, 1.1), rng.uniform(0.8, 1.25)
+    hand = "left" if rng.uniform() < 0.15 else "right"
+    return Subject(scale, posture_A, vigour, pace, hand, restless=rng.uniform(0.6, 1.4))
 
 
 @cache
 def setup_of(setup: int) -> Setup:
     """The arrangement with that number (1-based)."""
     rng = _random(2, setup)
-    return Setup(
-        yaw=rng.uniform(-0.1, 0.1),
-        tilt=rng.uniform(0.0, 0.2),
-        height=rng.uniform(0.9, 1.8),
-        distance=rng.uniform(2.4, 3.6),
-    )
+    yaw, tilt = rng.uniform(-0.1, 0.1), rng.uniform(0.0, 0.2)
+    return Setup(yaw, tilt, height=rng.uniform(0.9, 1.8), distance=rng.uniform(2.4, 3.6))
 
 
 def setup_number(subject: int, repetition: int) -> int:
@@ -213,20 +204,14 @@ def generate(
     ) as writer:
         for subject in subjects:
             for repetition in range(1, repetitions + 1):
+                setup = setup_number(subject, repetition)
                 for label in labels:
                     for camera in range(1, CAMERAS + 1):
                         room_MTJC = perform(label, subject, repetition, camera)
                         x_MTJC = record(room_MTJC, label, subject, repetition, camera)
                         origin = x_MTJC[0, 0, _CENTRE].copy()
-                        writer.add(
-                            x_MTJC - origin,
-                            label,
-                            subject=subject,
-                            camera=camera,
-                            setup=setup_number(subject, repetition),
-                            trial=repetition,
-                            origin=origin,
-                        )
+                        who = dict(subject=subject, camera=camera, setup=setup, trial=repetition)
+                        writer.add_clip(Clip(x_MTJC - origin, label, origin, who=who))
                     done += CAMERAS
                     if progress is not None:
                         progress(done, total)
@@ -234,10 +219,7 @@ def generate(
 
 
 def open_synthetic(root: Path, progress: Callable[[int, int], None] | None = None) -> ClipStore:
-    """The full data set, made on first use at ``root``/synthetic-v1 (a few seconds) and reused from then on.
-
-    One written in an older format is made anew; its clips and fingerprint stay the same.
-    """
+    """The full data set, made (in seconds) on first use at ``root``/synthetic-v1, and anew where its format is old."""
     path = Path(root) / NAME
     if _must_be_made(path):
         with store_lock(path):
@@ -253,13 +235,8 @@ def _must_be_made(path: Path) -> bool:
 @hookimpl
 def skelbench_datasets() -> list[DatasetSpec]:
     """Split names are written out: a listing does not import what splits are made of."""
-    return [
-        DatasetSpec(
-            name="synthetic",
-            target=":open_synthetic",
-            summary="forward kinematics on the 25-joint tree, three cameras; made on first use, the same everywhere",
-            splits=("cross-subject", "cross-view", "cross-setup"),
-            default_split="cross-view",
-            licence="generated",
-        )
-    ]
+    splits = ("cross-subject", "cross-view", "cross-setup")
+    summary = "forward kinematics on the 25-joint tree, three cameras; made on first use, the same everywhere"
+    spec = DatasetSpec(name="synthetic", target=":open_synthetic", summary=summary, splits=splits,
+                       default_split="cross-view", licence="generated")  # fmt: skip
+    return [spec]

@@ -83,21 +83,12 @@ def forward(pose_TA: np.ndarray, scale: Mapping[str, float]) -> np.ndarray:
     frames[2] = frames[20] @ turn(1, angle("shake")) @ turn(2, -angle("tilt")) @ turn(0, -angle("nod"))
     for first, hip, side, sign in ((4, 12, "left", -1.0), (8, 16, "right", 1.0)):
         arm, leg = f"{side}.arm.", f"{side}.leg."
-        frames[first] = (
-            frames[20]
-            @ turn(1, sign * angle(arm + "cross"))
-            @ turn(0, angle(arm + "lift"))
-            @ turn(2, sign * angle(arm + "spread"))
-            @ turn(1, sign * angle(arm + "roll"))
-        )
+        shoulder = frames[20] @ turn(1, sign * angle(arm + "cross")) @ turn(0, angle(arm + "lift"))
+        frames[first] = shoulder @ turn(2, sign * angle(arm + "spread")) @ turn(1, sign * angle(arm + "roll"))
         frames[first + 1] = frames[first] @ turn(0, angle(arm + "elbow"))
         frames[first + 2] = frames[first + 3] = frames[first + 1] @ turn(0, angle(arm + "wrist"))
-        frames[hip] = (
-            frames[0]
-            @ turn(0, angle(leg + "lift"))
-            @ turn(2, sign * angle(leg + "spread"))
-            @ turn(1, sign * angle(leg + "roll"))
-        )
+        lifted = frames[0] @ turn(0, angle(leg + "lift"))
+        frames[hip] = lifted @ turn(2, sign * angle(leg + "spread")) @ turn(1, sign * angle(leg + "roll"))
         frames[hip + 1] = frames[hip] @ turn(0, -angle(leg + "knee"))
         frames[hip + 2] = frames[hip + 1] @ turn(0, angle(leg + "ankle"))
     x_TJC = np.zeros((len(pose_TA), JOINTS, 3))

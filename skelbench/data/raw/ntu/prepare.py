@@ -9,12 +9,13 @@ from typing import Literal
 
 from skelbench.data.raw.files import BadFile, RawFile, list_all
 from skelbench.data.raw.ntu.clip import CONSTANTS, Clip, make_clip
-from skelbench.data.raw.ntu.names import ACTIONS, SAMPLES, SPLITS, official_missing, sample_of
+from skelbench.data.raw.ntu.names import ACTIONS, SAMPLES, SPLITS, official_missing, sample_of, who
 from skelbench.data.raw.ntu.text import MAX_BYTES, parse
 from skelbench.data.raw.parallel import in_order
 from skelbench.data.raw.report import Progress, Report
 from skelbench.data.store.clip_store import Skipped
 from skelbench.data.store.roots import check_name
+from skelbench.data.store.writer import Clip as StoredClip
 from skelbench.data.store.writer import StoreWriter
 from skelbench.errors import SkelbenchError
 from skelbench.skeleton.topology import NTU25
@@ -36,8 +37,7 @@ def prepare_ntu(
 ) -> Report:
     """Make the store ``root``/``name`` of the `.skeleton` files in ``raw`` (folders, zips), clips in order of name.
 
-    A file that cannot be used is reported and left out, and so are, as expected, the official list's. Only when
-    nothing can be used, or a path of ``raw`` cannot be read at all, :class:`SkelbenchError` is raised.
+    A file that cannot be used is reported and left out; :class:`SkelbenchError` if none can, or a path is unreadable.
     """
     report = Report(Path(root) / check_name(name))
     files, missing = _choose(which, raw, report)
@@ -59,20 +59,8 @@ def prepare_ntu(
         for done, (stem, (clip, reasons)) in enumerate(zip(files, made, strict=True), start=1):
             report.unexpected += [(stem + SUFFIX, reason) for reason in reasons]
             if clip is not None:
-                sample = sample_of(stem)
-                assert sample is not None  # files of other names are not converted
-                writer.add(
-                    clip.x_MTJC,
-                    sample.action - 1,
-                    subject=sample.performer,
-                    camera=sample.camera,
-                    setup=sample.setup,
-                    trial=sample.replication,
-                    origin=clip.origin,
-                    name=stem,
-                    flags=clip.flags,
-                    source_frames=clip.source_frames,
-                )
+                label, numbers = int(stem[-3:]) - 1, (clip.flags, clip.source_frames)
+                writer.add_clip(StoredClip(clip.x_MTJC, label, clip.origin, stem, who(stem), *numbers))
                 frames = clip.x_MTJC.shape[1]
                 details["frames_raw"] += clip.seen_frames
                 details["frames_denoised"] += frames

@@ -22,10 +22,10 @@ from skelbench.data.raw.parallel import in_order
 from skelbench.data.raw.pku.names import ACTIONS, parse_split, split_of, video_of
 from skelbench.data.raw.pku.text import MAX_BYTES, Action, parse_frames, parse_labels
 from skelbench.data.raw.report import Progress, Report
-from skelbench.data.store.clip_store import Flag
+from skelbench.data.store.clip_store import Flag, Skipped
 from skelbench.data.store.roots import check_name
 from skelbench.data.store.splits import NameRule
-from skelbench.data.store.writer import StoreWriter
+from skelbench.data.store.writer import Clip, StoreWriter
 from skelbench.errors import SkelbenchError
 from skelbench.skeleton.topology import NTU25
 
@@ -57,27 +57,6 @@ class Cut:
         return f"{'mamp-pku/1' if self == Cut() else 'pku/1'}, {rows}, {length}, {centre}"
 
 
-@dataclass(frozen=True)
-class Clip:
-    """One action cut from a video."""
-
-    number: int
-    label: int
-    x_MTJC: np.ndarray
-    origin: np.ndarray
-    flags: Flag
-    source_frames: int
-
-
-@dataclass(frozen=True)
-class Lost:
-    """An action that gave no clip."""
-
-    number: int
-    reason: str
-    expected: bool
-
-
 def prepare_pku(
     which: Literal["pku1", "pku2"],
     raw: Sequence[Path],
@@ -91,17 +70,15 @@ def prepare_pku(
 ) -> Report:
     """Make the store ``root``/``name`` of the videos in ``raw`` (folders, zips): clips ``VIDEO_NUMBER``, by video.
 
-    ``raw`` holds two texts ``VIDEO.txt`` per video, in different folders, and the official split files. A video that
-    cannot be used, an action that does not begin within its video, or a video that a split file forgets is reported
-    and the rest goes on; :class:`SkelbenchError` is raised when nothing can be used or a split file is missing or
-    contradicts itself.
+    ``raw`` holds two texts ``VIDEO.txt`` per video, in different folders, and the official split files. What cannot be
+    used is reported and the rest goes on; :class:`SkelbenchError` if that is all, or for want of sound split files.
     """
     report = Report(Path(root) / check_name(name))
     videos, splits = _choose(which, raw, report)
     for split, rule in splits.items():
         forgotten = set(videos) - {*rule.train, *(rule.test or ())}
         report.unexpected += [(video, f"in neither list of the split {split}") for video in sorted(forgotten)]
-    made = in_order(partial(convert, cut=cut), list(videos.values()), workers, chunk=1)
+    made = in_order(partial(convert, which, cut=cut), list(videos.values()), workers, chunk=1)
     with (
         StoreWriter(
             report.path,
@@ -123,13 +100,13 @@ def prepare_pku(
                 clips = []
             for clip in clips:
                 if isinstance(clip, Clip):
-                    _add(writer, which, video, clip)
+                    writer.add_clip(clip)
                     frames += clip.x_MTJC.shape[1]
-                    unfinished += Flag.UNFINISHED in clip.flags
+                    unfinished += Flag.UNFINISHED in Flag(clip.flags)
                 elif clip.expected:
-                    writer.skip(f"{video}_{clip.number}", clip.reason, expected=True)
+                    writer.skipped.append(clip)
                 else:
-                    report.unexpected.append((f"{video}_{clip.number}", clip.reason))
+                    report.unexpected.append((clip.name, clip.reason))
             if progress is not None:
                 progress(done, len(videos), len(report.unexpected))
         writer.details["frames"] = frames
@@ -141,7 +118,7 @@ def prepare_pku(
     return report
 
 
-def convert(files: Sequence[RawFile], cut: Cut) -> list[Clip | Lost] | str:
+def convert(which: str, files: Sequence[RawFile], cut: Cut) -> list[Clip | Skipped] | str:
     """The clips of a video from its two texts, or why there are none."""
     try:
         if problem := next((file.problem for file in files if file.problem), ""):
@@ -156,7 +133,11 @@ def convert(files: Sequence[RawFile], cut: Cut) -> list[Clip | Lost] | str:
             raise BadFile(f"its actions cover the video more than {_OVERLAP} times")
     except BadFile as error:
         return str(error)
-    return [_clip(x_TD, number, action, cut) for number, action in enumerate(actions)]
+    name = files[0].name.removesuffix(".txt")
+    video = video_of(which, name)
+    assert video is not None  # files of other names are none of the videos
+    who = {"subject": video.subject, "camera": video.camera, "setup": video.sequence}
+    return [_clip(x_TD, f"{name}_{i}", who | {"trial": i}, action, cut) for i, action in enumerate(actions)]
 
 
 def _looks_like_labels(text: bytes) -> bool:
@@ -164,31 +145,30 @@ def _looks_like_labels(text: bytes) -> bool:
     return b"," in text[:1000] or not text.strip()
 
 
-def _clip(x_TD: np.ndarray, number: int, action: Action, cut: Cut) -> Clip | Lost:
+def _clip(x_TD: np.ndarray, name: str, who: dict[str, int], action: Action, cut: Cut) -> Clip | Skipped:
     start, end = action.start - cut.frame_base, action.end
     if not 1 <= action.action <= len(ACTIONS):
-        return Lost(number, f"action {action.action} is not one of 1 to {len(ACTIONS)}", expected=False)
+        return Skipped(name=name, reason=f"action {action.action} is not one of 1 to {len(ACTIONS)}")
     if not 0 <= start < min(end, len(x_TD)):
-        return Lost(
-            number, f"frames {action.start} to {action.end} do not lie in a video of {len(x_TD)} frames", expected=False
-        )
+        reason = f"frames {action.start} to {action.end} do not lie in a video of {len(x_TD)} frames"
+        return Skipped(name=name, reason=reason)
     x_TD = x_TD[start:end]
     if not x_TD.any():
-        return Lost(number, "there is no body in any of its frames", expected=True)
+        return Skipped(name=name, reason="there is no body in any of its frames", expected=True)
     flags, frames, first = Flag.UNFINISHED if end > start + len(x_TD) else Flag(0), len(x_TD), 0
     if 0 < cut.max_frames < frames:
         first = (frames - cut.max_frames) // 2 if cut.keep == "middle" else 0
         x_TD, flags = x_TD[first : first + cut.max_frames], flags | Flag.TRUNCATED
     if not np.isfinite(x_TD).all():
         frame = start + first + int(np.argmin(np.isfinite(x_TD).all(axis=1)))
-        return Lost(number, f"frame {frame} has a coordinate that is not finite", expected=False)
+        return Skipped(name=name, reason=f"frame {frame} has a coordinate that is not finite")
     x_MTJC = x_TD.reshape(-1, 2, 25, 3).transpose(1, 0, 2, 3)
     if not x_MTJC[1].any():
         x_MTJC = x_MTJC[:1]
     origin = np.zeros(3, dtype=np.float32)
     if cut.centre == "first-frame":
         x_MTJC, origin = centre(x_MTJC, NTU25.center)
-    return Clip(number, action.action - 1, np.ascontiguousarray(x_MTJC), origin, flags, frames)
+    return Clip(np.ascontiguousarray(x_MTJC), action.action - 1, origin, name, who, flags, frames)
 
 
 def _choose(which: str, raw: Sequence[Path], report: Report) -> tuple[dict[str, list[RawFile]], dict[str, NameRule]]:
@@ -223,20 +203,3 @@ def _choose(which: str, raw: Sequence[Path], report: Report) -> tuple[dict[str, 
         )
     report.ignore(others, "other files")
     return dict(sorted(videos.items())), dict(sorted(rules.items()))
-
-
-def _add(writer: StoreWriter, which: str, name: str, clip: Clip) -> None:
-    video = video_of(which, name)
-    assert video is not None  # files of other names are none of the videos
-    writer.add(
-        clip.x_MTJC,
-        clip.label,
-        subject=video.subject,
-        camera=video.camera,
-        setup=video.sequence,
-        trial=clip.number,
-        origin=clip.origin,
-        name=f"{name}_{clip.number}",
-        flags=clip.flags,
-        source_frames=clip.source_frames,
-    )

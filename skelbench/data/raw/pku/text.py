@@ -36,10 +36,7 @@ class Action(NamedTuple):
 
 
 def parse_frames(data: bytes, piece: int = PIECE) -> np.ndarray:
-    """The rows of a video as float32 [T, 150], about ``piece`` bytes of text at a time.
-
-    :class:`BadFile` with row and reason if it is not one.
-    """
+    """The rows of a video as float32 [T, 150], ``piece`` bytes of text at a time; :class:`BadFile` names a bad row."""
     pieces, place, rows = [], 0, 0
     while place < len(data):
         end = data.find(b"\n", place + piece, place + piece + _LONGEST_LINE) + 1
