@@ -24,15 +24,19 @@ def print_header(resolved: Resolved, device: str) -> None:
     preset = resolved.preset + (" with changes" if resolved.modified else "")
     grid = f"{spec.tokens} x {topology.num_joints} tokens (T = {spec.grid.frames}, P_T = {spec.grid.patch})"
     changes = resolved.method.variants[resolved.variant] if resolved.variant else {}
-    facts = [
-        ("run", f"{resolved.title} on {spec.data.title} / {spec.data.split}, {grid}, seed {spec.seed}, id {spec.id}"),
-        ("preset", f"{preset}: {BLURB.get(resolved.preset, 'settings of this method alone')}"),
-        ("variant", changes and f"{resolved.variant}: {listed(changes)}"),
-        ("setting", SETTING[resolved.setting]),
-        ("hardware", f"{hardware(device)}, {spec.train.precision}"),
-        *(("note", note) for note in resolved.notes),
-    ]
-    print_facts(facts)
+    print_facts(
+        [
+            (
+                "run",
+                f"{resolved.title} on {spec.data.title} / {spec.data.split}, {grid}, seed {spec.seed}, id {spec.id}",
+            ),
+            ("preset", f"{preset}: {BLURB.get(resolved.preset, 'settings of this method alone')}"),
+            ("variant", changes and f"{resolved.variant}: {listed(changes)}"),
+            ("setting", SETTING[resolved.setting]),
+            ("hardware", f"{hardware(device)}, {spec.train.precision}"),
+            *(("note", note) for note in resolved.notes),
+        ]
+    )
 
 
 def print_summary(pairs: list[tuple[Any, dict[str, Any]]], cost: Mapping[str, Any] | None, resolved: Resolved) -> None:
@@ -107,16 +111,13 @@ def _cost(cost: Mapping[str, Any]) -> list[tuple[str, str]]:
     if step:
         flops = step["flops_per_clip"] / 1e9
         text = f"{flops:.3f} GFLOPs per clip with one body, {2 * flops:.3f} with two"
-        text += ": all views, teacher, heads, backward"
-        facts.append(("training step", text))
+        facts.append(("training step", f"{text}: all views, teacher, heads, backward"))
+    peak, how = cost["peak_memory"]["bytes"] / 2**20, cost["peak_memory"]["how"]
     return [
         *facts,
         ("parameters", f"{parameters['encoder']:,} in the encoder, {parameters['trainable']:,} trained"),
         ("inference", f"{one['median_ms']:.1f} ms for one clip, {many['clips_per_s']:,.0f} clips/s in batches of 64"),
-        (
-            "peak memory",
-            f"{cost['peak_memory']['bytes'] / 2**20:,.0f} MiB for a batch of 64 ({cost['peak_memory']['how']})",
-        ),
+        ("peak memory", f"{peak:,.0f} MiB for a batch of 64 ({how})"),
     ]
 
 
@@ -152,17 +153,7 @@ def interval(metrics: Mapping[str, float]) -> str:
 
 def record_table(run: Any, records: list[dict[str, Any]]) -> Table:
     """Evaluation records of one run, one row each."""
-    columns = (
-        "protocol",
-        "stream",
-        "checkpoint",
-        "data",
-        "accuracy",
-        "95 % interval",
-        "selected",
-        "best on test",
-        "eval id",
-    )
+    columns = ("protocol", "stream", "checkpoint", "data", "accuracy", "95 % interval", "selected", "best on test")
     rows = []
     for record in records:
         spec, metrics = record["spec"], record["metrics"]
@@ -179,4 +170,4 @@ def record_table(run: Any, records: list[dict[str, Any]]) -> Table:
                 record["id"],
             )
         )
-    return make_table(columns, rows, title=f"{run.title}, {run.name}")
+    return make_table((*columns, "eval id"), rows, title=f"{run.title}, {run.name}")

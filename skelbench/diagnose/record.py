@@ -30,14 +30,8 @@ def kept(
         except (OSError, ValueError) as error:
             raise SkelbenchError(f"{path} is damaged; issue the command again with --force") from error
     started = time.monotonic()
-    found = find()
-    record = {
-        "diagnosis": what,
-        "spec": dict(spec),
-        **found,
-        "seconds": time.monotonic() - started,
-        "finished": time.time(),
-    }
+    record = {"diagnosis": what, "spec": dict(spec), **find()}
+    record |= {"seconds": time.monotonic() - started, "finished": time.time()}
     write_json(path, record)
     return record, path
 

@@ -17,7 +17,7 @@ from skelbench.plugin import TableSpec, hookimpl
 from skelbench.plugin.host import Host
 from skelbench.report import published
 from skelbench.report.inputs import TableInputs
-from skelbench.report.table import Cell, Column, Table
+from skelbench.report.table import Cell, Column, Table, footnotes_of
 
 if TYPE_CHECKING:
     from skelbench.cost.rows import CostRow
@@ -165,9 +165,8 @@ def _build(
         for cost in costs
     ]
     rows += printed.uncounted(costs)
-    used = {note for row in rows for note in row["method"].footnotes}
-    footnotes = {note: text for note, text in _FOOTNOTES.items() if note in used}
-    return Table(title, columns, tuple(rows), (*_notes(costs, scope), *published.notes(host, name)), footnotes)
+    notes = (*_notes(costs, scope), *published.notes(host, name))
+    return Table(title, columns, tuple(rows), notes, footnotes_of(rows, _FOOTNOTES))
 
 
 def _notes(costs: list[CostRow], scope: str) -> Iterator[str]:

@@ -13,7 +13,7 @@ import numpy as np
 from skelbench.errors import SkelbenchError
 from skelbench.identity import canonical_json, digest
 from skelbench.results.store import ResultStore, RunDir
-from skelbench.spec import DataSpec, RunSpec, listed, twin_fields
+from skelbench.spec import DataSpec, EvalSpec, RunSpec, listed, twin_fields
 from skelbench.train.collapse import sentence
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def frame(store: ResultStore) -> pandas.DataFrame:
     Accuracies are shares; ``gflops`` is the inference encoder's and ``step_gflops`` a whole training step's per clip,
     both for one body (two bodies cost exactly twice as much). ``title`` is what one types (``slim:glcl-only``),
     ``changed`` says what differs from preset and variant, ``encoder`` is the encoder's name, with its settings where
-    they are not those of the preset, ``stream`` what was evaluated (``joint+bone scores``), ``collapse`` what collapsed
+    they are not those of the preset, ``stream`` what was evaluated (``joint + bone (scores)``), ``collapse`` what collapsed
     in training (None = nothing), ``data`` is the data set's fingerprint, ``finished`` when the training was.
     ``evaluation`` and ``predictions`` lead to the outcome of every test clip (:func:`outcomes`).
     """
@@ -149,7 +149,7 @@ def _rows(run: RunDir, untrained: list[RunDir], cost: dict[str, Any] | None) -> 
             "hardware": info["environment"]["hardware"],
             "seed": spec.seed,
             "protocol": evaluated["protocol"],
-            "stream": _stream(evaluated),
+            "stream": EvalSpec.model_validate(evaluated).stream_title,
             "checkpoint": evaluated["checkpoint"],
             "accuracy": metrics["accuracy"],
             "accuracy_selected": metrics.get("accuracy_selected"),
@@ -215,12 +215,6 @@ def _encoders(runs: Sequence[RunDir]) -> dict[str, str]:
             own = {key: value for key, value in config.items() if key not in usual or usual[key] != value}
             labels[run.name] += f" ({listed(own)})" if own else ""
     return labels
-
-
-def _stream(evaluated: Mapping[str, Any]) -> str:
-    """``joint``, ``bone``, ``joint+bone scores``: what of the clips was evaluated, and how several were fused."""
-    streams = evaluated.get("streams") or (DEFAULTS["stream"],)
-    return "+".join(streams) + (f" {evaluated['fusion']}" if len(streams) > 1 and evaluated.get("fusion") else "")
 
 
 def _changed(info: dict[str, Any], record: dict[str, Any]) -> str:

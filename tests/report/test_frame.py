@@ -114,4 +114,4 @@ def test_what_stream_was_evaluated_is_told_and_joints_need_no_word(made):
     made.run("slim", seed=1, streams=("bone",))
     made.run("slim", seed=2, streams=("joint", "bone"), fusion="scores")
     rows = frame(made.store).query("protocol == 'linear'").set_index("seed")["stream"]
-    assert rows.to_dict() == {0: "joint", 1: "bone", 2: "joint+bone scores"}
+    assert rows.to_dict() == {0: "joint", 1: "bone", 2: "joint + bone (scores)"}

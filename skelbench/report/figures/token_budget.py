@@ -49,13 +49,8 @@ PUBLISHED = "Published panels: as printed, not measured here."
 
 @hookimpl
 def skelbench_figures() -> list[FigureSpec]:
-    return [
-        FigureSpec(
-            name="token-budget",
-            target=":draw",
-            summary="accuracy over GFLOPs of the inference encoder, a line per method; published figures beside",
-        )
-    ]
+    summary = "accuracy over GFLOPs of the inference encoder, a line per method; published figures beside"
+    return [FigureSpec(name="token-budget", target=":draw", summary=summary)]
 
 
 @dataclass(frozen=True)
