@@ -71,9 +71,13 @@ class Shared:
         self, runs: Mapping[str, Frozen], what: str, settings: Mapping[str, Any], find: Callable[[Frozen], Any]
     ) -> dict[str, Record]:
         """The record of every one of ``runs``: read back, else found and kept beside it."""
-        from skelbench.diagnose.record import of_each
+        from skelbench.diagnose.record import kept
 
-        return of_each(runs, what, {"version": VERSION[what], **settings}, find, self.force)
+        settings = {"version": VERSION[what], **settings}
+        return {
+            label: kept(one.run.path, what, one.identity | settings, functools.partial(find, one), self.force)
+            for label, one in runs.items()
+        }
 
     def show(self, build: Callable[[dict[str, Any]], Table], found: Mapping[str, Record]) -> dict[str, Any]:
         """Print the table of the records in ``found``; returns the records."""

@@ -154,19 +154,11 @@ def per_class(record: Mapping[str, Any], classes: Sequence[str]) -> Table:
         shares = {key: 100 * row[key] for key in ("first", "second", "difference")}
         counts = {key: row[key] for key in ("clips", "only_first", "only_second", "p", "p_holm")}
         rows.append({"class": classes[row["label"]], **shares, **counts})
-    overall, interval = record["overall"], record["overall"]["interval"]
-    rows.append(
-        {
-            "class": "all classes",
-            "clips": overall["clips"],
-            "first": 100 * overall["first"],
-            "second": 100 * overall["second"],
-            "difference": Cell(100 * overall["difference"], interval=(100 * interval[0], 100 * interval[1])),
-            "only_first": sum(row["only_first"] for row in record["rows"]),
-            "only_second": sum(row["only_second"] for row in record["rows"]),
-            "p": overall["p"],
-        }
-    )
+    overall, (low, high) = record["overall"], record["overall"]["interval"]
+    every = {"class": "all classes", "clips": overall["clips"], "p": overall["p"]}
+    every |= {key: 100 * overall[key] for key in ("first", "second")}
+    every |= {key: sum(row[key] for row in record["rows"]) for key in ("only_first", "only_second")}
+    rows.append(every | {"difference": Cell(100 * overall["difference"], interval=(100 * low, 100 * high))})
     columns = (
         Column("class", "Class"),
         Column("clips", "Clips", "d"),

@@ -198,8 +198,7 @@ def build(study: StudyTable, inputs: TableInputs) -> Table:
     headline = headline.assign(preset=headline["preset"].astype(str).str.removesuffix("+"))
     knn, further_knn = nearest(frame[frame["exact"].astype(bool)]), nearest(frame)
     rows: list[dict[str, Any]] = []
-    older: list[str] = []
-    missing: list[str] = []
+    older, missing = list[str](), list[str]()
     for _, block in headline.groupby(list(study.block), dropna=False):
         exact = block["exact"].astype(bool)
         wanted = list(study.rows(block) if callable(study.rows) else study.rows)
@@ -223,7 +222,9 @@ def build(study: StudyTable, inputs: TableInputs) -> Table:
                         filled = _filled(study, inputs, row, group, further_knn)
                         rows.append(filled | {name: row.title} | _measured(group))
     if not rows:
-        return Table(study.title, _columns(study, [], set()), notes=(how(study),))
+        start = f"`skelbench study {study.name}` runs what this table shows"
+        how = f"nothing to compare yet: {start} (`skelbench study {study.name} --dry-run` lists it first)"
+        return Table(study.title, _columns(study, [], set()), notes=(how,))
     return _table(study, inputs, rows, list(dict.fromkeys(missing)), older)
 
 
@@ -244,14 +245,6 @@ def _rows(
         elif row.expected and block is not None:
             rows.append(_common(study, row, block) | beside)
     return rows
-
-
-def how(study: StudyTable) -> str:
-    """What to run while there is nothing to show."""
-    return (
-        f"nothing to compare yet: `skelbench study {study.name}` runs what this table shows "
-        f"(`skelbench study {study.name} --dry-run` lists it first)"
-    )
 
 
 def _newest(fitting: DataFrame, older: list[str]) -> DataFrame | None:
@@ -289,8 +282,7 @@ def _tests(rows: Sequence[Row], runs: Sequence[DataFrame | None], store: ResultS
 
 def _common(study: StudyTable, row: Row, block: DataFrame) -> dict[str, Any]:
     """What tells rows and blocks apart."""
-    first = block.iloc[0]
-    values = {key: first[key] for key in study.block} | {"title": row.title}
+    values = {key: block[key].iloc[0] for key in study.block} | {"title": row.title}
     return values | ({"frames": row.grid[0], "patch": row.grid[1]} if row.grid else {})
 
 

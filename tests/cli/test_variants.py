@@ -265,13 +265,6 @@ def command(method, *more, epochs=1):
     return ["run", method, *shape, *sets, *more]
 
 
-@pytest.fixture
-def small(tmp_path):
-    (tmp_path / "data").mkdir(exist_ok=True)
-    write_small_store(tmp_path / "data")
-    return tmp_path
-
-
 def test_a_variant_from_the_command_line(small, capsys):
     assert main(command("slim:glcl-only", "--dry-run")) == 0
     shown = capsys.readouterr().out
