@@ -24,19 +24,15 @@ def print_header(resolved: Resolved, device: str) -> None:
     preset = resolved.preset + (" with changes" if resolved.modified else "")
     grid = f"{spec.tokens} x {topology.num_joints} tokens (T = {spec.grid.frames}, P_T = {spec.grid.patch})"
     changes = resolved.method.variants[resolved.variant] if resolved.variant else {}
-    print_facts(
-        [
-            (
-                "run",
-                f"{resolved.title} on {spec.data.title} / {spec.data.split}, {grid}, seed {spec.seed}, id {spec.id}",
-            ),
-            ("preset", f"{preset}: {BLURB.get(resolved.preset, 'settings of this method alone')}"),
-            ("variant", changes and f"{resolved.variant}: {listed(changes)}"),
-            ("setting", SETTING[resolved.setting]),
-            ("hardware", f"{hardware(device)}, {spec.train.precision}"),
-            *(("note", note) for note in resolved.notes),
-        ]
-    )
+    facts = [
+        ("run", f"{resolved.title} on {spec.data.title} / {spec.data.split}, {grid}, seed {spec.seed}, id {spec.id}"),
+        ("preset", f"{preset}: {BLURB.get(resolved.preset, 'settings of this method alone')}"),
+        ("variant", changes and f"{resolved.variant}: {listed(changes)}"),
+        ("setting", SETTING[resolved.setting]),
+        ("hardware", f"{hardware(device)}, {spec.train.precision}"),
+        *(("note", note) for note in resolved.notes),
+    ]
+    print_facts(facts)
 
 
 def print_summary(pairs: list[tuple[Any, dict[str, Any]]], cost: Mapping[str, Any] | None, resolved: Resolved) -> None:
@@ -47,7 +43,11 @@ def print_summary(pairs: list[tuple[Any, dict[str, Any]]], cost: Mapping[str, An
         _print_notes(records.values())
     for found in run.info.get("collapse", ()):
         out.print(f"collapse: {sentence(found)}", style="bold yellow", markup=False)
-    facts = (_cost(cost) if cost else []) + _training(run.info)
+    facts, info = _cost(cost) if cost else [], run.info
+    if info.get("steps"):
+        clips, seconds = info["clips_seen"], max(info["train_seconds"], 1e-9)
+        pace = f"{seconds / 60:.1f} min, {clips / seconds:,.0f} clips/s"
+        facts.append(("training", f"{clips:,} clips in {info['steps']:,} steps and {pace}"))
     if facts:
         print_facts(facts, title="Cost (FLOPs = 2 MACs, matrix products only)")
     out.print(f"\nThe run lies in {run.path}", markup=False)
@@ -121,14 +121,6 @@ def _cost(cost: Mapping[str, Any]) -> list[tuple[str, str]]:
     ]
 
 
-def _training(info: Mapping[str, Any]) -> list[tuple[str, str]]:
-    if not info.get("steps"):
-        return []
-    clips, seconds = info["clips_seen"], max(info["train_seconds"], 1e-9)
-    text = f"{clips:,} clips in {info['steps']:,} steps and {seconds / 60:.1f} min, {clips / seconds:,.0f} clips/s"
-    return [("training", text)]
-
-
 def _print_notes(records: Iterable[Mapping[str, Any]]) -> None:
     """What a protocol wants every reader of its numbers to know."""
     for record in records:
@@ -137,22 +129,7 @@ def _print_notes(records: Iterable[Mapping[str, Any]]) -> None:
 
 
 def print_records(run: Any, records: list[dict[str, Any]]) -> None:
-    """Evaluation records of a run and their notes."""
-    out.print(record_table(run, records))
-    _print_notes(records)
-
-
-def interval(metrics: Mapping[str, float]) -> str:
-    """Wilson 95 % interval of an accuracy."""
-    from skelbench.evaluate.statistics import wilson
-
-    n = int(metrics["n_test"])
-    low, high = wilson(round(metrics["accuracy"] * n), n)
-    return f"{low:.1%} to {high:.1%}"
-
-
-def record_table(run: Any, records: list[dict[str, Any]]) -> Table:
-    """Evaluation records of one run, one row each."""
+    """Evaluation records of a run, one row each, and their notes."""
     columns = ("protocol", "stream", "checkpoint", "data", "accuracy", "95 % interval", "selected", "best on test")
     rows = []
     for record in records:
@@ -170,4 +147,14 @@ def record_table(run: Any, records: list[dict[str, Any]]) -> Table:
                 record["id"],
             )
         )
-    return make_table((*columns, "eval id"), rows, title=f"{run.title}, {run.name}")
+    out.print(make_table((*columns, "eval id"), rows, title=f"{run.title}, {run.name}"))
+    _print_notes(records)
+
+
+def interval(metrics: Mapping[str, float]) -> str:
+    """Wilson 95 % interval of an accuracy."""
+    from skelbench.evaluate.statistics import wilson
+
+    n = int(metrics["n_test"])
+    low, high = wilson(round(metrics["accuracy"] * n), n)
+    return f"{low:.1%} to {high:.1%}"

@@ -137,13 +137,10 @@ class StudyTable:
 
 
 PAPER_COLUMNS = {
-    key: Column(key, f"Paper: {header}", format, published=True)
-    for key, header, format in (
-        ("paper_xsub", "X-Sub", ".1f"),
-        ("paper_xview", "X-View", ".1f"),
-        ("paper_mean", "average", ".2f"),
-        ("paper_gflops", "GFLOPs", ".2f"),
-    )
+    "paper_xsub": Column("paper_xsub", "Paper: X-Sub", ".1f", published=True),
+    "paper_xview": Column("paper_xview", "Paper: X-View", ".1f", published=True),
+    "paper_mean": Column("paper_mean", "Paper: average", ".2f", published=True),
+    "paper_gflops": Column("paper_gflops", "Paper: GFLOPs", ".2f", published=True),
 }
 
 

@@ -244,31 +244,22 @@ STREAM_METHOD = """
 from typing import Literal
 
 from skelbench.component import Spec
-from skelbench.methods.contract import Method
 from skelbench.plugin import MethodSpec, hookimpl
 from skelbench.views.spec import ViewSpec
+from skelbench_plugins.untrained import Untrained
 
 
 class Settings(Spec):
     stream: Literal["joint", "bone", "motion"] = "joint"
 
 
-class Still(Method):
-    roles = {"encoder": "student"}
-
-    def __init__(self, config, context):
-        super().__init__(config, context)
-        self.encoder = context.encoder()
-
+class Still(Untrained):
     @classmethod
     def views(cls, config, grid):
         return {"clip": ViewSpec(frames=grid.frames, stream=config.stream)}
 
     def training_step(self, views, step):
         return {"loss": self.encoder(views["clip"]).pooled_RD.square().mean()}
-
-    def inference_encoder(self):
-        return self.encoder
 
 
 @hookimpl
