@@ -232,7 +232,7 @@ class ResultStore:
             data = f"{spec.data.name}-{spec.data.split}-{spec.tokens}t"
             path = self.root / f"{title}-{data}-{label}-s{spec.seed}-{spec.id}"
             path.mkdir(parents=True, exist_ok=True)
-            info = {"id": spec.id, "name": path.name, "preset": preset, "variant": variant, "setting": setting}
-            info |= {"modified": dict(modified), "outcome": "new", "created": time.time(), **facts}
+            info: dict[str, Any] = {"id": spec.id, "name": path.name, "preset": preset, "variant": variant}
+            info |= {"setting": setting, "modified": dict(modified), "outcome": "new", "created": time.time(), **facts}
             write_json(path / "run.json", {**info, "spec": spec.model_dump(mode="json")})
             return RunDir(path)
