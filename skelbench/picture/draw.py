@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
 from matplotlib.artist import Artist
@@ -61,7 +61,13 @@ def draw_pose(axes: Axes, scene: Scene, panel: Panel, frame: int, width: float) 
             x, y, own, sizes = zip(*joints)
             area = (1.25 * width * np.array(sizes)) ** 2
             face, edge = ("white", HIDDEN) if hidden else (list(own), list(own))
-            look = {"facecolors": face, "edgecolors": edge, "linewidths": 0.3 * width, "zorder": 3, "clip_on": False}
+            look: dict[str, Any] = {
+                "facecolors": face,
+                "edgecolors": edge,
+                "linewidths": 0.3 * width,
+                "zorder": 3,
+                "clip_on": False,
+            }
             added.append(axes.scatter(x, y, s=area, **look))
     return added
 
