@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import numpy as np
 from matplotlib.artist import Artist
@@ -61,14 +61,10 @@ def draw_pose(axes: Axes, scene: Scene, panel: Panel, frame: int, width: float) 
             x, y, own, sizes = zip(*joints)
             area = (1.25 * width * np.array(sizes)) ** 2
             face, edge = ("white", HIDDEN) if hidden else (list(own), list(own))
-            look: dict[str, Any] = {
-                "facecolors": face,
-                "edgecolors": edge,
-                "linewidths": 0.3 * width,
-                "zorder": 3,
-                "clip_on": False,
-            }
-            added.append(axes.scatter(x, y, s=area, **look))
+            rim = 0.3 * width
+            joint_dots = axes.scatter(x, y, s=area, zorder=3, facecolors=face, edgecolors=edge, linewidths=rim)
+            joint_dots.set_clip_on(False)
+            added.append(joint_dots)
     return added
 
 
