@@ -12,7 +12,6 @@ PLACES: tuple[str, ...] = (
     "skelbench.report.figures.target_control",
     "skelbench.report.figures.token_budget",
     "skelbench.report.flops",
-    "skelbench.report.flops_detail",
     "skelbench.report.linear",
     "skelbench.report.target_control",
     "skelbench.report.token_budget",

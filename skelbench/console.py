@@ -42,7 +42,6 @@ SHARE = 0.1
 """... and whenever this share of the work is done, but not more than once in MIN_INTERVAL_S."""
 MIN_INTERVAL_S = 1.0
 
-
 LEFT_OUT = 3
 """Exit code: done, but something was left out, or is wrong, that should not be."""
 

@@ -114,15 +114,8 @@ class Fabricated:
         return name
 
     def _evaluation(self, folder, spec, protocol, right, standard, checkpoint, ids, streams, fusion) -> None:
-        evaluated = EvalSpec(
-            pretrain_id=spec.id,
-            checkpoint=checkpoint,
-            protocol=protocol,
-            data=spec.data,
-            seed=spec.seed,
-            streams=streams,
-            fusion=fusion,
-        )
+        own = {"pretrain_id": spec.id, "data": spec.data, "seed": spec.seed}
+        evaluated = EvalSpec(**own, checkpoint=checkpoint, protocol=protocol, streams=streams, fusion=fusion)
         ids = np.arange(len(right)) if ids is None else ids
         arrays = {"ids": ids, "labels": np.ones(len(right), int), "predicted": right.astype(int)}
         path = folder / f"eval-{evaluated.id}.npz"

@@ -49,8 +49,7 @@ def test_equal_numbers_of_different_type_are_the_same_run():
 
 
 @pytest.mark.parametrize(
-    "change",
-    [{"method": "mae"}, {"seed": 1}, {"method_version": 2}, {"method_source": "abc"}, {"init_from": "0" * 12}],
+    "change", [{"method": "mae"}, {"seed": 1}, {"method_version": 2}, {"method_source": "abc"}, {"init_from": "0" * 12}]
 )
 def test_everything_that_decides_a_result_changes_the_id(change):
     assert RunSpec(**{"method": "slim", **change}).id != RunSpec(method="slim").id

@@ -18,7 +18,7 @@ from skelbench.run.session import Session, open_session
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from skelbench.diagnose.frozen import Frozen
+    from skelbench.diagnose.frozen import Clips, Frozen
     from skelbench.report.table import Table
 
 app = typer.Typer(
@@ -71,9 +71,13 @@ class Shared:
         self, runs: Mapping[str, Frozen], what: str, settings: Mapping[str, Any], find: Callable[[Frozen], Any]
     ) -> dict[str, Record]:
         """The record of every one of ``runs``: read back, else found and kept beside it."""
-        from skelbench.diagnose.record import of_each
+        from skelbench.diagnose.record import kept
 
-        return of_each(runs, what, {"version": VERSION[what], **settings}, find, self.force)
+        settings = {"version": VERSION[what], **settings}
+        return {
+            label: kept(one.run.path, what, one.identity | settings, functools.partial(find, one), self.force)
+            for label, one in runs.items()
+        }
 
     def show(self, build: Callable[[dict[str, Any]], Table], found: Mapping[str, Record]) -> dict[str, Any]:
         """Print the table of the records in ``found``; returns the records."""
@@ -146,7 +150,7 @@ def interpolation(
     from skelbench.diagnose import interpolation as diagnosis
     from skelbench.diagnose.record import kept
 
-    session, runs = shared.session, {}
+    session, runs = shared.session, dict[str, "Frozen"]()
     if run is None:
         data, seen = _clips(session, dataset or "synthetic", split, 8 if tokens is None else tokens)
     else:
@@ -158,22 +162,14 @@ def interpolation(
     settings = {"ratios": ratios, "masks": masks, "clips": clips}
     of_data = {"data": data.model_dump(mode="json"), "grid": list(seen.grid), "version": VERSION["interpolation"]}
     session.results.prepare()
-    found = {
-        "coordinates": kept(
-            session.results.root,
-            "interpolation",
-            of_data | settings,
-            lambda: diagnosis.of_coordinates(seen, sides, ratios, masks, session.progress),
-            shared.force,
-        )
-    }
-    of_runs = shared.of_each(
-        runs,
-        "interpolation",
-        settings,
-        lambda one: diagnosis.of_features(one, sides, ratios, masks, session.progress),
-    )
-    found |= {f"{label} features": record for label, record in of_runs.items()}
+
+    def measure(subject: Clips | Frozen) -> dict[str, Any]:
+        return diagnosis.of(subject, sides, ratios, masks, session.progress)
+
+    place = session.results.root
+    coordinates = kept(place, "interpolation", of_data | settings, lambda: measure(seen), shared.force)
+    of_runs = shared.of_each(runs, "interpolation", settings, measure)
+    found = {"coordinates": coordinates} | {f"{label} features": record for label, record in of_runs.items()}
     shared.draw(figures.interpolation, shared.show(tables.interpolation, found))
 
 

@@ -18,22 +18,21 @@ def show(resolved: Resolved, protocols: list[str], session: Session) -> None:
 
     spec = resolved.spec
     out.print_json(json.dumps(spec.model_dump(mode="json")))
-    facts: list[tuple[str, str]] = []
     run = session.results.by_id(spec.id)
-    facts.append(("pretrain id", f"{spec.id} ({run.outcome + ': ' + str(run.path) if run else 'new'})"))
-    for name in protocols:
-        facts.append((f"eval id, {name}", eval_spec(session.host, spec, name).id))
+    facts = [("pretrain id", f"{spec.id} ({run.outcome + ': ' + str(run.path) if run else 'new'})")]
+    facts += [(f"eval id, {name}", eval_spec(session.host, spec, name).id) for name in protocols]
     if resolved.method.trains:
         facts.append(("control", f"untrained {control(resolved, session.host).spec.id}"))
-    method = build_method(spec, session.host, resolved.store.topology, "meta")
-    counts = parameters(method)
+    counts = parameters(build_method(spec, session.host, resolved.store.topology, "meta"))
     facts.append(("parameters", f"encoder {counts['encoder']:,}, trainable {counts['trainable']:,}"))
     if resolved.method.trains:
         step = step_cost(spec, session.host, resolved.store.topology)
         guess = estimate(spec, session.host, resolved.store, session.device, step["flops_per_clip"])
         flops = step["flops_per_clip"] / 1e9
-        facts.append(("training step", f"{flops:.2f} GFLOPs per clip with one body, {2 * flops:.2f} with two"))
-        facts.append(("schedule", f"{guess.steps:,} steps of {spec.train.batch_size} clips"))
-        facts.append(("memory", f"about {guess.memory_bytes / 2**30:.1f} GiB ({guess.basis})"))
-        facts.append(("time", f"about {duration(guess.seconds)} of training on {session.device} ({guess.basis})"))
+        facts += [
+            ("training step", f"{flops:.2f} GFLOPs per clip with one body, {2 * flops:.2f} with two"),
+            ("schedule", f"{guess.steps:,} steps of {spec.train.batch_size} clips"),
+            ("memory", f"about {guess.memory_bytes / 2**30:.1f} GiB ({guess.basis})"),
+            ("time", f"about {duration(guess.seconds)} of training on {session.device} ({guess.basis})"),
+        ]
     print_facts(facts)

@@ -72,10 +72,9 @@ def evaluate(
 
     session = open_session(results, data_root, device)
     (run_dir, checkpoint), *partners = [session.results.find(pattern) for pattern in run]
-    fields: dict[str, Any] = {"config": parse_sets(set_ or [])}
+    fields: dict[str, Any] = {"config": parse_sets(set_ or [])} | ({"readout": readout} if readout else {})
     fields |= _streams(stream, fusion, [run_dir, *(partner for partner, _ in partners)])
     fields["partners"] = [partner.spec.id + ("" if epoch == "last" else f"@{epoch}") for partner, epoch in partners]
-    fields |= {"readout": readout} if readout else {}
     if bodies_pool:
         fields |= {"bodies_pool": bodies_pool, "bodies": "all-slots" if bodies_pool == "all-mean" else "valid"}
     if dataset or split:

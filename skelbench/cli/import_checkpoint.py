@@ -9,15 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from skelbench.cli.options import DataRoot, Device, Force, Results
+from skelbench.console import out, print_facts
+from skelbench.errors import SkelbenchError
 from skelbench.run.session import open_session
 
 if TYPE_CHECKING:
-    from skelbench.methods.imported import Imported
-    from skelbench.plugin.descriptors import MethodSpec
-    from skelbench.plugin.host import Host
-    from skelbench.run.checkpoint_file import Checkpoint
     from skelbench.run.resolve import Resolved
-
 
 SHAPELESS = ("encoder.heads", "method.decoder_heads")
 """Settings that no tensor's shape tells: given by the user where the file does not, they complete the preset."""
@@ -49,7 +46,9 @@ def import_checkpoint(
 
     host = get_host()
     descriptor = host.get("methods", method)
-    _check_importer(host, descriptor)
+    if not descriptor.imports:
+        able = ", ".join(other.name for other in host.all("methods") if getattr(other, "imports", "")) or "none"
+        raise SkelbenchError(f"method {descriptor.name} reads no public checkpoints; methods that do: {able}")
     protocols = known_protocols(host, probe)
     sets = parse_sets(set_ or [])
 
@@ -59,7 +58,10 @@ def import_checkpoint(
 
     session = open_session(results, data_root, device)
     checkpoint = read_checkpoint(file)
-    imported = _interpreted(host, descriptor, checkpoint)
+    try:
+        imported = host.load(descriptor, "imports")(checkpoint.state, checkpoint.options)
+    except SkelbenchError as error:
+        raise SkelbenchError(f"{checkpoint.path} is no checkpoint of {descriptor.name}: {error}") from error
     silent = [key for key in SHAPELESS if key not in imported.settings]
     answers = {key: sets.pop(name) for key in silent for name in (key, key.split(".")[1]) if name in sets}
     request = Request(
@@ -78,31 +80,14 @@ def import_checkpoint(
     _show(resolved, run_dir, answers)
     if protocols:
         conclude(session, run_dir, resolved, protocols, force)
-    else:
-        _show_next(run_dir)
-
-
-def _check_importer(host: Host, descriptor: MethodSpec) -> None:
-    from skelbench.errors import SkelbenchError
-
-    if not descriptor.imports:
-        able = ", ".join(other.name for other in host.all("methods") if getattr(other, "imports", "")) or "none"
-        raise SkelbenchError(f"method {descriptor.name} reads no public checkpoints; methods that do: {able}")
-
-
-def _interpreted(host: Host, descriptor: MethodSpec, checkpoint: Checkpoint) -> Imported:
-    """The file in the method's own names."""
-    from skelbench.errors import SkelbenchError
-
-    try:
-        return host.load(descriptor, "imports")(checkpoint.state, checkpoint.options)
-    except SkelbenchError as error:
-        raise SkelbenchError(f"{checkpoint.path} is no checkpoint of {descriptor.name}: {error}") from error
+        return
+    out.print("Next:")
+    out.print(f"  skelbench eval {run_dir.spec.id}  [dim]# probe it[/]")
+    out.print("  skelbench compare  [dim]# all runs side by side[/]")
 
 
 def _show(resolved: Resolved, run_dir: Any, answers: Mapping[str, Any]) -> None:
     """What was read from where, and what was neither read nor among the ``answers`` of the user."""
-    from skelbench.console import print_facts
     from skelbench.spec import listed
 
     spec, facts = resolved.spec, run_dir.info["imported"]
@@ -128,11 +113,3 @@ def _show(resolved: Resolved, run_dir: Any, answers: Mapping[str, Any]) -> None:
             ("directory", run_dir.path),
         ]
     )
-
-
-def _show_next(run_dir: Any) -> None:
-    from skelbench.console import out
-
-    out.print("Next:")
-    out.print(f"  skelbench eval {run_dir.spec.id}  [dim]# probe it[/]")
-    out.print("  skelbench compare  [dim]# all runs side by side[/]")

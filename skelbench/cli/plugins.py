@@ -69,7 +69,6 @@ def _show_entry(host: Host, entry: Entry) -> None:
             ("our reading", getattr(about, "readings", "")),
             ("licence", getattr(about, "licence", "")),
             ("splits", ", ".join(getattr(about, "splits", ()))),
-            ("requires", ", ".join(getattr(about, "requires", ()))),
             ("default split", getattr(about, "default_split", "")),
             ("version", about.version),
             ("requires", ", ".join(getattr(about, "requires", ()))),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from skelbench.cli.options import DataRoot, Device, Force, Results, names_of
+from skelbench.errors import SkelbenchError
 from skelbench.run.session import Session, open_session
 
 if TYPE_CHECKING:
@@ -163,8 +164,6 @@ def _cost(session: Session, run_dir: Any, resolved: Resolved, force: bool) -> di
 
 def _parent(store: Any, pattern: str) -> str:
     """The pretrain_id of a finished run to start from."""
-    from skelbench.errors import SkelbenchError
-
     run_dir, checkpoint = store.find(pattern)
     if checkpoint != "last" or run_dir.outcome != "done":
         raise SkelbenchError(

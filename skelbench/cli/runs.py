@@ -44,8 +44,7 @@ def list_runs(results: Results = None) -> None:
 
 @app.command()
 def show(
-    run: Annotated[str, typer.Argument(help="Run name, id, or an unambiguous part of either.")],
-    results: Results = None,
+    run: Annotated[str, typer.Argument(help="Run name, id, or an unambiguous part of either.")], results: Results = None
 ) -> None:
     """Everything recorded about one run."""
     from skelbench.cli.summary import print_records

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from skelbench.cli.options import DataRoot, Device, Results
+from skelbench.errors import SkelbenchError
 from skelbench.run.session import Session, open_session
 
 if TYPE_CHECKING:
@@ -68,7 +69,6 @@ def study(
 
     Options replace what the study says of the same thing in every trial. Issuing the same command again continues.
     """
-    from skelbench.errors import SkelbenchError
     from skelbench.plugin.host import get_host
 
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
@@ -77,8 +77,8 @@ def study(
     if name in (None, "list"):
         _list(host)
         return
-    chosen = _find(name, host)
-    chosen = _with_options(chosen, dataset, split, preset, tokens, seeds, probe, set_ or [])
+    replaced = {"dataset": dataset, "split": split, "preset": preset}
+    chosen = _with_options(_find(name, host), replaced, tokens, seeds, probe, set_ or [])
     from skelbench.cli.run import known_protocols
 
     if show:
@@ -121,7 +121,6 @@ def _list(host: Host) -> None:
 
 def _find(name: str, host: Host) -> Study:
     """The study of that name, or of that TOML file."""
-    from skelbench.errors import SkelbenchError
     from skelbench.studies.study import Study
 
     if name.endswith(".toml") or "/" in name:
@@ -139,17 +138,9 @@ def _find(name: str, host: Host) -> Study:
 
 
 def _with_options(
-    study: Study,
-    dataset: str | None,
-    split: str | None,
-    preset: str | None,
-    tokens: str | None,
-    seeds: str | None,
-    probe: str | None,
-    sets: list[str],
+    study: Study, keys: dict[str, str | None], tokens: str | None, seeds: str | None, probe: str | None, sets: list[str]
 ) -> Study:
-    """``study`` with what was said on the command line."""
-    from skelbench.errors import SkelbenchError
+    """``study`` with what the command line says; ``keys`` of every trial, ``None`` = as the study has it."""
     from skelbench.run.request import parse_sets
     from skelbench.spec import validated
     from skelbench.studies.study import Study
@@ -161,13 +152,12 @@ def _with_options(
     typed = {key: value for key, value in fields.items() if value is not None}
     if typed:
         study = validated(Study, {**study.model_dump(by_alias=True), **typed}, f"study {study.name}")
-    for key, value in {"dataset": dataset, "split": split, "preset": preset, **settings}.items():
+    for key, value in {**keys, **settings}.items():
         study = study.replaced(key, [value]) if value is not None else study
     return study.replaced("tokens", _numbers("--tokens", tokens, "8,15")) if tokens is not None else study
 
 
 def _numbers(option: str, text: str, example: str) -> list[int]:
-    from skelbench.errors import SkelbenchError
 
     try:
         return list(dict.fromkeys(int(word) for word in text.split(",")))

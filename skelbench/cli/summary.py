@@ -43,7 +43,11 @@ def print_summary(pairs: list[tuple[Any, dict[str, Any]]], cost: Mapping[str, An
         _print_notes(records.values())
     for found in run.info.get("collapse", ()):
         out.print(f"collapse: {sentence(found)}", style="bold yellow", markup=False)
-    facts = (_cost(cost) if cost else []) + _training(run.info)
+    facts, info = _cost(cost) if cost else [], run.info
+    if info.get("steps"):
+        clips, seconds = info["clips_seen"], max(info["train_seconds"], 1e-9)
+        pace = f"{seconds / 60:.1f} min, {clips / seconds:,.0f} clips/s"
+        facts.append(("training", f"{clips:,} clips in {info['steps']:,} steps and {pace}"))
     if facts:
         print_facts(facts, title="Cost (FLOPs = 2 MACs, matrix products only)")
     out.print(f"\nThe run lies in {run.path}", markup=False)
@@ -107,25 +111,14 @@ def _cost(cost: Mapping[str, Any]) -> list[tuple[str, str]]:
     if step:
         flops = step["flops_per_clip"] / 1e9
         text = f"{flops:.3f} GFLOPs per clip with one body, {2 * flops:.3f} with two"
-        text += ": all views, teacher, heads, backward"
-        facts.append(("training step", text))
+        facts.append(("training step", f"{text}: all views, teacher, heads, backward"))
+    peak, how = cost["peak_memory"]["bytes"] / 2**20, cost["peak_memory"]["how"]
     return [
         *facts,
         ("parameters", f"{parameters['encoder']:,} in the encoder, {parameters['trainable']:,} trained"),
         ("inference", f"{one['median_ms']:.1f} ms for one clip, {many['clips_per_s']:,.0f} clips/s in batches of 64"),
-        (
-            "peak memory",
-            f"{cost['peak_memory']['bytes'] / 2**20:,.0f} MiB for a batch of 64 ({cost['peak_memory']['how']})",
-        ),
+        ("peak memory", f"{peak:,.0f} MiB for a batch of 64 ({how})"),
     ]
-
-
-def _training(info: Mapping[str, Any]) -> list[tuple[str, str]]:
-    if not info.get("steps"):
-        return []
-    clips, seconds = info["clips_seen"], max(info["train_seconds"], 1e-9)
-    text = f"{clips:,} clips in {info['steps']:,} steps and {seconds / 60:.1f} min, {clips / seconds:,.0f} clips/s"
-    return [("training", text)]
 
 
 def _print_notes(records: Iterable[Mapping[str, Any]]) -> None:
@@ -136,33 +129,8 @@ def _print_notes(records: Iterable[Mapping[str, Any]]) -> None:
 
 
 def print_records(run: Any, records: list[dict[str, Any]]) -> None:
-    """Evaluation records of a run and their notes."""
-    out.print(record_table(run, records))
-    _print_notes(records)
-
-
-def interval(metrics: Mapping[str, float]) -> str:
-    """Wilson 95 % interval of an accuracy."""
-    from skelbench.evaluate.statistics import wilson
-
-    n = int(metrics["n_test"])
-    low, high = wilson(round(metrics["accuracy"] * n), n)
-    return f"{low:.1%} to {high:.1%}"
-
-
-def record_table(run: Any, records: list[dict[str, Any]]) -> Table:
-    """Evaluation records of one run, one row each."""
-    columns = (
-        "protocol",
-        "stream",
-        "checkpoint",
-        "data",
-        "accuracy",
-        "95 % interval",
-        "selected",
-        "best on test",
-        "eval id",
-    )
+    """Evaluation records of a run, one row each, and their notes."""
+    columns = ("protocol", "stream", "checkpoint", "data", "accuracy", "95 % interval", "selected", "best on test")
     rows = []
     for record in records:
         spec, metrics = record["spec"], record["metrics"]
@@ -179,4 +147,14 @@ def record_table(run: Any, records: list[dict[str, Any]]) -> Table:
                 record["id"],
             )
         )
-    return make_table(columns, rows, title=f"{run.title}, {run.name}")
+    out.print(make_table((*columns, "eval id"), rows, title=f"{run.title}, {run.name}"))
+    _print_notes(records)
+
+
+def interval(metrics: Mapping[str, float]) -> str:
+    """Wilson 95 % interval of an accuracy."""
+    from skelbench.evaluate.statistics import wilson
+
+    n = int(metrics["n_test"])
+    low, high = wilson(round(metrics["accuracy"] * n), n)
+    return f"{low:.1%} to {high:.1%}"

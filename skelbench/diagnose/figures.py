@@ -28,17 +28,8 @@ def _panels(columns: int, rows: int = 1) -> tuple[Figure, list[list[Axes]]]:
 def interpolation(named: Named) -> Figure:
     """Error over coverage, independent masks and tubes, one panel per thing filled in."""
     figure, (row,) = _panels(len(named))
-    top = max(
-        [
-            1.0,
-            *(
-                r[kind]["interval"][1]
-                for record in named.values()
-                for r in record["rows"]
-                for kind in ("random", "tube")
-            ),
-        ]
-    )
+    rows = [row for record in named.values() for row in record["rows"]]
+    top = max(1.0, *(row[kind]["interval"][1] for row in rows for kind in ("random", "tube")))
     for axis, (name, record) in zip(row, named.items()):
         coverage = [r["coverage"] for r in record["rows"]]
         for kind, label, colour in (("random", "independent tokens", COLOURS[1]), ("tube", "tubes", COLOURS[0])):
@@ -71,10 +62,8 @@ def invariance(named: Named) -> Figure:
                 look: dict[str, Any] = {"color": colour, "linestyle": "--" if name.startswith("untrained") else "-"}
                 axis.plot(x, [scaled(point[key]) for point in curve], marker="o", ms=3.5, label=name, **look)
                 if key == "similarity":
-                    others = [point["others"] for point in curve]
-                    axis.plot(
-                        x, others, color=colour, linewidth=0.9, linestyle=":", label="other clips" if i == 0 else None
-                    )
+                    others, label_others = [point["others"] for point in curve], "other clips" if i == 0 else None
+                    axis.plot(x, others, color=colour, linewidth=0.9, linestyle=":", label=label_others)
             axis.set_xlabel(labels[change], fontsize=8, color=INK)
             if change == "yaw":
                 axis.set_xticks(range(0, 361, 60))

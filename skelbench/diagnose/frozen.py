@@ -137,10 +137,8 @@ class Frozen:
     @property
     def label(self) -> str:
         """How tables call it: ``slim 8x25``, ``slim:glcl-only 8x25@50``."""
-        variant = self.run.info.get("variant", "")
-        name = self.run_spec.method + (f":{variant}" if variant else "")
         place = "" if self.checkpoint == "last" else f"@{self.checkpoint}"
-        return f"{name} {self.run_spec.tokens}x{self.clips.grid.joints}{place}"
+        return f"{self.run.title} {self.run_spec.tokens}x{self.clips.grid.joints}{place}"
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -173,15 +171,7 @@ class Frozen:
         report: Callable[[int], Any] | None = None,
     ) -> np.ndarray:
         """Pooled features float32 [n, D] of the clips ``ids``; ``report`` is told how many more clips are done."""
-        done = 0
-
-        def progress(now: int, _: int) -> None:
-            nonlocal done
-            if report:
-                report(now - done)
-            done = now
-
-        found = extract(
+        features_nD = extract(
             self.encoder,
             self.clips.source,
             ids,
@@ -190,13 +180,13 @@ class Frozen:
             batch_size=BATCH,
             device=self.clips.device,
             precision=self.run_spec.train.precision,
-            progress=progress,
+            progress=steps(lambda advance, _: report(advance)) if report else None,
             keyed=UNDRAWN,
             readout=self.spec.readout,
             grid=self.clips.grid,
         )
-        self._check(bool(np.isfinite(found).all()))
-        return found
+        self._check(bool(np.isfinite(features_nD).all()))
+        return features_nD
 
     def tokens(self, ids: np.ndarray, report: Callable[[int], Any]) -> Iterator[Tensor]:
         """Token features float32 [R, N, D] of the bodies that are there in the clips ``ids``, batch by batch."""
@@ -221,16 +211,27 @@ class Frozen:
             raise SkelbenchError(f"{self.run.name}: some features are not finite; check whether its training diverged")
 
 
+def steps(report: Callable[[int, int], Any]) -> Callable[[int, int], None]:
+    """What is told (done so far, total) and passes on (how much more is done, total)."""
+    done = 0
+
+    def step(now: int, total: int) -> None:
+        nonlocal done
+        report(now - done, total)
+        done = now
+
+    return step
+
+
 def subjects(session: Session, patterns: list[str]) -> dict[str, Frozen]:
     """The runs named by ``patterns``, each followed by its untrained twin if there is one, none twice; by the name that
     tables give them. Raises :class:`SkelbenchError` unless all were trained on the same data and split."""
-    found: dict[tuple[str, str], Frozen] = {}
+    by_run: dict[tuple[str, str], Frozen] = {}
     for pattern in patterns:
         asked = Frozen(session, *session.results.find(pattern))
-        for one in (asked, asked.twin):
-            if one is not None:
-                found.setdefault((one.run.name, one.checkpoint), one)
-    every = list(found.values())
+        for one in filter(None, (asked, asked.twin)):
+            by_run.setdefault((one.run.name, one.checkpoint), one)
+    every = list(by_run.values())
     first = every[0].spec.data
     for one in every:
         data = one.spec.data

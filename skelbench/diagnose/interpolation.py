@@ -216,47 +216,26 @@ def compare_masks(
     return rows
 
 
-def of_coordinates(
-    clips: Clips,
+def of(
+    subject: Clips | Frozen,
     sides: tuple[np.ndarray, np.ndarray],
     ratios: Sequence[float],
     masks: int,
     progress: Callable[..., Any],
 ) -> dict[str, Any]:
-    """The record of the test on coordinates; ``sides``: training and test clips."""
-    joints = clips.grid.joints
+    """The record of the test on the coordinates of clips, or on the token features that a frozen encoder has of
+    unmasked views; ``sides``: training and test clips."""
+    clips = subject.clips if isinstance(subject, Frozen) else subject
+    per_token = 1 if isinstance(subject, Frozen) else clips.grid.patch
 
     def batches(ids: np.ndarray, report: Callable[[int], Any]) -> Iterator[Tensor]:
+        if isinstance(subject, Frozen):
+            return subject.tokens(ids, report)
         return (view.x_RTJC.flatten(1, 2) for view in clips.views(ids, report))
 
-    return _record(batches, sides, joints, clips.grid.patch, clips.store.topology, ratios, masks, progress)
-
-
-def of_features(
-    subject: Frozen,
-    sides: tuple[np.ndarray, np.ndarray],
-    ratios: Sequence[float],
-    masks: int,
-    progress: Callable[..., Any],
-) -> dict[str, Any]:
-    """The record of the test on the token features of unmasked views."""
-    clips = subject.clips
-    return _record(subject.tokens, sides, clips.grid.joints, 1, clips.store.topology, ratios, masks, progress)
-
-
-def _record(
-    batches: Callable[..., Iterator[Tensor]],
-    sides: tuple[np.ndarray, np.ndarray],
-    joints: int,
-    per_token: int,
-    topology: Topology,
-    ratios: Sequence[float],
-    masks: int,
-    progress: Callable[..., Any],
-) -> dict[str, Any]:
     fit, test = sides
     with progress(total=len(fit) + len(test), label="moments", unit="clips") as report:
-        points = Points.of(batches(fit, report), batches(test, report), joints, per_token)
+        points = Points.of(batches(fit, report), batches(test, report), clips.grid.joints, per_token)
     with progress(total=2 * masks * len(ratios), label="interpolation", unit="masks") as report:
-        rows = compare_masks(points, topology, ratios, masks, report)
+        rows = compare_masks(points, clips.store.topology, ratios, masks, report)
     return {"train_clips": len(fit), "test_clips": len(test), "rows": rows}

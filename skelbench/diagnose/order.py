@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from skelbench.diagnose.frozen import Frozen, reversed_in_time
+from skelbench.diagnose.frozen import Frozen, reversed_in_time, steps
 from skelbench.evaluate.linear import Linear
 from skelbench.evaluate.protocol import Features
 from skelbench.evaluate.statistics import mcnemar, wilson
@@ -64,21 +64,11 @@ def of_run(subject: Frozen, sides: tuple[np.ndarray, np.ndarray], progress: Call
     train, test = sides
     with progress(total=2 * (len(train) + len(test)), label=f"{subject.label} features", unit="clips") as report:
         of_train, of_test = (
-            (
-                subject.features(ids, report=report),
-                subject.features(ids, change=reversed_in_time, report=report),
-            )
+            (subject.features(ids, report=report), subject.features(ids, change=reversed_in_time, report=report))
             for ids in sides
         )
     with progress(label="order probe", unit="steps") as report:
-        done = 0
-
-        def told(now: int, total: int) -> None:
-            nonlocal done
-            report(now - done, total=total)
-            done = now
-
-        found = probe(
-            of_train, of_test, derive_seed(subject.run_spec.seed, "probe", "order"), subject.clips.device, told
-        )
-    return {"train_clips": len(train), "test_clips": len(test), **found}
+        step = steps(lambda advance, total: report(advance, total=total))
+        seed = derive_seed(subject.run_spec.seed, "probe", "order")
+        result = probe(of_train, of_test, seed, subject.clips.device, step)
+    return {"train_clips": len(train), "test_clips": len(test), **result}

@@ -69,10 +69,9 @@ def compare(
     for label in np.unique(label_n):
         a, b = a_n[label_n == label], b_n[label_n == label]
         only_a, only_b, p = mcnemar(a, b)
-        accuracies = {"first": float(a.mean()), "second": float(b.mean())}
-        difference = (only_b - only_a) / len(a)
+        row = {"label": int(label), "clips": len(a), "first": float(a.mean()), "second": float(b.mean()), "p": p}
         alone = {"only_first": only_a, "only_second": only_b}
-        rows.append({"label": int(label), "clips": len(a), **accuracies, "difference": difference, **alone, "p": p})
+        rows.append(row | alone | {"difference": (only_b - only_a) / len(a)})
     for row, adjusted in zip(rows, holm([row["p"] for row in rows])):
         row["p_holm"] = float(adjusted)
     return sorted(rows, key=lambda row: (row["difference"], row["p"], row["label"])), overall

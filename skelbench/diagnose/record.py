@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from skelbench.errors import SkelbenchError
 from skelbench.files import read_json, write_json
 from skelbench.identity import digest
-
-if TYPE_CHECKING:
-    from skelbench.diagnose.frozen import Frozen
 
 
 def kept(
@@ -30,27 +26,7 @@ def kept(
         except (OSError, ValueError) as error:
             raise SkelbenchError(f"{path} is damaged; issue the command again with --force") from error
     started = time.monotonic()
-    found = find()
-    record = {
-        "diagnosis": what,
-        "spec": dict(spec),
-        **found,
-        "seconds": time.monotonic() - started,
-        "finished": time.time(),
-    }
+    record = {"diagnosis": what, "spec": dict(spec), **find()}
+    record |= {"seconds": time.monotonic() - started, "finished": time.time()}
     write_json(path, record)
     return record, path
-
-
-def of_each(
-    runs: Mapping[str, Frozen],
-    what: str,
-    settings: Mapping[str, Any],
-    find: Callable[[Frozen], Mapping[str, Any]],
-    force: bool = False,
-) -> dict[str, tuple[dict[str, Any], Path]]:
-    """:func:`kept` for each of ``runs``, beside it: ``settings`` and the run's identity decide the figures."""
-    return {
-        label: kept(one.run.path, what, {**one.identity, **settings}, partial(find, one), force)
-        for label, one in runs.items()
-    }

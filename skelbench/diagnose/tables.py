@@ -30,17 +30,13 @@ def interpolation(named: Named) -> Table:
     rows, notes = [], []
     for name, record in named.items():
         for row in record["rows"]:
-            random, tube = row["random"], row["tube"]
-            rms = {
-                f"rms_{kind}": 100 * row[kind]["rms"] if name == "coordinates" else None for kind in ("random", "tube")
-            }
-            errors = {
-                kind: Cell(row[kind]["error"], interval=tuple(row[kind]["interval"])) for kind in ("random", "tube")
-            }
-            rows.append(
-                {"what": name, "ratio": row["ratio"], "coverage": row["coverage"], **errors, **rms}
-                | {"times": tube["error"] / random["error"] if random["error"] else None}
-            )
+            random, tube = row["random"]["error"], row["tube"]["error"]
+            cells = {"what": name, "ratio": row["ratio"], "coverage": row["coverage"]}
+            cells["times"] = tube / random if random else None
+            for kind in ("random", "tube"):
+                cells[kind] = Cell(row[kind]["error"], interval=tuple(row[kind]["interval"]))
+                cells[f"rms_{kind}"] = 100 * row[kind]["rms"] if name == "coordinates" else None
+            rows.append(cells)
         notes.append(_verdict(name, record["rows"]))
     columns = (
         Column("what", "Filled in"),
@@ -90,7 +86,7 @@ def invariance(named: Named) -> Table:
     for name, record in named.items():
         for change, curve in record["curves"].items():
             for point in curve:
-                rows.append({"run": name, "change": change} | {key: point[key] for key in point})
+                rows.append({"run": name, "change": change, **point})
             least = min(curve, key=lambda point: point["similarity"])
             unit = " degrees" if change == "yaw" else ""
             changed = [point["retrieved"] for point in curve if point["value"] not in (0, 360, 1.0)]
@@ -158,19 +154,11 @@ def per_class(record: Mapping[str, Any], classes: Sequence[str]) -> Table:
         shares = {key: 100 * row[key] for key in ("first", "second", "difference")}
         counts = {key: row[key] for key in ("clips", "only_first", "only_second", "p", "p_holm")}
         rows.append({"class": classes[row["label"]], **shares, **counts})
-    overall, interval = record["overall"], record["overall"]["interval"]
-    rows.append(
-        {
-            "class": "all classes",
-            "clips": overall["clips"],
-            "first": 100 * overall["first"],
-            "second": 100 * overall["second"],
-            "difference": Cell(100 * overall["difference"], interval=(100 * interval[0], 100 * interval[1])),
-            "only_first": sum(row["only_first"] for row in record["rows"]),
-            "only_second": sum(row["only_second"] for row in record["rows"]),
-            "p": overall["p"],
-        }
-    )
+    overall, (low, high) = record["overall"], record["overall"]["interval"]
+    every = {"class": "all classes", "clips": overall["clips"], "p": overall["p"]}
+    every |= {key: 100 * overall[key] for key in ("first", "second")}
+    every |= {key: sum(row[key] for row in record["rows"]) for key in ("only_first", "only_second")}
+    rows.append(every | {"difference": Cell(100 * overall["difference"], interval=(100 * low, 100 * high))})
     columns = (
         Column("class", "Class"),
         Column("clips", "Clips", "d"),

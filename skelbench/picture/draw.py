@@ -61,11 +61,10 @@ def draw_pose(axes: Axes, scene: Scene, panel: Panel, frame: int, width: float) 
             x, y, own, sizes = zip(*joints)
             area = (1.25 * width * np.array(sizes)) ** 2
             face, edge = ("white", HIDDEN) if hidden else (list(own), list(own))
-            added.append(
-                axes.scatter(
-                    x, y, s=area, zorder=3, clip_on=False, facecolors=face, edgecolors=edge, linewidths=0.3 * width
-                )
-            )
+            rim = 0.3 * width
+            joint_dots = axes.scatter(x, y, s=area, zorder=3, facecolors=face, edgecolors=edge, linewidths=rim)
+            joint_dots.set_clip_on(False)
+            added.append(joint_dots)
     return added
 
 

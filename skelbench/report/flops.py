@@ -1,4 +1,5 @@
-"""``compare --table flops``: what encoders and training steps cost, counted one way, beside what papers print.
+"""``compare --table flops`` and ``flops-detail``: what encoders and training steps cost, counted one way, beside what
+papers print.
 
 Needs no training: rows come from counting (:mod:`skelbench.cost`), not from runs.
 """
@@ -6,7 +7,7 @@ Needs no training: rows come from counting (:mod:`skelbench.cost`), not from run
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -16,22 +17,26 @@ from skelbench.plugin import TableSpec, hookimpl
 from skelbench.plugin.host import Host
 from skelbench.report import published
 from skelbench.report.inputs import TableInputs
-from skelbench.report.table import Cell, Column, Table
+from skelbench.report.table import Cell, Column, Table, footnotes_of
 
 if TYPE_CHECKING:
     from skelbench.cost.rows import CostRow
 
 DENSE = "30x25"
-
 SCOPE = (
     f"Pre-training: GFLOPs of a clip with {BODIES} bodies; train encoder and decoder: one forward pass of one view; "
     "whole step: all views, teacher, heads, forward and backward."
+)
+SCOPE_DETAIL = (
+    f"All columns: GFLOPs of a clip with {BODIES} bodies. Inference: the encoder on all tokens. Student encoder, "
+    "decoder, target / auxiliary: forward, one view, masked for the student (visible: tokens that it sees) and whole "
+    "for an EMA teacher. Heads: projection heads of student and teacher, forward, all views of a step. Whole "
+    "step: all views and modules, forward and backward."
 )
 _FOOTNOTES = {
     "published": "not counted here: published figures only",
     "one-body": "the published method trains on one body of a clip: half of the pre-training figures",
 }
-
 _PRINTED = {
     ("inference", "encoder_gflops"): "published_inference",
     ("pretraining", "encoder_gflops"): "published_encoder",
@@ -54,26 +59,45 @@ _COLUMNS = (
     Column("published_encoder", "Paper: train encoder", ".2f", published=True),
     Column("published_decoder", "Paper: decoder", ".2f", published=True),
 )
+_COLUMNS_DETAIL = (
+    Column("method", "Method"),
+    Column("tokens", "Tokens"),
+    Column("grid", "Grid"),
+    Column("visible", "Visible", "d"),
+    Column("inference", "Inference", ".2f"),
+    Column("student", "Student encoder", ".2f"),
+    Column("decoder", "Decoder", ".2f"),
+    Column("target", "Target / auxiliary", ".2f"),
+    Column("heads", "Heads, all views", ".2f"),
+    Column("step", "Whole step", ".1f"),
+    Column("published_inference", "Paper: inference", ".2f", published=True),
+    Column("published_encoder", "Paper: student", ".2f", published=True),
+    Column("published_decoder", "Paper: decoder", ".2f", published=True),
+    Column("published_target", "Paper: target", ".2f", published=True),
+)
 
 
 @hookimpl
 def skelbench_tables() -> list[TableSpec]:
+    summary = "MACs and GFLOPs of encoder, decoder and whole training step at the paper's token grids"
+    detail = "GFLOPs of student encoder, decoder, targets and heads, on native token grids and the paper's"
     return [
-        TableSpec(
-            name="flops",
-            target=":table",
-            summary="MACs and GFLOPs of encoder, decoder and whole training step at the paper's token grids",
-            needs_runs=False,
-        )
+        TableSpec(name="flops", target=":table", summary=summary, needs_runs=False),
+        TableSpec(name="flops-detail", target=":table_detail", summary=detail, needs_runs=False),
     ]
 
 
 def table(inputs: TableInputs) -> Table:
-    """The table of every installed method."""
-    return build(counted(inputs), inputs.host)
+    """The cost of every installed method."""
+    return build(_counted(inputs), inputs.host)
 
 
-def counted(inputs: TableInputs) -> Iterator[CostRow]:
+def table_detail(inputs: TableInputs) -> Table:
+    """The cost of every installed method by module."""
+    return build_detail(_counted(inputs), inputs.host)
+
+
+def _counted(inputs: TableInputs) -> Iterator[CostRow]:
     """Every method counted on every grid, with progress."""
     from skelbench.cost.rows import flops_grids, flops_rows
 
@@ -86,37 +110,67 @@ def counted(inputs: TableInputs) -> Iterator[CostRow]:
 def build(costs: Iterable[CostRow], host: Host) -> Table:
     """The rows of ``costs`` in their order, then methods that only papers give figures for; ``host`` knows these."""
     costs = list(costs)
-    printed = Published(_COLUMNS, host)
-    dense = _dense(costs)
-    rows: list[dict[str, Any]] = []
-    for cost in costs:
-        macs = cost.encoder.macs
-        rows.append(
-            {
-                "method": method_cell(cost, printed),
-                "tokens": shown_tokens(cost),
-                "gmacs_body": macs / 1e9,
-                "gflops_1": cost.encoder.flops() / 1e9,
-                "gflops_2": cost.encoder.flops(BODIES) / 1e9,
-                "ratio": dense.encoder.macs / macs if dense else None,
-                "pretrain_encoder": gflops(cost.visible_macs),
-                "pretrain_decoder": gflops(cost.decoder_macs),
-                "step": None if cost.step_flops is None else cost.step_flops / 1e9,
-                **printed.cells(cost.method, cost.tokens),
-            }
-        )
+    dense = next((cost.encoder.macs for cost in costs if cost.tokens == DENSE and not cost.class_token), None)
+
+    def cells(cost: CostRow) -> dict[str, Any]:
+        return {
+            "gmacs_body": cost.encoder.macs / 1e9,
+            "gflops_1": cost.encoder.flops() / 1e9,
+            "gflops_2": cost.encoder.flops(BODIES) / 1e9,
+            "ratio": dense / cost.encoder.macs if dense else None,
+            "pretrain_encoder": _gflops(cost.visible_macs),
+            "pretrain_decoder": _gflops(cost.decoder_macs),
+        }
+
+    return _build("flops", "Cost of encoders and of pre-training", _COLUMNS, SCOPE, costs, cells, host)
+
+
+def build_detail(costs: Iterable[CostRow], host: Host) -> Table:
+    """Methods on their native grids, then on the other budgets, then those only papers give figures for."""
+
+    def cells(cost: CostRow) -> dict[str, Any]:
+        return {
+            "grid": "native" if cost.native else "budget",
+            "visible": cost.visible or cost.encoder.tokens,
+            "inference": _gflops(cost.encoder.macs),
+            "student": _gflops(cost.visible_macs),
+            "decoder": _gflops(cost.decoder_macs),
+            "target": _gflops(cost.target_macs),
+            "heads": _gflops(cost.head_macs),
+        }
+
+    costs, title = sorted(costs, key=lambda cost: not cost.native), "Cost of the modules of a pre-training step"
+    return _build("flops-detail", title, _COLUMNS_DETAIL, SCOPE_DETAIL, costs, cells, host)
+
+
+def _build(
+    name: str,
+    title: str,
+    columns: tuple[Column, ...],
+    scope: str,
+    costs: list[CostRow],
+    cells: Callable[[CostRow], dict[str, Any]],
+    host: Host,
+) -> Table:
+    """A row of ``cells`` per cost beside its published figures, and the notes that both tables share."""
+    printed = Published(columns, host)
+    rows: list[dict[str, Any]] = [
+        {
+            "method": Cell(printed.spelling(cost.method), footnotes=("one-body",) if cost.one_body else ()),
+            "tokens": _cross(cost.tokens) + ("+1" if cost.class_token else ""),
+            **cells(cost),
+            "step": None if cost.step_flops is None else cost.step_flops / 1e9,
+            **printed.cells(cost.method, cost.tokens),
+        }
+        for cost in costs
+    ]
     rows += printed.uncounted(costs)
-    return Table(
-        title="Cost of encoders and of pre-training",
-        columns=_COLUMNS,
-        rows=tuple(rows),
-        notes=(*how_counted(costs, SCOPE), *published.notes(host, "flops")),
-        footnotes=footnotes_of(rows),
-    )
+    notes = (*_notes(costs, scope), *published.notes(host, name))
+    return Table(title, columns, tuple(rows), notes, footnotes_of(rows, _FOOTNOTES))
 
 
-def how_counted(costs: list[CostRow], scope: str) -> Iterable[str]:
-    """Notes on the convention, on what the figures speak of (``scope``), and on the counters."""
+def _notes(costs: list[CostRow], scope: str) -> Iterator[str]:
+    """The convention, what the figures speak of (``scope``), and the counters."""
     if not costs:
         yield "Nothing was counted: no method could be loaded; see `skelbench plugins list`."
         return
@@ -129,11 +183,6 @@ def how_counted(costs: list[CostRow], scope: str) -> Iterable[str]:
         f"torch.utils.flop_counter (torch {first.versions.get('torch', '')}) and, where there is one, the closed "
         f"form. Operators not counted: {', '.join(ops) or 'none'}."
     )
-
-
-def _dense(costs: list[CostRow]) -> CostRow | None:
-    """The row that others are compared with: the dense grid, without class token."""
-    return next((cost for cost in costs if cost.tokens == DENSE and not cost.class_token), None)
 
 
 class Published:
@@ -151,40 +200,22 @@ class Published:
                 self._values.setdefault((name, row["variant"].split(",")[0]), {}).setdefault(column, row["value"])
 
     def spelling(self, method: str) -> str:
+        """The method as papers spell it."""
         return self._names.get(_key(method), method)
 
     def cells(self, method: str, tokens: str) -> dict[str, float]:
         return self._values.get((self.spelling(method), tokens), {})
 
-    def uncounted(self, costs: list[CostRow]) -> Iterable[dict[str, Any]]:
+    def uncounted(self, costs: list[CostRow]) -> Iterator[dict[str, Any]]:
         """Rows of methods as their papers run them (their pre-training costs are printed) that are not in ``costs``."""
         counted = {_key(cost.method) for cost in costs}
         for (method, tokens), values in self._values.items():
             if "published_encoder" in values and _key(method) not in counted:
-                yield {
-                    "method": Cell(method, published=True, footnotes=("published",)),
-                    "tokens": Cell(_cross(tokens), published=True),
-                    **values,
-                }
+                name = Cell(method, published=True, footnotes=("published",))
+                yield {"method": name, "tokens": Cell(_cross(tokens), published=True), **values}
 
 
-def method_cell(cost: CostRow, printed: Published) -> Cell:
-    """The method as papers spell it."""
-    return Cell(printed.spelling(cost.method), footnotes=("one-body",) if cost.one_body else ())
-
-
-def footnotes_of(rows: Iterable[dict[str, Any]]) -> dict[str, str]:
-    """The footnotes that ``rows`` have."""
-    used = {note for row in rows for note in row["method"].footnotes}
-    return {note: text for note, text in _FOOTNOTES.items() if note in used}
-
-
-def shown_tokens(cost: CostRow) -> str:
-    """``30×25``, with ``+1`` for a class token."""
-    return _cross(cost.tokens) + ("+1" if cost.class_token else "")
-
-
-def gflops(macs_body: int | None) -> float | None:
+def _gflops(macs_body: int | None) -> float | None:
     """GFLOPs of a clip with :data:`BODIES` bodies."""
     return None if macs_body is None else 2 * BODIES * macs_body / 1e9
 

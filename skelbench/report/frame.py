@@ -13,7 +13,7 @@ import numpy as np
 from skelbench.errors import SkelbenchError
 from skelbench.identity import canonical_json, digest
 from skelbench.results.store import ResultStore, RunDir
-from skelbench.spec import DataSpec, RunSpec, listed, twin_fields
+from skelbench.spec import DataSpec, EvalSpec, RunSpec, listed, twin_fields
 from skelbench.train.collapse import sentence
 
 if TYPE_CHECKING:
@@ -38,9 +38,9 @@ def frame(store: ResultStore) -> pandas.DataFrame:
 
     Accuracies are shares; ``gflops`` is the inference encoder's and ``step_gflops`` a whole training step's per clip,
     both for one body (two bodies cost exactly twice as much). ``title`` is what one types (``slim:glcl-only``),
-    ``changed`` says what differs from preset and variant, ``encoder`` is the encoder's name, with its settings where
-    they are not those of the preset, ``stream`` what was evaluated (``joint+bone scores``), ``collapse`` what collapsed
-    in training (None = nothing), ``data`` is the data set's fingerprint, ``finished`` when the training was.
+    ``changed`` the settings that differ from preset and variant (``train.lr=0.001``), ``encoder`` its name with the
+    settings that are not its preset's, ``stream`` what was evaluated (``joint + bone (scores)``), ``collapse`` what
+    collapsed in training (None = nothing), ``data`` the data set's fingerprint, ``finished`` when the training was.
     ``evaluation`` and ``predictions`` lead to the outcome of every test clip (:func:`outcomes`).
     """
     import pandas
@@ -86,8 +86,7 @@ def paired(run: RunDir, record: dict[str, Any], other: RunDir, other_record: dic
     from skelbench.evaluate.statistics import paired_test
 
     mine, theirs = predictions(run, record), predictions(other, other_record)
-    names = run.name, other.name
-    return paired_test(mine["ids"], mine["correct"], theirs["ids"], theirs["correct"], names)
+    return paired_test(mine["ids"], mine["correct"], theirs["ids"], theirs["correct"], (run.name, other.name))
 
 
 def outcomes(store: ResultStore, row: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -130,6 +129,7 @@ def _rows(run: RunDir, untrained: list[RunDir], cost: dict[str, Any] | None) -> 
     twin_records = {_what(record): record for record in twin.records()} if twin else {}
     for record in run.records():
         evaluated, metrics = record["spec"], record["metrics"]
+        changed = [listed(info["modified"]), "" if record["standard"] else "settings of the probe"]
         row = {
             "run": run.name,
             "group": _group(spec, evaluated),
@@ -145,11 +145,11 @@ def _rows(run: RunDir, untrained: list[RunDir], cost: dict[str, Any] | None) -> 
             "patch": spec.grid.patch,
             "preset": info["preset"] + ("+" if info["modified"] else ""),
             "exact": not info["modified"] and record["standard"],
-            "changed": _changed(info, record),
+            "changed": ", ".join(filter(None, changed)),
             "hardware": info["environment"]["hardware"],
             "seed": spec.seed,
             "protocol": evaluated["protocol"],
-            "stream": _stream(evaluated),
+            "stream": EvalSpec.model_validate(evaluated).stream_title,
             "checkpoint": evaluated["checkpoint"],
             "accuracy": metrics["accuracy"],
             "accuracy_selected": metrics.get("accuracy_selected"),
@@ -160,7 +160,7 @@ def _rows(run: RunDir, untrained: list[RunDir], cost: dict[str, Any] | None) -> 
             "batch_size": spec.train.batch_size if spec.views else None,
             "clips_seen": info.get("clips_seen"),
             "train_seconds": info.get("train_seconds"),
-            "collapse": _collapse(info),
+            "collapse": "; ".join(map(sentence, info.get("collapse") or ())) or None,
             "finished": info.get("finished"),
             "evaluation": record["id"],
             "predictions": record["predictions"],
@@ -215,22 +215,6 @@ def _encoders(runs: Sequence[RunDir]) -> dict[str, str]:
             own = {key: value for key, value in config.items() if key not in usual or usual[key] != value}
             labels[run.name] += f" ({listed(own)})" if own else ""
     return labels
-
-
-def _stream(evaluated: Mapping[str, Any]) -> str:
-    """``joint``, ``bone``, ``joint+bone scores``: what of the clips was evaluated, and how several were fused."""
-    streams = evaluated.get("streams") or (DEFAULTS["stream"],)
-    return "+".join(streams) + (f" {evaluated['fusion']}" if len(streams) > 1 and evaluated.get("fusion") else "")
-
-
-def _changed(info: dict[str, Any], record: dict[str, Any]) -> str:
-    """Settings that differ from preset and variant, ``train.lr=0.001``; "" = none."""
-    return ", ".join(filter(None, [listed(info["modified"]), "" if record["standard"] else "settings of the probe"]))
-
-
-def _collapse(info: dict[str, Any]) -> str | None:
-    """What collapsed while the run trained, in words."""
-    return "; ".join(map(sentence, info.get("collapse") or ())) or None
 
 
 def _group(spec: RunSpec, evaluated: dict[str, Any]) -> str:

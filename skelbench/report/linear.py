@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,7 @@ from skelbench.errors import SkelbenchError
 from skelbench.evaluate.statistics import holm
 from skelbench.plugin import TableSpec, hookimpl
 from skelbench.report.seeds import accuracy, alike, nearest, percent, seeds_of
-from skelbench.report.table import Cell, Column, Table
+from skelbench.report.table import Cell, Column, Table, footnotes_of
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
@@ -46,13 +47,8 @@ HOW = (
 
 @hookimpl
 def skelbench_tables() -> list[TableSpec]:
-    return [
-        TableSpec(
-            name="linear",
-            target=":table",
-            summary="every evaluated run: accuracy with interval, paired test against the untrained encoder, cost",
-        )
-    ]
+    summary = "every evaluated run: accuracy with interval, paired test against the untrained encoder, cost"
+    return [TableSpec(name="linear", target=":table", summary=summary)]
 
 
 def table(inputs: TableInputs) -> Table:
@@ -63,22 +59,11 @@ def table(inputs: TableInputs) -> Table:
 def build(frame: DataFrame) -> Table:
     """One row per setting, averaged over its seeds; an empty ``frame`` gives an empty table that says what to run.
 
-    ``frame`` has one row per evaluation of a run, with the columns of :data:`REQUIRED`:
-
-    ``run`` (id shown to the reader), ``title`` (method and variant, ``"slim:glcl-only"``), ``setting`` (``shared`` or
-    ``native``), ``dataset``, ``split``, ``tokens`` (e.g. ``"8x25"``), ``preset``, ``encoder``, ``hardware``, ``seed``;
-    ``protocol`` (``linear``, ``linear@...`` or ``knn``); ``stream`` (``joint``); ``checkpoint`` (``"last"``, or the
-    epoch); ``accuracy`` (after the last step), ``accuracy_selected`` (at the checkpoint chosen on a part of train),
-    ``accuracy_best_on_test`` (NaN for knn), all as shares in [0, 1]; ``n_test`` clips; ``control_run``,
-    ``control_accuracy`` and ``p_value`` (exact McNemar) of the untrained encoder of the same shape, data and seed under
-    the same protocol (missing for the control itself and where there is none); ``gflops`` of the inference encoder for
-    one body; ``clips_seen`` and ``train_seconds`` of pre-training.
-
-    An optional column ``group`` (a digest of everything but the seed) keeps apart what the other columns do not show.
-    Runs of one setting are one row with mean and standard deviation over seeds; a seed that occurs twice means that
-    something else differs, and every evaluation gets a row of its own. The interval is Wilson's 95 % for the mean
-    accuracy on ``n_test`` clips. A row's p-value is the largest of its seeds (every seed must differ from its control),
-    Holm-adjusted over the rows.
+    ``frame`` has one row per evaluation of a run (:func:`skelbench.report.frame.frame`) with the columns of
+    :data:`REQUIRED`, accuracies as shares in [0, 1]; ``control_accuracy`` and ``p_value`` are missing where there is no
+    untrained encoder to compare with. An optional column ``group`` keeps apart what the other columns do not show.
+    Seeds make rows as in :func:`~skelbench.report.seeds.seeds_of`. A row's p-value is the largest of its seeds (every
+    seed must differ from its control), Holm-adjusted over the rows.
 
     Raises:
         SkelbenchError: a column is missing, or accuracies are not shares.
@@ -100,40 +85,23 @@ def build(frame: DataFrame) -> Table:
     tested = [row for row in rows if row["p_value"] is not None]
     for row, p in zip(tested, holm([row["p_value"] for row in tested]), strict=True):
         row["p_value"] = float(p)
-    rows.sort(
-        key=lambda row: (
-            row["setting"] != "shared",
-            *(row[key] for key in _BLOCK[1:]),
-            -row["accuracy"].value,
-        )
-    )
+    rows.sort(key=lambda row: (row["setting"] != "shared", *(row[key] for key in _BLOCK[1:]), -row["accuracy"].value))
     varying, constant = alike(rows, [*_BLOCK, "preset", "hardware"])
-    used = {note for row in rows for cell in row.values() if isinstance(cell, Cell) for note in cell.footnotes}
-    footnotes = {"best": BEST, "native": NATIVE, "control": CONTROL}
-    footnotes = {note: text for note, text in footnotes.items() if note == "best" or note in used}
-    table = Table(
-        title=TITLE,
-        columns=_columns(varying),
-        rows=tuple(rows),
-        notes=tuple(_notes(frame, constant)),
-        footnotes=footnotes,
-    )
-    return table.ranked(within=_BLOCK)
+    footnotes = {"best": BEST} | footnotes_of(rows, {"native": NATIVE, "control": CONTROL})
+    return Table(TITLE, _columns(varying), tuple(rows), tuple(_notes(frame, constant)), footnotes).ranked(within=_BLOCK)
 
 
 def _columns(varying: set[str]) -> tuple[Column, ...]:
+    def shared(*keys: str) -> Iterator[Column]:
+        """Columns that are shown only where rows differ in them."""
+        headers = {"dataset": "Data set", "protocol": "Probe"}
+        return (Column(key, headers.get(key, key.capitalize()), shown=key in varying) for key in keys)
+
     return (
         Column("method", "Method"),
-        Column("setting", "Setting", shown="setting" in varying),
-        Column("dataset", "Data set", shown="dataset" in varying),
-        Column("split", "Split", shown="split" in varying),
+        *shared("setting", "dataset", "split"),
         Column("tokens", "Tokens"),
-        Column("preset", "Preset", shown="preset" in varying),
-        Column("encoder", "Encoder", shown="encoder" in varying),
-        Column("hardware", "Hardware", shown="hardware" in varying),
-        Column("protocol", "Probe", shown="protocol" in varying),
-        Column("stream", "Stream", shown="stream" in varying),
-        Column("checkpoint", "Checkpoint", shown="checkpoint" in varying),
+        *shared("preset", "encoder", "hardware", "protocol", "stream", "checkpoint"),
         Column("seeds", "Seeds", "d"),
         Column("accuracy", "Linear", ".1f", best="max"),
         Column("accuracy_selected", "Selected on train", ".1f", best="max"),
@@ -150,29 +118,26 @@ def _columns(varying: set[str]) -> tuple[Column, ...]:
 
 def _row(group: DataFrame, knn: Callable[[DataFrame], Series]) -> dict[str, Any]:
     first = group.iloc[0]
-    row: dict[str, Any] = {key: str(first[key]) for key in _SETTING}
-    title = row.pop("title")
-    row["method"] = Cell(title, footnotes=("native",) if row["setting"] == "native" else ())
-    row["seeds"] = len(group)
-    row["accuracy"] = accuracy(group)
-    row["accuracy_selected"] = percent(group["accuracy_selected"])
-    row["accuracy_best_on_test"] = percent(group["accuracy_best_on_test"])
-    row["knn"] = percent(knn(group))
-    difference = group["accuracy"] - group["control_accuracy"]
-    if difference.notna().all():
-        row["difference"] = percent(difference)
-    else:
-        row["difference"] = Cell(footnotes=() if title == "untrained" else ("control",))
-    row["p_value"] = float(group["p_value"].max()) if group["p_value"].notna().all() else None
-    row["gflops"] = float(group["gflops"].mean())
-    row["clips_seen"] = _whole(group["clips_seen"].mean())
-    row["train_minutes"] = float(group["train_seconds"].mean()) / 60
-    row["run"] = ", ".join(map(str, group["run"]))
-    return row
-
-
-def _whole(value: float) -> int | None:
-    return None if value != value else round(value)
+    setting = {key: str(first[key]) for key in _SETTING}
+    title = setting.pop("title")
+    difference = percent(group["accuracy"] - group["control_accuracy"])
+    if difference.value is None and title != "untrained":
+        difference = Cell(footnotes=("control",))
+    clips = group["clips_seen"].mean()
+    return setting | {
+        "method": Cell(title, footnotes=("native",) if setting["setting"] == "native" else ()),
+        "seeds": len(group),
+        "accuracy": accuracy(group),
+        "accuracy_selected": percent(group["accuracy_selected"]),
+        "accuracy_best_on_test": percent(group["accuracy_best_on_test"]),
+        "knn": percent(knn(group)),
+        "difference": difference,
+        "p_value": float(group["p_value"].max()) if group["p_value"].notna().all() else None,
+        "gflops": float(group["gflops"].mean()),
+        "clips_seen": None if math.isnan(clips) else round(clips),
+        "train_minutes": float(group["train_seconds"].mean()) / 60,
+        "run": ", ".join(map(str, group["run"])),
+    }
 
 
 def _notes(frame: DataFrame, constant: list[str]) -> Iterator[str]:

@@ -30,16 +30,12 @@ def render(table: Table, format: str = "terminal", width: int = 120) -> str:
 
     To print in colour on a console, print :class:`Terminal` instead.
     """
-    writers: dict[str, Callable[[], str]] = {
-        "terminal": lambda: _terminal_text(table, width),
-        "md": lambda: markdown(table),
-        "csv": lambda: to_csv(table),
-        "json": lambda: to_json(table),
-        "latex": lambda: latex(table),
-    }
+    if format == "terminal":
+        return _terminal_text(table, width)
+    writers = {"md": markdown, "csv": to_csv, "json": to_json, "latex": latex}
     if format not in writers:
         raise SkelbenchError(did_you_mean(format, FORMATS, "table format"))
-    return writers[format]()
+    return writers[format](table)
 
 
 def _text(column: Column, cell: Cell, pm: str, empty: str) -> str:

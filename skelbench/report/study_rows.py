@@ -18,7 +18,7 @@ from skelbench.report import published
 from skelbench.report.frame import paired_over_seeds
 from skelbench.report.inputs import TableInputs
 from skelbench.report.seeds import accuracy, alike, nearest, percent, seeds_of
-from skelbench.report.table import Cell, Column, Table
+from skelbench.report.table import Cell, Column, Table, footnotes_of
 from skelbench.results.store import ResultStore
 from skelbench.spec import titled
 
@@ -195,8 +195,7 @@ def build(study: StudyTable, inputs: TableInputs) -> Table:
     headline = headline.assign(preset=headline["preset"].astype(str).str.removesuffix("+"))
     knn, further_knn = nearest(frame[frame["exact"].astype(bool)]), nearest(frame)
     rows: list[dict[str, Any]] = []
-    older: list[str] = []
-    missing: list[str] = []
+    older, missing = list[str](), list[str]()
     for _, block in headline.groupby(list(study.block), dropna=False):
         exact = block["exact"].astype(bool)
         wanted = list(study.rows(block) if callable(study.rows) else study.rows)
@@ -220,7 +219,9 @@ def build(study: StudyTable, inputs: TableInputs) -> Table:
                         filled = _filled(study, inputs, row, group, further_knn)
                         rows.append(filled | {name: row.title} | _measured(group))
     if not rows:
-        return Table(study.title, _columns(study, [], set()), notes=(how(study),))
+        start = f"`skelbench study {study.name}` runs what this table shows"
+        how = f"nothing to compare yet: {start} (`skelbench study {study.name} --dry-run` lists it first)"
+        return Table(study.title, _columns(study, [], set()), notes=(how,))
     return _table(study, inputs, rows, list(dict.fromkeys(missing)), older)
 
 
@@ -243,14 +244,6 @@ def _rows(
     return rows
 
 
-def how(study: StudyTable) -> str:
-    """What to run while there is nothing to show."""
-    return (
-        f"nothing to compare yet: `skelbench study {study.name}` runs what this table shows "
-        f"(`skelbench study {study.name} --dry-run` lists it first)"
-    )
-
-
 def _newest(fitting: DataFrame, older: list[str]) -> DataFrame | None:
     """All seeds of a row. Runs of one preset that differ in something else (a method's version) are not averaged:
     those that finished last count, and the others are named in ``older``."""
@@ -268,30 +261,25 @@ def _comparable(rows: Sequence[Row], runs: Sequence[DataFrame | None]) -> bool:
 
 def _tests(rows: Sequence[Row], runs: Sequence[DataFrame | None], store: ResultStore) -> list[dict[str, Any]]:
     """Cells of the difference and its p-value, Holm-adjusted over the rows of a block."""
-    tests: list[tuple[SeedsTest | None, int]] = []
-    for row, group in zip(rows, runs, strict=True):
+    tests: dict[int, SeedsTest] = {}
+    cells: list[dict[str, Any]] = [{} for _ in rows]
+    for place, (row, group) in enumerate(zip(rows, runs, strict=True)):
         other = runs[row.against] if row.against is not None else None
-        if group is None or other is None:
-            tests.append((None, 0))
-        else:
-            tests.append((paired_over_seeds(store, group, other), max(len(group), len(other))))
-    adjusted = iter(holm([test.p_value for test, _ in tests if test]))
-    cells: list[dict[str, Any]] = []
-    for test, seeds in tests:
-        if test is None:
-            cells.append({})
+        if group is None or other is None or (test := paired_over_seeds(store, group, other)) is None:
             continue
-        scaled = (100 * test.difference, None if test.spread is None else 100 * test.spread)
+        tests[place] = test
+        spread = None if test.spread is None else 100 * test.spread
         limits = (100 * test.interval[0], 100 * test.interval[1])
-        partly = ("shared",) if test.seeds < seeds else ()
-        cells.append({"difference": Cell(*scaled, limits, footnotes=partly), "p_value": float(next(adjusted))})
+        partly = ("shared",) if test.seeds < max(len(group), len(other)) else ()
+        cells[place]["difference"] = Cell(100 * test.difference, spread, limits, footnotes=partly)
+    for place, p_value in zip(tests, holm([test.p_value for test in tests.values()]), strict=True):
+        cells[place]["p_value"] = float(p_value)
     return cells
 
 
 def _common(study: StudyTable, row: Row, block: DataFrame) -> dict[str, Any]:
     """What tells rows and blocks apart."""
-    first = block.iloc[0]
-    values = {key: first[key] for key in study.block} | {"title": row.title}
+    values = {key: block[key].iloc[0] for key in study.block} | {"title": row.title}
     return values | ({"frames": row.grid[0], "patch": row.grid[1]} if row.grid else {})
 
 
@@ -370,11 +358,7 @@ def _columns(study: StudyTable, rows: Sequence[Mapping[str, Any]], varying: set[
 
 
 def _table(
-    study: StudyTable,
-    inputs: TableInputs,
-    rows: list[dict[str, Any]],
-    missing: Sequence[str],
-    older: Sequence[str],
+    study: StudyTable, inputs: TableInputs, rows: list[dict[str, Any]], missing: Sequence[str], older: Sequence[str]
 ) -> Table:
     versions = [(row["title"], row.pop("version")) for row in rows if "version" in row]
     labels = {column.key for column in study.labels}
@@ -383,8 +367,7 @@ def _table(
     places = {(row["dataset"], row["split"]) for row in rows}
     if len({(row["dataset"], row["split"], row["data"]) for row in rows}) > len(places):
         varying.add("data")  # else a version each: nothing to tell apart
-    used = {note for row in rows for cell in row.values() if isinstance(cell, Cell) for note in cell.footnotes}
-    footnotes = {note: text for note, text in (FOOTNOTES | dict(study.footnotes)).items() if note in used}
+    footnotes = footnotes_of(rows, FOOTNOTES | dict(study.footnotes))
     notes = (*_notes(study, inputs, constant, missing, older), *_versions(versions))
     table = Table(study.title, _columns(study, rows, varying), tuple(rows), notes, footnotes)
     return table.ranked(within=[*keys, "changed"])
@@ -393,10 +376,10 @@ def _table(
 def _versions(rows: Sequence[tuple[str, int]]) -> Iterator[str]:
     """Rows (title, version) of one method that were trained by different versions of it differ in more than they
     say."""
-    found: dict[str, set[int]] = {}
+    by_method: dict[str, set[int]] = {}
     for title, version in rows:
-        found.setdefault(title.partition(":")[0], set()).add(int(version))
-    for method, versions in found.items():
+        by_method.setdefault(title.partition(":")[0], set()).add(int(version))
+    for method, versions in by_method.items():
         if len(versions) > 1:
             numbers = ", ".join(map(str, sorted(versions)))
             yield f"Rows of {method} come from its versions {numbers}; the study makes those of older ones again."

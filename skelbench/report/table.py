@@ -136,6 +136,12 @@ class Table:
         return replace(self, rows=tuple(rows))
 
 
+def footnotes_of(rows: Iterable[Mapping[str, Any]], texts: Mapping[str, str]) -> dict[str, str]:
+    """Those of the footnotes ``texts`` that cells of ``rows`` have."""
+    used = {note for row in rows for cell in row.values() if isinstance(cell, Cell) for note in cell.footnotes}
+    return {note: text for note, text in texts.items() if note in used}
+
+
 def _rank(column: Column, rows: Iterable[dict[str, Cell]]) -> None:
     own = [row for row in rows if not row[column.key].published and _number(row[column.key].value)]
     shown: dict[str, Any] = {column.text(row[column.key].value): row[column.key].value for row in own}

@@ -45,13 +45,8 @@ COLLAPSED = "a collapse was recorded in training, of these features or others: `
 
 @hookimpl
 def skelbench_tables() -> list[TableSpec]:
-    return [
-        TableSpec(
-            name="target-control",
-            target=":table",
-            summary="one method with several targets of masked prediction: accuracy, fall of the loss, effective rank",
-        )
-    ]
+    summary = "one method with several targets of masked prediction: accuracy, fall of the loss, effective rank"
+    return [TableSpec(name="target-control", target=":table", summary=summary)]
 
 
 def table(inputs: TableInputs) -> Table:
@@ -96,7 +91,12 @@ def rows_of(inputs: TableInputs) -> list[Row]:
 def curves(runs: DataFrame, store: ResultStore) -> dict[str, Cell]:
     """Masked-prediction loss and effective ranks at start and end, means over seeds (at the end with their standard
     deviation), empty where a seed lacks them; and what collapsed, by seed."""
-    seeds = [_ends(read_metrics(RunDir(store.root / name))) for name in runs["run"]]
+    seeds = []
+    for name in runs["run"]:
+        metrics = read_metrics(RunDir(store.root / name))
+        loss, masked, pooled = (ends(metrics[key]) if key in metrics else (np.nan, np.nan) for key in _LOGGED)
+        start = {"loss_start": loss[0], "rank_start": masked[0]}
+        seeds.append(start | {"loss_end": loss[1], "rank_end": masked[1], "rank_encoder": pooled[1]})
     mean = {key: float(np.mean([seed[key] for seed in seeds])) for key in seeds[0]}
     at_end = ("loss_end", "rank_end", "rank_encoder") if len(seeds) > 1 else ()
     spread = {key: float(np.std([seed[key] for seed in seeds], ddof=1)) for key in at_end}
@@ -106,17 +106,6 @@ def curves(runs: DataFrame, store: ResultStore) -> dict[str, Cell]:
         "loss_fall": Cell(mean["loss_start"] / mean["loss_end"] if mean["loss_end"] > 0 else None),
         "rank_end": Cell(mean["rank_end"], spread.get("rank_end"), footnotes=("collapse",) if found else ()),
         "collapse": Cell("; ".join(found) or None),
-    }
-
-
-def _ends(metrics: DataFrame) -> dict[str, float]:
-    both = {name: ends(metrics[name]) if name in metrics else (np.nan, np.nan) for name in _LOGGED}
-    return {
-        "loss_start": both["mfp"][0],
-        "loss_end": both["mfp"][1],
-        "rank_start": both["rank_masked"][0],
-        "rank_end": both["rank_masked"][1],
-        "rank_encoder": both["rank_pooled"][1],
     }
 
 

@@ -24,13 +24,8 @@ DENSE = 30
 
 @hookimpl
 def skelbench_tables() -> list[TableSpec]:
-    return [
-        TableSpec(
-            name="token-budget",
-            target=":table",
-            summary="methods at 8, 15, 30 temporal tokens: accuracy, cost, drop against 30; published figures beside",
-        )
-    ]
+    summary = "methods at 8, 15, 30 temporal tokens: accuracy, cost, drop against 30; published figures beside"
+    return [TableSpec(name="token-budget", target=":table", summary=summary)]
 
 
 def table(inputs: TableInputs) -> Table:

@@ -219,42 +219,20 @@ class ResultStore:
     ) -> RunDir:
         """The directory of ``spec``, made if new. ``facts`` (environment, command, ...) are written for a new run."""
         with filelock.FileLock(self.root / ".lock"):  # for an instant: two processes may ask for the same untrained run
-            return self._open(spec, preset, modified, facts, setting, variant)
-
-    def _open(
-        self,
-        spec: RunSpec,
-        preset: str,
-        modified: Mapping[str, Any],
-        facts: Mapping[str, Any],
-        setting: str,
-        variant: str,
-    ) -> RunDir:
-        run = self.by_id(spec.id)
-        if run is not None:
-            if run.info["modified"] and not modified:
-                # The same run, now asked for by the preset, or preset and variant, that it equals.
-                run.update(preset=preset, variant=variant, modified={})
-            if setting != run.info.get("setting", "shared") and not modified:
-                run.update(setting=setting)  # settings typed one by one that make up the method's native setting
-            return run
-        label = (preset if setting == "shared" else f"{preset}-{setting}") + ("+" if modified else "")
-        title = file_name(titled(spec.method, variant))
-        path = self.root / f"{title}-{spec.data.name}-{spec.data.split}-{spec.tokens}t-{label}-s{spec.seed}-{spec.id}"
-        path.mkdir(parents=True, exist_ok=True)
-        write_json(
-            path / "run.json",
-            {
-                "id": spec.id,
-                "name": path.name,
-                "preset": preset,
-                "variant": variant,
-                "setting": setting,
-                "modified": dict(modified),
-                "outcome": "new",
-                "created": time.time(),
-                **facts,
-                "spec": spec.model_dump(mode="json"),
-            },
-        )
-        return RunDir(path)
+            run = self.by_id(spec.id)
+            if run is not None:
+                if run.info["modified"] and not modified:
+                    # The same run, now asked for by the preset, or preset and variant, that it equals.
+                    run.update(preset=preset, variant=variant, modified={})
+                if setting != run.info.get("setting", "shared") and not modified:
+                    run.update(setting=setting)  # settings typed one by one that make up the method's native setting
+                return run
+            label = (preset if setting == "shared" else f"{preset}-{setting}") + ("+" if modified else "")
+            title = file_name(titled(spec.method, variant))
+            data = f"{spec.data.name}-{spec.data.split}-{spec.tokens}t"
+            path = self.root / f"{title}-{data}-{label}-s{spec.seed}-{spec.id}"
+            path.mkdir(parents=True, exist_ok=True)
+            info: dict[str, Any] = {"id": spec.id, "name": path.name, "preset": preset, "variant": variant}
+            info |= {"setting": setting, "modified": dict(modified), "outcome": "new", "created": time.time(), **facts}
+            write_json(path / "run.json", {**info, "spec": spec.model_dump(mode="json")})
+            return RunDir(path)

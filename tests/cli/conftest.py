@@ -3,7 +3,9 @@
 import os
 
 import pytest
+from small import write_small_store
 
+from skelbench.cli.main import main
 from skelbench.plugin import host as host_module
 from skelbench.plugin.host import request_files
 
@@ -25,3 +27,26 @@ def shipped_plugins(own_places, monkeypatch):
     """Installed plugins are seen after all."""
     monkeypatch.delenv("SKELBENCH_PLUGINS")
     monkeypatch.setattr(host_module, "_hosts", {})
+
+
+@pytest.fixture
+def small(tmp_path):
+    """A directory whose data set ``small`` is the one that commands find."""
+    (tmp_path / "data").mkdir(exist_ok=True)
+    write_small_store(tmp_path / "data")
+    return tmp_path
+
+
+@pytest.fixture
+def fails(capsys):
+    """``fails(arguments, said)``: exit code 2, one sentence on stderr and, unless ``shown``, nothing on stdout."""
+
+    def fails(arguments, said, shown=False):
+        capsys.readouterr()
+        assert main(arguments) == 2
+        printed = capsys.readouterr()
+        errors = [line for line in printed.err.splitlines() if line.startswith("error: ")]
+        assert len(errors) == 1 and said in errors[0], printed.err
+        assert "Traceback" not in printed.err and (shown or not printed.out)
+
+    return fails

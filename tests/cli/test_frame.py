@@ -35,14 +35,21 @@ def skelbench_methods():
                        native={"train.lr": 0.5}, presets={"swarm": {"method.width": 3}})]
 '''
 
-HEAVY = "import torch\n" + PLUGIN
+
+@pytest.fixture
+def plugin(tmp_path):
+    """``plugin(name, code)``: the path of a plugin file."""
+
+    def write(name, code):
+        (tmp_path / f"{name}.py").write_text(code)
+        return str(tmp_path / f"{name}.py")
+
+    return write
 
 
 @pytest.fixture
-def bee(tmp_path):
-    path = tmp_path / "bee_plugin.py"
-    path.write_text(PLUGIN)
-    return str(path)
+def bee(plugin):
+    return plugin("bee_plugin", PLUGIN)
 
 
 def rows(text):
@@ -62,18 +69,23 @@ def imported(arguments, modules=("torch", "pandas", "matplotlib", "timm")):
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--help"], ["plugins", "list"], ["run", "--help"], ["runs", "list"], ["data", "list"], ["compare"]]
+    ("arguments", "code"),
+    [
+        *((f"{group} --help".split(), 0) for group in ("", "run", "diagnose", "diagnose order")),
+        *((f"{group} list".split(), 0) for group in ("plugins", "runs", "data")),
+        (["compare"], 0),
+        (["run", "slm:glcl-only"], 2),
+        (["run", "slim:glcl-onl"], 2),
+    ],
 )
-def test_light_commands_import_nothing_heavy(arguments, monkeypatch):
+def test_light_commands_and_misspelt_names_import_nothing_heavy(arguments, code, monkeypatch):
     monkeypatch.delenv("SKELBENCH_PLUGINS")
-    said, _ = imported(arguments)
-    assert said == "0 []"
+    assert imported(arguments)[0] == f"{code} []"
 
 
-def test_a_heavy_file_is_listed_without_importing_what_it_imports(tmp_path):
-    path = tmp_path / "heavy.py"
-    path.write_text(HEAVY)
-    code, text = imported(["plugins", "list", "--plugin", str(path)], ("torch",))
+def test_a_heavy_file_is_listed_without_importing_what_it_imports(plugin):
+    path = plugin("heavy", "import torch\n" + PLUGIN)
+    code, text = imported(["plugins", "list", "--plugin", path], ("torch",))
     assert code == "0 []" and "bee" in text
 
 
@@ -128,12 +140,11 @@ def test_every_error_is_one_sentence_with_its_exit_code(monkeypatch, capsys, err
         assert "Traceback" in capsys.readouterr().err
 
 
-def test_debug_shows_the_cause_behind_a_sentence(tmp_path, capsys):
-    path = tmp_path / "gone.py"
-    path.write_text(PLUGIN.replace('config=":Settings"', 'config="no_such_module_here:Settings"'))
-    assert main(["plugins", "info", "bee", "--plugin", str(path)]) == 2
+def test_debug_shows_the_cause_behind_a_sentence(plugin, capsys):
+    path = plugin("gone", PLUGIN.replace('config=":Settings"', 'config="no_such_module_here:Settings"'))
+    assert main(["plugins", "info", "bee", "--plugin", path]) == 2
     assert capsys.readouterr().err.startswith("error: cannot import 'no_such_module_here:Settings' of plugin 'gone'")
-    assert main(["--debug", "plugins", "info", "bee", "--plugin", str(path)]) == 2
+    assert main(["--debug", "plugins", "info", "bee", "--plugin", path]) == 2
     printed = capsys.readouterr().err
     assert "Traceback" in printed and "importlib" in printed
 
@@ -158,10 +169,9 @@ def test_list_shows_what_is_announced(bee, capsys, where):
     assert ["method", "bee", "a small method", "bee_plugin", "ok"] in found
 
 
-def test_list_shows_failed_plugins_as_rows(bee, tmp_path, capsys):
-    wasp = tmp_path / "wasp.py"
-    wasp.write_text("raise ValueError('no sting [today]')\n")
-    assert main(["plugins", "list", "--plugin", bee, "--plugin", str(wasp)]) == 0
+def test_list_shows_failed_plugins_as_rows(bee, plugin, capsys):
+    wasp = plugin("wasp", "raise ValueError('no sting [today]')\n")
+    assert main(["plugins", "list", "--plugin", bee, "--plugin", wasp]) == 0
     printed = capsys.readouterr()
     found = rows(printed.out)
     assert ["plugin", "wasp", "ValueError: no sting [today]", "wasp", "import-error"] in found
@@ -169,10 +179,9 @@ def test_list_shows_failed_plugins_as_rows(bee, tmp_path, capsys):
     assert printed.err == ""
 
 
-def test_a_long_error_stays_on_one_line_without_a_terminal(tmp_path, capsys):
-    wasp = tmp_path / "wasp.py"
-    wasp.write_text(f"raise ValueError({'x' * 50 + ' ' + 'y' * 400!r})\n")
-    assert main(["plugins", "list", "--plugin", str(wasp)]) == 0
+def test_a_long_error_stays_on_one_line_without_a_terminal(plugin, capsys):
+    wasp = plugin("wasp", f"raise ValueError({'x' * 50 + ' ' + 'y' * 400!r})\n")
+    assert main(["plugins", "list", "--plugin", wasp]) == 0
     assert f"ValueError: {'x' * 50} {'y' * 400}" in capsys.readouterr().out
 
 
@@ -189,30 +198,26 @@ def test_info_shows_settings_presets_and_origin(bee, capsys):
     assert ["source", bee] in found
 
 
-def test_info_of_a_failed_plugin_shows_its_traceback(tmp_path, capsys):
-    wasp = tmp_path / "wasp.py"
-    wasp.write_text("def sting():\n    raise ValueError('blunt')\nsting()\n")
-    assert main(["plugins", "info", "wasp", "--plugin", str(wasp)]) == 0
+def test_info_of_a_failed_plugin_shows_its_traceback(plugin, capsys):
+    wasp = plugin("wasp", "def sting():\n    raise ValueError('blunt')\nsting()\n")
+    assert main(["plugins", "info", "wasp", "--plugin", wasp]) == 0
     text = capsys.readouterr().out
     assert ["status", "import-error"] in rows(text)
     assert f'File "{wasp}", line 2, in sting' in text
 
 
-def test_info_of_an_unknown_name_names_the_nearest(bee, capsys):
-    assert main(["plugins", "info", "bea", "--plugin", bee]) == 2
-    assert capsys.readouterr().err == "error: unknown name 'bea'; did you mean 'bee'?\n"
+@pytest.mark.parametrize(
+    ("command", "what", "name"), [(["plugins", "info"], "name", "bea"), (["run"], "method", "beee")]
+)
+def test_an_unknown_name_names_the_nearest(bee, capsys, command, what, name):
+    assert main([*command, name, "--plugin", bee]) == 2
+    assert capsys.readouterr().err == f"error: unknown {what} {name!r}; did you mean 'bee'?\n"
 
 
-def test_run_with_a_broken_plugin_file_is_one_sentence_and_writes_nothing(tmp_path, capsys):
-    wasp = tmp_path / "wasp.py"
-    wasp.write_text("raise SystemExit(11)\n")
+def test_run_with_a_broken_plugin_file_is_one_sentence_and_writes_nothing(tmp_path, plugin, capsys):
+    wasp = plugin("wasp", "raise SystemExit(11)\n")
     before = set(tmp_path.rglob("*"))
-    assert main(["run", "bee", "--plugin", str(wasp)]) == 2
+    assert main(["run", "bee", "--plugin", wasp]) == 2
     printed = capsys.readouterr().err
     assert printed == f"error: plugin {wasp} cannot be used (import-error): SystemExit: 11\n"
     assert set(tmp_path.rglob("*")) == before
-
-
-def test_run_of_a_misspelt_method_names_the_nearest(bee, capsys):
-    assert main(["run", "beee", "--plugin", bee]) == 2
-    assert capsys.readouterr().err == "error: unknown method 'beee'; did you mean 'bee'?\n"

@@ -41,16 +41,6 @@ def command(method, path, *more):
     return ["import-checkpoint", method, str(path), "--dataset", "small", *more]
 
 
-def fails(capsys, arguments, said):
-    """Exit code 2, one sentence on stderr, nothing on stdout."""
-    capsys.readouterr()
-    assert main(arguments) == 2
-    printed = capsys.readouterr()
-    errors = [line for line in printed.err.splitlines() if line.startswith("error: ")]
-    assert len(errors) == 1 and said in errors[0], printed.err
-    assert "Traceback" not in printed.err and printed.out == ""
-
-
 def only_run(folder, method="mamp"):
     (path,) = (folder / "results").glob(f"{method}-*imported*/run.json")
     return path.parent, json.loads(path.read_text())
@@ -157,17 +147,17 @@ def test_assumed_heads_are_said(small, capsys):
 
 @pytest.mark.parametrize("name", ["input_mean", "input_var", "self_shift"])
 @pytest.mark.parametrize("method", ["mamp", "skeletonmae"])
-def test_a_downstream_file_of_macdiff_is_not_taken_for_a_masked_autoencoder(small, capsys, method, name):
+def test_a_downstream_file_of_macdiff_is_not_taken_for_a_masked_autoencoder(small, method, name, fails):
     """Its encoder has the same tensors; its input's standardisation would be lost."""
     args = argparse.Namespace(model="model.transformer.Transformer", model_args={"num_heads": 2, name: [0, 0, 0]})
     path = checkpoint(small / "file.pth", tiny(0), args)
-    fails(capsys, command(method, path), f"its own record has {name}, a setting of MacDiff")
+    fails(command(method, path), f"its own record has {name}, a setting of MacDiff")
     assert not list((small / "results").glob("*"))
 
 
-def test_nonsense_for_heads_is_one_sentence(small, capsys):
+def test_nonsense_for_heads_is_one_sentence(small, fails):
     path = checkpoint(small / "file.pth", tiny(), options(heads=0))
-    fails(capsys, command("mamp", path), "num_heads=0, which is no number of attention heads")
+    fails(command("mamp", path), "num_heads=0, which is no number of attention heads")
 
 
 def quantised():
@@ -188,9 +178,9 @@ def quantised():
     ],
     ids=["meta", "quantised", "sparse", "complex", "integer", "float8"],
 )
-def test_a_tensor_of_another_kind_is_one_sentence(small, capsys, make):
+def test_a_tensor_of_another_kind_is_one_sentence(small, make, fails):
     path = checkpoint(small / "file.pth", tiny() | {"blocks.0.norm1.bias": make()})
-    fails(capsys, command("mamp", path), "holds 'blocks.0.norm1.bias', which is no dense tensor of float16")
+    fails(command("mamp", path), "holds 'blocks.0.norm1.bias', which is no dense tensor of float16")
 
 
 def test_a_downstream_checkpoint_gives_the_encoder_alone_and_says_so(small, capsys):
@@ -229,96 +219,68 @@ def harmful(path):
     return Harm()
 
 
-def write_code(path):
-    torch.save({"model": tiny() | {"norm.bias": harmful(path)}}, path)
+def written(content):
+    return lambda path: torch.save(content, path)
 
 
-def write_code_as_plain_pickle(path):
-    path.write_bytes(pickle.dumps({"model": harmful(path)}, protocol=2))
+def recorded(tensors, args=None):
+    return lambda path: checkpoint(path, tensors, args)
 
 
-def write_cut(path):
+def cut(path):
     checkpoint(path, tiny())
     path.write_bytes(path.read_bytes()[:-300])
 
 
-def write_text(path):
-    path.write_text("<html>not found</html>")
+def without(start):
+    return {name: x for name, x in tiny().items() if not name.startswith(start)}
 
 
-def write_whole_model(path):
-    torch.save({"model": torch.nn.Linear(2, 2)}, path)
-
-
-def write_list(path):
-    torch.save([1, 2, 3], path)
-
-
-def write_not_finite(path):
-    state = tiny()
-    state["blocks.0.norm1.bias"][3] = float("nan")
-    checkpoint(path, state)
-
-
-def write_other_model(path):
-    checkpoint(path, {"backbone.conv1.weight": torch.ones(3, 3)})
-
-
-def write_strange_tensors(path):
-    checkpoint(path, tiny() | {"prototypes.weight": torch.ones(3, 3)})
-
-
-def write_missing_block(path):
-    checkpoint(path, {name: x for name, x in tiny().items() if name != "blocks.0.mlp.fc2.bias"})
-
-
-def write_other_skeleton(path):
-    checkpoint(path, tiny(joints=17))
-
-
-def write_joint_patches(path):
-    checkpoint(path, tiny() | {"joints_embed.proj.weight": torch.ones(16, 3, 8, 5)})
-
-
-def write_empty_tensors(path):
-    checkpoint(path, tiny() | {"joints_embed.proj.weight": torch.ones(0, 3, 8, 1)})
-
-
-def write_decoder_of_another_kind(path):
-    state = {name: x for name, x in tiny().items() if not name.startswith("decoder_embed")}
-    checkpoint(path, state | {"decoder_embed.proj.weight": torch.ones(16, 3, 8, 1)}, options("model"))
+PROJECTION, OTHER_DECODER = "joints_embed.proj.weight", {"decoder_embed.proj.weight": torch.ones(16, 3, 8, 1)}
 
 
 @pytest.mark.parametrize(
     ("write", "said"),
     [
-        (write_code, "can run code"),
-        (write_code_as_plain_pickle, "posix.system"),
-        (write_whole_model, "torch.nn.modules.linear.Linear, not only tensors"),
-        (write_cut, "no PyTorch checkpoint, or a damaged one"),
-        (write_text, "no PyTorch checkpoint, or a damaged one"),
-        (write_list, "holds no state dict"),
-        (write_not_finite, "not finite in 1 of its 39 tensors, first 'blocks.0.norm1.bias'"),
-        (write_other_model, "its tensor 'joints_embed.proj.weight' is not there"),
-        (write_strange_tensors, "1 of its 40 tensors belong to another model, first 'prototypes.weight'"),
-        (write_missing_block, "encoder.blocks.0.mlp.fc2.bias is absent in the file and 16 in the model (1 of 39"),
-        (write_other_skeleton, "joint_embed is 17 x 16 in the file and 25 x 16 in the model (2 of 39"),
-        (write_joint_patches, "is 16 x 3 x 8 x 5; a checkpoint of this family has one of the form D x 3 x P_T x 1"),
-        (write_empty_tensors, "is 0 x 3 x 8 x 1; a checkpoint of this family"),
-        (write_decoder_of_another_kind, "'decoder_embed.weight' is not there"),
+        (lambda path: torch.save({"model": tiny() | {"norm.bias": harmful(path)}}, path), "can run code"),
+        (lambda path: path.write_bytes(pickle.dumps({"model": harmful(path)}, protocol=2)), "posix.system"),
+        (written({"model": torch.nn.Linear(2, 2)}), "torch.nn.modules.linear.Linear, not only tensors"),
+        (cut, "no PyTorch checkpoint, or a damaged one"),
+        (lambda path: path.write_text("<html>not found</html>"), "no PyTorch checkpoint, or a damaged one"),
+        (written([1, 2, 3]), "holds no state dict"),
+        (
+            recorded(tiny() | {"blocks.0.norm1.bias": torch.ones(16).index_fill(0, torch.tensor(3), torch.nan)}),
+            "not finite in 1 of its 39 tensors, first 'blocks.0.norm1.bias'",
+        ),
+        (recorded({"backbone.conv1.weight": torch.ones(3, 3)}), "its tensor 'joints_embed.proj.weight' is not there"),
+        (
+            recorded(tiny() | {"prototypes.weight": torch.ones(3, 3)}),
+            "1 of its 40 tensors belong to another model, first 'prototypes.weight'",
+        ),
+        (
+            recorded(without("blocks.0.mlp.fc2.bias")),
+            "encoder.blocks.0.mlp.fc2.bias is absent in the file and 16 in the model (1 of 39",
+        ),
+        (recorded(tiny(joints=17)), "joint_embed is 17 x 16 in the file and 25 x 16 in the model (2 of 39"),
+        (
+            recorded(tiny() | {PROJECTION: torch.ones(16, 3, 8, 5)}),
+            "is 16 x 3 x 8 x 5; a checkpoint of this family has one of the form D x 3 x P_T x 1",
+        ),
+        (recorded(tiny() | {PROJECTION: torch.ones(0, 3, 8, 1)}), "is 0 x 3 x 8 x 1; a checkpoint of this family"),
+        (recorded(without("decoder_embed") | OTHER_DECODER, options("model")), "'decoder_embed.weight' is not there"),
     ],
 )
-def test_a_bad_file_is_one_sentence_and_writes_nothing(small, capsys, write, said):
+def test_a_bad_file_is_one_sentence_and_writes_nothing(small, write, said, fails):
     path = small / "file.pth"
     write(path)
-    fails(capsys, command("mamp", path), said)
+    fails(command("mamp", path), said)
     assert not (small / "harmed").exists()
     assert not list((small / "results").glob("*"))
 
 
-def test_a_file_of_the_other_method_is_refused_by_its_own_record(small, capsys):
+def test_a_file_of_the_other_method_is_refused_by_its_own_record(small, fails):
     path = checkpoint(small / "file.pth", tiny())
-    fails(capsys, command("skeletonmae", path), "says that it holds model_mamp, not model_mae")
+    fails(command("skeletonmae", path), "says that it holds model_mamp, not model_mae")
 
 
 @pytest.mark.parametrize(
@@ -331,13 +293,13 @@ def test_a_file_of_the_other_method_is_refused_by_its_own_record(small, capsys):
         (["mamp", "nowhere.pth", "--set", "encoder.heads"], "not of the form key=value"),
     ],
 )
-def test_bad_arguments_are_one_sentence(small, capsys, arguments, said):
-    fails(capsys, ["import-checkpoint", *arguments], said)
+def test_bad_arguments_are_one_sentence(small, arguments, said, fails):
+    fails(["import-checkpoint", *arguments], said)
 
 
-def test_settings_that_contradict_the_file_are_refused(small, capsys):
+def test_settings_that_contradict_the_file_are_refused(small, fails):
     path = checkpoint(small / "file.pth", tiny())
-    fails(capsys, command("mamp", path, "--set", "encoder.depth=2"), "is absent in the file")
-    fails(capsys, command("mamp", path, "--set", "encoder.hedas=2"), "did you mean 'encoder.heads'?")
-    fails(capsys, command("mamp", path, "--split", "halv"), "did you mean 'half'?")
+    fails(command("mamp", path, "--set", "encoder.depth=2"), "is absent in the file")
+    fails(command("mamp", path, "--set", "encoder.hedas=2"), "did you mean 'encoder.heads'?")
+    fails(command("mamp", path, "--split", "halv"), "did you mean 'half'?")
     assert not list((small / "results").glob("*"))

@@ -95,20 +95,20 @@ def test_what_cannot_be_written_leaves_what_was_there(here, results, monkeypatch
     assert (here / "token-budget.png").read_bytes() == b"before" and len(os.listdir(here)) == 1
 
 
+def strange(path, hook, spec, body):
+    """A plugin file that announces ``mine``."""
+    code = f"from skelbench.plugin import {spec}, hookimpl\n\ndef made(inputs):\n    {body}\n\n@hookimpl\n"
+    path.write_text(code + f'def {hook}():\n    return [{spec}(name="mine", target=":made", summary="my own")]\n')
+    return str(path)
+
+
 def test_a_figure_of_a_plugin_is_drawn_as_those_that_ship(here, results, tmp_path, capsys):
-    plugin = tmp_path / "mine.py"
-    plugin.write_text(
-        "from skelbench.plugin import FigureSpec, hookimpl\n\n"
-        "def draw(context):\n"
-        "    from matplotlib.figure import Figure\n"
-        "    figure = Figure((1, 1))\n"
-        "    figure.text(0, 0, str(len(context.frame)))\n"
-        "    return figure\n\n"
-        "@hookimpl\n"
-        "def skelbench_figures():\n"
-        '    return [FigureSpec(name="mine", target=":draw", summary="my own")]\n'
-    )
-    assert main(["plot", "mine", "--plugin", str(plugin), "--format", "svg"]) == 0
+    body = """from matplotlib.figure import Figure
+    figure = Figure((1, 1))
+    figure.text(0, 0, str(len(inputs.frame)))
+    return figure"""
+    plugin = strange(tmp_path / "mine.py", "skelbench_figures", "FigureSpec", body)
+    assert main(["plot", "mine", "--plugin", plugin, "--format", "svg"]) == 0
     assert "written to mine.svg" in capsys.readouterr().out and (here / "mine.svg").exists()
 
 
@@ -120,16 +120,7 @@ def test_a_figure_of_a_plugin_is_drawn_as_those_that_ship(here, results, tmp_pat
     ],
 )
 def test_what_a_plugin_returns_must_be_a_figure_or_a_table(here, results, tmp_path, capsys, command, hook, spec, said):
-    plugin = tmp_path / "mine.py"
-    plugin.write_text(
-        f"from skelbench.plugin import {spec}, hookimpl\n\n"
-        "def made(context):\n"
-        "    return 1\n\n"
-        "@hookimpl\n"
-        f"def {hook}():\n"
-        f'    return [{spec}(name="mine", target=":made", summary="my own")]\n'
-    )
-    assert main([*command, "--plugin", str(plugin)]) == 2
+    assert main([*command, "--plugin", strange(tmp_path / "mine.py", hook, spec, "return 1")]) == 2
     printed = capsys.readouterr().err
     assert said in printed and "plugin 'mine'" in printed and not os.listdir(here)
 

@@ -10,13 +10,6 @@ from skelbench.cli.main import main
 pytestmark = pytest.mark.usefixtures("shipped_plugins")
 
 
-@pytest.fixture
-def small(tmp_path):
-    (tmp_path / "data").mkdir(exist_ok=True)
-    write_small_store(tmp_path / "data")
-    return tmp_path
-
-
 def command(method="slim", *more, **changes):
     settings = TINY | {f"method.{key}": value for key, value in TINY_METHOD.get(method, {}).items()} | changes
     sets = [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]
@@ -24,17 +17,7 @@ def command(method="slim", *more, **changes):
     return ["run", method, *shape, *sets, *more]
 
 
-def fails(capsys, arguments, said):
-    """Exit code 2, one sentence on stderr, nothing on stdout."""
-    capsys.readouterr()
-    assert main(arguments) == 2
-    printed = capsys.readouterr()
-    errors = [line for line in printed.err.splitlines() if line.startswith("error: ")]
-    assert len(errors) == 1 and said in errors[0], printed.err
-    assert "Traceback" not in printed.err
-
-
-def test_run_probe_compare_from_nothing(small, capsys):
+def test_run_probe_compare_from_nothing(small, capsys, fails):
     assert main(command("slim")) == 0
     shown = capsys.readouterr().out
     for said in ("untrained", "paired p", "linear", "knn", "GMACs per body", "clips/s", "Next:", "skelbench compare"):
@@ -68,12 +51,12 @@ def test_run_probe_compare_from_nothing(small, capsys):
     assert main(["eval", "skeletonmae", "--protocol", "linear@slim,knn"]) == 0
     assert "linear@slim" in capsys.readouterr().out
     assert main(["eval", "skeletonmae", "--dataset", "small", "--split", "half", "--protocol", "knn"]) == 0
-    fails(capsys, ["eval", "skeletonmae", "--split", "halv"], "did you mean 'half'?")
-    fails(capsys, ["eval", "skeletonmae@7"], "kept no snapshot at epoch 7")
-    fails(capsys, ["eval", "skeletonmaee"], "did you mean")
-    fails(capsys, ["eval", "skeletonmae", "--protocol", "liner"], "did you mean 'linear'?")
-    fails(capsys, ["compare", "--table", "flop"], "did you mean 'flops'?")
-    fails(capsys, ["compare", "--format", "markdwn"], "format")
+    fails(["eval", "skeletonmae", "--split", "halv"], "did you mean 'half'?")
+    fails(["eval", "skeletonmae@7"], "kept no snapshot at epoch 7")
+    fails(["eval", "skeletonmaee"], "did you mean")
+    fails(["eval", "skeletonmae", "--protocol", "liner"], "did you mean 'linear'?")
+    fails(["compare", "--table", "flop"], "did you mean 'flops'?")
+    fails(["compare", "--format", "markdwn"], "format")
 
 
 def test_dry_run_says_everything_and_writes_nothing(small, capsys):
@@ -142,49 +125,49 @@ def test_a_toml_file_sets_what_the_command_line_does_not(small, capsys):
         (["run", "slim", "--init-from", "nothing"], "there is no run 'nothing'"),
     ],
 )
-def test_bad_input_is_one_sentence_and_writes_nothing(small, capsys, arguments, said):
-    fails(capsys, arguments, said)
+def test_bad_input_is_one_sentence_and_writes_nothing(small, arguments, said, fails):
+    fails(arguments, said, shown=True)
     assert not list((small / "results").glob("*"))
 
 
-def test_bad_toml_names_file_and_key(small, capsys):
+def test_bad_toml_names_file_and_key(small, fails):
     path = small / "run.toml"
     path.write_text("datset = 'small'\n")
-    fails(capsys, ["run", "slim", "--config", str(path)], "did you mean 'dataset'?")
+    fails(["run", "slim", "--config", str(path)], "did you mean 'dataset'?")
     path.write_text("[trian]\nlr = 1\n")
-    fails(capsys, ["run", "slim", "--config", str(path)], "did you mean 'train'?")
+    fails(["run", "slim", "--config", str(path)], "did you mean 'train'?")
     path.write_text("lr = = 1\n")
-    fails(capsys, ["run", "slim", "--config", str(path)], "cannot be read as TOML")
+    fails(["run", "slim", "--config", str(path)], "cannot be read as TOML")
 
 
-def test_results_that_cannot_be_written_stop_the_run_before_training(small, capsys, monkeypatch):
+def test_results_that_cannot_be_written_stop_the_run_before_training(small, monkeypatch, fails):
     blocked = small / "blocked"
     blocked.write_text("a file, not a folder")
-    fails(capsys, command("slim", "--results", str(blocked)), "is a file; use another")
-    fails(capsys, ["compare", "--results", str(blocked)], "is a file; use another")
+    fails(command("slim", "--results", str(blocked)), "is a file; use another", shown=True)
+    fails(["compare", "--results", str(blocked)], "is a file; use another")
     newer = small / "newer"
     newer.mkdir()
     (newer / "skelbench.json").write_text('{"format": 99}')
-    fails(capsys, command("slim", "--results", str(newer)), "newer than this skelbench reads")
-    fails(capsys, ["compare", "--results", str(newer)], "newer than this skelbench reads")
+    fails(command("slim", "--results", str(newer)), "newer than this skelbench reads", shown=True)
+    fails(["compare", "--results", str(newer)], "newer than this skelbench reads")
     assert [path.name for path in newer.iterdir()] == ["skelbench.json"]
 
 
-def test_a_disk_that_fills_up_while_training_is_one_sentence(small, capsys, monkeypatch):
+def test_a_disk_that_fills_up_while_training_is_one_sentence(small, monkeypatch, fails):
     import errno
 
     def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr("skelbench.train.loop.save_state", full)
-    fails(capsys, command("slim"), "No space left on device")
+    fails(command("slim"), "No space left on device", shown=True)
     monkeypatch.undo()
 
 
-def test_a_plugin_that_raises_at_import_is_named(small, capsys):
+def test_a_plugin_that_raises_at_import_is_named(small, fails):
     path = small / "broken.py"
     path.write_text("raise RuntimeError('no bees')\n")
-    fails(capsys, ["run", "slim", "--plugin", str(path)], "no bees")
+    fails(["run", "slim", "--plugin", str(path)], "no bees")
 
 
 def test_a_method_in_one_file_runs_uninstalled(small, capsys):
@@ -202,16 +185,16 @@ def test_a_method_in_one_file_runs_uninstalled(small, capsys):
     assert json.loads(run.read_text())["spec"]["method_source"]
 
 
-def test_changed_data_is_noticed(small, capsys):
+def test_changed_data_is_noticed(small, fails):
     assert main(command("slim", "--probe", "none")) == 0
     import shutil
 
     shutil.rmtree(small / "data" / "small")
     write_small_store(small / "data", seed=1)
-    fails(capsys, ["eval", "slim"], "has changed since this run was made")
+    fails(["eval", "slim"], "has changed since this run was made")
 
 
-def test_native_probes_on_a_run_stand_apart(small, capsys):
+def test_native_probes_on_a_run_stand_apart(small, capsys, fails):
     assert main(command("skeletonmae", "--probe", "linear")) == 0
     settings = ["--set", "epochs=2", "--set", "batch_size=4"]
     assert main(["eval", "skeletonmae", "--protocol", "linear@mamp,linear@macdiff", *settings]) == 0
@@ -221,10 +204,10 @@ def test_native_probes_on_a_run_stand_apart(small, capsys):
     rows = json.loads(capsys.readouterr().out)["rows"]
     probes = [row["protocol"]["value"] for row in rows if row["method"]["value"] == "skeletonmae"]
     assert sorted(probes) == ["linear", "linear@macdiff", "linear@mamp"]
-    fails(capsys, ["eval", "skeletonmae", "--protocol", "linear@mamp", "--set", "epoch=2"], "did you mean 'epochs'")
+    fails(["eval", "skeletonmae", "--protocol", "linear@mamp", "--set", "epoch=2"], "did you mean 'epochs'")
 
 
-def test_streams_of_a_run_and_of_several_runs(small, capsys):
+def test_streams_of_a_run_and_of_several_runs(small, capsys, fails):
     for method in ("skeletonmae", "mamp"):
         assert main(command(method, "--probe", "knn")) == 0
     streams = ["--stream", "joint, bone", "--fusion", "scores", "--protocol", "knn"]
@@ -254,38 +237,29 @@ def test_streams_of_a_run_and_of_several_runs(small, capsys):
         (["--readout", "jionts"], "did you mean 'joints'?"),
         (["--protocol", " , "], "name a protocol"),
     ):
-        fails(capsys, ["eval", "skeletonmae", *arguments], said)
+        fails(["eval", "skeletonmae", *arguments], said)
 
 
 STREAM_METHOD = """
 from typing import Literal
 
 from skelbench.component import Spec
-from skelbench.methods.contract import Method
 from skelbench.plugin import MethodSpec, hookimpl
 from skelbench.views.spec import ViewSpec
+from skelbench_plugins.untrained import Untrained
 
 
 class Settings(Spec):
     stream: Literal["joint", "bone", "motion"] = "joint"
 
 
-class Still(Method):
-    roles = {"encoder": "student"}
-
-    def __init__(self, config, context):
-        super().__init__(config, context)
-        self.encoder = context.encoder()
-
+class Still(Untrained):
     @classmethod
     def views(cls, config, grid):
         return {"clip": ViewSpec(frames=grid.frames, stream=config.stream)}
 
     def training_step(self, views, step):
         return {"loss": self.encoder(views["clip"]).pooled_RD.square().mean()}
-
-    def inference_encoder(self):
-        return self.encoder
 
 
 @hookimpl

@@ -78,10 +78,6 @@ def test_a_toml_file_can_ask_for_native(made, tmp_path):
     path = tmp_path / "run.toml"
     path.write_text("native = true\n")
     assert made("skeletonmae", config=path).setting == "native"
-
-
-def test_what_the_file_says_about_native_is_checked(made, tmp_path):
-    path = tmp_path / "run.toml"
     path.write_text('native = "false"\n')
     with pytest.raises(SkelbenchError, match="native = true or native = false"):
         made("skeletonmae", config=path)

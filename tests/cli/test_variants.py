@@ -127,7 +127,7 @@ def test_half_a_batch_sees_as_many_clips_or_makes_as_many_steps(preset, steps, c
     assert length(short) == (steps, clips / 2)
 
 
-def test_what_the_user_sets_wins_over_the_variant(made):
+def test_what_the_user_sets_wins_over_the_variant(made, tmp_path):
     for preset in ("paper", "small"):
         typed = made("slim:half-batch-equal-steps", preset, epochs=3)
         assert (typed.spec.train.epochs, typed.spec.train.batch_size) == (3, 8)
@@ -135,9 +135,6 @@ def test_what_the_user_sets_wins_over_the_variant(made):
     assert made("slim:half-batch", batch_size=4).spec.train.batch_size == 4
     back = made("slim:glcl-only", sets={"mfp_weight": 1.0})
     assert back.spec.id == made("slim").spec.id and back.modified == {"method.mfp_weight": 1.0}
-
-
-def test_a_toml_file_goes_after_the_variant(made, tmp_path):
     path = tmp_path / "run.toml"
     path.write_text("[method]\nmfp_weight = 0.5\n")
     assert made("slim:glcl-only", config=path).spec.method_config["mfp_weight"] == 0.5
@@ -230,16 +227,6 @@ def test_methods_that_clash_are_run_by_their_full_names(made, tmp_path):
     assert (two.title, two.spec.method_config["koleo"]) == ("two:bee:slim", 0.9)
 
 
-def test_misspelt_names_fail_before_torch_is_imported(tmp_path):
-    import subprocess
-    import sys
-
-    code = "import sys\nfrom skelbench.cli.main import main\nprint(main(sys.argv[1:]), 'torch' in sys.modules)\n"
-    for word in ("slm:glcl-only", "slim:glcl-onl"):
-        said = subprocess.run([sys.executable, "-c", code, "run", word], capture_output=True, text=True)
-        assert said.stdout.split() == ["2", "False"], said.stderr
-
-
 # ---------------------------------------------------------------------------------------------------- records
 def test_typed_settings_and_the_name_are_one_run(made, tmp_path):
     typed, named = made("slim", sets={"mfp_weight": 0.0}), made("slim:glcl-only")
@@ -263,13 +250,6 @@ def command(method, *more, epochs=1):
     sets = [part for key, value in SMALL.items() for part in ("--set", f"{key}={value}")]
     shape = ["--dataset", "small", "--clip-length", "32", "--patch", "8", "--batch-size", "4", "--epochs", str(epochs)]
     return ["run", method, *shape, *sets, *more]
-
-
-@pytest.fixture
-def small(tmp_path):
-    (tmp_path / "data").mkdir(exist_ok=True)
-    write_small_store(tmp_path / "data")
-    return tmp_path
 
 
 def test_a_variant_from_the_command_line(small, capsys):

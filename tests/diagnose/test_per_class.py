@@ -37,9 +37,8 @@ def test_rows_are_those_counted_clip_by_clip(pair):
         n = lost + won
         exact = min(1.0, 2 * sum(comb(n, i) for i in range(min(lost, won) + 1)) / 2**n)
         assert row["p"] == pytest.approx(exact)
-    by_p = sorted(rows, key=lambda row: row["p"])
     largest = 0.0
-    for rank, row in enumerate(by_p):
+    for rank, row in enumerate(sorted(rows, key=lambda row: row["p"])):
         largest = max(largest, min(1.0, (4 - rank) * row["p"]))
         assert row["p_holm"] == pytest.approx(largest)
     assert [row["difference"] for row in rows] == sorted(row["difference"] for row in rows)

@@ -11,6 +11,7 @@ from small import TINY, write_small_store
 from skelbench.data.store.clip_store import ClipStore
 from skelbench.errors import SkelbenchError
 from skelbench.picture.scene import Panel, Scene, clip_scene, find_clip, middle
+from skelbench.picture.views import view_scene
 from skelbench.skeleton.topology import NTU25, topologies
 
 
@@ -143,7 +144,6 @@ def made(host, data_root):
 
 @pytest.mark.parametrize("clip", [1, 3])
 def test_a_scene_of_views_shows_what_the_trainer_gives_the_method(made, host, tmp_path, clip):
-    from skelbench.picture.views import view_scene
     from skelbench.results.store import RunDir
     from skelbench.train.build import build_method
     from skelbench.train.loop import Trainer
@@ -168,8 +168,6 @@ def test_a_scene_of_views_shows_what_the_trainer_gives_the_method(made, host, tm
 
 
 def test_notes_say_where_a_view_looked_and_how_much_is_hidden(made):
-    from skelbench.picture.views import view_scene
-
     resolved = made("slim")
     length = int(resolved.store.lengths[3])
     panels = view_scene(resolved.store, 3, resolved.spec).panels
@@ -187,16 +185,12 @@ def test_notes_say_where_a_view_looked_and_how_much_is_hidden(made):
 
 
 def test_a_method_without_views_is_shown_what_it_is_evaluated_on(made):
-    from skelbench.picture.views import view_scene
-
     resolved = made("untrained")
     _, only = view_scene(resolved.store, 0, resolved.spec).panels
     assert only.title == "evaluation" and only.frames == 64 and only.hidden_MPJ is None
 
 
 def test_a_repeated_second_body_is_seen_twice(made):
-    from skelbench.picture.views import view_scene
-
     resolved = made("skeletonmae", second_body="repeat")
     stored, view = view_scene(resolved.store, 1, resolved.spec).panels
     assert len(stored.x_MTJC) == 1 and len(view.x_MTJC) == 2
@@ -204,8 +198,6 @@ def test_a_repeated_second_body_is_seen_twice(made):
 
 
 def test_flat_poses_are_seen_flat_with_their_confidence(made, data_root):
-    from skelbench.picture.views import view_scene
-
     write_small_store(data_root, "flat", topology=topologies()["coco17"], flat=True)
     resolved = made("slim", "flat")
     resolved.store.confidence_FJ[:, [3, 4]] = 0
@@ -216,7 +208,6 @@ def test_flat_poses_are_seen_flat_with_their_confidence(made, data_root):
 
 
 def test_padding_is_not_drawn(made):
-    from skelbench.picture.views import view_scene
     from skelbench.views.crops import Center
     from skelbench.views.spec import ViewSpec
 

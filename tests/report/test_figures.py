@@ -96,15 +96,8 @@ def test_headings_say_preset_seeds_clips_and_hardware(run, context):
     run(accuracy=0.5, seed=1)
     run("mamp", accuracy=0.4)
     said = words(token_budget.draw(context()))
-    for fact in (
-        "moves, cross-view",
-        "preset small",
-        "1 to 2 seeds",
-        "40,000 clips seen",
-        "400 test clips",
-        "cpu x2",
-    ):
-        assert fact in said
+    facts = "moves, cross-view", "preset small", "1 to 2 seeds", "40,000 clips seen", "400 test clips", "cpu x2"
+    assert all(fact in said for fact in facts)
     assert "within ±4.9" in said  # Wilson's interval at 50 % of 400 clips
 
 

@@ -28,10 +28,7 @@ def test_changed_settings_and_probes_are_said(made):
     made.run("slim", modified={"train.epochs": 3, "method.momentum": 0.9})
     made.run("mamp", standard=False)
     rows = frame(made.store).query("protocol == 'linear'").set_index("method")
-    assert rows["changed"].to_dict() == {
-        "slim": "train.epochs=3, method.momentum=0.9",
-        "mamp": "settings of the probe",
-    }
+    assert rows["changed"].to_dict() == {"slim": "train.epochs=3, method.momentum=0.9", "mamp": "settings of the probe"}
     assert not rows["exact"].any() and rows.loc["slim", "preset"] == "small+"
     assert rows["collapse"].isna().all()
 
@@ -114,4 +111,4 @@ def test_what_stream_was_evaluated_is_told_and_joints_need_no_word(made):
     made.run("slim", seed=1, streams=("bone",))
     made.run("slim", seed=2, streams=("joint", "bone"), fusion="scores")
     rows = frame(made.store).query("protocol == 'linear'").set_index("seed")["stream"]
-    assert rows.to_dict() == {0: "joint", 1: "bone", 2: "joint+bone scores"}
+    assert rows.to_dict() == {0: "joint", 1: "bone", 2: "joint + bone (scores)"}

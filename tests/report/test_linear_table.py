@@ -64,14 +64,8 @@ def test_seeds_become_one_row_with_sample_deviation_and_the_largest_p():
 
 
 def test_p_values_are_holm_adjusted_over_rows():
-    table = build(
-        frame(
-            record("a", "slim", p_value=0.01, accuracy=0.9),
-            record("b", "mae", p_value=0.04, accuracy=0.8),
-            record("c", "mamp", p_value=0.03, accuracy=0.7),
-            untrained(),
-        )
-    )
+    ours = (("a", "slim", 0.01, 0.9), ("b", "mae", 0.04, 0.8), ("c", "mamp", 0.03, 0.7))
+    table = build(frame(*(record(run, name, accuracy=a, p_value=p) for run, name, p, a in ours), untrained()))
     assert [row["method"].value for row in table.rows] == ["slim", "mae", "mamp", "untrained"]
     ps = [row["p_value"].value for row in table.rows]
     assert ps[:3] == pytest.approx([0.03, 0.06, 0.06]) and ps[3] is None
@@ -95,10 +89,8 @@ def test_settings_stay_apart_and_are_shown_where_they_differ():
             assert {row["accuracy"].mark for row in table.rows} == {None}
     table = build(frame(record("a", "slim")))
     assert not any(c.shown for c in table.columns if c.key in ("dataset", "split", "preset", "hardware", "protocol"))
-    assert (
-        "dataset synthetic, split cross-view, protocol linear, checkpoint last, preset small, hardware cpu x2"
-        in table.notes[0]
-    )
+    common = "dataset synthetic, split cross-view, protocol linear, checkpoint last, preset small, hardware cpu x2"
+    assert common in table.notes[0]
     assert "cpu x2" in render(table, "csv")
 
 
@@ -178,13 +170,8 @@ def test_golden():
 
 def test_native_runs_are_marked_and_ranked_apart():
     """A method in its own setting is never set beside shared rows without saying so."""
-    table = build(
-        frame(
-            record("a", "slim", accuracy=0.6, setting="shared"),
-            record("b", "mamp", accuracy=0.5, setting="shared"),
-            record("c", "mamp", accuracy=0.9, setting="native"),
-        )
-    )
+    ours = (("a", "slim", 0.6, "shared"), ("b", "mamp", 0.5, "shared"), ("c", "mamp", 0.9, "native"))
+    table = build(frame(*(record(run, name, accuracy=share, setting=kind) for run, name, share, kind in ours)))
     assert [row["run"].value for row in table.rows] == ["a", "b", "c"]  # after the shared rows, whatever its figure
     assert [row["accuracy"].mark for row in table.rows] == ["best", "second", None]
     assert [row["method"].footnotes for row in table.rows] == [(), (), ("native",)]

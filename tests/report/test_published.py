@@ -8,20 +8,9 @@ from skelbench.report import published
 from skelbench.report.published import COLUMNS
 
 COUNTS = {
-    "degraded_pretraining": 18,
-    "flops": 15,
-    "flops_supp": 21,
-    "linear": 86,
-    "objective": 10,
-    "retrieval": 20,
-    "robustness": 24,
-    "saa": 14,
-    "semi": 42,
-    "stm": 14,
-    "target_control": 15,
-    "token_budget": 24,
-    "transfer": 16,
-}
+    "degraded_pretraining": 18, "flops": 15, "flops_supp": 21, "linear": 86, "objective": 10, "retrieval": 20,
+    "robustness": 24, "saa": 14, "semi": 42, "stm": 14, "target_control": 15, "token_budget": 24, "transfer": 16,
+}  # fmt: skip
 
 
 @cache
@@ -41,9 +30,7 @@ def test_every_table_is_there_and_whole():
 @pytest.mark.parametrize("name", COUNTS)
 def test_rows_are_well_formed(name):
     rows = load(name)
-    keys = [
-        (row["method"], row["variant"], row["dataset"], row["split"], row["protocol"], row["metric"]) for row in rows
-    ]
+    keys = [tuple(row[key] for key in ("method", "variant", "dataset", "split", "protocol", "metric")) for row in rows]
     assert len(set(keys)) == len(keys)
     for row in rows:
         assert tuple(row) == COLUMNS and all(value is not None for key, value in row.items() if key != "std")

@@ -38,7 +38,8 @@ def table(made, name, host=None, **inputs):
 
 def by(built, *keys):
     """Rows by the values of columns."""
-    return {tuple(row[key].value for key in keys) if keys[1:] else row[keys[0]].value: row for row in built.rows}
+    names = built.values(keys[0]) if len(keys) == 1 else zip(*map(built.values, keys))
+    return dict(zip(names, built.rows))
 
 
 def said(built):
@@ -170,9 +171,8 @@ def test_another_encoder_and_another_stream_are_blocks_of_their_own(made):
         made.run("slim", 0.5 + place / 20, seed=place, **block)
         made.run("slim:mfp-only", 0.4, seed=place, **block)
     built = table(made, "objective")
-    assert (
-        len(built.rows) == 15 and [row["accuracy"].mark for row in built.rows if row["seeds"].value].count("best") == 3
-    )
+    marks = [row["accuracy"].mark for row in built.rows if row["seeds"].value]
+    assert len(built.rows) == 15 and marks.count("best") == 3
     assert {"encoder", "stream"} <= {column.key for column in built.shown}
     assert {row["encoder"].value for row in built.rows} == {"vit", "stgcn"}
 
@@ -193,10 +193,8 @@ def test_an_encoder_other_than_the_default_is_said_even_where_all_rows_have_it(m
 def test_rows_are_tested_clip_by_clip_against_the_full_method(made):
     """Against every sign flip of the test clips' differences, averaged over seeds; Holm over the rows."""
     rng = np.random.default_rng(0)
-    right = {
-        title: rng.random((2, 12)) < share
-        for title, share in (("slim:mfp-only", 0.4), ("slim:glcl-only", 0.2), ("slim", 0.9))
-    }
+    shares = (("slim:mfp-only", 0.4), ("slim:glcl-only", 0.2), ("slim", 0.9))
+    right = {title: rng.random((2, 12)) < share for title, share in shares}
     for title, right_SC in right.items():
         for seed, right_C in enumerate(right_SC):
             made.run(title, right_C, seed=seed, knn=None)

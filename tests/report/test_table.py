@@ -27,8 +27,10 @@ def test_bare_values_become_cells_and_missing_ones_are_empty():
     assert type(row["score"].value) is float
 
 
-def test_nan_is_not_available():
+def test_nan_is_not_available_and_a_cell_holds_scalars_only():
     assert Cell(float("nan")) == Cell(np.float64("nan"), plus_minus=float("nan")) == Cell()
+    with pytest.raises(TypeError, match="not list"):
+        Cell([1])
 
 
 @pytest.mark.parametrize(
@@ -43,11 +45,6 @@ def test_nan_is_not_available():
 def test_mistakes_are_refused(make, message):
     with pytest.raises(ValueError, match=message):
         make()
-
-
-def test_a_cell_holds_scalars_only():
-    with pytest.raises(TypeError, match="not list"):
-        Cell([1])
 
 
 def test_ranks_both_directions_and_shares_ranks_of_equal_readings():

@@ -12,9 +12,9 @@ PLUGIN = textwrap.dedent(
     import time
     from pathlib import Path
 
-    from skelbench.methods.contract import Method
     from skelbench.plugin import MethodSpec, TableSpec, hookimpl
     from skelbench.views.spec import ViewSpec
+    from skelbench_plugins.untrained import Untrained
 
 
     @hookimpl
@@ -31,13 +31,7 @@ PLUGIN = textwrap.dedent(
         raise ValueError("no table today")
 
 
-    class Calm(Method):
-        roles = {"encoder": "student"}
-
-        def __init__(self, config, context):
-            super().__init__(config, context)
-            self.encoder = context.encoder()
-
+    class Calm(Untrained):
         @classmethod
         def views(cls, config, grid):
             return {"clip": ViewSpec(frames=grid.frames)}
@@ -46,9 +40,6 @@ PLUGIN = textwrap.dedent(
             if Path(__file__).with_name("slowly").exists():
                 time.sleep(0.05)
             return {"loss": self.encoder(views["clip"]).pooled_RD.square().mean()}
-
-        def inference_encoder(self):
-            return self.encoder
 
 
     class Raises(Calm):

@@ -163,12 +163,9 @@ def test_each_process_is_handed_exactly_its_trial(trials_of, place, monkeypatch)
     for trial in trials:
         assert main(command(trial, ["knn"], session)) == 2
         got = seen.pop()
-        assert (got.spec, got.preset, got.variant) == (
-            trial.resolved.spec,
-            trial.resolved.preset,
-            trial.resolved.variant,
-        )
-        assert got.modified == trial.resolved.modified
+        own = trial.resolved
+        assert (got.spec, got.preset, got.variant) == (own.spec, own.preset, own.variant)
+        assert got.modified == own.modified
 
 
 def test_equal_trials_occur_once_and_under_the_plain_name(trials_of):
@@ -233,9 +230,7 @@ def test_two_studies_never_start_one_trial(trials_of, place):
     claim = claim_of(trial, folder)
     assert claim is not None and claim_of(trial, folder) is None
     claim.release()
-    again = claim_of(trial, folder)
-    assert again is not None
-    again.release()
+    assert claim_of(trial, folder) is not None
 
 
 @given(st.lists(st.floats(0, 100), max_size=12), st.integers(1, 5))

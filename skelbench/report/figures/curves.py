@@ -35,13 +35,8 @@ CAPTION = "Thick: geometric mean over seeds; thin: single seeds. Losses of diffe
 
 @hookimpl
 def skelbench_figures() -> list[FigureSpec]:
-    return [
-        FigureSpec(
-            name="curves",
-            target=":draw",
-            summary="loss and effective ranks over clips seen, every trained run",
-        )
-    ]
+    summary = "loss and effective ranks over clips seen, every trained run"
+    return [FigureSpec(name="curves", target=":draw", summary=summary)]
 
 
 @dataclass

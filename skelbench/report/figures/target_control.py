@@ -28,13 +28,8 @@ CAPTION = (
 
 @hookimpl
 def skelbench_figures() -> list[FigureSpec]:
-    return [
-        FigureSpec(
-            name="target-control",
-            target=":draw",
-            summary="masked-prediction loss and effective rank over clips seen, per target of masked prediction",
-        )
-    ]
+    summary = "masked-prediction loss and effective rank over clips seen, per target of masked prediction"
+    return [FigureSpec(name="target-control", target=":draw", summary=summary)]
 
 
 def draw(inputs: TableInputs) -> Figure:

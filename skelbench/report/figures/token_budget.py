@@ -7,6 +7,7 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from matplotlib.axes import Axes
@@ -49,13 +50,8 @@ PUBLISHED = "Published panels: as printed, not measured here."
 
 @hookimpl
 def skelbench_figures() -> list[FigureSpec]:
-    return [
-        FigureSpec(
-            name="token-budget",
-            target=":draw",
-            summary="accuracy over GFLOPs of the inference encoder, a line per method; published figures beside",
-        )
-    ]
+    summary = "accuracy over GFLOPs of the inference encoder, a line per method; published figures beside"
+    return [FigureSpec(name="token-budget", target=":draw", summary=summary)]
 
 
 @dataclass(frozen=True)
@@ -115,13 +111,14 @@ def measured(frame: DataFrame, variants: Collection[str] = ()) -> list[Panel]:
         & frame["gflops"].notna()
         & (frame["clips_seen"].astype(float) > 0)
     ]
+    cost_order = attrgetter("gflops", "accuracy")
     panels = []
     for (dataset, split, preset, encoder, stream, hardware, _), rows in fits.groupby(PANEL):
         rows = _newest(rows)
         _, unusual = alike([{"encoder": encoder, "stream": stream}], ["encoder", "stream"])
         heading = Heading(f"{dataset}, {split}", ", ".join([f"preset {preset}", *unusual, *_facts(rows), hardware]))
-        points = {str(method): sorted(_points(own), key=_order) for method, own in rows.groupby("method")}
-        panels.append(Panel(heading, points, sorted(_untrained(rows), key=_order)))
+        points = {str(method): sorted(_points(own), key=cost_order) for method, own in rows.groupby("method")}
+        panels.append(Panel(heading, points, sorted(_untrained(rows), key=cost_order)))
     return panels
 
 
@@ -162,10 +159,6 @@ def _tokens(grid: str) -> int:
     return int(re.split(r"\D", grid, maxsplit=1)[0])
 
 
-def _order(point: Point) -> tuple[float, float]:
-    return point.gflops, point.accuracy
-
-
 def printed(host: Host, variants: Collection[Printed | None] = ()) -> Iterator[Panel]:
     """A panel per published table that has accuracy and inference cost of methods on token grids; ``variants`` of these
     are told from the methods."""
@@ -175,12 +168,8 @@ def printed(host: Host, variants: Collection[Printed | None] = ()) -> Iterator[P
         for row in rows:
             method, variant = row["method"], row["variant"]
             if row["metric"] == "accuracy" and (method, variant) in cost and re.match(r"\d+x", variant):
-                point = Point(
-                    _tokens(variant),
-                    cost[method, variant],
-                    row["value"],
-                    variant=Printed(name, method, variant) in variants,
-                )
+                other = Printed(name, method, variant) in variants
+                point = Point(_tokens(variant), cost[method, variant], row["value"], variant=other)
                 panel.points.setdefault(method, []).append(point)
                 source = row["source"].partition(" (")[0]
                 panel.heading = Heading("Published, not measured here", f"{row['dataset']}, {row['split']}; {source}")
