@@ -80,8 +80,8 @@ def test_splitting_a_batch_changes_no_draw(made):
     assert sum(r * value for r, value in halves) / rows == pytest.approx(whole, rel=1e-5)
 
 
-def test_a_dropped_condition_tells_the_encoder_nothing(training):
-    run = training(condition_drop=1.0, uniformity=0.0)
+def test_a_dropped_condition_tells_the_encoder_nothing(made):
+    run = made(condition_drop=1.0, uniformity=0.0)
     run.method(run.views(0), run.step_info(0))["loss"].backward()
     assert all(p.grad is None or not p.grad.any() for p in run.method.encoder.parameters())
     assert run.method.decoder.predict.weight.grad.any()
