@@ -6,8 +6,7 @@ Importing this package is cheap: nothing here, nor in :mod:`skelbench.plugin`, i
 from typing import Any
 
 from skelbench.component import install
-
-__version__ = "0.2.0"
+from skelbench.version import __version__ as __version__
 
 
 def _find(kind: str, name: str) -> Any:

@@ -11,12 +11,12 @@ from typing import Annotated
 import typer
 from typer.exceptions import Abort, TyperException
 
-from skelbench import __version__
 from skelbench.cli import compare, data, diagnose, import_checkpoint, plot, plugins, run, runs, study
 from skelbench.cli import eval as evaluation
 from skelbench.console import err, fail
 from skelbench.errors import SkelbenchError
 from skelbench.plugin.host import request_files
+from skelbench.version import __version__
 
 app = typer.Typer(
     name="skelbench",

@@ -19,7 +19,7 @@ from typing import Any
 
 import pluggy
 
-from skelbench import __version__, builtins
+from skelbench import builtins
 from skelbench.errors import SkelbenchError, did_you_mean
 from skelbench.plugin.announced import Announced
 from skelbench.plugin.descriptors import ComponentSpec
@@ -28,6 +28,7 @@ from skelbench.plugin.hookspecs import PROJECT, SURFACE
 from skelbench.plugin.slices import FAMILIES
 from skelbench.plugin.status import SINGULAR, Entry, PluginStatus, Refusal, names_of, one_line, strict
 from skelbench.plugin.validate import descriptor_problem
+from skelbench.version import __version__
 
 GROUP = "skelbench"
 ANNOUNCES_NOTHING = (

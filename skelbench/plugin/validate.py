@@ -10,10 +10,10 @@ from typing import Any
 
 import pluggy
 
-from skelbench import __version__
 from skelbench.plugin.descriptors import API_VERSION, KINDS, Descriptor
 from skelbench.plugin.hookspecs import HOOKS
 from skelbench.plugin.status import State
+from skelbench.version import __version__
 
 SLUG = re.compile(r"[a-z0-9][a-z0-9._@-]*")
 VARIANT = re.compile(r"[a-z0-9][a-z0-9._-]*")

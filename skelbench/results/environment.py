@@ -8,7 +8,7 @@ import sys
 from importlib import metadata
 from typing import Any
 
-import skelbench
+from skelbench.version import __version__
 
 _PACKAGES = ("torch", "timm", "numpy", "fvcore", "pydantic", "pluggy")
 
@@ -18,7 +18,7 @@ def environment(device: str) -> dict[str, Any]:
     import torch
 
     facts: dict[str, Any] = {
-        "skelbench": skelbench.__version__,
+        "skelbench": __version__,
         "python": platform.python_version(),
         "platform": platform.platform(),
         "packages": {name: _version(name) for name in _PACKAGES},

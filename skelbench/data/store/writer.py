@@ -14,11 +14,11 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 from filelock import FileLock, Timeout
 
-from skelbench import __version__
 from skelbench.data.store.clip_store import FIELDS, FORMAT, NOTES, Flag, Meta, Skipped, fingerprint
 from skelbench.data.store.splits import EmptySplit, Rule, make_split, resolve
 from skelbench.errors import SkelbenchError
 from skelbench.skeleton.topology import Topology
+from skelbench.version import __version__
 
 _INT32 = 1 << 31
 
