@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from skelbench.data.store.clip_store import ClipStore
+from skelbench.errors import SkelbenchError
 from skelbench.skeleton.topology import Topology
 
 SAMPLE = 2000
@@ -38,11 +39,18 @@ class Anatomy:
 
 
 def measure(store: ClipStore) -> Anatomy | None:
-    """Look at a sample of ``store``; its topology must name hips and shoulders, as all known ones do.
+    """Look at a sample of ``store``. None where no clip of the sample shows anybody, as in a damaged store.
 
-    None where no clip of the sample shows anybody, as in a damaged store.
+    Raises:
+        SkelbenchError: its skeleton does not name the joints that tell up from down and left from right.
     """
     topology = store.topology
+    sides = [f"{side} {joint}" for joint in ("hip", "shoulder", "knee", "ankle") for side in ("left", "right")]
+    if missing := [name for name in sides if name not in topology.joints]:
+        raise SkelbenchError(
+            f"skeleton {topology.name} of data set {store.meta.name} has no joint called {missing[0]!r}; the checks of "
+            f"up and side look at {', '.join(sides)}, so call its joints that"
+        )
     bones, spreads, ups, lefts, fronts, offs = [], [], [], [], [], []
     for x_TJC in sample_bodies(store):
         length_TJ = np.linalg.norm(x_TJC - x_TJC[:, [max(parent, 0) for parent in topology.parents]], axis=2)

@@ -108,7 +108,11 @@ class Scene:
         if len(x_MTJC) > 1:
             apart_C = (x_MTJC[1] - x_MTJC[0]).mean(axis=(0, 1))
             return float(np.arctan2(-apart_C[2], apart_C[0]))
-        left_C = (x_MTJC[0, :, names.index("left hip")] - x_MTJC[0, :, names.index("right hip")]).mean(axis=0)
+        hips = [(names.index("left hip"), names.index("right hip"))] if {"left hip", "right hip"} <= {*names} else ()
+        pairs = np.array([*(hips or self.topology.pairs)], dtype=int).reshape(-1, 2)
+        if not len(pairs):  # a skeleton without sides is looked at from where its data come
+            return 0.0
+        left_C = (x_MTJC[0, :, pairs[:, 0]] - x_MTJC[0, :, pairs[:, 1]]).mean(axis=(0, 1))
         front = np.arctan2(-left_C[2], left_C[0])  # left x up
         return float(front + np.deg2rad(ASIDE_DEG))
 

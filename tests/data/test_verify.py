@@ -1,11 +1,14 @@
 """Every check can fail, and fails for its own reason only."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 from made.clips import open_writer
 from made.people import person
+from seven import SEVEN
+from small import write_small_store
 
 from skelbench.cli.main import main
 from skelbench.data import verify as verification
@@ -56,6 +59,13 @@ def not_ok(found):
 
 
 # ------------------------------------------------------------------------------------------------ anatomy
+def test_a_skeleton_with_other_names_is_told_which_are_looked_at(tmp_path, monkeypatch):
+    monkeypatch.setenv("SKELBENCH_PLUGIN_PATH", str(Path(__file__).parents[1] / "seven.py"))
+    store = ClipStore.open(write_small_store(tmp_path, "seven", topology=SEVEN))
+    with pytest.raises(SkelbenchError, match="skeleton seven of data set seven has no joint called 'left hip'"):
+        measure(store)
+
+
 @every_topology
 def test_people_on_every_topology_pass(tmp_path, topology):
     store = make(tmp_path / "made", topology=topology)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from made.people import person
+from seven import SEVEN
 from small import TINY, write_small_store
 
 from skelbench.data.store.clip_store import ClipStore
@@ -23,6 +24,14 @@ def panel(frames=16, tokens=None, bodies=1, joints=25, seed=0):
 
 def scene_of(x_MTJC, topology=NTU25, **changed):
     return Scene("t", topology, (Panel("p", x_MTJC),), 30.0, **changed)
+
+
+def test_a_skeleton_without_hips_is_looked_at_by_its_pairs():
+    x_MTJC = np.zeros((1, 2, 7, 3), dtype=np.float32)
+    x_MTJC[0, :, [3, 5], 0] = 1.0  # left at +X: seen from +Z, and a little from the side
+    ahead = scene_of(x_MTJC, SEVEN).angles[0]
+    x_MTJC[0, :, [3, 5]] = (0.0, 0.0, -1.0)  # the same body turned by a quarter
+    assert scene_of(x_MTJC, SEVEN).angles[0] == pytest.approx(ahead - np.pi / 2)
 
 
 def test_a_token_hides_its_own_frames():
