@@ -41,6 +41,8 @@ class Component(Spec):
         """
         if isinstance(value, cls):
             return value
+        if "family" not in vars(cls):
+            raise SkelbenchError(f'class {cls.__name__} of the {cls.family} has no kind; add one to it: kind = "..."')
         if not isinstance(value, Mapping) or not isinstance(value.get("kind"), str):
             raise ValueError(f"{value!r} is none of the {cls.family}: one is expected, or its settings with a 'kind'")
         component = find(cls.family, value["kind"])

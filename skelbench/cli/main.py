@@ -15,7 +15,7 @@ from skelbench.cli import compare, data, diagnose, import_checkpoint, plot, plug
 from skelbench.cli import eval as evaluation
 from skelbench.console import err, fail
 from skelbench.errors import SkelbenchError
-from skelbench.plugin.host import request_files
+from skelbench.plugin.host import get_host, request_files
 from skelbench.version import __version__
 
 app = typer.Typer(
@@ -93,7 +93,18 @@ def report(error: BaseException) -> int:
         return fail(f"{where}{error.strerror}; {hint}", 2)
     text = " ".join(str(error).split())
     hint = "(run again with --debug for the traceback)"
+    if place := _in_a_plugin(error):
+        return fail(f"{place}: {type(error).__name__}: {text} {hint}")
     return fail(f"internal error: {type(error).__name__}: {text} {hint}", 1)
+
+
+def _in_a_plugin(error: BaseException) -> str:
+    """File, line and function of a user's plugin that ``error`` came through last; "" if it came through none."""
+    files = {plugin.source for plugin in get_host().plugins if plugin.source_hash}
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if frame.filename in files:
+            return f"{frame.filename}, line {frame.lineno} ({frame.name})"
+    return ""
 
 
 def _usage(error: TyperException) -> int:

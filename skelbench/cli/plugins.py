@@ -32,7 +32,7 @@ def list_plugins() -> None:
         if KINDS[entry.kind] not in PARTS:
             status = "conflict" if entry.clash else "ok"
             variants = len(getattr(about, "variants", {}))
-            summary = about.summary + (f"; {variants} variants" if variants else "")
+            summary = about.summary + (f"; {variants} variant{'s' * (variants > 1)}" if variants else "")
             rows.append((SINGULAR[entry.kind], about.name, summary, entry.plugin.name, status))
     for plugin in host.plugins:
         if plugin.state != "ok":

@@ -7,8 +7,9 @@ from typing import Any
 
 from rich.table import Table
 
-from skelbench.console import make_table, out, print_facts
+from skelbench.console import make_table, out, plain, print_facts
 from skelbench.plugin.host import get_host
+from skelbench.results.store import default_root
 from skelbench.run.presets import BLURB, SETTING
 from skelbench.run.resolve import Resolved
 from skelbench.skeleton.grid import BUDGETS
@@ -52,8 +53,9 @@ def print_summary(pairs: list[tuple[Any, dict[str, Any]]], cost: Mapping[str, An
         print_facts(facts, title="Cost (FLOPs = 2 MACs, matrix products only)")
     out.print(f"\nThe run lies in {run.path}", markup=False)
     out.print("Next:")
+    where = "" if run.path.parent == default_root() else f" --results {run.path.parent}"
     for command, what in _next(resolved):
-        out.print(f"  {command}  [dim]# {what}[/]")
+        out.print(f"  {plain(command + where)}  [dim]# {what}[/]")
     if resolved.preset not in ("paper", "ablation", "imported"):
         out.print(f"[dim]Figures of preset {resolved.preset} compare runs of this preset; they are not the paper's.[/]")
 
@@ -67,6 +69,7 @@ def _next(resolved: Resolved) -> list[tuple[str, str]]:
         alike = "the same conditions" if resolved.setting == "shared" or resolved.variant else "shared setting"
         others = (method.name for method in get_host().all("methods") if getattr(method, "trains", True))
         other = next((name for name in others if name != spec.method), "METHOD")
+        alike = f"preset {resolved.preset} without your changes" if resolved.modified else alike
         what = f"another method, {alike}"
         if resolved.variant:
             other, what = spec.method, f"{spec.method} itself, {alike}"

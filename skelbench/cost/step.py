@@ -93,11 +93,7 @@ def first_clips(view: View, clips: int) -> View:
 def _count(method: Method, views: Mapping[str, View], step: Step, device: str) -> StepCost:
     method.train()
     with flop_counter() as counter, _RoleMode(counter) as roles, roles.watching(method):
-        loss = method(views, step).get("loss")
-        if loss is None:
-            raise SkelbenchError(f"{type(method).__name__}.training_step returned no 'loss'; return a dict with one")
-        if loss.requires_grad:
-            loss.backward()
+        method(views, step)["loss"].backward()
     first = next(iter(views.values()))
     by_role = {
         role: {phase: flops / 2 / first.clips for phase, flops in phases.items()}

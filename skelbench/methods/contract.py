@@ -50,6 +50,7 @@ from torch import Tensor, nn
 
 from skelbench import distributed
 from skelbench.component import Spec
+from skelbench.errors import SkelbenchError
 from skelbench.nn.encoder import Encoder
 from skelbench.optim.groups import default_groups
 from skelbench.skeleton.grid import Grid
@@ -147,15 +148,28 @@ class Method(nn.Module):
     @classmethod
     def views(cls, config: Any, grid: Grid) -> dict[str, ViewSpec]:
         """The views of one training step by name; parents come before the views cut from them."""
-        raise NotImplementedError
+        raise SkelbenchError(f"class {cls.__name__} has no views; give it the class method views(cls, config, grid)")
 
     def forward(self, views: Mapping[str, View], step: Step) -> dict[str, Tensor]:
-        """DDP wraps this; do not override."""
-        return self.training_step(views, step)
+        """DDP wraps this; do not override. SkelbenchError where ``training_step`` returns no loss to train on."""
+        reported = self.training_step(views, step)
+        loss = reported.get("loss") if isinstance(reported, Mapping) else None
+        if not isinstance(loss, Tensor) or loss.dim():
+            names = f" of {sorted(reported)}" if isinstance(reported, Mapping) else ""
+            raise SkelbenchError(
+                f"{type(self).__name__}.training_step returned no 'loss': a dict with a scalar tensor of that name is "
+                f"expected, not a {type(reported).__name__}{names}"
+            )
+        if torch.is_grad_enabled() and not loss.requires_grad:
+            raise SkelbenchError(
+                f"the loss of {type(self).__name__}.training_step depends on no trainable parameter; look for a detach "
+                "or no_grad on its way"
+            )
+        return dict(reported)
 
     def training_step(self, views: Mapping[str, View], step: Step) -> dict[str, Tensor]:
         """Return ``{"loss": scalar, ...}``; further scalars are logged as they are named."""
-        raise NotImplementedError
+        raise SkelbenchError(f"class {type(self).__name__} has no training_step; give it one, which returns the loss")
 
     def after_step(self, step: Step) -> None:
         """After the optimiser step: EMA, queues, centres. Default: nothing."""

@@ -1,5 +1,6 @@
 """The complete plugin surface: ``skelbench_<kind>()`` of every kind of :data:`KINDS` returns a list of descriptors of
-its type; observers watch and return nothing."""
+its type (``skelbench_methods`` of MethodSpec, ``skelbench_encoders`` of EncoderSpec, ``skelbench_tables`` ...);
+observers watch and return nothing."""
 
 from __future__ import annotations
 

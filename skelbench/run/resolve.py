@@ -242,7 +242,12 @@ def _spec(
     for setting, kind in host.load(method).exchangeable.items():
         name = getattr(settings.method, setting)
         components[f"{kind} {name}"] = host.identity(host.get(kind, name))
-    views: dict[str, ViewSpec] = host.load(method).views(settings.method, full) if method.trains else {}
+    try:
+        views: dict[str, ViewSpec] = host.load(method).views(settings.method, full) if method.trains else {}
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, (error.title, *first["loc"])))
+        raise SkelbenchError(f"views of method {method.name} cannot be declared: {where}: {first['msg']}") from error
     plain_views = {name: view.model_dump(mode="json") for name, view in views.items()}
     for name, view in views.items():
         plain = plain_views[name]

@@ -7,7 +7,7 @@ from functools import partial
 
 import torch
 
-from skelbench.errors import SkelbenchError
+from skelbench.errors import SkelbenchError, did_you_mean
 from skelbench.identity import derive_seed
 from skelbench.methods.contract import Context, Method
 from skelbench.methods.target import MaskedTarget
@@ -46,9 +46,13 @@ def build_encoder(spec: RunSpec, host: Host, topology: Topology) -> Encoder:
             raise
         with torch.device("cpu"):  # it looks at values while it is built: a graph's
             encoder = make().to("meta")
+    if unknown := sorted(requires - ABILITIES.keys()):
+        raise SkelbenchError(
+            f"method {spec.method}: {did_you_mean(unknown[0], list(ABILITIES), 'ability of encoders')}"
+        )
     if missing := sorted(requires - encoder.abilities):
         raise SkelbenchError(
-            f"method {spec.method} needs an encoder that can {ABILITIES.get(missing[0], missing[0])} ({missing[0]}), "
+            f"method {spec.method} needs an encoder that can {ABILITIES[missing[0]]} ({missing[0]}), "
             f"which {spec.encoder} cannot; choose another encoder or method"
         )
     encoder.prepare(requires)

@@ -28,6 +28,7 @@ from skelbench.train.build import view_specs
 from skelbench.train.checkpoint import cut_back, load_state, save_encoders, save_state
 from skelbench.train.collapse import Collapse, sentence
 from skelbench.train.optimisation import Optimisation
+from skelbench.train.order import Order
 from skelbench.train.watch import Watch
 from skelbench.views.builder import ViewBuilder
 from skelbench.views.keyed import Keyed
@@ -43,27 +44,6 @@ TRIM_SECONDS = 60.0
 """On a CPU, memory that the C library holds on to goes back to the system this often."""
 
 Report = Callable[..., None]
-
-
-class Order:
-    """Which clips each step sees: one permutation per epoch, end to end, keyed by (seed, epoch)."""
-
-    def __init__(self, ids: np.ndarray, batch: int, seed: int) -> None:
-        self.ids, self.batch, self.seed = np.asarray(ids), batch, seed
-        self._epochs: dict[int, np.ndarray] = {}
-
-    def _permutation(self, epoch: int) -> np.ndarray:
-        if epoch not in self._epochs:
-            generator = torch.Generator().manual_seed(derive_seed(self.seed, "order", epoch))
-            self._epochs = {epoch: torch.randperm(len(self.ids), generator=generator).numpy()}
-        return self._epochs[epoch]
-
-    def __call__(self, step: int) -> np.ndarray:
-        """Clip ids of ``step``: int64 [batch]."""
-        places = np.arange(step * self.batch, (step + 1) * self.batch)
-        epochs, inside = np.divmod(places, len(self.ids))
-        parts = [self.ids[self._permutation(int(e))[inside[epochs == e]]] for e in np.unique(epochs)]
-        return np.concatenate(parts)
 
 
 def total_steps(spec: RunSpec, clips: int) -> int:

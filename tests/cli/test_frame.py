@@ -221,3 +221,27 @@ def test_run_with_a_broken_plugin_file_is_one_sentence_and_writes_nothing(tmp_pa
     printed = capsys.readouterr().err
     assert printed == f"error: plugin {wasp} cannot be used (import-error): SystemExit: 11\n"
     assert set(tmp_path.rglob("*")) == before
+
+
+BAD = '''
+from skelbench.methods import Method
+from skelbench.plugin import MethodSpec, hookimpl
+
+
+class Bad(Method):
+    @classmethod
+    def views(cls, config, grid):
+        return {"clip": config.nothing}
+
+
+@hookimpl
+def skelbench_methods():
+    return [MethodSpec(name="bad", target=":Bad", summary="fails")]
+'''
+
+
+def test_an_error_in_a_users_file_names_file_line_and_function(small, fails):
+    file = small / "bad.py"
+    file.write_text(BAD)
+    said = f"error: {file}, line 9 (views): AttributeError: 'Spec' object has no attribute 'nothing'"
+    fails(["--plugin", str(file), "run", "bad", "--dataset", "small"], said)

@@ -18,8 +18,8 @@ from skelbench.run.pretrain import pretrain, warm_start
 from skelbench.spec import RunSpec, TrainSpec
 from skelbench.train import loop
 from skelbench.train.build import build_method
-from skelbench.train.loop import Order
 from skelbench.train.optimisation import Optimisation
+from skelbench.train.order import Order
 
 
 @given(n=st.integers(1, 50), batch=st.integers(1, 60), seed=st.integers(0, 5))
