@@ -223,7 +223,7 @@ def test_run_with_a_broken_plugin_file_is_one_sentence_and_writes_nothing(tmp_pa
     assert set(tmp_path.rglob("*")) == before
 
 
-BAD = '''
+BAD = """
 from skelbench.methods import Method
 from skelbench.plugin import MethodSpec, hookimpl
 
@@ -237,7 +237,7 @@ class Bad(Method):
 @hookimpl
 def skelbench_methods():
     return [MethodSpec(name="bad", target=":Bad", summary="fails")]
-'''
+"""
 
 
 def test_an_error_in_a_users_file_names_file_line_and_function(small, fails):
