@@ -72,6 +72,11 @@ class Trainer:
         self.forward: Callable[..., dict[str, Tensor]] = method
         if self.world > 1:
             if spec.train.batch_norm == "synchronised":
+                if self.device.type == "cpu":
+                    raise SkelbenchError(
+                        "train.batch_norm=synchronised needs GPUs: PyTorch does not synchronise batch norm of processes "
+                        "on the CPU; leave it out"
+                    )
                 method = self.method = torch.nn.SyncBatchNorm.convert_sync_batchnorm(method)
             normed = any(isinstance(module, torch.nn.modules.batchnorm._BatchNorm) for module in method.modules())
             self.forward = torch.nn.parallel.DistributedDataParallel(

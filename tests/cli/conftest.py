@@ -6,7 +6,6 @@ import pytest
 from small import write_small_store
 
 from skelbench.cli.main import main
-from skelbench.plugin import host as host_module
 from skelbench.plugin.host import request_files
 
 
@@ -26,7 +25,6 @@ def own_places(monkeypatch, tmp_path):
 def shipped_plugins(own_places, monkeypatch):
     """Installed plugins are seen after all."""
     monkeypatch.delenv("SKELBENCH_PLUGINS")
-    monkeypatch.setattr(host_module, "_hosts", {})
 
 
 @pytest.fixture
