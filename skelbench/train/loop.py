@@ -74,8 +74,8 @@ class Trainer:
             if spec.train.batch_norm == "synchronised":
                 if self.device.type == "cpu":
                     raise SkelbenchError(
-                        "train.batch_norm=synchronised needs GPUs: PyTorch does not synchronise batch norm of processes "
-                        "on the CPU; leave it out"
+                        "train.batch_norm=synchronised needs GPUs: PyTorch does not synchronise batch norm on the CPU; "
+                        "leave it out"
                     )
                 method = self.method = torch.nn.SyncBatchNorm.convert_sync_batchnorm(method)
             normed = any(isinstance(module, torch.nn.modules.batchnorm._BatchNorm) for module in method.modules())
