@@ -264,7 +264,10 @@ def test_a_variant_from_the_command_line(small, capsys):
     assert "slim:glcl-only 4x25: " in printed.err
     assert re.search(r"probe +slim:glcl-only +95 %", printed.out)
     following = re.search(r"skelbench run (.*?) +# (.*)", printed.out)
-    assert following[1].startswith("slim --clip-length 32") and following[2] == "slim itself, the same conditions"
+    assert (
+        following[1].startswith("slim --clip-length 32")
+        and following[2] == "slim itself, preset quick without your changes"
+    )
     (path,) = (small / "results").glob("slim.glcl-only-small-half-4t-quick+-s0-*/run.json")
     info = json.loads(path.read_text())
     assert (info["variant"], info["id"]) == ("glcl-only", dry)
