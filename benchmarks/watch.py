@@ -18,8 +18,7 @@ import time
 from pathlib import Path
 from statistics import median
 
-import torch
-
+from skelbench.cost.latency import wait_for
 from skelbench.data.store.roots import data_root
 from skelbench.plugin.host import get_host
 from skelbench.results.store import RunDir
@@ -45,17 +44,12 @@ def seconds(training: Trainer, step: int, look: bool) -> float:
     views = training.views(step)
     done = 1 if look else training.watch.interval + 1  # a look is due after the first step, none after this one
     clock = time.process_time if training.device.type == "cpu" else time.perf_counter
-    _wait(training)
+    wait_for(training.device)
     began = clock()
     with training.watch.look(done):
         training.train_step(step, views)
-    _wait(training)
+    wait_for(training.device)
     return clock() - began
-
-
-def _wait(training: Trainer) -> None:
-    if training.device.type == "cuda":
-        torch.cuda.synchronize(training.device)
 
 
 def compare(method: str, preset: str, args: argparse.Namespace) -> bool:

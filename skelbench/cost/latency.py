@@ -63,10 +63,10 @@ def latency(
 def _time(encoder: nn.Module, view: View, batch: int, device: torch.device, warmup: int, repeats: int) -> Latency:
     milliseconds = []
     for repeat in range(warmup + repeats):
-        _wait(device)
+        wait_for(device)
         start = time.perf_counter()
         encoder(view)
-        _wait(device)
+        wait_for(device)
         if repeat >= warmup:
             milliseconds.append(1e3 * (time.perf_counter() - start))
     median = statistics.median(milliseconds)
@@ -86,7 +86,8 @@ def device_name(device: torch.device) -> str:
     return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
 
 
-def _wait(device: torch.device) -> None:
+def wait_for(device: torch.device) -> None:
+    """Until ``device`` has done what it was given; a CPU has."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
 

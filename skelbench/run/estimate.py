@@ -8,6 +8,7 @@ from pathlib import Path
 
 import torch
 
+from skelbench.cost.latency import wait_for
 from skelbench.data.store.clip_store import ClipStore
 from skelbench.plugin.host import Host
 from skelbench.results.store import RunDir
@@ -46,10 +47,10 @@ def estimate(spec: RunSpec, host: Host, store: ClipStore, device: str, flops_per
         saved = _Saved()
         with saved:
             trainer.train_step(0, views)
-        _wait(device)
+        wait_for(torch.device(device))
         started = time.perf_counter()
         trainer.train_step(1, trainer.views(1))
-        _wait(device)
+        wait_for(torch.device(device))
         times.append(time.perf_counter() - started)
         kept.append(saved.bytes)
     per_clip = max(times[1] - times[0], times[1] / large / 4) / (large - large // 2)
@@ -79,8 +80,3 @@ class _Saved(torch.autograd.graph.saved_tensors_hooks):
             return tensor
 
         super().__init__(pack, lambda tensor: tensor)
-
-
-def _wait(device: str) -> None:
-    if device.startswith("cuda"):
-        torch.cuda.synchronize()

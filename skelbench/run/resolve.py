@@ -99,8 +99,7 @@ def resolve(request: Request, host: Host, data_root: Path, device_kind: str) -> 
             layers = list(variant_layers(parts, variant, base, plain))
             bare = settle([*layers, choices])
     complete = settle([*layers, user], user, notes)
-    spec = _spec(parts, complete, grid, data, store, host, request)
-    spec = spec.model_copy(update={"seed": _seed(request, top)})
+    spec = _spec(parts, complete, grid, data, store, host, request, _seed(request, top))
     modified = complete.unlike(bare) | ({"init_from": spec.init_from} if spec.init_from else {})
     announced = names([*base, changed])
     modified |= {name: own for name, own in choices.items() if name != "encoder" and own != announced[name]}
@@ -235,6 +234,7 @@ def _spec(
     store: ClipStore,
     host: Host,
     request: Request,
+    seed: int,
 ) -> RunSpec:
     """The run spec of complete settings."""
     method, full = parts.method, Grid(grid.frames, grid.patch, store.topology.num_joints)
@@ -277,6 +277,7 @@ def _spec(
         views=plain_views,
         data=data,
         train=settings.train,
+        seed=seed,
         init_from=request.init_from,
         imported=request.imported,
     )
