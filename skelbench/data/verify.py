@@ -255,8 +255,16 @@ def _rigid(store: ClipStore, body: Anatomy) -> Check:
     found = f"long ones vary by {typical:.0%} within a clip, at most {most:.0%}"
     loose = [j for j in long if body.spread_J[j] > MOST_SPREAD]
     named = ", ".join(f"{store.topology.joints[j]} {body.spread_J[j]:.0%}" for j in loose[:5])
-    advice = f"not rigid: {named}; are these joints connected, and each coordinate where it belongs?"
-    return _judge("bones are rigid", not loose, found, f"up to {MOST_SPREAD:.0%}", advice, "wrong")
+    # A camera at the side loses a shoulder or an ankle; joints that are mixed up are so in the middle or on both sides.
+    one_side = not any(store.topology.swap[j] in loose for j in loose)
+    reason = (
+        "on one side only, as of joints that the camera seldom saw; look at some clips"
+        if one_side
+        else "are these joints connected, and each coordinate where it belongs?"
+    )
+    advice = f"not rigid: {named}; {reason}"
+    otherwise: State = "look" if one_side else "wrong"
+    return _judge("bones are rigid", not loose, found, f"up to {MOST_SPREAD:.0%}", advice, otherwise)
 
 
 def _symmetric(store: ClipStore, body: Anatomy) -> Check:

@@ -210,6 +210,13 @@ def test_a_folder_that_cannot_be_listed_is_unexpected(raw, tmp_path, locked):
     assert report.unexpected == [("secret", "the folder cannot be read: Permission denied")] and report.clips == 60
 
 
+def test_an_action_that_ntu60_does_not_have_is_named_and_the_rest_goes_on(tmp_path):
+    names = [f"S001C001P{subject:03}R001A001.skeleton" for subject in (1, 3)] + ["S001C001P001R001A061.skeleton"]
+    put(tmp_path / "raw", dict.fromkeys(names, one()))
+    report = prepare_ntu("ntu60", [tmp_path / "raw"], "made", tmp_path / "root")
+    assert report.unexpected == [(names[2], "action 61 is not one of the 60 of NTU RGB+D")] and report.clips == 2
+
+
 def test_splits_that_a_part_of_the_data_cannot_fill_are_left_out(tmp_path):
     folder = tmp_path / "raw"
     put(folder, {f"S001C002P{subject:03}R001A001.skeleton": one() for subject in (1, 3)})

@@ -106,6 +106,12 @@ def loose_knees(x_MTJC):
     return x_MTJC
 
 
+def lost_shoulder(x_MTJC):
+    """What a camera at the side sees: PKU-MMD's A10N08-L has a left shoulder that varies by half."""
+    x_MTJC[:, ::2, 4] += np.float32([0, -0.2, 0.2])
+    return x_MTJC
+
+
 def blink(x_MTJC):
     x_MTJC[:, 5:8] = 0
     return x_MTJC
@@ -119,6 +125,7 @@ WRONG = {
     "not centred": (lambda x: x + np.float32([0, 0, 3]), {"origin": "look"}, "train.centre=body"),
     "one long forearm": (one_long_arm, {"bones are symmetric": "look"}, "one side"),
     "knees that jump": (loose_knees, {"bones are rigid": "wrong"}, "left knee"),
+    "a shoulder out of sight": (lost_shoulder, {"bones are rigid": "look", "bones are symmetric": "look"}, "one side"),
     "frames without a body": (blink, {"empty frames": "look"}, "pipeline"),
 }
 

@@ -104,6 +104,8 @@ def _choose(which: str, raw: Sequence[Path], report: Report) -> tuple[dict[str, 
             report.unexpected.append((file.name, "its name is not like S001C002P003R002A013, or names no such sample"))
         elif which == "ntu60" and sample.extension:
             extension.append(file)
+        elif which == "ntu60" and sample.action > 60:
+            report.unexpected.append((file.name, f"action {sample.action} is not one of the 60 of NTU RGB+D"))
         elif stem in official_missing():
             missing.add(stem)
         else:
