@@ -36,6 +36,10 @@ def print_store(store: ClipStore, name: str) -> None:
     lengths, bodies, labels = store.lengths, store.bodies, store.labels
     quartiles = np.percentile(lengths, [0, 25, 50, 75, 100]).round().astype(int)
     per_class = np.bincount(labels, minlength=store.num_classes)
+    slowest, fastest = store.fps.min(), store.fps.max()
+    rate = f"{meta.fps:g} frames/s"
+    if slowest < fastest:
+        rate = f"{slowest:g} to {fastest:g} frames/s (median {meta.fps:g}; views count frames, not seconds)"
     print_facts(
         [
             ("clips", len(store)),
@@ -43,7 +47,7 @@ def print_store(store: ClipStore, name: str) -> None:
             ("subjects", len(np.unique(store.index["subject"]))),
             ("bodies", ", ".join(f"{n} in {np.sum(bodies == n)} clips" for n in np.unique(bodies))),
             ("frames", "{} shortest, {} {} {} quartiles, {} longest".format(*quartiles)),
-            ("duration", f"{lengths.sum() / meta.fps / 3600:.2f} h at {meta.fps:g} frames/s"),
+            ("duration", f"{(lengths / store.fps).sum() / 3600:.2f} h at {rate}"),
             ("skeleton", f"{meta.topology}, {store.topology.num_joints} joints, {meta.units}, {meta.up_axis} up"),
             ("poses", "2-D (z = 0)" if meta.dimensions == 2 else "3-D"),
             ("confidence", "of every joint" if store.confidence_FJ is not None else ""),

@@ -69,6 +69,7 @@ def equal(back, store, ids):
     assert len(back) == len(ids)
     for field in (*FIELDS, *NOTES, "origin"):
         np.testing.assert_array_equal(back.index[field], store.index[field][ids])
+    np.testing.assert_array_equal(back.fps, store.fps[ids])
     for j, i in enumerate(ids):
         np.testing.assert_array_equal(back.clip(j), store.clip(i))
     assert (back.classes, back.meta.lineage, back.meta.fps) == (store.classes, store.meta.lineage, store.meta.fps)
@@ -134,7 +135,7 @@ def test_what_is_exported_comes_back(tmp_path_factory, shapes, seed, repeat, nam
             x = rng.normal(size=(bodies, frames, 25, 3)).astype("f4")
             x[rng.random((bodies, frames)) < 0.3 * zeros] = 0  # absent bodies, empty frames, even at the end
             writer.add(x, i % 3, subject=i % 2, camera=1 + i % 2, setup=i, origin=rng.normal(size=3), flags=i,
-                       source_frames=i + 9, name=f"n{i}" if named else "")  # fmt: skip
+                       source_frames=i + 9, fps=30.3 + zeros * i, name=f"n{i}" if named else "")  # fmt: skip
     store = ClipStore.open(folder / "made")
     second = "repeat" if repeat else "zero"
     file = export_mamp_npz(store, folder / "x.npz", split="cross-subject", second_body=second)

@@ -71,6 +71,14 @@ def test_what_may_be_left_out(tmp_path):
     assert store.meta.fps == 30.0 and not store.index["trial"].any()
 
 
+def test_every_clip_keeps_its_frame_rate(tmp_path):
+    rates = [30.3, 32.05, 31.0, 30.5, 31.5, 30.9]
+    store = imported(tmp_path, fps=np.array(rates))
+    assert store.fps.tolist() == rates and store.meta.fps == np.median(rates)
+    one = imported(tmp_path, "one", fps=np.array(31))
+    assert one.meta.fps == 31 and (one.fps == 31).all() and one.fingerprint == store.fingerprint
+
+
 def test_splits_follow_the_subjects(tmp_path):
     store = imported(tmp_path)
     assert store.split().name == "odd-even" and store.split().train.tolist() == [0, 2, 4]
@@ -132,8 +140,10 @@ BAD = {
     "z up": (dict(meta=np.array('{"up": "Z"}')), "'Z' points up.*turn the coordinates"),
     "meta not JSON": (dict(meta=np.array("{")), "meta is not JSON"),
     "meta nested without end": (dict(meta=np.array("[" * 100_000)), "meta is not JSON"),
-    "two frame rates": (dict(fps=np.array([30.0, 25, 30, 30, 30, 30])), "fps must be one positive"),
-    "bad frame rate": (dict(fps=np.full(6, np.nan)), "fps must be one positive"),
+    "frame rates too few": (dict(fps=np.full(5, 30.0)), r"one for each of the 6, not float64 \[5\]"),
+    "frame rate as text": (dict(fps=np.array("30")), "fps must be a number for all clips"),
+    "bad frame rate": (dict(fps=_with(np.full(6, 30.0), 4, np.nan)), "clip 4 has nan frames per second"),
+    "no frame rate": (dict(fps=0), "clip 0 has 0.0 frames per second"),
 }
 
 

@@ -7,6 +7,7 @@ from made.clips import open_writer, random_clips, write_store
 
 from skelbench.data.store.clip_store import ClipStore, Flag
 from skelbench.data.store.source import ClipSource
+from skelbench.errors import SkelbenchError
 
 
 @pytest.fixture(scope="module")
@@ -51,6 +52,23 @@ def test_a_prefetched_batch_is_used_once_and_only_for_its_ids(store):
     before = rows_of(source.gather(ids), 0).copy()
     store.frames_FJ[:] += 1  # the map in memory, not the file
     np.testing.assert_array_equal(rows_of(source.gather(ids), 0), before + 1)
+
+
+@pytest.mark.parametrize("resident", [True, False])
+@pytest.mark.parametrize("prefetch", [True, False])
+def test_a_changed_bit_stops_the_batch_that_it_is_in(store, resident, prefetch):
+    data = bytearray((store.path / "frames.npy").read_bytes())
+    data[-1] ^= 1
+    (store.path / "frames.npy").write_bytes(data)
+    source, last = ClipSource(ClipStore.open(store.path), resident=resident), len(store) - 1
+    for ids in (np.arange(last), np.array([0, last])):
+        if prefetch:
+            source.prefetch(ids)
+        if last not in ids:
+            source.gather(ids)
+            continue
+        with pytest.raises(SkelbenchError, match=f"clip {last} is not what was written"):
+            source.gather(ids)
 
 
 @pytest.mark.parametrize("resident", [True, False])

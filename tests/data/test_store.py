@@ -101,6 +101,47 @@ def test_one_changed_bit_is_seen_and_a_cut_or_missing_file_too(tmp_path, clips, 
             ClipStore.open(path)
 
 
+@pytest.mark.parametrize("name,row", [("frames.npy", 3), ("confidence.npy", 1)])
+def test_a_clip_is_compared_with_its_checksum_once(tmp_path, clips, name, row):
+    path, _ = write_rich(tmp_path / "made", clips)
+    changed = np.load(path / name, mmap_mode="r+")
+    changed[row * int(ClipStore.open(path).offsets[4]) // 3, 7] += 1
+    changed.flush()
+    store = ClipStore.open(path)
+    store.check(np.array([3, 5, 3]))
+    for _ in range(2):
+        with pytest.raises(SkelbenchError, match=r"made is damaged: clip 4 \(V1_4\) is not what .*; delete the folder"):
+            store.check(np.arange(7))
+    changed[:] = 0
+    changed.flush()
+    store.check(np.array([3, 5, 3]))
+    with pytest.raises(SkelbenchError, match=r"clip 0 \(V1_0\) is not what was written, like 1 more"):
+        store.check(np.array([0, 1, 3]))
+
+
+def test_a_store_of_before_clips_had_checksums_is_compared_as_a_whole(store, clips):
+    _edit_index(store.path, lambda arrays: arrays.pop("crc32"))
+    ClipStore.open(store.path).check(np.array([2]))
+    changed = np.load(store.path / "frames.npy", mmap_mode="r+")
+    changed[-1, 0] += 1
+    changed.flush()
+    with pytest.raises(SkelbenchError, match="frames.npy are not those that were written"):
+        ClipStore.open(store.path).check(np.array([0]))
+
+
+def test_frame_rates_are_kept_where_clips_differ(tmp_path, clips):
+    with open_writer(tmp_path / "made", fps=20.0) as writer:
+        for i, x in enumerate(clips[:3]):
+            writer.add(x, i, camera=1 + i, subject=i, fps=(None, 30.3, 32.05)[i])
+        with pytest.raises(SkelbenchError, match="made, clip 3 \\(walk\\): inf frames per second are none"):
+            writer.add(clips[3], 0, fps=np.inf, name="walk")
+    store = ClipStore.open(tmp_path / "made")
+    assert store.fps.tolist() == [20, 30.3, 32.05] and store.meta.fps == 30.3
+    _edit_index(store.path, lambda arrays: arrays["fps"].fill(0))
+    with pytest.raises(SkelbenchError, match="a frame rate in index.npz is not a positive number"):
+        ClipStore.open(store.path)
+
+
 def test_names_and_confidence_are_part_of_the_fingerprint(tmp_path, clips):
     made = [write_rich(tmp_path / str(i), clips, *change)[0] for i, change in enumerate([(), (False,), (True, "V2")])]
     assert len({ClipStore.open(path).fingerprint for path in made}) == 3

@@ -68,13 +68,17 @@ class NumbersOfClip:
     flags: np.ndarray
     source_frames: np.ndarray
     origin: np.ndarray
+    fps: np.ndarray | None = None
+    """None where it is the same for all."""
 
     @classmethod
     def parse(cls, arrays: Mapping[str, np.ndarray], clips: int, where: str) -> NumbersOfClip:
         """From arrays of these names; refuses what is missing or of the wrong shape."""
         for field in fields(cls):
             array = arrays.get(field.name)
-            shape, kinds = ((clips, 3), "f") if field.name == "origin" else ((clips,), "iu")
+            if array is None and field.name == "fps":
+                continue
+            shape, kinds = {"origin": ((clips, 3), "f"), "fps": ((clips,), "f")}.get(field.name, ((clips,), "iu"))
             if array is None or array.shape != shape or array.dtype.kind not in kinds:
                 raise SkelbenchError(f"{where}: its array of {field.name} does not fit; export the data set again")
             if clips and kinds == "iu" and not -(2**31) <= int(array.min()) <= int(array.max()) < 2**31:
@@ -87,7 +91,7 @@ class NumbersOfClip:
                 f"{where}: its array of flags says what no clip, or no clip of one body, can have; export the data set "
                 f"again"
             )
-        return cls(**{field.name: arrays[field.name] for field in fields(cls)})
+        return cls(**{field.name: arrays[field.name] for field in fields(cls) if field.name in arrays})
 
 
 def export_mamp_npz(
@@ -123,6 +127,7 @@ def export_mamp_npz(
 
     def blocks(clips: np.ndarray) -> Iterator[np.ndarray]:
         for clip in clips.tolist():
+            store.check(np.array([clip]))
             yield _row(store.clip(clip), frames, second_body)
             if progress is not None:
                 progress(next(done), total)
@@ -134,7 +139,8 @@ def export_mamp_npz(
                 one_hot = (np.eye(1, store.num_classes, label) for label in store.labels[clips].tolist())
                 _member(file, f"y_{part}", np.dtype("<f8"), (len(clips), store.num_classes), one_hot)
             for part, clips in rows.items():
-                arrays = {field.name: store.index[field.name][clips] for field in fields(NumbersOfClip)}
+                kept = [field.name for field in fields(NumbersOfClip) if field.name in store.index]
+                arrays = {name: store.index[name][clips] for name in kept}
                 if store.names is not None:
                     arrays["name"] = store.names[clips]
                 for name, array in arrays.items():

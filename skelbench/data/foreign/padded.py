@@ -200,6 +200,7 @@ def _exact(part: Part, row: int, x_MTJC: np.ndarray) -> Clip:
         who={key: int(getattr(numbers, key)[row]) for key in ("subject", "camera", "setup", "trial")},
         flags=int(numbers.flags[row]),
         source_frames=int(numbers.source_frames[row]),
+        fps=None if numbers.fps is None else float(numbers.fps[row]),
     )
 
 

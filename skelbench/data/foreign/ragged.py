@@ -3,7 +3,7 @@
 ``joints`` [F, J, 3] float, metres, Y up; ``offsets`` int [N + 1], clip i being frames ``offsets[i]:offsets[i + 1]``;
 integer ``label`` [N] and any further label field. Used where present: ``origin`` [N, 3] (added to ``joints`` gives
 camera coordinates), integer ``subject``, ``camera``, ``setup``, ``trial`` [N], ``classes`` and ``FIELD_classes``
-(names), ``fps``, ``meta`` (JSON text: ``licence``, ``units``, ``up``).
+(names), ``fps`` (one for all clips or one each), ``meta`` (JSON text: ``licence``, ``units``, ``up``).
 """
 
 from __future__ import annotations
@@ -57,6 +57,7 @@ def ragged(npz: Npz, options: ImportOptions) -> Recording:
     if origins.shape != (clips, 3) or origins.dtype.kind not in "fiu" or not np.isfinite(origins).all():
         raise SkelbenchError(f"{path}: origin must be finite numbers [{clips}, 3], one row per clip; correct the array")
     splits = _splits(who.get("subject"), labels, path)
+    fps = _fps(data, clips, path) if "fps" in data else np.full(clips, options.fps)
 
     def read() -> Iterator[Clip]:
         for i, block in enumerate(joints.blocks(np.diff(offsets).tolist())):
@@ -69,7 +70,8 @@ def ragged(npz: Npz, options: ImportOptions) -> Recording:
                 )
             center = x_TJC[0, topology.center].copy()
             about = {field: int(values[i]) for field, values in who.items()}
-            yield Clip((x_TJC - center)[None], int(labels[i]), origin=origins[i] + center, who=about)
+            origin, rate = origins[i] + center, float(fps[i])
+            yield Clip((x_TJC - center)[None], int(labels[i]), origin=origin, who=about, fps=rate)
 
     return Recording(
         kind="ragged npz",
@@ -80,7 +82,6 @@ def ragged(npz: Npz, options: ImportOptions) -> Recording:
         splits=splits,
         lineage=f"ragged npz, centred at {topology.joints[topology.center]} of the first frame",
         licence=str(meta.get("licence", "")),
-        fps=_fps(data, path) if "fps" in data else options.fps,
         close=npz.close,
     )
 
@@ -177,11 +178,19 @@ def _meta(data: dict[str, np.ndarray], path: Path) -> dict:
     return meta
 
 
-def _fps(data: dict[str, np.ndarray], path: Path) -> float:
-    fps = np.unique(data["fps"])
-    if len(fps) != 1 or fps.dtype.kind not in "iuf" or not 0 < fps[0] < np.inf:
-        raise SkelbenchError(f"{path}: fps must be one positive frame rate for all clips; resample them to one rate")
-    return float(fps[0])
+def _fps(data: dict[str, np.ndarray], clips: int, path: Path) -> np.ndarray:
+    """Frames per second of every clip."""
+    fps = data["fps"]
+    if fps.dtype.kind not in "iuf" or not (fps.size == 1 or fps.shape == (clips,)):
+        raise SkelbenchError(
+            f"{path}: fps must be a number for all clips or one for each of the {clips}, not {fps.dtype} "
+            f"{list(fps.shape)}; correct the array"
+        )
+    fps = np.broadcast_to(fps.ravel(), clips).astype(np.float64)
+    if (wrong := ~((fps > 0) & (fps < np.inf))).any():
+        clip = int(np.argmax(wrong))
+        raise SkelbenchError(f"{path}: clip {clip} has {fps[clip]} frames per second; correct fps, or leave it out")
+    return fps
 
 
 def _splits(subject: np.ndarray | None, labels: np.ndarray, path: Path) -> dict[str, Rule]:

@@ -4,7 +4,9 @@
                 ``offset[i] + (m * 3 + c) * length[i] + t``, with ``offset`` the running sum of 3 * length * bodies.
 ``index.npz``   arrays with one entry per clip: length, bodies, label, subject, camera, setup, trial (int32),
                 origin float32 [N, 3] (``origin + x`` = camera coordinates, metres), name (text, "" = none),
-                source_frames int32 (frames in the file the clip comes from), flags int32 (:class:`Flag`).
+                source_frames int32 (frames in the file the clip comes from), flags int32 (:class:`Flag`),
+                crc32 uint32 (of the clip's rows in confidence.npy, if there is one, and then in frames.npy; stores of
+                before have none), fps float64 (only where clips differ in it).
 ``confidence.npy``  optional, float32 [F / 3, J] in [0, 1]: how sure the joint at frame t, body m of clip i is, in row
                 ``offset[i] // 3 + m * length[i] + t``.
 ``meta.json``   :class:`Meta`.
@@ -16,6 +18,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import zlib
 from collections.abc import Mapping
 from enum import IntFlag
 from functools import cached_property
@@ -23,7 +26,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from skelbench.component import Spec
 from skelbench.data.store.splits import Rule, Split, make_split, resolve
@@ -36,6 +39,8 @@ FIELDS = ("length", "bodies", "label", "subject", "camera", "setup", "trial")
 """Integer arrays of the index that decide results ..."""
 NOTES = ("source_frames", "flags")
 """... and those that only tell where a clip comes from."""
+LATER = ("crc32", "fps")
+"""Arrays that not every store has."""
 
 
 class Flag(IntFlag):
@@ -77,7 +82,8 @@ class Meta(Spec):
     default_split: str
     units: str
     up_axis: str
-    fps: float
+    fps: float = Field(gt=0)
+    """Frames per second; the median where clips differ. Views count frames, so no result hangs on it."""
     lineage: str
     """How the clips were made from what was recorded; results on different lineages do not compare."""
     licence: str
@@ -133,6 +139,7 @@ class ClipStore:
         rows = 3 * self.lengths * self.bodies
         self.offsets = np.cumsum(rows) - rows
         """int64 [N], first row of each clip."""
+        self._compared = np.zeros(meta.clips, dtype=bool)
 
     @classmethod
     def open(cls, path: Path | str) -> ClipStore:
@@ -144,7 +151,7 @@ class ClipStore:
         index = _read_index(path)
         if meta.fingerprint != fingerprint(meta, index):
             raise _damaged(path, "index.npz and meta.json do not belong together")
-        if meta.clips < 1 or any(len(values) != meta.clips for values in index.values()):
+        if meta.clips < 1 or any(values.shape[:1] != (meta.clips,) for values in index.values()):
             raise _damaged(path, f"index.npz does not hold the {meta.clips} clips that meta.json counts")
         joints = get_topology(meta.topology).num_joints
         frames_FJ = _map(path, "frames.npy", (meta.rows, joints))
@@ -156,6 +163,8 @@ class ClipStore:
             or (3 * store.lengths * store.bodies).sum() != meta.rows
         ):
             raise _damaged(path, "the lengths in index.npz do not add up to the rows of frames.npy")
+        if not (np.isfinite(store.fps) & (store.fps > 0)).all():
+            raise _damaged(path, "a frame rate in index.npz is not a positive number")
         return store
 
     @cached_property
@@ -204,6 +213,11 @@ class ClipStore:
         return self.index["label"].astype(np.int64)
 
     @cached_property
+    def fps(self) -> np.ndarray:
+        """float64 [N], frames per second."""
+        return self.index.get("fps", np.full(len(self), self.meta.fps))
+
+    @cached_property
     def names(self) -> np.ndarray | None:
         """Text [N], each clip's name in its data set; None when no clip has one."""
         return self.index["name"] if self.index["name"].any() else None
@@ -237,6 +251,38 @@ class ClipStore:
             raise _damaged(self.path, "the coordinates in frames.npy are not those that were written")
         if self.confidence_FJ is not None and _sha256(self.confidence_FJ) != self.meta.confidence_sha256:
             raise _damaged(self.path, "the values in confidence.npy are not those that were written")
+
+    def check(self, ids: np.ndarray) -> None:
+        """Compare the clips ``ids`` with what was written, each once, the first time; raises if a single bit differs.
+
+        A store of before clips had checksums is compared as a whole.
+        """
+        ids = np.unique(ids[~self._compared[ids]])
+        if not len(ids):
+            return
+        if "crc32" not in self.index:
+            self.verify()
+            self._compared[:] = True
+            return
+        wrong = ids[self.checksums(ids) != self.index["crc32"][ids]]
+        if len(wrong):
+            more = f", like {len(wrong) - 1} more of those that were just read" if len(wrong) > 1 else ""
+            raise _damaged(self.path, f"{self.title(wrong[0])} is not what was written{more}")
+        self._compared[ids] = True
+
+    def checksums(self, ids: np.ndarray) -> np.ndarray:
+        """CRC-32 of the clips ``ids`` as they are on disk now, uint32."""
+        starts = self.offsets[ids] // 3
+        ends, sums = starts + self.bodies[ids] * self.lengths[ids], [0] * len(ids)
+        for rows_FJ, each in (self.confidence_FJ, 1), (self.frames_FJ, 3):  # rows per frame of a body
+            if rows_FJ is not None:
+                parts, rows_FJ = zip((each * starts).tolist(), (each * ends).tolist()), np.asarray(rows_FJ)
+                sums = [zlib.crc32(rows_FJ[start:end], crc) for (start, end), crc in zip(parts, sums)]
+        return np.array(sums, dtype=np.uint32)
+
+    def title(self, i: int) -> str:
+        """``clip 17``, ``clip 17 (S001C001P001R001A018)``."""
+        return f"clip {i}" + (f" ({self.names[i]})" if self.names is not None and self.names[i] else "")
 
     def _place(self, i: int) -> tuple[int, int, int]:
         """Bodies, frames and first row of clip ``i``."""
@@ -308,6 +354,7 @@ def _read_index(path: Path) -> dict[str, np.ndarray]:
         with np.load(path / "index.npz", allow_pickle=False) as file:
             for name in (*FIELDS, *NOTES, "origin", "name"):
                 index[name] = file[name]
+            index |= {name: file[name] for name in LATER if name in file}
     except KeyError:
         raise _damaged(path, f"index.npz has no array {name!r}") from None
     except Exception as error:  # damaged bytes make zipfile and numpy raise almost anything

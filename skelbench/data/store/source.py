@@ -27,7 +27,8 @@ class ClipSource:
     ``resident`` True keeps the whole store on the device, False copies each batch's rows, None decides: on the CPU
     the memory map itself is the tensor (no copy), on a GPU the store is resident if it takes less than half of the
     free memory. ``second_body`` "repeat" presents a clip of one body as two bodies, both this one; a
-    second body that is stored empty is absent either way, as in the NTU pipeline.
+    second body that is stored empty is absent either way, as in the NTU pipeline. A clip is compared with its checksum
+    when it is first asked for.
     """
 
     def __init__(
@@ -68,6 +69,7 @@ class ClipSource:
         """The clips ``ids`` (int [B], repeats allowed) as a ragged batch on the device, in that order."""
         ids, store = self._checked(ids), self.store
         if self._all is not None:
+            store.check(ids)
             arrays, offset = self._all, store.offsets[ids]
         else:
             ahead, self._ahead = self._ahead, None
@@ -98,6 +100,7 @@ class ClipSource:
         return ids
 
     def _copy(self, ids: np.ndarray) -> _Rows:
+        self.store.check(ids)
         frames = self.store.lengths[ids] * self.store.bodies[ids]
         starts, ends = self.store.offsets[ids] // 3, np.cumsum(frames)
         firsts = ends - frames

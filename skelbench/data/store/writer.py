@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import shutil
+import zlib
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -35,6 +37,7 @@ class Clip(NamedTuple):
     flags: int = 0
     source_frames: int | None = None
     confidence_MTJ: np.ndarray | None = None
+    fps: float | None = None
 
 
 class StoreWriter:
@@ -67,7 +70,7 @@ class StoreWriter:
         self.skipped, self.details = list(skipped), dict(details or {})
         self.partial = self.path.with_name(f".{self.path.name}.partial")
         self.index = {name: array("i") for name in (*FIELDS, *NOTES)}  # lists of integers would take ten times as much
-        self.origins = array("f")
+        self.origins, self.fps, self.sums = array("f"), array("d"), array("L")
         self.names: list[str] = []
         self.known: set[str] = set()
         self.rows = 0
@@ -112,14 +115,16 @@ class StoreWriter:
         flags: int = 0,
         source_frames: int | None = None,
         confidence_MTJ: np.ndarray | None = None,
+        fps: float | None = None,
     ) -> None:
         """Append one clip: [M, T, J, 3] metres, ``origin`` already subtracted. Raises on a clip no run could use.
 
         ``name`` is the clip's own in its data set, "" = none. ``flags``: :class:`~.clip_store.Flag`.
         ``source_frames``: frames in the file it comes from, None = as many as given. ``confidence_MTJ`` in [0, 1] comes
-        with every clip or with none.
+        with every clip or with none. ``fps``: frames per second, None = the store's.
         """
         where, joints = f"{self.path.name}, clip {len(self.names)}", self.topology.num_joints
+        where += f" ({name})" if name else ""
         x_MTJC = np.asarray(x_MTJC, dtype=np.float32)
         if x_MTJC.ndim != 4 or x_MTJC.shape[2:] != (joints, 3) or 0 in x_MTJC.shape:
             raise SkelbenchError(
@@ -141,14 +146,19 @@ class StoreWriter:
         entry = (length, bodies, label, subject, camera, setup, trial, source_frames or length, flags)
         numbers = dict(zip((*FIELDS, *NOTES), map(int, entry), strict=True))
         _check_numbers(numbers, where)
-        self._add_confidence(confidence_MTJ, x_MTJC.shape[:3], where)
+        fps = self.described["fps"] if fps is None else fps
+        if not 0 < fps < math.inf:
+            raise SkelbenchError(f"{where}: {fps} frames per second are none; give a positive number")
+        crc = self._add_confidence(confidence_MTJ, x_MTJC.shape[:3], where)
         with _disk_errors(self.path):
-            self.frames.write(x_MTJC.transpose(0, 3, 1, 2))
+            crc = self.frames.write(x_MTJC.transpose(0, 3, 1, 2), crc)
         self.flat = self.flat and not x_MTJC[..., 2].any()
         self.rows += bodies * 3 * length
         for field, value in numbers.items():
             self.index[field].append(value)
         self.origins.extend(np.asarray(origin, dtype=np.float32).tolist())
+        self.fps.append(fps)
+        self.sums.append(crc)
         self.names.append(name)
         self.known.add(name)
 
@@ -179,13 +189,17 @@ class StoreWriter:
         index: dict[str, np.ndarray] = {name: np.array(values, dtype=np.int32) for name, values in self.index.items()}
         index["origin"] = np.array(self.origins, dtype=np.float32).reshape(-1, 3)
         index["name"] = np.array(self.names)
+        index["crc32"] = np.array(self.sums, dtype=np.uint32)
+        if len(set(self.fps)) > 1:
+            index["fps"] = np.array(self.fps)
         return index
 
-    def _add_confidence(self, confidence_MTJ: np.ndarray | None, shape: tuple[int, ...], where: str) -> None:
+    def _add_confidence(self, confidence_MTJ: np.ndarray | None, shape: tuple[int, ...], where: str) -> int:
+        """Returns the checksum of what was written."""
         if (confidence_MTJ is not None) != (self.confidence is not None) and self.names:
             raise SkelbenchError(f"{where}: confidence is given for some clips only; give it for all or none")
         if confidence_MTJ is None:
-            return
+            return 0
         confidence_MTJ = np.asarray(confidence_MTJ, dtype=np.float32)
         if confidence_MTJ.shape != shape or not ((confidence_MTJ >= 0) & (confidence_MTJ <= 1)).all():
             raise SkelbenchError(
@@ -194,7 +208,7 @@ class StoreWriter:
             )
         with _disk_errors(self.path):
             self.confidence = self.confidence or _Rows(self.partial / "confidence.npy", self.topology.num_joints)
-            self.confidence.write(confidence_MTJ)
+            return self.confidence.write(confidence_MTJ)
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
@@ -225,6 +239,7 @@ class StoreWriter:
             body_frames=self.rows // 3,
             frames_sha256=self.frames.digest.hexdigest(),
             confidence_sha256=self.confidence.digest.hexdigest() if self.confidence else "",
+            fps=float(np.median(self.fps)),
             skipped=tuple(self.skipped),
             dimensions=2 if self.flat else 3,
             details=self.details,
@@ -266,12 +281,13 @@ class _Rows:
         self.joints, self.rows, self.digest = joints, 0, hashlib.sha256()
         self._write_header()
 
-    def write(self, x: np.ndarray) -> None:
-        """Append an array whose last axis is the joints."""
+    def write(self, x: np.ndarray, crc: int = 0) -> int:
+        """Append an array whose last axis is the joints; returns ``crc``, the checksum so far, continued over it."""
         data = np.ascontiguousarray(x, dtype="<f4").data.cast("B")
         self.file.write(data)
         self.digest.update(data)
         self.rows += len(data) // (4 * self.joints)
+        return zlib.crc32(data, crc)
 
     def finish(self) -> None:
         """Write the header that counts all rows, and bring everything to the disk."""
