@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, TypeVar
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, SerializerFunctionWrapHandler, ValidationError, model_serializer, model_validator
 
 from skelbench.component import Spec
 from skelbench.errors import SkelbenchError, did_you_mean
@@ -50,6 +50,7 @@ class DataSpec(Spec):
     name: str = Field("synthetic", description="data set")
     split: str = Field("", description="split; empty = the data set's default")
     second_body: SecondBody = Field("zero", description="second body of a clip of one: absent, or the first repeated")
+    min_frames: int = Field(0, ge=0, description="training clips with fewer frames are left out; test clips never are")
     dimensions: Literal[2, 3] = Field(3, description="2 for poses of the image plane, filled in when it is opened")
     fingerprint: str = Field("", description="content hash of the data set, filled in when it is opened")
 
@@ -59,7 +60,13 @@ class DataSpec(Spec):
     @property
     def title(self) -> str:
         """The name, and how clips are presented where that is not the default: what tables call the data set."""
-        return self.name + (" (second body repeated)" if self.second_body == "repeat" else "")
+        repeated = " (second body repeated)" if self.second_body == "repeat" else ""
+        return self.name + repeated + (f" (trained from {self.min_frames} frames)" if self.min_frames else "")
+
+    @model_serializer(mode="wrap")
+    def _as_before(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Without ``min_frames`` where it is 0: runs of before it was there keep their ids."""
+        return {key: value for key, value in handler(self).items() if value or key != "min_frames"}
 
 
 class TrainSpec(Spec):

@@ -77,6 +77,7 @@ def _next(resolved: Resolved) -> list[tuple[str, str]]:
         parts += [f"--dataset {spec.data.name}"] if spec.data.name != "synthetic" else []
         parts += [f"--split {spec.data.split}"] if spec.data.split != resolved.store.meta.default_split else []
         parts += ["--set second_body=repeat"] if spec.data.second_body == "repeat" else []
+        parts += [f"--set min_frames={spec.data.min_frames}"] if spec.data.min_frames else []
         parts += [f"--preset {resolved.preset}"]
         parts += ["--native"] if resolved.variant and resolved.setting == "native" else []
         commands.append((" ".join(parts), what))

@@ -76,9 +76,9 @@ class Clips:
     def source(self) -> ClipSource:
         return ClipSource(self.store, device=self.device, second_body=self.second_body)
 
-    def sides(self, split: str, most: int) -> tuple[np.ndarray, np.ndarray]:
+    def sides(self, split: str, most: int, min_frames: int = 0) -> tuple[np.ndarray, np.ndarray]:
         """At most ``most`` training and test clips of ``split``, evenly spread over the classes."""
-        parts = self.store.split(split)
+        parts = self.store.split(split, min_frames)
         return evenly(parts.train, self.store.labels, most), evenly(parts.test, self.store.labels, most)
 
     def builder(self, augment: tuple[Augment, ...] = (), change: Change | None = None) -> Builder:
@@ -148,7 +148,7 @@ class Frozen:
 
     def sides(self, most: int) -> tuple[np.ndarray, np.ndarray]:
         """At most ``most`` training and test clips of the run's split, evenly spread over the classes."""
-        return self.clips.sides(self.spec.data.split, most)
+        return self.clips.sides(self.spec.data.split, most, self.spec.data.min_frames)
 
     @cached_property
     def encoder(self) -> torch.nn.Module:

@@ -49,7 +49,7 @@ def split_features(
 
     Augmented passes are made when asked for and never kept. ``report`` counts the clips of one side, then of the other.
     """
-    split = store.split(spec.data.split)
+    split = store.split(spec.data.split, spec.data.min_frames)
     source = ClipSource(store, device=device, second_body=spec.data.second_body)
 
     def one_pass(ids: np.ndarray, view: ViewSpec, **options: Any) -> np.ndarray:

@@ -33,7 +33,7 @@ def estimate(spec: RunSpec, host: Host, store: ClipStore, device: str, flops_per
 
     Memory: parameters, gradients, two AdamW moments and buffers, plus the bytes that autograd keeps per clip.
     """
-    clips = len(store.split(spec.data.split).train)
+    clips = len(store.split(spec.data.split, spec.data.min_frames).train)
     steps = total_steps(spec, clips)
     method = build_method(spec, host, store.topology, device)
     held = sum(p.numel() * p.element_size() * (4 if p.requires_grad else 1) for p in method.parameters())

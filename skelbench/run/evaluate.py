@@ -85,6 +85,7 @@ def _evaluate(session: Session, run: RunDir, spec: EvalSpec, path: Path, like: R
     """Compute the record of ``spec`` and write it to ``path``."""
     started = time.monotonic()
     sets = feature_sets(session, run, spec)
+    first = next(iter(sets.values()))
     protocol = protocol_class(session.host, spec.protocol).model_validate(spec.protocol_config)
     seed = derive_seed(spec.seed, "probe", spec.protocol)
     with session.progress(label=f"{spec.protocol} probe", unit=protocol.unit) as report:
@@ -99,6 +100,7 @@ def _evaluate(session: Session, run: RunDir, spec: EvalSpec, path: Path, like: R
         "metrics": result.metrics,
         "curve": result.curve,
         "notes": result.notes,
+        "clips": {"train": len(first.train_ids), "test": len(first.test_ids)},
         "predictions": path.with_suffix(".npz").name,
         "environment": environment(session.device),
         "seconds": time.monotonic() - started,
@@ -145,7 +147,7 @@ def _features(
     way = spec.model_dump_json(include={"data", "readout", "bodies_pool", "bodies", "centre", "share", "resize"})
     key = f"{run.spec.id} {checkpoint} {stream} {way}"
     if key not in session.features:
-        run_spec, split = run.spec, store.split(spec.data.split)
+        run_spec, split = run.spec, store.split(spec.data.split, spec.data.min_frames)
         encoder = load_encoder(session, run, checkpoint, store, stream)
         label = f"{run.title} features" if stream == "joint" else f"{run.title} {stream} features"
         with session.progress(total=len(split.train) + len(split.test), label=label, unit="clips") as report:

@@ -60,7 +60,7 @@ def _train(session: Session, resolved: Resolved, run: RunDir) -> RunDir:
             if spec.init_from:
                 warm_start(session.results, method, spec.method, spec.init_from)
             trainer = Trainer(spec, method, resolved.store, run, session.device)
-            record(outcome="running", environment=environment(session.device))
+            record(outcome="running", environment=environment(session.device), train_clips=len(trainer.ids))
             clips = trainer.total * spec.train.batch_size
             label = f"{resolved.title} {spec.tokens}x{resolved.store.topology.num_joints}"
             with session.progress(total=clips, label=label, unit="clips") as report:

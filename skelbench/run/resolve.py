@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from pydantic import ValidationError
 
 from skelbench.data.store import roots
@@ -86,10 +85,11 @@ def resolve(request: Request, host: Host, data_root: Path, device_kind: str) -> 
     data: DataSpec = parts.section(values, "data")
     _check_grid(grid)
     store = open_dataset(data.name, host, data_root)
-    split = store.split(data.split or None)
-    _check_lengths(store, np.concatenate([split.train, split.test]), grid.patch)
+    whole, split = store.split(data.split or None), store.split(data.split or None, data.min_frames)
+    notes = [*_notes(method, native, store), *_short_clips(store, whole, split, grid.patch)]
+    if len(split.train) == len(whole.train):  # the same run, whether asked for or not
+        data = data.model_copy(update={"min_frames": 0})
     data = data_of(data, store, data.name, split.name)
-    notes = list(_notes(method, native, store))
 
     settle = _Settle(host, parts, f"{data.name}/{split.name}", split, request)
     plain = bare = settle([*base, choices])
@@ -226,6 +226,17 @@ def _notes(method: MethodSpec, native: bool, store: ClipStore) -> Iterator[str]:
         yield "the poses are 2-D: bodies turn in the image plane only, within the tilt limit of each rotation"
 
 
+def _short_clips(store: ClipStore, whole: Split, split: Split, patch: int) -> Iterator[str]:
+    """Clips that have fewer frames than one patch, where a token holds less than one frame of what was recorded."""
+    if left_out := len(whole.train) - len(split.train):
+        yield f"data.min_frames leaves out {left_out:,} of {len(whole.train):,} training clips, and no test clip"
+    short, test = (int((store.lengths[ids] < patch).sum()) for ids in (split.train, split.test))
+    if short or test:
+        clips = f"{short:,} training and {test:,} test clips"
+        advice = f"; --set min_frames={patch} leaves them out of training" if short else ""
+        yield f"shorter than a patch of {patch} frames, and resampled as all are: {clips}{advice}"
+
+
 def _spec(
     parts: Parts,
     settings: Settings,
@@ -354,16 +365,6 @@ def _check_grid(grid: GridSpec) -> None:
         raise SkelbenchError(
             f"clip length {grid.frames} is not a multiple of the patch {grid.patch}; "
             "choose --clip-length and --patch so that it is"
-        )
-
-
-def _check_lengths(store: ClipStore, ids: np.ndarray, patch: int) -> None:
-    """A clip with fewer frames than one patch has no motion that a token could hold."""
-    short = ids[store.lengths[ids] < patch]
-    if len(short):
-        raise SkelbenchError(
-            f"clip {short[0]} of data set {store.meta.name} has {store.lengths[short[0]]} frames, fewer than one patch "
-            f"of {patch} ({len(short)} such clips); leave such clips out of the data set or choose a smaller --patch"
         )
 
 

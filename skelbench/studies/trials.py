@@ -60,7 +60,8 @@ class Trial:
         spec = self.resolved.spec
         if not self.resolved.method.trains:
             return 0
-        return spec.train.batch_size * total_steps(spec, len(self.resolved.store.split(spec.data.split).train))
+        split = self.resolved.store.split(spec.data.split, spec.data.min_frames)
+        return spec.train.batch_size * total_steps(spec, len(split.train))
 
     @property
     def setting(self) -> str:

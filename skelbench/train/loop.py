@@ -58,7 +58,7 @@ class Trainer:
 
     def __init__(self, spec: RunSpec, method: Method, store: ClipStore, run: RunDir, device: str) -> None:
         self.spec, self.method, self.run, self.device = spec, method, run, torch.device(device)
-        self.ids = store.split(spec.data.split).train
+        self.ids = store.split(spec.data.split, spec.data.min_frames).train
         self.total = total_steps(spec, len(self.ids))
         self.order = Order(self.ids, spec.train.batch_size, spec.seed)
         self.source = ClipSource(store, device=self.device, second_body=spec.data.second_body)

@@ -115,7 +115,7 @@ def test_a_toml_file_sets_what_the_command_line_does_not(small, capsys):
         (["run", "slim", "--dataset", "small", "--precision", "bf61"], "did you mean 'bf16'?"),
         (["run", "slim", "--dataset", "small", "--clip-length", "60", "--patch", "8"], "not a multiple of the patch"),
         (["run", "slim", "--dataset", "small", "--clip-length", "4", "--patch", "8"], "shorter than one patch"),
-        (["run", "slim", "--dataset", "small", "--clip-length", "64", "--patch", "32"], "fewer than one patch"),
+        (["run", "slim", "--dataset", "small", "--set", "min_frames=99"], "has 99 frames; lower min_frames"),
         (["run", "slim", "--dataset", "small", "--batch-size", "99"], "larger than the"),
         (["run", "slim", "--dataset", "small", "--device", "gpu"], "not a device"),
         (["run", "slim", "--config", "nowhere.toml"], "does not exist"),

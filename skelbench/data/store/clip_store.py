@@ -20,6 +20,7 @@ import hashlib
 import json
 import zlib
 from collections.abc import Mapping
+from dataclasses import replace
 from enum import IntFlag
 from functools import cached_property
 from pathlib import Path
@@ -29,7 +30,7 @@ import numpy as np
 from pydantic import Field, ValidationError
 
 from skelbench.component import Spec
-from skelbench.data.store.splits import Rule, Split, make_split, resolve
+from skelbench.data.store.splits import EmptySplit, Rule, Split, make_split, resolve
 from skelbench.errors import SkelbenchError
 from skelbench.files import read_json
 from skelbench.skeleton.topology import Topology, get_topology
@@ -225,11 +226,18 @@ class ClipStore:
     def __len__(self) -> int:
         return self.meta.clips
 
-    def split(self, name: str | None = None) -> Split:
-        """Train and test ids of a split (None = the default one; "xsub", "xview", "xset" are understood)."""
+    def split(self, name: str | None = None, min_frames: int = 0) -> Split:
+        """Train and test ids of a split (None = the default one; "xsub", "xview", "xset" are understood).
+
+        Training clips of fewer than ``min_frames`` frames are left out, test clips never: accuracies keep their clips.
+        """
         where = f"data set {self.meta.name}"
         name = resolve(name, self.meta.splits, self.meta.default_split, where)
-        return make_split(name, self.meta.splits[name], self.index, where)
+        split = make_split(name, self.meta.splits[name], self.index, where)
+        train = split.train[self.lengths[split.train] >= min_frames]
+        if not len(train):
+            raise EmptySplit(f"{where}: no training clip of split {name!r} has {min_frames} frames; lower min_frames")
+        return replace(split, train=train)
 
     def clip(self, i: int) -> np.ndarray:
         """Clip ``i`` as float32 [M, T, J, 3] (a copy), metres, relative to ``origin[i]``."""
