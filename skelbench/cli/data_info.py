@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from skelbench.cli.options import DataRoot
-from skelbench.console import make_table, out, print_facts
+from skelbench.console import make_table, out, plain, print_facts
 
 if TYPE_CHECKING:
     from skelbench.data.store.clip_store import ClipStore
@@ -70,3 +70,22 @@ def print_store(store: ClipStore, name: str) -> None:
     out.print()
     classes = [(label, text, int(per_class[label])) for label, text in enumerate(store.classes)]
     out.print(make_table(("label", "class", "clips"), classes))
+    print_remarks(store)
+
+
+def print_remarks(store: ClipStore) -> None:
+    """What whoever trains on a data set should know beforehand: clips that are very short, or on both sides."""
+    from skelbench.data.copies import on_both_sides
+    from skelbench.spec import GridSpec
+
+    patch = GridSpec().patch
+    if short := int((store.lengths < patch).sum()):
+        out.print(
+            f"[yellow]short clips:[/] {short:,} of fewer than {patch} frames, a patch of the default grid; runs "
+            f"resample them as all are, --set min_frames={patch} leaves them out of training"
+        )
+    for one in on_both_sides(store) if "crc32" in store.index else ():  # else every coordinate would have to be read
+        out.print(
+            f"[yellow]on both sides of split {plain(one.split)}:[/] {one.test:,} of {one.of:,} test clips are training "
+            f"clips, too ({plain(one.example)})"
+        )

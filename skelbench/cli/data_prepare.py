@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from skelbench.cli.data_info import print_remarks
 from skelbench.cli.options import DataRoot, new_dataset_name
 from skelbench.console import LEFT_OUT, err, late_progress, out, plain
 
@@ -77,6 +78,7 @@ def _prepare(
 ) -> None:  # fmt: skip
     from skelbench.data.raw.parallel import keep_memory, usable_cores
     from skelbench.data.store import roots
+    from skelbench.data.store.clip_store import ClipStore
 
     name = new_dataset_name(name)
     keep_memory()
@@ -88,6 +90,7 @@ def _prepare(
     for note in report.notes:
         out.print(plain(note))
     out.print(f"{name}: {report.clips:,} clips in {plain(str(report.path))}")
+    print_remarks(ClipStore.open(report.path))
     out.print(f"next: skelbench data verify {name}")
     if report.unexpected:
         err.print(f"[yellow]{len(report.unexpected):,} left out that should not have been, see above[/]")

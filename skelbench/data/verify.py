@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from skelbench.data.anatomy import Anatomy
+from skelbench.data.copies import on_both_sides
 from skelbench.data.store.clip_store import ClipStore
 from skelbench.errors import SkelbenchError, did_you_mean
 
@@ -92,6 +93,7 @@ def verify(store: ClipStore, kind: str | None, body: Anatomy | None) -> Iterator
     yield from _details(store, known)
     yield _longest(store, known)
     yield _checksums(store)
+    yield _copies(store)
     yield from _numbers(store)
     if body is None:
         advice = "no clip that was looked at shows anybody, so there are no bones to check; make the data set again"
@@ -180,6 +182,14 @@ def _checksums(store: ClipStore) -> Check:
         advice = "the files on disk changed since they were written; delete the folder and prepare or import again"
         return Check("checksums", "wrong", "differ", "as written", advice)
     return Check("checksums", "ok", "as written")
+
+
+def _copies(store: ClipStore) -> Check:
+    splits = on_both_sides(store)
+    found = "; ".join(f"{one.split}: {one.test:,} of {one.of:,} test clips" for one in splits) or "none"
+    example = splits[0].example if splits else ""
+    advice = f"these are training clips, too ({example}): leave them out and import again, or say so beside results"
+    return _judge("on both sides of a split", not splits, found, "none", advice)
 
 
 def _numbers(store: ClipStore) -> Iterator[Check]:

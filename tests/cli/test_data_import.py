@@ -49,6 +49,21 @@ def test_clips_left_out_are_listed_and_exit_with_3(pickled, capsys):
     assert main(["data", "info", "mine"]) == 0
 
 
+def test_short_clips_and_copies_on_both_sides_are_told_at_the_end(pickled, capsys):
+    def change(entries):
+        train, test = [one for one in entries if "P001" in one["frame_dir"]], entries[-1]
+        test["keypoint"] = train[0]["keypoint"][:, :5]
+        train[0].update(keypoint=test["keypoint"], total_frames=5)
+        test["total_frames"] = 5
+
+    assert main(["data", "import", pickled(change), "--name", "mine"]) == 0
+    imported = " ".join(capsys.readouterr().out.split())
+    assert "short clips: 2 of fewer than 8 frames, a patch of the default grid" in imported
+    assert "on both sides of split cross-subject: 1 of 6 test clips are training clips, too (clip 11 (" in imported
+    assert main(["data", "info", "mine"]) == 0
+    assert "on both sides of split cross-subject" in " ".join(capsys.readouterr().out.split())
+
+
 def test_a_hostile_pickle_is_one_sentence(tmp_path, capsys):
     class Hostile:
         def __reduce__(self):

@@ -38,6 +38,16 @@ def test_prepare_then_info(ntu, tmp_path, capsys):
     assert "ctrgcn-denoise/1" in capsys.readouterr().out
 
 
+def test_copies_on_both_sides_of_a_split_are_told_at_the_end(ntu, tmp_path, capsys):
+    text = sorted(ntu.iterdir())[0].read_bytes()
+    for performer in (1, 3):
+        (tmp_path / f"S002C001P{performer:03}R002A001.skeleton").write_bytes(text)
+    assert main(["data", "prepare", "ntu60", "--raw", str(tmp_path), "--workers", "1"]) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "on both sides of split cross-subject: 1 of 1 test clips are training clips, too (clip 1 (S0" in printed
+    assert "short clips" not in printed
+
+
 def test_an_existing_data_set_is_replaced_only_when_asked(ntu, capsys):
     command = ["data", "prepare", "ntu60", "--raw", str(ntu), "--name", "mine", "--workers", "1"]
     assert main(command) == 0

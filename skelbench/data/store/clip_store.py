@@ -285,7 +285,7 @@ class ClipStore:
         for rows_FJ, each in (self.confidence_FJ, 1), (self.frames_FJ, 3):  # rows per frame of a body
             if rows_FJ is not None:
                 parts, rows_FJ = zip((each * starts).tolist(), (each * ends).tolist()), np.asarray(rows_FJ)
-                sums = [zlib.crc32(rows_FJ[start:end], crc) for (start, end), crc in zip(parts, sums)]
+                sums = [zlib.crc32(rows_FJ[start:end].data, crc) for (start, end), crc in zip(parts, sums)]
         return np.array(sums, dtype=np.uint32)
 
     def title(self, i: int) -> str:

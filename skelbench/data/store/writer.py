@@ -66,11 +66,12 @@ class StoreWriter:
     ) -> None:
         self.path, self.topology, self.overwrite = Path(path), topology, overwrite
         self.classes, self.splits, self.default_split = tuple(classes), dict(splits), default_split
-        self.described = {"lineage": lineage, "licence": licence, "fps": fps, "units": "m", "up_axis": "y"}
+        self.described = {"lineage": lineage, "licence": licence, "units": "m", "up_axis": "y"}
         self.skipped, self.details = list(skipped), dict(details or {})
         self.partial = self.path.with_name(f".{self.path.name}.partial")
         self.index = {name: array("i") for name in (*FIELDS, *NOTES)}  # lists of integers would take ten times as much
         self.origins, self.fps, self.sums = array("f"), array("d"), array("L")
+        self.usual_fps = fps
         self.names: list[str] = []
         self.known: set[str] = set()
         self.rows = 0
@@ -146,7 +147,7 @@ class StoreWriter:
         entry = (length, bodies, label, subject, camera, setup, trial, source_frames or length, flags)
         numbers = dict(zip((*FIELDS, *NOTES), map(int, entry), strict=True))
         _check_numbers(numbers, where)
-        fps = self.described["fps"] if fps is None else fps
+        fps = self.usual_fps if fps is None else fps
         if not 0 < fps < math.inf:
             raise SkelbenchError(f"{where}: {fps} frames per second are none; give a positive number")
         crc = self._add_confidence(confidence_MTJ, x_MTJC.shape[:3], where)
