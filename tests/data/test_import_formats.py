@@ -493,8 +493,9 @@ def test_stgcn_and_what_lies_beside_it(tmp_path, take):
     write_pickle(tmp_path / "ntu" / "other.pkl", {"x": 1})
     for start in ("train_data.npy", "val_label.pkl"):
         store = take(tmp_path / "ntu" / start)
-        assert sorted(store.names) == sorted(NAMES) and list(store.meta.splits) == ["cross-subject", "cross-view"]
-        assert store.names.tolist() == [NAMES[i] for i in rows], "the larger part first"
+        assert sorted(store.names) == sorted(NAMES) and store.names.tolist() == [NAMES[i] for i in rows]
+        assert list(store.meta.splits) == ["given", "cross-subject", "cross-view"], "the files' own comes first"
+        assert store.split().name == "given" and store.split().test.tolist() == [7, 8, 9, 10, 11]
         for clip, i in enumerate(rows):
             expect(store, clip, i)
 
@@ -508,11 +509,92 @@ def test_a_link_that_leads_nowhere_is_passed_over(tmp_path, take):
 def test_files_given_in_order_and_part_of_a_data_set(tmp_path, take):
     rows = write_slots(tmp_path / "ntu", pairs=((0, 1, 2, 3, 4, 5), (6, 7, 8, 9, 10, 11)))
     files = [tmp_path / "ntu" / name for name in ("train_data.npy", "train_label.pkl", "val_data.npy", "val_label.pkl")]
-    refused(tmp_path, r"several label files fit its 6 clips \(train_label.pkl, val_label.pkl\)", files[0])
-    store = take(*files)
-    assert store.names.tolist() == [NAMES[i] for i in rows]
+    for store in (take(*files), take(files[0]), take(files[2]), take(files[3])):
+        assert store.names.tolist() == [NAMES[i] for i in rows] and store.split().test.tolist() == [*range(6, 12)]
+        assert (store.labels == labels()[rows]).all(), "each part has its own labels, though both have six"
+        assert list(store.meta.splits) == ["cross-subject", "cross-view"] and store.split().name == "cross-subject"
     assert len(take(files[0], files[1])) == 6
     assert list(take(files[0], files[1]).meta.splits) == ["cross-view"], "all six are of one subject"
+
+
+WORDS = {"train": ("train", "Train", "TRAIN", "training"), "test": ("val", "valid", "test", "Val", "TEST", "eval")}
+
+
+def write_parts(folder, train, test, name="{}_position.npy", label="{}_label.npy"):
+    """AimCLR's arrays: the training part is the first ``train[0]`` clips, called ``train[1]``; the test part alike."""
+    paths = []
+    for rows, word in ((range(train[0]), train[1]), (range(train[0], train[0] + test[0]), test[1])):
+        x = slot_array([i % 12 for i in rows])[:, :, :20]
+        paths += [folder / name.format(word), folder / label.format(word)]
+        for path in paths[-2:]:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        np.save(paths[-2], x - x[:, :, :, 20:21])
+        np.save(paths[-1], np.array(rows)[:, None] % 5)
+    return paths
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.integers(3, 9), st.integers(3, 9), *(st.sampled_from(WORDS[side]) for side in ("train", "test")),
+       st.sampled_from(["{}_data.npy", "ntu_xsub_{}.npy", "{}.npy", "x{}.npy"]), st.integers(0, 3))  # fmt: skip
+def test_names_say_which_part_trains_whatever_their_sizes(tmp_path_factory, train, test, word, other, name, start):
+    folder = tmp_path_factory.mktemp("parts")
+    files = write_parts(folder, (train, word), (test, other), name)
+    imported = import_files([files[start]], "mine", folder / "root")
+    store = ClipStore.open(imported.path)
+    assert store.split().train.tolist() == list(range(train)) and len(store.split().test) == test
+    assert store.labels.tolist() == [i % 5 for i in range(train + test)]
+    assert imported.recording.sources == {"given": (files[0].name, files[2].name)}
+
+
+def test_names_of_folders_say_which_part_trains(tmp_path, take):
+    files = write_parts(tmp_path / "xsub", (4, "train"), (8, "val"), "{}/data.npy", "{}/label.npy")
+    for given in (files, files[:1], files[2:3]):
+        assert len(take(*given).split().train) == 4
+    refused(tmp_path, "val/data.npy .8 clips. and data.npy .*names say something else", *files[2:], *files[:2])
+
+
+def test_the_order_given_must_not_contradict_the_names(tmp_path, take):
+    train, train_label, val, val_label = write_parts(tmp_path, (4, "train"), (8, "val"))
+    swapped = (val, val_label, train, train_label)
+    refused(tmp_path, "val_position.npy .8 clips. and train_position.npy .4 clips. are given as training and test part, "
+            "but their names say something else; .*or confirm with --train .*val_position.npy", *swapped)  # fmt: skip
+    assert len(take(*swapped, train=val).split().train) == 8
+    assert len(take(*swapped, train=train).split().train) == 4
+    assert len(take(train, train_label, val, val_label).split().train) == 4
+
+
+def test_names_that_do_not_say_which_part_trains(tmp_path, take):
+    a, a_label, b, b_label = write_parts(tmp_path, (4, "a"), (8, "b"))
+    message = "b_position.npy .8 clips. and a_position.npy .4 clips. .*names do not say which .*say --train .*b_pos.* or"
+    refused(tmp_path, message, b)
+    for chosen, count in ((a, 4), (b, 8)):
+        for given in (a, b):
+            assert len(take(given, train=chosen).split().train) == count
+    assert len(take(b, b_label, a, a_label).split().train) == 8, "as given"
+    refused(tmp_path, "it is not one of two arrays of clips", a, train=tmp_path / "c.npy")
+    np.savez(tmp_path / "x.npz", **mamp_arrays())
+    refused(tmp_path, "complete by itself; leave out --train", tmp_path / "x.npz", train=tmp_path / "x.npz")
+
+
+def test_labels_of_the_other_part_are_not_taken(tmp_path):
+    train, train_label, val, val_label = write_parts(tmp_path, (5, "train"), (5, "val"))
+    message = "train_position.npy holds 5 clips, and val_label.npy, .* belongs to the other part by its name"
+    refused(tmp_path, message, train, val_label)
+    train_label.unlink()
+    refused(tmp_path, message, train)
+
+
+def test_every_file_given_is_used(tmp_path):
+    train, train_label, val, val_label = write_parts(tmp_path, (4, "train"), (8, "val"))
+    refused(tmp_path, "val_label.npy fits none of the arrays that are given with it", train, train_label, val_label)
+
+
+def test_the_split_that_files_are_made_for_is_the_default(tmp_path, take):
+    views = [[i for i, name in enumerate(NAMES) if (name[7] == "1") == test] for test in (False, True)]
+    write_slots(tmp_path / "xview", pairs=views)
+    store = take(tmp_path / "xview" / "val_data.npy")
+    assert store.split().name == "cross-view" and len(store.split().train) == 8
+    assert take.imported.recording.sources == {"cross-view": ("train_data.npy", "val_data.npy")}
 
 
 def test_arrays_without_labels(tmp_path):
