@@ -159,6 +159,17 @@ def test_h5_that_leads_elsewhere_or_is_no_sgn_file(tmp_path):
     refused(tmp_path, "is not a readable HDF5 file", tmp_path / "cut.h5")
 
 
+def test_parts_of_an_h5_are_whole(tmp_path, take):
+    write_h5(tmp_path / "x.h5", mamp_arrays())
+    with h5py.File(tmp_path / "x.h5", "a") as file:
+        del file["test_y"]
+    refused(tmp_path, "no data sets test_x and test_y of its own; the file is incomplete", tmp_path / "x.h5")
+    with h5py.File(tmp_path / "x.h5", "a") as file:
+        del file["test_x"]
+    store = take(tmp_path / "x.h5")
+    assert (store.split().name, len(store.split().train), store.split().test.tolist()) == ("given", 6, [6, 7])
+
+
 def test_h5_without_h5py_says_what_to_install(tmp_path, monkeypatch):
     write_h5(tmp_path / "x.h5", mamp_arrays())
     monkeypatch.setitem(sys.modules, "h5py", None)
@@ -276,6 +287,31 @@ def test_zip_bombs_and_arrays_that_promise_too_much(tmp_path):
         refused(tmp_path, message, zipped(tmp_path / "x.npz", members))
 
 
+def test_parts_of_an_npz_go_by_their_names(tmp_path, take):
+    good = mamp_arrays()
+    (x, y), (x_test, y_test) = ((good[f"x_{part}"], good[f"y_{part}"]) for part in ("train", "test"))
+    for first, second in (("val", "train"), ("Test", "Train"), ("validation", "training"), ("eval", "train")):
+        arrays = {f"x_{first}": x_test[:4], f"y_{first}": y_test[:4], f"x_{second}": x[:2], f"y_{second}": y[:2]}
+        np.savez(tmp_path / "x.npz", **arrays)
+        store = take(tmp_path / "x.npz")
+        assert store.split().name == "given" and (len(store.split().train), len(store.split().test)) == (2, 4)
+        np.testing.assert_array_equal(store.clip(0), centred(people(0))[0])
+        sources = take.imported.recording.sources["given"]
+        assert sources == (f"x.npz: array 'x_{second}'", f"x.npz: array 'x_{first}'")
+    np.savez(tmp_path / "x.npz", **good, x_val=x[:3], y_val=y[:3])
+    store = take(tmp_path / "x.npz")
+    assert (len(store.split().train), len(store.split().test), len(store.split("validation").test)) == (9, 6, 3)
+    for message, arrays in (
+        ("has x_test but no y_test; the file is incomplete", {"x_train": x, "y_train": y, "x_test": x}),
+        ("has y_train but no x_train; the file is incomplete", {"x_test": x, "y_test": y, "y_train": y}),
+        ("called a, b, which does not say which of them trains", {"x_a": x, "y_a": y, "x_b": x, "y_b": y}),
+        ("called test, eval, which does not say", {"x_test": x, "y_test": y, "x_eval": x, "y_eval": y}),
+        ("none to train on; add x_train and y_train", {"x_test": x, "y_test": y, "x_val": x, "y_val": y}),
+    ):
+        np.savez(tmp_path / "x.npz", **arrays)
+        refused(tmp_path, message, tmp_path / "x.npz")
+
+
 def test_arrays_of_negative_size(tmp_path):
     arrays = mamp_arrays()
     header = npy(np.zeros((2, 3)))[:128]
@@ -345,6 +381,21 @@ def test_pyskl_splits_of_other_data_sets(tmp_path, take):
     assert store.split("given").test.tolist() == [9, 10, 11] and store.split("given-val").test.tolist() == [6, 7, 8]
     store = take(write_pickle(tmp_path / "list.pkl", entries))
     assert store.meta.default_split == "random"
+
+
+def test_pyskl_lists_go_by_their_names(tmp_path, take):
+    names = [f"v{i}" for i in range(12)]
+    entries = [annotation(i, frame_dir=names[i], label=i % 2) for i in range(12)]
+    for split, found in (
+        ({"Test": names[3:], "Train": names[:3]}, {"given": (3, 9)}),
+        ({"validation_1": names[4:], "training_1": names[:4]}, {"1": (4, 8)}),
+        ({"train": names[:4], "test": names[4:7], "eval": names[7:]}, {"given": (4, 3), "given-eval": (4, 5)}),
+    ):
+        store = take(pyskl(tmp_path, entries, split))
+        assert {one: (len(store.split(one).train), len(store.split(one).test)) for one in store.meta.splits} == found
+    for split in ({"a": names[:3], "b": names[3:]}, {"train": names[:3]}, {"test": names[:3], "val": names[3:]}):
+        refused(tmp_path, f"split has '{next(iter(split))}'.*call them train and test", pyskl(tmp_path, entries, split))
+    refused(tmp_path, "split must name lists of clips", pyskl(tmp_path, entries, {"train\x1b[2J": names[:3]}))
 
 
 def test_pyskl_bodies_and_frames_that_show_nobody_are_left_out(tmp_path, take):
@@ -565,7 +616,9 @@ def test_the_order_given_must_not_contradict_the_names(tmp_path, take):
 
 def test_names_that_do_not_say_which_part_trains(tmp_path, take):
     a, a_label, b, b_label = write_parts(tmp_path, (4, "a"), (8, "b"))
-    message = "b_position.npy .8 clips. and a_position.npy .4 clips. .*names do not say which .*say --train .*b_pos.* or"
+    message = (
+        "b_position.npy .8 clips. and a_position.npy .4 clips. .*names do not say which .*say --train .*b_pos.* or"
+    )
     refused(tmp_path, message, b)
     for chosen, count in ((a, 4), (b, 8)):
         for given in (a, b):

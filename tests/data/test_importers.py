@@ -133,9 +133,12 @@ BAD = {
     "origin of the wrong shape": (dict(origin=np.zeros((5, 3))), r"origin must be finite numbers \[6, 3\]"),
     "origin not finite": (dict(origin=np.full((6, 3), np.nan)), "origin must be finite"),
     "objects": (dict(classes=np.array(["a", 1, None], dtype=object)), "'classes' holds Python objects"),
-    "unknown unit": (dict(meta=np.array('{"units": "feet"}')), "meta says units 'feet', which is none of m, cm, mm.*conv"),
-    "unknown axis": (dict(meta=np.array('{"up": "w"}')), "meta says up 'w', which is none of y, -y"),
-    "metres called mm": (dict(meta=np.array('{"units": "mm"}')), r"measure 0\.00\d+ m; correct the units in its meta to m"),
+    "unknown unit": (dict(meta=np.array('{"units": "feet"}')), "meta says units 'feet', none of m, cm, mm.*conv"),
+    "unknown axis": (dict(meta=np.array('{"up": "w"}')), "meta says up 'w', none of y, -y"),
+    "metres called mm": (
+        dict(meta=np.array('{"units": "mm"}')),
+        r"measure 0\.00\d+ m; correct the units in its meta to m",
+    ),
     "millimetres": (dict(joints=1000 * GOOD["joints"]), r"measure \d+ m; correct the units in its meta to mm"),
     "millimetres unsaid": (dict(joints=1000 * GOOD["joints"], meta=None), "measure .* m; say --units mm"),
     "one tall clip": (
@@ -143,8 +146,14 @@ BAD = {
         r"clip 5: its bodies measure .*e\+03 m from end to end, which no joint positions in metres do; repair or remove",
     ),
     "all zero": (dict(joints=0 * GOOD["joints"]), "its first clips are all zeros"),
-    "a clip of zeros": (dict(joints=_with(GOOD["joints"], slice(4, 9), 0)), "clip 2: all its coordinates are zero; rep"),
-    "z up": (dict(joints=standing()[..., [0, 2, 1]]), "y should point up, but its bodies stand along z; say .*--up z or"),
+    "a clip of zeros": (
+        dict(joints=_with(GOOD["joints"], slice(4, 9), 0)),
+        "clip 2: all its coordinates are zero; rep",
+    ),
+    "z up": (
+        dict(joints=standing()[..., [0, 2, 1]]),
+        "y should point up, but its bodies stand along z; say .*--up z or",
+    ),
     "meta not JSON": (dict(meta=np.array("{")), "meta is not JSON"),
     "two frame rates": (dict(fps=np.array([30.0, 25, 30, 30, 30, 30])), "fps must be one positive"),
     "bad frame rate": (dict(fps=np.full(6, np.nan)), "fps must be one positive"),

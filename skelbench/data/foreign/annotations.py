@@ -26,6 +26,7 @@ from skelbench.data.foreign.flat import FlatPose, flat_clip
 from skelbench.data.foreign.labels import random_split, whole
 from skelbench.data.foreign.options import ImportOptions
 from skelbench.data.foreign.recording import Recording
+from skelbench.data.foreign.sides import side_of
 from skelbench.data.raw.ntu.names import who
 from skelbench.data.raw.ntu.prepare import LICENCE as NTU_LICENCE
 from skelbench.data.store.clip_store import Skipped
@@ -66,7 +67,7 @@ def pyskl(value: Any, path: Path, options: ImportOptions) -> Recording:
     labels = _labels(good, path)
     names = [_name(entry, path) for entry in good]
     index = ntu.index_of(names)
-    splits, unknown = _splits(split, names, labels, index, path)
+    splits, sources, unknown = _splits(split, names, labels, index, path)
     details = {"split_names_without_annotation": unknown, "type_of_file": str(arrays[0].dtype)}
     details["annotations_empty"] = len(entries) - len(good)
     reader = _Reader(entries, dict(zip(names, labels.tolist())), topology, options, shape[3])
@@ -84,6 +85,7 @@ def pyskl(value: Any, path: Path, options: ImportOptions) -> Recording:
         topology=topology,
         classes=ntu.class_names(labels, index),
         splits=splits,
+        sources=sources,
         lineage=lineage,
         licence=NTU_LICENCE if index is not None else "",
         fps=options.fps,
@@ -108,48 +110,63 @@ def _name(entry: dict, path: Path) -> str:
 
 def _splits(
     split: Any, names: list[str], labels: np.ndarray, index: Mapping[str, np.ndarray] | None, path: Path
-) -> tuple[dict[str, Rule], int]:
-    """Rules, and how many listed names are no clip's. Lists that follow from sample names become rules over fields."""
+) -> tuple[dict[str, Rule], dict[str, tuple[str, str]], int]:
+    """Rules, the lists they come from, and how many listed names are no clip's.
+
+    Lists that follow from sample names become rules over fields.
+    """
     seen: set[str] = set()
     for name in names:
         if name in seen:
             raise SkelbenchError(f"{path}: two annotations are called {name!r}; names must be distinct")
         seen.add(name)
     if not isinstance(split, dict) or not all(
-        isinstance(key, str) and isinstance(value, list | tuple) and all(isinstance(name, str) for name in value)
+        isinstance(key, str)
+        and key.isprintable()
+        and isinstance(value, list | tuple)
+        and all(isinstance(name, str) for name in value)
         for key, value in split.items()
     ):
         raise SkelbenchError(f"{path}: split must name lists of clips; correct it")
     rules: dict[str, Rule] = {}
+    sources: dict[str, tuple[str, str]] = {}
     unknown = 0
     for key, test_key, name in _pairs(split):
         train, test = (tuple(one for one in split[part] if one in seen) for part in (key, test_key))
         unknown += len(split[key]) + len(split[test_key]) - len(train) - len(test)
         if not train or not test:
             continue
+        name = f"{name}-{test_key}" if name in rules else name
         if set(train) & set(test):
             raise SkelbenchError(f"{path}: {key} and {test_key} share clips; correct its split")
-        rules[name] = NameRule(field="name", train=train, test=test)
+        rules[name], sources[name] = NameRule(field="name", train=train, test=test), (f"list {key}", f"list {test_key}")
         if index is not None:
             for full, rule in ntu.splits_of(index).items():
                 if ALIASES.get(name, name) == full and _same(rule, index, names, train, test):
-                    rules[full] = rule
+                    rules[full], sources[full] = rule, sources[name]
                     if full != name:
                         del rules[name]
     if not rules and index is not None:
         rules = ntu.splits_of(index)
-    return rules or random_split(labels, str(path), "lists of their names under split"), unknown
+    lists = [key for key, value in split.items() if not seen.isdisjoint(value)]
+    if not rules and lists:
+        raise SkelbenchError(
+            f"{path}: its split has {', '.join(map(repr, lists))[:200]}, of which no two say that one trains and one "
+            f"tests; call them train and test, or train and val"
+        )
+    return rules or random_split(labels, str(path), "lists of their names under split"), sources, unknown
 
 
 def _pairs(split: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
     """(training list, test list, name of the split) for every two lists that belong together by their names."""
-    for key in split:
-        tests = [key.replace("train", side) for side in ("val", "test") if "train" in key]
-        tests = [test for test in tests if test in split]
-        name = re.sub(r"^[_-]|[_-]$", "", key.replace("train", "", 1)) or "given"
-        for test in tests:
-            also = len(tests) > 1 and "val" in test
-            yield key, test, f"{name}-val" if also else name
+    said = {key: side_of(key) for key in split}
+    for key, (side, rest) in said.items():
+        tests = {other: kind for other, (kind, also) in said.items() if also == rest and kind in ("valid", "test")}
+        if side != "train" or not tests:
+            continue
+        name = re.sub(r"^[_-]|[_-]$", "", rest) or "given"
+        for test, kind in tests.items():
+            yield key, test, f"{name}-val" if len(set(tests.values())) > 1 and kind == "valid" else name
 
 
 def _same(rule: Rule, index: Mapping[str, np.ndarray], names: list[str], train: tuple, test: tuple) -> bool:

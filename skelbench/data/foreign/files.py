@@ -116,9 +116,18 @@ def _npz(path: Path, options: ImportOptions) -> Recording:
     missing = [key for key in ("x_train", "y_train", "x_test", "y_test") if key not in npz]
     if META in npz and missing:
         raise SkelbenchError(f"{path} has no {', '.join(missing)}; export the data set again, with both parts")
-    sides.sort(key=lambda side: _SIDES.index(side) if side in _SIDES else len(_SIDES))
-    called = {"val": "valid"}
-    parts = [Part(called.get(side, side), npz[f"x_{side}"], *read_labels(npz[f"y_{side}"])) for side in sides]
+    called = {side: side_of(side)[0] for side in sides}
+    half = [key for key in npz.keys if key[:2] in ("x_", "y_") and side_of(key)[0] and key[2:] not in called]
+    if half:
+        lost = f"{'y' if half[0][0] == 'x' else 'x'}_{half[0][2:]}"
+        raise SkelbenchError(f"{path} has {half[0]} but no {lost}; the file is incomplete")
+    if len(sides) > 1 and ("" in called.values() or len(set(called.values())) < len(sides)):
+        raise SkelbenchError(
+            f"{path}: its parts are called {', '.join(sides)}, which does not say which of them trains; save them as "
+            f"x_train, y_train and x_test, y_test"
+        )
+    sides.sort(key=lambda side: _SIDES.index(called[side]))
+    parts = [Part(called[side] or side, npz[f"x_{side}"], *read_labels(npz[f"y_{side}"])) for side in sides]
     if META not in npz:
         return padded(parts, "padded npz", options, npz.close)
     meta = ExportedMeta.parse(str(values(npz[META])), str(path))
@@ -132,7 +141,7 @@ def _npz(path: Path, options: ImportOptions) -> Recording:
     return padded(parts, "skelbench's own mamp-npz", options, npz.close, meta)
 
 
-_SIDES = ("train", "valid", "val", "test")
+_SIDES = ("train", "valid", "test", "")
 
 
 def _npy(path: Path, options: ImportOptions) -> Slots | Counts:
@@ -270,7 +279,9 @@ def _in_order(parts: dict[Path, Slots], given: Sequence[Path], train: Path | Non
         chosen = [path for path in paths if path.resolve() == train.resolve()]
         if len(paths) < 2 or not chosen:
             there = " and ".join(map(str, paths))
-            raise SkelbenchError(f"--train {train}: it is not one of two arrays of clips (found: {there}); check the path")
+            raise SkelbenchError(
+                f"--train {train}: it is not one of two arrays of clips (found: {there}); check the path"
+            )
         return chosen + [path for path in paths if path not in chosen]
     if len(paths) < 2:
         return paths

@@ -194,7 +194,7 @@ def _stated(meta: dict, options: ImportOptions, path: Path) -> tuple[Up, Units |
         word = str(meta[key])
         if (stated := known[key].get(word.lower())) is None:
             raise SkelbenchError(
-                f"{path}: its meta says {key} {word!r}, which is none of {', '.join(known[key])}; convert the coordinates"
+                f"{path}: its meta says {key} {word!r}, none of {', '.join(known[key])}; convert the coordinates"
             )
         if option not in (None, stated):
             raise SkelbenchError(
