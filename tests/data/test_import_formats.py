@@ -383,6 +383,15 @@ def test_pyskl_splits_of_other_data_sets(tmp_path, take):
     assert store.meta.default_split == "random"
 
 
+@pytest.mark.parametrize("number", [float, np.float32, np.int64, np.array])
+def test_labels_and_other_values_of_any_numeric_type(tmp_path, take, number):
+    """As mmaction2's tools keep them: also dictionaries with floating-point keys, which are not used."""
+    more = dict(valid={np.float64(0.5): np.float32(9), 0.6: 8}, total_frames=20.0, img_shape=np.array([1080, 1920]))
+    entries = [flat_annotation(i, label=number(i % 3), **more) for i in range(12)]
+    store = take(write_pickle(tmp_path / "x.pkl", entries), topology="coco17")
+    assert store.labels.tolist() == [i % 3 for i in range(12)]
+
+
 def test_pyskl_lists_go_by_their_names(tmp_path, take):
     names = [f"v{i}" for i in range(12)]
     entries = [annotation(i, frame_dir=names[i], label=i % 2) for i in range(12)]
@@ -432,10 +441,27 @@ def test_pyskl_entries_that_cannot_be_used_are_listed(tmp_path, take):
 
 PYSKL = {
     "two of a name": (lambda e, s: e.append(annotation(0)), "two annotations are called 'S001C001P001R001A001'"),
-    "no name": (lambda e, s: e[0].pop("frame_dir"), "no printable text as frame_dir"),
-    "no label": (lambda e, s: e[1].pop("label"), "annotation 1 has no whole number as label"),
+    "no name": (lambda e, s: e[0].pop("frame_dir"), "annotation 0 has no frame_dir; give every clip its name"),
+    "number as name": (
+        lambda e, s: e[2].update(frame_dir=0.5),
+        "annotation 2 has frame_dir 0.5, which is not printable",
+    ),
+    "no label": (lambda e, s: e[1].pop("label"), "annotation 1 has no label; add the labels"),
+    "label behind None": (lambda e, s: (e.insert(0, None), e[3].pop("label")), "annotation 3 has no label"),
+    "several labels": (
+        lambda e, s: e[1].update(label=[1, 2]),
+        r"annotation 1 has label \[1, 2\], which is not one whole",
+    ),
+    "label not a number": (
+        lambda e, s: e[1].update(label=float("nan")),
+        "annotation 1 has label nan, which is not one",
+    ),
+    "lists": (
+        lambda e, s: [one.update(keypoint=one["keypoint"].tolist()) for one in e],
+        "key points are kept as list, not as numpy arrays; save them",
+    ),
     "label negative": (lambda e, s: e[1].update(label=-1), "clip 1 has label -1"),
-    "label fractional": (lambda e, s: e[1].update(label=0.5), "annotation 1 has no whole number"),
+    "label fractional": (lambda e, s: e[1].update(label=0.5), "annotation 1 has label 0.5, which is not one whole"),
     "label huge": (lambda e, s: e[1].update(label=10**12), "clip 1 has label 1000000000000"),
     "shared": (lambda e, s: s["xsub_train"].append(NAMES[11]), "xsub_train and xsub_val share clips"),
     "split of numbers": (lambda e, s: s.update(xsub_train=[1, 2]), "split must name lists of clips"),
@@ -599,16 +625,16 @@ def test_names_say_which_part_trains_whatever_their_sizes(tmp_path_factory, trai
 
 def test_names_of_folders_say_which_part_trains(tmp_path, take):
     files = write_parts(tmp_path / "xsub", (4, "train"), (8, "val"), "{}/data.npy", "{}/label.npy")
-    for given in (files, files[:1], files[2:3]):
-        assert len(take(*given).split().train) == 4
+    for named in (files, files[:1], files[2:3]):
+        assert len(take(*named).split().train) == 4
     refused(tmp_path, "val/data.npy .8 clips. and data.npy .*names say something else", *files[2:], *files[:2])
 
 
 def test_the_order_given_must_not_contradict_the_names(tmp_path, take):
     train, train_label, val, val_label = write_parts(tmp_path, (4, "train"), (8, "val"))
     swapped = (val, val_label, train, train_label)
-    refused(tmp_path, "val_position.npy .8 clips. and train_position.npy .4 clips. are given as training and test part, "
-            "but their names say something else; .*or confirm with --train .*val_position.npy", *swapped)  # fmt: skip
+    message = "val_position.npy .8 clips. and train_position.npy .4 clips. are given as training and test part, but"
+    refused(tmp_path, message + " their names say something else; .*or confirm with --train .*val_pos", *swapped)
     assert len(take(*swapped, train=val).split().train) == 8
     assert len(take(*swapped, train=train).split().train) == 4
     assert len(take(train, train_label, val, val_label).split().train) == 4
@@ -621,8 +647,8 @@ def test_names_that_do_not_say_which_part_trains(tmp_path, take):
     )
     refused(tmp_path, message, b)
     for chosen, count in ((a, 4), (b, 8)):
-        for given in (a, b):
-            assert len(take(given, train=chosen).split().train) == count
+        for named in (a, b):
+            assert len(take(named, train=chosen).split().train) == count
     assert len(take(b, b_label, a, a_label).split().train) == 8, "as given"
     refused(tmp_path, "it is not one of two arrays of clips", a, train=tmp_path / "c.npy")
     np.savez(tmp_path / "x.npz", **mamp_arrays())

@@ -48,8 +48,15 @@ def pyskl(value: Any, path: Path, options: ImportOptions) -> Recording:
     split, entries = (value.get("split", {}), value["annotations"]) if isinstance(value, dict) else ({}, value)
     if not isinstance(entries, list | tuple) or not entries:
         raise SkelbenchError(f"{path}: annotations must be a list with at least one entry; check the file")
-    good = [entry for entry in entries if isinstance(entry, dict)]
+    rows = [row for row, entry in enumerate(entries) if isinstance(entry, dict)]
+    good = [entries[row] for row in rows]
     arrays = [entry["keypoint"] for entry in good if isinstance(entry.get("keypoint"), np.ndarray)]
+    other = next((entry["keypoint"] for entry in good if entry.get("keypoint") is not None), None)
+    if not arrays and other is not None:
+        raise SkelbenchError(
+            f"{path}: its key points are kept as {type(other).__name__}, not as numpy arrays; save them as arrays "
+            f"[bodies, frames, joints, 2 or 3]"
+        )
     if not arrays:
         raise SkelbenchError(
             f"{path}: none of its annotations has key points; it is a table of contents (Kinetics-400), whose key "
@@ -64,8 +71,8 @@ def pyskl(value: Any, path: Path, options: ImportOptions) -> Recording:
     if len(shape) != 4 or shape[3] not in (2, 3):
         raise SkelbenchError(f"{path}: key points must be [bodies, frames, joints, 2 or 3], not {list(shape)}")
     topology = choose_topology(shape[2], options.topology, str(path))
-    labels = _labels(good, path)
-    names = [_name(entry, path) for entry in good]
+    labels = _labels([(row, entries[row].get("label")) for row in rows], path)
+    names = [_name(row, entries[row].get("frame_dir"), path) for row in rows]
     index = ntu.index_of(names)
     splits, sources, unknown = _splits(split, names, labels, index, path)
     details = {"split_names_without_annotation": unknown, "type_of_file": str(arrays[0].dtype)}
@@ -93,19 +100,29 @@ def pyskl(value: Any, path: Path, options: ImportOptions) -> Recording:
     )
 
 
-def _labels(good: Sequence[dict], path: Path) -> np.ndarray:
-    values = [entry.get("label") for entry in good]
-    if any(type(value) not in (int, bool) for value in values):
-        row = next(i for i, value in enumerate(values) if type(value) not in (int, bool))
-        raise SkelbenchError(f"{path}: annotation {row} has no whole number as label; add the labels")
+def _labels(given: Sequence[tuple[int, Any]], path: Path) -> np.ndarray:
+    values = []
+    for row, value in given:
+        value = value.item() if isinstance(value, np.ndarray) and value.size == 1 else value
+        if value is None:
+            raise SkelbenchError(f"{path}: annotation {row} has no label; add the labels")
+        if type(value) not in (int, bool, float) or (type(value) is float and not value.is_integer()):
+            raise SkelbenchError(
+                f"{path}: annotation {row} has label {ascii(value)[:40]}, which is not one whole number; correct it"
+            )
+        values.append(value)
     return whole(values, str(path))[0]
 
 
-def _name(entry: dict, path: Path) -> str:
-    name = entry.get("frame_dir")
+def _name(row: int, name: Any, path: Path) -> str:
     if not isinstance(name, str) or not 1 <= len(name) <= 1000 or not name.isprintable():
-        raise SkelbenchError(f"{path}: an annotation has no printable text as frame_dir; give every clip its name")
+        what = "no frame_dir" if name is None else f"frame_dir {ascii(name)[:40]}, which is not printable text"
+        raise SkelbenchError(f"{path}: annotation {row} has {what}; give every clip its name")
     return name
+
+
+def _plain(value: Any) -> Any:
+    return value.tolist() if isinstance(value, np.ndarray) and value.size <= 8 else value
 
 
 def _splits(
@@ -212,9 +229,9 @@ class _Reader:
         name, frames = entry["frame_dir"], x_MTJC.shape[1]
         if isinstance(self.pose, FlatPose):
             score = entry.get("keypoint_score")
-            if not isinstance(score, np.ndarray) or score.shape != x_MTJC.shape[:3] or score.dtype.kind != "f":
+            if not isinstance(score, np.ndarray) or score.shape != x_MTJC.shape[:3] or score.dtype.kind not in "fiu":
                 return Skipped(name=name, reason="it has no keypoint_score for each of its key points")
-            clip = flat_clip(x_MTJC, score, self.topology.center, self.pose, entry.get("img_shape"))
+            clip = flat_clip(x_MTJC, score, self.topology.center, self.pose, _plain(entry.get("img_shape")))
         else:
             assert self.pose is not None  # set before anything is read
             clip = solid_clip(self.pose.apply(x_MTJC), self.options.max_bodies, self.topology.center)

@@ -15,7 +15,7 @@ _WORD = re.compile(
     rf"(?P<x>(?<![A-Za-z])[xyXY]?)(?:(?P<lower>{_LOWER})(?![a-z])|(?P<upper>{_UPPER})(?![A-Za-z]))"
     rf"|(?P<title>{_TITLE})(?![a-z])"
 )
-"""A word by itself, as in ``xsub_train``, ``trainData``, ``NTUVal`` or ``x_test``, not in ``constraint``, ``latest``."""
+"""A word by itself, as in ``xsub_train``, ``trainData``, ``NTUVal``, ``x_test``, not in ``constraint``, ``latest``."""
 
 
 def side_of(name: str) -> tuple[Side, str]:
