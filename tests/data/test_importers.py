@@ -235,7 +235,7 @@ FILES = {
         "array 'joints' is not readable .*download or copy",
     ),
     "text": (_file(lambda data: b"joints,label\n1,2\n"), "is text .*data prepare.*; formats"),
-    "folder": (lambda path: path.mkdir(), "is a folder; name a file in it"),
+    "folder": (lambda path: path.mkdir(), "is a folder without clips of NW-UCLA; name a file in it"),
     "named pipe": (os.mkfifo, "is not a regular file but a pipe or a device; save"),
 }
 

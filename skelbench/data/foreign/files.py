@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from skelbench.data.foreign.annotations import is_annotations, pyskl
 from skelbench.data.foreign.exporters import META, ExportedMeta, NumbersOfClip
 from skelbench.data.foreign.hdf5 import sgn
 from skelbench.data.foreign.labels import read_labels, whole
+from skelbench.data.foreign.nwucla import files_of, is_clip, nw_ucla
 from skelbench.data.foreign.options import ImportOptions
 from skelbench.data.foreign.padded import Part, padded
 from skelbench.data.foreign.pickles import Refused, load_pickle
@@ -22,13 +24,17 @@ from skelbench.data.foreign.recording import Recording
 from skelbench.data.foreign.sides import side_of
 from skelbench.data.foreign.slots import Slots, is_slots, look, slots
 from skelbench.data.foreign.tables import Npz, open_npy, values
+from skelbench.data.raw.files import RawFile
 from skelbench.errors import SkelbenchError
 
 MAX_LABEL_FILE = 32 << 20
 """Larger pickles beside a given array are not looked at."""
 MAX_SIBLINGS = 500
 
-FORMATS = "npz of CTR-GCN / MAMP, ragged npz, pyskl pickle, npy + label file of ST-GCN / 2s-AGCN / AimCLR, HDF5 of SGN"
+FORMATS = (
+    "npz of CTR-GCN / MAMP, ragged npz, pyskl pickle, npy + label file of ST-GCN / 2s-AGCN / AimCLR, HDF5 of SGN, "
+    "folder of NW-UCLA's JSON files"
+)
 
 
 @dataclass(eq=False)
@@ -75,8 +81,11 @@ def recognise(files: Sequence[Path], options: ImportOptions) -> Recording:
 # ------------------------------------------------------------------------------------------------ one file
 def _open(path: Path, options: ImportOptions) -> Found:
     if path.is_dir():
+        if files := files_of(path):
+            return nw_ucla(path, files, options)
         raise SkelbenchError(
-            f"{path} is a folder; name a file in it (raw recordings are read by: skelbench data prepare)"
+            f"{path} is a folder without clips of NW-UCLA; name a file in it (raw recordings are read by: skelbench "
+            f"data prepare)"
         )
     if not path.is_file():  # a named pipe would be waited for without end
         raise SkelbenchError(f"{path} is not a regular file but a pipe or a device; save what comes from it as a file")
@@ -97,6 +106,8 @@ def _open(path: Path, options: ImportOptions) -> Found:
         return sgn(path, options)
     if start[:1] in b"\x80(]})lcIFNKJSUVXT":
         return _pickle(path, options)
+    if is_clip(path.name):
+        raise SkelbenchError(f"{path} is a single clip of NW-UCLA; name the folder that holds all of them")
     what = "text (raw recordings are read by: skelbench data prepare)" if _is_text(start) else "of unknown content"
     raise SkelbenchError(f"{path} is {what}; formats that are imported: {FORMATS}")
 
@@ -106,6 +117,11 @@ def _is_text(start: bytes) -> bool:
 
 
 def _npz(path: Path, options: ImportOptions) -> Recording:
+    files: list[RawFile] = []
+    with suppress(SkelbenchError):  # a damaged zip, which is said below
+        files = files_of(path)
+    if files:
+        return nw_ucla(path, files, options)
     npz = Npz(path)
     if is_ragged(npz):
         return ragged(npz, options)

@@ -77,7 +77,8 @@ def ragged(npz: Npz, options: ImportOptions) -> Recording:
                     f"repair or remove this clip"
                 )
             clip = solid_clip(x_TJC[None], 1, topology.center)
-            if reason := clip if isinstance(clip, str) else fault(clip[0]):
+            reason = clip if isinstance(clip, str) else fault(clip[0])
+            if isinstance(clip, str) or reason:
                 raise SkelbenchError(f"{path}: clip {i}: {reason}; repair or remove this clip")
             x_MTJC, center, flags, _ = clip
             about = {field: int(values[i]) for field, values in who.items()}
