@@ -35,6 +35,7 @@ from made.files import (
 
 from skelbench.data.foreign import ImportOptions, import_files, name_for, ntu
 from skelbench.data.foreign.bodies import TURNS, Pose, drop_absent
+from skelbench.data.foreign.exporters import export_mamp_npz
 from skelbench.data.raw.origin import centre
 from skelbench.data.store.clip_store import ClipStore, Flag
 from skelbench.data.store.splits import FieldRule, NameRule
@@ -621,6 +622,9 @@ def test_names_say_which_part_trains_whatever_their_sizes(tmp_path_factory, trai
     assert store.split().train.tolist() == list(range(train)) and len(store.split().test) == test
     assert store.labels.tolist() == [i % 5 for i in range(train + test)]
     assert imported.recording.sources == {"given": (files[0].name, files[2].name)}
+    exported = export_mamp_npz(store, folder / "back.npz")
+    back = ClipStore.open(import_files([exported], "back", folder / "root").path)
+    assert back.split().train.tolist() == list(range(train)) and back.labels.tolist() == store.labels.tolist()
 
 
 def test_names_of_folders_say_which_part_trains(tmp_path, take):
@@ -661,6 +665,17 @@ def test_labels_of_the_other_part_are_not_taken(tmp_path):
     refused(tmp_path, message, train, val_label)
     train_label.unlink()
     refused(tmp_path, message, train)
+
+
+def test_the_other_part_is_not_passed_over_because_it_is_damaged(tmp_path, take):
+    train, train_label, val, val_label = write_parts(tmp_path, (9, "train"), (8, "val"))
+    whole = val.read_bytes()
+    val.write_bytes(whole[:-100])
+    refused(tmp_path, "val_position.npy does not hold", train)
+    assert len(take(train, train_label)) == 9, "named without it"
+    val.write_bytes(whole)
+    val_label.unlink()
+    refused(tmp_path, "val_position.npy holds 8 clips without labels", train)
 
 
 def test_every_file_given_is_used(tmp_path):

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from made.files import people, write_nwucla, zipped
 
-from skelbench.cli.main import main
 from skelbench.data.foreign import ImportOptions, import_files
 from skelbench.data.foreign.nwucla import MAX_BYTES
 from skelbench.data.store.clip_store import ClipStore
@@ -121,12 +120,3 @@ def test_one_camera_and_what_is_no_folder_of_clips(tmp_path):
     ):
         with pytest.raises(SkelbenchError, match=message):
             take(tmp_path / "raw", tmp_path / "root", **options)
-
-
-def test_as_typed(tmp_path, capsys):
-    write_nwucla(tmp_path / "all_sqe", NUMBERS)
-    assert main(["data", "import", str(tmp_path / "all_sqe")]) == 0
-    printed = capsys.readouterr().out
-    rows = [" ".join(line.split()) for line in printed.splitlines()]
-    assert "train 4 clips (cameras 1 and 2)" in rows and "test 2 clips (camera 3)" in rows
-    assert rows[-1] == "next: skelbench run slim --tokens 8 --dataset all_sqe"

@@ -210,7 +210,10 @@ def _labels(value: Any, path: Path) -> Labels | None:
 
 # ------------------------------------------------------------------------------------------------ files together
 def _siblings(path: Path, options: ImportOptions) -> dict[Path, Found]:
-    """What lies beside a file and could belong to it; what cannot be used is passed over in silence."""
+    """What lies beside a file and could belong to it.
+
+    What cannot be used is passed over in silence, unless by its name it is the other part of the file.
+    """
     found: dict[Path, Found] = {}
     files = [file for folder in _folders(path.parent) for file in sorted(folder.iterdir())[:MAX_SIBLINGS]]
     for other in files:
@@ -226,16 +229,25 @@ def _siblings(path: Path, options: ImportOptions) -> dict[Path, Found]:
                 if labels is not None:
                     found[other] = labels
         except (SkelbenchError, OSError):
-            continue
+            if _pair(path, other):
+                raise
     return found
+
+
+def _pair(one: Path, other: Path) -> bool:
+    """Whether names differ only in that one says training part and the other does not ("train_x.npy", "val_x.npy")."""
+    (side, rest), (another, also) = side_of(one.name), side_of(other.name)
+    return rest == also and "" not in (side, another) and (side == "train") != (another == "train")
 
 
 def _folders(here: Path) -> list[Path]:
     """A folder and, if it is that of one part ("train"), those beside it that are of the other ("val", "test")."""
-    (side, rest), beside = side_of(here.absolute().name), here.absolute().parent
-    others = sorted(beside.iterdir()) if side and os.access(beside, os.R_OK) else []
-    pairs = [(one, *side_of(one.name)) for one in others if one.is_dir() and os.access(one, os.R_OK | os.X_OK)]
-    return [here, *(one for one, other, also in pairs if also == rest and {side, other} & {"train"} and other != side)]
+    named = here.absolute()
+    listed = side_of(named.name)[0] and os.access(named.parent, os.R_OK)
+    return [
+        here,
+        *(one for one in sorted(named.parent.iterdir() if listed else []) if _pair(one, named) and one.is_dir()),
+    ]
 
 
 def _assemble(given: Sequence[Path], found: dict[Path, Found], train: Path | None) -> list[Slots]:
@@ -257,7 +269,7 @@ def _assemble(given: Sequence[Path], found: dict[Path, Found], train: Path | Non
         try:
             others[path] = _complete(path, one, beside, given, said)
         except SkelbenchError:
-            if path in given:
+            if path in given or _pair(path, main):
                 raise
     alike = [path for path in others if said[path][1] == said[main][1]]
     if len(others) > 1 and len(alike) == 1 and len(given) == 1:

@@ -38,7 +38,7 @@ def sgn(path: Path, options: ImportOptions) -> Recording:
             for one in map(file.get, keys)
             if isinstance(one, h5py.Dataset) and not one.external and not one.is_virtual
         ]
-        if len(found) != 2 and {f"{prefix}x", f"{prefix}y"} & set(file) and prefix:
+        if prefix and len(found) != 2 and {f"{prefix}x", f"{prefix}y"} & set(file):
             file.close()
             raise SkelbenchError(f"{path} has no data sets {prefix}x and {prefix}y of its own; the file is incomplete")
         if len(found) == 2:

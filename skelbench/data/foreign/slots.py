@@ -121,8 +121,9 @@ def slots(parts: list[Slots], options: ImportOptions) -> Recording:
     if not named:
         for number, part in enumerate(parts):
             part.names = [f"{('train', 'test')[number]}_{row:06}" for row in range(part.x.shape[0])]
-    default = ""
+    default, origin = "", [f"drawn from {arrays[0]}"]
     if len(parts) == 2:
+        origin = arrays
         default = "given" if index is None else _as_given(splits, index, len(parts[0].names))
         if default == "given":
             field, train, test = ("name", *(part.names for part in parts)) if named else ("video", ["train"], ["test"])
@@ -138,7 +139,7 @@ def slots(parts: list[Slots], options: ImportOptions) -> Recording:
         classes=ntu.class_names(labels, index),
         splits=splits,
         default_split=default,
-        sources={default: (arrays[0], arrays[1])} if default else {},
+        sources={default or "random": (origin[0], origin[-1])},
         lineage=lineage,
         licence=NTU_LICENCE if index is not None else "",
         fps=options.fps,
