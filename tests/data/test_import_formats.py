@@ -680,6 +680,10 @@ def test_the_other_part_is_not_passed_over_because_it_is_damaged(tmp_path, take)
 
 def test_every_file_given_is_used(tmp_path):
     train, train_label, val, val_label = write_parts(tmp_path, (4, "train"), (8, "val"))
+    write_slots(tmp_path / "stgcn")
+    raw = [tmp_path / "stgcn" / "val_data.npy", tmp_path / "stgcn" / "val_label.pkl"]
+    message = "train_position.npy .AimCLR.* and val_data.npy .ST-GCN arrays, ntu25. are no two parts of one data set"
+    refused(tmp_path, message, train, train_label, *raw)
     refused(tmp_path, "val_label.npy fits none of the arrays that are given with it", train, train_label, val_label)
 
 

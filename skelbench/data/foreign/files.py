@@ -22,7 +22,7 @@ from skelbench.data.foreign.pickles import Refused, load_pickle
 from skelbench.data.foreign.ragged import is_ragged, ragged
 from skelbench.data.foreign.recording import Recording
 from skelbench.data.foreign.sides import side_of
-from skelbench.data.foreign.slots import Slots, is_slots, look, slots
+from skelbench.data.foreign.slots import TITLES, Slots, is_slots, look, slots
 from skelbench.data.foreign.tables import Npz, open_npy, values
 from skelbench.data.raw.files import RawFile
 from skelbench.errors import SkelbenchError
@@ -266,6 +266,11 @@ def _assemble(given: Sequence[Path], found: dict[Path, Found], train: Path | Non
             or (one.x.shape[0] == first.x.shape[0] and sides != {"train", "test"})
         ):
             continue  # the same part in another form, or something else
+        if (one.kind, one.topology) != (first.kind, first.topology):
+            raise SkelbenchError(
+                f"{main} ({TITLES[first.kind]}, {first.topology.name}) and {path.name} ({TITLES[one.kind]}, "
+                f"{one.topology.name}) are no two parts of one data set; give two of a kind"
+            )
         try:
             others[path] = _complete(path, one, beside, given, said)
         except SkelbenchError:
