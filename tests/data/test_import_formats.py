@@ -2,6 +2,7 @@
 
 import io
 import pickle
+import re
 import sys
 import tracemalloc
 import zipfile
@@ -222,6 +223,26 @@ def test_not_a_number_leaves_out_one_clip(tmp_path, take):
         assert [(one.name, one.reason) for one in take.imported.unexpected] == [
             ("test_000002", "a coordinate is not a finite number")
         ]
+
+
+def test_a_clip_of_no_possible_size_is_left_out_of_any_format(tmp_path, take):
+    arrays = mamp_arrays()
+    arrays["x_test"][2] *= 1000
+    np.savez(tmp_path / "x.npz", **arrays)
+    entries = [annotation(i) for i in range(12)]
+    entries[3]["keypoint"] = (entries[3]["keypoint"].astype(np.float32) - people(3)[:1, :1, :1]) / 1000
+    x = slot_array(range(6))
+    x[1] *= 1000
+    np.save(tmp_path / "x.npy", x)
+    labels = write_pickle(tmp_path / "x_label.pkl", (list("abcdef"), [0] * 6))
+    for files, name, size in (
+        ([tmp_path / "x.npz"], "test_000002", r".*e\+03"),
+        ([pyskl(tmp_path, entries)], NAMES[3], r"0\.00\d+"),
+        ([tmp_path / "x.npy", labels], "b", r".*e\+03"),
+    ):
+        take(*files)
+        (one,) = take.imported.unexpected
+        assert one.name == name and re.match(f"its bodies measure {size} m from end to end, which no joint", one.reason)
 
 
 def test_units_and_up_axis(tmp_path, take):
@@ -632,6 +653,8 @@ def test_names_of_folders_say_which_part_trains(tmp_path, take):
     for named in (files, files[:1], files[2:3]):
         assert len(take(*named).split().train) == 4
     refused(tmp_path, "val/data.npy .8 clips. and data.npy .*names say something else", *files[2:], *files[:2])
+    files[2].write_bytes(files[2].read_bytes()[:-100])
+    refused(tmp_path, "val/data.npy does not hold", files[0])
 
 
 def test_the_order_given_must_not_contradict_the_names(tmp_path, take):
@@ -670,8 +693,9 @@ def test_labels_of_the_other_part_are_not_taken(tmp_path):
 def test_the_other_part_is_not_passed_over_because_it_is_damaged(tmp_path, take):
     train, train_label, val, val_label = write_parts(tmp_path, (9, "train"), (8, "val"))
     whole = val.read_bytes()
-    val.write_bytes(whole[:-100])
-    refused(tmp_path, "val_position.npy does not hold", train)
+    for content, message in ((whole[:-100], "does not hold"), (b"", "is empty"), (bytes(99), "begins with zero bytes")):
+        val.write_bytes(content)
+        refused(tmp_path, f"val_position.npy {message}", train)
     assert len(take(train, train_label)) == 9, "named without it"
     val.write_bytes(whole)
     val_label.unlink()

@@ -215,9 +215,11 @@ def _siblings(path: Path, options: ImportOptions) -> dict[Path, Found]:
     What cannot be used is passed over in silence, unless by its name it is the other part of the file.
     """
     found: dict[Path, Found] = {}
-    files = [file for folder in _folders(path.parent) for file in sorted(folder.iterdir())[:MAX_SIBLINGS]]
-    for other in files:
-        try:
+    for other in [file for folder in _folders(path.parent) for file in sorted(folder.iterdir())[:MAX_SIBLINGS]]:
+        if _pair(path, other) and other.exists():
+            found[other] = _open(other, options)
+            continue
+        with suppress(SkelbenchError, OSError):
             if not other.name.isprintable() or not other.is_file() or other.samefile(path):
                 continue
             with open(other, "rb") as file:
@@ -228,26 +230,23 @@ def _siblings(path: Path, options: ImportOptions) -> dict[Path, Found]:
                 labels = _labels(load_pickle(other), other)
                 if labels is not None:
                     found[other] = labels
-        except (SkelbenchError, OSError):
-            if _pair(path, other):
-                raise
     return found
-
-
-def _pair(one: Path, other: Path) -> bool:
-    """Whether names differ only in that one says training part and the other does not ("train_x.npy", "val_x.npy")."""
-    (side, rest), (another, also) = side_of(one.name), side_of(other.name)
-    return rest == also and "" not in (side, another) and (side == "train") != (another == "train")
 
 
 def _folders(here: Path) -> list[Path]:
     """A folder and, if it is that of one part ("train"), those beside it that are of the other ("val", "test")."""
     named = here.absolute()
     listed = side_of(named.name)[0] and os.access(named.parent, os.R_OK)
-    return [
-        here,
-        *(one for one in sorted(named.parent.iterdir() if listed else []) if _pair(one, named) and one.is_dir()),
-    ]
+    beside = sorted(named.parent.iterdir()) if listed else []
+    return [here, *(one for one in beside if _pair(named, one) and os.access(one, os.R_OK | os.X_OK) and one.is_dir())]
+
+
+def _pair(one: Path, other: Path) -> bool:
+    """Whether two names, or names of folders, differ only in that one says training part and the other does not."""
+    if one.parent != other.parent:  # folders of two parts
+        return one.name == other.name
+    (side, rest), (another, also) = side_of(one.name), side_of(other.name)
+    return rest == also and "" not in (side, another) and (side == "train") != (another == "train")
 
 
 def _assemble(given: Sequence[Path], found: dict[Path, Found], train: Path | None) -> list[Slots]:
