@@ -81,7 +81,7 @@ def import_data(
         typer.Option(
             "--train",
             metavar="FILE",
-            help="Of two npy files with clips the one that trains, where their names do not say it, or say otherwise.",
+            help="Of two files with clips the one that trains, where their names do not say it, or say otherwise.",
         ),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a data set of that name.")] = False,

@@ -414,6 +414,26 @@ def test_labels_and_other_values_of_any_numeric_type(tmp_path, take, number):
     assert store.labels.tolist() == [i % 3 for i in range(12)]
 
 
+def test_pickles_of_one_part_each(tmp_path, take):
+    """As mmaction2 had them: lists of annotations, the split being the files."""
+    train = write_pickle(tmp_path / "gym_train.pkl", [annotation(i, frame_dir=f"v{i}", label=0) for i in range(4)])
+    val = write_pickle(tmp_path / "gym_val.pkl", [annotation(i, frame_dir=f"v{i}", label=0) for i in range(4, 12)])
+    for files in ((train,), (val,), (train, val)):
+        store = take(*files)
+        assert store.split().name == "given" and store.split().train.tolist() == [0, 1, 2, 3] and len(store) == 12
+        assert take.imported.recording.sources == {"given": ("gym_train.pkl", "gym_val.pkl")}
+    refused(tmp_path, "gym_val.pkl .8 clips. and gym_train.pkl .4 clips. are given as .* names say", val, train)
+    other = pyskl(tmp_path)
+    refused(tmp_path, "complete by itself", train, other)
+    np.save(tmp_path / "x.npy", slot_array([0]))
+    refused(tmp_path, "gym_train.pkl, x.npy are no two parts of a data set", train, tmp_path / "x.npy")
+    train.unlink()
+    assert take(val).split().name == "random"
+    val.rename(train)
+    write_pickle(val, [annotation(0, frame_dir="v5")])
+    refused(tmp_path, "two annotations are called 'v5'", train)
+
+
 def test_pyskl_lists_go_by_their_names(tmp_path, take):
     names = [f"v{i}" for i in range(12)]
     entries = [annotation(i, frame_dir=names[i], label=i % 2) for i in range(12)]
@@ -677,7 +697,7 @@ def test_names_that_do_not_say_which_part_trains(tmp_path, take):
         for named in (a, b):
             assert len(take(named, train=chosen).split().train) == count
     assert len(take(b, b_label, a, a_label).split().train) == 8, "as given"
-    refused(tmp_path, "it is not one of two arrays of clips", a, train=tmp_path / "c.npy")
+    refused(tmp_path, "it is not one of two files of clips", a, train=tmp_path / "c.npy")
     np.savez(tmp_path / "x.npz", **mamp_arrays())
     refused(tmp_path, "complete by itself; leave out --train", tmp_path / "x.npz", train=tmp_path / "x.npz")
 

@@ -56,7 +56,15 @@ class Counts:
     """[N, 1], which only labels are."""
 
 
-Found = Recording | Slots | Labels | Counts
+@dataclass(eq=False)
+class Entries:
+    """A pickle with pyskl's annotations and no split, as mmaction2 keeps each part in a file of its own."""
+
+    path: Path
+    entries: list[Any]
+
+
+Found = Recording | Slots | Labels | Counts | Entries
 
 
 def recognise(files: Sequence[Path], options: ImportOptions) -> Recording:
@@ -75,6 +83,9 @@ def recognise(files: Sequence[Path], options: ImportOptions) -> Recording:
         raise SkelbenchError(f"{files[0]}: a {complete[0].kind} is complete by itself; {what}")
     if len(files) == 1:
         found |= _siblings(files[0], options)
+    lists = {path: one.entries for path, one in found.items() if isinstance(one, Entries)}
+    if files[0] in lists or len(files) > 1 and lists:
+        return _listed(files, lists, options)
     return slots(_assemble(files, found, options.train), options)
 
 
@@ -173,7 +184,7 @@ def _npy(path: Path, options: ImportOptions) -> Slots | Counts:
     )
 
 
-def _pickle(path: Path, options: ImportOptions) -> Recording | Labels:
+def _pickle(path: Path, options: ImportOptions) -> Recording | Labels | Entries:
     try:
         value = load_pickle(path)
     except Refused as error:
@@ -184,6 +195,8 @@ def _pickle(path: Path, options: ImportOptions) -> Recording | Labels:
                     f"{FORMATS}"
                 ) from None
         raise
+    if is_annotations(value) and isinstance(value, list):
+        return Entries(path, value)
     if is_annotations(value):
         return pyskl(value, path, options)
     labels = _labels(value, path)
@@ -249,11 +262,30 @@ def _pair(one: Path, other: Path) -> bool:
     return rest == also and "" not in (side, another) and (side == "train") != (another == "train")
 
 
+def _listed(files: Sequence[Path], lists: dict[Path, list[Any]], options: ImportOptions) -> Recording:
+    """The recording in one or two pickles of annotations without splits."""
+    if len(lists) > 2 or not lists.keys() >= set(files):
+        names = ", ".join(path.name for path in dict.fromkeys([*files, *lists]))
+        raise SkelbenchError(f"{files[0]}: {names} are no two parts of a data set; name two pickles of annotations")
+    said = _said(lists)
+    order = _in_order({path: (said[path][0], len(entries)) for path, entries in lists.items()}, files, options.train)
+    if len(order) == 1:
+        return pyskl(lists[files[0]], files[0], options)
+    split = {
+        part: [entry.get("frame_dir") for entry in lists[path] if isinstance(entry, dict)]
+        for part, path in zip(("train", "test"), order, strict=True)
+    }
+    whole = {"split": split, "annotations": [entry for path in order for entry in lists[path]]}
+    recording = pyskl(whole, order[0], options)
+    recording.sources = dict.fromkeys(recording.splits, (order[0].name, order[1].name))
+    return recording
+
+
 def _assemble(given: Sequence[Path], found: dict[Path, Found], train: Path | None) -> list[Slots]:
     """Arrays with their labels and lengths, the training part first: the given one and its counterpart, if any."""
     said = _said(found)
     arrays = {path: one for path, one in found.items() if isinstance(one, Slots)}
-    beside = [one for one in found.values() if not isinstance(one, Slots | Recording)]
+    beside = [one for one in found.values() if isinstance(one, Labels | Counts)]
     main = _main(given, arrays, found, said)
     first = _complete(main, arrays.pop(main), beside, given, said)
     others: dict[Path, Slots] = {}
@@ -288,7 +320,8 @@ def _assemble(given: Sequence[Path], found: dict[Path, Found], train: Path | Non
     for path in given:
         if path not in used:
             raise SkelbenchError(f"{path} fits none of the arrays that are given with it; leave it out, or check it")
-    return [parts[path] for path in _in_order(parts, given, train)]
+    sized = {path: (part.side, part.x.shape[0]) for path, part in parts.items()}
+    return [parts[path] for path in _in_order(sized, given, train)]
 
 
 def _said(files: Iterable[Path]) -> dict[Path, tuple[str, str]]:
@@ -304,33 +337,36 @@ def _said(files: Iterable[Path]) -> dict[Path, tuple[str, str]]:
     return said
 
 
-def _in_order(parts: dict[Path, Slots], given: Sequence[Path], train: Path | None) -> list[Path]:
-    """The training part first: as the option says, else as names say, else as the files were given."""
+def _in_order(parts: dict[Path, tuple[str, int]], given: Sequence[Path], train: Path | None) -> list[Path]:
+    """Of one or two parts (which one it is by its names, and its clips) the training part first.
+
+    As the option says, else as names say, else as the files were given.
+    """
     paths = list(parts)
     if train is not None:
         chosen = [path for path in paths if path.resolve() == train.resolve()]
         if len(paths) < 2 or not chosen:
             there = " and ".join(map(str, paths))
             raise SkelbenchError(
-                f"--train {train}: it is not one of two arrays of clips (found: {there}); check the path"
+                f"--train {train}: it is not one of two files of clips (found: {there}); check the path"
             )
         return chosen + [path for path in paths if path not in chosen]
     if len(paths) < 2:
         return paths
-    one, other = (parts[path] for path in paths)
-    what = f"{paths[0]} ({one.x.shape[0]} clips) and {paths[1].name} ({other.x.shape[0]} clips)"
+    (side, clips), (another, more) = (parts[path] for path in paths)
+    what = f"{paths[0]} ({clips} clips) and {paths[1].name} ({more} clips)"
     if all(path in given for path in paths):
-        if one.side == "test" or other.side == "train":
+        if side == "test" or another == "train":
             raise SkelbenchError(
                 f"{what} are given as training and test part, but their names say something else; give the training "
                 f"part first, or confirm with --train {paths[0]}"
             )
-    elif {one.side, other.side} != {"train", "test"}:
+    elif {side, another} != {"train", "test"}:
         raise SkelbenchError(
             f"{what} are two parts of a data set, and their names do not say which of them trains (train; val or "
             f"test); say --train {paths[0]} or --train {paths[1]}"
         )
-    elif one.side == "test":
+    elif side == "test":
         paths.reverse()
     return paths
 

@@ -29,4 +29,4 @@ class ImportOptions:
     label_fields: tuple[str, ...] = ("label",)
     """Ragged npz: fields whose combinations are the classes."""
     train: Path | None = None
-    """Of two arrays in npy files the one that trains, whatever names and order say."""
+    """Of two files of clips the one that trains, whatever names and order say."""
