@@ -19,9 +19,10 @@ def import_data(
         typer.Argument(
             metavar="FILE",
             help="Clips as others prepared them: npz of CTR-GCN or MAMP, pyskl pickle (2-D or 3-D), npy and label file "
-            "of ST-GCN, 2s-AGCN, CMD, AimCLR or CrosSCLR, HDF5 of SGN, ragged npz. The format is told by the content. "
-            "Labels, lengths and the other part are found beside a single npy file; or name all files, every array "
-            "followed by its labels, the training part first.",
+            "of ST-GCN, 2s-AGCN, CMD, AimCLR or CrosSCLR, HDF5 of SGN, folder of NW-UCLA's JSON files, ragged npz. The "
+            "format is told by the content. Labels, lengths and the other part are found beside a single npy file, and "
+            "names say which part trains (train; val or test); or name all files, every array followed by its labels, "
+            "the training part first.",
         ),
     ],
     name: Annotated[
@@ -36,8 +37,13 @@ def import_data(
         typer.Option("--up", help="Axis that points up in the file; auto: judged by the bodies. Stored with Y up."),
     ] = "auto",
     units: Annotated[
-        Literal["m", "cm", "mm"], typer.Option("--units", help="Unit of 3-D coordinates in the file. Stored in metres.")
-    ] = "m",
+        Literal["m", "cm", "mm"] | None,
+        typer.Option(
+            "--units",
+            help="Unit of 3-D coordinates in the file. Stored in metres.",
+            show_default="as the file says, else m",
+        ),
+    ] = None,
     scale_2d: Annotated[
         Literal["image", "body"],
         typer.Option(
@@ -70,6 +76,14 @@ def import_data(
             show_default="label",
         ),
     ] = None,
+    train: Annotated[
+        Path | None,
+        typer.Option(
+            "--train",
+            metavar="FILE",
+            help="Of two files with clips the one that trains, where their names do not say it, or say otherwise.",
+        ),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a data set of that name.")] = False,
     data_root: DataRoot = None,
 ) -> None:
@@ -86,7 +100,7 @@ def import_data(
     fields = tuple(field.strip() for field in (label_fields or "label").split(",") if field.strip())
     if not fields:
         raise SkelbenchError("--label-fields names no field; write for instance --label-fields label,correct")
-    options = ImportOptions(topology, up, units, scale_2d, image_height, body_height, max_bodies, fps, fields)
+    options = ImportOptions(topology, up, units, scale_2d, image_height, body_height, max_bodies, fps, fields, train)
     root = data_root or roots.data_root()
     with late_progress(f"import {name}", "clips") as progress:
         imported = import_files(files, name, root, options, overwrite=force, progress=progress)
@@ -98,7 +112,14 @@ def import_data(
         [("recognised as", imported.recording.kind), *details.items(), ("empty clips left out", expected or None)],
         title=f"import of {', '.join(file.name for file in files)}",
     )
-    print_store(ClipStore.open(imported.path), name)
+    store = ClipStore.open(imported.path)
+    print_store(store, name)
+    split = store.split()
+    train_from, test_from = imported.recording.sources.get(split.name, (f"split {split.name}",) * 2)
+    out.print()
+    print_facts(
+        [("train", f"{len(split.train):,} clips ({train_from})"), ("test", f"{len(split.test):,} clips ({test_from})")]
+    )
     out.print(f"next: skelbench run slim --tokens 8 --dataset {name}")
     if imported.unexpected:
         err.print(f"[yellow]{len(imported.unexpected):,} clips left out that should not have been, see above[/]")

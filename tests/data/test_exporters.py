@@ -133,7 +133,9 @@ def test_what_is_exported_comes_back(tmp_path_factory, shapes, seed, repeat, nam
     with open_writer(folder / "made") as writer:
         for i, (bodies, frames) in enumerate(shapes):
             x = rng.normal(size=(bodies, frames, 25, 3)).astype("f4")
-            x[rng.random((bodies, frames)) < 0.3 * zeros] = 0  # absent bodies, empty frames, even at the end
+            absent = rng.random((bodies, frames)) < 0.3 * zeros
+            absent.flat[rng.integers(absent.size)] = False  # somebody is seen at some time
+            x[absent] = 0  # absent bodies, empty frames, even at the end
             writer.add(x, i % 3, subject=i % 2, camera=1 + i % 2, setup=i, origin=rng.normal(size=3), flags=i,
                        source_frames=i + 9, fps=30.3 + zeros * i, name=f"n{i}" if named else "")  # fmt: skip
     store = ClipStore.open(folder / "made")

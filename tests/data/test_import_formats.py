@@ -2,6 +2,7 @@
 
 import io
 import pickle
+import re
 import sys
 import tracemalloc
 import zipfile
@@ -35,6 +36,7 @@ from made.files import (
 
 from skelbench.data.foreign import ImportOptions, import_files, name_for, ntu
 from skelbench.data.foreign.bodies import TURNS, Pose, drop_absent
+from skelbench.data.foreign.exporters import export_mamp_npz
 from skelbench.data.raw.origin import centre
 from skelbench.data.store.clip_store import ClipStore, Flag
 from skelbench.data.store.splits import FieldRule, NameRule
@@ -159,6 +161,17 @@ def test_h5_that_leads_elsewhere_or_is_no_sgn_file(tmp_path):
     refused(tmp_path, "is not a readable HDF5 file", tmp_path / "cut.h5")
 
 
+def test_parts_of_an_h5_are_whole(tmp_path, take):
+    write_h5(tmp_path / "x.h5", mamp_arrays())
+    with h5py.File(tmp_path / "x.h5", "a") as file:
+        del file["test_y"]
+    refused(tmp_path, "no data sets test_x and test_y of its own; the file is incomplete", tmp_path / "x.h5")
+    with h5py.File(tmp_path / "x.h5", "a") as file:
+        del file["test_x"]
+    store = take(tmp_path / "x.h5")
+    assert (store.split().name, len(store.split().train), store.split().test.tolist()) == ("given", 6, [6, 7])
+
+
 def test_h5_without_h5py_says_what_to_install(tmp_path, monkeypatch):
     write_h5(tmp_path / "x.h5", mamp_arrays())
     monkeypatch.setitem(sys.modules, "h5py", None)
@@ -210,6 +223,26 @@ def test_not_a_number_leaves_out_one_clip(tmp_path, take):
         assert [(one.name, one.reason) for one in take.imported.unexpected] == [
             ("test_000002", "a coordinate is not a finite number")
         ]
+
+
+def test_a_clip_of_no_possible_size_is_left_out_of_any_format(tmp_path, take):
+    arrays = mamp_arrays()
+    arrays["x_test"][2] *= 1000
+    np.savez(tmp_path / "x.npz", **arrays)
+    entries = [annotation(i) for i in range(12)]
+    entries[3]["keypoint"] = (entries[3]["keypoint"].astype(np.float32) - people(3)[:1, :1, :1]) / 1000
+    x = slot_array(range(6))
+    x[1] *= 1000
+    np.save(tmp_path / "x.npy", x)
+    labels = write_pickle(tmp_path / "x_label.pkl", (list("abcdef"), [0] * 6))
+    for files, name, size in (
+        ([tmp_path / "x.npz"], "test_000002", r".*e\+03"),
+        ([pyskl(tmp_path, entries)], NAMES[3], r"0\.00\d+"),
+        ([tmp_path / "x.npy", labels], "b", r".*e\+03"),
+    ):
+        take(*files)
+        (one,) = take.imported.unexpected
+        assert one.name == name and re.match(f"its bodies measure {size} m from end to end, which no joint", one.reason)
 
 
 def test_units_and_up_axis(tmp_path, take):
@@ -274,6 +307,31 @@ def test_zip_bombs_and_arrays_that_promise_too_much(tmp_path):
     ):
         members = {"x_train.npy": data, "y_train.npy": npy(np.zeros(clips, int))}
         refused(tmp_path, message, zipped(tmp_path / "x.npz", members))
+
+
+def test_parts_of_an_npz_go_by_their_names(tmp_path, take):
+    good = mamp_arrays()
+    (x, y), (x_test, y_test) = ((good[f"x_{part}"], good[f"y_{part}"]) for part in ("train", "test"))
+    for first, second in (("val", "train"), ("Test", "Train"), ("validation", "training"), ("eval", "train")):
+        arrays = {f"x_{first}": x_test[:4], f"y_{first}": y_test[:4], f"x_{second}": x[:2], f"y_{second}": y[:2]}
+        np.savez(tmp_path / "x.npz", **arrays)
+        store = take(tmp_path / "x.npz")
+        assert store.split().name == "given" and (len(store.split().train), len(store.split().test)) == (2, 4)
+        np.testing.assert_array_equal(store.clip(0), centred(people(0))[0])
+        sources = take.imported.recording.sources["given"]
+        assert sources == (f"x.npz: array 'x_{second}'", f"x.npz: array 'x_{first}'")
+    np.savez(tmp_path / "x.npz", **good, x_val=x[:3], y_val=y[:3])
+    store = take(tmp_path / "x.npz")
+    assert (len(store.split().train), len(store.split().test), len(store.split("validation").test)) == (9, 6, 3)
+    for message, arrays in (
+        ("has x_test but no y_test; the file is incomplete", {"x_train": x, "y_train": y, "x_test": x}),
+        ("has y_train but no x_train; the file is incomplete", {"x_test": x, "y_test": y, "y_train": y}),
+        ("called a, b, which does not say which of them trains", {"x_a": x, "y_a": y, "x_b": x, "y_b": y}),
+        ("called test, eval, which does not say", {"x_test": x, "y_test": y, "x_eval": x, "y_eval": y}),
+        ("none to train on; add x_train and y_train", {"x_test": x, "y_test": y, "x_val": x, "y_val": y}),
+    ):
+        np.savez(tmp_path / "x.npz", **arrays)
+        refused(tmp_path, message, tmp_path / "x.npz")
 
 
 def test_arrays_of_negative_size(tmp_path):
@@ -347,6 +405,50 @@ def test_pyskl_splits_of_other_data_sets(tmp_path, take):
     assert store.meta.default_split == "random"
 
 
+@pytest.mark.parametrize("number", [float, np.float32, np.int64, np.array])
+def test_labels_and_other_values_of_any_numeric_type(tmp_path, take, number):
+    """As mmaction2's tools keep them: also dictionaries with floating-point keys, which are not used."""
+    more = dict(valid={np.float64(0.5): np.float32(9), 0.6: 8}, total_frames=20.0, img_shape=np.array([1080, 1920]))
+    entries = [flat_annotation(i, label=number(i % 3), **more) for i in range(12)]
+    store = take(write_pickle(tmp_path / "x.pkl", entries), topology="coco17")
+    assert store.labels.tolist() == [i % 3 for i in range(12)]
+
+
+def test_pickles_of_one_part_each(tmp_path, take):
+    """As mmaction2 had them: lists of annotations, the split being the files."""
+    train = write_pickle(tmp_path / "gym_train.pkl", [annotation(i, frame_dir=f"v{i}", label=0) for i in range(4)])
+    val = write_pickle(tmp_path / "gym_val.pkl", [annotation(i, frame_dir=f"v{i}", label=0) for i in range(4, 12)])
+    for files in ((train,), (val,), (train, val)):
+        store = take(*files)
+        assert store.split().name == "given" and store.split().train.tolist() == [0, 1, 2, 3] and len(store) == 12
+        assert take.imported.recording.sources == {"given": ("gym_train.pkl", "gym_val.pkl")}
+    refused(tmp_path, "gym_val.pkl .8 clips. and gym_train.pkl .4 clips. are given as .* names say", val, train)
+    other = pyskl(tmp_path)
+    refused(tmp_path, "complete by itself", train, other)
+    np.save(tmp_path / "x.npy", slot_array([0]))
+    refused(tmp_path, "gym_train.pkl, x.npy are no two parts of a data set", train, tmp_path / "x.npy")
+    train.unlink()
+    assert take(val).split().name == "random"
+    val.rename(train)
+    write_pickle(val, [annotation(0, frame_dir="v5")])
+    refused(tmp_path, "two annotations are called 'v5'", train)
+
+
+def test_pyskl_lists_go_by_their_names(tmp_path, take):
+    names = [f"v{i}" for i in range(12)]
+    entries = [annotation(i, frame_dir=names[i], label=i % 2) for i in range(12)]
+    for split, found in (
+        ({"Test": names[3:], "Train": names[:3]}, {"given": (3, 9)}),
+        ({"validation_1": names[4:], "training_1": names[:4]}, {"1": (4, 8)}),
+        ({"train": names[:4], "test": names[4:7], "eval": names[7:]}, {"given": (4, 3), "given-eval": (4, 5)}),
+    ):
+        store = take(pyskl(tmp_path, entries, split))
+        assert {one: (len(store.split(one).train), len(store.split(one).test)) for one in store.meta.splits} == found
+    for split in ({"a": names[:3], "b": names[3:]}, {"train": names[:3]}, {"test": names[:3], "val": names[3:]}):
+        refused(tmp_path, f"split has '{next(iter(split))}'.*call them train and test", pyskl(tmp_path, entries, split))
+    refused(tmp_path, "split must name lists of clips", pyskl(tmp_path, entries, {"train\x1b[2J": names[:3]}))
+
+
 def test_pyskl_bodies_and_frames_that_show_nobody_are_left_out(tmp_path, take):
     x = np.concatenate([np.zeros((1, 20, 25, 3)), people(0)]).astype(np.float16)
     x[:, [0, 7, 8, 19]] = 0
@@ -381,10 +483,27 @@ def test_pyskl_entries_that_cannot_be_used_are_listed(tmp_path, take):
 
 PYSKL = {
     "two of a name": (lambda e, s: e.append(annotation(0)), "two annotations are called 'S001C001P001R001A001'"),
-    "no name": (lambda e, s: e[0].pop("frame_dir"), "no printable text as frame_dir"),
-    "no label": (lambda e, s: e[1].pop("label"), "annotation 1 has no whole number as label"),
+    "no name": (lambda e, s: e[0].pop("frame_dir"), "annotation 0 has no frame_dir; give every clip its name"),
+    "number as name": (
+        lambda e, s: e[2].update(frame_dir=0.5),
+        "annotation 2 has frame_dir 0.5, which is not printable",
+    ),
+    "no label": (lambda e, s: e[1].pop("label"), "annotation 1 has no label; add the labels"),
+    "label behind None": (lambda e, s: (e.insert(0, None), e[3].pop("label")), "annotation 3 has no label"),
+    "several labels": (
+        lambda e, s: e[1].update(label=[1, 2]),
+        r"annotation 1 has label \[1, 2\], which is not one whole",
+    ),
+    "label not a number": (
+        lambda e, s: e[1].update(label=float("nan")),
+        "annotation 1 has label nan, which is not one",
+    ),
+    "lists": (
+        lambda e, s: [one.update(keypoint=one["keypoint"].tolist()) for one in e],
+        "key points are kept as list, not as numpy arrays; save them",
+    ),
     "label negative": (lambda e, s: e[1].update(label=-1), "clip 1 has label -1"),
-    "label fractional": (lambda e, s: e[1].update(label=0.5), "annotation 1 has no whole number"),
+    "label fractional": (lambda e, s: e[1].update(label=0.5), "annotation 1 has label 0.5, which is not one whole"),
     "label huge": (lambda e, s: e[1].update(label=10**12), "clip 1 has label 1000000000000"),
     "shared": (lambda e, s: s["xsub_train"].append(NAMES[11]), "xsub_train and xsub_val share clips"),
     "split of numbers": (lambda e, s: s.update(xsub_train=[1, 2]), "split must name lists of clips"),
@@ -493,8 +612,9 @@ def test_stgcn_and_what_lies_beside_it(tmp_path, take):
     write_pickle(tmp_path / "ntu" / "other.pkl", {"x": 1})
     for start in ("train_data.npy", "val_label.pkl"):
         store = take(tmp_path / "ntu" / start)
-        assert sorted(store.names) == sorted(NAMES) and list(store.meta.splits) == ["cross-subject", "cross-view"]
-        assert store.names.tolist() == [NAMES[i] for i in rows], "the larger part first"
+        assert sorted(store.names) == sorted(NAMES) and store.names.tolist() == [NAMES[i] for i in rows]
+        assert list(store.meta.splits) == ["given", "cross-subject", "cross-view"], "the files' own comes first"
+        assert store.split().name == "given" and store.split().test.tolist() == [7, 8, 9, 10, 11]
         for clip, i in enumerate(rows):
             expect(store, clip, i)
 
@@ -508,11 +628,115 @@ def test_a_link_that_leads_nowhere_is_passed_over(tmp_path, take):
 def test_files_given_in_order_and_part_of_a_data_set(tmp_path, take):
     rows = write_slots(tmp_path / "ntu", pairs=((0, 1, 2, 3, 4, 5), (6, 7, 8, 9, 10, 11)))
     files = [tmp_path / "ntu" / name for name in ("train_data.npy", "train_label.pkl", "val_data.npy", "val_label.pkl")]
-    refused(tmp_path, r"several label files fit its 6 clips \(train_label.pkl, val_label.pkl\)", files[0])
-    store = take(*files)
-    assert store.names.tolist() == [NAMES[i] for i in rows]
+    for store in (take(*files), take(files[0]), take(files[2]), take(files[3])):
+        assert store.names.tolist() == [NAMES[i] for i in rows] and store.split().test.tolist() == [*range(6, 12)]
+        assert (store.labels == labels()[rows]).all(), "each part has its own labels, though both have six"
+        assert list(store.meta.splits) == ["cross-subject", "cross-view"] and store.split().name == "cross-subject"
     assert len(take(files[0], files[1])) == 6
     assert list(take(files[0], files[1]).meta.splits) == ["cross-view"], "all six are of one subject"
+
+
+WORDS = {"train": ("train", "Train", "TRAIN", "training"), "test": ("val", "valid", "test", "Val", "TEST", "eval")}
+
+
+def write_parts(folder, train, test, name="{}_position.npy", label="{}_label.npy"):
+    """AimCLR's arrays: the training part is the first ``train[0]`` clips, called ``train[1]``; the test part alike."""
+    paths = []
+    for rows, word in ((range(train[0]), train[1]), (range(train[0], train[0] + test[0]), test[1])):
+        x = slot_array([i % 12 for i in rows])[:, :, :20]
+        paths += [folder / name.format(word), folder / label.format(word)]
+        for path in paths[-2:]:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        np.save(paths[-2], x - x[:, :, :, 20:21])
+        np.save(paths[-1], np.array(rows)[:, None] % 5)
+    return paths
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.integers(3, 9), st.integers(3, 9), *(st.sampled_from(WORDS[side]) for side in ("train", "test")),
+       st.sampled_from(["{}_data.npy", "ntu_xsub_{}.npy", "{}.npy", "x{}.npy"]), st.integers(0, 3))  # fmt: skip
+def test_names_say_which_part_trains_whatever_their_sizes(tmp_path_factory, train, test, word, other, name, start):
+    folder = tmp_path_factory.mktemp("parts")
+    files = write_parts(folder, (train, word), (test, other), name)
+    imported = import_files([files[start]], "mine", folder / "root")
+    store = ClipStore.open(imported.path)
+    assert store.split().train.tolist() == list(range(train)) and len(store.split().test) == test
+    assert store.labels.tolist() == [i % 5 for i in range(train + test)]
+    assert imported.recording.sources == {"given": (files[0].name, files[2].name)}
+    exported = export_mamp_npz(store, folder / "back.npz")
+    back = ClipStore.open(import_files([exported], "back", folder / "root").path)
+    assert back.split().train.tolist() == list(range(train)) and back.labels.tolist() == store.labels.tolist()
+
+
+def test_names_of_folders_say_which_part_trains(tmp_path, take):
+    files = write_parts(tmp_path / "xsub", (4, "train"), (8, "val"), "{}/data.npy", "{}/label.npy")
+    for named in (files, files[:1], files[2:3]):
+        assert len(take(*named).split().train) == 4
+    refused(tmp_path, "val/data.npy .8 clips. and data.npy .*names say something else", *files[2:], *files[:2])
+    files[2].write_bytes(files[2].read_bytes()[:-100])
+    refused(tmp_path, "val/data.npy does not hold", files[0])
+
+
+def test_the_order_given_must_not_contradict_the_names(tmp_path, take):
+    train, train_label, val, val_label = write_parts(tmp_path, (4, "train"), (8, "val"))
+    swapped = (val, val_label, train, train_label)
+    message = "val_position.npy .8 clips. and train_position.npy .4 clips. are given as training and test part, but"
+    refused(tmp_path, message + " their names say something else; .*or confirm with --train .*val_pos", *swapped)
+    assert len(take(*swapped, train=val).split().train) == 8
+    assert len(take(*swapped, train=train).split().train) == 4
+    assert len(take(train, train_label, val, val_label).split().train) == 4
+
+
+def test_names_that_do_not_say_which_part_trains(tmp_path, take):
+    a, a_label, b, b_label = write_parts(tmp_path, (4, "a"), (8, "b"))
+    message = (
+        "b_position.npy .8 clips. and a_position.npy .4 clips. .*names do not say which .*say --train .*b_pos.* or"
+    )
+    refused(tmp_path, message, b)
+    for chosen, count in ((a, 4), (b, 8)):
+        for named in (a, b):
+            assert len(take(named, train=chosen).split().train) == count
+    assert len(take(b, b_label, a, a_label).split().train) == 8, "as given"
+    refused(tmp_path, "it is not one of two files of clips", a, train=tmp_path / "c.npy")
+    np.savez(tmp_path / "x.npz", **mamp_arrays())
+    refused(tmp_path, "complete by itself; leave out --train", tmp_path / "x.npz", train=tmp_path / "x.npz")
+
+
+def test_labels_of_the_other_part_are_not_taken(tmp_path):
+    train, train_label, val, val_label = write_parts(tmp_path, (5, "train"), (5, "val"))
+    message = "train_position.npy holds 5 clips, and val_label.npy, .* belongs to the other part by its name"
+    refused(tmp_path, message, train, val_label)
+    train_label.unlink()
+    refused(tmp_path, message, train)
+
+
+def test_the_other_part_is_not_passed_over_because_it_is_damaged(tmp_path, take):
+    train, train_label, val, val_label = write_parts(tmp_path, (9, "train"), (8, "val"))
+    whole = val.read_bytes()
+    for content, message in ((whole[:-100], "does not hold"), (b"", "is empty"), (bytes(99), "begins with zero bytes")):
+        val.write_bytes(content)
+        refused(tmp_path, f"val_position.npy {message}", train)
+    assert len(take(train, train_label)) == 9, "named without it"
+    val.write_bytes(whole)
+    val_label.unlink()
+    refused(tmp_path, "val_position.npy holds 8 clips without labels", train)
+
+
+def test_every_file_given_is_used(tmp_path):
+    train, train_label, val, val_label = write_parts(tmp_path, (4, "train"), (8, "val"))
+    write_slots(tmp_path / "stgcn")
+    raw = [tmp_path / "stgcn" / "val_data.npy", tmp_path / "stgcn" / "val_label.pkl"]
+    message = "train_position.npy .AimCLR.* and val_data.npy .ST-GCN arrays, ntu25. are no two parts of one data set"
+    refused(tmp_path, message, train, train_label, *raw)
+    refused(tmp_path, "val_label.npy fits none of the arrays that are given with it", train, train_label, val_label)
+
+
+def test_the_split_that_files_are_made_for_is_the_default(tmp_path, take):
+    views = [[i for i, name in enumerate(NAMES) if (name[7] == "1") == test] for test in (False, True)]
+    write_slots(tmp_path / "xview", pairs=views)
+    store = take(tmp_path / "xview" / "val_data.npy")
+    assert store.split().name == "cross-view" and len(store.split().train) == 8
+    assert take.imported.recording.sources == {"cross-view": ("train_data.npy", "val_data.npy")}
 
 
 def test_arrays_without_labels(tmp_path):

@@ -5,10 +5,10 @@ import re
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from made.files import DAMAGE, survive_damage
+from made.files import DAMAGE, people, survive_damage
 
 from skelbench.data.foreign import ImportOptions, import_files
-from skelbench.data.store.clip_store import ClipStore
+from skelbench.data.store.clip_store import ClipStore, Flag
 from skelbench.errors import SkelbenchError
 
 LENGTHS = (3, 1, 5, 2, 4, 6)
@@ -32,9 +32,14 @@ def recording(**changes):
     return {key: value for key, value in (arrays | changes).items() if value is not None}
 
 
-def imported(tmp_path, name="mine", label_fields=("label",), **changes):
+def standing():
+    """Joints of such a file that belong to people who stand: metres, Y up."""
+    return np.concatenate([people(i, 1)[0, :length] for i, length in enumerate(LENGTHS)])
+
+
+def imported(tmp_path, name="mine", label_fields=("label",), options=None, **changes):
     np.savez(tmp_path / "file.npz", **recording(**changes))
-    return opened(tmp_path / "file.npz", tmp_path / "root", name, label_fields=label_fields)
+    return opened(tmp_path / "file.npz", tmp_path / "root", name, label_fields=label_fields, **(options or {}))
 
 
 def opened(file, root, name="mine", **options):
@@ -136,8 +141,27 @@ BAD = {
     "origin of the wrong shape": (dict(origin=np.zeros((5, 3))), r"origin must be finite numbers \[6, 3\]"),
     "origin not finite": (dict(origin=np.full((6, 3), np.nan)), "origin must be finite"),
     "objects": (dict(classes=np.array(["a", 1, None], dtype=object)), "'classes' holds Python objects"),
-    "millimetres": (dict(meta=np.array('{"units": "mm"}')), "units are 'mm'.*convert"),
-    "z up": (dict(meta=np.array('{"up": "Z"}')), "'Z' points up.*turn the coordinates"),
+    "unknown unit": (dict(meta=np.array('{"units": "feet"}')), "meta says units 'feet', none of m, cm, mm.*conv"),
+    "unknown axis": (dict(meta=np.array('{"up": "w"}')), "meta says up 'w', none of y, -y"),
+    "metres called mm": (
+        dict(meta=np.array('{"units": "mm"}')),
+        r"measure 0\.00\d+ m; correct the units in its meta to m",
+    ),
+    "millimetres": (dict(joints=1000 * GOOD["joints"]), r"measure \d+ m; correct the units in its meta to mm"),
+    "millimetres unsaid": (dict(joints=1000 * GOOD["joints"], meta=None), "measure .* m; say --units mm"),
+    "one tall clip": (
+        dict(joints=np.concatenate([GOOD["joints"][:-6], 1000 * GOOD["joints"][-6:]])),
+        r"clip 5: its bodies measure .*e\+03 m from end to end, which no joint positions in metres do; repair",
+    ),
+    "all zero": (dict(joints=0 * GOOD["joints"]), "its first clips are all zeros"),
+    "a clip of zeros": (
+        dict(joints=_with(GOOD["joints"], slice(4, 9), 0)),
+        "clip 2: all its coordinates are zero; rep",
+    ),
+    "z up": (
+        dict(joints=standing()[..., [0, 2, 1]]),
+        "y should point up, but its bodies stand along z; say .*--up z or",
+    ),
     "meta not JSON": (dict(meta=np.array("{")), "meta is not JSON"),
     "meta nested without end": (dict(meta=np.array("[" * 100_000)), "meta is not JSON"),
     "frame rates too few": (dict(fps=np.full(5, 30.0)), r"one for each of the 6, not float64 \[5\]"),
@@ -151,6 +175,41 @@ BAD = {
 def test_bad_content_is_refused_in_one_sentence(tmp_path, kind):
     changes, message = BAD[kind]
     _refused(tmp_path, lambda: imported(tmp_path, **changes), message)
+
+
+def _meta(**stated):
+    return np.array(json.dumps(stated))
+
+
+@pytest.mark.parametrize("options, meta", [
+    (dict(units="mm", up="z"), None),
+    (dict(units="mm", up="z"), _meta(units="millimetres", up="Z")),
+    ({}, _meta(units="mm", up="z")),
+])  # fmt: skip
+def test_units_and_up_axis_are_what_options_or_the_file_say(tmp_path, options, meta):
+    good = imported(tmp_path, "good", joints=standing())
+    turned = (1000 * standing()[..., [0, 2, 1]] * [1, -1, 1]).astype(np.float32)  # Y up to z up
+    origin = 1000 * GOOD["origin"][:, [0, 2, 1]] * [1, -1, 1]
+    store = imported(tmp_path, joints=turned, origin=origin, meta=meta, options=options)
+    for i in range(6):
+        np.testing.assert_allclose(store.clip(i), good.clip(i), atol=1e-5)
+    np.testing.assert_allclose(store.index["origin"], good.index["origin"], atol=1e-5)
+
+
+@pytest.mark.parametrize("options, message", [
+    (dict(units="cm"), "its meta says units 'mm', --units says cm; correct the meta or leave out the option"),
+    (dict(up="x"), "its meta says up 'z', --up says x; correct"),
+])  # fmt: skip
+def test_options_that_contradict_the_file(tmp_path, options, message):
+    _refused(tmp_path, lambda: imported(tmp_path, meta=_meta(units="mm", up="z"), options=options), message)
+
+
+def test_frames_that_show_nobody_are_left_out(tmp_path):
+    store = imported(tmp_path, joints=_with(GOOD["joints"], [4, 7], 0))
+    assert store.lengths.tolist() == [3, 1, 3, 2, 4, 6] and store.index["source_frames"][2] == 5
+    assert store.index["flags"].tolist() == [0, 0, Flag.FRAMES_DROPPED, 0, 0, 0]
+    joints = GOOD["joints"][[5, 6, 8]]
+    np.testing.assert_allclose(store.clip(2)[0], joints - joints[0, 1], atol=1e-6)
 
 
 def test_label_fields_must_fit(tmp_path):
@@ -187,7 +246,7 @@ FILES = {
         "array 'joints' is not readable .*download or copy",
     ),
     "text": (_file(lambda data: b"joints,label\n1,2\n"), "is text .*data prepare.*; formats"),
-    "folder": (lambda path: path.mkdir(), "is a folder; name a file in it"),
+    "folder": (lambda path: path.mkdir(), "is a folder without clips of NW-UCLA; name a file in it"),
     "named pipe": (os.mkfifo, "is not a regular file but a pipe or a device; save"),
 }
 

@@ -1,5 +1,6 @@
 """Small files in other people's formats, made from people who stand and move."""
 
+import json
 import pickle
 import zipfile
 from pathlib import Path
@@ -112,6 +113,17 @@ def upright(rows, frames=60):
         x[row] -= x[row][:, :, 1:2, :1] * x[row].any(axis=(0, 1, 2))
         x[row] = x[row][[0, 2, 1]] * np.array([1, -1, 1], np.float32)[:, None, None, None]  # Y up to z up
     return x
+
+
+def write_nwucla(folder, numbers, **changes):
+    """Files of NW-UCLA in a folder, (action, subject, trial, camera) each; ``changes`` of what the first one holds."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for i, (action, subject, trial, camera) in enumerate(numbers):
+        name = f"a{action:02}_s{subject:02}_e{trial:02}_v{camera:02}"
+        label = [1, 2, 3, 4, 5, 6, 8, 9, 11, 12].index(action) + 1
+        value = dict(file_name=name, skeletons=people(i % 12, 1)[0, :, :20].round(6).tolist(), label=label)
+        value = {key: one for key, one in (value | (changes if i == 0 else {})).items() if one is not None}
+        (folder / f"{name}.json").write_text(json.dumps(value))
 
 
 def write_slots(folder, array=slot_array, pairs=((0, 2, 3, 6, 7, 8, 9), (1, 4, 5, 10, 11))):

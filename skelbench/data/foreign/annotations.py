@@ -26,6 +26,7 @@ from skelbench.data.foreign.flat import FlatPose, flat_clip
 from skelbench.data.foreign.labels import random_split, whole
 from skelbench.data.foreign.options import ImportOptions
 from skelbench.data.foreign.recording import Recording
+from skelbench.data.foreign.sides import side_of
 from skelbench.data.raw.ntu.names import who
 from skelbench.data.raw.ntu.prepare import LICENCE as NTU_LICENCE
 from skelbench.data.store.clip_store import Skipped
@@ -47,8 +48,15 @@ def pyskl(value: Any, path: Path, options: ImportOptions) -> Recording:
     split, entries = (value.get("split", {}), value["annotations"]) if isinstance(value, dict) else ({}, value)
     if not isinstance(entries, list | tuple) or not entries:
         raise SkelbenchError(f"{path}: annotations must be a list with at least one entry; check the file")
-    good = [entry for entry in entries if isinstance(entry, dict)]
+    rows = [row for row, entry in enumerate(entries) if isinstance(entry, dict)]
+    good = [entries[row] for row in rows]
     arrays = [entry["keypoint"] for entry in good if isinstance(entry.get("keypoint"), np.ndarray)]
+    other = next((entry["keypoint"] for entry in good if entry.get("keypoint") is not None), None)
+    if not arrays and other is not None:
+        raise SkelbenchError(
+            f"{path}: its key points are kept as {type(other).__name__}, not as numpy arrays; save them as arrays "
+            f"[bodies, frames, joints, 2 or 3]"
+        )
     if not arrays:
         raise SkelbenchError(
             f"{path}: none of its annotations has key points; it is a table of contents (Kinetics-400), whose key "
@@ -63,10 +71,10 @@ def pyskl(value: Any, path: Path, options: ImportOptions) -> Recording:
     if len(shape) != 4 or shape[3] not in (2, 3):
         raise SkelbenchError(f"{path}: key points must be [bodies, frames, joints, 2 or 3], not {list(shape)}")
     topology = choose_topology(shape[2], options.topology, str(path))
-    labels = _labels(good, path)
-    names = [_name(entry, path) for entry in good]
+    labels = _labels([(row, entries[row].get("label")) for row in rows], path)
+    names = [_name(row, entries[row].get("frame_dir"), path) for row in rows]
     index = ntu.index_of(names)
-    splits, unknown = _splits(split, names, labels, index, path)
+    splits, sources, unknown = _splits(split, names, labels, index, path)
     details = {"split_names_without_annotation": unknown, "type_of_file": str(arrays[0].dtype)}
     details["annotations_empty"] = len(entries) - len(good)
     reader = _Reader(entries, dict(zip(names, labels.tolist())), topology, options, shape[3])
@@ -84,6 +92,7 @@ def pyskl(value: Any, path: Path, options: ImportOptions) -> Recording:
         topology=topology,
         classes=ntu.class_names(labels, index),
         splits=splits,
+        sources=sources,
         lineage=lineage,
         licence=NTU_LICENCE if index is not None else "",
         fps=options.fps,
@@ -91,65 +100,90 @@ def pyskl(value: Any, path: Path, options: ImportOptions) -> Recording:
     )
 
 
-def _labels(good: Sequence[dict], path: Path) -> np.ndarray:
-    values = [entry.get("label") for entry in good]
-    if any(type(value) not in (int, bool) for value in values):
-        row = next(i for i, value in enumerate(values) if type(value) not in (int, bool))
-        raise SkelbenchError(f"{path}: annotation {row} has no whole number as label; add the labels")
+def _labels(given: Sequence[tuple[int, Any]], path: Path) -> np.ndarray:
+    values = []
+    for row, value in given:
+        value = value.item() if isinstance(value, np.ndarray) and value.size == 1 else value
+        if value is None:
+            raise SkelbenchError(f"{path}: annotation {row} has no label; add the labels")
+        if type(value) not in (int, bool, float) or (type(value) is float and not value.is_integer()):
+            raise SkelbenchError(
+                f"{path}: annotation {row} has label {ascii(value)[:40]}, which is not one whole number; correct it"
+            )
+        values.append(value)
     return whole(values, str(path))[0]
 
 
-def _name(entry: dict, path: Path) -> str:
-    name = entry.get("frame_dir")
+def _name(row: int, name: Any, path: Path) -> str:
     if not isinstance(name, str) or not 1 <= len(name) <= 1000 or not name.isprintable():
-        raise SkelbenchError(f"{path}: an annotation has no printable text as frame_dir; give every clip its name")
+        what = "no frame_dir" if name is None else f"frame_dir {ascii(name)[:40]}, which is not printable text"
+        raise SkelbenchError(f"{path}: annotation {row} has {what}; give every clip its name")
     return name
+
+
+def _plain(value: Any) -> Any:
+    return value.tolist() if isinstance(value, np.ndarray) and value.size <= 8 else value
 
 
 def _splits(
     split: Any, names: list[str], labels: np.ndarray, index: Mapping[str, np.ndarray] | None, path: Path
-) -> tuple[dict[str, Rule], int]:
-    """Rules, and how many listed names are no clip's. Lists that follow from sample names become rules over fields."""
+) -> tuple[dict[str, Rule], dict[str, tuple[str, str]], int]:
+    """Rules, the lists they come from, and how many listed names are no clip's.
+
+    Lists that follow from sample names become rules over fields.
+    """
     seen: set[str] = set()
     for name in names:
         if name in seen:
             raise SkelbenchError(f"{path}: two annotations are called {name!r}; names must be distinct")
         seen.add(name)
     if not isinstance(split, dict) or not all(
-        isinstance(key, str) and isinstance(value, list | tuple) and all(isinstance(name, str) for name in value)
+        isinstance(key, str)
+        and key.isprintable()
+        and isinstance(value, list | tuple)
+        and all(isinstance(name, str) for name in value)
         for key, value in split.items()
     ):
         raise SkelbenchError(f"{path}: split must name lists of clips; correct it")
     rules: dict[str, Rule] = {}
+    sources: dict[str, tuple[str, str]] = {}
     unknown = 0
     for key, test_key, name in _pairs(split):
         train, test = (tuple(one for one in split[part] if one in seen) for part in (key, test_key))
         unknown += len(split[key]) + len(split[test_key]) - len(train) - len(test)
         if not train or not test:
             continue
+        name = f"{name}-{test_key}" if name in rules else name
         if set(train) & set(test):
             raise SkelbenchError(f"{path}: {key} and {test_key} share clips; correct its split")
-        rules[name] = NameRule(field="name", train=train, test=test)
+        rules[name], sources[name] = NameRule(field="name", train=train, test=test), (f"list {key}", f"list {test_key}")
         if index is not None:
             for full, rule in ntu.splits_of(index).items():
                 if ALIASES.get(name, name) == full and _same(rule, index, names, train, test):
-                    rules[full] = rule
+                    rules[full], sources[full] = rule, sources[name]
                     if full != name:
                         del rules[name]
     if not rules and index is not None:
         rules = ntu.splits_of(index)
-    return rules or random_split(labels, str(path), "lists of their names under split"), unknown
+    lists = [key for key, value in split.items() if not seen.isdisjoint(value)]
+    if not rules and lists:
+        raise SkelbenchError(
+            f"{path}: its split has {', '.join(map(repr, lists))[:200]}, of which no two say that one trains and one "
+            f"tests; call them train and test, or train and val"
+        )
+    return rules or random_split(labels, str(path), "lists of their names under split"), sources, unknown
 
 
 def _pairs(split: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
     """(training list, test list, name of the split) for every two lists that belong together by their names."""
-    for key in split:
-        tests = [key.replace("train", side) for side in ("val", "test") if "train" in key]
-        tests = [test for test in tests if test in split]
-        name = re.sub(r"^[_-]|[_-]$", "", key.replace("train", "", 1)) or "given"
-        for test in tests:
-            also = len(tests) > 1 and "val" in test
-            yield key, test, f"{name}-val" if also else name
+    said = {key: side_of(key) for key in split}
+    for key, (side, rest) in said.items():
+        tests = {other: kind for other, (kind, also) in said.items() if also == rest and kind in ("valid", "test")}
+        if side != "train" or not tests:
+            continue
+        name = re.sub(r"^[_-]|[_-]$", "", rest) or "given"
+        for test, kind in tests.items():
+            yield key, test, f"{name}-val" if len(set(tests.values())) > 1 and kind == "valid" else name
 
 
 def _same(rule: Rule, index: Mapping[str, np.ndarray], names: list[str], train: tuple, test: tuple) -> bool:
@@ -195,9 +229,9 @@ class _Reader:
         name, frames = entry["frame_dir"], x_MTJC.shape[1]
         if isinstance(self.pose, FlatPose):
             score = entry.get("keypoint_score")
-            if not isinstance(score, np.ndarray) or score.shape != x_MTJC.shape[:3] or score.dtype.kind != "f":
+            if not isinstance(score, np.ndarray) or score.shape != x_MTJC.shape[:3] or score.dtype.kind not in "fiu":
                 return Skipped(name=name, reason="it has no keypoint_score for each of its key points")
-            clip = flat_clip(x_MTJC, score, self.topology.center, self.pose, entry.get("img_shape"))
+            clip = flat_clip(x_MTJC, score, self.topology.center, self.pose, _plain(entry.get("img_shape")))
         else:
             assert self.pose is not None  # set before anything is read
             clip = solid_clip(self.pose.apply(x_MTJC), self.options.max_bodies, self.topology.center)

@@ -20,6 +20,7 @@ Up = Literal["auto", "y", "-y", "z", "-z", "x", "-x"]
 Units = Literal["m", "cm", "mm"]
 
 ALL_ZERO = "all its coordinates are zero"
+NOT_FINITE = "a coordinate is not a finite number"
 METRES = {"m": 1.0, "cm": 0.01, "mm": 0.001}
 
 TURNS: dict[str, tuple[tuple[int, int, int], tuple[int, int, int]]] = {
@@ -34,6 +35,9 @@ TURNS: dict[str, tuple[tuple[int, int, int], tuple[int, int, int]]] = {
 
 LOW_M, HIGH_M = 0.75, 3.0
 """Head to ankles, the median over frames, of people who stand, walk or sit. Bones and motions come out shorter."""
+
+SMALLEST_M, LARGEST_M = 0.02, 10.0
+"""Longer side of a body's box, the median over a clip: beyond any noise of a sensor, and of hands as well."""
 
 
 def choose_topology(joints: int, requested: str | None, where: str) -> Topology:
@@ -73,13 +77,32 @@ class Pose:
         return x if self.scale == 1.0 else x * np.float32(self.scale)
 
 
-def find_pose(sample: Iterable[np.ndarray], topology: Topology, up: Up, units: Units, where: str) -> Pose:
+def find_pose(
+    sample: Iterable[np.ndarray],
+    topology: Topology,
+    up: Up,
+    units: Units | None,
+    where: str,
+    *,
+    usual: Up = "auto",
+    cure: str = "say --units {}",
+) -> Pose:
     """Unit and up-axis of some clips [M, T, J, 3], judged by their bodies; refuses what cannot be joint positions.
 
-    ``up`` other than "auto" is taken on trust, and so are ``units`` as long as the bodies come out as people.
+    ``up`` other than "auto" is taken on trust, and so are ``units`` as long as the bodies come out as people. A format
+    that says which axis points up (``usual``) is believed as long as its bodies do not stand along another one.
+    ``cure``: what to do about the wrong unit.
     """
+    units = units or "m"
     upper = [j for j, name in enumerate(topology.joints) if name in ("head", "nose")]
     lower = [j for j, name in enumerate(topology.joints) if name.endswith("ankle")]
+    if not upper or not lower:  # a plugin's skeleton, of a hand for instance
+        if up == usual == "auto":
+            raise SkelbenchError(
+                f"{where}: skeleton {topology.name} has no head or no ankles to tell which axis points up; say which "
+                f"with --up"
+            )
+        return Pose(usual if up == "auto" else up, METRES[units])
     tall = []
     for x_MTJC in sample:
         x_FJC = x_MTJC.reshape(-1, *x_MTJC.shape[2:]).astype(np.float64)
@@ -93,16 +116,36 @@ def find_pose(sample: Iterable[np.ndarray], topology: Topology, up: Up, units: U
     height = float(np.median(size_F)) * METRES[units]
     if not LOW_M <= height <= HIGH_M:
         fits = [unit for unit, metres in METRES.items() if LOW_M <= height / METRES[units] * metres <= 2.5]
-        hint = f"say --units {fits[0]}" if fits else "give the file of joint positions in metres"
+        hint = cure.format(fits[0]) if fits else "give the file of joint positions in metres"
         what = "" if fits else ", which no joint positions do (bone vectors, motions, pixels or rescaled skeletons?)"
         raise SkelbenchError(f"{where}: from head to ankles its bodies measure {height:.4g} m{what}; {hint}")
-    if up == "auto":
-        mean_C = (tall_FC / size_F[:, None]).mean(0)
-        axis = int(np.argmax(np.abs(mean_C)))
-        if abs(mean_C[axis]) < 0.5:
-            raise SkelbenchError(f"{where}: its bodies do not show which axis points up; say which with --up")
-        return Pose(("" if mean_C[axis] > 0 else "-") + "xyz"[axis], METRES[units])
-    return Pose(up, METRES[units])
+    if up != "auto":
+        return Pose(up, METRES[units])
+    mean_C = (tall_FC / size_F[:, None]).mean(0)
+    axis = int(np.argmax(np.abs(mean_C)))
+    shown = ("" if mean_C[axis] > 0 else "-") + "xyz"[axis] if abs(mean_C[axis]) >= 0.5 else usual
+    if shown == "auto":
+        raise SkelbenchError(f"{where}: its bodies do not show which axis points up; say which with --up")
+    if usual not in ("auto", shown):
+        raise SkelbenchError(
+            f"{where}: {usual} should point up, but its bodies stand along {shown}; say which is right, --up {shown} "
+            f"or --up {usual}"
+        )
+    return Pose(shown, METRES[units])
+
+
+def fault(x_MTJC: np.ndarray) -> str:
+    """Why no run could use a clip in metres with Y up, whatever file it is from; "" if there is nothing wrong."""
+    if not np.isfinite(x_MTJC).all():
+        return NOT_FINITE
+    seen_FJC = x_MTJC[x_MTJC.any(axis=(2, 3))]
+    if not len(seen_FJC):
+        return ALL_ZERO
+    size = float(np.median((seen_FJC.max(axis=1) - seen_FJC.min(axis=1)).max(axis=1)))
+    # Of a flat body a single joint may be seen, which has no size.
+    if size > LARGEST_M or (size < SMALLEST_M and seen_FJC[..., 2].any()):
+        return f"its bodies measure {size:.3g} m from end to end, which no joint positions in metres do"
+    return ""
 
 
 def solid_clip(

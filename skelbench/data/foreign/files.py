@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,28 +15,34 @@ from skelbench.data.foreign.annotations import is_annotations, pyskl
 from skelbench.data.foreign.exporters import META, ExportedMeta, NumbersOfClip
 from skelbench.data.foreign.hdf5 import sgn
 from skelbench.data.foreign.labels import read_labels, whole
+from skelbench.data.foreign.nwucla import files_of, is_clip, nw_ucla
 from skelbench.data.foreign.options import ImportOptions
 from skelbench.data.foreign.padded import Part, padded
 from skelbench.data.foreign.pickles import Refused, load_pickle
 from skelbench.data.foreign.ragged import is_ragged, ragged
 from skelbench.data.foreign.recording import Recording
-from skelbench.data.foreign.slots import Slots, is_slots, look, slots
+from skelbench.data.foreign.sides import side_of
+from skelbench.data.foreign.slots import TITLES, Slots, is_slots, look, slots
 from skelbench.data.foreign.tables import Npz, open_npy, values
+from skelbench.data.raw.files import RawFile
 from skelbench.errors import SkelbenchError
 
 MAX_LABEL_FILE = 32 << 20
 """Larger pickles beside a given array are not looked at."""
 MAX_SIBLINGS = 500
 
-FORMATS = "npz of CTR-GCN / MAMP, ragged npz, pyskl pickle, npy + label file of ST-GCN / 2s-AGCN / AimCLR, HDF5 of SGN"
+FORMATS = (
+    "npz of CTR-GCN / MAMP, ragged npz, pyskl pickle, npy + label file of ST-GCN / 2s-AGCN / AimCLR, HDF5 of SGN, "
+    "folder of NW-UCLA's JSON files"
+)
 
 
 @dataclass(eq=False)
 class Labels:
-    """A label file: labels [N], and the clips' names where it has them."""
+    """A label file: labels [N] and the clips' names."""
 
     path: Path
-    labels: np.ndarray
+    values: np.ndarray
     names: list[str]
 
 
@@ -48,7 +56,15 @@ class Counts:
     """[N, 1], which only labels are."""
 
 
-Found = Recording | Slots | Labels | Counts
+@dataclass(eq=False)
+class Entries:
+    """A pickle with pyskl's annotations and no split, as mmaction2 keeps each part in a file of its own."""
+
+    path: Path
+    entries: list[Any]
+
+
+Found = Recording | Slots | Labels | Counts | Entries
 
 
 def recognise(files: Sequence[Path], options: ImportOptions) -> Recording:
@@ -58,22 +74,29 @@ def recognise(files: Sequence[Path], options: ImportOptions) -> Recording:
             raise SkelbenchError(f"there is no file {path}; check the path")
     found = {path: _open(path, options) for path in files}
     complete = [one for one in found.values() if isinstance(one, Recording)]
-    if complete and len(files) == 1:
+    if complete and len(files) == 1 and options.train is None:
         return complete[0]
     if complete:
         for one in complete:
             one.close()
-        raise SkelbenchError(f"{files[0]}: a {complete[0].kind} is complete by itself; import one file at a time")
+        what = "import one file at a time" if len(files) > 1 else "leave out --train"
+        raise SkelbenchError(f"{files[0]}: a {complete[0].kind} is complete by itself; {what}")
     if len(files) == 1:
         found |= _siblings(files[0], options)
-    return slots(_assemble(files, found), options)
+    lists = {path: one.entries for path, one in found.items() if isinstance(one, Entries)}
+    if files[0] in lists or len(files) > 1 and lists:
+        return _listed(files, lists, options)
+    return slots(_assemble(files, found, options.train), options)
 
 
 # ------------------------------------------------------------------------------------------------ one file
 def _open(path: Path, options: ImportOptions) -> Found:
     if path.is_dir():
+        if files := files_of(path):
+            return nw_ucla(path, files, options)
         raise SkelbenchError(
-            f"{path} is a folder; name a file in it (raw recordings are read by: skelbench data prepare)"
+            f"{path} is a folder without clips of NW-UCLA; name a file in it (raw recordings are read by: skelbench "
+            f"data prepare)"
         )
     if not path.is_file():  # a named pipe would be waited for without end
         raise SkelbenchError(f"{path} is not a regular file but a pipe or a device; save what comes from it as a file")
@@ -94,6 +117,8 @@ def _open(path: Path, options: ImportOptions) -> Found:
         return sgn(path, options)
     if start[:1] in b"\x80(]})lcIFNKJSUVXT":
         return _pickle(path, options)
+    if is_clip(path.name):
+        raise SkelbenchError(f"{path} is a single clip of NW-UCLA; name the folder that holds all of them")
     what = "text (raw recordings are read by: skelbench data prepare)" if _is_text(start) else "of unknown content"
     raise SkelbenchError(f"{path} is {what}; formats that are imported: {FORMATS}")
 
@@ -103,6 +128,11 @@ def _is_text(start: bytes) -> bool:
 
 
 def _npz(path: Path, options: ImportOptions) -> Recording:
+    files: list[RawFile] = []
+    with suppress(SkelbenchError):  # a damaged zip, which is said below
+        files = files_of(path)
+    if files:
+        return nw_ucla(path, files, options)
     npz = Npz(path)
     if is_ragged(npz):
         return ragged(npz, options)
@@ -113,9 +143,18 @@ def _npz(path: Path, options: ImportOptions) -> Recording:
     missing = [key for key in ("x_train", "y_train", "x_test", "y_test") if key not in npz]
     if META in npz and missing:
         raise SkelbenchError(f"{path} has no {', '.join(missing)}; export the data set again, with both parts")
-    sides.sort(key=lambda side: _SIDES.index(side) if side in _SIDES else len(_SIDES))
-    called = {"val": "valid"}
-    parts = [Part(called.get(side, side), npz[f"x_{side}"], *read_labels(npz[f"y_{side}"])) for side in sides]
+    called = {side: side_of(side)[0] for side in sides}
+    half = [key for key in npz.keys if key[:2] in ("x_", "y_") and side_of(key)[0] and key[2:] not in called]
+    if half:
+        lost = f"{'y' if half[0][0] == 'x' else 'x'}_{half[0][2:]}"
+        raise SkelbenchError(f"{path} has {half[0]} but no {lost}; the file is incomplete")
+    if len(sides) > 1 and ("" in called.values() or len(set(called.values())) < len(sides)):
+        raise SkelbenchError(
+            f"{path}: its parts are called {', '.join(sides)}, which does not say which of them trains; save them as "
+            f"x_train, y_train and x_test, y_test"
+        )
+    sides.sort(key=lambda side: _SIDES.index(called[side]))
+    parts = [Part(called[side] or side, npz[f"x_{side}"], *read_labels(npz[f"y_{side}"])) for side in sides]
     if META not in npz:
         return padded(parts, "padded npz", options, npz.close)
     meta = ExportedMeta.parse(str(values(npz[META])), str(path))
@@ -129,7 +168,7 @@ def _npz(path: Path, options: ImportOptions) -> Recording:
     return padded(parts, "skelbench's own mamp-npz", options, npz.close, meta)
 
 
-_SIDES = ("train", "valid", "val", "test")
+_SIDES = ("train", "valid", "test", "")
 
 
 def _npy(path: Path, options: ImportOptions) -> Slots | Counts:
@@ -145,7 +184,7 @@ def _npy(path: Path, options: ImportOptions) -> Slots | Counts:
     )
 
 
-def _pickle(path: Path, options: ImportOptions) -> Recording | Labels:
+def _pickle(path: Path, options: ImportOptions) -> Recording | Labels | Entries:
     try:
         value = load_pickle(path)
     except Refused as error:
@@ -156,6 +195,8 @@ def _pickle(path: Path, options: ImportOptions) -> Recording | Labels:
                     f"{FORMATS}"
                 ) from None
         raise
+    if is_annotations(value) and isinstance(value, list):
+        return Entries(path, value)
     if is_annotations(value):
         return pyskl(value, path, options)
     labels = _labels(value, path)
@@ -182,11 +223,17 @@ def _labels(value: Any, path: Path) -> Labels | None:
 
 # ------------------------------------------------------------------------------------------------ files together
 def _siblings(path: Path, options: ImportOptions) -> dict[Path, Found]:
-    """What lies beside a file and could belong to it; what cannot be used is passed over in silence."""
+    """What lies beside a file and could belong to it.
+
+    What cannot be used is passed over in silence, unless by its name it is the other part of the file.
+    """
     found: dict[Path, Found] = {}
-    for other in sorted(path.parent.iterdir())[:MAX_SIBLINGS]:
-        try:
-            if not other.is_file() or other.samefile(path):
+    for other in [file for folder in _folders(path.parent) for file in sorted(folder.iterdir())[:MAX_SIBLINGS]]:
+        if _pair(path, other) and other.exists():
+            found[other] = _open(other, options)
+            continue
+        with suppress(SkelbenchError, OSError):
+            if not other.name.isprintable() or not other.is_file() or other.samefile(path):
                 continue
             with open(other, "rb") as file:
                 start = file.read(8)
@@ -196,71 +243,184 @@ def _siblings(path: Path, options: ImportOptions) -> dict[Path, Found]:
                 labels = _labels(load_pickle(other), other)
                 if labels is not None:
                     found[other] = labels
-        except (SkelbenchError, OSError):
-            continue
     return found
 
 
-def _assemble(given: Sequence[Path], found: dict[Path, Found]) -> list[Slots]:
-    """Arrays with their labels and lengths: the given one and, where there is just one, its counterpart."""
+def _folders(here: Path) -> list[Path]:
+    """A folder and, if it is that of one part ("train"), those beside it that are of the other ("val", "test")."""
+    named = here.absolute()
+    listed = side_of(named.name)[0] and os.access(named.parent, os.R_OK)
+    beside = sorted(named.parent.iterdir()) if listed else []
+    return [here, *(one for one in beside if _pair(named, one) and os.access(one, os.R_OK | os.X_OK) and one.is_dir())]
+
+
+def _pair(one: Path, other: Path) -> bool:
+    """Whether two names, or names of folders, differ only in that one says training part and the other does not."""
+    if one.parent != other.parent:  # folders of two parts
+        return one.name == other.name
+    (side, rest), (another, also) = side_of(one.name), side_of(other.name)
+    return rest == also and "" not in (side, another) and (side == "train") != (another == "train")
+
+
+def _listed(files: Sequence[Path], lists: dict[Path, list[Any]], options: ImportOptions) -> Recording:
+    """The recording in one or two pickles of annotations without splits."""
+    if len(lists) > 2 or not lists.keys() >= set(files):
+        names = ", ".join(path.name for path in dict.fromkeys([*files, *lists]))
+        raise SkelbenchError(f"{files[0]}: {names} are no two parts of a data set; name two pickles of annotations")
+    said = _said(lists)
+    order = _in_order({path: (said[path][0], len(entries)) for path, entries in lists.items()}, files, options.train)
+    if len(order) == 1:
+        return pyskl(lists[files[0]], files[0], options)
+    split = {
+        part: [entry.get("frame_dir") for entry in lists[path] if isinstance(entry, dict)]
+        for part, path in zip(("train", "test"), order, strict=True)
+    }
+    whole = {"split": split, "annotations": [entry for path in order for entry in lists[path]]}
+    recording = pyskl(whole, order[0], options)
+    recording.sources = dict.fromkeys(recording.splits, (order[0].name, order[1].name))
+    return recording
+
+
+def _assemble(given: Sequence[Path], found: dict[Path, Found], train: Path | None) -> list[Slots]:
+    """Arrays with their labels and lengths, the training part first: the given one and its counterpart, if any."""
+    said = _said(found)
     arrays = {path: one for path, one in found.items() if isinstance(one, Slots)}
-    label_files = [one for one in found.values() if isinstance(one, Labels)]
-    counts = [one for one in found.values() if isinstance(one, Counts)]
-    main = _main(given, arrays, found)
-    first = _complete(main, arrays.pop(main), label_files, counts, given)
+    beside = [one for one in found.values() if isinstance(one, Labels | Counts)]
+    main = _main(given, arrays, found, said)
+    first = _complete(main, arrays.pop(main), beside, given, said)
     others: dict[Path, Slots] = {}
     for path, one in arrays.items():
-        if one.signature == first.signature and (path in given or one.x.shape[0] != first.x.shape[0]):
-            try:
-                others[path] = _complete(path, one, label_files, counts, given)
-            except SkelbenchError:
-                if path in given:
-                    raise
+        sides = {first.side, said[path][0]}
+        if path not in given and (
+            one.signature != first.signature
+            or sides in ({"train"}, {"test"})
+            or (one.x.shape[0] == first.x.shape[0] and sides != {"train", "test"})
+        ):
+            continue  # the same part in another form, or something else
+        if (one.kind, one.topology) != (first.kind, first.topology):
+            raise SkelbenchError(
+                f"{main} ({TITLES[first.kind]}, {first.topology.name}) and {path.name} ({TITLES[one.kind]}, "
+                f"{one.topology.name}) are no two parts of one data set; give two of a kind"
+            )
+        try:
+            others[path] = _complete(path, one, beside, given, said)
+        except SkelbenchError:
+            if path in given or _pair(path, main):
+                raise
+    alike = [path for path in others if said[path][1] == said[main][1]]
+    if len(others) > 1 and len(alike) == 1 and len(given) == 1:
+        others = {alike[0]: others[alike[0]]}
     if len(others) > 1:
         raise SkelbenchError(
             f"{main}: several files could be its other part ({', '.join(path.name for path in others)}); name all "
             f"files: skelbench data import TRAIN_DATA TRAIN_LABELS TEST_DATA TEST_LABELS"
         )
-    # The larger part trains, unless the order of the given files says otherwise.
-    larger = [part for path, part in others.items() if path not in given and part.x.shape[0] > first.x.shape[0]]
-    return [*larger, first] if larger else [first, *others.values()]
+    parts = {main: first} | others
+    used = {file for part in parts.values() for file in part.files}
+    for path in given:
+        if path not in used:
+            raise SkelbenchError(f"{path} fits none of the arrays that are given with it; leave it out, or check it")
+    sized = {path: (part.side, part.x.shape[0]) for path, part in parts.items()}
+    return [parts[path] for path in _in_order(sized, given, train)]
 
 
-def _main(given: Sequence[Path], arrays: dict[Path, Slots], found: dict[Path, Found]) -> Path:
+def _said(files: Iterable[Path]) -> dict[Path, tuple[str, str]]:
+    """Which part each file is ("train", "test" or "") by its own name, else, where folders differ, by its folder's;
+    and the name without that word."""
+    several = len({path.parent for path in files}) > 1
+    said: dict[Path, tuple[str, str]] = {}
+    for path in files:
+        side, rest = side_of(path.stem)
+        if several and not side:
+            side = side_of(path.parent.name)[0]
+        said[path] = "test" if side == "valid" else side, rest
+    return said
+
+
+def _in_order(parts: dict[Path, tuple[str, int]], given: Sequence[Path], train: Path | None) -> list[Path]:
+    """Of one or two parts (which one it is by its names, and its clips) the training part first.
+
+    As the option says, else as names say, else as the files were given.
+    """
+    paths = list(parts)
+    if train is not None:
+        chosen = [path for path in paths if path.resolve() == train.resolve()]
+        if len(paths) < 2 or not chosen:
+            there = " and ".join(map(str, paths))
+            raise SkelbenchError(
+                f"--train {train}: it is not one of two files of clips (found: {there}); check the path"
+            )
+        return chosen + [path for path in paths if path not in chosen]
+    if len(paths) < 2:
+        return paths
+    (side, clips), (another, more) = (parts[path] for path in paths)
+    what = f"{paths[0]} ({clips} clips) and {paths[1].name} ({more} clips)"
+    if all(path in given for path in paths):
+        if side == "test" or another == "train":
+            raise SkelbenchError(
+                f"{what} are given as training and test part, but their names say something else; give the training "
+                f"part first, or confirm with --train {paths[0]}"
+            )
+    elif {side, another} != {"train", "test"}:
+        raise SkelbenchError(
+            f"{what} are two parts of a data set, and their names do not say which of them trains (train; val or "
+            f"test); say --train {paths[0]} or --train {paths[1]}"
+        )
+    elif side == "test":
+        paths.reverse()
+    return paths
+
+
+def _main(
+    given: Sequence[Path], arrays: dict[Path, Slots], found: dict[Path, Found], said: dict[Path, tuple[str, str]]
+) -> Path:
     for path in given:
         if path in arrays:
             return path
     one = found[given[0]]
     assert isinstance(one, Labels | Counts)  # an array is one of ``arrays``, and a recording is complete by itself
-    count = len(one.labels if isinstance(one, Labels) else one.values)
-    fitting = [path for path, array in arrays.items() if array.x.shape[0] == count]
+    fitting = [
+        path for path, array in arrays.items() if array.x.shape[0] == len(one.values) and _agree(path, one.path, said)
+    ]
     if len(fitting) != 1:
         which = f"several do ({', '.join(path.name for path in fitting)})" if fitting else "none does"
         raise SkelbenchError(
-            f"{given[0]} holds {count} labels or lengths, and of the arrays beside it {which} have as many clips; name "
-            f"the array of clips"
+            f"{given[0]} holds {len(one.values)} labels or lengths, and of the arrays beside it {which} have as many "
+            f"clips; name the array of clips"
         )
     return fitting[0]
 
 
+def _agree(one: Path, other: Path, said: dict[Path, tuple[str, str]]) -> bool:
+    """Whether two files can belong to the same part, by their names."""
+    return {said[one][0], said[other][0]} != {"train", "test"}
+
+
 def _complete(
-    path: Path, array: Slots, label_files: list[Labels], counts: list[Counts], given: Sequence[Path]
+    path: Path, array: Slots, beside: list[Labels | Counts], given: Sequence[Path], said: dict[Path, tuple[str, str]]
 ) -> Slots:
     """The array with its labels and lengths."""
     clips = array.x.shape[0]
-    pickles = [one for one in label_files if len(one.labels) == clips]
-    plain = [one for one in counts if len(one.values) == clips]
+    as_many = [one for one in beside if len(one.values) == clips]
+    fitting = [one for one in as_many if _agree(path, one.path, said)]
+    pickles: list[Labels] = [one for one in fitting if isinstance(one, Labels)]
+    plain: list[Counts] = [one for one in fitting if isinstance(one, Counts)]
     columns = [one for one in plain if one.column]
     if len(given) > 1:
         pickles, columns = _nearest(path, pickles, given), _nearest(path, columns, given)
         plain = _nearest(path, [one for one in plain if not one.column], given) + columns
     if not pickles and not columns and len(plain) == 1:
         columns = plain
-    fitting: list[Labels | Counts] = [*pickles, *columns]
-    if len(fitting) > 1:
-        names = ", ".join(one.path.name for one in fitting)
+    labelled: list[Labels | Counts] = [*pickles, *columns]
+    if len(labelled) > 1:
+        names = ", ".join(one.path.name for one in labelled)
         raise SkelbenchError(f"{path}: several label files fit its {clips} clips ({names}); name the array and its own")
-    if not fitting:
+    if not labelled and as_many and not fitting:
+        raise SkelbenchError(
+            f"{path} holds {clips} clips, and {as_many[0].path.name}, which has as many labels, belongs to the other "
+            f"part by its name; name its own label file, or rename this one if the name is wrong"
+        )
+    if not labelled:
         raise SkelbenchError(
             f"{path} holds {clips} clips without labels, and no file beside it has as many; name its label file too "
             f"(train_label.pkl or the like)"
@@ -269,15 +429,21 @@ def _complete(
     if len(lengths) > 1:
         names = ", ".join(one.path.name for one in lengths)
         raise SkelbenchError(f"{path}: several files could hold the lengths of its clips ({names}); name one of them")
-    labels = pickles[0].labels if pickles else whole(columns[0].values, str(columns[0].path))[0]
     for one in lengths:
         if one.values.min() < 1:
             raise SkelbenchError(f"{one.path}: lengths must be 1 or more; is it the file of lengths?")
         if one.values.max() >= 2**31:
             row = int(one.values.argmax())
             raise SkelbenchError(f"{one.path}: clip {row} has a length beyond 2^31; is it the file of lengths?")
-    names_N, frames_N = pickles[0].names if pickles else [], lengths[0].values if lengths else None
-    return replace(array, labels=labels, names=names_N, num_frame=frames_N)
+    files = [path, *(one.path for one in (*labelled, *lengths))]
+    return replace(
+        array,
+        labels=pickles[0].values if pickles else whole(columns[0].values, str(columns[0].path))[0],
+        names=pickles[0].names if pickles else [],
+        num_frame=lengths[0].values if lengths else None,
+        side=next(filter(None, (said[file][0] for file in files)), ""),
+        files=files,
+    )
 
 
 def _nearest(path: Path, fitting: list[Any], given: Sequence[Path]) -> list[Any]:

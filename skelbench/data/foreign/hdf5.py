@@ -33,10 +33,15 @@ def sgn(path: Path, options: ImportOptions) -> Recording:
     for name, prefix in _PARTS.items():
         # Neither links nor data sets lead to other files: what is asked for must lie in this one.
         keys = [key for key in (f"{prefix}x", f"{prefix}y") if isinstance(file.get(key, getlink=True), h5py.HardLink)]
-        found = [file[key] for key in keys]
-        if len(found) == 2 and all(
-            isinstance(one, h5py.Dataset) and not one.external and not one.is_virtual for one in found
-        ):
+        found = [
+            one
+            for one in map(file.get, keys)
+            if isinstance(one, h5py.Dataset) and not one.external and not one.is_virtual
+        ]
+        if prefix and len(found) != 2 and {f"{prefix}x", f"{prefix}y"} & set(file):
+            file.close()
+            raise SkelbenchError(f"{path} has no data sets {prefix}x and {prefix}y of its own; the file is incomplete")
+        if len(found) == 2:
             x, y = (SliceTable(one, f"{path}, data set {one.name.lstrip('/')!r}") for one in found)
             labels, classes = read_labels(y)
             parts.append(Part(name, x, labels, classes))

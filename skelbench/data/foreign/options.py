@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 from skelbench.data.foreign.bodies import Units, Up
@@ -16,7 +17,8 @@ class ImportOptions:
     """None = the one with that many joints."""
     up: Up = "auto"
     """Axis that points up in the file; "auto" = found from the bodies."""
-    units: Units = "m"
+    units: Units | None = None
+    """None = as the file says, else metres."""
     scale_2d: Literal["image", "body"] = "image"
     """2-D poses: the image's height, or each clip's largest body, becomes ``image_m`` or ``body_m`` metres."""
     image_m: float = 3.0
@@ -26,3 +28,5 @@ class ImportOptions:
     fps: float = 30.0
     label_fields: tuple[str, ...] = ("label",)
     """Ragged npz: fields whose combinations are the classes."""
+    train: Path | None = None
+    """Of two files of clips the one that trains, whatever names and order say."""

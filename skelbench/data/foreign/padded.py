@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -83,6 +84,7 @@ def padded(
             "classes": meta.classes,
             "splits": _kept_splits(parts, meta),
             "default_split": meta.split,
+            "sources": {meta.split: _sources(parts, 1)},
         }
         about |= {"lineage": meta.lineage, "licence": meta.licence}
         pose, repeated = None, False
@@ -164,23 +166,34 @@ def _describe(parts: list[Part], details: dict) -> dict[str, Any]:
         index = ntu.index_of([*parts[0].names, *parts[1].names])
         assert index is not None  # restored names are sample names
         about: dict[str, Any] = {"classes": ntu.class_names(index["action"] - 1, index), "splits": ntu.splits_of(index)}
-        return about | {"default_split": split, "lineage": NTU_LINEAGE, "licence": NTU_LICENCE}
+        about |= {"default_split": split, "sources": {split: _sources(parts, 1)}}
+        return about | {"lineage": NTU_LINEAGE, "licence": NTU_LICENCE}
     details["names"] = "made up: the file has none"
     for part in parts:
         part.names = [f"{part.name}_{row:06}" for row in range(part.x.shape[0])]
-    names = [part.name for part in parts]
-    training = tuple(name for name in names if name != "test")
-    if training and len(training) < len(names):
-        splits: dict[str, Rule] = {"given": NameRule(field="video", train=training, test=("test",))}
-        if "valid" in training and len(training) > 1:
-            kept = tuple(name for name in training if name != "valid")
-            splits["validation"] = NameRule(field="video", train=kept, test=("valid",))
+    splits: dict[str, Rule] = {}
+    names = tuple(part.name for part in parts)
+    if len(parts) > 1:
+        if names[0] != "train":
+            raise SkelbenchError(
+                f"{parts[0].x.where} and the other parts are none to train on; add x_train and y_train"
+            )
+        splits["given"] = NameRule(field="video", train=names[:-1], test=names[-1:])
+        if len(parts) > 2:
+            splits["validation"] = NameRule(field="video", train=names[:1], test=names[1:2])
     else:
         labels = np.concatenate([part.labels for part in parts])
         splits = random_split(labels, parts[0].x.where, "a file that holds the test part too")
+    sources = {"given": _sources(parts, len(parts) - 1), "validation": _sources(parts[:2], 1)}
     lineage = "padded arrays as they are, centred at the centre joint of the first body's first frame"
     classes = [f"label {label}" for label in range(max(part.classes for part in parts))]
-    return {"classes": classes, "splits": splits, "lineage": lineage}
+    return {"classes": classes, "splits": splits, "sources": sources, "lineage": lineage}
+
+
+def _sources(parts: list[Part], training: int) -> tuple[str, str]:
+    """Where the first ``training`` parts are, and the last one."""
+    train, test = (", ".join(Path(part.x.where).name for part in side) for side in (parts[:training], parts[-1:]))
+    return train, test
 
 
 def _exact(part: Part, row: int, x_MTJC: np.ndarray) -> Clip:

@@ -3,7 +3,8 @@
 ``joints`` [F, J, 3] float, metres, Y up; ``offsets`` int [N + 1], clip i being frames ``offsets[i]:offsets[i + 1]``;
 integer ``label`` [N] and any further label field. Used where present: ``origin`` [N, 3] (added to ``joints`` gives
 camera coordinates), integer ``subject``, ``camera``, ``setup``, ``trial`` [N], ``classes`` and ``FIELD_classes``
-(names), ``fps`` (one for all clips or one each), ``meta`` (JSON text: ``licence``, ``units``, ``up``).
+(names), ``fps`` (one for all clips or one each), ``meta`` (JSON text: ``licence``; ``units`` and ``up`` where they are
+not metres and Y).
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 
-from skelbench.data.foreign.bodies import choose_topology
+from skelbench.data.foreign.bodies import METRES, TURNS, Units, Up, choose_topology, fault, find_pose, solid_clip
 from skelbench.data.foreign.labels import MAX_CLASSES, random_split
 from skelbench.data.foreign.options import ImportOptions
 from skelbench.data.foreign.recording import Recording
@@ -25,6 +27,9 @@ from skelbench.errors import SkelbenchError
 from skelbench.files import parsed
 
 _WHO = ("subject", "camera", "setup", "trial")
+_UNITS = {unit: unit for unit in METRES}
+for _stem, _unit in (("met", "m"), ("centimet", "cm"), ("millimet", "mm")):
+    _UNITS |= {f"{_stem}{end}": _unit for end in ("re", "res", "er", "ers")}
 
 
 def is_ragged(npz: Npz) -> bool:
@@ -37,8 +42,8 @@ def ragged(npz: Npz, options: ImportOptions) -> Recording:
 
     Several ``label_fields`` make one class of each combination, the first field changing slowest ("deep squat /
     incorrect"). Splits: "odd-even" subjects (default) and "even-odd", or a stratified "random" one if the subjects do
-    not allow it. This is skelbench's own format, so nothing in it is repaired or left out: whatever is wrong, NaN
-    included, refuses the file.
+    not allow it. Frames that show nobody are left out. This is skelbench's own format, so nothing else in it is
+    repaired or left out: whatever is wrong, NaN included, refuses the file.
     """
     path, fields = npz.path, options.label_fields
     joints, data = _load(npz, fields)
@@ -58,20 +63,37 @@ def ragged(npz: Npz, options: ImportOptions) -> Recording:
         raise SkelbenchError(f"{path}: origin must be finite numbers [{clips}, 3], one row per clip; correct the array")
     splits = _splits(who.get("subject"), labels, path)
     fps = _fps(data, clips, path) if "fps" in data else np.full(clips, options.fps)
+    lengths = np.diff(offsets).tolist()
+    usual, units = _stated(meta, options, path)
+    sample = (block[None] for block in joints.blocks(lengths[:64]))
+    cure = "correct the units in its meta to {}" if "units" in meta else "say --units {}"
+    pose = find_pose(sample, topology, options.up, units, str(path), usual=usual, cure=cure)
+    origins = pose.apply(origins)
 
     def read() -> Iterator[Clip]:
-        for i, block in enumerate(joints.blocks(np.diff(offsets).tolist())):
-            x_TJC = block.astype(np.float32)
+        for i, block in enumerate(joints.blocks(lengths)):
+            x_TJC = pose.apply(block)
             finite_T = np.isfinite(x_TJC).all(axis=(1, 2))
             if not finite_T.all():
                 raise SkelbenchError(
                     f"{path}: clip {i}, frame {int(np.argmin(finite_T))} has a coordinate that is not a finite number; "
                     f"repair or remove this clip"
                 )
-            center = x_TJC[0, topology.center].copy()
+            clip = solid_clip(x_TJC[None], 1, topology.center)
+            reason = clip if isinstance(clip, str) else fault(clip[0])
+            if isinstance(clip, str) or reason:
+                raise SkelbenchError(f"{path}: clip {i}: {reason}; repair or remove this clip")
+            x_MTJC, center, flags, _ = clip
             about = {field: int(values[i]) for field, values in who.items()}
-            origin, rate = origins[i] + center, float(fps[i])
-            yield Clip((x_TJC - center)[None], int(labels[i]), origin=origin, who=about, fps=rate)
+            yield Clip(
+                x_MTJC,
+                int(labels[i]),
+                origins[i] + center,
+                who=about,
+                flags=flags,
+                source_frames=len(block),
+                fps=float(fps[i]),
+            )
 
     return Recording(
         kind="ragged npz",
@@ -165,17 +187,32 @@ def _class_names(data: dict[str, np.ndarray], field: str, values: np.ndarray, pa
 
 
 def _meta(data: dict[str, np.ndarray], path: Path) -> dict:
-    """The file's own description; refuses coordinates in which augmentations would be wrong."""
+    """The file's own description."""
     try:
         meta = parsed(json.loads, str(data["meta"])) if "meta" in data else {}
     except ValueError:
         raise SkelbenchError(f"{path}: meta is not JSON text; correct or remove it") from None
-    meta = meta if isinstance(meta, dict) else {}
-    if (units := str(meta.get("units", "m"))) not in ("m", "metre", "metres", "meter", "meters"):
-        raise SkelbenchError(f"{path}: units are {units!r}, skelbench works in metres; convert the coordinates")
-    if (up := str(meta.get("up", "y"))).lower() != "y":
-        raise SkelbenchError(f"{path}: {up!r} points up, skelbench needs Y up; turn the coordinates")
-    return meta
+    return meta if isinstance(meta, dict) else {}
+
+
+def _stated(meta: dict, options: ImportOptions, path: Path) -> tuple[Up, Units | None]:
+    """Up-axis by the file's own description, unit by that or the options; refuses what contradicts itself."""
+    chosen: dict[str, str | None] = {"up": options.up if options.up != "auto" else None, "units": options.units}
+    known: dict[str, dict[str, str]] = {"up": {up: up for up in TURNS}, "units": _UNITS}
+    for key, option in chosen.items():
+        if key not in meta:
+            continue
+        word = str(meta[key])
+        if (stated := known[key].get(word.lower())) is None:
+            raise SkelbenchError(
+                f"{path}: its meta says {key} {word!r}, none of {', '.join(known[key])}; convert the coordinates"
+            )
+        if option not in (None, stated):
+            raise SkelbenchError(
+                f"{path}: its meta says {key} {word!r}, --{key} says {option}; correct the meta or leave out the option"
+            )
+        chosen[key] = stated
+    return cast(Up, chosen["up"] or "y"), cast(Units | None, chosen["units"])
 
 
 def _fps(data: dict[str, np.ndarray], clips: int, path: Path) -> np.ndarray:

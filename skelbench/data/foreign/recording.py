@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from skelbench.data.foreign.bodies import NOT_FINITE, fault
 from skelbench.data.store.clip_store import Skipped
 from skelbench.data.store.splits import Rule
 from skelbench.data.store.writer import Clip, StoreWriter
@@ -32,6 +33,8 @@ class Recording:
     lineage: str
     default_split: str = ""
     """Empty = the first."""
+    sources: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    """Where the training and the test clips of a split are in the files, for people."""
     licence: str = ""
     fps: float = 30.0
     details: dict[str, Any] = field(default_factory=dict)
@@ -48,8 +51,8 @@ def write(
         for done, entry in enumerate(recording.clips(), 1):
             if isinstance(entry, Skipped):
                 writer.skip(entry.name, entry.reason, entry.expected)
-            elif not np.isfinite(entry.x_MTJC).all() or not np.isfinite(entry.origin).all():
-                writer.skip(entry.name or f"clip {done - 1}", "a coordinate is not a finite number")
+            elif reason := fault(entry.x_MTJC) or ("" if np.isfinite(entry.origin).all() else NOT_FINITE):
+                writer.skip(entry.name or f"clip {done - 1}", reason)
             else:
                 writer.add_clip(entry)
             if progress is not None:

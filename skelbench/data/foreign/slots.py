@@ -15,7 +15,7 @@ scores     Kinetics-Skeleton: OpenPose joints as shares of the image, [-0.5, 0.5
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -32,7 +32,7 @@ from skelbench.data.foreign.tables import StreamTable, first_rows
 from skelbench.data.raw.ntu.names import who
 from skelbench.data.raw.ntu.prepare import LICENCE as NTU_LICENCE
 from skelbench.data.store.clip_store import Flag, Skipped
-from skelbench.data.store.splits import NameRule, Rule
+from skelbench.data.store.splits import FieldRule, NameRule, Rule, by_field
 from skelbench.data.store.writer import Clip
 from skelbench.skeleton.topology import Topology
 
@@ -67,6 +67,9 @@ class Slots:
     names: list[str] = field(default_factory=list)
     """Empty = the label file has none."""
     num_frame: np.ndarray | None = None
+    side: str = ""
+    """Which part it is by the names of its files, "train" or "test"; empty = they do not say."""
+    files: list[Path] = field(default_factory=list)
 
     @property
     def signature(self) -> tuple:
@@ -103,10 +106,10 @@ def _scored(x_MTJC: np.ndarray) -> bool:
 
 
 def slots(parts: list[Slots], options: ImportOptions) -> Recording:
-    """The recording in one or two arrays; the first one trains if names do not say it."""
+    """The recording in one or two arrays, of which the first one trains."""
     first = parts[0]
-    files = ", ".join(Path(part.x.where).name for part in parts)
-    details: dict = {"arrays": files, "frames_stored": first.x.shape[2]}
+    arrays = [Path(part.x.where).name for part in parts]
+    details: dict = {"arrays": ", ".join(arrays), "frames_stored": first.x.shape[2]}
     if isinstance(first.pose, Pose):
         details["up_axis_of_file"] = first.pose.up
         lineage = _LINEAGE[first.kind].format(frames=first.x.shape[2])
@@ -118,9 +121,13 @@ def slots(parts: list[Slots], options: ImportOptions) -> Recording:
     if not named:
         for number, part in enumerate(parts):
             part.names = [f"{('train', 'test')[number]}_{row:06}" for row in range(part.x.shape[0])]
-    if not splits and len(parts) == 2:
-        field, train, test = ("name", *(part.names for part in parts)) if named else ("video", ["train"], ["test"])
-        splits = {"given": NameRule(field=field, train=tuple(train), test=tuple(test))}
+    default, origin = "", [f"drawn from {arrays[0]}"]
+    if len(parts) == 2:
+        origin = arrays
+        default = "given" if index is None else _as_given(splits, index, len(parts[0].names))
+        if default == "given":
+            field, train, test = ("name", *(part.names for part in parts)) if named else ("video", ["train"], ["test"])
+            splits = {"given": NameRule(field=field, train=tuple(train), test=tuple(test)), **splits}
     labels = np.concatenate([part.labels for part in parts])
     if not splits:
         splits = random_split(labels, first.x.where, "name the files of the test part too")
@@ -131,11 +138,22 @@ def slots(parts: list[Slots], options: ImportOptions) -> Recording:
         topology=first.topology,
         classes=ntu.class_names(labels, index),
         splits=splits,
+        default_split=default,
+        sources={default or "random": (origin[0], origin[-1])},
         lineage=lineage,
         licence=NTU_LICENCE if index is not None else "",
         fps=options.fps,
         details=details,
     )
+
+
+def _as_given(splits: dict[str, Rule], index: Mapping[str, np.ndarray], training: int) -> str:
+    """The split by NTU's own rules that the files are made for, with their ``training`` first clips; else "given"."""
+    wanted = np.arange(len(index["camera"])) < training
+    for name, rule in splits.items():
+        if isinstance(rule, FieldRule) and np.array_equal(by_field(rule, index), (wanted, ~wanted)):
+            return name
+    return "given"
 
 
 def _clip(row: np.ndarray) -> np.ndarray:
