@@ -10,6 +10,7 @@ from functools import cached_property
 
 import numpy as np
 
+from skelbench.console import plain
 from skelbench.data.store.clip_store import ClipStore
 from skelbench.errors import SkelbenchError
 from skelbench.skeleton.topology import Topology
@@ -161,7 +162,7 @@ def caption(store: ClipStore, clip: int) -> str:
     label, length = int(store.labels[clip]), int(store.lengths[clip])
     name = f" {store.names[clip]}" if store.names is not None and store.names[clip] else ""
     bodies = f", {store.bodies[clip]} bodies" if store.bodies[clip] > 1 else ""
-    return (
+    return plain(
         f"{store.meta.name}, clip {clip}{name}: {store.classes[label]} (class {label}), "
         f"subject {store.index['subject'][clip]}, {length} frames, {length / store.meta.fps:.1f} s{bodies}"
     )
