@@ -7,9 +7,11 @@ import os
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 from skelbench.errors import SkelbenchError
+
+Text = TypeVar("Text", str, bytes)
 
 
 def write_atomic(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
@@ -50,8 +52,16 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def read_json(path: Path) -> Any:
-    """Parse a JSON file."""
-    return json.loads(path.read_text())
+    """Parse a JSON file; ValueError if it is none."""
+    return parsed(json.loads, path.read_text(encoding="utf-8"))
+
+
+def parsed(parse: Callable[[Text], Any], text: Text) -> Any:
+    """``parse(text)``; text nested deeper than the parser goes is a ValueError, as any other that it cannot read."""
+    try:
+        return parse(text)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
 
 
 def _plain(value: Any) -> Any:

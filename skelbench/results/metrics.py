@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from skelbench.errors import SkelbenchError
+from skelbench.files import parsed
 from skelbench.results.store import RunDir
 
 if TYPE_CHECKING:
@@ -18,10 +19,15 @@ def read_metrics(run: RunDir) -> pandas.DataFrame:
 
     if not run.metrics.exists():
         return pandas.DataFrame()
+    return pandas.DataFrame(metric_lines(run))
+
+
+def metric_lines(run: RunDir) -> list[dict[str, Any]]:
+    """What was logged, step by step."""
     try:
-        lines = [json.loads(line) for line in run.metrics.read_text().splitlines()]
+        lines = [parsed(json.loads, line) for line in run.metrics.read_text().splitlines()]
         if not all(isinstance(line, dict) and {"step", "clips_seen"} <= line.keys() for line in lines):
             raise ValueError("a line without step or clips")
     except ValueError as error:
         raise SkelbenchError(f"{run.metrics} is damaged; train that run again with --force") from error
-    return pandas.DataFrame(lines)
+    return lines

@@ -120,16 +120,19 @@ class RunDir:
     def record_path(self, spec: EvalSpec) -> Path:
         return self.path / f"eval-{spec.id}.json"
 
+    def record(self, path: Path) -> dict[str, Any]:
+        """The evaluation record in one of this run's files."""
+        try:
+            record = read_json(path)
+            if isinstance(record["finished"], int | float):
+                return record
+            raise ValueError("it does not say when it was finished")
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise SkelbenchError(f"evaluation record {path} is damaged; remove it and evaluate again") from error
+
     def records(self) -> list[dict[str, Any]]:
         """All evaluation records, oldest first."""
-        found = []
-        for path in self.path.glob("eval-*.json"):
-            try:
-                record = read_json(path)
-                found.append((record["finished"], record))
-            except (OSError, ValueError, KeyError, TypeError) as error:
-                raise SkelbenchError(f"evaluation record {path} is damaged; remove it and evaluate again") from error
-        return [record for _, record in sorted(found, key=lambda pair: pair[0])]
+        return sorted(map(self.record, self.path.glob("eval-*.json")), key=lambda record: record["finished"])
 
     def lock(self) -> filelock.FileLock:
         """Held while a process works in this directory; a second one is refused, never mixed in."""

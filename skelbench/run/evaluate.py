@@ -16,7 +16,7 @@ from skelbench.errors import SkelbenchError
 from skelbench.evaluate.features import split_features
 from skelbench.evaluate.fusion import evaluate_sets
 from skelbench.evaluate.protocol import Features, Protocol
-from skelbench.files import read_json, write_atomic, write_json
+from skelbench.files import write_atomic, write_json
 from skelbench.identity import derive_seed
 from skelbench.plugin.host import Host
 from skelbench.results.environment import environment
@@ -70,10 +70,10 @@ def evaluate(
     """
     path = run.record_path(spec)
     if path.exists() and not force:
-        return read_json(path)
+        return run.record(path)
     _check_finished(run, spec.checkpoint)
     with filelock.FileLock(run.path / ".probe.lock"):  # a second process that wants the same waits, and reads it
-        return read_json(path) if path.exists() and not force else _evaluate(session, run, spec, path, like)
+        return run.record(path) if path.exists() and not force else _evaluate(session, run, spec, path, like)
 
 
 def _check_finished(run: RunDir, checkpoint: str) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from skelbench.errors import SkelbenchError, did_you_mean
+from skelbench.files import parsed
 from skelbench.skeleton.grid import BUDGETS
 
 CHOICES = {"encoder": "encoders", "optimizer": "optimizers", "schedule": "schedules"}
@@ -98,18 +99,18 @@ def parse_value(text: str) -> Any:
     if text in named:
         return named[text]
     try:
-        return tomllib.loads(f"v = {text}")["v"]
-    except tomllib.TOMLDecodeError:
+        return parsed(tomllib.loads, f"v = {text}")["v"]
+    except ValueError:
         return text
 
 
 def read_config(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """A run.toml as (keys outside the sections, dotted settings)."""
     try:
-        document = tomllib.loads(path.read_text())
+        document = parsed(tomllib.loads, path.read_text())
     except FileNotFoundError as error:
         raise SkelbenchError(f"config file {path} does not exist; check the path given to --config") from error
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, ValueError) as error:
         raise SkelbenchError(f"config file {path} cannot be read as TOML: {error}") from error
     top: dict[str, Any] = {}
     settings: dict[str, Any] = {}

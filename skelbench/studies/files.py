@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from skelbench.errors import SkelbenchError, did_you_mean
+from skelbench.files import parsed
 from skelbench.run.request import SECTIONS
 from skelbench.spec import validated
 from skelbench.studies.study import Study
@@ -24,10 +25,10 @@ def read_study(path: Path) -> Study:
     SkelbenchError names the file, the key and the nearest right one.
     """
     try:
-        document = tomllib.loads(path.read_text())
+        document = parsed(tomllib.loads, path.read_text())
     except FileNotFoundError as error:
         raise SkelbenchError(f"study file {path} does not exist; `skelbench study` lists the built-in ones") from error
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, ValueError) as error:
         raise SkelbenchError(f"study file {path} cannot be read as TOML: {error}") from error
     for key in document:
         if key not in KEYS:

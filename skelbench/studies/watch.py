@@ -7,6 +7,7 @@ from typing import Any
 
 import filelock
 
+from skelbench.files import parsed
 from skelbench.results.store import RunDir
 
 _TAIL = 16_384
@@ -19,7 +20,7 @@ def last_metrics(run: RunDir) -> dict[str, Any]:
         with open(run.metrics, "rb") as file:
             file.seek(max(0, file.seek(0, 2) - _TAIL))
             lines = file.read().split(b"\n")[:-1]  # what follows the last newline is being written
-        return json.loads(lines[-1]) if lines else {}
+        return parsed(json.loads, lines[-1]) if lines else {}
     except (OSError, ValueError):
         return {}
 

@@ -21,6 +21,7 @@ from skelbench.data.store.source import ClipSource
 from skelbench.errors import Diverged, Interrupted, SkelbenchError
 from skelbench.identity import derive_seed
 from skelbench.methods.contract import Method, Step
+from skelbench.results.metrics import metric_lines
 from skelbench.results.store import RunDir
 from skelbench.signals import stop_requested
 from skelbench.spec import RunSpec
@@ -149,8 +150,8 @@ class Trainer:
         self.optim.load_state_dict(state["optimizer"])
         if not self.rank:
             cut_back(self.run.metrics, state["metrics_bytes"])
-            for line in self.run.metrics.read_text().splitlines():
-                self.collapse.see(json.loads(line))
+            for line in metric_lines(self.run):
+                self.collapse.see(line)
         return state["step"], state["seconds"]
 
     # ------------------------------------------------------------------------------------------ the loop

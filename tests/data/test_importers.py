@@ -131,6 +131,7 @@ BAD = {
     "millimetres": (dict(meta=np.array('{"units": "mm"}')), "units are 'mm'.*convert"),
     "z up": (dict(meta=np.array('{"up": "Z"}')), "'Z' points up.*turn the coordinates"),
     "meta not JSON": (dict(meta=np.array("{")), "meta is not JSON"),
+    "meta nested without end": (dict(meta=np.array("[" * 100_000)), "meta is not JSON"),
     "two frame rates": (dict(fps=np.array([30.0, 25, 30, 30, 30, 30])), "fps must be one positive"),
     "bad frame rate": (dict(fps=np.full(6, np.nan)), "fps must be one positive"),
 }

@@ -159,6 +159,10 @@ DAMAGE = {
     "meta missing": (lambda path: (path / "meta.json").unlink(), "not a clip store"),
     "meta empty": (_cut("meta.json", 0), r"meta.json cannot be read"),
     "meta cut short": (_cut("meta.json", 100), "meta.json cannot be read"),
+    "meta nested without end": (
+        lambda path: (path / "meta.json").write_text("[" * 100_000),
+        r"meta.json cannot be read \(it is nested too deeply\)",
+    ),
     "meta not an object": (lambda path: (path / "meta.json").write_text("[]"), "meta.json, top level"),
     "meta binary": (lambda path: (path / "meta.json").write_bytes(b"\xff\x00"), "meta.json cannot be read"),
     "meta field of the wrong type": (lambda path: _edit_meta(path, clips="many"), "meta.json, clips"),

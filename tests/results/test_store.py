@@ -2,6 +2,7 @@ import pytest
 
 from skelbench.errors import SkelbenchError
 from skelbench.files import write_json
+from skelbench.results.metrics import read_metrics
 from skelbench.results.store import ResultStore
 from skelbench.spec import DataSpec, RunSpec
 
@@ -125,11 +126,21 @@ def test_a_full_disk_is_one_sentence_before_any_work(tmp_path, monkeypatch):
         ResultStore(tmp_path / "results").prepare()
 
 
-def test_a_damaged_run_json_is_one_sentence(store):
+@pytest.mark.parametrize("text", ["{ half", "[" * 100_000, "[]"], ids=["half", "nested", "another"])
+def test_what_is_damaged_in_a_run_is_one_sentence(store, text):
     run = open_run(store)
-    (run.path / "run.json").write_text("{ half")
+    for name in ("run.json", "cost.json", "metrics.jsonl", "eval-0.json"):
+        (run.path / name).write_text(text)
     with pytest.raises(SkelbenchError, match="missing or damaged"):
         _ = run.info
+    with pytest.raises(SkelbenchError, match="metrics.jsonl is damaged"):
+        read_metrics(run)
+    for read in (run.records, lambda: run.record(run.path / "eval-0.json")):
+        with pytest.raises(SkelbenchError, match="eval-0.json is damaged"):
+            read()
+    if text != "[]":
+        with pytest.raises(SkelbenchError, match="cost.json is damaged"):
+            run.cost()
 
 
 def test_two_processes_cannot_work_in_one_run(store):

@@ -172,6 +172,7 @@ GOOD = '[grid]\nmethod = ["slim"]\n'
         ("seed = [0]\n" + GOOD, "unknown key 'seed'; did you mean 'seeds'?"),
         ("[gird]\nmethod = ['slim']\n", "unknown key 'gird'; did you mean 'grid'?"),
         ("[grid\n", "cannot be read as TOML"),
+        pytest.param("grid = " + "[" * 100_000, "it is nested too deeply", id="nested"),
         ("grid = 3\n", "[grid] is not a table"),
         ("[grid]\nmethod = 'slim'\n", '[grid] method = "slim" is not a list; write method = ["slim"]'),
         ("[grid]\nmethod = []\n", "axis method of the grid is empty"),

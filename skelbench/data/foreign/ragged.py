@@ -22,6 +22,7 @@ from skelbench.data.foreign.tables import Npz, StreamTable, values
 from skelbench.data.store.splits import FieldRule, Rule
 from skelbench.data.store.writer import Clip
 from skelbench.errors import SkelbenchError
+from skelbench.files import parsed
 
 _WHO = ("subject", "camera", "setup", "trial")
 
@@ -165,7 +166,7 @@ def _class_names(data: dict[str, np.ndarray], field: str, values: np.ndarray, pa
 def _meta(data: dict[str, np.ndarray], path: Path) -> dict:
     """The file's own description; refuses coordinates in which augmentations would be wrong."""
     try:
-        meta = json.loads(str(data["meta"])) if "meta" in data else {}
+        meta = parsed(json.loads, str(data["meta"])) if "meta" in data else {}
     except ValueError:
         raise SkelbenchError(f"{path}: meta is not JSON text; correct or remove it") from None
     meta = meta if isinstance(meta, dict) else {}

@@ -28,6 +28,7 @@ from pydantic import ValidationError
 from skelbench.component import Spec
 from skelbench.data.store.splits import Rule, Split, make_split, resolve
 from skelbench.errors import SkelbenchError
+from skelbench.files import read_json
 from skelbench.skeleton.topology import Topology, get_topology
 
 FORMAT = 2
@@ -247,7 +248,7 @@ class ClipStore:
 def stored_format(path: Path) -> int | None:
     """Format number of the store at ``path``; None where nothing readable says one."""
     try:
-        raw = json.loads((Path(path) / "meta.json").read_text(encoding="utf-8"))
+        raw = read_json(Path(path) / "meta.json")
     except (OSError, ValueError):
         return None
     version = raw.get("format") if isinstance(raw, dict) else None
@@ -283,7 +284,7 @@ def first_line(error: Exception) -> str:
 
 def _read_meta(path: Path) -> Meta:
     try:
-        raw = json.loads((path / "meta.json").read_text(encoding="utf-8"))
+        raw = read_json(path / "meta.json")
     except FileNotFoundError:
         raise SkelbenchError(f"{path} is not a clip store (no meta.json); name a folder made by skelbench") from None
     except (OSError, ValueError) as error:
