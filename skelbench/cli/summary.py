@@ -128,7 +128,7 @@ def _cost(cost: Mapping[str, Any]) -> list[tuple[str, str]]:
 def _print_notes(records: Iterable[Mapping[str, Any]]) -> None:
     """What a protocol wants every reader of its numbers to know."""
     for record in records:
-        for note in record["notes"]:
+        for note in record.get("notes", ()):
             out.print(f"note, {record['spec']['protocol']}: {note}")
 
 
