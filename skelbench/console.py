@@ -1,39 +1,76 @@
-"""Terminal output: two rich consoles, one-sentence failures, tables that survive a pipe, progress."""
+"""Terminal output: two rich consoles, one-sentence failures, tables that survive a pipe, progress.
+
+Words from files (classes, clips, runs, plugins, errors) are shown as they stand: a console takes no string for markup
+or emoji, and no character of it steers the terminal. What is to be coloured is put together by :func:`styled`.
+"""
 
 from __future__ import annotations
 
+import logging
 import os
+import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from rich import box
-from rich.console import Console
-from rich.markup import escape as plain
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.measure import Measurement
+from rich.segment import Segment
 from rich.table import Table
+from rich.text import Text
+
+styled = Text.assemble
+"""Text of strings and pairs of string and style: ``styled(("error:", "bold red"), " it stopped")``."""
+
+_STEERING = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff\U000e0000-\U000e007f]"
+)
+"""Control characters but tab and line end, line and paragraph separators, what turns the direction of text around,
+halves of characters, invisible tags."""
 
 
-class PipeConsole(Console):
+def printable(text: str) -> str:
+    """``text`` with a replacement character for every one that would steer a terminal, or that none can show."""
+    return _STEERING.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def plain(text: object) -> str:
+    """Anything as printable words on one line."""
+    return " ".join(printable(str(text)).splitlines())
+
+
+class WordConsole(Console):
+    """A console to which strings are words: no markup, no emoji, nothing that steers the terminal."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**{"highlight": False, "markup": False, "emoji": False, **options})
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else segment._replace(text=printable(segment.text))
+
+
+class PipeConsole(WordConsole):
     """A console that neither cuts nor folds what goes to a file or a pipe: text stays on its line, tables get the
     width they need."""
 
     def print(self, *objects: Any, **options: Any) -> None:
         if self.is_terminal or "width" in options:
             super().print(*objects, **options)
-        elif all(isinstance(item, str) for item in objects):
+        elif all(isinstance(item, str | Text) for item in objects):
             super().print(*objects, **{"soft_wrap": True, **options})
         else:
             endless = self.options.update(width=10_000, max_width=10_000)
             widths = [Measurement.get(self, endless, item).maximum for item in objects if isinstance(item, Table)]
-            wide = Console(file=self.file, width=max(100, self.width, *widths), highlight=False)
+            wide = WordConsole(file=self.file, width=max(100, self.width, *widths))
             wide.print(*objects, **options)
 
 
-out = PipeConsole(highlight=False)
+out = PipeConsole()
 """Results."""
-err = PipeConsole(stderr=True, highlight=False)
+err = PipeConsole(stderr=True)
 """Progress, notes and errors."""
 
 INTERVAL_S = 10.0
@@ -47,30 +84,42 @@ LEFT_OUT = 3
 
 
 def fail(message: str, code: int = 2) -> int:
-    """Print ``error: message`` on stderr, unwrapped, and return ``code`` for the exit."""
-    err.print(f"[bold red]error:[/] {plain(message)}")
+    """Print ``error: message`` on stderr, on one line, unwrapped, and return ``code`` for the exit."""
+    err.print(styled(("error:", "bold red"), f" {plain(message)}"))
     return code
 
 
+class _Terminal(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        err.print(plain(self.format(record)))
+
+
+def log_to_terminal() -> None:
+    """Warnings of this package's loggers are notes on stderr, in words that a terminal can show."""
+    logger = logging.getLogger("skelbench")
+    if not any(isinstance(handler, _Terminal) for handler in logger.handlers):
+        logger.addHandler(_Terminal(logging.WARNING))
+
+
 def make_table(columns: Sequence[str], rows: Sequence[Sequence[Any]] = (), title: str | None = None) -> Table:
-    """A table in the house style; numbers are right-aligned, cells are taken literally (no markup)."""
-    table = Table(title=title and plain(title), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    """A table in the house style; numbers are right-aligned."""
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     for index, column in enumerate(columns):
         held = [row[index] for row in rows if row[index] not in ("", None)]
         right = bool(held) and all(isinstance(value, int | float) for value in held)
         table.add_column(plain(column), justify="right" if right else "left", overflow="fold")
     for row in rows:
-        table.add_row(*(plain("" if value is None else str(value)) for value in row))
+        table.add_row(*("" if value is None else plain(value) for value in row))
     return table
 
 
 def print_facts(facts: Sequence[tuple[str, Any]], title: str | None = None) -> None:
     """Names and values, one pair per line; empty values are left out."""
     grid = Table.grid(padding=(0, 2))
-    grid.title, grid.title_justify = title and plain(title), "left"
+    grid.title, grid.title_justify = title, "left"
     for name, value in facts:
         if value not in (None, "", (), [], {}):
-            grid.add_row(f"[bold]{plain(name)}[/]", plain(str(value)))
+            grid.add_row(styled((plain(name), "bold")), plain(value))
     out.print(grid)
 
 
@@ -149,7 +198,8 @@ class _Meter:
 def _bar(meter: _Meter, label: str, console: Console) -> Iterator[Callable[..., None]]:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[facts]}")
+    what, facts = (TextColumn(text, markup=False) for text in ("{task.description}", "{task.fields[facts]}"))
+    columns = what, BarColumn(), MofNCompleteColumn(), facts
     with Progress(*columns, console=console, refresh_per_second=4) as bar:
         task = bar.add_task(plain(label), total=meter.total, facts="")
 
@@ -192,7 +242,7 @@ def _lines(meter: _Meter, label: str, console: Console) -> Iterator[Callable[...
 
 def _say_note(text: str, console: Console) -> None:
     """Something to know at once, above the bar."""
-    console.print(text, style="bold yellow", markup=False)
+    console.print(plain(text), style="bold yellow")
 
 
 def duration(seconds: float) -> str:

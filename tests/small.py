@@ -97,7 +97,13 @@ def on_two_processes(*arguments) -> None:
 
 
 def write_small_store(
-    root: Path, name: str = "small", clips: int = 24, seed: int = 0, topology=None, flat: bool = False
+    root: Path,
+    name: str = "small",
+    clips: int = 24,
+    seed: int = 0,
+    topology=None,
+    flat: bool = False,
+    classes=tuple("abcd"),
 ) -> Path:
     """``clips`` clips of 4 classes that differ in which joint moves; every third has a second body.
 
@@ -113,7 +119,7 @@ def write_small_store(
     with StoreWriter(
         root / name,
         topology=topology,
-        classes=("a", "b", "c", "d"),
+        classes=classes,
         splits={"half": FieldRule(field="subject", train="odd")},
         default_split="half",
         lineage="made in a test",

@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from skelbench import console
-from skelbench.console import PipeConsole, duration, fail, make_table, progress
+from skelbench.console import PipeConsole, duration, fail, make_table, progress, styled
 
 
 class Clock:
@@ -123,3 +123,16 @@ def test_an_error_inside_passes_and_leaves_no_final_line(clock):
 @pytest.mark.parametrize(("seconds", "text"), [(0.4, "0:00"), (59.6, "1:00"), (754, "12:34"), (3723, "1:02:03")])
 def test_duration(seconds, text):
     assert duration(seconds) == text
+
+
+def test_words_are_neither_markup_nor_emoji_and_steer_nothing():
+    said, words = io.StringIO(), "[bold]\x1b[2J:skull:\x9b\u202e[/]"
+    console = PipeConsole(file=said, force_terminal=True, color_system=None, width=200)
+    console.print(words)
+    console.print(make_table((words,), [(words + "\nnext",)], title=words))
+    console.print(styled(("a", "red"), words))
+    with progress(2, words, "clips", console=console) as report:
+        report(2, note=words, loss=words)
+    assert said.getvalue().count("[bold]\ufffd[2J:skull:\ufffd\ufffd[/]") >= 7
+    assert "[/] next" in said.getvalue()
+    assert not set(said.getvalue().replace("\x1b[2K", "").replace("\x1b[?25", "")) & {"\x1b", "\x9b", "\u202e"}

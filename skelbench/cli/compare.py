@@ -61,7 +61,7 @@ def compare(
         return
     text = render(built, "md" if format_ == "terminal" else format_)
     if output is None:
-        out.print(text, markup=False, highlight=False, soft_wrap=True)
+        out.print(text, soft_wrap=True)
         return
     from skelbench.files import write_whole
 

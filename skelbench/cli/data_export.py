@@ -9,7 +9,7 @@ import typer
 
 from skelbench.cli.data_info import open_store
 from skelbench.cli.options import DataRoot
-from skelbench.console import late_progress, out, plain, print_facts
+from skelbench.console import late_progress, out, print_facts
 
 
 def export_data(
@@ -52,6 +52,6 @@ def export_data(
             ("second body", second_body),
             ("size", f"{path.stat().st_size / 1e9:.2f} GB"),
         ],
-        title=plain(str(path)),
+        title=str(path),
     )
-    out.print(f"in MAMP's configs: data_path: {plain(str(path))}")
+    out.print(f"in MAMP's configs: data_path: {path}")

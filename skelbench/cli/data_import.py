@@ -9,7 +9,7 @@ import typer
 
 from skelbench.cli.data_info import print_store
 from skelbench.cli.options import DataRoot, new_dataset_name
-from skelbench.console import LEFT_OUT, err, late_progress, out, plain, print_facts
+from skelbench.console import LEFT_OUT, err, late_progress, out, plain, print_facts, styled
 from skelbench.errors import SkelbenchError
 
 
@@ -105,7 +105,7 @@ def import_data(
     with late_progress(f"import {name}", "clips") as progress:
         imported = import_files(files, name, root, options, overwrite=force, progress=progress)
     for one in imported.unexpected:
-        err.print(f"[yellow]left out:[/] {plain(one.name)}: {plain(one.reason)}")
+        err.print(styled(("left out:", "yellow"), f" {plain(one.name)}: {plain(one.reason)}"))
     details = {key.replace("_", " "): value for key, value in imported.recording.details.items() if value}
     expected = len(imported.skipped) - len(imported.unexpected)
     print_facts(
@@ -122,5 +122,5 @@ def import_data(
     )
     out.print(f"next: skelbench run slim --tokens 8 --dataset {name}")
     if imported.unexpected:
-        err.print(f"[yellow]{len(imported.unexpected):,} clips left out that should not have been, see above[/]")
+        err.print(f"{len(imported.unexpected):,} clips left out that should not have been, see above", style="yellow")
         raise typer.Exit(LEFT_OUT)

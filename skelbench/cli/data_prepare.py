@@ -11,7 +11,7 @@ import typer
 
 from skelbench.cli.data_info import print_remarks
 from skelbench.cli.options import DataRoot, new_dataset_name
-from skelbench.console import LEFT_OUT, err, late_progress, out, plain
+from skelbench.console import LEFT_OUT, err, late_progress, out, plain, styled
 
 if TYPE_CHECKING:
     from skelbench.data.raw.report import Report
@@ -86,12 +86,12 @@ def _prepare(
         place, processes = root or roots.data_root(), workers or usable_cores()
         report = make(raw, name, place, workers=processes, overwrite=force, progress=report_progress)
     for file, reason in report.unexpected:
-        err.print(f"[yellow]left out:[/] {plain(file)}: {plain(reason)}")
+        err.print(styled(("left out:", "yellow"), f" {plain(file)}: {plain(reason)}"))
     for note in report.notes:
         out.print(plain(note))
-    out.print(f"{name}: {report.clips:,} clips in {plain(str(report.path))}")
+    out.print(f"{name}: {report.clips:,} clips in {report.path}")
     print_remarks(ClipStore.open(report.path))
     out.print(f"next: skelbench data verify {name}")
     if report.unexpected:
-        err.print(f"[yellow]{len(report.unexpected):,} left out that should not have been, see above[/]")
+        err.print(f"{len(report.unexpected):,} left out that should not have been, see above", style="yellow")
         raise typer.Exit(LEFT_OUT)

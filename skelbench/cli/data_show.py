@@ -88,4 +88,4 @@ def show_clip(
         else:
             with progress(animation_frames(scene), "drawing", "frames") as report:
                 save_animation(scene, output, report)
-    out.print(f"{scene.title}\nwritten to {output}", markup=False)
+    out.print(f"{scene.title}\nwritten to {output}")

@@ -10,7 +10,7 @@ from skelbench.cli.data_info import open_store
 from skelbench.cli.options import DataRoot
 from skelbench.console import LEFT_OUT
 
-MARKS = {"ok": "[green]ok[/]", "look": "[yellow]look[/]", "wrong": "[bold red]wrong[/]"}
+STYLES = {"ok": "green", "look": "yellow", "wrong": "bold red"}
 
 
 def verify_data(
@@ -31,9 +31,7 @@ def verify_data(
 
     Exit code 0: nothing is wrong (what says "look" is for you to judge); 3: something is.
     """
-    from rich.text import Text
-
-    from skelbench.console import make_table, out, plain, progress
+    from skelbench.console import make_table, out, plain, progress, styled
     from skelbench.data.anatomy import measure
     from skelbench.data.verify import bone_rows, recognise, verify
 
@@ -46,20 +44,21 @@ def verify_data(
             report(1)
     table = make_table(("check", "", "found", "expected"))
     for check in checks:
-        table.add_row(check.what, Text.from_markup(MARKS[check.state]), plain(check.found), plain(check.expected))
+        state = styled((check.state, STYLES[check.state]))
+        table.add_row(check.what, state, plain(check.found), plain(check.expected))
     against = f"beside the published figures of {kind}" if kind else "no published figures are known for it"
-    out.print(f"[bold]data set {plain(name)}[/], {against}")
+    out.print(styled((f"data set {name}", "bold"), f", {against}"))
     out.print(table)
     together: dict[tuple[str, str], list[str]] = {}
     for check in checks:
         if check.state != "ok":
             together.setdefault((check.state, check.advice), []).append(check.what)
     for (state, advice), what in together.items():
-        out.print(f"{MARKS[state]} {plain('; '.join(what))}: {plain(advice)}")
+        out.print(styled((state, STYLES[state]), f" {plain('; '.join(what))}: {plain(advice)}"))
     if bones and body is not None:
         out.print(make_table(("bone to its parent", "median length", "varies within a clip"), bone_rows(store, body)))
     wrong, looks = (sum(check.state == state for check in checks) for state in ("wrong", "look"))
     if wrong:
-        out.print(f"[bold red]{wrong} of {len(checks)} checks failed[/]")
+        out.print(f"{wrong} of {len(checks)} checks failed", style="bold red")
         raise typer.Exit(LEFT_OUT)
-    out.print(f"[green]nothing is wrong[/]{f'; {looks} to look at' if looks else ''}")
+    out.print(styled(("nothing is wrong", "green"), f"; {looks} to look at" if looks else ""))

@@ -89,9 +89,9 @@ class Shared:
         if self.format == "terminal":
             out.print(Terminal(table))
         else:
-            out.print(render(table, self.format), markup=False, highlight=False, soft_wrap=True)
+            out.print(render(table, self.format), soft_wrap=True)
         for _, path in found.values():
-            err.print(f"kept in {path}", markup=False)
+            err.print(f"kept in {path}")
         return records
 
     def draw(self, build: Callable[[dict[str, Any]], Figure], records: dict[str, Any]) -> None:
@@ -101,7 +101,7 @@ class Shared:
             from skelbench.report.figures.output import save
 
             save(build(records), self.output, kind_of_picture(self.output))
-            err.print(f"wrote {self.output}", markup=False)
+            err.print(f"wrote {self.output}")
 
 
 def command(name: str, *without: str) -> Callable[[Callable[..., None]], Callable[..., None]]:

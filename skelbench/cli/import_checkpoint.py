@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from skelbench.cli.options import DataRoot, Device, Force, Results
-from skelbench.console import out, print_facts
+from skelbench.console import out, print_facts, styled
 from skelbench.errors import SkelbenchError
 from skelbench.run.session import open_session
 
@@ -82,8 +82,8 @@ def import_checkpoint(
         conclude(session, run_dir, resolved, protocols, force)
         return
     out.print("Next:")
-    out.print(f"  skelbench eval {run_dir.spec.id}  [dim]# probe it[/]")
-    out.print("  skelbench compare  [dim]# all runs side by side[/]")
+    out.print(styled(f"  skelbench eval {run_dir.spec.id}", ("  # probe it", "dim")))
+    out.print(styled("  skelbench compare", ("  # all runs side by side", "dim")))
 
 
 def _show(resolved: Resolved, run_dir: Any, answers: Mapping[str, Any]) -> None:

@@ -53,4 +53,4 @@ def plot(
         message = f"written to {output}"
     if inputs.left_out:
         err.print(f"note: {inputs.left_out} runs with settings changed from their preset are left out; see --all")
-    out.print(message, markup=False)
+    out.print(message)

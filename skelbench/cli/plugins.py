@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from skelbench.console import make_table, out, plain, print_facts
+from skelbench.console import make_table, out, print_facts
 from skelbench.errors import SkelbenchError, did_you_mean
 from skelbench.plugin.descriptors import KINDS, ComponentSpec, TopologySpec
 from skelbench.plugin.host import Host, get_host
@@ -128,4 +128,4 @@ def _show_plugin(host: Host, plugin: PluginStatus) -> None:
     )
     if plugin.traceback:
         out.print()
-        out.print(plain(plugin.traceback))
+        out.print(plugin.traceback)

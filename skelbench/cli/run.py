@@ -158,7 +158,7 @@ def _cost(session: Session, run_dir: Any, resolved: Resolved, force: bool) -> di
     try:
         return measure_cost(session, run_dir, resolved.store, force)
     except Exception as error:
-        err.print(f"note: the cost of {resolved.title} could not be counted: {plain(str(error))}", soft_wrap=True)
+        err.print(f"note: the cost of {resolved.title} could not be counted: {plain(error)}", soft_wrap=True)
         return None
 
 

@@ -36,7 +36,7 @@ def list_runs(results: Results = None) -> None:
                 info["preset"] + ("+" if info["modified"] else ""),
                 info["environment"]["hardware"],
                 *(f"{latest[name]:.1%}" if name in latest else "" for name in ("linear", "knn")),
-                time.strftime("%Y-%m-%d %H:%M", time.localtime(info["created"])),
+                time.strftime("%Y-%m-%d %H:%M", time.localtime(info.get("created", 0.0))),
             )
         )
     out.print(make_table(("method", "run", "outcome", "preset", "hardware", "linear", "knn", "made"), rows))

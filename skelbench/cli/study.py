@@ -85,7 +85,7 @@ def study(
         from skelbench.console import out
         from skelbench.studies.files import write_study
 
-        out.print(write_study(chosen), end="", markup=False, soft_wrap=True)
+        out.print(write_study(chosen), end="", soft_wrap=True)
         return
     protocols = known_protocols(host, ",".join(chosen.probe))
     for kind, shown_by in (("tables", chosen.table), ("figures", chosen.figure)):
@@ -222,7 +222,7 @@ def _run(
     threads: int | None,
 ) -> None:
     """Bring every trial to its end, then show the table and what failed."""
-    from skelbench.console import LEFT_OUT, err, out, plain
+    from skelbench.console import LEFT_OUT, err, out, plain, styled
     from skelbench.studies.display import display
     from skelbench.studies.runner import Runner, Stopped
     from skelbench.studies.trials import recognise
@@ -238,7 +238,7 @@ def _run(
         session.results.prepare()
         jobs = min(jobs, len(open_trials))
         how = f"{jobs} at a time on {session.device}" + (f", {threads} threads each" if threads else "")
-        err.print(f"{study.name}: {len(states)} trials, {done} done; {how}; logs in {logs}", markup=False)
+        err.print(f"{study.name}: {len(states)} trials, {done} done; {how}; logs in {logs}")
         runner = Runner(session, protocols, logs, jobs, threads)
         with display(err, study.name, len(states), done, jobs) as watcher:
             try:
@@ -252,7 +252,9 @@ def _run(
     for trial, _ in states:
         if trial.id in failures:
             reason, log = failures[trial.id]
-            err.print(f"[bold red]failed:[/] {plain(f'{trial.title}: {reason} (see {log})')}", soft_wrap=True)
+            err.print(
+                styled(("failed:", "bold red"), f" {plain(f'{trial.title}: {reason} (see {log})')}"), soft_wrap=True
+            )
     out.print(f"{len(states) - len(failures)} of {len(states)} trials done")
     if failures:
         raise typer.Exit(LEFT_OUT)
@@ -260,7 +262,7 @@ def _run(
 
 def _table(study: Study, trials: list[Trial], session: Session, protocols: list[str]) -> None:
     """The study's table from its own runs, and what to type next; a table that fails takes nothing with it."""
-    from skelbench.console import err, out, plain
+    from skelbench.console import err, out, plain, styled
     from skelbench.report.inputs import TableInputs
     from skelbench.report.render import Terminal
 
@@ -279,8 +281,9 @@ def _table(study: Study, trials: list[Trial], session: Session, protocols: list[
                 out.print(Terminal(built))
                 break
         except Exception as error:  # the runs are what hours went into
-            err.print(f"note: table {table} could not be made: {plain(str(error))}", soft_wrap=True)
+            err.print(f"note: table {table} could not be made: {plain(error)}", soft_wrap=True)
     out.print("Next:")
-    out.print(f"  skelbench compare --table {table}{' --all' if changed else ''}  [dim]# from all runs there are[/]")
+    compare = f"  skelbench compare --table {table}{' --all' if changed else ''}"
+    out.print(styled(compare, ("  # from all runs there are", "dim")))
     if study.figure in host.names("figures"):
-        out.print(f"  skelbench plot {study.figure}  [dim]# as a figure[/]")
+        out.print(styled(f"  skelbench plot {study.figure}", ("  # as a figure", "dim")))

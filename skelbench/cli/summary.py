@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.table import Table
 
-from skelbench.console import make_table, out, plain, print_facts
+from skelbench.console import make_table, out, print_facts, styled
 from skelbench.plugin.host import get_host
 from skelbench.results.store import default_root
 from skelbench.run.presets import BLURB, SETTING
@@ -43,7 +43,7 @@ def print_summary(pairs: list[tuple[Any, dict[str, Any]]], cost: Mapping[str, An
         out.print(_accuracy(pairs))
         _print_notes(records.values())
     for found in run.info.get("collapse", ()):
-        out.print(f"collapse: {sentence(found)}", style="bold yellow", markup=False)
+        out.print(f"collapse: {sentence(found)}", style="bold yellow")
     facts, info = _cost(cost) if cost else [], run.info
     if info.get("steps"):
         clips, seconds = info["clips_seen"], max(info["train_seconds"], 1e-9)
@@ -51,13 +51,14 @@ def print_summary(pairs: list[tuple[Any, dict[str, Any]]], cost: Mapping[str, An
         facts.append(("training", f"{clips:,} clips in {info['steps']:,} steps and {pace}"))
     if facts:
         print_facts(facts, title="Cost (FLOPs = 2 MACs, matrix products only)")
-    out.print(f"\nThe run lies in {run.path}", markup=False)
+    out.print(f"\nThe run lies in {run.path}")
     out.print("Next:")
     where = "" if run.path.parent == default_root() else f" --results {run.path.parent}"
     for command, what in _next(resolved):
-        out.print(f"  {plain(command + where)}  [dim]# {what}[/]")
+        out.print(styled(f"  {command}{where}", (f"  # {what}", "dim")))
     if resolved.preset not in ("paper", "ablation", "imported"):
-        out.print(f"[dim]Figures of preset {resolved.preset} compare runs of this preset; they are not the paper's.[/]")
+        preset = resolved.preset
+        out.print(f"Figures of preset {preset} compare runs of this preset; they are not the paper's.", style="dim")
 
 
 def _next(resolved: Resolved) -> list[tuple[str, str]]:
@@ -128,8 +129,8 @@ def _cost(cost: Mapping[str, Any]) -> list[tuple[str, str]]:
 def _print_notes(records: Iterable[Mapping[str, Any]]) -> None:
     """What a protocol wants every reader of its numbers to know."""
     for record in records:
-        for note in record["notes"]:
-            out.print(f"note, {record['spec']['protocol']}: {note}", markup=False)
+        for note in record.get("notes", ()):
+            out.print(f"note, {record['spec']['protocol']}: {note}")
 
 
 def print_records(run: Any, records: list[dict[str, Any]]) -> None:

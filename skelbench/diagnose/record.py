@@ -22,7 +22,10 @@ def kept(
     path = folder / f"diagnose-{what}-{digest(spec)}.json"
     if path.exists() and not force:
         try:
-            return read_json(path), path
+            found = read_json(path)
+            if not isinstance(found, dict) or found.get("diagnosis") != what:
+                raise ValueError("it holds another thing")
+            return found, path
         except (OSError, ValueError) as error:
             raise SkelbenchError(f"{path} is damaged; issue the command again with --force") from error
     started = time.monotonic()

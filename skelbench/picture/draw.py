@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -13,8 +14,11 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
 from matplotlib.lines import Line2D
 from matplotlib.text import Text
+from matplotlib.textpath import TextToPath
+from matplotlib.transforms import Bbox, TransformedBbox
 from PIL import Image
 
 from skelbench.files import write_whole
@@ -35,10 +39,17 @@ Report = Callable[[int], None]
 def draw_pose(axes: Axes, scene: Scene, panel: Panel, frame: int, width: float) -> list[Artist]:
     """Bodies of ``panel`` at ``frame``, with bones ``width`` points wide; returns what was added."""
     centre, hidden_MJ, drawn_MJ = middle(panel), panel.hidden(frame), panel.drawn(frame)
+    outside_M = scene.outside(panel, slice(frame, frame + 1))[:, 0]
+    near = TransformedBbox(Bbox([[-0.06, -0.06], [1.06, 1.06]]), axes.transAxes)  # a rim may leave the axes, no bone
     lines: list[tuple[float, np.ndarray, str, bool]] = []
     dots: dict[bool, list[tuple[float, float, str, float]]] = {True: [], False: []}
+    added: list[Artist] = []
     for body, x_JC in enumerate(panel.x_MTJC[:, frame]):
         seen_JC = (x_JC - centre) @ scene.camera.T
+        if outside_M[body]:
+            colour = COLOURS[body % len(COLOURS)][0]
+            added.append(_pointer(axes, seen_JC[drawn_MJ[body], :2].mean(axis=0), colour, width))
+            continue
         for joint, parent in enumerate(scene.topology.parents):
             if not drawn_MJ[body, joint]:
                 continue
@@ -54,8 +65,9 @@ def draw_pose(axes: Axes, scene: Scene, panel: Panel, frame: int, width: float) 
         segments += [segment, segment]
         colours += ["white", HIDDEN if covered else colour]
         widths += [1.9 * width, 0.35 * width if covered else width]
-    bones = LineCollection(segments, colors=colours, linewidths=widths, capstyle="round", zorder=2, clip_on=False)
-    added: list[Artist] = [axes.add_collection(bones, autolim=False)]
+    bones = LineCollection(segments, colors=colours, linewidths=widths, capstyle="round", zorder=2)
+    added.append(axes.add_collection(bones, autolim=False))
+    bones.set_clip_box(near)
     for hidden, joints in dots.items():
         if joints:
             x, y, own, sizes = zip(*joints)
@@ -63,9 +75,17 @@ def draw_pose(axes: Axes, scene: Scene, panel: Panel, frame: int, width: float) 
             face, edge = ("white", HIDDEN) if hidden else (list(own), list(own))
             rim = 0.3 * width
             joint_dots = axes.scatter(x, y, s=area, zorder=3, facecolors=face, edgecolors=edge, linewidths=rim)
-            joint_dots.set_clip_on(False)
+            joint_dots.set_clip_box(near)
             added.append(joint_dots)
     return added
+
+
+def _pointer(axes: Axes, at: np.ndarray, colour: str, width: float) -> Artist:
+    """A triangle at the edge that points to where a body is that the picture does not reach."""
+    edge = 0.96 * np.array([axes.get_xlim()[1], axes.get_ylim()[1]])
+    x, y = at / max(1.0, *(np.abs(at) / edge))
+    turn = np.degrees(np.arctan2(at[1], at[0])) - 90
+    return axes.scatter([x], [y], s=(4.5 * width) ** 2, marker=(3, 0, turn), color=colour, zorder=3, clip_on=False)
 
 
 def _empty(figure: Figure, scene: Scene, box: tuple[float, float, float, float], floor: bool) -> Axes:
@@ -96,15 +116,17 @@ def _floor(axes: Axes, scene: Scene, centre: np.ndarray, half: float) -> None:
 
 def _legend(figure: Figure, scene: Scene) -> None:
     """Which colours are left and right, and what a hidden joint looks like."""
-    bodies = max(panel.x_MTJC.shape[0] for panel in scene.panels)
+    bodies = sorted({int(m) for panel in scene.panels for m in np.flatnonzero(panel.there_MTJ.any(axis=(1, 2)))})
     entries = []
-    for body in range(min(bodies, len(COLOURS))):
-        whose = f"body {body + 1}, " if bodies > 1 else ""
+    for body in bodies[: len(COLOURS)]:
+        whose = f"body {body + 1}, " if len(bodies) > 1 else ""
         for side, name in enumerate(("left", "right")):
-            entries.append((Line2D([], [], color=COLOURS[body][side], linewidth=3), f"{whose}{name}"))
+            entries.append((Line2D([], [], color=COLOURS[body % len(COLOURS)][side], linewidth=3), f"{whose}{name}"))
     if any(panel.tokens for panel in scene.panels):
         mark = Line2D([], [], color=HIDDEN, marker="o", markerfacecolor="white", linewidth=1)
         entries.append((mark, "hidden by the mask"))
+    if any(scene.outside(panel).any() for panel in scene.panels):
+        entries.append((Line2D([], [], color=PALE, marker="^", linewidth=0), "outside the picture"))
     columns = len(entries) if 1.25 * len(entries) < figure.get_figwidth() else 2
     figure.legend(
         *zip(*entries), loc="lower center", bbox_to_anchor=(0.5, 0.0), ncols=columns, frameon=False, fontsize=7.5,
@@ -123,7 +145,8 @@ def save_strip(scene: Scene, path: Path) -> None:
     lines = _lines([max(2, len(frames)) for frames in shown], columns)
     width, height = columns * step + 0.3, 0.75 + len(lines) * (cell + gap)
     figure = Figure(figsize=(width, height), dpi=150, facecolor="white")
-    figure.text(0.15 / width, 1 - 0.2 / height, _fold(scene.title, width), fontsize=10, color=INK, va="center", **PLAIN)
+    title = fitted(scene.title, width - 0.3, 10, lines=2)
+    figure.text(0.15 / width, 1 - 0.2 / height, title, fontsize=10, color=INK, va="center", **PLAIN)
     _legend(figure, scene)
     for r, line in enumerate(lines):
         bottom = height - 0.35 - (r + 1) * (cell + gap)
@@ -131,7 +154,8 @@ def save_strip(scene: Scene, path: Path) -> None:
             panel = scene.panels[p]
             if many:
                 x, y = (0.15 + column * step) / width, (bottom + cell + 0.3) / height
-                figure.text(x, y, panel.title, fontsize=8, color=INK, **PLAIN)
+                room = max(2, len(shown[p])) * step - 0.05
+                figure.text(x, y, fitted(panel.title, room, 8), fontsize=8, color=INK, **PLAIN)
                 figure.text(x, y - 0.05 / height, panel.note, fontsize=6.5, color=PALE, va="top", **PLAIN)
             for c, frame in enumerate(shown[p]):
                 box = (0.15 + (column + c) * step + 0.03, bottom + 0.1, step - 0.06, cell - 0.1)
@@ -155,7 +179,7 @@ def save_animation(scene: Scene, path: Path, report: Report | None = None) -> No
     width, height = max(4.2, columns * step), 0.85 + lines * (cell + gap)
     figure = Figure(figsize=(width, height), dpi=100, facecolor="white")
     canvas = FigureCanvasAgg(figure)
-    title = _fold(scene.title, width)
+    title = fitted(scene.title, width - 0.2, 8, lines=2)
     figure.text(0.5, 1 - 0.2 / height, title, fontsize=8, color=INK, va="center", ha="center", **PLAIN)
     _legend(figure, scene)
     places: list[tuple[Panel, Axes, Text]] = []
@@ -164,7 +188,7 @@ def save_animation(scene: Scene, path: Path, report: Report | None = None) -> No
         left = (width - columns * step) / 2 + column * step
         axes = _empty(figure, scene, (left, height - 0.35 - (row + 1) * (cell + gap) + 0.15, step, cell), floor=i == 0)
         if many:
-            axes.set_title(f"{panel.title}\n{panel.note}", fontsize=7, color=INK, pad=1, **PLAIN)
+            axes.set_title(f"{fitted(panel.title, step, 7)}\n{panel.note}", fontsize=7, color=INK, pad=1, **PLAIN)
         counter = axes.text(0.5, -0.01, "", transform=axes.transAxes, fontsize=7, color=PALE, ha="center", va="top")
         places.append((panel, axes, counter))
     canvas.draw()
@@ -212,7 +236,26 @@ def _lines(widths: list[int], columns: int) -> list[list[tuple[int, int]]]:
     return lines
 
 
-def _fold(title: str, width: float) -> str:
-    """On two lines where one is too narrow."""
-    head, _, tail = title.partition(": ")
-    return f"{head}:\n{tail}" if tail and len(title) > 13 * width else title
+def fitted(text: str, inches: float, size: float, lines: int = 1) -> str:
+    """``text`` on at most so many lines of that width, in letters of ``size`` points; what is too long is cut with an
+    ellipsis."""
+    font, path = FontProperties(size=size), TextToPath()
+
+    def fits(line: str) -> bool:
+        return (
+            path.get_text_width_height_descent(line, font, ismath=False)[0] <= 68 * inches
+        )  # of 72: letters set on pixels are wider
+
+    folded: list[str] = []
+    rest = text
+    while rest:
+        last = len(folded) == lines - 1
+        if fits(rest):
+            return "\n".join([*folded, rest])
+        end = bisect.bisect(range(1, len(rest)), False, key=lambda n: not fits(rest[:n] + "…" * last))
+        if last:
+            return "\n".join([*folded, rest[:end].rstrip() + "…"])
+        end = rest.rfind(" ", 1, end + 1) if " " in rest[1 : end + 1] else max(end, 1)
+        folded.append(rest[:end])
+        rest = rest[end:].lstrip()
+    return text

@@ -38,23 +38,26 @@ def page_data(scene: Scene) -> dict[str, Any]:
         "sides": scene.sides,
         "heads": [j for j, name in enumerate(scene.topology.joints) if name == "head"],
         "colours": COLOURS,
-        "panels": [_panel(panel) for panel in scene.panels],
+        "outside": any(bool(scene.outside(panel).any()) for panel in scene.panels),
+        "panels": [_panel(panel, 8 * scene.size) for panel in scene.panels],
     }
 
 
-def _panel(panel: Panel) -> dict[str, Any]:
-    x_MTJC = panel.x_MTJC - middle(panel)
+def _panel(panel: Panel, reach: float) -> dict[str, Any]:
+    """``reach``: what is farther from the middle is put there, so that it does not make the rest coarse."""
+    x_MTJC = np.clip(panel.x_MTJC - middle(panel), -reach, reach)
     unit = max(float(np.abs(x_MTJC).max()), 1e-6) / 32767
     return {
         "title": panel.title,
         "note": panel.note,
         "bodies": len(x_MTJC),
+        "there": np.flatnonzero(panel.there_MTJ.any(axis=(1, 2))).tolist(),
         "frames": panel.frames,
         "tokens": panel.tokens or 0,
         "unit": unit,
         "x": _text(np.round(x_MTJC / unit).astype("<i2")),
         "hidden": None if panel.hidden_MPJ is None else _text(panel.hidden_MPJ.astype(np.uint8)),
-        "drawn": None if panel.drawn_MTJ is None else _text(panel.drawn_MTJ.astype(np.uint8)),
+        "drawn": None if panel.there_MTJ.all() else _text(panel.there_MTJ.astype(np.uint8)),
     }
 
 

@@ -10,6 +10,7 @@ from functools import cached_property
 
 import numpy as np
 
+from skelbench.console import plain
 from skelbench.data.store.clip_store import ClipStore
 from skelbench.errors import SkelbenchError
 from skelbench.skeleton.topology import Topology
@@ -22,6 +23,8 @@ FAR_M = 1e6
 """No coordinate of a picture is farther from the origin."""
 HIDDEN = "#9ca3af"
 """Joints and bones that a mask hides."""
+NEAR = 15.0
+"""What is farther from the clip's main body than so many times its size neither scales the picture nor turns it."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +37,7 @@ class Panel:
     hidden_MPJ: np.ndarray | None = None
     """bool: tokens a mask hides; token p covers frames p * T / P up to the next one's. None = no mask."""
     drawn_MTJ: np.ndarray | None = None
-    """bool: False where there is nothing to draw (padding, joints that were not found). None = all."""
+    """bool: False where there is nothing to draw (padding, joints that were not found). None = all that is there."""
 
     @property
     def frames(self) -> int:
@@ -52,9 +55,34 @@ class Panel:
             return np.zeros(self.x_MTJC.shape[::2], dtype=bool)
         return self.hidden_MPJ[:, frame * self.hidden_MPJ.shape[1] // self.frames]
 
+    @cached_property
+    def there_MTJ(self) -> np.ndarray:
+        """bool: what is drawn; a body whose joints are all in one place is absent."""
+        there_MTJ = np.ones(self.x_MTJC.shape[:3], dtype=bool) if self.drawn_MTJ is None else self.drawn_MTJ
+        return there_MTJ & np.ptp(self.x_MTJC, axis=2).any(axis=-1)[..., None]
+
     def drawn(self, frame: int) -> np.ndarray:
         """bool [M, J] at one frame."""
-        return np.ones(self.x_MTJC.shape[::2], dtype=bool) if self.drawn_MTJ is None else self.drawn_MTJ[:, frame]
+        return self.there_MTJ[:, frame]
+
+    @cached_property
+    def main(self) -> int:
+        """The body that is there for most frames."""
+        return int(self.there_MTJ.any(axis=2).sum(axis=1).argmax())
+
+    @cached_property
+    def near_MTJ(self) -> np.ndarray:
+        """bool: what is there and not far from the main body; all that is there where that is not known."""
+        there_TJ = self.there_MTJ[self.main]
+        seen_T = there_TJ.any(axis=1)
+        if not seen_T.any():
+            return self.there_MTJ
+        x_TJC = np.where(there_TJ[..., None], self.x_MTJC[self.main], np.nan)
+        centre_TC = np.full((self.frames, 3), np.nanmedian(x_TJC, axis=(0, 1)))
+        centre_TC[seen_T] = np.nanmedian(x_TJC[seen_T], axis=1)
+        size_T = np.nanquantile(np.linalg.norm(x_TJC[seen_T] - centre_TC[seen_T, None], axis=2), 0.75, axis=1)
+        far_MTJ = np.linalg.norm(self.x_MTJC - centre_TC[None, :, None], axis=3)
+        return self.there_MTJ & (far_MTJ <= NEAR * np.median(size_T))
 
     def key_frames(self, count: int, most: int) -> list[int]:
         """The middle frame of each token, of every second or third ... if there are more than ``most``; without tokens
@@ -78,9 +106,10 @@ class Scene:
 
     @property
     def floor(self) -> float:
-        """Height of the lowest joints of the first panel, single outliers left aside."""
-        x_MTJC = self.panels[0].x_MTJC
-        return float(np.median(x_MTJC[..., 1].min(axis=2)[0]))
+        """Height of the lowest joints of the first panel's main body, single outliers left aside."""
+        first = self.panels[0]
+        low_T = np.where(first.near_MTJ, first.x_MTJC[..., 1], np.inf)[first.main].min(axis=1)
+        return float(np.median(low_T[np.isfinite(low_T)])) if np.isfinite(low_T).any() else 0.0
 
     @property
     def sides(self) -> list[int]:
@@ -104,15 +133,16 @@ class Scene:
 
     def _heading(self) -> float:
         """Angle of the viewer about Y, radians; 0 is along +Z."""
-        x_MTJC, names = self.panels[0].x_MTJC, self.topology.joints
-        if len(x_MTJC) > 1:
-            apart_C = (x_MTJC[1] - x_MTJC[0]).mean(axis=(0, 1))
+        first, names = self.panels[0], self.topology.joints
+        x_MTJC, both_T = first.x_MTJC, first.near_MTJ[:2].any(axis=2).all(axis=0)
+        if len(x_MTJC) > 1 and both_T.any():
+            apart_C = (x_MTJC[1] - x_MTJC[0])[both_T].mean(axis=(0, 1))
             return float(np.arctan2(-apart_C[2], apart_C[0]))
         hips = [(names.index("left hip"), names.index("right hip"))] if {"left hip", "right hip"} <= {*names} else ()
         pairs = np.array([*(hips or self.topology.pairs)], dtype=int).reshape(-1, 2)
         if not len(pairs):  # a skeleton without sides is looked at from where its data come
             return 0.0
-        left_C = (x_MTJC[0, :, pairs[:, 0]] - x_MTJC[0, :, pairs[:, 1]]).mean(axis=(0, 1))
+        left_C = (x_MTJC[first.main][:, pairs[:, 0]] - x_MTJC[first.main][:, pairs[:, 1]]).mean(axis=(0, 1))
         front = np.arctan2(-left_C[2], left_C[0])  # left x up
         return float(front + np.deg2rad(ASIDE_DEG))
 
@@ -128,16 +158,24 @@ class Scene:
 
     def _reach(self, axis: int) -> float:
         """How far from the middle bodies come on the picture's axis 0 (right) or 1 (up)."""
-        seen = [np.abs((panel.x_MTJC - middle(panel)) @ self.camera[axis]).max(axis=(0, 2)) for panel in self.panels]
-        # Where nearly all frames are empty, the stray ones are the clip.
-        return max(float(np.quantile(each_T, 0.98) or each_T.max()) for each_T in seen)
+        return max(self._reach_of(panel, axis) for panel in self.panels)
+
+    def _reach_of(self, panel: Panel, axis: int) -> float:
+        away_MTJ = np.abs((panel.x_MTJC - middle(panel)) @ self.camera[axis])
+        at_T = np.where(panel.near_MTJ, away_MTJ, 0.0).max(axis=(0, 2))[panel.near_MTJ.any(axis=(0, 2))]
+        return float(np.quantile(at_T, 0.98)) if len(at_T) else 0.0
+
+    def outside(self, panel: Panel, frames: slice = slice(None)) -> np.ndarray:
+        """bool [M, T]: bodies that are there and of which no joint is in the picture."""
+        seen_MTJC = (panel.x_MTJC[:, frames] - middle(panel)) @ self.camera.T
+        limits = self.size * np.array([self.shape, 1.0])
+        there_MTJ, out_MTJ = panel.there_MTJ[:, frames], (np.abs(seen_MTJC[..., :2]) > limits).any(axis=-1)
+        return there_MTJ.any(axis=2) & (out_MTJ | ~there_MTJ).all(axis=2)
 
 
 def middle(panel: Panel) -> np.ndarray:
-    """[3]: centre of the box around all bodies in all frames, single outliers left aside."""
-    points = panel.x_MTJC.reshape(-1, 3)
-    if panel.drawn_MTJ is not None and panel.drawn_MTJ.any():
-        points = points[panel.drawn_MTJ.reshape(-1)]
+    """[3]: centre of the box around all bodies in all frames, single outliers and what is far away left aside."""
+    points = panel.x_MTJC[panel.near_MTJ] if panel.near_MTJ.any() else panel.x_MTJC.reshape(-1, 3)
     return np.quantile(points, (0.01, 0.99), axis=0).mean(axis=0)
 
 
@@ -161,7 +199,7 @@ def caption(store: ClipStore, clip: int) -> str:
     label, length = int(store.labels[clip]), int(store.lengths[clip])
     name = f" {store.names[clip]}" if store.names is not None and store.names[clip] else ""
     bodies = f", {store.bodies[clip]} bodies" if store.bodies[clip] > 1 else ""
-    return (
+    return plain(
         f"{store.meta.name}, clip {clip}{name}: {store.classes[label]} (class {label}), "
         f"subject {store.index['subject'][clip]}, {length} frames, {length / store.fps[clip]:.1f} s{bodies}"
     )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zipfile import BadZipFile
 
@@ -12,7 +14,7 @@ import numpy as np
 
 from skelbench.errors import SkelbenchError
 from skelbench.identity import canonical_json, digest
-from skelbench.results.store import ResultStore, RunDir
+from skelbench.results.store import Damaged, ResultStore, RunDir, if_whole
 from skelbench.spec import DataSpec, EvalSpec, RunSpec, listed, twin_fields
 from skelbench.train.collapse import sentence
 
@@ -47,7 +49,7 @@ def frame(store: ResultStore) -> pandas.DataFrame:
 
     runs = [run for run in store.runs() if run.outcome == "done"]
     untrained = [run for run in runs if run.spec.method == "untrained"]
-    costs = {run.name: run.cost() for run in runs}
+    costs = {run.name: if_whole(run.cost) for run in runs}
     grids, encoders = _grids(runs, costs), _encoders(runs)
     rows = [
         {"tokens": grids[run.name], "encoder": encoders[run.name], **row}
@@ -71,10 +73,13 @@ def untrained_twin(run: RunDir, runs: list[RunDir]) -> RunDir | None:
 def predictions(run: RunDir, record: Mapping[str, Any]) -> dict[str, np.ndarray]:
     """Per-clip test predictions of an evaluation: ids, labels, predicted, correct."""
     try:
-        with np.load(run.path / record["predictions"]) as file:
-            arrays = dict(file)
-    except (OSError, ValueError, BadZipFile) as error:
-        raise SkelbenchError(
+        # The name alone: a record that came from elsewhere leads nowhere else.
+        with np.load(run.path / Path(record["predictions"]).name) as file:
+            arrays = {name: file[name] for name in ("ids", "labels", "predicted")}
+        if len({array.shape for array in arrays.values()}) != 1 or arrays["ids"].ndim != 1:
+            raise ValueError("its arrays are not of one length")
+    except (OSError, ValueError, KeyError, TypeError, BadZipFile) as error:
+        raise Damaged(
             f"predictions of evaluation {record['id']} in {run.path} are missing or damaged; "
             f"evaluate again: skelbench eval {run.spec.id} --force"
         ) from error
@@ -99,8 +104,8 @@ def outcomes(store: ResultStore, row: Any) -> tuple[np.ndarray, np.ndarray]:
 def paired_over_seeds(store: ResultStore, mine: pandas.DataFrame, theirs: pandas.DataFrame) -> SeedsTest | None:
     """Paired test of two settings, each with one row of the frame per seed, over the seeds that both have.
 
-    None where they have no seed in common. The same test clips under several seeds are not several clips: a clip
-    counts once, with its mean over seeds.
+    None where they have no seed in common, or predictions of one are damaged. The same test clips under several seeds
+    are not several clips: a clip counts once, with its mean over seeds.
     """
     from skelbench.evaluate.statistics import seeds_test
 
@@ -111,7 +116,9 @@ def paired_over_seeds(store: ResultStore, mine: pandas.DataFrame, theirs: pandas
     for side in (mine, theirs):
         rows = [row for _, row in side.set_index("seed", drop=False).loc[both].iterrows()]
         names += [row["run"] for row in rows]
-        by_side.append([outcomes(store, row) for row in rows])
+        by_side.append([if_whole(partial(outcomes, store, row)) for row in rows])
+    if not all(all(side) for side in by_side):
+        return None
     ids = [ids_C for side in by_side for ids_C, _ in side]
     for name, ids_C in zip(names, ids, strict=True):
         if not np.array_equal(ids_C, ids[0]):
@@ -167,13 +174,9 @@ def _rows(run: RunDir, untrained: list[RunDir], cost: dict[str, Any] | None) -> 
         }
         control = twin_records.get(_what(record))
         if twin is not None and control is not None:
-            test = paired(run, record, twin, control)
-            row |= {
-                "control_run": twin.name,
-                "control_accuracy": control["metrics"]["accuracy"],
-                "difference": test.difference,
-                "p_value": test.p_value,
-            }
+            row |= {"control_run": twin.name, "control_accuracy": control["metrics"]["accuracy"]}
+            if test := if_whole(partial(paired, run, record, twin, control)):
+                row |= {"difference": test.difference, "p_value": test.p_value}
         yield row
 
 

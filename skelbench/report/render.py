@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Literal
 
+from skelbench.console import WordConsole, plain
 from skelbench.errors import SkelbenchError, did_you_mean
 from skelbench.report.table import Cell, Column, Table
 
@@ -40,7 +41,7 @@ def render(table: Table, format: str = "terminal", width: int = 120) -> str:
 
 def _text(column: Column, cell: Cell, pm: str, empty: str) -> str:
     """Value with spread and interval, without marks."""
-    text = column.text(cell.value) or empty
+    text = plain(column.text(cell.value)) or empty
     if cell.plus_minus is not None:
         text += pm + column.text(cell.plus_minus).lstrip("+")
     if cell.interval is not None:
@@ -129,10 +130,8 @@ class Terminal:
 
 
 def _terminal_text(table: Table, width: int) -> str:
-    from rich.console import Console
-
     out = io.StringIO()
-    Console(file=out, width=width, color_system=None, force_terminal=False).print(Terminal(table))
+    WordConsole(file=out, width=width, color_system=None, force_terminal=False).print(Terminal(table))
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
 
 
@@ -141,8 +140,8 @@ def markdown(table: Table) -> str:
     """A pipe table with title and notes."""
 
     def escape(text: str) -> str:
-        text = re.sub(r"([\\|*`<])", r"\\\1", text)
-        return re.sub(r"(?<!\w)_|_(?!\w)", r"\\_", text).replace("\n", " ")
+        text = re.sub(r"([\\|*`<]|\](?=\())", r"\\\1", plain(text))
+        return re.sub(r"(?<!\w)_|_(?!\w)", r"\\_", text)
 
     def raised(notes: tuple[str, ...]) -> str:
         return f"<sup>{table.markers(notes)}</sup>" if notes else ""
@@ -171,8 +170,14 @@ def _raw(value: object) -> object:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
+def _no_formula(value: object) -> object:
+    """Text that a spreadsheet would take for a formula, and may run, is led by an apostrophe."""
+    return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")) else value
+
+
 def to_csv(table: Table) -> str:
-    """One line per row. Spread, limits and ``published`` get columns of their own where any cell has them."""
+    """One line per row; text that begins like a formula stands behind an apostrophe. Spread, limits and ``published``
+    get columns of their own where any cell has them."""
     header: list[str] = []
     getters: list[Callable[[Mapping[str, Cell]], object]] = []
 
@@ -193,7 +198,7 @@ def to_csv(table: Table) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(header)
-    writer.writerows([_raw(get(row)) for get in getters] for row in table.rows)
+    writer.writerows([_no_formula(_raw(get(row))) for get in getters] for row in table.rows)
     return out.getvalue()
 
 
@@ -229,12 +234,12 @@ _LATEX = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"$<$", ">": r"$>$", "×": r"$\times$", "±": r"$\pm$",
     "−": r"$-$", "·": r"$\cdot$", "–": "--", "≤": r"$\leq$", "≥": r"$\geq$", "Δ": r"$\Delta$", "→": r"$\rightarrow$",
-    "σ": r"$\sigma$", "\n": " ",
+    "σ": r"$\sigma$", "\N{REPLACEMENT CHARACTER}": "?",
 }  # fmt: skip
 
 
 def _latex_escape(text: str) -> str:
-    return "".join(_LATEX.get(character, character) for character in text)
+    return "".join(_LATEX.get(character, character) for character in plain(text))
 
 
 def latex(table: Table) -> str:

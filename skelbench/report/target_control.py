@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,7 +14,7 @@ from skelbench.report.inputs import TableInputs
 from skelbench.report.study_rows import PAPER_COLUMNS, Row, StudyTable
 from skelbench.report.table import Cell, Column, Table
 from skelbench.results.metrics import read_metrics
-from skelbench.results.store import ResultStore, RunDir
+from skelbench.results.store import ResultStore, RunDir, if_whole
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
@@ -93,8 +94,10 @@ def curves(runs: DataFrame, store: ResultStore) -> dict[str, Cell]:
     deviation), empty where a seed lacks them; and what collapsed, by seed."""
     seeds = []
     for name in runs["run"]:
-        metrics = read_metrics(RunDir(store.root / name))
-        loss, masked, pooled = (ends(metrics[key]) if key in metrics else (np.nan, np.nan) for key in _LOGGED)
+        metrics = if_whole(partial(read_metrics, RunDir(store.root / name)))
+        loss, masked, pooled = (
+            ends(metrics[key]) if metrics is not None and key in metrics else (np.nan, np.nan) for key in _LOGGED
+        )
         start = {"loss_start": loss[0], "rank_start": masked[0]}
         seeds.append(start | {"loss_end": loss[1], "rank_end": masked[1], "rank_encoder": pooled[1]})
     mean = {key: float(np.mean([seed[key] for seed in seeds])) for key in seeds[0]}

@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from skelbench.errors import SkelbenchError
 from skelbench.files import parsed
-from skelbench.results.store import RunDir
+from skelbench.results.store import Damaged, RunDir
 
 if TYPE_CHECKING:
     import pandas
 
 
 def read_metrics(run: RunDir) -> pandas.DataFrame:
-    """One row per logged step, in order; values that were not logged at a step are NaN. Empty for an untrained run."""
+    """One row per logged step, in order; values that were not logged at a step are NaN. Empty for an untrained run.
+
+    Raises :class:`Damaged`.
+    """
     import pandas
 
     if not run.metrics.exists():
@@ -28,6 +30,9 @@ def metric_lines(run: RunDir) -> list[dict[str, Any]]:
         lines = [parsed(json.loads, line) for line in run.metrics.read_text().splitlines()]
         if not all(isinstance(line, dict) and {"step", "clips_seen"} <= line.keys() for line in lines):
             raise ValueError("a line without step or clips")
-    except ValueError as error:
-        raise SkelbenchError(f"{run.metrics} is damaged; train that run again with --force") from error
+        if not all(isinstance(value, int | float | None) for line in lines for value in line.values()):
+            raise ValueError("a value that is no number")
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise Damaged(f"{run.metrics} is damaged; train that run again with --force ({why})") from error
     return lines

@@ -1,5 +1,8 @@
 """The results directory: one directory per run, no central database.
 
+A damaged file stops no command that looks at all runs: what it holds is left out, with a warning that names it, and
+the rest is as ever. Only what asks for that very file fails.
+
 results/
   skelbench.json                       format version of the directory
   slim-synthetic-cross-view-8t-quick-s0-1a2b3c4d5e6f/    slim.glcl-only-...: a variant
@@ -15,13 +18,16 @@ results/
 
 from __future__ import annotations
 
+import logging
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypeVar
 
 import filelock
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from skelbench.errors import SkelbenchError, did_you_mean
 from skelbench.files import read_json, write_json
@@ -30,6 +36,102 @@ from skelbench.spec import EvalSpec, RunSpec, file_name, titled
 FORMAT = 2
 """2: views, optimiser and schedule stand in a run's spec as plain data; ids are others than those of format 1."""
 _MARK = "skelbench.json"
+log = logging.getLogger(__name__)
+
+Found = TypeVar("Found")
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+class Damaged(SkelbenchError):
+    """A file of the results that holds nothing that can be used."""
+
+
+@cache
+def _warn(sentence: str) -> None:
+    log.warning("note: left out: %s", sentence)
+
+
+def if_whole(read: Callable[[], Found]) -> Found | None:
+    """What ``read`` returns; None where that is :class:`Damaged`, with one warning per file in a process."""
+    try:
+        return read()
+    except Damaged as error:
+        _warn(str(error))
+        return None
+
+
+class _Facts(BaseModel):
+    """What the readers of a file rely on; it may hold more."""
+
+    model_config = ConfigDict(strict=True, allow_inf_nan=False)
+
+
+class _Environment(_Facts):
+    hardware: str
+
+
+class _Collapse(_Facts):
+    what: str
+    measure: str
+    value: float
+    step: int
+
+
+class _RunFacts(_Facts):
+    id: str = ""
+    preset: str
+    modified: dict[str, Any]
+    environment: _Environment
+    outcome: str = "new"
+    variant: str = ""
+    setting: str = "shared"
+    created: float = 0.0
+    finished: float | None = None
+    steps: int | None = None
+    clips_seen: float | None = None
+    train_seconds: float | None = None
+    collapse: list[_Collapse] | None = None
+
+
+class _Metrics(_Facts):
+    accuracy: Share
+    n_test: Annotated[float, Field(ge=1)]
+    accuracy_selected: Share | None = None
+    accuracy_best_on_test: Share | None = None
+
+
+class _RecordFacts(_Facts):
+    id: str
+    standard: bool
+    metrics: _Metrics
+    predictions: str
+    notes: list[str] = []
+    finished: float
+
+
+class _Encoder(_Facts):
+    macs: float
+
+
+class _Step(_Facts):
+    flops_per_clip: float
+
+
+class _CostFacts(_Facts):
+    grid: Annotated[str, Field(pattern=r"^\d+ x \d+")]
+    encoder: _Encoder
+    step: _Step | None = None
+
+
+def _checked(model: type[BaseModel], values: Any) -> Any:
+    """``values``, if they are what ``model`` says; ValueError with the first place where they are not."""
+    try:
+        model.model_validate(values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"])) or "it"
+        raise ValueError(f"{place}: {first['msg'][0].lower()}{first['msg'][1:]}") from None
+    return values
 
 
 def default_root() -> Path:
@@ -56,9 +158,21 @@ class RunDir:
                 raise ValueError("it holds no run")
             return info
         except (OSError, ValueError) as error:
-            raise SkelbenchError(
-                f"run.json of {self.path} is missing or damaged; remove that directory and run again"
-            ) from error
+            raise self._damaged(error) from error
+
+    def _damaged(self, error: Exception) -> Damaged:
+        why = getattr(error, "strerror", None) or error
+        return Damaged(f"run.json of {self.path} is missing or damaged; remove that directory and run again ({why})")
+
+    def checked(self) -> RunDir:
+        """Itself; :class:`Damaged` if run.json is not what its readers rely on."""
+        info = self.info
+        try:
+            _checked(_RunFacts, info)
+            _checked(RunSpec, info["spec"])
+        except ValueError as error:
+            raise self._damaged(error) from error
+        return self
 
     @property
     def spec(self) -> RunSpec:
@@ -90,9 +204,12 @@ class RunDir:
     def cost(self) -> dict[str, Any] | None:
         """The parsed cost.json; None before the run was costed."""
         try:
-            return read_json(self.cost_path) if self.cost_path.exists() else None
+            return _checked(_CostFacts, read_json(self.cost_path)) if self.cost_path.exists() else None
         except (OSError, ValueError) as error:
-            raise SkelbenchError(f"{self.cost_path} is damaged; remove it and issue the run's command again") from error
+            why = getattr(error, "strerror", None) or error
+            raise Damaged(
+                f"{self.cost_path} is damaged; remove it and issue the run's command again ({why})"
+            ) from error
 
     def encoder_path(self, checkpoint: str = "last", stream: str = "") -> Path:
         """Where an inference encoder is written: the run's, or the own one of ``stream``; final or of an epoch."""
@@ -123,16 +240,21 @@ class RunDir:
     def record(self, path: Path) -> dict[str, Any]:
         """The evaluation record in one of this run's files."""
         try:
-            record = read_json(path)
-            if isinstance(record["finished"], int | float):
-                return record
-            raise ValueError("it does not say when it was finished")
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise SkelbenchError(f"evaluation record {path} is damaged; remove it and evaluate again") from error
+            record = _checked(_RecordFacts, read_json(path))
+            _checked(EvalSpec, record.get("spec"))
+            if path.name != f"eval-{record['id']}.json":
+                raise ValueError(f"it holds evaluation {record['id']}, the name says another")
+            if record["spec"]["pretrain_id"] != self.info.get("id", record["spec"]["pretrain_id"]):
+                raise ValueError(f"it is of another run, {record['spec']['pretrain_id']}")
+            return record
+        except (OSError, ValueError) as error:
+            why = getattr(error, "strerror", None) or error
+            raise Damaged(f"evaluation record {path} is damaged; remove it and evaluate again ({why})") from error
 
     def records(self) -> list[dict[str, Any]]:
-        """All evaluation records, oldest first."""
-        return sorted(map(self.record, self.path.glob("eval-*.json")), key=lambda record: record["finished"])
+        """All evaluation records, oldest first, but for damaged ones."""
+        found = (if_whole(lambda path=path: self.record(path)) for path in sorted(self.path.glob("eval-*.json")))
+        return sorted(filter(None, found), key=lambda record: record["finished"])
 
     def lock(self) -> filelock.FileLock:
         """Held while a process works in this directory; a second one is refused, never mixed in."""
@@ -154,7 +276,7 @@ class ResultStore:
             return
         try:
             version = int(read_json(mark)["format"])
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, OverflowError) as error:
             raise SkelbenchError(f"{mark} is damaged; restore it or use another directory with --results") from error
         if version < FORMAT:
             raise SkelbenchError(
@@ -180,11 +302,21 @@ class ResultStore:
             ) from error
 
     def runs(self) -> Iterator[RunDir]:
-        """Every run, by name."""
+        """Every run, by name, but for damaged ones and copies."""
+        whole = [run for directory in self._directories() if (run := if_whole(directory.checked))]
+        by_id: dict[str, RunDir] = {}
+        for run in sorted(whole, key=lambda run: (not run.name.endswith(f"-{run.info.get('id')}"), run.name)):
+            twin = by_id.setdefault(run.info.get("id") or run.name, run)
+            if twin is not run:
+                _warn(f"{run.path} is a copy of run {twin.name}; remove one of them")
+        yield from sorted(by_id.values(), key=lambda run: run.name)
+
+    def _directories(self) -> Iterator[RunDir]:
+        """Every directory with something of a run in it."""
         self.check_readable()
         if self.root.is_dir():
             for path in sorted(self.root.iterdir()):
-                if (path / "run.json").is_file():
+                if any(os.path.lexists(path / name) for name in ("run.json", "metrics.jsonl", "last.pt")):
                     yield RunDir(path)
 
     def find(self, pattern: str) -> tuple[RunDir, str]:
@@ -193,12 +325,14 @@ class ResultStore:
         ``slim`` means the method rather than its variants, ``slim:glcl-only`` the variant.
         """
         name, _, checkpoint = pattern.partition("@")
-        runs = list(self.runs())
-        matches = [run for run in runs if name == run.name or name == run.name.rsplit("-", 1)[-1]]
+        named, runs = list(self._directories()), list(self.runs())
+        matches = [run for run in named if name == run.name] or [
+            run for run in named if name == run.name.rsplit("-", 1)[-1]
+        ]
         matches = matches or [run for run in runs if name == run.title]
-        matches = matches or [run for run in runs if file_name(name) in run.name]
+        matches = matches or [run for run in named if file_name(name) in run.name]
         if len(matches) == 1:
-            return matches[0], checkpoint or "last"
+            return matches[0].checked(), checkpoint or "last"
         if matches:
             names = ", ".join(run.name for run in matches[:5])
             raise SkelbenchError(f"{name!r} fits {len(matches)} runs ({names}...); give more of the name or the id")
@@ -209,7 +343,7 @@ class ResultStore:
 
     def by_id(self, pretrain_id: str) -> RunDir | None:
         """The run with this pretrain_id."""
-        return next((run for run in self.runs() if run.name.endswith(f"-{pretrain_id}")), None)
+        return next((run.checked() for run in self._directories() if run.name.endswith(f"-{pretrain_id}")), None)
 
     def open(
         self,

@@ -139,6 +139,7 @@ def display(console: Console, name: str, total: int, done: int, jobs: int) -> It
     if not console.is_terminal:
         yield Display(console, name, total, done, jobs)
         return
-    columns = TextColumn("{task.description}"), BarColumn(bar_width=24), TextColumn("{task.fields[facts]}")
+    what, said = (TextColumn(text, markup=False) for text in ("{task.description}", "{task.fields[facts]}"))
+    columns = what, BarColumn(bar_width=24), said
     with Progress(*columns, console=console, refresh_per_second=4) as progress:
         yield Bars(console, name, total, done, jobs, progress)

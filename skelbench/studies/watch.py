@@ -20,7 +20,8 @@ def last_metrics(run: RunDir) -> dict[str, Any]:
         with open(run.metrics, "rb") as file:
             file.seek(max(0, file.seek(0, 2) - _TAIL))
             lines = file.read().split(b"\n")[:-1]  # what follows the last newline is being written
-        return parsed(json.loads, lines[-1]) if lines else {}
+        line = parsed(json.loads, lines[-1]) if lines else {}
+        return line if isinstance(line, dict) and all(isinstance(value, int | float) for value in line.values()) else {}
     except (OSError, ValueError):
         return {}
 

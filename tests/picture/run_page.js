@@ -13,13 +13,13 @@ function element(tag) {
   self.addEventListener = (name, f) => { self.heard[name] = f; };
   self.setPointerCapture = () => {};
   if (tag === "canvas") {
-    Object.assign(self, { clientWidth: 400, clientHeight: 200, dots: [], rings: 0 });
-    let at = null, style = {};
+    Object.assign(self, { clientWidth: 400, clientHeight: 200, dots: [], rings: 0, pointers: [] });
+    let at = null, corner = null, style = {};
     const pen = {
-      setTransform() {}, moveTo() { at = null; }, lineTo() {}, beginPath() { at = null; },
-      clearRect() { self.dots = []; self.rings = 0; },
+      setTransform() {}, moveTo() { at = null; }, lineTo(x, y) { corner = [x, y]; }, beginPath() { at = corner = null; },
+      clearRect() { self.dots = []; self.rings = 0; self.pointers = []; },
       arc(x, y) { at = [x, y]; },
-      fill() { self.dots.push(at); },
+      fill() { if (at) self.dots.push(at); else self.pointers.push(corner); },
       stroke() { if (at) self.rings += 1; },
     };
     self.getContext = () => new Proxy(pen, { set: (_, key, value) => { style[key] = value; return true; } });
@@ -33,6 +33,7 @@ const document = {
 };
 vm.runInNewContext(script, {
   document, window: { devicePixelRatio: 1, addEventListener() {} },
+  ResizeObserver: class { constructor(f) { this.f = f; } observe(canvas) { canvas.resized = this.f; } },
   getComputedStyle: () => ({ getPropertyValue: (name) => vars[name] }),
   atob: (text) => Buffer.from(text, "base64").toString("binary"),
   requestAnimationFrame: (f) => frames.push(f),
@@ -52,7 +53,10 @@ canvases[1].heard.pointermove({ clientX: 90, clientY: 0 });
 const turned = canvases[0].dots.some((dot, i) => Math.abs(dot[0] - dots[0][i][0]) > 2);
 ids.reset.heard.click();
 const back = canvases[0].dots.every((dot, i) => Math.abs(dot[0] - dots[0][i][0]) < 1e-6);
+for (const canvas of canvases) { canvas.clientHeight = 300; canvas.resized(); } // only the height
+const undistorted = canvases.every((c) => c.width === c.clientWidth && c.height === c.clientHeight);
 const legend = ids.legend.children.map((entry) => entry.children[1]);
 console.log(JSON.stringify({
   title: document.title, canvases: canvases.length, dots, hidden, paused, playing, moved, turned: turned && back, legend,
+  undistorted, pointers: canvases.map((c) => c.pointers),
 }));

@@ -17,7 +17,7 @@ from small import write_small_store
 from skelbench.cli.main import main
 from skelbench.data.store.clip_store import ClipStore
 from skelbench.errors import SkelbenchError
-from skelbench.picture.draw import MIN_DELAY_MS, _lines, animation_frames, save_animation, save_strip
+from skelbench.picture.draw import MIN_DELAY_MS, _lines, animation_frames, fitted, save_animation, save_strip
 from skelbench.picture.page import page_data, save_page
 from skelbench.picture.scene import COLOURS, HIDDEN, Panel, Scene, clip_scene, middle
 from skelbench.skeleton.topology import NTU25
@@ -116,6 +116,34 @@ def test_a_picture_that_cannot_be_written_leaves_the_old_one(scene, tmp_path, mo
     assert sorted(path.name for path in tmp_path.glob("*a.*")) == ["a.gif", "a.html", "a.png"]
 
 
+def test_an_absent_body_is_not_drawn_and_a_far_one_is_pointed_to(scene, tmp_path):
+    shown = {}
+    x_TJC = scene.panels[0].x_MTJC[0]
+    for name, second in {"alone": None, "absent": 0 * x_TJC, "far": x_TJC + np.array([0, 60, 0])}.items():
+        x_MTJC = x_TJC[None] if second is None else np.stack([x_TJC, second])
+        save_strip(Scene("t", NTU25, (Panel("p", x_MTJC),), 30.0), tmp_path / "a.png")
+        shown[name] = np.asarray(Image.open(tmp_path / "a.png").convert("RGB")).astype(int)
+    assert np.array_equal(shown["alone"], shown["absent"])
+    figures = slice(60, -80)  # below the title, above the legend
+    differs = np.abs(shown["alone"] - shown["far"])[figures].max(axis=2) > 24
+    assert 9 * 20 < differs.sum() < 9 * 1000, "nine pointers, and the first body as it was"
+
+
+@pytest.mark.parametrize("title", ["word " * 200, "W" * 1000, "short", ""])
+@pytest.mark.parametrize("lines", [1, 2])
+def test_titles_stay_on_the_picture(title, lines, tmp_path):
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    text = fitted(title, 4.0, 9, lines)
+    figure = Figure(figsize=(4.2, 1), dpi=100)
+    drawn = figure.text(0, 0, text, fontsize=9).get_window_extent(FigureCanvasAgg(figure).get_renderer())
+    assert drawn.width <= 4.1 * 100 and text.count("\n") < lines
+    assert text.endswith("…") == (len(title) > 20)
+    kept = "".join(text.rstrip("…").split())
+    assert "".join(title.split()).startswith(kept)
+
+
 @pytest.mark.parametrize("widths", [[8, 8, 4, 4, 2, 2, 2, 2], [5, 5, 2, 3], [8], [3, 8, 3]])
 def test_panels_are_set_on_lines_without_overlap(widths):
     lines = _lines(widths, 8)
@@ -176,7 +204,24 @@ def test_the_pages_script_draws_what_the_strip_draws(scene, tmp_path, hidden):
         nearest = np.abs(np.array(dots)[:, None] - expected).max(2).min(1)
         assert nearest.max() < 0.5, "pixels"
     assert said["hidden"] == (50 if hidden == 0 else 0)
+    assert said["undistorted"], "when the window's height alone changes"
     assert said["moved"] and said["turned"] and said["paused"] == "Play" and said["playing"] == "Pause"
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="needs node to run the page's script")
+def test_the_page_leaves_absent_bodies_out_and_points_to_far_ones(scene, tmp_path):
+    x_MTJC = scene.panels[0].x_MTJC.repeat(2, axis=0)[:3].copy()
+    x_MTJC[1], x_MTJC[2] = 0, x_MTJC[0] + np.array([0, 500, 0])
+    both = Scene("t", NTU25, (Panel("p", x_MTJC), Panel("q", x_MTJC[:1])), 30.0)
+    save_page(both, tmp_path / "a.html")
+    ran = subprocess.run(["node", str(RUN_PAGE), str(tmp_path / "a.html")], capture_output=True, text=True, check=True)
+    said = json.loads(ran.stdout)
+    assert [len(dots) for dots in said["dots"]] == [25, 25] and [len(at) for at in said["pointers"]] == [1, 0]
+    assert said["legend"][:3] == ["body 1, left", "body 1, right", "body 3, left"]
+    assert said["legend"][-1].endswith("outside the picture")
+    panel = page_data(both)["panels"][0]
+    x_TJC = decoded(panel, "x", "<i2", 3, panel["frames"], 25, 3)[0] * panel["unit"] + middle(both.panels[0])
+    assert np.abs(x_TJC - x_MTJC[0]).max() < 1e-3, "a far body makes the near one coarse"
 
 
 # ------------------------------------------------------------------------------------------------ the command

@@ -115,6 +115,23 @@ def test_a_body_in_a_single_frame_fills_the_panel():
     assert 0.5 < scene.size < 3 and 0.5 <= scene.shape <= 1
 
 
+def test_a_far_body_neither_scales_nor_turns_the_picture():
+    x_MTJC = person(NTU25, frames=20)[:1]
+    alone, far = scene_of(x_MTJC), scene_of(np.concatenate([x_MTJC, x_MTJC + np.array([30, 5, 0])]))
+    for name in ("size", "shape", "angles", "floor"):
+        assert np.allclose(getattr(far, name), getattr(alone, name)), name
+    assert far.outside(far.panels[0]).tolist() == [[False] * 20, [True] * 20]
+    together = person(NTU25, label=28)
+    assert scene_of(together).panels[0].near_MTJ.all() and not scene_of(together).outside(panel(bodies=2)).all()
+
+
+def test_a_body_that_is_absent_for_a_while_is_not_drawn_then():
+    x_MTJC = person(NTU25, label=28).copy()
+    x_MTJC[1, 10:30] = 0
+    shown = scene_of(x_MTJC).panels[0]
+    assert not shown.drawn(10)[1].any() and shown.drawn(9).all() and shown.drawn(10)[0].all()
+
+
 def test_joints_that_were_not_found_are_not_drawn(tmp_path):
     write_small_store(tmp_path, topology=topologies()["coco17"], flat=True)
     store = ClipStore.open(tmp_path / "small")

@@ -141,6 +141,23 @@ def test_csv_quotes():
     assert list(csv.reader(io.StringIO(render(made, "csv")))) == [["a", "b"], ['x,"y"\nz', ""]]
 
 
+@pytest.mark.parametrize("name", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1"])
+def test_csv_text_is_no_formula_and_numbers_stay_numbers(name):
+    table = Table("t", (Column("name", "Name"), Column("gain", "Gain")), ({"name": name, "gain": -1.5},))
+    assert list(csv.reader(io.StringIO(render(table, "csv"))))[1] == [f"'{name}", "-1.5"]
+
+
+def test_strangers_words_are_text_in_every_document():
+    name = "\x1b]0;x\x07<script>[a](b)\n\\input{x}"
+    table = Table(name, (Column("name", "Name"),), ({"name": name},), notes=(name,))
+    shown = {format: render(table, format) for format in FORMATS}
+    assert "\\<script>[a\\](b) \\\\input{x}" in shown["md"] and shown["md"].count("\n") == 7
+    assert r"?]0;x?$<$script$>$[a](b) \textbackslash{}input\{x\}" in shown["latex"]
+    assert json.loads(shown["json"])["title"] == name
+    assert list(csv.reader(io.StringIO(shown["csv"])))[1] == [name]
+    assert not any("\x1b" in shown[format] for format in ("terminal", "md", "latex", "json"))
+
+
 def test_json_holds_everything():
     content = json.loads(render(TABLE, "json"))
     assert content["title"] == "Costs & gains_" and content["notes"] == ["100 % of *it*."]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from skelbench.report.figures.sheet import Heading, Sheet
 from skelbench.report.figures.style import COLOURS, DOTTED, PALE, PLAIN, house, log_axis, thousands_axis
 from skelbench.report.frame import DEFAULTS
 from skelbench.results.metrics import read_metrics
-from skelbench.results.store import RunDir
+from skelbench.results.store import RunDir, if_whole
 from skelbench.spec import RunSpec
 
 if TYPE_CHECKING:
@@ -104,8 +105,8 @@ def trained(inputs: TableInputs) -> Iterator[tuple[RunDir, DataFrame]]:
     for run in inputs.store.runs():
         wanted = inputs.only is None or run.name in inputs.only
         if wanted and run.outcome == "done" and not (inputs.exact_only and run.info["modified"]):
-            metrics = read_metrics(run)
-            if len(metrics):
+            metrics = if_whole(partial(read_metrics, run))
+            if metrics is not None and len(metrics):
                 yield run, metrics
 
 

@@ -1,0 +1,164 @@
+"""One damaged file in the results is a line on stderr; what is whole is listed and compared as ever."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+from fabricated import Fabricated
+
+from skelbench.cli.main import main
+
+DEEP = "[" * 100_000
+
+
+@pytest.fixture
+def results(tmp_path):
+    made = Fabricated(tmp_path / "results")
+    made.run("untrained", 0.3)
+    made.run("dino", 0.6)
+    made.run("slim", 0.7, metrics=[{"step": 1, "clips_seen": 8, "loss": 1.0}])
+    return tmp_path / "results"
+
+
+def path_of(results, run, name):
+    (path,) = results.glob(f"{run}-*/{name}")
+    return path
+
+
+def set_(*keys, to):
+    """JSON text in which the value at ``keys`` is another."""
+
+    def change(text):
+        whole = json.loads(text)
+        inner = whole
+        for key in keys[:-1]:
+            inner = inner[key]
+        inner[keys[-1]] = to
+        return json.dumps(whole)
+
+    return change
+
+
+def others_are_shown(capsys, command, path, *reasons):
+    assert main(command) == 0
+    printed = capsys.readouterr()
+    notes = printed.err.splitlines()
+    assert len(notes) == 1 and notes[0].startswith("note: left out: ") and str(path) in notes[0], printed.err
+    assert all(reason in notes[0] for reason in reasons), notes
+    assert "dino" in printed.out
+    return printed.out
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{ half",
+        DEEP,
+        "[]",
+        "\x00\xff",
+        set_("spec", to=[]),
+        set_("spec", "method", to=3),
+        set_("spec", "seed", to="x"),
+        set_("modified", to=[1]),
+        set_("environment", to="cpu"),
+        set_("outcome", to=["done"]),
+        set_("finished", to="yesterday"),
+        set_("clips_seen", to=float("nan")),
+        set_("preset", to=None),
+    ],
+)
+@pytest.mark.parametrize("command", [["runs", "list"], ["compare"]])
+def test_a_damaged_run_stops_no_other(results, capsys, text, command):
+    path = path_of(results, "slim", "run.json")
+    path.write_text(text(path.read_text()) if callable(text) else text, encoding="latin-1")
+    out = others_are_shown(capsys, command, path.parent, "remove that directory and run again")
+    assert "slim-moves" not in out
+    assert main(["runs", "show", path.parent.name]) == 2
+    assert "is missing or damaged; remove that directory" in capsys.readouterr().err
+    assert main(["runs", "show", "dino"]) == 0
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        DEEP,
+        "3",
+        set_("metrics", to=[]),
+        set_("metrics", "accuracy", to="0.9"),
+        set_("metrics", "accuracy", to=float("nan")),
+        set_("metrics", "accuracy", to=7),
+        set_("standard", to="yes"),
+        set_("spec", "data", to=None),
+        set_("spec", "pretrain_id", to="0" * 12),
+        set_("finished", to="x"),
+        set_("notes", to={"a": 1}),
+        set_("id", to="another"),
+    ],
+)
+@pytest.mark.parametrize("command", [["runs", "list"], ["compare"]])
+def test_a_damaged_record_stops_no_other(results, capsys, text, command):
+    path = sorted(results.glob("slim-*/eval-*.json"))[0]
+    path.write_text(text(path.read_text()) if callable(text) else text)
+    out = others_are_shown(capsys, command, path, "remove it and evaluate again")
+    assert "slim" in out
+
+
+@pytest.mark.parametrize("text", ["", DEEP, "[]", set_("encoder", "macs", to="many"), set_("step", to=3)])
+def test_a_damaged_cost_leaves_only_itself_out(results, capsys, text):
+    path = path_of(results, "slim", "cost.json")
+    path.write_text(text(path.read_text()) if callable(text) else text)
+    assert "slim" in others_are_shown(capsys, ["compare"], path, "issue the run's command again")
+
+
+@pytest.mark.parametrize("arrays", [None, {"ids": [1]}, {"ids": [1, 2], "labels": [1], "predicted": [[1]]}])
+def test_damaged_predictions_leave_only_the_test_out(results, capsys, arrays):
+    for path in results.glob("slim-*/eval-*.npz"):
+        path.write_bytes(b"PK") if arrays is None else np.savez(path, **arrays)
+    assert main(["compare"]) == 0
+    printed = capsys.readouterr()
+    assert printed.err.count("predictions of evaluation") == printed.err.count("\n") == 2
+    assert "slim" in printed.out and "70.0" in printed.out
+
+
+@pytest.mark.parametrize("text", ["{", DEEP + "\n", "[1]\n", '{"step": 1, "clips_seen": "x"}\n'])
+def test_a_damaged_log_leaves_only_its_curves_out(results, capsys, text, tmp_path):
+    Fabricated(results).run("mamp", 0.5, metrics=[{"step": k, "clips_seen": 8 * k, "loss": 1 / k} for k in (1, 2, 3)])
+    path = path_of(results, "slim", "metrics.jsonl")
+    path.write_text(text)
+    assert main(["plot", "curves", "-o", str(tmp_path / "c.png")]) == 0
+    assert f"note: left out: {path} is damaged; train that run again" in capsys.readouterr().err
+    assert (tmp_path / "c.png").stat().st_size > 1000
+
+
+@pytest.mark.parametrize("name", ["run.json", "eval-*.json", "cost.json"])
+def test_a_folder_in_the_place_of_a_file_is_damage(results, capsys, name):
+    path = sorted(results.glob(f"slim-*/{name}"))[0]
+    path.unlink()
+    path.mkdir()
+    others_are_shown(capsys, ["compare"], path.parent)
+
+
+def test_a_copied_run_and_a_copied_record_count_once(results, capsys):
+    run = path_of(results, "slim", "run.json").parent
+    shutil.copytree(run, results / "a-copy")
+    out = others_are_shown(capsys, ["runs", "list"], results / "a-copy", f"is a copy of run {run.name}", "remove one")
+    assert out.count("slim-moves") == 1
+    shutil.rmtree(results / "a-copy")
+    record = sorted(run.glob("eval-*.json"))[0]
+    shutil.copy(record, run / "eval-copy.json")
+    others_are_shown(capsys, ["compare"], run / "eval-copy.json", "the name says another")
+
+
+def test_a_run_that_lost_its_record_is_named(results, capsys):
+    path_of(results, "slim", "run.json").unlink()
+    others_are_shown(capsys, ["runs", "list"], "slim-moves", "missing or damaged")
+
+
+@pytest.mark.parametrize("text", [DEEP, "[]", '{"format": "x"}', '{"format": 1e999}', '{"format": null}'])
+def test_a_damaged_format_is_one_sentence(results, fails, text):
+    (results / "skelbench.json").write_text(text)
+    for command in (["runs", "list"], ["compare"]):
+        fails(command, "skelbench.json is damaged; restore it or use another directory with --results")

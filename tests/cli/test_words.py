@@ -1,0 +1,76 @@
+"""Words from files reach a terminal as words: no escape sequence, no markup, no line of their own."""
+
+import json
+import re
+
+import pytest
+from fabricated import Fabricated
+from small import write_small_store
+
+from skelbench.cli.main import main
+from skelbench.data.store.clip_store import ClipStore
+
+EVIL = "\x1b]0;x\x07[red]a :skull: \x9b31m\u202ez\r[/]"
+SHOWN = "\ufffd]0;x\ufffd[red]a :skull: \ufffd31m\ufffdz\ufffd[/]"
+STEERING = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]")
+
+
+def edit(path, **fields):
+    path.write_text(json.dumps({**json.loads(path.read_text()), **fields}))
+
+
+@pytest.fixture
+def evil(small):
+    """A data set and runs whose texts are all hostile."""
+    write_small_store(small / "data", "evil", classes=[f"{EVIL}{k}" for k in range(4)])
+    edit(small / "data/evil/meta.json", lineage=EVIL, licence=f"{EVIL}\nl")
+    fingerprint = ClipStore.open(small / "data/evil").meta.fingerprint
+    made = Fabricated(small / "results")
+    for title in ("untrained", "slim"):
+        name = made.run(title, dataset="evil", split="half", hardware=EVIL, fingerprint=fingerprint)
+        path = small / "results" / name / "run.json"
+        spec = json.loads(path.read_text())["spec"] | {"views": {}}
+        edit(path, created=0.0, note=EVIL, variant=EVIL, spec=spec)
+    for path in (small / "results").glob("*/eval-*.json"):
+        edit(path, notes=[EVIL])
+    return small
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+@pytest.mark.parametrize(
+    "command",
+    [
+        "data info evil",
+        "data list",
+        "data verify evil",
+        "data show evil -o a.png",
+        "runs list",
+        "runs show slim",
+        "compare",
+        "compare --format md",
+        "compare --format latex",
+        "diagnose per-class slim untrained",
+    ],
+)
+def test_no_command_lets_a_word_steer_the_terminal(evil, capsys, monkeypatch, command, terminal):
+    from skelbench.console import err, out
+
+    monkeypatch.chdir(evil)
+    for console in (out, err):
+        monkeypatch.setattr(console, "_force_terminal", terminal)
+        monkeypatch.setattr(console, "_color_system", None)
+        monkeypatch.setattr(console, "_width", 400)
+    code = main(command.split())
+    printed = capsys.readouterr()
+    said = printed.out + re.sub("\x1b\\[(\\?25[lh]|[12]K|[01]A)|\r", "", printed.err)  # what a bar itself sends
+    assert code in (0, 3), said
+    assert not STEERING.search(said), ascii(STEERING.search(said))
+    if not terminal and "verify" not in command and "latex" not in command and "show" not in command:
+        assert SHOWN in said or SHOWN.replace("[", "\\[") in said
+
+
+def test_an_error_shows_words_on_one_line(evil, capsys):
+    assert main(["data", "info", f"{EVIL}\nerror: all is well"]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+    assert main(["--debug", "data", "info", EVIL]) == 2
+    assert not STEERING.search(capsys.readouterr().err)
