@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from skelbench.cli.options import DataRoot
-from skelbench.console import make_table, out, plain, print_facts
+from skelbench.console import make_table, out, plain, print_facts, styled
 
 if TYPE_CHECKING:
     from skelbench.data.store.clip_store import ClipStore
@@ -80,12 +80,11 @@ def print_remarks(store: ClipStore) -> None:
 
     patch = GridSpec().patch
     if short := int((store.lengths < patch).sum()):
-        out.print(
-            f"[yellow]short clips:[/] {short:,} of fewer than {patch} frames, a patch of the default grid; runs "
+        text = (
+            f" {short:,} of fewer than {patch} frames, a patch of the default grid; runs "
             f"resample them as all are, --set min_frames={patch} leaves them out of training"
         )
+        out.print(styled(("short clips:", "yellow"), text))
     for one in on_both_sides(store) if "crc32" in store.index else ():  # else every coordinate would have to be read
-        out.print(
-            f"[yellow]on both sides of split {plain(one.split)}:[/] {one.test:,} of {one.of:,} test clips are training "
-            f"clips, too ({plain(one.example)})"
-        )
+        text = f" {one.test:,} of {one.of:,} test clips are training clips, too ({plain(one.example)})"
+        out.print(styled((f"on both sides of split {plain(one.split)}:", "yellow"), text))
