@@ -18,6 +18,7 @@ from typing import Any
 
 import filelock
 
+from skelbench.cores import usable_cores
 from skelbench.run.request import parse_value
 from skelbench.run.session import Session
 from skelbench.signals import stop_requested
@@ -46,7 +47,7 @@ def processes(device: str, jobs: int | None) -> tuple[int, int | None]:
     """
     if device.startswith("cuda"):
         return jobs or 1, None
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = usable_cores()
     jobs = jobs or min(MOST_JOBS, cores)
     threads = os.environ.get("OMP_NUM_THREADS", "")
     return jobs, int(threads) if threads.isdigit() else max(1, cores // jobs)
