@@ -21,10 +21,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import filelock
-
 from skelbench.errors import SkelbenchError, did_you_mean
 from skelbench.files import read_json, write_json
+from skelbench.locks import FileLock
 from skelbench.spec import EvalSpec, RunSpec, file_name, titled
 
 FORMAT = 2
@@ -131,9 +130,9 @@ class RunDir:
                 raise SkelbenchError(f"evaluation record {path} is damaged; remove it and evaluate again") from error
         return [record for _, record in sorted(found, key=lambda pair: pair[0])]
 
-    def lock(self) -> filelock.FileLock:
+    def lock(self, timeout: float = 0.0) -> FileLock:
         """Held while a process works in this directory; a second one is refused, never mixed in."""
-        return filelock.FileLock(self.path / ".lock", timeout=0)
+        return FileLock(self.path / ".lock", timeout)
 
 
 class ResultStore:
@@ -218,7 +217,7 @@ class ResultStore:
         variant: str = "",
     ) -> RunDir:
         """The directory of ``spec``, made if new. ``facts`` (environment, command, ...) are written for a new run."""
-        with filelock.FileLock(self.root / ".lock"):  # for an instant: two processes may ask for the same untrained run
+        with FileLock(self.root / ".lock"):  # for an instant: two processes may ask for the same untrained run
             run = self.by_id(spec.id)
             if run is not None:
                 if run.info["modified"] and not modified:
