@@ -40,7 +40,7 @@ def limit_threads() -> None:
 
 
 def _quota(root: Path) -> float:
-    """Cores' worth of time that the control groups of this process grant, version 1 or 2; infinite where none limits."""
+    """How many cores' time the control groups of this process, of version 1 or 2, grant; infinite without a limit."""
     cores = math.inf
     for line in _text(root / "proc/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)

@@ -13,6 +13,7 @@ import pytest
 from skelbench.errors import SkelbenchError
 from skelbench.locks import Busy, FileLock
 
+
 def increment(lock, counter, begin):
     begin.wait()
     for _ in range(15):

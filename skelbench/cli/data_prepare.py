@@ -23,7 +23,8 @@ Raw = Annotated[
 ]
 Name = Annotated[str | None, typer.Option("--name", help="What to call it.", show_default="the data set's name")]
 Workers = Annotated[
-    int | None, typer.Option("--workers", min=1, help="Processes that read files.", show_default="one per core that is free")
+    int | None,
+    typer.Option("--workers", min=1, help="Processes that read files.", show_default="one per core that is free"),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Replace a data set of that name.")]
 _BASE = "0: labels mean rows start to end - 1, counted from 0 (MAMP). 1: start to end, counted from 1."

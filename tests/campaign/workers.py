@@ -34,7 +34,9 @@ def make(i):
 def children():
     """Processes of this one that live."""
     found = (Path("/proc/self/task") / str(os.getpid()) / "children").read_text().split()
-    return [int(child) for child in found if Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()[0] != "Z"]
+    return [
+        int(child) for child in found if Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    ]
 
 
 def trial(draw):

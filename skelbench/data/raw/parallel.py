@@ -117,7 +117,7 @@ class _Worker:
     def __init__(self, answer: Callable[[int], bytes], others: list[Connection]) -> None:
         # A fork costs nothing and inherits what is loaded; elsewhere than on Linux it is not safe.
         fork = sys.platform == "linux"
-        context = multiprocessing.get_context("fork" if fork else "spawn")
+        context: Any = multiprocessing.get_context("fork" if fork else "spawn")
         self.parts: deque[int] = deque()
         before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDINGS)  # until it has handlers of its own
         try:
