@@ -26,11 +26,11 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
-import filelock
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from skelbench.errors import SkelbenchError, did_you_mean
 from skelbench.files import read_json, write_json
+from skelbench.locks import FileLock
 from skelbench.spec import EvalSpec, RunSpec, file_name, titled
 
 FORMAT = 2
@@ -256,9 +256,9 @@ class RunDir:
         found = (if_whole(lambda path=path: self.record(path)) for path in sorted(self.path.glob("eval-*.json")))
         return sorted(filter(None, found), key=lambda record: record["finished"])
 
-    def lock(self) -> filelock.FileLock:
+    def lock(self, timeout: float = 0.0) -> FileLock:
         """Held while a process works in this directory; a second one is refused, never mixed in."""
-        return filelock.FileLock(self.path / ".lock", timeout=0)
+        return FileLock(self.path / ".lock", timeout)
 
 
 class ResultStore:
@@ -355,7 +355,7 @@ class ResultStore:
         variant: str = "",
     ) -> RunDir:
         """The directory of ``spec``, made if new. ``facts`` (environment, command, ...) are written for a new run."""
-        with filelock.FileLock(self.root / ".lock"):  # for an instant: two processes may ask for the same untrained run
+        with FileLock(self.root / ".lock"):  # for an instant: two processes may ask for the same untrained run
             run = self.by_id(spec.id)
             if run is not None:
                 if run.info["modified"] and not modified:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import filelock
-
 from skelbench.errors import SkelbenchError
 from skelbench.files import write_json
+from skelbench.locks import Busy
 from skelbench.results.store import RunDir
 
 RESULTS = ("outcome", "step", "steps", "clips_seen", "train_seconds", "collapse", "finished")
@@ -20,9 +19,9 @@ def alone(run: RunDir, patience: float = 1.0) -> Iterator[None]:
     """No other process works in ``run`` meanwhile; one that only looks in, or makes an untrained twin, is waited for
     (at most ``patience`` seconds)."""
     try:
-        with run.lock().acquire(timeout=patience):
+        with run.lock(patience):
             yield
-    except filelock.Timeout as error:
+    except Busy as error:
         raise SkelbenchError(
             f"another process is working in {run.path}; wait for it, or use another directory with --results"
         ) from error

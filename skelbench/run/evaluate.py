@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import filelock
 import numpy as np
 import torch
 
@@ -18,6 +17,7 @@ from skelbench.evaluate.fusion import evaluate_sets
 from skelbench.evaluate.protocol import Features, Protocol
 from skelbench.files import write_atomic, write_json
 from skelbench.identity import derive_seed
+from skelbench.locks import FileLock
 from skelbench.plugin.host import Host
 from skelbench.results.environment import environment
 from skelbench.results.store import RunDir
@@ -72,7 +72,7 @@ def evaluate(
     if path.exists() and not force:
         return run.record(path)
     _check_finished(run, spec.checkpoint)
-    with filelock.FileLock(run.path / ".probe.lock"):  # a second process that wants the same waits, and reads it
+    with FileLock(run.path / ".probe.lock"):  # a second process that wants the same waits, and reads it
         return run.record(path) if path.exists() and not force else _evaluate(session, run, spec, path, like)
 
 

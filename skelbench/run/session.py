@@ -39,11 +39,13 @@ def open_session(results: Path | None = None, data_root: Path | None = None, dev
     """The session that the options of a command ask for; joins ``torchrun``'s process group, if there is one."""
     from skelbench import distributed
     from skelbench.console import progress
+    from skelbench.cores import limit_threads
     from skelbench.data.store.roots import data_root as default_data_root
     from skelbench.plugin.host import get_host
     from skelbench.results.store import ResultStore
 
     device = distributed.start_from_environment(pick_device(device))
+    limit_threads()
     return Session(get_host(), ResultStore(results), data_root or default_data_root(), device, progress)
 
 

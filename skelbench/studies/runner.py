@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import filelock
-
+from skelbench.cores import usable_cores
+from skelbench.locks import Busy, FileLock
 from skelbench.run.request import parse_value
 from skelbench.run.session import Session
 from skelbench.signals import stop_requested
@@ -46,7 +46,7 @@ def processes(device: str, jobs: int | None) -> tuple[int, int | None]:
     """
     if device.startswith("cuda"):
         return jobs or 1, None
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = usable_cores()
     jobs = jobs or min(MOST_JOBS, cores)
     threads = os.environ.get("OMP_NUM_THREADS", "")
     return jobs, int(threads) if threads.isdigit() else max(1, cores // jobs)
@@ -82,14 +82,13 @@ def typed(value: Any) -> str:
     return "None" if value is None else literal(value)
 
 
-def claim_of(trial: Trial, folder: Path) -> filelock.BaseFileLock | None:
+def claim_of(trial: Trial, folder: Path) -> FileLock | None:
     """Held, in ``folder``, while a study's process works on ``trial``, which locks its run only some seconds after it
     started; None while another study holds it."""
-    folder.mkdir(parents=True, exist_ok=True)
-    claim = filelock.FileLock(folder / f".{trial.id}.lock", timeout=0)
+    claim = FileLock(folder / f".{trial.id}.lock", timeout=0)
     try:
         claim.acquire()
-    except filelock.Timeout:
+    except Busy:
         return None
     return claim
 
@@ -128,6 +127,7 @@ class Runner:
         finally:  # something failed here, or a second signal: nothing is left running behind the user's back
             for work in self.working:
                 work.process.kill() if work.stopping else work.stop()
+                work.claim.release()
         if stop.is_set():
             raise Stopped
         return failures
@@ -146,7 +146,7 @@ class Runner:
                 failures[work.trial.id] = failure, work.log
             display.ended(work, failure)
 
-    def _free(self, waiting: deque[tuple[Trial, Status]]) -> tuple[Trial, Status, filelock.BaseFileLock] | None:
+    def _free(self, waiting: deque[tuple[Trial, Status]]) -> tuple[Trial, Status, FileLock] | None:
         """The next trial that no other command is working on, and the claim on it."""
         for place, (trial, before) in enumerate(waiting):
             run = self.session.results.by_id(trial.id)
@@ -155,7 +155,7 @@ class Runner:
                 return trial, before, claim
         return None
 
-    def _start(self, trial: Trial, before: Status, claim: filelock.BaseFileLock) -> Work:
+    def _start(self, trial: Trial, before: Status, claim: FileLock) -> Work:
         words = command(trial, self.protocols, self.session)
         self.logs.mkdir(parents=True, exist_ok=True)
         log = self.logs / f"{file_name(trial.method)}-{trial.resolved.spec.tokens}t-{trial.id}.log"

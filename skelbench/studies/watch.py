@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import filelock
-
 from skelbench.files import parsed
+from skelbench.locks import Busy
 from skelbench.results.store import RunDir
 
 _TAIL = 16_384
@@ -38,7 +37,7 @@ def at_work(run: RunDir) -> bool:
     try:
         with run.lock():
             return False
-    except filelock.Timeout:
+    except Busy:
         return True
     except OSError:  # not ours to write in: nothing of ours will run there
         return False

@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import filelock
-
+from skelbench.locks import FileLock
 from skelbench.results.store import RunDir
 from skelbench.run.session import Session
 from skelbench.studies.trials import Trial
@@ -22,7 +21,7 @@ class Work:
     """A process of ``skelbench run`` that works on ``trial`` and writes to ``log``."""
 
     trial: Trial
-    claim: filelock.BaseFileLock
+    claim: FileLock
     """Keeps other studies from the trial."""
     process: subprocess.Popen[bytes]
     log: Path

@@ -178,7 +178,7 @@ def test_a_store_without_anybody_left_is_reported_like_any_other(tmp_path, comma
         code, _, error = command("show", "bad", *options)
         assert code == 2 and error.startswith("error: clip 0 of data set bad cannot be drawn, ")
         assert error.endswith("skelbench data verify bad\n") and error.count("\n") == 1
-    assert not [path for path in tmp_path.glob("*") if path.is_file() and not path.name.endswith(".lock")]
+    assert not [path for path in tmp_path.glob("*") if path.is_file()]
 
 
 def test_what_was_left_out_unexpectedly_is_wrong(tmp_path):

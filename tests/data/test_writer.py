@@ -16,7 +16,7 @@ GOOD = np.zeros((1, 4, 25, 3))
 
 
 def visible(folder):
-    return sorted(p.name for p in folder.iterdir() if not p.name.endswith(".lock"))
+    return sorted(p.name for p in folder.iterdir())
 
 
 SURE = {"confidence_MTJ": GOOD[..., 0]}

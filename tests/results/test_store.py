@@ -2,6 +2,7 @@ import pytest
 
 from skelbench.errors import SkelbenchError
 from skelbench.files import write_json
+from skelbench.locks import Busy
 from skelbench.results.metrics import read_metrics
 from skelbench.results.store import ResultStore
 from skelbench.spec import DataSpec, RunSpec
@@ -145,5 +146,5 @@ def test_what_is_damaged_in_a_run_is_one_sentence(store, text):
 def test_two_processes_cannot_work_in_one_run(store):
     run = open_run(store)
     with run.lock():
-        with pytest.raises(TimeoutError):
+        with pytest.raises(Busy):
             run.lock().acquire()

@@ -4,36 +4,26 @@ from __future__ import annotations
 
 import ctypes
 import multiprocessing
-import os
+import pickle
 import signal
 import sys
-import threading
-import time
+import traceback
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
-from itertools import islice
-from typing import TypeVar
+from functools import partial
+from multiprocessing.connection import Connection, wait
+from typing import Any, TypeVar
 
 from skelbench.errors import SkelbenchError
-from skelbench.signals import handle_signals
+from skelbench.signals import ENDINGS, handle_signals
 
 T = TypeVar("T")
 R = TypeVar("R")
 AHEAD = 4
 """Chunks per process that are under way or wait for their turn."""
 
-GRACE_S = 2.0
-"""What a process that gets SIGTERM leaves its parent to end everything in order."""
-
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
-
-
-def usable_cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def keep_memory() -> None:
@@ -46,58 +36,132 @@ def keep_memory() -> None:
             ctypes.CDLL(None).mallopt(threshold, 64 << 20)
 
 
-def in_order(work: Callable[[T], R], items: Sequence[T], workers: int, chunk: int = 8) -> Generator[R, None, None]:
+def in_order(
+    work: Callable[[T], R], items: Sequence[T], workers: int, chunk: int = 8, name: Callable[[T], str] = str
+) -> Generator[R, None, None]:
     """``map(work, items)`` by ``workers`` processes (1 = this one), ``chunk`` items at a time.
 
-    ``work`` must be importable and its results picklable; an exception it raises is raised here. Who may be interrupted
-    closes the generator (``contextlib.closing``): the processes end with it.
+    ``work`` must be importable and its results picklable; an exception it raises is raised here. What a process that
+    was killed worked on is done once more; :class:`SkelbenchError` says its ``name`` if that is killed as well. Who may
+    be interrupted closes the generator (``contextlib.closing``): the processes end with it.
     """
     if workers == 1 or len(items) <= chunk:
         yield from map(work, items)
         return
-    # A fork costs nothing and inherits what is loaded; elsewhere than on Linux it is not safe.
-    context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
-    chunks = (items[first : first + chunk] for first in range(0, len(items), chunk))
-    pool = ProcessPoolExecutor(workers, context, _start, (os.getpid(),))
+    parts = [slice(first, first + chunk) for first in range(0, len(items), chunk)]
+    crew = _Crew(workers, partial(_answer, work, items, parts), len(parts))
     try:
-        waiting = deque(pool.submit(_do, work, part) for part in islice(chunks, AHEAD * workers))
-        while waiting:
-            yield from waiting.popleft().result()
-            waiting.extend(pool.submit(_do, work, part) for part in islice(chunks, 1))
-    except BrokenProcessPool:
-        raise SkelbenchError(
-            "a worker process ended unexpectedly, perhaps for want of memory; try again with fewer --workers"
-        ) from None
+        for part in range(len(parts)):
+            if (lost := crew.wait_for(part)) is not None:
+                names = dict.fromkeys(name(items[parts[lost]][end]) for end in (0, -1))
+                raise SkelbenchError(
+                    f"a worker process ended unexpectedly, and so did the one that did its work again, on "
+                    f"{' to '.join(names)}, perhaps for want of memory; try again with fewer --workers"
+                )
+            error, results = crew.done.pop(part)
+            if error is not None:
+                raise error
+            yield from results
     finally:
-        # A pool whose shutdown is broken off waits for its processes for ever, and they for it. Not SIG_IGN: Python
-        # complains of a signal that came just before that was set.
+        # Not SIG_IGN: Python complains of a signal that came just before that was set.
         with handle_signals(lambda *_: None):
-            pool.shutdown(wait=True, cancel_futures=True)
+            for worker in crew.workers:
+                worker.end()
 
 
-def _do(work: Callable[[T], R], part: Sequence[T]) -> list[R]:
-    return [work(item) for item in part]
+class _Crew:
+    """Processes that share nothing, each at the end of a pipe of its own: one that is killed, whenever it is, takes no
+    lock along, and its pipe says so."""
+
+    def __init__(self, size: int, answer: Callable[[int], bytes], parts: int) -> None:
+        self.size, self.answer, self.open = size, answer, deque(range(parts))
+        self.workers: list[_Worker] = []
+        self.lost: set[int] = set()
+        self.done: dict[int, Any] = {}
+
+    def wait_for(self, part: int) -> int | None:
+        """Until ``part`` is done; returns one whose worker was killed for the second time."""
+        while True:
+            self.hand_out(part + AHEAD * self.size)
+            for pipe in wait([worker.pipe for worker in self.workers], 0 if part in self.done else None):
+                worker = next(worker for worker in self.workers if worker.pipe is pipe)
+                try:
+                    answer = worker.pipe.recv_bytes()
+                except (EOFError, OSError):  # killed, perhaps in the middle of an answer
+                    self.workers.remove(worker)
+                    worker.end()
+                    if worker.parts and worker.parts[0] in self.lost:
+                        return worker.parts[0]
+                    self.lost.update(list(worker.parts)[:1])
+                    self.open.extendleft(reversed(worker.parts))
+                else:
+                    self.done[worker.parts.popleft()] = pickle.loads(answer)
+            if part in self.done:
+                return None
+
+    def hand_out(self, end: int) -> None:
+        """Parts before ``end`` to those without one, then a second each, to begin with while results are used here."""
+        for most in 1, 2:
+            for place in range(self.size):
+                if not self.open or self.open[0] >= end:
+                    return
+                if place == len(self.workers):
+                    self.workers.append(_Worker(self.answer, [worker.pipe for worker in self.workers]))
+                if len(self.workers[place].parts) < most:
+                    self.workers[place].begin(self.open.popleft())
 
 
-def _start(parent: int) -> None:
-    """Leave signals to the parent, and do not outlive it however it ends.
+class _Worker:
+    """A process, this end of its pipe, and the parts it has to do, the one it works on first."""
 
-    SIGTERM may have gone to all processes; those that died of it at once would take the parent's queues along. Yet the
-    pool ends by it what is left when one has died, so it works after a while.
-    """
+    def __init__(self, answer: Callable[[int], bytes], others: list[Connection]) -> None:
+        # A fork costs nothing and inherits what is loaded; elsewhere than on Linux it is not safe.
+        fork = sys.platform == "linux"
+        context: Any = multiprocessing.get_context("fork" if fork else "spawn")
+        self.parts: deque[int] = deque()
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDINGS)  # until it has handlers of its own
+        try:
+            self.pipe, its = context.Pipe()
+            inherited = [self.pipe, *others] if fork else []
+            self.process = context.Process(target=_serve, args=(its, answer, inherited), daemon=True)
+            self.process.start()
+            its.close()
+        except OSError as error:
+            raise SkelbenchError(f"cannot start a worker process: {error}; try again with fewer --workers") from error
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
-    def end_later(*_: object) -> None:
-        timer = threading.Timer(GRACE_S, os._exit, (1,))
-        timer.daemon = True
-        timer.start()
+    def begin(self, part: int) -> None:
+        self.parts.append(part)
+        with suppress(OSError):  # it was killed, which reading says as well
+            self.pipe.send(part)
 
+    def end(self) -> None:
+        self.process.kill()
+        self.process.join()
+        self.pipe.close()
+
+
+def _serve(pipe: Connection, answer: Callable[[int], bytes], inherited: list[Connection]) -> None:
+    """Answer until the other end is gone, however that came. Signals are for the parent; SIGTERM ends this process."""
+    for other in inherited:  # or no end would ever be the last
+        other.close()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, end_later)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDINGS)
     keep_memory()
+    with suppress(EOFError, OSError):
+        while True:
+            pipe.send_bytes(answer(pipe.recv()))
 
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(1)
-        os._exit(1)
 
-    threading.Thread(target=watch, daemon=True).start()
+def _answer(work: Callable[[T], R], items: Sequence[T], parts: Sequence[slice], part: int) -> bytes:
+    """The pickled exception, or None, and results."""
+    try:
+        return pickle.dumps((None, [work(item) for item in items[parts[part]]]), -1)
+    except Exception as error:
+        error.add_note("".join(traceback.format_exception(error)))
+        try:
+            return pickle.dumps((error, []), -1)
+        except Exception:
+            return pickle.dumps((RuntimeError(f"{type(error).__name__}: {error}"), []), -1)

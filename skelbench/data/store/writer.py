@@ -6,23 +6,26 @@ import hashlib
 import math
 import os
 import shutil
+import threading
 import zlib
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, NamedTuple
+from weakref import WeakValueDictionary
 
 import numpy as np
-from filelock import FileLock, Timeout
 
 from skelbench.data.store.clip_store import FIELDS, FORMAT, NOTES, Flag, Meta, Skipped, fingerprint
 from skelbench.data.store.splits import EmptySplit, Rule, make_split, resolve
 from skelbench.errors import SkelbenchError
+from skelbench.locks import Busy, FileLock
 from skelbench.skeleton.topology import Topology
 from skelbench.version import __version__
 
 _INT32 = 1 << 31
+_of_this_thread = threading.local()
 
 
 class Clip(NamedTuple):
@@ -79,11 +82,11 @@ class StoreWriter:
         self.confidence: _Rows | None = None
 
     def __enter__(self) -> StoreWriter:
-        self.lock = store_lock(self.path)
+        self.lock = store_lock(self.path, timeout=0)
         with _disk_errors(self.path):
             try:
-                self.lock.acquire(timeout=0)
-            except Timeout:
+                self.lock.acquire()
+            except Busy:
                 raise SkelbenchError(f"{self.path} is being written by another process; wait for it to end") from None
         try:
             with _disk_errors(self.path):
@@ -334,15 +337,18 @@ def put_back_all(root: Path) -> None:
     for old in root.glob(".*.old"):
         path = root / old.name[1 : -len(".old")]
         if not path.exists():
-            with suppress(OSError, Timeout), store_lock(path).acquire(timeout=0):
+            with suppress(OSError, SkelbenchError), store_lock(path, timeout=0):
                 _put_back(path)
 
 
-def store_lock(path: Path) -> FileLock:
-    """The lock on the store at ``path``, re-entrant within a thread; makes the parent folder if need be."""
+def store_lock(path: Path, timeout: float = float("inf")) -> FileLock:
+    """The lock on the store at ``path``, which the thread that holds it may enter again; makes the parent folder."""
     with _disk_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-    return FileLock(path.with_name(f".{path.name}.lock"), is_singleton=True)
+    locks = vars(_of_this_thread).setdefault("locks", WeakValueDictionary())
+    lock = locks.setdefault(os.path.abspath(path), FileLock(path.with_name(f".{path.name}.lock")))
+    lock.timeout = timeout
+    return lock
 
 
 @contextmanager

@@ -54,7 +54,7 @@ def prepare_ntu(
             details={**CONSTANTS, "official_missing": len(missing)},
             overwrite=overwrite,
         ) as writer,
-        closing(in_order(convert, list(files.values()), workers)) as made,
+        closing(in_order(convert, list(files.values()), workers, name=lambda file: file[0].name)) as made,
     ):
         for done, (stem, (clip, reasons)) in enumerate(zip(files, made, strict=True), start=1):
             report.unexpected += [(stem + SUFFIX, reason) for reason in reasons]

@@ -78,7 +78,9 @@ def prepare_pku(
     for split, rule in splits.items():
         forgotten = set(videos) - {*rule.train, *(rule.test or ())}
         report.unexpected += [(video, f"in neither list of the split {split}") for video in sorted(forgotten)]
-    made = in_order(partial(convert, which, cut=cut), list(videos.values()), workers, chunk=1)
+    made = in_order(
+        partial(convert, which, cut=cut), list(videos.values()), workers, chunk=1, name=lambda file: file[0].name
+    )
     with (
         StoreWriter(
             report.path,

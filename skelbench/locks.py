@@ -1,0 +1,89 @@
+"""Locks between processes, by files that are there only while somebody holds them."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from skelbench.errors import SkelbenchError
+
+_POLL_S = 0.02
+_NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP}
+_held: set[int] = set()
+"""Descriptors; a forked process lets go of them, or it would keep the locks of a parent that is killed."""
+
+
+class Busy(SkelbenchError):
+    """Another process holds the lock."""
+
+
+class FileLock:
+    """``with FileLock(path):`` excludes other processes, threads and objects for ``path``; the end of the process ends
+    it, however that comes. The same object may be entered again. Raises :class:`Busy` after ``timeout`` seconds."""
+
+    def __init__(self, path: Path, timeout: float = float("inf")) -> None:
+        self.path, self.timeout = path, timeout
+        self._file, self._depth = -1, 0
+
+    def acquire(self) -> None:
+        if not self._depth:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            end = time.monotonic() + self.timeout
+            while not self._take():
+                if time.monotonic() >= end:
+                    raise Busy(f"another process holds {self.path}; wait for it to end")
+                time.sleep(_POLL_S)
+        self._depth += 1
+
+    def release(self) -> None:
+        self._depth -= 1
+        if not self._depth and self._file in _held:
+            with suppress(OSError):  # it may be gone with its folder
+                self.path.unlink()  # while nobody else can hold it; who has it open by now sees that it has no name
+            self._close()
+
+    def __enter__(self) -> FileLock:
+        self.acquire()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+    def _take(self) -> bool:
+        """Whether it could be had just now."""
+        self._file = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666)
+        _held.add(self._file)
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Of a file that its holder has removed meanwhile the lock is worth nothing: others lock the next one.
+            if os.path.samestat(os.fstat(self._file), os.stat(self.path)):
+                return True
+        except (BlockingIOError, FileNotFoundError):
+            pass
+        except OSError as error:
+            self._close()
+            if error.errno in _NO_LOCKS:
+                raise SkelbenchError(
+                    f"{self.path} cannot be locked ({error.strerror}); use a file system that has locks, as local "
+                    "disks do"
+                ) from error
+            raise
+        self._close()
+        return False
+
+    def _close(self) -> None:
+        _held.discard(self._file)
+        os.close(self._file)
+
+
+def _let_go() -> None:
+    for file in _held:
+        os.close(file)
+    _held.clear()
+
+
+os.register_at_fork(after_in_child=_let_go)

@@ -1,0 +1,81 @@
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from skelbench import cores
+
+
+def container(root, files):
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    return root
+
+
+V1, V2 = "3:cpuset:/\n2:cpu,cpuacct:/docker/ab\n1:cpuacct:/x\n", "0::/a/b\n"
+
+
+@pytest.mark.parametrize(("files", "cores_"), [
+    ({}, 64),
+    ({"proc/self/cgroup": V2, "sys/fs/cgroup/a/b/cpu.max": "max 100000\n"}, 64),
+    ({"proc/self/cgroup": V2, "sys/fs/cgroup/a/b/cpu.max": "150000 100000\n"}, 2),
+    ({"proc/self/cgroup": V2, "sys/fs/cgroup/a/b/cpu.max": "1000 100000\n"}, 1),
+    ({"proc/self/cgroup": V2, "sys/fs/cgroup/a/b/cpu.max": "800000 100000",
+      "sys/fs/cgroup/a/cpu.max": "300000 100000"}, 3),
+    ({"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/cpu.max": "400000 100000\n"}, 4),
+    ({"proc/self/cgroup": V1, "sys/fs/cgroup/cpu/cpu.cfs_quota_us": "500000\n",
+      "sys/fs/cgroup/cpu/cpu.cfs_period_us": "100000\n"}, 5),
+    ({"proc/self/cgroup": V1, "sys/fs/cgroup/cpu/docker/ab/cpu.cfs_quota_us": "-1\n",
+      "sys/fs/cgroup/cpu/docker/ab/cpu.cfs_period_us": "100000\n"}, 64),
+])  # fmt: skip
+def test_usable_cores_respect_a_containers_limit(tmp_path, monkeypatch, files, cores_):
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(64)), raising=False)
+    assert cores.usable_cores(container(tmp_path, files)) == cores_
+
+
+def test_usable_cores_respect_what_the_process_is_bound_to(tmp_path, monkeypatch):
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {1, 5}, raising=False)
+    limit = {"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/cpu.max": "400000 100000\n"}
+    assert cores.usable_cores(container(tmp_path, limit)) == 2
+
+
+@pytest.mark.parametrize(("load", "free"), [(0.2, 8), (3.4, 8), (12.6, 3), (40.0, 1)])
+def test_free_cores_are_those_that_others_leave(monkeypatch, load, free):
+    """Of 16, of which this process may use 8."""
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(8)), raising=False)
+    monkeypatch.setattr("os.cpu_count", lambda: 16)
+    monkeypatch.setattr("os.getloadavg", lambda: (load, 0.0, 0.0))
+    assert cores.free_cores() == free
+
+
+@pytest.mark.parametrize(("named", "threads"), [(None, 1), ("2", 2)])
+def test_threads_are_no_more_than_usable_cores_unless_the_user_says_so(monkeypatch, named, threads):
+    monkeypatch.delenv("OMP_NUM_THREADS") if named is None else monkeypatch.setenv("OMP_NUM_THREADS", named)
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0}, raising=False)
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(2)
+        cores.limit_threads()
+        assert torch.get_num_threads() == threads
+    finally:
+        torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize(("set_by_user", "policy"), [
+    ({}, "PASSIVE"), ({"OMP_WAIT_POLICY": "ACTIVE"}, "ACTIVE"), ({"GOMP_SPINCOUNT": "1000"}, None),
+])  # fmt: skip
+def test_openmp_sleeps_at_barriers_unless_the_user_says_how_to_wait(set_by_user, policy):
+    """As the library in torch reads it when it is loaded, which is after the command line has begun."""
+    environment = {key: value for key, value in os.environ.items() if key != "OMP_WAIT_POLICY"} | set_by_user
+    code = """if True:
+        import os, sys
+        from skelbench.cli.main import main
+        assert "torch" not in sys.modules
+        main(["plugins", "list"])
+        print("policy:", os.environ.get("OMP_WAIT_POLICY"))
+    """
+    ran = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=60)
+    assert ran.stdout.splitlines()[-1] == f"policy: {policy}"
