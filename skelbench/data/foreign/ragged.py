@@ -24,6 +24,7 @@ from skelbench.data.store.splits import FieldRule, Rule
 from skelbench.data.store.writer import Clip
 from skelbench.errors import SkelbenchError
 
+RAGGED = "ragged npz"
 _WHO = ("subject", "camera", "setup", "trial")
 _UNITS = {unit: unit for unit in METRES}
 for _stem, _unit in (("met", "m"), ("centimet", "cm"), ("millimet", "mm")):
@@ -85,7 +86,7 @@ def ragged(npz: Npz, options: ImportOptions) -> Recording:
             yield Clip(x_MTJC, int(labels[i]), origins[i] + center, who=about, flags=flags, source_frames=len(block))
 
     return Recording(
-        kind="ragged npz",
+        kind=RAGGED,
         clips=read,
         total=clips,
         topology=topology,
@@ -192,7 +193,7 @@ def _stated(meta: dict, options: ImportOptions, path: Path) -> tuple[Up, Units |
     for key, option in chosen.items():
         if key not in meta:
             continue
-        word = str(meta[key])
+        word = str(meta[key])[:40]
         if (stated := known[key].get(word.lower())) is None:
             raise SkelbenchError(
                 f"{path}: its meta says {key} {word!r}, none of {', '.join(known[key])}; convert the coordinates"
