@@ -881,6 +881,21 @@ def test_every_topology_comes_in_through_a_ragged_npz(tmp_path, take, name):
     refused(tmp_path, f"{joints} joints, but topology {other} has", tmp_path / "x.npz", topology=other)
 
 
+def test_options_that_would_do_nothing_are_refused(tmp_path, take):
+    np.savez(tmp_path / "x.npz", **mamp_arrays())
+    store = take(tmp_path / "x.npz")
+    exported = export_mamp_npz(store, tmp_path / "own.npz")
+    for options in (dict(units="mm"), dict(up="z"), dict(topology="coco17")):
+        refused(tmp_path, "in metres with Y up and skeleton ntu25; leave out --units", exported, **options)
+    assert len(take(exported, units="m", up="y", topology="ntu25")) == 12
+    refused(
+        tmp_path, "--label-fields is for ragged npz, this is padded npz", tmp_path / "x.npz", label_fields=("a", "b")
+    )
+    flat = pyskl(tmp_path, [flat_annotation(i) for i in range(12)], {"a": []})
+    for options in (dict(units="mm"), dict(up="z")):
+        refused(tmp_path, "--units and --up are for 3-D poses", flat, topology="coco17", **options)
+
+
 def test_several_whole_files_are_refused(tmp_path):
     np.savez(tmp_path / "a.npz", **mamp_arrays())
     refused(tmp_path, "complete by itself; import one file at a time", tmp_path / "a.npz", tmp_path / "a.npz")

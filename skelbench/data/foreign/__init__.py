@@ -16,9 +16,11 @@ import numpy as np
 
 from skelbench.data.foreign.files import recognise
 from skelbench.data.foreign.options import ImportOptions
+from skelbench.data.foreign.ragged import RAGGED
 from skelbench.data.foreign.recording import Recording, write
 from skelbench.data.store.clip_store import Skipped
 from skelbench.data.store.roots import check_name
+from skelbench.errors import SkelbenchError
 
 __all__ = ["ImportOptions", "Imported", "import_files", "name_for"]
 
@@ -54,8 +56,13 @@ def import_files(
     check_name(name)
     # Numbers that are none, or too large for float32, are noticed and named; numpy need not say so as well.
     with np.errstate(invalid="ignore", over="ignore"):
-        recording = recognise([Path(file) for file in files], options or ImportOptions())
+        options = options or ImportOptions()
+        recording = recognise([Path(file) for file in files], options)
         try:
+            if options.label_fields != ImportOptions.label_fields and recording.kind != RAGGED:
+                raise SkelbenchError(
+                    f"{files[0]}: --label-fields is for ragged npz, this is {recording.kind}; leave it out"
+                )
             skipped = write(recording, Path(root) / name, overwrite=overwrite, progress=progress)
         finally:
             recording.close()

@@ -13,12 +13,18 @@ import numpy as np
 
 from skelbench.data.foreign.options import ImportOptions
 from skelbench.data.store.clip_store import Flag
+from skelbench.errors import SkelbenchError
 
 
 class FlatPose:
     """How pixels become nominal metres."""
 
     def __init__(self, options: ImportOptions, down: bool = True) -> None:
+        if options.units is not None or options.up != "auto":
+            raise SkelbenchError(
+                "--units and --up are for 3-D poses, and these are 2-D; leave them out (--image-height or "
+                "--body-height says how large they become)"
+            )
         self.options, self.down = options, down
         """``down``: y grows downwards in the file, as in images."""
         metres = options.image_m if options.scale_2d == "image" else options.body_m

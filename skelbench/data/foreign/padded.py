@@ -75,6 +75,15 @@ def padded(
     topology = choose_topology(joints, meta.topology if meta else options.topology, where)
     details: dict[str, Any] = {"frames_longest": max(part.x.shape[1] for part in parts)}
     if meta is not None:
+        if (
+            options.units not in (None, "m")
+            or options.up not in ("auto", "y")
+            or options.topology not in (None, topology.name)
+        ):
+            raise SkelbenchError(
+                f"{where}: skelbench wrote this file, in metres with Y up and skeleton {topology.name}; leave out "
+                f"--units, --up and --topology"
+            )
         most = max(int(part.labels.max()) for part in parts)
         if most >= len(meta.classes):
             raise SkelbenchError(

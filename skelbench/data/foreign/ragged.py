@@ -26,6 +26,7 @@ from skelbench.data.store.writer import Clip
 from skelbench.errors import SkelbenchError
 from skelbench.files import parsed
 
+RAGGED = "ragged npz"
 _WHO = ("subject", "camera", "setup", "trial")
 _UNITS = {unit: unit for unit in METRES}
 for _stem, _unit in (("met", "m"), ("centimet", "cm"), ("millimet", "mm")):
@@ -96,7 +97,7 @@ def ragged(npz: Npz, options: ImportOptions) -> Recording:
             )
 
     return Recording(
-        kind="ragged npz",
+        kind=RAGGED,
         clips=read,
         total=clips,
         topology=topology,
@@ -202,7 +203,7 @@ def _stated(meta: dict, options: ImportOptions, path: Path) -> tuple[Up, Units |
     for key, option in chosen.items():
         if key not in meta:
             continue
-        word = str(meta[key])
+        word = str(meta[key])[:40]
         if (stated := known[key].get(word.lower())) is None:
             raise SkelbenchError(
                 f"{path}: its meta says {key} {word!r}, none of {', '.join(known[key])}; convert the coordinates"
