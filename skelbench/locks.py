@@ -1,4 +1,8 @@
-"""Locks between processes, by files that are there only while somebody holds them."""
+"""Locks between processes, by files that are there only while somebody holds them.
+
+The package filelock leaves its files: it knows a removed one by its link count, which network file systems keep up.
+Comparing inodes holds there, too.
+"""
 
 from __future__ import annotations
 
