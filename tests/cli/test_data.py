@@ -81,6 +81,13 @@ def test_what_cannot_be_imported_is_one_sentence_and_leaves_nothing(made, tmp_pa
     assert not [path for path in (tmp_path / "data").glob("*") if path.is_dir()]
 
 
+def test_info_of_clips_with_rates_of_their_own(made, capsys):
+    rates = np.array([30.3, 32.05, 31, 31, 31, 31, 31, 31])
+    assert main(["data", "import", made(fps=rates), "--name", "hive"]) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "0.00 h at 30.3 to 32.05 frames/s (median 31; views count frames, not seconds)" in printed
+
+
 def test_an_existing_name_is_kept_unless_forced(made, capsys):
     file = made()
     assert main(["data", "import", file, "--name", "hive"]) == 0
