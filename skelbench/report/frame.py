@@ -116,9 +116,10 @@ def paired_over_seeds(store: ResultStore, mine: pandas.DataFrame, theirs: pandas
     for side in (mine, theirs):
         rows = [row for _, row in side.set_index("seed", drop=False).loc[both].iterrows()]
         names += [row["run"] for row in rows]
-        by_side.append([if_whole(partial(outcomes, store, row)) for row in rows])
-    if not all(all(side) for side in by_side):
-        return None
+        found = [outcome for row in rows if (outcome := if_whole(partial(outcomes, store, row)))]
+        if len(found) < len(rows):
+            return None
+        by_side.append(found)
     ids = [ids_C for side in by_side for ids_C, _ in side]
     for name, ids_C in zip(names, ids, strict=True):
         if not np.array_equal(ids_C, ids[0]):

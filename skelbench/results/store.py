@@ -22,7 +22,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -253,7 +253,7 @@ class RunDir:
 
     def records(self) -> list[dict[str, Any]]:
         """All evaluation records, oldest first, but for damaged ones."""
-        found = (if_whole(lambda path=path: self.record(path)) for path in sorted(self.path.glob("eval-*.json")))
+        found = (if_whole(partial(self.record, path)) for path in sorted(self.path.glob("eval-*.json")))
         return sorted(filter(None, found), key=lambda record: record["finished"])
 
     def lock(self) -> filelock.FileLock:
