@@ -34,7 +34,7 @@ def list_runs(results: ReadResults = None) -> None:
                 run.name,
                 info["outcome"],
                 info["preset"] + ("+" if info["modified"] else ""),
-                info["environment"]["hardware"],
+                run.hardware,
                 *(f"{latest[name]:.1%}" if name in latest else "" for name in ("linear", "knn")),
                 time.strftime("%Y-%m-%d %H:%M", time.localtime(info.get("created", 0.0))),
             )

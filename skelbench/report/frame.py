@@ -154,7 +154,7 @@ def _rows(run: RunDir, untrained: list[RunDir], cost: dict[str, Any] | None) -> 
             "preset": info["preset"] + ("+" if info["modified"] else ""),
             "exact": not info["modified"] and record["standard"],
             "changed": ", ".join(filter(None, changed)),
-            "hardware": info["environment"]["hardware"],
+            "hardware": run.hardware,
             "seed": spec.seed,
             "protocol": evaluated["protocol"],
             "stream": EvalSpec.model_validate(evaluated).stream_title,

@@ -67,7 +67,7 @@ class _Facts(BaseModel):
 
 
 class _Environment(_Facts):
-    hardware: str
+    hardware: str = ""
 
 
 class _Collapse(_Facts):
@@ -81,7 +81,7 @@ class _RunFacts(_Facts):
     id: str = ""
     preset: str
     modified: dict[str, Any]
-    environment: _Environment
+    environment: _Environment = _Environment()
     outcome: str = "new"
     variant: str = ""
     setting: str = "shared"
@@ -183,6 +183,11 @@ class RunDir:
         """``slim``, ``slim:glcl-only``: the method and its variant as they are typed."""
         info = self.info
         return titled(info["spec"]["method"], info.get("variant", ""))
+
+    @property
+    def hardware(self) -> str:
+        """What the run was made on, "" where that was not written down."""
+        return self.info.get("environment", {}).get("hardware", "")
 
     @property
     def outcome(self) -> str:
