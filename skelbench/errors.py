@@ -1,4 +1,6 @@
-"""The one kind of error a user is meant to read."""
+"""The one kind of error a user is meant to read, and the name that was probably meant."""
+
+from collections.abc import Collection, Iterable
 
 
 class SkelbenchError(Exception):
@@ -33,12 +35,52 @@ class Diverged(Stopped):
     outcome = "diverged"
 
 
-def did_you_mean(name: str, known: "list[str] | tuple[str, ...]", what: str, otherwise: str = "") -> str:
-    """One sentence naming the nearest known name: ``unknown method 'slm'; did you mean 'slim'?`` Where none is near it
-    names all, or says ``otherwise``."""
-    import difflib
+SHORT = 20
+"""So many names are listed where none is near."""
 
-    known = sorted(known)
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    hint = f"did you mean {near[0]!r}?" if near else otherwise or f"known: {', '.join(known) or 'none'}."
-    return f"unknown {what} {name!r}; {hint}"
+
+def did_you_mean(name: str, known: Collection[str], what: str, otherwise: str = "", others: str = "") -> str:
+    """One sentence naming the nearest known name: ``unknown method 'slm'; did you mean 'slim'?`` Where none is near it
+    names all, unless they are many, or says ``otherwise``; then ``others``, where more can be had."""
+    near = nearest(name, known)
+    names = sorted(known)
+    more = f", ... ({len(names)} in all)" if len(names) > SHORT else ""
+    hint = f"did you mean {near!r}?" if near else otherwise or f"known: {', '.join(names[:SHORT]) or 'none'}{more}."
+    return f"unknown {what} {name!r}; {hint}" + (f" {others}" if others and not near else "")
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The known name that was probably meant; None where that would be a guess.
+
+    Near is a slip of the fingers (one in three letters wrong, left out, too many or swapped) or a name cut short. The
+    last parts of dotted names decide: ``temperatur`` is no ``encoder.temporal`` because of the rest, and ``lrr`` is
+    ``train.lr`` in spite of it.
+    """
+    outer, _, last = _parts(name)
+    ranked = []
+    for candidate in sorted(known):
+        their_outer, _, theirs = _parts(candidate)
+        slips, cut = _slips(last, theirs)
+        long = len(last) >= 6 and cut <= len(last) // 5
+        if slips <= max(len(last) // 3, len(last) > 1) or cut == 0 and 2 * len(last) > len(theirs) or long:
+            ranked.append((min(slips, cut + 1), _slips(outer, their_outer)[0], slips, candidate))
+    return min(ranked)[-1] if ranked else None
+
+
+def _parts(name: str) -> tuple[str, str, str]:
+    return name.lower().replace("_", "-").replace(":", ".").rpartition(".")
+
+
+def _slips(a: str, b: str) -> tuple[int, int]:
+    """Fewest letters to change, leave out, add or swap with the next that make ``b``, and a beginning of ``b``, of
+    ``a``."""
+    before: list[int] = []
+    row = list(range(len(b) + 1))
+    for i, letter in enumerate(a, 1):
+        oldest, before, row = before, row, [i]
+        for j, other in enumerate(b, 1):
+            best = min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (letter != other))
+            if i > 1 and j > 1 and letter == b[j - 2] and a[i - 2] == other:
+                best = min(best, oldest[j - 2] + 1)
+            row.append(best)
+    return row[-1], min(row)

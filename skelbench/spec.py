@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal, TypeVar
 from pydantic import Field, SerializerFunctionWrapHandler, ValidationError, model_serializer, model_validator
 
 from skelbench.component import Spec
-from skelbench.errors import SkelbenchError, did_you_mean
+from skelbench.errors import SkelbenchError, did_you_mean, nearest
 from skelbench.identity import digest
 
 Bodies = Literal["valid", "all-slots", "first", "random-valid"]
@@ -200,12 +200,19 @@ def validated(model: type[S], values: Mapping[str, Any], where: str) -> S:
             reason = first["msg"][0].lower() + first["msg"][1:]
             message = f"{name}={first.get('input')!r} is not valid: {reason}"
             options = re.findall(r"'([^']+)'", str(first.get("ctx", {}).get("expected", "")))
-            if options:
-                import difflib
-
-                near = difflib.get_close_matches(str(first.get("input")), options, n=1, cutoff=0.3)
-                message += f"; did you mean {near[0]!r}?" if near else ""
+            near = nearest(str(first.get("input")), options)
+            message += f"; did you mean {near!r}?" if near else _example(model, first, name)
         raise SkelbenchError(message) from error
+
+
+def _example(model: type[Spec], error: Any, name: str) -> str:
+    """How several values are written, where one was given."""
+    if error["type"] not in ("tuple_type", "list_type", "dict_type") or len(error["loc"]) != 1:
+        return ""
+    if error["type"] == "dict_type":
+        return f"; give keys and values, for example --set '{name}={{KEY=VALUE}}'"
+    usual = model.model_fields[str(error["loc"][0])].get_default(call_default_factory=False)
+    return f"; give a list, for example --set '{name}={list(usual) if usual else ['A', 'B']}'"
 
 
 def twin_fields(spec: RunSpec) -> dict[str, Any]:

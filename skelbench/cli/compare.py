@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from skelbench.cli.options import Results
+from skelbench.cli.options import ReadResults
 
 
 def compare(
@@ -22,7 +22,7 @@ def compare(
         bool, typer.Option("--all", help="Also runs whose settings were changed from their preset.")
     ] = False,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Write to a file instead.")] = None,
-    results: Results = None,
+    results: ReadResults = None,
 ) -> None:
     """Show a table over the results: `linear` (accuracy of all runs), comparisons of any methods (`token-budget`,
     `target-control`), cost at three token budgets, which needs no run (`flops`, by module `flops-detail`), or a table

@@ -44,7 +44,8 @@ def verify_data(
             report(1)
     table = make_table(("check", "", "found", "expected"))
     for check in checks:
-        table.add_row(check.what, styled((check.state, STYLES[check.state])), plain(check.found), plain(check.expected))
+        mark = styled((check.state, STYLES[check.state]))
+        table.add_row(check.what, mark, plain(check.found), plain(check.expected))
     against = f"beside the published figures of {kind}" if kind else "no published figures are known for it"
     out.print(styled((f"data set {name}", "bold"), f", {against}"))
     out.print(table)

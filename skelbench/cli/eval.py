@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from skelbench.cli.options import DataRoot, Device, Force, Results, names_of
+from skelbench.cli.options import DataRoot, Device, Force, ReadResults, names_of
 from skelbench.errors import SkelbenchError, did_you_mean
 from skelbench.run.session import open_session
 
@@ -49,7 +49,7 @@ def evaluate(
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Settings of the protocol; repeatable.")
     ] = None,
     device: Device = None,
-    results: Results = None,
+    results: ReadResults = None,
     data_root: DataRoot = None,
     force: Force = False,
 ) -> None:

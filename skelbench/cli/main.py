@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import sys
 import traceback
 from collections.abc import Sequence
@@ -16,6 +17,7 @@ from skelbench.cli import eval as evaluation
 from skelbench.console import err, fail, log_to_terminal
 from skelbench.cores import wait_asleep
 from skelbench.errors import SkelbenchError
+from skelbench.plugin.files import PATH_VARIABLE
 from skelbench.plugin.host import get_host, request_files
 from skelbench.version import __version__
 
@@ -68,7 +70,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         log_to_terminal()
         wait_asleep()
         argv, debug, files = split_globals(list(sys.argv[1:] if argv is None else argv))
-        request_files(files)
+        request_files(map(_plugin_file, files))
         # Without standalone mode typer raises what it would otherwise print in a box cut at the terminal's width.
         result = typer.main.get_command(app).main(args=argv, prog_name="skelbench", standalone_mode=False)
         if result == 130:  # typer's answer to Ctrl-C
@@ -142,6 +144,15 @@ def split_globals(argv: list[str]) -> tuple[list[str], bool, list[str]]:
         else:
             rest.append(word)
     return rest, debug, files
+
+
+def _plugin_file(name: str) -> str:
+    path = os.path.expanduser(name)
+    if os.path.isdir(path):
+        raise SkelbenchError(f"--plugin {name} is a folder; name a file in it, or set {PATH_VARIABLE} to the folder")
+    if not os.path.exists(path):
+        raise SkelbenchError(f"--plugin {name}: there is no such file; check the path")
+    return name
 
 
 if __name__ == "__main__":

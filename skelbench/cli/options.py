@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from skelbench.errors import SkelbenchError
 
-Results = Annotated[
-    Path | None,
-    typer.Option("--results", help="Results directory.", envvar="SKELBENCH_RESULTS", show_default="results"),
-]
+
+def _is_there(context: typer.Context, place: Path | None) -> Path | None:
+    """A place that was typed holds what is to be read; that of the environment may be made by the first run."""
+    source = context.get_parameter_source("results")
+    if place is not None and source is not None and source.name == "COMMANDLINE" and not os.path.lexists(place):
+        raise SkelbenchError(f"--results {place}: there is no such folder; name the one that runs were written to")
+    return place
+
+
+_RESULTS: dict[str, Any] = {"help": "Results directory.", "envvar": "SKELBENCH_RESULTS", "show_default": "results"}
+Results = Annotated[Path | None, typer.Option("--results", **_RESULTS)]
+ReadResults = Annotated[Path | None, typer.Option("--results", callback=_is_there, **_RESULTS)]
+"""Of commands that need runs that are there."""
 DataRoot = Annotated[
     Path | None,
     typer.Option("--data-root", help="Where data sets are kept.", envvar="SKELBENCH_DATA", show_default="per user"),

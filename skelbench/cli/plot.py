@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from skelbench.cli.options import Results, kind_of_picture
+from skelbench.cli.options import ReadResults, kind_of_picture
 
 
 def plot(
@@ -22,7 +22,7 @@ def plot(
         bool, typer.Option("--all", help="Also runs whose settings were changed from their preset.")
     ] = False,
     dpi: Annotated[int, typer.Option(min=50, max=1200, help="Dots per inch of a png.")] = 200,
-    results: Results = None,
+    results: ReadResults = None,
 ) -> None:
     """Draw a figure from finished runs: `token-budget` (accuracy over inference cost), `target-control` (loss and
     effective rank per target of masked prediction) or `curves` (loss and effective ranks of every run)."""

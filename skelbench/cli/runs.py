@@ -8,13 +8,13 @@ from typing import Annotated
 
 import typer
 
-from skelbench.cli.options import Results
+from skelbench.cli.options import ReadResults
 
 app = typer.Typer(no_args_is_help=True, help="What is in the results directory.")
 
 
 @app.command("list")
-def list_runs(results: Results = None) -> None:
+def list_runs(results: ReadResults = None) -> None:
     """All runs: method and variant, outcome, preset, headline accuracy."""
     from skelbench.console import make_table, out
     from skelbench.results.store import ResultStore
@@ -34,7 +34,7 @@ def list_runs(results: Results = None) -> None:
                 run.name,
                 info["outcome"],
                 info["preset"] + ("+" if info["modified"] else ""),
-                info["environment"]["hardware"],
+                run.hardware,
                 *(f"{latest[name]:.1%}" if name in latest else "" for name in ("linear", "knn")),
                 time.strftime("%Y-%m-%d %H:%M", time.localtime(info.get("created", 0.0))),
             )
@@ -44,7 +44,8 @@ def list_runs(results: Results = None) -> None:
 
 @app.command()
 def show(
-    run: Annotated[str, typer.Argument(help="Run name, id, or an unambiguous part of either.")], results: Results = None
+    run: Annotated[str, typer.Argument(help="Run name, id, or an unambiguous part of either.")],
+    results: ReadResults = None,
 ) -> None:
     """Everything recorded about one run."""
     from skelbench.cli.summary import print_records

@@ -23,7 +23,7 @@ from skelbench import builtins
 from skelbench.errors import SkelbenchError, did_you_mean
 from skelbench.plugin.announced import Announced
 from skelbench.plugin.descriptors import ComponentSpec
-from skelbench.plugin.files import PluginFile, files_on_path, installed_files
+from skelbench.plugin.files import PATH_VARIABLE, PluginFile, files_on_path, installed_files
 from skelbench.plugin.hookspecs import PROJECT, SURFACE
 from skelbench.plugin.slices import FAMILIES
 from skelbench.plugin.status import SINGULAR, Entry, PluginStatus, Refusal, names_of, one_line, strict
@@ -118,7 +118,9 @@ class Discovery:
             status.source_hash = file.sha256
         except OSError as error:
             self.plugins.append(status)
-            status.fail("import-error", f"cannot read {path}: {error.strerror or error}", error)
+            why = "the folder holds no plugin file (*.py)" if path.is_dir() else error.strerror or error
+            where = "--plugin" if requested else PATH_VARIABLE
+            status.fail("import-error", f"cannot read {path}: {why}; correct {where}", error)
             return
         if file.module_name in self.single:
             return  # the same content under another path

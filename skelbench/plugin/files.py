@@ -38,7 +38,8 @@ def files_on_path() -> list[Path]:
     files: list[Path] = []
     for item in filter(None, os.environ.get(PATH_VARIABLE, "").split(os.pathsep)):
         path = Path(item).expanduser()
-        files += sorted(p for p in path.glob("*.py") if not p.name.startswith(("_", "."))) if path.is_dir() else [path]
+        inside = sorted(p for p in path.glob("*.py") if not p.name.startswith(("_", "."))) if path.is_dir() else []
+        files += inside or [path]  # what is not there, or holds none, becomes a plugin that cannot be read
     return files
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import re
 from collections.abc import Iterator, Mapping
@@ -10,6 +9,7 @@ from typing import Any
 
 import pluggy
 
+from skelbench.errors import nearest
 from skelbench.plugin.descriptors import API_VERSION, KINDS, Descriptor
 from skelbench.plugin.hookspecs import HOOKS
 from skelbench.plugin.status import State
@@ -48,8 +48,8 @@ def _undecorated(plugin: object, attribute: str) -> Iterator[str]:
 
 
 def _nearest(name: str) -> str:
-    near = difflib.get_close_matches(name, HOOKS, n=1, cutoff=0.5)
-    return f"; did you mean {near[0]!r}?" if near else f"; hooks: {', '.join(HOOKS)}"
+    near = nearest(name, HOOKS)
+    return f"; did you mean {near!r}?" if near else f"; hooks: {', '.join(HOOKS)}"
 
 
 def descriptor_problem(kind: str, value: Any, *, own_file: bool = False) -> tuple[State, str] | None:

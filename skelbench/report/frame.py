@@ -116,9 +116,10 @@ def paired_over_seeds(store: ResultStore, mine: pandas.DataFrame, theirs: pandas
     for side in (mine, theirs):
         rows = [row for _, row in side.set_index("seed", drop=False).loc[both].iterrows()]
         names += [row["run"] for row in rows]
-        by_side.append([if_whole(partial(outcomes, store, row)) for row in rows])
-    if not all(all(side) for side in by_side):
-        return None
+        found = [outcome for row in rows if (outcome := if_whole(partial(outcomes, store, row)))]
+        if len(found) < len(rows):
+            return None
+        by_side.append(found)
     ids = [ids_C for side in by_side for ids_C, _ in side]
     for name, ids_C in zip(names, ids, strict=True):
         if not np.array_equal(ids_C, ids[0]):
@@ -153,7 +154,7 @@ def _rows(run: RunDir, untrained: list[RunDir], cost: dict[str, Any] | None) -> 
             "preset": info["preset"] + ("+" if info["modified"] else ""),
             "exact": not info["modified"] and record["standard"],
             "changed": ", ".join(filter(None, changed)),
-            "hardware": info["environment"]["hardware"],
+            "hardware": run.hardware,
             "seed": spec.seed,
             "protocol": evaluated["protocol"],
             "stream": EvalSpec.model_validate(evaluated).stream_title,

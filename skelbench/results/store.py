@@ -22,7 +22,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -67,7 +67,7 @@ class _Facts(BaseModel):
 
 
 class _Environment(_Facts):
-    hardware: str
+    hardware: str = ""
 
 
 class _Collapse(_Facts):
@@ -81,7 +81,7 @@ class _RunFacts(_Facts):
     id: str = ""
     preset: str
     modified: dict[str, Any]
-    environment: _Environment
+    environment: _Environment = _Environment()
     outcome: str = "new"
     variant: str = ""
     setting: str = "shared"
@@ -185,6 +185,11 @@ class RunDir:
         return titled(info["spec"]["method"], info.get("variant", ""))
 
     @property
+    def hardware(self) -> str:
+        """What the run was made on, "" where that was not written down."""
+        return self.info.get("environment", {}).get("hardware", "")
+
+    @property
     def outcome(self) -> str:
         """new, running, interrupted, diverged, failed or done."""
         return self.info.get("outcome", "new")
@@ -253,7 +258,7 @@ class RunDir:
 
     def records(self) -> list[dict[str, Any]]:
         """All evaluation records, oldest first, but for damaged ones."""
-        found = (if_whole(lambda path=path: self.record(path)) for path in sorted(self.path.glob("eval-*.json")))
+        found = (if_whole(partial(self.record, path)) for path in sorted(self.path.glob("eval-*.json")))
         return sorted(filter(None, found), key=lambda record: record["finished"])
 
     def lock(self, timeout: float = 0.0) -> FileLock:

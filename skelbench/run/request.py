@@ -6,7 +6,6 @@ contradict ``--set``.
 
 from __future__ import annotations
 
-import difflib
 import re
 import tomllib
 from collections.abc import Mapping
@@ -146,7 +145,8 @@ def full_key(key: str, fields: Mapping[str, set[str]]) -> str:
     if dot:
         if section in fields and name in fields[section]:
             return key
-        raise SkelbenchError(did_you_mean(key, every, "setting"))
+        own = f"settings of {section}: {', '.join(sorted(fields[section]))}" if section in fields else ""
+        raise SkelbenchError(did_you_mean(key, every, "setting", own or f"sections: {', '.join(fields)}"))
     if key in TOP:
         raise SkelbenchError(f"{key!r} is no setting but an option: write --{key}")
     owners = [part for part, names in fields.items() if key in names]
@@ -155,7 +155,6 @@ def full_key(key: str, fields: Mapping[str, set[str]]) -> str:
     if owners:
         choices = " or ".join(f"{part}.{key}" for part in owners)
         raise SkelbenchError(f"setting {key!r} is in more than one section; write {choices}")
-    near = difflib.get_close_matches(key, [full.split(".", 1)[1] for full in every], n=1, cutoff=0.5)
-    nearest = next((full for full in every if near and full.endswith("." + near[0])), None)
-    hint = f"did you mean {nearest!r}?" if nearest else "see `skelbench plugins info` for the settings of a method"
-    raise SkelbenchError(f"unknown setting {key!r}; {hint}")
+    raise SkelbenchError(
+        did_you_mean(key, every, "setting", "see `skelbench plugins info` for the settings of a method")
+    )

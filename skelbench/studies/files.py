@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import math
 import tomllib
@@ -10,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from skelbench.errors import SkelbenchError, did_you_mean
+from skelbench.errors import SkelbenchError, did_you_mean, nearest
 from skelbench.files import parsed
 from skelbench.run.request import SECTIONS
 from skelbench.spec import validated
@@ -96,7 +95,7 @@ def _flat(table: Any, where: str) -> dict[str, Any]:
     for key, value in table.items():
         if isinstance(value, dict) and key in SECTIONS:
             flat |= {f"{key}.{name}": inner for name, inner in value.items()}
-        elif isinstance(value, dict) and difflib.get_close_matches(key, SECTIONS, n=1, cutoff=0.6):
+        elif isinstance(value, dict) and nearest(key, SECTIONS):
             raise SkelbenchError(f"{where} {did_you_mean(key, SECTIONS, 'section')}")
         else:
             flat[key] = value

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import heapq
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from skelbench.errors import SkelbenchError, did_you_mean
+from skelbench.errors import SkelbenchError, did_you_mean, nearest
 from skelbench.plugin.host import Host
 from skelbench.results.store import RunDir
 from skelbench.run.evaluate import eval_spec
@@ -107,7 +106,7 @@ def _check_agrees(request: Request) -> None:
 def _sentence(error: SkelbenchError, request: Request) -> str:
     """What is wrong; a misspelt key may have been meant for one of the trial's own instead of a setting."""
     for key in request.sets:
-        if f"unknown setting {key!r}" in str(error) and difflib.get_close_matches(key, TRIAL, n=1, cutoff=0.7):
+        if f"unknown setting {key!r}" in str(error) and nearest(key, TRIAL):
             return did_you_mean(key, TRIAL, "key")
     return str(error)
 

@@ -245,3 +245,62 @@ def test_an_error_in_a_users_file_names_file_line_and_function(small, fails):
     file.write_text(BAD)
     said = f"error: {file}, line 9 (views): AttributeError: 'Spec' object has no attribute 'nothing'"
     fails(["--plugin", str(file), "run", "bad", "--dataset", "small"], said)
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (["runs", "list"], "--results nowhere: there is no such folder"),
+        (["runs", "show", "x"], "--results nowhere: there is no such folder"),
+        (["compare"], "--results nowhere: there is no such folder"),
+        (["plot", "curves"], "--results nowhere: there is no such folder"),
+        (["eval", "x"], "--results nowhere: there is no such folder"),
+    ],
+)
+def test_results_that_are_not_there_are_not_an_empty_list(fails, command, said):
+    fails([*command, "--results", "nowhere"], said)
+
+
+@pytest.mark.parametrize("command", ["runs list", "data list", "plugins list"])
+def test_a_plugin_file_that_is_not_there_is_one_sentence(fails, tmp_path, command):
+    fails(["--plugin", "nowhere.py", *command.split()], "--plugin nowhere.py: there is no such file; check the path")
+    fails([*command.split(), f"--plugin={tmp_path}"], "is a folder; name a file in it")
+
+
+@pytest.mark.parametrize(("place", "why"), [("nowhere", "No such file"), (".", "the folder holds no plugin file")])
+def test_a_place_of_plugins_without_any_is_said(monkeypatch, tmp_path, capsys, place, why):
+    monkeypatch.setenv("SKELBENCH_PLUGIN_PATH", str(tmp_path / place))
+    assert main(["run", "nothing-like-it"]) == 2
+    note = capsys.readouterr().err.splitlines()[0]
+    assert note.startswith("note: plugin ") and why in note and note.endswith("correct SKELBENCH_PLUGIN_PATH")
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        (
+            "ntu60",
+            "there is no data set 'ntu60' yet; make it from its files as downloaded: skelbench data prepare ntu60",
+        ),
+        ("ntu_120", "did you mean 'ntu120'?; make it from its files as downloaded: skelbench data prepare ntu120"),
+        ("pku", "skelbench data prepare pku1"),
+        ("kinetics", "Others come in by skelbench data prepare (ntu60, ntu120, pku1, pku2) or skelbench data import"),
+        ("smal", "unknown data set 'smal'; did you mean 'small'?"),
+    ],
+)
+def test_a_data_set_that_is_not_there_says_how_to_get_it(small, fails, name, said):
+    fails(["data", "info", name], said)
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("optimizer.betas=0.9", "give a list, for example --set 'optimizer.betas=[0.9, 0.9"),
+        ("optimizer.betas=0.9,0.95", "give a list, for example --set 'optimizer.betas=[0.9, 0.9"),
+        ("temperatur=1", "unknown setting 'temperatur'; see `skelbench plugins info`"),
+        ("train.foo=1", "unknown setting 'train.foo'; settings of train: batch_norm, batch_size, bodies"),
+        ("foo.lrate=1", "unknown setting 'foo.lrate'; sections: method, encoder"),
+    ],
+)
+def test_a_setting_that_does_not_fit_says_how_one_does(shipped_plugins, small, fails, setting, said):
+    fails(["run", "untrained", "--dataset", "small", "--dry-run", "--set", setting], said)

@@ -9,7 +9,10 @@ from pathlib import Path
 
 from skelbench.data.store.clip_store import ClipStore
 from skelbench.data.store.writer import put_back_all
-from skelbench.errors import SkelbenchError, did_you_mean
+from skelbench.errors import SkelbenchError, did_you_mean, nearest
+
+PREPARED = ("ntu60", "ntu120", "pku1", "pku2")
+"""Data sets that ``skelbench data prepare`` makes."""
 
 
 def data_root() -> Path:
@@ -44,4 +47,11 @@ def open_dataset(name: str, root: Path, openers: Mapping[str, Callable[[Path], C
         return openers[name](root)
     if name in stores:
         return ClipStore.open(stores[name])
-    raise SkelbenchError(f"in {root}: {did_you_mean(name, [*stores, *openers], 'data set')}")
+    here = [*stores, *openers]
+    missing = name if name in PREPARED else None if nearest(name, here) else nearest(name, PREPARED)
+    if missing is not None:
+        said = f"there is no data set {name!r} yet" + (f"; did you mean {missing!r}?" if missing != name else "")
+        how = f"skelbench data prepare {missing} --raw FOLDER-OR-ZIP"
+        raise SkelbenchError(f"in {root}: {said}; make it from its files as downloaded: {how}")
+    others = f"Others come in by skelbench data prepare ({', '.join(PREPARED)}) or skelbench data import FILE"
+    raise SkelbenchError(f"in {root}: {did_you_mean(name, here, 'data set', others=others)}")

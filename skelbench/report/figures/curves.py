@@ -118,7 +118,7 @@ def column_of(columns: dict[tuple[str, ...], Column], run: RunDir, *facts: str) 
     preset = f"preset {info['preset']}{native}{'+' if info['modified'] else ''}"
     title = f"{spec.data.title}, {spec.data.split}"
     encoder = () if spec.encoder == DEFAULTS["encoder"] else (f"encoder {spec.encoder}",)
-    facts = (*facts, preset, *encoder, info["environment"]["hardware"])
+    facts = (*facts, preset, *encoder, run.hardware)
     return columns.setdefault((title, spec.data.fingerprint, *facts), Column(title, facts, not info["modified"]))
 
 
