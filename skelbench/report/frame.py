@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zipfile import BadZipFile
 
@@ -71,9 +72,10 @@ def untrained_twin(run: RunDir, runs: list[RunDir]) -> RunDir | None:
 def predictions(run: RunDir, record: Mapping[str, Any]) -> dict[str, np.ndarray]:
     """Per-clip test predictions of an evaluation: ids, labels, predicted, correct."""
     try:
-        with np.load(run.path / record["predictions"]) as file:
-            arrays = dict(file)
-    except (OSError, ValueError, BadZipFile) as error:
+        # The name alone: a record that came from elsewhere leads nowhere else.
+        with np.load(run.path / Path(record["predictions"]).name) as file:
+            arrays = {name: file[name] for name in ("ids", "labels", "predicted")}
+    except (OSError, ValueError, KeyError, TypeError, BadZipFile) as error:
         raise SkelbenchError(
             f"predictions of evaluation {record['id']} in {run.path} are missing or damaged; "
             f"evaluate again: skelbench eval {run.spec.id} --force"

@@ -16,6 +16,7 @@ results/
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -111,7 +112,7 @@ class RunDir:
     def snapshots(self) -> list[str]:
         """Epochs of the kept encoder snapshots, ascending."""
         names = [path.stem.split("@", 1)[1] for path in self.path.glob("encoder@*.safetensors")]
-        return sorted(names, key=float)
+        return sorted((name for name in names if re.fullmatch(r"\d+(\.\d+)?(e\+\d+)?", name)), key=float)
 
     def update(self, **fields: Any) -> None:
         """Merge ``fields`` into run.json."""
