@@ -50,8 +50,11 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def read_json(path: Path) -> Any:
-    """Parse a JSON file."""
-    return json.loads(path.read_text())
+    """Parse a JSON file; ValueError where it is none."""
+    try:
+        return json.loads(path.read_text())
+    except RecursionError as error:
+        raise ValueError("brackets within brackets without end") from error
 
 
 def _plain(value: Any) -> Any:

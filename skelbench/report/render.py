@@ -11,7 +11,7 @@ import io
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Literal
 
 from skelbench.errors import SkelbenchError, did_you_mean
@@ -52,6 +52,9 @@ def _text(column: Column, cell: Cell, pm: str, empty: str) -> str:
 def _numeric(table: Table, column: Column) -> bool:
     values = [value for value in table.values(column.key) if value is not None]
     return bool(values) and not any(isinstance(value, str) for value in values)
+
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]+")
 
 
 def _notes(table: Table) -> list[tuple[str, str]]:
@@ -141,8 +144,8 @@ def markdown(table: Table) -> str:
     """A pipe table with title and notes."""
 
     def escape(text: str) -> str:
-        text = re.sub(r"([\\|*`<])", r"\\\1", text)
-        return re.sub(r"(?<!\w)_|_(?!\w)", r"\\_", text).replace("\n", " ")
+        text = re.sub(r"([\\|*`<]|\](?=\())", r"\\\1", _CONTROL.sub(" ", text))
+        return re.sub(r"(?<!\w)_|_(?!\w)", r"\\_", text)
 
     def raised(notes: tuple[str, ...]) -> str:
         return f"<sup>{table.markers(notes)}</sup>" if notes else ""
@@ -171,6 +174,14 @@ def _raw(value: object) -> object:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
+def _csv(value: object) -> object:
+    """An apostrophe before names that a spreadsheet would compute, ``=HYPERLINK(...)``; no control characters."""
+    if not isinstance(value, str):
+        return _raw(value)
+    text = _CONTROL.sub(lambda found: "\n" if found[0] == "\n" else " ", value).strip()
+    return "'" + text if text[:1] in ("=", "+", "-", "@") else text
+
+
 def to_csv(table: Table) -> str:
     """One line per row. Spread, limits and ``published`` get columns of their own where any cell has them."""
     header: list[str] = []
@@ -192,8 +203,8 @@ def to_csv(table: Table) -> str:
             add(f"{key}_is_published", lambda cell: cell.published, key)
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows([_raw(get(row)) for get in getters] for row in table.rows)
+    writer.writerow(map(_csv, header))
+    writer.writerows([_csv(get(row)) for get in getters] for row in table.rows)
     return out.getvalue()
 
 
@@ -229,12 +240,12 @@ _LATEX = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"$<$", ">": r"$>$", "×": r"$\times$", "±": r"$\pm$",
     "−": r"$-$", "·": r"$\cdot$", "–": "--", "≤": r"$\leq$", "≥": r"$\geq$", "Δ": r"$\Delta$", "→": r"$\rightarrow$",
-    "σ": r"$\sigma$", "\n": " ",
+    "σ": r"$\sigma$",
 }  # fmt: skip
 
 
 def _latex_escape(text: str) -> str:
-    return "".join(_LATEX.get(character, character) for character in text)
+    return "".join(_LATEX.get(character, character) for character in _CONTROL.sub(" ", text))
 
 
 def latex(table: Table) -> str:
@@ -242,6 +253,10 @@ def latex(table: Table) -> str:
 
     def raised(notes: tuple[str, ...]) -> str:
         return rf"\textsuperscript{{{table.markers(notes)}}}" if notes else ""
+
+    def line(cells: Iterable[str]) -> str:
+        """A row; at its beginning ``[`` or ``*`` would be taken for an option of the command before it."""
+        return re.sub(r"^\s*([\[*])", r"{\1}", " & ".join(cells)) + r" \\"
 
     wraps = {"best": r"\textbf{%s}", "second": r"\underline{%s}", None: "%s"}
     align = "".join("r" if _numeric(table, column) else "l" for column in table.shown)
@@ -251,7 +266,7 @@ def latex(table: Table) -> str:
         rf"\caption{{{_latex_escape(table.title)}}}",
         rf"\begin{{tabular}}{{{align}}}",
         r"\toprule",
-        " & ".join(_latex_escape(column.header) + raised(column.footnotes) for column in table.shown) + r" \\",
+        line(_latex_escape(column.header) + raised(column.footnotes) for column in table.shown),
         r"\midrule",
     ]
     for row in table.rows:
@@ -262,7 +277,7 @@ def latex(table: Table) -> str:
             if cell.published and cell.value is not None:
                 text = rf"\textit{{{text}}}"
             cells.append(text + raised(cell.footnotes))
-        lines.append(" & ".join(cells) + r" \\")
+        lines.append(line(cells))
     lines += [r"\bottomrule", r"\end{tabular}"]
     for mark, text in _notes(table):
         letter = rf"\textsuperscript{{{mark}}} " if mark else ""

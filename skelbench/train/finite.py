@@ -6,7 +6,6 @@ and is asked when it is waited for anyway.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -24,9 +23,10 @@ class Verdict:
         self._value_2 = torch.zeros(2, device=device)
 
     def see(self, step: int, loss: Tensor, gradients: Sequence[Tensor]) -> None:
-        """Judge ``step`` by its loss and by the largest of the gradients that are about to change weights."""
-        largest = torch.nn.utils.get_total_norm(gradients, math.inf)
-        worst_2 = torch.stack([loss.detach().float(), largest.to(loss.device).float()])
+        """Judge ``step`` by its loss and by the norm of the gradients that are about to change weights (the cheapest
+        reduction there is; one that overflows would overflow an optimiser's squares as well)."""
+        norm = torch.nn.utils.get_total_norm(gradients)
+        worst_2 = torch.stack([loss.detach().float(), norm.to(loss.device).float()])
         new_2 = ~worst_2.isfinite() & (self._first_2 == NEVER)
         self._first_2 = torch.where(new_2, step, self._first_2)
         self._value_2 = torch.where(new_2, worst_2, self._value_2)
