@@ -89,7 +89,8 @@ def measure(place: Path, methods: list[str]) -> dict[str, Any]:
         found["loss"][name] = [float(step["loss"]) for step in steps]
         found["features"][name] = features()
         found["cost"][name] = step_cost(spec, host, store.topology)["flops_per_clip"]
-    found["data"] = ClipStore.open(generate(place / f"synthetic-{os.getpid()}", subjects=(1,))).fingerprint
+    made_here = generate(place / f"synthetic-{os.getpid()}", subjects=(1, 2), labels=range(0, 32, 4))
+    found["data"] = ClipStore.open(made_here).fingerprint
     found["kind"] = f"{torch.backends.cpu.get_cpu_capability()}, {torch.get_num_threads()} threads"
     return found | probes()
 

@@ -20,12 +20,12 @@ from xml.etree import ElementTree
 import numpy as np
 
 WORDS = (
-    r"\input{/etc/passwd}", r"\write18{touch PWNED}", r"\\[9cm]", "^^5cinput{x}", "$x^2$", "a&b", "100%", "#1", "{", "}",
-    "[1cm]x", "*x", "~", "a_b_c", "<script>alert(1)</script>", "</script><script>alert(1)//", "<!--<script>", "--><script>alert(1)</script>",
-    "\"><img src=x onerror=alert(1)>", "javascript:alert(1)", "[x](javascript:alert(1))", "![x](http://x/y.png)", "`x`",
-    "a|b", "&lt;b&gt;", "=cmd|' /C calc'!A0", "+1+1", "-2+3", "@SUM(1)", "\t=1", "\r=1", "=HYPERLINK(\"http://x\")",
-    "a\nb", "a\r\nb", "[bold]x[/]", "\x1b[31mred", "é\u202eabc", "\x00", "\x08", "]]>", "<![CDATA[", "&x;", "$", "\\frac{",
-    "a,b", '"q"', "'", "../../x",
+    r"\input{/etc/passwd}", r"\write18{touch PWNED}", r"\\[9cm]", "^^5cinput{x}", "$x^2$", "a&b", "100%", "#1", "{",
+    "}", "[1cm]x", "*x", "~", "a_b_c", "<script>alert(1)</script>", "</script><script>alert(1)//", "<!--<script>",
+    "--><script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "javascript:alert(1)",
+    "[x](javascript:alert(1))", "![x](http://x/y.png)", "`x`", "a|b", "&lt;b&gt;", "=cmd|' /C calc'!A0", "+1+1",
+    "-2+3", "@SUM(1)", '\t=1', '\r=1', '=HYPERLINK("http://x")', 'a\nb', 'a\r\nb', "[bold]x[/]", '\x1b[31mred',
+    'é\u202eabc', '\x00', '\x08', "]]>", "<![CDATA[", "&x;", "$", r"\frac{", "a,b", '"q"', "'", "../../x",
 )  # fmt: skip
 HARMLESS = "word"
 

@@ -141,6 +141,21 @@ def test_csv_quotes():
     assert list(csv.reader(io.StringIO(render(made, "csv")))) == [["a", "b"], ['x,"y"\nz', ""]]
 
 
+def test_names_that_a_spreadsheet_would_compute_are_text():
+    made = Table(
+        "t", (Column("a", "A"), Column("b", "B")), tuple({"a": a, "b": -1.5} for a in ("=1+1", "@x", "\r-2+3"))
+    )
+    assert [row[0] for row in csv.reader(io.StringIO(render(made, "csv")))] == ["a", "'=1+1", "'@x", "'-2+3"]
+    assert "-1.5" in render(made, "csv")
+
+
+def test_a_name_begins_no_option_of_a_latex_row_and_no_link():
+    made = Table("t", (Column("a", "[A"), Column("b", "B")), tuple({"a": a, "b": 1} for a in ("[9cm]x", "*", "[x](y)")))
+    rows = [line for line in render(made, "latex").splitlines() if line.endswith(r"\\")]
+    assert [row[:3] for row in rows] == ["{[}", "{[}", "{*}", "{[}"]
+    assert r"[x\](y)" in render(made, "md")
+
+
 def test_json_holds_everything():
     content = json.loads(render(TABLE, "json"))
     assert content["title"] == "Costs & gains_" and content["notes"] == ["100 % of *it*."]

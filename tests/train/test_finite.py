@@ -168,3 +168,24 @@ def test_a_verdict_is_of_the_first_step_that_was_not_finite():
         verdict.see(step, torch.tensor(loss), [one, one * gradient])
     assert verdict.read() == (1, "gradient", float("inf"))
     verdict.see(4, one[0], [])  # every group is frozen
+
+
+def test_metrics_that_are_a_link_are_not_written_into(resolved, session, tmp_path):
+    made = resolved("mamp")
+    mine = tmp_path / "mine"
+    mine.write_text("my own")
+    run = session.results.open(made.spec, made.preset, {}, {"environment": {}})
+    run.metrics.symlink_to(mine)
+    with pytest.raises(SkelbenchError, match="metrics.jsonl is a link"):
+        pretrain(session, made)
+    assert mine.read_text() == "my own"
+
+
+def test_a_state_of_another_run_does_not_continue_this_one(resolved, session):
+    other = pretrain(session, resolved("mamp", epochs=1))
+    made = resolved("mamp", seed=3)
+    run = session.results.open(made.spec, made.preset, {}, {"environment": {}})
+    for change in ({}, {"id": made.spec.id, "metrics_bytes": "x"}, {"id": made.spec.id, "method": {}}):
+        torch.save(torch.load(other.checkpoint, weights_only=True) | change, run.checkpoint)
+        with pytest.raises(SkelbenchError, match="do not continue this run.*--force"):
+            pretrain(session, made)
