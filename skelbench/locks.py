@@ -59,7 +59,7 @@ class FileLock:
 
     def _take(self) -> bool:
         """Whether it could be had just now."""
-        self._file = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666)
+        self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
         _held.add(self._file)
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)

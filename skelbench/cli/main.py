@@ -39,7 +39,9 @@ app.add_typer(runs.app, name="runs")
 app.add_typer(plugins.app, name="plugins")
 app.add_typer(data.app, name="data")
 
-PLACE_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS}
+PLACE_ERRORS = dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "free some space or choose another place")
+PLACE_ERRORS |= dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), "choose a place you have access to")
+PLACE_ERRORS |= {errno.ELOOP: "it is a link where none can be; remove it"}
 
 
 def _version(asked: bool) -> None:
@@ -93,9 +95,7 @@ def report(error: BaseException) -> int:
         return 130
     if isinstance(error, OSError) and error.errno in PLACE_ERRORS:
         where = f"{error.filename}: " if error.filename else ""
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-        hint = "free some space or choose another place" if full else "choose a place you have access to"
-        return fail(f"{where}{error.strerror}; {hint}", 2)
+        return fail(f"{where}{error.strerror}; {PLACE_ERRORS[error.errno]}", 2)
     text = " ".join(str(error).split())
     hint = "(run again with --debug for the traceback)"
     if place := _in_a_plugin(error):

@@ -161,7 +161,15 @@ def _notes(results: Mapping[str, ProtocolResult]) -> list[str]:
 
 
 def headline(features: Features, scores_nC: np.ndarray) -> tuple[dict[str, float], dict[str, np.ndarray]]:
-    """Metrics and predictions of ``scores_nC`` of the test clips; ``top5_accuracy`` with 10 or more classes."""
+    """Metrics and predictions of ``scores_nC`` of the test clips; ``top5_accuracy`` with 10 or more classes.
+
+    Raises :class:`SkelbenchError` for scores that are not finite, of which the largest would be no class at all.
+    """
+    if not (finite := np.isfinite(scores_nC).all(1)).all():
+        raise SkelbenchError(
+            f"the scores of {(~finite).sum()} of {len(scores_nC)} test clips are not finite, the first of clip "
+            f"{features.test_ids[~finite][0]}: the probe diverged; give it a lower learning rate: --set lr=..."
+        )
     predicted = scores_nC.argmax(1)
     metrics = accuracy_metrics(features, predicted)
     if features.num_classes >= 10:

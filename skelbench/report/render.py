@@ -11,10 +11,10 @@ import io
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Literal
 
-from skelbench.console import WordConsole, plain
+from skelbench.console import WordConsole, plain, printable
 from skelbench.errors import SkelbenchError, did_you_mean
 from skelbench.report.table import Cell, Column, Table
 
@@ -170,9 +170,12 @@ def _raw(value: object) -> object:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _no_formula(value: object) -> object:
+def _csv(value: object) -> object:
     """Text that a spreadsheet would take for a formula, and may run, is led by an apostrophe."""
-    return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")) else value
+    if not isinstance(value, str):
+        return _raw(value)
+    text = printable(value)
+    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t")) else text
 
 
 def to_csv(table: Table) -> str:
@@ -197,8 +200,8 @@ def to_csv(table: Table) -> str:
             add(f"{key}_is_published", lambda cell: cell.published, key)
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows([_no_formula(_raw(get(row))) for get in getters] for row in table.rows)
+    writer.writerow(map(_csv, header))
+    writer.writerows([_csv(get(row)) for get in getters] for row in table.rows)
     return out.getvalue()
 
 
@@ -248,6 +251,10 @@ def latex(table: Table) -> str:
     def raised(notes: tuple[str, ...]) -> str:
         return rf"\textsuperscript{{{table.markers(notes)}}}" if notes else ""
 
+    def line(cells: Iterable[str]) -> str:
+        """A row; at its beginning ``[`` or ``*`` would be taken for an option of the command before it."""
+        return re.sub(r"^\s*([\[*])", r"{\1}", " & ".join(cells)) + r" \\"
+
     wraps = {"best": r"\textbf{%s}", "second": r"\underline{%s}", None: "%s"}
     align = "".join("r" if _numeric(table, column) else "l" for column in table.shown)
     lines = [
@@ -256,7 +263,7 @@ def latex(table: Table) -> str:
         rf"\caption{{{_latex_escape(table.title)}}}",
         rf"\begin{{tabular}}{{{align}}}",
         r"\toprule",
-        " & ".join(_latex_escape(column.header) + raised(column.footnotes) for column in table.shown) + r" \\",
+        line(_latex_escape(column.header) + raised(column.footnotes) for column in table.shown),
         r"\midrule",
     ]
     for row in table.rows:
@@ -267,7 +274,7 @@ def latex(table: Table) -> str:
             if cell.published and cell.value is not None:
                 text = rf"\textit{{{text}}}"
             cells.append(text + raised(cell.footnotes))
-        lines.append(" & ".join(cells) + r" \\")
+        lines.append(line(cells))
     lines += [r"\bottomrule", r"\end{tabular}"]
     for mark, text in _notes(table):
         letter = rf"\textsuperscript{{{mark}}} " if mark else ""

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
@@ -233,7 +234,7 @@ class RunDir:
     def snapshots(self) -> list[str]:
         """Epochs of the kept encoder snapshots, ascending."""
         names = [path.stem.split("@", 1)[1] for path in self.path.glob("encoder@*.safetensors")]
-        return sorted(names, key=float)
+        return sorted((name for name in names if re.fullmatch(r"\d+(\.\d+)?(e\+\d+)?", name)), key=float)
 
     def update(self, **fields: Any) -> None:
         """Merge ``fields`` into run.json."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -90,6 +91,12 @@ def _evaluate(session: Session, run: RunDir, spec: EvalSpec, path: Path, like: R
     seed = derive_seed(spec.seed, "probe", spec.protocol)
     with session.progress(label=f"{spec.protocol} probe", unit=protocol.unit) as report:
         result = evaluate_sets(protocol, sets, spec.fusion, seed, session.device, _advances(report, with_total=True))
+    figures = [figure for each in (result.metrics, *result.curve) for figure in each.items()]
+    if bad := next((name for name, x in figures if isinstance(x, float) and not math.isfinite(x)), ""):
+        raise SkelbenchError(
+            f"protocol {spec.protocol} measured a {bad} that is not finite, so its probe diverged and nothing was "
+            "written; give it a lower learning rate: --set lr=..."
+        )
     arrays: dict[str, Any] = dict(result.predictions)
     write_atomic(path.with_suffix(".npz"), lambda file: np.savez_compressed(file, **arrays))
     record = {

@@ -67,12 +67,20 @@ def command(trial: Trial, protocols: Sequence[str], session: Session) -> list[st
         "--data-root": session.data_root,
     }
     words = ["run", request.method]
-    words += [str(word) for option, value in options.items() if value is not None for word in (option, value)]
+    for option, value in options.items():
+        if value is not None:  # a split of somebody's data set may be called like an option
+            words += [f"{option}={value}"] if str(value).startswith("-") else [option, str(value)]
     words += ["--native"] if request.native else []
     for key, value in request.sets.items():
         words += ["--set", f"{key}={typed(value)}"]
     files = [plugin.source for plugin in session.host.plugins if plugin.requested]
     return words + [word for file in files for word in ("--plugin", file)]
+
+
+def own_modules() -> list[str]:
+    """Keeps Python from taking modules out of the current folder, where data and results lie that may be others';
+    unless skelbench itself is there."""
+    return [] if Path(__file__).parents[2] == Path.cwd() else ["-P"]
 
 
 def typed(value: Any) -> str:
@@ -164,7 +172,7 @@ class Runner:
             file.flush()
             start = file.tell()
             process = subprocess.Popen(
-                [sys.executable, "-m", "skelbench", *words],
+                [sys.executable, *own_modules(), "-m", "skelbench", *words],
                 stdin=subprocess.DEVNULL,
                 stdout=file,
                 stderr=subprocess.STDOUT,

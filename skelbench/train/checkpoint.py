@@ -15,6 +15,7 @@ from skelbench.errors import SkelbenchError
 from skelbench.files import write_atomic
 from skelbench.methods.contract import Method
 from skelbench.results.store import RunDir
+from skelbench.train.finite import saved_problem, state_problem
 
 
 def save_state(path: Path, state: dict[str, Any]) -> None:
@@ -23,11 +24,17 @@ def save_state(path: Path, state: dict[str, Any]) -> None:
 
 
 def load_state(path: Path, device: torch.device | str) -> dict[str, Any]:
-    """Read a training state with the weights-only loader."""
+    """Read a training state with the weights-only loader; one with nan in it is refused."""
     try:
-        return torch.load(path, map_location=device, weights_only=True)
+        state = torch.load(path, map_location=device, weights_only=True)
+        problem = saved_problem({"method": state["method"], "optimizer": state.get("optimizer", {})})
     except Exception as error:
         raise SkelbenchError(f"checkpoint {path} is damaged; use --force to start the run anew") from error
+    if problem:
+        raise SkelbenchError(
+            f"checkpoint {path} holds values that are not finite, first in {problem}; use --force to start the run anew"
+        )
+    return state
 
 
 def save_weights(path: Path, module: nn.Module, facts: dict[str, Any]) -> None:
@@ -59,10 +66,16 @@ def load_weights(path: Path, module: nn.Module, optional: Collection[str] = ()) 
         module.load_state_dict(tensors)
     except RuntimeError as error:
         raise SkelbenchError(f"weights {path} do not fit the encoder of this run; run it again with --force") from error
+    if problem := state_problem(module):
+        raise SkelbenchError(
+            f"weights {path} hold values that are not finite, first in {problem}; run the training again with --force"
+        )
 
 
 def cut_back(metrics: Path, size: int) -> None:
     """Shorten metrics.jsonl to ``size`` bytes: what was logged after the checkpoint is logged again."""
+    if metrics.is_symlink():  # of a run that came from elsewhere: the one file that is not replaced but written into
+        raise SkelbenchError(f"{metrics} is a link, and what it leads to is left alone; remove it and run again")
     if metrics.exists():
         with open(metrics, "r+b") as file:
             file.truncate(size)

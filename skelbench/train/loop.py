@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import json
-import math
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -28,6 +27,7 @@ from skelbench.spec import RunSpec
 from skelbench.train.build import view_specs
 from skelbench.train.checkpoint import cut_back, load_state, save_encoders, save_state
 from skelbench.train.collapse import Collapse, sentence
+from skelbench.train.finite import Verdict, state_problem
 from skelbench.train.optimisation import Optimisation
 from skelbench.train.order import Order
 from skelbench.train.watch import Watch
@@ -58,6 +58,7 @@ class Trainer:
 
     def __init__(self, spec: RunSpec, method: Method, store: ClipStore, run: RunDir, device: str) -> None:
         self.spec, self.method, self.run, self.device = spec, method, run, torch.device(device)
+        self.store = store
         self.ids = store.split(spec.data.split, spec.data.min_frames).train
         self.total = total_steps(spec, len(self.ids))
         self.order = Order(self.ids, spec.train.batch_size, spec.seed)
@@ -88,6 +89,7 @@ class Trainer:
         self.phases = sorted(method.phases(), key=lambda phase: phase[1])
         self.every = max(1, self.total // LINES)
         self.watch = Watch(method, self.total, self.every)
+        self.verdict = Verdict(self.device)
         self.collapse = Collapse(spec.train.batch_size // self.world)
         self._last_save = self._last_trim = time.monotonic()
 
@@ -122,6 +124,9 @@ class Trainer:
             with torch.autocast(self.device.type, torch.bfloat16, enabled=self.spec.train.precision == "bf16"):
                 reported = self.forward(views, info)
             reported["loss"].backward()
+            self.verdict.see(step, reported["loss"], self.optim.gradients(turn))
+            if self.device.type == "cpu":  # nothing to wait for: what is not finite reaches no weight
+                self._check_step()
             figures |= self.optim.step(step, turn)
             prefix = "" if turn == self.method.turns[0] else f"{turn}_"
             figures |= {prefix + name: value.detach() for name, value in reported.items()}
@@ -146,13 +151,22 @@ class Trainer:
             cut_back(self.run.metrics, 0)
             return 0, 0.0
         state = load_state(self.run.checkpoint, "cpu")  # AdamW's step counts stay on the host, as in an unbroken run
-        self.method.load_state_dict(state["method"])
-        self.optim.load_state_dict(state["optimizer"])
-        if not self.rank:
-            cut_back(self.run.metrics, state["metrics_bytes"])
-            for line in metric_lines(self.run):
-                self.collapse.see(line)
-        return state["step"], state["seconds"]
+        try:
+            if state["id"] != self.spec.id:
+                raise ValueError(f"it is of run {state['id']}")
+            self.method.load_state_dict(state["method"])
+            self.optim.load_state_dict(state["optimizer"])
+            done = int(state["step"]), float(state["seconds"])
+            if not self.rank:
+                cut_back(self.run.metrics, state["metrics_bytes"])
+                for line in metric_lines(self.run):
+                    self.collapse.see(line)
+        except (OSError, KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
+            raise SkelbenchError(
+                f"last.pt and metrics.jsonl in {self.run.path} do not continue this run, or are damaged; "
+                "use --force to start the run anew"
+            ) from error
+        return done
 
     # ------------------------------------------------------------------------------------------ the loop
     def fit(
@@ -192,9 +206,8 @@ class Trainer:
                 if read:
                     values = {name: float(value) for name, value in out.items()}
                     shown["loss"] = values["loss"]
-                    if not math.isfinite(values["loss"]):
-                        self._diverged(step, values["loss"])
                 if logged:
+                    self._check_step()
                     rate = (done - sitting) * batch / max(1e-9, time.monotonic() - started)
                     line = {"step": done, "epoch": self.epoch(done), "clips_seen": done * batch, **values, **figures}
                     line |= {"clips_per_s": rate, "seconds": seconds()}
@@ -215,13 +228,15 @@ class Trainer:
                     self._last_trim = time.monotonic()
                 if report:
                     report(batch, **shown)
-                if done in snapshots and not self.rank:
-                    save_encoders(self.run, self.spec.id, self.method, self.epoch(done), f"{self.epoch(done):.4g}")
                 late = time.monotonic() - self._last_save > CHECKPOINT_SECONDS
                 stop = distributed.any_rank(stopped.is_set(), self.device)
-                if done == self.total or stop or late:
-                    if not read and not math.isfinite(float(out["loss"])):
-                        self._diverged(step, float(out["loss"]))
+                saves = done == self.total or stop or late
+                if saves or done in snapshots:
+                    self._check_step()
+                    self._check_state(done)
+                if done in snapshots and not self.rank:
+                    save_encoders(self.run, self.spec.id, self.method, self.epoch(done), f"{self.epoch(done):.4g}")
+                if saves:
                     self.save(done, seconds())
                 if stop and done < self.total:
                     raise Interrupted(
@@ -247,12 +262,38 @@ class Trainer:
                     ahead = pool.submit(self.views, step + 1)
                 yield step, views
 
-    def _diverged(self, step: int, loss: float) -> None:
-        raise Diverged(
-            f"the loss became {loss} at step {step} of {self.total} (epoch {self.epoch(step):.2f}) in {self.run.path}; "
-            "lower --set train.lr, set train.clip_grad, or use --precision fp32, then run again",
-            step,
-        )
+    # ------------------------------------------------------------------------------------------ what is not finite
+    def _check_step(self) -> None:
+        """Raise :class:`Diverged` where the loss or a gradient of a step so far was not finite."""
+        if not (found := self.verdict.read()):
+            return
+        step, what, value = found
+        where = f"became {value} at step {step} of {self.total} (epoch {self.epoch(step):.2f}) in {self.run.path}"
+        ids = map(int, self.order(step))
+        if (clip := next((i for i in ids if not np.isfinite(self.store.clip(i)).all()), None)) is not None:
+            name = self.spec.data.name
+            raise Diverged(
+                f"clip {clip} of data set {name} holds coordinates that are not finite, with which the {what} {where}; "
+                f"see what else is wrong: skelbench data verify {name}, then prepare or import it again",
+                step,
+            )
+        if what == "gradient":  # of a past step there are none left to look at
+            held = ((name, p.grad) for name, p in self.method.named_parameters() if p.grad is not None)
+            if bad := next((name for name, gradient in held if not bool(gradient.isfinite().all())), ""):
+                what += f" of {bad}"
+        raise Diverged(f"the {what} {where}; {self._advice()}", step)
+
+    def _check_state(self, done: int) -> None:
+        """Raise :class:`Diverged` where what is to be saved after ``done`` steps is not finite."""
+        if name := state_problem(self.method):
+            raise Diverged(
+                f"{name} holds nan or inf after step {done - 1} of {self.total} in {self.run.path}; {self._advice()}",
+                done - 1,
+            )
+
+    def _advice(self) -> str:
+        kept = "the last good state is kept; " if self.run.checkpoint.exists() else ""
+        return f"{kept}lower --set train.lr, set train.clip_grad, or use --precision fp32, then run again"
 
 
 def _give_back_memory() -> None:

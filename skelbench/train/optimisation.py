@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from skelbench.component import find
 from skelbench.errors import SkelbenchError
@@ -56,6 +56,11 @@ class Optimisation:
         """Weight decay of ``step``."""
         end = self.train.weight_decay_end
         return self.train.weight_decay if end is None else cosine(self.train.weight_decay, end, step / self.total)
+
+    def gradients(self, turn: str = "main") -> list[Tensor]:
+        """Gradients of what has its ``turn``."""
+        groups = self.optimizers[turn].param_groups
+        return [p.grad for group in groups for p in group["params"] if p.grad is not None]
 
     def step(self, step: int, turn: str = "main") -> dict[str, float]:
         """Clip and update what has its ``turn``, clear all gradients; returns what was used."""

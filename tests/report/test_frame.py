@@ -5,7 +5,7 @@ import pytest
 from fabricated import COLLAPSE, MACS, Fabricated, correct
 
 from skelbench.errors import SkelbenchError
-from skelbench.report.frame import COLUMNS, frame, outcomes, paired_over_seeds
+from skelbench.report.frame import COLUMNS, frame, outcomes, paired_over_seeds, predictions
 
 
 @pytest.fixture
@@ -112,3 +112,15 @@ def test_what_stream_was_evaluated_is_told_and_joints_need_no_word(made):
     made.run("slim", seed=2, streams=("joint", "bone"), fusion="scores")
     rows = frame(made.store).query("protocol == 'linear'").set_index("seed")["stream"]
     assert rows.to_dict() == {0: "joint", 1: "bone", 2: "joint + bone (scores)"}
+
+
+def test_the_predictions_of_a_record_lie_beside_it(tmp_path):
+    """Whatever path a record that came from elsewhere says."""
+    made = Fabricated(tmp_path / "results")
+    name = made.run("slim", knn=None)
+    (run,) = made.store.runs()
+    (record,) = run.records()
+    (run.path / record["predictions"]).rename(tmp_path / "outside.npz")
+    for path in ("../../outside.npz", str(tmp_path / "outside.npz"), "..", "a\0b", 3):
+        with pytest.raises(SkelbenchError, match=f"{name} are missing or damaged"):
+            predictions(run, {**record, "predictions": path})

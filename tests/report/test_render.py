@@ -5,6 +5,7 @@ import json
 import pytest
 from rich.console import Console
 
+from skelbench.console import printable
 from skelbench.errors import SkelbenchError
 from skelbench.report.render import FORMATS, Terminal, render
 from skelbench.report.table import Cell, Column, Table
@@ -154,8 +155,28 @@ def test_strangers_words_are_text_in_every_document():
     assert "\\<script>[a\\](b) \\\\input{x}" in shown["md"] and shown["md"].count("\n") == 7
     assert r"?]0;x?$<$script$>$[a](b) \textbackslash{}input\{x\}" in shown["latex"]
     assert json.loads(shown["json"])["title"] == name
-    assert list(csv.reader(io.StringIO(shown["csv"])))[1] == [name]
-    assert not any("\x1b" in shown[format] for format in ("terminal", "md", "latex", "json"))
+    assert list(csv.reader(io.StringIO(shown["csv"])))[1] == [printable(name)]
+    assert not any("\x1b" in shown[format] for format in FORMATS)
+
+
+def test_names_that_a_spreadsheet_would_compute_are_text():
+    made = Table(
+        "t", (Column("a", "A"), Column("b", "B")), tuple({"a": a, "b": -1.5} for a in ("=1+1", "@x", "\r-2+3"))
+    )
+    assert [row[0] for row in csv.reader(io.StringIO(render(made, "csv")))] == [
+        "a",
+        "'=1+1",
+        "'@x",
+        "\N{REPLACEMENT CHARACTER}-2+3",
+    ]
+    assert "-1.5" in render(made, "csv")
+
+
+def test_a_name_begins_no_option_of_a_latex_row_and_no_link():
+    made = Table("t", (Column("a", "[A"), Column("b", "B")), tuple({"a": a, "b": 1} for a in ("[9cm]x", "*", "[x](y)")))
+    rows = [line for line in render(made, "latex").splitlines() if line.endswith(r"\\")]
+    assert [row[:3] for row in rows] == ["{[}", "{[}", "{*}", "{[}"]
+    assert r"[x\](y)" in render(made, "md")
 
 
 def test_json_holds_everything():

@@ -4,7 +4,7 @@ from skelbench.errors import SkelbenchError
 from skelbench.files import write_json
 from skelbench.locks import Busy
 from skelbench.results.metrics import read_metrics
-from skelbench.results.store import ResultStore
+from skelbench.results.store import ResultStore, RunDir
 from skelbench.spec import DataSpec, RunSpec
 
 SPEC = RunSpec(method="slim", data=DataSpec(name="synthetic", split="cross-view", fingerprint="f"))
@@ -148,3 +148,16 @@ def test_two_processes_cannot_work_in_one_run(store):
     with run.lock():
         with pytest.raises(Busy):
             run.lock().acquire()
+
+
+def test_only_epochs_are_snapshots(tmp_path):
+    run = RunDir(tmp_path)
+    for name in ("12.5", "100", "1e+03", "x", "nan"):
+        (tmp_path / f"encoder@{name}.safetensors").touch()
+    assert run.snapshots() == ["12.5", "100", "1e+03"]
+
+
+def test_json_nested_without_end_is_damaged(tmp_path):
+    (tmp_path / "run.json").write_text("[" * 100_000)
+    with pytest.raises(SkelbenchError, match="damaged"):
+        _ = RunDir(tmp_path).info

@@ -1,18 +1,20 @@
 """``skelbench study`` as a user types it: what is refused, listed and handed to each trial's process."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import skelbench
 from skelbench.cli.main import main
 from skelbench.errors import SkelbenchError
 from skelbench.run.costs import measure_cost
 from skelbench.run.evaluate import eval_spec, evaluate
 from skelbench.run.pretrain import pretrain
 from skelbench.run.session import Session
-from skelbench.studies.runner import claim_of, command, processes
+from skelbench.studies.runner import claim_of, command, own_modules, processes
 from skelbench.studies.study import Study
 from skelbench.studies.trials import Trial, complete, makespan, recognise, status
 
@@ -166,6 +168,19 @@ def test_each_process_is_handed_exactly_its_trial(trials_of, place, monkeypatch)
         own = trial.resolved
         assert (got.spec, got.preset, got.variant) == (own.spec, own.preset, own.variant)
         assert got.modified == own.modified
+
+
+def test_a_split_that_is_called_like_an_option_is_a_split(trials_of):
+    ((trial,), session) = trials_of(Study(name="odd", dataset="small", seeds=(7,), trials=({"method": "untrained"},)))
+    odd = replace(trial, request=replace(trial.request, split="--plugin=x.py"))
+    assert "--split=--plugin=x.py" in command(odd, [], session)
+
+
+def test_processes_take_no_modules_from_the_current_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert own_modules() == ["-P"]
+    monkeypatch.chdir(Path(skelbench.__file__).parents[1])  # skelbench itself may be found there alone
+    assert own_modules() == []
 
 
 def test_equal_trials_occur_once_and_under_the_plain_name(trials_of):

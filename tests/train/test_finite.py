@@ -1,0 +1,191 @@
+"""Numbers that are not finite: noticed in the step in which they come up, named, and never saved."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from skelbench.data.store.clip_store import ClipStore
+from skelbench.errors import SkelbenchError
+from skelbench.methods.contract import Method
+from skelbench.run.evaluate import eval_spec, evaluate
+from skelbench.run.pretrain import pretrain, warm_start
+from skelbench.train import loop
+from skelbench.train.build import build_method
+from skelbench.train.finite import Verdict
+
+BAD = {
+    "loss": lambda loss, method: loss * float("inf"),
+    # sqrt'(0) * 0: a finite loss whose gradient is none.
+    "gradient": lambda loss, method: loss + (method.encoder.norm.weight.sum() * 0).sqrt(),
+}
+
+
+def spoil(monkeypatch, index, what):
+    """Have the loss of step ``index`` pass through ``BAD[what]``."""
+    forward = Method.forward
+
+    def spoilt(self, views, step):
+        out = forward(self, views, step)
+        return out | {"loss": BAD[what](out["loss"], self)} if step.index == index else out
+
+    monkeypatch.setattr(Method, "forward", spoilt)
+
+
+@pytest.mark.parametrize("clip_grad", [None, 1.0])
+@pytest.mark.parametrize("what", BAD)
+@pytest.mark.parametrize("index", [2, 5])
+def test_training_stops_in_the_step_itself_and_keeps_the_last_good_state(
+    resolved, session, monkeypatch, index, what, clip_grad
+):
+    """Step 5 is the last one, after which the state is saved and the run would be done."""
+    monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", -1.0)  # save after every step
+    spoil(monkeypatch, index, what)
+    named = {"loss": "the loss became inf", "gradient": r"the gradient of \S+ became nan"}[what]
+    with pytest.raises(SkelbenchError, match=f"{named}.* at step {index} of 6.*train.lr.*run again"):
+        pretrain(session, resolved("mamp", **{"train.clip_grad": clip_grad}))
+    (run,) = session.results.runs()
+    assert run.outcome == "diverged" and run.info["step"] == index
+    with pytest.raises(SkelbenchError, match="diverged, not done"):
+        evaluate(session, run, eval_spec(session.host, run.spec, "knn"))
+    state = torch.load(run.checkpoint, weights_only=True)
+    assert state["step"] == index
+    assert all(x.isfinite().all() for x in state["method"].values() if x.is_floating_point())
+    assert not run.encoder_path().exists()
+    assert all(np.isfinite(json.loads(line)["loss"]) for line in run.metrics.read_text().splitlines())
+    monkeypatch.undo()
+    assert pretrain(session, resolved("mamp", **{"train.clip_grad": clip_grad})).outcome == "done"
+
+
+def test_a_parameter_that_an_update_broke_is_not_saved(resolved, session, monkeypatch):
+    step = loop.Trainer.train_step
+
+    def broken(self, index, views):
+        out = step(self, index, views)
+        if index == 5:
+            self.method.encoder.norm.bias.data[0] = float("nan")
+        return out
+
+    monkeypatch.setattr(loop.Trainer, "train_step", broken)
+    with pytest.raises(SkelbenchError, match="encoder.norm.bias holds nan or inf after step 5 of 6.*train.lr"):
+        pretrain(session, resolved("mamp"))
+    (run,) = session.results.runs()
+    assert run.outcome == "diverged" and not run.checkpoint.exists() and not run.encoder_path().exists()
+
+
+def spoil_store(path, clip):
+    """A NaN in the first frame of one clip, as on a disk that lost bits."""
+    store = ClipStore.open(path)
+    frames = np.lib.format.open_memmap(path / "frames.npy", mode="r+")
+    start = store.offsets[clip]
+    frames[start : start + 3 * store.lengths[clip] * store.bodies[clip]] = np.nan
+    frames.flush()
+
+
+def test_a_clip_that_is_not_finite_is_named(resolved, session, data_root):
+    clip = int(ClipStore.open(data_root / "small").split().train[3])
+    spoil_store(data_root / "small", clip)
+    with pytest.raises(SkelbenchError, match=rf"clip {clip} of data set small.* not finite.*data verify small"):
+        pretrain(session, resolved("mamp", epochs=4))
+    (run,) = session.results.runs()
+    assert run.outcome == "diverged" and not run.encoder_path().exists()
+
+
+def test_a_test_clip_that_is_not_finite_is_named_and_no_record_written(resolved, session, data_root):
+    run = pretrain(session, resolved("mamp", epochs=1))
+    clip = int(ClipStore.open(data_root / "small").split().test[0])
+    spoil_store(data_root / "small", clip)
+    with pytest.raises(SkelbenchError, match=f"not finite, the first of clip {clip}"):
+        evaluate(session, run, eval_spec(session.host, run.spec, "knn"))
+    assert not list(run.path.glob("eval-*"))
+
+
+def test_a_saved_state_with_nan_is_refused(resolved, session, monkeypatch):
+    monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", -1.0)
+    spoil(monkeypatch, 3, "loss")
+    with pytest.raises(SkelbenchError):
+        pretrain(session, resolved("mamp"))
+    monkeypatch.undo()
+    (run,) = session.results.runs()
+    good = torch.load(run.checkpoint, weights_only=True)
+    for part, spoilt in (("method", good["method"]["encoder.norm.bias"]), ("optimizer", _moment(good))):
+        kept = spoilt.clone()
+        spoilt[...] = float("nan")
+        torch.save(good, run.checkpoint)
+        spoilt.copy_(kept)
+        with pytest.raises(SkelbenchError, match=rf"last.pt holds .*not finite.*{part}.*--force"):
+            pretrain(session, resolved("mamp"))
+    assert pretrain(session, resolved("mamp"), force=True).outcome == "done"
+
+
+def _moment(state):
+    moments = state["optimizer"]["main"]["state"]
+    return next(value for each in moments.values() for key, value in each.items() if key == "exp_avg")
+
+
+def test_weights_with_nan_are_refused_wherever_they_are_read(resolved, session):
+    run = pretrain(session, resolved("mamp", epochs=1))
+    weights = load_file(run.encoder())
+    weights["norm.bias"][0] = float("nan")
+    save_file(weights, run.encoder())
+    with pytest.raises(SkelbenchError, match=r"encoder.safetensors hold.* not finite.*norm.bias"):
+        evaluate(session, run, eval_spec(session.host, run.spec, "knn"))
+    assert not list(run.path.glob("eval-*"))
+    made = resolved("slim", epochs=1)
+    method = build_method(made.spec, session.host, made.store.topology)
+    with pytest.raises(SkelbenchError, match="not finite"):
+        warm_start(session.results, method, "slim", run.spec.id)
+
+
+def test_a_method_with_infinite_buffers_trains(resolved, session, monkeypatch):
+    """Minus infinity in a mask is no fault."""
+    init = Method.__init__
+
+    def with_mask(self, config, context):
+        init(self, config, context)
+        self.register_buffer("mask", torch.full((2, 2), float("-inf")))
+
+    monkeypatch.setattr(Method, "__init__", with_mask)
+    assert pretrain(session, resolved("mamp", epochs=1)).outcome == "done"
+
+
+def test_a_probe_that_diverges_leaves_no_record(resolved, session):
+    run = pretrain(session, resolved("untrained"))
+    wild = {"lr": 1e38, "optimizer": "sgd", "min_steps": 20, "max_steps": 20, "tolerance": None}
+    with pytest.raises(SkelbenchError, match="not finite.*lr"):
+        evaluate(session, run, eval_spec(session.host, run.spec, "linear", config=wild))
+    assert not list(run.path.glob("eval-*"))
+
+
+def test_a_verdict_is_of_the_first_step_that_was_not_finite():
+    """As on an accelerator, which is asked some steps later."""
+    verdict, one = Verdict(torch.device("cpu")), torch.ones(2)
+    verdict.see(0, one[0], [one])
+    assert verdict.read() is None
+    for step, loss, gradient in ((1, 2.0, float("inf")), (2, float("nan"), float("nan")), (3, 1.0, 1.0)):
+        verdict.see(step, torch.tensor(loss), [one, one * gradient])
+    assert verdict.read() == (1, "gradient", float("inf"))
+    verdict.see(4, one[0], [])  # every group is frozen
+
+
+def test_metrics_that_are_a_link_are_not_written_into(resolved, session, tmp_path):
+    made = resolved("mamp")
+    mine = tmp_path / "mine"
+    mine.write_text("my own")
+    run = session.results.open(made.spec, made.preset, {}, {"environment": {}})
+    run.metrics.symlink_to(mine)
+    with pytest.raises(SkelbenchError, match="metrics.jsonl is a link"):
+        pretrain(session, made)
+    assert mine.read_text() == "my own"
+
+
+def test_a_state_of_another_run_does_not_continue_this_one(resolved, session):
+    other = pretrain(session, resolved("mamp", epochs=1))
+    made = resolved("mamp", seed=3)
+    run = session.results.open(made.spec, made.preset, {}, {"environment": {}})
+    for change in ({}, {"id": made.spec.id, "metrics_bytes": "x"}, {"id": made.spec.id, "method": {}}):
+        torch.save(torch.load(other.checkpoint, weights_only=True) | change, run.checkpoint)
+        with pytest.raises(SkelbenchError, match="do not continue this run.*--force"):
+            pretrain(session, made)
