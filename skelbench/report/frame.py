@@ -6,11 +6,11 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
-from zipfile import BadZipFile
 
 import numpy as np
 
 from skelbench.errors import SkelbenchError
+from skelbench.files import check_regular
 from skelbench.identity import canonical_json, digest
 from skelbench.results.store import ResultStore, RunDir
 from skelbench.spec import DataSpec, EvalSpec, RunSpec, listed, twin_fields
@@ -71,9 +71,14 @@ def untrained_twin(run: RunDir, runs: list[RunDir]) -> RunDir | None:
 def predictions(run: RunDir, record: Mapping[str, Any]) -> dict[str, np.ndarray]:
     """Per-clip test predictions of an evaluation: ids, labels, predicted, correct."""
     try:
-        with np.load(run.path / record["predictions"]) as file:
-            arrays = dict(file)
-    except (OSError, ValueError, BadZipFile) as error:
+        path = run.path / record["predictions"]
+        check_regular(path)
+        with np.load(path) as file:
+            arrays = {name: file[name] for name in ("ids", "labels", "predicted")}
+        sizes = {array.shape for array in arrays.values()}
+        if len(sizes) != 1 or any(array.ndim != 1 or array.dtype.kind not in "iu" for array in arrays.values()):
+            raise ValueError("they are not one whole number per clip")
+    except Exception as error:  # damaged bytes make zipfile and numpy raise almost anything
         raise SkelbenchError(
             f"predictions of evaluation {record['id']} in {run.path} are missing or damaged; "
             f"evaluate again: skelbench eval {run.spec.id} --force"

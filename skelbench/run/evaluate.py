@@ -70,10 +70,24 @@ def evaluate(
     """
     path = run.record_path(spec)
     if path.exists() and not force:
-        return read_json(path)
+        return _kept(path, spec)
     _check_finished(run, spec.checkpoint)
     with filelock.FileLock(run.path / ".probe.lock"):  # a second process that wants the same waits, and reads it
-        return read_json(path) if path.exists() and not force else _evaluate(session, run, spec, path, like)
+        return _kept(path, spec) if path.exists() and not force else _evaluate(session, run, spec, path, like)
+
+
+def _kept(path: Path, spec: EvalSpec) -> dict[str, Any]:
+    """The record of ``spec`` in the file ``path``."""
+    try:
+        record = read_json(path)
+        if EvalSpec.model_validate(record["spec"]).id != spec.id or record["id"] != spec.id:
+            raise ValueError("it is another evaluation's")
+        accuracy, clips = record["metrics"]["accuracy"], record["metrics"]["n_test"]
+        if not (0 <= accuracy <= 1 and clips >= 1 and all(isinstance(note, str) for note in record["notes"])):
+            raise ValueError("its figures are none")
+        return record
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise SkelbenchError(f"evaluation record {path} is damaged; evaluate again with --force") from error
 
 
 def _check_finished(run: RunDir, checkpoint: str) -> None:
@@ -173,7 +187,7 @@ def load_encoder(
 ) -> torch.nn.Module:
     """The inference encoder of a run that looks at ``stream``, with its weights, in eval mode."""
     encoder = build_encoder(run.spec, session.host, store.topology)
-    load_weights(run.encoder(checkpoint, stream), encoder, optional=encoder.prepared_state)
+    load_weights(run.encoder(checkpoint, stream), encoder, run.spec.id, encoder.prepared_state)
     return encoder.to(session.device).eval()
 
 

@@ -109,7 +109,7 @@ def read_config(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
         document = tomllib.loads(path.read_text())
     except FileNotFoundError as error:
         raise SkelbenchError(f"config file {path} does not exist; check the path given to --config") from error
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise SkelbenchError(f"config file {path} cannot be read as TOML: {error}") from error
     top: dict[str, Any] = {}
     settings: dict[str, Any] = {}

@@ -27,7 +27,7 @@ def read_study(path: Path) -> Study:
         document = tomllib.loads(path.read_text())
     except FileNotFoundError as error:
         raise SkelbenchError(f"study file {path} does not exist; `skelbench study` lists the built-in ones") from error
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise SkelbenchError(f"study file {path} cannot be read as TOML: {error}") from error
     for key in document:
         if key not in KEYS:

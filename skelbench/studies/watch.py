@@ -14,13 +14,14 @@ _TAIL = 16_384
 
 
 def last_metrics(run: RunDir) -> dict[str, Any]:
-    """The last whole line of metrics.jsonl; empty when there is none."""
+    """The last whole line of metrics.jsonl; empty when there is none, or it is damaged."""
     try:
         with open(run.metrics, "rb") as file:
             file.seek(max(0, file.seek(0, 2) - _TAIL))
             lines = file.read().split(b"\n")[:-1]  # what follows the last newline is being written
-        return json.loads(lines[-1]) if lines else {}
-    except (OSError, ValueError):
+        line = json.loads(lines[-1]) if lines else {}
+        return line if isinstance(line, dict) and isinstance(line.get("clips_seen"), int | float) else {}
+    except (OSError, ValueError, RecursionError):
         return {}
 
 

@@ -21,11 +21,12 @@ from skelbench.data.store.source import ClipSource
 from skelbench.errors import Diverged, Interrupted, SkelbenchError
 from skelbench.identity import derive_seed
 from skelbench.methods.contract import Method, Step
+from skelbench.results.metrics import logged
 from skelbench.results.store import RunDir
 from skelbench.signals import stop_requested
 from skelbench.spec import RunSpec
 from skelbench.train.build import view_specs
-from skelbench.train.checkpoint import cut_back, load_state, save_encoders, save_state
+from skelbench.train.checkpoint import WITHOUT_LOG, cut_back, load_state, save_encoders, save_state, synced
 from skelbench.train.collapse import Collapse, sentence
 from skelbench.train.optimisation import Optimisation
 from skelbench.train.order import Order
@@ -133,7 +134,7 @@ class Trainer:
         """Write the state after ``step`` steps. Only rank 0 writes."""
         if self.rank:
             return
-        metrics_bytes = self.run.metrics.stat().st_size if self.run.metrics.exists() else 0
+        metrics_bytes = synced(self.run.metrics)
         state = {"id": self.spec.id, "step": step, "seconds": seconds, "metrics_bytes": metrics_bytes}
         state |= {"method": self.method.state_dict(), "optimizer": self.optim.state_dict()}
         save_state(self.run.checkpoint, state)
@@ -144,14 +145,21 @@ class Trainer:
         if not self.run.checkpoint.exists():
             cut_back(self.run.metrics, 0)
             return 0, 0.0
-        state = load_state(self.run.checkpoint, "cpu")  # AdamW's step counts stay on the host, as in an unbroken run
-        self.method.load_state_dict(state["method"])
-        self.optim.load_state_dict(state["optimizer"])
+        # AdamW's step counts stay on the host, as in an unbroken run.
+        state = load_state(self.run.checkpoint, "cpu", self.spec.id)
+        try:
+            self.method.load_state_dict(state["method"])
+            self.optim.load_state_dict(state["optimizer"])
+            size, step, seconds = int(state["metrics_bytes"]), int(state["step"]), float(state["seconds"])
+        except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+            raise SkelbenchError(
+                f"checkpoint {self.run.checkpoint} does not fit this run; use --force to start the run anew"
+            ) from error
         if not self.rank:
-            cut_back(self.run.metrics, state["metrics_bytes"])
-            for line in self.run.metrics.read_text().splitlines():
-                self.collapse.see(json.loads(line))
-        return state["step"], state["seconds"]
+            cut_back(self.run.metrics, size)
+            for line in logged(self.run, WITHOUT_LOG):
+                self.collapse.see(line)
+        return step, seconds
 
     # ------------------------------------------------------------------------------------------ the loop
     def fit(
