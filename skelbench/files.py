@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import tempfile
@@ -51,9 +52,21 @@ def write_json(path: Path, value: Any) -> None:
     write_atomic(path, lambda file: file.write(text.encode()))
 
 
+def check_regular(path: Path) -> None:
+    """OSError if something else than a file is there: a pipe is waited for, and a device read, without end."""
+    if not path.is_file() and path.exists():
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
+
+
+def read_text(path: Path) -> str:
+    """The text of a regular file."""
+    check_regular(path)
+    return path.read_text(encoding="utf-8")
+
+
 def read_json(path: Path) -> Any:
-    """Parse a JSON file; ValueError if it is none."""
-    return parsed(json.loads, path.read_text(encoding="utf-8"))
+    """Parse a JSON file; OSError or ValueError if it cannot be."""
+    return parsed(json.loads, read_text(path))
 
 
 def parsed(parse: Callable[[Text], Any], text: Text) -> Any:

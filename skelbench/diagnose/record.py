@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 
 from skelbench.errors import SkelbenchError
 from skelbench.files import read_json, write_json
-from skelbench.identity import digest
+from skelbench.identity import canonical_json, digest
 
 
 def kept(
@@ -22,10 +23,10 @@ def kept(
     path = folder / f"diagnose-{what}-{digest(spec)}.json"
     if path.exists() and not force:
         try:
-            found = read_json(path)
-            if not isinstance(found, dict) or found.get("diagnosis") != what:
-                raise ValueError("it holds another thing")
-            return found, path
+            record = read_json(path)
+            if not isinstance(record, dict) or record.get("spec") != json.loads(canonical_json(spec)):
+                raise ValueError("it is another diagnosis")
+            return record, path
         except (OSError, ValueError) as error:
             raise SkelbenchError(f"{path} is damaged; issue the command again with --force") from error
     started = time.monotonic()

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from zipfile import BadZipFile
 
 import numpy as np
 
 from skelbench.errors import SkelbenchError
+from skelbench.files import check_regular
 from skelbench.identity import canonical_json, digest
 from skelbench.results.store import Damaged, ResultStore, RunDir, if_whole
 from skelbench.spec import DataSpec, EvalSpec, RunSpec, listed, twin_fields
@@ -73,12 +73,14 @@ def untrained_twin(run: RunDir, runs: list[RunDir]) -> RunDir | None:
 def predictions(run: RunDir, record: Mapping[str, Any]) -> dict[str, np.ndarray]:
     """Per-clip test predictions of an evaluation: ids, labels, predicted, correct."""
     try:
-        # The name alone: a record that came from elsewhere leads nowhere else.
-        with np.load(run.path / Path(record["predictions"]).name) as file:
+        path = run.path / Path(record["predictions"]).name  # a record that came from elsewhere leads nowhere else
+        check_regular(path)
+        with np.load(path) as file:
             arrays = {name: file[name] for name in ("ids", "labels", "predicted")}
-        if len({array.shape for array in arrays.values()}) != 1 or arrays["ids"].ndim != 1:
-            raise ValueError("its arrays are not of one length")
-    except (OSError, ValueError, KeyError, TypeError, BadZipFile) as error:
+        sizes = {array.shape for array in arrays.values()}
+        if len(sizes) != 1 or any(array.ndim != 1 or array.dtype.kind not in "iu" for array in arrays.values()):
+            raise ValueError("they are not one whole number per clip")
+    except Exception as error:  # damaged bytes make zipfile and numpy raise almost anything
         raise Damaged(
             f"predictions of evaluation {record['id']} in {run.path} are missing or damaged; "
             f"evaluate again: skelbench eval {run.spec.id} --force"

@@ -12,6 +12,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterator, Mapping
 from functools import cache
+from math import isfinite
 from typing import Any
 
 from skelbench.errors import SkelbenchError, did_you_mean
@@ -59,8 +60,13 @@ def _read(file: str) -> tuple[Figure, ...]:
             if missing := [column for column in COLUMNS if column not in (reader.fieldnames or ())]:
                 raise ValueError(f"it has no column {missing[0]!r}")
             rows = list(reader)
-        return tuple(
+        if bad := [row for row in rows if row.keys() != set(reader.fieldnames or ()) or None in row.values()]:
+            raise ValueError(f"row {rows.index(bad[0]) + 1} has not as many fields as there are columns")
+        figures = [
             row | {"value": float(row["value"]), "std": float(row["std"]) if row["std"] else None} for row in rows
-        )
-    except (OSError, ValueError, TypeError) as error:
+        ]
+        if not all(isfinite(row["value"]) and isfinite(row["std"] or 0) for row in figures):
+            raise ValueError("a value is not a finite number")
+        return tuple(figures)
+    except (OSError, ValueError, csv.Error) as error:
         raise SkelbenchError(f"published figures in {file} cannot be read: {error}") from error

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from skelbench.files import parsed
+from skelbench.files import parsed, read_text
 from skelbench.results.store import Damaged, RunDir
 
 if TYPE_CHECKING:
@@ -19,20 +19,25 @@ def read_metrics(run: RunDir) -> pandas.DataFrame:
     """
     import pandas
 
-    if not run.metrics.exists():
-        return pandas.DataFrame()
-    return pandas.DataFrame(metric_lines(run))
+    return pandas.DataFrame(logged(run))
 
 
-def metric_lines(run: RunDir) -> list[dict[str, Any]]:
-    """What was logged, step by step."""
+def logged(run: RunDir, advice: str = "train that run again with --force") -> list[dict[str, Any]]:
+    """The lines of metrics.jsonl, in order; none where there is no such file."""
     try:
-        lines = [parsed(json.loads, line) for line in run.metrics.read_text().splitlines()]
-        if not all(isinstance(line, dict) and {"step", "clips_seen"} <= line.keys() for line in lines):
-            raise ValueError("a line without step or clips")
-        if not all(isinstance(value, int | float | None) for line in lines for value in line.values()):
+        lines = [parsed(json.loads, line) for line in read_text(run.metrics).splitlines()]
+        if not all(isinstance(line, dict) and {"step", "epoch", "clips_seen"} <= line.keys() for line in lines):
+            raise ValueError("a line without step, epoch or clips")
+        if not all(_is_figure(value) for line in lines for value in line.values()):
             raise ValueError("a value that is no number")
+    except FileNotFoundError:
+        return []
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
-        raise Damaged(f"{run.metrics} is damaged; train that run again with --force ({why})") from error
+        raise Damaged(f"{run.metrics} is damaged; {advice} ({why})") from error
     return lines
+
+
+def _is_figure(value: Any) -> bool:
+    """A number, whole ones such as fit into a column of them, or none."""
+    return value is None or isinstance(value, float) or (isinstance(value, int) and abs(value) < 2**63)

@@ -182,7 +182,7 @@ def load_encoder(
 ) -> torch.nn.Module:
     """The inference encoder of a run that looks at ``stream``, with its weights, in eval mode."""
     encoder = build_encoder(run.spec, session.host, store.topology)
-    load_weights(run.encoder(checkpoint, stream), encoder, optional=encoder.prepared_state)
+    load_weights(run.encoder(checkpoint, stream), encoder, run.spec.id, encoder.prepared_state)
     return encoder.to(session.device).eval()
 
 

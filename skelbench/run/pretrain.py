@@ -93,11 +93,11 @@ def warm_start(results: ResultStore, method: Method, name: str, parent_id: str) 
     if parent is None or parent.outcome != "done":
         raise SkelbenchError(f"--init-from {parent_id}: no finished run with that id in {results.root}")
     if parent.checkpoint.exists():
-        weights, own = load_state(parent.checkpoint, "cpu")["method"], method.state_dict()
+        weights, own = load_state(parent.checkpoint, "cpu", parent_id)["method"], method.state_dict()
         fitting = {name: x for name, x in weights.items() if name in own and own[name].shape == x.shape}
         method.load_state_dict(fitting, strict=False)
     if parent.spec.method != name:
         for module in method.modules():
             if isinstance(module, Encoder):
                 # A method that replaces hidden tokens may start from one that drops them, and the other way round.
-                load_weights(parent.encoder(), module, optional=module.prepared_state)
+                load_weights(parent.encoder(), module, parent_id, module.prepared_state)

@@ -14,7 +14,7 @@ _TAIL = 16_384
 
 
 def last_metrics(run: RunDir) -> dict[str, Any]:
-    """The last whole line of metrics.jsonl; empty when there is none."""
+    """The last whole line of metrics.jsonl; empty when there is none, or it is damaged."""
     try:
         with open(run.metrics, "rb") as file:
             file.seek(max(0, file.seek(0, 2) - _TAIL))

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Collection
+import os
+import zipfile
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import load_file, save
-from torch import nn
+from safetensors import safe_open
+from safetensors.torch import save
+from torch import Tensor, nn
 
 from skelbench.errors import SkelbenchError
-from skelbench.files import write_atomic
+from skelbench.files import check_regular, write_atomic
 from skelbench.methods.contract import Method
 from skelbench.results.store import RunDir
 from skelbench.train.finite import saved_problem, state_problem
+
+WITHOUT_LOG = "restore it, or remove it to continue the run without what was logged"
 
 
 def save_state(path: Path, state: dict[str, Any]) -> None:
@@ -23,10 +29,17 @@ def save_state(path: Path, state: dict[str, Any]) -> None:
     write_atomic(path, lambda file: torch.save(state, file))
 
 
-def load_state(path: Path, device: torch.device | str) -> dict[str, Any]:
-    """Read a training state with the weights-only loader; one with nan in it is refused."""
+def load_state(path: Path, device: torch.device | str, run_id: str) -> dict[str, Any]:
+    """Read the training state of the run ``run_id`` with the weights-only loader, which compares no checksums; one with
+    nan in it is refused."""
     try:
+        check_regular(path)
+        with zipfile.ZipFile(path) as file:
+            if file.testzip() is not None:
+                raise ValueError("a checksum differs")
         state = torch.load(path, map_location=device, weights_only=True)
+        if state["id"] != run_id:
+            raise ValueError("it is another run's")
         problem = saved_problem({"method": state["method"], "optimizer": state.get("optimizer", {})})
     except Exception as error:
         raise SkelbenchError(f"checkpoint {path} is damaged; use --force to start the run anew") from error
@@ -38,10 +51,20 @@ def load_state(path: Path, device: torch.device | str) -> dict[str, Any]:
 
 
 def save_weights(path: Path, module: nn.Module, facts: dict[str, Any]) -> None:
-    """Write a module's parameters and buffers as safetensors, with ``facts`` as JSON metadata."""
+    """Write a module's parameters and buffers as safetensors, with ``facts`` and their checksum as JSON metadata."""
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in module.state_dict().items()}
+    facts = {**facts, "sha256": _sha256(tensors)}
     content = save(tensors, metadata={"skelbench": json.dumps(facts, sort_keys=True)})
     write_atomic(path, lambda file: file.write(content))
+
+
+def _sha256(tensors: Mapping[str, Tensor]) -> str:
+    digest = hashlib.sha256()
+    for name in sorted(tensors):
+        x = tensors[name]
+        digest.update(f"{name} {x.dtype} {tuple(x.shape)} ".encode())
+        digest.update(x.reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
 
 
 def save_encoders(run: RunDir, run_id: str, method: Method, epoch: float | None, checkpoint: str = "last") -> None:
@@ -52,10 +75,16 @@ def save_encoders(run: RunDir, run_id: str, method: Method, epoch: float | None,
             save_weights(run.encoder_path(checkpoint, stream), encoder, {"id": run_id, "epoch": epoch})
 
 
-def load_weights(path: Path, module: nn.Module, optional: Collection[str] = ()) -> None:
-    """Load what :func:`save_weights` wrote. Tensors named ``optional`` may be on one side only."""
+def load_weights(path: Path, module: nn.Module, run_id: str, optional: Collection[str] = ()) -> None:
+    """Load what :func:`save_weights` wrote of the run ``run_id``. Tensors named ``optional`` may be on one side only."""
     try:
-        tensors = load_file(path)
+        check_regular(path)
+        with safe_open(path, "pt") as file:
+            tensors = {name: file.get_tensor(name) for name in file.keys()}
+            facts = json.loads(file.metadata()["skelbench"])
+        # Files of before there was a checksum have none.
+        if facts["id"] != run_id or facts.get("sha256") not in (None, _sha256(tensors)):
+            raise ValueError("they are not those that were written")
     except Exception as error:
         raise SkelbenchError(f"weights {path} are missing or damaged; run the training again with --force") from error
     own = module.state_dict()
@@ -72,10 +101,21 @@ def load_weights(path: Path, module: nn.Module, optional: Collection[str] = ()) 
         )
 
 
+def synced(metrics: Path) -> int:
+    """The size of metrics.jsonl, which is on the disk then: a state must not be there without what was logged before."""
+    if not metrics.exists():
+        return 0
+    with open(metrics, "rb") as file:
+        os.fsync(file.fileno())
+        return os.fstat(file.fileno()).st_size
+
+
 def cut_back(metrics: Path, size: int) -> None:
     """Shorten metrics.jsonl to ``size`` bytes: what was logged after the checkpoint is logged again."""
     if metrics.is_symlink():  # of a run that came from elsewhere: the one file that is not replaced but written into
         raise SkelbenchError(f"{metrics} is a link, and what it leads to is left alone; remove it and run again")
-    if metrics.exists():
+    if metrics.is_file():
         with open(metrics, "r+b") as file:
+            if os.fstat(file.fileno()).st_size < size:
+                raise SkelbenchError(f"{metrics} is damaged, it was longer once; {WITHOUT_LOG}")
             file.truncate(size)

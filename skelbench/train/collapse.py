@@ -79,7 +79,8 @@ def _judged(line: Mapping[str, Any]) -> Iterator[tuple[str, str, float, float]]:
         elif key.startswith("prototypes_used_"):
             name = key.removeprefix("prototypes_used_")
             yield name, "prototypes used", value, PROTOTYPES
-            yield name, "different assignments", value / math.exp(line[f"teacher_entropy_{name}"]), ASSIGNMENTS
+            entropy = min(line.get(f"teacher_entropy_{name}", math.nan), 700.0)  # no more, or exp overflows
+            yield name, "different assignments", value / math.exp(entropy), ASSIGNMENTS
 
 
 def sentence(found: Found) -> str:

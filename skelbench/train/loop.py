@@ -20,12 +20,12 @@ from skelbench.data.store.source import ClipSource
 from skelbench.errors import Diverged, Interrupted, SkelbenchError
 from skelbench.identity import derive_seed
 from skelbench.methods.contract import Method, Step
-from skelbench.results.metrics import metric_lines
+from skelbench.results.metrics import logged
 from skelbench.results.store import RunDir
 from skelbench.signals import stop_requested
 from skelbench.spec import RunSpec
 from skelbench.train.build import view_specs
-from skelbench.train.checkpoint import cut_back, load_state, save_encoders, save_state
+from skelbench.train.checkpoint import WITHOUT_LOG, cut_back, load_state, save_encoders, save_state, synced
 from skelbench.train.collapse import Collapse, sentence
 from skelbench.train.finite import Verdict, state_problem
 from skelbench.train.optimisation import Optimisation
@@ -139,7 +139,7 @@ class Trainer:
         """Write the state after ``step`` steps. Only rank 0 writes."""
         if self.rank:
             return
-        metrics_bytes = self.run.metrics.stat().st_size if self.run.metrics.exists() else 0
+        metrics_bytes = synced(self.run.metrics)
         state = {"id": self.spec.id, "step": step, "seconds": seconds, "metrics_bytes": metrics_bytes}
         state |= {"method": self.method.state_dict(), "optimizer": self.optim.state_dict()}
         save_state(self.run.checkpoint, state)
@@ -150,23 +150,21 @@ class Trainer:
         if not self.run.checkpoint.exists():
             cut_back(self.run.metrics, 0)
             return 0, 0.0
-        state = load_state(self.run.checkpoint, "cpu")  # AdamW's step counts stay on the host, as in an unbroken run
+        # AdamW's step counts stay on the host, as in an unbroken run.
+        state = load_state(self.run.checkpoint, "cpu", self.spec.id)
         try:
-            if state["id"] != self.spec.id:
-                raise ValueError(f"it is of run {state['id']}")
             self.method.load_state_dict(state["method"])
             self.optim.load_state_dict(state["optimizer"])
-            done = int(state["step"]), float(state["seconds"])
-            if not self.rank:
-                cut_back(self.run.metrics, state["metrics_bytes"])
-                for line in metric_lines(self.run):
-                    self.collapse.see(line)
-        except (OSError, KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
+            size, step, seconds = int(state["metrics_bytes"]), int(state["step"]), float(state["seconds"])
+        except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
             raise SkelbenchError(
-                f"last.pt and metrics.jsonl in {self.run.path} do not continue this run, or are damaged; "
-                "use --force to start the run anew"
+                f"checkpoint {self.run.checkpoint} does not fit this run; use --force to start the run anew"
             ) from error
-        return done
+        if not self.rank:
+            cut_back(self.run.metrics, size)
+            for line in logged(self.run, WITHOUT_LOG):
+                self.collapse.see(line)
+        return step, seconds
 
     # ------------------------------------------------------------------------------------------ the loop
     def fit(

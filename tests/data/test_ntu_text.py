@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from made.fuzz_text import comparable, fuzz, literal_recording
+from made.fuzz_text import comparable, literal_recording
 from made.ntu import FIRST_ID, Track, person, scene, wild_scene, write_recording
 
 from skelbench.data.raw.files import BadFile
@@ -123,9 +123,3 @@ def test_every_prefix_is_refused():
         with pytest.raises(BadFile):
             parse(data[:size])
     assert comparable(parse(data[:whole])) == comparable(parse(data))
-
-
-def test_fuzz():
-    """A short one; a long one is `python -m tests.made.fuzz_text`."""
-    accepted, refused = fuzz(1000, seed=1)
-    assert accepted > 200 and refused > 200

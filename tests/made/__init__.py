@@ -1,1 +1,1 @@
-"""Makers of fixtures, literal references, and fuzzers (``python -m tests.made.fuzz_text``, ``fuzz_pickle``)."""
+"""Makers of fixtures and of damaged files, and literal references."""

@@ -1,4 +1,4 @@
-"""Mutated texts through the readers of raw files: ``python -m tests.made.fuzz_text --count 500000``.
+"""Mutated texts for the readers of raw files (:mod:`campaign.mutate` tries them).
 
 Every input must be read or refused with a reason, within a second, and exactly as a slow and obvious reader does it:
 the same inputs accepted, the same values. The bases are small files with everything a real one has.
@@ -6,7 +6,6 @@ the same inputs accepted, the same values. The bases are small files with everyt
 
 from __future__ import annotations
 
-import argparse
 import random
 import time
 from collections.abc import Callable
@@ -232,32 +231,3 @@ def check(ours: Callable[[bytes], Any], literal: Callable[[bytes], Any] | None, 
     if literal is not None:
         assert result == literal(text), "the two readers disagree"
     return result is not None
-
-
-def fuzz(count: int, seed: int = 0, say: Callable[[str], None] | None = None) -> tuple[int, int]:
-    """Try ``count`` inputs; returns how many were accepted and refused. The input at fault is in the error."""
-    random_ = random.Random(seed)
-    kinds = bases(seed)
-    accepted, begin = 0, time.perf_counter()
-    for i in range(count):
-        ours, literal, texts = kinds[random_.choices(range(4), (12, 3, 2, 1))[0]]
-        text = mutate(random_, random_.choice(texts), random_.choice(texts))
-        try:
-            accepted += check(ours, literal, text)
-        except Exception as error:
-            raise AssertionError(f"input {i} of seed {seed}, {ours.__name__}: {error!r}\n{text!r}") from error
-        if say and (i + 1) % max(1, count // 20) == 0:
-            say(f"{i + 1:,} inputs, {accepted:,} accepted, {(i + 1) / (time.perf_counter() - begin):,.0f}/s")
-    return accepted, count - accepted
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--count", type=int, default=500_000)
-    parser.add_argument("--seed", type=int, default=0)
-    accepted, refused = fuzz(**vars(parser.parse_args()), say=lambda line: print(line, flush=True))
-    print(f"{accepted:,} accepted, all as the obvious readers read them, {refused:,} refused with a reason")
-
-
-if __name__ == "__main__":
-    main()
