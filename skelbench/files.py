@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import errno
+import glob
 import json
 import os
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
@@ -18,22 +20,52 @@ Text = TypeVar("Text", str, bytes)
 def write_atomic(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
     """Call ``write(file)`` on a temporary neighbour of ``path``, sync it and rename it into place.
 
-    On any failure the temporary file is removed and what was at ``path`` stays untouched.
+    On any failure the temporary file is removed and what was at ``path`` stays untouched. What a killed process left
+    of an earlier try is removed as well.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+    _sweep(path)
+    handle, temporary = _temporary(path)
     try:
         with os.fdopen(handle, "wb") as file:
             write(file)
             file.flush()
             os.fsync(file.fileno())
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(temporary, 0o666 & ~umask)
-        os.replace(temporary, path)
+            umask = os.umask(0)
+            os.umask(umask)
+            os.chmod(temporary, 0o666 & ~umask)
+            os.replace(temporary, path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+
+
+def _temporary(path: Path) -> tuple[int, str]:
+    """An open neighbour of ``path``, locked while it is open: so others see that somebody is writing it."""
+    while True:
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+        if not _locked(handle, wait=True) or os.fstat(handle).st_nlink:
+            return handle, temporary
+        os.close(handle)  # another process swept it before it was locked
+
+
+def _sweep(path: Path) -> None:
+    """Remove the neighbours that processes left which were killed while they wrote ``path``."""
+    for left in path.parent.glob(f".{glob.escape(path.name)}.????????.tmp"):
+        with suppress(OSError), open(left, "r+b") as file:  # it may be gone meanwhile, or another user's
+            if _locked(file.fileno(), wait=False):
+                left.unlink()
+
+
+def _locked(descriptor: int, wait: bool) -> bool:
+    """Lock an open file; False if another process has, or if there are no locks on this file system."""
+    try:
+        import fcntl
+
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except (ImportError, OSError):
+        return False
+    return True
 
 
 def write_whole(path: Path, write: Callable[[IO[bytes]], Any]) -> None:

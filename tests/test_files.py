@@ -35,6 +35,31 @@ def test_a_full_disk_leaves_the_old_content(tmp_path, monkeypatch):
     assert os.listdir(tmp_path) == ["a.json"]
 
 
+def test_what_a_killed_writer_left_goes_and_a_living_one_s_stays(tmp_path):
+    path = tmp_path / "a[1].json"
+
+    def write_meanwhile(file):
+        file.write(b"{}")
+        write_json(path, {"a": 1})  # another writer of the same file, while this one is at work
+
+    (tmp_path / ".a[1].json.abcd1234.tmp").write_bytes(b"half")
+    (tmp_path / ".b.json.abcd1234.tmp").write_bytes(b"of another file")
+    write_atomic(path, write_meanwhile)
+    assert read_json(path) == {}
+    assert sorted(os.listdir(tmp_path)) == [".b.json.abcd1234.tmp", "a[1].json"]
+
+
+def test_without_locks_files_are_written_and_nothing_is_swept(tmp_path, monkeypatch):
+    def unsupported(*_):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr("fcntl.flock", unsupported)
+    left = tmp_path / ".a.json.abcd1234.tmp"
+    left.write_bytes(b"perhaps somebody writes this")
+    write_json(tmp_path / "a.json", {"a": 1})
+    assert read_json(tmp_path / "a.json") == {"a": 1} and left.exists()
+
+
 def test_numpy_scalars_are_written(tmp_path):
     import numpy as np
 

@@ -236,9 +236,10 @@ class RunDir:
         names = [path.stem.split("@", 1)[1] for path in self.path.glob("encoder@*.safetensors")]
         return sorted((name for name in names if re.fullmatch(r"\d+(\.\d+)?(e\+\d+)?", name)), key=float)
 
-    def update(self, **fields: Any) -> None:
-        """Merge ``fields`` into run.json."""
-        write_json(self.path / "run.json", {**self.info, **fields})
+    def update(self, *gone: str, **fields: Any) -> None:
+        """Merge ``fields`` into run.json, and take the fields ``gone`` out."""
+        kept = {key: value for key, value in self.info.items() if key not in gone}
+        write_json(self.path / "run.json", {**kept, **fields})
 
     def record_path(self, spec: EvalSpec) -> Path:
         return self.path / f"eval-{spec.id}.json"

@@ -47,9 +47,9 @@ def _train(session: Session, resolved: Resolved, run: RunDir) -> RunDir:
         if chief:
             session.host.notify(hook, run=identity, **values)
 
-    def record(**fields: Any) -> None:
+    def record(*gone: str, **fields: Any) -> None:
         if chief:
-            run.update(**fields)
+            run.update(*gone, **fields)
 
     outcome, facts = "failed", {"steps": 0, "clips_seen": 0, "train_seconds": 0.0}
     tell("skelbench_run_started")
@@ -60,7 +60,8 @@ def _train(session: Session, resolved: Resolved, run: RunDir) -> RunDir:
             if spec.init_from:
                 warm_start(session.results, method, spec.method, spec.init_from)
             trainer = Trainer(spec, method, resolved.store, run, session.device)
-            record(outcome="running", environment=environment(session.device), train_clips=len(trainer.ids))
+            # "step", where it was stopped before, is past.
+            record("step", outcome="running", environment=environment(session.device), train_clips=len(trainer.ids))
             clips = trainer.total * spec.train.batch_size
             label = f"{resolved.title} {spec.tokens}x{resolved.store.topology.num_joints}"
             with session.progress(total=clips, label=label, unit="clips") as report:

@@ -88,10 +88,10 @@ def test_stopped_by_a_signal_and_continued(method, resolved, session, tmp_path, 
     with pytest.raises(Interrupted, match="after step 3 of 6.*same command again"):
         pretrain(session, made)
     (run,) = session.results.runs()
-    assert run.outcome == "interrupted"
+    assert run.outcome == "interrupted" and run.info["step"] == 3
     monkeypatch.undo()
     pretrain(session, made)
-    assert run.outcome == "done"
+    assert run.outcome == "done" and "step" not in run.info
 
     same(run, pretrain(silent_session(session.data_root, session.host, tmp_path / "other"), made))
 
