@@ -137,13 +137,13 @@ class Trainer:
     # ------------------------------------------------------------------------------------------ state
     def save(self, step: int, seconds: float) -> None:
         """Write the state after ``step`` steps. Only rank 0 writes."""
+        self._last_save = time.monotonic()
         if self.rank:
             return
         metrics_bytes = synced(self.run.metrics)
         state = {"id": self.spec.id, "step": step, "seconds": seconds, "metrics_bytes": metrics_bytes}
         state |= {"method": self.method.state_dict(), "optimizer": self.optim.state_dict()}
         save_state(self.run.checkpoint, state)
-        self._last_save = time.monotonic()
 
     def load(self) -> tuple[int, float]:
         """Continue from last.pt if there is one: (steps done, seconds spent)."""

@@ -121,10 +121,10 @@ def deviations(mine: dict[str, Any], other: dict[str, Any]) -> dict[str, tuple[f
     worst: dict[str, tuple[float, str]] = {}
 
     def see(what: str, value: float, where: str) -> None:
-        worst[what] = max(worst.get(what, (0.0, "")), (value, where))
+        worst[what] = max(worst.get(what, (0.0, "")), (float("inf") if np.isnan(value) else value, where))
 
     for name, losses in mine["loss"].items():
-        relative = np.abs(np.subtract(losses, other["loss"][name])) / np.abs(losses)
+        relative = np.abs(np.subtract(losses, other["loss"][name])) / np.maximum(np.abs(losses), 1e-6)
         see("first loss", float(relative[0]), name)
         see("loss", float(relative.max()), name)
         for what, key in (("features, untrained", "untrained"), ("features", "features")):
