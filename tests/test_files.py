@@ -35,6 +35,16 @@ def test_a_full_disk_leaves_the_old_content(tmp_path, monkeypatch):
     assert os.listdir(tmp_path) == ["a.json"]
 
 
+def test_what_is_no_file_of_json_is_an_error_at_once(tmp_path):
+    """A pipe would be waited for without end, a device read without end."""
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "zero").symlink_to("/dev/zero")
+    (tmp_path / "deep").write_text("[" * 100_000)
+    for name, error in (("pipe", OSError), ("zero", OSError), (".", OSError), ("none", OSError), ("deep", ValueError)):
+        with pytest.raises(error):
+            read_json(tmp_path / name)
+
+
 def test_numpy_scalars_are_written(tmp_path):
     import numpy as np
 

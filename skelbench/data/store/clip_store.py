@@ -155,6 +155,8 @@ class ClipStore:
             or (3 * store.lengths * store.bodies).sum() != meta.rows
         ):
             raise _damaged(path, "the lengths in index.npz do not add up to the rows of frames.npy")
+        if not 0 <= index["label"].min() <= index["label"].max() < len(meta.classes):
+            raise _damaged(path, f"a label in index.npz is none of the {len(meta.classes)} classes")
         return store
 
     @cached_property
@@ -311,4 +313,8 @@ def _read_index(path: Path) -> dict[str, np.ndarray]:
         raise _damaged(path, f"index.npz has no array {name!r}") from None
     except Exception as error:  # damaged bytes make zipfile and numpy raise almost anything
         raise _damaged(path, f"index.npz cannot be read ({first_line(error)})") from error
+    for name, values in index.items():
+        kinds = {"name": "U", "origin": "f", "fps": "f"}.get(name, "iu")
+        if values.dtype.kind not in kinds or values.ndim != 1 + (name == "origin"):
+            raise _damaged(path, f"index.npz, {name} is {values.dtype} {list(values.shape)}")
     return index
