@@ -37,4 +37,4 @@ def logged(run: RunDir, advice: str = "train that run again with --force") -> li
 
 def _whole(value: Any) -> bool:
     """A whole number that fits into a column of them."""
-    return isinstance(value, int) and abs(value) < 2**63
+    return type(value) is int and abs(value) < 2**63

@@ -99,7 +99,8 @@ def spoil_bytes(rng: random.Random, data: bytes, other: bytes) -> bytes:
 # ------------------------------------------------------------------------------------------------ spoiling values
 STRANGE: list[Any] = [
     None, True, False, 0, 1, -1, 2, 3.5, -0.0, 2**31, 2**63, 2**64, -(2**63), 10**400, 1e308, 1e-320, math.nan,
-    math.inf, -math.inf, "", " ", "a", "none", "nan", "0", "last", "..", "/dev/zero", "a\nb", "\x1b[31m", "\x00", "é\u202e", 
+    math.inf, -math.inf, "", " ", "a", "none", "nan", "0", "last", "..", "/dev/zero", "a\nb", "\x1b[31m", "\x00",
+    "é\u202e",
     "x" * 5000, [], {}, [[]], [None], [0], ["a"], {"a": 1}, {"": None}, [1] * 1000,
 ]  # fmt: skip
 
