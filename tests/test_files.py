@@ -60,6 +60,16 @@ def test_without_locks_files_are_written_and_nothing_is_swept(tmp_path, monkeypa
     assert read_json(tmp_path / "a.json") == {"a": 1} and left.exists()
 
 
+def test_what_is_no_file_of_json_is_an_error_at_once(tmp_path):
+    """A pipe would be waited for without end, a device read without end."""
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "zero").symlink_to("/dev/zero")
+    (tmp_path / "deep").write_text("[" * 100_000)
+    for name, error in (("pipe", OSError), ("zero", OSError), (".", OSError), ("none", OSError), ("deep", ValueError)):
+        with pytest.raises(error):
+            read_json(tmp_path / name)
+
+
 def test_numpy_scalars_are_written(tmp_path):
     import numpy as np
 

@@ -62,7 +62,7 @@ def _read(file: str) -> tuple[Figure, ...]:
             rows = list(reader)
         if bad := [row for row in rows if row.keys() != set(reader.fieldnames or ()) or None in row.values()]:
             raise ValueError(f"row {rows.index(bad[0]) + 1} has not as many fields as there are columns")
-        figures: list[Any] = [
+        figures: list[dict[str, Any]] = [
             row | {"value": float(row["value"]), "std": float(row["std"]) if row["std"] else None} for row in rows
         ]
         if not all(isfinite(row["value"]) and isfinite(row["std"] or 0) for row in figures):

@@ -40,4 +40,4 @@ def logged(run: RunDir, advice: str = "train that run again with --force") -> li
 
 def _is_figure(value: Any) -> bool:
     """A number, whole ones such as fit into a column of them, or none."""
-    return value is None or isinstance(value, float) or (isinstance(value, int) and abs(value) < 2**63)
+    return value is None or isinstance(value, float) or (type(value) is int and abs(value) < 2**63)

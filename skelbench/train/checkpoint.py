@@ -76,7 +76,7 @@ def save_encoders(run: RunDir, run_id: str, method: Method, epoch: float | None,
 
 
 def load_weights(path: Path, module: nn.Module, run_id: str, optional: Collection[str] = ()) -> None:
-    """Load what :func:`save_weights` wrote of the run ``run_id``. Tensors named ``optional`` may be on one side only."""
+    """Load what :func:`save_weights` wrote of run ``run_id``. Tensors named ``optional`` may be on one side only."""
     try:
         check_regular(path)
         with safe_open(path, "pt") as file:
@@ -102,7 +102,7 @@ def load_weights(path: Path, module: nn.Module, run_id: str, optional: Collectio
 
 
 def synced(metrics: Path) -> int:
-    """The size of metrics.jsonl, which is on the disk then: a state must not be there without what was logged before."""
+    """The size of metrics.jsonl, then on the disk: a state must not be there without what was logged before."""
     if not metrics.exists():
         return 0
     with open(metrics, "rb") as file:

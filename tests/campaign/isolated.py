@@ -1,4 +1,4 @@
-"""Cases in a child process with a limit on time and on memory, so that a crash or a hang is an outcome like any other."""
+"""Cases in a child process with limits on time and memory, so that a crash or a hang is an outcome like any other."""
 
 import mmap
 import os
@@ -18,7 +18,7 @@ class Late(BaseException):
     """Raised in a case that takes too long; no ``except Exception`` takes it for a refusal."""
 
 
-PATIENCE = 5
+PATIENCE = 4
 """Times as long as on the processor a case may take by the clock: the machine has other work."""
 
 
@@ -39,9 +39,9 @@ def run_all(
 ) -> Iterator[Outcome]:
     """``work(case)`` for each of ``cases``, in order; a case that raises, hangs, or ends its process has fallen.
 
-    A child works through them until one ends it, then the next child goes on. ``memory``: bytes of address space beside
-    what is there at the beginning; ``seconds``: on the processor. Values that are ``quiet`` are not sent one by one: they come as ``Outcome(-n,
-    value)``, n of them.
+    A child works through them until one ends it, then the next child goes on. ``seconds``: on the processor;
+    ``memory``: bytes of address space beside what is there at the beginning. Values that are ``quiet`` are not sent one
+    by one: they come as ``Outcome(-n, value)``, n of them.
     """
     done = 0
     while done < len(cases):
@@ -126,7 +126,9 @@ def _work(cases, start, work, seconds, memory, quiet, place, writing) -> None:
         except BaseException as error:
             where = traceback.extract_tb(error.__traceback__)[-1]
             text = " ".join(str(error).split())[:300]
-            send(Outcome(cases[at], None, f"{type(error).__name__}: {text} ({Path(where.filename).name}:{where.lineno})"))
+            send(
+                Outcome(cases[at], None, f"{type(error).__name__}: {text} ({Path(where.filename).name}:{where.lineno})")
+            )
         else:
             if quiet(value):
                 counted[value] = counted.get(value, 0) + 1

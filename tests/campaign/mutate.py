@@ -63,7 +63,8 @@ def campaign(
 
 def row(name: str, counted: Counter) -> str:
     tried = sum(counted[kind] for kind in ("read", "refused", "failed"))
-    return f"{name:16}{tried:>10,}{counted['read']:>10,}{counted['refused']:>10,}{counted['failed']:>8,}{counted['seconds']:>7,} s"
+    outcomes = f"{counted['read']:>10,}{counted['refused']:>10,}{counted['failed']:>8,}"
+    return f"{name:16}{tried:>10,}{outcomes}{counted['seconds']:>7,} s"
 
 
 def main() -> None:

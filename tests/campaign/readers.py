@@ -1,6 +1,7 @@
 """Every reader of files, with small good files, ways to spoil them, and what a reader may make of one.
 
-A reader is given one spoilt file at a time. It may refuse it (:data:`REFUSALS`) or read it; what it reads must make sense.
+A reader is given one spoilt file at a time. It may refuse it (:data:`REFUSALS`) or read it; what it reads must make
+sense.
 """
 
 import contextlib
@@ -12,9 +13,7 @@ import os
 import pickle
 import random
 import shutil
-import signal
 import struct
-import sys
 import zipfile
 from argparse import Namespace
 from collections import OrderedDict
@@ -91,15 +90,18 @@ def spoil_bytes(rng: random.Random, data: bytes, other: bytes) -> bytes:
             data = data[:at] + bytes(size) + data[at + size :]
         else:
             begin = rng.randrange(len(other) + 1)
-            data = data[:at] + other[begin:] if rng.random() < 0.5 else data[:at] + other[begin : begin + size] + data[at:]
+            data = (
+                data[:at] + other[begin:] if rng.random() < 0.5 else data[:at] + other[begin : begin + size] + data[at:]
+            )
     return data
 
 
 # ------------------------------------------------------------------------------------------------ spoiling values
 STRANGE: list[Any] = [
-    None, True, False, 0, 1, -1, 2, 3.5, -0.0, 2**31, 2**63, 2**64, -(2**63), 10**400, 1e308, 1e-320, math.nan, math.inf,
-    -math.inf, "", " ", "a", "none", "nan", "0", "last", "..", "/dev/zero", "a\nb", "\x1b[31m", "\x00", "é\u202e", "x" * 5000,
-    [], {}, [[]], [None], [0], ["a"], {"a": 1}, {"": None}, [1] * 1000,
+    None, True, False, 0, 1, -1, 2, 3.5, -0.0, 2**31, 2**63, 2**64, -(2**63), 10**400, 1e308, 1e-320, math.nan,
+    math.inf, -math.inf, "", " ", "a", "none", "nan", "0", "last", "..", "/dev/zero", "a\nb", "\x1b[31m", "\x00",
+    "é\u202e",
+    "x" * 5000, [], {}, [[]], [None], [0], ["a"], {"a": 1}, {"": None}, [1] * 1000,
 ]  # fmt: skip
 
 
@@ -188,7 +190,9 @@ def spoil_array(rng: random.Random, x: np.ndarray) -> np.ndarray:
         if kind == 4:
             return np.concatenate([x, x][: rng.choice((1, 2))], axis=rng.randrange(max(1, x.ndim)))
         if kind == 5:
-            return rng.choice([np.array(3), np.zeros(0), np.zeros((0, 3)), np.array("a"), np.zeros((2,) * 20), x[None][0]])
+            return rng.choice(
+                [np.array(3), np.zeros(0), np.zeros((0, 3)), np.array("a"), np.zeros((2,) * 20), x[None][0]]
+            )
         if kind == 6:
             return x[np.array([rng.randrange(len(x)) for _ in x])]
         x = x.copy()
@@ -308,11 +312,17 @@ def foreign() -> dict[str, Any]:
     entries = [entry | {"frame_dir": name, "label": i % 3} for i, name in enumerate(NAMES)]
     solid = {"split": {"xsub_train": NAMES[:4], "xsub_val": NAMES[4:]}, "annotations": entries}
     flat = [
-        {**one, "keypoint": (one["keypoint"][:, :, :17, :2] * 300 + 500), "keypoint_score": np.full((1, 6, 17), 0.9, np.float16)}
+        one | {"keypoint": one["keypoint"][:, :, :17, :2] * 300 + 500, "keypoint_score": np.full((1, 6, 17), 0.9)}
         for one in entries
     ]  # fmt: skip
     pickled = [solid, entries, {"split": {"train": NAMES[:4], "test": NAMES[4:]}, "annotations": flat}]
-    return {"padded": padded, "ragged": ragged, "slots": slots, "pyskl": pickled, "labels": (NAMES[:5], [0, 1, 2, 0, 1])}
+    return {
+        "padded": padded,
+        "ragged": ragged,
+        "slots": slots,
+        "pyskl": pickled,
+        "labels": (NAMES[:5], [0, 1, 2, 0, 1]),
+    }
 
 
 def read_import(path: Path, store: bool = False) -> bool:
@@ -384,7 +394,9 @@ def spoil_slots(rng: random.Random) -> tuple[bytes, bytes]:
     else:
         names, numbers = spoil_value(rng, [list(labels[0]), list(labels[1])]), rng.random()
         label = pickle.dumps(tuple(names) if numbers < 0.7 and isinstance(names, list) else names, rng.randrange(6))
-        label = npy(np.array(labels[1])) if numbers > 0.9 else spoil_bytes(rng, label, label) if numbers > 0.8 else label
+        label = (
+            npy(np.array(labels[1])) if numbers > 0.9 else spoil_bytes(rng, label, label) if numbers > 0.8 else label
+        )
     return data, label
 
 
@@ -395,7 +407,13 @@ def read_slots(pair: tuple[bytes, bytes]) -> bool:
 
 
 def spoil_pyskl(rng: random.Random) -> bytes:
-    arrays = [np.zeros(3), np.array(["a"]), np.full((1, 6, 25, 3), np.nan), np.zeros((0, 6, 25, 3)), np.zeros((9, 2, 25, 3))]
+    arrays = [
+        np.zeros(3),
+        np.array(["a"]),
+        np.full((1, 6, 25, 3), np.nan),
+        np.zeros((0, 6, 25, 3)),
+        np.zeros((9, 2, 25, 3)),
+    ]
     value = spoil_value(rng, rng.choice(foreign()["pyskl"]), [*STRANGE, *arrays])
     if rng.random() < 0.4:
         places: list[tuple[Any, Any]] = []
@@ -693,7 +711,8 @@ def whole_weights() -> bytes:
 
 STRANGE_TENSORS = [
     torch.zeros(0), torch.tensor(math.nan), torch.zeros(2, 2, dtype=torch.complex64), torch.zeros(3, dtype=torch.int32),
-    torch.eye(3).to_sparse(), torch.zeros(3, device="meta"), torch.zeros(1).expand(1000, 1000), torch.zeros(2, dtype=torch.bool),
+    torch.eye(3).to_sparse(), torch.zeros(3, device="meta"), torch.zeros(1).expand(1000, 1000),
+    torch.zeros(2, dtype=torch.bool),
 ]  # fmt: skip
 
 
@@ -716,7 +735,9 @@ def spoil_torch(rng: random.Random, value: Any) -> bytes:
 
 def spoil_state(rng: random.Random) -> bytes:
     state = {"id": "a", "step": 3, "seconds": 1.5, "metrics_bytes": 100, "method": {"w": torch.ones(2, 3)}}
-    return spoil_torch(rng, state | {"optimizer": {"state": {0: {"step": torch.tensor(1.0)}}, "param_groups": [{"lr": 1e-3}]}})
+    return spoil_torch(
+        rng, state | {"optimizer": {"state": {0: {"step": torch.tensor(1.0)}}, "param_groups": [{"lr": 1e-3}]}}
+    )
 
 
 def read_state(path: Path) -> bool:
@@ -727,11 +748,17 @@ def read_state(path: Path) -> bool:
 
 
 def spoil_checkpoint(rng: random.Random) -> bytes:
-    tensors: dict = {"encoder.weight": torch.ones(2, 3), "encoder.bias": torch.zeros(3), "n.num_batches_tracked": torch.tensor(3)}
+    tensors: dict = {
+        "encoder.weight": torch.ones(2, 3),
+        "encoder.bias": torch.zeros(3),
+        "n.num_batches_tracked": torch.tensor(3),
+    }
     whole = {"model": tensors, "args": {"epochs": 3, "lr": 1e-3}, "epoch": 7}
     if rng.random() < 0.3:
         whole["args"] = Namespace(**whole["args"])
-    return spoil_torch(rng, rng.choice([whole, tensors, {f"module.{name}": x for name, x in tensors.items()}, OrderedDict(tensors)]))
+    return spoil_torch(
+        rng, rng.choice([whole, tensors, {f"module.{name}": x for name, x in tensors.items()}, OrderedDict(tensors)])
+    )
 
 
 def read_checkpoint(path: Path) -> bool:
@@ -750,7 +777,8 @@ STUDY = {
 }  # fmt: skip
 RUN = {
     "seed": 1, "preset": "quick", "tokens": 8, "dataset": "small", "encoder": {"kind": "vit", "dim": 16},
-    "train": {"lr": 1e-3, "epochs": 2, "batch_size": 4}, "method": {"decoder_dim": 16}, "grid": {"frames": 64}, "data": {},
+    "train": {"lr": 1e-3, "epochs": 2, "batch_size": 4}, "method": {"decoder_dim": 16}, "grid": {"frames": 64},
+    "data": {},
 }  # fmt: skip
 
 
@@ -804,7 +832,20 @@ def table() -> bytes:
     rows = csv.writer(out)
     rows.writerow(COLUMNS)
     for i in range(6):
-        rows.writerow([f"method {i}", "8x25", "ntu60", "xsub", "linear", "accuracy", 80 + i / 10, "" if i % 2 else 0.3, "A, Table 3", ""])
+        rows.writerow(
+            [
+                f"method {i}",
+                "8x25",
+                "ntu60",
+                "xsub",
+                "linear",
+                "accuracy",
+                80 + i / 10,
+                "" if i % 2 else 0.3,
+                "A, Table 3",
+                "",
+            ]
+        )
     return out.getvalue().encode()
 
 

@@ -96,6 +96,8 @@ def test_what_was_found_is_read_back(runs, capsys, monkeypatch, fails):
     (record,) = (runs / "results").glob("skeletonmae-small-half-4t*/diagnose-invariance-*.json")
     record.write_text(record.read_text()[:50])
     fails(["diagnose", *arguments], "is damaged; issue the command again with --force")
+    record.write_text("{}")
+    fails(["diagnose", *arguments], "is damaged; issue the command again with --force")
     assert rows(capsys, *arguments, "--force") == first
     # A run that is trained anew forgets what was said of the old one.
     assert main([*RUN, "--patch", "8", "--probe", "none", "--force"]) == 0

@@ -53,6 +53,12 @@ def test_run_probe_compare_from_nothing(small, capsys, fails):
     assert main(["eval", "skeletonmae", "--dataset", "small", "--split", "half", "--protocol", "knn"]) == 0
     fails(["eval", "skeletonmae", "--split", "halv"], "did you mean 'half'?")
     fails(["eval", "skeletonmae@7"], "kept no snapshot at epoch 7")
+    records = (small / "results").glob("skeletonmae-*/eval-*.json")
+    (record,) = [path for path in records if json.loads(path.read_text())["spec"]["protocol"] == "knn"]
+    for text in ('{"id"', "null", "[" * 100_000, record.read_text().replace('"accuracy": ', '"accuracy": 9')):
+        record.write_text(text)
+        fails(["eval", "skeletonmae", "--protocol", "knn"], f"{record.name} is damaged; evaluate again with --force")
+    assert main(["eval", "skeletonmae", "--protocol", "knn", "--force"]) == 0
     fails(["eval", "skeletonmaee"], "did you mean")
     fails(["eval", "skeletonmae", "--protocol", "liner"], "did you mean 'linear'?")
     fails(["compare", "--table", "flop"], "did you mean 'flops'?")

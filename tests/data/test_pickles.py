@@ -1,13 +1,13 @@
 import pickle
 import sys
 import tracemalloc
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made.fuzz_pickle import digest, run, seeds
+from made.fuzz_pickle import digest, judge, mutate, seeds
 
 from skelbench.data.foreign.pickles import Refused, load_pickle, loads
 
@@ -191,8 +191,10 @@ def test_a_file_cut_anywhere_is_refused(tmp_path):
 
 @pytest.mark.filterwarnings("ignore:invalid escape sequence:DeprecationWarning")
 def test_fuzz():
-    tally, bad = run(4000, seed=1)
-    assert not bad and sum(tally.values()) == 4000
+    """A short one; a long one is `python -m tests.campaign.mutate --only pickle`."""
+    rng, pool = np.random.default_rng(1), seeds()
+    tally = Counter(judge(mutate(rng, pool))[0] for _ in range(4000))
+    assert tally.keys() <= {"read", "refused", "no verdict"}
     assert tally["read"] > 100 and tally["refused"] > 3000
 
 

@@ -1,3 +1,4 @@
+import errno
 import json
 import re
 import tempfile
@@ -97,7 +98,7 @@ def test_one_changed_bit_is_seen_and_a_cut_or_missing_file_too(tmp_path, clips, 
         ClipStore.open(path).verify()
     for damage in (lambda: (path / name).write_bytes(data[:-4]), (path / name).unlink):
         damage()
-        with pytest.raises(SkelbenchError, match=f"{name} cannot be mapped"):
+        with pytest.raises(SkelbenchError, match=f"{name} cannot be read"):
             ClipStore.open(path)
 
 
@@ -221,11 +222,20 @@ DAMAGE = {
         "index.npz has no array 'camera'",
     ),
     "index of another store": (lambda path: _edit_index(path, lambda a: a["label"].sort()), "do not belong together"),
-    "frames missing": (lambda path: (path / "frames.npy").unlink(), "frames.npy cannot be mapped"),
-    "frames empty": (_cut("frames.npy", 0), "frames.npy cannot be mapped"),
-    "frames cut short": (_cut("frames.npy", 2000), "frames.npy cannot be mapped"),
+    "frames missing": (lambda path: (path / "frames.npy").unlink(), "frames.npy cannot be read"),
+    "frames empty": (_cut("frames.npy", 0), "frames.npy cannot be read"),
+    "frames cut short": (_cut("frames.npy", 2000), "frames.npy cannot be read"),
     "frames of another type": (lambda path: np.save(path / "frames.npy", np.zeros((9, 25))), "not float32"),
 }
+
+
+def test_a_machine_at_its_limits_is_no_damage(store, monkeypatch):
+    def refused(*_, **__):
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr("numpy.load", refused)
+    with pytest.raises(SkelbenchError, match=r"index.npz cannot be read now \(Too many open files\); .* may be whole"):
+        ClipStore.open(store.path)
 
 
 @pytest.mark.parametrize("kind", DAMAGE)

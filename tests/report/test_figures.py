@@ -160,7 +160,10 @@ def logged(losses, ranks=(), pooled=()):
     lines = []
     for step, (loss, rank, wide) in enumerate(itertools.zip_longest(losses, ranks, pooled), 1):
         values = {"mfp": loss, "loss": loss, "rank_masked": rank, "rank_pooled": wide}
-        lines.append({"step": step, "clips_seen": 10 * step} | {k: v for k, v in values.items() if v is not None})
+        lines.append(
+            {"step": step, "epoch": step / 10, "clips_seen": 10 * step}
+            | {k: v for k, v in values.items() if v is not None}
+        )
     return lines
 
 

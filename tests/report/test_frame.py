@@ -1,11 +1,14 @@
 """The frame of all evaluations, from a made results directory."""
 
+import os
+
 import numpy as np
 import pytest
 from fabricated import COLLAPSE, MACS, Fabricated, correct
 
 from skelbench.errors import SkelbenchError
 from skelbench.report.frame import COLUMNS, frame, outcomes, paired_over_seeds, predictions
+from skelbench.results.store import RunDir
 
 
 @pytest.fixture
@@ -47,6 +50,39 @@ def test_outcomes_come_by_clip_id(made):
     made.run("slim", np.array([True, False, False, True]), ids=order, knn=None)
     ids, right = outcomes(made.store, frame(made.store).iloc[0])
     assert ids.tolist() == [0, 1, 2, 3] and right.tolist() == [False, True, False, True]
+
+
+def other_arrays(path, **changes):
+    with np.load(path) as file:
+        arrays = {**file, **changes}
+    np.savez(path, **{name: array for name, array in arrays.items() if array is not None})
+
+
+def packed_otherwise(path):
+    """By a method that does not exist: the field at byte 10 of every entry of the zip's directory."""
+    data = bytearray(path.read_bytes())
+    data[data.index(b"PK\1\2") + 10] = 99
+    path.write_bytes(data)
+
+
+DAMAGE = {
+    "cut": lambda path: path.write_bytes(path.read_bytes()[:-30]),
+    "packed otherwise": lambda path: packed_otherwise(path),
+    "a pipe": lambda path: (path.unlink(), os.mkfifo(path)),
+    "one array gone": lambda path: other_arrays(path, predicted=None),
+    "one array shorter": lambda path: other_arrays(path, predicted=np.zeros(3, int)),
+    "text": lambda path: other_arrays(path, labels=np.array(["a"] * 40)),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_damaged_predictions_are_one_sentence(made, damage):
+    run = RunDir(made.store.root / made.run("slim", correct(0.5), knn=None))
+    (record,) = run.records()
+    path = run.path / record["predictions"]
+    DAMAGE[damage](path)
+    with pytest.raises(SkelbenchError, match="missing or damaged; evaluate again: skelbench eval"):
+        predictions(run, record)
 
 
 def test_pairs_are_of_the_seeds_that_both_have(made):

@@ -115,3 +115,20 @@ def test_mixed_protocols_are_marked():
     assert all("80.2" in row["note"] for row in load("linear", method="HSP"))
     for row in load("token_budget", metric="encoder_gflops"):
         assert ("does not follow" in row["note"]) == (row["value"] in (3.59, 8.36))
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ("a,b,c,d,e,accuracy,1,,source", "row 1 has not as many fields as there are columns"),
+        ("a,b,c,d,e,accuracy,1,,source,note,more", "row 1 has not as many fields"),
+        ("a,b,c,d,e,accuracy,nan,,source,", "a value is not a finite number"),
+        ("a,b,c,d,e,accuracy,1,inf,source,", "a value is not a finite number"),
+        (f'a,b,c,d,e,accuracy,1,,"{"x" * 200_000}",', "field larger than field limit"),
+    ],
+)
+def test_a_damaged_file_is_one_sentence(tmp_path, row, said):
+    path = tmp_path / "table.csv"
+    path.write_text(",".join(COLUMNS) + f"\n{row}\n")
+    with pytest.raises(SkelbenchError, match=f"cannot be read: {said}"):
+        published._read(str(path))

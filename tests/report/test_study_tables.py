@@ -303,7 +303,7 @@ def log(start, end, rank_end, lines=100):
     """A loss that falls, ranks every tenth line."""
     losses = np.geomspace(start, end, lines)
     return [
-        {"step": i + 1, "clips_seen": 16 * (i + 1), "mfp": float(loss)}
+        {"step": i + 1, "epoch": float(i), "clips_seen": 16 * (i + 1), "mfp": float(loss)}
         | ({"rank_masked": 30.0 if i < 90 else rank_end, "rank_pooled": 12.0} if i % 10 == 0 else {})
         for i, loss in enumerate(losses)
     ]

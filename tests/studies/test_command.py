@@ -214,6 +214,10 @@ def test_a_trial_is_done_when_all_that_a_run_makes_is_there(trials_of):
         run.metrics.write_text("".join(lines[: steps // 3]) + '{"clips_seen": 1')
         shown = "interrupted" if outcome == "running" else outcome
         assert state() == f"{shown} at 33 %"
+    for line in ("[]", '{"clips_seen": "1"}', "[" * 100_000):  # damaged: how far it is cannot be told
+        run.metrics.write_text(line + "\n")
+        assert state() == "diverged at 0 %"
+    run.metrics.write_text("".join(lines[: steps // 3]))
     with run.lock():
         assert state() == "diverged at 33 %" or state() == "running at 33 %"
     run.update(outcome="done")

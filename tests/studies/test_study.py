@@ -173,6 +173,8 @@ GOOD = '[grid]\nmethod = ["slim"]\n'
         ("[gird]\nmethod = ['slim']\n", "unknown key 'gird'; did you mean 'grid'?"),
         ("[grid\n", "cannot be read as TOML"),
         pytest.param("grid = " + "[" * 100_000, "it is nested too deeply", id="nested"),
+        (f"a = {'[' * 5000}", "cannot be read as TOML"),
+        (f"a = {'9' * 5000}", "cannot be read as TOML"),
         ("grid = 3\n", "[grid] is not a table"),
         ("[grid]\nmethod = 'slim'\n", '[grid] method = "slim" is not a list; write method = ["slim"]'),
         ("[grid]\nmethod = []\n", "axis method of the grid is empty"),

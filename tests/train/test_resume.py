@@ -6,13 +6,15 @@ import signal
 
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from small import METHODS, python, silent_session
 
 from skelbench.errors import Interrupted, SkelbenchError
 from skelbench.results.store import ResultStore
 from skelbench.run.pretrain import pretrain
 from skelbench.train import loop
+from skelbench.train.build import build_encoder
+from skelbench.train.checkpoint import load_weights, save_weights
 
 DRIVER = """
 import os, signal, sys
@@ -110,13 +112,81 @@ def test_force_trains_again_to_the_same_weights(resolved, session):
     assert all(torch.equal(before[name], after[name]) for name in before)
 
 
-def test_a_damaged_checkpoint_is_one_sentence(resolved, session, monkeypatch):
-    made = resolved("slim", epochs=1)
+def flip(path, at):
+    """The file with one bit of the byte ``at`` another."""
+    data = bytearray(path.read_bytes())
+    data[at] ^= 4
+    path.write_bytes(data)
+
+
+def as_pipe(path):
+    path.unlink()
+    os.mkfifo(path)
+
+
+CHECKPOINT = {
+    "half": lambda path: path.write_bytes(path.read_bytes()[:5000]),
+    "a bit of a weight": lambda path: flip(path, path.stat().st_size // 2),
+    "a pipe": as_pipe,
+    "another run's": lambda path: torch.save(torch.load(path) | {"id": "0" * 12}, path),
+}
+
+
+@pytest.mark.parametrize("damage", CHECKPOINT)
+def test_a_damaged_checkpoint_is_one_sentence(resolved, session, damage):
+    made = resolved("slim", epochs=0.5)
     run = pretrain(session, made)
-    run.checkpoint.write_bytes(b"half a checkpoint")
+    CHECKPOINT[damage](run.checkpoint)
     run.update(outcome="running")
     with pytest.raises(SkelbenchError, match="damaged; use --force"):
         pretrain(session, made)
+
+
+def test_a_checkpoint_of_other_parts_is_one_sentence(resolved, session):
+    made = resolved("slim", epochs=0.5)
+    run = pretrain(session, made)
+    state = torch.load(run.checkpoint)
+    for part in ("method", "optimizer", "step"):
+        torch.save({**state, part: {}}, run.checkpoint)
+        run.update(outcome="running")
+        with pytest.raises(SkelbenchError, match="does not fit this run; use --force"):
+            pretrain(session, made)
+
+
+def test_a_damaged_log_is_not_gone_on_with(resolved, session):
+    """Until it is removed: then the run is continued without what was logged."""
+    made = resolved("slim", epochs=1)
+    run = pretrain(session, made)
+    log, size = run.metrics.read_text(), run.metrics.stat().st_size
+    for text in (log[:100], log.replace('"loss": ', '"loss": "'), "", "[]\n" * size):
+        run.metrics.write_text(text)
+        run.update(outcome="running")
+        with pytest.raises(SkelbenchError, match="metrics.jsonl is damaged.*remove it to continue the run without"):
+            pretrain(session, made)
+        assert len(run.metrics.read_text()) <= size  # and not longer than it was
+    run.metrics.unlink()
+    assert pretrain(session, made).outcome == "done"
+
+
+@pytest.mark.parametrize("damage", [*CHECKPOINT])
+def test_damaged_weights_are_one_sentence(resolved, session, damage):
+    run = pretrain(session, resolved("untrained"))
+    module = build_encoder(run.spec, session.host, resolved("untrained").store.topology)
+    load_weights(run.encoder(), module, run.spec.id)
+    if damage == "another run's":
+        save_weights(run.encoder(), module, {"id": "0" * 12, "epoch": 0})
+    else:
+        CHECKPOINT[damage](run.encoder())
+    with pytest.raises(SkelbenchError, match="missing or damaged; run the training again with --force"):
+        load_weights(run.encoder(), module, run.spec.id)
+
+
+def test_weights_of_before_there_were_checksums_are_read(resolved, session):
+    run = pretrain(session, resolved("untrained"))
+    facts = json.dumps({"id": run.spec.id, "epoch": 0})
+    save_file(load_file(run.encoder()), run.encoder(), metadata={"skelbench": facts})
+    module = build_encoder(run.spec, session.host, resolved("untrained").store.topology)
+    load_weights(run.encoder(), module, run.spec.id)
 
 
 def test_snapshots_of_the_quarters_are_kept(resolved, session):

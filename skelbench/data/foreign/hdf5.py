@@ -18,6 +18,13 @@ _PARTS = {"train": "", "valid": "valid_", "test": "test_"}
 def sgn(path: Path, options: ImportOptions) -> Recording:
     """The recording in an HDF5 file."""
     try:
+        return _sgn(path, options)
+    except (KeyError, RuntimeError, OSError) as error:  # what h5py makes of damaged bytes, as it comes upon them
+        raise SkelbenchError(f"{path} is a damaged HDF5 file ({first_line(error)}); copy it again") from error
+
+
+def _sgn(path: Path, options: ImportOptions) -> Recording:
+    try:
         import h5py
     except ImportError:
         raise SkelbenchError(

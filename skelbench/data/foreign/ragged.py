@@ -190,7 +190,7 @@ def _class_names(data: dict[str, np.ndarray], field: str, values: np.ndarray, pa
 def _meta(data: dict[str, np.ndarray], path: Path) -> dict:
     """The file's own description."""
     try:
-        meta = parsed(json.loads, str(data["meta"])) if "meta" in data else {}
+        meta = parsed(json.loads, str(data["meta"].item())) if "meta" in data else {}
     except ValueError:
         raise SkelbenchError(f"{path}: meta is not JSON text; correct or remove it") from None
     return meta if isinstance(meta, dict) else {}

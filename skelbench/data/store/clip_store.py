@@ -16,6 +16,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import zlib
@@ -32,7 +33,7 @@ from pydantic import Field, ValidationError
 from skelbench.component import Spec
 from skelbench.data.store.splits import EmptySplit, Rule, Split, make_split, resolve
 from skelbench.errors import SkelbenchError
-from skelbench.files import read_json
+from skelbench.files import check_regular, read_json
 from skelbench.skeleton.topology import Topology, get_topology
 
 FORMAT = 2
@@ -166,6 +167,8 @@ class ClipStore:
             raise _damaged(path, "the lengths in index.npz do not add up to the rows of frames.npy")
         if not (np.isfinite(store.fps) & (store.fps > 0)).all():
             raise _damaged(path, "a frame rate in index.npz is not a positive number")
+        if not 0 <= index["label"].min() <= index["label"].max() < len(meta.classes):
+            raise _damaged(path, f"a label in index.npz is none of the {len(meta.classes)} classes")
         return store
 
     @cached_property
@@ -309,16 +312,31 @@ def stored_format(path: Path) -> int | None:
     return version if isinstance(version, int) else None
 
 
+def _unreadable(path: Path, name: str, error: Exception) -> SkelbenchError:
+    """What to do about a file of the store; to delete it only where the file is at fault, not the machine."""
+    if isinstance(error, OSError) and error.errno in _OF_THE_MACHINE:
+        return SkelbenchError(
+            f"{path / name} cannot be read now ({error.strerror}); the clip store may be whole: look at its rights, at "
+            f"the memory and at how many files are open, then try again"
+        )
+    return _damaged(path, f"{name} cannot be read ({first_line(error)})")
+
+
 def _damaged(path: Path, reason: str) -> SkelbenchError:
     return SkelbenchError(f"the clip store at {path} is damaged: {reason}; delete the folder and make it again")
+
+
+_OF_THE_MACHINE = {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EACCES, errno.EPERM, errno.EIO, errno.ESTALE}
+"""Errors of a file that say nothing about what it holds."""
 
 
 def _map(path: Path, name: str, shape: tuple[int, int]) -> np.ndarray:
     """Map ``path``/``name``, float32 of that shape, copy on write."""
     try:
+        check_regular(path / name)
         array = np.load(path / name, mmap_mode="c", allow_pickle=False)
     except Exception as error:  # damaged bytes make numpy raise almost anything
-        raise _damaged(path, f"{name} cannot be mapped ({first_line(error)})") from error
+        raise _unreadable(path, name, error) from error
     if array.dtype != np.float32 or array.shape != shape:
         raise _damaged(path, f"{name} is not float32 {list(shape)}")
     return array
@@ -342,7 +360,7 @@ def _read_meta(path: Path) -> Meta:
     except FileNotFoundError:
         raise SkelbenchError(f"{path} is not a clip store (no meta.json); name a folder made by skelbench") from None
     except (OSError, ValueError) as error:
-        raise _damaged(path, f"meta.json cannot be read ({first_line(error)})") from error
+        raise _unreadable(path, "meta.json", error) from error
     version = raw.get("format") if isinstance(raw, dict) else None
     if isinstance(version, int) and version != FORMAT:
         newer = f"up to {FORMAT}; update skelbench"
@@ -359,6 +377,7 @@ def _read_meta(path: Path) -> Meta:
 def _read_index(path: Path) -> dict[str, np.ndarray]:
     index = {}
     try:
+        check_regular(path / "index.npz")
         with np.load(path / "index.npz", allow_pickle=False) as file:
             for name in (*FIELDS, *NOTES, "origin", "name"):
                 index[name] = file[name]
@@ -366,5 +385,9 @@ def _read_index(path: Path) -> dict[str, np.ndarray]:
     except KeyError:
         raise _damaged(path, f"index.npz has no array {name!r}") from None
     except Exception as error:  # damaged bytes make zipfile and numpy raise almost anything
-        raise _damaged(path, f"index.npz cannot be read ({first_line(error)})") from error
+        raise _unreadable(path, "index.npz", error) from error
+    for name, values in index.items():
+        kinds = {"name": "U", "origin": "f", "fps": "f"}.get(name, "iu")
+        if values.dtype.kind not in kinds or values.ndim != 1 + (name == "origin"):
+            raise _damaged(path, f"index.npz, {name} is {values.dtype} {list(values.shape)}")
     return index
