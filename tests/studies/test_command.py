@@ -168,6 +168,13 @@ def test_each_process_is_handed_exactly_its_trial(trials_of, place, monkeypatch)
         assert got.modified == own.modified
 
 
+def test_trials_share_one_open_data_set(trials_of):
+    """Each with its own, a thousand trials would be more files than a process may have open."""
+    trials, _ = trials_of(Study(name="many", dataset="small", seeds=(0, 1, 2), grid={"method": ("calm", "mamp")}))
+    assert len(trials) == 6 and len({id(trial.resolved.store) for trial in trials}) == 1
+    assert all(trial.twin.store is trial.resolved.store for trial in trials)
+
+
 def test_equal_trials_occur_once_and_under_the_plain_name(trials_of):
     study = Study(
         name="equal",
