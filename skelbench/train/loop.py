@@ -221,6 +221,12 @@ class Trainer:
                 if done == self.total or stop or late:
                     if not read and not math.isfinite(float(out["loss"])):
                         self._diverged(step, float(out["loss"]))
+                    if (
+                        not self.rank and not self.run.metrics.exists()
+                    ):  # a state without its log could not be continued
+                        raise SkelbenchError(
+                            f"{self.run.path} was removed while it was written; issue the same command again to start anew"
+                        )
                     self.save(done, seconds())
                 if stop and done < self.total:
                     raise Interrupted(
