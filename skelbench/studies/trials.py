@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from skelbench.data.store.clip_store import ClipStore
 from skelbench.errors import SkelbenchError, did_you_mean, nearest
 from skelbench.plugin.host import Host
 from skelbench.results.store import RunDir
@@ -76,12 +77,16 @@ def complete(study: Study, host: Host, data_root: Path, device: str) -> list[Tri
     kind = device.split(":")[0]
     varied = [key for key in study.varied() if key not in ("method", "tokens")]
     trials: dict[str, Trial] = {}
+    stores: dict[str, ClipStore] = {}
     for request in study.requests(gpu=kind == "cuda"):
         values = {key: getattr(request, key) for key in TRIAL} | dict(request.sets)
         settings = " ".join(f"{key}={values[key]}" for key in varied if values.get(key) is not None)
         try:
             _check_agrees(request)
             resolved = resolve(request, host, data_root, kind)
+            # One open store per data set: a thousand would be more files than a process may have open.
+            store = stores.setdefault(f"{resolved.store.path} {resolved.store.fingerprint}", resolved.store)
+            resolved = replace(resolved, store=store)
             twin = control(resolved, host) if resolved.method.trains else None
         except SkelbenchError as error:
             tokens = f"{request.tokens}t" if request.tokens is not None else ""

@@ -235,6 +235,12 @@ class Trainer:
                 if done in snapshots and not self.rank:
                     save_encoders(self.run, self.spec.id, self.method, self.epoch(done), f"{self.epoch(done):.4g}")
                 if saves:
+                    if (
+                        not self.rank and not self.run.metrics.exists()
+                    ):  # a state without its log could not be continued
+                        raise SkelbenchError(
+                            f"{self.run.path} was removed while it was written; issue the same command again to start anew"
+                        )
                     self.save(done, seconds())
                 if stop and done < self.total:
                     raise Interrupted(

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 
 import pytest
@@ -96,6 +97,25 @@ def test_stopped_by_a_signal_and_continued(method, resolved, session, tmp_path, 
     assert run.outcome == "done" and "step" not in run.info
 
     same(run, pretrain(silent_session(session.data_root, session.host, tmp_path / "other"), made))
+
+
+def test_a_run_whose_directory_is_removed_leaves_no_state_behind(resolved, session, monkeypatch):
+    made = resolved("gfp", epochs=2)
+    step = loop.Trainer.train_step
+
+    def remove_at_two(self, index, views):
+        if index == 2:
+            shutil.rmtree(self.run.path)
+        return step(self, index, views)
+
+    monkeypatch.setattr(loop.Trainer, "train_step", remove_at_two)
+    monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", 0.0)
+    with pytest.raises(SkelbenchError):
+        pretrain(session, made)
+    assert not list(session.results.root.glob("*/last.pt"))
+    monkeypatch.undo()
+    run = pretrain(session, made)
+    assert [json.loads(line)["step"] for line in run.metrics.read_text().splitlines()] == [1, 2, 3, 4, 5, 6]
 
 
 def test_a_finished_run_is_not_trained_again(resolved, session, monkeypatch):
