@@ -76,7 +76,7 @@ class TrainSpec(Spec):
     epochs: float = Field(150, ge=0, description="length of the schedule in epochs")
     iters_per_epoch: int | None = Field(None, ge=1, description="steps that count as one epoch; none = one pass")
     batch_size: int = Field(768, ge=1, description="clips per step over all processes")
-    lr: float = Field(2e-4, gt=0, description="peak learning rate")
+    lr: float = Field(2e-4, gt=0, le=1e6, description="peak learning rate")
     lr_scaling: Literal["none", "sqrt-1024"] = Field("none", description="multiply lr by sqrt(batch / 1024)")
     weight_decay: float = Field(0.05, ge=0, description="weight decay at the start")
     weight_decay_end: float | None = Field(None, ge=0, description="weight decay at the end (cosine); none = constant")

@@ -108,7 +108,7 @@ def _accuracy(pairs: list[tuple[Any, dict[str, Any]]]) -> Table:
 
 
 def _cost(cost: Mapping[str, Any]) -> list[tuple[str, str]]:
-    encoder, step = cost["encoder"], cost.get("step")
+    encoder, step = cost["encoder"], cost["step"]
     one, many = cost["latency"]["batch 1"], cost["latency"]["batch 64"]
     macs, parameters = encoder["macs"], cost["parameters"]
     giga = f"{macs / 1e9:.4f} GMACs per body; {2e-9 * macs:.4f} GFLOPs for one body, {4e-9 * macs:.4f} for two"

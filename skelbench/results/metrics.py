@@ -19,10 +19,10 @@ def read_metrics(run: RunDir) -> pandas.DataFrame:
     """
     import pandas
 
-    return pandas.DataFrame(logged(run))
+    return pandas.DataFrame(logged_lines(run))
 
 
-def logged(run: RunDir, advice: str = "train that run again with --force") -> list[dict[str, Any]]:
+def logged_lines(run: RunDir, advice: str = "train that run again with --force") -> list[dict[str, Any]]:
     """The lines of metrics.jsonl, in order; none where there is no such file."""
     try:
         lines = [parsed(json.loads, line) for line in read_text(run.metrics).splitlines()]

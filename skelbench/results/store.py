@@ -118,10 +118,33 @@ class _Step(_Facts):
     flops_per_clip: float
 
 
+class _Parameters(_Facts):
+    encoder: int
+    trainable: int
+
+
+class _Time(_Facts):
+    median_ms: float
+    clips_per_s: float
+
+
+class _Latency(_Facts):
+    one: _Time = Field(alias="batch 1")
+    many: _Time = Field(alias="batch 64")
+
+
+class _Peak(_Facts):
+    bytes: float
+    how: str
+
+
 class _CostFacts(_Facts):
     grid: Annotated[str, Field(pattern=r"^\d+ x \d+")]
     encoder: _Encoder
-    step: _Step | None = None
+    parameters: _Parameters
+    step: _Step | None
+    latency: _Latency
+    peak_memory: _Peak
 
 
 def _checked(model: type[BaseModel], values: Any) -> Any:

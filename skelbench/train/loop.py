@@ -20,7 +20,7 @@ from skelbench.data.store.source import ClipSource
 from skelbench.errors import Diverged, Interrupted, SkelbenchError
 from skelbench.identity import derive_seed
 from skelbench.methods.contract import Method, Step
-from skelbench.results.metrics import logged
+from skelbench.results.metrics import logged_lines
 from skelbench.results.store import RunDir
 from skelbench.signals import stop_requested
 from skelbench.spec import RunSpec
@@ -162,7 +162,7 @@ class Trainer:
             ) from error
         if not self.rank:
             cut_back(self.run.metrics, size)
-            for line in logged(self.run, WITHOUT_LOG):
+            for line in logged_lines(self.run, WITHOUT_LOG):
                 self.collapse.see(line)
         return step, seconds
 
@@ -235,11 +235,10 @@ class Trainer:
                 if done in snapshots and not self.rank:
                     save_encoders(self.run, self.spec.id, self.method, self.epoch(done), f"{self.epoch(done):.4g}")
                 if saves:
-                    if (
-                        not self.rank and not self.run.metrics.exists()
-                    ):  # a state without its log could not be continued
+                    if not self.rank and not self.run.metrics.exists():  # without its log no state could be continued
                         raise SkelbenchError(
-                            f"{self.run.path} was removed while it was written; issue the same command again to start anew"
+                            f"{self.run.path} was removed while it was written; issue the same command again to start "
+                            "anew"
                         )
                     self.save(done, seconds())
                 if stop and done < self.total:

@@ -27,6 +27,7 @@ import h5py
 import numpy as np
 import torch
 from made import fuzz_pickle, fuzz_text
+from made.people import person
 from safetensors.numpy import save as save_tensors
 from small import TINY, silent_session, tiny_run, write_small_store
 
@@ -281,11 +282,9 @@ class Place:
 PLACE = Place()
 
 
-def clips_of(i: int, frames: int = 6, joints: int = 25) -> np.ndarray:
-    """[T, J, 3]: something that stands and moves."""
-    rng = np.random.default_rng(i)
-    still_J3 = np.linspace(-0.8, 0.8, joints)[:, None] * np.array([0.3, 1.0, 0.1])
-    return (still_J3 + rng.normal(0, 0.05, (frames, joints, 3))).astype(np.float32)
+def clips_of(i: int) -> np.ndarray:
+    """[6, 25, 3]: somebody in motion."""
+    return person(NTU25, label=i, frames=6)[0]
 
 
 NAMES = [f"S001C{c:03}P{p:03}R001A{a:03}" for p in (1, 3) for c in (1, 2) for a in (1, 50)]

@@ -106,7 +106,9 @@ def test_a_damaged_record_stops_no_other(results, capsys, text, command):
     assert "slim" in out
 
 
-@pytest.mark.parametrize("text", ["", DEEP, "[]", set_("encoder", "macs", to="many"), set_("step", to=3)])
+@pytest.mark.parametrize(
+    "text", ["", DEEP, "[]", set_("encoder", "macs", to="many"), set_("step", to=3), set_("latency", to={})]
+)
 def test_a_damaged_cost_leaves_only_itself_out(results, capsys, text):
     path = path_of(results, "slim", "cost.json")
     path.write_text(text(path.read_text()) if callable(text) else text)
