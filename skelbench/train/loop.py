@@ -221,11 +221,9 @@ class Trainer:
                 if done == self.total or stop or late:
                     if not read and not math.isfinite(float(out["loss"])):
                         self._diverged(step, float(out["loss"]))
-                    if (
-                        not self.rank and not self.run.metrics.exists()
-                    ):  # a state without its log could not be continued
+                    if not self.rank and not self.run.metrics.exists():  # a state without its log cannot be continued
                         raise SkelbenchError(
-                            f"{self.run.path} was removed while it was written; issue the same command again to start anew"
+                            f"{self.run.path} was removed while it was written; issue the same command again"
                         )
                     self.save(done, seconds())
                 if stop and done < self.total:
