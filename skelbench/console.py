@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -21,24 +20,10 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
+from skelbench.words import plain, printable
+
 styled = Text.assemble
 """Text of strings and pairs of string and style: ``styled(("error:", "bold red"), " it stopped")``."""
-
-_STEERING = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff\U000e0000-\U000e007f]"
-)
-"""Control characters but tab and line end, line and paragraph separators, what turns the direction of text around,
-halves of characters, invisible tags."""
-
-
-def printable(text: str) -> str:
-    """``text`` with a replacement character for every one that would steer a terminal, or that none can show."""
-    return _STEERING.sub("\N{REPLACEMENT CHARACTER}", text)
-
-
-def plain(text: object) -> str:
-    """Anything as printable words on one line."""
-    return " ".join(printable(str(text)).splitlines())
 
 
 class WordConsole(Console):
@@ -242,7 +227,7 @@ def _lines(meter: _Meter, label: str, console: Console) -> Iterator[Callable[...
 
 def _say_note(text: str, console: Console) -> None:
     """Something to know at once, above the bar."""
-    console.print(plain(text), style="bold yellow")
+    console.print(styled((plain(text), "bold yellow")))
 
 
 def duration(seconds: float) -> str:

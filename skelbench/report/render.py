@@ -14,9 +14,9 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Literal
 
-from skelbench.console import WordConsole, plain, printable
 from skelbench.errors import SkelbenchError, did_you_mean
 from skelbench.report.table import Cell, Column, Table
+from skelbench.words import plain, printable
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
@@ -130,6 +130,8 @@ class Terminal:
 
 
 def _terminal_text(table: Table, width: int) -> str:
+    from skelbench.console import WordConsole
+
     out = io.StringIO()
     WordConsole(file=out, width=width, color_system=None, force_terminal=False).print(Terminal(table))
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"

@@ -28,7 +28,7 @@ def logged_lines(run: RunDir, advice: str = "train that run again with --force")
         lines = [parsed(json.loads, line) for line in read_text(run.metrics).splitlines()]
         if not all(isinstance(line, dict) and {"step", "epoch", "clips_seen"} <= line.keys() for line in lines):
             raise ValueError("a line without step, epoch or clips")
-        if not all(_is_figure(value) for line in lines for value in line.values()):
+        if not all(is_figure(value) for line in lines for value in line.values()):
             raise ValueError("a value that is no number")
     except FileNotFoundError:
         return []
@@ -38,6 +38,6 @@ def logged_lines(run: RunDir, advice: str = "train that run again with --force")
     return lines
 
 
-def _is_figure(value: Any) -> bool:
+def is_figure(value: Any) -> bool:
     """A number, whole ones such as fit into a column of them, or none."""
     return value is None or isinstance(value, float) or (type(value) is int and abs(value) < 2**63)

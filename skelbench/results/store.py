@@ -200,7 +200,11 @@ class RunDir:
 
     @property
     def spec(self) -> RunSpec:
-        return RunSpec.model_validate(self.info["spec"])
+        try:
+            return RunSpec.model_validate(self.info["spec"])
+        except ValueError:
+            self.checked()  # says it in one sentence
+            raise
 
     @property
     def title(self) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 from skelbench.files import parsed
 from skelbench.locks import Busy
+from skelbench.results.metrics import is_figure
 from skelbench.results.store import RunDir
 
 _TAIL = 16_384
@@ -20,14 +21,14 @@ def last_metrics(run: RunDir) -> dict[str, Any]:
             file.seek(max(0, file.seek(0, 2) - _TAIL))
             lines = file.read().split(b"\n")[:-1]  # what follows the last newline is being written
         line = parsed(json.loads, lines[-1]) if lines else {}
-        return line if isinstance(line, dict) and all(isinstance(value, int | float) for value in line.values()) else {}
+        return line if isinstance(line, dict) and all(map(is_figure, line.values())) else {}
     except (OSError, ValueError):
         return {}
 
 
 def trained(run: RunDir, clips: int) -> float:
     """Share of a training of ``clips`` clips that is behind it, 0..1, as far as it was logged."""
-    return min(1.0, last_metrics(run).get("clips_seen", 0) / clips) if clips else 0.0
+    return min(1.0, (last_metrics(run).get("clips_seen") or 0) / clips) if clips else 0.0
 
 
 def at_work(run: RunDir) -> bool:

@@ -79,7 +79,7 @@ def _judged(line: Mapping[str, Any]) -> Iterator[tuple[str, str, float, float]]:
         elif key.startswith("prototypes_used_"):
             name = key.removeprefix("prototypes_used_")
             yield name, "prototypes used", value, PROTOTYPES
-            entropy = min(line.get(f"teacher_entropy_{name}", math.nan), 700.0)  # no more, or exp overflows
+            entropy = max(min(line.get(f"teacher_entropy_{name}", math.nan), 700.0), 0.0)  # else exp overflows, or is 0
             yield name, "different assignments", value / math.exp(entropy), ASSIGNMENTS
 
 

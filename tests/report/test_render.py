@@ -5,10 +5,10 @@ import json
 import pytest
 from rich.console import Console
 
-from skelbench.console import printable
 from skelbench.errors import SkelbenchError
 from skelbench.report.render import FORMATS, Terminal, render
 from skelbench.report.table import Cell, Column, Table
+from skelbench.words import printable
 
 TABLE = Table(
     "Costs & gains_",

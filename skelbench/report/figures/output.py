@@ -7,9 +7,9 @@ from pathlib import Path
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from skelbench.console import printable
 from skelbench.files import write_whole
 from skelbench.report.figures.style import house
+from skelbench.words import printable
 
 _DATES = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
 

@@ -1,0 +1,21 @@
+"""Words from files as words: nothing in them steers a terminal."""
+
+from __future__ import annotations
+
+import re
+
+_STEERING = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff\U000e0000-\U000e007f]"
+)
+"""Control characters but tab and line end, line and paragraph separators, what turns the direction of text around,
+halves of characters, invisible tags."""
+
+
+def printable(text: str) -> str:
+    """``text`` with a replacement character for every one that would steer a terminal, or that none can show."""
+    return _STEERING.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def plain(text: object) -> str:
+    """Anything as printable words on one line."""
+    return " ".join(printable(str(text)).splitlines())
