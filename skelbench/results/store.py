@@ -111,11 +111,11 @@ class _RecordFacts(_Facts):
 
 
 class _Encoder(_Facts):
-    macs: float
+    macs: Annotated[float, Field(ge=0)]
 
 
 class _Step(_Facts):
-    flops_per_clip: float
+    flops_per_clip: Annotated[float, Field(ge=0)]
 
 
 class _Parameters(_Facts):

@@ -57,7 +57,7 @@ def test_run_probe_compare_from_nothing(small, capsys, fails):
     (record,) = [path for path in records if json.loads(path.read_text())["spec"]["protocol"] == "knn"]
     for text in ('{"id"', "null", "[" * 100_000, record.read_text().replace('"accuracy": ', '"accuracy": 9')):
         record.write_text(text)
-        fails(["eval", "skeletonmae", "--protocol", "knn"], f"{record.name} is damaged; evaluate again with --force")
+        fails(["eval", "skeletonmae", "--protocol", "knn"], f"{record.name} is damaged; remove it and evaluate again")
     assert main(["eval", "skeletonmae", "--protocol", "knn", "--force"]) == 0
     fails(["eval", "skeletonmaee"], "did you mean")
     fails(["eval", "skeletonmae", "--protocol", "liner"], "did you mean 'linear'?")

@@ -490,6 +490,10 @@ PYSKL = {
     ),
     "no label": (lambda e, s: e[1].pop("label"), "annotation 1 has no label; add the labels"),
     "label behind None": (lambda e, s: (e.insert(0, None), e[3].pop("label")), "annotation 3 has no label"),
+    "a label of a million values": (
+        lambda e, s: e[1].update(label=[np.zeros((2,) * 20)]),
+        "annotation 1 has label of type list, which is not one whole",
+    ),
     "several labels": (
         lambda e, s: e[1].update(label=[1, 2]),
         r"annotation 1 has label \[1, 2\], which is not one whole",

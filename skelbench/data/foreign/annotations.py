@@ -108,7 +108,7 @@ def _labels(given: Sequence[tuple[int, Any]], path: Path) -> np.ndarray:
             raise SkelbenchError(f"{path}: annotation {row} has no label; add the labels")
         if type(value) not in (int, bool, float) or (type(value) is float and not value.is_integer()):
             raise SkelbenchError(
-                f"{path}: annotation {row} has label {ascii(value)[:40]}, which is not one whole number; correct it"
+                f"{path}: annotation {row} has label {_shown(value)}, which is not one whole number; correct it"
             )
         values.append(value)
     return whole(values, str(path))[0]
@@ -116,9 +116,18 @@ def _labels(given: Sequence[tuple[int, Any]], path: Path) -> np.ndarray:
 
 def _name(row: int, name: Any, path: Path) -> str:
     if not isinstance(name, str) or not 1 <= len(name) <= 1000 or not name.isprintable():
-        what = "no frame_dir" if name is None else f"frame_dir {ascii(name)[:40]}, which is not printable text"
+        what = "no frame_dir" if name is None else f"frame_dir {_shown(name)}, which is not printable text"
         raise SkelbenchError(f"{path}: annotation {row} has {what}; give every clip its name")
     return name
+
+
+def _shown(value: Any) -> str:
+    """A wrong value in a few words, by its type if it holds others: numpy may print an array for minutes."""
+    parts = value[:9] if isinstance(value, list | tuple) else [value]
+    plain = all(isinstance(part, str | int | float) for part in parts)
+    return (
+        ascii(parts if isinstance(value, list | tuple) else value)[:40] if plain else f"of type {type(value).__name__}"
+    )
 
 
 def _plain(value: Any) -> Any:
