@@ -164,12 +164,16 @@ def _collect(value: Any, places: list[tuple[Any, Any]], room: int = 400) -> None
             _collect(value[key], places, room)
 
 
+def _as_json(value: Any, indent: int | None = None) -> bytes:
+    try:
+        return json.dumps(value, indent=indent).encode()
+    except ValueError:  # spoiling has put a list into itself
+        return b"[]"
+
+
 def dumped(rng: random.Random, value: Any, indent: int | None = 1) -> bytes:
     """As JSON, mostly whole."""
-    try:
-        text = json.dumps(value, indent=indent).encode()
-    except ValueError:  # spoiling has put a list into itself
-        text = b"[]"
+    text = _as_json(value, indent)
     if rng.random() < 0.01:
         text = rng.choice((b"[" * 100_000, b'{"a":' * 100_000, b"9" * 10_000, b"\xff\xfe" + text, b""))
     return spoil_bytes(rng, text, text) if rng.random() < 0.4 else text
@@ -536,7 +540,7 @@ def spoil_store(rng: random.Random) -> dict[str, bytes]:
     if kind >= 0.8:
         name = rng.choice(_ARRAYS)
         held[name] = spoil_bytes(rng, held[name][:140], held[name]) + held[name][140:]
-    text = dumped(rng, meta) if rng.random() < 0.2 else json.dumps(meta).encode()
+    text = dumped(rng, meta) if rng.random() < 0.2 else _as_json(meta)
     return {**held, "meta.json": text, "index.npz": packed({f"{key}.npy": npy(x) for key, x in index.items()})}
 
 
@@ -683,7 +687,7 @@ def spoil_weights(rng: random.Random) -> bytes:
     data = (path / "encoder.safetensors").read_bytes()
     (size,) = struct.unpack("<Q", data[:8])
     if rng.random() < 0.5:
-        header = json.dumps(spoil_value(rng, json.loads(data[8 : 8 + size]))).encode()
+        header = _as_json(spoil_value(rng, json.loads(data[8 : 8 + size])))
         return struct.pack("<Q", len(header)) + header + data[8 + size :]
     if rng.random() < 0.2:
         with contextlib.suppress(Exception):  # of a type that the format has not
