@@ -1,4 +1,4 @@
-"""The cores that this process may use, and threads that leave them to others while they wait."""
+"""The cores that this process may use."""
 
 from __future__ import annotations
 
@@ -17,17 +17,6 @@ def free_cores() -> int:
     """Usable cores that other processes leave idle, by the load of the last minute; at least one."""
     busy = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
     return max(1, min(usable_cores(), (os.cpu_count() or 1) - round(busy)))
-
-
-def wait_asleep() -> None:
-    """Have OpenMP's threads sleep while they wait for each other, unless the environment says how they should wait; to
-    be called before torch is loaded, and inherited by processes.
-
-    They otherwise spin for milliseconds at each barrier: on the core that the awaited thread needs, when there is
-    company. It is one name for all of them: libgomp (of torch's Linux wheels), libomp and Intel's.
-    """
-    if not {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME", "KMP_LIBRARY"} & os.environ.keys():
-        os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
 
 
 def limit_threads() -> None:

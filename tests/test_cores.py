@@ -1,7 +1,3 @@
-import os
-import subprocess
-import sys
-
 import pytest
 import torch
 
@@ -62,20 +58,3 @@ def test_threads_are_no_more_than_usable_cores_unless_the_user_says_so(monkeypat
         assert torch.get_num_threads() == threads
     finally:
         torch.set_num_threads(before)
-
-
-@pytest.mark.parametrize(("set_by_user", "policy"), [
-    ({}, "PASSIVE"), ({"OMP_WAIT_POLICY": "ACTIVE"}, "ACTIVE"), ({"GOMP_SPINCOUNT": "1000"}, None),
-])  # fmt: skip
-def test_openmp_sleeps_at_barriers_unless_the_user_says_how_to_wait(set_by_user, policy):
-    """As the library in torch reads it when it is loaded, which is after the command line has begun."""
-    environment = {key: value for key, value in os.environ.items() if key != "OMP_WAIT_POLICY"} | set_by_user
-    code = """if True:
-        import os, sys
-        from skelbench.cli.main import main
-        assert "torch" not in sys.modules
-        main(["plugins", "list"])
-        print("policy:", os.environ.get("OMP_WAIT_POLICY"))
-    """
-    ran = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=60)
-    assert ran.stdout.splitlines()[-1] == f"policy: {policy}"

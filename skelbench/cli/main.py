@@ -15,7 +15,6 @@ from typer.exceptions import Abort, TyperException
 from skelbench.cli import compare, data, diagnose, import_checkpoint, plot, plugins, run, runs, study
 from skelbench.cli import eval as evaluation
 from skelbench.console import err, fail, log_to_terminal
-from skelbench.cores import wait_asleep
 from skelbench.errors import SkelbenchError
 from skelbench.plugin.files import PATH_VARIABLE
 from skelbench.plugin.host import get_host, request_files
@@ -70,7 +69,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     debug = False
     try:
         log_to_terminal()
-        wait_asleep()
         argv, debug, files = split_globals(list(sys.argv[1:] if argv is None else argv))
         request_files(map(_plugin_file, files))
         # Without standalone mode typer raises what it would otherwise print in a box cut at the terminal's width.
