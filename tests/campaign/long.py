@@ -64,8 +64,10 @@ tokens = 8
 epochs = {epochs}
 [[trials]]
 method = "sjepa"
-train.lr = 1e30
+train.lr = {bad}
 """
+BAD = "1e6"
+"""A learning rate that is allowed, and with which the first update is past all bounds."""
 CELLS_PER_SEED = 5
 
 
@@ -79,7 +81,7 @@ class Long:
         write_small_store(folder / "data", clips=clips)
         self.cells = cells
         seeds = list(range(cells // CELLS_PER_SEED))
-        (folder / "long.toml").write_text(STUDY.format(seeds=seeds, epochs=epochs))
+        (folder / "long.toml").write_text(STUDY.format(seeds=seeds, epochs=epochs, bad=BAD))
         self.can_fill = private_mounts()
         if self.can_fill:
             mount_small(self.results, 600 * 1024)
@@ -214,11 +216,13 @@ class Long:
 
     def put_right(self, sentence: str) -> None:
         """What the sentence of a refusal says to remove is removed."""
-        if "1e+30" in sentence:
+        if _diverged(sentence):
             return
         self.note(f"said: {sentence}")
         named = [Path(word) for word in re.findall(rf"{re.escape(str(self.results))}/[^\s,;:)]*", sentence)]
         there = [path for path in named if path.exists() and path.suffix != ".log"]
+        if str(self.results) not in sentence:
+            self.fall(f"names no file of the results: {sentence}")
         if "remove" in sentence:
             for path in there:
                 subprocess.run(["rm", "-rf", path], check=True)
@@ -260,7 +264,7 @@ class Long:
         whole = re.search(r"(\d+) of (\d+) trials done", said)
         self.said = whole.group(0) if whole else said.strip()[-200:]
         expected = self.cells // CELLS_PER_SEED
-        own = [line for line in failed if "1e+30" in line and "the loss became" in line]
+        own = [line for line in failed if _diverged(line)]
         return bool(whole) and len(own) == len(failed) == expected and int(whole[1]) == self.cells - expected
 
     def check(self, alone: int) -> None:
@@ -327,6 +331,11 @@ class Long:
             if wrong := [line for line in found if not any(name in line for name in unread)]:
                 self.fall(f"{path.name} is not what its command gives alone: {wrong}")
             print(f"compared with the same command alone: {path.name}", flush=True)
+
+
+def _diverged(sentence: str) -> bool:
+    """Whether it is what becomes of a cell with the bad learning rate."""
+    return "train.lr=" in sentence and re.search(r"the (loss|gradient)\b.* became (nan|-?inf)", sentence) is not None
 
 
 def _send(pid: int, number: int) -> None:
