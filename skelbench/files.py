@@ -7,14 +7,24 @@ import glob
 import json
 import os
 import tempfile
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
 from skelbench.errors import SkelbenchError
 
 Text = TypeVar("Text", str, bytes)
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Failures of the system within, as of writing to an open file on a full disk, name ``path`` if they name none."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = error.filename or str(path)
+        raise
 
 
 def write_atomic(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
@@ -27,7 +37,7 @@ def write_atomic(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
     _sweep(path)
     handle, temporary = _temporary(path)
     try:
-        with os.fdopen(handle, "wb") as file:
+        with naming(path), os.fdopen(handle, "wb") as file:
             write(file)
             file.flush()
             os.fsync(file.fileno())

@@ -28,8 +28,9 @@ def test_a_full_disk_leaves_the_old_content(tmp_path, monkeypatch):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError):
+    with pytest.raises(OSError) as caught:
         write_json(path, {"a": 2})
+    assert caught.value.filename == str(path)
     monkeypatch.undo()
     assert read_json(path) == {"a": 1}
     assert os.listdir(tmp_path) == ["a.json"]

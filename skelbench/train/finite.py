@@ -6,7 +6,7 @@ and is asked when it is waited for anyway.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -22,11 +22,11 @@ class Verdict:
         self._first_2 = torch.full((2,), NEVER, device=device)
         self._value_2 = torch.zeros(2, device=device)
 
-    def see(self, step: int, loss: Tensor, gradients: Sequence[Tensor]) -> None:
-        """Judge ``step`` by its loss and by the norm of the gradients that are about to change weights (the cheapest
-        reduction there is; one that overflows would overflow an optimiser's squares as well)."""
-        norm = torch.nn.utils.get_total_norm(gradients)
-        worst_2 = torch.stack([loss.detach().float(), norm.to(loss.device).float()])
+    def see(self, step: int, loss: Tensor, norms: Iterable[Tensor]) -> None:
+        """Judge ``step`` by its loss and by the norms of the gradients that are about to change weights (one that
+        overflows would overflow an optimiser's squares as well)."""
+        norm = torch.stack([norm.to(loss.device).float() for norm in norms]).sum()
+        worst_2 = torch.stack([loss.detach().float(), norm])
         new_2 = ~worst_2.isfinite() & (self._first_2 == NEVER)
         self._first_2 = torch.where(new_2, step, self._first_2)
         self._value_2 = torch.where(new_2, worst_2, self._value_2)

@@ -18,6 +18,7 @@ from skelbench import distributed
 from skelbench.data.store.clip_store import ClipStore
 from skelbench.data.store.source import ClipSource
 from skelbench.errors import Diverged, Interrupted, SkelbenchError
+from skelbench.files import naming
 from skelbench.identity import derive_seed
 from skelbench.methods.contract import Method, Step
 from skelbench.results.metrics import logged_lines
@@ -124,10 +125,11 @@ class Trainer:
             with torch.autocast(self.device.type, torch.bfloat16, enabled=self.spec.train.precision == "bf16"):
                 reported = self.forward(views, info)
             reported["loss"].backward()
-            self.verdict.see(step, reported["loss"], self.optim.gradients(turn))
+            norms = self.optim.norms(turn)
+            self.verdict.see(step, reported["loss"], norms.values())
             if self.device.type == "cpu":  # nothing to wait for: what is not finite reaches no weight
                 self._check_step()
-            figures |= self.optim.step(step, turn)
+            figures |= self.optim.step(step, norms, turn)
             prefix = "" if turn == self.method.turns[0] else f"{turn}_"
             figures |= {prefix + name: value.detach() for name, value in reported.items()}
         with torch.no_grad():
@@ -192,7 +194,7 @@ class Trainer:
         def seconds() -> float:
             return before + time.monotonic() - started
 
-        with stop_requested() as stopped, open(self.run.metrics, "a") as metrics:
+        with stop_requested() as stopped, naming(self.run.metrics), open(self.run.metrics, "a") as metrics:
             sitting = start
             for step, views in self._prefetched(start):
                 done = step + 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -57,15 +57,19 @@ class Optimisation:
         end = self.train.weight_decay_end
         return self.train.weight_decay if end is None else cosine(self.train.weight_decay, end, step / self.total)
 
-    def gradients(self, turn: str = "main") -> list[Tensor]:
-        """Gradients of what has its ``turn``."""
-        groups = self.optimizers[turn].param_groups
-        return [p.grad for group in groups for p in group["params"] if p.grad is not None]
+    def norms(self, turn: str = "main") -> dict[str, Tensor]:
+        """Norm of the gradients of what has its ``turn``, by the part that is clipped by itself."""
+        return {
+            part: torch.nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
+            for part, parameters in self._parts(turn).items()
+        }
 
-    def step(self, step: int, turn: str = "main") -> dict[str, float]:
-        """Clip and update what has its ``turn``, clear all gradients; returns what was used."""
+    def step(self, step: int, norms: Mapping[str, Tensor], turn: str = "main") -> dict[str, float]:
+        """Clip by their :meth:`norms` and update what has its ``turn``, clear all gradients; returns what was used."""
         lr, decay, optimizer = self.lr(step), self.weight_decay(step), self.optimizers[turn]
-        self._clip(optimizer)
+        if self.train.clip_grad is not None:
+            for part, parameters in self._parts(turn).items():
+                torch.nn.utils.clip_grads_with_norm_(parameters, self.train.clip_grad, norms[part])
         for group in optimizer.param_groups:
             frozen = step < group.get("frozen_until", 0.0) * self.total
             group["lr"] = 0.0 if frozen else lr * group.get("lr_scale", 1.0)
@@ -87,11 +91,8 @@ class Optimisation:
         for turn, optimizer in self.optimizers.items():
             optimizer.load_state_dict(state[turn])
 
-    def _clip(self, optimizer: torch.optim.Optimizer) -> None:
-        if self.train.clip_grad is None:
-            return
+    def _parts(self, turn: str) -> dict[str, list[nn.Parameter]]:
         parts: dict[str, list[nn.Parameter]] = defaultdict(list)
-        for group in optimizer.param_groups:
+        for group in self.optimizers[turn].param_groups:
             parts[group.get("clip", "")].extend(group["params"])
-        for parameters in parts.values():
-            torch.nn.utils.clip_grad_norm_(parameters, self.train.clip_grad)
+        return parts

@@ -30,7 +30,7 @@ def test_only_the_one_whose_turn_it_is_moves():
     for turn, moving in (("main", net.maker), ("critic", net.critic)):
         before = {name: value.clone() for name, value in net.named_parameters()}
         net.critic(net.maker(torch.ones(3, 2))).sum().backward()
-        optim.step(0, turn)
+        optim.step(0, optim.norms(turn), turn)
         moved = {name for name, value in net.named_parameters() if not torch.equal(value, before[name])}
         assert moved == {name for name, value in net.named_parameters() if any(value is p for p in moving.parameters())}
         assert all(value.grad is None for value in net.parameters()), "no gradient is left for the next turn"
@@ -42,7 +42,7 @@ def test_each_turn_has_its_optimiser_and_state(name, cls):
     optim = Optimisation(net.optim_groups(), spec(optimizer=name), 10, ("main", "critic"))
     assert [type(optimizer).__name__ for optimizer in optim.optimizers.values()] == [cls] * 2
     net.critic(net.maker(torch.ones(3, 2))).sum().backward()
-    optim.step(0, "critic")
+    optim.step(0, optim.norms("critic"), "critic")
     again = Optimisation(net.optim_groups(), spec(optimizer=name), 10, ("main", "critic"))
     again.load_state_dict(optim.state_dict())
     assert not again.optimizers["main"].state and len(again.optimizers["critic"].state) == 2
@@ -57,7 +57,7 @@ def test_sgd_is_the_formula():
         weight.grad = torch.tensor([1.0, 0.5]) * (step + 1)
         velocity = 0.9 * velocity + torch.tensor([1.0, 0.5]) * (step + 1)
         expected -= 0.1 * velocity
-        optim.step(step)
+        optim.step(step, optim.norms())
     assert torch.allclose(weight.detach(), expected)
 
 

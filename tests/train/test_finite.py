@@ -168,7 +168,7 @@ def test_a_verdict_is_of_the_first_step_that_was_not_finite():
     for step, loss, gradient in ((1, 2.0, float("inf")), (2, float("nan"), float("nan")), (3, 1.0, 1.0)):
         verdict.see(step, torch.tensor(loss), [one, one * gradient])
     assert verdict.read() == (1, "gradient", float("inf"))
-    verdict.see(4, one[0], [])  # every group is frozen
+    verdict.see(4, one[0], [one[0]])
 
 
 def test_metrics_that_are_a_link_are_not_written_into(resolved, session, tmp_path):

@@ -125,7 +125,7 @@ def test_every_variant_trains(name, trainer):
     first = method(training.views(0), step)
     first["loss"].backward()
     assert [key for key, p in method.named_parameters() if p.requires_grad and p.grad is None] == []
-    training.optim.step(0)
+    training.optim.step(0, training.optim.norms())
     method.after_step(step)
     second = training.train_step(1, training.views(1))
     assert first.keys() == second.keys() - {"lr", "weight_decay"}
