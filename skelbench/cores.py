@@ -1,10 +1,25 @@
-"""The cores that this process may use."""
+"""The cores that this process may use, and how many threads are worth it.
+
+OpenMP's threads meet after every operation and spin while they wait. Where another process has one of the cores they
+wait for it to be scheduled again, thousands of times a second: two threads were up to a hundred times slower than one.
+"""
 
 from __future__ import annotations
 
 import math
 import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+
+TINY = 1 << 24
+"""Multiplications of a product that one thread has done before others are awake (measured: benchmarks/threads.py)."""
+GAIN = 0.9
+"""Fewer threads are chosen if they take less than this share of the time: bits depend on their number, and on idle
+cores it should come out the same every time."""
+PATIENCE_SECONDS = 2.0
 
 
 def usable_cores(root: Path = Path("/")) -> int:
@@ -19,13 +34,59 @@ def free_cores() -> int:
     return max(1, min(usable_cores(), (os.cpu_count() or 1) - round(busy)))
 
 
-def limit_threads() -> None:
-    """No more of torch's threads than usable cores, unless OMP_NUM_THREADS says how many; torch knows of no container's
-    limit, under which the surplus threads only take the time of the others."""
+def threads_are_named() -> bool:
+    """Whether the user says how many: OMP_NUM_THREADS."""
+    return "OMP_NUM_THREADS" in os.environ
+
+
+def limit_threads(most: int | None = None) -> None:
+    """No more of torch's threads than usable cores, or than ``most``, unless the user names a number; torch knows of no
+    container's limit, under which the surplus threads only take the time of the others."""
     import torch
 
-    if "OMP_NUM_THREADS" not in os.environ and (cores := usable_cores()) < torch.get_num_threads():
-        torch.set_num_threads(cores)
+    most = min(most or torch.get_num_threads(), usable_cores())
+    if not threads_are_named() and most < torch.get_num_threads():
+        torch.set_num_threads(most)
+
+
+@contextmanager
+def one_thread(multiplications: int) -> Iterator[None]:
+    """Operations of so many ``multiplications`` on one thread, if that is too little to share."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1 if multiplications < TINY else before)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def fastest_threads(work: Callable[[], Any]) -> int:
+    """The number of torch's threads, up to what is set, with which ``work`` is done soonest; sets it."""
+    import torch
+
+    number = best = torch.get_num_threads()
+    least = math.inf
+    work()  # what a first time costs is no matter of threads
+    while number:
+        torch.set_num_threads(number)
+        seconds = _seconds(work)
+        if seconds < PATIENCE_SECONDS:
+            seconds = min(seconds, _seconds(work))
+        if seconds < GAIN * least:
+            best, least = number, seconds
+        elif seconds > least / GAIN:  # still fewer are slower still
+            break
+        number //= 2
+    torch.set_num_threads(best)
+    return best
+
+
+def _seconds(work: Callable[[], Any]) -> float:
+    started = time.perf_counter()
+    work()
+    return time.perf_counter() - started
 
 
 def _quota(root: Path) -> float:

@@ -4,6 +4,13 @@ import torch
 from skelbench import cores
 
 
+@pytest.fixture(autouse=True)
+def threads_as_before():
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
+
+
 def container(root, files):
     for name, text in files.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
@@ -51,10 +58,35 @@ def test_free_cores_are_those_that_others_leave(monkeypatch, load, free):
 def test_threads_are_no_more_than_usable_cores_unless_the_user_says_so(monkeypatch, named, threads):
     monkeypatch.delenv("OMP_NUM_THREADS") if named is None else monkeypatch.setenv("OMP_NUM_THREADS", named)
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {0}, raising=False)
-    before = torch.get_num_threads()
-    try:
-        torch.set_num_threads(2)
-        cores.limit_threads()
-        assert torch.get_num_threads() == threads
-    finally:
-        torch.set_num_threads(before)
+    torch.set_num_threads(2)
+    cores.limit_threads()
+    assert torch.get_num_threads() == threads
+
+
+@pytest.mark.parametrize(("seconds", "fastest", "tried"), [
+    ({8: 1.0, 4: 1.9, 2: 3.8, 1: 7.6}, 8, {8, 4}),  # idle cores: more are faster
+    ({8: 90.0, 4: 50.0, 2: 9.0, 1: 1.0}, 1, {8, 4, 2, 1}),  # all of them busy
+    ({8: 1.4, 4: 0.9, 2: 0.85, 1: 1.2}, 4, {8, 4, 2, 1}),  # hardly a difference: the first
+    ({8: 1.0, 4: 0.95, 2: 1.6, 1: 3.0}, 8, {8, 4, 2}),
+])  # fmt: skip
+def test_threads_are_as_many_as_make_work_fastest(monkeypatch, seconds, fastest, tried):
+    clock, seen = [0.0], set()
+
+    def work():
+        seen.add(torch.get_num_threads())
+        clock[0] += seconds[torch.get_num_threads()]
+
+    monkeypatch.setattr(cores.time, "perf_counter", lambda: clock[0])
+    torch.set_num_threads(8)
+    assert cores.fastest_threads(work) == fastest == torch.get_num_threads()
+    assert seen == tried
+
+
+def test_little_work_is_done_by_one_thread_and_the_rest_by_all():
+    torch.set_num_threads(2)
+    with pytest.raises(ZeroDivisionError), cores.one_thread(256 * 48 * 60):
+        assert torch.get_num_threads() == 1
+        _ = 1 / 0
+    assert torch.get_num_threads() == 2
+    with cores.one_thread(256 * 12_800 * 60):
+        assert torch.get_num_threads() == 2

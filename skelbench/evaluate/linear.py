@@ -15,6 +15,7 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional as F
 
+from skelbench.cores import one_thread
 from skelbench.evaluate.probe import Heads, Part, curve_rows, probe_result, stratified
 from skelbench.evaluate.protocol import Features, Progress, Protocol, ProtocolResult, share
 from skelbench.plugin import ProtocolSpec, hookimpl
@@ -85,7 +86,9 @@ class Linear(Protocol):
         test = Part.of(features.test_x, features.test_y, device)
         kept, held = stratified(features.train_y, self.val_share, seed)
         selects = len(held) > 0
-        fit = _fit(train, features.num_classes, self, seed, share(progress, 0, 1 + selects))
+        products = self.batch_size * train.x_nD.shape[1] * features.num_classes
+        with one_thread(products):
+            fit = _fit(train, features.num_classes, self, seed, share(progress, 0, 1 + selects))
 
         train_loss_E, train_accuracy_E, _ = fit.score(train)
         _, test_accuracy_E, logits_nC = fit.score(test)
@@ -100,7 +103,8 @@ class Linear(Protocol):
             )
         if selects:
             length = (fit.hold, fit.steps[-1]) if self.tolerance else None
-            second = _fit(train.take(kept), features.num_classes, self, seed, share(progress, 1, 2), length)
+            with one_thread(products):
+                second = _fit(train.take(kept), features.num_classes, self, seed, share(progress, 1, 2), length)
             val_loss_E, val_accuracy_E, _ = second.score(train.take(held))
             columns = {"val_loss": val_loss_E, "val_accuracy": val_accuracy_E, "test_accuracy": second.score(test)[1]}
             per_epoch = math.ceil(len(kept) / self.batch_size)

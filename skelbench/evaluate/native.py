@@ -15,6 +15,7 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from skelbench.cores import one_thread
 from skelbench.errors import SkelbenchError
 from skelbench.evaluate.probe import Heads, Part, curve_rows, probe_result, stratified
 from skelbench.evaluate.protocol import Again, Features, Progress, Protocol, ProtocolResult, share
@@ -98,7 +99,8 @@ class MampLinear(Protocol):
         for epoch in range(self.epochs):
             x_nD = torch.from_numpy(self._augmented(features.again, Keyed(seed, epoch), epoch, progress))
             for fit, probe in probes.items():
-                probe.train(x_nD, epoch)
+                with one_thread(probe.batch * x_nD.shape[1] * features.num_classes):
+                    probe.train(x_nD, epoch)
                 probe.columns["test_accuracy"] += probe.head.score(test)[1]
                 if fit == "held-out":
                     val_loss_1, val_accuracy_1, _ = probe.head.score(held_part)

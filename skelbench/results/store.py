@@ -69,6 +69,7 @@ class _Facts(BaseModel):
 
 class _Environment(_Facts):
     hardware: str = ""
+    threads: Annotated[int, Field(ge=1)] | None = None
 
 
 class _Collapse(_Facts):

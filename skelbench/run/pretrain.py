@@ -5,7 +5,10 @@ from __future__ import annotations
 import time
 from typing import Any
 
+import torch
+
 from skelbench import distributed
+from skelbench.cores import fastest_threads, limit_threads, threads_are_named, usable_cores
 from skelbench.errors import SkelbenchError, Stopped
 from skelbench.methods.contract import Method
 from skelbench.nn.encoder import Encoder
@@ -60,11 +63,13 @@ def _train(session: Session, resolved: Resolved, run: RunDir) -> RunDir:
             if spec.init_from:
                 warm_start(session.results, method, spec.method, spec.init_from)
             trainer = Trainer(spec, method, resolved.store, run, session.device)
-            # "step", where it was stopped before, is past.
-            record("step", outcome="running", environment=environment(session.device), train_clips=len(trainer.ids))
             clips = trainer.total * spec.train.batch_size
             label = f"{resolved.title} {spec.tokens}x{resolved.store.topology.num_joints}"
             with session.progress(total=clips, label=label, unit="clips") as report:
+                if note := settle_threads(trainer, run):
+                    report(0, note=note)
+                # "step", where it was stopped before, is past.
+                record("step", outcome="running", environment=environment(session.device), train_clips=len(trainer.ids))
                 seconds = trainer.fit(
                     report,
                     log=lambda step, line: tell("skelbench_log", step=step, metrics=line),
@@ -83,6 +88,21 @@ def _train(session: Session, resolved: Resolved, run: RunDir) -> RunDir:
     finally:
         tell("skelbench_run_finished", outcome=outcome)
     return run
+
+
+def settle_threads(trainer: Trainer, run: RunDir) -> str:
+    """On a CPU: the number of threads with which a step is fastest now; a run that is continued keeps its number, since
+    bits depend on it. What the user names, or ``torchrun`` for its processes, stays. Returns what to say of it."""
+    if trainer.device.type != "cpu" or threads_are_named():
+        return ""
+    if run.checkpoint.exists():
+        limit_threads(run.info.get("environment", {}).get("threads"))
+    elif usable_cores() > 1:
+        most, chosen = torch.get_num_threads(), fastest_threads(trainer.trial())
+        if chosen < most:
+            count = f"{chosen} thread{'s' if chosen > 1 else ''}"
+            return f"trained with {count}, faster here and now than {most}: cores are busy, or steps small"
+    return ""
 
 
 def warm_start(results: ResultStore, method: Method, name: str, parent_id: str) -> None:

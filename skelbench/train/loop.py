@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import ctypes
 import json
 import time
@@ -42,6 +43,8 @@ SNAPSHOTS = 4
 """Encoders are kept after each quarter of the schedule."""
 CHECKPOINT_SECONDS = 120.0
 """A state to continue from is written at least this often."""
+TRIAL_CLIPS = 16
+"""Of the steps that are timed to choose the number of threads."""
 TRIM_SECONDS = 60.0
 """On a CPU, memory that the C library holds on to goes back to the system this often."""
 
@@ -104,6 +107,19 @@ class Trainer:
         """This process's views of ``step``; the same draws whatever the number of processes."""
         ids = np.array_split(self.order(step), self.world)[self.rank]
         return self.builder(self.source.gather(ids), Keyed(self.spec.seed, step))
+
+    def trial(self) -> Callable[[], None]:
+        """Forward and backward of a first step of a few clips, of which training keeps no trace; on one process."""
+        method = copy.deepcopy(self.method)
+        views = self.builder(self.source.gather(self.order(0)[:TRIAL_CLIPS]), Keyed(self.spec.seed, 0))
+
+        def work() -> None:
+            for turn in method.turns:
+                with torch.autocast(self.device.type, torch.bfloat16, enabled=self.spec.train.precision == "bf16"):
+                    loss = method(views, self.step_info(0, turn))["loss"]
+                loss.backward()
+
+        return work
 
     def step_info(self, step: int, turn: str = "main") -> Step:
         keyed = Keyed(derive_seed(self.spec.seed, "method") & 0x7FFFFFFF, step)
