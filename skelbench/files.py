@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import glob
 import json
 import os
@@ -70,10 +71,8 @@ def _sweep(path: Path) -> None:
 def _locked(descriptor: int, wait: bool) -> bool:
     """Lock an open file; False if another process has, or if there are no locks on this file system."""
     try:
-        import fcntl
-
         fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-    except (ImportError, OSError):
+    except OSError:
         return False
     return True
 

@@ -41,6 +41,21 @@ def test_tables_are_not_cut_without_a_terminal_and_fit_with_one():
     assert "x" * 70 not in terminal.getvalue()
 
 
+@pytest.mark.parametrize("width", [30, 200])
+@pytest.mark.parametrize("terminal", [False, True])
+def test_a_table_line_by_line_is_what_rich_makes_cell_by_cell(width, terminal, monkeypatch):
+    rows = [("漢字", None, 1), ("e\u0301 and a word that is long enough to be folded", "", 22)]
+    shown = set()
+    for kind in (console.WordTable, console.Table):
+        monkeypatch.setattr(console, "WordTable", kind)
+        file = io.StringIO()
+        PipeConsole(file=file, force_terminal=terminal, color_system=None, width=width).print(
+            make_table(("a header", "", "n"), rows)
+        )
+        shown.add(file.getvalue())
+    assert len(shown) == 1
+
+
 def test_progress_lines_are_limited_in_time_and_end_with_the_total(clock):
     file = io.StringIO()
     with progress(1000, "slim 8x25", "clips", console=PipeConsole(file=file)) as report:

@@ -45,14 +45,15 @@ def compare(
         raise SkelbenchError(did_you_mean(format_, FORMATS, "format"))
     store = ResultStore(results)
     store.check_readable()
-    if descriptor.needs_runs and not any(True for run in store.runs()):
+    from skelbench.report.inputs import TableInputs
+
+    inputs = TableInputs(host, store, exact_only=not all_, progress=progress)
+    if descriptor.needs_runs and not inputs.runs:
         start = f"study {table}" if table in host.names("studies") else "run METHOD --tokens 8"
         out.print(f"no runs in {store.root} yet; start with: skelbench {start}")
         return
-    from skelbench.report.inputs import TableInputs
     from skelbench.report.table import Table
 
-    inputs = TableInputs(host, store, exact_only=not all_, progress=progress)
     built = host.checked(descriptor, host.load(descriptor)(inputs), Table, "skelbench.report.table.Table")
     if descriptor.needs_runs and inputs.left_out:
         err.print(f"note: {inputs.left_out} runs with settings changed from their preset are left out; see --all")

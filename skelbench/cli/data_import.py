@@ -9,8 +9,9 @@ import typer
 
 from skelbench.cli.data_info import print_store
 from skelbench.cli.options import DataRoot, new_dataset_name
-from skelbench.console import LEFT_OUT, err, late_progress, out, plain, print_facts, styled
+from skelbench.console import LEFT_OUT, err, late_progress, out, print_facts, styled
 from skelbench.errors import SkelbenchError
+from skelbench.words import plain
 
 
 def import_data(

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from skelbench.cli.options import DataRoot
-from skelbench.console import make_table, out, plain, print_facts, styled
+from skelbench.console import make_table, out, print_facts, styled
+from skelbench.words import plain
 
 if TYPE_CHECKING:
     from skelbench.data.store.clip_store import ClipStore

@@ -11,7 +11,8 @@ import typer
 
 from skelbench.cli.data_info import print_remarks
 from skelbench.cli.options import DataRoot, new_dataset_name
-from skelbench.console import LEFT_OUT, err, late_progress, out, plain, styled
+from skelbench.console import LEFT_OUT, err, late_progress, out, styled
+from skelbench.words import plain
 
 if TYPE_CHECKING:
     from skelbench.data.raw.report import Report

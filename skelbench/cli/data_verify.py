@@ -31,9 +31,10 @@ def verify_data(
 
     Exit code 0: nothing is wrong (what says "look" is for you to judge); 3: something is.
     """
-    from skelbench.console import make_table, out, plain, progress, styled
+    from skelbench.console import make_table, out, progress, styled
     from skelbench.data.anatomy import measure
     from skelbench.data.verify import bone_rows, recognise, verify
+    from skelbench.words import plain
 
     store = open_store(name, data_root)
     kind = recognise(store, known)

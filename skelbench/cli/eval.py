@@ -112,13 +112,13 @@ def _streams(stream: str | None, fusion: str | None, runs: list[RunDir]) -> dict
 
 def _twin(results: ResultStore, run: RunDir, spec: EvalSpec) -> tuple[RunDir, EvalSpec] | None:
     """The untrained twin of ``run`` with the same evaluation, if the results hold it and those of all partners."""
-    from skelbench.report.frame import untrained_twin
+    from skelbench.report.frame import shape, untrained_runs
 
-    runs = [other for other in results.runs() if other.outcome == "done"]
+    untrained = untrained_runs(results.read())
     partners = [results.by_id(name.split("@")[0]) for name in spec.partners]
-    twins = [twin for one in (run, *partners) if one and (twin := untrained_twin(one, runs))]
+    twins = [twin for one in (run, *partners) if one and (twin := untrained.get(shape(one.spec)))]
     if run.spec.method == "untrained" or len(twins) <= len(partners):
         return None
     first, *others = (twin.spec.id for twin in twins)
     own = {"pretrain_id": first, "checkpoint": "last", "partners": tuple(others)}
-    return twins[0], spec.model_copy(update=own)
+    return RunDir(twins[0].path), spec.model_copy(update=own)

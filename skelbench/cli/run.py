@@ -152,8 +152,9 @@ def _probe(session: Session, run_dir: Any, like: Resolved, protocols: list[str],
 
 def _cost(session: Session, run_dir: Any, resolved: Resolved, force: bool) -> dict[str, Any] | None:
     """The run's cost; a method that cannot be counted still gets its summary."""
-    from skelbench.console import err, plain
+    from skelbench.console import err
     from skelbench.run.costs import measure_cost
+    from skelbench.words import plain
 
     try:
         return measure_cost(session, run_dir, resolved.store, force)

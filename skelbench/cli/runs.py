@@ -20,7 +20,7 @@ def list_runs(results: ReadResults = None) -> None:
     from skelbench.results.store import ResultStore
 
     store = ResultStore(results)
-    runs = list(store.runs())
+    runs = store.read()
     if not runs:
         out.print(f"no runs in {store.root} yet; start with: skelbench run METHOD --tokens 8")
         return

@@ -222,10 +222,11 @@ def _run(
     threads: int | None,
 ) -> None:
     """Bring every trial to its end, then show the table and what failed."""
-    from skelbench.console import LEFT_OUT, err, out, plain, styled
+    from skelbench.console import LEFT_OUT, err, out, styled
     from skelbench.studies.display import display
     from skelbench.studies.runner import Runner, Stopped
     from skelbench.studies.trials import recognise
+    from skelbench.words import plain
 
     open_trials = [(trial, state) for trial, state in states if not state.done]
     done = len(states) - len(open_trials)
@@ -262,15 +263,16 @@ def _run(
 
 def _table(study: Study, trials: list[Trial], session: Session, protocols: list[str]) -> None:
     """The study's table from its own runs, and what to type next; a table that fails takes nothing with it."""
-    from skelbench.console import err, out, plain, styled
+    from skelbench.console import err, out, styled
     from skelbench.report.inputs import TableInputs
     from skelbench.report.render import Terminal
+    from skelbench.words import plain
 
     if not protocols:
         return
     host, results = session.host, session.results
     ids = {trial.id for trial in trials} | {trial.twin.spec.id for trial in trials if trial.twin}
-    names = {run.name for run in results.runs() if run.name.rsplit("-", 1)[-1] in ids}
+    names = {run.name for run in results.read() if run.name.rsplit("-", 1)[-1] in ids}
     changed = any(trial.resolved.modified for trial in trials)
     inputs = TableInputs(host, results, exact_only=not changed, only=names, progress=session.progress)
     # A study's own table is for exact presets: where it stays empty, and where there is none, the general one speaks.

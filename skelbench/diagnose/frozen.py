@@ -18,7 +18,7 @@ from skelbench.data.store.clip_store import ClipStore
 from skelbench.data.store.source import ClipSource
 from skelbench.errors import SkelbenchError
 from skelbench.evaluate.features import Builder, extract
-from skelbench.report.frame import untrained_twin
+from skelbench.report.frame import shape, untrained_runs
 from skelbench.results.store import RunDir
 from skelbench.run.evaluate import clips_of, eval_spec, load_encoder
 from skelbench.run.session import Session
@@ -159,9 +159,8 @@ class Frozen:
         """The untrained run with the same encoder, grid, data and seed, if the results directory holds it."""
         if self.run_spec.method == "untrained":
             return None
-        done = [run for run in self.session.results.runs() if run.outcome == "done"]
-        twin = untrained_twin(self.run, done)
-        return Frozen(self.session, twin, like=self.run_spec) if twin else None
+        twin = untrained_runs(self.session.results.read()).get(shape(self.run_spec))
+        return Frozen(self.session, RunDir(twin.path), like=self.run_spec) if twin else None
 
     def features(
         self,

@@ -10,10 +10,10 @@ from functools import cached_property
 
 import numpy as np
 
-from skelbench.console import plain
 from skelbench.data.store.clip_store import ClipStore
 from skelbench.errors import SkelbenchError
 from skelbench.skeleton.topology import Topology
+from skelbench.words import plain
 
 ASIDE_DEG, PITCH_DEG = 35.0, 12.0
 """How far the viewer stands to the side of where the first body looks, and above it."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ import numpy as np
 from skelbench.errors import SkelbenchError
 from skelbench.files import check_regular
 from skelbench.identity import canonical_json, digest
-from skelbench.results.store import Damaged, ResultStore, RunDir, if_whole
+from skelbench.results.store import Damaged, ReadRun, ResultStore, RunDir, if_whole
 from skelbench.spec import DataSpec, EvalSpec, RunSpec, listed, twin_fields
 from skelbench.train.collapse import sentence
 
@@ -35,8 +35,8 @@ DEFAULTS = {"encoder": RunSpec.model_fields["encoder"].default, "stream": "joint
 """What tables need not say."""
 
 
-def frame(store: ResultStore) -> pandas.DataFrame:
-    """One row per evaluation record of a finished run, with the paired test against its untrained twin.
+def frame(every: Iterable[ReadRun]) -> pandas.DataFrame:
+    """One row per evaluation record of a finished one of the runs, with the paired test against its untrained twin.
 
     Accuracies are shares; ``gflops`` is the inference encoder's and ``step_gflops`` a whole training step's per clip,
     both for one body (two bodies cost exactly twice as much). ``title`` is what one types (``slim:glcl-only``),
@@ -47,27 +47,32 @@ def frame(store: ResultStore) -> pandas.DataFrame:
     """
     import pandas
 
-    runs = [run for run in store.runs() if run.outcome == "done"]
-    untrained = [run for run in runs if run.spec.method == "untrained"]
+    runs = [run for run in every if run.outcome == "done"]
+    untrained = untrained_runs(runs)
+    controls = cache(lambda twin: {_what(record): record for record in twin.records()})
     costs = {run.name: if_whole(run.cost) for run in runs}
     grids, encoders = _grids(runs, costs), _encoders(runs)
     rows = [
         {"tokens": grids[run.name], "encoder": encoders[run.name], **row}
         for run in runs
-        for row in _rows(run, untrained, costs[run.name])
+        for row in _rows(run, untrained.get(shape(run.spec)) if untrained else None, controls, costs[run.name])
     ]
     return pandas.DataFrame(rows, columns=list(COLUMNS))
 
 
-def untrained_twin(run: RunDir, runs: list[RunDir]) -> RunDir | None:
-    """The untrained run with the same encoder, grid, data, precision and seed, if it exists."""
-    spec = run.spec
-    for other in runs:
-        theirs = other.spec
-        alike = twin_fields(theirs) == twin_fields(spec) and theirs.train.precision == spec.train.precision
-        if theirs.method == "untrained" and alike:
-            return other
-    return None
+def shape(spec: RunSpec) -> str:
+    """The same text for a run and its untrained twin: encoder, grid, data, precision and seed."""
+    fields = spec.model_dump(mode="json", include={*twin_fields(spec)})
+    return json.dumps([fields, spec.train.precision], sort_keys=True)
+
+
+def untrained_runs(runs: Iterable[ReadRun]) -> dict[str, ReadRun]:
+    """The untrained ones of finished ``runs``, the first of each :func:`shape`."""
+    found: dict[str, ReadRun] = {}
+    for run in runs:
+        if run.outcome == "done" and (spec := run.spec).method == "untrained":
+            found.setdefault(shape(spec), run)
+    return found
 
 
 def predictions(run: RunDir, record: Mapping[str, Any]) -> dict[str, np.ndarray]:
@@ -133,10 +138,14 @@ def paired_over_seeds(store: ResultStore, mine: pandas.DataFrame, theirs: pandas
     return seeds_test(first_SC, second_SC)
 
 
-def _rows(run: RunDir, untrained: list[RunDir], cost: dict[str, Any] | None) -> Iterator[dict[str, Any]]:
+def _rows(
+    run: RunDir,
+    twin: RunDir | None,
+    controls: Callable[[RunDir], dict[str, dict[str, Any]]],
+    cost: dict[str, Any] | None,
+) -> Iterator[dict[str, Any]]:
     spec, info = run.spec, run.info
-    twin = untrained_twin(run, untrained) if spec.method != "untrained" else None
-    twin_records = {_what(record): record for record in twin.records()} if twin else {}
+    twin_records = controls(twin) if twin and spec.method != "untrained" else {}
     for record in run.records():
         evaluated, metrics = record["spec"], record["metrics"]
         changed = [listed(info["modified"]), "" if record["standard"] else "settings of the probe"]
@@ -175,7 +184,7 @@ def _rows(run: RunDir, untrained: list[RunDir], cost: dict[str, Any] | None) -> 
             "evaluation": record["id"],
             "predictions": record["predictions"],
         }
-        control = twin_records.get(_what(record))
+        control = twin_records.get(_what(record)) if twin_records else None
         if twin is not None and control is not None:
             row |= {"control_run": twin.name, "control_accuracy": control["metrics"]["accuracy"]}
             if test := if_whole(partial(paired, run, record, twin, control)):

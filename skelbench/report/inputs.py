@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from skelbench.plugin.host import Host
-from skelbench.results.store import ResultStore
+from skelbench.results.store import ReadRun, ResultStore
 
 if TYPE_CHECKING:
     import pandas
@@ -28,11 +28,16 @@ class TableInputs:
     """``progress(total=, label=, unit=)`` -> context manager that yields ``report(advance)``; ``None`` = silent."""
 
     @cached_property
+    def runs(self) -> list[ReadRun]:
+        """Every run, as it was when it was first asked for."""
+        return self.store.read()
+
+    @cached_property
     def every(self) -> pandas.DataFrame:
         """Every evaluation record of a finished run (columns: ``skelbench.report.frame``)."""
         from skelbench.report.frame import frame
 
-        every = frame(self.store)
+        every = frame(self.runs)
         return every if self.only is None else every[every["run"].isin(self.only)]
 
     @property

@@ -33,8 +33,7 @@ def logged_lines(run: RunDir, advice: str = "train that run again with --force")
     except FileNotFoundError:
         return []
     except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or error
-        raise Damaged(f"{run.metrics} is damaged; {advice} ({why})") from error
+        raise Damaged.because(f"{run.metrics} is damaged; {advice}", error) from error
     return lines
 
 

@@ -22,8 +22,8 @@ import logging
 import os
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
-from functools import cache, partial
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -40,11 +40,17 @@ _MARK = "skelbench.json"
 log = logging.getLogger(__name__)
 
 Found = TypeVar("Found")
+Model = TypeVar("Model", bound=BaseModel)
 Share = Annotated[float, Field(ge=0, le=1)]
 
 
 class Damaged(SkelbenchError):
     """A file of the results that holds nothing that can be used."""
+
+    @classmethod
+    def because(cls, sentence: str, error: Exception) -> Damaged:
+        """``sentence`` with what went wrong in brackets."""
+        return cls(f"{sentence} ({getattr(error, 'strerror', None) or error})")
 
 
 @cache
@@ -148,15 +154,14 @@ class _CostFacts(_Facts):
     peak_memory: _Peak
 
 
-def _checked(model: type[BaseModel], values: Any) -> Any:
-    """``values``, if they are what ``model`` says; ValueError with the first place where they are not."""
+def _checked(model: type[Model], values: Any) -> Model:
+    """``values`` as ``model``; ValueError with the first place where they are not what it says."""
     try:
-        model.model_validate(values)
+        return model.model_validate(values)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"])) or "it"
         raise ValueError(f"{place}: {first['msg'][0].lower()}{first['msg'][1:]}") from None
-    return values
 
 
 def default_root() -> Path:
@@ -165,7 +170,7 @@ def default_root() -> Path:
 
 
 class RunDir:
-    """One run on disk."""
+    """One run on disk. What run.json says is read whenever it is asked for; a :class:`ReadRun` does so once."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -177,6 +182,9 @@ class RunDir:
     @property
     def info(self) -> dict[str, Any]:
         """The parsed run.json."""
+        return self._read_info()
+
+    def _read_info(self) -> dict[str, Any]:
         try:
             info = read_json(self.path / "run.json")
             if not isinstance(info, dict) or "spec" not in info:
@@ -186,26 +194,33 @@ class RunDir:
             raise self._damaged(error) from error
 
     def _damaged(self, error: Exception) -> Damaged:
-        why = getattr(error, "strerror", None) or error
-        return Damaged(f"run.json of {self.path} is missing or damaged; remove that directory and run again ({why})")
+        said = f"run.json of {self.path} is missing or damaged; remove that directory and run again"
+        return Damaged.because(said, error)
 
     def checked(self) -> RunDir:
         """Itself; :class:`Damaged` if run.json is not what its readers rely on."""
-        info = self.info
+        self.read()
+        return self
+
+    def read(self) -> ReadRun:
+        """The run as it is now, checked."""
+        run = ReadRun(self.path)
         try:
-            _checked(_RunFacts, info)
-            _checked(RunSpec, info["spec"])
+            _checked(_RunFacts, run.info)
         except ValueError as error:
             raise self._damaged(error) from error
-        return self
+        _ = run.spec
+        return run
 
     @property
     def spec(self) -> RunSpec:
+        return self._read_spec()
+
+    def _read_spec(self) -> RunSpec:
         try:
-            return RunSpec.model_validate(self.info["spec"])
-        except ValueError:
-            self.checked()  # says it in one sentence
-            raise
+            return _checked(RunSpec, self.info["spec"])
+        except ValueError as error:
+            raise self._damaged(error) from error
 
     @property
     def title(self) -> str:
@@ -238,12 +253,14 @@ class RunDir:
     def cost(self) -> dict[str, Any] | None:
         """The parsed cost.json; None before the run was costed."""
         try:
-            return _checked(_CostFacts, read_json(self.cost_path)) if self.cost_path.exists() else None
+            cost = read_json(self.cost_path)
+            _checked(_CostFacts, cost)
+            return cost
+        except FileNotFoundError:
+            return None
         except (OSError, ValueError) as error:
-            why = getattr(error, "strerror", None) or error
-            raise Damaged(
-                f"{self.cost_path} is damaged; remove it and issue the run's command again ({why})"
-            ) from error
+            said = f"{self.cost_path} is damaged; remove it and issue the run's command again"
+            raise Damaged.because(said, error) from error
 
     def encoder_path(self, checkpoint: str = "last", stream: str = "") -> Path:
         """Where an inference encoder is written: the run's, or the own one of ``stream``; final or of an epoch."""
@@ -266,7 +283,7 @@ class RunDir:
 
     def update(self, *gone: str, **fields: Any) -> None:
         """Merge ``fields`` into run.json, and take the fields ``gone`` out."""
-        kept = {key: value for key, value in self.info.items() if key not in gone}
+        kept = {key: value for key, value in self._read_info().items() if key not in gone}
         write_json(self.path / "run.json", {**kept, **fields})
 
     def record_path(self, spec: EvalSpec) -> Path:
@@ -275,7 +292,8 @@ class RunDir:
     def record(self, path: Path) -> dict[str, Any]:
         """The evaluation record in one of this run's files."""
         try:
-            record = _checked(_RecordFacts, read_json(path))
+            record = read_json(path)
+            _checked(_RecordFacts, record)
             _checked(EvalSpec, record.get("spec"))
             if path.name != f"eval-{record['id']}.json":
                 raise ValueError(f"it holds evaluation {record['id']}, the name says another")
@@ -283,17 +301,27 @@ class RunDir:
                 raise ValueError(f"it is of another run, {record['spec']['pretrain_id']}")
             return record
         except (OSError, ValueError) as error:
-            why = getattr(error, "strerror", None) or error
-            raise Damaged(f"evaluation record {path} is damaged; remove it and evaluate again ({why})") from error
+            said = f"evaluation record {path} is damaged; remove it and evaluate again"
+            raise Damaged.because(said, error) from error
 
     def records(self) -> list[dict[str, Any]]:
         """All evaluation records, oldest first, but for damaged ones."""
-        found = (if_whole(partial(self.record, path)) for path in sorted(self.path.glob("eval-*.json")))
-        return sorted(filter(None, found), key=lambda record: record["finished"])
+        return ReadRun(self.path).records()
 
     def lock(self, timeout: float = 0.0) -> FileLock:
         """Held while a process works in this directory; a second one is refused, never mixed in."""
         return FileLock(self.path / ".lock", timeout)
+
+
+class ReadRun(RunDir):
+    """A run as it was when it was first looked at, for what lists many and holds none while it changes."""
+
+    info = cached_property(RunDir._read_info)
+    spec = cached_property(RunDir._read_spec)
+
+    def records(self) -> list[dict[str, Any]]:
+        found = (if_whole(partial(self.record, path)) for path in sorted(self.path.glob("eval-*.json")))
+        return sorted(filter(None, found), key=lambda record: record["finished"])
 
 
 class ResultStore:
@@ -338,13 +366,17 @@ class ResultStore:
 
     def runs(self) -> Iterator[RunDir]:
         """Every run, by name, but for damaged ones and copies."""
-        whole = [run for directory in self._directories() if (run := if_whole(directory.checked))]
-        by_id: dict[str, RunDir] = {}
+        return (RunDir(run.path) for run in self.read())
+
+    def read(self) -> list[ReadRun]:
+        """The same, as they are now: run.json of each is read once."""
+        whole = [run for directory in self._directories() if (run := if_whole(directory.read))]
+        by_id: dict[str, ReadRun] = {}
         for run in sorted(whole, key=lambda run: (not run.name.endswith(f"-{run.info.get('id')}"), run.name)):
             twin = by_id.setdefault(run.info.get("id") or run.name, run)
             if twin is not run:
                 _warn(f"{run.path} is a copy of run {twin.name}; remove one of them")
-        yield from sorted(by_id.values(), key=lambda run: run.name)
+        return sorted(by_id.values(), key=lambda run: run.name)
 
     def _directories(self) -> Iterator[RunDir]:
         """Every directory with something of a run in it."""
@@ -360,14 +392,14 @@ class ResultStore:
         ``slim`` means the method rather than its variants, ``slim:glcl-only`` the variant.
         """
         name, _, checkpoint = pattern.partition("@")
-        named, runs = list(self._directories()), list(self.runs())
-        matches = [run for run in named if name == run.name] or [
+        named, runs = list(self._directories()), self.read()
+        matches: Sequence[RunDir] = [run for run in named if name == run.name] or [
             run for run in named if name == run.name.rsplit("-", 1)[-1]
         ]
         matches = matches or [run for run in runs if name == run.title]
         matches = matches or [run for run in named if file_name(name) in run.name]
         if len(matches) == 1:
-            return matches[0].checked(), checkpoint or "last"
+            return RunDir(matches[0].path).checked(), checkpoint or "last"
         if matches:
             names = ", ".join(run.name for run in matches[:5])
             raise SkelbenchError(f"{name!r} fits {len(matches)} runs ({names}...); give more of the name or the id")

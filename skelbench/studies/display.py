@@ -9,9 +9,10 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
-from skelbench.console import duration, plain
+from skelbench.console import duration
 from skelbench.studies.trials import Trial, makespan
 from skelbench.studies.work import Work
+from skelbench.words import plain
 
 LINE_SECONDS = 30.0
 """Without a terminal: how often what runs is said."""

@@ -62,7 +62,6 @@ class Trainer:
 
     def __init__(self, spec: RunSpec, method: Method, store: ClipStore, run: RunDir, device: str) -> None:
         self.spec, self.method, self.run, self.device = spec, method, run, torch.device(device)
-        self.store = store
         self.ids = store.split(spec.data.split, spec.data.min_frames).train
         self.total = total_steps(spec, len(self.ids))
         self.order = Order(self.ids, spec.train.batch_size, spec.seed)
@@ -291,7 +290,7 @@ class Trainer:
         step, what, value = found
         where = f"became {value} at step {step} of {self.total} (epoch {self.epoch(step):.2f}) in {self.run.path}"
         ids = map(int, self.order(step))
-        if (clip := next((i for i in ids if not np.isfinite(self.store.clip(i)).all()), None)) is not None:
+        if (clip := next((i for i in ids if not np.isfinite(self.source.store.clip(i)).all()), None)) is not None:
             name = self.spec.data.name
             raise Diverged(
                 f"clip {clip} of data set {name} holds coordinates that are not finite, with which the {what} {where}; "

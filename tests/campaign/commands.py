@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import shutil
 import sys
+import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -12,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from . import warm
+from .places import end_in_order
 
 TINY = ("epochs=6", "batch_size=4", "encoder.dim=16", "encoder.depth=1", "encoder.heads=2")
 DECODER = ("method.decoder_dim=16", "method.decoder_depth=1", "method.decoder_heads=2")
@@ -47,21 +50,15 @@ def _sets(*settings: str) -> tuple[str, ...]:
 
 _PLACES = ("--results", "@results", "--data-root", "@data")
 _CPU = ("--device", "cpu")
-_RUN = (
-    "run",
-    "skeletonmae",
-    "--dataset",
-    "small",
-    "--tokens",
-    "8",
-    "--preset",
-    "quick",
-    "--probe",
-    "linear@slim",
-    *_CPU,
-)
+
+
+def quick(method: str) -> tuple[str, ...]:
+    """A run that is over soon."""
+    return "run", method, *"--dataset small --tokens 8 --preset quick".split()
+
+
 COMMANDS: Mapping[str, Command] = {
-    "run": Command((*_RUN, *_sets(*TINY, *DECODER), *_PLACES)),
+    "run": Command((*quick("skeletonmae"), "--probe", "linear@slim", *_CPU, *_sets(*TINY, *DECODER), *_PLACES)),
     "study --jobs 2": Command(("study", "@grid.toml", "--jobs", "2", *_CPU, *_PLACES)),
     "eval": Command(("eval", "skeletonmae", "--protocol", "linear@slim,knn", "--seed", "3", *_CPU, *_PLACES), True),
     "diagnose": Command(("diagnose", "order", "skeletonmae", *_CPU, *_PLACES), True),
@@ -146,3 +143,20 @@ def place(folder: Path, command: Command, name: str) -> Path:
     shutil.rmtree(made, ignore_errors=True)
     shutil.copytree(folder / ("trained" if command.trained else "bare"), made)
     return made
+
+
+def carry_out(
+    parser: argparse.ArgumentParser, carried: Callable[[Path, dict[str, Command], argparse.Namespace], Any]
+) -> int:
+    """Read what is typed, do what ``carried(folder, commands, typed)`` does, show the campaign that it returns."""
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", default="", help=f"commands, comma separated, of: {', '.join(COMMANDS)}")
+    parser.add_argument("--minutes", type=float, default=240, help="at most")
+    typed = parser.parse_args()
+    end_in_order()
+    commands = chosen(typed.only)
+    warm.warm_up(all(name.startswith("data") for name in commands))
+    with tempfile.TemporaryDirectory(prefix="campaign-") as folder:
+        campaign = carried(Path(folder), commands, typed)
+    campaign.show()
+    return 1 if campaign.fallen else 0

@@ -27,15 +27,14 @@ import random
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
 from . import warm
-from .commands import COMMANDS, Command, at_writes, chosen, make_places, place, shorten
-from .places import differences, end_in_order, mount_small, private_mounts, remount, unmount
+from .commands import Command, at_writes, carry_out, make_places, place, shorten
+from .places import differences, mount_small, private_mounts, remount, unmount
 
 FAULTS = ("full", "read-only", "small", "frozen", "removed", "clock")
 MOUNTED = ("small", "frozen")
@@ -216,19 +215,14 @@ def _freeze(folder: Path) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--count", type=int, default=20, help="of each fault, of each command")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--only", default="", help=f"commands, comma separated, of: {', '.join(COMMANDS)}")
     parser.add_argument("--faults", default=",".join(FAULTS))
-    parser.add_argument("--minutes", type=float, default=240, help="at most")
-    typed = parser.parse_args()
-    end_in_order()
-    commands = chosen(typed.only)
-    warm.warm_up(all(name.startswith("data") for name in commands))
-    with tempfile.TemporaryDirectory(prefix="disk-") as folder:
-        campaign = Disk(Path(folder), typed.seed, commands, typed.faults.split(","))
+
+    def carried(folder: Path, commands: dict[str, Command], typed: argparse.Namespace) -> Disk:
+        campaign = Disk(folder, typed.seed, commands, typed.faults.split(","))
         campaign.run(typed.count, 60 * typed.minutes)
-    campaign.show()
-    return 1 if campaign.fallen else 0
+        return campaign
+
+    return carry_out(parser, carried)
 
 
 if __name__ == "__main__":

@@ -22,14 +22,13 @@ import os
 import random
 import signal
 import sys
-import tempfile
 import time
 from collections import Counter
 from pathlib import Path
 
 from . import warm
-from .commands import COMMANDS, Command, at_writes, chosen, make_places, place, shorten
-from .places import differences, end_in_order
+from .commands import Command, at_writes, carry_out, make_places, place, shorten
+from .places import differences
 
 WEIGHTS = {"run": 6, "study --jobs 2": 4, "eval": 5, "diagnose": 0, "data prepare": 4, "data import": 4}
 """How often a command is taken, where not 3."""
@@ -201,18 +200,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--count", type=int, default=200, help="SIGKILLs")
     parser.add_argument("--term", type=int, default=50, help="SIGTERMs")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--only", default="", help=f"commands, comma separated, of: {', '.join(COMMANDS)}")
-    parser.add_argument("--minutes", type=float, default=240, help="at most")
-    typed = parser.parse_args()
-    end_in_order()
-    commands = chosen(typed.only)
-    warm.warm_up(all(name.startswith("data") for name in commands))
-    with tempfile.TemporaryDirectory(prefix="kill-") as folder:
-        campaign = Kill(Path(folder), typed.seed, commands)
+
+    def carried(folder: Path, commands: dict[str, Command], typed: argparse.Namespace) -> Kill:
+        campaign = Kill(folder, typed.seed, commands)
         campaign.run(typed.count, typed.term, 60 * typed.minutes)
-    campaign.show()
-    return 1 if campaign.fallen else 0
+        return campaign
+
+    return carry_out(parser, carried)
 
 
 if __name__ == "__main__":

@@ -32,6 +32,7 @@ from contextlib import suppress
 from pathlib import Path
 from statistics import median
 
+from .commands import quick
 from .places import (
     descriptors,
     differences,
@@ -195,15 +196,7 @@ class Long:
         while self.at_work():
             time.sleep(1)
         runs = sorted(self.results.glob("*-small-*"))
-        names = [
-            "run.json",
-            "metrics.jsonl",
-            "last.pt",
-            "cost.json",
-            "encoder.safetensors",
-            "eval-*.json",
-            "eval-*.npz",
-        ]
+        names = "run.json metrics.jsonl last.pt cost.json encoder.safetensors eval-*.json eval-*.npz".split()
         files = [path for path in runs for path in path.glob(self.dice.choice(names))]
         if not files:
             return
@@ -309,22 +302,9 @@ class Long:
         for path in self.dice.sample(done, min(count, len(done))):
             info = json.loads((path / "run.json").read_text())
             own = self.folder / "alone"
-            epochs = str(info["modified"]["train.epochs"])
-            words = [
-                "run",
-                info["spec"]["method"],
-                "--dataset",
-                "small",
-                "--tokens",
-                "8",
-                "--preset",
-                "quick",
-                "--seed",
-                str(info["spec"]["seed"]),
-                "--set",
-                f"epochs={epochs}",
-            ]
-            command = [word if word != str(self.results) else str(own) for word in self.command(*words)]
+            own_settings = "--seed", str(info["spec"]["seed"]), "--set", f"epochs={info['modified']['train.epochs']}"
+            words = self.command(*quick(info["spec"]["method"]), *own_settings)
+            command = [word if word != str(self.results) else str(own) for word in words]
             subprocess.run(command, check=True, capture_output=True, cwd=self.folder)
             unread = {file.name for file, bad in self.damaged.items() if file.parent == path and _bytes(file) == bad}
             found = differences(path, own / path.name)

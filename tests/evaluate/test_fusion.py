@@ -198,7 +198,7 @@ def test_a_run_is_evaluated_on_the_stream_it_was_trained_on(session, resolved):
     other = evaluate(session, twin, eval_spec(session.host, twin.spec, "knn", like=run.spec), like=run.spec)
     assert record["standard"] and other["standard"]
     assert record["spec"]["streams"] == other["spec"]["streams"] == ["bone"]
-    row = frame(session.results).set_index("method").loc["bones"]
+    row = frame(session.results.read()).set_index("method").loc["bones"]
     assert row["control_run"] == twin.name and row["control_accuracy"] == other["metrics"]["accuracy"]
     asked = eval_spec(session.host, run.spec, "knn", streams=("joint",))
     assert asked.id != spec.id and not evaluate(session, run, asked)["standard"]
@@ -237,7 +237,7 @@ def test_a_fused_record_says_so_and_is_paired_with_the_twin(session, resolved):
         assert spec.stream_title == "joint + bone + motion (scores)" and not record["standard"]
         assert {"accuracy_joint", "accuracy_bone", "accuracy_motion"} <= set(record["metrics"])
         assert paired(run, record, twin, other).n == 12
-        rows = frame(session.results)
+        rows = frame(session.results.read())
         assert rows[rows["evaluation"] == record["id"]]["control_accuracy"].item() == other["metrics"]["accuracy"]
         joined = {**fused, "fusion": "features"}
         ids |= {spec.id, eval_spec(session.host, run.spec, protocol, config=settings, **joined).id}

@@ -7,6 +7,7 @@ import pytest
 from fabricated import COLLAPSE, MACS, Fabricated, correct
 
 from skelbench.errors import SkelbenchError
+from skelbench.files import read_json
 from skelbench.report.frame import COLUMNS, frame, outcomes, paired_over_seeds, predictions
 from skelbench.results.store import RunDir
 
@@ -18,19 +19,19 @@ def made(tmp_path):
 
 def test_a_row_says_what_the_run_is(made):
     name = made.run("slim:glcl-only", 0.7, tokens=15, collapse=[COLLAPSE])
-    row = frame(made.store).set_index("protocol").loc["linear"]
+    row = frame(made.store.read()).set_index("protocol").loc["linear"]
     assert (row["run"], row["title"], row["method"], row["variant"]) == (name, "slim:glcl-only", "slim", "glcl-only")
     assert (row["tokens"], row["frames"], row["patch"], row["data"]) == ("15x25+1", 120, 8, "f" * 12)
     assert row["exact"] and row["changed"] == "" and row["preset"] == "small"
     assert row["collapse"] == "features at masked positions, effective rank 1.12 since step 300"
     assert row["gflops"] == 2e-9 * MACS[15] and row["step_gflops"] == 40 and row["batch_size"] == 32
-    assert tuple(frame(made.store).columns) == COLUMNS
+    assert tuple(frame(made.store.read()).columns) == COLUMNS
 
 
 def test_changed_settings_and_probes_are_said(made):
     made.run("slim", modified={"train.epochs": 3, "method.momentum": 0.9})
     made.run("mamp", standard=False)
-    rows = frame(made.store).query("protocol == 'linear'").set_index("method")
+    rows = frame(made.store.read()).query("protocol == 'linear'").set_index("method")
     assert rows["changed"].to_dict() == {"slim": "train.epochs=3, method.momentum=0.9", "mamp": "settings of the probe"}
     assert not rows["exact"].any() and rows.loc["slim", "preset"] == "small+"
     assert rows["collapse"].isna().all()
@@ -40,7 +41,7 @@ def test_unfinished_runs_are_not_there_and_twins_are_found(made):
     made.run("slim", 0.8)
     made.run("slim", 0.9, seed=1, outcome="interrupted")
     twin = made.run("untrained", 0.5)
-    rows = frame(made.store).query("protocol == 'linear'").set_index("title")
+    rows = frame(made.store.read()).query("protocol == 'linear'").set_index("title")
     assert set(rows["seed"]) == {0}
     assert rows.loc["slim", "control_run"] == twin and rows.loc["slim", "difference"] == pytest.approx(0.3)
 
@@ -48,7 +49,7 @@ def test_unfinished_runs_are_not_there_and_twins_are_found(made):
 def test_outcomes_come_by_clip_id(made):
     order = np.array([3, 0, 2, 1])
     made.run("slim", np.array([True, False, False, True]), ids=order, knn=None)
-    ids, right = outcomes(made.store, frame(made.store).iloc[0])
+    ids, right = outcomes(made.store, frame(made.store.read()).iloc[0])
     assert ids.tolist() == [0, 1, 2, 3] and right.tolist() == [False, True, False, True]
 
 
@@ -91,7 +92,7 @@ def test_pairs_are_of_the_seeds_that_both_have(made):
     for seed, right in ((1, 0.5), (0, 0.6)):
         made.run("mamp", right, seed=seed, knn=None)
     made.run("gfp", 0.5, seed=7, knn=None)
-    every = frame(made.store)
+    every = frame(made.store.read())
     slim, mamp, gfp = (every[every["method"] == name] for name in ("slim", "mamp", "gfp"))
     test = paired_over_seeds(made.store, slim, mamp)
     assert test.seeds == 2 and test.difference == pytest.approx((0.9 + 0.7 - 0.6 - 0.5) / 2)
@@ -102,7 +103,7 @@ def test_pairs_are_of_the_seeds_that_both_have(made):
 def test_other_test_clips_are_refused(made):
     made.run("slim", correct(0.5), knn=None)
     made.run("mamp", correct(0.5), ids=np.arange(1, 41), knn=None)
-    every = frame(made.store)
+    every = frame(made.store.read())
     with pytest.raises(SkelbenchError, match="different test clips.*--force"):
         paired_over_seeds(made.store, every[every["method"] == "slim"], every[every["method"] == "mamp"])
 
@@ -111,17 +112,17 @@ def test_a_twin_with_other_test_clips_is_named(made):
     slim = made.run("slim", correct(0.5), knn=None)
     twin = made.run("untrained", correct(0.5), ids=np.arange(1, 41), knn=None)
     with pytest.raises(SkelbenchError, match=rf"{slim} \(40 test clips\) and {twin} \(40\) share 39"):
-        frame(made.store)
+        frame(made.store.read())
 
 
 def test_a_run_not_yet_costed_has_the_grid_of_the_others_on_its_data(made):
     made.run("slim", tokens=8, costed=False, knn=None)
-    assert frame(made.store)["tokens"].tolist() == ["8"]
+    assert frame(made.store.read())["tokens"].tolist() == ["8"]
     made.run("mamp", tokens=15, knn=None)
     made.run("gfp", tokens=15, knn=None, costed=False, fingerprint="a" * 64)  # the same encoder on other data
-    grids = frame(made.store).set_index("method")["tokens"]
+    grids = frame(made.store.read()).set_index("method")["tokens"]
     assert grids.to_dict() == {"slim": "8x25+1", "mamp": "15x25+1", "gfp": "15+1"}
-    costs = frame(made.store).set_index("method")["gflops"]
+    costs = frame(made.store.read()).set_index("method")["gflops"]
     assert costs[costs.notna()].index.tolist() == ["mamp"]
 
 
@@ -132,7 +133,7 @@ def test_an_encoder_is_named_with_what_its_preset_does_not_say(made):
     made.run("mamp", seed=1, modified={"encoder.dim": 32}, encoder_config={"dim": 32, "cls": True})
     made.run("gfp", encoder="stgcn", encoder_config={})
     made.run("mamp", setting="native", seed=2, encoder_config={"dim": 64, "cls": False})
-    rows = frame(made.store).query("protocol == 'linear'").set_index(["method", "seed"])["encoder"]
+    rows = frame(made.store.read()).query("protocol == 'linear'").set_index(["method", "seed"])["encoder"]
     assert rows.to_dict() == {
         ("slim", 0): "vit",
         ("mamp", 0): "vit",
@@ -146,7 +147,7 @@ def test_what_stream_was_evaluated_is_told_and_joints_need_no_word(made):
     made.run("slim")
     made.run("slim", seed=1, streams=("bone",))
     made.run("slim", seed=2, streams=("joint", "bone"), fusion="scores")
-    rows = frame(made.store).query("protocol == 'linear'").set_index("seed")["stream"]
+    rows = frame(made.store.read()).query("protocol == 'linear'").set_index("seed")["stream"]
     assert rows.to_dict() == {0: "joint", 1: "bone", 2: "joint + bone (scores)"}
 
 
@@ -160,3 +161,15 @@ def test_the_predictions_of_a_record_lie_beside_it(tmp_path):
     for path in ("../../outside.npz", str(tmp_path / "outside.npz"), "..", "a\0b", 3):
         with pytest.raises(SkelbenchError, match=f"{name} are missing or damaged"):
             predictions(run, {**record, "predictions": path})
+
+
+def test_each_file_is_read_once_for_a_table(made, monkeypatch):
+    """A twin's records apart, which are a row and a control."""
+    for method in ("untrained", "slim", "gfp"):
+        made.run(method)
+    opened = []
+    monkeypatch.setattr("skelbench.results.store.read_json", lambda path: opened.append(path) or read_json(path))
+    assert len(frame(made.store.read())["control_run"].dropna()) == 4
+    opened = [path for path in opened if "untrained" not in path.parent.name or path.name == "run.json"]
+    assert len(opened) == len(set(opened))
+    assert sum(path.name == "run.json" for path in opened) == 3

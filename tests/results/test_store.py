@@ -1,11 +1,11 @@
 import pytest
 
 from skelbench.errors import SkelbenchError
-from skelbench.files import write_json
+from skelbench.files import read_json, write_json
 from skelbench.locks import Busy
 from skelbench.results.metrics import read_metrics
 from skelbench.results.store import ResultStore, RunDir
-from skelbench.spec import DataSpec, RunSpec
+from skelbench.spec import DataSpec, EvalSpec, RunSpec
 
 SPEC = RunSpec(method="slim", data=DataSpec(name="synthetic", split="cross-view", fingerprint="f"))
 
@@ -39,6 +39,30 @@ def test_runs_are_found_by_name_id_part_and_snapshot(store):
         store.find("slim")
     with pytest.raises(SkelbenchError, match="did you mean|known"):
         store.find(other.name[:-3] + "zzz")
+
+
+def test_a_listing_reads_each_run_once_and_a_run_says_what_is_on_disk_now(store, monkeypatch):
+    run = open_run(store)
+    evaluation = EvalSpec(pretrain_id=SPEC.id, protocol="knn", data=SPEC.data)
+    for seed in range(2):
+        spec = evaluation.model_copy(update={"seed": seed})
+        record = {
+            "id": spec.id,
+            "spec": spec.model_dump(mode="json"),
+            "standard": True,
+            "predictions": "",
+            "finished": 1.0,
+        }
+        write_json(run.record_path(spec), {**record, "metrics": {"accuracy": 0.5, "n_test": 2}})
+    opened = []
+    monkeypatch.setattr("skelbench.results.store.read_json", lambda path: opened.append(path.name) or read_json(path))
+    (read,) = store.read()
+    assert (read.spec, read.title, read.hardware, len(read.records())) == (SPEC, "slim", "test", 2)
+    assert opened.count("run.json") == 1 and len(opened) == len(set(opened)) == 4
+    (again,) = store.runs()
+    run.update(outcome="done")
+    read.update(steps=3)
+    assert (run.outcome, again.outcome, run.info["steps"]) == ("done", "done", 3)
 
 
 def test_a_changed_preset_is_marked_in_the_name(store):

@@ -152,25 +152,27 @@ CHECKPOINT = {
 }
 
 
-@pytest.mark.parametrize("damage", CHECKPOINT)
-def test_a_damaged_checkpoint_is_one_sentence(resolved, session, damage):
+OTHER_PARTS = {
+    f"{part} of another": lambda path, part=part: torch.save({**torch.load(path), part: {}}, path)
+    for part in ("method", "optimizer", "step")
+}
+
+
+@pytest.mark.parametrize(
+    "damage,said",
+    [
+        *((damage, "damaged; use --force") for damage in CHECKPOINT.values()),
+        *((damage, "does not fit this run; use --force") for damage in OTHER_PARTS.values()),
+    ],
+    ids=[*CHECKPOINT, *OTHER_PARTS],
+)
+def test_a_damaged_checkpoint_is_one_sentence(resolved, session, damage, said):
     made = resolved("slim", epochs=0.5)
     run = pretrain(session, made)
-    CHECKPOINT[damage](run.checkpoint)
+    damage(run.checkpoint)
     run.update(outcome="running")
-    with pytest.raises(SkelbenchError, match="damaged; use --force"):
+    with pytest.raises(SkelbenchError, match=said):
         pretrain(session, made)
-
-
-def test_a_checkpoint_of_other_parts_is_one_sentence(resolved, session):
-    made = resolved("slim", epochs=0.5)
-    run = pretrain(session, made)
-    state = torch.load(run.checkpoint)
-    for part in ("method", "optimizer", "step"):
-        torch.save({**state, part: {}}, run.checkpoint)
-        run.update(outcome="running")
-        with pytest.raises(SkelbenchError, match="does not fit this run; use --force"):
-            pretrain(session, made)
 
 
 def test_a_damaged_log_is_not_gone_on_with(resolved, session):

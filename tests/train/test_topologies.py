@@ -49,7 +49,7 @@ def test_a_repeated_body_is_another_run_and_is_recorded(host, session, resolved)
     run = pretrain(session, repeat)
     record = evaluate(session, run, eval_spec(session.host, run.spec, "knn"))
     assert run.spec.data.second_body == "repeat" == record["spec"]["data"]["second_body"]
-    assert set(frame(session.results)["dataset"]) == {"small (second body repeated)"}
+    assert set(frame(session.results.read())["dataset"]) == {"small (second body repeated)"}
     assert DataSpec(name="small").title == "small"
     assert measure_cost(session, run, repeat.store)["bodies_timed"] == 2
 

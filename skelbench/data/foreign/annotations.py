@@ -123,11 +123,11 @@ def _name(row: int, name: Any, path: Path) -> str:
 
 def _shown(value: Any) -> str:
     """A wrong value in a few words, by its type if it holds others: numpy may print an array for minutes."""
-    parts = value[:9] if isinstance(value, list | tuple) else [value]
-    plain = all(isinstance(part, str | int | float) for part in parts)
-    return (
-        ascii(parts if isinstance(value, list | tuple) else value)[:40] if plain else f"of type {type(value).__name__}"
-    )
+    several = isinstance(value, list | tuple)
+    few = value[:9] if several else value
+    if all(isinstance(part, str | int | float) for part in (few if several else [few])):
+        return ascii(few)[:40]
+    return f"of type {type(value).__name__}"
 
 
 def _plain(value: Any) -> Any:

@@ -25,6 +25,7 @@ from skelbench.data.store.clip_store import Skipped
 from skelbench.data.store.splits import FieldRule, Rule
 from skelbench.data.store.writer import Clip
 from skelbench.errors import SkelbenchError
+from skelbench.files import parsed
 from skelbench.skeleton.topology import KINECT20, Topology, get_topology
 
 ACTIONS = {
@@ -142,10 +143,10 @@ def _read(
 def _skeletons(entry: _Entry) -> np.ndarray | str:
     """Coordinates [T, 20, 3] as in the file, or why they cannot be used."""
     try:
-        value = json.loads(entry.file.read(MAX_BYTES))
+        value = parsed(json.loads, entry.file.read(MAX_BYTES))
     except BadFile as error:
         return str(error)
-    except (ValueError, RecursionError):
+    except ValueError:
         return "it is not readable as JSON; it may be cut short, download it again"
     if not isinstance(value, dict) or not isinstance(value.get("skeletons"), list):
         return "it has no list of skeletons"

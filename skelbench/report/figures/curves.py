@@ -102,7 +102,7 @@ def spread(values: Iterable[float], one: str, many: str) -> str:
 def trained(inputs: TableInputs) -> Iterator[tuple[RunDir, DataFrame]]:
     """Runs that may fill a figure, and what they logged: done, and with the exact settings of their preset if only
     such are wanted."""
-    for run in inputs.store.runs():
+    for run in inputs.runs:
         wanted = inputs.only is None or run.name in inputs.only
         if wanted and run.outcome == "done" and not (inputs.exact_only and run.info["modified"]):
             metrics = if_whole(partial(read_metrics, run))
