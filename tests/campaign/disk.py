@@ -34,7 +34,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from . import warm
-from .commands import COMMANDS, Command, at_writes, chosen, make_places, place, shorten
+from .commands import COMMANDS, WITHOUT_TORCH, Command, at_writes, chosen, make_places, place, shorten
 from .places import differences, end_in_order, mount_small, private_mounts, remount, unmount
 
 FAULTS = ("full", "read-only", "small", "frozen", "removed", "clock")
@@ -223,7 +223,7 @@ def main() -> int:
     typed = parser.parse_args()
     end_in_order()
     commands = chosen(typed.only)
-    warm.warm_up(all(name.startswith("data") for name in commands))
+    warm.warm_up(commands.keys() <= WITHOUT_TORCH)
     with tempfile.TemporaryDirectory(prefix="disk-") as folder:
         campaign = Disk(Path(folder), typed.seed, commands, typed.faults.split(","))
         campaign.run(typed.count, 60 * typed.minutes)

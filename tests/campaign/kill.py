@@ -28,7 +28,7 @@ from collections import Counter
 from pathlib import Path
 
 from . import warm
-from .commands import COMMANDS, Command, at_writes, chosen, make_places, place, shorten
+from .commands import COMMANDS, WITHOUT_TORCH, Command, at_writes, chosen, make_places, place, shorten
 from .places import differences, end_in_order
 
 WEIGHTS = {"run": 6, "study --jobs 2": 4, "eval": 5, "diagnose": 0, "data prepare": 4, "data import": 4}
@@ -207,7 +207,7 @@ def main() -> int:
     typed = parser.parse_args()
     end_in_order()
     commands = chosen(typed.only)
-    warm.warm_up(all(name.startswith("data") for name in commands))
+    warm.warm_up(commands.keys() <= WITHOUT_TORCH)
     with tempfile.TemporaryDirectory(prefix="kill-") as folder:
         campaign = Kill(Path(folder), typed.seed, commands)
         campaign.run(typed.count, typed.term, 60 * typed.minutes)
