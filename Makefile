@@ -35,7 +35,7 @@ types: $(VENV)/.checkers
 	$(BIN)/mypy
 
 rooms: $(VENV)/.installed
-	$(BIN)/python -m pytest -q --noconftest tests/test_rooms.py
+	$(BIN)/python -m pytest -q -n0 --noconftest tests/test_rooms.py
 
 # Mends what `make lint` and `make format` find, as far as ruff can.
 fix: $(VENV)/.checkers

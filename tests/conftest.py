@@ -1,13 +1,24 @@
 """A small data set, small models, and places of their own for every test."""
 
 import os
+
+# Before anything imports torch: threads that wait for each other on shared cores cost more than they bring.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 from functools import partial
 from pathlib import Path
 
 import pytest
 from small import silent_session, tiny_run, write_small_store
 
-os.environ.setdefault("OMP_NUM_THREADS", "1")
+from skelbench.cores import usable_cores
+
+
+def pytest_xdist_auto_num_workers(config) -> int:
+    """For folders a worker, of a GB, per usable core; none for files and single tests, done before workers start."""
+    cores = min(usable_cores(), 8)
+    folders = any((config.invocation_params.dir / word.split("::")[0]).is_dir() for word in config.args)
+    return cores if cores > 1 and folders else 0
 
 
 @pytest.fixture

@@ -73,6 +73,8 @@ COMMANDS: Mapping[str, Command] = {
     "plot": Command(("plot", "curves", "--all", "-o", "@out/x.png", "--results", "@results"), True, ("out", "results")),
     "compare": Command(("compare", "--all", "-o", "@out/x.csv", "--results", "@results"), True, ("out", "results")),
 }
+WITHOUT_TORCH = {"data import", "data prepare"}
+"""These never load it; a campaign of them alone starts in a second."""
 EVENTS = ("os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.truncate")
 """Audit events, besides opening for writing, by which files change."""
 
@@ -110,6 +112,8 @@ def make_places(folder: Path, trained: bool = True) -> None:
 
 def shorten() -> None:
     """For a command's child: a pass is timed once and not 20 times, and the state saved as often as can be."""
+    if "skelbench.train.loop" not in sys.modules:  # the commands train nothing
+        return
     import skelbench.cost.report as report
     import skelbench.train.loop as loop
 
@@ -155,7 +159,7 @@ def carry_out(
     typed = parser.parse_args()
     end_in_order()
     commands = chosen(typed.only)
-    warm.warm_up(all(name.startswith("data") for name in commands))
+    warm.warm_up(commands.keys() <= WITHOUT_TORCH)
     with tempfile.TemporaryDirectory(prefix="campaign-") as folder:
         campaign = carried(Path(folder), commands, typed)
     campaign.show()

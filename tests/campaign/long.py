@@ -143,7 +143,7 @@ class Long:
         code = self.study.wait()
         said = self.log.read_text(errors="replace")
         self.note(f"ended with {code}")
-        if code not in (0, 2, 3, 130, -signal.SIGKILL):
+        if code not in (0, 2, 3, 130, -signal.SIGKILL) and (code != -signal.SIGTERM or said):
             self.fall(f"sitting {self.sitting} ended with {code}: {said.strip().splitlines()[-1:]}")
         if "Traceback" in said or "internal error" in said:
             self.fall(f"sitting {self.sitting}: {_line_with(said, 'Traceback', 'internal error')}")
@@ -174,7 +174,8 @@ class Long:
             self.note(kind)
             self.study.send_signal(number)
             code = self.end()
-            if kind != "kill study" and code != 130:
+            before_us = code == -signal.SIGTERM and not self.log.stat().st_size  # Python was starting
+            if kind != "kill study" and code != 130 and not before_us:
                 self.fall(f"SIGTERM to the study gave exit code {code}")
             if kind == "damage":
                 self.damage()

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.mark.parametrize(
     "words",
     [
-        ("kill", "--count", "3", "--term", "1", "--only", "data import,data export"),
+        ("kill", "--count", "3", "--term", "1", "--seed", "2", "--only", "data import,data prepare"),
         ("crowd", "--rounds", "1", "--processes", "4", "--data"),
         ("disk", "--count", "1", "--only", "data import", "--faults", "full,read-only,clock"),
     ],

@@ -11,37 +11,41 @@ from __future__ import annotations
 
 import ctypes
 import importlib
+import io
 import os
 import pkgutil
 import signal
 import sys
+import tempfile
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import redirect_stdout, suppress
 from pathlib import Path
 from typing import Any
 
 CHILD_SUBREAPER = 36
 
 
-def warm_up(data_alone: bool = False) -> None:
-    """Import every module (``data_alone``: those of the data commands), and become the parent of what a killed command
-    leaves behind."""
+def warm_up(without_torch: bool = False) -> None:
+    """Import every module (``without_torch``: for :data:`.commands.WITHOUT_TORCH`), make what a first command makes,
+    and become the parent of what a killed command leaves behind."""
     import skelbench_plugins
 
-    import skelbench.cli
     import skelbench.data.foreign
     import skelbench.data.raw
+    from skelbench.cli.main import main
 
-    data = skelbench.cli, skelbench.data.foreign, skelbench.data.raw
-    for package in data if data_alone else (skelbench, skelbench_plugins):
+    data = skelbench.data.foreign, skelbench.data.raw
+    for package in data if without_torch else (skelbench, skelbench_plugins):
         for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
             if not module.name.endswith("__main__"):
                 importlib.import_module(module.name)
-    if not data_alone:
+    if not without_torch:
         for name in ("pandas", "fvcore.nn", "matplotlib.backends.backend_agg", "numpy.testing"):
             importlib.import_module(name)
+    with tempfile.TemporaryDirectory() as nothing, redirect_stdout(io.StringIO()):
+        main(["data", "list", "--data-root", nothing])
     ctypes.CDLL(None).prctl(CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
@@ -67,10 +71,10 @@ def start(
             os.dup2(file, descriptor)
         os.closerange(3, 512)  # what a new process would not have: its parent's locks among others
         os.environ.update(environment or {})
-        import skelbench.studies.runner as runner
         from skelbench.cli.main import main
 
-        runner.subprocess = ForkedProcesses(first)  # type: ignore[attr-defined]
+        if runner := sys.modules.get("skelbench.studies.runner"):
+            runner.subprocess = ForkedProcesses(first)  # type: ignore[attr-defined]
         if first:
             first()
         code = main(list(words))

@@ -30,7 +30,7 @@ def test_run_probe_compare_from_nothing(small, capsys, fails):
     assert printed.out.splitlines()[-12:] == shown.splitlines()[-12:]
     assert "clips/s" not in printed.err
 
-    assert main(command("skeletonmae")) == 0
+    assert main(command("skeletonmae", "--probe", "linear@slim,knn")) == 0
     capsys.readouterr()
     assert main(["compare", "--all", "--format", "json"]) == 0
     table = json.loads(capsys.readouterr().out)
@@ -185,7 +185,7 @@ def test_a_method_in_one_file_runs_uninstalled(small, capsys):
     code = re.search(r"```python\n(# simclr.py\n.*?)```", text, re.S).group(1)
     path = small / "simclr.py"
     path.write_text(code)
-    assert main([*command("simclr"), "--plugin", str(path)]) == 0
+    assert main([*command("simclr", "--probe", "knn"), "--plugin", str(path)]) == 0
     assert "simclr" in capsys.readouterr().out
     (run,) = (small / "results").glob("simclr-*/run.json")
     assert json.loads(run.read_text())["spec"]["method_source"]
@@ -201,7 +201,7 @@ def test_changed_data_is_noticed(small, fails):
 
 
 def test_native_probes_on_a_run_stand_apart(small, capsys, fails):
-    assert main(command("skeletonmae", "--probe", "linear")) == 0
+    assert main(command("skeletonmae", "--probe", "linear@slim")) == 0
     settings = ["--set", "epochs=2", "--set", "batch_size=4"]
     assert main(["eval", "skeletonmae", "--protocol", "linear@mamp,linear@macdiff", *settings]) == 0
     printed = capsys.readouterr()
@@ -209,7 +209,7 @@ def test_native_probes_on_a_run_stand_apart(small, capsys, fails):
     assert main(["compare", "--all", "--format", "json"]) == 0
     rows = json.loads(capsys.readouterr().out)["rows"]
     probes = [row["protocol"]["value"] for row in rows if row["method"]["value"] == "skeletonmae"]
-    assert sorted(probes) == ["linear", "linear@macdiff", "linear@mamp"]
+    assert sorted(probes) == ["linear@macdiff", "linear@mamp", "linear@slim"]
     fails(["eval", "skeletonmae", "--protocol", "linear@mamp", "--set", "epoch=2"], "did you mean 'epochs'")
 
 

@@ -17,7 +17,7 @@ def evaluate(features, config=None, seed=0, **kwargs):
 
 
 def test_perfect_features_are_right(make_features):
-    metrics = evaluate(make_features(separation=10.0, classes=12)).metrics
+    metrics = evaluate(make_features(separation=10.0, classes=12), SHORT).metrics
     for name in ("accuracy", "accuracy_selected", "accuracy_best_on_test", "macro_accuracy", "top5_accuracy"):
         assert metrics[name] == 1, name
 
@@ -100,21 +100,21 @@ def test_large_sets_get_their_epochs(make_features):
 
 def test_goes_on_until_the_training_loss_stands_still(make_features):
     features = make_features(n_train=400, separation=0.3)
-    slow = Linear(lr=2e-5)
-    stopped = evaluate(features, slow.model_copy(update={"max_steps": 2000}))
-    assert stopped.metrics["steps"] == 2000 and stopped.metrics["train_loss_fall"] > 1e-3
-    assert any("had not converged after 2000 steps" in note for note in stopped.notes)
+    slow = Linear(lr=1e-3, min_steps=500)
+    stopped = evaluate(features, slow.model_copy(update={"max_steps": 500}))
+    assert stopped.metrics["steps"] == 500 and stopped.metrics["train_loss_fall"] > 1e-3
+    assert any("had not converged after 500 steps" in note for note in stopped.notes)
     longer = evaluate(features, slow)
-    assert 2000 < longer.metrics["steps"] <= slow.max_steps
+    assert 500 < longer.metrics["steps"] < slow.max_steps and not longer.notes
     assert longer.metrics["train_loss"] < stopped.metrics["train_loss"]
     done = evaluate(features)
     assert done.metrics["train_loss_fall"] < 1e-3 and not done.notes
-    further = evaluate(features, Linear(min_steps=3 * int(done.metrics["steps"])))
+    further = evaluate(features, Linear(min_steps=2 * int(done.metrics["steps"])))
     assert further.metrics["train_loss"] == pytest.approx(done.metrics["train_loss"], abs=0.02)
 
 
 def test_curve_holds_about_twenty_checkpoints_and_ends_with_the_headline(make_features):
-    for config in (Linear(), Linear(lr=2e-5), SlimLinear()):
+    for config in (Linear(), Linear(lr=2e-4, min_steps=500), SlimLinear()):
         result = evaluate(make_features(n_train=400, separation=0.3), config)
         for fit in ("all-train", "held-out"):
             rows = [row for row in result.curve if row["fit"] == fit]
@@ -127,9 +127,9 @@ def test_curve_holds_about_twenty_checkpoints_and_ends_with_the_headline(make_fe
 
 
 def test_without_a_held_out_part_nothing_is_selected(make_features):
-    off = evaluate(make_features(), Linear(val_share=0))
+    off = evaluate(make_features(), SHORT.model_copy(update={"val_share": 0}))
     assert "accuracy_selected" not in off.metrics and not off.notes
-    single = evaluate(make_features(n_train=5))
+    single = evaluate(make_features(n_train=5), SHORT)
     assert "accuracy_selected" not in single.metrics
     assert any("no checkpoint was selected" in note for note in single.notes)
 
@@ -160,7 +160,7 @@ def test_slim_recipe_is_the_papers(make_features):
 
 def test_progress_reaches_its_total(make_features):
     seen = []
-    evaluate(make_features(), progress=lambda done, total: seen.append((done, total)))
+    evaluate(make_features(), Linear(lr=1e-3, min_steps=500), progress=lambda done, total: seen.append((done, total)))
     done, total = zip(*seen)
     assert list(done) == sorted(done) and seen[-1] == (total[-1], total[-1])
 
