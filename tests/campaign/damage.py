@@ -439,6 +439,7 @@ def campaign(
             counted[verdict.split()[0] if verdict.startswith("WRONG") else verdict or "as before"] += 1
             if verdict.startswith("WRONG"):
                 wrong.append(f"{path}, {damage}: {name}: {verdict.removeprefix('WRONG ')}")
+                say(wrong[-1])
         if (outcome.case + 1) % max(1, len(cases) // 20) == 0:
             say(f"{outcome.case + 1} of {len(cases)} after {time.monotonic() - begin:.0f} s, {len(wrong)} wrong")
     return tally, wrong
@@ -453,7 +454,6 @@ def main() -> None:
     memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     with tempfile.TemporaryDirectory(dir=memory) as folder:
         tally, wrong = campaign(Path(folder), args.flips, args.only, args.share, lambda line: print(line, flush=True))
-    print(*wrong, sep="\n")
     columns = ("as before", "said", "not told", "WRONG")
     print(f"\n{'file':24}{'command':22}" + "".join(f"{name:>12}" for name in columns))
     for (kind, name), counted in sorted(tally.items()):
