@@ -225,6 +225,10 @@ DAMAGE = {
     "frames missing": (lambda path: (path / "frames.npy").unlink(), "frames.npy cannot be read"),
     "frames empty": (_cut("frames.npy", 0), "frames.npy cannot be read"),
     "frames cut short": (_cut("frames.npy", 2000), "frames.npy cannot be read"),
+    "frames twice": (
+        lambda path: (path / "frames.npy").write_bytes(2 * (path / "frames.npy").read_bytes()),
+        r"frames.npy goes on after its \d+ rows",
+    ),
     "frames of another type": (lambda path: np.save(path / "frames.npy", np.zeros((9, 25))), "not float32"),
 }
 

@@ -339,6 +339,8 @@ def _map(path: Path, name: str, shape: tuple[int, int]) -> np.ndarray:
         raise _unreadable(path, name, error) from error
     if array.dtype != np.float32 or array.shape != shape:
         raise _damaged(path, f"{name} is not float32 {list(shape)}")
+    if isinstance(array, np.memmap) and array.offset + array.nbytes != (path / name).stat().st_size:
+        raise _damaged(path, f"{name} goes on after its {shape[0]} rows")
     return array
 
 
