@@ -27,34 +27,39 @@ COLUMNS = (
     "run", "group", "title", "method", "version", "variant", "setting", "dataset", "split", "data", "tokens", "frames",
     "patch", "preset", "encoder", "exact", "changed", "hardware", "seed", "protocol", "stream", "checkpoint",
     "accuracy", "accuracy_selected", "accuracy_best_on_test", "n_test", "control_run", "control_accuracy", "difference",
-    "p_value", "gflops", "step_gflops", "batch_size", "clips_seen", "train_seconds", "collapse", "finished",
+    "p_value", "raw_evaluation", "raw_difference", "raw_p_value",
+    "gflops", "step_gflops", "batch_size", "clips_seen", "train_seconds", "collapse", "finished",
     "evaluation", "predictions",
 )  # fmt: skip
 
 DEFAULTS = {"encoder": RunSpec.model_fields["encoder"].default, "stream": "joint"}
 """What tables need not say."""
 
+CONTROLS = ("untrained", "raw")
+"""Methods that others are measured against: the encoder as initialised; coordinates, no network."""
+
 
 def frame(store: ResultStore) -> pandas.DataFrame:
-    """One row per evaluation record of a finished run, with the paired test against its untrained twin.
+    """One row per evaluation record of a finished run, with the paired tests against its controls.
 
     Accuracies are shares; ``gflops`` is the inference encoder's and ``step_gflops`` a whole training step's per clip,
     both for one body (two bodies cost exactly twice as much). ``title`` is what one types (``slim:glcl-only``),
     ``changed`` the settings that differ from preset and variant (``train.lr=0.001``), ``encoder`` its name with the
     settings that are not its preset's, ``stream`` what was evaluated (``joint + bone (scores)``), ``collapse`` what
     collapsed in training (None = nothing), ``data`` the data set's fingerprint, ``finished`` when the training was.
-    ``evaluation`` and ``predictions`` lead to the outcome of every test clip (:func:`outcomes`).
+    ``raw_evaluation`` is the one of the control ``raw`` that it is tested against; ``evaluation`` and ``predictions``
+    lead to the outcome of every test clip (:func:`outcomes`).
     """
     import pandas
 
     runs = [run for run in store.runs() if run.outcome == "done"]
-    untrained = [run for run in runs if run.spec.method == "untrained"]
+    controls = [run for run in runs if run.spec.method in CONTROLS]
     costs = {run.name: if_whole(run.cost) for run in runs}
     grids, encoders = _grids(runs, costs), _encoders(runs)
     rows = [
         {"tokens": grids[run.name], "encoder": encoders[run.name], **row}
         for run in runs
-        for row in _rows(run, untrained, costs[run.name])
+        for row in _rows(run, controls, costs[run.name])
     ]
     return pandas.DataFrame(rows, columns=list(COLUMNS))
 
@@ -66,6 +71,16 @@ def untrained_twin(run: RunDir, runs: list[RunDir]) -> RunDir | None:
         theirs = other.spec
         alike = twin_fields(theirs) == twin_fields(spec) and theirs.train.precision == spec.train.precision
         if theirs.method == "untrained" and alike:
+            return other
+    return None
+
+
+def raw_run(run: RunDir, runs: list[RunDir]) -> RunDir | None:
+    """The run of the control ``raw`` on the same data and clip length, if it exists."""
+    spec = run.spec
+    for other in runs:
+        theirs = other.spec
+        if theirs.method == "raw" and theirs.data == spec.data and theirs.grid.frames == spec.grid.frames:
             return other
     return None
 
@@ -133,10 +148,12 @@ def paired_over_seeds(store: ResultStore, mine: pandas.DataFrame, theirs: pandas
     return seeds_test(first_SC, second_SC)
 
 
-def _rows(run: RunDir, untrained: list[RunDir], cost: dict[str, Any] | None) -> Iterator[dict[str, Any]]:
+def _rows(run: RunDir, controls: list[RunDir], cost: dict[str, Any] | None) -> Iterator[dict[str, Any]]:
     spec, info = run.spec, run.info
-    twin = untrained_twin(run, untrained) if spec.method != "untrained" else None
+    twin = untrained_twin(run, controls) if spec.method not in CONTROLS else None
     twin_records = {_what(record): record for record in twin.records()} if twin else {}
+    raw = raw_run(run, controls) if spec.method != "raw" else None
+    raw_records = {_what(record, seed=False): record for record in raw.records()} if raw else {}
     for record in run.records():
         evaluated, metrics = record["spec"], record["metrics"]
         changed = [listed(info["modified"]), "" if record["standard"] else "settings of the probe"]
@@ -180,6 +197,11 @@ def _rows(run: RunDir, untrained: list[RunDir], cost: dict[str, Any] | None) -> 
             row |= {"control_run": twin.name, "control_accuracy": control["metrics"]["accuracy"]}
             if test := if_whole(partial(paired, run, record, twin, control)):
                 row |= {"difference": test.difference, "p_value": test.p_value}
+        floor = raw_records.get(_what(record, seed=False))
+        if raw is not None and floor is not None:
+            row["raw_evaluation"] = floor["id"]
+            if test := if_whole(partial(paired, run, record, raw, floor)):
+                row |= {"raw_difference": test.difference, "raw_p_value": test.p_value}
         yield row
 
 
@@ -231,7 +253,8 @@ def _group(spec: RunSpec, evaluated: dict[str, Any]) -> str:
     return digest([spec.model_copy(update={"seed": 0}).model_dump(mode="json"), probe])
 
 
-def _what(record: dict[str, Any]) -> str:
-    """Everything that must agree between two evaluations for a paired test, whatever the encoder and checkpoint."""
-    spec = {key: value for key, value in record["spec"].items() if key not in ("pretrain_id", "partners", "checkpoint")}
-    return canonical_json(spec)
+def _what(record: dict[str, Any], seed: bool = True) -> str:
+    """Everything that must agree between two evaluations for a paired test, whatever the encoder and checkpoint;
+    ``seed`` False: and the seed, of which the control ``raw`` has none."""
+    apart = ("pretrain_id", "partners", "checkpoint", *(() if seed else ("seed",)))
+    return canonical_json({key: value for key, value in record["spec"].items() if key not in apart})
