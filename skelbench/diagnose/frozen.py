@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -23,7 +23,7 @@ from skelbench.results.store import RunDir
 from skelbench.run.evaluate import clips_of, eval_spec, load_encoder
 from skelbench.run.session import Session
 from skelbench.skeleton.grid import Grid
-from skelbench.spec import Bodies, Centre, RunSpec, SecondBody, Stream
+from skelbench.spec import Bodies, Centre, EvaluationResize, RunSpec, SecondBody, Stream
 from skelbench.train.build import grid_of
 from skelbench.views.augmentations import Augment, rotation
 from skelbench.views.builder import ViewBuilder, evaluation_spec
@@ -67,7 +67,7 @@ class Clips:
     device: torch.device
     bodies: Bodies = "valid"
     centre: Centre = "body"
-    resize: Literal["ends", "half-pixel", "pad"] = "ends"
+    resize: EvaluationResize = "ends"
     share: float = 0.95
     second_body: SecondBody = "zero"
     stream: Stream = "joint"
