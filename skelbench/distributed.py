@@ -92,6 +92,16 @@ def global_sum(x: Tensor) -> Tensor:
     return _GlobalSum.apply(x) if world() > 1 else x
 
 
+def global_rows(x: Tensor) -> Tensor:
+    """Concatenate ``x`` of all processes along dim 0 in rank order (sizes may differ), with gradient as for
+    :func:`global_sum`."""
+    if world() == 1:
+        return x
+    sizes = gather(torch.tensor([len(x)], device=x.device)).tolist()
+    before, after = sum(sizes[: rank()]), sum(sizes[rank() + 1 :])
+    return global_sum(torch.cat([x.new_zeros(before, *x.shape[1:]), x, x.new_zeros(after, *x.shape[1:])]))
+
+
 def gather(x: Tensor) -> Tensor:
     """Concatenate ``x`` of all processes along dim 0 in rank order (sizes may differ); no gradient."""
     x = x.detach()

@@ -36,6 +36,9 @@ Fusion = Literal["none", "features", "scores"]
 """How the feature sets of several streams are measured as one: side by side, or by the sum of what a probe of each says
 (nearest neighbours: by the sum of similarities)."""
 
+EvaluationResize = Literal["ends", "half-pixel", "pad", "uniform-frames"]
+"""How a clip becomes T frames downstream (:class:`skelbench.views.spec.ViewSpec`): nothing is drawn."""
+
 
 class GridSpec(Spec):
     """Token grid: T frames in patches of P_T frames."""
@@ -152,7 +155,7 @@ class EvalSpec(Spec):
     bodies: Bodies = "valid"
     centre: Centre = "clip"
     share: float = Field(0.95, gt=0, le=1, description="central share of a clip that is looked at")
-    resize: Literal["ends", "half-pixel", "pad"] = "ends"
+    resize: EvaluationResize = "ends"
 
     @model_validator(mode="after")
     def _check_streams(self) -> EvalSpec:
@@ -239,13 +242,13 @@ def evaluation_defaults(spec: RunSpec) -> dict[str, Any]:
     streams = {view["stream"] for view in spec.views.values()} or {"joint"}
     slots = spec.train.bodies == "all-slots"
     whole = [view for view in spec.views.values() if view["frames"] == spec.grid.frames]
-    half_pixel = any(view["resize"] == "half-pixel" for view in whole)
+    resized = {view["resize"] for view in whole}
     return {
         "streams": tuple(streams) if len(streams) == 1 else ("joint",),
         "bodies": "all-slots" if slots else "valid",
         "centre": spec.train.centre,
         "bodies_pool": "all-mean" if slots else "valid-mean",
-        "resize": "half-pixel" if half_pixel else "ends",
+        "resize": next((how for how in ("half-pixel", "uniform-frames") if how in resized), "ends"),
     }
 
 

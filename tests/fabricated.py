@@ -66,7 +66,7 @@ class Fabricated:
         method, _, variant = title.partition(":")
         frames, patch = {8: (64, 8), 15: (120, 8), 30: (120, 4)}.get(tokens, (8 * tokens, 8))
         data = DataSpec(name=dataset, split=split, fingerprint=fingerprint)
-        trains = method != "untrained"
+        trains = method not in ("untrained", "raw")
         spec = RunSpec(
             method=method,
             method_version=version,

@@ -86,7 +86,9 @@ class SlimConfig(PrototypeSettings):
     tilt_deg: float = Field(30.0, description="rotation limit about the other axes")
     scale_groups: Literal["parts", "limbs"] = Field("parts", description="groups of bone-aware scaling (our reading)")
     noise: bool = Field(False, description="Gaussian noise and axis dropping of the authors' code")
-    resize: Literal["ends", "bins"] = Field("ends", description="how a crop becomes T frames")
+    resize: Literal["ends", "bins", "uniform-frames"] = Field(
+        "ends", description="how a crop becomes T frames; uniform-frames: no frame between two of a longer one"
+    )
     extend: int = Field(0, description="play shorter clips forth and back to at least this many frames")
 
     @model_validator(mode="after")

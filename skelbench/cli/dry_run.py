@@ -6,7 +6,7 @@ import json
 
 from skelbench.console import duration, out, print_facts
 from skelbench.run.evaluate import eval_spec
-from skelbench.run.resolve import Resolved, control
+from skelbench.run.resolve import Resolved, control, raw_control
 from skelbench.run.session import Session
 
 
@@ -22,7 +22,8 @@ def show(resolved: Resolved, protocols: list[str], session: Session) -> None:
     facts = [("pretrain id", f"{spec.id} ({run.outcome + ': ' + str(run.path) if run else 'new'})")]
     facts += [(f"eval id, {name}", eval_spec(session.host, spec, name).id) for name in protocols]
     if resolved.method.trains:
-        facts.append(("control", f"untrained {control(resolved, session.host).spec.id}"))
+        controls = (make(resolved, session.host).spec for make in (control, raw_control))
+        facts.append(("controls", ", ".join(f"{spec.method} {spec.id}" for spec in controls)))
     counts = parameters(build_method(spec, session.host, resolved.store.topology, "meta"))
     facts.append(("parameters", f"encoder {counts['encoder']:,}, trainable {counts['trainable']:,}"))
     if resolved.method.trains:

@@ -11,6 +11,8 @@ from skelbench.errors import SkelbenchError, did_you_mean
 from skelbench.run.session import open_session
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from skelbench.results.store import ResultStore, RunDir
     from skelbench.spec import EvalSpec
 
@@ -55,7 +57,7 @@ def evaluate(
 ) -> None:
     """Evaluate a finished RUN by one or more protocols; a result that exists is shown, not computed again.
 
-    With several streams or another than the run's own, its untrained twin is evaluated alike if there is one.
+    With several streams or another than the run's own, its controls are evaluated alike if they are there.
     """
     from skelbench.cli.run import known_protocols
     from skelbench.cli.summary import print_records
@@ -88,8 +90,8 @@ def evaluate(
     records = [evaluation(session, run_dir, spec, force) for spec in specs]
     if "streams" in fields:
         for spec in specs:
-            if twin := _twin(session.results, run_dir, spec):
-                evaluation(session, *twin, force, like=run_dir.spec)
+            for beside in _controls(session.results, run_dir, spec):
+                evaluation(session, *beside, force, like=run_dir.spec)
     print_records(run_dir, records)
 
 
@@ -110,15 +112,18 @@ def _streams(stream: str | None, fusion: str | None, runs: list[RunDir]) -> dict
     return ({"streams": streams} if streams else {}) | ({"fusion": fusion} if fusion else {})
 
 
-def _twin(results: ResultStore, run: RunDir, spec: EvalSpec) -> tuple[RunDir, EvalSpec] | None:
-    """The untrained twin of ``run`` with the same evaluation, if the results hold it and those of all partners."""
-    from skelbench.report.frame import shape, untrained_runs
+def _controls(results: ResultStore, run: RunDir, spec: EvalSpec) -> Iterator[tuple[RunDir, EvalSpec]]:
+    """The controls of ``run`` with the same evaluation, as far as the results hold them and those of all partners."""
+    from skelbench.report.frame import CONTROLS, Controls
+    from skelbench.results.store import RunDir
 
-    untrained = untrained_runs(results.read())
-    partners = [results.by_id(name.split("@")[0]) for name in spec.partners]
-    twins = [twin for one in (run, *partners) if one and (twin := untrained.get(shape(one.spec)))]
-    if run.spec.method == "untrained" or len(twins) <= len(partners):
-        return None
-    first, *others = (twin.spec.id for twin in twins)
-    own = {"pretrain_id": first, "checkpoint": "last", "partners": tuple(others)}
-    return RunDir(twins[0].path), spec.model_copy(update=own)
+    controls = Controls(results.read())
+    measured = [run, *(results.by_id(name.split("@")[0]) for name in spec.partners)]
+    for kind in CONTROLS:
+        found = [beside for one in measured if one and (beside := controls.of(kind, one.spec))]
+        if len(found) < len(measured):
+            continue
+        first, *others = (beside.spec.id for beside in found)
+        own: dict[str, Any] = {"pretrain_id": first, "checkpoint": "last", "partners": tuple(others)}
+        own |= {"seed": found[0].spec.seed} if kind == "raw" else {}
+        yield RunDir(found[0].path), spec.model_copy(update=own)

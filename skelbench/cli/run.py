@@ -1,4 +1,4 @@
-"""``skelbench run METHOD``: train, probe, cost, and show it beside the untrained encoder."""
+"""``skelbench run METHOD``: train, probe, cost, and show it beside its controls."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def run(
     data_root: DataRoot = None,
     force: Force = False,
 ) -> None:
-    """Train METHOD, probe it, count its cost, and compare it with its untrained encoder.
+    """Train METHOD, probe it, count its cost, and compare it with its untrained encoder and with raw coordinates.
 
     Issuing the same command again continues or skips what is done.
     """
@@ -117,17 +117,18 @@ def run(
 
 
 def conclude(session: Session, run_dir: Any, resolved: Resolved, protocols: list[str], force: bool) -> None:
-    """Probe a finished run and its untrained twin, count what they cost, and show the two side by side."""
+    """Probe a finished run and its controls, count what they cost, and show them side by side."""
     from skelbench.cli.summary import print_summary
     from skelbench.run.pretrain import pretrain
-    from skelbench.run.resolve import control
+    from skelbench.run.resolve import control, raw_control
 
     pairs = [(run_dir, _probe(session, run_dir, resolved, protocols, force))]
     if resolved.method.trains:
-        twin = control(resolved, session.host)
-        twin_dir = pretrain(session, twin)
-        pairs.append((twin_dir, _probe(session, twin_dir, resolved, protocols, force)))
-        _cost(session, twin_dir, twin, force)
+        for beside in (control(resolved, session.host), raw_control(resolved, session.host)):
+            session.features.clear()  # coordinates are as large as the clips
+            beside_dir = pretrain(session, beside)
+            pairs.append((beside_dir, _probe(session, beside_dir, resolved, protocols, force)))
+            _cost(session, beside_dir, beside, force)
     print_summary(pairs, _cost(session, run_dir, resolved, force), resolved)
 
 

@@ -1,4 +1,4 @@
-"""What ``skelbench run`` says before and after: plain facts, the untrained control, what to type next."""
+"""What ``skelbench run`` says before and after: plain facts, the controls, what to type next."""
 
 from __future__ import annotations
 
@@ -24,6 +24,8 @@ def print_header(resolved: Resolved, device: str) -> None:
     spec, topology = resolved.spec, resolved.store.topology
     preset = resolved.preset + (" with changes" if resolved.modified else "")
     grid = f"{spec.tokens} x {topology.num_joints} tokens (T = {spec.grid.frames}, P_T = {spec.grid.patch})"
+    if not resolved.method.weights:
+        grid = f"{spec.grid.frames} frames x {topology.num_joints} joints"
     changes = resolved.method.variants[resolved.variant] if resolved.variant else {}
     facts = [
         ("run", f"{resolved.title} on {spec.data.title} / {spec.data.split}, {grid}, seed {spec.seed}, id {spec.id}"),
@@ -37,7 +39,7 @@ def print_header(resolved: Resolved, device: str) -> None:
 
 
 def print_summary(pairs: list[tuple[Any, dict[str, Any]]], cost: Mapping[str, Any] | None, resolved: Resolved) -> None:
-    """Accuracy beside the untrained encoder with a paired test, cost, speed, place of the run, next commands."""
+    """Accuracy beside the controls with paired tests, cost, speed, place of the run, next commands."""
     run, records = pairs[0]
     if records:
         out.print(_accuracy(pairs))
@@ -66,7 +68,8 @@ def _next(resolved: Resolved) -> list[tuple[str, str]]:
     spec, commands = resolved.spec, []
     if resolved.preset in BLURB:
         shapes = {shape: f"--tokens {tokens}" for tokens, shape in BUDGETS.items()}
-        grid = f"--clip-length {spec.grid.frames} --patch {spec.grid.patch}"
+        grid = f"--clip-length {spec.grid.frames}"
+        grid += f" --patch {spec.grid.patch}" if resolved.method.weights else ""
         alike = "the same conditions" if resolved.setting == "shared" or resolved.variant else "shared setting"
         others = (method.name for method in get_host().all("methods") if getattr(method, "trains", True))
         other = next((name for name in others if name != spec.method), "METHOD")
@@ -92,18 +95,20 @@ def _accuracy(pairs: list[tuple[Any, dict[str, Any]]]) -> Table:
 
     run, records = pairs[0]
     columns = ["probe", run.title, "95 % interval"]
-    columns += ["untrained", "difference, points", "paired p"] if len(pairs) > 1 else []
+    columns += ["control", "its accuracy", "difference, points", "paired p"] if len(pairs) > 1 else []
     rows = []
     for protocol, record in records.items():
-        row = [protocol, f"{record['metrics']['accuracy']:.1%}", interval(record["metrics"])]
-        if len(pairs) > 1:
-            other_run, others = pairs[1]
+        start = [protocol, f"{record['metrics']['accuracy']:.1%}", interval(record["metrics"])]
+        for other_run, others in pairs[1:]:
             test = paired(run, record, other_run, others[protocol])
             low, high = test.interval
-            row.append(f"{others[protocol]['metrics']['accuracy']:.1%}")
-            row.append(f"{100 * test.difference:+.1f}  [{100 * low:+.1f}, {100 * high:+.1f}]")
-            row.append(f"{test.p_value:.2g}" if test.p_value >= 1e-4 else "< 0.0001")
-        rows.append(row)
+            difference = f"{100 * test.difference:+.1f}  [{100 * low:+.1f}, {100 * high:+.1f}]"
+            p = f"{test.p_value:.2g}" if test.p_value >= 1e-4 else "< 0.0001"
+            accuracy = f"{others[protocol]['metrics']['accuracy']:.1%}"
+            rows.append([*start, other_run.title, accuracy, difference, p])
+            start = ["", "", ""]
+        if len(pairs) == 1:
+            rows.append(start)
     return make_table(columns, rows, title="\nTest accuracy after the last epoch; nothing is selected on test clips")
 
 

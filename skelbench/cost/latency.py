@@ -50,12 +50,14 @@ def latency(
 
     ``make_view(batch)`` returns a view of ``batch`` clips on that device. Making it and warming up are not timed.
     """
-    device = next(encoder.parameters()).device
+    views = [make_view(batch) for batch in batch_sizes]
+    device = views[0].x_RTJC.device  # not the weights': an encoder may have none
     training = encoder.training
     encoder.eval()
     try:
         with torch.inference_mode():
-            return [_time(encoder, make_view(batch), batch, device, warmup, repeats) for batch in batch_sizes]
+            timed = zip(views, batch_sizes, strict=True)
+            return [_time(encoder, view, batch, device, warmup, repeats) for view, batch in timed]
     finally:
         encoder.train(training)
 

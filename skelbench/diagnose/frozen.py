@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,12 +18,12 @@ from skelbench.data.store.clip_store import ClipStore
 from skelbench.data.store.source import ClipSource
 from skelbench.errors import SkelbenchError
 from skelbench.evaluate.features import Builder, extract
-from skelbench.report.frame import shape, untrained_runs
+from skelbench.report.frame import Controls
 from skelbench.results.store import RunDir
 from skelbench.run.evaluate import clips_of, eval_spec, load_encoder
 from skelbench.run.session import Session
 from skelbench.skeleton.grid import Grid
-from skelbench.spec import Bodies, Centre, RunSpec, SecondBody, Stream
+from skelbench.spec import Bodies, Centre, EvaluationResize, RunSpec, SecondBody, Stream
 from skelbench.train.build import grid_of
 from skelbench.views.augmentations import Augment, rotation
 from skelbench.views.builder import ViewBuilder, evaluation_spec
@@ -67,7 +67,7 @@ class Clips:
     device: torch.device
     bodies: Bodies = "valid"
     centre: Centre = "body"
-    resize: Literal["ends", "half-pixel", "pad"] = "ends"
+    resize: EvaluationResize = "ends"
     share: float = 0.95
     second_body: SecondBody = "zero"
     stream: Stream = "joint"
@@ -159,7 +159,7 @@ class Frozen:
         """The untrained run with the same encoder, grid, data and seed, if the results directory holds it."""
         if self.run_spec.method == "untrained":
             return None
-        twin = untrained_runs(self.session.results.read()).get(shape(self.run_spec))
+        twin = Controls(self.session.results.read()).of("untrained", self.run_spec)
         return Frozen(self.session, RunDir(twin.path), like=self.run_spec) if twin else None
 
     def features(

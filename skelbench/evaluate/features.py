@@ -144,9 +144,12 @@ def read_out(
 
     "pooled" is the readout that the encoder is made for, "mean" the mean over all tokens (no class token), "joints" the
     mean over time with the joints side by side, any other name a level of the encoder's own. "joints" needs ``grid``
-    and an encoder that returns all its tokens for every body. ``dropout`` sets numbers of tokens to 0 with that chance,
+    and an encoder that returns all its tokens for every body. Of one without tokens every readout is ``pooled_RD``, as
+    if that were a token. ``dropout`` sets numbers of tokens to 0 with that chance,
     and scales the others up, before the tokens are averaged.
     """
+    if not encoded.tokens_RND.shape[1]:
+        encoded, readout = replace(encoded, tokens_RND=encoded.pooled_RD[:, None]), "mean"
     if readout not in ("mean", "joints"):
         if dropout:
             raise SkelbenchError(

@@ -27,7 +27,7 @@ class Encoded:
 
     tokens_RND: Tensor
     """Features after the final norm: all N tokens of the grid, or the K visible ones when tokens were dropped; of an
-    encoder without the ability "tokens" whatever sequence it has."""
+    encoder without the ability "tokens" whatever sequence it has, or none (N = 0)."""
     pooled_RD: Tensor
     """The readout used downstream (may be wider than D, e.g. class token and mean token side by side)."""
     cls_RD: Tensor | None = None

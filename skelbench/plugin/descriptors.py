@@ -55,6 +55,9 @@ class MethodSpec(Descriptor):
     ``"x0.5"`` is that many times what the preset says, also for ``clips_seen``, the length of the schedule."""
     trains: bool = True
     """False for controls that are evaluated as initialised."""
+    weights: bool = True
+    """False for a control without a network: seed, precision and patch decide nothing then, and are not in its
+    identity."""
 
 
 @dataclass(frozen=True, kw_only=True)

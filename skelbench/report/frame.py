@@ -27,52 +27,71 @@ COLUMNS = (
     "run", "group", "title", "method", "version", "variant", "setting", "dataset", "split", "data", "tokens", "frames",
     "patch", "preset", "encoder", "exact", "changed", "hardware", "seed", "protocol", "stream", "checkpoint",
     "accuracy", "accuracy_selected", "accuracy_best_on_test", "n_test", "control_run", "control_accuracy", "difference",
-    "p_value", "gflops", "step_gflops", "batch_size", "clips_seen", "train_seconds", "collapse", "finished",
+    "p_value", "raw_evaluation", "raw_difference", "raw_p_value",
+    "gflops", "step_gflops", "batch_size", "clips_seen", "train_seconds", "collapse", "finished",
     "evaluation", "predictions",
 )  # fmt: skip
 
 DEFAULTS = {"encoder": RunSpec.model_fields["encoder"].default, "stream": "joint"}
 """What tables need not say."""
 
+CONTROLS = ("untrained", "raw")
+"""Methods that others are measured against: the encoder as initialised; coordinates, no network."""
+
 
 def frame(every: Iterable[ReadRun]) -> pandas.DataFrame:
-    """One row per evaluation record of a finished one of the runs, with the paired test against its untrained twin.
+    """One row per evaluation record of a finished one of the runs, with the paired tests against its controls.
 
     Accuracies are shares; ``gflops`` is the inference encoder's and ``step_gflops`` a whole training step's per clip,
     both for one body (two bodies cost exactly twice as much). ``title`` is what one types (``slim:glcl-only``),
     ``changed`` the settings that differ from preset and variant (``train.lr=0.001``), ``encoder`` its name with the
     settings that are not its preset's, ``stream`` what was evaluated (``joint + bone (scores)``), ``collapse`` what
     collapsed in training (None = nothing), ``data`` the data set's fingerprint, ``finished`` when the training was.
-    ``evaluation`` and ``predictions`` lead to the outcome of every test clip (:func:`outcomes`).
+    ``raw_evaluation`` is the one of the control ``raw`` that it is tested against; ``evaluation`` and ``predictions``
+    lead to the outcome of every test clip (:func:`outcomes`).
     """
     import pandas
 
     runs = [run for run in every if run.outcome == "done"]
-    untrained = untrained_runs(runs)
-    controls = cache(lambda twin: {_what(record): record for record in twin.records()})
+    controls = Controls(runs)
     costs = {run.name: if_whole(run.cost) for run in runs}
     grids, encoders = _grids(runs, costs), _encoders(runs)
     rows = [
         {"tokens": grids[run.name], "encoder": encoders[run.name], **row}
         for run in runs
-        for row in _rows(run, untrained.get(shape(run.spec)) if untrained else None, controls, costs[run.name])
+        for row in _rows(run, controls, costs[run.name])
     ]
     return pandas.DataFrame(rows, columns=list(COLUMNS))
 
 
-def shape(spec: RunSpec) -> str:
-    """The same text for a run and its untrained twin: encoder, grid, data, precision and seed."""
+class Controls:
+    """Of finished ``runs`` those that others are measured against, the first of each shape, and their records."""
+
+    def __init__(self, runs: Iterable[ReadRun]) -> None:
+        self._found: dict[str, dict[str, ReadRun]] = {kind: {} for kind in CONTROLS}
+        for run in runs:
+            if run.outcome == "done" and (spec := run.spec).method in self._found:
+                self._found[spec.method].setdefault(_SHAPES[spec.method](spec), run)
+        self.records = cache(lambda run, seed: {_what(record, seed): record for record in run.records()})
+
+    def of(self, kind: str, spec: RunSpec) -> ReadRun | None:
+        """``kind`` "untrained": the untrained run with the same encoder, grid, data, precision and seed; "raw": the one
+        on the same data and clip length. None where there is none, and for a control itself."""
+        found = self._found[kind]
+        apart = CONTROLS if kind == "untrained" else ("raw",)
+        return found.get(_SHAPES[kind](spec)) if found and spec.method not in apart else None
+
+
+def _shape(spec: RunSpec) -> str:
     fields = spec.model_dump(mode="json", include={*twin_fields(spec)})
     return json.dumps([fields, spec.train.precision], sort_keys=True)
 
 
-def untrained_runs(runs: Iterable[ReadRun]) -> dict[str, ReadRun]:
-    """The untrained ones of finished ``runs``, the first of each :func:`shape`."""
-    found: dict[str, ReadRun] = {}
-    for run in runs:
-        if run.outcome == "done" and (spec := run.spec).method == "untrained":
-            found.setdefault(shape(spec), run)
-    return found
+def _raw_shape(spec: RunSpec) -> str:
+    return json.dumps([spec.data.model_dump(mode="json"), spec.grid.frames], sort_keys=True)
+
+
+_SHAPES: Mapping[str, Callable[[RunSpec], str]] = {"untrained": _shape, "raw": _raw_shape}
 
 
 def predictions(run: RunDir, record: Mapping[str, Any]) -> dict[str, np.ndarray]:
@@ -138,14 +157,11 @@ def paired_over_seeds(store: ResultStore, mine: pandas.DataFrame, theirs: pandas
     return seeds_test(first_SC, second_SC)
 
 
-def _rows(
-    run: RunDir,
-    twin: RunDir | None,
-    controls: Callable[[RunDir], dict[str, dict[str, Any]]],
-    cost: dict[str, Any] | None,
-) -> Iterator[dict[str, Any]]:
+def _rows(run: ReadRun, controls: Controls, cost: dict[str, Any] | None) -> Iterator[dict[str, Any]]:
     spec, info = run.spec, run.info
-    twin_records = controls(twin) if twin and spec.method != "untrained" else {}
+    twin, raw = controls.of("untrained", spec), controls.of("raw", spec)
+    twin_records = controls.records(twin, True) if twin else {}
+    raw_records = controls.records(raw, False) if raw else {}
     for record in run.records():
         evaluated, metrics = record["spec"], record["metrics"]
         changed = [listed(info["modified"]), "" if record["standard"] else "settings of the probe"]
@@ -189,6 +205,11 @@ def _rows(
             row |= {"control_run": twin.name, "control_accuracy": control["metrics"]["accuracy"]}
             if test := if_whole(partial(paired, run, record, twin, control)):
                 row |= {"difference": test.difference, "p_value": test.p_value}
+        floor = raw_records.get(_what(record, seed=False))
+        if raw is not None and floor is not None:
+            row["raw_evaluation"] = floor["id"]
+            if test := if_whole(partial(paired, run, record, raw, floor)):
+                row |= {"raw_difference": test.difference, "raw_p_value": test.p_value}
         yield row
 
 
@@ -240,7 +261,8 @@ def _group(spec: RunSpec, evaluated: dict[str, Any]) -> str:
     return digest([spec.model_copy(update={"seed": 0}).model_dump(mode="json"), probe])
 
 
-def _what(record: dict[str, Any]) -> str:
-    """Everything that must agree between two evaluations for a paired test, whatever the encoder and checkpoint."""
-    spec = {key: value for key, value in record["spec"].items() if key not in ("pretrain_id", "partners", "checkpoint")}
-    return canonical_json(spec)
+def _what(record: dict[str, Any], seed: bool = True) -> str:
+    """Everything that must agree between two evaluations for a paired test, whatever the encoder and checkpoint;
+    ``seed`` False: and the seed, of which the control ``raw`` has none."""
+    apart = ("pretrain_id", "partners", "checkpoint", *(() if seed else ("seed",)))
+    return canonical_json({key: value for key, value in record["spec"].items() if key not in apart})

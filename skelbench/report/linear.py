@@ -1,4 +1,4 @@
-"""``compare --table linear``: evaluated runs side by side, with intervals and tests against an untrained encoder."""
+"""``compare --table linear``: evaluated runs side by side, with intervals and tests against their controls."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from skelbench.errors import SkelbenchError
 from skelbench.evaluate.statistics import holm
 from skelbench.plugin import TableSpec, hookimpl
-from skelbench.report.seeds import accuracy, alike, nearest, percent, seeds_of
+from skelbench.report.frame import CONTROLS
+from skelbench.report.seeds import RAW, accuracy, alike, nearest, over_raw, percent, seeds_of
 from skelbench.report.table import Cell, Column, Table, footnotes_of
 
 if TYPE_CHECKING:
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 REQUIRED = (
     "run", "title", "setting", "dataset", "split", "tokens", "preset", "encoder", "hardware", "seed", "protocol",
     "stream", "checkpoint", "accuracy", "accuracy_selected", "accuracy_best_on_test", "n_test", "control_run",
-    "control_accuracy", "p_value", "gflops", "clips_seen", "train_seconds",
+    "control_accuracy", "p_value", "raw_evaluation", "raw_difference", "raw_p_value", "evaluation",
+    "gflops", "clips_seen", "train_seconds",
 )  # fmt: skip
 
 _SETTING = [
@@ -30,7 +32,7 @@ _SETTING = [
 _BLOCK = ["setting", "dataset", "split", "encoder", "protocol", "stream", "checkpoint"]
 """What rows that compete have in common."""
 _SHARES = ["accuracy", "accuracy_selected", "accuracy_best_on_test", "control_accuracy"]
-_NUMBERS = [*_SHARES, "n_test", "p_value", "gflops", "clips_seen", "train_seconds"]
+_NUMBERS = [*_SHARES, "n_test", "p_value", "raw_difference", "raw_p_value", "gflops", "clips_seen", "train_seconds"]
 
 TITLE = "Linear evaluation: accuracy in percent"
 BEST = "highest test accuracy over the probe's checkpoints: chosen on test data, an upper bound for reference"
@@ -76,7 +78,7 @@ def build(frame: DataFrame) -> Table:
     if linear.empty:
         return Table(TITLE, _columns(set()), notes=(HOW,), footnotes={"best": BEST})
     frame = frame.assign(**{name: pandas.to_numeric(frame[name]) for name in _NUMBERS})
-    linear = frame.loc[linear.index]
+    linear = _raw_beside(frame.loc[linear.index])
     for name in _SHARES:
         if not frame[name].dropna().between(0, 1).all():
             raise SkelbenchError(f"column {name} of the evaluated runs must hold shares in [0, 1], not percent")
@@ -87,8 +89,25 @@ def build(frame: DataFrame) -> Table:
         row["p_value"] = float(p)
     rows.sort(key=lambda row: (row["setting"] != "shared", *(row[key] for key in _BLOCK[1:]), -row["accuracy"].value))
     varying, constant = alike(rows, [*_BLOCK, "preset", "hardware"])
-    footnotes = {"best": BEST} | footnotes_of(rows, {"native": NATIVE, "control": CONTROL})
+    varying |= {"raw"} if any(row["raw"].value is not None for row in rows) else set()
+    footnotes = {"best": BEST} | footnotes_of(rows, {"native": NATIVE, "control": CONTROL, "raw": RAW})
     return Table(TITLE, _columns(varying), tuple(rows), tuple(_notes(frame, constant)), footnotes).ranked(within=_BLOCK)
+
+
+def _raw_beside(linear: DataFrame) -> DataFrame:
+    """The control ``raw`` has neither encoder nor preset: it stands once in every block of rows that are tested against
+    it, and for all their presets."""
+    places, tested = ["raw_evaluation", "setting", "encoder"], linear[linear["checkpoint"] == "last"]
+    presets = tested["preset"].astype(str).str.removesuffix("+").groupby([tested[key] for key in places])
+    found = presets.agg(lambda some: ", ".join(sorted(set(some)))).reset_index()
+    raw = linear[linear["evaluation"].isin(found["raw_evaluation"])]
+    if raw.empty:
+        return linear
+    import pandas
+
+    apart = raw.drop(columns=["raw_evaluation", "setting", "encoder", "preset"])
+    beside = apart.merge(found.rename(columns={"raw_evaluation": "evaluation"}), on="evaluation")
+    return pandas.concat([linear.drop(raw.index), beside])
 
 
 def _columns(varying: set[str]) -> tuple[Column, ...]:
@@ -109,6 +128,7 @@ def _columns(varying: set[str]) -> tuple[Column, ...]:
         Column("knn", "1-NN", ".1f", best="max"),
         Column("difference", "Over untrained", "+.1f"),
         Column("p_value", "p (Holm)", ".2g"),
+        Column("raw", "Over raw", "+.1f", shown="raw" in varying),
         Column("gflops", "GFLOPs, 1 body", ".2f"),
         Column("clips_seen", "Clips seen", ",d"),
         Column("train_minutes", "Training, minutes", ".1f"),
@@ -121,7 +141,7 @@ def _row(group: DataFrame, knn: Callable[[DataFrame], Series]) -> dict[str, Any]
     setting = {key: str(first[key]) for key in _SETTING}
     title = setting.pop("title")
     difference = percent(group["accuracy"] - group["control_accuracy"])
-    if difference.value is None and title != "untrained":
+    if difference.value is None and title not in CONTROLS:
         difference = Cell(footnotes=("control",))
     clips = group["clips_seen"].mean()
     return setting | {
@@ -133,6 +153,7 @@ def _row(group: DataFrame, knn: Callable[[DataFrame], Series]) -> dict[str, Any]
         "knn": percent(knn(group)),
         "difference": difference,
         "p_value": float(group["p_value"].max()) if group["p_value"].notna().all() else None,
+        "raw": over_raw(group),
         "gflops": float(group["gflops"].mean()),
         "clips_seen": None if math.isnan(clips) else round(clips),
         "train_minutes": float(group["train_seconds"].mean()) / 60,
@@ -146,7 +167,8 @@ def _notes(frame: DataFrame, constant: list[str]) -> Iterator[str]:
     yield (
         "Linear: after the probe's last step. Brackets: Wilson 95 % interval over test clips. ±: standard deviation "
         "over seeds, where there are several. p: exact McNemar test against the untrained encoder on the same clips "
-        "(the largest over seeds), Holm-adjusted over rows; it says nothing about other pre-training seeds."
+        "(the largest over seeds), Holm-adjusted over rows; it says nothing about other pre-training seeds. raw: the "
+        "clip's coordinates, no network."
     )
     probed = frame["protocol"].astype(str).str.startswith("linear")
     if left_out := sorted(set(frame["run"].astype(str)) - set(frame.loc[probed, "run"].astype(str))):

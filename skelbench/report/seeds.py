@@ -4,6 +4,7 @@ common."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from skelbench.evaluate.statistics import wilson
@@ -12,6 +13,9 @@ from skelbench.report.table import Cell
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
+
+RAW = "not shown to be better than coordinates without a network: exact McNemar p > 0.05 for at least one seed"
+"""Footnote ``raw`` of the cells of :func:`over_raw`."""
 
 _EVALUATION = ["run", "dataset", "split", "stream", "checkpoint"]
 
@@ -41,6 +45,13 @@ def percent(shares: Series) -> Cell:
     if shares.isna().any():
         return Cell()
     return Cell(100 * float(shares.mean()), spread(shares))
+
+
+def over_raw(group: DataFrame) -> Cell:
+    """Points above the control ``raw`` on the same clips, empty unless every seed has the figure."""
+    over = percent(group["raw_difference"])
+    unshown = group["raw_difference"].le(0) | group["raw_p_value"].gt(0.05)
+    return replace(over, footnotes=("raw",)) if over.value is not None and unshown.any() else over
 
 
 def spread(shares: Series) -> float | None:

@@ -17,7 +17,7 @@ from skelbench.plugin.descriptors import RowsSpec
 from skelbench.report import published
 from skelbench.report.frame import paired_over_seeds
 from skelbench.report.inputs import TableInputs
-from skelbench.report.seeds import accuracy, alike, nearest, percent, seeds_of
+from skelbench.report.seeds import RAW, accuracy, alike, nearest, over_raw, percent, seeds_of
 from skelbench.report.table import Cell, Column, Table, footnotes_of
 from skelbench.results.store import ResultStore
 from skelbench.spec import titled
@@ -40,8 +40,8 @@ BLOCK = {
 }
 """What rows of a block have in common, and its headers."""
 _NUMBERS = [
-    "accuracy", "control_accuracy", "difference", "p_value", "n_test", "gflops", "step_gflops", "batch_size",
-    "clips_seen", "train_seconds", "finished",
+    "accuracy", "control_accuracy", "difference", "p_value", "raw_difference", "raw_p_value", "n_test", "gflops",
+    "step_gflops", "batch_size", "clips_seen", "train_seconds", "finished",
 ]  # fmt: skip
 
 PAPER = {
@@ -53,6 +53,7 @@ PAPER = {
 """(metric, split) of published tables -> column."""
 
 FOOTNOTES = {
+    "raw": RAW,
     "shared": "over the seeds that both rows have, which are not all of them",
     "untrained": "not shown to be better than the untrained encoder: exact McNemar p > 0.05 for at least one seed",
 }
@@ -298,6 +299,7 @@ def _filled(
         "accuracy": accuracy(group),
         "knn": percent(knn(group)),
         "control": over,
+        "raw": over_raw(group),
         "run": ", ".join(group["run"]),
         **(study.measure(group, inputs.store) if study.measure else {}),
     }
@@ -346,6 +348,7 @@ def _columns(study: StudyTable, rows: Sequence[Mapping[str, Any]], varying: set[
         Column("p_value", "p (Holm)", ".2g"),
         Column("knn", "1-NN", ".1f", best="max"),
         Column("control", "Over untrained", "+.1f"),
+        Column("raw", "Over raw", "+.1f", shown=any(row["raw"].value is not None for row in rows if "raw" in row)),
         *study.extra,
         Column("gflops", f"GFLOPs, {BODIES} bodies", ",.2f"),
         Column("step_gflops", f"Step GFLOPs, {BODIES} bodies", ",.2f"),
@@ -398,9 +401,9 @@ def _notes(
     yield from published.notes(inputs.host, study.name)
     yield (
         "Linear: after the probe's last step. Over untrained: minus the untrained encoder of the same shape, data and "
-        "seed. ±: standard deviation over seeds. Brackets: 95 % over test clips; p: exact sign-flip test over test "
-        "clips, Holm-adjusted over the rows beside it. Both speak of these trained encoders, not of other pre-training "
-        "seeds."
+        "seed; over raw: minus the clip's coordinates, no network. ±: standard deviation over seeds. Brackets: 95 % "
+        "over test clips; p: exact sign-flip test over test clips, Holm-adjusted over the rows beside it. Both speak "
+        "of these trained encoders, not of other pre-training seeds."
     )
     yield (
         f"GFLOPs: clips of {BODIES} bodies, matrix products, 2 per multiply-accumulate; step: all of a training step."

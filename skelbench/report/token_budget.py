@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from skelbench.plugin import TableSpec, hookimpl
 from skelbench.report import study_rows
+from skelbench.report.frame import CONTROLS
 from skelbench.report.inputs import TableInputs
 from skelbench.report.study_rows import BLOCK, PAPER_COLUMNS, Row, StudyTable
 from skelbench.report.table import Column, Table
@@ -59,7 +60,7 @@ def table(inputs: TableInputs) -> Table:
 def rows_for(block: DataFrame, announced: Sequence[Row]) -> list[Row]:
     """The ``announced`` rows, method by method, with those of other methods and grids of the runs in ``block``."""
     rows: list[Row] = []
-    for method in dict.fromkeys([*(row.method for row in announced), *sorted(set(block["method"]) - {"untrained"})]):
+    for method in dict.fromkeys([*(row.method for row in announced), *sorted(set(block["method"]) - {*CONTROLS})]):
         own = list({(row.variant, row.grid): row for row in announced if row.method == method}.values())
         plain = _with_other_grids(method, [row for row in own if not row.variant], block)
         rows += [row for row in own if row.variant] + plain if own or len(plain) > 1 else []

@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+import torch
 from pydantic import ValidationError
 
 from skelbench.data.store import roots
@@ -26,7 +27,7 @@ from skelbench.run.request import CHOICES, Request, full_key, read_config
 from skelbench.run.settings import Layer, Parts, Settings, config, joined, names, variant_layers
 from skelbench.skeleton.grid import Grid
 from skelbench.spec import DataSpec, GridSpec, RunSpec, TrainSpec, titled, twin_fields, validated
-from skelbench.train.build import build_method, view_specs
+from skelbench.train.build import build_encoder, build_method, view_specs
 from skelbench.views.builder import ViewBuilder
 from skelbench.views.spec import ViewSpec
 
@@ -84,6 +85,8 @@ def resolve(request: Request, host: Host, data_root: Path, device_kind: str) -> 
     grid: GridSpec = parts.section(values, "grid")
     data: DataSpec = parts.section(values, "data")
     _check_grid(grid)
+    if not method.weights:
+        grid = grid.model_copy(update=_NO_PATCH)
     store = open_dataset(data.name, host, data_root)
     whole, split = store.split(data.split or None), store.split(data.split or None, data.min_frames)
     notes = [*_notes(method, native, store), *_short_clips(store, whole, split, grid.patch)]
@@ -99,7 +102,11 @@ def resolve(request: Request, host: Host, data_root: Path, device_kind: str) -> 
             layers = list(variant_layers(parts, variant, base, plain))
             bare = settle([*layers, choices])
     complete = settle([*layers, user], user, notes)
-    spec = _spec(parts, complete, grid, data, store, host, request, _seed(request, top))
+    seed = _seed(request, top)
+    if seed and not method.weights:
+        seed = 0
+        notes.append(f"{method.name} draws nothing at random: every seed is this run")
+    spec = _spec(parts, complete, grid, data, store, host, request, seed)
     modified = complete.unlike(bare) | ({"init_from": spec.init_from} if spec.init_from else {})
     announced = names([*base, changed])
     modified |= {name: own for name, own in choices.items() if name != "encoder" and own != announced[name]}
@@ -163,7 +170,7 @@ class _Settle:
                 "train.epochs=0 trains nothing; give more, or `skelbench run untrained` for the encoder as initialised"
             )
         if not trains:
-            return TrainSpec(epochs=0, batch_size=1, precision=train.precision)
+            return _still(train.precision if self.parts.method.weights else "fp32")
         if self.request.imported:  # what decides how the weights are evaluated; no step is made here
             return TrainSpec(
                 epochs=0, batch_size=1, bodies=train.bodies, centre=train.centre, precision=train.precision
@@ -173,7 +180,7 @@ class _Settle:
 
 def _preset(request: Request, top: Mapping[str, Any], method: MethodSpec, device_kind: str) -> str:
     preset = request.preset or top.get("preset") or ("paper" if device_kind == "cuda" else "quick")
-    presets = [*PRESETS, *method.presets, *request.presets]
+    presets = list({**PRESETS, **method.presets, **request.presets})
     if not isinstance(preset, str) or preset not in presets:
         raise SkelbenchError(did_you_mean(str(preset), presets, f"preset of {method.name}"))
     return preset
@@ -294,17 +301,29 @@ def _spec(
     )
 
 
+_NO_PATCH = {"patch": 1}
+"""Of a grid whose patch decides nothing."""
+
+
+def _still(precision: Literal["fp32", "bf16"]) -> TrainSpec:
+    """No training."""
+    return TrainSpec(epochs=0, batch_size=1, precision=precision)
+
+
+def _method(host: Host, method: MethodSpec) -> dict[str, Any]:
+    """A control's part of the run spec."""
+    return {
+        "method": host.name(method),
+        "method_version": method.version,
+        "method_source": host.origin(method).source_hash,
+        "method_config": host.config(method)().model_dump(mode="json"),
+    }
+
+
 def control(resolved: Resolved, host: Host) -> Resolved:
     """The untrained twin: same encoder, grid, data, precision and seed, no training."""
     spec, method = resolved.spec, host.get("methods", "untrained")
-    twin = RunSpec(
-        method=method.name,
-        method_version=method.version,
-        method_source=host.origin(method).source_hash,
-        method_config=host.config(method)().model_dump(mode="json"),
-        train=TrainSpec(epochs=0, batch_size=1, precision=spec.train.precision),
-        **twin_fields(spec),
-    )
+    twin = RunSpec(**_method(host, method), train=_still(spec.train.precision), **twin_fields(spec))
     # A twin has no variant: where a variant changes the encoder, its twin is that of a changed preset.
     changed = {
         key: value
@@ -313,6 +332,23 @@ def control(resolved: Resolved, host: Host) -> Resolved:
     }
     shared = resolved.preset, changed, method, resolved.encoder, resolved.store
     return Resolved(twin, *shared, setting=resolved.setting)
+
+
+def raw_control(resolved: Resolved, host: Host) -> Resolved:
+    """The run of the control ``raw`` on the same data and clip length: the one that ``skelbench run raw`` makes."""
+    spec, method = resolved.spec, host.get("methods", "raw")
+    encoder = host.get("encoders", method.recipe["encoder"])
+    run = RunSpec(
+        **_method(host, method),
+        encoder=host.name(encoder),
+        encoder_version=encoder.version,
+        encoder_source=host.origin(encoder).source_hash,
+        components={name: version for name, version in spec.components.items() if name.startswith("topologies ")},
+        grid=spec.grid.model_copy(update=_NO_PATCH),
+        data=spec.data,
+        train=_still("fp32"),
+    )
+    return Resolved(run, resolved.preset, {}, method, encoder, resolved.store)
 
 
 def data_of(data: DataSpec, store: ClipStore, name: str, split: str) -> DataSpec:
@@ -378,3 +414,9 @@ def _check_buildable(resolved: Resolved, host: Host) -> None:
     except ValidationError as error:
         reason = error.errors()[0]["msg"].removeprefix("Value error, ")
         raise SkelbenchError(f"method {spec.method} cannot be built with these settings: {reason}") from error
+    with torch.device("meta"):
+        weights = any(True for _ in build_encoder(spec, host, topology).parameters())
+    if resolved.method.trains and not weights:
+        raise SkelbenchError(f"encoder {spec.encoder} has no weights to train; choose another --encoder")
+    if weights and not resolved.method.weights:
+        raise SkelbenchError(f"method {spec.method} is a control without a network; leave out --encoder {spec.encoder}")

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from skelbench.skeleton.grid import Grid
 from skelbench.skeleton.topology import Topology
-from skelbench.spec import Bodies, Centre
+from skelbench.spec import Bodies, Centre, EvaluationResize
 from skelbench.views.augmentations import draw_transform
 from skelbench.views.clips import ClipBatch
 from skelbench.views.crops import Center, Cut, Interval
@@ -36,7 +36,7 @@ BODY = 5
 """``op`` of the draw that chooses a body (view 0)."""
 
 
-def evaluation_spec(grid: Grid, share: float = 0.95, resize: Literal["ends", "half-pixel", "pad"] = "ends") -> ViewSpec:
+def evaluation_spec(grid: Grid, share: float = 0.95, resize: EvaluationResize = "ends") -> ViewSpec:
     """The deterministic view for feature extraction: the central ``share`` of the clip, nothing else done to it."""
     return ViewSpec(frames=grid.frames, crop=Center(share=share), resize=resize)
 

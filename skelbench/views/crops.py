@@ -20,7 +20,7 @@ from skelbench.views.keyed import Keyed, pick
 CROP = 0
 """``op`` of the draws for the interval."""
 
-Resize = Literal["ends", "half-pixel", "pad", "bins"]
+Resize = Literal["ends", "half-pixel", "pad", "bins", "uniform-frames"]
 """How a crop becomes T frames, see :class:`~skelbench.views.spec.ViewSpec`."""
 
 
@@ -68,7 +68,7 @@ class Cut:
 
     def interval(self, start_B: Tensor, duration_B: Tensor) -> Interval:
         """The interval; for "pad" and "bins", which take frames as they are, the one between the nearest whole ones."""
-        if self.resize in ("ends", "half-pixel"):
+        if self.resize not in ("pad", "bins"):
             return Interval(start_B, duration_B)
         first, last = torch.floor(start_B + 0.5), torch.floor(start_B + duration_B + 0.5)
         return Interval(first, last - first)
@@ -164,10 +164,10 @@ class Center(Crop):
     share: float = 0.95
 
     def cut(self, cut: Cut) -> Interval:
-        """For any resize but "ends" int((1 - share) * length / 2) whole frames are cut from both ends (the MAMP
-        family's evaluation)."""
+        """Nothing is rounded for "ends" and "uniform-frames"; for other resizes int((1 - share) * length / 2) whole
+        frames are cut from both ends (the MAMP family's evaluation)."""
         length = cut.length_B.double()
-        if cut.resize == "ends":
+        if cut.resize in ("ends", "uniform-frames"):
             return Interval((1 - self.share) / 2 * (length - 1), self.share * (length - 1))
         margin = torch.floor((1 - self.share) * length / 2)
         return Interval(margin, length - 1 - 2 * margin)

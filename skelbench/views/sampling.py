@@ -64,6 +64,8 @@ def frame_positions(
     else:
         within = _ends(duration_B1, frames)
     position_BT = start_B1 + torch.minimum(within, duration_B1)
+    if resize == "uniform-frames":  # halves up: frames that are at least 1 apart never fall on one
+        position_BT = torch.where(duration_B1 + 1 > frames, torch.floor(position_BT + 0.5), position_BT)
     last_B1 = (clip_length_B[:, None] - 1).double()
     period = (2 * last_B1).clamp(min=1)
     position_BT = torch.remainder(position_BT, period)  # played forth and back; no change where nothing is extended

@@ -298,7 +298,7 @@ class Long:
         done = [
             path
             for path in sorted(self.results.glob("*-small-*"))
-            if not path.name.startswith("untrained") and '"outcome": "done"' in _text(path / "run.json")
+            if not path.name.startswith(("untrained", "raw")) and '"outcome": "done"' in _text(path / "run.json")
         ]
         for path in self.dice.sample(done, min(count, len(done))):
             info = json.loads((path / "run.json").read_text())

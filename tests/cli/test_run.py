@@ -20,10 +20,20 @@ def command(method="slim", *more, **changes):
 def test_run_probe_compare_from_nothing(small, capsys, fails):
     assert main(command("slim")) == 0
     shown = capsys.readouterr().out
-    for said in ("untrained", "paired p", "linear", "knn", "GMACs per body", "clips/s", "Next:", "skelbench compare"):
+    for said in (
+        "untrained",
+        "raw",
+        "paired p",
+        "linear",
+        "knn",
+        "GMACs per body",
+        "clips/s",
+        "Next:",
+        "skelbench compare",
+    ):
         assert said in shown
     runs = sorted((small / "results").glob("*/run.json"))
-    assert len(runs) == 2  # the method and its untrained twin
+    assert len(runs) == 3  # the method and its controls
 
     assert main(command("slim")) == 0  # everything is there: nothing is trained or probed again
     printed = capsys.readouterr()
@@ -219,8 +229,9 @@ def test_streams_of_a_run_and_of_several_runs(small, capsys, fails):
     streams = ["--stream", "joint, bone", "--fusion", "scores", "--protocol", "knn"]
     assert main(["eval", "skeletonmae", *streams]) == 0
     assert "joint + bone (scores)" in capsys.readouterr().out
-    records = [json.loads(path.read_text()) for path in (small / "results").glob("untrained-*/eval-*.json")]
-    assert sorted(record["spec"]["streams"] for record in records) == [["joint"], ["joint", "bone"]]
+    for control in ("untrained", "raw"):
+        records = [json.loads(path.read_text()) for path in (small / "results").glob(f"{control}-*/eval-*.json")]
+        assert sorted(record["spec"]["streams"] for record in records) == [["joint"], ["joint", "bone"]]
 
     several = ["eval", "skeletonmae", "mamp", "--stream", "joint,motion", "--fusion", "features", "--protocol", "knn"]
     assert main(several) == 0
@@ -355,7 +366,7 @@ def test_compare_says_what_is_missing(small, capsys):
 
 
 def test_torchrun_through_the_command_line(small):
-    """Two gloo processes train together; the first alone probes, costs and trains the control."""
+    """Two gloo processes train together; the first alone probes, costs and makes the controls."""
     import os
     import socket
     import subprocess
@@ -381,4 +392,5 @@ def test_torchrun_through_the_command_line(small):
     assert {name: run["outcome"] for name, run in presets_of(small / "results").items()} == {
         "slim": "done",
         "untrained": "done",
+        "raw": "done",
     }

@@ -8,6 +8,7 @@ from fabricated import COLLAPSE, MACS, Fabricated, correct
 
 from skelbench.errors import SkelbenchError
 from skelbench.files import read_json
+from skelbench.report import linear
 from skelbench.report.frame import COLUMNS, frame, outcomes, paired_over_seeds, predictions
 from skelbench.results.store import RunDir
 
@@ -44,6 +45,20 @@ def test_unfinished_runs_are_not_there_and_twins_are_found(made):
     rows = frame(made.store.read()).query("protocol == 'linear'").set_index("title")
     assert set(rows["seed"]) == {0}
     assert rows.loc["slim", "control_run"] == twin and rows.loc["slim", "difference"] == pytest.approx(0.3)
+
+
+def test_raw_stands_once_in_every_block_for_all_its_presets(made):
+    made.run("raw", 0.6, encoder="raw", preset="quick")
+    made.run("slim", 0.7, preset="quick")
+    made.run("slim", 0.7, preset="small", modified={"train.lr": 1.0})
+    made.run("slim", 0.5, preset="small", encoder="stgcn", seed=1)
+    made.run("slim", 0.5, dataset="others")
+    rows = [row for row in linear.build(frame(made.store)).rows if row["method"].value == "raw"]
+    assert {(row["encoder"].value, row["preset"].value) for row in rows} == {
+        ("vit", "quick, small"),
+        ("stgcn", "small"),
+    }
+    assert len(rows) == 2 and {row["knn"].value for row in rows} == {40.0}
 
 
 def test_outcomes_come_by_clip_id(made):

@@ -16,8 +16,9 @@ def record(run, method, seed=0, accuracy=0.5, protocol="linear", **fields):
         "seed": seed, "protocol": protocol,
         "checkpoint": "last", "accuracy": accuracy,
         "accuracy_selected": accuracy - 0.01, "accuracy_best_on_test": accuracy + 0.02, "n_test": 400,
-        "control_run": "u", "control_accuracy": 0.25, "p_value": 0.01, "gflops": 2.86, "clips_seen": 1000,
-        "train_seconds": 90.0,
+        "control_run": "u", "control_accuracy": 0.25, "p_value": 0.01, "raw_evaluation": None,
+        "raw_difference": np.nan, "raw_p_value": np.nan, "evaluation": f"{run} {protocol}", "gflops": 2.86,
+        "clips_seen": 1000, "train_seconds": 90.0,
     }  # fmt: skip
     return base | fields
 

@@ -236,6 +236,25 @@ def test_a_row_no_better_than_untrained_is_marked(made):
     assert rows["slim:glcl-only"]["control"].value is None and not rows["slim:glcl-only"]["control"].footnotes
 
 
+def test_rows_say_what_they_are_over_raw_coordinates_of_the_same_clip_length(made):
+    for seed in (0, 1):
+        made.run("slim", 0.9, seed=seed)
+        made.run("slim:mfp-only", (0.9, 0.65)[seed], seed=seed)
+        made.run("slim", 0.9, seed=seed, tokens=15)
+    assert "Over raw" not in [column.header for column in table(made, "objective").shown]
+    made.run("raw", 0.6, encoder="raw")  # one run serves every seed
+    built = table(made, "objective")
+    rows = by(built, "title")
+    assert "Over raw" in [column.header for column in built.shown]
+    assert rows["slim"]["raw"].value == pytest.approx(30) and not rows["slim"]["raw"].footnotes
+    assert rows["slim:mfp-only"]["raw"].footnotes == ("raw",) and "raw" in built.footnotes
+    made.run("raw", 0.7, encoder="raw", tokens=15)
+    rows = by(table(made, "token-budget"), "title", "tokens")  # and no method of its own
+    over = {tokens: row["raw"].value for (title, tokens), row in rows.items() if title == "slim"}
+    assert over == {"8x25+1": pytest.approx(30), "15x25+1": pytest.approx(20), "30x25+1": None}
+    assert not any(title == "raw" for title, _ in rows)
+
+
 # ------------------------------------------------------------------------------------------------ empty and missing
 @pytest.mark.parametrize("name", STUDIES)
 def test_an_empty_store_says_what_to_run(made, name):

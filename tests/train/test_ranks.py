@@ -20,15 +20,20 @@ VARIANTS = (
     "slim:target-features-predictor",
     "slim:centre-running",
     "slim:cl-only",
+    "slim koleo=0.1",
 )
-"""Variants with modules, state or untrained parameters that their method's own setting does not have."""
+"""Variants, or settings, with modules, state or untrained parameters that their method's own setting does not have."""
 
 
 def first_step(run, folder):
     """Loss, gradients and the state that ``after_step`` leaves, of this process's share of the first batch."""
     host = get_host()
-    name, _, variant = run.partition(":")
-    sets = host.get("methods", name).variants[variant] if variant else {}
+    title, _, setting = run.partition(" ")
+    name, _, variant = title.partition(":")
+    sets = dict(host.get("methods", name).variants[variant] if variant else {})
+    if setting:
+        key, _, value = setting.partition("=")
+        sets[f"method.{key}"] = float(value)
     made = tiny_run(folder, host, name, epochs=1, batch_size=BATCH, sets=sets)
     method = build_method(made.spec, host, made.store.topology)
     method.train()

@@ -201,3 +201,18 @@ def test_whole_frames_of_a_continuous_parent_are_the_nearest():
     for resize in ("pad", "bins"):
         same = draw(Same(parent="p"), resize, lengths(20, 20), parent)
         assert same.start_B.tolist() == [2, 1] and (same.start_B + same.duration_B).tolist() == [8, 4]
+
+
+@given(st.integers(1, 40), LENGTH, st.floats(0, 1), st.floats(0, 1))
+@settings(max_examples=150, deadline=None)
+def test_uniform_frames_are_recorded_ones_of_longer_crops_and_ends_of_others(frames, length, share, place):
+    duration = share * (length - 1)
+    interval = Interval(*(torch.tensor([x], dtype=torch.float64) for x in (place * (length - 1 - duration), duration)))
+    uniform, ends = (positions(interval, frames, how, lengths(length)) for how in ("uniform-frames", "ends"))
+    if duration + 1 <= frames:
+        assert all(torch.equal(getattr(uniform, name), getattr(ends, name)) for name in ("first_BT", "weight_BT"))
+        return
+    exact_T = ends.first_BT[0] + ends.weight_BT[0].double()
+    chosen_T = uniform.first_BT[0]
+    assert not uniform.weight_BT.any() and len(set(chosen_T.tolist())) == frames
+    assert (chosen_T.double() - exact_T).abs().max() <= 0.5 + 1e-5 and 0 <= chosen_T.min() <= chosen_T.max() < length

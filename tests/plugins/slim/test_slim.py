@@ -9,6 +9,9 @@ from skelbench_plugins.slim.method import LIMITED_DEG
 
 from skelbench.errors import SkelbenchError
 from skelbench.plugin.host import Host
+from skelbench.run.request import Request
+from skelbench.run.resolve import resolve
+from skelbench.spec import evaluation_defaults
 from skelbench.train.build import view_specs
 from skelbench.views.augmentations import BoneScale, CoordinateScale, Mirror, Rotate
 from skelbench.views.crops import Alike, Free, Inside
@@ -224,3 +227,19 @@ def test_nothing_left_to_learn_is_one_sentence(sets, resolved):
         "settings of method are not valid: nothing is left to learn; "
         "give mfp_weight (with a global_mask) or glcl_weight"
     )
+
+
+def test_the_ablation_preset_warms_up_for_the_papers_20_epochs(data_root, host):
+    def schedule(preset, **options):
+        spec = resolve(Request("slim", dataset="small", preset=preset, **options), host, data_root, "cpu").spec
+        return spec.train.epochs, spec.train.epochs * spec.schedule_config["warmup"]
+
+    assert schedule("paper") == pytest.approx((150, 20)) and schedule("ablation") == pytest.approx((100, 20))
+    assert schedule("ablation", epochs=50) == pytest.approx((50, 10))  # a share of the schedule as ever
+
+
+def test_frames_that_are_not_interpolated_in_training_are_not_in_evaluation(resolved):
+    spec = resolved("slim", resize="uniform-frames").spec
+    assert {view["resize"] for view in spec.views.values()} == {"uniform-frames"}
+    assert evaluation_defaults(spec)["resize"] == "uniform-frames"
+    assert evaluation_defaults(resolved("slim").spec)["resize"] == "ends"
