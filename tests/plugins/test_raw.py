@@ -84,7 +84,7 @@ def test_tables_show_it_beside_what_is_measured_against_it(host, session):
     for run, like in [(raw, runs[0]), *((pretrain(session, one), one) for one in runs)]:
         for protocol in ("linear@slim", "knn"):
             evaluate(session, run, eval_spec(host, run.spec, protocol, like=like.spec), like=like.spec)
-    table = build(frame(session.results))
+    table = build(frame(session.results.read()))
     rows = {row["method"].value: row for row in table.rows}
     assert set(rows) == {"untrained", "raw"} and rows["untrained"]["seeds"].value == 2
     assert rows["raw"]["encoder"].value == rows["untrained"]["encoder"].value  # one block: they are ranked together

@@ -53,7 +53,7 @@ def test_raw_stands_once_in_every_block_for_all_its_presets(made):
     made.run("slim", 0.7, preset="small", modified={"train.lr": 1.0})
     made.run("slim", 0.5, preset="small", encoder="stgcn", seed=1)
     made.run("slim", 0.5, dataset="others")
-    rows = [row for row in linear.build(frame(made.store)).rows if row["method"].value == "raw"]
+    rows = [row for row in linear.build(frame(made.store.read())).rows if row["method"].value == "raw"]
     assert {(row["encoder"].value, row["preset"].value) for row in rows} == {
         ("vit", "quick, small"),
         ("stgcn", "small"),
