@@ -26,7 +26,7 @@ CLIPS, TWO_BODIES, FEWEST = 24, 6, 8
 """Clips; those of them chosen for their second body; with fewer clips than the last nothing is told."""
 LOOKS = 3
 """Looks: after the first step, in the middle, and after the last."""
-SHARE = 0.009
+SHARE = 0.01
 """If LOOKS would encode more clips than this share of the views trained on, there is only the last: 1 % of the time of
 methods that encode a tenth of one view of a clip in a step is soon spent."""
 

@@ -93,7 +93,7 @@ class Trainer:
             )
         self.phases = sorted(method.phases(), key=lambda phase: phase[1])
         self.every = max(1, self.total // LINES)
-        # One process looks. Views are made now: later another thread may be reading clips.
+        # Only the first process looks. Its views are made now: in training another thread may be reading clips.
         fixed = None if self.rank else FixedClips(spec, self.source, self.ids, self.total)
         self.watch = Watch(method, self.total, self.every, fixed)
         self.verdict = Verdict(self.device)
@@ -199,10 +199,9 @@ class Trainer:
         """Train from where the run stands to the end; returns seconds of training over all sittings.
 
         ``report(advance, **fields)`` is told clips and figures for a progress bar, and as ``note`` what to say at once;
-        ``log(step, metrics)`` gets every line written; ``signs(collapse=found)`` all that has collapsed in the run
-        whenever that changes (:mod:`skelbench.train.collapse`), ``signs(shortcut=found)`` likewise
-        (:mod:`skelbench.train.shortcut`); the last two on the first process alone. Raises
-        :class:`Interrupted` after SIGINT or SIGTERM with the state saved, and :class:`SkelbenchError` with outcome
+        ``log(step, metrics)`` gets every line written; ``signs(collapse=..., shortcut=...)`` all that was found of either
+        in the run whenever it changes (:class:`~skelbench.train.collapse.Sign`); these two on the first process alone.
+        Raises :class:`Interrupted` after SIGINT or SIGTERM with the state saved, and :class:`SkelbenchError` with outcome
         ``diverged`` when a loss is not finite.
         """
         start, before = self.load()
@@ -240,11 +239,10 @@ class Trainer:
                         ranks = [key for key in ("rank_masked", "rank_pooled") if key in figures]
                         shown |= {key: figures[key] for key in ranks[:1]}
                         changed = {name: sign.see(rounded) for name, sign in self.signs.items()}
-                        notes = [f"{name}: {sentence(found)}" for name, every in changed.items() for found in every]
-                        if notes:
+                        if notes := [f"{name}: {sentence(one)}" for name, found in changed.items() for one in found]:
                             shown["note"] = "; ".join(notes)
-                        for name in filter(changed.get, changed) if signs else ():
-                            signs(**{name: self.signs[name].found})
+                            if signs:
+                                signs(**{name: sign.found for name, sign in self.signs.items() if sign.found})
                         if log:
                             log(done, line)
                 if self.device.type == "cpu" and time.monotonic() - self._last_trim > TRIM_SECONDS:

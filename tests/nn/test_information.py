@@ -1,4 +1,4 @@
-"""What prototypes tell of samples, part by part: known answers; and which samples are a view's rows or hidden tokens."""
+"""What prototypes tell, part by part: known answers; which samples are a view's rows or hidden tokens."""
 
 import math
 
