@@ -16,7 +16,7 @@ from skelbench.data.store.source import ClipSource
 from skelbench.identity import derive_seed
 from skelbench.nn.encoder import Encoder, evaluating
 from skelbench.spec import RunSpec
-from skelbench.train.build import grid_of, view_specs
+from skelbench.train.build import grid_of, turns_bodies, view_specs
 from skelbench.views.augmentations import rotation
 from skelbench.views.builder import ViewBuilder, evaluation_spec
 from skelbench.views.keyed import Keyed
@@ -25,22 +25,18 @@ from skelbench.views.view import View
 CLIPS, TWO_BODIES, FEWEST = 24, 6, 8
 """Clips; those of them chosen for their second body; with fewer clips than the last nothing is told."""
 LOOKS = 3
-"""Looks: after the first step, in the middle, and after the last."""
-SHARE = 0.01
-"""If LOOKS would encode more clips than this share of the views trained on, there is only the last: 1 % of the time of
-methods that encode a tenth of one view of a clip in a step is soon spent."""
+"""Looks at a run that learns from turned bodies: after the first step, in the middle, and after the last, where others
+have their only one. Of cheap methods, all of which turn little, three would take 1 % of preset ``quick``."""
 
 
 class FixedClips:
-    """Of the training clips ``ids`` of a run of ``total`` steps; chosen by the data and turned by the seed alone.
+    """Of the training clips ``ids`` of a run; chosen by the data and turned by the seed alone.
 
-    Makes its views at once, so that a look reads no clip. ``often``: whether there is time for all LOOKS.
+    Makes its views at once, so that a look reads no clip. ``often``: whether there are all LOOKS.
     """
 
-    def __init__(self, spec: RunSpec, source: ClipSource, ids: np.ndarray, total: int) -> None:
-        store, views = source.store, view_specs(spec)
-        trained = total * spec.train.batch_size * sum(view.count for view in views.values())
-        self.often = 2 * CLIPS * LOOKS <= SHARE * trained
+    def __init__(self, spec: RunSpec, source: ClipSource, ids: np.ndarray) -> None:
+        store, views, self.often = source.store, view_specs(spec), turns_bodies(spec)
         two = _evenly(ids[store.present[ids] > 1], TWO_BODIES)
         chosen = np.union1d(two, _evenly(np.setdiff1d(ids, two), CLIPS - len(two)))
         plain = evaluation_spec(grid_of(spec, store.topology))

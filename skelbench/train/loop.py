@@ -94,7 +94,7 @@ class Trainer:
         self.phases = sorted(method.phases(), key=lambda phase: phase[1])
         self.every = max(1, self.total // LINES)
         # Only the first process looks. Its views are made now: in training another thread may be reading clips.
-        fixed = None if self.rank else FixedClips(spec, self.source, self.ids, self.total)
+        fixed = None if self.rank else FixedClips(spec, self.source, self.ids)
         self.watch = Watch(method, self.total, self.every, fixed)
         self.verdict = Verdict(self.device)
         clips = spec.train.batch_size // self.world
@@ -199,9 +199,9 @@ class Trainer:
         """Train from where the run stands to the end; returns seconds of training over all sittings.
 
         ``report(advance, **fields)`` is told clips and figures for a progress bar, and as ``note`` what to say at once;
-        ``log(step, metrics)`` gets every line written; ``signs(collapse=..., shortcut=...)`` all that was found of either
-        in the run whenever it changes (:class:`~skelbench.train.collapse.Sign`); these two on the first process alone.
-        Raises :class:`Interrupted` after SIGINT or SIGTERM with the state saved, and :class:`SkelbenchError` with outcome
+        ``log(step, metrics)`` gets every line written; ``signs(collapse=..., shortcut=...)`` all that was found in the
+        run whenever it changes (:class:`~skelbench.train.collapse.Sign`); these two on the first process alone. Raises
+        :class:`Interrupted` after SIGINT or SIGTERM with the state saved, and :class:`SkelbenchError` with outcome
         ``diverged`` when a loss is not finite.
         """
         start, before = self.load()

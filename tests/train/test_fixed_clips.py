@@ -89,10 +89,10 @@ def test_a_look_changes_nothing(fixed):
 
 def test_flat_poses_are_not_turned_and_a_few_clips_tell_nothing(trainer):
     training = trainer("mamp", epochs=1)
-    few = FixedClips(training.spec, training.source, training.ids[:7], training.total)
+    few = FixedClips(training.spec, training.source, training.ids[:7])
     assert few.figures(_Made(of_height)) == {}
     flat = training.spec.model_copy(update={"data": training.spec.data.model_copy(update={"dimensions": 2})})
-    figures = FixedClips(flat, training.source, training.ids, training.total).figures(_Made(of_height))
+    figures = FixedClips(flat, training.source, training.ids).figures(_Made(of_height))
     assert figures.keys() == {"slot_share_pooled"}
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from skelbench.errors import Interrupted
 from skelbench.run.pretrain import pretrain
-from skelbench.train import fixed_clips, loop
+from skelbench.train import loop
 from skelbench.train.build import turns_bodies
 from skelbench.train.collapse import sentence
 from skelbench.train.shortcut import Shortcut
@@ -120,7 +120,6 @@ def test_a_run_says_and_records_it_and_the_same_after_a_resume(resolved, session
         yield lambda advance=1, note=None, **fields: said.extend([note] if note else [])
 
     session = dataclasses.replace(session, progress=progress)
-    monkeypatch.setattr(fixed_clips, "SHARE", 1e3)
     made = resolved("slim", epochs=4, batch_size=12, **STILL)
     run = pretrain(session, made)
     (found,) = (one for one in run.info["shortcut"] if one["what"] == "cls")
