@@ -46,7 +46,7 @@ class DINO(Method):
         students_RVE = other_views(pieces["global"], pieces.get("local", ()))
         temp = self.config.teacher_temp_at(step)
         total = match_views(self.cl_loss, self.cl_head, head, students_RVE, anchors_RE, temp)
-        step.watch("cl", self.cl_loss)
+        step.watch("cl", self.cl_loss, views["global"])
         return {"loss": step.mean(total, len(anchors_RE))}
 
     def after_step(self, step):

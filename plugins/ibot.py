@@ -88,7 +88,7 @@ class IBOT(Method):
         students_RVE, head = other_views(global_RE, local_RE), self.teacher["cl_head"]
         cls = match_views(self.cl_loss, self.cl_head, head, students_RVE, anchors_RE, c.cls_teacher_temp)
         cls = step.mean(cls, len(anchors_RE))
-        step.watch("cl", self.cl_loss)
+        step.watch("cl", self.cl_loss, both)
         return {"loss": c.cls_weight * cls + c.patch_weight * patch, "cls": cls, "patch": patch}
 
     def after_step(self, step):

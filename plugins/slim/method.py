@@ -192,7 +192,7 @@ class Slim(Method):
             summary_RD = (self.encoder(both) if c.clean_pass or masked is None else masked).summary_RD
             students_RVE = self._per_anchor(both.chunk(self.cl_head(summary_RD)), views)
             total = match_views(self.cl_loss, self.cl_head, teacher["cl_head"], students_RVE, anchors_RE, temp)
-            step.watch("cl", self.cl_loss)
+            step.watch("cl", self.cl_loss, both)
             out["glcl"] = step.mean(total, len(anchors_RE))
             loss = loss + c.glcl_weight * out["glcl"]
             if c.koleo:

@@ -44,8 +44,9 @@ def print_summary(pairs: list[tuple[Any, dict[str, Any]]], cost: Mapping[str, An
     if records:
         out.print(_accuracy(pairs))
         _print_notes(records.values())
-    for found in run.info.get("collapse", ()):
-        out.print(f"collapse: {sentence(found)}", style="bold yellow")
+    for sign in ("collapse", "shortcut"):
+        for found in run.info.get(sign, ()):
+            out.print(f"{sign}: {sentence(found)}", style="bold yellow")
     facts, info = _cost(cost) if cost else [], run.info
     if info.get("steps"):
         clips, seconds = info["clips_seen"], max(info["train_seconds"], 1e-9)

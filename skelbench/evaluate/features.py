@@ -18,7 +18,7 @@ from skelbench.data.store.source import ClipSource
 from skelbench.errors import SkelbenchError, did_you_mean
 from skelbench.evaluate.protocol import Features
 from skelbench.identity import derive_seed
-from skelbench.nn.encoder import Encoded
+from skelbench.nn.encoder import Encoded, evaluating
 from skelbench.skeleton.grid import Grid
 from skelbench.spec import EvalSpec, Pooling, Stream
 from skelbench.views.augmentations import Augment
@@ -106,28 +106,21 @@ def extract(
     noise = None
     if dropout:
         noise = torch.Generator(device).manual_seed(derive_seed("dropout", keyed.seed, keyed.step))
-    modes = [(module, module.training) for module in encoder.modules()]
-    encoder.eval()
     features: list[Tensor] = []
-    try:
-        # Not inference_mode: tables that an encoder caches here must stay usable in training.
-        with torch.no_grad():
-            for start in range(0, len(ids), batch_size):
-                batch = source.gather(ids[start : start + batch_size])
-                if start + batch_size < len(ids):
-                    source.prefetch(ids[start + batch_size : start + 2 * batch_size])
-                view = builder(batch, keyed)["eval"].to(device)
-                if view.count != 1:
-                    raise ValueError(f"features need one view per clip, the builder made {view.count}")
-                with torch.autocast(device.type, dtype=torch.bfloat16, enabled=precision == "bf16"):
-                    encoded = encoder(view)
-                encoded = read_out(encoded, readout, grid, dropout, noise)
-                features.append(pool_bodies(encoded, view, pooling))
-                if progress:
-                    progress(min(start + batch_size, len(ids)), len(ids))
-    finally:
-        for module, mode in modes:
-            module.training = mode
+    with evaluating(encoder):
+        for start in range(0, len(ids), batch_size):
+            batch = source.gather(ids[start : start + batch_size])
+            if start + batch_size < len(ids):
+                source.prefetch(ids[start + batch_size : start + 2 * batch_size])
+            view = builder(batch, keyed)["eval"].to(device)
+            if view.count != 1:
+                raise ValueError(f"features need one view per clip, the builder made {view.count}")
+            with torch.autocast(device.type, dtype=torch.bfloat16, enabled=precision == "bf16"):
+                encoded = encoder(view)
+            encoded = read_out(encoded, readout, grid, dropout, noise)
+            features.append(pool_bodies(encoded, view, pooling))
+            if progress:
+                progress(min(start + batch_size, len(ids)), len(ids))
     if not features:
         return np.zeros((0, 0), dtype=np.float32)
     return torch.cat(features).cpu().numpy()

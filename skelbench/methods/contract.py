@@ -102,10 +102,11 @@ class Step:
     batch and the rank. ``op`` tells draws for different purposes apart."""
     world: int = 1
     phase: str = "main"
-    watch: Callable[[str, Any], None] = lambda name, what: None
+    watch: Callable[..., None] = lambda name, what, view=None: None
     """``watch("masked", x_nD)`` logs the effective rank of features (or of what a function without arguments returns)
     as ``rank_masked``, ``watch("mfp", objective)`` the teacher entropy and prototype usage of a
     :class:`~skelbench.nn.prototype_objective.PrototypeObjective`; a few times in a schedule, else it does nothing.
+    ``watch("cl", objective, view)`` also what prototypes tell of the view's rows, or of its hidden tokens.
     Class token and readout of the encoder are watched without being asked for."""
     turn: str = "main"
     """Which of the method's ``turns`` this is."""

@@ -104,7 +104,7 @@ def predict_prototypes(
     predicted_IE = head(hidden.student_ID)
     hidden.step.watch("masked", predicted_IE)
     loss = objective(predicted_IE, head.prototypes, target_IE, teacher_head.prototypes, hidden.share_I, hidden.temp)
-    hidden.step.watch("mfp", objective)
+    hidden.step.watch("mfp", objective, hidden.view)
     return loss
 
 

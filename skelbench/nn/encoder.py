@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
+import torch
 from torch import Tensor, nn
 
 from skelbench.skeleton.grid import Grid
@@ -39,6 +41,11 @@ class Encoded:
     def summary_RD(self) -> Tensor:
         """The whole view in one vector: the class token, or the readout of an encoder that has none."""
         return self.pooled_RD if self.cls_RD is None else self.cls_RD
+
+    @property
+    def readouts(self) -> dict[str, Tensor]:
+        """What it says of a whole view: ``cls``, if it has one, and ``pooled``."""
+        return {name: x for name, x in {"cls": self.cls_RD, "pooled": self.pooled_RD}.items() if x is not None}
 
 
 class Standardisation(NamedTuple):
@@ -106,3 +113,16 @@ class Encoder(nn.Module):
         ``visible``: encode only that many tokens (the patch embedding still sees all N). Empty = no closed form.
         """
         return {}
+
+
+@contextmanager
+def evaluating(encoder: nn.Module) -> Iterator[None]:
+    """``encoder`` in eval mode and no gradients; each of its modules is left in the mode in which it came."""
+    modes = [(module, module.training) for module in encoder.modules()]
+    encoder.eval()
+    try:
+        with torch.no_grad():  # not inference_mode: tables that an encoder caches here must stay usable in training
+            yield
+    finally:
+        for module, mode in modes:
+            module.training = mode

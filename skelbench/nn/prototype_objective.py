@@ -8,9 +8,11 @@ import torch
 from torch import Tensor, nn
 
 from skelbench.distributed import all_reduce_sum
+from skelbench.nn.information import samples_of, split_information
 from skelbench.nn.precision import no_autocast
 from skelbench.nn.prototype_loss import TILE, RunningCentre, Sinkhorn, prototype_cross_entropy, teacher_offset
 from skelbench.nn.rank import sample_rows
+from skelbench.views.view import View
 
 SAMPLES = 1024
 """Figures are of at most so many samples, fewer if their logits would not fit into a tile."""
@@ -23,6 +25,12 @@ class _Teacher(NamedTuple):
     W_KD: Tensor
     offset_K: Tensor | None
     temp: float
+
+    def distributions(self, z_nD: Tensor) -> Tensor:
+        """Those of ``z_nD``, [n, K]."""
+        with no_autocast(z_nD):
+            logits_nK = (z_nD.float() / self.temp) @ self.W_KD.float().mT
+            return torch.softmax(logits_nK if self.offset_K is None else logits_nK + self.offset_K, 1)
 
 
 class PrototypeObjective(nn.Module):
@@ -57,24 +65,29 @@ class PrototypeObjective(nn.Module):
         )
 
     @torch.no_grad()
-    def figures(self) -> dict[str, Tensor]:
+    def figures(self, view: View | None = None) -> dict[str, Tensor]:
         """Of the last :meth:`forward`, until :meth:`update`; nothing without samples. Asks no other process.
 
         ``teacher_entropy``: mean entropy of the teacher's centred distributions in nats; log K where they are uniform,
         0 where each is one prototype. ``prototypes_used``: exp(entropy of the mean distribution), between 1, all
         samples agree on one prototype, and K, all are used alike; n samples use at most n exp(``teacher_entropy``).
+        ``view``, whose rows or hidden tokens the samples are: besides, ``<part>_information`` in nats, what prototypes
+        tell of the ``place`` in the token grid, the ``view``, the body ``slot``, and of the ``clip`` beyond all these.
         """
         if self._seen is None or not len(self._seen.z_nD):
             return {}
-        z_nD, W_KD, offset_K, temp = self._seen
-        z_nD = sample_rows(z_nD, min(SAMPLES, max(1, TILE // len(W_KD))))
-        with no_autocast(z_nD):
-            logits_nK = (z_nD.float() / temp) @ W_KD.float().mT
-            q_nK = torch.softmax(logits_nK if offset_K is None else logits_nK + offset_K, 1)
-            return {
-                "teacher_entropy": torch.special.entr(q_nK).sum(1).mean(),
-                "prototypes_used": torch.special.entr(q_nK.mean(0)).sum().exp(),
-            }
+        z_nD = self._seen.z_nD
+        most = min(SAMPLES, max(1, TILE // len(self._seen.W_KD)))
+        q_nK = self._seen.distributions(sample_rows(z_nD, most))
+        found = {
+            "teacher_entropy": torch.special.entr(q_nK).sum(1).mean(),
+            "prototypes_used": torch.special.entr(q_nK.mean(0)).sum().exp(),
+        }
+        if view is not None:
+            chosen_n, parts = samples_of(view, len(z_nD), most)
+            split = split_information(self._seen.distributions(z_nD[chosen_n]), parts)
+            found |= {f"{part}_information": value for part, value in split.items()}
+        return found
 
     def update(self) -> None:
         """After the step: move the running centre by what the teacher put out in it, and forget the step."""

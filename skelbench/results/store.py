@@ -99,6 +99,7 @@ class _RunFacts(_Facts):
     clips_seen: float | None = None
     train_seconds: float | None = None
     collapse: list[_Collapse] | None = None
+    shortcut: list[_Collapse] | None = None
 
 
 class _Metrics(_Facts):

@@ -16,6 +16,7 @@ from skelbench.plugin.host import Host
 from skelbench.skeleton.grid import Grid
 from skelbench.skeleton.topology import Topology
 from skelbench.spec import RunSpec
+from skelbench.views.augmentations import Rotate
 from skelbench.views.spec import ViewSpec
 from skelbench.views.view import View
 
@@ -28,6 +29,12 @@ def grid_of(spec: RunSpec, topology: Topology) -> Grid:
 def view_specs(spec: RunSpec) -> dict[str, ViewSpec]:
     """The views of a training step, from their plain form in the run's spec."""
     return {name: ViewSpec.model_validate(view) for name, view in spec.views.items()}
+
+
+def turns_bodies(spec: RunSpec) -> bool:
+    """Whether bodies in views of a run may be turned about the vertical axis by any angle."""
+    steps = [step for view in view_specs(spec).values() for step in view.augment if isinstance(step, Rotate)]
+    return spec.data.dimensions == 3 and any(step.p > 0 and step.vertical_deg >= 180 for step in steps)
 
 
 def build_encoder(spec: RunSpec, host: Host, topology: Topology) -> Encoder:

@@ -42,7 +42,7 @@ _NAMES = {
 }
 
 
-class Collapse:
+class Sign:
     """Follows a run of ``clips`` clips per step and process line by line; ``found`` is what goes into run.json."""
 
     def __init__(self, clips: int) -> None:
@@ -54,33 +54,41 @@ class Collapse:
     def see(self, line: Mapping[str, Any]) -> list[Found]:
         """Take in the next line of metrics.jsonl; returns what begins or ends with it, mostly nothing."""
         changed = []
-        for what, measure, value, limit in _judged(line) if self.clips >= CLIPS else ():
+        for what, measure, value, bad, looks in self.judged(line) if self.clips >= CLIPS else ():
             low = self._low.setdefault((what, measure), [])
-            if value < limit:
+            if bad:
                 low.append({"what": what, "measure": measure, "step": line["step"], "epoch": line["epoch"]})
-                if len(low) == LOOKS:
+                if len(low) == looks:
                     low[0]["value"] = round(value, 4)
                     self.found.append(low[0])
                     changed.append(low[0])
             else:
-                if len(low) >= LOOKS:
+                if len(low) >= looks:
                     low[0]["until"] = line["step"]
                     changed.append(low[0])
                 low.clear()
         return changed
 
+    def judged(self, line: Mapping[str, Any]) -> Iterator[tuple[str, str, float, bool, int]]:
+        """(name, measure, value, whether it is beyond the limit, on how many looks in a row it must be) of a line."""
+        raise NotImplementedError
 
-def _judged(line: Mapping[str, Any]) -> Iterator[tuple[str, str, float, float]]:
-    """(name, measure, value, limit) of what a line says."""
-    for key, value in line.items():
-        if key.startswith("rank_"):
-            name = key.removeprefix("rank_")
-            yield name, "effective rank", value, READOUT_RANK if name in ("cls", "pooled") else RANK
-        elif key.startswith("prototypes_used_"):
-            name = key.removeprefix("prototypes_used_")
-            yield name, "prototypes used", value, PROTOTYPES
-            entropy = max(min(line.get(f"teacher_entropy_{name}", math.nan), 700.0), 0.0)  # else exp overflows, or is 0
-            yield name, "different assignments", value / math.exp(entropy), ASSIGNMENTS
+
+class Collapse(Sign):
+    """See the module."""
+
+    def judged(self, line: Mapping[str, Any]) -> Iterator[tuple[str, str, float, bool, int]]:
+        for key, value in line.items():
+            if key.startswith("rank_"):
+                name = key.removeprefix("rank_")
+                limit = READOUT_RANK if name in ("cls", "pooled") else RANK
+                yield name, "effective rank", value, value < limit, LOOKS
+            elif key.startswith("prototypes_used_"):
+                name = key.removeprefix("prototypes_used_")
+                yield name, "prototypes used", value, value < PROTOTYPES, LOOKS
+                entropy = max(min(line.get(f"teacher_entropy_{name}", math.nan), 700.0), 0.0)  # else exp overflows
+                different = value / math.exp(entropy)
+                yield name, "different assignments", different, different < ASSIGNMENTS, LOOKS
 
 
 def sentence(found: Found) -> str:

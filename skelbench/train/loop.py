@@ -26,12 +26,14 @@ from skelbench.results.metrics import logged_lines
 from skelbench.results.store import RunDir
 from skelbench.signals import stop_requested
 from skelbench.spec import RunSpec
-from skelbench.train.build import view_specs
+from skelbench.train.build import turns_bodies, view_specs
 from skelbench.train.checkpoint import WITHOUT_LOG, cut_back, load_state, save_encoders, save_state, synced
 from skelbench.train.collapse import Collapse, sentence
 from skelbench.train.finite import Verdict, state_problem
+from skelbench.train.fixed_clips import FixedClips
 from skelbench.train.optimisation import Optimisation
 from skelbench.train.order import Order
+from skelbench.train.shortcut import Shortcut
 from skelbench.train.watch import Watch
 from skelbench.views.builder import ViewBuilder
 from skelbench.views.keyed import Keyed
@@ -91,9 +93,12 @@ class Trainer:
             )
         self.phases = sorted(method.phases(), key=lambda phase: phase[1])
         self.every = max(1, self.total // LINES)
-        self.watch = Watch(method, self.total, self.every)
+        # Only the first process looks. Its views are made now: in training another thread may be reading clips.
+        fixed = None if self.rank else FixedClips(spec, self.source, self.ids)
+        self.watch = Watch(method, self.total, self.every, fixed)
         self.verdict = Verdict(self.device)
-        self.collapse = Collapse(spec.train.batch_size // self.world)
+        clips = spec.train.batch_size // self.world
+        self.signs = {"collapse": Collapse(clips), "shortcut": Shortcut(clips, self.total, turns_bodies(spec))}
         self._last_save = self._last_trim = time.monotonic()
 
     # ------------------------------------------------------------------------------------------ pieces
@@ -180,7 +185,8 @@ class Trainer:
         if not self.rank:
             cut_back(self.run.metrics, size)
             for line in logged_lines(self.run, WITHOUT_LOG):
-                self.collapse.see(line)
+                for sign in self.signs.values():
+                    sign.see(line)
         return step, seconds
 
     # ------------------------------------------------------------------------------------------ the loop
@@ -188,13 +194,13 @@ class Trainer:
         self,
         report: Report | None = None,
         log: Callable[[int, dict[str, float]], None] | None = None,
-        collapsed: Callable[[list[dict[str, Any]]], None] | None = None,
+        signs: Callable[..., None] | None = None,
     ) -> float:
         """Train from where the run stands to the end; returns seconds of training over all sittings.
 
         ``report(advance, **fields)`` is told clips and figures for a progress bar, and as ``note`` what to say at once;
-        ``log(step, metrics)`` gets every line written; ``collapsed(found)`` all that has collapsed in the run whenever
-        that changes (:mod:`skelbench.train.collapse`); the last two on the first process alone. Raises
+        ``log(step, metrics)`` gets every line written; ``signs(collapse=..., shortcut=...)`` all that was found in the
+        run whenever it changes (:class:`~skelbench.train.collapse.Sign`); these two on the first process alone. Raises
         :class:`Interrupted` after SIGINT or SIGTERM with the state saved, and :class:`SkelbenchError` with outcome
         ``diverged`` when a loss is not finite.
         """
@@ -232,10 +238,11 @@ class Trainer:
                         metrics.flush()
                         ranks = [key for key in ("rank_masked", "rank_pooled") if key in figures]
                         shown |= {key: figures[key] for key in ranks[:1]}
-                        if changed := self.collapse.see(rounded):
-                            shown["note"] = "collapse: " + "; ".join(map(sentence, changed))
-                            if collapsed:
-                                collapsed(self.collapse.found)
+                        changed = {name: sign.see(rounded) for name, sign in self.signs.items()}
+                        if notes := [f"{name}: {sentence(one)}" for name, found in changed.items() for one in found]:
+                            shown["note"] = "; ".join(notes)
+                            if signs:
+                                signs(**{name: sign.found for name, sign in self.signs.items() if sign.found})
                         if log:
                             log(done, line)
                 if self.device.type == "cpu" and time.monotonic() - self._last_trim > TRIM_SECONDS:

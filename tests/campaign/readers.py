@@ -642,14 +642,16 @@ def read_metrics(data: bytes) -> bool:
     from skelbench.results.store import RunDir
     from skelbench.studies.watch import last_metrics, trained
     from skelbench.train.collapse import Collapse
+    from skelbench.train.shortcut import Shortcut
 
     run = RunDir(PLACE.write("logged/metrics.jsonl", data).parent)
     assert isinstance(last_metrics(run), dict) and trained(run, 100) <= 1
     frame = read_metrics(run)
     assert all(kind.kind in "ifb" for kind in frame.dtypes), frame.dtypes
-    collapse = Collapse(16)
+    signs = Collapse(16), Shortcut(16, 2, turned=True)
     for line in frame.to_dict("records"):
-        collapse.see(line)
+        for sign in signs:
+            sign.see(line)
     return True
 
 

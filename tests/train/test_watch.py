@@ -64,6 +64,8 @@ def test_every_method_is_watched_and_learns_the_same(name, trainer, monkeypatch)
         assert 1 <= line["rank_pooled"] <= 32 and 1 <= line["rank_cls"] <= 16
         assert ("rank_masked" in line) == (name != "dino")  # which predicts at no hidden token
         assert 1 <= line.get("rank_masked", 1) <= 32
+    for readout in ("cls", "pooled"):
+        assert lines[-1][f"rotation_{readout}"] > 0 and 0 <= lines[-1][f"slot_share_{readout}"] <= 1
     seen.run.checkpoint.unlink()
     monkeypatch.setattr(Watch, "due", lambda self, done: False)
     unseen = trainer(name, epochs=1)
@@ -79,6 +81,8 @@ def test_slims_prototypes_are_watched(trainer):
         for name in ("mfp", "cl"):
             assert 0 <= line[f"teacher_entropy_{name}"] <= math.log(32) + 1e-4
             assert 1 <= line[f"prototypes_used_{name}"] <= 32.001
+            parts = ("view", "slot", "clip") + (("place",) if name == "mfp" else ())
+            assert all(-1e-5 <= line[f"{part}_information_{name}"] <= math.log(32) for part in parts)
 
 
 def test_the_inference_encoders_first_output_is_watched(trainer):

@@ -125,7 +125,7 @@ def test_the_branch_s_outputs_are_watched(name):
 
     seen = {}
     target = make(name)
-    target(hidden(step=replace(STEP, watch=lambda what, x: seen.setdefault(what, x))))
+    target(hidden(step=replace(STEP, watch=lambda what, x, view=None: seen.setdefault(what, x))))
     assert seen["masked"].shape[0] == 64
     assert seen.keys() == ({"masked", "mfp"} if name == "prototypes" else {"masked"})
 
