@@ -25,7 +25,7 @@ BLOCK = {
     "changed": "Changed settings",
     "probe": "Probe",
     "hardware": "Hardware",
-    "budget_clips": "Clips of a trial",
+    "budget": "Budget of a trial",
     "sampler": "Sampler",
     "data": "Data version",
 }
@@ -38,8 +38,8 @@ FOOTNOTES = {
 HOW = "nothing was tuned yet: `skelbench tune METHOD,METHOD --trials 20 --budget clips=N` fills this table"
 NOTES = (
     "Chosen on training subjects that were held out, from as many trials as stated, failed ones counted, of as many "
-    "clips. Default and tuned are then trained on all training subjects with seeds that no trial had, and tested on the "
-    "test split, on which nothing was chosen.",
+    "clips. Default and tuned are then trained on all training subjects with seeds that no trial had, and tested on "
+    "the test split, on which nothing was chosen.",
     "Brackets: 95 % over test clips (accuracy: Wilson). ±: standard deviation over seeds. p: exact sign-flip test over "
     "test clips, Holm-adjusted over rows; it speaks of these trained encoders, not of other pre-training seeds.",
     "Hours: training and probing of the trials; training winner and defaults again is not in them.",
@@ -97,7 +97,8 @@ def _row(record: TuningRecord) -> dict[str, Any]:
     chosen = record.trials[record.winner].settings if record.winner is not None else {}
     why = "none" if record.winner is None else "default" if record.winner == 0 else ""
     return {
-        **{key: getattr(record, key) for key in BLOCK},
+        **{key: getattr(record, key) for key in BLOCK if key != "budget"},
+        "budget": f"{record.budget_clips:,} clips",
         "changed": listed(record.changed),
         "data": record.data[:12],
         "method": Cell(record.method, footnotes=(why,) if why else ()),

@@ -87,9 +87,8 @@ def sobol(axes: Sequence[Axis], trials: int, seed: int) -> list[dict[str, float]
     """What ``trials`` trials change: nothing, then a scrambled Sobol sequence; more trials begin with the same ones."""
     from scipy.stats import qmc
 
-    points = qmc.Sobol(len(axes), scramble=True, rng=seed).random_base2(
-        max(0, math.ceil(math.log2(max(1, trials - 1))))
-    )
+    power = math.ceil(math.log2(max(1, trials - 1)))
+    points = qmc.Sobol(len(axes), scramble=True, rng=seed).random_base2(power)
     return [{}, *({axis.key: axis.at(float(share)) for axis, share in zip(axes, row)} for row in points)][:trials]
 
 
@@ -105,14 +104,13 @@ def tpe(
     sampler = optuna.samplers.TPESampler(seed=derive_seed(seed, "tpe", len(scored)) % 2**32)
     study = optuna.create_study(direction="maximize", sampler=sampler)
     unit = {axis.key: optuna.distributions.FloatDistribution(0, 1) for axis in axes}
-    states = optuna.trial.TrialState
     for settings, accuracy in scored:
         values = [(axis, settings.get(axis.key, axis.default)) for axis in axes]
         shares = {axis.key: axis.share(value) for axis, value in values if value is not None}
         if len(shares) < len(axes):
             continue  # a default of none is nowhere between bounds
-        state = states.FAIL if accuracy is None else states.COMPLETE
-        study.add_trial(optuna.trial.create_trial(params=shares, distributions=unit, value=accuracy, state=state))
+        value = accuracy or 0.0  # to fail is the worst there is
+        study.add_trial(optuna.trial.create_trial(params=shares, distributions=unit, value=value))
     asked = study.ask(unit)
     return {axis.key: axis.at(asked.params[axis.key]) for axis in axes}
 

@@ -24,7 +24,7 @@ from skelbench.run.evaluate import eval_spec
 from skelbench.run.session import Session
 from skelbench.spec import validated
 from skelbench.studies.draws import Axis, axes_of, sobol, tpe
-from skelbench.studies.study import Study, same
+from skelbench.studies.study import TRIAL, Study, same
 from skelbench.studies.trials import Trial, each
 from skelbench.studies.watch import last_metrics
 
@@ -130,7 +130,7 @@ class Tuning:
             data=spec.data.fingerprint,
             split=spec.data.split,
             preset=resolved.preset,
-            changed=dict(asked.sets),
+            changed={key: value for key, value in asked.sets.items() if key not in TRIAL},
             tokens=spec.tokens,
             probe=host.get("protocols", asked.probe).name,
             hardware=environ["hardware"],

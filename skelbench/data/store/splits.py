@@ -14,7 +14,7 @@ from skelbench.identity import digest
 
 TUNE = "~tune"
 """``SPLIT~tune`` is a split for choosing settings: some of the training subjects of ``SPLIT`` are its test part, and
-no test clip of ``SPLIT`` is in it. Runs know it by this name: whoever changes which subjects these are gives it another."""
+no test clip of ``SPLIT`` is in it. Runs know it by its name: whoever changes who is held out gives it another."""
 HELD_SHARE = 0.2
 """Of the training subjects, at least one."""
 ALIASES = {"xsub": "cross-subject", "xview": "cross-view", "xset": "cross-setup"}
