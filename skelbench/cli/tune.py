@@ -161,7 +161,7 @@ def _run(tunings: Sequence[Tuning], session: Session, jobs: int | None) -> None:
     from skelbench.console import LEFT_OUT, out
     from skelbench.report import tuned
     from skelbench.report.render import Terminal
-    from skelbench.results.tuned import write
+    from skelbench.results.tuned import path_of, write
     from skelbench.studies.runner import processes
     from skelbench.studies.trials import status
     from skelbench.studies.tuning import NAME, retrain, try_all
@@ -180,8 +180,9 @@ def _run(tunings: Sequence[Tuning], session: Session, jobs: int | None) -> None:
     command = shlex.join(["skelbench", *sys.argv[1:]])
     try_all(tunings, session, work)
     records = [tuning.record(session, command) for tuning in tunings]
-    for record in records:  # hours went into the trials
-        write(session.results, record)
+    for record in records:  # hours went into the trials; one that is there may be complete
+        if not path_of(session.results, record).exists():
+            write(session.results, record)
     records = retrain(tunings, records, session, work)
     out.print(Terminal(tuned.build(records)))
     for record in records:

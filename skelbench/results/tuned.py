@@ -24,7 +24,7 @@ class TunedTrial(Spec):
     """Empty for trial 0: the defaults."""
     run: str
     """pretrain_id."""
-    accuracy: Share | None
+    accuracy: Share | None = None
     """None = failed."""
     failure: str = ""
     seconds: float = Field(ge=0)
@@ -113,12 +113,17 @@ class TuningRecord(Spec):
         return sum(trial.seconds for trial in self.trials) / 3600
 
 
+def path_of(store: ResultStore, record: TuningRecord) -> Path:
+    """Where ``record`` is written."""
+    return store.root / "tuned" / record.name
+
+
 def write(store: ResultStore, record: TuningRecord) -> Path:
     """Write ``record`` whole; returns where."""
-    folder = store.root / "tuned"
-    folder.mkdir(parents=True, exist_ok=True)
-    write_json(folder / record.name, record.model_dump(mode="json"))
-    return folder / record.name
+    path = path_of(store, record)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_json(path, record.model_dump(mode="json"))
+    return path
 
 
 def read_all(store: ResultStore) -> Iterator[TuningRecord]:

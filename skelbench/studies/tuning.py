@@ -109,17 +109,12 @@ class Tuning:
     def record(self, session: Session, command: str) -> TuningRecord:
         """How things stand, as it is written."""
         resolved, asked, host = self.default.resolved, self.asked, session.host
-        trials = [
-            TunedTrial(
-                number=number,
-                settings=drawn,
-                run=trial.id,
-                accuracy=(accuracy := score(trial, session, asked.probe)),
-                failure="" if accuracy is not None else self._why(trial, session),
-                seconds=spent(session.results.by_id(trial.id)),
-            )
-            for number, (drawn, trial) in enumerate(zip(self.drawn, self.trials))
-        ]
+        trials = []
+        for number, (drawn, trial) in enumerate(zip(self.drawn, self.trials)):
+            run, record = evaluated(trial, session, asked.probe)
+            outcome = {"accuracy": record["metrics"]["accuracy"]} if record else {"failure": self._why(trial, run)}
+            facts = {"number": number, "settings": drawn, "run": trial.id, "seconds": spent(run, record)}
+            trials.append(TunedTrial.model_validate(facts | outcome))
         scored = [trial for trial in trials if trial.accuracy is not None]
         winner = max(scored, key=lambda trial: (trial.accuracy, -trial.number), default=None)
         spec, environ = resolved.spec, environment(session.device)
@@ -153,10 +148,9 @@ class Tuning:
             finished=time.time(),
         )
 
-    def _why(self, trial: Trial, session: Session) -> str:
+    def _why(self, trial: Trial, run: RunDir | None) -> str:
         if trial.id in self.failures:
             return self.failures[trial.id][0]
-        run = session.results.by_id(trial.id)
         return run.outcome if run and run.outcome != "done" else "not probed"
 
 
@@ -262,7 +256,7 @@ def retrained(trials: Sequence[Trial], settings: dict[str, Any], session: Sessio
         evaluations=tuple(record["id"] for record in records),
         accuracy=tuple(record["metrics"]["accuracy"] for record in records),
         n_test=int(records[0]["metrics"]["n_test"]),
-        seconds=sum(map(spent, runs)),
+        seconds=sum(map(spent, runs, records)),
     )
 
 
@@ -298,9 +292,9 @@ def evaluated(trial: Trial, session: Session, probe: str) -> tuple[RunDir | None
     return run, run.record(path) if path.exists() else None
 
 
-def spent(run: RunDir | None) -> float:
-    """Seconds of training and probing, those of a training that did not come to its end among them."""
+def spent(run: RunDir | None, record: Mapping[str, Any] | None) -> float:
+    """Seconds of training, also where it did not come to its end, and of the evaluation ``record``."""
     if run is None:
         return 0.0
     trained = run.info.get("train_seconds") or last_metrics(run).get("seconds") or 0.0
-    return float(trained) + sum(float(record.get("seconds") or 0.0) for record in run.records())
+    return float(trained) + float((record or {}).get("seconds") or 0.0)
