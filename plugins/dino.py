@@ -8,7 +8,7 @@ views, V views that each is matched with, E bottleneck width.
 
 import torch
 from pydantic import Field
-from skelbench_plugins._recipes import MULTI_CROP_READINGS, MULTI_CROP_RECIPE
+from skelbench_plugins._recipes import DISTILLED_SPACE, MULTI_CROP_READINGS, MULTI_CROP_RECIPE
 
 from skelbench.methods import Method, MultiCropConfig, Teacher, match_views, other_views, self_distillation_groups
 from skelbench.plugin import MethodSpec, hookimpl
@@ -73,5 +73,6 @@ def skelbench_methods() -> list[MethodSpec]:
             readings=MULTI_CROP_READINGS,
             recipe=MULTI_CROP_RECIPE,
             requires=("short-views",),
+            space=DISTILLED_SPACE,
         ),
     ]

@@ -10,7 +10,7 @@ from typing import Literal
 
 import torch
 from pydantic import Field
-from skelbench_plugins._recipes import MULTI_CROP_READINGS, MULTI_CROP_RECIPE
+from skelbench_plugins._recipes import DISTILLED_SPACE, MULTI_CROP_READINGS, MULTI_CROP_RECIPE
 
 from skelbench.errors import SkelbenchError
 from skelbench.methods import (
@@ -115,5 +115,6 @@ def skelbench_methods() -> list[MethodSpec]:
             readings=MULTI_CROP_READINGS,
             recipe=MULTI_CROP_RECIPE,
             requires=("replace-tokens", "tokens", "short-views"),
+            space=DISTILLED_SPACE,
         ),
     ]

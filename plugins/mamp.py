@@ -6,7 +6,7 @@ model_mamp); R bodies, T frames, J joints, N tokens, K visible tokens.
 """
 
 from pydantic import Field
-from skelbench_plugins._recipes import DROPS_TOKENS, FP32, MAE_NATIVE, MAE_RECIPE
+from skelbench_plugins._recipes import DROPS_TOKENS, FP32, MAE_NATIVE, MAE_RECIPE, MASKED_SPACE, MOTION_SPACE
 
 from skelbench.methods import Imported, MaskedAutoencoder, MaskedAutoencoderConfig, rotated_view
 from skelbench.methods.imported import masked_autoencoder
@@ -65,5 +65,6 @@ def skelbench_methods() -> list[MethodSpec]:
             requires=DROPS_TOKENS,
             native=MAE_NATIVE | FP32,
             imports=":imported",
+            space=MASKED_SPACE | MOTION_SPACE,
         )
     ]

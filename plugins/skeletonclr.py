@@ -10,11 +10,12 @@ from typing import Literal
 import torch
 import torch.nn.functional as F
 from pydantic import Field
+from skelbench_plugins._recipes import MOMENTUM_SPACE, RATES_SPACE
 from torch import Tensor, nn
 
 from skelbench.methods import Config, Method
 from skelbench.nn.ema import ema_copy, ema_update
-from skelbench.plugin import MethodSpec, hookimpl
+from skelbench.plugin import Log, MethodSpec, hookimpl
 from skelbench.views import Augment, Crop, ViewSpec
 
 
@@ -131,6 +132,7 @@ def skelbench_methods():
                 "train.bodies": "all-slots",
                 "train.precision": "fp32",
             },
+            space=RATES_SPACE | MOMENTUM_SPACE | {"method.temperature": Log(0.03, 0.3)},
             variants={"bone": {"method.stream": "bone"}, "motion": {"method.stream": "motion"}},
         )
     ]

@@ -9,7 +9,7 @@ other; errors weigh more where a joint moves. No code is published; what a readi
 from typing import Literal
 
 from pydantic import Field, PositiveInt
-from skelbench_plugins._recipes import DROPS_TOKENS, MAE_NATIVE, MAE_RECIPE
+from skelbench_plugins._recipes import DROPS_TOKENS, MAE_NATIVE, MAE_RECIPE, MASKED_SPACE
 
 from skelbench.methods import MaskedAutoencoderConfig, Method, rotated_view
 from skelbench.nn.losses import patch_standardise
@@ -106,5 +106,6 @@ def skelbench_methods() -> list[MethodSpec]:
             recipe=MAE_RECIPE,
             requires=DROPS_TOKENS,
             native=MAE_NATIVE,
+            space=MASKED_SPACE,
         )
     ]

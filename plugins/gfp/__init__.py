@@ -11,7 +11,7 @@ from typing import Literal
 
 import torch
 from pydantic import Field, field_validator
-from skelbench_plugins._recipes import DROPS_TOKENS, MAE_NATIVE, MAE_RECIPE
+from skelbench_plugins._recipes import DROPS_TOKENS, MAE_NATIVE, MAE_RECIPE, MASKED_SPACE, MOTION_SPACE
 
 from skelbench.methods import MaskedAutoencoderConfig, Method, rotated_view
 from skelbench.plugin import MethodSpec, hookimpl
@@ -116,5 +116,6 @@ def skelbench_methods() -> list[MethodSpec]:
             recipe=MAE_RECIPE,
             requires=DROPS_TOKENS,
             native=MAE_NATIVE,
+            space=MASKED_SPACE | MOTION_SPACE,
         )
     ]

@@ -11,7 +11,7 @@ from math import isclose, isfinite
 from typing import Literal
 
 from pydantic import Field, PositiveFloat
-from skelbench_plugins._recipes import DROPS_TOKENS, MAE_NATIVE, MAE_RECIPE
+from skelbench_plugins._recipes import DROPS_TOKENS, MAE_NATIVE, MAE_RECIPE, MASKED_SPACE
 
 from skelbench.errors import SkelbenchError
 from skelbench.methods.contract import Method
@@ -28,7 +28,7 @@ from skelbench.methods.imported import (
 from skelbench.methods.masked_autoencoder import MaskedAutoencoderConfig, rotated_view
 from skelbench.nn.losses import masked_mse
 from skelbench.nn.tokenizer import Standardise, patchify
-from skelbench.plugin import MethodSpec, hookimpl
+from skelbench.plugin import Log, MethodSpec, hookimpl
 from skelbench.views import Noise, Same
 from skelbench.views.keyed import box_muller, pick
 
@@ -180,5 +180,6 @@ def skelbench_methods() -> list[MethodSpec]:
                 "encoder.input_std": (0.0206**0.5, 0.0805**0.5, 0.0218**0.5),
                 "train.bodies": "first",
             },
+            space=MASKED_SPACE | {"method.uniformity": Log("x0.1", "x10")},
         )
     ]

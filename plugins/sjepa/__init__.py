@@ -10,7 +10,7 @@ from typing import Literal
 
 import torch
 from pydantic import Field
-from skelbench_plugins._recipes import DROPS_TOKENS, MAE_NATIVE, MAE_RECIPE
+from skelbench_plugins._recipes import DROPS_TOKENS, MAE_NATIVE, MAE_RECIPE, MOMENTUM_SPACE, MOTION_SPACE, RATES_SPACE
 
 from skelbench.distributed import all_reduce_sum
 from skelbench.methods import MaskedConfig, Method
@@ -119,5 +119,6 @@ def skelbench_methods() -> list[MethodSpec]:
             recipe=MAE_RECIPE | {"train.batch_size": 256, "schedule.warmup": 20 / 1200},
             requires=DROPS_TOKENS,
             native=MAE_NATIVE | {"train.epochs": 1200, "method.momentum": 0.9999},
+            space=RATES_SPACE | MOTION_SPACE | MOMENTUM_SPACE,
         )
     ]

@@ -4,6 +4,8 @@ and the figures that it prints."""
 from pathlib import Path
 from typing import Any
 
+from skelbench_plugins._recipes import DISTILLED_SPACE
+
 from skelbench.plugin import MethodSpec, PublishedSpec, RowsSpec, StudySpec, TableSpec, TargetSpec, hookimpl
 
 _PUBLISHED = Path(__file__).parent / "published"
@@ -182,6 +184,7 @@ def skelbench_methods() -> list[MethodSpec]:
                 },
             },
             variants=VARIANTS,
+            space=DISTILLED_SPACE,
         )
     ]
 

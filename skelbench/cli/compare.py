@@ -25,8 +25,8 @@ def compare(
     results: ReadResults = None,
 ) -> None:
     """Show a table over the results: `linear` (accuracy of all runs), comparisons of any methods (`token-budget`,
-    `target-control`), cost at three token budgets, which needs no run (`flops`, by module `flops-detail`), or a table
-    of a plugin; `skelbench study` runs what a table of the same name shows."""
+    `target-control`), cost at three token budgets, which needs no run (`flops`, by module `flops-detail`), default
+    and tuned settings (`tuned`), or a table of a plugin; `skelbench study` runs what a table of the same name shows."""
     from skelbench.plugin import TableSpec
     from skelbench.plugin.host import get_host
     from skelbench.results.store import ResultStore

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 from typer.exceptions import Abort, TyperException
 
-from skelbench.cli import compare, data, diagnose, import_checkpoint, plot, plugins, run, runs, study
+from skelbench.cli import compare, data, diagnose, import_checkpoint, plot, plugins, run, runs, study, tune
 from skelbench.cli import eval as evaluation
 from skelbench.console import err, fail, log_to_terminal
 from skelbench.errors import SkelbenchError
@@ -31,6 +31,7 @@ app.command("run")(run.run)
 app.command("eval")(evaluation.evaluate)
 app.command("import-checkpoint")(import_checkpoint.import_checkpoint)
 app.command("study")(study.study)
+app.command("tune")(tune.tune)
 app.command("compare")(compare.compare)
 app.command("plot")(plot.plot)
 app.add_typer(diagnose.app, name="diagnose")

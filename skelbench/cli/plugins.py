@@ -90,6 +90,10 @@ def _show_entry(host: Host, entry: Entry) -> None:
         if values:
             out.print()
             out.print(make_table(("key", "value"), [(key, str(value)) for key, value in values.items()], title))
+    if space := getattr(about, "space", {}):
+        title = f"search space (skelbench tune {host.name(about)}); x: times what the preset says"
+        out.print()
+        out.print(make_table(("key", "drawn from"), [(key, str(knob)) for key, knob in space.items()], title))
     if variants := getattr(about, "variants", {}):
         rows = [(name, listed(changes)) for name, changes in variants.items()]
         out.print()

@@ -105,7 +105,7 @@ def study(
     states = [(trial, status(trial, session, protocols)) for trial in trials]
     at_once, threads = processes(session.device, jobs)
     if dry_run:
-        _show(chosen, states, session, at_once, threads)
+        show_trials(chosen, states, session, at_once, threads)
         return
     _run(chosen, states, session, protocols, at_once, threads)
 
@@ -166,7 +166,9 @@ def _numbers(option: str, text: str, example: str) -> list[int]:
 
 
 # ---------------------------------------------------------------------------------------------------- dry run
-def _show(study: Study, states: list[tuple[Trial, Status]], session: Session, jobs: int, threads: int | None) -> None:
+def show_trials(
+    study: Study, states: list[tuple[Trial, Status]], session: Session, jobs: int, threads: int | None
+) -> None:
     """List the trials with what they cost; measures a few steps of each setting, writes nothing."""
     import torch
 
@@ -222,26 +224,44 @@ def _run(
     threads: int | None,
 ) -> None:
     """Bring every trial to its end, then show the table and what failed."""
-    from skelbench.console import LEFT_OUT, err, out, styled
+    from skelbench.console import LEFT_OUT, out
+
+    failures = work_through(study.name, states, session, protocols, jobs, threads)
+    _table(study, [trial for trial, _ in states], session, protocols)
+    say_failed([trial for trial, _ in states], failures)
+    out.print(f"{len(states) - len(failures)} of {len(states)} trials done")
+    if failures:
+        raise typer.Exit(LEFT_OUT)
+
+
+def work_through(
+    name: str,
+    states: list[tuple[Trial, Status]],
+    session: Session,
+    protocols: list[str],
+    jobs: int,
+    threads: int | None,
+) -> dict[str, tuple[str, Path]]:
+    """Bring the trials of study ``name`` that are not done to their end; those that failed: id -> (reason, log)."""
+    from skelbench.console import err
     from skelbench.studies.display import display
     from skelbench.studies.runner import Runner, Stopped
     from skelbench.studies.trials import recognise
-    from skelbench.words import plain
 
     open_trials = [(trial, state) for trial, state in states if not state.done]
     done = len(states) - len(open_trials)
     for trial, state in states:
         if state.done:
             recognise(trial, state, session)
-    logs = session.results.root / "studies" / study.name
+    logs = session.results.root / "studies" / name
     failures: dict[str, tuple[str, Path]] = {}
     if open_trials:
         session.results.prepare()
         jobs = min(jobs, len(open_trials))
         how = f"{jobs} at a time on {session.device}" + (f", {threads} threads each" if threads else "")
-        err.print(f"{study.name}: {len(states)} trials, {done} done; {how}; logs in {logs}")
+        err.print(f"{name}: {len(states)} trials, {done} done; {how}; logs in {logs}")
         runner = Runner(session, protocols, logs, jobs, threads)
-        with display(err, study.name, len(states), done, jobs) as watcher:
+        with display(err, name, len(states), done, jobs) as watcher:
             try:
                 failures = runner.run(open_trials, watcher)
             except Stopped:
@@ -249,16 +269,20 @@ def _run(
                     f"{watcher.finished} of {len(states)} trials done; issue the same command again to continue"
                 )
                 raise KeyboardInterrupt from None
-    _table(study, [trial for trial, _ in states], session, protocols)
-    for trial, _ in states:
+    return failures
+
+
+def say_failed(trials: list[Trial], failures: dict[str, tuple[str, Path]]) -> None:
+    """Which trials failed, why, and where to read more."""
+    from skelbench.console import err, styled
+    from skelbench.words import plain
+
+    for trial in trials:
         if trial.id in failures:
             reason, log = failures[trial.id]
             err.print(
                 styled(("failed:", "bold red"), f" {plain(f'{trial.title}: {reason} (see {log})')}"), soft_wrap=True
             )
-    out.print(f"{len(states) - len(failures)} of {len(states)} trials done")
-    if failures:
-        raise typer.Exit(LEFT_OUT)
 
 
 def _table(study: Study, trials: list[Trial], session: Session, protocols: list[str]) -> None:

@@ -16,6 +16,7 @@ from skelbench.plugin.descriptors import (
     TopologySpec,
 )
 from skelbench.plugin.hookspecs import hookimpl
+from skelbench.plugin.space import Linear, Log
 
 __all__ = [
     "API_VERSION",
@@ -23,6 +24,8 @@ __all__ = [
     "DatasetSpec",
     "EncoderSpec",
     "FigureSpec",
+    "Linear",
+    "Log",
     "MethodSpec",
     "ProtocolSpec",
     "PublishedSpec",

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from skelbench.plugin.space import Knob
+
 API_VERSION = 1
 """Version of the hooks and of the contracts behind them; a descriptor with a newer ``api`` is refused."""
 
@@ -53,6 +55,9 @@ class MethodSpec(Descriptor):
     variants: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Ablations by name, ``slim:glcl-only`` on the command line: dotted keys that go after the preset. A text
     ``"x0.5"`` is that many times what the preset says, also for ``clips_seen``, the length of the schedule."""
+    space: Mapping[str, Knob] = field(default_factory=dict)
+    """What ``skelbench tune`` may change, at most four settings: ``{"train.lr": Log("x0.125", "x8")}`` draws from an
+    eighth to eight times the preset's learning rate. Empty: the method is not tuned."""
     trains: bool = True
     """False for controls that are evaluated as initialised."""
     weights: bool = True

@@ -12,6 +12,7 @@ import pluggy
 from skelbench.errors import nearest
 from skelbench.plugin.descriptors import API_VERSION, KINDS, Descriptor
 from skelbench.plugin.hookspecs import HOOKS
+from skelbench.plugin.space import space_problem
 from skelbench.plugin.status import State
 from skelbench.version import __version__
 
@@ -96,6 +97,8 @@ def _field_problem(what: str, value: Descriptor, own_file: bool) -> tuple[State,
         return "invalid", (
             f"{what}: recipe, native, defaults, notes and every preset and variant must be mappings of keys to values"
         )
+    if problem := space_problem(getattr(value, "space", {})):
+        return "invalid", f"{what}: its space {problem}"
     for name in getattr(value, "variants", {}):
         if not isinstance(name, str) or not VARIANT.fullmatch(name):
             return "invalid", f"{what}: variant {name!r} must be named by lower case letters, digits, '-', '_' and '.'"

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from skelbench.data.store.splits import TUNE
 from skelbench.plugin.host import Host
 from skelbench.results.store import ReadRun, ResultStore
 
@@ -34,11 +35,14 @@ class TableInputs:
 
     @cached_property
     def every(self) -> pandas.DataFrame:
-        """Every evaluation record of a finished run (columns: ``skelbench.report.frame``)."""
+        """Every evaluation record of a finished run (columns: ``skelbench.report.frame``); those that settings were
+        chosen by, on held-out training subjects, compete with nothing and are asked for by name (``only``)."""
         from skelbench.report.frame import frame
 
         every = frame(self.runs)
-        return every if self.only is None else every[every["run"].isin(self.only)]
+        if self.only is not None:
+            return every[every["run"].isin(self.only)]
+        return every[~every["split"].astype(str).str.endswith(TUNE)]
 
     @property
     def frame(self) -> pandas.DataFrame:

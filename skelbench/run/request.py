@@ -6,7 +6,6 @@ contradict ``--set``.
 
 from __future__ import annotations
 
-import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from typing import Any
 
 from skelbench.errors import SkelbenchError, did_you_mean
 from skelbench.files import parsed
+from skelbench.plugin.space import factor
 from skelbench.skeleton.grid import BUDGETS
 
 CHOICES = {"encoder": "encoders", "optimizer": "optimizers", "schedule": "schedules"}
@@ -22,7 +22,6 @@ CHOICES = {"encoder": "encoders", "optimizer": "optimizers", "schedule": "schedu
 SECTIONS = ("method", *CHOICES, "train", "grid", "data")
 TOP = ("seed", "preset", "native", *CHOICES, "tokens", "dataset", "split")
 """Keys of a run.toml outside the sections."""
-_FACTOR = re.compile(r"x(\d+\.?\d*|\.\d+)")
 
 
 @dataclass
@@ -131,10 +130,10 @@ def read_config(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
 def times(value: Any, before: Any) -> Any:
     """A setting of a variant where ``before`` stands without it: ``"x0.5"`` makes half of a number, and of a whole
     number a whole one, at least 1; anything else is itself."""
-    factor = _FACTOR.fullmatch(value) if isinstance(value, str) else None
-    if factor is None or isinstance(before, bool) or not isinstance(before, int | float):
+    by = factor(value)
+    if by is None or isinstance(before, bool) or not isinstance(before, int | float):
         return value
-    product = before * float(factor[1])
+    product = before * by
     return max(1, round(product)) if isinstance(before, int) else product
 
 

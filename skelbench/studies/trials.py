@@ -70,13 +70,23 @@ class Trial:
 
 
 def complete(study: Study, host: Host, data_root: Path, device: str) -> list[Trial]:
-    """Every trial of ``study`` resolved, equal ones once, in the order in which they are run.
+    """Every trial of ``study`` resolved, equal ones once, in the order in which they are run."""
+    trials: dict[str, Trial] = {}
+    for trial in each(study, host, data_root, device):
+        # Of two names of one run (a variant that changes nothing here) the plain one is kept.
+        if trial.id not in trials or (trials[trial.id].resolved.variant and not trial.resolved.variant):
+            trials[trial.id] = trial
+    return list(trials.values())
+
+
+def each(study: Study, host: Host, data_root: Path, device: str) -> list[Trial]:
+    """Every trial of ``study`` resolved, one per request, in the order of its requests.
 
     The first trial that cannot be run raises SkelbenchError naming it; nothing is written.
     """
     kind = device.split(":")[0]
     varied = [key for key in study.varied() if key not in ("method", "tokens")]
-    trials: dict[str, Trial] = {}
+    trials: list[Trial] = []
     stores: dict[str, ClipStore] = {}
     for request in study.requests(gpu=kind == "cuda"):
         values = {key: getattr(request, key) for key in TRIAL} | dict(request.sets)
@@ -92,11 +102,8 @@ def complete(study: Study, host: Host, data_root: Path, device: str) -> list[Tri
             tokens = f"{request.tokens}t" if request.tokens is not None else ""
             where = " ".join(filter(None, (request.method, tokens, settings, f"s{request.seed}")))
             raise SkelbenchError(f"trial {where}: {_sentence(error, request)}") from error
-        trial = Trial(request, resolved, twin, settings)
-        # Of two names of one run (a variant that changes nothing here) the plain one is kept.
-        if trial.id not in trials or (trials[trial.id].resolved.variant and not resolved.variant):
-            trials[trial.id] = trial
-    return list(trials.values())
+        trials.append(Trial(request, resolved, twin, settings))
+    return trials
 
 
 def _check_agrees(request: Request) -> None:

@@ -12,14 +12,15 @@ PLUGIN = textwrap.dedent(
     import time
     from pathlib import Path
 
-    from skelbench.plugin import MethodSpec, TableSpec, hookimpl
+    from skelbench.plugin import Log, MethodSpec, TableSpec, hookimpl
     from skelbench.views.spec import ViewSpec
     from skelbench_plugins.untrained import Untrained
 
 
     @hookimpl
     def skelbench_methods():
-        return [MethodSpec(name=name, target=f":{name.title()}") for name in ("calm", "raises", "dies")]
+        keen = MethodSpec(name="keen", target=":Calm", space={"train.lr": Log("x0.5", "x2")})
+        return [keen, *(MethodSpec(name=name, target=f":{name.title()}") for name in ("calm", "raises", "dies"))]
 
 
     @hookimpl

@@ -31,7 +31,7 @@ import numpy as np
 from pydantic import Field, ValidationError
 
 from skelbench.component import Spec
-from skelbench.data.store.splits import EmptySplit, Rule, Split, make_split, resolve
+from skelbench.data.store.splits import TUNE, EmptySplit, HeldOut, Rule, Split, hold_out, make_split, resolve
 from skelbench.errors import SkelbenchError
 from skelbench.files import check_regular, read_json
 from skelbench.skeleton.topology import Topology, get_topology
@@ -233,14 +233,25 @@ class ClipStore:
         """Train and test ids of a split (None = the default one; "xsub", "xview", "xset" are understood).
 
         Training clips of fewer than ``min_frames`` frames are left out, test clips never: accuracies keep their clips.
+        ``SPLIT~tune``: see :meth:`held_out`.
         """
         where = f"data set {self.meta.name}"
-        name = resolve(name, self.meta.splits, self.meta.default_split, where)
-        split = make_split(name, self.meta.splits[name], self.index, where)
+        if name is not None and name.endswith(TUNE) and name not in self.meta.splits:
+            split = self.held_out(name.removesuffix(TUNE)).split
+            name = split.name
+        else:
+            name = resolve(name, self.meta.splits, self.meta.default_split, where)
+            split = make_split(name, self.meta.splits[name], self.index, where)
         train = split.train[self.lengths[split.train] >= min_frames]
         if not len(train):
             raise EmptySplit(f"{where}: no training clip of split {name!r} has {min_frames} frames; lower min_frames")
         return replace(split, train=train)
+
+    def held_out(self, name: str | None = None) -> HeldOut:
+        """The split ``NAME~tune``: training subjects of ``name``, some of them held out for choosing settings."""
+        if name is not None and name.endswith(TUNE):
+            raise SkelbenchError(f"data set {self.meta.name}: split {name!r} is held out already; leave out {TUNE!r}")
+        return hold_out(self.split(name), self.meta.name, self.index)
 
     def clip(self, i: int) -> np.ndarray:
         """Clip ``i`` as float32 [M, T, J, 3] (a copy), metres, relative to ``origin[i]``."""

@@ -10,7 +10,13 @@ import numpy as np
 
 from skelbench.component import Spec
 from skelbench.errors import SkelbenchError, did_you_mean
+from skelbench.identity import digest
 
+TUNE = "~tune"
+"""``SPLIT~tune`` is a split for choosing settings: some of the training subjects of ``SPLIT`` are its test part, and
+no test clip of ``SPLIT`` is in it. Runs know it by its name: whoever changes who is held out gives it another."""
+HELD_SHARE = 0.2
+"""Of the training subjects, at least one."""
 ALIASES = {"xsub": "cross-subject", "xview": "cross-view", "xset": "cross-setup"}
 ALIASES |= {f"x-{short[1:]}": full for short, full in ALIASES.items()}
 """Short names the field uses, accepted wherever a split is named."""
@@ -57,6 +63,51 @@ class Split:
     name: str
     train: np.ndarray
     test: np.ndarray
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """``SPLIT~tune``, and who was held out of the training part of ``SPLIT`` for it."""
+
+    split: Split
+    subjects: tuple[int, ...]
+    """Empty where the subjects are not known: clips were held out, the same share of every class."""
+    of: int
+    """Subjects in the training part of ``SPLIT``."""
+    hash: str
+    """Of data set, split, its training subjects, and those that are held out."""
+
+    @property
+    def sentence(self) -> str:
+        train, test = (f"{len(ids):,} clips" for ids in (self.split.train, self.split.test))
+        if self.subjects:
+            held = f"{len(self.subjects)} of {self.of} training subjects ({', '.join(map(str, self.subjects))}; {test})"
+        else:
+            held = f"{test} of the training part, stratified by class because it has no two subjects to tell apart"
+        return f"{self.split.name}: {held} held out for choosing, {train} to train on"
+
+
+def hold_out(split: Split, data: str, index: Mapping[str, np.ndarray]) -> HeldOut:
+    """Whole training subjects of ``split`` of the data set ``data``, chosen by a hash of both and of who they are.
+
+    Nothing that the index says of a test clip is looked at.
+    """
+    subjects = sorted(set(index["subject"][split.train].tolist()))
+    told = [data, split.name, subjects]
+    if len(subjects) > 1:
+        ranked = sorted(subjects, key=lambda subject: digest([*told, subject], 64))
+        held = sorted(ranked[: max(1, round(HELD_SHARE * len(subjects)))])
+        out = np.isin(index["subject"][split.train], held)
+    else:
+        held = []
+        _, out = _by_hash(RandomRule(test=HELD_SHARE), index["label"][split.train])
+        if not out.any():
+            raise EmptySplit(
+                f"data set {data}: nothing can be held out of the training clips of split {split.name!r}: they are of "
+                "one subject, and no class has more than two; import the data set with its subjects"
+            )
+    tuning = Split(split.name + TUNE, split.train[~out], split.train[out])
+    return HeldOut(tuning, tuple(held), len(subjects), digest([*told, held]))
 
 
 def resolve(name: str | None, splits: Mapping[str, Rule], default: str, where: str) -> str:

@@ -1,0 +1,192 @@
+"""``skelbench tune``: equal trials for every method, chosen among on held-out training subjects."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from skelbench.cli.options import DataRoot, Device, Results, names_of
+from skelbench.errors import SkelbenchError, did_you_mean
+from skelbench.run.session import Session, open_session
+
+if TYPE_CHECKING:
+    from skelbench.studies.trials import Trial
+    from skelbench.studies.tuning import Failures, Tuning
+
+MOST_TRIALS = 4096
+
+
+def tune(
+    methods: Annotated[str, typer.Argument(metavar="METHOD[,METHOD]", help="Each may be METHOD:VARIANT.")],
+    trials: Annotated[
+        int, typer.Option(min=1, max=MOST_TRIALS, help="Trials of every method; the first is its defaults.")
+    ] = 20,
+    budget: Annotated[
+        str | None, typer.Option(metavar="clips=N", help="Clips that every trial of every method sees in training.")
+    ] = None,
+    sampler: Annotated[
+        str,
+        typer.Option(help="sobol (scrambled), or tpe: needs optuna, one trial of a method at a time."),
+    ] = "sobol",
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the draws and of every trial.")] = 0,
+    seeds: Annotated[
+        int, typer.Option(min=1, help="How often winner and defaults are trained again, with the seeds after --seed.")
+    ] = 3,
+    probe: Annotated[str, typer.Option(help="Protocol whose accuracy on the held-out subjects chooses.")] = "linear",
+    dataset: Annotated[str | None, typer.Option(help="Data set.", show_default="synthetic")] = None,
+    split: Annotated[
+        str | None,
+        typer.Option(help="Split; its training subjects choose.", show_default="the data set's default"),
+    ] = None,
+    tokens: Annotated[
+        int | None, typer.Option(help="Temporal tokens: 8, 15 or 30.", show_default="the method's")
+    ] = None,
+    preset: Annotated[
+        str | None, typer.Option(help="Preset of every run.", show_default="paper with a GPU, else quick")
+    ] = None,
+    native: Annotated[bool, typer.Option("--native", help="The methods' own settings, not the shared one.")] = False,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A setting of every run; repeatable.")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="List the trials with settings, state, cost and time; run nothing.")
+    ] = False,
+    jobs: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Runs at a time, each in its process.",
+            show_default="1 with a GPU, else the cores, at most 4",
+        ),
+    ] = None,
+    device: Device = None,
+    results: Results = None,
+    data_root: DataRoot = None,
+) -> None:
+    """Tune methods fairly: the same number of trials of the same clips for each, failed ones counted.
+
+    Settings are chosen on whole training subjects that are held out, never on test clips; the winner is then trained on
+    all training subjects with fresh seeds beside the defaults. Issuing the same command again continues.
+    """
+    from skelbench.cli.run import known_protocols
+    from skelbench.plugin.host import get_host
+    from skelbench.run.request import parse_sets
+
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise SkelbenchError("tuning starts processes of its own; issue it without torchrun")
+    host = get_host()
+    names = list(dict.fromkeys(names_of(methods)))
+    if not names:
+        raise SkelbenchError("no method is named; write skelbench tune METHOD or METHOD,METHOD")
+    for name in names:
+        host.method(name)  # misspelt names fail before torch is imported
+    protocols = known_protocols(host, probe)
+    if len(protocols) != 1:
+        raise SkelbenchError(f"--probe {probe!r} names {len(protocols)} protocols; one chooses, for example linear")
+    settings = parse_sets(set_ or [])
+    if "seed" in settings:
+        raise SkelbenchError("--set seed: trials have the seed of --seed, what is trained again the seeds after it")
+    from skelbench.studies.draws import SAMPLERS, need_optuna
+    from skelbench.studies.tuning import Asked, check_tunable, clips_of_budget, prepare
+
+    if sampler not in SAMPLERS:
+        raise SkelbenchError(did_you_mean(sampler, SAMPLERS, "sampler"))
+    if sampler == "tpe":
+        need_optuna()
+    clips = clips_of_budget(budget)
+    for name in names:
+        check_tunable(host, name)
+    settings |= {"tokens": tokens} if tokens is not None else {}
+    common: dict[str, Any] = {"dataset": dataset, "split": split, "preset": preset, "native": native or None}
+    common = {key: value for key, value in common.items() if value is not None} | {"set": settings}
+    session = open_session(results, data_root, device)
+    session.results.check_readable()
+    tunings = prepare(Asked(common, protocols[0], trials, clips, sampler, seed, seeds), names, session)
+    _announce(tunings)
+    (_dry_run if dry_run else _run)(tunings, session, jobs)
+
+
+def _announce(tunings: Sequence[Tuning]) -> None:
+    """What is drawn from, and who is held out."""
+    from skelbench.console import make_table, out
+    from skelbench.words import plain
+
+    rows = [
+        (
+            tuning.method,
+            axis.key,
+            "" if axis.default is None else f"{axis.default:g}",
+            f"{1 - axis.high:g} to {1 - axis.low:g}" if axis.from_one else f"{axis.low:g} to {axis.high:g}",
+            ("logarithm of 1 - value" if axis.from_one else "logarithm") if axis.log else "value",
+        )
+        for tuning in tunings
+        for axis in tuning.axes
+    ]
+    asked = tunings[0].asked
+    how = f"{asked.sampler}, seed {asked.seed}: {asked.trials} trials of {asked.clips:,} clips for every method"
+    out.print(make_table(("method", "setting", "default", "drawn from", "evenly in its"), rows, how))
+    for sentence in dict.fromkeys(tuning.held.sentence for tuning in tunings):
+        out.print(plain(sentence), soft_wrap=True)
+
+
+def _dry_run(tunings: Sequence[Tuning], session: Session, jobs: int | None) -> None:
+    from skelbench.cli.study import show_trials
+    from skelbench.console import out
+    from skelbench.studies.runner import processes
+    from skelbench.studies.trials import status
+    from skelbench.studies.tuning import draw
+
+    asked = tunings[0].asked
+    states = [(trial, status(trial, session, [asked.probe])) for trial in draw(tunings, session)]
+    at_once, threads = processes(session.device, jobs)
+    show_trials(asked.study([{"method": tunings[0].method}], [asked.seed]), states, session, at_once, threads)
+    if asked.sampler == "tpe":
+        out.print(f"{asked.trials - 1} more trials of each method follow from what came before")
+    spec = tunings[0].default.resolved.spec
+    fresh = ", ".join(map(str, asked.fresh))
+    out.print(
+        f"then, of each method, its defaults and its winner on {spec.data.title}/{spec.data.split} with seeds {fresh}: "
+        f"at most {2 * len(tunings) * len(asked.fresh)} runs",
+        soft_wrap=True,
+    )
+
+
+def _run(tunings: Sequence[Tuning], session: Session, jobs: int | None) -> None:
+    """Make the trials, train the winners again, and show and write what came of it."""
+    from skelbench.cli.study import say_failed, work_through
+    from skelbench.console import LEFT_OUT, out
+    from skelbench.report import tuned
+    from skelbench.report.render import Terminal
+    from skelbench.results.tuned import path_of, write
+    from skelbench.studies.runner import processes
+    from skelbench.studies.trials import status
+    from skelbench.studies.tuning import NAME, retrain, try_all
+
+    probes = [tunings[0].asked.probe]
+    at_once, threads = processes(session.device, jobs)
+
+    def work(trials: Sequence[Trial]) -> Failures:
+        states = [(trial, status(trial, session, probes)) for trial in {trial.id: trial for trial in trials}.values()]
+        # What diverged would diverge again.
+        states = [(trial, state) for trial, state in states if state.state != "diverged"]
+        failures = work_through(NAME, states, session, probes, at_once, threads)
+        say_failed([trial for trial, _ in states], failures)
+        return failures
+
+    command = shlex.join(["skelbench", *sys.argv[1:]])
+    try_all(tunings, session, work)
+    records = [tuning.record(session, command) for tuning in tunings]
+    for record in records:  # hours went into the trials; one that is there may be complete
+        if not path_of(session.results, record).exists():
+            write(session.results, record)
+    records = retrain(tunings, records, session, work)
+    out.print(Terminal(tuned.build(records)))
+    for record in records:
+        out.print(f"wrote {write(session.results, record)}", soft_wrap=True)
+    if any(record.tuned is None for record in records):
+        raise typer.Exit(LEFT_OUT)

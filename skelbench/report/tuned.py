@@ -1,0 +1,122 @@
+"""``compare --table tuned``: what tuning gave each method, beside its defaults and what it took."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from skelbench.evaluate.statistics import holm
+from skelbench.plugin import TableSpec, hookimpl
+from skelbench.report.seeds import accuracy, alike
+from skelbench.report.table import Cell, Column, Table, footnotes_of
+from skelbench.results.tuned import Retrained, TuningRecord, read_all
+from skelbench.spec import listed
+
+if TYPE_CHECKING:
+    from skelbench.report.inputs import TableInputs
+
+TITLE = "Default and tuned: accuracy in percent"
+BLOCK = {
+    "dataset": "Data set",
+    "split": "Split",
+    "tokens": "Tokens",
+    "setting": "Setting",
+    "preset": "Preset",
+    "changed": "Changed settings",
+    "probe": "Probe",
+    "hardware": "Hardware",
+    "budget": "Budget of a trial",
+    "sampler": "Sampler",
+    "data": "Data version",
+}
+"""What rows that compete have in common, and its headers."""
+FOOTNOTES = {
+    "default": "no draw did better than the defaults on the held-out subjects: they are what tuning chose",
+    "missing": "retraining is not complete: issue the `skelbench tune` again",
+    "none": "every trial failed",
+}
+HOW = "nothing was tuned yet: `skelbench tune METHOD,METHOD --trials 20 --budget clips=N` fills this table"
+NOTES = (
+    "Chosen on training subjects that were held out, from as many trials as stated, failed ones counted, of as many "
+    "clips. Default and tuned are then trained on all training subjects with seeds that no trial had, and tested on "
+    "the test split, on which nothing was chosen.",
+    "Brackets: 95 % over test clips (accuracy: Wilson). ±: standard deviation over seeds. p: exact sign-flip test over "
+    "test clips, Holm-adjusted over rows; it speaks of these trained encoders, not of other pre-training seeds.",
+    "Hours: training and probing of the trials; training winner and defaults again is not in them.",
+)
+
+
+@hookimpl
+def skelbench_tables() -> list[TableSpec]:
+    summary = "methods as they are and tuned by `skelbench tune`: accuracy, paired test, trials, hours"
+    return [TableSpec(name="tuned", target=":table", summary=summary, needs_runs=False)]
+
+
+def table(inputs: TableInputs) -> Table:
+    """The table of every record of the results directory."""
+    return build(list(read_all(inputs.store)))
+
+
+def build(records: Sequence[TuningRecord]) -> Table:
+    """One row per record."""
+    if not records:
+        return Table(TITLE, _columns(set()), notes=(HOW,))
+    rows = [_row(record) for record in records]
+    tested = [row for row in rows if row["p_value"] is not None]
+    for row, p in zip(tested, holm([row["p_value"] for row in tested]), strict=True):
+        row["p_value"] = float(p)
+    rows.sort(key=lambda row: tuple(str(row[key]) for key in BLOCK))
+    varying, constant = alike(rows, [key for key in BLOCK if key != "data"])
+    if len({row["data"] for row in rows}) > len({row["dataset"] for row in rows}):
+        varying.add("data")
+    notes = (f"All rows: {', '.join(constant)}.",) if constant else ()
+    footnotes = footnotes_of(rows, FOOTNOTES)
+    return Table(TITLE, _columns(varying), tuple(rows), (*notes, *NOTES), footnotes).ranked(within=list(BLOCK))
+
+
+def _columns(varying: set[str]) -> tuple[Column, ...]:
+    return (
+        Column("method", "Method", leads=True),
+        *(Column(key, header, shown=key in varying, leads=True) for key, header in BLOCK.items()),
+        Column("seeds", "Seeds", "d"),
+        Column("default", "Default", ".1f", best="max"),
+        Column("tuned", "Tuned", ".1f", best="max"),
+        Column("difference", "Tuned - default", "+.1f"),
+        Column("p_value", "p (Holm)", ".2g"),
+        Column("trials", "Trials", "d"),
+        Column("failed", "Failed", "d"),
+        Column("hours", "Hours", ".2f"),
+        Column("settings", "Tuned settings"),
+    )
+
+
+def _row(record: TuningRecord) -> dict[str, Any]:
+    compared = record.compared
+    limits = None if compared is None else (100 * compared.interval[0], 100 * compared.interval[1])
+    spread = None if compared is None or compared.spread is None else 100 * compared.spread
+    chosen = record.trials[record.winner].settings if record.winner is not None else {}
+    why = "none" if record.winner is None else "default" if record.winner == 0 else ""
+    return {
+        **{key: getattr(record, key) for key in BLOCK if key != "budget"},
+        "budget": f"{record.budget_clips:,} clips",
+        "changed": listed(record.changed),
+        "data": record.data[:12],
+        "method": Cell(record.method, footnotes=(why,) if why else ()),
+        "seeds": len(record.seeds),
+        "default": _accuracy(record.default),
+        "tuned": _accuracy(record.tuned),
+        "difference": Cell() if compared is None else Cell(100 * compared.difference, spread, limits),
+        "p_value": None if compared is None else compared.p_value,
+        "trials": len(record.trials),
+        "failed": record.failed,
+        "hours": record.hours,
+        "settings": listed(chosen),
+    }
+
+
+def _accuracy(side: Retrained | None) -> Cell:
+    import pandas
+
+    if side is None:
+        return Cell(footnotes=("missing",))
+    return accuracy(pandas.DataFrame({"accuracy": side.accuracy, "n_test": side.n_test}))

@@ -1,0 +1,145 @@
+"""Records of ``skelbench tune``: one JSON file per method and way of tuning, in ``<results>/tuned/``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, ValidationError
+
+from skelbench.component import Spec
+from skelbench.files import read_json, write_json
+from skelbench.identity import digest
+from skelbench.results.store import Damaged, ResultStore, Share, if_whole
+from skelbench.spec import file_name
+
+
+class TunedTrial(Spec):
+    """One trial: what was changed, and what came of it on the held-out subjects."""
+
+    number: int
+    settings: dict[str, Any]
+    """Empty for trial 0: the defaults."""
+    run: str
+    """pretrain_id."""
+    accuracy: Share | None = None
+    """None = failed."""
+    failure: str = ""
+    seconds: float = Field(ge=0)
+    """Of training and probing."""
+
+
+class Retrained(Spec):
+    """Runs of one setting on all training subjects, one per seed."""
+
+    settings: dict[str, Any]
+    runs: tuple[str, ...]
+    evaluations: tuple[str, ...]
+    accuracy: tuple[Share, ...] = Field(min_length=1)
+    n_test: int = Field(ge=1)
+    seconds: float = Field(ge=0)
+
+
+class Compared(Spec):
+    """Tuned minus default over the seeds of both, as :class:`skelbench.evaluate.statistics.SeedsTest`."""
+
+    difference: float
+    spread: float | None
+    interval: tuple[float, float]
+    p_value: Share
+
+
+class TuningRecord(Spec):
+    """How a method was tuned and what it gave."""
+
+    format: Literal[1] = 1
+    method: str
+    """As it is typed: ``slim:glcl-only``."""
+    setting: str
+    dataset: str
+    data: str
+    """The data set's fingerprint."""
+    split: str
+    preset: str
+    changed: dict[str, Any] = {}
+    """Settings given with ``--set``, in trials and defaults alike."""
+    tokens: int
+    probe: str
+    hardware: str
+    budget_clips: int = Field(ge=1)
+    """Clips that a trial sees in training."""
+    sampler: str
+    seed: int
+    """Of draws and trials."""
+    space: dict[str, dict[str, Any]]
+    """Setting -> its bounds as numbers, and how it is drawn."""
+    held_out: dict[str, Any]
+    """The tuning split, the subjects held out, of how many, and their hash."""
+    asked: int = Field(ge=1)
+    """Trials, the defaults among them."""
+    trials: tuple[TunedTrial, ...] = Field(min_length=1)
+    winner: int | None = None
+    """Number of the trial with the highest accuracy, the earliest of equals; None = every trial failed."""
+    seeds: tuple[int, ...]
+    """Of the retraining; none of them is a trial's."""
+    default: Retrained | None = None
+    tuned: Retrained | None = None
+    compared: Compared | None = None
+    """None where the defaults won, or something is missing."""
+    command: str
+    environment: dict[str, Any]
+    finished: float
+
+    @property
+    def name(self) -> str:
+        """Of its file: the same for the same question."""
+        told = self.model_dump(
+            mode="json", include={"preset", "changed", "probe", "sampler", "space", "asked", "seeds"}
+        )
+        told["default"] = self.trials[0].run  # method, data, who is held out, budget and seed are in its id
+        place = f"{self.dataset}-{self.split}-{self.tokens}t-{self.preset}".replace("/", ".").replace(" ", "-")
+        return f"{file_name(self.method)}-{place}-{digest(told)}.json"
+
+    @property
+    def failed(self) -> int:
+        """Trials without an accuracy."""
+        return sum(trial.accuracy is None for trial in self.trials)
+
+    @property
+    def hours(self) -> float:
+        """Training and probing of all trials."""
+        return sum(trial.seconds for trial in self.trials) / 3600
+
+
+def path_of(store: ResultStore, record: TuningRecord) -> Path:
+    """Where ``record`` is written."""
+    return store.root / "tuned" / record.name
+
+
+def write(store: ResultStore, record: TuningRecord) -> Path:
+    """Write ``record`` whole; returns where."""
+    path = path_of(store, record)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_json(path, record.model_dump(mode="json"))
+    return path
+
+
+def read_all(store: ResultStore) -> Iterator[TuningRecord]:
+    """Every record, by name, but for damaged ones."""
+    for path in sorted((store.root / "tuned").glob("*.json")):
+        if record := if_whole(partial(_read, path)):
+            yield record
+
+
+def _read(path: Path) -> TuningRecord:
+    try:
+        return TuningRecord.model_validate(read_json(path))
+    except (OSError, ValueError) as error:
+        if isinstance(error, ValidationError):
+            first = error.errors()[0]
+            why: object = f"{'.'.join(map(str, first['loc'])) or 'it'}: {first['msg'][0].lower()}{first['msg'][1:]}"
+        else:
+            why = getattr(error, "strerror", None) or error
+        raise Damaged(f"{path} is damaged; remove it and issue its `skelbench tune` again ({why})") from error
