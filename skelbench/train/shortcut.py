@@ -5,8 +5,8 @@ Only what the objective asks for is judged:
 * **Prototypes** tell apart what is matched or predicted. Of what those of the teacher tell of the samples, on the last
   ``LOOKS`` looks together, less than ``CLIP`` is about the clip: the rest says which place in the token grid, which
   view, which body slot. One look does not do: in a batch of 16 clips few have a second body. If nothing at all is told,
-  that is a collapse. Measured at preset ``quick``, looks of every 25th step, SLiM with ``mfp_weight`` 1: class tokens 0.7
-  untrained, 0.2 at step 200 of 500, 0.07 at 375, masked tokens never under 0.5; DINO's class tokens never under 0.43.
+  that is a collapse. Measured at preset ``quick``, looks of every 25th step: SLiM with ``mfp_weight`` 1, class tokens
+  0.7 untrained, 0.2 at step 200 of 500, 0.07 at 375, masked tokens never under 0.5; DINO never under 0.43.
 * **Turns** of the body about the vertical axis change the features of a method that matches prototypes across views
   turned that way, but after the last step as much as those of the untrained encoder: more than ``ROTATION`` of it, and
   ``APART`` of what another clip would, else a run that goes on from a good encoder would be blamed. Measured there:
