@@ -27,6 +27,12 @@ DataRoot = Annotated[
     Path | None,
     typer.Option("--data-root", help="Where data sets are kept.", envvar="SKELBENCH_DATA", show_default="per user"),
 ]
+Jobs = Annotated[
+    int | None,
+    typer.Option(
+        min=1, help="Runs at a time, each in its process.", show_default="1 with a GPU, else the cores, at most 4"
+    ),
+]
 Device = Annotated[
     str | None, typer.Option(help="cpu, cuda or cuda:N.", show_default="cuda when there is one, else cpu")
 ]

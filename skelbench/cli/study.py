@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from skelbench.cli.options import DataRoot, Device, Results
+from skelbench.cli.options import DataRoot, Device, Jobs, Results
 from skelbench.errors import SkelbenchError
 from skelbench.run.session import Session, open_session
 
@@ -53,14 +53,7 @@ def study(
         bool, typer.Option("--dry-run", help="List the trials with id, state, cost and time; run nothing.")
     ] = False,
     show: Annotated[bool, typer.Option("--show", help="Print the study as a TOML file; run nothing.")] = False,
-    jobs: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            help="Trials at a time, in processes of their own.",
-            show_default="1 with a GPU, else the cores, at most 4",
-        ),
-    ] = None,
+    jobs: Jobs = None,
     device: Device = None,
     results: Results = None,
     data_root: DataRoot = None,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from skelbench.cli.options import DataRoot, Device, Results, names_of
+from skelbench.cli.options import DataRoot, Device, Jobs, Results, names_of
 from skelbench.errors import SkelbenchError, did_you_mean
 from skelbench.run.session import Session, open_session
 
@@ -56,14 +56,7 @@ def tune(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="List the trials with settings, state, cost and time; run nothing.")
     ] = False,
-    jobs: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            help="Runs at a time, each in its process.",
-            show_default="1 with a GPU, else the cores, at most 4",
-        ),
-    ] = None,
+    jobs: Jobs = None,
     device: Device = None,
     results: Results = None,
     data_root: DataRoot = None,
