@@ -133,8 +133,9 @@ def test_what_the_user_sets_wins_over_the_variant(made, tmp_path):
         assert (typed.spec.train.epochs, typed.spec.train.batch_size) == (3, 8)
         assert set(typed.modified) == {"train.epochs"}
     assert made("slim:half-batch", batch_size=4).spec.train.batch_size == 4
-    back = made("slim:glcl-only", sets={"mfp_weight": 1.0})
-    assert back.spec.id == made("slim").spec.id and back.modified == {"method.mfp_weight": 1.0}
+    weight = made("slim").spec.method_config["mfp_weight"]
+    back = made("slim:glcl-only", sets={"mfp_weight": weight})
+    assert back.spec.id == made("slim").spec.id and back.modified == {"method.mfp_weight": weight}
     path = tmp_path / "run.toml"
     path.write_text("[method]\nmfp_weight = 0.5\n")
     assert made("slim:glcl-only", config=path).spec.method_config["mfp_weight"] == 0.5
