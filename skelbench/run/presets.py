@@ -3,7 +3,7 @@
 ``paper``: the published encoder size and 150 epochs, or, natively, the method's own schedule (default with a GPU).
 ``ablation``: the same for 100 epochs, the schedule of the paper's ablations and target controls.
 ``small``: a real experiment on two CPU cores in under 40 minutes.
-``quick``: a first look in under 5 minutes (default without a GPU).
+``quick``: a first look in minutes (default without a GPU).
 
 A preset scales the encoder, the prototypes and projection heads, the batch, the learning rate and the clips seen, and
 with them what only makes sense at the full size: an EMA momentum of 0.994 looks back over 2 % of the paper's steps, so
