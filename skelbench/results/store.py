@@ -155,7 +155,7 @@ class _CostFacts(_Facts):
     peak_memory: _Peak
 
 
-def _checked(model: type[Model], values: Any) -> Model:
+def facts_of(model: type[Model], values: Any) -> Model:
     """``values`` as ``model``; ValueError with the first place where they are not what it says."""
     try:
         return model.model_validate(values)
@@ -207,7 +207,7 @@ class RunDir:
         """The run as it is now, checked."""
         run = ReadRun(self.path)
         try:
-            _checked(_RunFacts, run.info)
+            facts_of(_RunFacts, run.info)
         except ValueError as error:
             raise self._damaged(error) from error
         _ = run.spec
@@ -219,7 +219,7 @@ class RunDir:
 
     def _read_spec(self) -> RunSpec:
         try:
-            return _checked(RunSpec, self.info["spec"])
+            return facts_of(RunSpec, self.info["spec"])
         except ValueError as error:
             raise self._damaged(error) from error
 
@@ -255,7 +255,7 @@ class RunDir:
         """The parsed cost.json; None before the run was costed."""
         try:
             cost = read_json(self.cost_path)
-            _checked(_CostFacts, cost)
+            facts_of(_CostFacts, cost)
             return cost
         except FileNotFoundError:
             return None
@@ -294,8 +294,8 @@ class RunDir:
         """The evaluation record in one of this run's files."""
         try:
             record = read_json(path)
-            _checked(_RecordFacts, record)
-            _checked(EvalSpec, record.get("spec"))
+            facts_of(_RecordFacts, record)
+            facts_of(EvalSpec, record.get("spec"))
             if path.name != f"eval-{record['id']}.json":
                 raise ValueError(f"it holds evaluation {record['id']}, the name says another")
             if record["spec"]["pretrain_id"] != self.info.get("id", record["spec"]["pretrain_id"]):

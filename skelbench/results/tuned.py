@@ -7,12 +7,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from skelbench.component import Spec
 from skelbench.files import read_json, write_json
 from skelbench.identity import digest
-from skelbench.results.store import Damaged, ResultStore, Share, if_whole
+from skelbench.results.store import Damaged, ResultStore, Share, facts_of, if_whole
 from skelbench.spec import file_name
 
 
@@ -135,11 +135,6 @@ def read_all(store: ResultStore) -> Iterator[TuningRecord]:
 
 def _read(path: Path) -> TuningRecord:
     try:
-        return TuningRecord.model_validate(read_json(path))
+        return facts_of(TuningRecord, read_json(path))
     except (OSError, ValueError) as error:
-        if isinstance(error, ValidationError):
-            first = error.errors()[0]
-            why: object = f"{'.'.join(map(str, first['loc'])) or 'it'}: {first['msg'][0].lower()}{first['msg'][1:]}"
-        else:
-            why = getattr(error, "strerror", None) or error
-        raise Damaged(f"{path} is damaged; remove it and issue its `skelbench tune` again ({why})") from error
+        raise Damaged.because(f"{path} is damaged; remove it and issue its `skelbench tune` again", error) from error
