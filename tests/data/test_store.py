@@ -2,6 +2,7 @@ import errno
 import json
 import re
 import tempfile
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -193,6 +194,16 @@ def _edit_index(path, change):
     np.savez(path / "index.npz", **arrays)
 
 
+def _spoil_member(path, name):
+    """Something else than an array in the archive, with a right checksum."""
+    with np.load(path / "index.npz") as file:
+        arrays = dict(file)
+    arrays.pop(name)
+    np.savez(path / "index.npz", **arrays)
+    with zipfile.ZipFile(path / "index.npz", "a") as file:
+        file.writestr(f"{name}.npy", b"404: not found")
+
+
 def _cut(name, keep):
     return lambda path: (path / name).write_bytes((path / name).read_bytes()[:keep])
 
@@ -221,6 +232,7 @@ DAMAGE = {
         lambda path: _edit_index(path, lambda a: a.pop("camera")),
         "index.npz has no array 'camera'",
     ),
+    "index with something else": (lambda path: _spoil_member(path, "camera"), "index.npz, camera is no array"),
     "index of another store": (lambda path: _edit_index(path, lambda a: a["label"].sort()), "do not belong together"),
     "frames missing": (lambda path: (path / "frames.npy").unlink(), "frames.npy cannot be read"),
     "frames empty": (_cut("frames.npy", 0), "frames.npy cannot be read"),

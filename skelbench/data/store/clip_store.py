@@ -401,6 +401,8 @@ def _read_index(path: Path) -> dict[str, np.ndarray]:
         raise _unreadable(path, "index.npz", error) from error
     for name, values in index.items():
         kinds = {"name": "U", "origin": "f", "fps": "f"}.get(name, "iu")
+        if not isinstance(values, np.ndarray):  # numpy hands out the bytes of what does not begin as an array does
+            raise _damaged(path, f"index.npz, {name} is no array")
         if values.dtype.kind not in kinds or values.ndim != 1 + (name == "origin"):
             raise _damaged(path, f"index.npz, {name} is {values.dtype} {list(values.shape)}")
     return index
