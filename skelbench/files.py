@@ -16,6 +16,8 @@ from typing import IO, Any, TypeVar
 from skelbench.errors import SkelbenchError
 
 Text = TypeVar("Text", str, bytes)
+NESTED = 100
+"""Deeper than any table of settings."""
 
 
 @contextmanager
@@ -116,6 +118,17 @@ def parsed(parse: Callable[[Text], Any], text: Text) -> Any:
         return parse(text)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
+
+
+def shallow(value: Any) -> Any:
+    """``value``, if it is nested no deeper than what speaks of it again follows; ValueError else."""
+    layer = [value]
+    for _ in range(NESTED):
+        nodes = [node.values() if isinstance(node, dict) else node for node in layer if isinstance(node, dict | list)]
+        layer = [inner for node in nodes for inner in node]
+        if not layer:
+            return value
+    raise ValueError("it is nested too deeply")
 
 
 def _plain(value: Any) -> Any:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from skelbench.errors import SkelbenchError, did_you_mean
-from skelbench.files import parsed
+from skelbench.files import parsed, shallow
 from skelbench.plugin.space import factor
 from skelbench.skeleton.grid import BUDGETS
 
@@ -97,7 +97,7 @@ def parse_value(text: str) -> Any:
     if text in named:
         return named[text]
     try:
-        return parsed(tomllib.loads, f"v = {text}")["v"]
+        return shallow(parsed(tomllib.loads, f"v = {text}")["v"])
     except ValueError:
         return text
 
@@ -105,7 +105,7 @@ def parse_value(text: str) -> Any:
 def read_config(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """A run.toml as (keys outside the sections, dotted settings)."""
     try:
-        document = parsed(tomllib.loads, path.read_text())
+        document = shallow(parsed(tomllib.loads, path.read_text()))
     except FileNotFoundError as error:
         raise SkelbenchError(f"config file {path} does not exist; check the path given to --config") from error
     except (OSError, ValueError) as error:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from skelbench.errors import SkelbenchError, did_you_mean, nearest
-from skelbench.files import parsed
+from skelbench.files import parsed, shallow
 from skelbench.run.request import SECTIONS
 from skelbench.spec import validated
 from skelbench.studies.study import Study
@@ -24,7 +24,7 @@ def read_study(path: Path) -> Study:
     SkelbenchError names the file, the key and the nearest right one.
     """
     try:
-        document = parsed(tomllib.loads, path.read_text())
+        document = shallow(parsed(tomllib.loads, path.read_text()))
     except FileNotFoundError as error:
         raise SkelbenchError(f"study file {path} does not exist; `skelbench study` lists the built-in ones") from error
     except (OSError, ValueError) as error:

@@ -173,6 +173,9 @@ GOOD = '[grid]\nmethod = ["slim"]\n'
         ("[gird]\nmethod = ['slim']\n", "unknown key 'gird'; did you mean 'grid'?"),
         ("[grid\n", "cannot be read as TOML"),
         pytest.param("grid = " + "[" * 100_000, "it is nested too deeply", id="nested"),
+        pytest.param(
+            "grid = {method = " + "[" * 150 + "]" * 150 + "}", "it is nested too deeply", id="nested and closed"
+        ),
         (f"a = {'[' * 5000}", "cannot be read as TOML"),
         (f"a = {'9' * 5000}", "cannot be read as TOML"),
         ("grid = 3\n", "[grid] is not a table"),
