@@ -73,7 +73,7 @@ def _train(session: Session, resolved: Resolved, run: RunDir) -> RunDir:
                 seconds = trainer.fit(
                     report,
                     log=lambda step, line: tell("skelbench_log", step=step, metrics=line),
-                    signs=lambda **found: record(**found),
+                    signs=record,
                 )
             facts = {"steps": trainer.total, "clips_seen": clips, "train_seconds": seconds}
         outcome = "done"

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-import torch
 from pydantic import ValidationError
 
 from skelbench.data.store import roots
@@ -27,7 +26,7 @@ from skelbench.run.request import CHOICES, Request, full_key, read_config
 from skelbench.run.settings import Layer, Parts, Settings, config, joined, names, variant_layers
 from skelbench.skeleton.grid import Grid
 from skelbench.spec import DataSpec, GridSpec, RunSpec, TrainSpec, titled, twin_fields, validated
-from skelbench.train.build import build_encoder, build_method, view_specs
+from skelbench.train.build import build_method, view_specs
 from skelbench.views.builder import ViewBuilder
 from skelbench.views.spec import ViewSpec
 
@@ -410,12 +409,11 @@ def _check_buildable(resolved: Resolved, host: Host) -> None:
     if spec.views:
         ViewBuilder(view_specs(spec), topology, spec.grid.patch, bodies=spec.train.bodies)
     try:
-        build_method(spec, host, topology, "meta")
+        method = build_method(spec, host, topology, "meta")
     except ValidationError as error:
         reason = error.errors()[0]["msg"].removeprefix("Value error, ")
         raise SkelbenchError(f"method {spec.method} cannot be built with these settings: {reason}") from error
-    with torch.device("meta"):
-        weights = any(True for _ in build_encoder(spec, host, topology).parameters())
+    weights = any(True for _ in method.encoder.parameters())
     if resolved.method.trains and not weights:
         raise SkelbenchError(f"encoder {spec.encoder} has no weights to train; choose another --encoder")
     if weights and not resolved.method.weights:

@@ -119,11 +119,18 @@ class Trainer:
 
         def work() -> None:
             for turn in method.turns:
-                with torch.autocast(self.device.type, torch.bfloat16, enabled=self.spec.train.precision == "bf16"):
-                    loss = method(views, self.step_info(0, turn))["loss"]
-                loss.backward()
+                self._backward(method, views, self.step_info(0, turn))
 
         return work
+
+    def _backward(
+        self, forward: Callable[..., dict[str, Tensor]], views: dict[str, View], info: Step
+    ) -> dict[str, Tensor]:
+        """What a method reports of a turn, its gradients left in the parameters."""
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.spec.train.precision == "bf16"):
+            reported = forward(views, info)
+        reported["loss"].backward()
+        return reported
 
     def step_info(self, step: int, turn: str = "main") -> Step:
         keyed = Keyed(derive_seed(self.spec.seed, "method") & 0x7FFFFFFF, step)
@@ -142,9 +149,7 @@ class Trainer:
         figures: dict[str, Tensor | float] = {}
         for turn in self.method.turns:
             info = self.step_info(step, turn)
-            with torch.autocast(self.device.type, torch.bfloat16, enabled=self.spec.train.precision == "bf16"):
-                reported = self.forward(views, info)
-            reported["loss"].backward()
+            reported = self._backward(self.forward, views, info)
             norms = self.optim.norms(turn)
             self.verdict.see(step, reported["loss"], norms.values())
             if self.device.type == "cpu":  # nothing to wait for: what is not finite reaches no weight

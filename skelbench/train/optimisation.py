@@ -47,6 +47,11 @@ class Optimisation:
         self.optimizers = {
             turn: optimizer.build(theirs, self.peak, self.train.weight_decay) for turn, theirs in by_turn.items()
         }
+        self._parts: dict[str, dict[str, list[nn.Parameter]]] = {turn: defaultdict(list) for turn in turns}
+        """By turn, parameters whose gradients are clipped together, by the name of the part."""
+        for turn, each in self.optimizers.items():
+            for group in each.param_groups:
+                self._parts[turn][group.get("clip", "")].extend(group["params"])
 
     def lr(self, step: int) -> float:
         """Learning rate of ``step``."""
@@ -61,14 +66,14 @@ class Optimisation:
         """Norm of the gradients of what has its ``turn``, by the part that is clipped by itself."""
         return {
             part: torch.nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
-            for part, parameters in self._parts(turn).items()
+            for part, parameters in self._parts[turn].items()
         }
 
     def step(self, step: int, norms: Mapping[str, Tensor], turn: str = "main") -> dict[str, float]:
         """Clip by their :meth:`norms` and update what has its ``turn``, clear all gradients; returns what was used."""
         lr, decay, optimizer = self.lr(step), self.weight_decay(step), self.optimizers[turn]
         if self.train.clip_grad is not None:
-            for part, parameters in self._parts(turn).items():
+            for part, parameters in self._parts[turn].items():
                 torch.nn.utils.clip_grads_with_norm_(parameters, self.train.clip_grad, norms[part])
         for group in optimizer.param_groups:
             frozen = step < group.get("frozen_until", 0.0) * self.total
@@ -90,9 +95,3 @@ class Optimisation:
         """What :meth:`state_dict` returned."""
         for turn, optimizer in self.optimizers.items():
             optimizer.load_state_dict(state[turn])
-
-    def _parts(self, turn: str) -> dict[str, list[nn.Parameter]]:
-        parts: dict[str, list[nn.Parameter]] = defaultdict(list)
-        for group in self.optimizers[turn].param_groups:
-            parts[group.get("clip", "")].extend(group["params"])
-        return parts
