@@ -11,9 +11,10 @@ import torch
 import torch.nn.functional as F
 from pydantic import Field
 from skelbench_plugins._recipes import MOMENTUM_SPACE, RATES_SPACE
-from torch import Tensor, nn
+from torch import nn
 
 from skelbench.methods import Config, Method
+from skelbench.nn.contrast import KeyQueue, info_nce, similarities
 from skelbench.nn.ema import ema_copy, ema_update
 from skelbench.plugin import Log, MethodSpec, hookimpl
 from skelbench.views import Augment, Crop, ViewSpec
@@ -61,7 +62,6 @@ class SkeletonCLR(Method):
     """Momentum contrast between two sheared and shifted views of a clip."""
 
     Config = SkeletonCLRConfig
-    queue_KE: Tensor
     roles = {"encoder": "student", "head": "head", "key_encoder": "teacher", "key_head": "head"}
 
     def __init__(self, config, context):
@@ -71,7 +71,7 @@ class SkeletonCLR(Method):
         self.head = nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, config.embedding))
         self.key_encoder = ema_copy(self.encoder, batch_norm="train")
         self.key_head = ema_copy(self.head)
-        self.register_buffer("queue_KE", torch.zeros(config.queue, config.embedding))
+        self.queue = KeyQueue(config.queue, config.embedding)
 
     @classmethod
     def views(cls, config, grid):
@@ -82,13 +82,11 @@ class SkeletonCLR(Method):
 
     def training_step(self, views, step):
         query, key = views["query"], views["key"]
-        query_BE = F.normalize(self.head(query.per_clip(self.encoder(query).summary_RD)).float(), dim=1)
+        query_BE = F.normalize(self.head(self.encoder(query).clip_summary(query)).float(), dim=1)
         with torch.no_grad():
-            key_BE = F.normalize(self.key_head(key.per_clip(self.key_encoder(key).summary_RD)).float(), dim=1)
-        # Only what has been written counts (our reading: the code begins with random keys); the host knows how much.
-        negatives_nE = self.queue_KE[: step.index * query.clips * step.world]
-        logits_Bn = torch.cat([(query_BE * key_BE).sum(1, keepdim=True), query_BE @ negatives_nE.T], 1)
-        loss_B = -torch.log_softmax(logits_Bn / self.config.temperature, 1)[:, 0]
+            key_BE = F.normalize(self.key_head(self.key_encoder(key).clip_summary(key)).float(), dim=1)
+        keys_nE = self.queue.written(step.index, query.clips)
+        loss_B = info_nce(similarities(query_BE, key_BE, keys_nE, self.config.temperature))
         step.watch("query", query_BE)
         self._keys_BE = key_BE
         return {"loss": step.mean(loss_B.sum(), query.clips)}
@@ -96,9 +94,7 @@ class SkeletonCLR(Method):
     def after_step(self, step):
         ema_update(self.key_encoder, self.encoder, self.config.momentum)
         ema_update(self.key_head, self.head, self.config.momentum)
-        keys_nE = step.gather(self._keys_BE)
-        place_n = (step.index * len(keys_nE) + torch.arange(len(keys_nE), device=keys_nE.device)) % self.config.queue
-        self.queue_KE[place_n] = keys_nE
+        self.queue.push(step.index, self._keys_BE)
         del self._keys_BE
 
 

@@ -120,9 +120,13 @@ class Step:
         """sum / count over all ranks, with the gradient that DDP's averaging turns into the right one."""
         return distributed.global_mean(total, count)
 
-    def gather(self, x: Tensor) -> Tensor:
-        """Concatenate ``x`` of all ranks along dim 0 (no gradient); equal sizes not required."""
-        return distributed.gather(x)
+    def gather(self, x: Tensor, gradient: bool = False) -> Tensor:
+        """Concatenate ``x`` of all ranks along dim 0; equal sizes not required.
+
+        Without ``gradient`` for queues and targets. With it for a loss of the global batch that every rank computes
+        alike (VICReg, Barlow Twins, SimCLR): DDP's averaging then gives that loss's gradient.
+        """
+        return distributed.global_rows(x) if gradient else distributed.gather(x)
 
 
 class Method(nn.Module):

@@ -42,6 +42,11 @@ class Encoded:
         """The whole view in one vector: the class token, or the readout of an encoder that has none."""
         return self.pooled_RD if self.cls_RD is None else self.cls_RD
 
+    def clip_summary(self, view: View) -> Tensor:
+        """:attr:`summary_RD` with one entry per view of a clip, [count * B, D]: the mean over a clip's present bodies,
+        unless the encoder has seen them together."""
+        return self.summary_RD if self.per_clip else view.per_clip(self.summary_RD)
+
     @property
     def readouts(self) -> dict[str, Tensor]:
         """What it says of a whole view: ``cls``, if it has one, and ``pooled``."""

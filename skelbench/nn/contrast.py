@@ -1,0 +1,84 @@
+"""Contrast with a queue of keys (MoCo): InfoNCE with one or several positives, distributions over keys, the queue.
+
+B clips, E width of an embedding, n keys. Embeddings are L2-normalised, so products are cosines.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from skelbench import distributed
+
+
+def similarities(query_BE: Tensor, key_BE: Tensor, keys_nE: Tensor, temperature: float) -> Tensor:
+    """float32 [B, 1 + n]: cosines over ``temperature``; column 0 with the clip's own key, then with each of the n."""
+    query_BE, key_BE = query_BE.float(), key_BE.float()
+    return torch.cat([(query_BE * key_BE).sum(1, keepdim=True), query_BE @ keys_nE.float().T], 1) / temperature
+
+
+def info_nce(logits_Bn: Tensor, positive_Bn: Tensor | None = None, several: Literal["mean", "sum"] = "mean") -> Tensor:
+    """float32 [B], nats: minus the log of the softmax at column 0, or at the positives.
+
+    ``positive_Bn``: bool, at least one per row. Of several positives "mean" averages their logs (CrosSCLR and AimCLR
+    after mining; SupCon's L_out), "sum" takes the log of their summed probability (HiCo; MIL-NCE). van den Oord et
+    al., arXiv 1807.03748.
+    """
+    log_Bn = torch.log_softmax(logits_Bn, 1)
+    if positive_Bn is None:
+        return -log_Bn[:, 0]
+    if several == "sum":
+        return -log_Bn.masked_fill(~positive_Bn, float("-inf")).logsumexp(1)
+    return -(log_Bn * positive_Bn).sum(1) / positive_Bn.sum(1)
+
+
+def cross_entropy(student_Bn: Tensor, teacher_Bn: Tensor) -> Tensor:
+    """float32 [B], nats: -sum P_teacher log P_student of the softmaxes of two sets of logits over the same keys.
+
+    No gradient reaches the teacher. AimCLR's D3M loss; its gradient is that of :func:`divergence`.
+    """
+    return -(teacher_Bn.detach().softmax(1) * student_Bn.log_softmax(1)).sum(1)
+
+
+def divergence(student_Bn: Tensor, teacher_Bn: Tensor) -> Tensor:
+    """float32 [B], nats: KL(P_teacher || P_student); CMD's loss. No gradient reaches the teacher."""
+    teacher = teacher_Bn.detach().log_softmax(1)
+    return (teacher.exp() * (teacher - student_Bn.log_softmax(1))).sum(1)
+
+
+@torch.no_grad()
+def nearest(logits_Bn: Tensor, k: int) -> Tensor:
+    """bool [B, n]: the ``k`` keys (or all, if there are fewer) with the largest logits of each row."""
+    chosen_Bk = logits_Bn.topk(min(k, logits_Bn.shape[1]), dim=1).indices
+    return torch.zeros_like(logits_Bn, dtype=torch.bool).scatter_(1, chosen_Bk, True)
+
+
+class KeyQueue(nn.Module):
+    """The last ``size`` keys of all processes, the same on each; part of the state that a run continues from.
+
+    Only what has been written is ever returned: the public codes begin with random keys that pass for real ones. How
+    much that is follows from the step and the clips of a step, so nothing waits for the device and every queue of a
+    method is aligned: place i of two queues is the same clip. Call :meth:`push` in ``after_step``, once per step.
+    """
+
+    keys_KE: Tensor
+
+    def __init__(self, size: int, width: int) -> None:
+        super().__init__()
+        self.size = size
+        self.register_buffer("keys_KE", torch.zeros(size, width))
+
+    def written(self, step: int, clips: int, since: int = 0) -> Tensor:
+        """float32 [n, E]: keys pushed in the steps from ``since`` up to ``step``, of ``clips`` clips of this process
+        each; n is ``size`` once it is full."""
+        return self.keys_KE[: (step - since) * clips * distributed.world()]
+
+    @torch.no_grad()
+    def push(self, step: int, keys_BE: Tensor, since: int = 0) -> None:
+        """Overwrite the oldest keys by those of ``step`` of all processes, in the order of ranks."""
+        keys_nE = distributed.gather(keys_BE).to(self.keys_KE.dtype)
+        place_n = torch.arange(len(keys_nE), device=keys_nE.device) + (step - since) * len(keys_nE)
+        kept = slice(-self.size, None)  # of a step with more keys than places the last ones stay
+        self.keys_KE[place_n[kept] % self.size] = keys_nE[kept]
