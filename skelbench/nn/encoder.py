@@ -10,6 +10,7 @@ from typing import Any, ClassVar, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from skelbench.errors import SkelbenchError
 from skelbench.skeleton.grid import Grid
 from skelbench.skeleton.topology import Topology
 from skelbench.views.view import View
@@ -75,6 +76,8 @@ class Encoder(nn.Module):
     """Width of ``pooled_RD``."""
     has_class_token: bool = False
     """Whether it returns ``cls_RD``."""
+    bodies: int = 1
+    """Bodies that one pass covers: body slots side by side of an encoder that returns one row per clip."""
     prefix_tokens: int = 0
     """Tokens that it adds in front of the grid's: a class token, registers."""
     prepared_state: tuple[str, ...] = ()
@@ -116,7 +119,7 @@ class Encoder(nn.Module):
         raise NotImplementedError
 
     def closed_form_macs(self, grid: Grid, visible: int | None = None) -> dict[str, int]:
-        """Multiply-accumulates of matrix products for one body, by part ("embed", "attention", "mlp", ...).
+        """Multiply-accumulates of matrix products for one pass (:attr:`bodies`), by part ("embed", "attention", ...).
 
         ``visible``: encode only that many tokens (the patch embedding still sees all N). Empty = no closed form.
         """
@@ -126,6 +129,21 @@ class Encoder(nn.Module):
 def lines(patches_RP: Tensor, joints_RJ: Tensor, joints: int) -> Tensor:
     """int64 [R, P', J']: tokens of the given patches of frames and joints, both ascending, of a grid of ``joints``."""
     return patches_RP[:, :, None] * joints + joints_RJ[:, None, :]
+
+
+def side_by_side(view: View, bodies: int) -> Tensor:
+    """float32 [count * B, M, T, J, 3] with M = ``bodies`` slots, zeros where there is no body.
+
+    Raises:
+        SkelbenchError: the data set's clips have more.
+    """
+    x_BMTJC = view.x_BMTJC
+    if view.bodies > bodies:
+        raise SkelbenchError(
+            f"clips have {view.bodies} bodies but this encoder reads {bodies} side by side; "
+            f"give --set encoder.bodies={view.bodies}"
+        )
+    return torch.cat([x_BMTJC, x_BMTJC.new_zeros(len(x_BMTJC), bodies - view.bodies, *x_BMTJC.shape[2:])], 1)
 
 
 @contextmanager

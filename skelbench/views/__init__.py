@@ -16,6 +16,7 @@ from skelbench.views.augmentations import (
     Translate,
 )
 from skelbench.views.crops import Alike, Center, Crop, Cut, Free, Inside, Interval, ReflectCrop, Same
+from skelbench.views.distortions import Distort
 from skelbench.views.masks import Mask, MaskRows, RandomTokens, TokenMask
 from skelbench.views.spec import ViewSpec
 from skelbench.views.transform import Change
@@ -34,6 +35,7 @@ __all__ = [
     "CoordinateScale",
     "Crop",
     "Cut",
+    "Distort",
     "Draws",
     "Free",
     "Inside",
