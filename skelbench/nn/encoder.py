@@ -10,12 +10,14 @@ from typing import Any, ClassVar, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from skelbench.errors import SkelbenchError
 from skelbench.skeleton.grid import Grid
 from skelbench.skeleton.topology import Topology
 from skelbench.views.view import View
 
 ABILITIES: Mapping[str, str] = {
     "drop-tokens": "encode a few of the tokens alone",
+    "drop-lines": "leave out whole joints and whole patches of frames",
     "replace-tokens": "put a mask token in the place of others",
     "tokens": "return a token per joint and patch of frames",
     "short-views": "encode views with fewer frames than the grid",
@@ -74,6 +76,8 @@ class Encoder(nn.Module):
     """Width of ``pooled_RD``."""
     has_class_token: bool = False
     """Whether it returns ``cls_RD``."""
+    bodies: int = 1
+    """Bodies that one pass covers: body slots side by side of an encoder that returns one row per clip."""
     prefix_tokens: int = 0
     """Tokens that it adds in front of the grid's: a class token, registers."""
     prepared_state: tuple[str, ...] = ()
@@ -109,15 +113,37 @@ class Encoder(nn.Module):
 
         ``mask_RN`` (bool [R, N]) replaces hidden tokens by the mask token; ``keep_RK`` (int64 [R, K], ascending)
         drops all other tokens. At most one of the two. N follows the view, which may be shorter than the grid's T.
+        What is asked of "drop-lines" comes with three dimensions, [R, P', J']: the tokens of P' patches of frames and
+        J' joints, from :func:`lines`.
         """
         raise NotImplementedError
 
     def closed_form_macs(self, grid: Grid, visible: int | None = None) -> dict[str, int]:
-        """Multiply-accumulates of matrix products for one body, by part ("embed", "attention", "mlp", ...).
+        """Multiply-accumulates of matrix products for one pass (:attr:`bodies`), by part ("embed", "attention", ...).
 
         ``visible``: encode only that many tokens (the patch embedding still sees all N). Empty = no closed form.
         """
         return {}
+
+
+def lines(patches_RP: Tensor, joints_RJ: Tensor, joints: int) -> Tensor:
+    """int64 [R, P', J']: tokens of the given patches of frames and joints, both ascending, of a grid of ``joints``."""
+    return patches_RP[:, :, None] * joints + joints_RJ[:, None, :]
+
+
+def side_by_side(view: View, bodies: int) -> Tensor:
+    """float32 [count * B, M, T, J, 3] with M = ``bodies`` slots, zeros where there is no body.
+
+    Raises:
+        SkelbenchError: the data set's clips have more.
+    """
+    x_BMTJC = view.x_BMTJC
+    if view.bodies > bodies:
+        raise SkelbenchError(
+            f"clips have {view.bodies} bodies but this encoder reads {bodies} side by side; "
+            f"give --set encoder.bodies={view.bodies}"
+        )
+    return torch.cat([x_BMTJC, x_BMTJC.new_zeros(len(x_BMTJC), bodies - view.bodies, *x_BMTJC.shape[2:])], 1)
 
 
 @contextmanager

@@ -7,14 +7,14 @@ Crops say which stretch of the clip a view covers, augmentations what is done to
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import get_args
+from typing import Literal, get_args
 
 from skelbench.component import Spec
 from skelbench.errors import SkelbenchError, did_you_mean
 from skelbench.skeleton.grid import Grid
 from skelbench.skeleton.topology import Topology
 from skelbench.spec import Bodies, Stream
-from skelbench.views.augmentations import Augment
+from skelbench.views.augmentations import Augment, TimeFlip
 from skelbench.views.crops import Crop, Free, Resize
 from skelbench.views.masks import Mask
 
@@ -34,6 +34,7 @@ class ViewSpec(Spec):
     but of an interval of more than ``frames`` frames the recorded frames nearest to those positions, nothing between.
     ``extend``: clips shorter than this are first played forth and back to at least this many frames.
     ``count``: independent views per clip (per parent view for Inside / Same). ``stream``: joint, bone or motion.
+    ``draws``: crop and augmentations are drawn for each clip, or once for all clips of a step ("batch"; PSTL's code).
     """
 
     frames: int
@@ -45,6 +46,7 @@ class ViewSpec(Spec):
     mask: Mask | None = None
     count: int = 1
     stream: Stream = "joint"
+    draws: Literal["clip", "batch"] = "clip"
 
     @property
     def parent(self) -> str | None:
@@ -81,6 +83,8 @@ def checked_counts(specs: Mapping[str, ViewSpec], topology: Topology, patch: int
         spec.crop.check(where)
         for augmentation in spec.augment:
             augmentation.check(where)
+            if spec.resize == "pad" and isinstance(augmentation, TimeFlip):
+                raise SkelbenchError(f"{where} is padded at its end and would begin with it when flipped in time")
         if spec.mask is not None:
             if spec.frames < patch or spec.frames % patch:
                 raise SkelbenchError(
