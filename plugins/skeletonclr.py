@@ -17,34 +17,7 @@ from skelbench.methods import Config, Method
 from skelbench.nn.contrast import KeyQueue, info_nce, similarities
 from skelbench.nn.ema import ema_copy, ema_update
 from skelbench.plugin import Log, MethodSpec, hookimpl
-from skelbench.views import Augment, Crop, ViewSpec
-
-
-class Shear(Augment):
-    """Add to each coordinate a multiple of each other one, uniform in +- ``amplitude``, per clip."""
-
-    kind = "shear"
-    p: float = 1.0
-    amplitude: float = Field(0.5, ge=0)
-
-    def draw(self, draws):
-        factor_K6 = (2 * draws.per_clip(6) - 1) * self.amplitude
-        space_K33 = torch.eye(3).repeat(len(factor_K6), 1, 1)
-        space_K33[:, ~torch.eye(3, dtype=torch.bool)] = factor_K6.float()
-        if draws.dimensions == 2:  # what is flat stays flat
-            space_K33[:, 2, :2] = 0.0
-        return draws.linear(space_K33)
-
-
-class ReflectCrop(Crop):
-    """A stretch as long as the clip, moved by up to ``pad`` of its length; beyond its ends it is played backwards."""
-
-    kind = "reflect"
-    pad: float = Field(1 / 6, ge=0, lt=1)
-
-    def cut(self, cut):
-        duration_B = cut.length_B.double() - 1
-        return cut.interval((2 * cut.uniform(1)[:, 0] - 1) * self.pad * duration_B, duration_B)
+from skelbench.views import ReflectCrop, Shear, ViewSpec
 
 
 class SkeletonCLRConfig(Config):

@@ -18,6 +18,8 @@ from skelbench.data.store import roots
 from skelbench.data.store.clip_store import ClipStore
 from skelbench.data.store.splits import Split
 from skelbench.errors import SkelbenchError, did_you_mean
+from skelbench.methods.contract import Method
+from skelbench.nn.contrast import KeyQueue
 from skelbench.optim.optimizers import Optimizer
 from skelbench.plugin.descriptors import EncoderSpec, MethodSpec
 from skelbench.plugin.host import Host
@@ -27,6 +29,7 @@ from skelbench.run.settings import Layer, Parts, Settings, config, joined, names
 from skelbench.skeleton.grid import Grid
 from skelbench.spec import DataSpec, GridSpec, RunSpec, TrainSpec, titled, twin_fields, validated
 from skelbench.train.build import build_method, view_specs
+from skelbench.train.loop import total_steps
 from skelbench.views.builder import ViewBuilder
 from skelbench.views.spec import ViewSpec
 
@@ -413,8 +416,23 @@ def _check_buildable(resolved: Resolved, host: Host) -> None:
     except ValidationError as error:
         reason = error.errors()[0]["msg"].removeprefix("Value error, ")
         raise SkelbenchError(f"method {spec.method} cannot be built with these settings: {reason}") from error
+    _check_queues(resolved, method)
     weights = any(True for _ in method.encoder.parameters())
     if resolved.method.trains and not weights:
         raise SkelbenchError(f"encoder {spec.encoder} has no weights to train; choose another --encoder")
     if weights and not resolved.method.weights:
         raise SkelbenchError(f"method {spec.method} is a control without a network; leave out --encoder {spec.encoder}")
+
+
+def _check_queues(resolved: Resolved, method: Method) -> None:
+    """A queue that the run cannot fill once is a mistake of scale, and its keys never grow old."""
+    spec, sizes = resolved.spec, [part.size for part in method.modules() if isinstance(part, KeyQueue)]
+    if not sizes or spec.imported:
+        return
+    split = resolved.store.split(spec.data.split, spec.data.min_frames)
+    clips = spec.train.batch_size * total_steps(spec, len(split.train))
+    if max(sizes) > clips:
+        raise SkelbenchError(
+            f"method {spec.method} has a queue of {max(sizes):,} keys, which the {clips:,} clips that this run sees "
+            "never fill; make it smaller or train for longer"
+        )

@@ -3,15 +3,19 @@
 from skelbench.views.augmentations import (
     Augment,
     AxisDrop,
+    AxisRotate,
+    Blur,
     BoneScale,
     CoordinateScale,
     Draws,
     Mirror,
     Noise,
     Rotate,
+    Shear,
+    TimeFlip,
     Translate,
 )
-from skelbench.views.crops import Alike, Center, Crop, Cut, Free, Inside, Interval, Same
+from skelbench.views.crops import Alike, Center, Crop, Cut, Free, Inside, Interval, ReflectCrop, Same
 from skelbench.views.distortions import Distort
 from skelbench.views.masks import Mask, MaskRows, RandomTokens, TokenMask
 from skelbench.views.spec import ViewSpec
@@ -23,6 +27,8 @@ __all__ = [
     "Alike",
     "Augment",
     "AxisDrop",
+    "AxisRotate",
+    "Blur",
     "BoneScale",
     "Center",
     "Change",
@@ -39,8 +45,11 @@ __all__ = [
     "Mirror",
     "Noise",
     "RandomTokens",
+    "ReflectCrop",
     "Rotate",
     "Same",
+    "Shear",
+    "TimeFlip",
     "TokenMask",
     "Translate",
     "Tube",

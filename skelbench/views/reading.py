@@ -18,7 +18,7 @@ from skelbench.views.keyed import Keyed
 from skelbench.views.sampling import Frames
 from skelbench.views.spec import ViewSpec
 from skelbench.views.transfer import send
-from skelbench.views.transform import Transform, mirrored_rows
+from skelbench.views.transform import Transform, mirrored_rows, reversed_rows
 
 PIECE_BYTES = 2 << 20
 """Coordinates that a CPU works on at a time: from gathering to the last product they stay in its cache."""
@@ -61,7 +61,7 @@ def read_coordinates(
 
 
 def read_confidence(batch: ClipBatch, reading: Reading, spec: ViewSpec, topology: Topology) -> Tensor | None:
-    """float32 [R, T, J]: interpolated and mirrored like the coordinates; None where the data set has none."""
+    """float32 [R, T, J]: interpolated, mirrored and reversed like the coordinates; None where the data set has none."""
     if (confidence_FJ := batch.confidence_FJ) is None:
         return None
     device, frames = confidence_FJ.device, reading.frames
@@ -75,6 +75,10 @@ def read_confidence(batch: ClipBatch, reading: Reading, spec: ViewSpec, topology
     if len(rows_K):
         rows_K = send(rows_K, device)
         c_RTJ[rows_K] = c_RTJ[rows_K][..., list(topology.swap)]
+    rows_K = reversed_rows(reading.transform)
+    if len(rows_K):
+        rows_K = send(rows_K, device)
+        c_RTJ[rows_K] = c_RTJ[rows_K].flip(1)
     empty_K = (~reading.present_R).nonzero()[:, 0]
     if len(empty_K):
         c_RTJ = c_RTJ.index_fill_(0, send(empty_K, device), 0.0)

@@ -14,7 +14,7 @@ from skelbench.errors import SkelbenchError, did_you_mean
 from skelbench.skeleton.grid import Grid
 from skelbench.skeleton.topology import Topology
 from skelbench.spec import Bodies, Stream
-from skelbench.views.augmentations import Augment
+from skelbench.views.augmentations import Augment, TimeFlip
 from skelbench.views.crops import Crop, Free, Resize
 from skelbench.views.masks import Mask
 
@@ -81,6 +81,8 @@ def checked_counts(specs: Mapping[str, ViewSpec], topology: Topology, patch: int
         spec.crop.check(where)
         for augmentation in spec.augment:
             augmentation.check(where)
+            if spec.resize == "pad" and isinstance(augmentation, TimeFlip):
+                raise SkelbenchError(f"{where} is padded at its end and would begin with it when flipped in time")
         if spec.mask is not None:
             if spec.frames < patch or spec.frames % patch:
                 raise SkelbenchError(

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 import torch
 
+from skelbench.errors import SkelbenchError
 from skelbench.skeleton.topology import COCO17
-from skelbench.views.augmentations import BoneScale, Mirror, Rotate
+from skelbench.views.augmentations import BoneScale, Mirror, Rotate, TimeFlip
 from skelbench.views.builder import ViewBuilder
 from skelbench.views.clips import ClipBatch
 from skelbench.views.crops import Center, Free, Inside
@@ -64,6 +65,15 @@ def test_it_is_mirrored_with_the_joints_and_with_nothing_else():
         assert np.array_equal(got, expected) or np.array_equal(got, mirrored)
         swapped += np.array_equal(got, mirrored)
     assert 0 < swapped < view.rows
+
+
+def test_it_is_played_backwards_with_the_coordinates():
+    _, clips = batch()
+    ops = (TimeFlip(), Rotate(p=0), TimeFlip())
+    view = build({"v": ViewSpec(frames=8, augment=ops, count=6)}, clips)["v"]
+    torch.testing.assert_close(view.confidence_RTJ, view.x_RTJC[..., 0])
+    with pytest.raises(SkelbenchError, match="padded at its end"):
+        build({"v": ViewSpec(frames=60, augment=(TimeFlip(),), resize="pad")}, clips)
 
 
 def test_a_bone_and_a_motion_are_as_sure_as_the_less_sure_end():
