@@ -30,7 +30,8 @@ Pooling = Literal["valid-mean", "valid-sum", "all-mean", "concat"]
 """How body features become one clip feature downstream."""
 
 Stream = Literal["joint", "bone", "motion"]
-"""What a clip is looked at as: coordinates; a joint's minus its parent's; the next frame's minus this one's."""
+"""What a clip is looked at as: coordinates; a joint's minus its neighbour's on the way to the joint with most bones; the
+next frame's minus this one's."""
 
 Fusion = Literal["none", "features", "scores"]
 """How the feature sets of several streams are measured as one: side by side, or by the sum of what a probe of each says
