@@ -17,6 +17,7 @@ from skelbench.views.view import View
 
 ABILITIES: Mapping[str, str] = {
     "drop-tokens": "encode a few of the tokens alone",
+    "drop-lines": "leave out whole joints and whole patches of frames",
     "replace-tokens": "put a mask token in the place of others",
     "tokens": "return a token per joint and patch of frames",
     "short-views": "encode views with fewer frames than the grid",
@@ -112,6 +113,8 @@ class Encoder(nn.Module):
 
         ``mask_RN`` (bool [R, N]) replaces hidden tokens by the mask token; ``keep_RK`` (int64 [R, K], ascending)
         drops all other tokens. At most one of the two. N follows the view, which may be shorter than the grid's T.
+        What is asked of "drop-lines" comes with three dimensions, [R, P', J']: the tokens of P' patches of frames and
+        J' joints, from :func:`lines`.
         """
         raise NotImplementedError
 
@@ -121,6 +124,11 @@ class Encoder(nn.Module):
         ``visible``: encode only that many tokens (the patch embedding still sees all N). Empty = no closed form.
         """
         return {}
+
+
+def lines(patches_RP: Tensor, joints_RJ: Tensor, joints: int) -> Tensor:
+    """int64 [R, P', J']: tokens of the given patches of frames and joints, both ascending, of a grid of ``joints``."""
+    return patches_RP[:, :, None] * joints + joints_RJ[:, None, :]
 
 
 def side_by_side(view: View, bodies: int) -> Tensor:

@@ -416,6 +416,11 @@ def _check_buildable(resolved: Resolved, host: Host) -> None:
     except ValidationError as error:
         reason = error.errors()[0]["msg"].removeprefix("Value error, ")
         raise SkelbenchError(f"method {spec.method} cannot be built with these settings: {reason}") from error
+    if resolved.method.trains and not spec.imported and spec.train.batch_size < method.min_clips:
+        raise SkelbenchError(
+            f"method {spec.method} compares the clips of a batch: train.batch_size={spec.train.batch_size} is too "
+            f"small, use at least {method.min_clips}"
+        )
     _check_queues(resolved, method)
     weights = any(True for _ in method.encoder.parameters())
     if resolved.method.trains and not weights:

@@ -7,7 +7,7 @@ Crops say which stretch of the clip a view covers, augmentations what is done to
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import get_args
+from typing import Literal, get_args
 
 from skelbench.component import Spec
 from skelbench.errors import SkelbenchError, did_you_mean
@@ -34,6 +34,7 @@ class ViewSpec(Spec):
     but of an interval of more than ``frames`` frames the recorded frames nearest to those positions, nothing between.
     ``extend``: clips shorter than this are first played forth and back to at least this many frames.
     ``count``: independent views per clip (per parent view for Inside / Same). ``stream``: joint, bone or motion.
+    ``draws``: crop and augmentations are drawn for each clip, or once for all clips of a step ("batch"; PSTL's code).
     """
 
     frames: int
@@ -45,6 +46,7 @@ class ViewSpec(Spec):
     mask: Mask | None = None
     count: int = 1
     stream: Stream = "joint"
+    draws: Literal["clip", "batch"] = "clip"
 
     @property
     def parent(self) -> str | None:
