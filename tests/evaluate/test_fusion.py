@@ -14,7 +14,7 @@ from skelbench.errors import SkelbenchError
 from skelbench.evaluate.fusion import concatenate, evaluate_sets
 from skelbench.evaluate.knn import Knn
 from skelbench.evaluate.linear import Linear
-from skelbench.evaluate.native import MampLinear
+from skelbench.evaluate.native_masked import MampLinear
 from skelbench.plugin.host import Host
 from skelbench.report.frame import frame, paired
 from skelbench.run.evaluate import eval_spec, evaluate, feature_sets, load_encoder
