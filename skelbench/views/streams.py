@@ -9,6 +9,10 @@ from skelbench.skeleton.topology import Topology
 from skelbench.spec import Stream
 
 
+SINGLE: tuple[Stream, ...] = ("joint", "bone", "motion")
+"""What an encoder of fused streams makes of joints."""
+
+
 def as_stream(x: Tensor, stream: Stream, topology: Topology, time: int, joint: int) -> Tensor:
     """``x`` as ``stream``, of its shape; ``time`` and ``joint`` are the dimensions of frames and joints.
 
