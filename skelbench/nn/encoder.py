@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from skelbench.errors import SkelbenchError
 from skelbench.skeleton.grid import Grid
 from skelbench.skeleton.topology import Topology
+from skelbench.spec import Stream
 from skelbench.views.view import View
 
 ABILITIES: Mapping[str, str] = {
@@ -21,6 +22,7 @@ ABILITIES: Mapping[str, str] = {
     "replace-tokens": "put a mask token in the place of others",
     "tokens": "return a token per joint and patch of frames",
     "short-views": "encode views with fewer frames than the grid",
+    "fuse-streams": "take joints, bones and motion as one input",
 }
 """What an encoder may be able to do and a method may require (``MethodSpec.requires``)."""
 
@@ -68,7 +70,7 @@ class Encoder(nn.Module):
     A subclass sets ``width`` and ``features``, says what it can do in ``abilities`` and implements :meth:`forward`.
     """
 
-    abilities: ClassVar[frozenset[str]] = frozenset()
+    abilities: frozenset[str] = frozenset()
     """Which of :data:`ABILITIES` it has."""
     width: int
     """D of tokens."""
@@ -91,6 +93,11 @@ class Encoder(nn.Module):
     def summary_width(self) -> int:
         """Width of ``Encoded.summary_RD``."""
         return self.width if self.has_class_token else self.features
+
+    @property
+    def stream(self) -> Stream:
+        """What it looks at where nothing else is said: all streams, if it can."""
+        return "fused" if "fuse-streams" in self.abilities else "joint"
 
     @property
     def standardisation(self) -> Standardisation | None:
