@@ -112,10 +112,11 @@ class Layer(nn.Module):
 
 
 def _initialise(module: nn.Module) -> None:
-    """Trunc-normal (0.02) linear layers with zero biases; USDRL's attention and convolution keep PyTorch's."""
-    if isinstance(module, Layer):
+    """Trunc-normal (0.02) linear layers with zero biases; what projects to queries, and the convolution, as PyTorch's
+    attention and convolution do."""
+    if isinstance(module, Layer):  # after its linear layers
         nn.init.xavier_uniform_(module.attn.qkv.weight)
-        nn.init.zeros_(module.attn.qkv.bias)
+        module.conv.reset_parameters()
     elif isinstance(module, nn.Linear):
         nn.init.trunc_normal_(module.weight, std=0.02)
         nn.init.zeros_(module.bias)
