@@ -19,6 +19,7 @@ from skelbench.evaluate.protocol import Features, Protocol
 from skelbench.files import write_atomic, write_json
 from skelbench.identity import derive_seed
 from skelbench.locks import FileLock
+from skelbench.nn.encoder import ABILITIES
 from skelbench.plugin.host import Host
 from skelbench.results.environment import environment
 from skelbench.results.store import RunDir
@@ -185,6 +186,11 @@ def load_encoder(
 ) -> torch.nn.Module:
     """The inference encoder of a run that looks at ``stream``, with its weights, in eval mode."""
     encoder = build_encoder(run.spec, session.host, store.topology)
+    if stream == "fused" and "fuse-streams" not in encoder.abilities:
+        raise SkelbenchError(
+            f"encoder {run.spec.encoder} of {run.name} cannot {ABILITIES['fuse-streams']}; "
+            "use --stream joint,bone,motion --fusion features"
+        )
     load_weights(run.encoder(checkpoint, stream), encoder, run.spec.id, encoder.prepared_state)
     return encoder.to(session.device).eval()
 
