@@ -1,6 +1,6 @@
 """Two-branch transformer: one post-norm layer over a clip's frames, one over its joints (Sun et al., MM 2023).
 
-Facts: HuiGuanLab/UmURL, umurl.py. B clips, M body slots, T frames, J joints, C = 3, D width of a branch.
+Facts: HuiGuanLab/UmURL @744278b, umurl.py. B clips, M body slots, T frames, J joints, C = 3, D width of a branch.
 """
 
 from pydantic import Field, model_validator
@@ -13,10 +13,12 @@ from skelbench.nn.two_branch import (
     PostNormLayer,
     TwoBranchEncoder,
     embedding_macs,
+    pooled,
     post_norm_macs,
     sine_positions,
 )
 from skelbench.plugin import EncoderSpec, hookimpl
+from skelbench.views.streams import SINGLE, as_stream
 
 
 class TwoBranchConfig(Spec):
@@ -26,6 +28,7 @@ class TwoBranchConfig(Spec):
     depth: int = Field(1, ge=1, description="layers of each branch")
     heads: int = Field(1, ge=1, description="attention heads")
     bodies: int = Field(2, ge=1, description="body slots of a clip, read side by side")
+    fused: bool = Field(False, description="embeddings of its own for joints, bones and motion, which may be fused")
 
     @model_validator(mode="after")
     def _consistent(self):
@@ -35,30 +38,48 @@ class TwoBranchConfig(Spec):
 
 
 class TwoBranch(TwoBranchEncoder):
-    """``TwoBranch(config, topology, grid)``: sine positions in time, none in space, feed-forward parts as wide as D."""
+    """``TwoBranch(config, topology, grid)``: sine positions in time, none in space, feed-forward parts as wide as D.
+
+    With ``fused`` every stream has an embedding of its own, which the layers share; of a view with stream "fused" it
+    makes all three and encodes a linear map of the mean of their embeddings, per branch.
+    """
 
     Config = TwoBranchConfig
 
     def __init__(self, config, topology, grid):
         super().__init__(config, topology, grid, config.dim, config.bodies)
-        self.embed = Embedding(config.bodies, grid, config.dim)
+        streams = SINGLE if config.fused else SINGLE[:1]
+        self.embed = nn.ModuleDict({stream: Embedding(config.bodies, grid, config.dim) for stream in streams})
+        self.fuse = nn.ModuleList()
+        if config.fused:
+            self.abilities = self.abilities | {"fuse-streams"}
+            self.fuse.extend(nn.Linear(config.dim, config.dim, bias=False) for _ in Branches._fields)
         self.register_buffer("time_TD", sine_positions(grid.frames, config.dim), persistent=False)
         self.time, self.space = (
             nn.Sequential(*(PostNormLayer(config.dim, config.heads, config.dim) for _ in range(config.depth)))
             for _ in range(2)
         )
 
-    def branches(self, x_BMTJC):
-        return self._encode(self.embed(x_BMTJC))
-
-    def _encode(self, tokens):
-        return Branches(self.time(tokens.time + self.time_TD), self.space(tokens.space))
+    def forward(self, view, mask_RN=None, keep_RK=None):
+        x_BMTJC = self.coordinates(view)
+        if not self.config.fused:  # whatever the stream
+            tokens = self.embed["joint"](x_BMTJC)
+        elif view.stream != "fused":
+            tokens = self.embed[view.stream](x_BMTJC)
+        else:
+            each = [
+                embed(as_stream(x_BMTJC, stream, self.topology, time=2, joint=3))
+                for stream, embed in self.embed.items()
+            ]
+            tokens = Branches(*(fuse(sum(branch) / len(each)) for fuse, branch in zip(self.fuse, zip(*each))))
+        return pooled(Branches(self.time(tokens.time + self.time_TD), self.space(tokens.space)))
 
     def closed_form_macs(self, grid, visible=None):
-        """Of one clip: ``embed``, and the layers of each branch."""
+        """Of one clip: ``embed`` (all streams, fused, where it can), and the layers of each branch."""
         config, joints = self.config, self.bodies * grid.joints
+        fusion = len(self.fuse) and (grid.frames + joints) * config.dim**2
         return {
-            "embed": embedding_macs(self.bodies, grid, config.dim),
+            "embed": len(self.embed) * embedding_macs(self.bodies, grid, config.dim) + fusion,
             "time": config.depth * post_norm_macs(grid.frames, config.dim, config.dim),
             "space": config.depth * post_norm_macs(joints, config.dim, config.dim),
         }

@@ -118,11 +118,11 @@ def count_encoder(encoder: Encoder, grid: Grid, topology: Topology, visible: int
 
 
 def _measure(
-    encoder: nn.Module, grid: Grid, visible: int | None, device: str
+    encoder: Encoder, grid: Grid, visible: int | None, device: str
 ) -> tuple[int, dict[str, int], dict[str, int], int]:
     """fvcore's MACs, their split over direct submodules, uncounted operators, and PyTorch's MACs."""
     encoder.eval().requires_grad_(True)  # frozen layers without gradients would take fused paths that are not counted
-    view = View.of(torch.zeros(1, 1, grid.frames, grid.joints, 3, device=device))
+    view = View.of(torch.zeros(1, 1, grid.frames, grid.joints, 3, device=device), stream=encoder.stream)
     inputs: tuple[torch.Tensor, ...] = (view.x_RTJC,)
     if visible is not None:
         inputs += (torch.arange(visible, device=device)[None],)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from skelbench.errors import SkelbenchError
 from skelbench.skeleton.grid import Grid
 from skelbench.skeleton.topology import Topology
+from skelbench.spec import Stream
 from skelbench.views.view import View
 
 ABILITIES: Mapping[str, str] = {
@@ -21,7 +22,9 @@ ABILITIES: Mapping[str, str] = {
     "replace-tokens": "put a mask token in the place of others",
     "tokens": "return a token per joint and patch of frames",
     "cells": "return features by joint and stretch of frames that it reads out by their mean",
+    "time-and-space": "say what a view is over time apart from what it is over joints",
     "short-views": "encode views with fewer frames than the grid",
+    "fuse-streams": "take joints, bones and motion as one input",
 }
 """What an encoder may be able to do and a method may require (``MethodSpec.requires``)."""
 
@@ -51,6 +54,15 @@ class Encoded:
         unless the encoder has seen them together."""
         return self.summary_RD if self.per_clip else view.per_clip(self.summary_RD)
 
+    def time_and_space(self, joints: int) -> tuple[Tensor, Tensor]:
+        """[R, D] each, of an encoder with the ability "time-and-space": readouts ``time`` and ``space`` of one that has
+        two branches; else the maximum over patches of frames of the tokens' mean over ``joints``, and the maximum over
+        joints of their mean over patches."""
+        if "time" in self.levels:
+            return self.levels["time"], self.levels["space"]
+        tokens_RPJD = self.tokens_RND.unflatten(1, (-1, joints))
+        return tokens_RPJD.mean(2).amax(1), tokens_RPJD.mean(1).amax(1)
+
     @property
     def readouts(self) -> dict[str, Tensor]:
         """What it says of a whole view: ``cls``, if it has one, and ``pooled``."""
@@ -70,7 +82,7 @@ class Encoder(nn.Module):
     A subclass sets ``width`` and ``features``, says what it can do in ``abilities`` and implements :meth:`forward`.
     """
 
-    abilities: ClassVar[frozenset[str]] = frozenset()
+    abilities: frozenset[str] = frozenset()
     """Which of :data:`ABILITIES` it has."""
     width: int
     """D of tokens."""
@@ -93,6 +105,11 @@ class Encoder(nn.Module):
     def summary_width(self) -> int:
         """Width of ``Encoded.summary_RD``."""
         return self.width if self.has_class_token else self.features
+
+    @property
+    def stream(self) -> Stream:
+        """What it looks at where nothing else is said: all streams, if it can."""
+        return "fused" if "fuse-streams" in self.abilities else "joint"
 
     @property
     def standardisation(self) -> Standardisation | None:

@@ -193,7 +193,7 @@ class ViewBuilder:
         there = {"x_RTJC": x_RTJC, "confidence_RTJ": confidence_RTJ, "real_RT": real_RT}
         fields: dict[str, Any] = {key: send(value, self.device) for key, value in host.items() if value is not None}
         fields |= {key: value.to(self.device) for key, value in there.items() if value is not None}
-        return View(clips=clips, bodies=slots, count=count, **fields)
+        return View(clips=clips, bodies=slots, count=count, stream=spec.stream, **fields)
 
 
 def _instances(parent_V: Tensor, size: int) -> Tensor:

@@ -33,7 +33,7 @@ class ViewSpec(Spec):
     (random frame per bin when long, dropped frames when a little long, linear when short); "uniform-frames" = "ends",
     but of an interval of more than ``frames`` frames the recorded frames nearest to those positions, nothing between.
     ``extend``: clips shorter than this are first played forth and back to at least this many frames.
-    ``count``: independent views per clip (per parent view for Inside / Same). ``stream``: joint, bone or motion.
+    ``count``: independent views per clip (per parent view for Inside / Same). ``stream``: joint, bone, motion or fused.
     ``draws``: crop and augmentations are drawn for each clip, or once for all clips of a step ("batch"; PSTL's code).
     """
 
@@ -80,6 +80,8 @@ def checked_counts(specs: Mapping[str, ViewSpec], topology: Topology, patch: int
         counts[name] = spec.count * counts.get(spec.parent or "", 1)
         if counts[name] > MAX_VIEWS:
             raise SkelbenchError(f"{where} makes {counts[name]} views of every clip; ask for at most {MAX_VIEWS}")
+        if spec.stream == "fused" and spec.resize == "pad":
+            raise SkelbenchError(f"{where} is padded, which makes no motion at its end; use another resize than 'pad'")
         spec.crop.check(where)
         for augmentation in spec.augment:
             augmentation.check(where)

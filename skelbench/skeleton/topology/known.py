@@ -28,6 +28,7 @@ NTU25 = Topology(
         "left leg": (12, 13, 14, 15), "right leg": (16, 17, 18, 19),
     },
     root=0, center=1,
+    bone_from={21: 22, 23: 24},  # a hand's tip from the thumb: every public list of NTU's bones has it so
 )
 
 # Kinect v1 as its SDK numbers the joints and NW-UCLA stores them. Other data sets of that sensor (MSR Action3D) have

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -17,7 +17,8 @@ class Topology:
 
     ``parents[j]`` is the joint that j hangs on, -1 for the root. ``pairs`` are left-right pairs; joints in no pair map
     to themselves. ``parts`` (name -> joints) partition the joints into connected body parts; the order within a part
-    matters for masks with ``spans="ordered"`` only. ``center`` is the joint that clips are centred on.
+    matters for masks with ``spans="ordered"`` only. ``center`` is the joint that clips are centred on. ``bone_from``:
+    joints whose bone, as a stream, begins elsewhere than :attr:`bone_starts` would say.
 
     Raises :class:`SkelbenchError` when the data contradict each other.
     """
@@ -29,6 +30,7 @@ class Topology:
     parts: Mapping[str, tuple[int, ...]]
     root: int
     center: int
+    bone_from: Mapping[int, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         everyone = set(range(self.num_joints))
@@ -40,7 +42,7 @@ class Topology:
             self._refuse("its root or center is not a joint")
         if [j for j, parent in enumerate(self.parents) if parent == -1] != [self.root]:
             self._refuse(f"exactly joint {self.root} (the root) must have parent -1")
-        if not set(self.parents) - {-1} <= everyone:
+        if not {*self.parents, *self.bone_from, *self.bone_from.values()} - {-1} <= everyone:
             self._refuse("a parent is not a joint")
         if len(self.order) != self.num_joints:
             self._refuse("its bones are not a tree: some joint is not reached from the root")
@@ -98,6 +100,21 @@ class Topology:
         for joint in self.order[1:]:
             matrix[joint, self.parents[joint]] = -1.0
         return matrix
+
+    @cached_property
+    def hub(self) -> int:
+        """The joint with most bones, the first of several: the spine between the shoulders of Kinect's skeletons."""
+        ends = [joint for pair in enumerate(self.parents) if pair[1] >= 0 for joint in pair]
+        return max(range(self.num_joints), key=ends.count)
+
+    @cached_property
+    def bone_starts(self) -> tuple[int, ...]:
+        """Where the bone of joint j begins: at the next joint on the way to the hub, which has none and is its own."""
+        inward = list(self.parents)
+        joint, next_joint = self.hub, self.hub
+        while joint >= 0:  # on the way from hub to root bones turn round
+            inward[joint], joint, next_joint = next_joint, self.parents[joint], joint
+        return tuple(self.bone_from.get(joint, at) for joint, at in enumerate(inward))
 
     @cached_property
     def limbs(self) -> dict[str, tuple[int, ...]]:
