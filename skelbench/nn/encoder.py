@@ -21,6 +21,7 @@ ABILITIES: Mapping[str, str] = {
     "drop-lines": "leave out whole joints and whole patches of frames",
     "replace-tokens": "put a mask token in the place of others",
     "tokens": "return a token per joint and patch of frames",
+    "cells": "return features by joint and stretch of frames that it reads out by their mean",
     "time-and-space": "say what a view is over time apart from what it is over joints",
     "short-views": "encode views with fewer frames than the grid",
     "fuse-streams": "take joints, bones and motion as one input",
@@ -34,7 +35,8 @@ class Encoded:
 
     tokens_RND: Tensor
     """Features after the final norm: all N tokens of the grid, or the K visible ones when tokens were dropped; of an
-    encoder without the ability "tokens" whatever sequence it has, or none (N = 0)."""
+    encoder with the ability "cells" alone T' x J of stretches of its own, time-major; of one with neither whatever
+    sequence it has, or none (N = 0)."""
     pooled_RD: Tensor
     """The readout used downstream (may be wider than D, e.g. class token and mean token side by side)."""
     cls_RD: Tensor | None = None
