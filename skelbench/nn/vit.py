@@ -120,7 +120,7 @@ class Block(nn.Module):
 class ViT(Encoder):
     """``ViT(config, topology, grid)``: see :class:`ViTConfig` for the forms it takes."""
 
-    abilities = frozenset(ABILITIES)
+    abilities = frozenset(ABILITIES) - {"fuse-streams"}
     prepared_state = ("tokenizer.mask_token",)
     config: ViTConfig
 
