@@ -25,11 +25,18 @@ STRIDED = (4, 7)
 
 
 class STGCNConfig(Spec):
-    """Defaults are those of the contrastive methods' code."""
+    """Defaults are those of the contrastive methods' code.
+
+    Its partition is ST-GCN's only next to the hub: distances of more than one hop are infinite there, hence equal
+    (net/utils/graph.py with max_hop 1). What was published was trained so; "spatial" is the paper's.
+    """
 
     base: int = Field(16, ge=1, description="channels of the first blocks: 16, or 64 in ST-GCN's own paper")
     out: int = Field(256, ge=1, description="channels of the last block: the width of features")
     kernel: int = Field(9, ge=1, description="frames that a temporal convolution sees; odd")
+    partition: Literal["one-hop", "spatial"] = Field(
+        "one-hop", description="neighbours nearer to the hub apart from others: next to the hub alone, or everywhere"
+    )
     dropout: float = Field(0.5, ge=0, lt=1, description="after every temporal convolution but the first")
     init: Literal["normal", "torch"] = Field("normal", description="weights from N(0, 0.02), or as PyTorch draws them")
 
@@ -38,12 +45,13 @@ class STGCN(Encoder):
     """``STGCN(config, topology, grid)``: one feature per body, the mean over frames and joints of the last block."""
 
     Config = STGCNConfig
-    abilities = frozenset({"short-views", "drop-lines"})
+    abilities = frozenset({"short-views", "drop-lines", "cells"})
 
     def __init__(self, config, topology, grid):
         super().__init__(config, topology, grid)
         self.width = self.features = config.out
-        self.register_buffer("adjacency_SJJ", spatial_partition(topology), persistent=False)
+        partition_SJJ = spatial_partition(topology, seen=1 if config.partition == "one-hop" else None)
+        self.register_buffer("adjacency_SJJ", partition_SJJ, persistent=False)
         self.norm = nn.BatchNorm1d(3 * topology.num_joints)
         widths = [3, *(config.base * times for times in WIDTHS), config.out]
         self.blocks = nn.ModuleList(
@@ -120,23 +128,24 @@ def _frames(x_RTJC: Tensor, patches_RP: Tensor, patch: int) -> Tensor:
     return take(x_RTJC.flatten(2), frames_RT).unflatten(2, x_RTJC.shape[2:])
 
 
-def spatial_partition(topology) -> Tensor:
-    """float32 [S, J, J]: column k says how joint k is made of itself and joints as far from the body's hub, of
-    neighbours that are farther, and of those that are nearer; a joint's neighbours count equally (columns sum to 1).
+def spatial_partition(topology, seen: int | None = None) -> Tensor:
+    """float32 [S, J, J]: column k says how joint k is made of itself, of neighbours that are as far from the body's hub
+    or farther, and of those that are nearer; a joint's neighbours count equally (columns sum to 1).
 
-    The hub is the joint with most bones: the spine between the shoulders of Kinect's skeletons, as in ST-GCN's code.
+    Neighbours share a bone, of NTU's hands as in the public codes (:attr:`Topology.bone_starts`).
+    ``seen``: distances of more hops are all alike.
     """
     joints = topology.num_joints
     bones = torch.zeros(joints, joints)
-    for joint, parent in enumerate(topology.parents):
-        if parent >= 0:
-            bones[joint, parent] = bones[parent, joint] = 1
-    hub = int(bones.sum(0).argmax())
+    for pair in enumerate(topology.bone_starts):
+        bones[pair] = bones[pair[::-1]] = pair[0] != pair[1]
     hops_J, reached_J = torch.full((joints,), joints), torch.zeros(joints)
-    reached_J[hub] = 1
+    reached_J[topology.hub] = 1
     for hop in range(joints):
         hops_J = torch.where((reached_J > 0) & (hops_J == joints), hop, hops_J)
         reached_J = reached_J + bones @ reached_J
+    if seen is not None:
+        hops_J = hops_J.clamp(max=seen + 1)
     linked_JJ = bones + torch.eye(joints)
     share_JJ = linked_JJ / linked_JJ.sum(0)
     farther_JJ = hops_J[:, None] - hops_J[None, :]

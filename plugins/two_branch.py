@@ -52,7 +52,7 @@ class TwoBranch(TwoBranchEncoder):
         self.embed = nn.ModuleDict({stream: Embedding(config.bodies, grid, config.dim) for stream in streams})
         self.fuse = nn.ModuleList()
         if config.fused:
-            self.abilities = frozenset({"fuse-streams"})
+            self.abilities = self.abilities | {"fuse-streams"}
             self.fuse.extend(nn.Linear(config.dim, config.dim, bias=False) for _ in Branches._fields)
         self.register_buffer("time_TD", sine_positions(grid.frames, config.dim), persistent=False)
         self.time, self.space = (

@@ -22,6 +22,10 @@ Centre = Literal["clip", "body"]
 """What is at the origin: the first body's centre joint in its first frame for all bodies (as stored, the NTU pipeline's
 habit), or each body's own. With "clip" a second body's distance is the largest thing that its tokens show."""
 
+Align = Literal["none", "frames", "first-frame", "frames-as-released", "first-frame-as-released"]
+"""Where clips are and what they face before anything else is done to them: as stored; each body in each frame, its
+shoulders along x; the first body in its first frame (:mod:`skelbench.data.store.alignment`)."""
+
 SecondBody = Literal["zero", "repeat"]
 """A clip of one body where a data set has two: the second body is absent ("zero", no body at all where absent ones are
 not computed, zeros where every slot is), or the first one again ("repeat", the NTU-120 files of CTR-GCN and MAMP)."""
@@ -87,12 +91,18 @@ class TrainSpec(Spec):
     clip_grad: float | None = Field(None, gt=0, description="gradient-norm limit per sub-network; none = off")
     bodies: Bodies = Field("valid", description="bodies of a clip that are trained on")
     centre: Centre = Field("clip", description="origin: the first body's for all bodies, or each body's own")
+    align: Align = Field("none", description="clips turned to face one way, in every frame or as in the first")
     precision: Literal["fp32", "bf16"] = Field("fp32", description="autocast type of the forward pass")
     batch_norm: Literal["broadcast", "synchronised"] = Field(
         "broadcast",
         description="batch norm over several processes: each its own batch and the first one's running statistics, or "
         "the statistics of all",
     )
+
+    @model_serializer(mode="wrap")
+    def _as_before(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Without ``align`` where there is none: runs of before it was there keep their ids."""
+        return _unaligned(handler(self))
 
 
 class RunSpec(Spec):
@@ -155,6 +165,7 @@ class EvalSpec(Spec):
     bodies_pool: Pooling = "valid-mean"
     bodies: Bodies = "valid"
     centre: Centre = "clip"
+    align: Align = "none"
     share: float = Field(0.95, gt=0, le=1, description="central share of a clip that is looked at")
     resize: EvaluationResize = "ends"
 
@@ -173,6 +184,11 @@ class EvalSpec(Spec):
             )
         return self
 
+    @model_serializer(mode="wrap")
+    def _as_before(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Without ``align`` where there is none, as in :class:`TrainSpec`."""
+        return _unaligned(handler(self))
+
     @property
     def stream_title(self) -> str:
         """``bone``, ``joint + bone (scores)``, ``joint + bone + motion (input)``."""
@@ -184,6 +200,11 @@ class EvalSpec(Spec):
     def id(self) -> str:
         """The eval_id: 12 hex digits."""
         return digest(self.model_dump(mode="json"))
+
+
+def _unaligned(values: dict[str, Any]) -> dict[str, Any]:
+    """Without ``align`` where it is "none"."""
+    return {key: value for key, value in values.items() if (key, value) != ("align", "none")}
 
 
 S = TypeVar("S", bound=Spec)
@@ -251,6 +272,7 @@ def evaluation_defaults(spec: RunSpec) -> dict[str, Any]:
         "streams": tuple(streams) if len(streams) == 1 else ("joint",),
         "bodies": "all-slots" if slots else "valid",
         "centre": spec.train.centre,
+        "align": spec.train.align,
         "bodies_pool": "all-mean" if slots else "valid-mean",
         "resize": next((how for how in ("half-pixel", "uniform-frames") if how in resized), "ends"),
     }

@@ -21,6 +21,8 @@ ABILITIES: Mapping[str, str] = {
     "drop-lines": "leave out whole joints and whole patches of frames",
     "replace-tokens": "put a mask token in the place of others",
     "tokens": "return a token per joint and patch of frames",
+    "cells": "return features by joint and stretch of frames that it reads out by their mean",
+    "time-and-space": "say what a view is over time apart from what it is over joints",
     "short-views": "encode views with fewer frames than the grid",
     "fuse-streams": "take joints, bones and motion as one input",
 }
@@ -33,7 +35,8 @@ class Encoded:
 
     tokens_RND: Tensor
     """Features after the final norm: all N tokens of the grid, or the K visible ones when tokens were dropped; of an
-    encoder without the ability "tokens" whatever sequence it has, or none (N = 0)."""
+    encoder with the ability "cells" alone T' x J of stretches of its own, time-major; of one with neither whatever
+    sequence it has, or none (N = 0)."""
     pooled_RD: Tensor
     """The readout used downstream (may be wider than D, e.g. class token and mean token side by side)."""
     cls_RD: Tensor | None = None
@@ -50,6 +53,15 @@ class Encoded:
         """:attr:`summary_RD` with one entry per view of a clip, [count * B, D]: the mean over a clip's present bodies,
         unless the encoder has seen them together."""
         return self.summary_RD if self.per_clip else view.per_clip(self.summary_RD)
+
+    def time_and_space(self, joints: int) -> tuple[Tensor, Tensor]:
+        """[R, D] each, of an encoder with the ability "time-and-space": readouts ``time`` and ``space`` of one that has
+        two branches; else the maximum over patches of frames of the tokens' mean over ``joints``, and the maximum over
+        joints of their mean over patches."""
+        if "time" in self.levels:
+            return self.levels["time"], self.levels["space"]
+        tokens_RPJD = self.tokens_RND.unflatten(1, (-1, joints))
+        return tokens_RPJD.mean(2).amax(1), tokens_RPJD.mean(1).amax(1)
 
     @property
     def readouts(self) -> dict[str, Tensor]:

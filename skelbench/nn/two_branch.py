@@ -91,6 +91,8 @@ class TwoBranchEncoder(Encoder):
     are read, absent bodies as zeros, as in the authors' codes; clips have exactly the grid's frames.
     """
 
+    abilities = frozenset({"time-and-space"})
+
     def __init__(self, config: Any, topology: Topology, grid: Grid, width: int, bodies: int) -> None:
         super().__init__(config, topology, grid)
         self.width, self.features, self.bodies = width, 2 * width, bodies

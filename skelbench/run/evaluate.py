@@ -29,6 +29,9 @@ from skelbench.spec import EvalSpec, RunSpec, Stream, evaluation_defaults, valid
 from skelbench.train.build import build_encoder, grid_of
 from skelbench.train.checkpoint import load_weights
 
+WAY = {"data", "readout", "bodies_pool", "bodies", "centre", "align", "share", "resize"}
+"""What of an evaluation its features depend on, besides encoder and stream."""
+
 
 def eval_spec(
     host: Host, spec: RunSpec, protocol: str, checkpoint: str = "last", like: RunSpec | None = None, **fields: Any
@@ -152,7 +155,7 @@ def _features(
     session: Session, run: RunDir, checkpoint: str, spec: EvalSpec, stream: Stream, store: ClipStore
 ) -> Features:
     """Features of one stream by the encoder of one run."""
-    way = spec.model_dump_json(include={"data", "readout", "bodies_pool", "bodies", "centre", "share", "resize"})
+    way = spec.model_dump_json(include=WAY)
     key = f"{run.spec.id} {checkpoint} {stream} {way}"
     if key not in session.features:
         run_spec, split = run.spec, store.split(spec.data.split, spec.data.min_frames)

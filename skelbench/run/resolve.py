@@ -15,6 +15,7 @@ from typing import Any, Literal
 from pydantic import ValidationError
 
 from skelbench.data.store import roots
+from skelbench.data.store.alignment import Alignment
 from skelbench.data.store.clip_store import ClipStore
 from skelbench.data.store.splits import Split
 from skelbench.errors import SkelbenchError, did_you_mean
@@ -174,9 +175,8 @@ class _Settle:
         if not trains:
             return _still(train.precision if self.parts.method.weights else "fp32")
         if self.request.imported:  # what decides how the weights are evaluated; no step is made here
-            return TrainSpec(
-                epochs=0, batch_size=1, bodies=train.bodies, centre=train.centre, precision=train.precision
-            )
+            kept = {name: getattr(train, name) for name in ("bodies", "centre", "align", "precision")}
+            return TrainSpec(epochs=0, batch_size=1, **kept)
         return train
 
 
@@ -409,6 +409,8 @@ def _check_grid(grid: GridSpec) -> None:
 def _check_buildable(resolved: Resolved, host: Host) -> None:
     """Views and modules that cannot be made fail here, before a run directory exists."""
     spec, topology = resolved.spec, resolved.store.topology
+    if spec.train.align != "none":
+        Alignment(resolved.store, spec.train.align)
     if spec.views:
         ViewBuilder(view_specs(spec), topology, spec.grid.patch, bodies=spec.train.bodies)
     try:
