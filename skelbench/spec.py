@@ -34,8 +34,8 @@ Pooling = Literal["valid-mean", "valid-sum", "all-mean", "concat"]
 """How body features become one clip feature downstream."""
 
 Stream = Literal["joint", "bone", "motion", "fused"]
-"""What a clip is looked at as: coordinates; a joint's minus its neighbour's on the way to the joint with most bones; the
-next frame's minus this one's; all three at once by an encoder that can (its views hold coordinates)."""
+"""What a clip is looked at as: coordinates; a joint's minus those at which its bone begins; the next frame's minus this
+one's; all three at once by an encoder that can (its views hold coordinates)."""
 
 Fusion = Literal["none", "features", "scores"]
 """How the feature sets of several streams are measured as one: side by side, or by the sum of what a probe of each says
@@ -260,8 +260,8 @@ def evaluation_defaults(spec: RunSpec) -> dict[str, Any]:
     """How a run is evaluated unless asked otherwise: bodies as it was trained on, frames sampled as in training.
 
     Trained on all slots (MAMP's native behaviour): empty bodies are in the mean. Half-pixel resizing: the family's
-    centre crop. Trained on bones or motion alone, or on fused streams: that. The untrained twin of a run is evaluated with the run's
-    own defaults.
+    centre crop. Trained on bones or motion alone, or on fused streams: that. The untrained twin of a run is evaluated
+    with the run's own defaults.
     """
     streams = {view["stream"] for view in spec.views.values()} or {"joint"}
     streams = {"fused"} & streams or streams
