@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import Field, SerializerFunctionWrapHandler, ValidationError, model_serializer, model_validator
 
@@ -32,9 +32,9 @@ Pooling = Literal["valid-mean", "valid-sum", "all-mean", "concat"]
 Stream = Literal["joint", "bone", "motion"]
 """What a clip is looked at as: coordinates; a joint's minus its parent's; the next frame's minus this one's."""
 
-Fusion = Literal["none", "features", "scores"]
-"""How the feature sets of several streams are measured as one: side by side, or by the sum of what a probe of each says
-(nearest neighbours: by the sum of similarities)."""
+Fusion = Literal["none", "features", "scores", "logits"]
+"""How the feature sets of several streams are measured as one: side by side, or by the sum of what a probe of each
+says: its probabilities ("scores"; nearest neighbours: similarities), or its "logits", as published codes do."""
 
 EvaluationResize = Literal["ends", "half-pixel", "pad", "uniform-frames"]
 """How a clip becomes T frames downstream (:class:`skelbench.views.spec.ViewSpec`): nothing is drawn."""
@@ -147,6 +147,9 @@ class EvalSpec(Spec):
     seed: int = 0
     streams: tuple[Stream, ...] = Field(("joint",), min_length=1, description="what the encoder looks at, in turn")
     fusion: Fusion = Field("none", description="how several streams become one result")
+    weights: tuple[Annotated[float, Field(gt=0)], ...] = Field(
+        (), description="of each stream in a sum of scores or logits; empty = all alike"
+    )
     partners: tuple[str, ...] = Field((), description="runs of the streams after the first: pretrain_id[@epoch]")
     readout: str = Field(
         "pooled", description="features of a body: pooled, mean, joints, or a level that the encoder names"
@@ -166,6 +169,10 @@ class EvalSpec(Spec):
             raise ValueError(f"streams {streams} need a fusion; give --fusion features or --fusion scores")
         if len(self.streams) == 1 and self.fusion != "none":
             raise ValueError(f"fusion of {self.fusion} needs several streams; leave it out or give --stream joint,bone")
+        if self.weights and self.fusion not in ("scores", "logits"):
+            raise ValueError("weights are those of streams whose scores are summed; give --fusion scores or logits")
+        if self.weights and len(self.weights) != len(self.streams):
+            raise ValueError(f"{len(self.weights)} weights cannot weigh streams {streams}; give one for each")
         if self.partners and len(self.partners) + 1 != len(self.streams):
             raise ValueError(
                 f"{len(self.partners) + 1} runs cannot have {len(self.streams)} streams; give one for each"
@@ -173,9 +180,20 @@ class EvalSpec(Spec):
         return self
 
     @property
+    def weighs(self) -> bool:
+        """Whether streams differ in weight."""
+        return len(set(self.weights)) > 1
+
+    @property
     def stream_title(self) -> str:
-        """``bone``, ``joint + bone (scores)``."""
-        return " + ".join(self.streams) + (f" ({self.fusion})" if self.fusion != "none" else "")
+        """``bone``, ``joint + bone (scores)``, ``0.6 joint + 0.4 motion (logits)``."""
+        named = [f"{w:g} {name}" for w, name in zip(self.weights, self.streams)] if self.weighs else self.streams
+        return " + ".join(named) + (f" ({self.fusion})" if self.fusion != "none" else "")
+
+    @model_serializer(mode="wrap")
+    def _as_before(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Without weights that are all the same: such a sum is the one without weights, by the same id."""
+        return {key: value for key, value in handler(self).items() if self.weighs or key != "weights"}
 
     @property
     def id(self) -> str:
