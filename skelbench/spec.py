@@ -6,7 +6,7 @@ A run is a pure function of its :class:`RunSpec`; device, threads and paths are 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import Field, SerializerFunctionWrapHandler, ValidationError, model_serializer, model_validator
@@ -268,6 +268,13 @@ def evaluation_defaults(spec: RunSpec) -> dict[str, Any]:
         "bodies_pool": "all-mean" if slots else "valid-mean",
         "resize": next((how for how in ("half-pixel", "uniform-frames") if how in resized), "ends"),
     }
+
+
+def trained_streams(specs: Iterable[RunSpec]) -> str:
+    """What training looked at, ``joint + bone + motion``; "" for an encoder as initialised. It may be more than the
+    encoder looks at when it is evaluated."""
+    seen = {view.get("stream", "joint") for spec in specs for view in spec.views.values()}
+    return " + ".join(name for name in ("joint", "bone", "motion") if name in seen or "fused" in seen)
 
 
 def titled(method: str, variant: str) -> str:

@@ -278,6 +278,8 @@ def test_runs_of_several_streams_are_fused_in_the_record_of_the_first(session, r
     record = evaluate(session, joint, spec)
     assert record["run"] == joint.name and record["spec"]["partners"] == [bone.spec.id]
     assert spec.id != eval_spec(session.host, joint.spec, "knn", **{**fused, "partners": ()}).id
+    (row,) = frame(session.results.read()).to_dict("records")
+    assert row["trained_on"] == "joint + bone"  # by one of the two each
     sets = feature_sets(session, joint, spec)
     alone = [feature_sets(session, run, eval_spec(session.host, run.spec, "knn")) for run in (joint, bone)]
     assert sets["joint"] is alone[0]["joint"] and sets["bone"] is alone[1]["bone"]  # extracted once
