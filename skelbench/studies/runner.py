@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from skelbench.cores import usable_cores
+from skelbench.files import naming
 from skelbench.locks import Busy, FileLock
 from skelbench.run.request import parse_value
 from skelbench.run.session import Session
@@ -167,7 +168,7 @@ class Runner:
         words = command(trial, self.protocols, self.session)
         self.logs.mkdir(parents=True, exist_ok=True)
         log = self.logs / f"{file_name(trial.method)}-{trial.resolved.spec.tokens}t-{trial.id}.log"
-        with open(log, "ab") as file:
+        with naming(log), open(log, "ab") as file:
             file.write(f"$ skelbench {shlex.join(words)}\n".encode())
             file.flush()
             start = file.tell()

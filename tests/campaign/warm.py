@@ -149,7 +149,7 @@ class ForkedProcesses:
         self.first = first
 
     def Popen(self, command: Sequence[str], *, stdout: Any, env: Mapping[str, str], **_: Any) -> Forked:  # noqa: N802
-        return Forked(start(command[3:], Path(stdout.name), env, self.first))
+        return Forked(start(command[command.index("-m") + 2 :], Path(stdout.name), env, self.first))
 
 
 class Forked:

@@ -1,9 +1,11 @@
 """The commands as a user types them, on a small data set with small models."""
 
 import json
+import os
+from contextlib import redirect_stdout
 
 import pytest
-from small import TINY, TINY_METHOD, write_small_store
+from small import TINY, TINY_METHOD, on_two_processes, write_small_store
 
 from skelbench.cli.main import main
 
@@ -369,28 +371,13 @@ def test_compare_says_what_is_missing(small, capsys):
 
 def test_torchrun_through_the_command_line(small):
     """Two gloo processes train together; the first alone probes, costs and makes the controls."""
-    import os
-    import socket
-    import subprocess
-    import sys
 
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1"}
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-m", "skelbench", *command("slim", "--probe", "knn")],
-            env={**environment, "MASTER_PORT": port, "RANK": str(rank), "LOCAL_RANK": str(rank)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for rank in range(2)
-    ]
-    said = [process.communicate(timeout=200) for process in processes]
-    assert [process.returncode for process in processes] == [0, 0], said
-    assert "paired p" in said[0][0] and said[1][0] == ""
+    def one():
+        with (small / f"said by {os.environ['RANK']}").open("w") as out, redirect_stdout(out):
+            assert main(command("slim", "--probe", "knn")) == 0
+
+    on_two_processes(one)
+    assert "paired p" in (small / "said by 0").read_text() and not (small / "said by 1").read_text()
     assert {name: run["outcome"] for name, run in presets_of(small / "results").items()} == {
         "slim": "done",
         "untrained": "done",

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import threading
 import time
@@ -9,6 +10,7 @@ import time
 import pytest
 
 from skelbench.cli.main import main
+from skelbench.studies import runner
 
 STUDY = """
 table = "objective"
@@ -110,6 +112,14 @@ def test_what_is_done_is_not_done_again(sittings, monkeypatch):
     assert code == 0 and "1 of 1 trials done" in out and "started" not in err and "failed" not in err
     code, out, _ = sittings["issue"]("bees.toml", "--dry-run")
     assert code == 0 and "1 trials, all done" in out
+
+
+def test_a_log_that_does_not_fit_is_named(place, monkeypatch, capsys):
+    (place / "full.toml").write_text(STUDY.replace("[0]", "[1]"))
+    monkeypatch.setattr(runner, "open", lambda path, mode: open("/dev/full", mode), raising=False)
+    assert main(["study", "full.toml", "--plugin", "bees.py", "--device", "cpu"]) == 2
+    said = capsys.readouterr().err.strip().splitlines()[-1]
+    assert re.search(rf"{place}/results/.*/calm-8t-\w+\.log: No space left", said) and "free some space" in said
 
 
 def test_a_table_that_cannot_be_made_is_a_note(sittings, place):

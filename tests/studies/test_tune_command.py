@@ -6,6 +6,8 @@ import sys
 import pytest
 
 from skelbench.cli.main import main
+from skelbench.studies import runner
+from tests.campaign import warm
 
 SMALL = ["--dataset", "small", "--tokens", "8", "--set", "batch_size=4", "--set", "encoder.dim=16", "--set", "epochs=1"]
 SMALL += ["--set", "encoder.depth=1", "--set", "encoder.heads=2", "--budget", "clips=4", "--probe", "knn"]
@@ -69,7 +71,8 @@ def test_the_dry_run_lists_settings_and_writes_nothing(place, run_tune):
     assert "on small/half with seeds 1, 2, 3: at most 6 runs" in out
 
 
-def test_a_method_is_tuned_shown_and_not_tuned_again(place, run_tune, capsys):
+def test_a_method_is_tuned_shown_and_not_tuned_again(place, run_tune, capsys, monkeypatch):
+    monkeypatch.setattr(runner, "subprocess", warm.ForkedProcesses(None))
     words = ["keen", *SMALL, "--trials", "1", "--seeds", "1", "--results", str(place / "tuned")]
     code, out, err = run_tune(*words)
     assert code == 0, err

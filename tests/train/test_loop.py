@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file
 from small import on_two_processes
 
+from skelbench import distributed
 from skelbench.errors import SkelbenchError
 from skelbench.results.store import ResultStore
 from skelbench.run.pretrain import pretrain, warm_start
+from skelbench.run.session import open_session
 from skelbench.spec import RunSpec, TrainSpec
 from skelbench.train.build import build_method
 from skelbench.train.optimisation import Optimisation
@@ -152,24 +154,15 @@ def test_slims_groups_follow_its_recipe(resolved, host):
     assert {group["clip"] for group in groups} == {"encoder", "target", "cl_head"}
 
 
-DISTRIBUTED = """
-import sys
-from pathlib import Path
-from small import tiny_run
-from skelbench import distributed
-from skelbench.run.pretrain import pretrain
-from skelbench.run.session import open_session
-root, results = map(Path, sys.argv[1:])
-session = open_session(results, root, "cpu")
-assert distributed.world() == 2
-pretrain(session, tiny_run(root, session.host, epochs=1))
-distributed.leave()
-"""
-
-
 def test_two_processes_with_half_the_batch_are_one_process(data_root, tmp_path, resolved, session):
     """gloo on the CPU, Sinkhorn over both ranks, per-view averaging over all rows: the same weights to rounding."""
-    on_two_processes("-c", DISTRIBUTED, data_root, tmp_path / "two")
+
+    def half():
+        pretrain(open_session(tmp_path / "two", data_root, "cpu"), resolved("slim", epochs=1))
+        assert distributed.world() == 2
+        distributed.leave()
+
+    on_two_processes(half)
     one = pretrain(session, resolved("slim", epochs=1))
     (two,) = ResultStore(tmp_path / "two").runs()
     assert two.spec == one.spec

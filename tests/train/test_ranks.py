@@ -1,8 +1,5 @@
 """Two processes with half of the batch each are one process with all of it, for every method."""
 
-import sys
-from pathlib import Path
-
 import pytest
 import torch
 from small import METHODS, on_two_processes, tiny_run, write_small_store
@@ -53,7 +50,14 @@ def both(tmp_path_factory):
     """What each of two processes found, by method."""
     folder = tmp_path_factory.mktemp("ranks")
     write_small_store(folder)
-    on_two_processes(__file__, folder)
+
+    def half():
+        distributed.start_from_environment("cpu")
+        found = {name: first_step(name, folder) for name in METHODS + VARIANTS}
+        torch.save(found, folder / f"rank{distributed.rank()}.pt")
+        distributed.leave()
+
+    on_two_processes(half)
     return folder, [torch.load(folder / f"rank{rank}.pt") for rank in range(2)]
 
 
@@ -69,10 +73,3 @@ def test_gradients_and_state_are_those_of_one_process(name, both):
         for key, value in whole[part].items():
             for mine in (first[part][key], second[part][key]):
                 torch.testing.assert_close(mine, value, rtol=1e-3, atol=atol, msg=lambda m, k=key: f"{k}: {m}")
-
-
-if __name__ == "__main__":
-    distributed.start_from_environment("cpu")
-    found = {name: first_step(name, Path(sys.argv[1])) for name in METHODS + VARIANTS}
-    torch.save(found, Path(sys.argv[1]) / f"rank{distributed.rank()}.pt")
-    distributed.leave()

@@ -8,38 +8,32 @@ import signal
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from small import METHODS, python, silent_session
+from small import METHODS, forked, silent_session, tiny_run
 
 from skelbench.errors import Interrupted, SkelbenchError
+from skelbench.plugin.host import get_host
 from skelbench.results.store import ResultStore
 from skelbench.run.pretrain import pretrain
 from skelbench.train import loop
 from skelbench.train.build import build_encoder
 from skelbench.train.checkpoint import load_weights, save_weights
 
-DRIVER = """
-import os, signal, sys
-from pathlib import Path
-from small import silent_session, tiny_run
-from skelbench.plugin.host import get_host
-from skelbench.run.pretrain import pretrain
-from skelbench.train import loop
 
-root, results, kill_at = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
-save = loop.Trainer.save
-def save_every_third(self, step, seconds):
-    if step % 3 == 0 or step == self.total:
-        save(self, step, seconds)
-loop.CHECKPOINT_SECONDS = -1.0
-loop.Trainer.save = save_every_third
-step = loop.Trainer.train_step
-def step_or_die(self, index, views):
-    if index == kill_at:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return step(self, index, views)
-loop.Trainer.train_step = step_or_die
-pretrain(silent_session(root, get_host(), results), tiny_run(root, get_host(), epochs=3))
-"""
+def drive(root, results, kill_at):
+    """Train with a checkpoint after every third step, and die before step ``kill_at``."""
+    save, step = loop.Trainer.save, loop.Trainer.train_step
+
+    def save_every_third(self, done, seconds):
+        if done % 3 == 0 or done == self.total:
+            save(self, done, seconds)
+
+    def step_or_die(self, index, views):
+        if index == kill_at:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return step(self, index, views)
+
+    loop.CHECKPOINT_SECONDS, loop.Trainer.save, loop.Trainer.train_step = -1.0, save_every_third, step_or_die
+    pretrain(silent_session(root, get_host(), results), tiny_run(root, get_host(), epochs=3))
 
 
 def metrics(run):
@@ -60,18 +54,17 @@ def same(run, other):
 def test_killed_in_mid_epoch_and_issued_again(data_root, tmp_path):
     """SIGKILL between two checkpoints: the steps after the last one are done again, to the same bits."""
 
-    def drive(results, kill_at):
-        process = python("-c", DRIVER, data_root, results, kill_at)
-        return process.communicate()[1].decode(), process.returncode
+    def driven(results, kill_at=-1):
+        ((code, said),) = forked(lambda: drive(data_root, tmp_path / results, kill_at))
+        return code, said
 
-    assert drive(tmp_path / "killed", 5)[1] == -signal.SIGKILL
+    assert driven("killed", 5)[0] == -signal.SIGKILL
     (run,) = ResultStore(tmp_path / "killed").runs()
     assert run.outcome == "running"
     assert torch.load(run.checkpoint, weights_only=True)["step"] == 3
     assert len(metrics(run)) == 5
     for results in ("killed", "whole"):
-        errors, code = drive(tmp_path / results, -1)
-        assert code == 0, errors
+        assert driven(results) == (0, "")
     (other,) = ResultStore(tmp_path / "whole").runs()
     assert run.outcome == other.outcome == "done"
     same(run, other)
