@@ -20,6 +20,7 @@ PLACES: tuple[str, ...] = (
     "skelbench.skeleton.topology.known",
     "skelbench.views.augmentations",
     "skelbench.views.crops",
+    "skelbench.views.distortions",
     "skelbench.views.masks",
     "skelbench.views.tubes",
 )

@@ -22,6 +22,10 @@ Centre = Literal["clip", "body"]
 """What is at the origin: the first body's centre joint in its first frame for all bodies (as stored, the NTU pipeline's
 habit), or each body's own. With "clip" a second body's distance is the largest thing that its tokens show."""
 
+Align = Literal["none", "frames", "first-frame", "frames-as-released", "first-frame-as-released"]
+"""Where clips are and what they face before anything else is done to them: as stored; each body in each frame, its
+shoulders along x; the first body in its first frame (:mod:`skelbench.data.store.alignment`)."""
+
 SecondBody = Literal["zero", "repeat"]
 """A clip of one body where a data set has two: the second body is absent ("zero", no body at all where absent ones are
 not computed, zeros where every slot is), or the first one again ("repeat", the NTU-120 files of CTR-GCN and MAMP)."""
@@ -29,8 +33,9 @@ not computed, zeros where every slot is), or the first one again ("repeat", the 
 Pooling = Literal["valid-mean", "valid-sum", "all-mean", "concat"]
 """How body features become one clip feature downstream."""
 
-Stream = Literal["joint", "bone", "motion"]
-"""What a clip is looked at as: coordinates; a joint's minus its parent's; the next frame's minus this one's."""
+Stream = Literal["joint", "bone", "motion", "fused"]
+"""What a clip is looked at as: coordinates; a joint's minus those at which its bone begins; the next frame's minus this
+one's; all three at once by an encoder that can (its views hold coordinates)."""
 
 Fusion = Literal["none", "features", "scores", "logits"]
 """How the feature sets of several streams are measured as one: side by side, or by the sum of what a probe of each
@@ -86,12 +91,18 @@ class TrainSpec(Spec):
     clip_grad: float | None = Field(None, gt=0, description="gradient-norm limit per sub-network; none = off")
     bodies: Bodies = Field("valid", description="bodies of a clip that are trained on")
     centre: Centre = Field("clip", description="origin: the first body's for all bodies, or each body's own")
+    align: Align = Field("none", description="clips turned to face one way, in every frame or as in the first")
     precision: Literal["fp32", "bf16"] = Field("fp32", description="autocast type of the forward pass")
     batch_norm: Literal["broadcast", "synchronised"] = Field(
         "broadcast",
         description="batch norm over several processes: each its own batch and the first one's running statistics, or "
         "the statistics of all",
     )
+
+    @model_serializer(mode="wrap")
+    def _as_before(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Without ``align`` where there is none: runs of before it was there keep their ids."""
+        return _unaligned(handler(self))
 
 
 class RunSpec(Spec):
@@ -157,6 +168,7 @@ class EvalSpec(Spec):
     bodies_pool: Pooling = "valid-mean"
     bodies: Bodies = "valid"
     centre: Centre = "clip"
+    align: Align = "none"
     share: float = Field(0.95, gt=0, le=1, description="central share of a clip that is looked at")
     resize: EvaluationResize = "ends"
 
@@ -179,6 +191,12 @@ class EvalSpec(Spec):
             )
         return self
 
+    @model_serializer(mode="wrap")
+    def _as_before(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Without ``align`` where there is none, as in :class:`TrainSpec`, and without weights that are all the same:
+        such a sum is the one without weights, by the same id."""
+        return {key: value for key, value in _unaligned(handler(self)).items() if self.weighs or key != "weights"}
+
     @property
     def weighs(self) -> bool:
         """Whether streams differ in weight."""
@@ -186,19 +204,21 @@ class EvalSpec(Spec):
 
     @property
     def stream_title(self) -> str:
-        """``bone``, ``joint + bone (scores)``, ``0.6 joint + 0.4 motion (logits)``."""
+        """``bone``, ``joint + bone (scores)``, ``0.6 joint + 0.4 motion (logits)``, ``joint + bone + motion (input)``."""
+        if self.streams == ("fused",):
+            return "joint + bone + motion (input)"
         named = [f"{w:g} {name}" for w, name in zip(self.weights, self.streams)] if self.weighs else self.streams
         return " + ".join(named) + (f" ({self.fusion})" if self.fusion != "none" else "")
-
-    @model_serializer(mode="wrap")
-    def _as_before(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Without weights that are all the same: such a sum is the one without weights, by the same id."""
-        return {key: value for key, value in handler(self).items() if self.weighs or key != "weights"}
 
     @property
     def id(self) -> str:
         """The eval_id: 12 hex digits."""
         return digest(self.model_dump(mode="json"))
+
+
+def _unaligned(values: dict[str, Any]) -> dict[str, Any]:
+    """Without ``align`` where it is "none"."""
+    return {key: value for key, value in values.items() if (key, value) != ("align", "none")}
 
 
 S = TypeVar("S", bound=Spec)
@@ -254,10 +274,11 @@ def evaluation_defaults(spec: RunSpec) -> dict[str, Any]:
     """How a run is evaluated unless asked otherwise: bodies as it was trained on, frames sampled as in training.
 
     Trained on all slots (MAMP's native behaviour): empty bodies are in the mean. Half-pixel resizing: the family's
-    centre crop. Trained on bones or motion alone: that stream. The untrained twin of a run is evaluated with the run's
-    own defaults.
+    centre crop. Trained on bones or motion alone, or on fused streams: that. The untrained twin of a run is evaluated
+    with the run's own defaults.
     """
     streams = {view["stream"] for view in spec.views.values()} or {"joint"}
+    streams = {"fused"} & streams or streams
     slots = spec.train.bodies == "all-slots"
     whole = [view for view in spec.views.values() if view["frames"] == spec.grid.frames]
     resized = {view["resize"] for view in whole}
@@ -265,6 +286,7 @@ def evaluation_defaults(spec: RunSpec) -> dict[str, Any]:
         "streams": tuple(streams) if len(streams) == 1 else ("joint",),
         "bodies": "all-slots" if slots else "valid",
         "centre": spec.train.centre,
+        "align": spec.train.align,
         "bodies_pool": "all-mean" if slots else "valid-mean",
         "resize": next((how for how in ("half-pixel", "uniform-frames") if how in resized), "ends"),
     }

@@ -15,6 +15,7 @@ TINY = {"encoder.dim": 16, "encoder.depth": 1, "encoder.heads": 2}
 """Encoder settings that make a step take milliseconds."""
 
 DECODER = {"decoder_dim": 16, "decoder_depth": 1, "decoder_heads": 2}
+QUEUE = {"queue": 8, "embedding": 8}
 HEAD = {"prototypes": 32, "head_hidden": 32, "bottleneck": 16}
 TINY_METHOD = {
     "slim": HEAD | DECODER,
@@ -25,6 +26,8 @@ TINY_METHOD = {
     "amr": DECODER,
     "macdiff": DECODER,
     "sjepa": DECODER,
+    "skeletonclr": QUEUE,
+    "aimclr": QUEUE,
     "gfp": DECODER | {"target_hidden": 16, "target_hidden_global": 32, "target_dim": 16},
 }
 

@@ -92,7 +92,7 @@ def _show(resolved: Resolved, run_dir: Any, answers: Mapping[str, Any]) -> None:
 
     spec, facts = resolved.spec, run_dir.info["imported"]
     grid = f"{spec.tokens} x {resolved.store.topology.num_joints} tokens"
-    read = facts["read"] if facts["read"] != "encoder alone" else "encoder alone: the file has no decoder"
+    read = facts["read"] if facts["read"] != "encoder alone" else "encoder alone: the file has no more"
     configs = {"encoder": spec.encoder_config, "method": spec.method_config if read == facts["read"] else {}}
     assumed = {
         key: configs[part][name]

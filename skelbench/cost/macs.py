@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from skelbench.skeleton.topology import Topology
 
 CONVENTION = (
-    "Multiply-accumulates (MACs) of matrix products for one body; FLOPs = 2 x MACs x bodies; "
+    "Multiply-accumulates (MACs) of matrix products for one body (a clip, where an encoder reads its bodies together); "
+    "FLOPs = 2 x MACs x bodies; "
     "norms, softmax, activations, additions and other element-wise operations are not counted."
 )
 TOLERANCE = 0.01
@@ -47,6 +48,8 @@ class MacCount:
     """Tokens of the grid, or the visible ones; a class token is not among them."""
     class_token: bool = False
     """Whether the encoder adds one to them."""
+    bodies: int = 1
+    """Bodies that ``macs`` cover."""
     uncounted_ops: dict[str, int] = field(default_factory=dict)
     """Operator -> calls in one pass, of everything that is not a matrix product."""
     versions: dict[str, str] = field(default_factory=dict)
@@ -54,7 +57,7 @@ class MacCount:
 
     def flops(self, bodies: int = 1) -> int:
         """FLOPs of ``bodies`` bodies."""
-        return 2 * self.macs * bodies
+        return 2 * self.macs * -(-bodies // self.bodies)
 
 
 class _Pass(nn.Module):
@@ -106,6 +109,7 @@ def count_encoder(encoder: Encoder, grid: Grid, topology: Topology, visible: int
         torch_flop_counter=torch_macs,
         tokens=grid.tokens if visible is None else visible,
         class_token=encoder.has_class_token,
+        bodies=encoder.bodies,
         uncounted_ops=uncounted,
         versions={"fvcore": version("fvcore"), "torch": torch.__version__},
     )
@@ -114,11 +118,11 @@ def count_encoder(encoder: Encoder, grid: Grid, topology: Topology, visible: int
 
 
 def _measure(
-    encoder: nn.Module, grid: Grid, visible: int | None, device: str
+    encoder: Encoder, grid: Grid, visible: int | None, device: str
 ) -> tuple[int, dict[str, int], dict[str, int], int]:
     """fvcore's MACs, their split over direct submodules, uncounted operators, and PyTorch's MACs."""
     encoder.eval().requires_grad_(True)  # frozen layers without gradients would take fused paths that are not counted
-    view = View.of(torch.zeros(1, 1, grid.frames, grid.joints, 3, device=device))
+    view = View.of(torch.zeros(1, 1, grid.frames, grid.joints, 3, device=device), stream=encoder.stream)
     inputs: tuple[torch.Tensor, ...] = (view.x_RTJC,)
     if visible is not None:
         inputs += (torch.arange(visible, device=device)[None],)

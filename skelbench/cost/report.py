@@ -40,7 +40,8 @@ def run_cost(spec: RunSpec, host: Host, topology: Topology, device: str, bodies:
     encoder = encoder.to(device)
 
     def view(clips: int) -> View:
-        return View.of(torch.zeros(clips, bodies, grid.frames, grid.joints, 3, device=device))
+        x_BMTJC = torch.zeros(clips, bodies, grid.frames, grid.joints, 3, device=device)
+        return View.of(x_BMTJC, stream=encoder.stream)
 
     times = latency(encoder, view)
     large = view(64)

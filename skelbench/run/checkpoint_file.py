@@ -21,6 +21,8 @@ ALLOWED: list[Any] = [argparse.Namespace]
 """Classes a file may hold besides tensors and plain containers: the options of its author's command line."""
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 COUNTER = "num_batches_tracked"
+STATES = ("model", "state_dict")
+"""Where a file that holds more than a state dict has it: the masked family's, the contrastive methods'."""
 DATA_PARALLEL = "module."
 """What ``DistributedDataParallel`` puts before every name."""
 
@@ -39,7 +41,7 @@ class Checkpoint:
 
 
 def read_checkpoint(path: Path) -> Checkpoint:
-    """Read ``{"model": state, "args": Namespace, "epoch": 3, ...}`` or a bare state dict by the weights-only loader.
+    """Read ``{"model": state, "args": Namespace, "epoch": 3, ...}``, or a bare state dict, by the weights-only loader.
 
     Raises:
         SkelbenchError: there is no such file, it is no checkpoint, is damaged, or holds anything that would run code.
@@ -51,10 +53,11 @@ def read_checkpoint(path: Path) -> Checkpoint:
         raise SkelbenchError(f"checkpoint {path} cannot be read ({error.strerror}); check the path") from error
     content = _load(path)
     whole = content if isinstance(content, Mapping) else {}
-    state = whole["model"] if isinstance(whole.get("model"), Mapping) else whole
+    state = next((whole[key] for key in STATES if isinstance(whole.get(key), Mapping)), whole)
     if not state or not all(isinstance(name, str) and isinstance(x, Tensor) for name, x in state.items()):
         raise SkelbenchError(
-            f"{path} holds no state dict: a mapping of names to tensors is expected, by itself or under 'model'"
+            f"{path} holds no state dict: a mapping of names to tensors is expected, by itself or under "
+            "'model' or 'state_dict'"
         )
     if all(name.startswith(DATA_PARALLEL) for name in state):
         state = {name.removeprefix(DATA_PARALLEL): x for name, x in state.items()}

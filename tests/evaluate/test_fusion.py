@@ -205,10 +205,7 @@ def test_a_bone_stream_is_the_features_of_bones(session, resolved):
         view = builder(ClipSource(store, device="cpu").gather(np.array([clip])), Keyed(0, 0))["eval"]
         bodies = []
         for x_TJC in view.x_RTJC:
-            bone_TJC = torch.zeros_like(x_TJC)
-            for joint_index, parent in enumerate(store.topology.parents):
-                if parent >= 0:
-                    bone_TJC[:, joint_index] = x_TJC[:, joint_index] - x_TJC[:, parent]
+            bone_TJC = x_TJC - x_TJC[:, list(store.topology.bones)]
             with torch.no_grad():
                 bodies.append(encoder(View.of(bone_TJC[None, None], None)).pooled_RD[0])
         np.testing.assert_allclose(bone.test_x[i], torch.stack(bodies).mean(0).numpy(), rtol=1e-4, atol=1e-5)

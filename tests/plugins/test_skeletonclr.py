@@ -1,48 +1,12 @@
 import itertools
 
-import numpy as np
 import pytest
 import torch
-from skelbench_plugins.skeletonclr import ReflectCrop, Shear
 from skelbench_plugins.stgcn import STGCN, STGCNConfig, spatial_partition
 
 from skelbench.skeleton.grid import Grid
 from skelbench.skeleton.topology import H36M17, NTU25, Topology
 from skelbench.views import View
-from skelbench.views.augmentations import draw_transform
-from skelbench.views.crops import Cut
-from skelbench.views.keyed import Keyed
-from skelbench.views.sampling import frame_positions
-
-KEYED = Keyed(1, 2)
-
-
-def test_shear_is_one_matrix_per_clip_with_a_unit_diagonal():
-    keys, rows = torch.tensor([0, 0, 2, 4]), 4
-    x_R3TJ = torch.randn(rows, 3, 5, 25)
-    body_keys = torch.arange(rows)
-    (change,) = draw_transform((Shear(amplitude=0.5),), NTU25, KEYED, keys, body_keys, torch.full((rows,), 256))
-    y_R3TJ = change.apply(x_R3TJ.clone(), KEYED)
-    matrices = [torch.linalg.lstsq(x.flatten(1).T, y.flatten(1).T).solution.T for x, y in zip(x_R3TJ, y_R3TJ)]
-    off = ~torch.eye(3, dtype=torch.bool)
-    for matrix in matrices:
-        assert torch.allclose(matrix.diagonal(), torch.ones(3), atol=1e-4) and matrix[off].abs().max() <= 0.5
-    assert torch.allclose(matrices[0], matrices[1], atol=1e-4), "bodies of a clip alike"
-    assert not torch.allclose(matrices[0], matrices[2], atol=1e-2)
-
-
-def test_a_reflected_crop_plays_the_clip_backwards_beyond_its_ends():
-    lengths, keys = torch.tensor([31, 31, 61]), torch.tensor([0, 2, 4])
-    cut = Cut(lengths, "ends", KEYED, keys, torch.full_like(keys, 256))
-    interval = ReflectCrop(pad=1 / 6).cut(cut)
-    assert torch.equal(interval.duration_B, lengths.double() - 1)
-    assert (interval.start_B.abs() <= (lengths - 1) / 6).all() and len(interval.start_B.unique()) == 3
-    frames = frame_positions(interval, 61, "ends", lengths, KEYED, keys, torch.full_like(keys, 256))
-    for b, (start, length) in enumerate(zip(interval.start_B.tolist(), lengths.tolist())):
-        place = start + np.linspace(0, length - 1, 61)
-        place = np.abs(place)
-        place = np.where(place > length - 1, 2 * (length - 1) - place, place)
-        assert np.allclose(frames.first_BT[b] + frames.weight_BT[b].double(), place, atol=1e-4)
 
 
 @pytest.fixture
