@@ -204,7 +204,7 @@ class EvalSpec(Spec):
 
     @property
     def stream_title(self) -> str:
-        """``bone``, ``joint + bone (scores)``, ``0.6 joint + 0.4 motion (logits)``, ``joint + bone + motion (input)``."""
+        """``bone``, ``joint + bone (scores)``, ``0.6 joint + 0.4 bone (logits)``, ``joint + bone + motion (input)``."""
         if self.streams == ("fused",):
             return "joint + bone + motion (input)"
         named = [f"{w:g} {name}" for w, name in zip(self.weights, self.streams)] if self.weighs else self.streams
