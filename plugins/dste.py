@@ -1,8 +1,7 @@
-"""DSTE: layers of convolution and of dense-shift attention over a clip's frames and over its joints (Weng et al., AAAI
-2025).
+"""DSTE: convolution and dense-shift attention over a clip's frames and over its joints (Weng et al., AAAI 2025).
 
-Facts: wengwanjiang/USDRL, model/DSTE.py. B clips, M body slots, T frames, J joints, C = 3, D width of a branch, n tokens
-of a branch: T, or M * J.
+Facts: wengwanjiang/USDRL @7e83bb6, model/DSTE.py. B clips, M body slots, T frames, J joints, D width of a branch, n
+tokens of a branch: T, or K = M * J.
 """
 
 import torch
@@ -11,7 +10,6 @@ from timm.layers import Attention, DropPath, Mlp
 from torch import nn
 
 from skelbench.component import Spec
-from skelbench.nn.encoder import Encoder
 from skelbench.nn.two_branch import Branches, Embedding, TwoBranchEncoder, embedding_macs, sine_positions
 from skelbench.plugin import EncoderSpec, hookimpl
 

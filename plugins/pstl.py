@@ -127,12 +127,12 @@ def skelbench_methods():
             target=":PSTL",
             config=":PSTLConfig",
             summary="Barlow Twins of a clip with what is left of it without fast frames or central joints",
-            citation="Zhou et al., Self-supervised Action Representation Learning from Partial Spatio-Temporal Skeleton "
-            "Sequences, AAAI 2023 (arXiv 2302.09018)",
+            citation="Zhou et al., Self-supervised Action Representation Learning from Partial Spatio-Temporal "
+            "Skeleton Sequences, AAAI 2023 (arXiv 2302.09018)",
             requires=("drop-lines",),
-            readings="crops are drawn before resampling and in continuous time; every clip has its own draws (the code, "
-            "and --native: once per step) and lacks 8 joints (the code: 8 draws, a joint perhaps twice); of an encoder "
-            "on tokens those are dropped; biases and norms do not decay",
+            readings="crops are drawn before resampling and in continuous time; every clip has its own draws (the "
+            "code and --native: once per step) and lacks 8 joints (the code: 8 draws, a joint perhaps twice); of an "
+            "encoder on tokens what is missing is dropped; biases and norms do not decay",
             recipe={
                 "optimizer": "adam",
                 "train.batch_size": 128,

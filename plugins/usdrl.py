@@ -1,4 +1,4 @@
-"""USDRL: features over time, over joints and of the whole clip, each decorrelated over the batch (Weng et al., AAAI 2025).
+"""USDRL: features over time, over joints and of the clip, each decorrelated over the batch (Weng et al., AAAI 2025).
 
 Facts: wengwanjiang/USDRL @7e83bb6, pretrain.py, model/DSTE.py and model/loss.py; its successor
 wengwanjiang/FoundSkelModel @945fe91. Four independently distorted views of a clip agree in three embeddings; VICReg's
