@@ -84,7 +84,7 @@ def read_confidence(batch: ClipBatch, reading: Reading, spec: ViewSpec, topology
     if len(empty_K):
         c_RTJ = c_RTJ.index_fill_(0, send(empty_K, device), 0.0)
     if spec.stream == "bone":
-        return torch.minimum(c_RTJ, c_RTJ[..., list(topology.bone_starts)])
+        return torch.minimum(c_RTJ, c_RTJ[..., list(topology.bones)])
     if spec.stream == "motion":
         c_RTJ[:, :-1] = torch.minimum(c_RTJ[:, :-1], c_RTJ[:, 1:])
     return c_RTJ

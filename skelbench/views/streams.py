@@ -8,7 +8,6 @@ from torch import Tensor
 from skelbench.skeleton.topology import Topology
 from skelbench.spec import Stream
 
-
 SINGLE: tuple[Stream, ...] = ("joint", "bone", "motion")
 """What an encoder of fused streams makes of joints."""
 
@@ -16,11 +15,11 @@ SINGLE: tuple[Stream, ...] = ("joint", "bone", "motion")
 def as_stream(x: Tensor, stream: Stream, topology: Topology, time: int, joint: int) -> Tensor:
     """``x`` as ``stream``, of its shape; ``time`` and ``joint`` are the dimensions of frames and joints.
 
-    A bone is a joint minus the next one on the way to the hub (the hub's is 0), a motion the next frame minus this one
+    A bone is a joint minus the one at which the topology says that it begins, a motion the next frame minus this one
     (the last frame's is 0): LinguoLi/CrosSCLR, net/crossclr_3views.py, and the feeders of CMD, HiCo and UmURL.
     """
     if stream == "bone":
-        return x - x.index_select(joint, torch.tensor(topology.bone_starts, device=x.device))
+        return x - x.index_select(joint, torch.tensor(topology.bones, device=x.device))
     if stream == "motion":
         return torch.cat([x.diff(dim=time), torch.zeros_like(x.narrow(time, 0, 1))], time)
     return x

@@ -97,7 +97,7 @@ class View:
 
     @classmethod
     def cat(cls, views: Sequence[View]) -> View:
-        """Several views of the same clips, stream, frames and bodies as one batch, in order: :meth:`chunk` takes them apart."""
+        """Views of the same clips, stream, frames and bodies as one batch, in order: :meth:`chunk` takes them apart."""
         first = views[0]
         if len(views) == 1:
             return first

@@ -36,29 +36,6 @@ def test_order_puts_parents_first(topology):
     assert all(place[parent] < place[joint] for joint, parent in enumerate(topology.parents) if parent >= 0)
 
 
-@every_topology
-def test_bones_lead_to_the_joint_with_most_of_them(topology):
-    pairs = {frozenset((j, parent)) for j, parent in enumerate(topology.parents) if parent >= 0}
-    hub = topology.hub
-    assert all(sum(hub in p for p in pairs) >= sum(j in p for p in pairs) for j in range(topology.num_joints))
-    starts = dict(enumerate(topology.bone_starts))
-    assert starts.pop(hub) == hub
-    tree = {j: start for j, start in starts.items() if j not in topology.bone_from}
-    assert {frozenset(pair) for pair in tree.items()} <= pairs
-    for joint in starts:
-        seen = {joint}
-        while joint != hub:
-            joint = starts[joint]
-            assert joint == hub or joint not in seen
-            seen.add(joint)
-
-
-def test_bones_of_ntu_are_those_of_the_public_codes():
-    """LinguoLi/CrosSCLR, net/crossclr_3views.py, and maoyunyao/CMD, HuiGuanLab/UmURL: joints counted from 1."""
-    starts = "2 21 21 3 21 5 6 7 21 9 10 11 1 13 14 15 1 17 18 19 21 23 8 25 12"
-    assert [start + 1 for start in NTU25.bone_starts] == [int(joint) for joint in starts.split()]
-
-
 @pytest.mark.parametrize("topology", [NTU25, OPENPOSE18])
 def test_in_some_topologies_a_parent_has_the_higher_index(topology):
     assert any(parent > joint for joint, parent in enumerate(topology.parents))

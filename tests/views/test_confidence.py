@@ -81,7 +81,7 @@ def test_a_bone_and_a_motion_are_as_sure_as_the_less_sure_end():
     whole = {"resize": "pad", "crop": Center(share=1), "frames": 50}
     views = build({s: ViewSpec(**whole, stream=s) for s in ("bone", "motion")}, clips)
     c = confidence[3][1]
-    starts = list(COCO17.bone_starts)
+    starts = list(COCO17.bones)
     assert np.array_equal(views["bone"].confidence_RTJ[-1].numpy(), np.minimum(c, c[:, starts]))
     assert np.array_equal(views["motion"].confidence_RTJ[-1, :-1].numpy(), np.minimum(c[:-1], c[1:]))
 

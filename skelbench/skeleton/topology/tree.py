@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -17,8 +17,9 @@ class Topology:
 
     ``parents[j]`` is the joint that j hangs on, -1 for the root. ``pairs`` are left-right pairs; joints in no pair map
     to themselves. ``parts`` (name -> joints) partition the joints into connected body parts; the order within a part
-    matters for masks with ``spans="ordered"`` only. ``center`` is the joint that clips are centred on. ``bone_from``:
-    joints whose bone, as a stream, begins elsewhere than :attr:`bone_starts` would say.
+    matters for masks with ``spans="ordered"`` only. ``center`` is the joint that clips are centred on. ``bones[j]`` is
+    where the bone to joint j begins for the bone stream and for graphs, j itself where there is none; not given: at its
+    parent.
 
     Raises :class:`SkelbenchError` when the data contradict each other.
     """
@@ -30,7 +31,7 @@ class Topology:
     parts: Mapping[str, tuple[int, ...]]
     root: int
     center: int
-    bone_from: Mapping[int, int] = field(default_factory=dict)
+    bones: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         everyone = set(range(self.num_joints))
@@ -42,7 +43,7 @@ class Topology:
             self._refuse("its root or center is not a joint")
         if [j for j, parent in enumerate(self.parents) if parent == -1] != [self.root]:
             self._refuse(f"exactly joint {self.root} (the root) must have parent -1")
-        if not {*self.parents, *self.bone_from, *self.bone_from.values()} - {-1} <= everyone:
+        if not set(self.parents) - {-1} <= everyone:
             self._refuse("a parent is not a joint")
         if len(self.order) != self.num_joints:
             self._refuse("its bones are not a tree: some joint is not reached from the root")
@@ -54,6 +55,10 @@ class Topology:
         for part, graph in self.part_graphs.items():
             if not graph or len(_reached(next(iter(graph)), graph)) != len(graph):
                 self._refuse(f"part {part!r} is empty or not connected")
+        if not self.bones:
+            object.__setattr__(self, "bones", tuple(j if p < 0 else p for j, p in enumerate(self.parents)))
+        if len(self.bones) != self.num_joints or not set(self.bones) <= everyone:
+            self._refuse("it has not one bone per joint, or a bone begins at no joint")
         mirrored = {frozenset(self.swap[j] for j in part) for part in self.parts.values()}
         if mirrored != {frozenset(part) for part in self.parts.values()}:
             self._refuse("mirroring must map every part onto a part")
@@ -100,21 +105,6 @@ class Topology:
         for joint in self.order[1:]:
             matrix[joint, self.parents[joint]] = -1.0
         return matrix
-
-    @cached_property
-    def hub(self) -> int:
-        """The joint with most bones, the first of several: the spine between the shoulders of Kinect's skeletons."""
-        ends = [joint for pair in enumerate(self.parents) if pair[1] >= 0 for joint in pair]
-        return max(range(self.num_joints), key=ends.count)
-
-    @cached_property
-    def bone_starts(self) -> tuple[int, ...]:
-        """Where the bone of joint j begins: at the next joint on the way to the hub, which has none and is its own."""
-        inward = list(self.parents)
-        joint, next_joint = self.hub, self.hub
-        while joint >= 0:  # on the way from hub to root bones turn round
-            inward[joint], joint, next_joint = next_joint, self.parents[joint], joint
-        return tuple(self.bone_from.get(joint, at) for joint, at in enumerate(inward))
 
     @cached_property
     def limbs(self) -> dict[str, tuple[int, ...]]:
