@@ -9,7 +9,7 @@ from typing import Literal
 
 import torch
 from pydantic import Field
-from skelbench_plugins._recipes import RATES_SPACE
+from skelbench_plugins._recipes import GRAPH_CONTRAST_NATIVE, RATES_SPACE
 
 from skelbench.errors import SkelbenchError
 from skelbench.methods import Config, Method
@@ -47,7 +47,7 @@ class PSTL(Method):
 
     def __init__(self, config, context):
         super().__init__(config, context)
-        grid, bones = context.grid, context.topology.parents
+        grid, starts = context.grid, context.topology.bone_starts
         self.missing_frames = round(config.mask_frames * grid.frames / grid.patch)
         self.missing_joints = round(config.mask_joints * grid.joints)
         if not (self.missing_frames and self.missing_joints < grid.joints and self.missing_joints):
@@ -56,7 +56,7 @@ class PSTL(Method):
                 f"{self.missing_frames} of {grid.frames // grid.patch} patches of frames and {self.missing_joints} of "
                 f"{grid.joints} joints; change them so that some, and not all, are left out"
             )
-        ends = [joint for pair in enumerate(bones) if pair[1] >= 0 for joint in pair]
+        ends = [joint for bone in enumerate(starts) if bone[0] != bone[1] for joint in bone]
         self.register_buffer("bone_ends_L", torch.tensor(sorted(ends)), persistent=False)
         self.encoder = context.encoder()
         self.projector = projector(context.summary_width, config.head_hidden, config.head_hidden, bias=False)
@@ -141,15 +141,11 @@ def skelbench_methods():
                 "schedule.warmup": 10 / 150,
                 "schedule.min_lr": 0.0,
             },
-            native={
-                "encoder": "stgcn",
+            native=GRAPH_CONTRAST_NATIVE
+            | {
                 "encoder.init": "torch",
                 "method.draws": "batch",  # what the published numbers were made with
-                "grid.frames": 50,
-                "grid.patch": 1,
                 "train.epochs": 150,
-                "train.bodies": "all-slots",
-                "train.precision": "fp32",
             },
             space=RATES_SPACE | {"method.off_diagonal": Log("x0.1", "x10")},
             variants={"bone": {"method.stream": "bone"}, "motion": {"method.stream": "motion"}},

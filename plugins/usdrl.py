@@ -172,7 +172,13 @@ def skelbench_methods():
                 "train.lr": 5e-4,
                 "train.weight_decay": 1e-5,
             },
-            native={"encoder": "dste", "grid.frames": 64, "grid.patch": 1, "train.epochs": 451},
+            native={
+                "encoder": "dste",
+                "grid.frames": 64,
+                "grid.patch": 1,
+                "train.epochs": 451,
+                "train.align": "first-frame-as-released",
+            },
             space=RATES_SPACE | {"method.similarity": Log(1.0, 25.0), "method.correlation": Log(1e-4, 1e-2)},
             variants={
                 "bone": {"method.stream": "bone"},

@@ -7,7 +7,9 @@ Crops say which stretch of the clip a view covers, augmentations what is done to
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
+
+from pydantic import SerializerFunctionWrapHandler, model_serializer
 
 from skelbench.component import Spec
 from skelbench.errors import SkelbenchError, did_you_mean
@@ -47,6 +49,11 @@ class ViewSpec(Spec):
     count: int = 1
     stream: Stream = "joint"
     draws: Literal["clip", "batch"] = "clip"
+
+    @model_serializer(mode="wrap")
+    def _as_before(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Without ``draws`` where every clip has its own: runs of before it was there keep their ids."""
+        return {key: value for key, value in handler(self).items() if key != "draws" or value != "clip"}
 
     @property
     def parent(self) -> str | None:
