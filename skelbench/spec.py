@@ -6,8 +6,8 @@ A run is a pure function of its :class:`RunSpec`; device, threads and paths are 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any, ClassVar, Literal, TypeVar
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import Field, SerializerFunctionWrapHandler, ValidationError, model_serializer, model_validator
 
@@ -37,9 +37,9 @@ Stream = Literal["joint", "bone", "motion", "fused"]
 """What a clip is looked at as: coordinates; a joint's minus those at which its bone begins; the next frame's minus this
 one's; all three at once by an encoder that can (its views hold coordinates)."""
 
-Fusion = Literal["none", "features", "scores"]
-"""How the feature sets of several streams are measured as one: side by side, or by the sum of what a probe of each says
-(nearest neighbours: by the sum of similarities)."""
+Fusion = Literal["none", "features", "scores", "logits"]
+"""How the feature sets of several streams are measured as one: side by side, or by the sum of what a probe of each
+says: its probabilities ("scores"; nearest neighbours: similarities), or its "logits", as published codes do."""
 
 EvaluationResize = Literal["ends", "half-pixel", "pad", "uniform-frames"]
 """How a clip becomes T frames downstream (:class:`skelbench.views.spec.ViewSpec`): nothing is drawn."""
@@ -158,6 +158,9 @@ class EvalSpec(Spec):
     seed: int = 0
     streams: tuple[Stream, ...] = Field(("joint",), min_length=1, description="what the encoder looks at, in turn")
     fusion: Fusion = Field("none", description="how several streams become one result")
+    weights: tuple[Annotated[float, Field(gt=0)], ...] = Field(
+        (), description="of each stream in a sum of scores or logits; empty = all alike"
+    )
     partners: tuple[str, ...] = Field((), description="runs of the streams after the first: pretrain_id[@epoch]")
     readout: str = Field(
         "pooled", description="features of a body: pooled, mean, joints, or a level that the encoder names"
@@ -178,6 +181,10 @@ class EvalSpec(Spec):
             raise ValueError(f"streams {streams} need a fusion; give --fusion features or --fusion scores")
         if len(self.streams) == 1 and self.fusion != "none":
             raise ValueError(f"fusion of {self.fusion} needs several streams; leave it out or give --stream joint,bone")
+        if self.weights and self.fusion not in ("scores", "logits"):
+            raise ValueError("weights are those of streams whose scores are summed; give --fusion scores or logits")
+        if self.weights and len(self.weights) != len(self.streams):
+            raise ValueError(f"{len(self.weights)} weights cannot weigh streams {streams}; give one for each")
         if self.partners and len(self.partners) + 1 != len(self.streams):
             raise ValueError(
                 f"{len(self.partners) + 1} runs cannot have {len(self.streams)} streams; give one for each"
@@ -186,15 +193,22 @@ class EvalSpec(Spec):
 
     @model_serializer(mode="wrap")
     def _as_before(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Without ``align`` where there is none, as in :class:`TrainSpec`."""
-        return _unaligned(handler(self))
+        """Without ``align`` where there is none, as in :class:`TrainSpec`, and without weights that are all the same:
+        such a sum is the one without weights, by the same id."""
+        return {key: value for key, value in _unaligned(handler(self)).items() if self.weighs or key != "weights"}
+
+    @property
+    def weighs(self) -> bool:
+        """Whether streams differ in weight."""
+        return len(set(self.weights)) > 1
 
     @property
     def stream_title(self) -> str:
-        """``bone``, ``joint + bone (scores)``, ``joint + bone + motion (input)``."""
+        """``bone``, ``joint + bone (scores)``, ``0.6 joint + 0.4 bone (logits)``, ``joint + bone + motion (input)``."""
         if self.streams == ("fused",):
             return "joint + bone + motion (input)"
-        return " + ".join(self.streams) + (f" ({self.fusion})" if self.fusion != "none" else "")
+        named = [f"{w:g} {name}" for w, name in zip(self.weights, self.streams)] if self.weighs else self.streams
+        return " + ".join(named) + (f" ({self.fusion})" if self.fusion != "none" else "")
 
     @property
     def id(self) -> str:
@@ -276,6 +290,13 @@ def evaluation_defaults(spec: RunSpec) -> dict[str, Any]:
         "bodies_pool": "all-mean" if slots else "valid-mean",
         "resize": next((how for how in ("half-pixel", "uniform-frames") if how in resized), "ends"),
     }
+
+
+def trained_streams(specs: Iterable[RunSpec]) -> str:
+    """What training looked at, ``joint + bone + motion``; "" for an encoder as initialised. It may be more than the
+    encoder looks at when it is evaluated."""
+    seen = {view.get("stream", "joint") for spec in specs for view in spec.views.values()}
+    return " + ".join(name for name in ("joint", "bone", "motion") if name in seen or "fused" in seen)
 
 
 def titled(method: str, variant: str) -> str:

@@ -28,7 +28,7 @@ class Imported:
     weights: Mapping[str, Tensor]
     """Tensors by the method's own names; without a decoder's, the encoder's alone."""
     leftover: tuple[str, ...] = ()
-    """Names of the file that mean nothing here and are knowingly left out: a classifier's."""
+    """Names of the file that mean nothing here and are knowingly left out: a classifier's, a queue's."""
 
 
 ENCODER = {

@@ -120,8 +120,8 @@ class StudySpec(Descriptor):
 
 @dataclass(frozen=True, kw_only=True)
 class RowsSpec(Descriptor):
-    """Rows for a table that compares any methods (``token-budget``, ``target-control``): ``target`` names a sequence of
-    :class:`skelbench.report.study_rows.Row`, in the order in which they are shown."""
+    """Rows for a table that compares any methods (``linear``, ``token-budget``, ``target-control``): ``target`` names a
+    sequence of :class:`skelbench.report.study_rows.Row`, in the order in which they are shown."""
 
     table: str
 

@@ -94,7 +94,8 @@ def _evaluate(session: Session, run: RunDir, spec: EvalSpec, path: Path, like: R
     protocol = protocol_class(session.host, spec.protocol).model_validate(spec.protocol_config)
     seed = derive_seed(spec.seed, "probe", spec.protocol)
     with session.progress(label=f"{spec.protocol} probe", unit=protocol.unit) as report:
-        result = evaluate_sets(protocol, sets, spec.fusion, seed, session.device, _advances(report, with_total=True))
+        advances = _advances(report, with_total=True)
+        result = evaluate_sets(protocol, sets, spec.fusion, seed, session.device, advances, spec.weights)
     figures = [figure for each in (result.metrics, *result.curve) for figure in each.items()]
     if bad := next((name for name, x in figures if isinstance(x, float) and not math.isfinite(x)), ""):
         raise SkelbenchError(
