@@ -177,7 +177,7 @@ def skelbench_methods():
                 "grid.frames": 64,
                 "grid.patch": 1,
                 "train.epochs": 451,
-                "train.align": "first-frame-as-released",
+                "train.align": "first-frame-shoulders",
             },
             space=RATES_SPACE | {"method.similarity": Log(1.0, 25.0), "method.correlation": Log(1e-4, 1e-2)},
             variants={
