@@ -47,7 +47,7 @@ class PSTL(Method):
 
     def __init__(self, config, context):
         super().__init__(config, context)
-        grid, starts = context.grid, context.topology.bone_starts
+        grid, starts = context.grid, context.topology.bones
         self.missing_frames = round(config.mask_frames * grid.frames / grid.patch)
         self.missing_joints = round(config.mask_joints * grid.joints)
         if not (self.missing_frames and self.missing_joints < grid.joints and self.missing_joints):
