@@ -7,7 +7,7 @@ tokens of a branch: T, or K = M * J.
 import torch
 from pydantic import Field, model_validator
 from timm.layers import Attention, DropPath, Mlp
-from torch import nn
+from torch import Tensor, nn
 
 from skelbench.component import Spec
 from skelbench.nn.two_branch import Branches, Embedding, TwoBranchEncoder, embedding_macs, sine_positions
@@ -72,6 +72,8 @@ class Layer(nn.Module):
     The convolution is of one token, its sum with the input is what attention sees, attention is added to the input, and
     the path ends with what the MLP makes of that, to which nothing is added: so it stands in the code, not in words.
     """
+
+    still_n: Tensor
 
     def __init__(self, tokens: int, config: DSTEConfig) -> None:
         super().__init__()

@@ -10,6 +10,7 @@ from typing import Literal
 import torch
 from pydantic import Field
 from skelbench_plugins._recipes import GRAPH_CONTRAST_NATIVE, RATES_SPACE
+from torch import Tensor
 
 from skelbench.errors import SkelbenchError
 from skelbench.methods import Config, Method
@@ -44,6 +45,7 @@ class PSTL(Method):
     Config = PSTLConfig
     roles = {"encoder": "student", "projector": "head"}
     min_clips = 2
+    bone_ends_L: Tensor
 
     def __init__(self, config, context):
         super().__init__(config, context)

@@ -50,12 +50,11 @@ class USDRL(Method):
         super().__init__(config, context)
         self.encoder = context.encoder()
         hidden = config.head_hidden
-        self.projectors = nn.ModuleDict(
-            {level: projector(context.width, hidden, hidden) for level in ("time", "space")}
-        )
-        self.projectors["instance"] = projector(context.summary_width, hidden, 2 * hidden)
-        for mlp in self.projectors.values():
+        heads = {level: projector(context.width, hidden, hidden) for level in ("time", "space")}
+        heads["instance"] = projector(context.summary_width, hidden, 2 * hidden)
+        for mlp in heads.values():
             initialise_mlp(mlp)
+        self.projectors = nn.ModuleDict(heads)
 
     @classmethod
     def views(cls, config, grid):
