@@ -52,3 +52,24 @@ MULTI_CROP_READINGS = (
     "an image method: crops of the clip's duration, SLiM's augmentations, the batch size (lr is 5e-4 x batch / 256), "
     "gradients clipped per sub-network, no drop path; it has no skeleton setting, so native is the shared one"
 )
+
+# CrosSCLR's family: SGD as its code sets it (pretrain.py, every config), ST-GCN on 50 frames, all body slots.
+GRAPH_CONTRAST_RECIPE = {
+    "optimizer": "sgd",
+    "optimizer.momentum": 0.9,
+    "schedule": "step",
+    "schedule.milestones": (250 / 300,),
+    "schedule.gamma": 0.1,
+    "train.batch_size": 128,
+    "train.lr": 0.1,
+    "train.weight_decay": 1e-4,
+}
+GRAPH_CONTRAST_NATIVE = {
+    "encoder": "stgcn",
+    "grid.frames": 50,
+    "grid.patch": 1,
+    "train.epochs": 300,
+    "train.bodies": "all-slots",
+    "train.align": "frames-as-released",
+    "train.precision": "fp32",
+}

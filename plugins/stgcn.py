@@ -6,6 +6,7 @@ neighbours.
 """
 
 from itertools import pairwise
+from typing import Literal
 
 import torch
 from pydantic import Field
@@ -13,6 +14,7 @@ from torch import Tensor, nn
 
 from skelbench.component import Spec
 from skelbench.nn.encoder import Encoded, Encoder
+from skelbench.nn.tokenizer import take
 from skelbench.plugin import EncoderSpec, hookimpl
 
 SUBSETS = 3
@@ -23,38 +25,55 @@ STRIDED = (4, 7)
 
 
 class STGCNConfig(Spec):
-    """Defaults are those of the contrastive methods' code."""
+    """Defaults are those of the contrastive methods' code.
+
+    Its partition is ST-GCN's only next to the hub: distances of more than one hop are infinite there, hence equal
+    (net/utils/graph.py with max_hop 1). What was published was trained so; "spatial" is the paper's.
+    """
 
     base: int = Field(16, ge=1, description="channels of the first blocks: 16, or 64 in ST-GCN's own paper")
     out: int = Field(256, ge=1, description="channels of the last block: the width of features")
     kernel: int = Field(9, ge=1, description="frames that a temporal convolution sees; odd")
+    partition: Literal["one-hop", "spatial"] = Field(
+        "one-hop", description="neighbours nearer to the hub apart from others: next to the hub alone, or everywhere"
+    )
     dropout: float = Field(0.5, ge=0, lt=1, description="after every temporal convolution but the first")
+    init: Literal["normal", "torch"] = Field("normal", description="weights from N(0, 0.02), or as PyTorch draws them")
 
 
 class STGCN(Encoder):
     """``STGCN(config, topology, grid)``: one feature per body, the mean over frames and joints of the last block."""
 
     Config = STGCNConfig
-    abilities = frozenset({"short-views"})
+    abilities = frozenset({"short-views", "drop-lines", "cells"})
 
     def __init__(self, config, topology, grid):
         super().__init__(config, topology, grid)
         self.width = self.features = config.out
-        self.register_buffer("adjacency_SJJ", spatial_partition(topology), persistent=False)
+        partition_SJJ = spatial_partition(topology, seen=1 if config.partition == "one-hop" else None)
+        self.register_buffer("adjacency_SJJ", partition_SJJ, persistent=False)
         self.norm = nn.BatchNorm1d(3 * topology.num_joints)
         widths = [3, *(config.base * times for times in WIDTHS), config.out]
         self.blocks = nn.ModuleList(
             Block(before, after, config, stride=1 + (place in STRIDED), first=not place, joints=topology.num_joints)
             for place, (before, after) in enumerate(pairwise(widths))
         )
-        self.apply(_initialise)
+        if config.init == "normal":
+            self.apply(_initialise)
 
     def forward(self, view, mask_RN=None, keep_RK=None):
-        x_RCTJ = view.x_RTJC.permute(0, 3, 1, 2)
-        x_RLT = x_RCTJ.permute(0, 3, 1, 2).flatten(1, 2)  # joint by joint its coordinates
-        x_RCTJ = self.norm(x_RLT).unflatten(1, (-1, 3)).permute(0, 2, 3, 1)
+        """Frames that are left out close up, joints are cut out of the graph (YujieOuO/PSTL, module/gcn/st_gcn.py)."""
+        x_RTJC, joints_RJ = view.x_RTJC, None
+        if keep_RK is not None:
+            x_RTJC = _frames(x_RTJC, keep_RK[:, :, 0].div(self.grid.joints, rounding_mode="floor"), self.grid.patch)
+        x_RLT = x_RTJC.permute(0, 2, 3, 1).flatten(1, 2)  # joint by joint its coordinates
+        x_RJL = self.norm(x_RLT).unflatten(1, (-1, 3)).flatten(2)
+        if keep_RK is not None and keep_RK.shape[2] < self.grid.joints:
+            joints_RJ = keep_RK[:, 0] % self.grid.joints
+            x_RJL = take(x_RJL, joints_RJ)
+        x_RCTJ = x_RJL.unflatten(2, (3, -1)).permute(0, 2, 3, 1)
         for block in self.blocks:
-            x_RCTJ = block(x_RCTJ, self.adjacency_SJJ)
+            x_RCTJ = block(x_RCTJ, self.adjacency_SJJ, joints_RJ)
         tokens_RND = x_RCTJ.flatten(2).transpose(1, 2)
         return Encoded(tokens_RND=tokens_RND, pooled_RD=tokens_RND.mean(1))
 
@@ -90,31 +109,43 @@ class Block(nn.Module):
         if not first and (before != after or stride > 1):
             self.residual = nn.Sequential(nn.Conv2d(before, after, 1, (stride, 1)), nn.BatchNorm2d(after))
 
-    def forward(self, x_RCTJ: Tensor, adjacency_SJJ: Tensor) -> Tensor:
-        """[R, C, T, J] -> [R, C', T / stride, J]."""
+    def forward(self, x_RCTJ: Tensor, adjacency_SJJ: Tensor, joints_RJ: Tensor | None = None) -> Tensor:
+        """[R, C, T, J] -> [R, C', T / stride, J]. ``joints_RJ``: the joints that ``x_RCTJ`` has, if not all."""
         x_RSCTJ = self.spread(x_RCTJ).unflatten(1, (SUBSETS, -1))
-        y_RCTJ = torch.einsum("rsctj,sjk->rctk", x_RSCTJ, adjacency_SJJ * self.importance_SJJ)
+        adjacency_SJJ = adjacency_SJJ * self.importance_SJJ
+        if joints_RJ is None:
+            y_RCTJ = torch.einsum("rsctj,sjk->rctk", x_RSCTJ, adjacency_SJJ)
+        else:
+            adjacency_SRJJ = adjacency_SJJ[:, joints_RJ[:, :, None], joints_RJ[:, None]]
+            y_RCTJ = torch.einsum("rsctj,srjk->rctk", x_RSCTJ, adjacency_SRJJ)
         y_RCTJ = self.time(y_RCTJ)
         return torch.relu(y_RCTJ if self.first else y_RCTJ + self.residual(x_RCTJ))
 
 
-def spatial_partition(topology) -> Tensor:
-    """float32 [S, J, J]: column k says how joint k is made of itself and joints as far from the body's hub, of
-    neighbours that are farther, and of those that are nearer; a joint's neighbours count equally (columns sum to 1).
+def _frames(x_RTJC: Tensor, patches_RP: Tensor, patch: int) -> Tensor:
+    """The frames of the given patches, one after another."""
+    frames_RT = (patches_RP[:, :, None] * patch + torch.arange(patch, device=x_RTJC.device)).flatten(1)
+    return take(x_RTJC.flatten(2), frames_RT).unflatten(2, x_RTJC.shape[2:])
 
-    The hub is the joint with most bones: the spine between the shoulders of Kinect's skeletons, as in ST-GCN's code.
+
+def spatial_partition(topology, seen: int | None = None) -> Tensor:
+    """float32 [S, J, J]: column k says how joint k is made of itself, of neighbours that are as far from the body's hub
+    or farther, and of those that are nearer; a joint's neighbours count equally (columns sum to 1).
+
+    Neighbours share a bone, of NTU's hands as in the public codes (:attr:`Topology.bone_starts`).
+    ``seen``: distances of more hops are all alike.
     """
     joints = topology.num_joints
     bones = torch.zeros(joints, joints)
-    for joint, parent in enumerate(topology.parents):
-        if parent >= 0:
-            bones[joint, parent] = bones[parent, joint] = 1
-    hub = int(bones.sum(0).argmax())
+    for pair in enumerate(topology.bone_starts):
+        bones[pair] = bones[pair[::-1]] = pair[0] != pair[1]
     hops_J, reached_J = torch.full((joints,), joints), torch.zeros(joints)
-    reached_J[hub] = 1
+    reached_J[topology.hub] = 1
     for hop in range(joints):
         hops_J = torch.where((reached_J > 0) & (hops_J == joints), hop, hops_J)
         reached_J = reached_J + bones @ reached_J
+    if seen is not None:
+        hops_J = hops_J.clamp(max=seen + 1)
     linked_JJ = bones + torch.eye(joints)
     share_JJ = linked_JJ / linked_JJ.sum(0)
     farther_JJ = hops_J[:, None] - hops_J[None, :]

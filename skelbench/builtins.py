@@ -4,7 +4,8 @@ PLACES: tuple[str, ...] = (
     "skelbench.data.synthetic.dataset",
     "skelbench.evaluate.knn",
     "skelbench.evaluate.linear",
-    "skelbench.evaluate.native",
+    "skelbench.evaluate.native_contrastive",
+    "skelbench.evaluate.native_masked",
     "skelbench.nn.vit",
     "skelbench.optim.optimizers",
     "skelbench.optim.schedules",
@@ -19,6 +20,7 @@ PLACES: tuple[str, ...] = (
     "skelbench.skeleton.topology.known",
     "skelbench.views.augmentations",
     "skelbench.views.crops",
+    "skelbench.views.distortions",
     "skelbench.views.masks",
     "skelbench.views.tubes",
 )

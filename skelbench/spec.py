@@ -6,8 +6,8 @@ A run is a pure function of its :class:`RunSpec`; device, threads and paths are 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any, ClassVar, Literal, TypeVar
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import Field, SerializerFunctionWrapHandler, ValidationError, model_serializer, model_validator
 
@@ -22,6 +22,10 @@ Centre = Literal["clip", "body"]
 """What is at the origin: the first body's centre joint in its first frame for all bodies (as stored, the NTU pipeline's
 habit), or each body's own. With "clip" a second body's distance is the largest thing that its tokens show."""
 
+Align = Literal["none", "frames", "first-frame", "frames-as-released", "first-frame-as-released"]
+"""Where clips are and what they face before anything else is done to them: as stored; each body in each frame, its
+shoulders along x; the first body in its first frame (:mod:`skelbench.data.store.alignment`)."""
+
 SecondBody = Literal["zero", "repeat"]
 """A clip of one body where a data set has two: the second body is absent ("zero", no body at all where absent ones are
 not computed, zeros where every slot is), or the first one again ("repeat", the NTU-120 files of CTR-GCN and MAMP)."""
@@ -29,12 +33,13 @@ not computed, zeros where every slot is), or the first one again ("repeat", the 
 Pooling = Literal["valid-mean", "valid-sum", "all-mean", "concat"]
 """How body features become one clip feature downstream."""
 
-Stream = Literal["joint", "bone", "motion"]
-"""What a clip is looked at as: coordinates; a joint's minus its parent's; the next frame's minus this one's."""
+Stream = Literal["joint", "bone", "motion", "fused"]
+"""What a clip is looked at as: coordinates; a joint's minus those at which its bone begins; the next frame's minus this
+one's; all three at once by an encoder that can (its views hold coordinates)."""
 
-Fusion = Literal["none", "features", "scores"]
-"""How the feature sets of several streams are measured as one: side by side, or by the sum of what a probe of each says
-(nearest neighbours: by the sum of similarities)."""
+Fusion = Literal["none", "features", "scores", "logits"]
+"""How the feature sets of several streams are measured as one: side by side, or by the sum of what a probe of each
+says: its probabilities ("scores"; nearest neighbours: similarities), or its "logits", as published codes do."""
 
 EvaluationResize = Literal["ends", "half-pixel", "pad", "uniform-frames"]
 """How a clip becomes T frames downstream (:class:`skelbench.views.spec.ViewSpec`): nothing is drawn."""
@@ -86,12 +91,18 @@ class TrainSpec(Spec):
     clip_grad: float | None = Field(None, gt=0, description="gradient-norm limit per sub-network; none = off")
     bodies: Bodies = Field("valid", description="bodies of a clip that are trained on")
     centre: Centre = Field("clip", description="origin: the first body's for all bodies, or each body's own")
+    align: Align = Field("none", description="clips turned to face one way, in every frame or as in the first")
     precision: Literal["fp32", "bf16"] = Field("fp32", description="autocast type of the forward pass")
     batch_norm: Literal["broadcast", "synchronised"] = Field(
         "broadcast",
         description="batch norm over several processes: each its own batch and the first one's running statistics, or "
         "the statistics of all",
     )
+
+    @model_serializer(mode="wrap")
+    def _as_before(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Without ``align`` where there is none: runs of before it was there keep their ids."""
+        return _unaligned(handler(self))
 
 
 class RunSpec(Spec):
@@ -147,6 +158,9 @@ class EvalSpec(Spec):
     seed: int = 0
     streams: tuple[Stream, ...] = Field(("joint",), min_length=1, description="what the encoder looks at, in turn")
     fusion: Fusion = Field("none", description="how several streams become one result")
+    weights: tuple[Annotated[float, Field(gt=0)], ...] = Field(
+        (), description="of each stream in a sum of scores or logits; empty = all alike"
+    )
     partners: tuple[str, ...] = Field((), description="runs of the streams after the first: pretrain_id[@epoch]")
     readout: str = Field(
         "pooled", description="features of a body: pooled, mean, joints, or a level that the encoder names"
@@ -154,6 +168,7 @@ class EvalSpec(Spec):
     bodies_pool: Pooling = "valid-mean"
     bodies: Bodies = "valid"
     centre: Centre = "clip"
+    align: Align = "none"
     share: float = Field(0.95, gt=0, le=1, description="central share of a clip that is looked at")
     resize: EvaluationResize = "ends"
 
@@ -166,21 +181,44 @@ class EvalSpec(Spec):
             raise ValueError(f"streams {streams} need a fusion; give --fusion features or --fusion scores")
         if len(self.streams) == 1 and self.fusion != "none":
             raise ValueError(f"fusion of {self.fusion} needs several streams; leave it out or give --stream joint,bone")
+        if self.weights and self.fusion not in ("scores", "logits"):
+            raise ValueError("weights are those of streams whose scores are summed; give --fusion scores or logits")
+        if self.weights and len(self.weights) != len(self.streams):
+            raise ValueError(f"{len(self.weights)} weights cannot weigh streams {streams}; give one for each")
         if self.partners and len(self.partners) + 1 != len(self.streams):
             raise ValueError(
                 f"{len(self.partners) + 1} runs cannot have {len(self.streams)} streams; give one for each"
             )
         return self
 
+    @model_serializer(mode="wrap")
+    def _as_before(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Without ``align`` where there is none, as in :class:`TrainSpec`, and without weights that are all the same:
+        such a sum is the one without weights, by the same id."""
+        return {key: value for key, value in _unaligned(handler(self)).items() if self.weighs or key != "weights"}
+
+    @property
+    def weighs(self) -> bool:
+        """Whether streams differ in weight."""
+        return len(set(self.weights)) > 1
+
     @property
     def stream_title(self) -> str:
-        """``bone``, ``joint + bone (scores)``."""
-        return " + ".join(self.streams) + (f" ({self.fusion})" if self.fusion != "none" else "")
+        """``bone``, ``joint + bone (scores)``, ``0.6 joint + 0.4 bone (logits)``, ``joint + bone + motion (input)``."""
+        if self.streams == ("fused",):
+            return "joint + bone + motion (input)"
+        named = [f"{w:g} {name}" for w, name in zip(self.weights, self.streams)] if self.weighs else self.streams
+        return " + ".join(named) + (f" ({self.fusion})" if self.fusion != "none" else "")
 
     @property
     def id(self) -> str:
         """The eval_id: 12 hex digits."""
         return digest(self.model_dump(mode="json"))
+
+
+def _unaligned(values: dict[str, Any]) -> dict[str, Any]:
+    """Without ``align`` where it is "none"."""
+    return {key: value for key, value in values.items() if (key, value) != ("align", "none")}
 
 
 S = TypeVar("S", bound=Spec)
@@ -236,10 +274,11 @@ def evaluation_defaults(spec: RunSpec) -> dict[str, Any]:
     """How a run is evaluated unless asked otherwise: bodies as it was trained on, frames sampled as in training.
 
     Trained on all slots (MAMP's native behaviour): empty bodies are in the mean. Half-pixel resizing: the family's
-    centre crop. Trained on bones or motion alone: that stream. The untrained twin of a run is evaluated with the run's
-    own defaults.
+    centre crop. Trained on bones or motion alone, or on fused streams: that. The untrained twin of a run is evaluated
+    with the run's own defaults.
     """
     streams = {view["stream"] for view in spec.views.values()} or {"joint"}
+    streams = {"fused"} & streams or streams
     slots = spec.train.bodies == "all-slots"
     whole = [view for view in spec.views.values() if view["frames"] == spec.grid.frames]
     resized = {view["resize"] for view in whole}
@@ -247,9 +286,17 @@ def evaluation_defaults(spec: RunSpec) -> dict[str, Any]:
         "streams": tuple(streams) if len(streams) == 1 else ("joint",),
         "bodies": "all-slots" if slots else "valid",
         "centre": spec.train.centre,
+        "align": spec.train.align,
         "bodies_pool": "all-mean" if slots else "valid-mean",
         "resize": next((how for how in ("half-pixel", "uniform-frames") if how in resized), "ends"),
     }
+
+
+def trained_streams(specs: Iterable[RunSpec]) -> str:
+    """What training looked at, ``joint + bone + motion``; "" for an encoder as initialised. It may be more than the
+    encoder looks at when it is evaluated."""
+    seen = {view.get("stream", "joint") for spec in specs for view in spec.views.values()}
+    return " + ".join(name for name in ("joint", "bone", "motion") if name in seen or "fused" in seen)
 
 
 def titled(method: str, variant: str) -> str:

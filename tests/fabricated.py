@@ -59,6 +59,7 @@ class Fabricated:
         encoder_config: dict | None = None,
         streams: tuple[str, ...] = ("joint",),
         fusion: str = "none",
+        trained_on: tuple[str, ...] = ("joint",),
         **train,
     ) -> str:
         """One run with a linear evaluation in which ``right`` (outcomes, or a share) holds, None = without any; returns
@@ -74,7 +75,7 @@ class Fabricated:
             encoder=encoder,
             encoder_config={"dim": 64, "cls": True} if encoder_config is None else encoder_config,
             grid=GridSpec(frames=frames, patch=patch),
-            views={"global1": {"frames": frames}} if trains else {},
+            views={f"of {name}": {"frames": frames, "stream": name} for name in trained_on} if trains else {},
             data=data,
             train=TrainSpec(**{"batch_size": 32} | train) if trains else TrainSpec(epochs=0, batch_size=1),
             seed=seed,

@@ -12,6 +12,10 @@ _PUBLISHED = Path(__file__).parent / "published"
 
 # What readers must know of the published figures, by the table or figure that shows them.
 _NOTES = {
+    "linear": {
+        "linear": "Paper: SLiM, Table 1 (PSTL is printed PTSL there), or the authors' own repository; joint stream "
+        "unless the row says another, at the full size and by each paper's own probe; not measured here.",
+    },
     "flops_supp": {
         "flops": "Paper: published in the SLiM paper, not measured here, and of mixed conventions: 28.32, 1.97 and "
         "17.70 follow from one (2 bodies, 2 FLOPs per MAC, 74 visible tokens, 5-block decoder, element-wise operations "
@@ -54,6 +58,12 @@ def skelbench_published():
 @hookimpl
 def skelbench_rows():
     return [
+        RowsSpec(
+            name="slim-linear",
+            table="linear",
+            target="skelbench_plugins.slim.tables:LINEAR",
+            summary="SLiM paper, Table 1: groups of methods and their published figures",
+        ),
         RowsSpec(
             name="slim-token-budget",
             table="token-budget",

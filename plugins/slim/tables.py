@@ -6,6 +6,7 @@ Where the paper leaves a setting open, a note says what we read into it.
 
 from __future__ import annotations
 
+from skelbench.report.linear import GROUPS
 from skelbench.report.study_rows import PAPER_COLUMNS, Printed, Row, StudyTable, variants
 from skelbench.report.table import Column
 from skelbench.skeleton.grid import BUDGETS
@@ -30,6 +31,37 @@ def _budgets(method: str, spelling: str, *tokens: int, planned: bool = True, suf
         for number in tokens
     ]
 
+
+# Table 1: names of plugins -> methods as the paper spells them. PSTL is misprinted there.
+LINEAR = [
+    Row(method=method, labels={"group": group}, planned=False, printed=Printed("slim-linear", spelling, "joint"))
+    for group, methods in zip(
+        GROUPS,
+        (
+            {
+                "gl-transformer": "GL-Transformer",
+                "macdiff": "MacDiff",
+                "igm": "IGM",
+                "usdrl": "USDRL",
+                "hsp": "HSP",
+            },
+            {
+                "cpm": "CPM",
+                "cmd": "CMD",
+                "aimclr": "AimCLR",
+                "rvtclr": "RVTCLR",
+                "pstl": "PTSL",
+                "hysp": "HYSP",
+                "halp": "HaLP",
+                "actclr": "ActCLR",
+            },
+            {"skeletonmae": "SkeletonMAE", "mamp": "MAMP", "sjepa": "S-JEPA", "gfp": "GFP", "amr": "AMR"},
+            {"slim": "SLiM"},
+        ),
+        strict=True,
+    )
+    for method, spelling in methods.items()
+]
 
 TOKEN_BUDGET = [
     *_budgets("skeletonmae", "SkeletonMAE", 8, 15, 30),

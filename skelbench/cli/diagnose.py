@@ -157,7 +157,7 @@ def interpolation(
         runs = shared.subjects([run])
         first = next(iter(runs.values()))
         data = first.spec.data
-        seen = replace(first.clips, bodies="valid", centre="body", resize="ends", share=0.95)
+        seen = replace(first.clips, bodies="valid", centre="body", align="none", resize="ends", share=0.95)
     sides = seen.sides(data.split, clips)
     settings = {"ratios": ratios, "masks": masks, "clips": clips}
     of_data = {"data": data.model_dump(mode="json"), "grid": list(seen.grid), "version": VERSION["interpolation"]}

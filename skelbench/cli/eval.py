@@ -37,7 +37,11 @@ def evaluate(
         ),
     ] = None,
     fusion: Annotated[
-        str | None, typer.Option(help="How several streams become one result: features or scores.")
+        str | None, typer.Option(help="How several streams become one result: features, scores or logits.")
+    ] = None,
+    weights: Annotated[
+        str | None,
+        typer.Option(help="Of the streams in a sum of scores or logits: 0.6,0.6,0.4.", show_default="all alike"),
     ] = None,
     readout: Annotated[
         str | None,
@@ -76,6 +80,7 @@ def evaluate(
     (run_dir, checkpoint), *partners = [session.results.find(pattern) for pattern in run]
     fields: dict[str, Any] = {"config": parse_sets(set_ or [])} | ({"readout": readout} if readout else {})
     fields |= _streams(stream, fusion, [run_dir, *(partner for partner, _ in partners)])
+    fields |= {"weights": names_of(weights)} if weights else {}
     fields["partners"] = [partner.spec.id + ("" if epoch == "last" else f"@{epoch}") for partner, epoch in partners]
     if bodies_pool:
         fields |= {"bodies_pool": bodies_pool, "bodies": "all-slots" if bodies_pool == "all-mean" else "valid"}

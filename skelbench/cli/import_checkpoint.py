@@ -92,7 +92,7 @@ def _show(resolved: Resolved, run_dir: Any, answers: Mapping[str, Any]) -> None:
 
     spec, facts = resolved.spec, run_dir.info["imported"]
     grid = f"{spec.tokens} x {resolved.store.topology.num_joints} tokens"
-    read = facts["read"] if facts["read"] != "encoder alone" else "encoder alone: the file has no decoder"
+    read = facts["read"] if facts["read"] != "encoder alone" else "encoder alone: the file has no more"
     configs = {"encoder": spec.encoder_config, "method": spec.method_config if read == facts["read"] else {}}
     assumed = {
         key: configs[part][name]
@@ -100,7 +100,8 @@ def _show(resolved: Resolved, run_dir: Any, answers: Mapping[str, Any]) -> None:
         for part, _, name in (key.partition("."),)
         if name in configs[part] and key not in facts["settings"] and key not in answers
     }
-    left_out = ", ".join(facts["left_out"])
+    names = facts["left_out"]
+    left_out = ", ".join([*names[:3], *([f"{len(names) - 3} more"] if len(names) > 3 else [])])
     print_facts(
         [
             ("run", f"{spec.method} on {spec.data.name} / {spec.data.split}, {grid}, id {spec.id}"),
@@ -109,7 +110,7 @@ def _show(resolved: Resolved, run_dir: Any, answers: Mapping[str, Any]) -> None:
             ("read", read),
             ("settings", listed(facts["settings"])),
             ("assumed", assumed and f"{listed(assumed)} (the file does not say)"),
-            ("left out", left_out and f"{left_out}: a classifier's"),
+            ("left out", left_out and f"{left_out}: no part of an encoder"),
             ("directory", run_dir.path),
         ]
     )

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from skelbench.skeleton.topology import Topology
 
 CONVENTION = (
-    "Multiply-accumulates (MACs) of matrix products for one body; FLOPs = 2 x MACs x bodies; "
+    "Multiply-accumulates (MACs) of matrix products for one body (a clip, where an encoder reads its bodies together); "
+    "FLOPs = 2 x MACs x bodies; "
     "norms, softmax, activations, additions and other element-wise operations are not counted."
 )
 TOLERANCE = 0.01
@@ -34,7 +35,7 @@ TOLERANCE = 0.01
 
 @dataclass(frozen=True)
 class MacCount:
-    """Cost of one encoder on one body. ``macs`` is fvcore's count; the other two are its witnesses."""
+    """Cost of one pass of an encoder. ``macs`` is fvcore's count; the other two are its witnesses."""
 
     macs: int
     by_part: dict[str, int]
@@ -47,14 +48,21 @@ class MacCount:
     """Tokens of the grid, or the visible ones; a class token is not among them."""
     class_token: bool = False
     """Whether the encoder adds one to them."""
+    bodies: int = 1
+    """Bodies that ``macs`` cover."""
     uncounted_ops: dict[str, int] = field(default_factory=dict)
     """Operator -> calls in one pass, of everything that is not a matrix product."""
     versions: dict[str, str] = field(default_factory=dict)
     convention: str = CONVENTION
 
+    @property
+    def body_macs(self) -> float:
+        """MACs of one body's share, such that two bodies cost twice as much."""
+        return self.macs / self.bodies
+
     def flops(self, bodies: int = 1) -> int:
         """FLOPs of ``bodies`` bodies."""
-        return 2 * self.macs * bodies
+        return 2 * self.macs * -(-bodies // self.bodies)
 
 
 class _Pass(nn.Module):
@@ -75,7 +83,7 @@ class _Pass(nn.Module):
 
 
 def count_encoder(encoder: Encoder, grid: Grid, topology: Topology, visible: int | None = None) -> MacCount:
-    """Count the matrix products of ``encoder`` on one body of ``grid``.
+    """Count the matrix products of one pass of ``encoder`` on ``grid``: of one body, or of all that it reads together.
 
     Args:
         encoder: as built for ``topology``; it is copied and left alone. Evaluation mode is counted.
@@ -106,6 +114,7 @@ def count_encoder(encoder: Encoder, grid: Grid, topology: Topology, visible: int
         torch_flop_counter=torch_macs,
         tokens=grid.tokens if visible is None else visible,
         class_token=encoder.has_class_token,
+        bodies=encoder.bodies,
         uncounted_ops=uncounted,
         versions={"fvcore": version("fvcore"), "torch": torch.__version__},
     )
@@ -114,11 +123,11 @@ def count_encoder(encoder: Encoder, grid: Grid, topology: Topology, visible: int
 
 
 def _measure(
-    encoder: nn.Module, grid: Grid, visible: int | None, device: str
+    encoder: Encoder, grid: Grid, visible: int | None, device: str
 ) -> tuple[int, dict[str, int], dict[str, int], int]:
     """fvcore's MACs, their split over direct submodules, uncounted operators, and PyTorch's MACs."""
     encoder.eval().requires_grad_(True)  # frozen layers without gradients would take fused paths that are not counted
-    view = View.of(torch.zeros(1, 1, grid.frames, grid.joints, 3, device=device))
+    view = View.of(torch.zeros(1, 1, grid.frames, grid.joints, 3, device=device), stream=encoder.stream)
     inputs: tuple[torch.Tensor, ...] = (view.x_RTJC,)
     if visible is not None:
         inputs += (torch.arange(visible, device=device)[None],)

@@ -23,7 +23,7 @@ from skelbench.results.store import RunDir
 from skelbench.run.evaluate import clips_of, eval_spec, load_encoder
 from skelbench.run.session import Session
 from skelbench.skeleton.grid import Grid
-from skelbench.spec import Bodies, Centre, EvaluationResize, RunSpec, SecondBody, Stream
+from skelbench.spec import Align, Bodies, Centre, EvaluationResize, RunSpec, SecondBody, Stream
 from skelbench.train.build import grid_of
 from skelbench.views.augmentations import Augment, rotation
 from skelbench.views.builder import ViewBuilder, evaluation_spec
@@ -70,11 +70,12 @@ class Clips:
     resize: EvaluationResize = "ends"
     share: float = 0.95
     second_body: SecondBody = "zero"
+    align: Align = "none"
     stream: Stream = "joint"
 
     @cached_property
     def source(self) -> ClipSource:
-        return ClipSource(self.store, device=self.device, second_body=self.second_body)
+        return ClipSource(self.store, device=self.device, second_body=self.second_body, align=self.align)
 
     def sides(self, split: str, most: int, min_frames: int = 0) -> tuple[np.ndarray, np.ndarray]:
         """At most ``most`` training and test clips of ``split``, evenly spread over the classes."""
@@ -130,6 +131,7 @@ class Frozen:
             resize=self.spec.resize,
             share=self.spec.share,
             second_body=self.spec.data.second_body,
+            align=self.spec.align,
             stream=self.spec.streams[0],
         )
         run.encoder(checkpoint)  # a snapshot that was not kept is said now, not after the first measurement

@@ -50,7 +50,7 @@ def split_features(
     Augmented passes are made when asked for and never kept. ``report`` counts the clips of one side, then of the other.
     """
     split = store.split(spec.data.split, spec.data.min_frames)
-    source = ClipSource(store, device=device, second_body=spec.data.second_body)
+    source = ClipSource(store, device=device, second_body=spec.data.second_body, align=spec.align)
 
     def one_pass(ids: np.ndarray, view: ViewSpec, **options: Any) -> np.ndarray:
         views = {"eval": view.model_copy(update={"stream": stream})}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -22,10 +22,11 @@ def evaluate_sets(
     seed: int,
     device: torch.device | str,
     progress: Progress | None = None,
+    weights: Sequence[float] = (),
 ) -> ProtocolResult:
-    """What ``protocol`` measures on ``sets``: the only one, or several joined by "features" or by "scores"."""
-    if fusion == "scores":
-        return protocol.fuse(sets, seed, device, progress)
+    """What ``protocol`` measures on ``sets``: the only one, or several joined by "features", "scores" or "logits"."""
+    if fusion in ("scores", "logits"):
+        return protocol.fuse(sets, seed, device, progress, weights or (1.0,) * len(sets), fusion)
     features = concatenate(sets) if fusion == "features" else next(iter(sets.values()))
     return protocol.evaluate(features, seed, device, progress)
 

@@ -5,7 +5,7 @@ Shapes: Q queries of a chunk, G gallery clips, D width, C classes, k neighbours.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import numpy as np
@@ -49,12 +49,20 @@ class Knn(Protocol):
         self, features: Features, seed: int, device: torch.device | str, progress: Progress | None = None
     ) -> ProtocolResult:
         """Classify every test clip; nothing is random, so ``seed`` has no effect."""
-        return self.fuse({"all": features}, seed, device, progress)
+        return self.fuse({"all": features}, seed, device, progress, (1.0,), "scores")
 
     def fuse(
-        self, sets: Mapping[str, Features], seed: int, device: torch.device | str, progress: Progress | None = None
+        self,
+        sets: Mapping[str, Features],
+        seed: int,
+        device: torch.device | str,
+        progress: Progress | None,
+        weights: Sequence[float],
+        summed: Literal["scores", "logits"],
     ) -> ProtocolResult:
-        """Classify every test clip by the sum of its similarities in all ``sets``, and by those in each alone."""
+        """Classify every test clip by the weighted sum of its similarities in all ``sets``, and by those in each."""
+        if summed == "logits":
+            raise SkelbenchError("nearest neighbours have no logits; use --fusion scores, which sums similarities")
         features = next(iter(sets.values()))
         if self.k > len(features.train_x):
             raise SkelbenchError(
@@ -64,15 +72,19 @@ class Knn(Protocol):
         empty = sum(int((x_nD == 0).all(1).sum()) for part in sets.values() for x_nD in (part.train_x, part.test_x))
         if empty and self.metric == "cosine":
             notes.append(f"{empty} clips have all-zero features, whose cosine with anything counts as 0")
-        predicted = self._predict(list(sets.values()), device, progress)
+        predicted = self._predict(list(sets.values()), weights, device, progress)
         metrics = accuracy_metrics(features, predicted)
         if len(sets) > 1:
-            alone = {name: self._predict([part], device) for name, part in sets.items()}
+            alone = {name: self._predict([part], (1.0,), device) for name, part in sets.items()}
             metrics |= {f"accuracy_{name}": float(np.mean(one == features.test_y)) for name, one in alone.items()}
         return ProtocolResult(metrics, prediction_arrays(features, predicted), notes=notes)
 
     def _predict(
-        self, sets: list[Features], device: torch.device | str, progress: Progress | None = None
+        self,
+        sets: list[Features],
+        weights: Sequence[float],
+        device: torch.device | str,
+        progress: Progress | None = None,
     ) -> np.ndarray:
         """Predicted class of every test clip, int64 [n_test]."""
         first = sets[0]
@@ -83,9 +95,11 @@ class Knn(Protocol):
         predicted: list[Tensor] = []
         for start in range(0, len(first.test_x), CHUNK):
             queries = [torch.from_numpy(part.test_x[start : start + CHUNK]).to(device) for part in sets]
-            similarity_QG = _similarity(queries[0], galleries[0], self.metric)
-            for query_QD, gallery_GD in zip(queries[1:], galleries[1:]):
-                similarity_QG += _similarity(query_QD, gallery_GD, self.metric)
+            parts = zip(weights, queries, galleries)
+            similarities = (weight * _similarity(query, gallery, self.metric) for weight, query, gallery in parts)
+            similarity_QG = next(similarities)
+            for term_QG in similarities:
+                similarity_QG += term_QG
             predicted.append(_vote(similarity_QG, labels_G, self.k, first.num_classes).cpu())
             if progress:
                 progress(min(start + CHUNK, len(first.test_x)), len(first.test_x))

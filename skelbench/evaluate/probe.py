@@ -116,4 +116,5 @@ def probe_result(
         notes = [*notes, NOT_SELECTED]
     rows = [row for fit in curve.values() for row in fit]
     notes = [*coverage_notes(features), *notes]
-    return ProtocolResult(figures, predictions, rows, notes, logits_nC.softmax(1).cpu().numpy())
+    scores, logits = logits_nC.softmax(1).cpu().numpy(), logits_nC.cpu().numpy()
+    return ProtocolResult(figures, predictions, rows, notes, scores, logits)

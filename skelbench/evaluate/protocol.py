@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -114,6 +114,8 @@ class ProtocolResult:
     """Sentences a reader of the numbers must see."""
     scores: np.ndarray | None = None
     """[n_test, C], larger = likelier and comparable between feature sets (probabilities): what score fusion sums."""
+    logits: np.ndarray | None = None
+    """[n_test, C], what the probe itself says, in its own scale."""
 
 
 class Protocol(Spec):
@@ -129,21 +131,28 @@ class Protocol(Spec):
         raise NotImplementedError
 
     def fuse(
-        self, sets: Mapping[str, Features], seed: int, device: torch.device | str, progress: Progress | None = None
+        self,
+        sets: Mapping[str, Features],
+        seed: int,
+        device: torch.device | str,
+        progress: Progress | None,
+        weights: Sequence[float],
+        summed: Literal["scores", "logits"],
     ) -> ProtocolResult:
-        """Measure several feature sets of the same clips as one: each by itself, and then by the sum of their scores.
+        """Measure several feature sets of the same clips as one: each by itself, and then by the sum of their scores,
+        each times its weight.
 
-        ``accuracy_NAME`` is the accuracy of a set alone, and rows of the curve name their set. Probabilities are
-        summed, as logits of probes on different features differ in scale, and all weigh alike, as nothing is chosen on
-        test clips (AimCLR's ``ensemble_ntu_cs.py`` sums logits of joint, bone and motion times 0.6, 0.6 and 0.4).
+        ``accuracy_NAME`` is the accuracy of a set alone, and rows of the curve name their set. "scores" are
+        probabilities, as logits of probes on different features differ in scale; AimCLR's ``ensemble_ntu_cs.py`` sums
+        "logits" of joint, bone and motion times 0.6, 0.6 and 0.4.
         """
         results: dict[str, ProtocolResult] = {}
         for i, (name, features) in enumerate(sets.items()):
             results[name] = self.evaluate(features, seed, device, share(progress, i, len(sets)))
-        scores = [result.scores for result in results.values() if result.scores is not None]
-        if len(scores) < len(results):
-            raise SkelbenchError("this protocol has no scores that could be summed; use --fusion features")
-        metrics, predictions = headline(features, np.sum(scores, axis=0))
+        terms = [(w, x) for w, r in zip(weights, results.values()) if (x := getattr(r, summed)) is not None]
+        if len(terms) < len(results):
+            raise SkelbenchError(f"this protocol has no {summed} that could be summed; use --fusion features")
+        metrics, predictions = headline(features, np.sum([weight * x_nC for weight, x_nC in terms], axis=0))
         metrics |= {f"accuracy_{name}": result.metrics["accuracy"] for name, result in results.items()}
         curve = [{"set": name, **row} for name, result in results.items() for row in result.curve]
         return ProtocolResult(metrics, predictions, curve, _notes(results))

@@ -3,6 +3,7 @@
 from skelbench.methods.contract import Config, Context, Method, Step
 from skelbench.methods.imported import Imported
 from skelbench.methods.masked_autoencoder import MaskedAutoencoder, MaskedAutoencoderConfig, MaskedConfig, rotated_view
+from skelbench.methods.momentum_contrast import MomentumContrast, MomentumContrastConfig
 from skelbench.methods.multi_crop import MultiCropConfig, other_views
 from skelbench.methods.self_distillation import (
     PrototypeSettings,
@@ -15,6 +16,7 @@ from skelbench.methods.target import Hidden, MaskedTarget
 
 __all__ = [
     "Config", "Context", "Hidden", "Imported", "MaskedAutoencoder", "MaskedAutoencoderConfig",
-    "MaskedConfig", "MaskedTarget", "Method", "MultiCropConfig", "PrototypeSettings", "Step", "Teacher", "match_views",
-    "other_views", "predict_prototypes", "rotated_view", "self_distillation_groups",
+    "MaskedConfig", "MaskedTarget", "Method", "MomentumContrast", "MomentumContrastConfig", "MultiCropConfig",
+    "PrototypeSettings", "Step", "Teacher", "match_views", "other_views", "predict_prototypes", "rotated_view",
+    "self_distillation_groups",
 ]  # fmt: skip

@@ -142,6 +142,8 @@ class Method(nn.Module):
     turns: tuple[str, ...] = ("main",)
     """Turns of a step, in order: ``training_step`` is called once per turn, with ``step.turn``, and only the parameter
     groups of that turn (``"turn": "critic"``; those that say none: the first) are updated. Each has its optimiser."""
+    min_clips: int = 1
+    """Clips that a step has at least: 2 for what is compared over a batch. Features of fewer would be divided by 0."""
     exchangeable: Mapping[str, str] = {}
     """Settings of the method that name a plugin -> its kind, ``{"target": "targets"}``: versions enter the identity."""
 

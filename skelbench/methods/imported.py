@@ -28,7 +28,7 @@ class Imported:
     weights: Mapping[str, Tensor]
     """Tensors by the method's own names; without a decoder's, the encoder's alone."""
     leftover: tuple[str, ...] = ()
-    """Names of the file that mean nothing here and are knowingly left out: a classifier's."""
+    """Names of the file that mean nothing here and are knowingly left out: a classifier's, a queue's."""
 
 
 ENCODER = {
@@ -66,7 +66,7 @@ def masked_autoencoder(
     if foreign := [name for name in MACDIFF if name in model_arguments(options)]:
         raise SkelbenchError(f"its own record has {foreign[0]}, a setting of MacDiff; import it as the method it is of")
     settings, weights = encoder_of(state, options)
-    if any(_renamed(name, DECODER) for name in state):
+    if any(renamed(name, DECODER) for name in state):
         more, decoder = decoder_of(state, options)
         settings, weights = settings | more, weights | decoder
     known = {option: name for option, name in method_options.items() if option in options}
@@ -131,7 +131,7 @@ def leftovers(state: Mapping[str, Tensor], *families: Mapping[str, str]) -> tupl
     Raises:
         SkelbenchError: there are such names.
     """
-    unknown = [name for name in state if not any(_renamed(name, names) for names in families)]
+    unknown = [name for name in state if not any(renamed(name, names) for names in families)]
     if strange := [name for name in unknown if not name.startswith(HEAD)]:
         count = f"{len(strange)} of its {len(state)} tensors"
         raise SkelbenchError(f"{count} belong to another model, first {strange[0]!r}")
@@ -140,11 +140,11 @@ def leftovers(state: Mapping[str, Tensor], *families: Mapping[str, str]) -> tupl
 
 def _taken(state: Mapping[str, Tensor], names: Mapping[str, str], prefix: str) -> dict[str, Tensor]:
     """The tensors that ``names`` knows, renamed and with our shapes."""
-    ours = {_renamed(name, names): tensor for name, tensor in state.items()}
+    ours = {renamed(name, names): tensor for name, tensor in state.items()}
     return {f"{prefix}.{name}": _as_matrix(tensor) for name, tensor in ours.items() if name}
 
 
-def _renamed(name: str, names: Mapping[str, str]) -> str:
+def renamed(name: str, names: Mapping[str, str]) -> str:
     """Our name for ``name``; empty when it is none of ``names``."""
     for theirs, ours in names.items():
         if name == theirs or name.startswith(theirs + "."):

@@ -11,12 +11,19 @@ import torch
 from torch import Tensor, nn
 
 from skelbench import distributed
+from skelbench.nn.precision import no_autocast
+
+
+def cosines(x_BE: Tensor, keys_nE: Tensor) -> Tensor:
+    """float32 [B, n]: products with every key, not in the reduced precision of autocast."""
+    with no_autocast(x_BE):
+        return x_BE.float() @ keys_nE.float().T
 
 
 def similarities(query_BE: Tensor, key_BE: Tensor, keys_nE: Tensor, temperature: float) -> Tensor:
     """float32 [B, 1 + n]: cosines over ``temperature``; column 0 with the clip's own key, then with each of the n."""
-    query_BE, key_BE = query_BE.float(), key_BE.float()
-    return torch.cat([(query_BE * key_BE).sum(1, keepdim=True), query_BE @ keys_nE.float().T], 1) / temperature
+    own_B1 = (query_BE.float() * key_BE.float()).sum(1, keepdim=True)
+    return torch.cat([own_B1, cosines(query_BE, keys_nE)], 1) / temperature
 
 
 def info_nce(logits_Bn: Tensor, positive_Bn: Tensor | None = None, several: Literal["mean", "sum"] = "mean") -> Tensor:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from skelbench.nn.precision import no_autocast
+
 
 def cross_correlation(a_BE: Tensor, b_BE: Tensor, eps: float = 1e-5) -> Tensor:
     """float32 [E, E]: correlation over the batch of each feature of ``a`` with each of ``b``.
@@ -17,7 +19,8 @@ def cross_correlation(a_BE: Tensor, b_BE: Tensor, eps: float = 1e-5) -> Tensor:
     statistics are kept, as none are used.
     """
     a_BE, b_BE = (_standardised(x.float(), eps) for x in (a_BE, b_BE))
-    return a_BE.T @ b_BE / len(a_BE)
+    with no_autocast(a_BE):
+        return a_BE.T @ b_BE / len(a_BE)
 
 
 def barlow(correlation_EE: Tensor, off_diagonal: float) -> Tensor:
@@ -40,7 +43,8 @@ def covariance(x_BE: Tensor) -> Tensor:
     x_BE = x_BE.float()
     x_BE = x_BE - x_BE.mean(0)
     clips, width = x_BE.shape
-    gram = x_BE @ x_BE.T if clips < width else x_BE.T @ x_BE
+    with no_autocast(x_BE):
+        gram = x_BE @ x_BE.T if clips < width else x_BE.T @ x_BE
     squares = gram.square().sum() - x_BE.square().sum(0).square().sum()
     return squares / (clips - 1) ** 2 / width
 

@@ -5,20 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+from skelbench.errors import SkelbenchError
 from skelbench.skeleton.grid import Grid
 from skelbench.skeleton.topology import Topology
+from skelbench.spec import Stream
 from skelbench.views.view import View
 
 ABILITIES: Mapping[str, str] = {
     "drop-tokens": "encode a few of the tokens alone",
+    "drop-lines": "leave out whole joints and whole patches of frames",
     "replace-tokens": "put a mask token in the place of others",
     "tokens": "return a token per joint and patch of frames",
+    "cells": "return features by joint and stretch of frames that it reads out by their mean",
+    "time-and-space": "say what a view is over time apart from what it is over joints",
     "short-views": "encode views with fewer frames than the grid",
+    "fuse-streams": "take joints, bones and motion as one input",
 }
 """What an encoder may be able to do and a method may require (``MethodSpec.requires``)."""
 
@@ -29,7 +35,8 @@ class Encoded:
 
     tokens_RND: Tensor
     """Features after the final norm: all N tokens of the grid, or the K visible ones when tokens were dropped; of an
-    encoder without the ability "tokens" whatever sequence it has, or none (N = 0)."""
+    encoder with the ability "cells" alone T' x J of stretches of its own, time-major; of one with neither whatever
+    sequence it has, or none (N = 0)."""
     pooled_RD: Tensor
     """The readout used downstream (may be wider than D, e.g. class token and mean token side by side)."""
     cls_RD: Tensor | None = None
@@ -46,6 +53,15 @@ class Encoded:
         """:attr:`summary_RD` with one entry per view of a clip, [count * B, D]: the mean over a clip's present bodies,
         unless the encoder has seen them together."""
         return self.summary_RD if self.per_clip else view.per_clip(self.summary_RD)
+
+    def time_and_space(self, joints: int) -> tuple[Tensor, Tensor]:
+        """[R, D] each, of an encoder with the ability "time-and-space": readouts ``time`` and ``space`` of one that has
+        two branches; else the maximum over patches of frames of the tokens' mean over ``joints``, and the maximum over
+        joints of their mean over patches."""
+        if "time" in self.levels:
+            return self.levels["time"], self.levels["space"]
+        tokens_RPJD = self.tokens_RND.unflatten(1, (-1, joints))
+        return tokens_RPJD.mean(2).amax(1), tokens_RPJD.mean(1).amax(1)
 
     @property
     def readouts(self) -> dict[str, Tensor]:
@@ -66,7 +82,7 @@ class Encoder(nn.Module):
     A subclass sets ``width`` and ``features``, says what it can do in ``abilities`` and implements :meth:`forward`.
     """
 
-    abilities: ClassVar[frozenset[str]] = frozenset()
+    abilities: frozenset[str] = frozenset()
     """Which of :data:`ABILITIES` it has."""
     width: int
     """D of tokens."""
@@ -74,6 +90,8 @@ class Encoder(nn.Module):
     """Width of ``pooled_RD``."""
     has_class_token: bool = False
     """Whether it returns ``cls_RD``."""
+    bodies: int = 1
+    """Bodies that one pass covers: body slots side by side of an encoder that returns one row per clip."""
     prefix_tokens: int = 0
     """Tokens that it adds in front of the grid's: a class token, registers."""
     prepared_state: tuple[str, ...] = ()
@@ -87,6 +105,11 @@ class Encoder(nn.Module):
     def summary_width(self) -> int:
         """Width of ``Encoded.summary_RD``."""
         return self.width if self.has_class_token else self.features
+
+    @property
+    def stream(self) -> Stream:
+        """What it looks at where nothing else is said: all streams, if it can."""
+        return "fused" if "fuse-streams" in self.abilities else "joint"
 
     @property
     def standardisation(self) -> Standardisation | None:
@@ -109,15 +132,37 @@ class Encoder(nn.Module):
 
         ``mask_RN`` (bool [R, N]) replaces hidden tokens by the mask token; ``keep_RK`` (int64 [R, K], ascending)
         drops all other tokens. At most one of the two. N follows the view, which may be shorter than the grid's T.
+        What is asked of "drop-lines" comes with three dimensions, [R, P', J']: the tokens of P' patches of frames and
+        J' joints, from :func:`lines`.
         """
         raise NotImplementedError
 
     def closed_form_macs(self, grid: Grid, visible: int | None = None) -> dict[str, int]:
-        """Multiply-accumulates of matrix products for one body, by part ("embed", "attention", "mlp", ...).
+        """Multiply-accumulates of matrix products for one pass (:attr:`bodies`), by part ("embed", "attention", ...).
 
         ``visible``: encode only that many tokens (the patch embedding still sees all N). Empty = no closed form.
         """
         return {}
+
+
+def lines(patches_RP: Tensor, joints_RJ: Tensor, joints: int) -> Tensor:
+    """int64 [R, P', J']: tokens of the given patches of frames and joints, both ascending, of a grid of ``joints``."""
+    return patches_RP[:, :, None] * joints + joints_RJ[:, None, :]
+
+
+def side_by_side(view: View, bodies: int) -> Tensor:
+    """float32 [count * B, M, T, J, 3] with M = ``bodies`` slots, zeros where there is no body.
+
+    Raises:
+        SkelbenchError: the data set's clips have more.
+    """
+    x_BMTJC = view.x_BMTJC
+    if view.bodies > bodies:
+        raise SkelbenchError(
+            f"clips have {view.bodies} bodies but this encoder reads {bodies} side by side; "
+            f"give --set encoder.bodies={view.bodies}"
+        )
+    return torch.cat([x_BMTJC, x_BMTJC.new_zeros(len(x_BMTJC), bodies - view.bodies, *x_BMTJC.shape[2:])], 1)
 
 
 @contextmanager

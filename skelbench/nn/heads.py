@@ -22,6 +22,23 @@ def initialise_mlp(mlp: nn.Sequential) -> None:
             nn.init.zeros_(layer.bias)
 
 
+def projector(dim_in: int, hidden: int, dim_out: int, bias: bool = True) -> nn.Sequential:
+    """Three linear layers, batch norm and ReLU between them (Barlow Twins, VICReg).
+
+    It normalises by the rows that it is given: give it the *global* batch (``step.gather(x, gradient=True)``), so that
+    every process has the same statistics without synchronising them.
+    """
+    return nn.Sequential(
+        nn.Linear(dim_in, hidden, bias),
+        nn.BatchNorm1d(hidden),
+        nn.ReLU(),
+        nn.Linear(hidden, hidden, bias),
+        nn.BatchNorm1d(hidden),
+        nn.ReLU(),
+        nn.Linear(hidden, dim_out, bias),
+    )
+
+
 class PrototypeHead(nn.Module):
     """Three-layer MLP to a unit bottleneck vector, and weight-normalised prototypes (DINOv2; paper, appendix A).
 

@@ -120,7 +120,7 @@ class Block(nn.Module):
 class ViT(Encoder):
     """``ViT(config, topology, grid)``: see :class:`ViTConfig` for the forms it takes."""
 
-    abilities = frozenset(ABILITIES)
+    abilities = frozenset(ABILITIES) - {"fuse-streams"}
     prepared_state = ("tokenizer.mask_token",)
     config: ViTConfig
 
@@ -175,6 +175,7 @@ class ViT(Encoder):
         R, N, D = x_RND.shape
         time_1N = torch.arange(N, device=x_RND.device).div(self.grid.joints, rounding_mode="floor").unsqueeze(0)
         if keep_RK is not None:
+            keep_RK = keep_RK.flatten(1)
             x_RND = take(x_RND, keep_RK)
             time_1N = keep_RK.div(self.grid.joints, rounding_mode="floor")
         rope = rope_table(time_1N, D // config.heads, config.rope_base) if config.temporal == "rope" else None

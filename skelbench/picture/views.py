@@ -32,7 +32,9 @@ def view_scene(store: ClipStore, clip: int, spec: RunSpec, step: int = 0) -> Sce
     asked = view_specs(spec)
     specs = asked or {"evaluation": evaluation_spec(grid)}
     specs = {name: view.model_copy(update={"stream": "joint"}) for name, view in specs.items()}
-    batch = ClipSource(store, resident=False, second_body=spec.data.second_body).gather(np.array([clip]))
+    batch = ClipSource(store, resident=False, second_body=spec.data.second_body, align=spec.train.align).gather(
+        np.array([clip])
+    )
     keyed = Keyed(spec.seed, step)
 
     def build(specs: Mapping[str, ViewSpec], batch: ClipBatch, centre: Centre) -> dict[str, View]:

@@ -42,7 +42,7 @@ class MethodSpec(Descriptor):
     used in every setting unless the preset scales it."""
     requires: tuple[str, ...] = ()
     """Abilities of the encoder that the method cannot do without (:mod:`skelbench.nn.encoder`): ``"drop-tokens"``,
-    ``"replace-tokens"``, ``"tokens"``, ``"short-views"``."""
+    ``"drop-lines"``, ``"replace-tokens"``, ``"tokens"``, ``"cells"``, ``"short-views"``."""
     native: Mapping[str, Any] = field(default_factory=dict)
     """The rest of the published setting: encoder form, token grid, bodies, epochs, resampling. Used with ``--native``
     only; without it the method runs in the shared setting, as every other one. Empty: the shared setting is its own."""
@@ -120,8 +120,8 @@ class StudySpec(Descriptor):
 
 @dataclass(frozen=True, kw_only=True)
 class RowsSpec(Descriptor):
-    """Rows for a table that compares any methods (``token-budget``, ``target-control``): ``target`` names a sequence of
-    :class:`skelbench.report.study_rows.Row`, in the order in which they are shown."""
+    """Rows for a table that compares any methods (``linear``, ``token-budget``, ``target-control``): ``target`` names a
+    sequence of :class:`skelbench.report.study_rows.Row`, in the order in which they are shown."""
 
     table: str
 

@@ -15,7 +15,7 @@ from skelbench.errors import SkelbenchError
 from skelbench.files import check_regular
 from skelbench.identity import canonical_json, digest
 from skelbench.results.store import Damaged, ReadRun, ResultStore, RunDir, if_whole
-from skelbench.spec import DataSpec, EvalSpec, RunSpec, listed, twin_fields
+from skelbench.spec import DataSpec, EvalSpec, RunSpec, listed, trained_streams, twin_fields
 from skelbench.train.collapse import sentence
 
 if TYPE_CHECKING:
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 COLUMNS = (
     "run", "group", "title", "method", "version", "variant", "setting", "dataset", "split", "data", "tokens", "frames",
-    "patch", "preset", "encoder", "exact", "changed", "hardware", "seed", "protocol", "stream", "checkpoint",
+    "patch", "preset", "encoder", "exact", "changed", "hardware", "seed", "protocol", "trained_on", "stream",
+    "checkpoint",
     "accuracy", "accuracy_selected", "accuracy_best_on_test", "n_test", "control_run", "control_accuracy", "difference",
     "p_value", "raw_evaluation", "raw_difference", "raw_p_value",
     "gflops", "step_gflops", "batch_size", "clips_seen", "train_seconds", "collapse", "finished",
@@ -45,8 +46,9 @@ def frame(every: Iterable[ReadRun]) -> pandas.DataFrame:
     Accuracies are shares; ``gflops`` is the inference encoder's and ``step_gflops`` a whole training step's per clip,
     both for one body (two bodies cost exactly twice as much). ``title`` is what one types (``slim:glcl-only``),
     ``changed`` the settings that differ from preset and variant (``train.lr=0.001``), ``encoder`` its name with the
-    settings that are not its preset's, ``stream`` what was evaluated (``joint + bone (scores)``), ``collapse`` what
-    collapsed in training (None = nothing), ``data`` the data set's fingerprint, ``finished`` when the training was.
+    settings that are not its preset's, ``trained_on`` the streams of training, of all runs that are fused, ``stream``
+    what was evaluated (``joint + bone (scores)``), ``collapse`` what collapsed in training (None = nothing), ``data``
+    the data set's fingerprint, ``finished`` when the training was.
     ``raw_evaluation`` is the one of the control ``raw`` that it is tested against; ``evaluation`` and ``predictions``
     lead to the outcome of every test clip (:func:`outcomes`).
     """
@@ -55,11 +57,12 @@ def frame(every: Iterable[ReadRun]) -> pandas.DataFrame:
     runs = [run for run in every if run.outcome == "done"]
     controls = Controls(runs)
     costs = {run.name: if_whole(run.cost) for run in runs}
+    by_id = {run.spec.id: run.spec for run in runs}
     grids, encoders = _grids(runs, costs), _encoders(runs)
     rows = [
         {"tokens": grids[run.name], "encoder": encoders[run.name], **row}
         for run in runs
-        for row in _rows(run, controls, costs[run.name])
+        for row in _rows(run, controls, costs[run.name], by_id)
     ]
     return pandas.DataFrame(rows, columns=list(COLUMNS))
 
@@ -157,13 +160,16 @@ def paired_over_seeds(store: ResultStore, mine: pandas.DataFrame, theirs: pandas
     return seeds_test(first_SC, second_SC)
 
 
-def _rows(run: ReadRun, controls: Controls, cost: dict[str, Any] | None) -> Iterator[dict[str, Any]]:
+def _rows(
+    run: ReadRun, controls: Controls, cost: dict[str, Any] | None, by_id: Mapping[str, RunSpec]
+) -> Iterator[dict[str, Any]]:
     spec, info = run.spec, run.info
     twin, raw = controls.of("untrained", spec), controls.of("raw", spec)
     twin_records = controls.records(twin, True) if twin else {}
     raw_records = controls.records(raw, False) if raw else {}
     for record in run.records():
         evaluated, metrics = record["spec"], record["metrics"]
+        partners = [name.split("@")[0] for name in evaluated.get("partners", ())]
         changed = [listed(info["modified"]), "" if record["standard"] else "settings of the probe"]
         row = {
             "run": run.name,
@@ -184,13 +190,14 @@ def _rows(run: ReadRun, controls: Controls, cost: dict[str, Any] | None) -> Iter
             "hardware": run.hardware,
             "seed": spec.seed,
             "protocol": evaluated["protocol"],
+            "trained_on": trained_streams([spec, *(by_id[name] for name in partners if name in by_id)]),
             "stream": EvalSpec.model_validate(evaluated).stream_title,
             "checkpoint": evaluated["checkpoint"],
             "accuracy": metrics["accuracy"],
             "accuracy_selected": metrics.get("accuracy_selected"),
             "accuracy_best_on_test": metrics.get("accuracy_best_on_test"),
             "n_test": int(metrics["n_test"]),
-            "gflops": 2e-9 * cost["encoder"]["macs"] if cost else None,
+            "gflops": 2e-9 * cost["encoder"]["macs"] / cost["encoder"].get("bodies", 1) if cost else None,
             "step_gflops": 1e-9 * cost["step"]["flops_per_clip"] if cost and cost["step"] else None,
             "batch_size": spec.train.batch_size if spec.views else None,
             "clips_seen": info.get("clips_seen"),

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from skelbench.errors import SkelbenchError
 from skelbench.evaluate.statistics import holm
 from skelbench.plugin import TableSpec, hookimpl
+from skelbench.report import published, study_rows
 from skelbench.report.frame import CONTROLS
 from skelbench.report.seeds import RAW, accuracy, alike, nearest, over_raw, percent, seeds_of
 from skelbench.report.table import Cell, Column, Table, footnotes_of
@@ -16,27 +18,41 @@ from skelbench.report.table import Cell, Column, Table, footnotes_of
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
 
+    from skelbench.plugin.host import Host
     from skelbench.report.inputs import TableInputs
+    from skelbench.report.study_rows import Row
 
 REQUIRED = (
     "run", "title", "setting", "dataset", "split", "tokens", "preset", "encoder", "hardware", "seed", "protocol",
-    "stream", "checkpoint", "accuracy", "accuracy_selected", "accuracy_best_on_test", "n_test", "control_run",
-    "control_accuracy", "p_value", "raw_evaluation", "raw_difference", "raw_p_value", "evaluation",
+    "trained_on", "stream", "checkpoint", "accuracy", "accuracy_selected", "accuracy_best_on_test", "n_test",
+    "control_run", "control_accuracy", "p_value", "raw_evaluation", "raw_difference", "raw_p_value", "evaluation",
     "gflops", "clips_seen", "train_seconds",
 )  # fmt: skip
 
 _SETTING = [
-    "title", "setting", "dataset", "split", "tokens", "preset", "encoder", "hardware", "protocol", "stream",
-    "checkpoint",
+    "title", "setting", "dataset", "split", "tokens", "preset", "encoder", "hardware", "protocol", "trained_on",
+    "stream", "checkpoint",
 ]  # fmt: skip
 _BLOCK = ["setting", "dataset", "split", "encoder", "protocol", "stream", "checkpoint"]
 """What rows that compete have in common."""
+_PLACE = ["stream", "dataset", "split"]
+"""What a published figure and a row must have in common to stand beside each other."""
 _SHARES = ["accuracy", "accuracy_selected", "accuracy_best_on_test", "control_accuracy"]
 _NUMBERS = [*_SHARES, "n_test", "p_value", "raw_difference", "raw_p_value", "gflops", "clips_seen", "train_seconds"]
+
+NAME = "linear"
+GROUPS = (
+    "Other skeleton SSL baselines", "Contrastive learning (CL)", "Masked / predictive modeling", "Unified MFP + CL",
+)  # fmt: skip
+"""Groups of methods in the order of the SLiM paper's Table 1. Rows that plugins announce (label ``group``) put a method
+into one of them, or into another, which then follows; methods that nobody announces are in the first."""
+CONTROL_GROUP = "Controls"
 
 TITLE = "Linear evaluation: accuracy in percent"
 BEST = "highest test accuracy over the probe's checkpoints: chosen on test data, an upper bound for reference"
 NATIVE = "the method's own encoder form and bodies: ranked apart, not comparable with shared rows"
+PRINTED = "not run here: the published figure only"
+TRAINED_ON = "Trained on: the streams that training looked at; stream: what the encoder looks at here."
 CONTROL = (
     "no untrained run of the same shape, data and seed was evaluated alike: issue the row's `skelbench run` again, "
     "`skelbench import-checkpoint` with `--probe`, or `skelbench eval` on the untrained run with the same options"
@@ -50,20 +66,65 @@ HOW = (
 @hookimpl
 def skelbench_tables() -> list[TableSpec]:
     summary = "every evaluated run: accuracy with interval, paired test against the untrained encoder, cost"
-    return [TableSpec(name="linear", target=":table", summary=summary)]
+    return [TableSpec(name=NAME, target=":table", summary=summary)]
+
+
+class Announced:
+    """What plugins say of methods for this table: rows with the label ``group``, and figures that papers print, whose
+    ``variant`` is the title of a stream."""
+
+    def __init__(self, rows: Sequence[Row] = (), host: Host | None = None) -> None:
+        self.groups: dict[str, str] = {}
+        self.figures: dict[tuple[str, ...], published.Figure] = {}
+        """By title, stream, data set and split; of several the first."""
+        self.expected: list[tuple[str, ...]] = []
+        """Those that are shown also while no run is beside them."""
+        for row in rows:
+            self.groups.setdefault(row.method, row.labels.get("group", GROUPS[0]))
+            if row.printed and host:
+                found = published.load(
+                    host, row.printed.table, method=row.printed.method, variant=row.printed.variant, metric="accuracy"
+                )
+                for one in found:
+                    key = (row.title, row.printed.variant, one["dataset"], one["split"])
+                    self.figures.setdefault(key, one)
+                    self.expected += [key] if row.expected else []
+        self.order = [*dict.fromkeys([*GROUPS, *self.groups.values(), CONTROL_GROUP])]
+        self.notes = [*published.notes(host, NAME)] if host else []
+
+    def group(self, title: str) -> str:
+        method = title.partition(":")[0]
+        return CONTROL_GROUP if method in CONTROLS else self.groups.get(method, GROUPS[0])
+
+    def beside(self, rows: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+        """Rows of figures alone, of methods that have none of ``rows`` on the same data set and split, where others
+        have one of the same stream."""
+        places = {(row["stream"], row["dataset"], row["split"]) for row in rows}
+        there = {(row["method"].value.partition(":")[0], row["dataset"], row["split"]) for row in rows}
+        for title, *place in self.expected:
+            if tuple(place) in places and (title, *place[1:]) not in there:
+                one = self.figures[(title, *place)]
+                yield {
+                    **{key: Cell(value, published=True) for key, value in zip(_PLACE, place, strict=True)},
+                    "method": Cell(one["method"], published=True, footnotes=("printed",)),
+                    "group": self.group(title),
+                    "paper": Cell(one["value"], one["std"], published=True),
+                }
 
 
 def table(inputs: TableInputs) -> Table:
     """The table of the evaluations in ``inputs``."""
-    return build(inputs.frame)
+    announced = Announced([*chain.from_iterable(study_rows.announced(inputs, NAME))], inputs.host)
+    return build(inputs.frame, announced)
 
 
-def build(frame: DataFrame) -> Table:
+def build(frame: DataFrame, announced: Announced | None = None) -> Table:
     """One row per setting, averaged over its seeds; an empty ``frame`` gives an empty table that says what to run.
 
     ``frame`` has one row per evaluation of a run (:func:`skelbench.report.frame.frame`) with the columns of
     :data:`REQUIRED`, accuracies as shares in [0, 1]; ``control_accuracy`` and ``p_value`` are missing where there is no
-    untrained encoder to compare with. An optional column ``group`` keeps apart what the other columns do not show.
+    untrained encoder to compare with. ``announced`` says which methods stand together, as in a paper's table, and which
+    figures stand beside them. An optional column ``group`` keeps apart what the other columns do not show.
     Seeds make rows as in :func:`~skelbench.report.seeds.seeds_of`. A row's p-value is the largest of its seeds (every
     seed must differ from its control), Holm-adjusted over the rows.
 
@@ -87,11 +148,39 @@ def build(frame: DataFrame) -> Table:
     tested = [row for row in rows if row["p_value"] is not None]
     for row, p in zip(tested, holm([row["p_value"] for row in tested]), strict=True):
         row["p_value"] = float(p)
-    rows.sort(key=lambda row: (row["setting"] != "shared", *(row[key] for key in _BLOCK[1:]), -row["accuracy"].value))
+    announced = announced or Announced()
+    for row in rows:
+        title = row["method"].value
+        one = announced.figures.get((title, *(row[key] for key in _PLACE)))
+        row |= {"group": announced.group(title), "paper": Cell(one["value"], one["std"]) if one else Cell()}
     varying, constant = alike(rows, [*_BLOCK, "preset", "hardware"])
+    if any(row["trained_on"] not in ("", row["stream"]) for row in rows):
+        varying |= {"trained_on", "stream"}
     varying |= {"raw"} if any(row["raw"].value is not None for row in rows) else set()
-    footnotes = {"best": BEST} | footnotes_of(rows, {"native": NATIVE, "control": CONTROL, "raw": RAW})
-    return Table(TITLE, _columns(varying), tuple(rows), tuple(_notes(frame, constant)), footnotes).ranked(within=_BLOCK)
+    varying |= {"group"} if len({row["group"] for row in rows} - {CONTROL_GROUP}) > 1 else set()
+    rows = _in_order(rows, [*announced.beside(rows)], announced.order)
+    varying |= {"paper"} if any(row["paper"].value is not None for row in rows) else set()
+    notes = [*_notes(frame, constant), *([TRAINED_ON] if "trained_on" in varying else [])]
+    notes += announced.notes if "paper" in varying else []
+    texts = {"native": NATIVE, "control": CONTROL, "raw": RAW, "printed": PRINTED}
+    footnotes = {"best": BEST} | footnotes_of(rows, texts)
+    return Table(TITLE, _columns(varying), tuple(rows), tuple(notes), footnotes).ranked(within=_BLOCK)
+
+
+def _in_order(
+    rows: list[dict[str, Any]], printed: Sequence[dict[str, Any]], groups: Sequence[str]
+) -> list[dict[str, Any]]:
+    """``rows`` by block, group and accuracy; those of figures alone in the first block of their stream, data set and
+    split, after the rows of their group."""
+
+    def block(row: dict[str, Any]) -> tuple[Any, ...]:
+        return (row["setting"] != "shared", *(row[key] for key in _BLOCK[1:]))
+
+    keyed = [((block(row), groups.index(row["group"]), False, -row["accuracy"].value), row) for row in rows]
+    for row in printed:
+        first = min(block(one) for one in rows if all(one[key] == row[key].value for key in _PLACE))
+        keyed.append(((first, groups.index(row["group"]), True, -row["paper"].value), row))
+    return [row for _, row in sorted(keyed, key=lambda pair: pair[0])]
 
 
 def _raw_beside(linear: DataFrame) -> DataFrame:
@@ -113,14 +202,15 @@ def _raw_beside(linear: DataFrame) -> DataFrame:
 def _columns(varying: set[str]) -> tuple[Column, ...]:
     def shared(*keys: str) -> Iterator[Column]:
         """Columns that are shown only where rows differ in them."""
-        headers = {"dataset": "Data set", "protocol": "Probe"}
+        headers = {"dataset": "Data set", "protocol": "Probe", "trained_on": "Trained on"}
         return (Column(key, headers.get(key, key.capitalize()), shown=key in varying) for key in keys)
 
     return (
+        Column("group", "Group", shown="group" in varying, heads=True),
         Column("method", "Method"),
         *shared("setting", "dataset", "split"),
         Column("tokens", "Tokens"),
-        *shared("preset", "encoder", "hardware", "protocol", "stream", "checkpoint"),
+        *shared("preset", "encoder", "hardware", "protocol", "trained_on", "stream", "checkpoint"),
         Column("seeds", "Seeds", "d"),
         Column("accuracy", "Linear", ".1f", best="max"),
         Column("accuracy_selected", "Selected on train", ".1f", best="max"),
@@ -129,6 +219,7 @@ def _columns(varying: set[str]) -> tuple[Column, ...]:
         Column("difference", "Over untrained", "+.1f"),
         Column("p_value", "p (Holm)", ".2g"),
         Column("raw", "Over raw", "+.1f", shown="raw" in varying),
+        Column("paper", "Paper", ".1f", published=True, shown="paper" in varying),
         Column("gflops", "GFLOPs, 1 body", ".2f"),
         Column("clips_seen", "Clips seen", ",d"),
         Column("train_minutes", "Training, minutes", ".1f"),

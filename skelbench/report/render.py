@@ -19,7 +19,7 @@ from skelbench.report.table import Cell, Column, Table
 from skelbench.words import plain, printable
 
 if TYPE_CHECKING:
-    from rich.console import Console, ConsoleOptions, RenderResult
+    from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
     from rich.table import Table as RichTable
     from rich.text import Text
 
@@ -78,7 +78,7 @@ class Terminal:
         yield Text(self.table.title, style="bold")
         if self.table.rows:
             for columns in self._blocks(options.max_width):
-                yield self._grid(columns)
+                yield from self._grids(columns)
         else:
             yield Text()
         for mark, text in _notes(self.table):
@@ -114,17 +114,35 @@ class Terminal:
         text = Text().append(_text(column, cell, " ± ", "–"), style=style.strip())
         return text.append(f" ({self.table.markers(cell.footnotes)})") if cell.footnotes else text
 
-    def _grid(self, columns: list[Column]) -> RichTable:
+    def _grids(self, columns: list[Column]) -> Iterator[RenderableType]:
+        """One grid; or the header, and then a heading and a grid of the same widths for every section."""
+        from rich.padding import Padding
+        from rich.text import Text
+
+        sections = self.table.sections
+        if not any(heading for heading, _ in sections):
+            yield self._grid(columns, self.table.rows)
+            return
+        yield Text()
+        yield Padding(self._grid(columns, (), edge=False), (0, 1))
+        for heading, rows in sections:
+            yield Text(f" {plain(heading)}", style="italic")
+            yield Padding(self._grid(columns, rows, edge=False, header=False), (0, 1))
+        yield Text()
+
+    def _grid(
+        self, columns: list[Column], rows: Iterable[Mapping[str, Cell]], edge: bool = True, header: bool = True
+    ) -> RichTable:
         from rich import box
         from rich.table import Table as RichTable
         from rich.text import Text
 
-        grid = RichTable(box=box.SIMPLE_HEAD)
+        grid = RichTable(box=box.SIMPLE_HEAD, show_edge=edge, show_header=header)
         for column in columns:
             justify: Literal["left", "right"] = "right" if _numeric(self.table, column) else "left"
             style = "dim italic" if column.published else "bold"
             grid.add_column(Text(self._header(column)), justify=justify, header_style=style, width=self._width(column))
-        for row in self.table.rows:
+        for row in rows:
             grid.add_row(*(self._cell(column, row[column.key]) for column in columns))
         return grid
 
@@ -152,15 +170,18 @@ def markdown(table: Table) -> str:
     lines = [f"**{escape(table.title)}**", ""]
     lines.append("| " + " | ".join(escape(column.header) + raised(column.footnotes) for column in table.shown) + " |")
     lines.append("|" + "|".join("---:" if _numeric(table, column) else ":---" for column in table.shown) + "|")
-    for row in table.rows:
-        cells = []
-        for column in table.shown:
-            cell = row[column.key]
-            text = wraps[cell.mark].format(escape(_text(column, cell, " ± ", "–")))
-            if cell.published and cell.value is not None:
-                text = f"*{text}*"
-            cells.append(text + raised(cell.footnotes))
-        lines.append("| " + " | ".join(cells) + " |")
+    for heading, rows in table.sections:
+        if heading:
+            lines.append(f"| *{escape(heading)}* |" + " |" * (len(table.shown) - 1))
+        for row in rows:
+            cells = []
+            for column in table.shown:
+                cell = row[column.key]
+                text = wraps[cell.mark].format(escape(_text(column, cell, " ± ", "–")))
+                if cell.published and cell.value is not None:
+                    text = f"*{text}*"
+                cells.append(text + raised(cell.footnotes))
+            lines.append("| " + " | ".join(cells) + " |")
     for mark, text in _notes(table):
         lines += ["", f"<sup>{mark}</sup> {escape(text)}" if mark else escape(text)]
     return "\n".join(lines) + "\n"
@@ -225,6 +246,7 @@ def to_json(table: Table) -> str:
         "columns": [
             {"key": c.key, "header": c.header, "format": c.format, "best": c.best, "published": c.published}
             | ({"footnotes": list(c.footnotes)} if c.footnotes else {})
+            | ({"heads": True} if c.heads else {})
             for c in table.columns
         ],
         "rows": [{key: cell_json(cell) for key, cell in row.items()} for row in table.rows],
@@ -257,6 +279,10 @@ def latex(table: Table) -> str:
         """A row; at its beginning ``[`` or ``*`` would be taken for an option of the command before it."""
         return re.sub(r"^\s*([\[*])", r"{\1}", " & ".join(cells)) + r" \\"
 
+    def text_of(column: Column, cell: Cell) -> str:
+        text = wraps[cell.mark] % _latex_escape(_text(column, cell, " ± ", "–"))
+        return (rf"\textit{{{text}}}" if cell.published and cell.value is not None else text) + raised(cell.footnotes)
+
     wraps = {"best": r"\textbf{%s}", "second": r"\underline{%s}", None: "%s"}
     align = "".join("r" if _numeric(table, column) else "l" for column in table.shown)
     lines = [
@@ -268,15 +294,11 @@ def latex(table: Table) -> str:
         line(_latex_escape(column.header) + raised(column.footnotes) for column in table.shown),
         r"\midrule",
     ]
-    for row in table.rows:
-        cells = []
-        for column in table.shown:
-            cell = row[column.key]
-            text = wraps[cell.mark] % _latex_escape(_text(column, cell, " ± ", "–"))
-            if cell.published and cell.value is not None:
-                text = rf"\textit{{{text}}}"
-            cells.append(text + raised(cell.footnotes))
-        lines.append(line(cells))
+    for place, (heading, rows) in enumerate(table.sections):
+        if heading:
+            lines += [r"\midrule"] if place else []
+            lines.append(rf"\multicolumn{{{len(table.shown)}}}{{l}}{{\textit{{{_latex_escape(heading)}}}}} \\")
+        lines += [line(text_of(column, row[column.key]) for column in table.shown) for row in rows]
     lines += [r"\bottomrule", r"\end{tabular}"]
     for mark, text in _notes(table):
         letter = rf"\textsuperscript{{{mark}}} " if mark else ""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from typing import Any, Literal
 
 from skelbench.errors import SkelbenchError
@@ -54,6 +55,8 @@ class Column:
     footnotes: tuple[str, ...] = ()
     leads: bool = False
     """Tells rows apart: repeated where a terminal has no room for all columns beside each other."""
+    heads: bool = False
+    """Its values stand as lines of their own above the rows that share them; a column in CSV and JSON only."""
 
     def text(self, value: Value) -> str:
         """``value`` as readers see it; "" for ``None``."""
@@ -107,7 +110,14 @@ class Table:
     @property
     def shown(self) -> tuple[Column, ...]:
         """The columns readers see."""
-        return tuple(column for column in self.columns if column.shown)
+        return tuple(column for column in self.columns if column.shown and not column.heads)
+
+    @property
+    def sections(self) -> list[tuple[str, list[Mapping[str, Cell]]]]:
+        """The rows with the heading readers see above them, in order; "" = none."""
+        key = next((column.key for column in self.columns if column.heads and column.shown), None)
+        heading = (lambda row: str(row[key].value)) if key else (lambda row: "")
+        return [(text, list(rows)) for text, rows in groupby(self.rows, heading)]
 
     def markers(self, notes: Sequence[str]) -> str:
         """The letters readers see for footnotes: "a,c"."""

@@ -20,7 +20,10 @@ from skelbench.methods.contract import Method
 ALLOWED: list[Any] = [argparse.Namespace]
 """Classes a file may hold besides tensors and plain containers: the options of its author's command line."""
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
-COUNTER = "num_batches_tracked"
+COUNTERS = ("num_batches_tracked", "queue_ptr")
+"""Integers of batch norms, and of MoCo's queues."""
+STATES = ("model", "state_dict")
+"""Where a file that holds more than a state dict has it: the masked family's, the contrastive methods'."""
 DATA_PARALLEL = "module."
 """What ``DistributedDataParallel`` puts before every name."""
 
@@ -32,14 +35,14 @@ class Checkpoint:
     path: Path
     sha256: str
     state: Mapping[str, Tensor]
-    """Tensors by name: dense, floating (batch norm's counter apart) and finite."""
+    """Tensors by name: dense, floating (counters apart) and finite."""
     options: Mapping[str, Any]
     """Options of the command that wrote it; empty for a bare state dict."""
     epoch: int | None
 
 
 def read_checkpoint(path: Path) -> Checkpoint:
-    """Read ``{"model": state, "args": Namespace, "epoch": 3, ...}`` or a bare state dict by the weights-only loader.
+    """Read ``{"model": state, "args": Namespace, "epoch": 3, ...}``, or a bare state dict, by the weights-only loader.
 
     Raises:
         SkelbenchError: there is no such file, it is no checkpoint, is damaged, or holds anything that would run code.
@@ -51,10 +54,11 @@ def read_checkpoint(path: Path) -> Checkpoint:
         raise SkelbenchError(f"checkpoint {path} cannot be read ({error.strerror}); check the path") from error
     content = _load(path)
     whole = content if isinstance(content, Mapping) else {}
-    state = whole["model"] if isinstance(whole.get("model"), Mapping) else whole
+    state = next((whole[key] for key in STATES if isinstance(whole.get(key), Mapping)), whole)
     if not state or not all(isinstance(name, str) and isinstance(x, Tensor) for name, x in state.items()):
         raise SkelbenchError(
-            f"{path} holds no state dict: a mapping of names to tensors is expected, by itself or under 'model'"
+            f"{path} holds no state dict: a mapping of names to tensors is expected, by itself or under "
+            "'model' or 'state_dict'"
         )
     if all(name.startswith(DATA_PARALLEL) for name in state):
         state = {name.removeprefix(DATA_PARALLEL): x for name, x in state.items()}
@@ -75,8 +79,8 @@ def read_checkpoint(path: Path) -> Checkpoint:
 
 
 def _is_plain(name: str, x: Tensor) -> bool:
-    """Dense values of a usual floating type, that are really there; batch norm's counter is an integer."""
-    usual = x.dtype in FLOATS or (x.dtype == torch.int64 and name.endswith(COUNTER))
+    """Dense values of a usual floating type, that are really there; counters are integers."""
+    usual = x.dtype in FLOATS or (x.dtype == torch.int64 and any(counter in name for counter in COUNTERS))
     return usual and x.layout == torch.strided and not x.is_quantized and not x.is_meta
 
 
@@ -95,16 +99,16 @@ def _load(path: Path) -> Any:
 
 
 def fit(method: Method, weights: Mapping[str, Tensor], source: str) -> bool:
-    """Put ``weights`` into ``method``; False when they are its inference encoder's alone.
+    """Put ``weights`` into ``method``; False when they are its inference encoders' alone.
 
     Raises:
         SkelbenchError: a tensor is missing, has another shape, or is one too many: names the first and how many.
     """
     own = method.state_dict()
-    inference = method.inference_encoder()
-    prefix = next(name for name, module in method.named_modules() if module is inference) + "."
-    whole = not all(name.startswith(prefix) for name in weights)
-    needed = [name for name in own if whole or name.startswith(prefix)]
+    inference = [method.inference_encoder(), *method.inference_encoders().values()]
+    prefixes = tuple(name + "." for name, module in method.named_modules() if any(module is each for each in inference))
+    whole = not all(name.startswith(prefixes) for name in weights)
+    needed = [name for name in own if whole or name.startswith(prefixes)]
     shapes = [{name: tuple(x.shape) for name, x in tensors.items()} for tensors in (weights, own)]
     misfits = [name for name in dict.fromkeys([*needed, *weights]) if shapes[0].get(name) != shapes[1].get(name)]
     if misfits:

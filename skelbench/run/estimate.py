@@ -37,7 +37,7 @@ def estimate(spec: RunSpec, host: Host, store: ClipStore, device: str, flops_per
     steps = total_steps(spec, clips)
     method = build_method(spec, host, store.topology, device)
     held = sum(p.numel() * p.element_size() * (4 if p.requires_grad else 1) for p in method.parameters())
-    large = int(max(2, min(spec.train.batch_size, BUDGET_FLOPS / flops_per_clip)))
+    large = int(max(2 * method.min_clips, min(spec.train.batch_size, BUDGET_FLOPS / flops_per_clip)))
     sizes = (large // 2, large)
     times, kept = [], []
     for batch in sizes:

@@ -19,6 +19,7 @@ from skelbench.evaluate.protocol import Features, Protocol
 from skelbench.files import write_atomic, write_json
 from skelbench.identity import derive_seed
 from skelbench.locks import FileLock
+from skelbench.nn.encoder import ABILITIES
 from skelbench.plugin.host import Host
 from skelbench.results.environment import environment
 from skelbench.results.store import RunDir
@@ -27,6 +28,9 @@ from skelbench.run.session import Session
 from skelbench.spec import EvalSpec, RunSpec, Stream, evaluation_defaults, validated
 from skelbench.train.build import build_encoder, grid_of
 from skelbench.train.checkpoint import load_weights
+
+WAY = {"data", "readout", "bodies_pool", "bodies", "centre", "align", "share", "resize"}
+"""What of an evaluation its features depend on, besides encoder and stream."""
 
 
 def eval_spec(
@@ -90,7 +94,8 @@ def _evaluate(session: Session, run: RunDir, spec: EvalSpec, path: Path, like: R
     protocol = protocol_class(session.host, spec.protocol).model_validate(spec.protocol_config)
     seed = derive_seed(spec.seed, "probe", spec.protocol)
     with session.progress(label=f"{spec.protocol} probe", unit=protocol.unit) as report:
-        result = evaluate_sets(protocol, sets, spec.fusion, seed, session.device, _advances(report, with_total=True))
+        advances = _advances(report, with_total=True)
+        result = evaluate_sets(protocol, sets, spec.fusion, seed, session.device, advances, spec.weights)
     figures = [figure for each in (result.metrics, *result.curve) for figure in each.items()]
     if bad := next((name for name, x in figures if isinstance(x, float) and not math.isfinite(x)), ""):
         raise SkelbenchError(
@@ -151,7 +156,7 @@ def _features(
     session: Session, run: RunDir, checkpoint: str, spec: EvalSpec, stream: Stream, store: ClipStore
 ) -> Features:
     """Features of one stream by the encoder of one run."""
-    way = spec.model_dump_json(include={"data", "readout", "bodies_pool", "bodies", "centre", "share", "resize"})
+    way = spec.model_dump_json(include=WAY)
     key = f"{run.spec.id} {checkpoint} {stream} {way}"
     if key not in session.features:
         run_spec, split = run.spec, store.split(spec.data.split, spec.data.min_frames)
@@ -182,6 +187,11 @@ def load_encoder(
 ) -> torch.nn.Module:
     """The inference encoder of a run that looks at ``stream``, with its weights, in eval mode."""
     encoder = build_encoder(run.spec, session.host, store.topology)
+    if stream == "fused" and "fuse-streams" not in encoder.abilities:
+        raise SkelbenchError(
+            f"encoder {run.spec.encoder} of {run.name} cannot {ABILITIES['fuse-streams']}; "
+            "use --stream joint,bone,motion --fusion features"
+        )
     load_weights(run.encoder(checkpoint, stream), encoder, run.spec.id, encoder.prepared_state)
     return encoder.to(session.device).eval()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from skelbench.methods.contract import Method
 from skelbench.methods.imported import Imported
 from skelbench.results.environment import environment
 from skelbench.results.store import RunDir
@@ -28,7 +29,7 @@ def import_weights(
         "sha256": checkpoint.sha256,
         "epoch": checkpoint.epoch,
         "tensors": len(checkpoint.state),
-        "read": "encoder and decoder" if whole else "encoder alone",
+        "read": f"encoder and {_rest(method)}" if whole else "encoder alone",
         "settings": dict(imported.settings),
         "left_out": list(imported.leftover),
     }
@@ -44,3 +45,7 @@ def import_weights(
             unknown = {"clips_seen": None, "train_seconds": None}
             run.update(outcome="done", imported=facts, steps=0, finished=time.time(), **unknown)
     return run
+
+
+def _rest(method: Method) -> str:
+    return "decoder" if "decoder" in method.roles.values() else "heads"

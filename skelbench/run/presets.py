@@ -7,8 +7,10 @@
 
 A preset scales the encoder, the prototypes and projection heads, the batch, the learning rate and the clips seen, and
 with them what only makes sense at the full size: an EMA momentum of 0.994 looks back over 2 % of the paper's steps, so
-fewer steps want a faster teacher, and with a few hundred prototypes a teacher at temperature 0.07 drifts to uniform
-assignments (measured: the masked loss stays near log K), at 0.04 it does not. Masked feature prediction weighs a tenth:
+fewer steps want a faster teacher, a queue of keys is to be full for most of the schedule and no older than that teacher
+looks back, embeddings are as wide for their batch as published (UmURL: 8 features per clip; the covariances of more
+keep features small), and with a few hundred prototypes a teacher at temperature 0.07 drifts to uniform assignments
+(measured: the masked loss stays near log K), at 0.04 it does not. Masked feature prediction weighs a tenth:
 over the first steps its gradient in the encoder is up to 22 times that of the contrast, and a short schedule does not
 outgrow what it learns first, which body and which view a token is of (docs/results.md has the figures of both weights).
 The learning rate is that of Adam and its kin; a method with SGD keeps its own. Keys that a method's config does not
@@ -25,9 +27,11 @@ _REDUCED: Mapping[str, tuple[float, float]] = {
     "method.prototypes": (256, 256),
     "method.head_hidden": (256, 192),
     "method.bottleneck": (64, 48),
+    "method.embedding": (128, 128),
     "method.teacher_temp": (0.04, 0.04),
     "method.mfp_weight": (0.1, 0.1),
     "method.momentum": (0.96, 0.95),
+    "method.queue": (2048, 512),
     "method.decoder_dim": (64, 48),
     "method.decoder_depth": (2, 1),
     "method.decoder_heads": (2, 2),

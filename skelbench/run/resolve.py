@@ -15,9 +15,12 @@ from typing import Any, Literal
 from pydantic import ValidationError
 
 from skelbench.data.store import roots
+from skelbench.data.store.alignment import Alignment
 from skelbench.data.store.clip_store import ClipStore
 from skelbench.data.store.splits import Split
 from skelbench.errors import SkelbenchError, did_you_mean
+from skelbench.methods.contract import Method
+from skelbench.nn.contrast import KeyQueue
 from skelbench.optim.optimizers import Optimizer
 from skelbench.plugin.descriptors import EncoderSpec, MethodSpec
 from skelbench.plugin.host import Host
@@ -27,6 +30,7 @@ from skelbench.run.settings import Layer, Parts, Settings, config, joined, names
 from skelbench.skeleton.grid import Grid
 from skelbench.spec import DataSpec, GridSpec, RunSpec, TrainSpec, titled, twin_fields, validated
 from skelbench.train.build import build_method, view_specs
+from skelbench.train.loop import total_steps
 from skelbench.views.builder import ViewBuilder
 from skelbench.views.spec import ViewSpec
 
@@ -171,9 +175,8 @@ class _Settle:
         if not trains:
             return _still(train.precision if self.parts.method.weights else "fp32")
         if self.request.imported:  # what decides how the weights are evaluated; no step is made here
-            return TrainSpec(
-                epochs=0, batch_size=1, bodies=train.bodies, centre=train.centre, precision=train.precision
-            )
+            kept = {name: getattr(train, name) for name in ("bodies", "centre", "align", "precision")}
+            return TrainSpec(epochs=0, batch_size=1, **kept)
         return train
 
 
@@ -406,6 +409,8 @@ def _check_grid(grid: GridSpec) -> None:
 def _check_buildable(resolved: Resolved, host: Host) -> None:
     """Views and modules that cannot be made fail here, before a run directory exists."""
     spec, topology = resolved.spec, resolved.store.topology
+    if spec.train.align != "none":
+        Alignment(resolved.store, spec.train.align)
     if spec.views:
         ViewBuilder(view_specs(spec), topology, spec.grid.patch, bodies=spec.train.bodies)
     try:
@@ -413,8 +418,28 @@ def _check_buildable(resolved: Resolved, host: Host) -> None:
     except ValidationError as error:
         reason = error.errors()[0]["msg"].removeprefix("Value error, ")
         raise SkelbenchError(f"method {spec.method} cannot be built with these settings: {reason}") from error
+    if resolved.method.trains and not spec.imported and spec.train.batch_size < method.min_clips:
+        raise SkelbenchError(
+            f"method {spec.method} compares the clips of a batch: train.batch_size={spec.train.batch_size} is too "
+            f"small, use at least {method.min_clips}"
+        )
+    _check_queues(resolved, method)
     weights = any(True for _ in method.encoder.parameters())
     if resolved.method.trains and not weights:
         raise SkelbenchError(f"encoder {spec.encoder} has no weights to train; choose another --encoder")
     if weights and not resolved.method.weights:
         raise SkelbenchError(f"method {spec.method} is a control without a network; leave out --encoder {spec.encoder}")
+
+
+def _check_queues(resolved: Resolved, method: Method) -> None:
+    """A queue that the run cannot fill once is a mistake of scale, and its keys never grow old."""
+    spec, sizes = resolved.spec, [part.size for part in method.modules() if isinstance(part, KeyQueue)]
+    if not sizes or spec.imported:
+        return
+    split = resolved.store.split(spec.data.split, spec.data.min_frames)
+    clips = spec.train.batch_size * total_steps(spec, len(split.train))
+    if max(sizes) > clips:
+        raise SkelbenchError(
+            f"method {spec.method} has a queue of {max(sizes):,} keys, which the {clips:,} clips that this run sees "
+            "never fill; make it smaller or train for longer"
+        )

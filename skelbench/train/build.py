@@ -44,6 +44,8 @@ def build_encoder(spec: RunSpec, host: Host, topology: Topology) -> Encoder:
         SkelbenchError: it cannot do what the run's method requires.
     """
     descriptor, requires = host.get("encoders", spec.encoder), frozenset(host.get("methods", spec.method).requires)
+    if any(view["stream"] == "fused" for view in spec.views.values()):
+        requires |= {"fuse-streams"}
     config = host.config(descriptor).model_validate(spec.encoder_config)
     make = partial(host.load(descriptor), config, topology, grid_of(spec, topology))
     try:
@@ -117,6 +119,7 @@ def fake_views(spec: RunSpec, topology: Topology, clips: int, bodies: int = 1, d
             clips=clips,
             bodies=bodies,
             count=count,
+            stream=view.stream,
             **fields,
         )
     return views

@@ -15,8 +15,8 @@ from torch import Tensor
 from skelbench.data.store.source import ClipSource
 from skelbench.identity import derive_seed
 from skelbench.nn.encoder import Encoder, evaluating
-from skelbench.spec import RunSpec
-from skelbench.train.build import grid_of, turns_bodies, view_specs
+from skelbench.spec import RunSpec, evaluation_defaults
+from skelbench.train.build import grid_of, turns_bodies
 from skelbench.views.augmentations import rotation
 from skelbench.views.builder import ViewBuilder, evaluation_spec
 from skelbench.views.keyed import Keyed
@@ -36,11 +36,11 @@ class FixedClips:
     """
 
     def __init__(self, spec: RunSpec, source: ClipSource, ids: np.ndarray) -> None:
-        store, views, self.often = source.store, view_specs(spec), turns_bodies(spec)
+        store, self.often = source.store, turns_bodies(spec)
         two = _evenly(ids[store.present[ids] > 1], TWO_BODIES)
         chosen = np.union1d(two, _evenly(np.setdiff1d(ids, two), CLIPS - len(two)))
         plain = evaluation_spec(grid_of(spec, store.topology))
-        plain = plain.model_copy(update={"stream": next(iter(views.values())).stream})
+        plain = plain.model_copy(update={"stream": evaluation_defaults(spec)["streams"][0]})
         build = ViewBuilder(
             {"eval": plain},
             store.topology,

@@ -67,7 +67,7 @@ class Trainer:
         self.ids = store.split(spec.data.split, spec.data.min_frames).train
         self.total = total_steps(spec, len(self.ids))
         self.order = Order(self.ids, spec.train.batch_size, spec.seed)
-        self.source = ClipSource(store, device=self.device, second_body=spec.data.second_body)
+        self.source = ClipSource(store, device=self.device, second_body=spec.data.second_body, align=spec.train.align)
         how = spec.train.bodies, self.device, spec.train.centre, spec.data.dimensions
         self.builder = ViewBuilder(view_specs(spec), store.topology, spec.grid.patch, *how)
         self.optim = Optimisation(method.optim_groups(), spec, self.total, method.turns)

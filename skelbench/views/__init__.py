@@ -3,15 +3,20 @@
 from skelbench.views.augmentations import (
     Augment,
     AxisDrop,
+    AxisRotate,
+    Blur,
     BoneScale,
     CoordinateScale,
     Draws,
     Mirror,
     Noise,
     Rotate,
+    Shear,
+    TimeFlip,
     Translate,
 )
-from skelbench.views.crops import Alike, Center, Crop, Cut, Free, Inside, Interval, Same
+from skelbench.views.crops import Alike, Center, Crop, Cut, Free, Inside, Interval, ReflectCrop, Same
+from skelbench.views.distortions import Distort
 from skelbench.views.masks import Mask, MaskRows, RandomTokens, TokenMask
 from skelbench.views.spec import ViewSpec
 from skelbench.views.transform import Change
@@ -22,12 +27,15 @@ __all__ = [
     "Alike",
     "Augment",
     "AxisDrop",
+    "AxisRotate",
+    "Blur",
     "BoneScale",
     "Center",
     "Change",
     "CoordinateScale",
     "Crop",
     "Cut",
+    "Distort",
     "Draws",
     "Free",
     "Inside",
@@ -37,8 +45,11 @@ __all__ = [
     "Mirror",
     "Noise",
     "RandomTokens",
+    "ReflectCrop",
     "Rotate",
     "Same",
+    "Shear",
+    "TimeFlip",
     "TokenMask",
     "Translate",
     "Tube",

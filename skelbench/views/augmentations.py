@@ -15,6 +15,7 @@ from functools import cache, cached_property
 from typing import ClassVar, Literal
 
 import torch
+from pydantic import Field
 from torch import Tensor
 
 from skelbench.component import Component
@@ -22,7 +23,7 @@ from skelbench.errors import SkelbenchError
 from skelbench.skeleton.topology import Topology
 from skelbench.views.bounds import in_order, in_unit
 from skelbench.views.keyed import Keyed, pick
-from skelbench.views.transform import Change, Jitter, Linear, Matrices, Shift, Transform, compose
+from skelbench.views.transform import Change, Jitter, Linear, Matrices, Reverse, Shift, Smooth, Transform, compose
 
 PER_CLIP, PER_BODY = 16, 17
 """``op`` of operation i of the list is 16 + 2 i for draws per clip and 17 + 2 i for draws per body."""
@@ -130,6 +131,40 @@ class Rotate(Augment):
         return draws.linear(space_K33=rotation(angles_K3))
 
 
+class AxisRotate(Augment):
+    """R = Rz Ry Rx with one axis drawn per clip whose angle is uniform in [0, ``major_deg``], the others' in
+    [0, ``minor_deg``], all clockwise seen against the axis (Levigty/AimCLR, feeder/tools.py)."""
+
+    kind = "axis-rotate"
+    p: float = 1.0
+    major_deg: float = Field(30.0, ge=0)
+    minor_deg: float = Field(1.0, ge=0)
+
+    def draw(self, draws: Draws) -> Change:
+        """In 2-D always about the line of sight, and only about it."""
+        u_K4 = draws.per_clip(4)
+        chosen_K3 = torch.arange(3) == (2 if draws.dimensions == 2 else pick(u_K4[:, :1], 3))
+        limit_K3 = torch.where(chosen_K3, self.major_deg, self.minor_deg if draws.dimensions == 3 else 0.0)
+        return draws.linear(space_K33=rotation(-torch.deg2rad(u_K4[:, 1:] * limit_K3.double())))
+
+
+class Shear(Augment):
+    """Add to each coordinate a multiple of each other one, uniform in +- ``amplitude``, per clip."""
+
+    kind = "shear"
+    p: float = 1.0
+    amplitude: float = Field(0.5, ge=0)
+
+    def draw(self, draws: Draws) -> Change:
+        """What is flat stays flat."""
+        factor_K6 = (2 * draws.per_clip(6) - 1) * self.amplitude
+        space_K33 = torch.eye(3).repeat(len(factor_K6), 1, 1)
+        space_K33[:, ~torch.eye(3, dtype=torch.bool)] = factor_K6.float()
+        if draws.dimensions == 2:
+            space_K33[:, 2, :2] = 0.0
+        return draws.linear(space_K33)
+
+
 class Mirror(Augment):
     """Swap left and right joints and, with ``reflect``, negate X (Algorithm 3); without it the index swap alone."""
 
@@ -208,6 +243,34 @@ class Translate(Augment):
         super().check(where)
         if self.limit < 0:
             raise SkelbenchError(f"{where}: translation limit={self.limit} is negative; use metres, 0 or more")
+
+
+class Blur(Augment):
+    """Smooth over time with a Gaussian of ``lo`` to ``hi`` frames (uniform, per clip), cut off at ``kernel`` frames.
+
+    ``normalised`` False leaves the weights as they are, so that a wide Gaussian also makes the body larger, five times
+    at 2 frames, and less so at the ends: what the public codes of AimCLR's family do.
+    """
+
+    kind = "blur"
+    kernel: int = Field(15, ge=1)
+    lo: float = Field(0.1, gt=0)
+    hi: float = 2.0
+    normalised: bool = True
+
+    def draw(self, draws: Draws) -> Change:
+        sigma_K = (self.lo + draws.per_clip(1)[:, 0] * (self.hi - self.lo)).float()
+        sigma_R = torch.zeros(len(draws.view_R)).index_copy(0, draws.rows_K, sigma_K)
+        return Smooth(sigma_R, self.kernel // 2, self.normalised)
+
+
+class TimeFlip(Augment):
+    """Play the view backwards."""
+
+    kind = "time-flip"
+
+    def draw(self, draws: Draws) -> Change:
+        return Reverse(draws.active_R)
 
 
 def draw_transform(

@@ -52,8 +52,8 @@ class _Rows:
     """The body in the store that the slot shows; any where the slot is empty."""
     present_R: Tensor
     """bool: False for the empty slots of ``bodies="all-slots"``."""
-    clip_keys_R: Tensor
-    body_keys_R: Tensor
+    keys_R: Tensor
+    """One per clip and slot."""
 
 
 @dataclass(frozen=True)
@@ -120,17 +120,17 @@ class ViewBuilder:
                 slot_R = pick(keyed.uniform(ids * slots, 1, op=BODY)[:, 0], present_B)
         stored_B = present_B if batch.stored is None else _int64(batch.stored)
         stored_R = torch.minimum(slot_R, stored_B[clip_R] - 1)
-        clip_keys_R = ids[clip_R] * slots
-        return _Rows(clip_R, slot_R, stored_R, slot_R < present_B[clip_R], clip_keys_R, clip_keys_R + slot_R)
+        return _Rows(clip_R, slot_R, stored_R, slot_R < present_B[clip_R], ids[clip_R] * slots + slot_R)
 
     def _draw(
         self, name: str, spec: ViewSpec, parent: _Drawn | None, batch: ClipBatch, rows: _Rows, keyed: Keyed
     ) -> _Drawn:
         """Interval, frame positions and transform of every instance of one kind of view."""
         clips, bodies, number_V = len(batch.ids), len(rows.clip_R), self._numbers[name]
+        ids = _int64(batch.ids) * (spec.draws == "clip")
         count = len(number_V)
         length_B = _int64(batch.length).repeat(count)
-        keys_B = (_int64(batch.ids) * batch.max_bodies).repeat(count)
+        keys_B = (ids * batch.max_bodies).repeat(count)
         timing_V, inherited, parent_V = number_V, None, torch.arange(count) // spec.count
         if parent is not None:
             inherited = parent.interval.take(_instances(parent_V, clips))
@@ -145,7 +145,8 @@ class ViewBuilder:
             index_R = _instances(parent_V, bodies)
             transform = tuple(step.take(index_R) for step in parent.transform)
         if spec.augment:
-            clip_keys_R, body_keys_R = rows.clip_keys_R.repeat(count), rows.body_keys_R.repeat(count)
+            clip_keys_R = keys_B[:clips][rows.clip_R].repeat(count)
+            body_keys_R = clip_keys_R + rows.slot_R.repeat(count)
             view_R = number_V.repeat_interleave(bodies)
             own = draw_transform(spec.augment, self.topology, keyed, clip_keys_R, body_keys_R, view_R, self.dimensions)
             transform = compose(transform + own)
@@ -156,8 +157,8 @@ class ViewBuilder:
         requests: dict[type[Mask], dict[str, MaskRows]] = {}
         for name, spec in self.specs.items():
             if spec.mask is not None:
-                keys_R = rows.body_keys_R.repeat(self.counts[name])
-                view_R = self._numbers[name].repeat_interleave(len(rows.body_keys_R))
+                keys_R = rows.keys_R.repeat(self.counts[name])
+                view_R = self._numbers[name].repeat_interleave(len(rows.keys_R))
                 grid = Grid(spec.frames, self.patch, self.topology.num_joints)
                 requests.setdefault(type(spec.mask), {})[name] = MaskRows(spec.mask, grid, keys_R, view_R)
         masks: dict[str, TokenMask] = {}
@@ -187,12 +188,12 @@ class ViewBuilder:
         rows_R = (torch.arange(count)[:, None] * (clips * slots) + flat_R).flatten()
         mask_RN, keep_RK = (mask.mask_RN, mask.keep_RK) if mask else (None, None)
         masked_I = None if mask_RN is None else mask_RN.flatten().nonzero()[:, 0]
-        keys_R = ((torch.arange(count) << VIEW_KEY)[:, None] + rows.body_keys_R).flatten()
+        keys_R = ((torch.arange(count) << VIEW_KEY)[:, None] + rows.keys_R).flatten()
         host = {"rows_R": rows_R, "keys_R": keys_R, "mask_RN": mask_RN, "masked_I": masked_I, "keep_RK": keep_RK}
         there = {"x_RTJC": x_RTJC, "confidence_RTJ": confidence_RTJ, "real_RT": real_RT}
         fields: dict[str, Any] = {key: send(value, self.device) for key, value in host.items() if value is not None}
         fields |= {key: value.to(self.device) for key, value in there.items() if value is not None}
-        return View(clips=clips, bodies=slots, count=count, **fields)
+        return View(clips=clips, bodies=slots, count=count, stream=spec.stream, **fields)
 
 
 def _instances(parent_V: Tensor, size: int) -> Tensor:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import torch
+from pydantic import Field
 from torch import Tensor
 
 from skelbench.component import Component
@@ -155,6 +156,20 @@ class Inside(Crop):
 
     def check(self, where: str) -> None:
         _check_shares(self, where)
+
+
+class ReflectCrop(Crop):
+    """A stretch as long as the clip, moved by up to ``pad`` of its length; beyond its ends it is played backwards.
+
+    The crop of CrosSCLR's family (LinguoLi/CrosSCLR, feeder/tools.py), in continuous time.
+    """
+
+    kind = "reflect"
+    pad: float = Field(1 / 6, ge=0, lt=1)
+
+    def cut(self, cut: Cut) -> Interval:
+        duration_B = cut.length_B.double() - 1
+        return cut.interval((2 * cut.uniform(1)[:, 0] - 1) * self.pad * duration_B, duration_B)
 
 
 class Center(Crop):

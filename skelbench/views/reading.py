@@ -17,8 +17,9 @@ from skelbench.views.clips import ClipBatch
 from skelbench.views.keyed import Keyed
 from skelbench.views.sampling import Frames
 from skelbench.views.spec import ViewSpec
+from skelbench.views.streams import as_stream
 from skelbench.views.transfer import send
-from skelbench.views.transform import Transform, mirrored_rows
+from skelbench.views.transform import Transform, mirrored_rows, reversed_rows
 
 PIECE_BYTES = 2 << 20
 """Coordinates that a CPU works on at a time: from gathering to the last product they stay in its cache."""
@@ -61,7 +62,7 @@ def read_coordinates(
 
 
 def read_confidence(batch: ClipBatch, reading: Reading, spec: ViewSpec, topology: Topology) -> Tensor | None:
-    """float32 [R, T, J]: interpolated and mirrored like the coordinates; None where the data set has none."""
+    """float32 [R, T, J]: interpolated, mirrored and reversed like the coordinates; None where the data set has none."""
     if (confidence_FJ := batch.confidence_FJ) is None:
         return None
     device, frames = confidence_FJ.device, reading.frames
@@ -75,11 +76,15 @@ def read_confidence(batch: ClipBatch, reading: Reading, spec: ViewSpec, topology
     if len(rows_K):
         rows_K = send(rows_K, device)
         c_RTJ[rows_K] = c_RTJ[rows_K][..., list(topology.swap)]
+    rows_K = reversed_rows(reading.transform)
+    if len(rows_K):
+        rows_K = send(rows_K, device)
+        c_RTJ[rows_K] = c_RTJ[rows_K].flip(1)
     empty_K = (~reading.present_R).nonzero()[:, 0]
     if len(empty_K):
         c_RTJ = c_RTJ.index_fill_(0, send(empty_K, device), 0.0)
     if spec.stream == "bone":
-        return torch.minimum(c_RTJ, c_RTJ[..., _parents(topology)])
+        return torch.minimum(c_RTJ, c_RTJ[..., list(topology.bones)])
     if spec.stream == "motion":
         c_RTJ[:, :-1] = torch.minimum(c_RTJ[:, :-1], c_RTJ[:, 1:])
     return c_RTJ
@@ -103,15 +108,4 @@ def _piece(
         x_R3TJ = x_R3TJ.sub_(origin_R3[:, :, None, None])
     for step in reading.transform:
         x_R3TJ = step.apply(x_R3TJ, keyed)
-    if spec.stream == "bone":
-        return x_R3TJ - x_R3TJ[..., _parents(topology)]
-    if spec.stream == "motion":
-        moved = torch.zeros_like(x_R3TJ)
-        moved[:, :, :-1] = x_R3TJ[:, :, 1:] - x_R3TJ[:, :, :-1]
-        return moved
-    return x_R3TJ
-
-
-def _parents(topology: Topology) -> list[int]:
-    """Parent of every joint, the root its own: so its bone is 0."""
-    return [joint if parent < 0 else parent for joint, parent in enumerate(topology.parents)]
+    return as_stream(x_R3TJ, spec.stream, topology, time=2, joint=3)

@@ -7,14 +7,16 @@ Crops say which stretch of the clip a view covers, augmentations what is done to
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import get_args
+from typing import Any, Literal, get_args
+
+from pydantic import SerializerFunctionWrapHandler, model_serializer
 
 from skelbench.component import Spec
 from skelbench.errors import SkelbenchError, did_you_mean
 from skelbench.skeleton.grid import Grid
 from skelbench.skeleton.topology import Topology
 from skelbench.spec import Bodies, Stream
-from skelbench.views.augmentations import Augment
+from skelbench.views.augmentations import Augment, TimeFlip
 from skelbench.views.crops import Crop, Free, Resize
 from skelbench.views.masks import Mask
 
@@ -33,7 +35,8 @@ class ViewSpec(Spec):
     (random frame per bin when long, dropped frames when a little long, linear when short); "uniform-frames" = "ends",
     but of an interval of more than ``frames`` frames the recorded frames nearest to those positions, nothing between.
     ``extend``: clips shorter than this are first played forth and back to at least this many frames.
-    ``count``: independent views per clip (per parent view for Inside / Same). ``stream``: joint, bone or motion.
+    ``count``: independent views per clip (per parent view for Inside / Same). ``stream``: joint, bone, motion or fused.
+    ``draws``: crop and augmentations are drawn for each clip, or once for all clips of a step ("batch"; PSTL's code).
     """
 
     frames: int
@@ -45,6 +48,12 @@ class ViewSpec(Spec):
     mask: Mask | None = None
     count: int = 1
     stream: Stream = "joint"
+    draws: Literal["clip", "batch"] = "clip"
+
+    @model_serializer(mode="wrap")
+    def _as_before(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Without ``draws`` where every clip has its own: runs of before it was there keep their ids."""
+        return {key: value for key, value in handler(self).items() if key != "draws" or value != "clip"}
 
     @property
     def parent(self) -> str | None:
@@ -78,9 +87,13 @@ def checked_counts(specs: Mapping[str, ViewSpec], topology: Topology, patch: int
         counts[name] = spec.count * counts.get(spec.parent or "", 1)
         if counts[name] > MAX_VIEWS:
             raise SkelbenchError(f"{where} makes {counts[name]} views of every clip; ask for at most {MAX_VIEWS}")
+        if spec.stream == "fused" and spec.resize == "pad":
+            raise SkelbenchError(f"{where} is padded, which makes no motion at its end; use another resize than 'pad'")
         spec.crop.check(where)
         for augmentation in spec.augment:
             augmentation.check(where)
+            if spec.resize == "pad" and isinstance(augmentation, TimeFlip):
+                raise SkelbenchError(f"{where} is padded at its end and would begin with it when flipped in time")
         if spec.mask is not None:
             if spec.frames < patch or spec.frames % patch:
                 raise SkelbenchError(

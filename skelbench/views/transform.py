@@ -1,8 +1,8 @@
 """What augmentations do to coordinates, as matrices that are multiplied before they are applied.
 
 Coordinates are X [3, T, J] per row. Every linear operation is X -> S X W with S [3, 3] acting on the axes and W [J, J]
-on the joints; the two sides commute, so a list of operations is one S and one W per row. Noise and translations are not
-linear: they end one such product and begin the next.
+on the joints; the two sides commute, so a list of operations is one S and one W per row. Noise, translations and
+changes of time end one such product and begin the next.
 
 R rows, K rows that are changed, T frames, J joints.
 """
@@ -144,6 +144,46 @@ class Shift(Change):
         return x_R3TJ.add_(send(self.offset_R3, x_R3TJ.device)[:, :, None, None])
 
 
+@dataclass(frozen=True)
+class Smooth(Change):
+    """Every frame becomes a Gaussian-weighted sum of the frames at most ``radius`` away, on the rows with a width."""
+
+    sigma_R: Tensor
+    """float32 [R], frames; 0 where nothing is smoothed."""
+    radius: int
+    normalised: bool
+    """Weights sum to 1 in every frame; False: they are exp(-d^2 / 2 sigma^2) as they stand, of frames that exist."""
+
+    def take(self, index: Tensor) -> Smooth:
+        return replace(self, sigma_R=self.sigma_R[index])
+
+    def apply(self, x_R3TJ: Tensor, keyed: Keyed) -> Tensor:
+        rows_K = (self.sigma_R > 0).nonzero()[:, 0]
+        if not len(rows_K):
+            return x_R3TJ
+        device, frame_T = x_R3TJ.device, torch.arange(x_R3TJ.shape[2], device=x_R3TJ.device)
+        apart_TT = (frame_T[:, None] - frame_T).abs()
+        sigma_K = send(self.sigma_R[rows_K], device)
+        weight_KTT = torch.exp(-(apart_TT**2) / (2 * sigma_K[:, None, None] ** 2)) * (apart_TT <= self.radius)
+        if self.normalised:
+            weight_KTT = weight_KTT / weight_KTT.sum(2, keepdim=True)
+        return _on_rows(x_R3TJ, send(rows_K, device), lambda x: weight_KTT[:, None] @ x)
+
+
+@dataclass(frozen=True)
+class Reverse(Change):
+    """The last frame first, on the rows where ``active``."""
+
+    active_R: Tensor
+
+    def take(self, index: Tensor) -> Reverse:
+        return Reverse(self.active_R[index])
+
+    def apply(self, x_R3TJ: Tensor, keyed: Keyed) -> Tensor:
+        rows_K = self.active_R.nonzero()[:, 0]
+        return _on_rows(x_R3TJ, send(rows_K, x_R3TJ.device), lambda x: x.flip(2)) if len(rows_K) else x_R3TJ
+
+
 Transform = tuple[Change, ...]
 
 
@@ -169,5 +209,14 @@ def compose(steps: Transform) -> Transform:
 
 def mirrored_rows(transform: Transform) -> Tensor:
     """int64 [K]: rows whose left and right are swapped once all is done."""
-    swapped = [step.mirrored_R for step in transform if isinstance(step, Linear)]
-    return torch.stack(swapped).sum(0).remainder(2).nonzero()[:, 0] if swapped else torch.empty(0, dtype=torch.int64)
+    return _odd([step.mirrored_R for step in transform if isinstance(step, Linear)])
+
+
+def reversed_rows(transform: Transform) -> Tensor:
+    """int64 [K]: rows that are played backwards once all is done."""
+    return _odd([step.active_R for step in transform if isinstance(step, Reverse)])
+
+
+def _odd(marks: list[Tensor]) -> Tensor:
+    """Rows that are marked an odd number of times."""
+    return torch.stack(marks).sum(0).remainder(2).nonzero()[:, 0] if marks else torch.empty(0, dtype=torch.int64)

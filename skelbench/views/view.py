@@ -13,6 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from skelbench.spec import Stream
+
 VIEW_KEY = 24
 """Bit of ``keys_R`` from which the views of a clip are counted."""
 
@@ -44,6 +46,8 @@ class View:
     """int64 [R, K]: visible tokens of each row, ascending, when every row keeps the same number."""
     keys_R: Tensor | None = None
     """int64 [R]: clip id * M + body slot, plus 2**24 for each further view of the clip; keys for ``step.uniform``."""
+    stream: Stream = "joint"
+    """What the coordinates are; of "fused" they are joints, of which the encoder makes the other streams itself."""
     real_RT: Tensor | None = None
     """bool [R, T]: frames that are not padding (resize="pad")."""
     confidence_RTJ: Tensor | None = None
@@ -93,7 +97,7 @@ class View:
 
     @classmethod
     def cat(cls, views: Sequence[View]) -> View:
-        """Several views of the same clips, frames and bodies as one batch, in order: :meth:`chunk` takes them apart."""
+        """Views of the same clips, stream, frames and bodies as one batch, in order: :meth:`chunk` takes them apart."""
         first = views[0]
         if len(views) == 1:
             return first

@@ -288,15 +288,17 @@ def skelbench_methods():
 """
 
 
-def test_a_run_per_stream_is_evaluated_on_it_and_all_are_fused(small, capsys):
+def test_a_run_per_stream_is_evaluated_on_it_and_all_are_fused(small, capsys, fails):
     """The usual practice of contrastive methods: one run per stream, and their ensemble."""
     (small / "stream.py").write_text(STREAM_METHOD)
     plugin = ["--plugin", str(small / "stream.py")]
     names = ["still", "still:bone", "still:motion"]
     for name in names:
         assert main(command(name, "--probe", "knn", *plugin)) == 0
-    assert main(["eval", *names, "--fusion", "scores", "--protocol", "knn", *plugin]) == 0
-    assert "joint + bone + motion (scores)" in capsys.readouterr().out
+    fused = ["eval", *names, "--fusion", "scores", "--protocol", "knn", *plugin]
+    fails([*fused, "--weights", "0.6,0.4"], "2 weights cannot weigh streams joint, bone, motion")
+    assert main([*fused, "--weights", "0.6,0.6,0.4"]) == 0
+    assert "0.6 joint + 0.6 bone + 0.4 motion (scores)" in capsys.readouterr().out
     (first,) = (small / "results").glob("still-*")
     records = [json.loads(path.read_text()) for path in first.glob("eval-*.json")]
     (fused,) = (record for record in records if record["spec"]["partners"])

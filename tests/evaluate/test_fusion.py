@@ -14,7 +14,7 @@ from skelbench.errors import SkelbenchError
 from skelbench.evaluate.fusion import concatenate, evaluate_sets
 from skelbench.evaluate.knn import Knn
 from skelbench.evaluate.linear import Linear
-from skelbench.evaluate.native import MampLinear
+from skelbench.evaluate.native_masked import MampLinear
 from skelbench.plugin.host import Host
 from skelbench.report.frame import frame, paired
 from skelbench.run.evaluate import eval_spec, evaluate, feature_sets, load_encoder
@@ -141,6 +141,33 @@ def test_score_fusion_sums_the_probabilities_of_a_probe_per_set(sets, protocol):
     assert seen == sorted(seen) and seen[-1] == 1
 
 
+@pytest.mark.parametrize("summed", ["scores", "logits"])
+def test_a_weighted_sum_is_that_of_every_streams_scores_or_logits(sets, summed):
+    weights = (0.6, 0.6, 0.4)  # joint, bone, motion in AimCLR's ensemble_ntu_cs.py
+    result = evaluate_sets(SHORT, sets, summed, 5, "cpu", weights=weights)
+    alone = [SHORT.evaluate(part, 5, "cpu") for part in sets.values()]
+    predicted = []
+    for i in range(len(sets["joint"].test_y)):
+        total = [sum(w * float(getattr(r, summed)[i, c]) for w, r in zip(weights, alone)) for c in range(12)]
+        predicted.append(max(range(12), key=lambda c: total[c]))
+    assert result.predictions["predicted"].tolist() == predicted
+    equal = evaluate_sets(SHORT, sets, summed, 5, "cpu")
+    assert not np.array_equal(equal.predictions["predicted"], predicted)
+    only = evaluate_sets(SHORT, sets, summed, 5, "cpu", weights=(1e-6, 1.0, 1e-6))
+    assert np.array_equal(only.predictions["predicted"], alone[1].predictions["predicted"])
+    for single in alone:
+        np.testing.assert_allclose(torch.from_numpy(single.logits).softmax(1), single.scores, rtol=1e-5, atol=1e-7)
+
+
+def test_neighbours_weigh_similarities_and_have_no_logits(sets):
+    weights = (0.5, 2.0, 1.0)
+    result = evaluate_sets(Knn(), sets, "scores", 0, "cpu", weights=weights)
+    similarity = sum(w * unit(part.test_x) @ unit(part.train_x).T for w, part in zip(weights, sets.values()))
+    assert np.array_equal(result.predictions["predicted"], sets["joint"].train_y[similarity.argmax(1)])
+    with pytest.raises(SkelbenchError, match="no logits; use --fusion scores"):
+        evaluate_sets(Knn(), sets, "logits", 0, "cpu")
+
+
 @pytest.mark.parametrize("metric", ["cosine", "euclidean"])
 def test_nearest_neighbours_sum_similarities(sets, metric):
     result = evaluate_sets(Knn(metric=metric), sets, "scores", 0, "cpu")
@@ -178,10 +205,7 @@ def test_a_bone_stream_is_the_features_of_bones(session, resolved):
         view = builder(ClipSource(store, device="cpu").gather(np.array([clip])), Keyed(0, 0))["eval"]
         bodies = []
         for x_TJC in view.x_RTJC:
-            bone_TJC = torch.zeros_like(x_TJC)
-            for joint_index, parent in enumerate(store.topology.parents):
-                if parent >= 0:
-                    bone_TJC[:, joint_index] = x_TJC[:, joint_index] - x_TJC[:, parent]
+            bone_TJC = x_TJC - x_TJC[:, list(store.topology.bones)]
             with torch.no_grad():
                 bodies.append(encoder(View.of(bone_TJC[None, None], None)).pooled_RD[0])
         np.testing.assert_allclose(bone.test_x[i], torch.stack(bodies).mean(0).numpy(), rtol=1e-4, atol=1e-5)
@@ -251,6 +275,8 @@ def test_runs_of_several_streams_are_fused_in_the_record_of_the_first(session, r
     record = evaluate(session, joint, spec)
     assert record["run"] == joint.name and record["spec"]["partners"] == [bone.spec.id]
     assert spec.id != eval_spec(session.host, joint.spec, "knn", **{**fused, "partners": ()}).id
+    (row,) = frame(session.results.read()).to_dict("records")
+    assert row["trained_on"] == "joint + bone"  # by one of the two each
     sets = feature_sets(session, joint, spec)
     alone = [feature_sets(session, run, eval_spec(session.host, run.spec, "knn")) for run in (joint, bone)]
     assert sets["joint"] is alone[0]["joint"] and sets["bone"] is alone[1]["bone"]  # extracted once
@@ -271,9 +297,32 @@ def test_runs_that_do_not_belong_together_are_not_fused(session, resolved):
             evaluate(session, run, eval_spec(session.host, run.spec, "knn", **fused, partners=(partner,)))
 
 
+def test_weights_that_are_alike_are_none(session, resolved):
+    fused = {"streams": ("joint", "bone"), "fusion": "scores"}
+    run = resolved("untrained").spec
+    plain, alike, apart = (
+        eval_spec(session.host, run, "knn", **fused, **weights)
+        for weights in ({}, {"weights": (0.5, 0.5)}, {"weights": (0.6, 0.4)})
+    )
+    assert plain.id == alike.id != apart.id
+    assert "weights" not in alike.model_dump(mode="json") and apart.model_dump(mode="json")["weights"] == [0.6, 0.4]
+    assert [spec.stream_title for spec in (plain, alike, apart)] == 2 * ["joint + bone (scores)"] + [
+        "0.6 joint + 0.4 bone (scores)"
+    ]
+    assert type(apart).model_validate(apart.model_dump(mode="json")) == apart
+
+
+TWO = {"streams": ("joint", "bone"), "fusion": "scores"}
+
+
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
+        ({**TWO, "weights": (0.6, 0.6, 0.4)}, "3 weights cannot weigh streams joint, bone; give one for each"),
+        ({**TWO, "fusion": "features", "weights": (1, 2)}, "weights are those of streams whose scores are summed"),
+        ({"weights": (1,)}, "weights are those of streams whose scores are summed"),
+        ({**TWO, "weights": (1, 0)}, "weights.1=0 is not valid: input should be greater than 0"),
+        ({**TWO, "weights": ("1", "much")}, "weights.1='much' is not valid"),
         ({"fusion": "scores"}, "fusion of scores needs several streams"),
         ({"streams": ("joint", "bone")}, "streams joint, bone need a fusion"),
         ({"streams": ("bone", "bone"), "fusion": "scores"}, "bone, bone: give each stream once"),

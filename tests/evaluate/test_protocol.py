@@ -7,7 +7,7 @@ import torch
 from skelbench.errors import SkelbenchError
 from skelbench.evaluate.knn import Knn
 from skelbench.evaluate.linear import Linear, SlimLinear
-from skelbench.evaluate.native import MampLinear
+from skelbench.evaluate.native_masked import MampLinear
 from skelbench.evaluate.protocol import accuracy_metrics
 from skelbench.evaluate.statistics import wilson
 

@@ -188,3 +188,12 @@ def test_each_file_is_read_once_for_a_table(made, monkeypatch):
     opened = [path for path in opened if "untrained" not in path.parent.name or path.name == "run.json"]
     assert len(opened) == len(set(opened))
     assert sum(path.name == "run.json" for path in opened) == 3
+
+
+def test_a_row_says_which_streams_training_saw(made):
+    made.run("cmd", 0.5, trained_on=("motion", "joint", "bone"), knn=None)
+    made.run("slim", 0.5, knn=None)
+    made.run("untrained", 0.5, knn=None)
+    rows = frame(made.store.read()).set_index("method")
+    assert rows["trained_on"].to_dict() == {"cmd": "joint + bone + motion", "slim": "joint", "untrained": ""}
+    assert set(rows["stream"]) == {"joint"}

@@ -3,9 +3,12 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from fabricated import Fabricated
 
 from skelbench.errors import SkelbenchError
-from skelbench.report.linear import REQUIRED, build
+from skelbench.plugin.host import Host
+from skelbench.report.inputs import TableInputs
+from skelbench.report.linear import GROUPS, REQUIRED, Announced, build, table
 from skelbench.report.render import render
 
 
@@ -13,7 +16,7 @@ def record(run, method, seed=0, accuracy=0.5, protocol="linear", **fields):
     base = {
         "run": run, "title": method, "setting": "shared", "dataset": "synthetic", "split": "cross-view",
         "tokens": "8x25", "preset": "small", "encoder": "vit", "stream": "joint", "hardware": "cpu x2",
-        "seed": seed, "protocol": protocol,
+        "trained_on": "joint", "seed": seed, "protocol": protocol,
         "checkpoint": "last", "accuracy": accuracy,
         "accuracy_selected": accuracy - 0.01, "accuracy_best_on_test": accuracy + 0.02, "n_test": 400,
         "control_run": "u", "control_accuracy": 0.25, "p_value": 0.01, "raw_evaluation": None,
@@ -24,6 +27,7 @@ def record(run, method, seed=0, accuracy=0.5, protocol="linear", **fields):
 
 
 def untrained(run="u", seed=0, **fields):
+    fields = {"trained_on": "", **fields}
     return record(run, "untrained", seed, 0.25, control_run=None, control_accuracy=np.nan, p_value=np.nan, **fields)
 
 
@@ -180,3 +184,142 @@ def test_native_runs_are_marked_and_ranked_apart():
     text = " ".join(render(table, "md").split())
     assert "not comparable with shared rows" in text
     assert "native" not in build(frame(record("a", "slim", setting="shared"))).footnotes
+
+
+# ------------------------------------------------------------------------------------------------ groups, figures
+FIGURES = """
+from pathlib import Path
+from skelbench.plugin import PublishedSpec, RowsSpec, hookimpl
+from skelbench.report.linear import GROUPS
+from skelbench.report.study_rows import Printed, Row
+
+def row(method, group, stream="joint", **more):
+    return Row(method=method, labels={"group": group}, printed=Printed("figures", method.upper(), stream), **more)
+
+ROWS = [
+    row("mine", GROUPS[1]), row("mine", GROUPS[1], "joint + bone (scores)"), row("theirs", GROUPS[1]),
+    row("best", GROUPS[3]), row("quiet", GROUPS[2], expected=False), row("odd", "Something else"),
+]
+
+@hookimpl
+def skelbench_rows():
+    return [RowsSpec(name="figures", table="linear", target=":ROWS")]
+
+@hookimpl
+def skelbench_published():
+    file = str(Path(__file__).with_name("figures.csv"))
+    return [PublishedSpec(name="figures", file=file, notes={"linear": "Figures are made up."})]
+"""
+VALUES = """method,variant,dataset,split,protocol,metric,value,std,source,note
+MINE,joint,ntu60,xsub,linear,accuracy,70.0,,,
+MINE,joint + bone (scores),ntu60,xsub,linear,accuracy,75.0,,,
+THEIRS,joint,ntu60,xsub,linear,accuracy,80.0,0.5,,
+BEST,joint,ntu60,xsub,linear,accuracy,90.0,,,
+BEST,joint,ntu60,xview,linear,accuracy,95.0,,,
+QUIET,joint,ntu60,xsub,linear,accuracy,60.0,,,
+ODD,joint,ntu60,xsub,linear,accuracy,50.0,,,
+"""
+
+
+@pytest.fixture
+def announced(tmp_path):
+    from skelbench.report.study_rows import announced
+
+    (tmp_path / "figures.py").write_text(FIGURES)
+    (tmp_path / "figures.csv").write_text(VALUES)
+    host = Host([tmp_path / "figures.py"])
+    (rows,) = (rows for rows in announced(TableInputs(host, None), "linear") if rows[0].method == "mine")
+    return Announced(rows, host)
+
+
+@pytest.fixture
+def made(tmp_path):
+    return Fabricated(tmp_path / "results")
+
+
+NTU = {"dataset": "ntu60", "split": "xsub"}
+
+
+def test_methods_stand_in_groups_with_the_figures_of_papers_beside(announced):
+    ours = (record("a", "mine", accuracy=0.6, **NTU), record("b", "mine:other", accuracy=0.7, **NTU))
+    others = (record("c", "nobody", accuracy=0.65, **NTU), record("d", "odd", accuracy=0.5, **NTU))
+    found = build(frame(*ours, *others, untrained(**NTU)), announced)
+    rows = [(row["group"].value, row["method"].value, row["paper"].value) for row in found.rows]
+    assert rows == [
+        (GROUPS[0], "nobody", None),
+        (GROUPS[1], "mine:other", None),  # a variant's figure is not the method's
+        (GROUPS[1], "mine", 70.0),
+        (GROUPS[1], "THEIRS", 80.0),
+        (GROUPS[3], "BEST", 90.0),
+        ("Something else", "odd", 50.0),
+        ("Controls", "untrained", None),
+    ]
+    marks = {row["method"].value: row["accuracy"].mark for row in found.rows}
+    assert marks["mine:other"] == "best" and marks["nobody"] == "second"  # over all groups, by what was measured
+    printed = [row for row in found.rows if row["method"].published]
+    assert [(row["method"].value, row["seeds"].value, row["run"].value) for row in printed] == [
+        ("THEIRS", None, None),
+        ("BEST", None, None),
+    ]
+    assert "Figures are made up." in found.notes
+    assert [head for head, _ in found.sections] == [GROUPS[0], GROUPS[1], GROUPS[3], "Something else", "Controls"]
+
+
+def test_a_figure_stands_beside_its_own_stream_data_and_split(announced):
+    elsewhere = build(frame(record("a", "mine"), record("b", "theirs", dataset="ntu60", split="other")), announced)
+    assert {row["paper"].value for row in elsewhere.rows} == {None} and len(elsewhere.rows) == 2
+    assert not any(column.key == "paper" and column.shown for column in elsewhere.columns)
+    fused = build(frame(record("a", "mine", stream="joint + bone (scores)", **NTU)), announced)
+    assert [(row["method"].value, row["paper"].value) for row in fused.rows] == [("mine", 75.0)]
+
+
+def test_one_group_needs_no_heading(announced):
+    found = build(frame(record("a", "mine"), record("b", "theirs", 1), untrained()), announced)
+    assert [head for head, _ in found.sections] == [""]
+    assert [row["group"].value for row in found.rows] == [GROUPS[1], GROUPS[1], "Controls"]
+
+
+def test_rows_say_what_they_were_trained_on_where_it_is_not_what_they_look_at():
+    plain = build(frame(record("a", "slim"), untrained()))
+    assert not {"trained_on", "stream"} & {column.key for column in plain.shown}
+    three = "joint + bone + motion"
+    found = build(frame(record("a", "slim", accuracy=0.6), record("b", "cmd", trained_on=three), untrained()))
+    assert {"trained_on", "stream"} <= {column.key for column in found.shown}
+    told = {row["method"].value: (row["trained_on"].value, row["stream"].value) for row in found.rows}
+    assert told == {"slim": ("joint", "joint"), "cmd": (three, "joint"), "untrained": ("", "joint")}
+    assert any("streams that training looked at" in note for note in found.notes)
+    assert [row["accuracy"].mark for row in found.rows] == ["best", "second", None]  # one block
+
+
+def test_the_papers_first_table_is_whole(made):
+    """Every method of Table 1, connected to its plugin by the name that is typed; PSTL is printed PTSL."""
+    kind = {"dataset": "ntu60", "split": "xsub", "knn": None}
+    names = ("skeletonclr", "aimclr", "cmd", "pstl", "umurl", "usdrl", "mamp", "slim")
+    streams = {"cmd": ("joint", "bone", "motion")}
+    for name in names:
+        made.run(name, 0.5, trained_on=streams.get(name, ("joint",)), **kind)
+    made.run("untrained", 0.25, **kind)
+    found = table(TableInputs(Host(), made.store))
+    paper = {row["method"].value: (row["group"].value, row["paper"].value) for row in found.rows}
+    other, contrast, masked, unified = GROUPS
+    ours = {
+        "skeletonclr": (contrast, 68.3),  # CrosSCLR's own repository
+        "aimclr": (contrast, 74.3),
+        "cmd": (contrast, 79.8),
+        "pstl": (contrast, 77.3),
+        "umurl": (other, None),  # of its three streams at once, which this run does not look at
+        "usdrl": (other, 85.2),
+        "mamp": (masked, 84.9),
+        "slim": (unified, 87.9),
+        "untrained": ("Controls", None),
+    }
+    assert {name: paper[name] for name in ours} == ours
+    alone = {row["method"].value: row["paper"].value for row in found.rows if row["method"].published}
+    assert alone == {
+        "GL-Transformer": 76.3, "MacDiff": 86.4, "IGM": 86.2, "HSP": 80.7, "CPM": 78.7, "RVTCLR": 74.7, "HYSP": 78.2,
+        "HaLP": 79.7, "ActCLR": 80.9, "SkeletonMAE": 74.8, "S-JEPA": 85.3, "GFP": 85.9, "AMR": 87.4,
+    }  # fmt: skip
+    (cmd,) = (row for row in found.rows if row["method"].value == "cmd")
+    assert (cmd["trained_on"].value, cmd["stream"].value) == ("joint + bone + motion", "joint")
+    text = render(found, "terminal", 80)
+    assert max(map(len, text.splitlines())) <= 80 and text.count("Contrastive learning (CL)") > 1

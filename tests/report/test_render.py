@@ -216,3 +216,30 @@ def test_values_of_every_type():
     assert [line for line in render(made, "md").splitlines() if line.startswith("| ")][1:] == [
         "| yes |", "| no |", "| text |", "| 0 |",
     ]  # fmt: skip
+
+
+def test_headings_stand_above_the_rows_that_share_them():
+    columns = (Column("kind", "Kind", heads=True), Column("method", "Method"), Column("accuracy", "Acc.", ".1f"))
+    rows = [("A_1 & more", "one", 1.0), ("A_1 & more", "two", 22.0), ("B", "three", 3.0)]
+    table = Table("T", columns, tuple(dict(zip(("kind", "method", "accuracy"), row)) for row in rows))
+    assert render(table, width=80) == (
+        "T\n\n  Method   Acc.\n ───────────────\n A_1 & more\n  one       1.0\n  two      22.0\n B\n  three     3.0\n\n"
+    )
+    assert render(table, "md").splitlines()[4:] == [
+        "| *A_1 & more* | |",
+        "| one | 1.0 |",
+        "| two | 22.0 |",
+        "| *B* | |",
+        "| three | 3.0 |",
+    ]
+    assert render(table, "latex").splitlines()[6:13] == [
+        r"\midrule",
+        r"\multicolumn{2}{l}{\textit{A\_1 \& more}} \\",
+        r"one & 1.0 \\",
+        r"two & 22.0 \\",
+        r"\midrule",
+        r"\multicolumn{2}{l}{\textit{B}} \\",
+        r"three & 3.0 \\",
+    ]
+    assert render(table, "csv").splitlines()[:2] == ["kind,method,accuracy", "A_1 & more,one,1.0"]
+    assert json.loads(render(table, "json"))["columns"][0]["heads"]

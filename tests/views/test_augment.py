@@ -9,11 +9,15 @@ from hypothesis import strategies as st
 from skelbench.skeleton.topology import NTU25, topologies
 from skelbench.views.augmentations import (
     AxisDrop,
+    AxisRotate,
+    Blur,
     BoneScale,
     CoordinateScale,
     Mirror,
     Noise,
     Rotate,
+    Shear,
+    TimeFlip,
     Translate,
     draw_transform,
 )
@@ -81,6 +85,16 @@ def scale_bones(x, factors, groups):
     return out
 
 
+def blurred(x, sigma, radius, normalised):
+    out = np.zeros_like(x)
+    for t in range(x.shape[1]):
+        near = [u for u in range(x.shape[1]) if abs(u - t) <= radius]
+        weights = [math.exp(-((u - t) ** 2) / (2 * sigma**2)) for u in near]
+        for u, weight in zip(near, weights):
+            out[:, t] += weight / (sum(weights) if normalised else 1) * x[:, u]
+    return out
+
+
 def literal(ops, x_3TJ, clip_key, body_key):
     """One row, one operation after the other, in float64."""
     x = x_3TJ.double().numpy()
@@ -91,6 +105,18 @@ def literal(ops, x_3TJ, clip_key, body_key):
         if isinstance(op, Rotate):
             limits = (math.radians(op.tilt_deg), math.radians(op.vertical_deg), math.radians(op.tilt_deg))
             x = rotate(x, *((2 * v - 1) * limit for v, limit in zip(u, limits)))
+        elif isinstance(op, AxisRotate):
+            limits = [op.major_deg if axis == int(3 * u[0]) else op.minor_deg for axis in range(3)]
+            angles = draws(clip_key, 5, i, per_body=0)[2:]
+            x = rotate(x, *(-math.radians(v * limit) for v, limit in zip(angles, limits)))
+        elif isinstance(op, Shear):
+            factors = iter((2 * v - 1) * op.amplitude for v in draws(clip_key, 7, i, per_body=0)[1:])
+            x = np.array([[1.0 if a == b else next(factors) for b in range(3)] for a in range(3)]) @ x.reshape(3, -1)
+            x = x.reshape(3, FRAMES, 25)
+        elif isinstance(op, Blur):
+            x = blurred(x, op.lo + u[0] * (op.hi - op.lo), op.kernel // 2, op.normalised)
+        elif isinstance(op, TimeFlip):
+            x = x[:, ::-1]
         elif isinstance(op, Mirror):
             x = mirror(x, op.reflect)
         elif isinstance(op, BoneScale):
@@ -120,6 +146,11 @@ OPS = {
     "noise": Noise(std=0.1),
     "axis drop": AxisDrop(p=0.5),
     "translate": Translate(limit=0.3),
+    "rotate about one axis": AxisRotate(minor_deg=3),
+    "shear": Shear(),
+    "blur": Blur(kernel=5, lo=0.5),
+    "blur as it was released": Blur(lo=0.5, normalised=False),
+    "time flip": TimeFlip(),
 }
 
 

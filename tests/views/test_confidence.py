@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 import torch
 
+from skelbench.errors import SkelbenchError
 from skelbench.skeleton.topology import COCO17
-from skelbench.views.augmentations import BoneScale, Mirror, Rotate
+from skelbench.views.augmentations import BoneScale, Mirror, Rotate, TimeFlip
 from skelbench.views.builder import ViewBuilder
 from skelbench.views.clips import ClipBatch
 from skelbench.views.crops import Center, Free, Inside
@@ -66,13 +67,22 @@ def test_it_is_mirrored_with_the_joints_and_with_nothing_else():
     assert 0 < swapped < view.rows
 
 
+def test_it_is_played_backwards_with_the_coordinates():
+    _, clips = batch()
+    ops = (TimeFlip(), Rotate(p=0), TimeFlip())
+    view = build({"v": ViewSpec(frames=8, augment=ops, count=6)}, clips)["v"]
+    torch.testing.assert_close(view.confidence_RTJ, view.x_RTJC[..., 0])
+    with pytest.raises(SkelbenchError, match="padded at its end"):
+        build({"v": ViewSpec(frames=60, augment=(TimeFlip(),), resize="pad")}, clips)
+
+
 def test_a_bone_and_a_motion_are_as_sure_as_the_less_sure_end():
     confidence, clips = batch()
     whole = {"resize": "pad", "crop": Center(share=1), "frames": 50}
     views = build({s: ViewSpec(**whole, stream=s) for s in ("bone", "motion")}, clips)
     c = confidence[3][1]
-    parents = [max(parent, 0) for parent in COCO17.parents]
-    assert np.array_equal(views["bone"].confidence_RTJ[-1].numpy(), np.minimum(c, c[:, parents]))
+    starts = list(COCO17.bones)
+    assert np.array_equal(views["bone"].confidence_RTJ[-1].numpy(), np.minimum(c, c[:, starts]))
     assert np.array_equal(views["motion"].confidence_RTJ[-1, :-1].numpy(), np.minimum(c[:-1], c[1:]))
 
 

@@ -9,7 +9,19 @@ import torch
 
 from skelbench.skeleton.grid import Grid
 from skelbench.skeleton.topology import topologies
-from skelbench.views.augmentations import AxisDrop, BoneScale, CoordinateScale, Mirror, Noise, Rotate, draw_transform
+from skelbench.views.augmentations import (
+    AxisDrop,
+    AxisRotate,
+    Blur,
+    BoneScale,
+    CoordinateScale,
+    Mirror,
+    Noise,
+    Rotate,
+    Shear,
+    TimeFlip,
+    draw_transform,
+)
 from skelbench.views.keyed import Keyed
 from skelbench.views.masks import MaskRows
 from skelbench.views.transform import mirrored_rows
@@ -67,6 +79,7 @@ def test_mirrored_rows_are_those_mirrored_an_odd_number_of_times(topology):
 def test_flat_poses_stay_flat_and_turn_in_their_plane_only(topology):
     x_R3TJ = coordinates(topology, flat=True)
     ops = (Rotate(p=1, vertical_deg=180, tilt_deg=30), Mirror(), BoneScale(), CoordinateScale(), Noise(p=1, std=0.1))
+    ops += AxisRotate(), Shear(), Blur(), TimeFlip()
     out, _ = transform(ops, topology, x_R3TJ, dimensions=2)
     assert not out[:, 2].any() and not torch.equal(out, x_R3TJ)
     leaves, _ = transform(ops, topology, x_R3TJ, dimensions=3)
@@ -79,6 +92,14 @@ def test_flat_poses_stay_flat_and_turn_in_their_plane_only(topology):
         x, y = x_R3TJ[row, 0], x_R3TJ[row, 1]
         expected = torch.stack([math.cos(angle) * x - math.sin(angle) * y, math.sin(angle) * x + math.cos(angle) * y])
         torch.testing.assert_close(turned[row, :2], expected, rtol=1e-5, atol=1e-5)
+
+
+def test_flat_poses_turn_about_the_line_of_sight_whatever_axis_is_drawn(topology):
+    _, steps = transform((AxisRotate(major_deg=30),), topology, coordinates(topology, flat=True), dimensions=2)
+    table_K33 = steps[0].space.table_KDD
+    assert torch.equal(table_K33[:, 2], torch.eye(3)[2].expand(ROWS, 3))
+    angles = torch.rad2deg(torch.atan2(table_K33[:, 1, 0], table_K33[:, 0, 0]))
+    assert -30 <= angles.min() < -25 and angles.max() <= 0 and (angles < -1).float().mean() > 0.8
 
 
 def test_of_flat_poses_only_x_or_y_is_dropped(topology):

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skelbench.views.crops import CROP, Alike, Center, Cut, Free, Inside, Interval, Same
+from skelbench.views.crops import CROP, Alike, Center, Cut, Free, Inside, Interval, ReflectCrop, Same
 from skelbench.views.keyed import Keyed
 from skelbench.views.sampling import BINS, extended_length, frame_positions
 
@@ -216,3 +216,17 @@ def test_uniform_frames_are_recorded_ones_of_longer_crops_and_ends_of_others(fra
     chosen_T = uniform.first_BT[0]
     assert not uniform.weight_BT.any() and len(set(chosen_T.tolist())) == frames
     assert (chosen_T.double() - exact_T).abs().max() <= 0.5 + 1e-5 and 0 <= chosen_T.min() <= chosen_T.max() < length
+
+
+def test_a_reflected_crop_plays_the_clip_backwards_beyond_its_ends():
+    lengths, keys = torch.tensor([31, 31, 61]), torch.tensor([0, 2, 4])
+    cut = Cut(lengths, "ends", KEYED, keys, torch.full_like(keys, 256))
+    interval = ReflectCrop(pad=1 / 6).cut(cut)
+    assert torch.equal(interval.duration_B, lengths.double() - 1)
+    assert (interval.start_B.abs() <= (lengths - 1) / 6).all() and len(interval.start_B.unique()) == 3
+    frames = frame_positions(interval, 61, "ends", lengths, KEYED, keys, torch.full_like(keys, 256))
+    for b, (start, length) in enumerate(zip(interval.start_B.tolist(), lengths.tolist())):
+        place = start + np.linspace(0, length - 1, 61)
+        place = np.abs(place)
+        place = np.where(place > length - 1, 2 * (length - 1) - place, place)
+        assert np.allclose(frames.first_BT[b] + frames.weight_BT[b].double(), place, atol=1e-4)

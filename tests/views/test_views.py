@@ -157,9 +157,10 @@ def test_streams(store):
     }
     views = build(specs, batch)
     x = views["joint"].x_RTJC
-    for j, parent in enumerate(NTU25.parents):
-        expected = x[:, :, j] - x[:, :, parent] if parent >= 0 else torch.zeros_like(x[:, :, j])
-        assert torch.equal(views["bone"].x_RTJC[:, :, j], expected)
+    # The field's list, 1-based: (1, 2), (2, 21), (3, 21), ..., (21, 21), (22, 23), (23, 8), (24, 25), (25, 12).
+    begins = [2, 21, 21, 3, 21, 5, 6, 7, 21, 9, 10, 11, 1, 13, 14, 15, 1, 17, 18, 19, 21, 23, 8, 25, 12]
+    for j, other in enumerate(begins):
+        assert torch.equal(views["bone"].x_RTJC[:, :, j], x[:, :, j] - x[:, :, other - 1])
     assert torch.equal(views["motion"].x_RTJC[:, :-1], x[:, 1:] - x[:, :-1])
     assert (views["motion"].x_RTJC[:, -1] == 0).all()
 

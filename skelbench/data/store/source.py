@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import NamedTuple
 
@@ -9,9 +10,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from skelbench.data.store.alignment import Alignment
 from skelbench.data.store.clip_store import ClipStore
-from skelbench.spec import SecondBody
+from skelbench.spec import Align, SecondBody
 from skelbench.views.clips import ClipBatch
+
+PIECE_CLIPS = 256
+"""Clips that are aligned at a time where all are."""
 
 
 class _Rows(NamedTuple):
@@ -28,7 +33,7 @@ class ClipSource:
     the memory map itself is the tensor (no copy), on a GPU the store is resident if it takes less than half of the
     free memory. ``second_body`` "repeat" presents a clip of one body as two bodies, both this one; a
     second body that is stored empty is absent either way, as in the NTU pipeline. A clip is compared with its checksum
-    when it is first asked for.
+    when it is first asked for. With ``align`` clips are aligned as they are copied (so on the CPU nothing is resident).
     """
 
     def __init__(
@@ -37,15 +42,18 @@ class ClipSource:
         device: torch.device | str = "cpu",
         resident: bool | None = None,
         second_body: SecondBody = "zero",
+        align: Align = "none",
     ) -> None:
         self.store, self.device = store, torch.device(device)
+        self._align = None if align == "none" else Alignment(store, align)
         found = [array for array in (store.frames_FJ, store.confidence_FJ) if array is not None]
         if resident is None:
             room = torch.cuda.mem_get_info(self.device)[0] if self.device.type == "cuda" else float("inf")
             resident = sum(array.nbytes for array in found) < room / 2
+            resident &= self._align is None or self.device.type == "cuda"
         self.resident = resident
         self._maps = tuple(torch.from_numpy(array) for array in found)
-        self._all = tuple(array.to(self.device) for array in self._maps) if resident else None
+        self._all = tuple(array.to(self.device) for array in self._whole()) if resident else None
         self._shown = store.present
         if second_body == "repeat":
             self._shown = np.where(store.bodies == 1, 2, self._shown)
@@ -93,6 +101,24 @@ class ClipSource:
             confidence_FJ=arrays[1] if len(arrays) > 1 else None,
         )
 
+    def _whole(self) -> tuple[Tensor, ...]:
+        """Every row of the store, aligned."""
+        if self._align is None:
+            return self._maps
+        whole, store = tuple(array.clone() for array in self._maps), self.store
+        ends = store.offsets // 3 + store.lengths * store.bodies
+        for first in range(0, len(store), PIECE_CLIPS):
+            ids = np.arange(first, min(first + PIECE_CLIPS, len(store)))
+            frames = range(store.offsets[ids[0]] // 3, ends[ids[-1]])
+            self._aligned([array[each * frames.start : each * frames.stop] for array, each in zip(whole, (3, 1))], ids)
+        return whole
+
+    def _aligned(self, arrays: Sequence[Tensor], ids: np.ndarray) -> None:
+        """Align the clips ``ids``, whose rows ``arrays`` holds, in place."""
+        if self._align is not None:
+            confidence_FJ = arrays[1] if len(arrays) > 1 else None
+            self._align(arrays[0], confidence_FJ, self.store.lengths[ids], self.store.bodies[ids])
+
     def _checked(self, ids: np.ndarray) -> np.ndarray:
         ids = np.asarray(ids, dtype=np.int64)
         if ids.size and (ids.min() < 0 or ids.max() >= len(self.store)):
@@ -110,6 +136,7 @@ class ClipSource:
             for to, start, count in zip((each * firsts).tolist(), (each * starts).tolist(), (each * frames).tolist()):
                 host[to : to + count] = array[start : start + count]
             hosts.append(host)
+        self._aligned(hosts, ids)
         if self._stream is None:
             return _Rows(tuple(host.to(self.device) for host in hosts), 3 * firsts, None)
         with torch.cuda.stream(self._stream):

@@ -10,7 +10,8 @@ from skelbench.skeleton.topology.tree import Topology
 # fmt: off
 # Kinect v2 as in NTU RGB+D and PKU-MMD; joint j here is joint j + 1 in the data sets' own 1-based numbering.
 # Rooted at the spine base (the paper's joint 0). The shoulder spine (20) carries neck and both shoulders, so index
-# order is not topological order. Tip and thumb both hang on the hand.
+# order is not topological order. Tip and thumb both hang on the hand. Its bones are those of the field's bone streams
+# and graphs (2s-AGCN, ST-GCN): from the shoulder spine outwards, the tip on the thumb.
 NTU25 = Topology(
     name="ntu25",
     joints=(
@@ -28,6 +29,7 @@ NTU25 = Topology(
         "left leg": (12, 13, 14, 15), "right leg": (16, 17, 18, 19),
     },
     root=0, center=1,
+    bones=(1, 20, 20, 2, 20, 4, 5, 6, 20, 8, 9, 10, 0, 12, 13, 14, 0, 16, 17, 18, 20, 22, 7, 24, 11),
 )
 
 # Kinect v1 as its SDK numbers the joints and NW-UCLA stores them. Other data sets of that sensor (MSR Action3D) have

@@ -17,7 +17,9 @@ class Topology:
 
     ``parents[j]`` is the joint that j hangs on, -1 for the root. ``pairs`` are left-right pairs; joints in no pair map
     to themselves. ``parts`` (name -> joints) partition the joints into connected body parts; the order within a part
-    matters for masks with ``spans="ordered"`` only. ``center`` is the joint that clips are centred on.
+    matters for masks with ``spans="ordered"`` only. ``center`` is the joint that clips are centred on. ``bones[j]`` is
+    where the bone to joint j begins for the bone stream and for graphs, j itself where there is none; not given: at its
+    parent.
 
     Raises :class:`SkelbenchError` when the data contradict each other.
     """
@@ -29,6 +31,7 @@ class Topology:
     parts: Mapping[str, tuple[int, ...]]
     root: int
     center: int
+    bones: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         everyone = set(range(self.num_joints))
@@ -52,6 +55,10 @@ class Topology:
         for part, graph in self.part_graphs.items():
             if not graph or len(_reached(next(iter(graph)), graph)) != len(graph):
                 self._refuse(f"part {part!r} is empty or not connected")
+        if not self.bones:
+            object.__setattr__(self, "bones", tuple(j if p < 0 else p for j, p in enumerate(self.parents)))
+        if len(self.bones) != self.num_joints or not set(self.bones) <= everyone:
+            self._refuse("it has not one bone per joint, or a bone begins at no joint")
         mirrored = {frozenset(self.swap[j] for j in part) for part in self.parts.values()}
         if mirrored != {frozenset(part) for part in self.parts.values()}:
             self._refuse("mirroring must map every part onto a part")

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from skelbench.errors import SkelbenchError
-from skelbench.evaluate.native import MacDiffLinear, MampLinear, learning_rate
+from skelbench.evaluate.native_masked import MacDiffLinear, MampLinear
 from skelbench.evaluate.probe import stratified
 from skelbench.views.keyed import Keyed
 
@@ -94,15 +94,15 @@ def test_one_pass_per_epoch_serves_both_probes(make_features):
 
 @pytest.mark.parametrize("epoch", [0.0, 0.5, 33.25, 99.5])
 def test_mamp_decays_to_the_end(epoch):
-    assert learning_rate(MampLinear(), epoch) == pytest.approx(0.1 * (1 + math.cos(math.pi * epoch / 100)) / 2)
+    assert MampLinear().rate(epoch) == pytest.approx(0.1 * (1 + math.cos(math.pi * epoch / 100)) / 2)
 
 
 def test_macdiff_rests_for_the_last_tenth():
     config = MacDiffLinear()
-    assert learning_rate(config, 45) == pytest.approx(0.05) and learning_rate(config, 89.9) > 0
-    assert [learning_rate(config, epoch) for epoch in (90, 90.5, 99.9)] == [0, 0, 0]
+    assert config.rate(45) == pytest.approx(0.05) and config.rate(89.9) > 0
+    assert [config.rate(epoch) for epoch in (90, 90.5, 99.9)] == [0, 0, 0]
     short = MacDiffLinear(epochs=10)
-    assert learning_rate(short, 8.9) > 0 and learning_rate(short, 9) == 0
+    assert short.rate(8.9) > 0 and short.rate(9) == 0
 
 
 def test_small_sets_and_what_cannot_be_probed(make_features):

@@ -1,0 +1,153 @@
+"""PSTL: Barlow Twins between a clip and what is left of it when frames or joints are missing (Zhou et al., AAAI 2023).
+
+Facts: YujieOuO/PSTL, model.py and procedure.py. Three views are sheared, shifted and rotated anew; of the second frames
+are missing, the fastest and as many at random, of the third joints, the rather the more bones they have. B clips,
+E width of the embedding, P patches of frames, J joints, P' and J' those that are left.
+"""
+
+from typing import Literal
+
+import torch
+from pydantic import Field
+from skelbench_plugins._recipes import GRAPH_CONTRAST_NATIVE, RATES_SPACE
+
+from skelbench.errors import SkelbenchError
+from skelbench.methods import Config, Method
+from skelbench.nn.decorrelation import barlow, cross_correlation
+from skelbench.nn.encoder import lines
+from skelbench.nn.heads import projector
+from skelbench.plugin import Log, MethodSpec, hookimpl
+from skelbench.views import AxisRotate, Mirror, ReflectCrop, Shear, ViewSpec
+from skelbench.views.motion import displacement
+
+FRAMES, JOINTS = 0, 1
+"""``op`` of the draws for missing frames and joints."""
+
+
+class PSTLConfig(Config):
+    """Defaults are those of the authors' code, but for ``draws``."""
+
+    stream: Literal["joint", "bone", "motion"] = Field("joint", description="what of the clip it is trained on")
+    head_hidden: int = Field(6144, ge=1, description="width of the projector and of the embedding")
+    off_diagonal: float = Field(2e-4, ge=0, description="weight of correlations between different features")
+    shear: float = Field(1.0, ge=0, description="amplitude of the shear")
+    mask_frames: float = Field(0.2, ge=0, lt=0.5, description="share of frames left out as fastest, and at random")
+    mask_joints: float = Field(0.32, ge=0, lt=1, description="share of joints left out: 8 of Kinect's 25")
+    draws: Literal["clip", "batch"] = Field(
+        "clip", description="augmentations and missing joints: each clip's own, or one draw for a whole step (the code)"
+    )
+
+
+class PSTL(Method):
+    """Barlow Twins of a view with one that lacks frames and with one that lacks joints."""
+
+    Config = PSTLConfig
+    roles = {"encoder": "student", "projector": "head"}
+    min_clips = 2
+
+    def __init__(self, config, context):
+        super().__init__(config, context)
+        grid, starts = context.grid, context.topology.bone_starts
+        self.missing_frames = round(config.mask_frames * grid.frames / grid.patch)
+        self.missing_joints = round(config.mask_joints * grid.joints)
+        if not (self.missing_frames and self.missing_joints < grid.joints and self.missing_joints):
+            raise SkelbenchError(
+                f"mask_frames={config.mask_frames:g} and mask_joints={config.mask_joints:g} leave out "
+                f"{self.missing_frames} of {grid.frames // grid.patch} patches of frames and {self.missing_joints} of "
+                f"{grid.joints} joints; change them so that some, and not all, are left out"
+            )
+        ends = [joint for bone in enumerate(starts) if bone[0] != bone[1] for joint in bone]
+        self.register_buffer("bone_ends_L", torch.tensor(sorted(ends)), persistent=False)
+        self.encoder = context.encoder()
+        self.projector = projector(context.summary_width, config.head_hidden, config.head_hidden, bias=False)
+
+    @classmethod
+    def views(cls, config, grid):
+        view = ViewSpec(
+            frames=grid.frames,
+            crop=ReflectCrop(),
+            augment=(Shear(amplitude=config.shear), AxisRotate(), Mirror(reflect=False)),
+            stream=config.stream,
+            draws=config.draws,
+        )
+        return {"whole": view, "fewer_frames": view, "fewer_joints": view}
+
+    def training_step(self, views, step):
+        keep = {
+            "whole": None,
+            "fewer_frames": self.slower_frames(views["fewer_frames"], step),
+            "fewer_joints": self.outer_joints(views["fewer_joints"], step),
+        }
+        embedding = {}
+        for name, view in views.items():
+            summary_BD = self.encoder(view, keep_RK=keep[name]).clip_summary(view)
+            embedding[name] = self.projector(step.gather(summary_BD, gradient=True))
+        step.watch("embedding", embedding["whole"])
+        frames, joints = (
+            barlow(cross_correlation(embedding["whole"], embedding[name]), self.config.off_diagonal)
+            for name in ("fewer_frames", "fewer_joints")
+        )
+        return {"loss": frames + joints, "frames": frames, "joints": joints}
+
+    def slower_frames(self, view, step):
+        """int64 [R, P', J]: of each clip without its fastest patches, and without as many of the rest at random."""
+        grid, missing = self.context.grid, self.missing_frames
+        moved_RP = displacement(view.x_RTJC).square().mean((2, 3)).unflatten(1, (-1, grid.patch)).mean(2)
+        moved_BP = view.per_clip(moved_RP)
+        left = moved_BP.shape[1] - missing
+        slow_Bp = moved_BP.argsort(dim=1, stable=True)[:, :left].sort(dim=1).values
+        slow_Rp = slow_Bp[view.rows_R.div(view.bodies, rounding_mode="floor")]
+        u_Rp = step.uniform(self._keys(view), left, op=FRAMES)
+        kept_RP = u_Rp.argsort(dim=1, stable=True)[:, : left - missing].sort(dim=1).values
+        joints_RJ = torch.arange(grid.joints, device=kept_RP.device).expand(len(kept_RP), -1)
+        return lines(slow_Rp.gather(1, kept_RP), joints_RJ, grid.joints)
+
+    def outer_joints(self, view, step):
+        """int64 [R, P, J']: without the joints of bone ends drawn until there are enough; a joint with more bones is
+        drawn sooner."""
+        grid = self.context.grid
+        u_RL = step.uniform(self._keys(view), len(self.bone_ends_L), op=JOINTS)
+        ends_RL = self.bone_ends_L.expand_as(u_RL)
+        first_RJ = u_RL.new_ones(len(u_RL), grid.joints).scatter_reduce(1, ends_RL, u_RL, "amin")
+        kept_RJ = first_RJ.argsort(dim=1, stable=True)[:, self.missing_joints :].sort(dim=1).values
+        patches_RP = torch.arange(grid.frames // grid.patch, device=u_RL.device).expand(len(u_RL), -1)
+        return lines(patches_RP, kept_RJ, grid.joints)
+
+    def _keys(self, view):
+        """int64 [R]: one for all bodies of a clip, or for all clips."""
+        keys_R = view.keys_R - view.rows_R % view.bodies
+        return keys_R if self.config.draws == "clip" else torch.zeros_like(keys_R)
+
+
+@hookimpl
+def skelbench_methods():
+    return [
+        MethodSpec(
+            name="pstl",
+            target=":PSTL",
+            config=":PSTLConfig",
+            summary="Barlow Twins of a clip with what is left of it without fast frames or central joints",
+            citation="Zhou et al., Self-supervised Action Representation Learning from Partial Spatio-Temporal Skeleton "
+            "Sequences, AAAI 2023 (arXiv 2302.09018)",
+            requires=("drop-lines",),
+            readings="crops are drawn before resampling and in continuous time; every clip has its own draws (the code, "
+            "and --native: once per step) and lacks 8 joints (the code: 8 draws, a joint perhaps twice); of an encoder "
+            "on tokens those are dropped; biases and norms do not decay",
+            recipe={
+                "optimizer": "adam",
+                "train.batch_size": 128,
+                "train.lr": 5e-3,
+                "train.weight_decay": 1e-5,
+                "schedule.warmup": 10 / 150,
+                "schedule.min_lr": 0.0,
+            },
+            native=GRAPH_CONTRAST_NATIVE
+            | {
+                "encoder.init": "torch",
+                "method.draws": "batch",  # what the published numbers were made with
+                "train.epochs": 150,
+            },
+            space=RATES_SPACE | {"method.off_diagonal": Log("x0.1", "x10")},
+            variants={"bone": {"method.stream": "bone"}, "motion": {"method.stream": "motion"}},
+        )
+    ]

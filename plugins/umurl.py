@@ -1,0 +1,158 @@
+"""UmURL: joints, bones and motion apart agree with all three fused at the input (Sun et al., ACM MM 2023).
+
+Facts: HuiGuanLab/UmURL @744278b, umurl.py and pretrain.py. Of four independently distorted copies of a clip three are
+encoded as one stream each, the fourth as all; what a projector per stream finds in the fused feature has to agree with
+what it finds in that stream's. VICReg keeps embeddings apart. B clips of all processes, E width of an embedding.
+"""
+
+from typing import Literal
+
+import torch.nn.functional as F
+from pydantic import Field
+from skelbench_plugins._recipes import RATES_SPACE
+from torch import nn
+
+from skelbench.errors import SkelbenchError
+from skelbench.methods import Config, Imported, Method
+from skelbench.methods.imported import renamed, tensor_of
+from skelbench.nn.decorrelation import covariance, variance_hinge
+from skelbench.nn.heads import projector
+from skelbench.plugin import Log, MethodSpec, hookimpl
+from skelbench.views import Distort, Free, Same, ViewSpec
+from skelbench.views.streams import SINGLE
+
+LATE = {stream: f"fused_{stream}" for stream in SINGLE}
+"""Views of the fourth copy for an encoder that sees one stream at a time."""
+
+
+class UmURLConfig(Config):
+    """Defaults are those of the authors' code, but for ``fusion``."""
+
+    fusion: Literal["early", "late"] = Field(
+        "late", description="how streams are fused: at the input of an encoder that can, or the mean of its features"
+    )
+    head_hidden: int = Field(2048, ge=1, description="hidden width of the projectors")
+    embedding: int = Field(4096, ge=1, description="width of the embeddings")
+    similarity: float = Field(5.0, ge=0, description="weight of squared distances between embeddings of a clip")
+    variance: float = Field(5.0, ge=0, description="weight of the hinge on each feature's spread")
+    covariance: float = Field(1.0, ge=0, description="weight of squared covariances between features")
+
+
+class UmURL(Method):
+    """Streams of their own and fused, decomposed by the same projectors, with VICReg's terms."""
+
+    Config = UmURLConfig
+    roles = {"encoder": "student", "fuse": "head", "projectors": "head"}
+    min_clips = 2
+
+    def __init__(self, config, context):
+        super().__init__(config, context)
+        width = context.summary_width
+        self.encoder = context.encoder()
+        self.fuse = nn.Linear(width, width, bias=False) if config.fusion == "late" else nn.Identity()
+        self.projectors = nn.ModuleDict({s: projector(width, config.head_hidden, config.embedding) for s in SINGLE})
+
+    @classmethod
+    def views(cls, config, grid):
+        copy = ViewSpec(
+            frames=grid.frames,
+            crop=Free(lo=0.1, hi=1.0, whole_frames=True, min_frames=64),
+            augment=(Distort(),),
+            resize="half-pixel",
+        )
+        views = {stream: copy.model_copy(update={"stream": stream}) for stream in SINGLE}
+        if config.fusion == "early":
+            return views | {"fused": copy.model_copy(update={"stream": "fused"})}
+        first, *others = SINGLE
+        same = {"crop": Same(parent=LATE[first]), "inherit": True, "augment": ()}
+        return views | {LATE[first]: copy} | {LATE[s]: copy.model_copy(update=same | {"stream": s}) for s in others}
+
+    def training_step(self, views, step):
+        config = self.config
+        fused = ["fused"] if config.fusion == "early" else LATE.values()
+        fused_BD = self.fuse(sum(self._feature(views[name], step) for name in fused) / len(fused))
+        parts = {stream: self.projectors[stream](fused_BD).float() for stream in SINGLE}
+        alone = {stream: self.projectors[stream](self._feature(views[stream], step)).float() for stream in SINGLE}
+        step.watch("fused", fused_BD)
+
+        centre_BE = sum(alone.values()) / len(alone)
+        intra = sum(F.mse_loss(alone[stream], parts[stream]) for stream in SINGLE)
+        inter = sum(F.mse_loss(x_BE, centre_BE) for x_BE in alone.values())
+        embeddings = [*alone.values(), *parts.values()]
+        spread, related = sum(map(variance_hinge, embeddings)), sum(map(covariance, embeddings))
+        loss = config.similarity * (intra + inter) + config.variance * spread + config.covariance * related
+        return {"loss": loss, "intra": intra, "inter": inter, "variance": spread, "covariance": related}
+
+    def _feature(self, view, step):
+        """[B, D] of the clips of all processes."""
+        return step.gather(self.encoder(view).clip_summary(view), gradient=True)
+
+
+_LAYER = {
+    "self_attn.in_proj_weight": "attn.qkv.weight",
+    "self_attn.in_proj_bias": "attn.qkv.bias",
+    "self_attn.out_proj": "attn.proj",
+    "linear1": "mlp.0",
+    "linear2": "mlp.3",
+    "norm1": "norm1",
+    "norm2": "norm2",
+}
+
+
+def read_public(state, options):
+    """A pre-training checkpoint of the authors' code; settings are read from shapes."""
+    times = tensor_of(state, "backbone.j_emb.t_embedding.0.weight", "D x 3 M J", lambda s: len(s) == 2)
+    places = tensor_of(state, "backbone.j_emb.s_embedding.0.weight", "D x 3 T", lambda s: len(s) == 2)
+    depth = len({name.split(".")[4] for name in state if name.startswith("backbone.ma_encoder.t_tr.layers.")})
+    names = {f"{stream[0]}_projector": f"projectors.{stream}" for stream in SINGLE}
+    for number, (theirs, ours) in enumerate((("t", "time"), ("s", "space"))):
+        names[f"backbone.mm_fusion.{theirs}_fusion.0"] = f"encoder.fuse.{number}"
+        for stream in SINGLE:
+            names[f"backbone.{stream[0]}_emb.{theirs}_embedding"] = f"encoder.embed.{stream}.{ours}"
+        for layer in range(depth):
+            before, after = f"backbone.ma_encoder.{theirs}_tr.layers.{layer}", f"encoder.{ours}.{layer}"
+            names |= {f"{before}.{old}": f"{after}.{new}" for old, new in _LAYER.items()}
+    state = {name: x for name, x in state.items() if name != "backbone.ma_encoder.pe.pe"}  # sines
+    if strange := [name for name in state if not renamed(name, names)]:
+        raise SkelbenchError(f"{len(strange)} of its tensors are not of UmURL's code, first {strange[0]!r}")
+    settings = {"encoder.dim": len(times), "encoder.depth": depth, "grid.frames": places.shape[1] // 3}
+    if "j_projector.6.weight" in state:
+        embedding, hidden = tensor_of(state, "j_projector.6.weight", "E x hidden", lambda s: len(s) == 2).shape
+        settings |= {"method.embedding": embedding, "method.head_hidden": hidden}
+    return Imported(settings, {renamed(name, names): x for name, x in state.items()})
+
+
+@hookimpl
+def skelbench_methods():
+    return [
+        MethodSpec(
+            name="umurl",
+            target=":UmURL",
+            config=":UmURLConfig",
+            imports=":read_public",
+            summary="joints, bones and motion agree with what is found of each in all three fused; VICReg's terms",
+            citation="Sun et al., Unified Multi-modal Unsupervised Representation Learning for Skeleton-based Action "
+            "Understanding, ACM MM 2023 (arXiv 2311.03106)",
+            readings="shared: an encoder without fused input sees one stream at a time with one embedding for all, the "
+            "fused feature is a linear map of the mean of its features, and evaluations are of joints alone; biases "
+            "and norms do not decay; losses in float32",
+            recipe={
+                "optimizer": "adam",
+                "schedule": "step",
+                "schedule.milestones": (351 / 451,),
+                "schedule.gamma": 0.1,
+                "train.batch_size": 512,
+                "train.lr": 5e-4,
+                "train.weight_decay": 1e-5,
+            },
+            native={
+                "encoder": "two-branch",
+                "encoder.fused": True,
+                "method.fusion": "early",
+                "grid.frames": 64,
+                "grid.patch": 1,
+                "train.epochs": 451,
+            },
+            space=RATES_SPACE | {"method.similarity": Log(1.0, 25.0), "method.variance": Log(1.0, 25.0)},
+        )
+    ]

@@ -1,0 +1,189 @@
+"""USDRL: features over time, over joints and of the whole clip, each decorrelated over the batch (Weng et al., AAAI 2025).
+
+Facts: wengwanjiang/USDRL @7e83bb6, pretrain.py, model/DSTE.py and model/loss.py; its successor
+wengwanjiang/FoundSkelModel @945fe91. Four independently distorted views of a clip agree in three embeddings; VICReg's
+terms hold within each view, Barlow Twins' between each two. B clips of all processes, E width of an embedding.
+"""
+
+from itertools import combinations
+from typing import Literal
+
+import torch.nn.functional as F
+from pydantic import Field
+from skelbench_plugins._recipes import RATES_SPACE
+from torch import nn
+
+from skelbench.errors import SkelbenchError
+from skelbench.methods import Config, Imported, Method
+from skelbench.methods.imported import renamed, tensor_of
+from skelbench.nn.decorrelation import barlow, covariance, cross_correlation, variance_hinge
+from skelbench.nn.heads import initialise_mlp, projector
+from skelbench.plugin import Log, MethodSpec, hookimpl
+from skelbench.views import Distort, Free, ViewSpec
+
+VIEWS = 4
+LEVELS = {"time": 0.5, "space": 0.5, "instance": 1.0}
+"""Weights of the three embeddings."""
+
+
+class USDRLConfig(Config):
+    """Defaults are those of the authors' code."""
+
+    stream: Literal["joint", "bone", "motion"] = Field("joint", description="what of the clip it is trained on")
+    head_hidden: int = Field(2048, ge=1, description="width of the projectors; the instance's embedding has twice that")
+    similarity: float = Field(5.0, ge=0, description="weight of squared distances between a clip's views")
+    variance: float = Field(5.0, ge=0, description="weight of the hinge on each feature's spread")
+    covariance: float = Field(1.0, ge=0, description="weight of squared covariances between features")
+    correlation: float = Field(1e-3, ge=0, description="weight of Barlow Twins' terms; 0 in the successor's code")
+    off_diagonal: float = Field(0.005, ge=0, description="weight of correlations between different features in these")
+
+
+class USDRL(Method):
+    """Multi-grained feature decorrelation."""
+
+    Config = USDRLConfig
+    roles = {"encoder": "student", "projectors": "head"}
+    min_clips = 2
+
+    def __init__(self, config, context):
+        super().__init__(config, context)
+        self.encoder = context.encoder()
+        hidden = config.head_hidden
+        self.projectors = nn.ModuleDict(
+            {level: projector(context.width, hidden, hidden) for level in ("time", "space")}
+        )
+        self.projectors["instance"] = projector(context.summary_width, hidden, 2 * hidden)
+        for mlp in self.projectors.values():
+            initialise_mlp(mlp)
+
+    @classmethod
+    def views(cls, config, grid):
+        crop = Free(lo=0.1, hi=1.0, whole_frames=True, min_frames=64)
+        clip = ViewSpec(
+            frames=grid.frames, crop=crop, augment=(Distort(),), resize="half-pixel", count=VIEWS, stream=config.stream
+        )
+        return {"clip": clip}
+
+    def training_step(self, views, step):
+        view, config = views["clip"], self.config
+        encoded = self.encoder(view)
+        features = dict(zip(("time", "space"), encoded.time_and_space(self.context.grid.joints)))
+        if not encoded.per_clip:
+            features = {level: view.per_clip(x_RD) for level, x_RD in features.items()}
+        features["instance"] = encoded.clip_summary(view)
+
+        total = dict.fromkeys(("similarity", "variance", "covariance", "correlation"), 0.0)
+        for level, weight in LEVELS.items():
+            of_clips_BVD = features[level].unflatten(0, (VIEWS, -1)).transpose(0, 1)
+            embeddings = [
+                self.projectors[level](x_BD).float() for x_BD in step.gather(of_clips_BVD, gradient=True).unbind(1)
+            ]
+            for name, value in self._terms(embeddings).items():
+                total[name] = total[name] + weight * value
+        step.watch("instance", embeddings[-1])
+        return {"loss": sum(getattr(config, name) * value for name, value in total.items()), **total}
+
+    def _terms(self, embeddings):
+        """Of one level, from an embedding [B, E] of each view: the first three agree with their mean and the last."""
+        *others, last_BE = embeddings
+        centre_BE = sum(others) / len(others)
+        terms = {
+            "similarity": sum(F.mse_loss(x_BE, last_BE) + F.mse_loss(x_BE, centre_BE) for x_BE in others),
+            "variance": sum(map(variance_hinge, embeddings)),
+            "covariance": sum(map(covariance, embeddings)),
+        }
+        if self.config.correlation:
+            # The code divides by unbiased deviations but by B: a feature's correlation with itself is 1 - 1 / B there.
+            shrunk = 1 - 1 / len(last_BE)
+            terms["correlation"] = sum(
+                barlow(shrunk * cross_correlation(a_BE, b_BE, eps=1e-12), self.config.off_diagonal)
+                for a_BE, b_BE in combinations(embeddings, 2)
+            )
+        return terms
+
+
+_LAYER = {
+    "CA.attn.in_proj_weight": "attn.qkv.weight",
+    "CA.attn.in_proj_bias": "attn.qkv.bias",
+    "CA.attn.out_proj": "attn.proj",
+    "CA.conv1": "conv",
+    "CA.norm1": "conv_norm1",
+    "CA.norm2": "conv_norm2",
+    "CA.mlp": "conv_mlp",
+    "DSA.wt1": "shift.fc1",
+    "DSA.wt2": "shift.fc2",
+    "DSA.norm1": "shift_norm1",
+    "DSA.norm2": "shift_norm2",
+    "DSA.mlp": "shift_mlp",
+}
+_SINES, _SHARED, _HEAD = "backbone.tpe.pe", ".DSA.attn.", "fc."
+"""Tensors that are computed here, that are stored twice, and those of a classifier."""
+
+
+def read_public(state, options):
+    """A checkpoint of the authors' code with DSTE; settings are read from shapes."""
+    names = {"backbone.spe": "encoder.space_KD"}
+    for theirs, ours in (("t", "time"), ("s", "space")):
+        names |= {
+            f"backbone.ske_emb.{theirs}_embedding": f"encoder.embed.{ours}",
+            f"{theirs}_proj": f"projectors.{ours}",
+        }
+        for layer in range(2):
+            before, after = f"backbone.{theirs}_tr{layer or ''}", f"encoder.{ours}.{layer}"
+            names |= {f"{before}.{old}": f"{after}.{new}" for old, new in _LAYER.items()}
+    names["i_proj"] = "projectors.instance"
+    width = len(tensor_of(state, "backbone.spe", "1 x M J x D", lambda s: len(s) == 3)[0, 0])
+    shift = tensor_of(state, "backbone.t_tr.DSA.wt1.weight", "T x T", lambda s: len(s) == 2)
+    settings = {"encoder.dim": width, "grid.frames": len(shift)}
+    if "t_proj.0.weight" in state:
+        settings["method.head_hidden"] = len(state["t_proj.0.weight"])
+    left = tuple(name for name in state if name.startswith(_HEAD))
+    kept = {name: x for name, x in state.items() if name != _SINES and _SHARED not in name and name not in left}
+    if strange := [name for name in kept if not renamed(name, names)]:
+        raise SkelbenchError(f"{len(strange)} of its tensors are not of USDRL's code, first {strange[0]!r}")
+    kept["backbone.spe"] = kept["backbone.spe"][0]
+    weights = {renamed(name, names): x for name, x in kept.items()}
+    return Imported(
+        settings, {name: x[..., 0] if name.endswith(".conv.weight") else x for name, x in weights.items()}, left
+    )
+
+
+@hookimpl
+def skelbench_methods():
+    return [
+        MethodSpec(
+            name="usdrl",
+            target=":USDRL",
+            config=":USDRLConfig",
+            imports=":read_public",
+            summary="four views of a clip agree over time, over joints and as a whole, features decorrelated in each",
+            citation="Weng et al., USDRL: Unified Skeleton-Based Dense Representation Learning with Multi-Grained "
+            "Feature Decorrelation, AAAI 2025 (arXiv 2412.09220)",
+            requires=("time-and-space",),
+            readings="shared: time is the maximum over patches of the tokens' mean over joints, space the maximum over "
+            "joints of their mean over patches, the instance the class token, each a mean over the clip's bodies; "
+            "projectors normalise by the clips of all processes; biases and norms do not decay; losses in float32",
+            recipe={
+                "optimizer": "adam",
+                "schedule": "step",
+                "schedule.milestones": (351 / 451,),
+                "schedule.gamma": 0.1,
+                "train.batch_size": 356,
+                "train.lr": 5e-4,
+                "train.weight_decay": 1e-5,
+            },
+            native={
+                "encoder": "dste",
+                "grid.frames": 64,
+                "grid.patch": 1,
+                "train.epochs": 451,
+                "train.align": "first-frame-as-released",
+            },
+            space=RATES_SPACE | {"method.similarity": Log(1.0, 25.0), "method.correlation": Log(1e-4, 1e-2)},
+            variants={
+                "bone": {"method.stream": "bone"},
+                "motion": {"method.stream": "motion"},
+                "no-correlation": {"method.correlation": 0.0},
+            },
+        )
+    ]

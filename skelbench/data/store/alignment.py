@@ -1,0 +1,151 @@
+"""Clips put into a standard place and heading before anything else is done to them.
+
+What the families of contrastive methods do when they prepare their data; here it is a setting of a run, and done as
+clips are read. B clips, G bodies of all clips, F frames of all bodies, J joints.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from skelbench.data.store.clip_store import ClipStore
+from skelbench.errors import SkelbenchError
+from skelbench.spec import Align
+
+NECK = (("spine shoulder",), ("shoulder center",), ("thorax",), ("neck",))
+"""What topologies call the joint between the shoulders."""
+SPINE = (("spine base", "spine mid"), ("hip center", "spine"), ("pelvis", "spine"))
+"""The spine's foot, and the joint above it, on which clips are centred."""
+SHOULDERS = (("left shoulder", "right shoulder"),)
+TINY = 1e-6
+"""Metres: what is shorter has no direction, and nothing is turned by it."""
+
+
+class Alignment:
+    """``Alignment(store, how)`` changes copied rows of ``store`` in place.
+
+    "frames" (CrosSCLR, AimCLR): every body has, in every frame, the joint between its shoulders at the origin and is
+    turned about the vertical until its right shoulder is along +x from the left one. "first-frame" (2s-AGCN, the
+    recurrent family): the first body's spine is at the origin in every frame, and one rotation brings, in its first
+    frame, its shoulders to x and its spine into the upper half of the x-y plane (y is up here, z in that code); frames
+    in which a body is missing are closed up if it begins with them, and filled from its beginning if it ends with them.
+    "...-as-released": with the faults of their codes (docs/data.md).
+
+    Clips are computed one by one on the CPU: the bits do not depend on the batch, nor on where it travels.
+
+    Raises:
+        SkelbenchError: poses are flat, or the topology names no such joints.
+    """
+
+    def __init__(self, store: ClipStore, how: Align) -> None:
+        topology, self.how = store.topology, how
+        if store.meta.dimensions == 2:
+            raise SkelbenchError(f"align={how} turns bodies about the vertical, but these poses are 2-D; leave it out")
+
+        def joints(*choices: tuple[str, ...]) -> list[int]:
+            names = next((names for names in choices if set(names) <= set(topology.joints)), None)
+            if names is None:
+                wanted = " or ".join(map(" and ".join, choices))
+                raise SkelbenchError(f"align={how} needs {wanted}; topology {topology.name} has no such joints")
+            return [topology.joints.index(name) for name in names]
+
+        self.shoulders = joints(*SHOULDERS)
+        self.neck = joints(*NECK)[0] if how.startswith("frames") else -1
+        self.spine = joints(*SPINE) if how.startswith("first-frame") else []
+
+    def __call__(
+        self, frames_FJ: Tensor, confidence_FJ: Tensor | None, length_B: np.ndarray, bodies_B: np.ndarray
+    ) -> None:
+        """Align clips that lie one after the other, laid out as in :class:`~skelbench.views.clips.ClipBatch`."""
+        length_G, start_B = np.repeat(length_B, bodies_B), np.cumsum(length_B * bodies_B) - length_B * bodies_B
+        start_G = np.cumsum(length_G) - length_G
+        group_F = np.repeat(np.arange(len(length_G)), length_G)
+        time_F = np.arange(len(group_F)) - start_G[group_F]
+        row_F3 = torch.from_numpy((3 * start_G[group_F] + time_F)[:, None] + length_G[group_F, None] * np.arange(3))
+        x_F3J = frames_FJ[row_F3]
+        if self.neck >= 0:
+            frames_FJ[row_F3] = self._frames(x_F3J, torch.from_numpy(group_F), len(length_G))
+            return
+        filled_F = torch.from_numpy(_filled(x_F3J.flatten(1).any(1).numpy(), start_G, length_G))
+        clip_F = np.repeat(np.arange(len(length_B)), length_B * bodies_B)
+        first_F = torch.from_numpy(start_B[clip_F] + time_F)
+        frames_FJ[row_F3] = self._first_frame(
+            x_F3J[filled_F], torch.from_numpy(start_B), torch.from_numpy(clip_F), first_F
+        )
+        if confidence_FJ is not None:
+            confidence_FJ.copy_(confidence_FJ[filled_F])
+
+    def _frames(self, x_F3J: Tensor, group_F: Tensor, bodies: int) -> Tensor:
+        x_F3J = x_F3J - x_F3J[:, :, self.neck, None]
+        x_F, z_F = _between(x_F3J, self.shoulders)[:, ::2].unbind(1)
+        if self.how == "frames-as-released":  # every frame by its own angle, all in the sense of the body's sum
+            sum_G = torch.zeros(bodies, dtype=torch.float64).index_add_(0, group_F, z_F)
+            z_F = torch.where(sum_G[group_F] >= 0, z_F.abs(), -z_F.abs())
+        far_F = (x_F * x_F + z_F * z_F).sqrt()
+        cos_F1 = torch.where(far_F > TINY, x_F / far_F, 1.0).float()[:, None]
+        sin_F1 = torch.where(far_F > TINY, z_F / far_F, 0.0).float()[:, None]
+        x_FJ, y_FJ, z_FJ = x_F3J.unbind(1)
+        return torch.stack([cos_F1 * x_FJ + sin_F1 * z_FJ, y_FJ, cos_F1 * z_FJ - sin_F1 * x_FJ], 1)
+
+    def _first_frame(self, x_F3J: Tensor, start_B: Tensor, clip_F: Tensor, first_F: Tensor) -> Tensor:
+        """``start_B``: where a clip's first body begins; ``first_F``: where it is in the same frame."""
+        spine_B3, across_B3 = (_between(x_F3J[start_B], joints) for joints in (self.spine, self.shoulders))
+        turn = _two_shortest if self.how == "first-frame-as-released" else _upright
+        turn_F33 = turn(spine_B3, across_B3).float()[clip_F]
+        there_F11 = x_F3J.flatten(1).any(1)[:, None, None]
+        x_F3J = torch.where(there_F11, x_F3J - x_F3J[first_F, :, self.spine[1], None], 0.0)
+        # Written out: a product of matrices would round differently in other batches.
+        x, y, z = (turn_F33[:, :, axis, None] * x_F3J[:, axis, None] for axis in range(3))
+        return x + y + z
+
+
+def _between(x_F3J: Tensor, joints: list[int]) -> Tensor:
+    """float64 [F, 3]: from the first of two joints to the second."""
+    return (x_F3J[:, :, joints[1]] - x_F3J[:, :, joints[0]]).double()
+
+
+def _filled(there_F: np.ndarray, start_G: np.ndarray, length_G: np.ndarray) -> np.ndarray:
+    """int64 [F]: which frame is shown in each frame's place."""
+    shown_F = np.arange(len(there_F))
+    for start, length in zip(start_G, length_G):
+        body = slice(start, start + length)
+        seen = there_F[body].nonzero()[0]
+        if 0 < len(seen) < length:
+            kept = seen if seen[0] else np.arange(seen[-1] + 1)
+            shown_F[body] = start + kept[np.arange(length) % len(kept)]
+    return shown_F
+
+
+def _upright(spine_B3: Tensor, across_B3: Tensor) -> Tensor:
+    """float64 [B, 3, 3]: turns ``across`` to +x and ``spine`` into the x-y plane, y > 0; none where they have no
+    direction."""
+    x_B3 = across_B3 / across_B3.norm(dim=1, keepdim=True)
+    rest_B3 = spine_B3 - (spine_B3 * x_B3).sum(1, keepdim=True) * x_B3
+    y_B3 = rest_B3 / rest_B3.norm(dim=1, keepdim=True)
+    turn_B33 = torch.stack([x_B3, y_B3, torch.linalg.cross(x_B3, y_B3)], 1)
+    known_B = (across_B3.norm(dim=1) > TINY) & (rest_B3.norm(dim=1) > TINY)
+    return torch.where(known_B[:, None, None], turn_B33, torch.eye(3, dtype=torch.float64))
+
+
+def _two_shortest(spine_B3: Tensor, across_B3: Tensor) -> Tensor:
+    """float64 [B, 3, 3]: the shortest rotation of ``spine`` to z, then of ``across`` to x; then z is called y."""
+    up_B33 = _shortest(spine_B3, 2)
+    turn_B33 = _shortest((up_B33 @ across_B3[:, :, None])[:, :, 0], 0) @ up_B33
+    return torch.stack([turn_B33[:, 0], turn_B33[:, 2], -turn_B33[:, 1]], 1)
+
+
+def _shortest(from_B3: Tensor, axis: int) -> Tensor:
+    """float64 [B, 3, 3]: the shortest rotation to the positive ``axis``; none of what lies along it either way."""
+    eye_33 = torch.eye(3, dtype=torch.float64)
+    from_B3 = from_B3 / from_B3.norm(dim=1, keepdim=True).clamp(min=TINY)
+    normal_B3 = torch.linalg.cross(from_B3, eye_33[axis].expand_as(from_B3))
+    sin_B1, cos_B1 = normal_B3.norm(dim=1, keepdim=True), from_B3[:, axis, None]
+    k_B3 = normal_B3 / sin_B1.clamp(min=TINY)
+    # Column j of the rotation is what becomes of unit vector j: cos e + sin k x e + (1 - cos)(k . e) k.
+    k_B33 = k_B3[:, :, None].expand(-1, 3, 3)
+    e_B33 = eye_33.expand_as(k_B33)
+    turn_B33 = cos_B1[:, :, None] * e_B33 + sin_B1[:, :, None] * torch.linalg.cross(k_B33, e_B33, dim=1)
+    turn_B33 = turn_B33 + (1 - cos_B1)[:, :, None] * k_B3[:, :, None] * k_B3[:, None]
+    return torch.where((sin_B1 > TINY)[:, :, None], turn_B33, eye_33)

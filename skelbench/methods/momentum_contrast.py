@@ -1,0 +1,148 @@
+"""What SkeletonCLR and AimCLR share: an encoder, one that follows it, heads, a queue of keys; their code's checkpoints.
+
+Facts: LinguoLi/CrosSCLR (net/skeletonclr.py) and Levigty/AimCLR (net/aimclr.py), which agree in all of this. B clips,
+D width of a clip's features, E of an embedding, n keys written so far.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from pydantic import Field
+from torch import Tensor, nn
+
+from skelbench.errors import SkelbenchError
+from skelbench.methods.contract import Config, Context, Method, Step
+from skelbench.methods.imported import Imported, tensor_of
+from skelbench.nn.contrast import KeyQueue
+from skelbench.nn.ema import ema_copy, ema_update
+from skelbench.nn.encoder import Encoded
+from skelbench.skeleton.grid import Grid
+from skelbench.spec import Stream
+from skelbench.views import Augment, ReflectCrop, Shear, View, ViewSpec
+
+
+class MomentumContrastConfig(Config):
+    """Defaults are those of the authors' code."""
+
+    stream: Stream = Field("joint", description="what of the clip it is trained on")
+    queue: int = Field(32768, ge=1, description="keys in the queue")
+    embedding: int = Field(128, ge=1, description="width of the embedding")
+    momentum: float = Field(0.999, ge=0, le=1, description="of the key encoder, constant")
+    temperature: float = Field(0.07, gt=0, description="of the softmax over keys")
+    shear: float = Field(0.5, ge=0, description="amplitude of the shear")
+
+    def view(self, grid: Grid, *augment: Augment) -> ViewSpec:
+        """A stretch as long as the clip, sheared; then ``augment``."""
+        augment = (Shear(amplitude=self.shear), *augment)
+        return ViewSpec(frames=grid.frames, crop=ReflectCrop(), augment=augment, stream=self.stream)
+
+
+class MomentumContrast(Method):
+    """Queries of an encoder and head, keys of their moving average, and the keys of earlier clips in a queue.
+
+    A clip's bodies are averaged before the head. A subclass calls :meth:`keys` once per step.
+    """
+
+    Config: type[Config] = MomentumContrastConfig
+    roles = {"encoder": "student", "head": "head", "key_encoder": "teacher", "key_head": "head"}
+
+    def __init__(self, config: MomentumContrastConfig, context: Context) -> None:
+        super().__init__(config, context)
+        self.encoder = context.encoder()
+        self.head = contrast_head(self.clip_width, config.embedding)
+        self.key_encoder = ema_copy(self.encoder, batch_norm="train")
+        self.key_head = ema_copy(self.head)
+        self.queue = KeyQueue(config.queue, config.embedding)
+
+    @property
+    def clip_width(self) -> int:
+        """D of :meth:`clip_features`."""
+        return self.context.summary_width
+
+    def clip_features(self, encoded: Encoded, view: View) -> Tensor:
+        """[B, D]: what the head gets."""
+        return encoded.clip_summary(view)
+
+    def queries(self, view: View) -> Tensor:
+        """float32 [B, E], unit vectors."""
+        return F.normalize(self.head(self.clip_features(self.encoder(view), view)).float(), dim=1)
+
+    @torch.no_grad()
+    def keys(self, view: View, step: Step) -> tuple[Tensor, Tensor]:
+        """Unit vectors: [B, E] of ``view``, which :meth:`after_step` puts into the queue, and [n, E] of the queue."""
+        feature_BD = self.clip_features(self.key_encoder(view), view)
+        self._keys_BE = F.normalize(self.key_head(feature_BD).float(), dim=1)
+        return self._keys_BE, self.queue.written(step.index, view.clips)
+
+    def after_step(self, step: Step) -> None:
+        ema_update(self.key_encoder, self.encoder, self.config.momentum)
+        ema_update(self.key_head, self.head, self.config.momentum)
+        self.queue.push(step.index, self._keys_BE)
+        del self._keys_BE
+
+    def optim_groups(self) -> Iterator[dict[str, Any]]:
+        """Everything decays, biases and norms too."""
+        yield {"params": [parameter for parameter in self.parameters() if parameter.requires_grad]}
+
+
+def contrast_head(width: int, embedding: int) -> nn.Sequential:
+    """Linear, ReLU, linear; weights from N(0, 0.02), zero biases."""
+    head = nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, embedding))
+    for layer in (head[0], head[2]):
+        nn.init.normal_(layer.weight, std=0.02)
+        nn.init.zeros_(layer.bias)
+    return head
+
+
+BLOCKS = {"gcn.conv": "spread", "tcn": "time", "residual": "residual"}
+"""Names inside a block of the public ST-GCN and, after the arrow, ours."""
+
+
+def graph_name(name: str) -> str | None:
+    """Our name, ``encoder.*`` or ``head.*``, of a tensor of the public ST-GCN; None: we make it ourselves.
+
+    Raises:
+        SkelbenchError: it belongs to another model.
+    """
+    first, _, rest = name.partition(".")
+    block, _, inner = rest.partition(".")
+    if name == "A":
+        return None
+    if first == "data_bn":
+        return f"encoder.norm.{rest}"
+    if first == "edge_importance":
+        return f"encoder.blocks.{rest}.importance_SJJ"
+    if first == "fc":
+        return f"head.{rest}"
+    for theirs, ours in BLOCKS.items():
+        if first == "st_gcn_networks" and inner.startswith(theirs + "."):
+            return f"encoder.blocks.{block}.{ours}{inner.removeprefix(theirs)}"
+    raise SkelbenchError(f"its tensor {name!r} belongs to another model")
+
+
+def imported(state: Mapping[str, Tensor], options: Mapping[str, Any]) -> Imported:
+    """A checkpoint of either code: encoder, head, their twins and the queue; or encoder and classifier alone."""
+    query, twins = "encoder_q.", {"encoder_q.": "", "encoder_k.": "key_"}
+    spread = tensor_of(state, f"{query}st_gcn_networks.0.gcn.conv.weight", "3 C x 3 x 1 x 1", lambda s: len(s) == 4)
+    last = tensor_of(state, f"{query}st_gcn_networks.9.gcn.conv.weight", "3 C x C' x 1 x 1", lambda s: len(s) == 4)
+    time = tensor_of(state, f"{query}st_gcn_networks.0.tcn.2.weight", "C x C x frames x 1", lambda s: len(s) == 4)
+    sizes = {"base": spread.shape[0] // 3, "out": last.shape[0] // 3, "kernel": time.shape[2]}
+    settings: dict[str, Any] = {f"encoder.{name}": size for name, size in sizes.items()}
+    weights: dict[str, Tensor] = {}
+    for name, tensor in state.items():
+        prefix = next((prefix for prefix in twins if name.startswith(prefix)), None)
+        if prefix is not None:
+            ours = graph_name(name.removeprefix(prefix))
+            weights |= {twins[prefix] + ours: tensor} if ours else {}
+        elif name not in ("queue", "queue_ptr"):
+            raise SkelbenchError(f"its tensor {name!r} belongs to another model")
+    if "queue" not in state:  # a classifier in the place of the head
+        left_out = tuple(name for name in state if name.startswith(f"{query}fc."))
+        return Imported(settings, {name: x for name, x in weights.items() if not name.startswith("head.")}, left_out)
+    keys_EK = tensor_of(state, "queue", "E x K", lambda s: len(s) == 2)
+    settings |= {"method.embedding": keys_EK.shape[0], "method.queue": keys_EK.shape[1]}
+    return Imported(settings, weights | {"queue.keys_KE": keys_EK.T}, ())

@@ -1,0 +1,81 @@
+"""The recurrent family's distortions (ISC, CMD, UmURL, USDRL): a shear, joints at the origin, joints astray.
+
+R rows, K rows that are changed, T frames, J joints.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from skelbench.errors import SkelbenchError
+from skelbench.views.augmentations import Augment, Draws
+from skelbench.views.bounds import in_unit
+from skelbench.views.transfer import send
+from skelbench.views.transform import Change, Matrices
+
+
+class Distort(Augment):
+    """One of three distortions, the same for all frames and bodies of a clip.
+
+    ``shear``, ``zero`` and ``corrupt`` are their odds. Shear adds to each coordinate of every joint a multiple of each
+    other one, uniform in +- ``amplitude``. The others change ``share`` of the joints, drawn anew for each clip: "zero"
+    puts them at the origin, "corrupt" multiplies them by one 3 x 3 matrix uniform in +- 1. Defaults: 15 of 25 joints
+    and the odds of maoyunyao/CMD, feeder/augmentations.py, the same in ISC, UmURL and USDRL.
+    """
+
+    kind = "distort"
+    p: float = 1.0
+    shear: float = Field(0.5, ge=0)
+    zero: float = Field(0.25, ge=0)
+    corrupt: float = Field(0.25, ge=0)
+    amplitude: float = Field(1.0, ge=0)
+    share: float = 0.6
+
+    def draw(self, draws: Draws) -> Change:
+        joints = draws.topology.num_joints
+        u_KN = draws.per_clip(10 + joints)
+        which_K = u_KN[:, 0] * (self.shear + self.zero + self.corrupt)
+        sheared_K, zeroed_K = which_K < self.shear, (which_K >= self.shear) & (which_K < self.shear + self.zero)
+        space_K33 = 2 * u_KN[:, 1:10].unflatten(1, (3, 3)) - 1
+        space_K33[sheared_K] = torch.where(torch.eye(3, dtype=torch.bool), 1.0, self.amplitude * space_K33[sheared_K])
+        space_K33[zeroed_K] = 0.0
+        if draws.dimensions == 2:  # what is flat stays flat
+            space_K33[:, 2, :2] = 0.0
+        first_KJ = u_KN[:, 10:].argsort(dim=1, stable=True).argsort(dim=1) < math.floor(self.share * joints + 0.5)
+        space = Matrices.identity(len(draws.view_R), 3).put(draws.rows_K, space_K33.float())
+        return OnJoints(space, first_KJ | sheared_K[:, None])
+
+    def check(self, where: str) -> None:
+        super().check(where)
+        in_unit(self.share, f"{where}: the share of joints of {self.kind!r}")
+        if self.shear + self.zero + self.corrupt <= 0:
+            raise SkelbenchError(f"{where}: the odds of {self.kind!r} are all 0; make one of them larger")
+
+
+@dataclass(frozen=True)
+class OnJoints(Change):
+    """X -> S X at some joints of a row, the others as they are."""
+
+    space: Matrices
+    """S, [3, 3]."""
+    joints_KJ: Tensor
+    """bool, one row per matrix of ``space``: joints that it acts on."""
+
+    def take(self, index: Tensor) -> OnJoints:
+        return OnJoints(self.space.take(index), self.joints_KJ)
+
+    def apply(self, x_R3TJ: Tensor, keyed: object) -> Tensor:
+        rows_K = (self.space.slot_R >= 0).nonzero()[:, 0]
+        if not len(rows_K):
+            return x_R3TJ
+        slot_K, device = self.space.slot_R[rows_K], x_R3TJ.device
+        space_K33, joints_KJ = send(self.space.table_KDD[slot_K], device), send(self.joints_KJ[slot_K], device)
+        rows_K = send(rows_K, device)
+        x_K3TJ = x_R3TJ.index_select(0, rows_K)
+        changed_K3TJ = (space_K33 @ x_K3TJ.flatten(2)).view_as(x_K3TJ)
+        return x_R3TJ.index_copy_(0, rows_K, torch.where(joints_KJ[:, None, None], changed_K3TJ, x_K3TJ))

@@ -1,0 +1,103 @@
+"""Views of which a region comes from another clip: body parts times a stretch of frames.
+
+Shapes: B clips, M body slots, R rows, T frames, J joints, P body parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from skelbench.errors import SkelbenchError
+from skelbench.skeleton.topology import Topology
+from skelbench.views.keyed import pick
+from skelbench.views.view import View
+
+
+@dataclass(frozen=True)
+class Mixed:
+    """A view with regions of others in it."""
+
+    view: View
+    region_RTJ: Tensor
+    """bool [R, T, J]: what comes from the partner."""
+    weight_B: Tensor
+    """float32 [count * B]: the partner's share of a clip's cells, mean over its present bodies: of a mixed key it is
+    the weight of the partner's, 1 - weight that of the clip's own."""
+
+
+def region_swap(
+    view: View,
+    partner_B: Tensor,
+    topology: Topology,
+    uniform: Callable[..., Tensor],
+    parts: tuple[int, int],
+    frames: tuple[int, int],
+    unit: int = 4,
+    alike: bool = False,
+    op: int = 0,
+) -> Mixed:
+    """``view`` with a region of each clip replaced by the same region of the clip ``partner_B`` (int64 [B], in 0..B-1).
+
+    A region is so many whole ``topology.parts`` times so many frames in a row, both uniform between limits that are
+    included; stretches begin at multiples of ``unit`` frames and are multiples of it long. All bodies of a clip have
+    one region; one whose slot is empty in the partner stays as it is. Drawn by ``uniform`` (``step.uniform``) for every
+    clip and view of it, or once for the batch (``alike``, as the codes do).
+
+    LanglandsLin/ActCLR net/actclr.py (parts 2 to 3, frames 12 to 20), GitHubOfHyl97/SkeAttnCLR net/SkeAttnCLR.py (3 to
+    4, 16 to 28), JHang2020/PCM3 moco/builder_mask_recons.py (2 to 3, 28 to 44).
+
+    Raises:
+        SkelbenchError: limits that the topology's parts or the view's frames do not allow.
+    """
+    _, T, _, _ = view.x_RTJC.shape
+    part_J = torch.empty(topology.num_joints, dtype=torch.int64, device=view.rows_R.device)
+    for place, joints in enumerate(topology.parts.values()):
+        part_J[list(joints)] = place
+    P, units = len(topology.parts), [n // unit for n in frames]
+    if not 1 <= parts[0] <= parts[1] <= P:
+        raise SkelbenchError(f"regions of {parts[0]} to {parts[1]} parts: {topology.name} has {P}, give 1 to {P}")
+    if not 1 <= units[0] <= units[1] <= T // unit or any(n % unit for n in frames):
+        raise SkelbenchError(
+            f"regions of {frames[0]} to {frames[1]} frames: give multiples of {unit} up to the view's {T} frames"
+        )
+    slot_R = view.rows_R % view.bodies
+    assert view.keys_R is not None  # views of the builder have them
+    keys_R = torch.zeros_like(view.keys_R) if alike else view.keys_R - slot_R
+    u_Rn = uniform(keys_R, 3 + P, op=op)
+    number_R = parts[0] + pick(u_Rn[:, 0], parts[1] - parts[0] + 1)
+    length_R = units[0] + pick(u_Rn[:, 1], units[1] - units[0] + 1)
+    start_R = pick(u_Rn[:, 2], T // unit - length_R + 1)
+    chosen_RP = u_Rn[:, 3:].argsort(1).argsort(1) < number_R[:, None]
+    time_T = torch.arange(T, device=slot_R.device)
+    inside_RT = (time_T >= unit * start_R[:, None]) & (time_T < unit * (start_R + length_R)[:, None])
+
+    entry_R = torch.div(view.rows_R, view.bodies, rounding_mode="floor")
+    partner_R = entry_R - view.clip_R + partner_B[view.clip_R]
+    row_of = torch.full((view.count * view.clips * view.bodies,), -1, device=slot_R.device)
+    row_of[view.rows_R] = torch.arange(view.rows, device=slot_R.device)
+    other_R = row_of[partner_R * view.bodies + slot_R]
+    region_RTJ = inside_RT[:, :, None] & chosen_RP[:, part_J][:, None] & (other_R >= 0)[:, None, None]
+    # Rows without a counterpart read the last row and take nothing of it.
+    mixed = view.with_x(torch.where(region_RTJ[..., None], view.x_RTJC[other_R], view.x_RTJC))
+    if view.confidence_RTJ is not None:
+        confidence_RTJ = torch.where(region_RTJ, view.confidence_RTJ[other_R], view.confidence_RTJ)
+        mixed = replace(mixed, confidence_RTJ=confidence_RTJ)
+    weight_B = view.per_clip(region_RTJ.float().mean((1, 2))[:, None])[:, 0]
+    return Mixed(mixed, region_RTJ, weight_B)
+
+
+def rolled(clips: int, u: Tensor) -> Tensor:
+    """int64 [B]: a partner for each of ``clips`` clips of a batch, the one so many places on, never itself.
+
+    ``u`` is one uniform draw. Partners are clips of the same process, so several processes pair others than one does.
+
+    Raises:
+        SkelbenchError: a batch of one clip.
+    """
+    if clips < 2:
+        raise SkelbenchError("clips are mixed with others of their batch, which has 1; give a larger batch")
+    return (torch.arange(clips, device=u.device) + 1 + pick(u.reshape(()), clips - 1)) % clips

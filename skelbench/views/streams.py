@@ -1,0 +1,25 @@
+"""Bones and motion of coordinates: what a stream makes of a clip, in a view or inside an encoder."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from skelbench.skeleton.topology import Topology
+from skelbench.spec import Stream
+
+SINGLE: tuple[Stream, ...] = ("joint", "bone", "motion")
+"""What an encoder of fused streams makes of joints."""
+
+
+def as_stream(x: Tensor, stream: Stream, topology: Topology, time: int, joint: int) -> Tensor:
+    """``x`` as ``stream``, of its shape; ``time`` and ``joint`` are the dimensions of frames and joints.
+
+    A bone is a joint minus the one at which the topology says that it begins, a motion the next frame minus this one
+    (the last frame's is 0): LinguoLi/CrosSCLR, net/crossclr_3views.py, and the feeders of CMD, HiCo and UmURL.
+    """
+    if stream == "bone":
+        return x - x.index_select(joint, torch.tensor(topology.bones, device=x.device))
+    if stream == "motion":
+        return torch.cat([x.diff(dim=time), torch.zeros_like(x.narrow(time, 0, 1))], time)
+    return x

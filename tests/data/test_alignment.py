@@ -1,0 +1,191 @@
+"""Alignment against slow references written from what CrosSCLR's and 2s-AGCN's preparation does, frame by frame."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from made.clips import open_writer, write_store
+
+from skelbench.data.store.alignment import Alignment
+from skelbench.data.store.clip_store import ClipStore
+from skelbench.data.store.source import ClipSource
+from skelbench.errors import SkelbenchError
+from skelbench.skeleton.topology import COCO17, H36M17, KINECT20, NTU25
+
+HOWS = ("frames", "first-frame", "frames-as-released", "first-frame-as-released")
+
+
+def people(count=5, seed=0):
+    """Clips [M, T, 25, 3] of upright bodies in all headings that sway; some bodies are missing from some frames."""
+    rng, clips = np.random.default_rng(seed), []
+    for i in range(count):
+        bodies, frames = 1 + i % 2, 6 + i
+        x = rng.normal(0, 0.1, (bodies, frames, 25, 3)) + rng.normal(0, 0.3, (bodies, frames, 1, 3))
+        x[:, :, :2, 1] += np.array([0.0, 0.5])
+        x[:, :, 20, 1] += 0.8
+        for m in range(bodies):
+            heading = rng.uniform(-math.pi, math.pi) + rng.normal(0, 0.2, frames)
+            side = 0.2 * np.stack([np.cos(heading), 0 * heading, np.sin(heading)], -1)
+            x[m, :, 8] = x[m, :, 20] + side
+            x[m, :, 4] = x[m, :, 20] - side + [0, 0.03, 0]
+        clips.append(x.astype(np.float32))
+    clips[1][1, -3:] = 0  # leaves early
+    clips[3][1, :2] = 0  # comes late
+    clips[3][1, 5] = 0
+    clips[4][0, [0, 3]] = 0
+    return clips
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    return ClipStore.open(write_store(tmp_path_factory.mktemp("root") / "made", people()))
+
+
+def aligned(store, how, ids=None, **options):
+    """[M, T, J, 3] of each clip."""
+    ids = np.arange(len(store)) if ids is None else ids
+    batch = ClipSource(store, align=how, **options).gather(ids)
+    out = []
+    for b in range(len(ids)):
+        length, bodies, start = (int(v[b]) for v in (batch.length, store.bodies[ids], batch.offset))
+        rows = batch.frames_FJ[start : start + 3 * length * bodies]
+        out.append(rows.unflatten(0, (bodies, 3, length)).permute(0, 2, 3, 1).numpy())
+    return out
+
+
+def about_y(angle):
+    return np.array([[math.cos(angle), 0, math.sin(angle)], [0, 1, 0], [-math.sin(angle), 0, math.cos(angle)]])
+
+
+def shortest(a, b):
+    """The rotation that takes the direction of a to that of b and moves nothing at right angles to both."""
+    a, b = a / np.linalg.norm(a), b / np.linalg.norm(b)
+    v, c = np.cross(a, b), a @ b
+    k = np.array([[0, -v[2], v[1]], [v[2], 0, -v[0]], [-v[1], v[0], 0]])
+    return np.eye(3) + k + k @ k / (1 + c)
+
+
+def slow_frames(x_MTJC, one_sense):
+    out = x_MTJC.astype(np.float64)
+    for body in out:
+        body -= body[:, 20:21]
+        across = body[:, 8] - body[:, 4]
+        sense = across[:, 2].sum() >= 0
+        for frame, (x, _, z) in zip(body, across):
+            if x == z == 0:
+                continue
+            angle = math.acos(x / math.hypot(x, z))
+            positive = sense if one_sense else z >= 0
+            frame[:] = frame @ about_y(angle if positive else -angle).T
+    return out
+
+
+def slow_first_frame(x_MTJC, as_released):
+    out = x_MTJC.astype(np.float64)
+    for body in out:
+        if not body[0].any():
+            seen = [frame.copy() for frame in body if frame.any()]
+            body[:] = 0
+            body[: len(seen)] = seen
+        for t in range(1, len(body)):
+            if not body[t:].any():
+                for later in range(t, len(body)):
+                    body[later] = body[later - t]
+                break
+    main = out[0, :, 1].copy()
+    for body in out:
+        for t, frame in enumerate(body):
+            body[t] = (frame - main[t]) * frame.any()
+    spine, across = out[0, 0, 1] - out[0, 0, 0], out[0, 0, 8] - out[0, 0, 4]
+    if as_released:
+        turn = shortest(spine, np.array([0, 0, 1]))
+        turn = shortest(turn @ across, np.array([1, 0, 0])) @ turn
+        turn = np.array([[1, 0, 0], [0, 0, 1], [0, -1, 0]]) @ turn  # its z is our y
+    else:
+        x = across / np.linalg.norm(across)
+        y = spine - (spine @ x) * x
+        y /= np.linalg.norm(y)
+        turn = np.stack([x, y, np.cross(x, y)])
+    return out @ turn.T
+
+
+@pytest.mark.parametrize("how", HOWS)
+def test_clips_are_aligned_as_frame_by_frame(store, how):
+    slow = slow_frames if how.startswith("frames") else slow_first_frame
+    for found, clip in zip(aligned(store, how), people(), strict=True):
+        np.testing.assert_allclose(found, slow(clip, how.endswith("released")), atol=1e-5)
+
+
+@pytest.mark.parametrize("how", HOWS)
+def test_the_same_bits_in_every_batch_and_whichever_way_they_travel(store, how):
+    together = aligned(store, how)
+    resident = aligned(store, how, resident=True)
+    for i in range(len(store)):
+        (alone,) = aligned(store, how, ids=np.array([i]))
+        assert np.array_equal(together[i], alone) and np.array_equal(together[i], resident[i])
+    assert np.array_equal(store.clip(0), people()[0]), "the store itself is untouched"
+
+
+@pytest.mark.parametrize("how", ["frames", "first-frame"])
+def test_a_clip_that_is_turned_about_the_vertical_and_moved_is_the_same_clip(tmp_path, store, how):
+    turned = [(x @ about_y(0.4 + i).T + [1, 0, 2]) * x.any((2, 3), keepdims=True) for i, x in enumerate(people())]
+    other = ClipStore.open(write_store(tmp_path / "turned", [x.astype(np.float32) for x in turned]))
+    for clip, (found, expected) in enumerate(zip(aligned(other, how), aligned(store, how), strict=True)):
+        if how == "frames" or people()[clip][0].any((1, 2)).all():  # what else is in a frame without a first body
+            np.testing.assert_allclose(found, expected, atol=2e-5)
+
+
+def test_bodies_face_one_way_and_stand_upright(store):
+    for body in (body for clip in aligned(store, "frames") for body in clip):
+        seen = body[body.any((1, 2))]
+        across = seen[:, 8] - seen[:, 4]
+        assert np.abs(seen[:, 20]).max() == 0 and np.abs(across[:, 2]).max() < 1e-6 and across[:, 0].min() > 0
+    for clip in aligned(store, "first-frame"):
+        across, spine = clip[0, 0, 8] - clip[0, 0, 4], clip[0, 0, 1] - clip[0, 0, 0]
+        assert across[0] > 0 and np.abs(across[1:]).max() < 1e-6 and spine[1] > 0 and abs(spine[2]) < 1e-6
+
+
+def test_confidence_moves_with_the_frames_that_are_filled(tmp_path):
+    clip = people()[1]
+    sure = np.linspace(0, 1, clip[..., 0].size, dtype=np.float32).reshape(clip.shape[:3])
+    with open_writer(tmp_path / "sure") as writer:
+        for i in range(3):
+            writer.add(clip, 0, subject=i, camera=1 + i, confidence_MTJ=sure)
+    batch = ClipSource(ClipStore.open(tmp_path / "sure"), align="first-frame").gather(np.array([0]))
+    expected = sure.copy()
+    expected[1, -3:] = sure[1, :3]
+    assert np.array_equal(batch.confidence_FJ.numpy(), expected.reshape(-1, 25))
+
+
+@pytest.mark.parametrize("topology", [KINECT20, H36M17])
+def test_joints_are_found_by_name(topology, tmp_path):
+    x = np.random.default_rng(0).normal(size=(1, 4, topology.num_joints, 3)).astype(np.float32)
+    path = write_store(tmp_path / "made", [x] * 3, topology=topology)
+    found = aligned(ClipStore.open(path), "first-frame")[0]
+    left, right = (topology.joints.index(f"{side} shoulder") for side in ("left", "right"))
+    assert np.abs((found[0, 0, right] - found[0, 0, left])[1:]).max() < 1e-6
+
+
+@pytest.mark.parametrize(("how", "said"), [("frames", "spine shoulder or .* thorax"), ("first-frame", "spine mid")])
+def test_a_skeleton_without_these_joints_is_refused_in_a_sentence(tmp_path, how, said):
+    x = np.ones((1, 4, 17, 3), dtype=np.float32)
+    store = ClipStore.open(write_store(tmp_path / "made", [x] * 3, topology=COCO17))
+    with pytest.raises(SkelbenchError, match=f"align={how} needs .*{said}.*topology coco17 has no such joints"):
+        Alignment(store, how)
+
+
+def test_flat_poses_are_refused(tmp_path, store):
+    with pytest.raises(SkelbenchError, match="2-D"):
+        Alignment(
+            type("Flat", (), {"topology": NTU25, "meta": store.meta.model_copy(update={"dimensions": 2})}), "frames"
+        )
+
+
+def test_a_body_without_shoulders_or_spine_is_turned_by_nothing(tmp_path):
+    """Joints in one point have no direction: the clip stays as it is, and no number is lost."""
+    clip = np.ones((1, 3, 25, 3), dtype=np.float32)
+    store = ClipStore.open(write_store(tmp_path / "made", [clip] * 3))
+    for how in HOWS:
+        found = aligned(store, how)[0]
+        assert not torch.from_numpy(found).any()
