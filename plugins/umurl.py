@@ -152,6 +152,7 @@ def skelbench_methods():
                 "grid.frames": 64,
                 "grid.patch": 1,
                 "train.epochs": 451,
+                "train.align": "first-frame-shoulders",
             },
             space=RATES_SPACE | {"method.similarity": Log(1.0, 25.0), "method.variance": Log(1.0, 25.0)},
         )
