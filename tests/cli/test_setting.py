@@ -1,7 +1,7 @@
 """The shared setting in which methods are compared, and the native one of each."""
 
 import pytest
-from small import METHODS, TINY, TINY_METHOD, write_small_store
+from small import METHODS, QUEUED, tiny, write_small_store
 
 from skelbench.errors import SkelbenchError
 from skelbench.plugin.host import Host
@@ -20,7 +20,8 @@ def made(tmp_path_factory):
     host = Host()
 
     def make(method, preset="paper", **fields):
-        sets = TINY | {f"method.{key}": value for key, value in TINY_METHOD[method].items()} | fields.pop("sets", {})
+        encoder = host.get("methods", method).native.get("encoder", "vit") if fields.get("native") else "vit"
+        sets = tiny(method, encoder) | fields.pop("sets", {})
         request = Request(method=method, dataset="small", preset=preset, sets=sets, **fields)
         return resolve(request, host, root, "cpu")
 
@@ -45,7 +46,7 @@ def test_in_the_shared_setting_all_but_the_method_is_alike(name, preset, made):
     assert control(ours, made.host).spec.id == control(slim, made.host).spec.id
 
 
-@pytest.mark.parametrize("name", [name for name in METHODS if name not in WITHOUT])
+@pytest.mark.parametrize("name", [name for name in METHODS if name not in {*WITHOUT, *QUEUED}])
 def test_native_is_the_published_setting(name, made):
     native = made(name, native=True)
     assert native.setting == "native" and control(native, made.host).setting == "native"
@@ -57,6 +58,14 @@ def test_native_is_the_published_setting(name, made):
     small = made(name, tokens=8, native=True)  # the method's own encoder on another grid
     assert small.setting == "native" and small.spec.grid.patch == 8
     assert not small.spec.encoder_config["cls"]
+
+
+@pytest.mark.parametrize("name", sorted(QUEUED))
+def test_native_is_the_published_setting_of_the_graph_contrast_family(name, made):
+    spec = made(name, native=True).spec
+    assert (spec.encoder, spec.grid.frames, spec.train.epochs) == ("stgcn", 50, 300)
+    assert (spec.train.bodies, spec.train.align, spec.train.precision) == ("all-slots", "frames-as-released", "fp32")
+    assert (spec.optimizer, spec.schedule, spec.train.lr, spec.train.weight_decay) == ("sgd", "step", 0.1, 1e-4)
 
 
 def test_the_optimiser_is_the_method_s_own_in_either(made):
