@@ -27,7 +27,7 @@ def test_features_are_those_of_the_public_code():
 
 
 def hops(topology: Topology, hub: int) -> list[int]:
-    near = {frozenset(pair) for pair in enumerate(topology.bone_starts)}
+    near = {frozenset(pair) for pair in enumerate(topology.bones)}
     found, ring, seen = {hub: 0}, {hub}, {hub}
     for distance in itertools.count(1):
         ring = {j for j in range(topology.num_joints) if j not in seen and any(frozenset((j, k)) in near for k in ring)}
@@ -44,7 +44,7 @@ def test_neighbours_are_parted_by_their_distance_from_the_hub(topology, hub, see
     if seen is not None:
         distance = [d if d <= seen else float("inf") for d in distance]
     linked = {(j, j) for j in range(topology.num_joints)}
-    linked |= {pair for j, k in enumerate(topology.bone_starts) for pair in ((j, k), (k, j))}
+    linked |= {pair for j, k in enumerate(topology.bones) for pair in ((j, k), (k, j))}
     for j, k in itertools.product(range(topology.num_joints), repeat=2):
         share = 1 / sum((other, k) in linked for other in range(topology.num_joints)) if (j, k) in linked else 0.0
         subset = 0 if j == k else 1 if distance[j] >= distance[k] else 2
