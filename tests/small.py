@@ -13,7 +13,12 @@ import numpy as np
 
 TINY = {"encoder.dim": 16, "encoder.depth": 1, "encoder.heads": 2}
 """Settings of the ViT that make a step take milliseconds."""
-TINY_ENCODER = {"vit": TINY, "stgcn": {"encoder.base": 2, "encoder.out": 8}, "dste": {"encoder.dim": 8}}
+TINY_ENCODER = {
+    "vit": TINY,
+    "stgcn": {"encoder.base": 2, "encoder.out": 8},
+    "dste": {"encoder.dim": 8},
+    "two-branch": {"encoder.dim": 8},
+}
 
 DECODER = {"decoder_dim": 16, "decoder_depth": 1, "decoder_heads": 2}
 QUEUE = {"queue": 8, "embedding": 8}
@@ -31,11 +36,12 @@ TINY_METHOD = {
     "aimclr": QUEUE,
     "pstl": {"head_hidden": 16},
     "usdrl": {"head_hidden": 16},
+    "umurl": {"head_hidden": 16, "embedding": 12},
     "gfp": DECODER | {"target_hidden": 16, "target_hidden_global": 32, "target_dim": 16},
 }
 
 METHODS = tuple(TINY_METHOD)
-COMPARING = {"skeletonclr", "aimclr", "pstl", "usdrl"}
+COMPARING = {"skeletonclr", "aimclr", "pstl", "usdrl", "umurl"}
 """Methods that tell clips from earlier ones or from others of their batch, and learn nothing of one alone."""
 
 STILL = {
