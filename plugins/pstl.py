@@ -10,6 +10,7 @@ from typing import Literal
 import torch
 from pydantic import Field
 from skelbench_plugins._recipes import GRAPH_CONTRAST_NATIVE, RATES_SPACE
+from torch import Tensor
 
 from skelbench.errors import SkelbenchError
 from skelbench.methods import Config, Method
@@ -44,19 +45,21 @@ class PSTL(Method):
     Config = PSTLConfig
     roles = {"encoder": "student", "projector": "head"}
     min_clips = 2
+    bone_ends_L: Tensor
 
     def __init__(self, config, context):
         super().__init__(config, context)
-        grid, starts = context.grid, context.topology.bone_starts
-        self.missing_frames = round(config.mask_frames * grid.frames / grid.patch)
+        grid = context.grid
+        patches = grid.frames // grid.patch
+        self.missing_frames = round(config.mask_frames * patches)
         self.missing_joints = round(config.mask_joints * grid.joints)
-        if not (self.missing_frames and self.missing_joints < grid.joints and self.missing_joints):
+        if not (0 < 2 * self.missing_frames < patches and 0 < self.missing_joints < grid.joints):
             raise SkelbenchError(
-                f"mask_frames={config.mask_frames:g} and mask_joints={config.mask_joints:g} leave out "
-                f"{self.missing_frames} of {grid.frames // grid.patch} patches of frames and {self.missing_joints} of "
-                f"{grid.joints} joints; change them so that some, and not all, are left out"
+                f"mask_frames={config.mask_frames:g} leaves out twice {self.missing_frames} of {patches} patches of "
+                f"frames, mask_joints={config.mask_joints:g} {self.missing_joints} of {grid.joints} joints; change "
+                "them so that some, and not all, are left out"
             )
-        ends = [joint for bone in enumerate(starts) if bone[0] != bone[1] for joint in bone]
+        ends = [joint for bone in enumerate(context.topology.bones) if bone[0] != bone[1] for joint in bone]
         self.register_buffer("bone_ends_L", torch.tensor(sorted(ends)), persistent=False)
         self.encoder = context.encoder()
         self.projector = projector(context.summary_width, config.head_hidden, config.head_hidden, bias=False)
@@ -127,12 +130,12 @@ def skelbench_methods():
             target=":PSTL",
             config=":PSTLConfig",
             summary="Barlow Twins of a clip with what is left of it without fast frames or central joints",
-            citation="Zhou et al., Self-supervised Action Representation Learning from Partial Spatio-Temporal Skeleton "
-            "Sequences, AAAI 2023 (arXiv 2302.09018)",
+            citation="Zhou et al., Self-supervised Action Representation Learning from Partial Spatio-Temporal "
+            "Skeleton Sequences, AAAI 2023 (arXiv 2302.09018)",
             requires=("drop-lines",),
-            readings="crops are drawn before resampling and in continuous time; every clip has its own draws (the code, "
-            "and --native: once per step) and lacks 8 joints (the code: 8 draws, a joint perhaps twice); of an encoder "
-            "on tokens those are dropped; biases and norms do not decay",
+            readings="crops are drawn before resampling and in continuous time; every clip has its own draws (the "
+            "code and --native: once per step) and lacks 8 joints (the code: 8 draws, a joint perhaps twice); of an "
+            "encoder on tokens what is missing is dropped; biases and norms do not decay",
             recipe={
                 "optimizer": "adam",
                 "train.batch_size": 128,

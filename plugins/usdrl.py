@@ -1,4 +1,4 @@
-"""USDRL: features over time, over joints and of the whole clip, each decorrelated over the batch (Weng et al., AAAI 2025).
+"""USDRL: features over time, over joints and of the clip, each decorrelated over the batch (Weng et al., AAAI 2025).
 
 Facts: wengwanjiang/USDRL @7e83bb6, pretrain.py, model/DSTE.py and model/loss.py; its successor
 wengwanjiang/FoundSkelModel @945fe91. Four independently distorted views of a clip agree in three embeddings; VICReg's
@@ -27,9 +27,10 @@ LEVELS = {"time": 0.5, "space": 0.5, "instance": 1.0}
 
 
 class USDRLConfig(Config):
-    """Defaults are those of the authors' code."""
+    """Defaults are those of the authors' code, but for ``resize``."""
 
     stream: Literal["joint", "bone", "motion"] = Field("joint", description="what of the clip it is trained on")
+    resize: Literal["ends", "half-pixel"] = Field("ends", description="resampling of a crop to T frames")
     head_hidden: int = Field(2048, ge=1, description="width of the projectors; the instance's embedding has twice that")
     similarity: float = Field(5.0, ge=0, description="weight of squared distances between a clip's views")
     variance: float = Field(5.0, ge=0, description="weight of the hinge on each feature's spread")
@@ -49,20 +50,17 @@ class USDRL(Method):
         super().__init__(config, context)
         self.encoder = context.encoder()
         hidden = config.head_hidden
-        self.projectors = nn.ModuleDict(
-            {level: projector(context.width, hidden, hidden) for level in ("time", "space")}
-        )
-        self.projectors["instance"] = projector(context.summary_width, hidden, 2 * hidden)
-        for mlp in self.projectors.values():
+        heads = {level: projector(context.width, hidden, hidden) for level in ("time", "space")}
+        heads["instance"] = projector(context.summary_width, hidden, 2 * hidden)
+        for mlp in heads.values():
             initialise_mlp(mlp)
+        self.projectors = nn.ModuleDict(heads)
 
     @classmethod
     def views(cls, config, grid):
         crop = Free(lo=0.1, hi=1.0, whole_frames=True, min_frames=64)
-        clip = ViewSpec(
-            frames=grid.frames, crop=crop, augment=(Distort(),), resize="half-pixel", count=VIEWS, stream=config.stream
-        )
-        return {"clip": clip}
+        how = {"resize": config.resize, "stream": config.stream}
+        return {"clip": ViewSpec(frames=grid.frames, crop=crop, augment=(Distort(),), count=VIEWS, **how)}
 
     def training_step(self, views, step):
         view, config = views["clip"], self.config
@@ -72,14 +70,14 @@ class USDRL(Method):
             features = {level: view.per_clip(x_RD) for level, x_RD in features.items()}
         features["instance"] = encoded.clip_summary(view)
 
-        total = dict.fromkeys(("similarity", "variance", "covariance", "correlation"), 0.0)
+        total = {}
         for level, weight in LEVELS.items():
             of_clips_BVD = features[level].unflatten(0, (VIEWS, -1)).transpose(0, 1)
             embeddings = [
                 self.projectors[level](x_BD).float() for x_BD in step.gather(of_clips_BVD, gradient=True).unbind(1)
             ]
             for name, value in self._terms(embeddings).items():
-                total[name] = total[name] + weight * value
+                total[name] = total.get(name, 0.0) + weight * value
         step.watch("instance", embeddings[-1])
         return {"loss": sum(getattr(config, name) * value for name, value in total.items()), **total}
 
@@ -132,20 +130,18 @@ def read_public(state, options):
             before, after = f"backbone.{theirs}_tr{layer or ''}", f"encoder.{ours}.{layer}"
             names |= {f"{before}.{old}": f"{after}.{new}" for old, new in _LAYER.items()}
     names["i_proj"] = "projectors.instance"
-    width = len(tensor_of(state, "backbone.spe", "1 x M J x D", lambda s: len(s) == 3)[0, 0])
+    width = len(tensor_of(state, "backbone.spe", "1 x M J x D", lambda s: len(s) == 3 and s[0] == 1)[0, 0])
     shift = tensor_of(state, "backbone.t_tr.DSA.wt1.weight", "T x T", lambda s: len(s) == 2)
     settings = {"encoder.dim": width, "grid.frames": len(shift)}
     if "t_proj.0.weight" in state:
-        settings["method.head_hidden"] = len(state["t_proj.0.weight"])
+        settings["method.head_hidden"] = len(tensor_of(state, "t_proj.0.weight", "hidden x D", lambda s: len(s) == 2))
     left = tuple(name for name in state if name.startswith(_HEAD))
     kept = {name: x for name, x in state.items() if name != _SINES and _SHARED not in name and name not in left}
     if strange := [name for name in kept if not renamed(name, names)]:
         raise SkelbenchError(f"{len(strange)} of its tensors are not of USDRL's code, first {strange[0]!r}")
     kept["backbone.spe"] = kept["backbone.spe"][0]
-    weights = {renamed(name, names): x for name, x in kept.items()}
-    return Imported(
-        settings, {name: x[..., 0] if name.endswith(".conv.weight") else x for name, x in weights.items()}, left
-    )
+    kept = {name: x[..., 0] if name.endswith(".conv1.weight") and x.ndim == 3 else x for name, x in kept.items()}
+    return Imported(settings, {renamed(name, names): x for name, x in kept.items()}, left)
 
 
 @hookimpl
@@ -177,7 +173,8 @@ def skelbench_methods():
                 "grid.frames": 64,
                 "grid.patch": 1,
                 "train.epochs": 451,
-                "train.align": "first-frame-as-released",
+                "train.align": "first-frame-shoulders",
+                "method.resize": "half-pixel",
             },
             space=RATES_SPACE | {"method.similarity": Log(1.0, 25.0), "method.correlation": Log(1e-4, 1e-2)},
             variants={

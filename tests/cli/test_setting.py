@@ -1,7 +1,7 @@
 """The shared setting in which methods are compared, and the native one of each."""
 
 import pytest
-from small import METHODS, QUEUED, tiny, write_small_store
+from small import COMPARING, METHODS, tiny, write_small_store
 
 from skelbench.errors import SkelbenchError
 from skelbench.plugin.host import Host
@@ -46,7 +46,7 @@ def test_in_the_shared_setting_all_but_the_method_is_alike(name, preset, made):
     assert control(ours, made.host).spec.id == control(slim, made.host).spec.id
 
 
-@pytest.mark.parametrize("name", [name for name in METHODS if name not in {*WITHOUT, *QUEUED}])
+@pytest.mark.parametrize("name", [name for name in METHODS if name not in {*WITHOUT, *COMPARING}])
 def test_native_is_the_published_setting(name, made):
     native = made(name, native=True)
     assert native.setting == "native" and control(native, made.host).setting == "native"
@@ -60,12 +60,22 @@ def test_native_is_the_published_setting(name, made):
     assert not small.spec.encoder_config["cls"]
 
 
-@pytest.mark.parametrize("name", sorted(QUEUED))
-def test_native_is_the_published_setting_of_the_graph_contrast_family(name, made):
+GRAPH = "stgcn", 50, 300, "all-slots", "frames-as-released", "sgd", "step", 0.1, 1e-4
+PUBLISHED = {
+    "skeletonclr": GRAPH,
+    "aimclr": GRAPH,
+    "pstl": ("stgcn", 50, 150, "all-slots", "frames-as-released", "adam", "cosine", 5e-3, 1e-5),
+    "usdrl": ("dste", 64, 451, "valid", "first-frame-shoulders", "adam", "step", 5e-4, 1e-5),
+    "umurl": ("two-branch", 64, 451, "valid", "first-frame-shoulders", "adam", "step", 5e-4, 1e-5),
+}
+
+
+@pytest.mark.parametrize("name", sorted(COMPARING))
+def test_native_is_the_published_setting_of_methods_that_compare_clips(name, made):
     spec = made(name, native=True).spec
-    assert (spec.encoder, spec.grid.frames, spec.train.epochs) == ("stgcn", 50, 300)
-    assert (spec.train.bodies, spec.train.align, spec.train.precision) == ("all-slots", "frames-as-released", "fp32")
-    assert (spec.optimizer, spec.schedule, spec.train.lr, spec.train.weight_decay) == ("sgd", "step", 0.1, 1e-4)
+    train, how = spec.train, (spec.optimizer, spec.schedule)
+    found = spec.encoder, spec.grid.frames, train.epochs, train.bodies, train.align, *how, train.lr, train.weight_decay
+    assert found == PUBLISHED[name] and train.precision == "fp32"
 
 
 def test_the_optimiser_is_the_method_s_own_in_either(made):

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 from seven import SEVEN
-from small import METHODS, QUEUED, STILL, TEACHERS, TINY_METHOD, write_small_store
+from small import COMPARING, METHODS, STILL, TEACHERS, TINY_METHOD, write_small_store
 
 from skelbench.views.keyed import Keyed
 from skelbench.views.view import View
@@ -31,7 +31,7 @@ def test_it_learns_the_clip_it_is_trained_on(name, trainer):
     Predicting zero, a mean or any constant gains as much on both; so does a method whose targets are noise. What must
     not be learned is held still: teacher, its temperature, its centre, and GFP's targets, which could collapse.
     """
-    if name in QUEUED:
+    if name in COMPARING:
         pytest.skip("there is no other clip to tell it from")
     sizes = {"encoder.dim": 32} | ({"decoder_dim": 32} if "decoder_dim" in TINY_METHOD[name] else {})
     rates = {"train.lr": 3e-3, "schedule.warmup": 0.0}
