@@ -13,7 +13,12 @@ import numpy as np
 
 TINY = {"encoder.dim": 16, "encoder.depth": 1, "encoder.heads": 2}
 """Settings of the ViT that make a step take milliseconds."""
-TINY_ENCODER = {"vit": TINY, "stgcn": {"encoder.base": 2, "encoder.out": 8}, "dste": {"encoder.dim": 8}}
+TINY_ENCODER = {
+    "vit": TINY,
+    "stgcn": {"encoder.base": 2, "encoder.out": 8},
+    "dste": {"encoder.dim": 8},
+    "bigru": {"encoder.hidden": 8, "encoder.depth": 2},
+}
 
 DECODER = {"decoder_dim": 16, "decoder_depth": 1, "decoder_heads": 2}
 QUEUE = {"queue": 8, "embedding": 8}
@@ -29,13 +34,14 @@ TINY_METHOD = {
     "sjepa": DECODER,
     "skeletonclr": QUEUE,
     "aimclr": QUEUE,
+    "cmd": QUEUE,
     "pstl": {"head_hidden": 16},
     "usdrl": {"head_hidden": 16},
     "gfp": DECODER | {"target_hidden": 16, "target_hidden_global": 32, "target_dim": 16},
 }
 
 METHODS = tuple(TINY_METHOD)
-COMPARING = {"skeletonclr", "aimclr", "pstl", "usdrl"}
+COMPARING = {"skeletonclr", "aimclr", "cmd", "pstl", "usdrl"}
 """Methods that tell clips from earlier ones or from others of their batch, and learn nothing of one alone."""
 
 STILL = {
