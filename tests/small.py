@@ -18,6 +18,7 @@ TINY_ENCODER = {
     "stgcn": {"encoder.base": 2, "encoder.out": 8},
     "dste": {"encoder.dim": 8},
     "bigru": {"encoder.hidden": 8, "encoder.depth": 2},
+    "two-branch": {"encoder.dim": 8},
 }
 
 DECODER = {"decoder_dim": 16, "decoder_depth": 1, "decoder_heads": 2}
@@ -37,11 +38,12 @@ TINY_METHOD = {
     "cmd": QUEUE,
     "pstl": {"head_hidden": 16},
     "usdrl": {"head_hidden": 16},
+    "umurl": {"head_hidden": 16, "embedding": 12},
     "gfp": DECODER | {"target_hidden": 16, "target_hidden_global": 32, "target_dim": 16},
 }
 
 METHODS = tuple(TINY_METHOD)
-COMPARING = {"skeletonclr", "aimclr", "cmd", "pstl", "usdrl"}
+COMPARING = {"skeletonclr", "aimclr", "cmd", "pstl", "usdrl", "umurl"}
 """Methods that tell clips from earlier ones or from others of their batch, and learn nothing of one alone."""
 
 STILL = {
