@@ -121,7 +121,7 @@ def spoil_value(rng: random.Random, value: Any, strange: list[Any] = STRANGE) ->
         places: list[tuple[Any, Any]] = []
         _collect(value, places)
         if not places:
-            return rng.choice(strange)
+            return _copy(rng.choice(strange))
         node, key = rng.choice(places)
         kind = rng.randrange(10)
         if kind == 0:
@@ -135,7 +135,7 @@ def spoil_value(rng: random.Random, value: Any, strange: list[Any] = STRANGE) ->
         elif kind == 3:
             node[key] = [node[key]]
         elif kind == 4 and isinstance(node, list):
-            node.insert(key, node[key])
+            node.insert(key, _copy(node[key]))
         elif kind == 5 and isinstance(node[key], int | float) and abs(node[key]) < 1e300:
             node[key] = rng.choice([-node[key], node[key] + 1, node[key] * 1000, float(node[key]), str(node[key])])
         elif kind == 6 and isinstance(node[key], str) and node[key]:
@@ -145,7 +145,7 @@ def spoil_value(rng: random.Random, value: Any, strange: list[Any] = STRANGE) ->
         elif kind == 7 and rng.random() < 0.05:
             node[key] = deep(rng.choice((50, 90)))
         else:
-            node[key] = rng.choice(strange)
+            node[key] = _copy(rng.choice(strange))  # or the next change would be to the list of strange ones
     return value
 
 
@@ -165,10 +165,7 @@ def _collect(value: Any, places: list[tuple[Any, Any]], room: int = 400) -> None
 
 
 def _as_json(value: Any, indent: int | None = None) -> bytes:
-    try:
-        return json.dumps(value, indent=indent).encode()
-    except ValueError:  # spoiling has put a list into itself
-        return b"[]"
+    return json.dumps(value, indent=indent).encode()
 
 
 def dumped(rng: random.Random, value: Any, indent: int | None = 1) -> bytes:

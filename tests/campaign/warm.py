@@ -69,6 +69,7 @@ def start(
         for descriptor, flags in ((0, os.O_RDONLY), (1, os.O_WRONLY | os.O_CREAT | os.O_APPEND), (2, None)):
             file = 1 if flags is None else os.open(log if descriptor else os.devnull, flags, 0o666)
             os.dup2(file, descriptor)
+        sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__  # whatever the parent has put in their place
         os.closerange(3, 512)  # what a new process would not have: its parent's locks among others
         os.environ.update(environment or {})
         from skelbench.cli.main import main

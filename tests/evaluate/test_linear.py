@@ -100,16 +100,16 @@ def test_large_sets_get_their_epochs(make_features):
 
 def test_goes_on_until_the_training_loss_stands_still(make_features):
     features = make_features(n_train=400, separation=0.3)
-    slow = Linear(lr=1e-3, min_steps=500)
+    slow = Linear(lr=1e-3, min_steps=500, val_share=0)
     stopped = evaluate(features, slow.model_copy(update={"max_steps": 500}))
     assert stopped.metrics["steps"] == 500 and stopped.metrics["train_loss_fall"] > 1e-3
     assert any("had not converged after 500 steps" in note for note in stopped.notes)
     longer = evaluate(features, slow)
     assert 500 < longer.metrics["steps"] < slow.max_steps and not longer.notes
     assert longer.metrics["train_loss"] < stopped.metrics["train_loss"]
-    done = evaluate(features)
+    done = evaluate(features, Linear(val_share=0))
     assert done.metrics["train_loss_fall"] < 1e-3 and not done.notes
-    further = evaluate(features, Linear(min_steps=2 * int(done.metrics["steps"])))
+    further = evaluate(features, Linear(min_steps=2 * int(done.metrics["steps"]), val_share=0))
     assert further.metrics["train_loss"] == pytest.approx(done.metrics["train_loss"], abs=0.02)
 
 
@@ -160,7 +160,8 @@ def test_slim_recipe_is_the_papers(make_features):
 
 def test_progress_reaches_its_total(make_features):
     seen = []
-    evaluate(make_features(), Linear(lr=1e-3, min_steps=500), progress=lambda done, total: seen.append((done, total)))
+    config = Linear(lr=1e-3, min_steps=500, max_steps=1500)
+    evaluate(make_features(), config, progress=lambda done, total: seen.append((done, total)))
     done, total = zip(*seen)
     assert list(done) == sorted(done) and seen[-1] == (total[-1], total[-1])
 

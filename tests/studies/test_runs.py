@@ -11,6 +11,7 @@ import pytest
 
 from skelbench.cli.main import main
 from skelbench.studies import runner
+from tests.campaign import warm
 
 STUDY = """
 table = "objective"
@@ -63,7 +64,9 @@ def sittings(place):
     (run,) = results.glob("calm-*")
     stopped = json.loads((run / "run.json").read_text())
     plan = issue("bees.toml", "--dry-run")
-    said.append(issue("failing.toml", "--jobs", "2"))
+    with pytest.MonkeyPatch.context() as patch:  # the first was a process as a user's; these need not import all anew
+        patch.setattr(runner, "subprocess", warm.ForkedProcesses(None))
+        said.append(issue("failing.toml", "--jobs", "2"))
     return {"said": said, "stopped": stopped, "plan": plan, "run": run, "issue": issue}
 
 
