@@ -60,11 +60,10 @@ class Fabricated:
         streams: tuple[str, ...] = ("joint",),
         fusion: str = "none",
         trained_on: tuple[str, ...] = ("joint",),
-        reads: int = 1,
         **train,
     ) -> str:
         """One run with a linear evaluation in which ``right`` (outcomes, or a share) holds, None = without any; returns
-        its name. ``train``: settings of the training; ``reads``: bodies that a pass of the encoder covers."""
+        its name. ``train``: settings of the training."""
         method, _, variant = title.partition(":")
         frames, patch = {8: (64, 8), 15: (120, 8), 30: (120, 4)}.get(tokens, (8 * tokens, 8))
         data = DataSpec(name=dataset, split=split, fingerprint=fingerprint)
@@ -102,7 +101,7 @@ class Fabricated:
         if costed:
             step = {"flops_per_clip": 40e9} if trains else None
             cost = {"grid": f"{tokens} x 25", "class_token": encoder == "vit", "step": step}
-            cost |= {"encoder": {"macs": MACS.get(tokens, 5e7), "bodies": reads}, "parameters": {"encoder": 10, "trainable": 20}}
+            cost |= {"encoder": {"macs": MACS.get(tokens, 5e7)}, "parameters": {"encoder": 10, "trainable": 20}}
             times = {"median_ms": 2.0, "clips_per_s": 500.0}
             cost |= {"latency": {"batch 1": times, "batch 64": times}, "peak_memory": {"bytes": 1.0, "how": "made up"}}
             self._write(folder / "cost.json", cost)

@@ -188,7 +188,7 @@ def show_trials(
                 f"{spec.data.title}/{spec.data.split}",
                 trial.id,
                 str(state),
-                "?" if cost.flops_per_clip is None else f"{cost.flops_per_clip / 1e9:.3g}",
+                "?" if cost.flops_per_clip is None else f"{BODIES * cost.flops_per_clip / 1e9:.3g}",
                 "?" if left is None else duration(left) if left else "",
             )
         )

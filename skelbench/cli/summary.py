@@ -8,7 +8,6 @@ from typing import Any
 from rich.table import Table
 
 from skelbench.console import make_table, out, print_facts, styled
-from skelbench.cost import passes
 from skelbench.plugin.host import get_host
 from skelbench.results.store import default_root
 from skelbench.run.presets import BLURB, SETTING
@@ -118,14 +117,11 @@ def _cost(cost: Mapping[str, Any]) -> list[tuple[str, str]]:
     encoder, step = cost["encoder"], cost["step"]
     one, many = cost["latency"]["batch 1"], cost["latency"]["batch 64"]
     macs, parameters = encoder["macs"], cost["parameters"]
-    bodies = encoder.get("bodies", 1)
-    what = "body" if bodies == 1 else "clip, whose bodies are read together"
-    two = passes(bodies) * 2e-9 * macs
-    giga = f"{macs / 1e9:.4f} GMACs per {what}; {2e-9 * macs:.4f} GFLOPs for one body, {two:.4f} for two"
+    giga = f"{macs / 1e9:.4f} GMACs per body; {2e-9 * macs:.4f} GFLOPs for one body, {4e-9 * macs:.4f} for two"
     facts = [("tokens", f"{cost['grid']} per body"), ("encoder", giga)]
     if step:
         flops = step["flops_per_clip"] / 1e9
-        text = f"{flops:.3f} GFLOPs per clip with one body, {passes(bodies) * flops:.3f} with two"
+        text = f"{flops:.3f} GFLOPs per clip with one body, {2 * flops:.3f} with two"
         facts.append(("training step", f"{text}: all views, teacher, heads, backward"))
     peak, how = cost["peak_memory"]["bytes"] / 2**20, cost["peak_memory"]["how"]
     return [

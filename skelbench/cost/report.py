@@ -7,7 +7,6 @@ from typing import Any
 
 import torch
 
-from skelbench.cost import passes
 from skelbench.cost.latency import latency, peak_memory
 from skelbench.cost.macs import count_encoder
 from skelbench.cost.step import count_step
@@ -20,20 +19,17 @@ from skelbench.views.view import View
 
 
 def step_cost(spec: RunSpec, host: Host, topology: Topology, clips: int = 8, bodies: int = 1) -> dict[str, Any]:
-    """Whole-training-step cost per clip with ``bodies`` present bodies, by role; ``passes``: how many times as much a
-    clip of :data:`~skelbench.cost.BODIES` costs as one of one body, which is once where an encoder reads both together.
+    """Whole-training-step cost per clip with ``bodies`` present bodies, by role.
 
     Counted on shapes alone where the method allows it, else on two clips of zeros on the CPU.
     """
     step = Step(0, 1, 0.0, torch.Generator(), _no_draws)
-    shapes = build_method(spec, host, topology, "meta")
     try:
-        cost = count_step(shapes, fake_views(spec, topology, clips, bodies), step)
+        cost = count_step(build_method(spec, host, topology, "meta"), fake_views(spec, topology, clips, bodies), step)
     except Exception:  # a step that looks at values cannot run on shapes; a real error shows again on the CPU
         method = build_method(spec, host, topology)
         cost = count_step(method, fake_views(spec, topology, 2, bodies, "cpu"), step)
-    several = passes(shapes.inference_encoder().bodies)
-    return {"flops_per_clip": cost.total_flops_per_clip, "passes": several, **asdict(cost)}
+    return {"flops_per_clip": cost.total_flops_per_clip, **asdict(cost)}
 
 
 def run_cost(spec: RunSpec, host: Host, topology: Topology, device: str, bodies: int) -> dict[str, Any]:

@@ -132,7 +132,7 @@ def build_detail(costs: Iterable[CostRow], host: Host) -> Table:
         return {
             "grid": "native" if cost.native else "budget",
             "visible": cost.visible or cost.encoder.tokens,
-            "inference": cost.encoder.flops(BODIES) / 1e9,
+            "inference": _gflops(cost.encoder.macs),
             "student": _gflops(cost.visible_macs),
             "decoder": _gflops(cost.decoder_macs),
             "target": _gflops(cost.target_macs),

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skelbench.cost import passes
 from skelbench.errors import SkelbenchError
 from skelbench.files import check_regular
 from skelbench.identity import canonical_json, digest
@@ -30,7 +29,7 @@ COLUMNS = (
     "checkpoint",
     "accuracy", "accuracy_selected", "accuracy_best_on_test", "n_test", "control_run", "control_accuracy", "difference",
     "p_value", "raw_evaluation", "raw_difference", "raw_p_value",
-    "gflops", "step_gflops", "passes", "batch_size", "clips_seen", "train_seconds", "collapse", "finished",
+    "gflops", "step_gflops", "batch_size", "clips_seen", "train_seconds", "collapse", "finished",
     "evaluation", "predictions",
 )  # fmt: skip
 
@@ -45,8 +44,7 @@ def frame(every: Iterable[ReadRun]) -> pandas.DataFrame:
     """One row per evaluation record of a finished one of the runs, with the paired tests against its controls.
 
     Accuracies are shares; ``gflops`` is the inference encoder's and ``step_gflops`` a whole training step's per clip,
-    both for one body; a clip of :data:`~skelbench.cost.BODIES` bodies costs ``passes`` times as much, which is once
-    where an encoder reads its bodies together. ``title`` is what one types (``slim:glcl-only``),
+    both for one body (two bodies cost exactly twice as much). ``title`` is what one types (``slim:glcl-only``),
     ``changed`` the settings that differ from preset and variant (``train.lr=0.001``), ``encoder`` its name with the
     settings that are not its preset's, ``trained_on`` the streams of training, of all runs that are fused, ``stream``
     what was evaluated (``joint + bone (scores)``), ``collapse`` what collapsed in training (None = nothing), ``data``
@@ -200,7 +198,6 @@ def _rows(
             "accuracy_best_on_test": metrics.get("accuracy_best_on_test"),
             "n_test": int(metrics["n_test"]),
             "gflops": 2e-9 * cost["encoder"]["macs"] if cost else None,
-            "passes": passes(cost["encoder"].get("bodies", 1)) if cost else None,
             "step_gflops": 1e-9 * cost["step"]["flops_per_clip"] if cost and cost["step"] else None,
             "batch_size": spec.train.batch_size if spec.views else None,
             "clips_seen": info.get("clips_seen"),

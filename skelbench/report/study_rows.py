@@ -41,7 +41,7 @@ BLOCK = {
 """What rows of a block have in common, and its headers."""
 _NUMBERS = [
     "accuracy", "control_accuracy", "difference", "p_value", "raw_difference", "raw_p_value", "n_test", "gflops",
-    "step_gflops", "passes", "batch_size", "clips_seen", "train_seconds", "finished",
+    "step_gflops", "batch_size", "clips_seen", "train_seconds", "finished",
 ]  # fmt: skip
 
 PAPER = {
@@ -310,8 +310,8 @@ def _measured(group: DataFrame) -> dict[str, Any]:
     mean = group[_NUMBERS].mean(skipna=False)
     return {
         "tokens": group["tokens"].iloc[0],
-        "gflops": mean["passes"] * mean["gflops"],
-        "step_gflops": mean["passes"] * mean["step_gflops"],
+        "gflops": BODIES * mean["gflops"],
+        "step_gflops": BODIES * mean["step_gflops"],
         "batch_size": mean["batch_size"],
         "clips_seen": mean["clips_seen"],
         "train_minutes": mean["train_seconds"] / 60,

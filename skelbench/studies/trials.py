@@ -176,7 +176,6 @@ class Price:
     """What a trial costs; None where it could not be found out."""
 
     flops_per_clip: float | None = None
-    """Of a training step, for a clip of :data:`~skelbench.cost.BODIES` bodies."""
     seconds: float | None = None
 
 
@@ -202,10 +201,9 @@ def prices(
             spec, store = trial.resolved.spec, trial.resolved.store
             flops = seconds = None
             try:
-                step = step_cost(spec, session.host, store.topology)
-                flops = step["passes"] * step["flops_per_clip"]
+                flops = step_cost(spec, session.host, store.topology)["flops_per_clip"]
                 if trial.setting in settings:
-                    seconds = estimate(spec, session.host, store, session.device, step["flops_per_clip"]).seconds
+                    seconds = estimate(spec, session.host, store, session.device, flops).seconds
             except Exception:  # a stranger's code: that it fails is for the run itself to say
                 pass
         priced[trial.setting] = Price(flops, seconds)

@@ -385,13 +385,6 @@ def test_token_budgets_are_compared_with_a_methods_own_dense_row(made):
     assert "skeletonmae at 8 tokens" in missing and "sjepa" not in missing and "mamp" not in missing
 
 
-def test_an_encoder_that_reads_bodies_together_costs_a_clip_of_two_once(made):
-    for tokens in (8, 30):
-        made.run("slim", tokens=tokens, encoder="gru", reads=2)
-    rows = by(table(made, "token-budget"), "method", "frames", "patch")
-    assert rows["slim", 120, 4]["gflops"].value == 0.5 and rows["slim", 120, 4]["step_gflops"].value == 40
-
-
 def test_published_token_budgets(made):
     made.run("slim", tokens=8)
     rows = by(table(made, "token-budget"), "method", "frames", "patch")
