@@ -70,5 +70,6 @@ GRAPH_CONTRAST_NATIVE = {
     "grid.patch": 1,
     "train.epochs": 300,
     "train.bodies": "all-slots",
+    "train.align": "frames-as-released",
     "train.precision": "fp32",
 }

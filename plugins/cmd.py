@@ -43,7 +43,7 @@ class CMDConfig(Config):
 
 
 class CMD(Method):
-    """Every stream has an encoder, a head, both again for keys, and a queue; place i of all queues is one clip."""
+    """Every stream has an encoder, a head, and both again for keys; a clip's keys stand side by side in one queue."""
 
     Config = CMDConfig
     roles = {
@@ -63,7 +63,7 @@ class CMD(Method):
             {stream: ema_copy(encoder, batch_norm="train") for stream, encoder in self.encoders.items()}
         )
         self.key_head = nn.ModuleDict({stream: ema_copy(head) for stream, head in self.head.items()})
-        self.queue = nn.ModuleDict({stream: KeyQueue(config.queue, config.embedding) for stream in STREAMS})
+        self.queue = KeyQueue(config.queue, len(STREAMS) * config.embedding)
 
     @property
     def encoders(self):
@@ -90,9 +90,9 @@ class CMD(Method):
         query = {s: self._embedding(self.encoders[s], self.head[s], views[f"query-{s}"]) for s in STREAMS}
         with torch.no_grad():
             key = {s: self._embedding(self.key_encoder[s], self.key_head[s], views[f"key-{s}"]) for s in STREAMS}
-        keys = {s: self.queue[s].written(step.index, clips) for s in STREAMS}
+        keys = dict(zip(STREAMS, self.queue.written(step.index, clips).chunk(len(STREAMS), 1)))
         alike = {s: similarities(query[s], key[s], keys[s], 1.0) for s in STREAMS}
-        contrast_B = sum(info_nce(alike[s] / config.temperature) for s in STREAMS)
+        contrast_B = torch.stack([info_nce(alike[s] / config.temperature) for s in STREAMS]).sum(0)
         taught_B = torch.zeros_like(contrast_B)
         if nearest := min(round(config.nearest * config.queue), len(keys["joint"])):
             for teacher, student in permutations(STREAMS, 2):
@@ -103,7 +103,7 @@ class CMD(Method):
                 )
         for stream in STREAMS:
             step.watch(f"query_{stream}", query[stream])
-        self._keys = key
+        self._keys_BE = torch.cat([key[s] for s in STREAMS], 1)
         contrast, taught = (step.mean(x_B.sum(), clips) for x_B in (contrast_B, taught_B))
         return {"loss": contrast + config.distillation * taught, "contrast": contrast, "distillation": taught}
 
@@ -115,14 +115,14 @@ class CMD(Method):
         for stream, encoder in self.encoders.items():
             ema_update(self.key_encoder[stream], encoder, self.config.momentum)
             ema_update(self.key_head[stream], self.head[stream], self.config.momentum)
-            self.queue[stream].push(step.index, self._keys[stream])
-        del self._keys
+        self.queue.push(step.index, self._keys_BE)
+        del self._keys_BE
 
 
 def _head(width, embedding):
-    head = nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, embedding))
-    nn.init.xavier_uniform_(head[2].weight)  # the code's initialisation, made before the first layer was put in front
-    return head
+    last = nn.Linear(width, embedding)
+    nn.init.xavier_uniform_(last.weight)  # of the last layer alone: the code initialises before it puts the first there
+    return nn.Sequential(nn.Linear(width, width), nn.ReLU(), last)
 
 
 _FILE = re.compile(r"encoder_q(?:_(motion|bone))?\.(?:encoder\.gru|(input_norm))\.(\w+?)(?:_l(\d+)(_reverse)?)?")
@@ -172,8 +172,9 @@ def skelbench_methods():
             citation="Mao et al., CMD: Self-supervised 3D Action Representation Learning with Cross-modal Mutual "
             "Distillation, ECCV 2022 (arXiv 2208.12448)",
             readings="only keys that have been written are negatives or teach; the nearest keys are half of the queue "
-            "at any size; clips are not cut to their first 300 frames; shared: three encoders of the shared kind, a "
-            "clip's present bodies averaged. A result on joints alone is of an encoder trained beside bones and motion",
+            "at any size; clips are not cut to their first 300 frames; biases and norms do not decay; shared: three "
+            "encoders of the shared kind, a clip's present bodies averaged. A result on joints alone is of an encoder "
+            "trained beside bones and motion",
             recipe={
                 "optimizer": "sgd",
                 "optimizer.momentum": 0.9,

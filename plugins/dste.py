@@ -1,17 +1,15 @@
-"""DSTE: layers of convolution and of dense-shift attention over a clip's frames and over its joints (Weng et al., AAAI
-2025).
+"""DSTE: convolution and dense-shift attention over a clip's frames and over its joints (Weng et al., AAAI 2025).
 
-Facts: wengwanjiang/USDRL, model/DSTE.py. B clips, M body slots, T frames, J joints, C = 3, D width of a branch, n tokens
-of a branch: T, or M * J.
+Facts: wengwanjiang/USDRL @7e83bb6, model/DSTE.py. B clips, M body slots, T frames, J joints, D width of a branch, n
+tokens of a branch: T, or K = M * J.
 """
 
 import torch
 from pydantic import Field, model_validator
 from timm.layers import Attention, DropPath, Mlp
-from torch import nn
+from torch import Tensor, nn
 
 from skelbench.component import Spec
-from skelbench.nn.encoder import Encoder
 from skelbench.nn.two_branch import Branches, Embedding, TwoBranchEncoder, embedding_macs, sine_positions
 from skelbench.plugin import EncoderSpec, hookimpl
 
@@ -74,6 +72,8 @@ class Layer(nn.Module):
     The convolution is of one token, its sum with the input is what attention sees, attention is added to the input, and
     the path ends with what the MLP makes of that, to which nothing is added: so it stands in the code, not in words.
     """
+
+    still_n: Tensor
 
     def __init__(self, tokens: int, config: DSTEConfig) -> None:
         super().__init__()

@@ -10,6 +10,7 @@ from typing import Literal
 import torch
 from pydantic import Field
 from skelbench_plugins._recipes import GRAPH_CONTRAST_NATIVE, RATES_SPACE
+from torch import Tensor
 
 from skelbench.errors import SkelbenchError
 from skelbench.methods import Config, Method
@@ -44,10 +45,11 @@ class PSTL(Method):
     Config = PSTLConfig
     roles = {"encoder": "student", "projector": "head"}
     min_clips = 2
+    bone_ends_L: Tensor
 
     def __init__(self, config, context):
         super().__init__(config, context)
-        grid, starts = context.grid, context.topology.bone_starts
+        grid, starts = context.grid, context.topology.bones
         self.missing_frames = round(config.mask_frames * grid.frames / grid.patch)
         self.missing_joints = round(config.mask_joints * grid.joints)
         if not (self.missing_frames and self.missing_joints < grid.joints and self.missing_joints):
@@ -127,12 +129,12 @@ def skelbench_methods():
             target=":PSTL",
             config=":PSTLConfig",
             summary="Barlow Twins of a clip with what is left of it without fast frames or central joints",
-            citation="Zhou et al., Self-supervised Action Representation Learning from Partial Spatio-Temporal Skeleton "
-            "Sequences, AAAI 2023 (arXiv 2302.09018)",
+            citation="Zhou et al., Self-supervised Action Representation Learning from Partial Spatio-Temporal "
+            "Skeleton Sequences, AAAI 2023 (arXiv 2302.09018)",
             requires=("drop-lines",),
-            readings="crops are drawn before resampling and in continuous time; every clip has its own draws (the code, "
-            "and --native: once per step) and lacks 8 joints (the code: 8 draws, a joint perhaps twice); of an encoder "
-            "on tokens those are dropped; biases and norms do not decay",
+            readings="crops are drawn before resampling and in continuous time; every clip has its own draws (the "
+            "code and --native: once per step) and lacks 8 joints (the code: 8 draws, a joint perhaps twice); of an "
+            "encoder on tokens what is missing is dropped; biases and norms do not decay",
             recipe={
                 "optimizer": "adam",
                 "train.batch_size": 128,

@@ -1,16 +1,13 @@
 """Control: coordinates in place of features, no network. What an encoder adds is what it gains over this."""
 
-import torch
-
 from skelbench.methods import Method
 from skelbench.nn.encoder import Encoded, Encoder
 from skelbench.plugin import EncoderSpec, MethodSpec, hookimpl
-from skelbench.views.streams import SINGLE, as_stream
 
 
 class Coordinates(Encoder):
     """T x J x 3 coordinates of a body, frame by frame and in it joint by joint: the view flattened, nothing more (of
-    fused streams one after the other).
+    fused streams the joints', of which the others are linear maps).
 
     The view is the run's own: resampled to T frames, with its origin and stream. Bodies of a clip become one as those
     of every encoder do: by default the mean of the bodies that are there. There are no tokens to average, so that
@@ -24,9 +21,7 @@ class Coordinates(Encoder):
         self.width = self.features = 3 * grid.frames * grid.joints
 
     def forward(self, view, mask_RN=None, keep_RK=None):
-        streams = SINGLE if view.stream == "fused" else ("joint",)
-        parts = [as_stream(view.x_RTJC, stream, self.topology, time=1, joint=2) for stream in streams]
-        x_RD = torch.stack(parts, 1).flatten(1)
+        x_RD = view.x_RTJC.flatten(1)
         return Encoded(tokens_RND=x_RD.new_zeros(len(x_RD), 0, self.width), pooled_RD=x_RD)
 
 

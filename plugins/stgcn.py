@@ -132,15 +132,15 @@ def spatial_partition(topology, seen: int | None = None) -> Tensor:
     """float32 [S, J, J]: column k says how joint k is made of itself, of neighbours that are as far from the body's hub
     or farther, and of those that are nearer; a joint's neighbours count equally (columns sum to 1).
 
-    Neighbours share a bone, of NTU's hands as in the public codes (:attr:`Topology.bone_starts`).
-    ``seen``: distances of more hops are all alike.
+    Neighbours share one of :attr:`Topology.bones`; the hub is the joint with most of them, the spine between the
+    shoulders of Kinect's skeletons, as in ST-GCN's code. ``seen``: distances of more hops are all alike.
     """
     joints = topology.num_joints
     bones = torch.zeros(joints, joints)
-    for pair in enumerate(topology.bone_starts):
+    for pair in enumerate(topology.bones):
         bones[pair] = bones[pair[::-1]] = pair[0] != pair[1]
     hops_J, reached_J = torch.full((joints,), joints), torch.zeros(joints)
-    reached_J[topology.hub] = 1
+    reached_J[int(bones.sum(0).argmax())] = 1
     for hop in range(joints):
         hops_J = torch.where((reached_J > 0) & (hops_J == joints), hop, hops_J)
         reached_J = reached_J + bones @ reached_J

@@ -26,11 +26,12 @@ LATE = {stream: f"fused_{stream}" for stream in SINGLE}
 
 
 class UmURLConfig(Config):
-    """Defaults are those of the authors' code, but for ``fusion``."""
+    """Defaults are those of the authors' code, but for ``fusion`` and ``resize``."""
 
     fusion: Literal["early", "late"] = Field(
         "late", description="how streams are fused: at the input of an encoder that can, or the mean of its features"
     )
+    resize: Literal["ends", "half-pixel"] = Field("ends", description="resampling of a crop to T frames")
     head_hidden: int = Field(2048, ge=1, description="hidden width of the projectors")
     embedding: int = Field(4096, ge=1, description="width of the embeddings")
     similarity: float = Field(5.0, ge=0, description="weight of squared distances between embeddings of a clip")
@@ -58,7 +59,7 @@ class UmURL(Method):
             frames=grid.frames,
             crop=Free(lo=0.1, hi=1.0, whole_frames=True, min_frames=64),
             augment=(Distort(),),
-            resize="half-pixel",
+            resize=config.resize,
         )
         views = {stream: copy.model_copy(update={"stream": stream}) for stream in SINGLE}
         if config.fusion == "early":
@@ -149,9 +150,11 @@ def skelbench_methods():
                 "encoder": "two-branch",
                 "encoder.fused": True,
                 "method.fusion": "early",
+                "method.resize": "half-pixel",
                 "grid.frames": 64,
                 "grid.patch": 1,
                 "train.epochs": 451,
+                "train.align": "first-frame-shoulders",
             },
             space=RATES_SPACE | {"method.similarity": Log(1.0, 25.0), "method.variance": Log(1.0, 25.0)},
         )

@@ -1,4 +1,4 @@
-"""USDRL: features over time, over joints and of the whole clip, each decorrelated over the batch (Weng et al., AAAI 2025).
+"""USDRL: features over time, over joints and of the clip, each decorrelated over the batch (Weng et al., AAAI 2025).
 
 Facts: wengwanjiang/USDRL @7e83bb6, pretrain.py, model/DSTE.py and model/loss.py; its successor
 wengwanjiang/FoundSkelModel @945fe91. Four independently distorted views of a clip agree in three embeddings; VICReg's
@@ -27,9 +27,10 @@ LEVELS = {"time": 0.5, "space": 0.5, "instance": 1.0}
 
 
 class USDRLConfig(Config):
-    """Defaults are those of the authors' code."""
+    """Defaults are those of the authors' code, but for ``resize``."""
 
     stream: Literal["joint", "bone", "motion"] = Field("joint", description="what of the clip it is trained on")
+    resize: Literal["ends", "half-pixel"] = Field("ends", description="resampling of a crop to T frames")
     head_hidden: int = Field(2048, ge=1, description="width of the projectors; the instance's embedding has twice that")
     similarity: float = Field(5.0, ge=0, description="weight of squared distances between a clip's views")
     variance: float = Field(5.0, ge=0, description="weight of the hinge on each feature's spread")
@@ -49,20 +50,17 @@ class USDRL(Method):
         super().__init__(config, context)
         self.encoder = context.encoder()
         hidden = config.head_hidden
-        self.projectors = nn.ModuleDict(
-            {level: projector(context.width, hidden, hidden) for level in ("time", "space")}
-        )
-        self.projectors["instance"] = projector(context.summary_width, hidden, 2 * hidden)
-        for mlp in self.projectors.values():
+        heads = {level: projector(context.width, hidden, hidden) for level in ("time", "space")}
+        heads["instance"] = projector(context.summary_width, hidden, 2 * hidden)
+        for mlp in heads.values():
             initialise_mlp(mlp)
+        self.projectors = nn.ModuleDict(heads)
 
     @classmethod
     def views(cls, config, grid):
         crop = Free(lo=0.1, hi=1.0, whole_frames=True, min_frames=64)
-        clip = ViewSpec(
-            frames=grid.frames, crop=crop, augment=(Distort(),), resize="half-pixel", count=VIEWS, stream=config.stream
-        )
-        return {"clip": clip}
+        how = {"resize": config.resize, "stream": config.stream}
+        return {"clip": ViewSpec(frames=grid.frames, crop=crop, augment=(Distort(),), count=VIEWS, **how)}
 
     def training_step(self, views, step):
         view, config = views["clip"], self.config
@@ -177,7 +175,8 @@ def skelbench_methods():
                 "grid.frames": 64,
                 "grid.patch": 1,
                 "train.epochs": 451,
-                "train.align": "first-frame-as-released",
+                "train.align": "first-frame-shoulders",
+                "method.resize": "half-pixel",
             },
             space=RATES_SPACE | {"method.similarity": Log(1.0, 25.0), "method.correlation": Log(1e-4, 1e-2)},
             variants={

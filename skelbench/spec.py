@@ -22,7 +22,9 @@ Centre = Literal["clip", "body"]
 """What is at the origin: the first body's centre joint in its first frame for all bodies (as stored, the NTU pipeline's
 habit), or each body's own. With "clip" a second body's distance is the largest thing that its tokens show."""
 
-Align = Literal["none", "frames", "first-frame", "frames-as-released", "first-frame-as-released"]
+Align = Literal[
+    "none", "frames", "first-frame", "frames-as-released", "first-frame-as-released", "first-frame-shoulders"
+]
 """Where clips are and what they face before anything else is done to them: as stored; each body in each frame, its
 shoulders along x; the first body in its first frame (:mod:`skelbench.data.store.alignment`)."""
 

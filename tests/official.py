@@ -115,3 +115,14 @@ def public_layout(weights):
             x = x[None]
         out[back[ours] + name.removeprefix(ours)] = x.contiguous()
     return out
+
+
+def fill(module):
+    """Give every parameter of ``module`` values by its name's rank and its shape: matrices of the usual size, gains of
+    norms about 1."""
+    with torch.no_grad():
+        for k, (name, p) in enumerate(sorted(module.named_parameters())):
+            gain = 1.0 if p.ndim == 1 and name.endswith("weight") or "importance" in name else 0.0
+            size = 0.3 if gain or p.ndim == 1 else 1.4 / np.prod(p.shape[1:]) ** 0.5
+            p.copy_(torch.from_numpy(gain + size * wave(tuple(p.shape), 0.1 * k)))
+    return module

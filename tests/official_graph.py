@@ -1,4 +1,4 @@
-"""The checkpoint layout of CrosSCLR's and AimCLR's repositories (LinguoLi/CrosSCLR, Levigty/AimCLR), made of formulas."""
+"""The checkpoint layout of LinguoLi/CrosSCLR and Levigty/AimCLR: states and clips made of formulas."""
 
 from itertools import pairwise
 

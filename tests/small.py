@@ -12,7 +12,13 @@ from pathlib import Path
 import numpy as np
 
 TINY = {"encoder.dim": 16, "encoder.depth": 1, "encoder.heads": 2}
-"""Encoder settings that make a step take milliseconds."""
+"""Settings of the ViT that make a step take milliseconds."""
+TINY_ENCODER = {
+    "vit": TINY,
+    "stgcn": {"encoder.base": 2, "encoder.out": 8},
+    "dste": {"encoder.dim": 8},
+    "two-branch": {"encoder.dim": 8},
+}
 
 DECODER = {"decoder_dim": 16, "decoder_depth": 1, "decoder_heads": 2}
 QUEUE = {"queue": 8, "embedding": 8}
@@ -28,10 +34,15 @@ TINY_METHOD = {
     "sjepa": DECODER,
     "skeletonclr": QUEUE,
     "aimclr": QUEUE,
+    "pstl": {"head_hidden": 16},
+    "usdrl": {"head_hidden": 16},
+    "umurl": {"head_hidden": 16, "embedding": 12},
     "gfp": DECODER | {"target_hidden": 16, "target_hidden_global": 32, "target_dim": 16},
 }
 
 METHODS = tuple(TINY_METHOD)
+COMPARING = {"skeletonclr", "aimclr", "pstl", "usdrl", "umurl"}
+"""Methods that tell clips from earlier ones or from others of their batch, and learn nothing of one alone."""
 
 STILL = {
     "slim": {"momentum": 1.0, "teacher_temp_start": 0.07, "freeze_prototypes": 0.0},
@@ -47,9 +58,9 @@ TEACHERS = {"slim", "dino", "ibot", "sjepa"}
 """Methods with an EMA teacher."""
 
 
-def tiny(method: str) -> dict:
+def tiny(method: str, encoder: str = "vit") -> dict:
     """Dotted settings of a tiny run of ``method``."""
-    return TINY | {f"method.{key}": value for key, value in TINY_METHOD.get(method, {}).items()}
+    return TINY_ENCODER[encoder] | {f"method.{key}": value for key, value in TINY_METHOD.get(method, {}).items()}
 
 
 def tiny_run(root, host, method="slim", epochs=2, batch_size=4, tokens=None, sets=(), **asked):
@@ -62,7 +73,8 @@ def tiny_run(root, host, method="slim", epochs=2, batch_size=4, tokens=None, set
 
     fields = {"dataset": "small", "preset": "paper", "seed": 0, "tokens": tokens}
     fields |= {} if tokens else {"clip_length": 32, "patch": 8}
-    settings = tiny(method)
+    native = host.get("methods", method).native if asked.get("native") else {}
+    settings = tiny(method, native.get("encoder", "vit"))
     for key, value in asked.items():
         if key in Request.__dataclass_fields__:
             fields[key] = value

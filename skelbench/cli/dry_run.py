@@ -31,7 +31,7 @@ def show(resolved: Resolved, protocols: list[str], session: Session) -> None:
         guess = estimate(spec, session.host, resolved.store, session.device, step["flops_per_clip"])
         flops = step["flops_per_clip"] / 1e9
         facts += [
-            ("training step", f"{flops:.2f} GFLOPs per clip with one body, {2 * flops:.2f} with two"),
+            ("training step", f"{2 * flops:.2f} GFLOPs per clip with two bodies"),
             ("schedule", f"{guess.steps:,} steps of {spec.train.batch_size} clips"),
             ("memory", f"about {guess.memory_bytes / 2**30:.1f} GiB ({guess.basis})"),
             ("time", f"about {duration(guess.seconds)} of training on {session.device} ({guess.basis})"),

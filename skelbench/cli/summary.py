@@ -118,10 +118,12 @@ def _cost(cost: Mapping[str, Any]) -> list[tuple[str, str]]:
     one, many = cost["latency"]["batch 1"], cost["latency"]["batch 64"]
     macs, parameters = encoder["macs"], cost["parameters"]
     giga = f"{macs / 1e9:.4f} GMACs per body; {2e-9 * macs:.4f} GFLOPs for one body, {4e-9 * macs:.4f} for two"
+    if (bodies := encoder.get("bodies", 1)) > 1:
+        giga = f"{macs / 1e9:.4f} GMACs, {2e-9 * macs:.4f} GFLOPs per clip, whose {bodies} body slots it reads together"
     facts = [("tokens", f"{cost['grid']} per body"), ("encoder", giga)]
     if step:
         flops = step["flops_per_clip"] / 1e9
-        text = f"{flops:.3f} GFLOPs per clip with one body, {2 * flops:.3f} with two"
+        text = f"{2 * flops:.3f} GFLOPs per clip with two bodies"
         facts.append(("training step", f"{text}: all views, teacher, heads, backward"))
     peak, how = cost["peak_memory"]["bytes"] / 2**20, cost["peak_memory"]["how"]
     return [

@@ -35,7 +35,7 @@ TOLERANCE = 0.01
 
 @dataclass(frozen=True)
 class MacCount:
-    """Cost of one encoder on one body. ``macs`` is fvcore's count; the other two are its witnesses."""
+    """Cost of one pass of an encoder. ``macs`` is fvcore's count; the other two are its witnesses."""
 
     macs: int
     by_part: dict[str, int]
@@ -54,6 +54,11 @@ class MacCount:
     """Operator -> calls in one pass, of everything that is not a matrix product."""
     versions: dict[str, str] = field(default_factory=dict)
     convention: str = CONVENTION
+
+    @property
+    def body_macs(self) -> float:
+        """MACs of one body's share, such that two bodies cost twice as much."""
+        return self.macs / self.bodies
 
     def flops(self, bodies: int = 1) -> int:
         """FLOPs of ``bodies`` bodies."""
@@ -78,7 +83,7 @@ class _Pass(nn.Module):
 
 
 def count_encoder(encoder: Encoder, grid: Grid, topology: Topology, visible: int | None = None) -> MacCount:
-    """Count the matrix products of ``encoder`` on one body of ``grid``.
+    """Count the matrix products of one pass of ``encoder`` on ``grid``: of one body, or of all that it reads together.
 
     Args:
         encoder: as built for ``topology``; it is copied and left alone. Evaluation mode is counted.

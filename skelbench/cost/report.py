@@ -21,15 +21,18 @@ from skelbench.views.view import View
 def step_cost(spec: RunSpec, host: Host, topology: Topology, clips: int = 8, bodies: int = 1) -> dict[str, Any]:
     """Whole-training-step cost per clip with ``bodies`` present bodies, by role.
 
-    Counted on shapes alone where the method allows it, else on two clips of zeros on the CPU.
+    Counted on shapes alone where the method allows it, else on two clips of zeros on the CPU. ``flops_per_clip``: of an
+    encoder that reads more bodies together their share of it, so that two bodies always cost twice one.
     """
     step = Step(0, 1, 0.0, torch.Generator(), _no_draws)
     try:
-        cost = count_step(build_method(spec, host, topology, "meta"), fake_views(spec, topology, clips, bodies), step)
+        method = build_method(spec, host, topology, "meta")
+        cost = count_step(method, fake_views(spec, topology, clips, bodies), step)
     except Exception:  # a step that looks at values cannot run on shapes; a real error shows again on the CPU
         method = build_method(spec, host, topology)
         cost = count_step(method, fake_views(spec, topology, 2, bodies, "cpu"), step)
-    return {"flops_per_clip": cost.total_flops_per_clip, **asdict(cost)}
+    share = bodies / max(bodies, method.inference_encoder().bodies)
+    return {"flops_per_clip": share * cost.total_flops_per_clip, **asdict(cost)}
 
 
 def run_cost(spec: RunSpec, host: Host, topology: Topology, device: str, bodies: int) -> dict[str, Any]:

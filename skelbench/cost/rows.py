@@ -35,12 +35,12 @@ class CostRow:
     encoder: MacCount
     """Inference encoder on the whole grid."""
     class_token: bool = False
-    visible_macs: int | None = None
+    visible_macs: float | None = None
     """Student encoder in pre-training: on visible tokens where masked ones are dropped, else on all."""
     decoder_macs: int | None = None
     """For one view; ``None`` = the method has no decoder."""
     step_flops: float | None = None
-    """FLOPs of one whole training step per clip with two present bodies (``StepCost.total_flops_per_clip``)."""
+    """FLOPs of one whole training step per clip with two present bodies (:func:`~skelbench.cost.report.step_cost`)."""
     visible: int | None = None
     """Visible tokens; ``None`` = masked ones are not dropped."""
     target_macs: int | None = None
@@ -124,7 +124,7 @@ def _row(host: Host, method: MethodSpec, patches: GridSpec, topology: Topology, 
         encoder=encoder(),
         class_token=encoder().class_token,
         visible=step["visible"],
-        visible_macs=encoder(step["visible"]).macs,
+        visible_macs=encoder(step["visible"]).body_macs,
         decoder_macs=forward("decoder", parts=crops),
         target_macs=forward("teacher", "target", parts=crops),
         head_macs=forward("head"),

@@ -110,14 +110,14 @@ def _counted(inputs: TableInputs) -> Iterator[CostRow]:
 def build(costs: Iterable[CostRow], host: Host) -> Table:
     """The rows of ``costs`` in their order, then methods that only papers give figures for; ``host`` knows these."""
     costs = list(costs)
-    dense = next((cost.encoder.macs for cost in costs if cost.tokens == DENSE and not cost.class_token), None)
+    dense = next((cost.encoder.body_macs for cost in costs if cost.tokens == DENSE and not cost.class_token), None)
 
     def cells(cost: CostRow) -> dict[str, Any]:
         return {
-            "gmacs_body": cost.encoder.macs / 1e9,
+            "gmacs_body": cost.encoder.body_macs / 1e9,
             "gflops_1": cost.encoder.flops() / 1e9,
             "gflops_2": cost.encoder.flops(BODIES) / 1e9,
-            "ratio": dense / cost.encoder.macs if dense else None,
+            "ratio": dense / cost.encoder.body_macs if dense else None,
             "pretrain_encoder": _gflops(cost.visible_macs),
             "pretrain_decoder": _gflops(cost.decoder_macs),
         }
@@ -132,7 +132,7 @@ def build_detail(costs: Iterable[CostRow], host: Host) -> Table:
         return {
             "grid": "native" if cost.native else "budget",
             "visible": cost.visible or cost.encoder.tokens,
-            "inference": _gflops(cost.encoder.macs),
+            "inference": _gflops(cost.encoder.body_macs),
             "student": _gflops(cost.visible_macs),
             "decoder": _gflops(cost.decoder_macs),
             "target": _gflops(cost.target_macs),
@@ -215,7 +215,7 @@ class Published:
                 yield {"method": name, "tokens": Cell(_cross(tokens), published=True), **values}
 
 
-def _gflops(macs_body: int | None) -> float | None:
+def _gflops(macs_body: float | None) -> float | None:
     """GFLOPs of a clip with :data:`BODIES` bodies."""
     return None if macs_body is None else 2 * BODIES * macs_body / 1e9
 

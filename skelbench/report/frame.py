@@ -197,7 +197,7 @@ def _rows(
             "accuracy_selected": metrics.get("accuracy_selected"),
             "accuracy_best_on_test": metrics.get("accuracy_best_on_test"),
             "n_test": int(metrics["n_test"]),
-            "gflops": 2e-9 * cost["encoder"]["macs"] if cost else None,
+            "gflops": 2e-9 * cost["encoder"]["macs"] / cost["encoder"].get("bodies", 1) if cost else None,
             "step_gflops": 1e-9 * cost["step"]["flops_per_clip"] if cost and cost["step"] else None,
             "batch_size": spec.train.batch_size if spec.views else None,
             "clips_seen": info.get("clips_seen"),

@@ -120,6 +120,7 @@ class _RecordFacts(_Facts):
 
 class _Encoder(_Facts):
     macs: Annotated[float, Field(ge=0)]
+    bodies: Annotated[int, Field(ge=1)] = 1
 
 
 class _Step(_Facts):

@@ -23,7 +23,7 @@ FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 COUNTERS = ("num_batches_tracked", "queue_ptr")
 """Integers of batch norms, and of MoCo's queues."""
 STATES = ("model", "state_dict")
-"""Where files keep their tensors besides options."""
+"""Where a file that holds more than a state dict has it: the masked family's, the contrastive methods'."""
 DATA_PARALLEL = "module."
 """What ``DistributedDataParallel`` puts before every name."""
 
@@ -42,8 +42,7 @@ class Checkpoint:
 
 
 def read_checkpoint(path: Path) -> Checkpoint:
-    """Read ``{"model": state, "args": Namespace, "epoch": 3, ...}`` (or "state_dict") or a bare state dict by the
-    weights-only loader.
+    """Read ``{"model": state, "args": Namespace, "epoch": 3, ...}``, or a bare state dict, by the weights-only loader.
 
     Raises:
         SkelbenchError: there is no such file, it is no checkpoint, is damaged, or holds anything that would run code.
@@ -55,11 +54,11 @@ def read_checkpoint(path: Path) -> Checkpoint:
         raise SkelbenchError(f"checkpoint {path} cannot be read ({error.strerror}); check the path") from error
     content = _load(path)
     whole = content if isinstance(content, Mapping) else {}
-    state = next((whole[name] for name in STATES if isinstance(whole.get(name), Mapping)), whole)
+    state = next((whole[key] for key in STATES if isinstance(whole.get(key), Mapping)), whole)
     if not state or not all(isinstance(name, str) and isinstance(x, Tensor) for name, x in state.items()):
         raise SkelbenchError(
-            f"{path} holds no state dict: a mapping of names to tensors is expected, by itself or under 'model' or "
-            "'state_dict'"
+            f"{path} holds no state dict: a mapping of names to tensors is expected, by itself or under "
+            "'model' or 'state_dict'"
         )
     if all(name.startswith(DATA_PARALLEL) for name in state):
         state = {name.removeprefix(DATA_PARALLEL): x for name, x in state.items()}

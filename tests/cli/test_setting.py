@@ -1,7 +1,7 @@
 """The shared setting in which methods are compared, and the native one of each."""
 
 import pytest
-from small import METHODS, TINY, TINY_METHOD, write_small_store
+from small import COMPARING, METHODS, tiny, write_small_store
 
 from skelbench.errors import SkelbenchError
 from skelbench.plugin.host import Host
@@ -20,7 +20,8 @@ def made(tmp_path_factory):
     host = Host()
 
     def make(method, preset="paper", **fields):
-        sets = TINY | {f"method.{key}": value for key, value in TINY_METHOD[method].items()} | fields.pop("sets", {})
+        encoder = host.get("methods", method).native.get("encoder", "vit") if fields.get("native") else "vit"
+        sets = tiny(method, encoder) | fields.pop("sets", {})
         request = Request(method=method, dataset="small", preset=preset, sets=sets, **fields)
         return resolve(request, host, root, "cpu")
 
@@ -45,7 +46,7 @@ def test_in_the_shared_setting_all_but_the_method_is_alike(name, preset, made):
     assert control(ours, made.host).spec.id == control(slim, made.host).spec.id
 
 
-@pytest.mark.parametrize("name", [name for name in METHODS if name not in WITHOUT])
+@pytest.mark.parametrize("name", [name for name in METHODS if name not in {*WITHOUT, *COMPARING}])
 def test_native_is_the_published_setting(name, made):
     native = made(name, native=True)
     assert native.setting == "native" and control(native, made.host).setting == "native"
@@ -57,6 +58,23 @@ def test_native_is_the_published_setting(name, made):
     small = made(name, tokens=8, native=True)  # the method's own encoder on another grid
     assert small.setting == "native" and small.spec.grid.patch == 8
     assert not small.spec.encoder_config["cls"]
+
+
+GRAPH = "stgcn", 50, 300, "all-slots", "frames-as-released", "sgd", "step", 0.1, 1e-4
+PUBLISHED = {
+    "skeletonclr": GRAPH,
+    "aimclr": GRAPH,
+    "pstl": ("stgcn", 50, 150, "all-slots", "frames-as-released", "adam", "cosine", 5e-3, 1e-5),
+    "usdrl": ("dste", 64, 451, "valid", "first-frame-shoulders", "adam", "step", 5e-4, 1e-5),
+}
+
+
+@pytest.mark.parametrize("name", sorted(COMPARING))
+def test_native_is_the_published_setting_of_methods_that_compare_clips(name, made):
+    spec = made(name, native=True).spec
+    train, how = spec.train, (spec.optimizer, spec.schedule)
+    found = spec.encoder, spec.grid.frames, train.epochs, train.bodies, train.align, *how, train.lr, train.weight_decay
+    assert found == PUBLISHED[name] and train.precision == "fp32"
 
 
 def test_the_optimiser_is_the_method_s_own_in_either(made):

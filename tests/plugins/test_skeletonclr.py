@@ -1,19 +1,61 @@
-import itertools
-
+import official_graph
 import pytest
 import torch
-from skelbench_plugins.stgcn import STGCN, STGCNConfig, spatial_partition
+from skelbench_plugins.skeletonclr import SkeletonCLR
+from skelbench_plugins.stgcn import STGCN, STGCNConfig
 
+from skelbench.errors import SkelbenchError
+from skelbench.methods import MomentumContrastConfig, Step
+from skelbench.methods.contract import Context
+from skelbench.methods.momentum_contrast import imported
+from skelbench.run.checkpoint_file import fit
 from skelbench.skeleton.grid import Grid
-from skelbench.skeleton.topology import H36M17, NTU25, Topology
+from skelbench.skeleton.topology import NTU25
 from skelbench.views import View
+
+GOLDEN = 0.7587819, 0.0943177, 0.4446295
+"""Loss, and gradient norms of the first temporal convolution and of the head's last layer, of LinguoLi/CrosSCLR (commit
+792b70c), net/skeletonclr.py, in training mode without dropout at temperature 0.5 on clips 1 (query) and 2 (key)."""
+
+
+def test_the_step_is_the_public_code_s():
+    state = official_graph.state()
+    read, grid = imported(state, {}), Grid(16, 1, 25)
+    sizes = {name.split(".")[1]: value for name, value in read.settings.items() if name.startswith("encoder.")}
+    config = MomentumContrastConfig(queue=8, embedding=6, temperature=0.5)
+    encoder = STGCNConfig(**sizes, dropout=0.0)
+    method = SkeletonCLR(config, Context(NTU25, grid, lambda: STGCN(encoder, NTU25, grid), 12, 12))
+    assert fit(method, read.weights, "official_graph.state")
+    views = {"query": View.of(official_graph.clips(1)), "key": View.of(official_graph.clips(2))}
+    loss = method(views, Step(2, 9, 0.0, torch.Generator(), lambda *_: None))["loss"]
+    loss.backward()
+    gradients = method.encoder.blocks[0].time[2].weight.grad, method.head[2].weight.grad
+    assert [float(loss), *(float(g.norm()) for g in gradients)] == pytest.approx(GOLDEN, rel=2e-4)
+
+
+def test_checkpoints_are_read_by_name_and_shape():
+    state = official_graph.state()
+    read = imported(state, {})
+    assert read.settings == {
+        "encoder.base": 4, "encoder.out": 12, "encoder.kernel": 9, "method.embedding": 6, "method.queue": 8
+    }  # fmt: skip
+    assert len(read.weights) == len(state) - 3 and not read.leftover  # two adjacencies, the queue's pointer
+    classifier = {name: x for name, x in state.items() if name.startswith("encoder_q") and ".fc." not in name}
+    classifier |= {"encoder_q.fc.weight": torch.zeros(60, 12), "encoder_q.fc.bias": torch.zeros(60)}
+    read = imported(classifier, {})
+    assert all(name.startswith("encoder.") for name in read.weights)
+    assert read.leftover == ("encoder_q.fc.weight", "encoder_q.fc.bias")
+    with pytest.raises(SkelbenchError, match="'encoder_q_motion.data_bn.weight' belongs to another model"):
+        imported(state | {"encoder_q_motion.data_bn.weight": torch.zeros(75)}, {})
+    with pytest.raises(SkelbenchError, match="is not there; a checkpoint of this family has one"):
+        imported({"queue": state["queue"]}, {})
 
 
 @pytest.fixture
 def training(resolved, host):
     from skelbench.train.build import build_method
 
-    made = resolved("skeletonclr", **{"queue": 24, "embedding": 8})
+    made = resolved("skeletonclr", queue=24)
     return made, build_method(made.spec, host, made.store.topology)
 
 
@@ -26,8 +68,6 @@ def batch(topology, seed, clips=4):
 def test_loss_is_info_nce_over_clips_and_the_keys_written_so_far(training):
     made, method = training
     topology = made.store.topology
-    from skelbench.methods import Step
-
     written = []
     for index in range(9):  # 36 keys: the queue of 24 wraps around
         step = Step(index, 10, 0.0, torch.Generator(), lambda *_: None)
@@ -59,40 +99,3 @@ def test_the_key_encoder_follows_and_takes_no_gradient(training):
     trained = {id(p) for group in method.optim_groups() for p in group["params"]}
     twins = [*method.key_encoder.parameters(), *method.key_head.parameters()]
     assert trained.isdisjoint(map(id, twins)) and not any(p.requires_grad for p in twins)
-
-
-def hops(topology: Topology, hub: int) -> list[int]:
-    near = {frozenset((j, p)) for j, p in enumerate(topology.parents) if p >= 0}
-    found, ring, seen = {hub: 0}, {hub}, {hub}
-    for distance in itertools.count(1):
-        ring = {j for j in range(topology.num_joints) if j not in seen and any(frozenset((j, k)) in near for k in ring)}
-        if not ring:
-            return [found[j] for j in range(topology.num_joints)]
-        found |= dict.fromkeys(ring, distance)
-        seen |= ring
-
-
-@pytest.mark.parametrize("topology,hub", [(NTU25, 20), (H36M17, 8)])
-def test_neighbours_are_parted_by_their_distance_from_the_hub(topology, hub):
-    partition, distance = spatial_partition(topology), hops(topology, hub)
-    linked = {(j, j) for j in range(topology.num_joints)}
-    linked |= {pair for j, p in enumerate(topology.parents) if p >= 0 for pair in ((j, p), (p, j))}
-    for j, k in itertools.product(range(topology.num_joints), repeat=2):
-        share = 1 / sum((other, k) in linked for other in range(topology.num_joints)) if (j, k) in linked else 0.0
-        subset = 0 if j == k else 1 if distance[j] >= distance[k] else 2
-        expected = [share if s == subset else 0.0 for s in range(3)]
-        assert partition[:, j, k].tolist() == pytest.approx(expected)
-
-
-def test_the_published_size_and_its_cost_by_all_counters():
-    from skelbench.cost.macs import count_encoder
-
-    grid = Grid(50, 1, 25)
-    encoder = STGCN(STGCNConfig(), NTU25, grid)
-    assert sum(p.numel() for p in encoder.parameters()) == 821_380
-    count = count_encoder(encoder, grid, NTU25)
-    assert count.macs == count.closed_form == count.torch_flop_counter == 306_192_800
-    encoder.eval()
-    x = torch.randn(2, 1, 50, 25, 3)
-    both, alone = encoder(View.of(x)).pooled_RD, encoder(View.of(x[:1])).pooled_RD
-    assert both.shape == (2, 256) and torch.allclose(both[:1], alone, atol=1e-5)

@@ -11,7 +11,7 @@ from skelbench.cost.macs import count_encoder
 from skelbench.errors import SkelbenchError
 from skelbench.methods import Context, Step
 from skelbench.run.checkpoint_file import fit
-from skelbench.run.evaluate import eval_spec, evaluate, load_encoder
+from skelbench.run.evaluate import eval_spec, evaluate
 from skelbench.run.pretrain import pretrain
 from skelbench.run.resolve import control, raw_control
 from skelbench.skeleton.grid import Grid
@@ -153,14 +153,6 @@ def test_a_native_run_is_evaluated_on_fused_streams_and_its_controls_alike(sessi
         spec = eval_spec(session.host, beside.spec, "knn", like=run.spec)
         assert spec.streams == ("fused",)
         assert evaluate(session, pretrain(session, beside), spec)["metrics"]["n_test"] > 0
-
-
-def test_raw_fused_streams_are_the_streams_side_by_side(session, resolved):
-    made = raw_control(resolved("umurl", native=True), session.host)
-    raw = load_encoder(session, pretrain(session, made), "last", made.store, "fused")
-    view = stream_view(copies()[0], "fused")
-    expected = torch.stack([as_stream(view.x_RTJC, stream, NTU25, time=1, joint=2) for stream in SINGLE], 1)
-    assert torch.equal(raw(view).pooled_RD, expected.flatten(1))
 
 
 def test_fused_streams_of_an_encoder_that_cannot_are_refused(session, resolved):

@@ -23,7 +23,10 @@ VARIANTS = (
 
 
 def first_step(run, folder):
-    """Loss, gradients and the state that ``after_step`` leaves, of this process's share of the first batch."""
+    """Loss, gradients and the state that ``after_step`` leaves, of this process's share of the first batch.
+
+    It counts as the second step, so that queues are taken to hold the keys of one.
+    """
     host = get_host()
     title, _, setting = run.partition(" ")
     name, _, variant = title.partition(":")
@@ -36,10 +39,10 @@ def first_step(run, folder):
     method.train()
     training = Trainer(made.spec, method, made.store, RunDir(folder), "cpu")
     views = training.views(0)
-    loss = training.forward(views, training.step_info(0))["loss"]
+    loss = training.forward(views, training.step_info(1))["loss"]
     loss.backward()
     with torch.no_grad():
-        method.after_step(training.step_info(0))
+        method.after_step(training.step_info(1))
     gradients = {key: p.grad for key, p in method.named_parameters() if p.grad is not None}
     rows = next(iter(views.values())).rows
     return {"rows": rows, "loss": loss.detach(), "gradients": gradients, "state": method.state_dict()}

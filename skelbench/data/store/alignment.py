@@ -31,7 +31,7 @@ class Alignment:
     recurrent family): the first body's spine is at the origin in every frame, and one rotation brings, in its first
     frame, its shoulders to x and its spine into the upper half of the x-y plane (y is up here, z in that code); frames
     in which a body is missing are closed up if it begins with them, and filled from its beginning if it ends with them.
-    "...-as-released": with the faults of their codes (docs/data.md).
+    "...-as-released": with the faults of their codes; "first-frame-shoulders": their second half alone (docs/data.md).
 
     Clips are computed one by one on the CPU: the bits do not depend on the batch, nor on where it travels.
 
@@ -92,7 +92,7 @@ class Alignment:
     def _first_frame(self, x_F3J: Tensor, start_B: Tensor, clip_F: Tensor, first_F: Tensor) -> Tensor:
         """``start_B``: where a clip's first body begins; ``first_F``: where it is in the same frame."""
         spine_B3, across_B3 = (_between(x_F3J[start_B], joints) for joints in (self.spine, self.shoulders))
-        turn = _two_shortest if self.how == "first-frame-as-released" else _upright
+        turn = {"first-frame": _upright, "first-frame-shoulders": _shoulders}.get(self.how, _two_shortest)
         turn_F33 = turn(spine_B3, across_B3).float()[clip_F]
         there_F11 = x_F3J.flatten(1).any(1)[:, None, None]
         x_F3J = torch.where(there_F11, x_F3J - x_F3J[first_F, :, self.spine[1], None], 0.0)
@@ -127,6 +127,11 @@ def _upright(spine_B3: Tensor, across_B3: Tensor) -> Tensor:
     turn_B33 = torch.stack([x_B3, y_B3, torch.linalg.cross(x_B3, y_B3)], 1)
     known_B = (across_B3.norm(dim=1) > TINY) & (rest_B3.norm(dim=1) > TINY)
     return torch.where(known_B[:, None, None], turn_B33, torch.eye(3, dtype=torch.float64))
+
+
+def _shoulders(spine_B3: Tensor, across_B3: Tensor) -> Tensor:
+    """float64 [B, 3, 3]: the shortest rotation of ``across`` to x."""
+    return _shortest(across_B3, 0)
 
 
 def _two_shortest(spine_B3: Tensor, across_B3: Tensor) -> Tensor:

@@ -1,0 +1,122 @@
+"""AimCLR against numbers of the public code, and its parts against slow references."""
+
+import math
+
+import official_graph
+import pytest
+import torch
+from skelbench_plugins.aimclr import AimCLR, AimCLRConfig, drop_energetic
+from skelbench_plugins.stgcn import STGCN, STGCNConfig
+
+from skelbench.methods import Step
+from skelbench.methods.contract import Context
+from skelbench.methods.momentum_contrast import imported
+from skelbench.nn.encoder import Encoded
+from skelbench.nn.vit import ViT, ViTConfig
+from skelbench.run.checkpoint_file import fit
+from skelbench.skeleton.grid import Grid
+from skelbench.skeleton.topology import NTU25
+from skelbench.views import View
+
+GOLDEN = {
+    "contrast": (0.7587819, 1.7606757, 0.0933353, 0.4375832),
+    "mining": (1.4731523, 1.7606757, 0.3524053, 1.0875117),
+}
+"""InfoNCE, half the two cross-entropies, and gradient norms of the first temporal convolution and of the head's last
+layer, of Levigty/AimCLR (commit 6cd7376), net/aimclr.py, in training mode without dropout at temperature 0.5 on clips
+0 (strong), 1 (query) and 2 (key)."""
+
+
+def made(phase):
+    """A step's output and the method, with the weights of ``official_graph.state()``."""
+    grid, encoder = Grid(16, 1, 25), STGCNConfig(base=4, out=12, dropout=0.0)
+    config = AimCLRConfig(queue=8, embedding=6, temperature=0.5)
+    method = AimCLR(config, Context(NTU25, grid, lambda: STGCN(encoder, NTU25, grid), 12, 12))
+    assert fit(method, imported(official_graph.state(), {}).weights, "official_graph.state")
+    views = {name: View.of(official_graph.clips(k)) for k, name in enumerate(("strong", "query", "key"))}
+    return method(views, Step(2, 9, 0.0, torch.Generator(), lambda *_: None, phase=phase)), method
+
+
+@pytest.mark.parametrize("phase", GOLDEN)
+def test_the_step_is_the_public_code_s(phase):
+    out, method = made(phase)
+    out["loss"].backward()
+    gradients = method.encoder.blocks[0].time[2].weight.grad, method.head[2].weight.grad
+    found = [float(out["contrast"]), float(out["taught"]), *(float(g.norm()) for g in gradients)]
+    assert found == pytest.approx(GOLDEN[phase], rel=2e-4)
+    assert float(out["loss"].detach()) == pytest.approx(sum(found[:2]), rel=1e-6)
+
+
+def test_mining_begins_in_the_second_half():
+    assert AimCLR.phases(type("M", (), {"config": AimCLRConfig()})()) == [("contrast", 0.0), ("mining", 0.5)]
+
+
+def literal_drop(x_RND, joints, limit):
+    """net/att_drop.py, one number after the other."""
+    rows, cells, channels = x_RND.shape
+    attention = torch.zeros_like(x_RND)
+    for r in range(rows):
+        for d in range(channels):
+            values = x_RND[r, :, d].tolist()
+            mean = sum(values) / cells
+            variance = sum((v - mean) ** 2 for v in values) / (cells - 1)
+            for n, v in enumerate(values):
+                attention[r, n, d] = 1 / (1 + math.exp(-((v - mean) ** 2 / (4 * (variance + 1e-4)) + 0.5)))
+    kept_joints = torch.ones_like(x_RND)
+    for r in range(rows):
+        for j in range(joints):
+            if attention[r, j::joints].mean() >= limit:
+                kept_joints[r, j::joints] = 0
+    kept = (attention < limit).float()
+    return x_RND * kept_joints * kept / kept_joints.mean() / kept.mean(), kept_joints, kept
+
+
+@pytest.mark.parametrize("limit", [0.68, 0.7, 0.75])
+def test_what_is_energetic_is_dropped(limit):
+    x_RND = torch.randn(3, 4 * 5, 6, generator=torch.Generator().manual_seed(0))
+    x_RND[:, 2::5] *= 2
+    expected, kept_joints, kept = literal_drop(x_RND, 5, limit)
+    assert 0 < kept.mean() < 1 and (0 < kept_joints.mean() < 1) == (limit < 0.75)
+    torch.testing.assert_close(drop_energetic(x_RND, 5, limit), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_when_everything_is_energetic_nothing_is_left_and_nothing_is_not_a_number():
+    assert torch.equal(drop_energetic(torch.randn(2, 10, 3), 5, 0.6), torch.zeros(2, 10, 3))
+
+
+def test_no_gradient_passes_through_what_chooses():
+    x_RND = torch.randn(2, 20, 3, requires_grad=True)
+    out = drop_energetic(x_RND, 5, 0.7)
+    out.sum().backward()
+    with torch.no_grad():
+        torch.testing.assert_close(x_RND.grad, (out / x_RND).detach(), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("cls", [True, False])
+def test_the_head_sees_the_mean_of_cells_after_a_class_token(cls):
+    grid = Grid(8, 4, 25)
+    vit = ViTConfig(dim=8, depth=1, heads=2, cls=cls)
+    method = AimCLR(AimCLRConfig(queue=4, embedding=4), Context.of(NTU25, grid, lambda: ViT(vit, NTU25, grid)))
+    view = View.of(torch.randn(3, 2, 8, 25, 3), torch.tensor([[True, True], [True, False], [True, True]]))
+    encoded = method.encoder(view)
+    tokens_RND = torch.randn_like(encoded.tokens_RND)
+    for given, cells in ((None, encoded.tokens_RND), (tokens_RND, tokens_RND)):
+        found = method.clip_features(encoded, view, given)
+        for clip in range(3):
+            rows = [r for r in range(view.rows) if view.clip_R[r] == clip]
+            bodies = [torch.cat([*([encoded.cls_RD[r]] if cls else []), cells[r].mean(0)]) for r in rows]
+            torch.testing.assert_close(found[clip], sum(bodies) / len(bodies))
+    assert found.shape[1] == method.head[0].in_features == 8 * (1 + cls)
+    plain = Encoded(encoded.tokens_RND, encoded.pooled_RD, encoded.cls_RD)
+    torch.testing.assert_close(method.clip_features(plain, view), view.per_clip(encoded.pooled_RD))
+
+
+def test_streams_are_seen_by_every_view(resolved):
+    for stream in ("joint", "bone", "motion"):
+        views = resolved("aimclr", stream=stream).spec.views
+        assert {view["stream"] for view in views.values()} == {stream}
+        assert [op["kind"] for op in views["key"]["augment"]] == ["shear"]
+        assert [op["kind"] for op in views["strong"]["augment"]] == [
+            "shear", "mirror", "axis-rotate", "noise", "blur", "axis-drop"
+        ]  # fmt: skip
+    assert resolved("aimclr", time_flip=True).spec.views["strong"]["augment"][-1]["kind"] == "time-flip"
