@@ -3,6 +3,7 @@
 Facts: HuiGuanLab/UmURL @744278b, umurl.py. B clips, M body slots, T frames, J joints, C = 3, D width of a branch.
 """
 
+import torch
 from pydantic import Field, model_validator
 from torch import nn
 
@@ -28,6 +29,7 @@ class TwoBranchConfig(Spec):
     depth: int = Field(1, ge=1, description="layers of each branch")
     heads: int = Field(1, ge=1, description="attention heads")
     bodies: int = Field(2, ge=1, description="body slots of a clip, read side by side")
+    joint_positions: bool = Field(False, description="learned positions in space; with depth 2 USDRL's STTR")
     fused: bool = Field(False, description="embeddings of its own for joints, bones and motion, which may be fused")
 
     @model_validator(mode="after")
@@ -38,7 +40,8 @@ class TwoBranchConfig(Spec):
 
 
 class TwoBranch(TwoBranchEncoder):
-    """``TwoBranch(config, topology, grid)``: sine positions in time, none in space, feed-forward parts as wide as D.
+    """``TwoBranch(config, topology, grid)``: sine positions in time, none or learned ones in space, feed-forward parts
+    as wide as D.
 
     With ``fused`` every stream has an embedding of its own, which the layers share; of a view with stream "fused" it
     makes all three and encodes a linear map of the mean of their embeddings, per branch.
@@ -54,6 +57,8 @@ class TwoBranch(TwoBranchEncoder):
         if config.fused:
             self.abilities = self.abilities | {"fuse-streams"}
             self.fuse.extend(nn.Linear(config.dim, config.dim, bias=False) for _ in Branches._fields)
+        positions = torch.empty(config.bodies * grid.joints, config.dim) if config.joint_positions else None
+        self.space_KD = None if positions is None else nn.Parameter(nn.init.trunc_normal_(positions, std=0.02))
         self.register_buffer("time_TD", sine_positions(grid.frames, config.dim), persistent=False)
         self.time, self.space = (
             nn.Sequential(*(PostNormLayer(config.dim, config.heads, config.dim) for _ in range(config.depth)))
@@ -72,7 +77,8 @@ class TwoBranch(TwoBranchEncoder):
                 for stream, embed in self.embed.items()
             ]
             tokens = Branches(*(fuse(sum(branch) / len(each)) for fuse, branch in zip(self.fuse, zip(*each))))
-        return pooled(Branches(self.time(tokens.time + self.time_TD), self.space(tokens.space)))
+        space_BKD = tokens.space if self.space_KD is None else tokens.space + self.space_KD
+        return pooled(Branches(self.time(tokens.time + self.time_TD), self.space(space_BKD)))
 
     def closed_form_macs(self, grid, visible=None):
         """Of one clip: ``embed`` (all streams, fused, where it can), and the layers of each branch."""

@@ -18,6 +18,7 @@ TINY_ENCODER = {
     "stgcn": {"encoder.base": 2, "encoder.out": 8},
     "dste": {"encoder.dim": 8},
     "two-branch": {"encoder.dim": 8},
+    "bigru": {"encoder.hidden": 8, "encoder.depth": 2},
 }
 
 DECODER = {"decoder_dim": 16, "decoder_depth": 1, "decoder_heads": 2}
@@ -34,6 +35,7 @@ TINY_METHOD = {
     "sjepa": DECODER,
     "skeletonclr": QUEUE,
     "aimclr": QUEUE,
+    "cmd": QUEUE,
     "pstl": {"head_hidden": 16},
     "usdrl": {"head_hidden": 16},
     "umurl": {"head_hidden": 16, "embedding": 12},
@@ -41,7 +43,7 @@ TINY_METHOD = {
 }
 
 METHODS = tuple(TINY_METHOD)
-COMPARING = {"skeletonclr", "aimclr", "pstl", "usdrl", "umurl"}
+COMPARING = {"skeletonclr", "aimclr", "cmd", "pstl", "usdrl", "umurl"}
 """Methods that tell clips from earlier ones or from others of their batch, and learn nothing of one alone."""
 
 STILL = {

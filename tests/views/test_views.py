@@ -391,3 +391,20 @@ def test_every_row_of_every_view_has_a_key_of_its_own(store):
     assert len(set(two.keys_R.tolist())) == two.rows
     alone = build(SLIM, select(batch, [1]))["global"].keys_R.tolist()
     assert set(alone) <= set(views["global"].keys_R.tolist())
+
+
+def test_draws_in_common_are_the_same_for_every_clip_and_in_every_batch():
+    """One clip three times under three ids: drawn together they stay alike, and like themselves in a smaller batch."""
+    rng = np.random.default_rng(0)
+    body = rng.normal(size=(2, 3, 40, 25)).astype(np.float32)
+    frames_FJ = torch.from_numpy(np.concatenate([body.reshape(-1, 25)] * 3))
+    offset, length, bodies = np.arange(3) * 240, np.full(3, 40), np.full(3, 2)
+    batch = ClipBatch(np.arange(4, 7), frames_FJ, offset, length, bodies, 2)
+    for draws, alike in (("batch", True), ("clip", False)):
+        specs = {"view": ViewSpec(frames=16, augment=(Rotate(p=1), BoneScale(p=1)), draws=draws, count=2)}
+        view = build(specs, batch)["view"]
+        x_VBMTJC = view.x_BMTJC.unflatten(0, (2, 3))
+        assert torch.equal(x_VBMTJC[:, :1].expand_as(x_VBMTJC), x_VBMTJC) == alike
+        assert not torch.allclose(x_VBMTJC[0], x_VBMTJC[1], atol=1e-2), "each view its own"
+        alone = build(specs, select(batch, [1]))["view"].x_BMTJC
+        assert torch.equal(alone, x_VBMTJC[:, 1])
