@@ -49,16 +49,17 @@ class PSTL(Method):
 
     def __init__(self, config, context):
         super().__init__(config, context)
-        grid, starts = context.grid, context.topology.bones
-        self.missing_frames = round(config.mask_frames * grid.frames / grid.patch)
+        grid = context.grid
+        patches = grid.frames // grid.patch
+        self.missing_frames = round(config.mask_frames * patches)
         self.missing_joints = round(config.mask_joints * grid.joints)
-        if not (self.missing_frames and self.missing_joints < grid.joints and self.missing_joints):
+        if not (0 < 2 * self.missing_frames < patches and 0 < self.missing_joints < grid.joints):
             raise SkelbenchError(
-                f"mask_frames={config.mask_frames:g} and mask_joints={config.mask_joints:g} leave out "
-                f"{self.missing_frames} of {grid.frames // grid.patch} patches of frames and {self.missing_joints} of "
-                f"{grid.joints} joints; change them so that some, and not all, are left out"
+                f"mask_frames={config.mask_frames:g} leaves out twice {self.missing_frames} of {patches} patches of "
+                f"frames, mask_joints={config.mask_joints:g} {self.missing_joints} of {grid.joints} joints; change them "
+                "so that some, and not all, are left out"
             )
-        ends = [joint for bone in enumerate(starts) if bone[0] != bone[1] for joint in bone]
+        ends = [joint for bone in enumerate(context.topology.bones) if bone[0] != bone[1] for joint in bone]
         self.register_buffer("bone_ends_L", torch.tensor(sorted(ends)), persistent=False)
         self.encoder = context.encoder()
         self.projector = projector(context.summary_width, config.head_hidden, config.head_hidden, bias=False)

@@ -45,9 +45,9 @@ def _mean_entropy(q_nK: Tensor, group_n: Tensor) -> Tensor:
 
 
 def samples_of(view: View, n: int, most: int) -> tuple[Tensor, dict[str, Tensor]]:
-    """Of n samples, one per row of ``view``, per hidden token or, of an encoder that reads a clip's bodies together, per
-    clip, at most ``most``; and their parts: ``place`` in the grid (of hidden tokens), ``view`` (where a clip has
-    several) and body ``slot`` (not of clips)."""
+    """Of n samples, one per row of ``view``, per hidden token or per clip (an encoder may read its bodies together), at
+    most ``most``; and their parts: ``place`` in the grid (of hidden tokens), ``view`` (where a clip has several) and
+    body ``slot`` (not of clips)."""
     parts = {}
     if n == view.count * view.clips != view.rows:
         chosen_n = sample_rows(torch.arange(n, device=view.rows_R.device), most)

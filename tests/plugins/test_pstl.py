@@ -166,7 +166,8 @@ def test_a_joint_that_is_left_out_has_no_say():
     [
         ({"batch_size": 1}, "compares the clips of a batch: train.batch_size=1"),
         ({"encoder": "two-branch"}, "leave out whole joints .*drop-lines"),
-        ({"mask_frames": 0.01}, "0 of 4 patches"),
+        ({"mask_frames": 0.01}, "twice 0 of 4 patches"),
+        ({"mask_frames": 0.45}, "twice 2 of 4 patches"),
         ({"mask_joints": 0.999}, "25 of 25 joints"),
     ],
 )
