@@ -92,6 +92,10 @@ class PSTL(Method):
         )
         return {"loss": frames + joints, "frames": frames, "joints": joints}
 
+    def optim_groups(self):
+        """Everything decays, biases and norms too, as in the code."""
+        yield {"params": list(self.parameters())}
+
     def slower_frames(self, view, step):
         """int64 [R, P', J]: of each clip without its fastest patches, and without as many of the rest at random."""
         grid, missing = self.context.grid, self.missing_frames
@@ -135,7 +139,7 @@ def skelbench_methods():
             requires=("drop-lines",),
             readings="crops are drawn before resampling and in continuous time; every clip has its own draws (the "
             "code and --native: once per step) and lacks 8 joints (the code: 8 draws, a joint perhaps twice); of an "
-            "encoder on tokens what is missing is dropped; biases and norms do not decay",
+            "encoder on tokens what is missing is dropped",
             recipe={
                 "optimizer": "adam",
                 "train.batch_size": 128,

@@ -81,6 +81,10 @@ class USDRL(Method):
         step.watch("instance", embeddings[-1])
         return {"loss": sum(getattr(config, name) * value for name, value in total.items()), **total}
 
+    def optim_groups(self):
+        """Everything decays, biases and norms too, as in the code."""
+        yield {"params": list(self.parameters())}
+
     def _terms(self, embeddings):
         """Of one level, from an embedding [B, E] of each view: the first three agree with their mean and the last."""
         *others, last_BE = embeddings
@@ -158,7 +162,7 @@ def skelbench_methods():
             requires=("time-and-space",),
             readings="shared: time is the maximum over patches of the tokens' mean over joints, space the maximum over "
             "joints of their mean over patches, the instance the class token, each a mean over the clip's bodies; "
-            "projectors normalise by the clips of all processes; biases and norms do not decay; losses in float32",
+            "projectors normalise by the clips of all processes; losses in float32",
             recipe={
                 "optimizer": "adam",
                 "schedule": "step",
