@@ -56,8 +56,8 @@ class PSTL(Method):
         if not (0 < 2 * self.missing_frames < patches and 0 < self.missing_joints < grid.joints):
             raise SkelbenchError(
                 f"mask_frames={config.mask_frames:g} leaves out twice {self.missing_frames} of {patches} patches of "
-                f"frames, mask_joints={config.mask_joints:g} {self.missing_joints} of {grid.joints} joints; change them "
-                "so that some, and not all, are left out"
+                f"frames, mask_joints={config.mask_joints:g} {self.missing_joints} of {grid.joints} joints; change "
+                "them so that some, and not all, are left out"
             )
         ends = [joint for bone in enumerate(context.topology.bones) if bone[0] != bone[1] for joint in bone]
         self.register_buffer("bone_ends_L", torch.tensor(sorted(ends)), persistent=False)
@@ -91,6 +91,10 @@ class PSTL(Method):
             for name in ("fewer_frames", "fewer_joints")
         )
         return {"loss": frames + joints, "frames": frames, "joints": joints}
+
+    def optim_groups(self):
+        """Everything decays, biases and norms too, as in the code."""
+        yield {"params": list(self.parameters())}
 
     def slower_frames(self, view, step):
         """int64 [R, P', J]: of each clip without its fastest patches, and without as many of the rest at random."""
@@ -135,7 +139,7 @@ def skelbench_methods():
             requires=("drop-lines",),
             readings="crops are drawn before resampling and in continuous time; every clip has its own draws (the "
             "code and --native: once per step) and lacks 8 joints (the code: 8 draws, a joint perhaps twice); of an "
-            "encoder on tokens what is missing is dropped; biases and norms do not decay",
+            "encoder on tokens what is missing is dropped",
             recipe={
                 "optimizer": "adam",
                 "train.batch_size": 128,
