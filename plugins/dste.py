@@ -67,10 +67,10 @@ class DSTE(TwoBranchEncoder):
 
 
 class Layer(nn.Module):
-    """A weighted mean of the two paths, which share one attention.
+    """A weighted mean of a convolution's path and a dense shift's, which share one attention.
 
-    The convolution is of one token, its sum with the input is what attention sees, attention is added to the input, and
-    the path ends with what the MLP makes of that, to which nothing is added: so it stands in the code, not in words.
+    The convolution is of one token. As in the code, attention sees its sum with the input but is added to the input
+    alone, and the path ends with what the MLP makes of that, to which nothing is added.
     """
 
     still_n: Tensor

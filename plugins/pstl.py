@@ -56,8 +56,8 @@ class PSTL(Method):
         if not (0 < 2 * self.missing_frames < patches and 0 < self.missing_joints < grid.joints):
             raise SkelbenchError(
                 f"mask_frames={config.mask_frames:g} leaves out twice {self.missing_frames} of {patches} patches of "
-                f"frames, mask_joints={config.mask_joints:g} {self.missing_joints} of {grid.joints} joints; change them "
-                "so that some, and not all, are left out"
+                f"frames, mask_joints={config.mask_joints:g} {self.missing_joints} of {grid.joints} joints; change "
+                "them so that some, and not all, are left out"
             )
         ends = [joint for bone in enumerate(context.topology.bones) if bone[0] != bone[1] for joint in bone]
         self.register_buffer("bone_ends_L", torch.tensor(sorted(ends)), persistent=False)

@@ -74,7 +74,7 @@ class TwoBranch(TwoBranchEncoder):
         else:
             each = [
                 embed(as_stream(x_BMTJC, stream, self.topology, time=2, joint=3))
-                for stream, embed in self.embed.items()
+                for stream, embed in zip(SINGLE, self.embed.values())
             ]
             tokens = Branches(*(fuse(sum(branch) / len(each)) for fuse, branch in zip(self.fuse, zip(*each))))
         space_BKD = tokens.space if self.space_KD is None else tokens.space + self.space_KD

@@ -70,14 +70,14 @@ class USDRL(Method):
             features = {level: view.per_clip(x_RD) for level, x_RD in features.items()}
         features["instance"] = encoded.clip_summary(view)
 
-        total = dict.fromkeys(("similarity", "variance", "covariance", "correlation"), 0.0)
+        total = {}
         for level, weight in LEVELS.items():
             of_clips_BVD = features[level].unflatten(0, (VIEWS, -1)).transpose(0, 1)
             embeddings = [
                 self.projectors[level](x_BD).float() for x_BD in step.gather(of_clips_BVD, gradient=True).unbind(1)
             ]
             for name, value in self._terms(embeddings).items():
-                total[name] = total[name] + weight * value
+                total[name] = total.get(name, 0.0) + weight * value
         step.watch("instance", embeddings[-1])
         return {"loss": sum(getattr(config, name) * value for name, value in total.items()), **total}
 
@@ -130,20 +130,18 @@ def read_public(state, options):
             before, after = f"backbone.{theirs}_tr{layer or ''}", f"encoder.{ours}.{layer}"
             names |= {f"{before}.{old}": f"{after}.{new}" for old, new in _LAYER.items()}
     names["i_proj"] = "projectors.instance"
-    width = len(tensor_of(state, "backbone.spe", "1 x M J x D", lambda s: len(s) == 3)[0, 0])
+    width = len(tensor_of(state, "backbone.spe", "1 x M J x D", lambda s: len(s) == 3 and s[0] == 1)[0, 0])
     shift = tensor_of(state, "backbone.t_tr.DSA.wt1.weight", "T x T", lambda s: len(s) == 2)
     settings = {"encoder.dim": width, "grid.frames": len(shift)}
     if "t_proj.0.weight" in state:
-        settings["method.head_hidden"] = len(state["t_proj.0.weight"])
+        settings["method.head_hidden"] = len(tensor_of(state, "t_proj.0.weight", "hidden x D", lambda s: len(s) == 2))
     left = tuple(name for name in state if name.startswith(_HEAD))
     kept = {name: x for name, x in state.items() if name != _SINES and _SHARED not in name and name not in left}
     if strange := [name for name in kept if not renamed(name, names)]:
         raise SkelbenchError(f"{len(strange)} of its tensors are not of USDRL's code, first {strange[0]!r}")
     kept["backbone.spe"] = kept["backbone.spe"][0]
-    weights = {renamed(name, names): x for name, x in kept.items()}
-    return Imported(
-        settings, {name: x[..., 0] if name.endswith(".conv.weight") else x for name, x in weights.items()}, left
-    )
+    kept = {name: x[..., 0] if name.endswith(".conv1.weight") and x.ndim == 3 else x for name, x in kept.items()}
+    return Imported(settings, {renamed(name, names): x for name, x in kept.items()}, left)
 
 
 @hookimpl

@@ -133,7 +133,7 @@ def test_an_encoder_of_one_embedding_sees_every_stream_with_it():
     made, x = encoder().eval(), copies()[0]
     with torch.no_grad():
         joint, bone = (made(View.of(x, stream=stream)).pooled_RD for stream in ("joint", "bone"))
-    assert torch.equal(joint, bone) and made.abilities == frozenset() and made.stream == "joint"
+    assert torch.equal(joint, bone) and made.abilities == {"time-and-space"} and made.stream == "joint"
 
 
 # ------------------------------------------------------------------------------------------------ runs

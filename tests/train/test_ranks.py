@@ -18,6 +18,7 @@ VARIANTS = (
     "slim:centre-running",
     "slim:cl-only",
     "slim koleo=0.1",
+    "usdrl:no-correlation",
 )
 """Variants, or settings, with modules, state or untrained parameters that their method's own setting does not have."""
 
