@@ -84,6 +84,10 @@ class UmURL(Method):
         loss = config.similarity * (intra + inter) + config.variance * spread + config.covariance * related
         return {"loss": loss, "intra": intra, "inter": inter, "variance": spread, "covariance": related}
 
+    def optim_groups(self):
+        """Everything decays, biases and norms too, as in the code."""
+        yield {"params": list(self.parameters())}
+
     def _feature(self, view, step):
         """[B, D] of the clips of all processes."""
         return step.gather(self.encoder(view).clip_summary(view), gradient=True)
@@ -135,8 +139,8 @@ def skelbench_methods():
             citation="Sun et al., Unified Multi-modal Unsupervised Representation Learning for Skeleton-based Action "
             "Understanding, ACM MM 2023 (arXiv 2311.03106)",
             readings="shared: an encoder without fused input sees one stream at a time with one embedding for all, the "
-            "fused feature is a linear map of the mean of its features, and evaluations are of joints alone; biases "
-            "and norms do not decay; losses in float32",
+            "fused feature is a linear map of the mean of its features, and evaluations are of joints alone; losses "
+            "in float32",
             recipe={
                 "optimizer": "adam",
                 "schedule": "step",
