@@ -36,7 +36,8 @@ def skelbench_methods():
             summary="two views of a clip agree, told apart from the keys of earlier clips in a queue (MoCo v2)",
             citation="Li et al., 3D Human Action Representation Learning via Cross-View Consistency Pursuit, CVPR 2021 "
             "(arXiv 2104.14466)",
-            readings="crops are drawn before resampling and in continuous time; only keys that have been written are "
+            readings="the learning rate of the shared setting (the code's, with batch norm, is ten times as large); "
+            "crops are drawn before resampling and in continuous time; only keys that have been written are "
             "negatives; the key encoder starts as a copy; a clip's present bodies are averaged (the code averages an "
             "empty one in: --native)",
             recipe=GRAPH_CONTRAST_RECIPE,

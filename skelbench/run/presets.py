@@ -7,12 +7,14 @@
 
 A preset scales the encoder, the prototypes and projection heads, the batch, the learning rate and the clips seen, and
 with them what only makes sense at the full size: an EMA momentum of 0.994 looks back over 2 % of the paper's steps, so
-fewer steps want a faster teacher, a queue of keys is to be full for most of the schedule and no older than that teacher
-looks back, embeddings are as wide for their batch as published (UmURL: 8 features per clip; the covariances of more
-keep features small), and with a few hundred prototypes a teacher at temperature 0.07 drifts to uniform assignments
-(measured: the masked loss stays near log K), at 0.04 it does not. Masked feature prediction weighs a tenth:
-over the first steps its gradient in the encoder is up to 22 times that of the contrast, and a short schedule does not
-outgrow what it learns first, which body and which view a token is of (docs/results.md has the figures of both weights).
+fewer steps want a faster teacher, embeddings are as wide for their batch as published (UmURL: 8 features per clip; the
+covariances of more keep features small), and with a few hundred prototypes a teacher at temperature 0.07 drifts to
+uniform assignments (measured: the masked loss stays near log K), at 0.04 it does not. Masked feature prediction weighs
+a tenth: over the first steps its gradient in the encoder is up to 22 times that of the contrast, and a short schedule
+does not outgrow what it learns first, which body and which view a token is of (docs/results.md has the figures of both
+weights). A method with a queue of keys wants it to be full for most of the schedule and its key encoder slower than
+that: where keys of a few steps ago are told from new ones by their age, clips need not be (SkeletonCLR's loss after 120
+steps of quick: 2.7 nats at momentum 0.95, 5.0 at 0.998, with 512 keys).
 The learning rate is that of Adam and its kin; a method with SGD keeps its own. Keys that a method's config does not
 have are skipped, so a method without prototypes needs nothing; how large an encoder is in a preset it says itself
 (``EncoderSpec.presets``).
@@ -31,7 +33,7 @@ _REDUCED: Mapping[str, tuple[float, float]] = {
     "method.teacher_temp": (0.04, 0.04),
     "method.mfp_weight": (0.1, 0.1),
     "method.momentum": (0.96, 0.95),
-    "method.queue": (2048, 512),
+    "method.queue": (1024, 256),
     "method.decoder_dim": (64, 48),
     "method.decoder_depth": (2, 1),
     "method.decoder_heads": (2, 2),
@@ -44,6 +46,9 @@ _REDUCED: Mapping[str, tuple[float, float]] = {
     "clips_seen": (40_000, 8_000),
 }
 """``small`` and ``quick``."""
+
+QUEUED: Mapping[str, Mapping[str, Any]] = {"small": {"method.momentum": 0.995}, "quick": {"method.momentum": 0.99}}
+"""What of a preset is otherwise for a method with a queue."""
 
 PRESETS: Mapping[str, Mapping[str, Any]] = {
     "paper": {},

@@ -24,7 +24,7 @@ from skelbench.nn.contrast import KeyQueue
 from skelbench.optim.optimizers import Optimizer
 from skelbench.plugin.descriptors import EncoderSpec, MethodSpec
 from skelbench.plugin.host import Host
-from skelbench.run.presets import PRESETS
+from skelbench.run.presets import PRESETS, QUEUED
 from skelbench.run.request import CHOICES, Request, full_key, read_config
 from skelbench.run.settings import Layer, Parts, Settings, config, joined, names, variant_layers
 from skelbench.skeleton.grid import Grid
@@ -208,6 +208,7 @@ def _scaled(preset: Layer, parts: Parts, name: str) -> dict[str, Any]:
     """
     fields, optimizer = parts.fields, parts.classes["optimizer"]
     apart = () if issubclass(optimizer, Optimizer) and optimizer.adaptive else ("train.lr",)
+    preset = {**preset, **(QUEUED.get(name, {}) if "queue" in fields["method"] else {})}
     known = {key: value for key, value in preset.items() if key == "clips_seen" or _has(fields, key)}
     mine = {key: value for key, value in known.items() if key not in apart}
     return mine | {f"encoder.{key}": value for key, value in parts.encoder.presets.get(name, {}).items()}
