@@ -111,6 +111,10 @@ class CMD(Method):
     def _embedding(encoder, head, view):
         return F.normalize(head(encoder(view).clip_summary(view)).float(), dim=1)
 
+    def optim_groups(self):
+        """Everything decays, biases and norms too."""
+        yield {"params": [parameter for parameter in self.parameters() if parameter.requires_grad]}
+
     def after_step(self, step):
         for stream, encoder in self.encoders.items():
             ema_update(self.key_encoder[stream], encoder, self.config.momentum)
@@ -172,9 +176,8 @@ def skelbench_methods():
             citation="Mao et al., CMD: Self-supervised 3D Action Representation Learning with Cross-modal Mutual "
             "Distillation, ECCV 2022 (arXiv 2208.12448)",
             readings="only keys that have been written are negatives or teach; the nearest keys are half of the queue "
-            "at any size; clips are not cut to their first 300 frames; biases and norms do not decay; shared: three "
-            "encoders of the shared kind, a clip's present bodies averaged. A result on joints alone is of an encoder "
-            "trained beside bones and motion",
+            "at any size; clips are not cut to their first 300 frames; shared: three encoders of the shared kind, a "
+            "clip's present bodies averaged. A result on joints alone is of an encoder trained beside bones and motion",
             recipe={
                 "optimizer": "sgd",
                 "optimizer.momentum": 0.9,

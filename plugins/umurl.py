@@ -43,7 +43,7 @@ class UmURL(Method):
     """Streams of their own and fused, decomposed by the same projectors, with VICReg's terms."""
 
     Config = UmURLConfig
-    roles = {"encoder": "student", "fuse": "head", "projectors": "head"}
+    roles = {"encoder": "student", "fuse": "head", **{f"projectors.{stream}": "head" for stream in SINGLE}}
     min_clips = 2
 
     def __init__(self, config, context):
@@ -83,6 +83,10 @@ class UmURL(Method):
         spread, related = sum(map(variance_hinge, embeddings)), sum(map(covariance, embeddings))
         loss = config.similarity * (intra + inter) + config.variance * spread + config.covariance * related
         return {"loss": loss, "intra": intra, "inter": inter, "variance": spread, "covariance": related}
+
+    def optim_groups(self):
+        """Everything decays, biases and norms too, as in the code."""
+        yield {"params": list(self.parameters())}
 
     def _feature(self, view, step):
         """[B, D] of the clips of all processes."""
@@ -135,8 +139,8 @@ def skelbench_methods():
             citation="Sun et al., Unified Multi-modal Unsupervised Representation Learning for Skeleton-based Action "
             "Understanding, ACM MM 2023 (arXiv 2311.03106)",
             readings="shared: an encoder without fused input sees one stream at a time with one embedding for all, the "
-            "fused feature is a linear map of the mean of its features, and evaluations are of joints alone; biases "
-            "and norms do not decay; losses in float32",
+            "fused feature is a linear map of the mean of its features, and evaluations are of joints alone; losses "
+            "in float32",
             recipe={
                 "optimizer": "adam",
                 "schedule": "step",

@@ -17,6 +17,7 @@ TINY_ENCODER = {
     "vit": TINY,
     "stgcn": {"encoder.base": 2, "encoder.out": 8},
     "dste": {"encoder.dim": 8},
+    "bigru": {"encoder.hidden": 8, "encoder.depth": 2},
     "two-branch": {"encoder.dim": 8},
 }
 
@@ -34,6 +35,7 @@ TINY_METHOD = {
     "sjepa": DECODER,
     "skeletonclr": QUEUE,
     "aimclr": QUEUE,
+    "cmd": QUEUE,
     "pstl": {"head_hidden": 16},
     "usdrl": {"head_hidden": 16},
     "umurl": {"head_hidden": 16, "embedding": 12},
@@ -41,7 +43,7 @@ TINY_METHOD = {
 }
 
 METHODS = tuple(TINY_METHOD)
-COMPARING = {"skeletonclr", "aimclr", "pstl", "usdrl", "umurl"}
+COMPARING = {"skeletonclr", "aimclr", "cmd", "pstl", "usdrl", "umurl"}
 """Methods that tell clips from earlier ones or from others of their batch, and learn nothing of one alone."""
 
 STILL = {

@@ -45,9 +45,14 @@ def _mean_entropy(q_nK: Tensor, group_n: Tensor) -> Tensor:
 
 
 def samples_of(view: View, n: int, most: int) -> tuple[Tensor, dict[str, Tensor]]:
-    """Of n samples, one per row of ``view`` or per hidden token, at most ``most``; and their parts: ``place`` in the
-    grid (of hidden tokens), ``view`` (where a clip has several) and body ``slot``."""
+    """Of n samples, one per row of ``view``, per hidden token or per clip (an encoder may read its bodies together), at
+    most ``most``; and their parts: ``place`` in the grid (of hidden tokens), ``view`` (where a clip has several) and
+    body ``slot`` (not of clips)."""
     parts = {}
+    if n == view.count * view.clips != view.rows:
+        chosen_n = sample_rows(torch.arange(n, device=view.rows_R.device), most)
+        several = {"view": torch.div(chosen_n, view.clips, rounding_mode="floor")}
+        return chosen_n, several if view.count > 1 else {}
     if n == view.rows:
         chosen_n = sample_rows(torch.arange(n, device=view.rows_R.device), most)
         row_n = chosen_n
@@ -61,7 +66,7 @@ def samples_of(view: View, n: int, most: int) -> tuple[Tensor, dict[str, Tensor]
         hidden = 0 if view.masked_I is None else len(view.masked_I)
         raise SkelbenchError(
             f"step.watch was told of {n} prototype samples and a view of {view.rows} rows with {hidden} hidden tokens; "
-            "give it the view whose rows or hidden tokens the samples are, or none"
+            "give it the view whose rows, hidden tokens or clips the samples are, or none"
         )
     entry_n = view.rows_R[row_n]
     if view.count > 1:

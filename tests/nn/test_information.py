@@ -88,6 +88,16 @@ def test_a_method_of_one_view_is_told_no_view():
     assert samples_of(view_of(count=1), 16, 1024)[1].keys() == {"slot"}
 
 
+@pytest.mark.parametrize(
+    ("prototype", "expected"), [(0, {"view": math.log(2), "clip": 0.0}), (1, {"view": 0.0, "clip": math.log(CLIPS)})]
+)
+def test_an_encoder_of_whole_clips_is_told_of_clips(prototype, expected):
+    """One sample per clip and view, whatever bodies there are."""
+    of_2n = torch.stack([torch.arange(2).repeat_interleave(CLIPS), torch.arange(CLIPS).repeat(2)])
+    assert told(of_2n[prototype], view_of()) == pytest.approx(expected, abs=1e-6)
+    assert samples_of(view_of(count=1), CLIPS, 1024)[1] == {}
+
+
 def test_samples_that_are_not_the_view_s_are_one_sentence():
     with pytest.raises(SkelbenchError, match="7 prototype samples and a view of 32 rows with 0 hidden tokens; give it"):
         samples_of(view_of(), 7, 1024)
