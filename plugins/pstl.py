@@ -9,7 +9,7 @@ from typing import Literal
 
 import torch
 from pydantic import Field
-from skelbench_plugins._recipes import GRAPH_CONTRAST_NATIVE, RATES_SPACE
+from skelbench_plugins._recipes import RATES_SPACE
 from torch import Tensor
 
 from skelbench.errors import SkelbenchError
@@ -92,6 +92,10 @@ class PSTL(Method):
         )
         return {"loss": frames + joints, "frames": frames, "joints": joints}
 
+    def optim_groups(self):
+        """Everything decays, biases and norms too, as in the code."""
+        yield {"params": list(self.parameters())}
+
     def slower_frames(self, view, step):
         """int64 [R, P', J]: of each clip without its fastest patches, and without as many of the rest at random."""
         grid, missing = self.context.grid, self.missing_frames
@@ -135,7 +139,7 @@ def skelbench_methods():
             requires=("drop-lines",),
             readings="crops are drawn before resampling and in continuous time; every clip has its own draws (the "
             "code and --native: once per step) and lacks 8 joints (the code: 8 draws, a joint perhaps twice); of an "
-            "encoder on tokens what is missing is dropped; biases and norms do not decay",
+            "encoder on tokens what is missing is dropped",
             recipe={
                 "optimizer": "adam",
                 "train.batch_size": 128,
@@ -144,11 +148,16 @@ def skelbench_methods():
                 "schedule.warmup": 10 / 150,
                 "schedule.min_lr": 0.0,
             },
-            native=GRAPH_CONTRAST_NATIVE
-            | {
+            native={
+                "encoder": "stgcn",
                 "encoder.init": "torch",
                 "method.draws": "batch",  # what the published numbers were made with
+                "grid.frames": 50,
+                "grid.patch": 1,
                 "train.epochs": 150,
+                "train.bodies": "all-slots",
+                "train.align": "frames-as-released",
+                "train.precision": "fp32",
             },
             space=RATES_SPACE | {"method.off_diagonal": Log("x0.1", "x10")},
             variants={"bone": {"method.stream": "bone"}, "motion": {"method.stream": "motion"}},

@@ -43,7 +43,7 @@ class UmURL(Method):
     """Streams of their own and fused, decomposed by the same projectors, with VICReg's terms."""
 
     Config = UmURLConfig
-    roles = {"encoder": "student", "fuse": "head", "projectors": "head"}
+    roles = {"encoder": "student", "fuse": "head", **{f"projectors.{stream}": "head" for stream in SINGLE}}
     min_clips = 2
 
     def __init__(self, config, context):

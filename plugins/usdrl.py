@@ -11,7 +11,7 @@ from typing import Literal
 import torch.nn.functional as F
 from pydantic import Field
 from skelbench_plugins._recipes import RATES_SPACE
-from torch import nn
+from torch import Tensor, nn
 
 from skelbench.errors import SkelbenchError
 from skelbench.methods import Config, Imported, Method
@@ -70,16 +70,20 @@ class USDRL(Method):
             features = {level: view.per_clip(x_RD) for level, x_RD in features.items()}
         features["instance"] = encoded.clip_summary(view)
 
-        total = {}
+        total: dict[str, Tensor] = {}
         for level, weight in LEVELS.items():
             of_clips_BVD = features[level].unflatten(0, (VIEWS, -1)).transpose(0, 1)
             embeddings = [
                 self.projectors[level](x_BD).float() for x_BD in step.gather(of_clips_BVD, gradient=True).unbind(1)
             ]
             for name, value in self._terms(embeddings).items():
-                total[name] = total.get(name, 0.0) + weight * value
+                total[name] = total.get(name, 0) + weight * value
         step.watch("instance", embeddings[-1])
         return {"loss": sum(getattr(config, name) * value for name, value in total.items()), **total}
+
+    def optim_groups(self):
+        """Everything decays, biases and norms too, as in the code."""
+        yield {"params": list(self.parameters())}
 
     def _terms(self, embeddings):
         """Of one level, from an embedding [B, E] of each view: the first three agree with their mean and the last."""
@@ -158,7 +162,7 @@ def skelbench_methods():
             requires=("time-and-space",),
             readings="shared: time is the maximum over patches of the tokens' mean over joints, space the maximum over "
             "joints of their mean over patches, the instance the class token, each a mean over the clip's bodies; "
-            "projectors normalise by the clips of all processes; biases and norms do not decay; losses in float32",
+            "projectors normalise by the clips of all processes; losses in float32",
             recipe={
                 "optimizer": "adam",
                 "schedule": "step",

@@ -8,15 +8,17 @@ from skelbench_plugins import umurl
 from skelbench_plugins.two_branch import TwoBranch, TwoBranchConfig
 
 from skelbench.cost.macs import count_encoder
+from skelbench.cost.rows import flops_rows
 from skelbench.errors import SkelbenchError
 from skelbench.methods import Context, Step
+from skelbench.nn.two_branch import Branches
 from skelbench.run.checkpoint_file import fit
 from skelbench.run.evaluate import eval_spec, evaluate
 from skelbench.run.pretrain import pretrain
 from skelbench.run.resolve import control, raw_control
 from skelbench.skeleton.grid import Grid
-from skelbench.skeleton.topology import NTU25
-from skelbench.spec import evaluation_defaults
+from skelbench.skeleton.topology import NTU25, topologies
+from skelbench.spec import GridSpec, evaluation_defaults
 from skelbench.views import View, ViewSpec
 from skelbench.views.spec import checked_counts
 from skelbench.views.streams import SINGLE, as_stream
@@ -117,6 +119,15 @@ def test_late_fusion_is_a_linear_map_of_the_mean_of_one_encoders_features():
     assert float(out["intra"]) == pytest.approx(intra, rel=1e-4)
 
 
+def test_what_a_step_costs_is_counted_by_role(host):
+    (row,) = flops_rows(host, [(host.get("methods", "umurl"), GridSpec(frames=64, patch=1))])
+    assert row.encoder.flops(2) == 2 * row.encoder.macs == 4 * row.visible_macs
+    heads = 6 * (2048 * 2048 * 2 + 2048 * 4096)
+    assert row.head_macs == heads / 2, "three projectors of two features, per body"
+    forward = row.encoder.macs + 3 * 869_933_056 + heads
+    assert 2.9 * 2 * forward < row.step_flops < 3 * 2 * forward, "coordinates need no gradient"
+
+
 # ------------------------------------------------------------------------------------------------ the encoder
 def test_the_published_size_and_its_cost_by_all_counters():
     grid = Grid(64, 1, 25)
@@ -133,7 +144,22 @@ def test_an_encoder_of_one_embedding_sees_every_stream_with_it():
     made, x = encoder().eval(), copies()[0]
     with torch.no_grad():
         joint, bone = (made(View.of(x, stream=stream)).pooled_RD for stream in ("joint", "bone"))
-    assert torch.equal(joint, bone) and made.abilities == {"time-and-space"} and made.stream == "joint"
+    assert torch.equal(joint, bone) and "fuse-streams" not in made.abilities and made.stream == "joint"
+
+
+@pytest.mark.parametrize("topology", topologies().values(), ids=topologies())
+def test_every_skeleton_is_fused_by_its_own_bones_and_one_body_is_enough(topology):
+    made = TwoBranch(TwoBranchConfig(dim=DIM, fused=True), topology, Grid(T, 1, topology.num_joints)).eval()
+    x_BMTJC = torch.randn(2, 1, T, topology.num_joints, 3)
+    both = torch.cat([x_BMTJC, torch.zeros_like(x_BMTJC)], 1)
+    for silent in ("joint", "motion"):
+        made.embed[silent].forward = lambda x_BMTJC: Branches(0, 0)
+    with torch.no_grad():
+        found = made(View.of(x_BMTJC, stream="fused"))
+        bones = both - both[..., list(topology.bones), :]
+        tokens = [fuse(part / 3) for fuse, part in zip(made.fuse, made.embed["bone"](bones))]
+        expected = torch.cat([made.time(tokens[0] + made.time_TD).amax(1), made.space(tokens[1]).amax(1)], 1)
+    torch.testing.assert_close(found.pooled_RD, expected)
 
 
 # ------------------------------------------------------------------------------------------------ runs
