@@ -71,8 +71,7 @@ def measure(place: Path, methods: list[str]) -> dict[str, Any]:
 
     host, found = Host(), {"loss": {}, "features": {}, "untrained": {}, "cost": {}}
     for name in methods:
-        extra = {"queue": 24, "embedding": 8} if name == "skeletonclr" else {}
-        made = tiny_run(place, host, name, batch_size=6, epochs=4, **extra)
+        made = tiny_run(place, host, name, batch_size=6, epochs=4)
         spec, store = made.spec, made.store
         method = build_method(spec, host, store.topology)
         source, grid = ClipSource(store), grid_of(spec, store.topology)

@@ -5,6 +5,7 @@ from small import COMPARING, METHODS, tiny, write_small_store
 
 from skelbench.errors import SkelbenchError
 from skelbench.plugin.host import Host
+from skelbench.run.presets import PRESETS
 from skelbench.run.request import Request
 from skelbench.run.resolve import control, resolve
 
@@ -77,6 +78,16 @@ def test_native_is_the_published_setting_of_methods_that_compare_clips(name, mad
     train, how = spec.train, (spec.optimizer, spec.schedule)
     found = spec.encoder, spec.grid.frames, train.epochs, train.bodies, train.align, *how, train.lr, train.weight_decay
     assert found == PUBLISHED[name] and train.precision == "fp32"
+
+
+@pytest.mark.parametrize("preset", ["small", "quick"])
+def test_a_queue_is_younger_than_its_key_encoder_and_far_below_the_clips_seen(preset, made):
+    """What a preset says, whatever the tests' own sizes: in steps, keys are younger than the encoder looks back."""
+    queued = made("skeletonclr", preset, sets={"method.queue": PRESETS[preset]["method.queue"]}).spec
+    steps = queued.method_config["queue"] / queued.train.batch_size
+    assert steps < 0.5 / (1 - queued.method_config["momentum"])
+    assert queued.method_config["queue"] * 20 < PRESETS[preset]["clips_seen"]
+    assert made("dino", preset).spec.method_config["momentum"] == PRESETS[preset]["method.momentum"]
 
 
 def test_the_optimiser_is_the_method_s_own_in_either(made):
