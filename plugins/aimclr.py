@@ -72,15 +72,15 @@ class AimCLR(MomentumContrast):
             for x_RND in (encoded.tokens_RND, dropped_RND)
         )
         key_BE, keys_nE = self.keys(views["key"], step)
-        logits, *strong_logits = (
+        logits, as_is, with_drop = every = [
             similarities(x_BE, key_BE, keys_nE, self.config.temperature) for x_BE in (query_BE, strong_BE, dropped_BE)
-        )
+        ]
         positive_Bn = None
         if step.phase == "mining":
-            near = sum(nearest(each[:, 1:], self.config.neighbours) for each in (logits, *strong_logits)) > 0
-            positive_Bn = F.pad(near, (1, 0), value=True)
+            near_3Bn = torch.stack([nearest(each[:, 1:], self.config.neighbours) for each in every])
+            positive_Bn = F.pad(near_3Bn.any(0), (1, 0), value=True)
         contrast_B = info_nce(logits, positive_Bn)
-        taught_B = sum(cross_entropy(each, logits) for each in strong_logits) / 2
+        taught_B = (cross_entropy(as_is, logits) + cross_entropy(with_drop, logits)) / 2
         contrast, taught = (step.mean(loss_B.sum(), len(loss_B)) for loss_B in (contrast_B, taught_B))
         step.watch("query", query_BE)
         return {"loss": contrast + taught, "contrast": contrast.detach(), "taught": taught.detach()}

@@ -91,11 +91,11 @@ class MomentumContrast(Method):
 
 def contrast_head(width: int, embedding: int) -> nn.Sequential:
     """Linear, ReLU, linear; weights from N(0, 0.02), zero biases."""
-    head = nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, embedding))
-    for layer in (head[0], head[2]):
+    layers = nn.Linear(width, width), nn.Linear(width, embedding)
+    for layer in layers:
         nn.init.normal_(layer.weight, std=0.02)
         nn.init.zeros_(layer.bias)
-    return head
+    return nn.Sequential(layers[0], nn.ReLU(), layers[1])
 
 
 BLOCKS = {"gcn.conv": "spread", "tcn": "time", "residual": "residual"}
