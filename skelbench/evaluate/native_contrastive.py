@@ -16,6 +16,7 @@ from skelbench.views.crops import Free
 from skelbench.views.keyed import Keyed
 
 Share = Annotated[float, Field(gt=0, lt=1)]
+DROPS = "shares of the epochs at which the rate falls to a tenth"
 
 SIDE_BY_SIDE = {"bodies_pool": "concat", "resize": "half-pixel"}
 """How CMD and UmURL evaluate: both bodies of a clip in one vector, in the order of their slots."""
@@ -63,7 +64,7 @@ class AimCLRLinear(NativeLinear):
     lr: float = Field(3.0, gt=0, description="at the start, not scaled by the batch size")
     batch_size: int = Field(128, ge=2, description="clips per step")
     epochs: int = Field(100, ge=1, description="passes over the training clips")
-    drops: tuple[Share, ...] = Field((0.8,), description="shares of the epochs at which the rate falls to a tenth")
+    drops: tuple[Share, ...] = Field((0.8,), description=DROPS)
     crop_min: float = Field(1.0, gt=0, le=1, description="shortest training crop, share of the clip; 1 = not cropped")
     crop_frames: int = Field(64, ge=1, description="crops are at least this many frames, if the clip has them")
 
@@ -99,7 +100,7 @@ class CMDLinear(AimCLRLinear):
     lr: float = Field(0.1, gt=0, description="at the start, not scaled by the batch size")
     batch_size: int = Field(64, ge=2, description="clips per step")
     epochs: int = Field(80, ge=1, description="passes of the encoder over the cropped training clips: the cost")
-    drops: tuple[Share, ...] = Field((50 / 80, 70 / 80), description="as in linear@aimclr")
+    drops: tuple[Share, ...] = Field((50 / 80, 70 / 80), description=DROPS)
     crop_min: float = Field(0.5, gt=0, le=1, description="shortest training crop, share of the clip; 1 = not cropped")
 
 
@@ -115,4 +116,4 @@ class UmURLLinear(AimCLRLinear):
     lr: float = Field(0.03, gt=0, description="at the start, not scaled by the batch size; USDRL's 0.006")
     batch_size: int = Field(512, ge=2, description="clips per step")
     epochs: int = Field(150, ge=1, description="passes over the training clips; USDRL's 160")
-    drops: tuple[Share, ...] = Field((120 / 150, 140 / 150), description="as in linear@aimclr")
+    drops: tuple[Share, ...] = Field((120 / 150, 140 / 150), description=DROPS)

@@ -157,8 +157,8 @@ def build(frame: DataFrame, announced: Announced | None = None) -> Table:
     if any(row["trained_on"] not in ("", row["stream"]) for row in rows):
         varying |= {"trained_on", "stream"}
     varying |= {"raw"} if any(row["raw"].value is not None for row in rows) else set()
-    varying |= {"group"} if len({row["group"] for row in rows} - {CONTROL_GROUP}) > 1 else set()
     rows = _in_order(rows, [*announced.beside(rows)], announced.order)
+    varying |= {"group"} if len({row["group"] for row in rows} - {CONTROL_GROUP}) > 1 else set()
     varying |= {"paper"} if any(row["paper"].value is not None for row in rows) else set()
     notes = [*_notes(frame, constant), *([TRAINED_ON] if "trained_on" in varying else [])]
     notes += announced.notes if "paper" in varying else []

@@ -269,6 +269,8 @@ def test_a_figure_stands_beside_its_own_stream_data_and_split(announced):
     elsewhere = build(frame(record("a", "mine"), record("b", "theirs", dataset="ntu60", split="other")), announced)
     assert {row["paper"].value for row in elsewhere.rows} == {None} and len(elsewhere.rows) == 2
     assert not any(column.key == "paper" and column.shown for column in elsewhere.columns)
+    alone = build(frame(record("a", "mine", **NTU)), announced)
+    assert [head for head, _ in alone.sections] == [GROUPS[1], GROUPS[3], "Something else"]  # of figures alone
     fused = build(frame(record("a", "mine", stream="joint + bone (scores)", **NTU)), announced)
     assert [(row["method"].value, row["paper"].value) for row in fused.rows] == [("mine", 75.0)]
 
