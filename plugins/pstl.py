@@ -9,7 +9,7 @@ from typing import Literal
 
 import torch
 from pydantic import Field
-from skelbench_plugins._recipes import GRAPH_CONTRAST_NATIVE, RATES_SPACE
+from skelbench_plugins._recipes import RATES_SPACE
 from torch import Tensor
 
 from skelbench.errors import SkelbenchError
@@ -148,11 +148,16 @@ def skelbench_methods():
                 "schedule.warmup": 10 / 150,
                 "schedule.min_lr": 0.0,
             },
-            native=GRAPH_CONTRAST_NATIVE
-            | {
+            native={
+                "encoder": "stgcn",
                 "encoder.init": "torch",
                 "method.draws": "batch",  # what the published numbers were made with
+                "grid.frames": 50,
+                "grid.patch": 1,
                 "train.epochs": 150,
+                "train.bodies": "all-slots",
+                "train.align": "frames-as-released",
+                "train.precision": "fp32",
             },
             space=RATES_SPACE | {"method.off_diagonal": Log("x0.1", "x10")},
             variants={"bone": {"method.stream": "bone"}, "motion": {"method.stream": "motion"}},

@@ -11,7 +11,7 @@ from typing import Literal
 import torch.nn.functional as F
 from pydantic import Field
 from skelbench_plugins._recipes import RATES_SPACE
-from torch import nn
+from torch import Tensor, nn
 
 from skelbench.errors import SkelbenchError
 from skelbench.methods import Config, Imported, Method
@@ -70,14 +70,14 @@ class USDRL(Method):
             features = {level: view.per_clip(x_RD) for level, x_RD in features.items()}
         features["instance"] = encoded.clip_summary(view)
 
-        total = {}
+        total: dict[str, Tensor] = {}
         for level, weight in LEVELS.items():
             of_clips_BVD = features[level].unflatten(0, (VIEWS, -1)).transpose(0, 1)
             embeddings = [
                 self.projectors[level](x_BD).float() for x_BD in step.gather(of_clips_BVD, gradient=True).unbind(1)
             ]
             for name, value in self._terms(embeddings).items():
-                total[name] = total.get(name, 0.0) + weight * value
+                total[name] = total.get(name, 0) + weight * value
         step.watch("instance", embeddings[-1])
         return {"loss": sum(getattr(config, name) * value for name, value in total.items()), **total}
 
