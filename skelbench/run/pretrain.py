@@ -66,6 +66,8 @@ def _train(session: Session, resolved: Resolved, run: RunDir) -> RunDir:
             clips = trainer.total * spec.train.batch_size
             label = f"{resolved.title} {spec.tokens}x{resolved.store.topology.num_joints}"
             with session.progress(total=clips, label=label, unit="clips") as report:
+                if run.info.get("step") and not run.checkpoint.exists():
+                    report(0, note=f"{run.checkpoint} is missing, which held what was done: the run begins anew")
                 if note := settle_threads(trainer, run):
                     report(0, note=note)
                 # "step", where it was stopped before, is past.

@@ -4,6 +4,8 @@ import json
 import os
 import shutil
 import signal
+from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
 import torch
@@ -90,6 +92,29 @@ def test_stopped_by_a_signal_and_continued(method, resolved, session, tmp_path, 
     assert run.outcome == "done" and "step" not in run.info
 
     same(run, pretrain(silent_session(session.data_root, session.host, tmp_path / "other"), made))
+
+
+def test_a_state_that_is_missing_is_said(resolved, session, monkeypatch):
+    made, said = resolved("gfp", epochs=2), []
+    step = loop.Trainer.train_step
+
+    def stop_at_two(self, index, views):
+        if index == 2:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return step(self, index, views)
+
+    @contextmanager
+    def progress(**_):
+        yield lambda *_, note="", **__: said.append(note)
+
+    monkeypatch.setattr(loop.Trainer, "train_step", stop_at_two)
+    with pytest.raises(Interrupted):
+        pretrain(session, made)
+    monkeypatch.undo()
+    (run,) = session.results.runs()
+    run.checkpoint.unlink()
+    pretrain(replace(session, progress=progress), made)
+    assert run.outcome == "done" and f"{run.checkpoint} is missing" in "".join(said)
 
 
 def test_a_run_whose_directory_is_removed_leaves_no_state_behind(resolved, session, monkeypatch):
