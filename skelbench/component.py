@@ -22,6 +22,19 @@ class Spec(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)
 
 
+class Grown(Spec):
+    """Base of settings that got fields after they were first recorded: ``ADDED`` ones are left out of the record where
+    they have their defaults, so what was recorded before they were there keeps its id."""
+
+    ADDED: ClassVar[frozenset[str]] = frozenset()
+
+    @model_serializer(mode="wrap")
+    def _as_before(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        fields = type(self).model_fields
+        told = {name for name in fields if name not in self.ADDED or getattr(self, name) != fields[name].default}
+        return {name: value for name, value in handler(self).items() if name in told}
+
+
 class Component(Spec):
     """Base of families. A family sets ``family``, a component ``kind``, and ``version`` when its results change."""
 

@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from html import escape
 from typing import Any
 
 from rich import box
@@ -65,6 +66,10 @@ SHARE = 0.1
 """... and whenever this share of the work is done, but not more than once in MIN_INTERVAL_S."""
 MIN_INTERVAL_S = 1.0
 
+AGAIN = " (run again with --debug for the traceback)"
+"""Behind what was raised."""
+
+NOTEBOOK_INTERVAL_S = 0.25
 LEFT_OUT = 3
 """Exit code: done, but something was left out, or is wrong, that should not be."""
 
@@ -163,6 +168,8 @@ def progress(
     meter = _Meter(total, unit)
     if os.environ.get("RANK", "0") != "0":
         yield meter.add
+    elif console.is_jupyter:
+        yield from _notebook(meter, label)
     elif console.is_terminal:
         yield from _bar(meter, label, console)
     else:
@@ -236,6 +243,39 @@ def _bar(meter: _Meter, label: str, console: Console) -> Iterator[Callable[..., 
             bar.update(task, completed=meter.done, total=meter.total, facts=plain(meter.facts))
 
         yield report
+
+
+def _notebook(meter: _Meter, label: str) -> Iterator[Callable[..., None]]:
+    """One output of a notebook's cell that is replaced as work goes on, at most four times a second."""
+    from IPython.display import display  # where this is called it is installed
+
+    shown: Any = None
+    said_at = 0.0
+
+    def show() -> None:
+        nonlocal shown, said_at
+        said_at = time.monotonic()
+        count = _number(meter.done) + (f"/{_number(meter.total)}" if meter.total else "")
+        text = ", ".join(filter(None, (f"{label}: {count} {meter.unit}".removeprefix(": "), meter.facts)))
+        state = f' value="{meter.done}" max="{meter.total}"' if meter.total else ""
+        both = {"text/plain": plain(text), "text/html": f"<progress{state}></progress> {escape(plain(text))}"}
+        if shown is None:
+            shown = display(both, raw=True, display_id=True)
+        else:
+            shown.update(both, raw=True)
+
+    def report(advance: float = 1, note: str | None = None, **fields: Any) -> None:
+        meter.add(advance, **fields)
+        if note:
+            display({"text/plain": plain(note), "text/html": f"<b>{escape(plain(note))}</b>"}, raw=True)
+        if time.monotonic() - said_at >= NOTEBOOK_INTERVAL_S:
+            show()
+
+    show()
+    try:
+        yield report
+    finally:
+        show()
 
 
 def _lines(meter: _Meter, label: str, console: Console) -> Iterator[Callable[..., None]]:

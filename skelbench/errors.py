@@ -11,6 +11,10 @@ class SkelbenchError(Exception):
 
     exit_code = 2
 
+    def _render_traceback_(self) -> list[str]:
+        """What a notebook shows: the sentence alone."""
+        return [f"error: {self}"]
+
 
 class Stopped(SkelbenchError):
     """Training ended before its schedule did; ``outcome`` and ``step`` go into the run's record."""

@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import Field, SerializerFunctionWrapHandler, ValidationError, model_serializer, model_validator
 
-from skelbench.component import Spec
+from skelbench.component import Grown, Spec
 from skelbench.errors import SkelbenchError, did_you_mean, nearest
 from skelbench.identity import digest
 
@@ -54,8 +54,10 @@ class GridSpec(Spec):
     patch: int = Field(8, ge=1, description="frames per temporal token, P_T")
 
 
-class DataSpec(Spec):
+class DataSpec(Grown):
     """Which clips."""
+
+    ADDED = frozenset({"min_frames"})
 
     name: str = Field("synthetic", description="data set")
     split: str = Field("", description="split; empty = the data set's default")
@@ -73,15 +75,12 @@ class DataSpec(Spec):
         repeated = " (second body repeated)" if self.second_body == "repeat" else ""
         return self.name + repeated + (f" (trained from {self.min_frames} frames)" if self.min_frames else "")
 
-    @model_serializer(mode="wrap")
-    def _as_before(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Without ``min_frames`` where it is 0: runs of before it was there keep their ids."""
-        return {key: value for key, value in handler(self).items() if value or key != "min_frames"}
 
-
-class TrainSpec(Spec):
+class TrainSpec(Grown):
     """Training, whatever the optimiser and its schedule. Durations are shares of the schedule, so a shorter one keeps
     its shape."""
+
+    ADDED = frozenset({"align"})
 
     epochs: float = Field(150, ge=0, description="length of the schedule in epochs")
     iters_per_epoch: int | None = Field(None, ge=1, description="steps that count as one epoch; none = one pass")
@@ -100,11 +99,6 @@ class TrainSpec(Spec):
         description="batch norm over several processes: each its own batch and the first one's running statistics, or "
         "the statistics of all",
     )
-
-    @model_serializer(mode="wrap")
-    def _as_before(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Without ``align`` where there is none: runs of before it was there keep their ids."""
-        return _unaligned(handler(self))
 
 
 class RunSpec(Spec):
@@ -147,8 +141,10 @@ class RunSpec(Spec):
         return self.grid.frames // self.grid.patch
 
 
-class EvalSpec(Spec):
+class EvalSpec(Grown):
     """One evaluation of one encoder."""
+
+    ADDED = frozenset({"align", "weights"})
 
     pretrain_id: str
     checkpoint: str = Field("last", description="'last' or the epoch of a kept snapshot")
@@ -195,9 +191,8 @@ class EvalSpec(Spec):
 
     @model_serializer(mode="wrap")
     def _as_before(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Without ``align`` where there is none, as in :class:`TrainSpec`, and without weights that are all the same:
-        such a sum is the one without weights, by the same id."""
-        return {key: value for key, value in _unaligned(handler(self)).items() if self.weighs or key != "weights"}
+        """Also without weights that are all the same: such a sum is the one without weights, by the same id."""
+        return {name: value for name, value in super()._as_before(handler).items() if self.weighs or name != "weights"}
 
     @property
     def weighs(self) -> bool:
@@ -216,11 +211,6 @@ class EvalSpec(Spec):
     def id(self) -> str:
         """The eval_id: 12 hex digits."""
         return digest(self.model_dump(mode="json"))
-
-
-def _unaligned(values: dict[str, Any]) -> dict[str, Any]:
-    """Without ``align`` where it is "none"."""
-    return {key: value for key, value in values.items() if (key, value) != ("align", "none")}
 
 
 S = TypeVar("S", bound=Spec)

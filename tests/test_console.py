@@ -151,3 +151,30 @@ def test_words_are_neither_markup_nor_emoji_and_steer_nothing():
     assert said.getvalue().count("[bold]\ufffd[2J:skull:\ufffd\ufffd[/]") >= 7
     assert "[/] next" in said.getvalue()
     assert not set(said.getvalue().replace("\x1b[2K", "").replace("\x1b[?25", "")) & {"\x1b", "\x9b", "\u202e"}
+
+
+def test_a_notebook_has_one_bar_that_moves(clock, monkeypatch):
+    shown = pytest.importorskip("IPython.display", reason="IPython is not installed")
+    outputs = []
+
+    class Handle:
+        def __init__(self, place):
+            self.place = place
+
+        def update(self, data, raw):
+            outputs[self.place] = data["text/html"]
+
+    def display(data, raw, display_id=False):
+        outputs.append(data["text/html"])
+        return Handle(len(outputs) - 1) if display_id else None
+
+    monkeypatch.setattr(shown, "display", display)
+    with progress(40, "slim <a>", "clips", Console(file=io.StringIO(), force_jupyter=True)) as report:
+        for _ in range(4):
+            clock.now += 1
+            report(10, loss=0.5)
+        report(0, note="a & b")
+        assert "30/40" not in outputs[0] and "40/40 clips" in outputs[0]
+    assert len(outputs) == 2 and outputs[1] == "<b>a &amp; b</b>"
+    assert outputs[0].startswith('<progress value="40.0" max="40"></progress> slim &lt;a&gt;: 40/40 clips')
+    assert "loss=0.5" in outputs[0]

@@ -9,11 +9,22 @@ from typing import Any
 import pluggy
 
 from skelbench.errors import SkelbenchError
+from skelbench.plugin import deprecated
 from skelbench.plugin.descriptors import KINDS, Descriptor
 from skelbench.plugin.files import PluginFile
 from skelbench.plugin.hookspecs import OBSERVERS
 from skelbench.plugin.status import one_line
 from skelbench.plugin.validate import hook_problems
+
+
+class Manager(pluggy.PluginManager):
+    """Registers hooks that go by an old name as those they are today."""
+
+    def parse_hookimpl_opts(self, plugin: object, name: str) -> Any:
+        options = super().parse_hookimpl_opts(plugin, name)
+        if options is not None and (renamed := deprecated.hook(options.get("specname") or name)):
+            options["specname"] = renamed.new
+        return options
 
 
 @dataclass
@@ -23,6 +34,8 @@ class Announced:
     values: dict[str, list[Any]] = field(default_factory=dict)
     observers: list[str] = field(default_factory=list)
     problems: list[tuple[str, BaseException | None]] = field(default_factory=list)
+    renamed: list[deprecated.Renamed] = field(default_factory=list)
+    """Old names of hooks."""
 
     @property
     def empty(self) -> bool:
@@ -30,11 +43,18 @@ class Announced:
         return not (self.values or self.observers or self.problems)
 
     @classmethod
-    def by_file(cls, file: PluginFile, manager: pluggy.PluginManager, families: Mapping[str, str]) -> Announced:
-        """From the slice of ``file`` that announces; where that fails, or finds nothing, from all of it, imported."""
+    def by_file(
+        cls, file: PluginFile, manager: pluggy.PluginManager, families: Mapping[str, str], named: bool = True
+    ) -> Announced:
+        """From the slice of ``file`` that announces; where that fails, or finds nothing, from all of it, imported.
+
+        Unless it was ``named``, a file that holds no hook and no component is not imported: it may be a script.
+        """
         announced, components = None, []
         try:
             components = list(file.top_level.components(families))
+            if not named and file.top_level.silent and not components:
+                return cls()
             announced = cls.by_object(file.announcement(), manager)
         except (Exception, SystemExit):
             pass
@@ -54,6 +74,7 @@ class Announced:
     def by_object(cls, plugin: object, manager: pluggy.PluginManager) -> Announced:
         """From the hooks of a module or another object, which is left unregistered."""
         announced = cls(problems=[(sentence, None) for sentence in hook_problems(plugin, manager)])
+        announced.renamed = [found for name in dir(plugin) if (found := deprecated.hook(name))]
         try:
             manager.register(plugin)
         except (pluggy.PluginValidationError, ValueError) as error:

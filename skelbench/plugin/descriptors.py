@@ -6,19 +6,33 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from skelbench.plugin import deprecated
 from skelbench.plugin.space import Knob
 
 API_VERSION = 1
 """Version of the hooks and of the contracts behind them; a descriptor with a newer ``api`` is refused."""
 
 
+class _Renaming(type):
+    """Takes fields by the names they had before as well."""
+
+    def __call__(cls, **fields: Any) -> Any:
+        fields, renamed = deprecated.new_fields(cls, fields)
+        made = super().__call__(**fields)
+        if renamed:
+            object.__setattr__(made, "renamed", renamed)
+        return made
+
+
 @dataclass(frozen=True, kw_only=True)
-class Descriptor:
+class Descriptor(metaclass=_Renaming):
     """Common part. ``target`` is ``"package.module:Name"``, imported only when the thing is used; ``":Name"`` is a name
     of the file that announces it."""
 
     places: ClassVar[tuple[str, ...]] = ("target",)
     """Fields that name code as ``target`` does; all but ``target`` may be empty."""
+    renamed: ClassVar[tuple[deprecated.Renamed, ...]] = ()
+    """Fields that were given by old names."""
 
     name: str
     """Slug shown and typed on the command line: lower case letters, digits, ``-``, ``_``, ``@``, ``.``."""
@@ -27,11 +41,25 @@ class Descriptor:
     version: int = 1
     """Raise it whenever results change; it is part of the identity of every run."""
     api: int = API_VERSION
+    expected_failures: Mapping[str, str] = field(default_factory=dict)
+    """Checks of ``skelbench plugins check`` that it may fail, each with the reason."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MethodSpec(Descriptor):
-    """A pre-training method: ``target`` names a :class:`skelbench.methods.contract.Method`."""
+    """A pre-training method: ``target`` names a :class:`skelbench.methods.contract.Method`.
+
+    >>> MethodSpec(
+    ...     name="mine",
+    ...     target=":Mine",
+    ...     config=":MineConfig",
+    ...     summary="what it does, in one line",
+    ...     recipe={"train.lr": 1e-3, "schedule.warmup": 0.1},
+    ...     requires=("tokens",),
+    ...     variants={"cold": {"method.temperature": 0.1}},
+    ... ).version
+    1
+    """
 
     places = ("target", "config", "imports")
     config: str = ""
@@ -67,7 +95,11 @@ class MethodSpec(Descriptor):
 
 @dataclass(frozen=True, kw_only=True)
 class EncoderSpec(Descriptor):
-    """An encoder family: ``target`` names a :class:`skelbench.nn.encoder.Encoder`, ``config`` its settings."""
+    """An encoder family: ``target`` names a :class:`skelbench.nn.encoder.Encoder`, ``config`` its settings.
+
+    >>> EncoderSpec(name="gru", target=":GRU", config=":GRUConfig", presets={"quick": {"hidden": 48}}).name
+    'gru'
+    """
 
     places = ("target", "config")
     config: str = ""
@@ -77,7 +109,11 @@ class EncoderSpec(Descriptor):
 
 @dataclass(frozen=True, kw_only=True)
 class DatasetSpec(Descriptor):
-    """A data set that can be made or opened by name: ``target`` names ``open(root: Path) -> ClipStore``."""
+    """A data set that can be made or opened by name: ``target`` names ``open(root: Path) -> ClipStore``.
+
+    >>> DatasetSpec(name="waves", target=":open_waves", splits=("cross-subject",), default_split="cross-subject").target
+    ':open_waves'
+    """
 
     splits: tuple[str, ...] = ()
     default_split: str = ""
@@ -86,7 +122,11 @@ class DatasetSpec(Descriptor):
 
 @dataclass(frozen=True, kw_only=True)
 class ProtocolSpec(Descriptor):
-    """An evaluation protocol: ``target`` names a :class:`skelbench.evaluate.protocol.Protocol`, settings and code."""
+    """An evaluation protocol: ``target`` names a :class:`skelbench.evaluate.protocol.Protocol`, settings and code.
+
+    >>> ProtocolSpec(name="nearest-mean", target=":NearestMean", defaults={"readout": "mean"}).defaults
+    {'readout': 'mean'}
+    """
 
     defaults: Mapping[str, Any] = field(default_factory=dict)
     """How it wants runs to be evaluated, as fields of the evaluation spec: ``{"readout": "joints", "share": 0.95}``.
@@ -98,30 +138,49 @@ class TargetSpec(Descriptor):
     """What hidden tokens are made to predict: ``target`` names a :class:`skelbench.methods.target.MaskedTarget`.
 
     Chosen by ``--set target=NAME`` in every method whose settings have a ``target`` (SLiM).
+
+    >>> TargetSpec(name="smooth-features", target=":SmoothFeatures").name
+    'smooth-features'
     """
 
 
 @dataclass(frozen=True, kw_only=True)
 class TableSpec(Descriptor):
-    """A table of ``skelbench compare``: ``target`` names ``build(inputs) -> Table``, both of ``skelbench.report``."""
+    """A table of ``skelbench compare``: ``target`` names ``build(inputs) -> Table``, both of ``skelbench.report``.
+
+    >>> TableSpec(name="speed", target=":table", summary="clips per second of training").needs_runs
+    True
+    """
 
     needs_runs: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
 class FigureSpec(Descriptor):
-    """A figure of ``skelbench plot``: ``target`` names ``draw(inputs) -> matplotlib Figure``."""
+    """A figure of ``skelbench plot``: ``target`` names ``draw(inputs) -> matplotlib Figure``.
+
+    >>> FigureSpec(name="speed", target=":draw").target
+    ':draw'
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
 class StudySpec(Descriptor):
-    """A grid of runs: ``target`` names a :class:`skelbench.studies.study.Study`."""
+    """A grid of runs: ``target`` names a :class:`skelbench.studies.study.Study`.
+
+    >>> StudySpec(name="rates", target=":STUDY").name
+    'rates'
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
 class RowsSpec(Descriptor):
     """Rows for a table that compares any methods (``linear``, ``token-budget``, ``target-control``): ``target`` names a
-    sequence of :class:`skelbench.report.study_rows.Row`, in the order in which they are shown."""
+    sequence of :class:`skelbench.report.study_rows.Row`, in the order in which they are shown.
+
+    >>> RowsSpec(name="mine-token-budget", table="token-budget", target=":ROWS").table
+    'token-budget'
+    """
 
     table: str
 
@@ -129,7 +188,11 @@ class RowsSpec(Descriptor):
 @dataclass(frozen=True, kw_only=True)
 class PublishedSpec(Descriptor):
     """Figures printed in a paper, shown beside ours wherever methods and token grids agree. There is nothing to import,
-    and so no ``target``."""
+    and so no ``target``.
+
+    >>> PublishedSpec(name="mine", file="mine.csv", notes={"linear": "Paper: its Table 1."}).target
+    ''
+    """
 
     places = ()
     target: str = ""
@@ -146,12 +209,35 @@ class ComponentSpec(Descriptor):
 
     A class at the top level of a plugin file that derives from its family's base class and has a ``kind`` is announced
     by that alone.
+
+    >>> ComponentSpec(name="stretch", target="my_parts:Stretch").places
+    ('target',)
     """
 
 
 @dataclass(frozen=True, kw_only=True)
 class TopologySpec(Descriptor):
-    """A skeleton: ``target`` names a :class:`skelbench.skeleton.topology.Topology` of the same name."""
+    """A skeleton: ``target`` names a :class:`skelbench.skeleton.topology.Topology` of the same name.
+
+    >>> TopologySpec(name="stick13", target=":STICK13", summary="thirteen joints").name
+    'stick13'
+    """
+
+
+@dataclass(frozen=True, kw_only=True)
+class ObserverSpec(Descriptor):
+    """Where else a run is logged: ``target`` names a :class:`skelbench.run.observe.Observer`, chosen by ``--observe``.
+
+    It changes no number and no identity.
+
+    >>> ObserverSpec(name="board", target=":Board", packages=("tensorboard",)).packages
+    ('tensorboard',)
+    """
+
+    packages: tuple[str, ...] = ()
+    """Modules that must be installed: ``("tensorboard",)``. One that is missing is told before the run begins."""
+    install: str = ""
+    """What to give to ``pip install`` then: ``"skelbench[tensorboard]"``; "" = the packages themselves."""
 
 
 KINDS: dict[str, type[Descriptor]] = {
@@ -171,5 +257,6 @@ KINDS: dict[str, type[Descriptor]] = {
     "optimizers": ComponentSpec,
     "schedules": ComponentSpec,
     "topologies": TopologySpec,
+    "observers": ObserverSpec,
 }
 """Hook ``skelbench_<kind>`` -> the descriptor type it returns a list of."""

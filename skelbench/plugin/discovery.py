@@ -4,33 +4,32 @@ Sources, in order: the places inside skelbench (``skelbench.builtins``), install
 point of group ``skelbench``, and single files (``--plugin FILE``, ``SKELBENCH_PLUGIN_PATH``).
 
 ``SKELBENCH_PLUGINS="a,b"`` loads only these entry points ("" loads none), ``SKELBENCH_STRICT=1`` raises what would
-otherwise become a status.
+otherwise become a status; :mod:`skelbench.places` reads them.
 """
 
 from __future__ import annotations
 
 import importlib.metadata
-import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
-import pluggy
-
-from skelbench import builtins
+from skelbench import builtins, places
 from skelbench.errors import SkelbenchError, did_you_mean
-from skelbench.plugin.announced import Announced
-from skelbench.plugin.descriptors import ComponentSpec
-from skelbench.plugin.files import PATH_VARIABLE, PluginFile, files_on_path, installed_files
+from skelbench.plugin.announced import Announced, Manager
+from skelbench.plugin.descriptors import API_VERSION, KINDS, ComponentSpec
+from skelbench.plugin.files import PluginFile, files_on_path, installed_files
 from skelbench.plugin.hookspecs import PROJECT, SURFACE
+from skelbench.plugin.mistakes import GROUP
 from skelbench.plugin.slices import FAMILIES
-from skelbench.plugin.status import SINGULAR, Entry, PluginStatus, Refusal, names_of, one_line, strict
-from skelbench.plugin.validate import descriptor_problem
+from skelbench.plugin.status import SINGULAR, Entry, PluginStatus, Refusal, names_of, one_line, strict, unavailable
+from skelbench.plugin.undisturbed import limit_s, undisturbed
+from skelbench.plugin.validate import descriptor_problem, needs_api
 from skelbench.version import __version__
 
-GROUP = "skelbench"
+BUILTIN, OWN_DIST = "builtin", "skelbench"
 ANNOUNCES_NOTHING = (
     "announces nothing: no function of it is decorated with @hookimpl, no class is a component with a kind"
 )
@@ -40,6 +39,7 @@ class Discovery:
     """The plugins of this process, read once."""
 
     def __init__(self, extra_files: list[Path]) -> None:
+        limit_s()  # that it is no number is not a plugin's fault
         self.plugins: list[PluginStatus] = []
         self.entries: list[Entry] = []
         self.refusals: list[Refusal] = []
@@ -47,11 +47,11 @@ class Discovery:
         """Single files by the name of their module."""
         self.unimported: list[tuple[PluginStatus, PluginFile, list[str]]] = []
         """Files with observers, which hooks of them; imported when the first of these is called."""
-        self.manager = pluggy.PluginManager(PROJECT)
+        self.manager = Manager(PROJECT)
         self.manager.add_hookspecs(SURFACE)
         self._modules: dict[str, PluginStatus] = {}
         self._families = dict(FAMILIES)
-        builtin = PluginStatus("builtin", "skelbench", __version__, "builtin")
+        builtin = PluginStatus(BUILTIN, OWN_DIST, __version__, BUILTIN)
         self.plugins.append(builtin)
         for place in builtins.PLACES:
             for file in installed_files(place, self._families):
@@ -67,12 +67,12 @@ class Discovery:
 
     def _selected_entry_points(self) -> list[importlib.metadata.EntryPoint]:
         found = sorted(importlib.metadata.entry_points(group=GROUP), key=lambda e: e.name)
-        if (choice := os.environ.get("SKELBENCH_PLUGINS")) is None:
+        wanted, source = places.found("entry_points")
+        if wanted is None:
             return found
-        wanted = [name for item in choice.split(",") if (name := item.strip())]
         for name in wanted:
             if name not in [e.name for e in found]:
-                status = PluginStatus(name, source="SKELBENCH_PLUGINS")
+                status = PluginStatus(name, source=source)
                 self.plugins.append(status)
                 status.fail("import-error", did_you_mean(name, [e.name for e in found], "entry point"))
         return [e for e in found if e.name in wanted]
@@ -119,7 +119,7 @@ class Discovery:
         except OSError as error:
             self.plugins.append(status)
             why = "the folder holds no plugin file (*.py)" if path.is_dir() else error.strerror or error
-            where = "--plugin" if requested else PATH_VARIABLE
+            where = "--plugin" if requested else places.found("plugins").source
             status.fail("import-error", f"cannot read {path}: {why}; correct {where}", error)
             return
         if file.module_name in self.single:
@@ -129,14 +129,27 @@ class Discovery:
         self._admit_file(status, file)
 
     def _admit_file(self, status: PluginStatus, file: PluginFile) -> None:
-        with _reading(status):
+        status.path = str(file.path)
+        with _reading(status, file):
             if file.module and (twin := self._modules.setdefault(file.module, status)) is not status:
                 status.fail("invalid", f"names the same module as plugin {twin.name!r}")
                 return
-            announced = Announced.by_file(file, self.manager, self._families)
+            announced = Announced.by_file(
+                file, self.manager, self._families, named=status.requested or not status.source_hash
+            )
             if announced.observers:
                 self.unimported.append((status, file, announced.observers))
             self._record(status, announced, file)
+        if status.state != "ok":
+            self._refuse_unread(status, file)
+
+    def _refuse_unread(self, status: PluginStatus, file: PluginFile) -> None:
+        """What the text of a file that failed names is not available, which is said to who asks for it."""
+        known = {(each.kind, each.names) for each in self.entries} | {(each.kind, each.names) for each in self.refusals}
+        for spec, name in file.named():
+            for kind in (kind for kind, descriptor in KINDS.items() if descriptor.__name__ == spec):
+                if (kind, names_of(name, status)) not in known:
+                    self.refusals.append(Refusal(kind, names_of(name, status), unavailable(kind, name, status), status))
 
     def _admit_object(self, status: PluginStatus, load: Callable[[], Any]) -> None:
         with _reading(status):
@@ -148,6 +161,9 @@ class Discovery:
 
     def _record(self, status: PluginStatus, announced: Announced, file: PluginFile | None = None) -> None:
         """Enter the descriptors that hold; the others become problems of the plugin."""
+        status.renamed += announced.renamed
+        if announced.problems and file and (newer := _newer(file)):
+            status.fail("api-mismatch", newer)
         for sentence, error in announced.problems:
             status.fail("invalid", sentence, error)
         if announced.empty and status.state == "ok":
@@ -156,6 +172,7 @@ class Discovery:
             names: set[str] = set()
             for value in values:
                 problem = descriptor_problem(kind, value, own_file=file is not None)
+                status.renamed += getattr(value, "renamed", ())
                 if problem is None and value.name in names:
                     problem = "invalid", f"{SINGULAR[kind]} {value.name!r} is announced twice"
                 if problem is None:
@@ -168,7 +185,7 @@ class Discovery:
                     status.fail(*problem)
                     if isinstance(name := getattr(value, "name", None), str):
                         sentence = f"{SINGULAR[kind]} {name!r} of plugin {status.name!r} is refused: {problem[1]}"
-                        self.refusals.append(Refusal(kind, names_of(name, status), sentence))
+                        self.refusals.append(Refusal(kind, names_of(name, status), sentence, status))
 
     def _refuse_clashes(self) -> None:
         groups: dict[tuple[str, str], list[Entry]] = {}
@@ -179,20 +196,40 @@ class Discovery:
                 continue
             owners = " and ".join(f"{e.plugin.name!r} ({e.plugin.source})" for e in entries)
             choices = " or ".join(repr(e.names[1]) for e in entries)
+            sentence = f"{SINGULAR[kind]} {name!r} is announced by plugins {owners}; write {choices}"
+            own = [entry for entry in entries if entry.plugin.dist == OWN_DIST]
+            if len(own) == 1 and not any(entry.plugin.requested for entry in entries):
+                # A file that merely lies on the path does not take a name away: runs go on meaning what they meant.
+                entries = [entry for entry in entries if entry not in own]
+                choices = " or ".join(repr(e.names[1]) for e in entries)
+                sentence = f"{SINGULAR[kind]} {name!r} is skelbench's own; write {choices} for the one of the plugin"
             for entry in entries:
-                entry.clash = f"{SINGULAR[kind]} {name!r} is announced by plugins {owners}; write {choices}"
-                entry.plugin.fail("conflict", entry.clash)
+                entry.clash = sentence
+                entry.plugin.fail("conflict", sentence)
 
 
 @contextmanager
-def _reading(status: PluginStatus) -> Iterator[None]:
-    """Times what is done for one plugin; what it raises becomes its status."""
+def _reading(status: PluginStatus, file: PluginFile | None = None) -> Iterator[None]:
+    """Times what is done for one plugin, of which the process notices nothing; what it raises becomes its status.
+
+    Also what is no ``Exception``: a file of tests that is skipped, a limit of time. Ctrl-C ends the reading.
+    """
     started = time.perf_counter()
     try:
-        yield
-    except (Exception, SystemExit) as error:
+        with nullcontext() if status.source == BUILTIN else undisturbed(status.remarks, limit_s()):
+            yield
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         if strict():
             raise
+        if file and (newer := _newer(file)):
+            status.fail("api-mismatch", newer)
         status.fail("import-error", one_line(error), error)
     finally:
         status.seconds += time.perf_counter() - started
+
+
+def _newer(file: PluginFile) -> str:
+    """Why a file that says it is for a newer plugin API may fail here; "" where it does not say so."""
+    return f"it is {needs_api(file.api)}" if file.api > API_VERSION else ""

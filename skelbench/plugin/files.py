@@ -10,7 +10,6 @@ import ast
 import hashlib
 import importlib
 import importlib.util
-import os
 import pkgutil
 import re
 import sys
@@ -23,10 +22,11 @@ from types import ModuleType
 from typing import Any, TypeVar
 
 from skelbench.errors import SkelbenchError, did_you_mean
+from skelbench.places import SETTINGS, said
 from skelbench.plugin.descriptors import Descriptor
+from skelbench.plugin.mistakes import SINGLE
 from skelbench.plugin.slices import TopLevel
 
-PATH_VARIABLE = "SKELBENCH_PLUGIN_PATH"
 ANNOUNCEMENT = re.compile(rb"hookimpl|skelbench_\w+|^[ \t]+kind\b", re.MULTILINE)
 """A file without a match announces nothing, and need not be parsed to know it."""
 
@@ -34,13 +34,32 @@ AnyDescriptor = TypeVar("AnyDescriptor", bound=Descriptor)
 
 
 def files_on_path() -> list[Path]:
-    """Files named by ``SKELBENCH_PLUGIN_PATH``: each item a file or a directory of ``*.py`` (not ``_*.py``)."""
+    """Files named by ``SKELBENCH_PLUGIN_PATH`` or ``skelbench.toml``: each item a file or a directory of ``*.py`` (not
+    ``_*.py``)."""
     files: list[Path] = []
-    for item in filter(None, os.environ.get(PATH_VARIABLE, "").split(os.pathsep)):
-        path = Path(item).expanduser()
+    for path in said("plugins") or ():
         inside = sorted(p for p in path.glob("*.py") if not p.name.startswith(("_", "."))) if path.is_dir() else []
         files += inside or [path]  # what is not there, or holds none, becomes a plugin that cannot be read
     return files
+
+
+def named_file(name: str, what: str, folder: Path = Path()) -> Path:
+    """The plugin file ``name``, below ``folder`` if it is relative; SkelbenchError begins with ``what`` if there is
+    none."""
+    path = folder / Path(name).expanduser()
+    if path.is_dir():
+        variable = SETTINGS["plugins"].variable
+        raise SkelbenchError(f"{what} is a folder; name a file in it, or set {variable} to the folder")
+    if not path.exists():
+        raise SkelbenchError(f"{what}: there is no such file; check the path")
+    return path
+
+
+def named_files(names: Any, file: Path) -> list[str]:
+    """The plugin files that a TOML ``file`` lists as ``plugins``, relative to its folder."""
+    if not isinstance(names, list) or not all(isinstance(name, str) and name for name in names):
+        raise SkelbenchError(f'{file}: plugins = {names!r:.60} is no list of files; write plugins = ["my_method.py"]')
+    return [str(named_file(name, f"{file}: plugins: {name}", file.parent)) for name in names]
 
 
 def installed_files(place: str, families: Mapping[str, str]) -> Iterator[PluginFile]:
@@ -49,15 +68,20 @@ def installed_files(place: str, families: Mapping[str, str]) -> Iterator[PluginF
 
     ModuleNotFoundError if there is no such module.
     """
+    yield from _files_of(module_spec(place), families)
+
+
+def module_spec(module: str) -> ModuleSpec:
+    """Where a module stands, found without importing the packages around it; ModuleNotFoundError if nowhere."""
     spec, outer = None, ""
-    for part in place.split("."):
+    for part in module.split("."):
         name = f"{outer}.{part}" if outer else part
         spec = PathFinder.find_spec(name, spec.submodule_search_locations) if spec else importlib.util.find_spec(name)
         if spec is None:
             raise ModuleNotFoundError(f"No module named {name!r}")
         outer = name
     assert spec is not None
-    yield from _files_of(spec, families)
+    return spec
 
 
 def _files_of(spec: ModuleSpec, families: Mapping[str, str]) -> Iterator[PluginFile]:
@@ -103,9 +127,25 @@ class PluginFile:
         return TopLevel(ast.parse(self.code, str(self.path)))
 
     @property
+    def api(self) -> int:
+        """The newest plugin API that an announcement in its text is for; 0 where none says so."""
+        said = [values["api"] for _, values in self._announcements()]
+        return max((api for api in said if type(api) is int), default=0)
+
+    def named(self) -> list[tuple[str, str]]:
+        """(``"MethodSpec"``, name) of the announcements in its text whose name is written out."""
+        return [(spec, values["name"]) for spec, values in self._announcements() if isinstance(values["name"], str)]
+
+    def _announcements(self) -> list[tuple[str, dict[str, Any]]]:
+        try:
+            return list(self.top_level.announcements())
+        except (OSError, SyntaxError, ValueError):
+            return []
+
+    @property
     def module_name(self) -> str:
         """Of a single file unique per content and independent of where it lies, so that targets do not depend on it."""
-        return self.module or f"skelbench_file_{self.sha256[:16]}"
+        return self.module or f"{SINGLE}{self.sha256[:16]}"
 
     def announces(self, families: Mapping[str, str]) -> bool:
         """Whether its text has hooks or classes of ``families``; a file that cannot be read may have."""

@@ -10,23 +10,30 @@ import importlib.metadata
 import logging
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, overload
+from typing import Any, Literal, TypeVar, overload
 
 import pluggy
 
 from skelbench import builtins
 from skelbench.component import Component, Spec
 from skelbench.errors import SkelbenchError, did_you_mean
+from skelbench.places import said
+from skelbench.plugin import deprecated
 from skelbench.plugin.descriptors import ComponentSpec, DatasetSpec, Descriptor, EncoderSpec, MethodSpec, ProtocolSpec
 from skelbench.plugin.discovery import Discovery
-from skelbench.plugin.files import PluginFile
+from skelbench.plugin.fields import field_names
+from skelbench.plugin.files import PluginFile, module_spec
 from skelbench.plugin.hookspecs import OBSERVERS
-from skelbench.plugin.status import SINGULAR, Entry, PluginStatus, Refusal, one_line, strict
+from skelbench.plugin.mistakes import Mistake, where
+from skelbench.plugin.status import SINGULAR, USABLE, Entry, PluginStatus, Refusal, one_line, strict, unavailable
+from skelbench.plugin.undisturbed import limit_s, undisturbed
 
 log = logging.getLogger(__name__)
+Class = TypeVar("Class")
 
 
 class Host:
@@ -39,6 +46,7 @@ class Host:
         self.refusals: list[Refusal] = self._discovery.refusals
         self.observer_failures: Counter[str] = Counter()
         self._noted = False
+        self._warned: set[str] = set()
 
     # ------------------------------------------------------------------------------------------------ names
     @overload
@@ -54,6 +62,7 @@ class Host:
 
     def get(self, kind: str, name: str) -> Descriptor:
         """The descriptor called ``name`` (or ``plugin:name``); SkelbenchError names the nearest or the culprit."""
+        self.check_requested()
         self._note_failures()
         if not isinstance(name, str):
             raise SkelbenchError(f"{SINGULAR[kind]} {name!r} is not a name; `skelbench plugins list` shows all")
@@ -66,13 +75,10 @@ class Host:
         ]
         if reasons:
             raise SkelbenchError(reasons[0])
-        failed = [plugin for plugin in self.plugins if plugin.state not in ("ok", "conflict")]
+        failed = [plugin for plugin in self.plugins if plugin.state not in USABLE]
         culprit = next((plugin for plugin in failed if plugin.name == name.partition(":")[0]), None)
         if culprit is not None:
-            raise SkelbenchError(
-                f"{SINGULAR[kind]} {name!r} is not available: plugin {culprit.name!r} ({culprit.source}) "
-                f"failed ({culprit.state}): {culprit.error}"
-            )
+            raise SkelbenchError(unavailable(kind, name, culprit))
         raise SkelbenchError(did_you_mean(name, self.names(kind), SINGULAR[kind]))
 
     def method(self, name: str) -> tuple[MethodSpec, str]:
@@ -117,7 +123,12 @@ class Host:
 
     def load(self, descriptor: Descriptor, field: str = "target") -> Any:
         """Import what ``descriptor.target`` (or another such ``field``, ``"config"``) names."""
-        return self.load_target(getattr(descriptor, field), self.origin(descriptor))
+        plugin = self.origin(descriptor)
+        loaded = self.load_target(getattr(descriptor, field), plugin)
+        if isinstance(loaded, type) and (renamed := deprecated.adapt(loaded)):
+            plugin.renamed += renamed
+            self._warn_of_old_names(plugin)
+        return loaded
 
     def find(self, kind: str, name: str) -> Any:
         """What ``name`` stands for, imported: the class of a component, the object of a topology."""
@@ -139,10 +150,32 @@ class Host:
 
     def config(self, descriptor: Descriptor) -> type[Spec]:
         """The pydantic class of the settings of a method, an encoder, a protocol; an empty one when it has none. A
-        component and a protocol are their own."""
-        if isinstance(descriptor, ComponentSpec | ProtocolSpec):
-            return self.load(descriptor)
-        return self.load(descriptor, "config") if getattr(descriptor, "config", "") else Spec
+        component and a protocol are their own. SkelbenchError if it is none."""
+        field = "target" if isinstance(descriptor, ComponentSpec | ProtocolSpec) else "config"
+        return self.subclass(descriptor, Spec, field) if getattr(descriptor, field, "") else Spec
+
+    def subclass(self, descriptor: Descriptor, base: type[Class], field: str = "target") -> type[Class]:
+        """The class that ``descriptor.target`` (or another ``field``) names; SkelbenchError if it is no subclass of
+        ``base``."""
+        cls = self.load(descriptor, field)
+        if isinstance(cls, type) and issubclass(cls, base):
+            return cls
+        kind = next(entry.kind for entry in self.entries if entry.descriptor is descriptor)
+        name = "Config" if base is Spec else base.__name__
+        shown = where(cls) or getattr(descriptor, field)
+        raise Mistake(f"{SINGULAR[kind]} {descriptor.name!r}: {shown} is no subclass of {name}; make it one")
+
+    def setting_names(self, descriptor: Descriptor) -> list[str]:
+        """Names of the settings that :meth:`config` has, read from its text: nothing is imported."""
+        place = "target" if isinstance(descriptor, ComponentSpec | ProtocolSpec) else "config"
+        module, _, name = getattr(descriptor, place, "").partition(":")
+        if not module:
+            return []
+        file = self._discovery.single.get(module)
+        if file is None:
+            spec = module_spec(module)
+            file = PluginFile(Path(spec.origin or ""), module)
+        return field_names(file, name)
 
     def checked(self, descriptor: Descriptor, value: Any, cls: type, what: str) -> Any:
         """``value``, which ``descriptor``'s code gave; SkelbenchError names plugin and target if it is no ``cls``."""
@@ -153,6 +186,19 @@ class Host:
             f"{SINGULAR[kind]} {descriptor.name!r} of plugin {self.origin(descriptor).name!r}: {descriptor.target} "
             f"returned a {type(value).__name__}, not a {what}"
         )
+
+    def import_all(self, plugin: PluginStatus) -> Iterator[tuple[str, BaseException | None]]:
+        """Import whatever ``plugin`` announces: what it is, and what that raised."""
+        for entry in [entry for entry in self.entries if entry.plugin is plugin]:
+            about = entry.descriptor
+            for field in (place for place in about.places if getattr(about, place)):
+                yield (
+                    f"{SINGULAR[entry.kind]} {entry.name}, {field} {getattr(about, field).partition(':')[2]}",
+                    _raised(partial(self.load, about, field)),
+                )
+        for status, file, hooks in self._discovery.unimported:
+            if status is plugin:
+                yield ", ".join(hooks), _raised(file.load)
 
     def load_target(self, target: str, plugin: PluginStatus | None = None) -> Any:
         """Import ``"package.module:Name"``; SkelbenchError with plugin and cause if that fails."""
@@ -190,7 +236,9 @@ class Host:
     def _watched(self, status: PluginStatus, hook_name: str, call: Callable[[], Any]) -> None:
         try:
             call()
-        except (Exception, SystemExit) as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
             if strict():
                 raise
             self.observer_failures[status.name] += 1
@@ -198,20 +246,40 @@ class Host:
                 log.warning("%s of plugin %r failed, the run goes on: %s", hook_name, status.name, one_line(error))
                 log.debug("traceback of the failed observer", exc_info=error)
 
-    def _note_failures(self) -> None:
-        """Before anything is used: stop if a plugin of the command line failed, mention other failures once."""
+    def check_requested(self) -> None:
+        """SkelbenchError if a file that was asked for by name cannot be used."""
         for plugin in self.plugins:
-            if plugin.requested and plugin.state not in ("ok", "conflict"):
+            if plugin.requested and plugin.state not in USABLE:
                 raise SkelbenchError(f"plugin {plugin.source} cannot be used ({plugin.state}): {plugin.error}")
+
+    def _note_failures(self) -> None:
+        """Before anything is used: mention, once, what failed."""
         if not self._noted:
             self._noted = True
             for plugin in self.plugins:
                 if plugin.state != "ok":
                     log.warning("note: plugin %r (%s): %s", plugin.name, plugin.state, plugin.error)
+                self._warn_of_old_names(plugin)
+
+    def _warn_of_old_names(self, plugin: PluginStatus) -> None:
+        """Once per plugin, of all that are known by then."""
+        if plugin.renamed and plugin.name not in self._warned:
+            self._warned.add(plugin.name)
+            log.warning("note: plugin %r (%s): %s", plugin.name, plugin.source, plugin.old_names)
+
+
+def _raised(call: Callable[[], Any]) -> BaseException | None:
+    try:
+        call()
+    except (Exception, SystemExit) as error:
+        return error
+    return None
 
 
 def _register(manager: pluggy.PluginManager, status: PluginStatus, file: PluginFile) -> None:
-    manager.register(file.load(), status.name)
+    with undisturbed(status.remarks, limit_s()):
+        plugin = file.load()
+    manager.register(plugin, status.name)
 
 
 _requested: tuple[str, ...] = ()
@@ -224,11 +292,37 @@ def request_files(files: Iterable[str]) -> None:
     _requested = tuple(files)
 
 
+@contextmanager
+def requesting(files: Iterable[str | os.PathLike[str]]) -> Iterator[None]:
+    """Single files that :func:`get_host` loads as well until the block ends."""
+    before = _requested
+    request_files(dict.fromkeys((*before, *map(str, files))))
+    try:
+        yield
+    finally:
+        request_files(before)
+
+
+def request_more(files: Iterable[str]) -> Host:
+    """The host with ``files``, of a study or of settings, besides those requested already."""
+    request_files(dict.fromkeys([*_requested, *files]))
+    return get_host()
+
+
+def requested_files() -> tuple[str, ...]:
+    """The files of :func:`request_files`."""
+    return _requested
+
+
+def forget_hosts() -> None:
+    """Have the next :func:`get_host` read every plugin anew: in a notebook a file is edited while Python goes on."""
+    _hosts.clear()
+
+
 def get_host(extra_files: Iterable[str] = ()) -> Host:
     """The host of this process, built on first use and kept for the same files and environment."""
     files = tuple(str(file) for file in (*_requested, *extra_files))
-    variables = ("SKELBENCH_PLUGINS", "SKELBENCH_PLUGIN_PATH", "SKELBENCH_STRICT")
-    key = (files, builtins.PLACES, *map(os.environ.get, variables))
+    key = (files, builtins.PLACES, *map(said, ("entry_points", "plugins", "strict")))
     if key not in _hosts:
         _hosts[key] = Host(files)
     return _hosts[key]

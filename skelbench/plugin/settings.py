@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 
@@ -19,6 +20,12 @@ class Setting:
     type: str
     default: str
     doc: str
+    unit: str = ""
+    """Of a field made by ``Field(..., json_schema_extra={"unit": "m"})``, or told by the end of its name."""
+
+
+UNITS = {"_deg": ((int, float), "degrees"), "_frames": ((int,), "frames")}
+"""End of a name -> types of the values that have this unit, and the unit."""
 
 
 def settings(model: type[BaseModel]) -> list[Setting]:
@@ -30,7 +37,8 @@ def settings(model: type[BaseModel]) -> list[Setting]:
         shown = "required" if default is PydanticUndefined else _value(default)
         limits = [limit for item in field.metadata if (limit := _limit(item))]
         description = " ".join((field.description or "").replace("``", "").split())
-        rows.append(Setting(name, ", ".join([_type(field.annotation), *limits]), shown, description))
+        kind = ", ".join([_type(field.annotation), *limits])
+        rows.append(Setting(name, kind, shown, description, _unit(name, field)))
     return rows
 
 
@@ -49,6 +57,14 @@ def _type(annotation: Any) -> str:
         return "..."
     name = getattr(origin or annotation, "__name__", str(annotation))
     return f"{name}[{', '.join(map(_type, arguments))}]" if arguments else name
+
+
+def _unit(name: str, field: FieldInfo) -> str:
+    said = field.json_schema_extra
+    if isinstance(said, dict) and "unit" in said:
+        return str(said["unit"])
+    types, unit = UNITS.get(name[name.rfind("_") :], ((), ""))
+    return unit if field.annotation in types else ""
 
 
 def _limit(item: Any) -> str:

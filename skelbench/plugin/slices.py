@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping
 from functools import cached_property
+from typing import Any
 
 from skelbench.plugin.descriptors import ComponentSpec
 
@@ -57,6 +58,11 @@ class TopLevel:
             and (any(name.startswith("skelbench_") for name in self.binds[index]) or self.uses[index] & markers)
         }
 
+    @property
+    def silent(self) -> bool:
+        """Whether the text holds no hook, and none can come from anywhere else."""
+        return not self.hooks and not OPAQUE & self.names.union(*self.uses)
+
     def slice(self) -> ast.Module | None:
         """What the hooks need, in order; None where only the whole file is sure to give it."""
         own = {statement.name for statement in self.body if isinstance(statement, ast.FunctionDef | ast.ClassDef)}
@@ -70,6 +76,15 @@ class TopLevel:
             if OPAQUE & used:
                 return None
         return ast.Module([self.body[i] for i in sorted(needed)], type_ignores=[])
+
+    def announcements(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Name of the class, and ``name`` and ``api``, of every descriptor that the text makes; None where a value is
+        not written out."""
+        for node in (node for statement in self.body for node in ast.walk(statement) if isinstance(node, ast.Call)):
+            spec = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+            if spec.endswith("Spec"):
+                written = {each.arg: each.value for each in node.keywords}
+                yield spec, {name: getattr(written.get(name), "value", None) for name in ("name", "api")}
 
     def components(self, families: Mapping[str, str]) -> Iterator[tuple[str, ComponentSpec | str]]:
         """(kind, descriptor) of every class of a family that has a ``kind``; a sentence where that is no literal."""
@@ -139,7 +154,7 @@ def _is_plain(statement: ast.stmt, own: set[str]) -> bool:
     is one of the file's ``own`` functions, no class that acts on its subclasses."""
     for node in _running(statement):
         match node:
-            case ast.Expr(value=ast.Call(func=ast.Name())):
+            case ast.Expr(value=ast.Call(func=ast.Name(id=name))) if name != "print" or name in own:
                 return False
             case ast.FunctionDef() | ast.ClassDef() if own & set().union(*map(_uses, node.decorator_list)):
                 return False

@@ -21,7 +21,11 @@ Bound = float | str
 
 @dataclass(frozen=True)
 class Linear:
-    """Drawn evenly from ``low`` to ``high``."""
+    """Drawn evenly from ``low`` to ``high``.
+
+    >>> str(Linear(0.8, 0.95))
+    '0.8 to 0.95'
+    """
 
     low: Bound
     high: Bound
@@ -33,7 +37,11 @@ class Linear:
 @dataclass(frozen=True)
 class Log:
     """Drawn evenly in its logarithm from ``low`` to ``high``; ``from_one``: not the setting but its distance from 1, as
-    suits an EMA momentum."""
+    suits an EMA momentum.
+
+    >>> str(Log("x0.25", "x4", from_one=True))
+    '1 - (x0.25 to x4), logarithmic'
+    """
 
     low: Bound
     high: Bound

@@ -65,12 +65,15 @@ def descriptor_problem(kind: str, value: Any, *, own_file: bool = False) -> tupl
     if not isinstance(value.api, int) or isinstance(value.api, bool) or value.api < 1:
         return "invalid", f"{what} has api={value.api!r}, a positive integer is expected"
     if value.api > API_VERSION:
-        return "api-mismatch", (
-            f"{what} needs plugin API {value.api}, skelbench {__version__} has {API_VERSION}; upgrade skelbench"
-        )
+        return "api-mismatch", f"{what} is {needs_api(value.api)}"
     if not isinstance(value.name, str) or not SLUG.fullmatch(value.name):
         return "invalid", f"{what}: the name must be lower case letters, digits, '-', '_', '@' and '.'"
     return _field_problem(what, value, own_file)
+
+
+def needs_api(api: int) -> str:
+    """What is said of what is for a newer plugin API."""
+    return f"for plugin API {api}, skelbench {__version__} has {API_VERSION}; upgrade skelbench"
 
 
 def _field_problem(what: str, value: Descriptor, own_file: bool) -> tuple[State, str] | None:
@@ -80,14 +83,20 @@ def _field_problem(what: str, value: Descriptor, own_file: bool) -> tuple[State,
             continue
         if not isinstance(text, str) or not TARGET.fullmatch(text) or (text.startswith(":") and not own_file):
             return "invalid", f"{what}: {field}={text!r} is not of the form 'package.module:Name'"
-    for field in ("summary", "citation", "licence", "default_split", "readings", "table", "file"):
+    for field in ("summary", "citation", "licence", "default_split", "readings", "table", "file", "install"):
         if not isinstance(getattr(value, field, ""), str):
             return "invalid", f"{what}: {field} must be text"
+    excuses = value.expected_failures
+    if not isinstance(excuses, Mapping) or not all(isinstance(t, str) and t for e in excuses.items() for t in e):
+        return "invalid", f"{what}: expected_failures must map names of checks to reasons"
     if not isinstance(value.version, int):
         return "invalid", f"{what}: version={value.version!r} is not an integer"
     requires = getattr(value, "requires", ())
     if not isinstance(requires, tuple | list) or not all(isinstance(ability, str) for ability in requires):
         return "invalid", f"{what}: requires={requires!r} is not a tuple of names of abilities"
+    packages = getattr(value, "packages", ())
+    if not isinstance(packages, tuple | list) or not all(isinstance(name, str) for name in packages):
+        return "invalid", f"{what}: packages={packages!r} is not a tuple of names of modules"
     names = ("recipe", "native", "defaults", "notes", "presets", "variants")
     mappings = [getattr(value, name, {}) for name in names]
     for name in ("presets", "variants"):

@@ -262,10 +262,21 @@ def test_an_import_that_fails_leaves_no_module_behind(write):
 
 def test_a_listed_file_that_does_not_import_is_one_sentence(write):
     path = write("needy.py", "import honey_dependency\n\nclass Net(honey_dependency.Net):\n    pass\n" + BEE)
-    with pytest.raises(SkelbenchError, match=r"^cannot import 'needy\.py:Net' of plugin 'needy': ModuleNotFoundError"):
+    with pytest.raises(
+        SkelbenchError, match=r"^cannot import 'needy\.py:Net' of plugin 'needy': needy\.py:\d+: ModuleNotFoundError"
+    ):
         Host([path]).find("methods", "bee")
 
 
 def test_a_directory_as_plugin_file_is_one_sentence(tmp_path):
     with pytest.raises(SkelbenchError, match="cannot be used"):
         Host([tmp_path]).get("methods", "x")
+
+
+def test_a_script_beside_plugins_is_not_run(write, tmp_path, monkeypatch):
+    """It holds no hook and no component, so there is nothing to find out by running it."""
+    ran = tmp_path / "ran"
+    path = write("script.py", f"import skelbench\nfrom pathlib import Path\nPath({str(ran)!r}).touch()\n", header=False)
+    monkeypatch.setenv("SKELBENCH_PLUGIN_PATH", str(path.parent))
+    status = next(plugin for plugin in Host().plugins if plugin.name == "script")
+    assert status.state == "invalid" and "announces nothing" in status.error and not ran.exists()

@@ -15,11 +15,16 @@ def status(host, name):
     return found
 
 
+HOOK = "@hookimpl\ndef skelbench_methods():\n    return [{}]\n"
+STING = f"def sting():\n    raise ValueError('no\\nsting')\n\nX = sting()\n{HOOK.format('X')}"
+"""It is run because its hook needs it: a file without one may be a script."""
+
+
 @pytest.mark.parametrize(
     ("body", "state", "said"),
     [
-        ("import no_such_module_here", "import-error", "no_such_module_here"),
-        ("raise SystemExit(11)", "import-error", "SystemExit: 11"),
+        (f"import no_such_module_here\n{HOOK.format('no_such_module_here')}", "import-error", "no_such_module_here"),
+        (f"import sys\nX = sys.exit(11)\n{HOOK.format('X')}", "import-error", "SystemExit: 11"),
         ("def broken(:", "import-error", "SyntaxError"),
         ("@hookimpl\ndef skelbench_methdos():\n    return []", "invalid", "did you mean 'skelbench_methods'?"),
         ("def skelbench_methdos():\n    return []", "invalid", "did you mean 'skelbench_methods'?"),
@@ -135,7 +140,7 @@ def test_the_last_part_of_a_name_is_a_variant_unless_the_whole_is_a_method(write
 
 def test_variants_of_methods_that_clash_and_of_plugins_that_failed(write, on_path):
     files = [write(f"{name}.py", VARIED.format(name="bee", more="") + f"    # {name}\n") for name in ("one", "two")]
-    host = on_path(*files, write("broken.py", "raise ValueError('no sting')"))
+    host = on_path(*files, write("broken.py", STING))
     with pytest.raises(SkelbenchError, match="write 'one:bee' or 'two:bee'"):
         host.method("bee:cold")
     method, variant = host.method("two:bee:cold")
@@ -166,13 +171,15 @@ def test_unknown_name_names_the_nearest_of_its_kind(good):
 
 def test_name_of_a_failed_plugin_says_so(write, on_path):
     with pytest.raises(SkelbenchError) as caught:
-        on_path(write("wasp.py", "raise ValueError('no\\nsting')")).get("methods", "wasp")
+        on_path(write("wasp.py", STING)).get("methods", "wasp")
     assert "plugin 'wasp'" in str(caught.value) and "ValueError: no sting" in str(caught.value)
 
 
 def test_a_failed_file_of_the_command_line_stops_any_use(write, good):
     host = Host([write("wasp.py", "raise ValueError('no sting')"), good("a.py", "bee")])
-    with pytest.raises(SkelbenchError, match=r"wasp\.py cannot be used \(import-error\): ValueError: no sting"):
+    with pytest.raises(
+        SkelbenchError, match=r"wasp\.py cannot be used \(import-error\): wasp\.py:2: ValueError: no sting"
+    ):
         host.get("methods", "bee")
 
 
@@ -184,7 +191,7 @@ def test_missing_file_is_one_sentence(tmp_path):
 
 
 def test_failed_plugins_are_noted_once_on_first_use(write, good, on_path, caplog):
-    host = on_path(write("wasp.py", "raise ValueError('no sting')"), good("a.py", "bee"))
+    host = on_path(write("wasp.py", STING), good("a.py", "bee"))
     assert not caplog.records
     host.get("methods", "bee")
     host.get("methods", "bee")

@@ -22,6 +22,10 @@ class Example(Base):
     pair: tuple[int, ...] = Field((1, 2), description="described")
     """Not this."""
     made: list[str] = Field(default_factory=lambda: ["x"])
+    tilt_deg: float = 17.0
+    mask_frames: float = 0.2  # a share: only whole numbers are frames
+    min_frames: int = 64
+    noise: float = Field(0.01, json_schema_extra={"unit": "m"})
 
     def method(self) -> None:
         """No field."""
@@ -35,6 +39,10 @@ def test_settings_of_a_model():
         Setting("share", "float, > 0, <= 1", "0.333333", ""),
         Setting("pair", "tuple[int, ...]", "(1, 2)", "described"),
         Setting("made", "list[str]", "['x']", ""),
+        Setting("tilt_deg", "float", "17", "", "degrees"),
+        Setting("mask_frames", "float", "0.2", ""),
+        Setting("min_frames", "int", "64", "", "frames"),
+        Setting("noise", "float", "0.01", "", "m"),
     ]
 
 

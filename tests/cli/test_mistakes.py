@@ -1,0 +1,402 @@
+"""What an author does wrong is one sentence with file, line and function of the plugin, kept in the run's record."""
+
+import importlib
+import importlib.metadata
+from typing import Any
+
+import numpy as np
+import pytest
+from small import silent_session, write_small_store
+
+from skelbench import builtins
+from skelbench.cli.main import main
+from skelbench.errors import SkelbenchError
+from skelbench.evaluate.fusion import evaluate_sets
+from skelbench.evaluate.protocol import Features, Protocol, ProtocolResult, headline
+from skelbench.plugin.files import named_file
+from skelbench.plugin.host import get_host, request_files
+from skelbench.plugin.mistakes import plugin_code, where
+from skelbench.report import study_rows
+from skelbench.report.inputs import TableInputs
+from skelbench.results.store import ResultStore
+from skelbench.run.pretrain import pretrain
+from skelbench.run.request import Request
+from skelbench.run.resolve import resolve
+
+MINE = """import torch
+from torch import nn
+from torch.nn import functional as F
+
+from skelbench.methods import Config, Method
+from skelbench.nn.encoder import Encoded, Encoder
+from skelbench.plugin import EncoderSpec, MethodSpec, hookimpl
+from skelbench.views import Augment, Crop, Free, Mask, Rotate, Same, ViewSpec
+
+
+class Turn(Augment):
+    kind = "turn"
+    p: float = 1.0
+
+    def draw(self, draws):
+        return draws.linear(torch.eye(3).repeat(len(draws.rows_K), 1, 1))
+
+
+class Part(Crop):
+    kind = "part"
+
+    def cut(self, cut):
+        return cut.interval(0 * cut.length_B.double(), cut.length_B.double() - 1)
+
+
+class Hide(Mask):
+    kind = "hide"
+
+    def draw(self, request, topology, keyed):
+        return None
+
+
+class Mean(Encoder):
+    def __init__(self, config, topology, grid):
+        super().__init__(config, topology, grid)
+        self.width = self.features = 6
+        self.layer = nn.Linear(3 * topology.num_joints, 6)
+
+    def forward(self, view, mask_RN=None, keep_RK=None):
+        x_RTD = self.layer(view.x_RTJC.flatten(2))
+        return Encoded(tokens_RND=x_RTD, pooled_RD=x_RTD.mean(1))
+
+
+class Mine(Method):
+    def __init__(self, config, context):
+        super().__init__(config, context)
+        self.encoder = context.encoder()
+        self.head = nn.Linear(context.summary_width, 4)
+
+    @classmethod
+    def views(cls, config, grid):
+        return {"pair": ViewSpec(frames=grid.frames, crop=Part(), augment=(Turn(),), count=2)}
+
+    def training_step(self, views, step):
+        pair = views["pair"]
+        feature_BD = pair.per_clip(self.encoder(pair).summary_RD)
+        loss = self.head(feature_BD).square().mean()
+        return {"loss": loss, "norm": feature_BD.norm()}
+
+
+@hookimpl
+def skelbench_methods():
+    return [MethodSpec(name="mine", target=":Mine", recipe={"encoder": "mean"})]
+
+
+@hookimpl
+def skelbench_encoders():
+    return [EncoderSpec(name="mean", target=":Mean")]
+"""
+"""A method that is right, and everything it can be made of."""
+FIRST, LAST = (
+    "    def training_step(self, views, step):\n",
+    '        return {"loss": loss, "norm": feature_BD.norm()}\n',
+)
+VIEWS = '        return {"pair": ViewSpec(frames=grid.frames, crop=Part(), augment=(Turn(),), count=2)}\n'
+INIT = "        super().__init__(config, context)\n"
+DRAW = "        return draws.linear(torch.eye(3).repeat(len(draws.rows_K), 1, 1))\n"
+CUT = "        return cut.interval(0 * cut.length_B.double(), cut.length_B.double() - 1)\n"
+ENCODED = "        return Encoded(tokens_RND=x_RTD, pooled_RD=x_RTD.mean(1))\n"
+STEP, WHERE = '        pair = views["pair"]\n', "mine.py:{}, training_step: "
+
+
+def groups(body):
+    return FIRST, f"    def optim_groups(self):\n        {body}\n\n" + FIRST
+
+
+MISTAKES = [
+    # what a step returns
+    (LAST, "", "returned no 'loss' but None; a dict with a scalar tensor \"loss\" is expected"),
+    (LAST, "        return loss\n", "returned no 'loss' but a tensor of shape []"),
+    (LAST, '        return {"los": loss}\n', "returned no 'loss' but a dict of ['los']"),
+    (
+        ".mean()\n        return",
+        ".mean(1)\n        return",
+        "as 'loss'; a dict with a scalar tensor \"loss\" is expected",
+    ),
+    ('"loss": loss,', '"loss": loss.detach(),', "depends on no trainable parameter; look for a detach or no_grad"),
+    ('"loss": loss,', '"loss": loss.long(),', "returned a loss of whole numbers (torch.int64)"),
+    ('"loss": loss,', '"loss": float(loss),', "returned a float as 'loss'"),
+    ('"loss": loss,', '"loss": loss / 0 - loss / 0,', "no weight had moved yet: look in mine.py:54, training_step"),
+    ("feature_BD.norm()", "feature_BD", "as 'norm'; only numbers are logged"),
+    ("feature_BD.norm()", "open", "returned a builtin_function_or_method as 'norm'; only numbers are logged"),
+    ('"norm"', '"step"', "returned 'step', which the log says by itself; give it another name"),
+    # what a step does
+    ('views["pair"]', 'views["pairs"]', "mine.py:55, training_step: KeyError 'pairs'; the views are: pair"),
+    ("context.summary_width, 4", "7, 4", "mine.py:57, training_step: RuntimeError: "),
+    ("context.summary_width, 4", "7, 4", "(8x6 and 7x4); with feature_BD [8, 6]"),
+    (
+        STEP,
+        STEP + '        raise LookupError("no such thing")\n',
+        "mine.py:56, training_step: LookupError: no such thing",
+    ),
+    (STEP, STEP + "        step.uniform(pair)\n", "mine.py:56, training_step: TypeError: "),
+    ("pair.per_clip", "pair.per_clips", "has no attribute 'per_clips'; did you mean 'per_clip'?"),
+    (STEP, STEP + "        pair.x_RTJC.cuda()\n", "take the device of what you are given (x.device)"),
+    (STEP, STEP + "        pair.x_RTJC.mul_(2)\n", "changed view 'pair' in place; change a clone() of it"),
+    ("(self, views, step)", "(self, views)", "mine.py:54, training_step: TypeError: "),
+    ("(self, views, step)", "(self, views)", "; it is called with (views, step)"),
+    (
+        "self.head(feature_BD).square()",
+        "torch.sigmoid(self.head(feature_BD)).exp_().sigmoid_()",
+        "mine.py:54, training_step: RuntimeError: one of the variables needed for gradient computation has been",
+    ),
+    (
+        FIRST,
+        "    def after_step(self, step):\n        self.nothing\n\n" + FIRST,
+        "after_step: AttributeError 'Mine' object has",
+    ),
+    # the class
+    (MINE[MINE.index(FIRST) : MINE.index("\n\n@hookimpl")], "", "mine.py:44, Mine: class Mine has no training_step"),
+    (MINE[MINE.index("    @classmethod") : MINE.index(FIRST)], "", "Mine: class Mine has no views; give it a @class"),
+    (
+        "    @classmethod\n    def views(cls,",
+        "    def views(self,",
+        "views is no class method; write @classmethod above",
+    ),
+    ("views(cls, config, grid)", "views(cls, config)", "it is called with (config, grid)"),
+    ("__init__(self, config, context):", "__init__(self, context):", "it is called with (config, context)"),
+    (
+        INIT,
+        "",
+        "mine.py:46, __init__: AttributeError: cannot assign module before Module.__init__() call; call super()",
+    ),
+    ("self.encoder = context", "self.backbone = context", "Mine: makes no self.encoder; write self.encoder = context"),
+    ("(Method)", "", "method 'mine': mine.py:44, Mine is no subclass of Method; make it one"),
+    (groups("return 3")[0], groups("return 3")[1], "optim_groups: gives 3 as a group; give a dict"),
+    (*groups("return [self.head]"), "optim_groups: gives Linear("),
+    (*groups('return [{"params": self.head.weight}]'), 'gives a group whose "params" are no list'),
+    (*groups('return [{"params": [self.head]}]'), "gives a Linear as a parameter; write list(module.parameters())"),
+    (*groups('return [{"params": list(self.parameters()) * 2}]'), "gives encoder.layer.weight twice"),
+    (*groups('return [{"params": list(self.head.parameters())}]'), "leaves out encoder.layer.weight and 1 more"),
+    (*groups('return [{"params": list(self.parameters()), "rate": 2}]'), "uses rate, which the harness does not know"),
+    (FIRST, "    def phases(self):\n        return [('late', 0.5)]\n\n" + FIRST, "the first begins at 0"),
+    # views
+    (VIEWS, "        return [ViewSpec(frames=grid.frames)]\n", "return a dict of names to views"),
+    (VIEWS, '        return {"pair": grid.frames}\n', "returned 32 as view 'pair'; a ViewSpec is expected"),
+    ("count=2", "counts=2", "mine.py:52, views: unknown setting of ViewSpec 'counts'; did you mean 'count'?"),
+    ("count=2", "count='two'", "mine.py:52, views: ViewSpec.count='two' is not valid: Input should be a valid integer"),
+    ("count=2", "stream='bones'", "mine.py:52, views: ViewSpec.stream='bones' is not valid"),
+    ("count=2", "count=0", "count=0; both must be at least 1 (mine.py:50, views)"),
+    (
+        "crop=Part()",
+        "crop=Same(parent='all')",
+        "'all', which is not among the declared views; declare the parent first",
+    ),
+    ("augment=(Turn(),)", 'augment=({"kind": "trun"},)', "unknown augmentation 'trun'; did you mean 'turn'?"),
+    ("Turn(),", "Turn(by=3),", "unknown setting of Turn 'by'"),
+    # augmentations, crops, masks
+    (DRAW, "        return None\n", "mine.py:15, draw: returned None, not a Change; return draws.linear(...)"),
+    (
+        DRAW,
+        "        return draws.linear(torch.eye(3))\n",
+        "mine.py:16, draw: ValueError: space_K33 has shape [3, 3], not",
+    ),
+    (DRAW, "        return draws.shift(torch.zeros(2))\n", "draw: ValueError: offset_K3 has shape [2], not [12, 3]"),
+    ("    def draw(self, draws):\n" + DRAW, "", "Turn: class Turn has no draw; give it one: def draw(self, draws)"),
+    (CUT, "        return 0, 1\n", "mine.py:22, cut: returned (0, 1); return cut.interval(start_B, duration_B)"),
+    (CUT, "        return cut.interval(torch.zeros(1), torch.ones(1))\n", "returned start_B of shape [1], not [8]"),
+    ("count=2", "count=2, mask=Hide()", "mine.py:29, draw: returned None; return TokenMask(mask_RN)"),
+    # encoders
+    (ENCODED, "        return x_RTD.mean(1)\n", "mine.py:39, forward: returned a Tensor, not an Encoded(tokens_RND"),
+    ("x_RTD.mean(1))", "x_RTD.mean(0))", "forward: returned pooled_RD of shape [32, 6], not ["),
+    ("= self.features = 6", "= self.features = 8", "and self.width = 8"),
+    ("self.width = self.features = 6", "pass", "Mean: sets no self.width: a whole number, the width of its tokens"),
+    ("(self, config, topology, grid):", "(self, topology, grid):", "it is called with (config, topology, grid)"),
+    ('name="mine",', 'name="mine", requires=("replace-tokens",),', "put a mask token in the place of others"),
+    ('"encoder": "mean"', '"encoder": "mean", "encoder.dim": 8', "unknown setting of encoder 'dim'"),
+    ('name="mine",', 'name="mine", config=":Mean",', "Mean is no subclass of Config; make it one"),
+]
+
+
+@pytest.fixture
+def mine(tmp_path):
+    """``mine(wrong, by)``: a plugin file with one thing in it replaced."""
+
+    def write(wrong="", by=""):
+        assert wrong in MINE
+        file = tmp_path / "mine.py"
+        file.write_text(MINE.replace(wrong, by, 1))
+        return file
+
+    return write
+
+
+@pytest.fixture(scope="module")
+def data_root(tmp_path_factory):
+    """Clips that no test changes."""
+    return write_small_store(tmp_path_factory.mktemp("data"), clips=12).parent
+
+
+@pytest.fixture
+def trained(data_root, tmp_path, monkeypatch):
+    """``trained(file)``: the method of a file after a step, by the library with the parts that it needs."""
+    parts = "optim.optimizers", "optim.schedules", "skeleton.topology.known", "views.augmentations", "views.crops"
+    monkeypatch.setattr(builtins, "PLACES", tuple(f"skelbench.{part}" for part in parts))
+
+    def train(file):
+        request_files([str(file)])
+        host = get_host()
+        request = Request("mine", dataset="small", preset="paper", clip_length=32, patch=8, batch_size=4, epochs=0.5)
+        resolved = resolve(request, host, data_root, "cpu")
+        return pretrain(silent_session(data_root, host, tmp_path / "results"), resolved)
+
+    return train
+
+
+@pytest.mark.parametrize("wrong,by,said", MISTAKES, ids=range(len(MISTAKES)))
+def test_a_mistake_is_told_in_a_sentence(mine, trained, wrong, by, said):
+    with pytest.raises(SkelbenchError) as refused:
+        trained(mine(wrong, by))
+    assert said in str(refused.value) and "\n" not in str(refused.value)
+
+
+def test_a_method_without_a_mistake_trains(mine, trained):
+    assert trained(mine()).outcome == "done"
+
+
+def test_a_run_says_why_it_failed(mine, small, shipped_plugins, capsys):
+    """Sentence and exit code, kept in run.json and listed; with --debug the traceback, once, and no hint to it."""
+    file = mine('views["pair"]', 'views["pairs"]')
+    shape = ["--clip-length", "32", "--patch", "8", "--epochs", "0.5", "--batch-size", "4", "--probe", "none"]
+    words = ["run", "mine", "--plugin", str(file), "--dataset", "small", *shape]
+    said = "mine.py:55, training_step: KeyError 'pairs'; the views are: pair"
+    assert main(words) == 2
+    (error,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error:")]
+    assert error == f"error: {said} (run again with --debug for the traceback)"
+    assert main([*words, "--debug"]) == 2
+    printed = capsys.readouterr().err
+    assert printed.count("Traceback") == 1 and printed.endswith(f"KeyError: 'pairs'\nerror: {said}\n")
+    (run,) = ResultStore().runs()
+    assert (run.outcome, run.reason) == ("failed", said)
+    assert main(["runs", "list"]) == 0 and f"failed: {run.name}: {said}" in capsys.readouterr().out
+    assert main(["runs", "show", run.name]) == 0 and said in capsys.readouterr().out
+
+
+OTHERS = """from skelbench.plugin import DatasetSpec, FigureSpec, ProtocolSpec, RowsSpec, StudySpec, TableSpec, hookimpl
+
+ROWS = 3
+STUDY = "grid"
+
+
+def opened(root):
+    return root
+
+
+def shut(root):
+    return 1 / 0
+
+
+def table(inputs):
+    return [][1]
+
+
+@hookimpl
+def skelbench_run_started(run):
+    run["nothing"]
+
+
+@hookimpl
+def skelbench_datasets():
+    return [DatasetSpec(name="opened", target=":opened"), DatasetSpec(name="shut", target=":shut")]
+
+
+@hookimpl
+def skelbench_tables():
+    return [TableSpec(name="broken", target=":table", needs_runs=False)]
+
+
+@hookimpl
+def skelbench_figures():
+    return [FigureSpec(name="broken", target=":table")]
+
+
+@hookimpl
+def skelbench_studies():
+    return [StudySpec(name="broken", target=":STUDY")]
+
+
+@hookimpl
+def skelbench_rows():
+    return [RowsSpec(name="broken", table="linear", target=":ROWS")]
+"""
+
+
+@pytest.fixture
+def others(tmp_path, monkeypatch):
+    file = tmp_path / "others.py"
+    file.write_text(OTHERS)
+    monkeypatch.setenv("SKELBENCH_PLUGIN_PATH", str(file))
+    return get_host()
+
+
+@pytest.mark.parametrize(
+    "words,said",
+    [
+        ("compare --table broken", "others.py:16, table: IndexError: list index out of range"),
+        ("plot broken", "others.py:16, table: IndexError: list index out of range"),
+        ("study broken", "study 'broken' of plugin 'others': "),
+        ("data info opened", "dataset 'opened' of plugin 'others': "),
+        ("data info opened", "returned a PosixPath, not a skelbench.data.store.clip_store.ClipStore"),
+        ("data info shut", "others.py:12, shut: ZeroDivisionError: division by zero"),
+    ],
+)
+def test_a_mistake_in_what_else_a_plugin_brings(others, words, said, fails):
+    fails(words.split(), said)
+
+
+def test_rows_that_are_no_list(others):
+    with pytest.raises(SkelbenchError, match="'broken' of plugin 'others': .* returned a int, not a list of rows"):
+        study_rows.announced(TableInputs(others, ResultStore()), "linear")
+
+
+def test_an_observer_that_raises_is_told_once_with_its_place(others, caplog):
+    for _ in range(2):
+        others.notify("skelbench_run_started", run={})
+    (record,) = [record for record in caplog.records if "the run goes on" in record.message]
+    assert record.message.endswith("others.py:21, skelbench_run_started: KeyError 'nothing'")
+
+
+def test_a_protocol_that_returns_something_else():
+    features = Features(*[np.eye(2), np.arange(2)] * 2, np.arange(2), np.arange(2, 4), 2)
+    metrics, predictions = headline(features, np.eye(2))
+
+    class Wrong(Protocol):
+        result: Any = None
+
+        def evaluate(self, features, seed, device, progress=None):
+            return self.result
+
+    for result, said in (
+        (3, "Wrong.evaluate: returned 3, not a ProtocolResult"),
+        (ProtocolResult({}, predictions), "returned no metric 'accuracy'"),
+        (ProtocolResult(metrics | {"accuracy": 50.0}, predictions), "accuracy of 50; shares are in"),
+        (ProtocolResult(metrics | {"map": [1]}, predictions), r"returned \[1\] as metric 'map'"),
+        (ProtocolResult(metrics, {}), r"predictions\['ids'\] of shape \[0\], not \[2\]"),
+        (ProtocolResult(metrics, predictions, [{"x": np.eye(2)}]), "cannot be written as JSON"),
+    ):
+        with pytest.raises(SkelbenchError, match=said):
+            evaluate_sets(Wrong(result=result), {"joint": features}, "none", 0, "cpu")
+
+
+def test_a_mistake_in_an_installed_package(tmp_path, monkeypatch):
+    """Of a file of the package, and of its helpers; what is skelbench's own stays an internal error."""
+    (tmp_path / "hive_methods").mkdir()
+    (tmp_path / "hive_methods" / "__init__.py").write_text("")
+    (tmp_path / "hive_methods" / "_helper.py").write_text("def sting():\n    raise ValueError('no sting')\n")
+    (tmp_path / "hive_methods" / "bee.py").write_text("from ._helper import sting\n\n\ndef work():\n    sting()\n")
+    entry = importlib.metadata.EntryPoint("hive", "hive_methods", "skelbench")
+    monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: [entry] if group == "skelbench" else [])
+    monkeypatch.syspath_prepend(tmp_path)
+    bee = importlib.import_module("hive_methods.bee")
+    with pytest.raises(SkelbenchError, match=r"^hive_methods/_helper\.py:2, sting: ValueError: no sting$"):
+        with plugin_code(bee.work):
+            bee.work()
+    assert where(bee.work) == "hive_methods/bee.py:4, work" and where(named_file) == ""
+    with pytest.raises(ZeroDivisionError), plugin_code(named_file):
+        divmod(1, 0)
