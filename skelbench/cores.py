@@ -14,6 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from skelbench.places import SETTINGS, found, said
+
 TINY = 1 << 24
 """Multiplications of a product that one thread has done before others are awake (measured: benchmarks/threads.py)."""
 GAIN = 0.9
@@ -35,8 +37,8 @@ def free_cores() -> int:
 
 
 def threads_are_named() -> bool:
-    """Whether the user says how many: OMP_NUM_THREADS."""
-    return "OMP_NUM_THREADS" in os.environ
+    """Whether the user says how many: OMP_NUM_THREADS, or ``skelbench.toml``."""
+    return said("threads") is not None
 
 
 def limit_threads(most: int | None = None) -> None:
@@ -44,9 +46,12 @@ def limit_threads(most: int | None = None) -> None:
     container's limit, under which the surplus threads only take the time of the others."""
     import torch
 
+    named, source = found("threads")
     most = min(most or torch.get_num_threads(), usable_cores())
-    if not threads_are_named() and most < torch.get_num_threads():
+    if named is None and most < torch.get_num_threads():
         torch.set_num_threads(most)
+    elif named is not None and source != SETTINGS["threads"].variable:  # which torch has read itself
+        torch.set_num_threads(named)
 
 
 @contextmanager
