@@ -1,0 +1,71 @@
+"""``skelbench plugins check``."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from skelbench.console import out, styled
+from skelbench.errors import SkelbenchError
+from skelbench.words import plain
+
+if TYPE_CHECKING:
+    from skelbench.testing import CheckResult
+
+STYLES = {"passed": "green", "skipped": "dim", "expected failure": "yellow"}
+MEND = 2
+"""Exit code where something has to be mended."""
+
+
+def check(
+    what: Annotated[
+        str, typer.Argument(metavar="FILE.py|NAME", help="A plugin file, a thing or a plugin by its name.")
+    ],
+    as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
+    only: Annotated[
+        list[str] | None, typer.Option("--only", metavar="CHECK", help="Run this check only; repeatable.")
+    ] = None,
+    thorough: Annotated[
+        bool, typer.Option("--thorough", help="Also train each method for minutes, against its untrained encoder.")
+    ] = False,
+) -> int:
+    """Check what a plugin announces before anything is run with it; exit code 2 if something has to be mended."""
+    os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")  # checks run on the CPU, and fork
+    from skelbench.testing import find
+
+    things = [thing for thing in find(what) if thing.checks]
+    if not things:
+        raise SkelbenchError(f"{what} announces nothing of a kind that is checked; see `skelbench plugins info {what}`")
+    if only:
+        things = [thing for thing in things if {check.name for check in thing.checks} & {*only}] or things
+    results: list[dict[str, object]] = []
+    bad = 0
+    for thing in things:
+        if not as_json:
+            out.print(styled((thing.title, "bold")))
+        names = {check.name for check in thing.checks}
+        mine = [name for name in only or () if name in names or thing is things[0]]
+        for result in thing.results(only=mine, thorough=thorough):
+            bad += result.bad
+            if as_json:
+                results.append({"kind": thing.kind, "thing": thing.name, **asdict(result)})
+            else:
+                _show(result)
+    if as_json:
+        typer.echo(json.dumps(results, indent=1))
+    else:
+        out.print("nothing to mend" if not bad else f"{bad} to mend")
+    return MEND if bad else 0
+
+
+def _show(result: CheckResult) -> None:
+    style = STYLES.get(result.state, "bold red")
+    about = f"  {result.reason or result.about}"
+    out.print(styled("  ", (f"{result.state:<16}", style), f" {result.name:<20} {result.seconds:5.1f} s", plain(about)))
+    for name in ("expected", "seen", "look") if result.bad else ():
+        if said := getattr(result, name):
+            out.print(styled((f"      {name:<9}", "bold"), plain(said)))

@@ -1,0 +1,159 @@
+"""A tiny data set, and tiny sizes of any method and encoder: a step of training takes milliseconds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pydantic import ValidationError
+
+from skelbench.component import Spec
+from skelbench.data.store.splits import FieldRule
+from skelbench.data.store.writer import StoreWriter
+from skelbench.plugin.descriptors import MethodSpec
+from skelbench.plugin.host import Host
+from skelbench.run.request import Request
+from skelbench.run.resolve import Resolved, resolve
+from skelbench.run.settings import names
+from skelbench.skeleton.topology import NTU25, Topology
+from skelbench.spec import titled
+
+SIZES: Mapping[str, Mapping[str, int]] = {
+    "encoder": {"dim": 16, "depth": 1, "heads": 2, "hidden": 8, "base": 2, "out": 8},
+    "method": {
+        "decoder_dim": 16,
+        "decoder_depth": 1,
+        "decoder_heads": 2,
+        "prototypes": 32,
+        "head_hidden": 32,
+        "bottleneck": 16,
+        "embedding": 12,
+        "projection": 16,
+        "queue": 8,
+        "local_views": 2,
+        "target_hidden": 16,
+        "target_hidden_global": 32,
+        "target_dim": 16,
+    },
+}
+"""Settings that are made smaller, where a method or an encoder has them: they are called alike in all of them."""
+
+
+def write_store(
+    root: Path,
+    name: str = "small",
+    *,
+    clips: int = 24,
+    seed: int = 0,
+    topology: Topology | None = None,
+    flat: bool = False,
+    missing: float = 0.0,
+    classes: Sequence[str] = tuple("abcd"),
+    turn: int = 0,
+) -> Path:
+    """Write ``clips`` clips of 4 classes that differ in which joint moves; every third has a second body.
+
+    Args:
+        flat: 2-D poses with a confidence for every joint.
+        missing: share of the joints, of flat poses, that were not found: at the origin, with confidence 0.
+        turn: the clip that moves as one of class k is labelled as of class k + ``turn``.
+
+    Returns:
+        The store's folder.
+    """
+    topology = topology or NTU25
+    rng, lost = np.random.default_rng(seed), np.random.default_rng(seed + 1)
+    pose_JC = rng.normal(0, 0.3, (topology.num_joints, 3)).astype(np.float32)
+    with StoreWriter(
+        root / name,
+        topology=topology,
+        classes=classes,
+        splits={"half": FieldRule(field="subject", train="odd")},
+        default_split="half",
+        lineage="made for a check",
+    ) as writer:
+        for clip in range(clips):
+            label, frames = clip % 4, 20 + 7 * (clip % 5)
+            bodies = 1 + (clip % 3 == 0)
+            x_MTJC = np.repeat(np.repeat(pose_JC[None, None], frames, 1), bodies, 0).copy()
+            wave_T = np.sin(np.linspace(0, 2 * np.pi * (1 + label), frames))
+            x_MTJC[:, :, 3 + label] += 0.5 * wave_T[None, :, None]
+            x_MTJC += rng.normal(0, 0.02, x_MTJC.shape)
+            x_MTJC[..., 2] *= not flat
+            confidence_MTJ = rng.uniform(0, 1, x_MTJC.shape[:3]) if flat else None
+            if confidence_MTJ is not None and missing:
+                gone_MTJ = lost.uniform(size=confidence_MTJ.shape) < missing
+                x_MTJC[gone_MTJ], confidence_MTJ[gone_MTJ] = 0.0, 0.0
+            subject, shown = 1 + (clip // 4) % 4, (label + turn) % 4
+            writer.add(x_MTJC.astype(np.float32), shown, subject=subject, confidence_MTJ=confidence_MTJ)
+    return root / name
+
+
+def sizes(host: Host, method: MethodSpec, native: bool = False, wide: bool = False) -> dict[str, Any]:
+    """Dotted settings that make ``method`` and its encoder tiny, as far as they have settings that :data:`SIZES` names.
+
+    A section that its own rules refuse with them is left at its preset's size. ``wide``: features twice as wide, with
+    which a method learns in a few steps what it cannot learn with less.
+    """
+    chosen = names([method.recipe, method.native if native else {}])
+    made: dict[str, Any] = {}
+    wider = {"dim": 32, "decoder_dim": 32} if wide else {}
+    encoder = host.get("encoders", chosen["encoder"])
+    for section, config, own in (
+        ("method", host.config(method), {}),
+        ("encoder", host.config(encoder), encoder.presets.get("quick", {})),
+    ):
+        smaller = {**own, **_smaller(config, SIZES[section])}
+        smaller |= {name: value for name, value in wider.items() if name in smaller}
+        try:
+            config.model_validate(smaller)
+        except ValidationError:
+            continue
+        made |= {f"{section}.{name}": value for name, value in smaller.items()}
+    return made
+
+
+def _smaller(config: type[Spec], wanted: Mapping[str, int]) -> dict[str, int]:
+    defaults = {name: field.default for name, field in config.model_fields.items()}
+    return {
+        name: value
+        for name, value in wanted.items()
+        if isinstance(defaults.get(name), int) and not isinstance(defaults[name], bool) and defaults[name] > value
+    }
+
+
+def tiny_run(
+    root: Path,
+    host: Host,
+    method: MethodSpec,
+    dataset: str = "small",
+    *,
+    native: bool = False,
+    tokens: int | None = None,
+    epochs: float = 2,
+    batch_size: int = 4,
+    seed: int = 0,
+    wide: bool = False,
+    variant: str = "",
+    **sets: Any,
+) -> Resolved:
+    """A tiny run of ``method`` on ``dataset`` below ``root``: clips of 32 frames unless ``tokens`` says another grid.
+
+    ``sets``: further dotted settings.
+    """
+    grid: dict[str, Any] = {"tokens": tokens} if tokens else {} if native else {"clip_length": 32, "patch": 8}
+    settings = {**sizes(host, method, native, wide), **sets}
+    fields: dict[str, Any] = {"epochs": epochs, "batch_size": batch_size} if method.trains else {}
+    request = Request(
+        titled(host.name(method), variant),
+        dataset=dataset,
+        preset="paper",
+        seed=seed,
+        native=native,
+        sets=settings,
+        **grid,
+        **fields,
+    )
+    return resolve(request, host, root, "cpu")

@@ -1,0 +1,30 @@
+"""Results of checks of parts that no plugin announces."""
+
+import pytest
+
+from skelbench.plugin.host import Host
+from skelbench.plugin.status import Entry, PluginStatus
+from skelbench.testing import run_checks
+from skelbench.testing.kinds import kit
+
+
+@pytest.fixture(scope="session")
+def all_plugins():
+    return Host()
+
+
+@pytest.fixture
+def checked(all_plugins):
+    """``checked("encoders", descriptor, "shapes")``: how the check of that name went."""
+
+    def checked(kind, descriptor, name, **fields):
+        all_plugins.entries.append(Entry(kind, descriptor.name, descriptor, PluginStatus("broken")))
+        try:
+            subject, checks = kit(kind, all_plugins, descriptor)
+            vars(subject).update(fields)
+            (result,) = run_checks(checks, subject, {}, only=[name])
+        finally:
+            all_plugins.entries.pop()
+        return result
+
+    return checked

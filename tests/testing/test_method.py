@@ -1,0 +1,70 @@
+"""Every check of methods passes what is right and finds what is wrong, in words that say where to look."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from skelbench.testing import find
+from skelbench.testing.method import CHECKS
+
+BROKEN = Path(__file__).with_name("broken.py")
+
+FOUND = {
+    "announcement": "expected: a citation, .*; seen: citation is empty; look at the MethodSpec of announcement",
+    "settings": "no_such_setting=1 was taken",
+    "settings-described": "seen: none of speed; look at Undescribed",
+    "builds": "seen: 'haed' is none of them; look at Misspelt.roles",
+    "variants": "variant 'deep'.*unknown setting of .* 'deep'",
+    "bodies": r"seen: broken.py:\d+, error: RuntimeError: shape .*; look at .*broken.py, line \d+ \(error\)",
+    "clip-lengths": r"seen: broken.py:\d+, error: RuntimeError: size mismatch.*broken.py, line \d+ \(error\)",
+    "native": "unknown encoder 'vti'; did you mean 'vit'",
+    "another-skeleton": r"broken.py:\d+, error: RuntimeError: .*size of tensor a \(75\).*broken.py, line \d+ \(error\)",
+    "flat-poses": r"seen: .*(inf|nan)",
+    "labels": "the same losses whatever the labels of the clips; seen: .* where every clip has another label",
+    "gradients": "seen: none in spare.weight, spare.bias; look at what training_step does not use",
+    "teacher": "it is after two steps what it was before; look at after_step",
+    "bf16": r"RuntimeError: .*scalar type.*broken.py, line \d+ \(error\)",
+    "learns": r"seen: lower by .* and 0.\d% after \d+ steps",
+    "collapse": r"effective rank .*, \d\.\d% of their distances after 40 steps; look at what keeps features",
+    "seed": "the same losses from the same seed; seen: .*, then ",
+    "resume": "step 2 has loss .*, uninterrupted .*; look at what the method keeps besides parameters and buffers",
+    "processes": "the mean of their losses is .*, not .*; look at means over the batch",
+    "repeatable-features": "they differ by up to .* noise that does not ask self.training",
+    "clips-apart": "features of a clip alone in its batch differ",
+    "devices": r"at least two devices.*; make tensors with device=x.device.*broken.py, line \d+ \(error\)",
+    "cost": "a module with the role 'student' that does the work; seen: none",
+}
+
+
+@pytest.fixture(scope="module")
+def things():
+    """The methods of the file, by name."""
+    return {thing.name: thing for thing in find(BROKEN)}
+
+
+def test_what_is_right_passes(things):
+    states = {result.name: result for result in things["pose"].results()}
+    assert {name for name, result in states.items() if result.state != "passed"} == {"native", "variants"}
+    assert states["native"].reason == "the shared setting is its own"
+
+
+def test_there_is_a_broken_method_for_every_check():
+    """But for the one that takes minutes: test_twin.py."""
+    assert {check.name for check in CHECKS if not check.thorough} == FOUND.keys()
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_what_is_wrong_is_found(name, things):
+    (result,) = things[name].results(only=[name])
+    assert result.state == "failed"
+    assert re.search(FOUND[name], result.sentence), result.sentence
+
+
+@pytest.mark.parametrize(
+    "name,seen", [("asks", "the value of a tensor is asked for"), ("copies", "copied to the host")]
+)
+def test_a_gpu_that_is_waited_for(name, seen, things):
+    (result,) = things[name].results(only=["devices"])
+    assert result.state == "failed" and seen in result.seen
+    assert re.search(r"broken.py, line \d+ \(error\)", result.look)
