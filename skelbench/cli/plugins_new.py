@@ -1,0 +1,54 @@
+"""``skelbench plugins new``."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from skelbench.cli import complete
+from skelbench.console import out, print_facts
+from skelbench.places import SETTINGS
+
+
+def new(
+    kind: Annotated[
+        str,
+        typer.Argument(
+            help="method, encoder, dataset, protocol, target, table, figure, observer, crop, augmentation, mask, "
+            "optimizer, schedule or topology.",
+            autocompletion=complete.kinds_to_write,
+        ),
+    ],
+    name: Annotated[str, typer.Argument(help="Its name on the command line: lower case letters, digits, '-'.")],
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Folder to write to.", show_default="the current one")
+    ] = None,
+    package: Annotated[
+        bool, typer.Option("--package", help="An installable project with a test, not a single file.")
+    ] = False,
+) -> None:
+    """Write a small plugin that runs as it is, to be changed into yours; nothing is ever overwritten."""
+    from skelbench.plugin.host import get_host
+    from skelbench.scaffold.plan import Plan
+    from skelbench.scaffold.write import write_new
+
+    plan = Plan.of(kind, name, get_host())
+    place = (output or Path()) / (name if package else f"{plan.module}.py")
+    if not os.path.lexists(place):
+        plan.check_module()
+    write_new(place, plan.package() if package else {"": plan.file()})
+    written = shlex.quote(str(place))
+    if package:
+        found = ("install it", f'cd {written} && pip install --editable ".[test]" && pytest')
+        facts = [found, *plan.commands()]
+    else:
+        path = shlex.quote(str(place.parent.absolute()))
+        variable = SETTINGS["plugins"].variable
+        on_path = ("find it without --plugin", f"export {variable}={path}${{{variable}:+:${variable}}}")
+        facts = [*plan.commands(f"--plugin {written}"), on_path]
+    out.print(f"wrote {place}: {plan.kind} {name}")
+    print_facts(facts)
