@@ -1,12 +1,79 @@
 """skelbench: compare self-supervised skeleton methods under one data set, token budget, probe and cost convention.
 
-Importing this package is cheap: nothing here, nor in :mod:`skelbench.plugin`, imports torch.
+Importing this package is cheap: nothing here, nor in :mod:`skelbench.plugin`, imports torch. What notebooks use
+(``skelbench.run``, ``skelbench.load_encoder``, ...) is loaded when it is first named.
 """
 
-from typing import Any
+from importlib import import_module
+from inspect import Signature, signature
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from skelbench.component import install
+from skelbench.errors import SkelbenchError as SkelbenchError
 from skelbench.version import __version__ as __version__
+
+if TYPE_CHECKING:
+    from skelbench.api.datasets import ClipDataset as ClipDataset
+    from skelbench.api.datasets import collate as collate
+    from skelbench.api.datasets import dataset as dataset
+    from skelbench.api.embedding import SkeletonEmbedding as SkeletonEmbedding
+    from skelbench.api.encoder import FrozenEncoder as FrozenEncoder
+    from skelbench.api.export import export as export
+    from skelbench.api.load import load_encoder as load_encoder
+    from skelbench.api.plugins import plugins as plugins
+    from skelbench.api.reports import compare as compare
+    from skelbench.api.reports import plot as plot
+    from skelbench.api.reports import results as results
+    from skelbench.api.runs import Evaluation as Evaluation
+    from skelbench.api.runs import Run as Run
+    from skelbench.api.runs import evaluate as evaluate
+    from skelbench.api.runs import get_run as get_run
+    from skelbench.api.runs import run as run
+    from skelbench.api.runs import runs as runs
+
+_API = {
+    "datasets": ("ClipDataset", "collate", "dataset"),
+    "embedding": ("SkeletonEmbedding",),
+    "encoder": ("FrozenEncoder",),
+    "export": ("export",),
+    "load": ("load_encoder",),
+    "plugins": ("plugins",),
+    "reports": ("compare", "plot", "results"),
+    "runs": ("Evaluation", "Run", "evaluate", "get_run", "run", "runs"),
+}
+_PLACES = {name: f"skelbench.api.{module}" for module, names in _API.items() for name in names}
+_ROOMS = ("evaluate", "results", "run")
+"""Functions of notebooks whose names are those of rooms too."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PLACES:
+        raise AttributeError(f"module 'skelbench' has no attribute {name!r}")
+    return getattr(import_module(_PLACES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*_PLACES, "SkelbenchError", *(name for name in globals() if name.startswith("__"))})
+
+
+class _CallableRoom(ModuleType):
+    """``skelbench.run(...)`` calls the function of notebooks, ``skelbench.run.session`` is a file of the room."""
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        return self._function(*args, **options)
+
+    @property
+    def _function(self) -> Any:
+        return __getattr__(self.__name__.rpartition(".")[2])
+
+    @property
+    def __signature__(self) -> Signature:
+        return signature(self._function)
+
+    @property
+    def __doc__(self) -> str:  # type: ignore[override]
+        return self._function.__doc__
 
 
 def _find(kind: str, name: str) -> Any:
@@ -23,3 +90,5 @@ def _names(kind: str) -> list[str]:
 
 
 install(_find, _names)
+for _room in _ROOMS:
+    import_module(f"skelbench.{_room}").__class__ = _CallableRoom

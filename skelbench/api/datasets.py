@@ -1,0 +1,149 @@
+"""Data sets as PyTorch has them: map-style, clip by clip."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset
+
+from skelbench.data.store.clip_store import ClipStore
+from skelbench.data.store.roots import data_root
+from skelbench.errors import SkelbenchError, did_you_mean
+from skelbench.skeleton.topology import Topology
+
+PARTS = ("train", "test", "all")
+
+
+class ClipBatch(NamedTuple):
+    """What :func:`collate` makes: B clips padded to the most bodies M and frames T of any of them."""
+
+    clips: Tensor
+    """float32 [B, M, T, J, 3], or [B, T, J, 3] of a data set of first bodies; zeros behind the end."""
+    labels: Tensor
+    """int64 [B]."""
+    frames: Tensor
+    """int64 [B], frames that are there."""
+    bodies: Tensor
+    """int64 [B], bodies that are there."""
+
+
+def collate(items: Sequence[tuple[Tensor, int]]) -> ClipBatch:
+    """Items of a :class:`ClipDataset` as one batch: ``DataLoader(dataset, 8, collate_fn=dataset.collate)``."""
+    clips = [clip for clip, _ in items]
+    shape = torch.tensor([clip.shape for clip in clips]).amax(0).tolist()
+    padded = clips[0].new_zeros(len(clips), *shape)
+    for row, clip in zip(padded, clips):
+        row[tuple(slice(size) for size in clip.shape)] = clip
+    frames = torch.tensor([clip.shape[-3] for clip in clips])
+    bodies = torch.tensor([clip.shape[0] if clip.dim() == 4 else 1 for clip in clips])
+    return ClipBatch(padded, torch.tensor([label for _, label in items]), frames, bodies)
+
+
+class ClipDataset(Dataset[tuple[Tensor, int]]):
+    """Clips of one part of a split: ``dataset[i]`` is (float32 [M, T, J, 3] or [T, J, 3], label).
+
+    Coordinates are metres, Y up, as they are stored; M bodies that are there and T frames are the clip's own.
+    """
+
+    collate = staticmethod(collate)
+
+    def __init__(
+        self, store: ClipStore, ids: np.ndarray, split: str, part: str, bodies: Literal["all", "first"] = "all"
+    ) -> None:
+        self.store, self.ids, self.split, self.part, self.bodies = store, ids, split, part, bodies
+
+    @property
+    def name(self) -> str:
+        """Of the data set."""
+        return self.store.meta.name
+
+    @property
+    def topology(self) -> Topology:
+        """The skeleton: names of joints, bones, mirror pairs, parts."""
+        return self.store.topology
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Class names; label k is ``classes[k]``."""
+        return self.store.classes
+
+    @property
+    def labels(self) -> np.ndarray:
+        """int64 [len(self)]."""
+        return self.store.labels[self.ids]
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """int64 [len(self)], frames."""
+        return self.store.lengths[self.ids]
+
+    @property
+    def subjects(self) -> np.ndarray:
+        """int32 [len(self)], who is seen; 0 throughout where the data set does not say."""
+        return self.store.index["subject"][self.ids]
+
+    @property
+    def cameras(self) -> np.ndarray:
+        """int32 [len(self)], likewise."""
+        return self.store.index["camera"][self.ids]
+
+    @property
+    def names(self) -> np.ndarray | None:
+        """Text [len(self)], the clips' own names; None where they have none."""
+        return None if self.store.names is None else self.store.names[self.ids]
+
+    @property
+    def licence(self) -> str:
+        """Of the data."""
+        return self.store.meta.licence
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"clip {index} of {len(self)}")
+        clip = int(self.ids[index])
+        self.store.check(np.array([clip]))
+        x_MTJC = torch.from_numpy(self.store.clip(clip)[: self.store.present[clip]])
+        return (x_MTJC if self.bodies == "all" else x_MTJC[0]), int(self.store.labels[clip])
+
+    def __repr__(self) -> str:
+        clips = f"{len(self):,} clips of {len(self.classes)} classes"
+        return f"ClipDataset({self.name} / {self.split}, {self.part}: {clips}, skeleton {self.topology.name})"
+
+
+def dataset(
+    name: str,
+    split: str | None = None,
+    part: Literal["train", "test", "all"] = "train",
+    *,
+    bodies: Literal["all", "first"] = "all",
+    data: Path | str | None = None,
+    plugins: Sequence[Path | str] = (),
+) -> ClipDataset:
+    """A data set for a ``torch.utils.data.DataLoader``: ``skelbench.dataset("ntu60", split="xsub", part="train")``.
+
+    ``split``: none = its default one; ``SPLIT~tune`` holds training subjects out for choosing settings. ``part``:
+    "train", "test", or "all" clips, those in neither too. ``bodies``: "first" gives [T, J, 3] of the first body alone.
+    ``data``: where data sets are kept, as ``--data-root``. ``synthetic`` is there without any files.
+
+    Raises:
+        SkelbenchError: there is no such data set, split or part; says which there are, and how to make one.
+    """
+    from skelbench.api.plugins import use_plugins
+    from skelbench.run.resolve import open_dataset
+
+    if part not in PARTS:
+        raise SkelbenchError(did_you_mean(str(part), PARTS, "part"))
+    if bodies not in ("all", "first"):
+        raise SkelbenchError(did_you_mean(str(bodies), ("all", "first"), "choice of bodies"))
+    store = open_dataset(name, use_plugins(plugins), Path(data).expanduser() if data is not None else data_root())
+    chosen = store.split(split)
+    ids = np.arange(len(store)) if part == "all" else chosen.train if part == "train" else chosen.test
+    return ClipDataset(store, ids, chosen.name, part, bodies)

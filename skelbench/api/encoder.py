@@ -1,0 +1,238 @@
+"""Frozen encoders: clips in, features out.
+
+Shapes: B clips, M body slots, T' frames of a clip, T frames of the grid, J joints, N tokens, D width of a token,
+F width of a clip's feature.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from skelbench.api.datasets import ClipDataset
+from skelbench.api.preprocessing import Preprocessing
+from skelbench.data.store.clip_store import ClipStore
+from skelbench.data.store.memory import store_of
+from skelbench.data.store.source import ClipSource
+from skelbench.errors import SkelbenchError
+from skelbench.evaluate.features import extract, pool_bodies, read_out
+from skelbench.nn.encoder import Encoder, evaluating
+from skelbench.skeleton.grid import Grid
+from skelbench.skeleton.topology import Topology
+from skelbench.views.view import View
+
+Clips = ClipStore | ClipDataset | np.ndarray | Tensor | Sequence[Any]
+"""A data set, or coordinates in metres: [B, T', J, 3], [B, M, T', J, 3], or a list of [T', J, 3] or [M, T', J, 3] of
+different lengths. Bodies that are 0 throughout, behind the last one that is not, are absent."""
+
+
+class FrozenEncoder:
+    """An encoder with its weights and its way of looking at clips: what probes see, without the probe.
+
+    ``skelbench.load_encoder`` makes it. It is in eval mode; :attr:`module` is the network itself.
+    """
+
+    def __init__(
+        self,
+        module: Encoder,
+        name: str,
+        preprocessing: Preprocessing,
+        precision: Literal["fp32", "bf16"] = "fp32",
+        device: torch.device | str = "cpu",
+        title: str = "",
+    ) -> None:
+        self.module = module.to(device).eval()
+        self.name = name
+        """Of the encoder's kind: ``vit``."""
+        self.preprocessing = preprocessing
+        self.precision = precision
+        """Autocast type of the forward pass, the run's."""
+        self.device = torch.device(device)
+        self.title = title
+        """Where it comes from, in words."""
+
+    @property
+    def topology(self) -> Topology:
+        """The skeleton that it reads."""
+        return self.module.topology
+
+    @property
+    def grid(self) -> Grid:
+        """T frames in patches, times J joints."""
+        return self.module.grid
+
+    def __repr__(self) -> str:
+        grid, look = self.grid, self.preprocessing
+        what = f"{grid.frames} frames x {grid.joints} joints ({self.topology.name}), stream {look.stream}"
+        return f"FrozenEncoder({self.name} of {self.title}: {what}, on {self.device})"
+
+    def to(self, device: torch.device | str) -> FrozenEncoder:
+        """Itself, moved to ``device``."""
+        self.device = torch.device(device)
+        self.module.to(self.device)
+        return self
+
+    def embed(
+        self,
+        clips: Clips,
+        *,
+        ids: Sequence[int] | np.ndarray | None = None,
+        batch_size: int = 256,
+        device: torch.device | str | None = None,
+        subtract_origin: bool = False,
+        progress: bool = False,
+    ) -> np.ndarray:
+        """Features of clips, float32 [B, F], as a probe sees them: row i belongs to clip i (to ``ids[i]``).
+
+        ``clips``: see :data:`Clips`; coordinates in metres with Y up, as in the clip stores of skelbench. Clips are cut
+        to their central share, resampled to the grid's frames and read out as the run is evaluated
+        (:attr:`preprocessing`). ``subtract_origin``: put the centre joint of the first body in its first frame at the
+        origin before that, as the NTU pipeline does; for coordinates that come from a camera. ``ids``: which clips.
+        ``batch_size`` changes nothing but rounding. ``device``: where to compute from now on. ``progress`` shows a bar.
+
+        Raises:
+            SkelbenchError: the clips have other joints, are not finite, or have more bodies than the encoder reads.
+        """
+        if device is not None:
+            self.to(device)
+        source, ids = self._source(clips, ids, subtract_origin)
+        look = self.preprocessing
+        with ExitStack() as stack:
+            report = None
+            if progress:
+                from skelbench.console import progress as bar
+
+                step, before = stack.enter_context(bar(len(ids), f"{self.name} features", "clips")), 0
+
+                def report(done: int, total: int) -> None:
+                    nonlocal before
+                    step(done - before)
+                    before = done
+
+            return extract(
+                self.module,
+                source,
+                ids,
+                look.builder(self.topology, self.grid, self.device),
+                look.bodies_pool,
+                batch_size,
+                self.device,
+                self.precision,
+                report,
+                readout=look.readout,
+                grid=self.grid,
+            )
+
+    def tokens(
+        self,
+        clips: Clips,
+        *,
+        ids: Sequence[int] | np.ndarray | None = None,
+        batch_size: int = 256,
+        subtract_origin: bool = False,
+    ) -> np.ndarray:
+        """Tokens of every body, float32 [B, M, N, D], zeros where there is no body; M = 1 of an encoder that reads the
+        bodies of a clip together. Of a grid of P patches token ``p * J + j`` is joint j in patch p. ``clips`` and the
+        rest as in :meth:`embed`.
+
+        Raises:
+            SkelbenchError: as :meth:`embed`; or the encoder returns no tokens.
+        """
+        found = []
+        with evaluating(self.module):
+            for view in self.views(clips, ids=ids, batch_size=batch_size, subtract_origin=subtract_origin):
+                with torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == "bf16"):
+                    encoded = self.module(view)
+                tokens_RND = encoded.tokens_RND.float()
+                if not tokens_RND.shape[1]:
+                    raise SkelbenchError(f"encoder {self.name} returns no tokens; use embed, which gives its features")
+                if encoded.per_clip:
+                    found.append(tokens_RND[:, None].cpu())
+                    continue
+                dense = tokens_RND.new_zeros(view.clips * view.bodies, *tokens_RND.shape[1:])
+                dense[view.rows_R] = tokens_RND
+                found.append(dense.unflatten(0, (view.clips, view.bodies)).cpu())
+        return torch.cat(found).numpy()
+
+    def views(
+        self,
+        clips: Clips,
+        *,
+        ids: Sequence[int] | np.ndarray | None = None,
+        batch_size: int = 256,
+        subtract_origin: bool = False,
+    ) -> Iterator[View]:
+        """What the network reads of ``clips``, batch by batch: coordinates of T frames, on the device."""
+        source, ids = self._source(clips, ids, subtract_origin)
+        builder = self.preprocessing.builder(self.topology, self.grid, self.device)
+        for start in range(0, len(ids), batch_size):
+            # Nothing of this view is drawn at random, so nothing keys it.
+            yield builder(source.gather(ids[start : start + batch_size]), None)["eval"].to(self.device)  # type: ignore[arg-type]
+
+    def prepare(self, clips: Clips, **options: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Inputs of the exported ONNX model: float32 [B, M, T, J, 3], zeros where there is no body, and bool [B, M],
+        which bodies are there. M is the encoder's number of slots, if it has one; options as in :meth:`views`.
+
+        Raises:
+            SkelbenchError: a clip has more bodies than slots.
+        """
+        parts = []
+        for view in self.views(clips, **options):
+            slots = self.preprocessing.slots or view.bodies
+            if view.valid_BM[:, slots:].any():
+                raise SkelbenchError(f"a clip has {view.bodies} bodies, the encoder was made with {slots} body slots")
+            spare = max(0, slots - view.bodies)
+            x_BMTJC = torch.nn.functional.pad(view.x_BMTJC, (0, 0) * 3 + (0, spare))
+            valid_BM = torch.nn.functional.pad(view.valid_BM, (0, spare))
+            parts.append((x_BMTJC[:, :slots].cpu(), valid_BM[:, :slots].cpu()))
+        xs, valids = zip(*parts, strict=True)
+        return torch.cat(xs).numpy(), torch.cat(valids).numpy()
+
+    def features(self, view: View) -> Tensor:
+        """float32 [B, F] of one batch of views (:meth:`views`), with gradient where gradients are on."""
+        encoded = read_out(self.module(view), self.preprocessing.readout, self.grid)
+        return pool_bodies(encoded, view, self.preprocessing.bodies_pool)
+
+    def _source(
+        self, clips: Clips, ids: Sequence[int] | np.ndarray | None, subtract_origin: bool
+    ) -> tuple[ClipSource, np.ndarray]:
+        """Clips on their way to the device, and which of them."""
+        look = self.preprocessing
+        if isinstance(clips, ClipDataset | ClipStore):
+            if subtract_origin:
+                raise SkelbenchError("subtract_origin is for coordinates; those of a data set are centred as it says")
+            store = clips.store if isinstance(clips, ClipDataset) else clips
+            every = clips.ids if isinstance(clips, ClipDataset) else np.arange(len(store))
+        else:
+            coordinates = clips.detach().cpu().numpy() if isinstance(clips, Tensor) else clips
+            if isinstance(coordinates, np.ndarray) and coordinates.ndim not in (4, 5):
+                raise SkelbenchError(
+                    f"clips have shape {list(coordinates.shape)}; [clips, frames, joints, 3] or [clips, bodies, "
+                    "frames, joints, 3] is expected, of one clip clip[None]"
+                )
+            if subtract_origin:
+                centre = self.topology.center
+                coordinates = [_centred(np.asarray(clip), centre) for clip in coordinates]
+            store = store_of(coordinates, self.topology, look.slots or 1)
+            every = np.arange(len(store))
+        if store.topology.name != self.topology.name:
+            raise SkelbenchError(
+                f"the clips have skeleton {store.topology.name}, the encoder was trained on {self.topology.name}; "
+                "choose clips or an encoder of the same skeleton"
+            )
+        chosen = every if ids is None else np.asarray(ids, dtype=np.int64)
+        if chosen.size and not 0 <= chosen.min() <= chosen.max() < len(store):
+            raise SkelbenchError(f"ids {chosen.min()} to {chosen.max()} are none of the clips 0 to {len(store) - 1}")
+        return ClipSource(store, self.device, second_body=look.second_body, align=look.align), chosen
+
+
+def _centred(clip: np.ndarray, centre: int) -> np.ndarray:
+    """``clip`` with joint ``centre`` of the first body in its first frame at the origin; absent bodies stay 0."""
+    x_MTJC = clip.reshape(-1, *clip.shape[-3:])
+    there_M111 = x_MTJC.any(axis=(1, 2, 3), keepdims=True)
+    return np.where(there_M111, x_MTJC - x_MTJC[0, 0, centre], 0).reshape(clip.shape)

@@ -1,0 +1,87 @@
+"""From what was asked of an evaluation to its record: of one run or several, one stream or several."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, get_args
+
+from skelbench.errors import SkelbenchError, did_you_mean
+from skelbench.report.frame import CONTROLS, Controls
+from skelbench.results.store import ResultStore, RunDir
+from skelbench.run.evaluate import eval_spec, evaluate
+from skelbench.run.resolve import data_of, open_dataset
+from skelbench.run.session import Session
+from skelbench.spec import EvalSpec, Fusion, Stream, evaluation_defaults
+
+
+def evaluate_runs(
+    session: Session,
+    runs: Sequence[tuple[RunDir, str]],
+    protocols: Sequence[str],
+    *,
+    config: Mapping[str, Any],
+    dataset: str | None = None,
+    split: str | None = None,
+    seed: int | None = None,
+    streams: Sequence[str] = (),
+    fusion: str | None = None,
+    weights: Sequence[Any] = (),
+    readout: str | None = None,
+    bodies_pool: str | None = None,
+    force: bool = False,
+) -> list[dict[str, Any]]:
+    """One record per protocol, of the first of ``runs`` (each with its checkpoint) or of all fused; read where it is
+    there, else computed and written. ``None`` and nothing = as the run and the protocol have it.
+
+    With several streams, or another than the run's own, its controls are evaluated alike if they are there.
+
+    Raises:
+        SkelbenchError: what was asked for cannot be; nothing is written.
+    """
+    (run, checkpoint), *partners = runs
+    fields: dict[str, Any] = {"config": dict(config)} | ({"readout": readout} if readout else {})
+    fields |= _streams(streams, fusion, [run, *(partner for partner, _ in partners)])
+    fields |= {"weights": list(weights)} if weights else {}
+    fields["partners"] = [partner.spec.id + ("" if epoch == "last" else f"@{epoch}") for partner, epoch in partners]
+    if bodies_pool:
+        fields |= {"bodies_pool": bodies_pool, "bodies": "all-slots" if bodies_pool == "all-mean" else "valid"}
+    if dataset or split:
+        own = run.spec.data
+        clips = open_dataset(dataset or own.name, session.host, session.data_root)
+        part = clips.split(split or (None if dataset else own.split))
+        fields["data"] = data_of(own, clips, dataset or own.name, part.name)
+    if seed is not None:
+        fields["seed"] = seed
+    specs = [eval_spec(session.host, run.spec, name, checkpoint, **fields) for name in protocols]
+    records = [evaluate(session, run, spec, force) for spec in specs]
+    if "streams" in fields:
+        for spec in specs:
+            for beside in _controls(session.results, run, spec):
+                evaluate(session, *beside, force, like=run.spec)
+    return records
+
+
+def _streams(streams: Sequence[str], fusion: str | None, runs: Sequence[RunDir]) -> dict[str, Any]:
+    """The streams and the fusion of an evaluation, as far as they are not the run's own."""
+    if fusion and fusion not in get_args(Fusion):
+        raise SkelbenchError(did_you_mean(fusion, get_args(Fusion), "fusion"))
+    for name in streams:
+        if name not in get_args(Stream):
+            raise SkelbenchError(did_you_mean(name, get_args(Stream), "stream"))
+    if not streams and len(runs) > 1:
+        streams = [name for run in runs for name in evaluation_defaults(run.spec)["streams"]]
+    return ({"streams": list(streams)} if streams else {}) | ({"fusion": fusion} if fusion else {})
+
+
+def _controls(results: ResultStore, run: RunDir, spec: EvalSpec) -> Iterator[tuple[RunDir, EvalSpec]]:
+    """The controls of ``run`` with the same evaluation, as far as the results hold them and those of all partners."""
+    controls = Controls(results.read())
+    measured = [run, *(results.by_id(name.split("@")[0]) for name in spec.partners)]
+    for kind in CONTROLS:
+        found = [beside for one in measured if one and (beside := controls.of(kind, one.spec))]
+        if len(found) < len(measured):
+            continue
+        first, *others = (beside.spec.id for beside in found)
+        own: dict[str, Any] = {"pretrain_id": first, "checkpoint": "last", "partners": tuple(others)}
+        own |= {"seed": found[0].spec.seed} if kind == "raw" else {}
+        yield RunDir(found[0].path), spec.model_copy(update=own)

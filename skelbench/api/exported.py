@@ -1,0 +1,154 @@
+"""An exported encoder on disk: weights as safetensors, and all that is needed to make and feed it as JSON.
+
+``config.json`` is of the form that timm and the Hugging Face Hub read; what is skelbench's stands in it under
+``model_args``, ``settings``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, ValidationError
+from safetensors.torch import load as load_tensors
+from torch import Tensor
+
+from skelbench.api.encoder import FrozenEncoder
+from skelbench.api.preprocessing import Preprocessing
+from skelbench.component import Spec
+from skelbench.errors import SkelbenchError
+from skelbench.files import check_regular, read_json
+from skelbench.nn.encoder import Encoder
+from skelbench.plugin.host import Host
+from skelbench.skeleton.grid import Grid
+from skelbench.skeleton.topology import Topology
+from skelbench.spec import GridSpec
+from skelbench.train.build import bare_encoder, other_encoder
+
+FORMAT = 1
+CONFIG, WEIGHTS, CARD, ONNX = "config.json", "model.safetensors", "README.md", "model.onnx"
+ARCHITECTURE = "skelbench_encoder"
+PREFIX = "encoder."
+"""Of the names of tensors: those of a timm model whose encoder is one of its parts."""
+
+
+class Skeleton(Spec):
+    """A topology as data, so that an export stands without the plugin that announced it."""
+
+    name: str
+    joints: tuple[str, ...]
+    parents: tuple[int, ...]
+    pairs: tuple[tuple[int, int], ...]
+    parts: dict[str, tuple[int, ...]]
+    root: int
+    center: int
+    bones: tuple[int, ...]
+
+    @classmethod
+    def of(cls, topology: Topology) -> Skeleton:
+        return cls(**{name: getattr(topology, name) for name in cls.model_fields})
+
+    def topology(self) -> Topology:
+        """SkelbenchError if the data contradict each other."""
+        return Topology(**{name: getattr(self, name) for name in type(self).model_fields})
+
+
+class Settings(Spec):
+    """What an exported encoder is."""
+
+    format: int = FORMAT
+    written_by: str
+    encoder: str
+    encoder_version: int
+    encoder_source: str | None = Field(None, description="hash of the file of a single-file plugin")
+    encoder_config: dict[str, Any]
+    features: int = Field(ge=1, description="width F of the features of a clip")
+    grid: GridSpec
+    skeleton: Skeleton
+    preprocessing: Preprocessing
+    precision: Literal["fp32", "bf16"]
+    run: str = Field(description="name of the run, with its checkpoint")
+
+
+def is_exported(folder: Path) -> bool:
+    """Whether ``folder`` looks like an exported encoder."""
+    return (folder / CONFIG).is_file() and (folder / WEIGHTS).is_file()
+
+
+def build_exported(settings: Settings, host: Host) -> Encoder:
+    """The encoder, freshly initialised.
+
+    Raises:
+        SkelbenchError: no plugin announces it, or one of another version.
+    """
+    if how := other_encoder(host, settings.encoder, settings.encoder_version, settings.encoder_source):
+        raise SkelbenchError(
+            f"encoder {settings.encoder} is not the one that was exported ({how}); use the skelbench or the plugin "
+            "file that wrote the export"
+        )
+    topology = settings.skeleton.topology()
+    grid = Grid(settings.grid.frames, settings.grid.patch, topology.num_joints)
+    return bare_encoder(host, settings.encoder, settings.encoder_config, topology, grid)
+
+
+def load_exported(folder: Path, host: Host, device: str = "cpu") -> FrozenEncoder:
+    """The encoder in ``folder``.
+
+    Raises:
+        SkelbenchError: a file is damaged or the weights do not fit; names it.
+    """
+    settings = read_settings(folder)
+    module = build_exported(settings, host)
+    weights = {name.removeprefix(PREFIX): x for name, x in _read_weights(folder / WEIGHTS).items()}
+    try:
+        module.load_state_dict(weights)
+    except RuntimeError as error:
+        raise SkelbenchError(f"{folder / WEIGHTS} does not fit {folder / CONFIG}; export the encoder again") from error
+    return FrozenEncoder(module, settings.encoder, settings.preprocessing, settings.precision, device, settings.run)
+
+
+def read_settings(folder: Path) -> Settings:
+    """What ``config.json`` of an export says; SkelbenchError if it is damaged or newer."""
+    path = folder / CONFIG
+    try:
+        content = read_json(path)
+        if content["architecture"] != ARCHITECTURE:
+            raise ValueError(f"it is of a {content['architecture']}, no encoder of skelbench")
+        return settings_of(content["model_args"]["settings"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise SkelbenchError(f"{path} is no description of an exported encoder ({error}); export it again") from error
+
+
+def settings_of(values: Mapping[str, Any]) -> Settings:
+    """ValueError if they are not valid; SkelbenchError if a later skelbench wrote them."""
+    if isinstance(values.get("format"), int) and values["format"] > FORMAT:
+        raise SkelbenchError(
+            f"the export has format {values['format']}, newer than this skelbench reads ({FORMAT}); upgrade skelbench"
+        )
+    try:
+        return Settings.model_validate(values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise ValueError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from error
+
+
+def config_json(settings: Settings) -> str:
+    """``config.json``, which ``timm.create_model("local-dir:FOLDER", pretrained=True)`` reads."""
+    content = {
+        "architecture": ARCHITECTURE,
+        "num_classes": 0,
+        "num_features": settings.features,
+        "pretrained_cfg": {"num_classes": 0},
+        "model_args": {"settings": settings.model_dump(mode="json")},
+    }
+    return json.dumps(content, indent=1) + "\n"
+
+
+def _read_weights(path: Path) -> dict[str, Tensor]:
+    try:
+        check_regular(path)
+        return load_tensors(path.read_bytes())
+    except Exception as error:  # the reader raises whatever its parts do
+        raise SkelbenchError(f"weights {path} are missing or damaged; export the encoder again") from error

@@ -1,0 +1,115 @@
+"""A frozen encoder from a run, or from a folder that ``skelbench export`` wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from skelbench.api.encoder import FrozenEncoder
+from skelbench.api.exported import CONFIG, is_exported, load_exported
+from skelbench.api.place import RunOnDisk, open_place
+from skelbench.api.preprocessing import Preprocessing, slots_matter
+from skelbench.data.store.source import ClipSource
+from skelbench.errors import SkelbenchError
+from skelbench.nn.encoder import Encoder
+from skelbench.results.store import RunDir
+from skelbench.run.evaluate import check_finished, clips_of, eval_spec
+from skelbench.run.evaluate import load_encoder as load_weights_of
+from skelbench.run.session import Session
+from skelbench.skeleton.topology import Topology, get_topology
+from skelbench.spec import EvalSpec, RunSpec, Stream
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """The encoder of a run, and what is known of where it comes from."""
+
+    run: RunDir
+    checkpoint: str
+    module: Encoder
+    preprocessing: Preprocessing
+
+
+def load_encoder(
+    run: RunOnDisk | Path | str,
+    checkpoint: str = "last",
+    stream: Stream | None = None,
+    *,
+    protocol: str = "linear",
+    readout: str | None = None,
+    device: str | None = None,
+    plugins: Sequence[Path | str] = (),
+    results: Path | str | None = None,
+    data: Path | str | None = None,
+) -> FrozenEncoder:
+    """The frozen encoder of a run or of a folder that ``skelbench export`` wrote.
+
+    Args:
+        run: a :class:`skelbench.Run`, its name or id or a part of either (``RUN@50``: a snapshot), its directory, or
+            the folder.
+        checkpoint: "last", or the epoch of a kept snapshot.
+        stream: joint, bone, motion or fused; none = as the run is evaluated.
+        protocol: the features are those that this protocol sees.
+        readout: of a body: pooled, mean, joints, or a level of the encoder; none = the protocol's.
+        device: cpu, cuda or cuda:N; none = cuda when there is one.
+        plugins: files that the encoder or method comes from.
+
+    Raises:
+        SkelbenchError: there is no such run, it is not finished, or its weights are damaged.
+    """
+    if not isinstance(run, RunOnDisk) and is_exported(Path(run)):
+        if checkpoint != "last" or stream or readout or protocol != "linear":
+            raise SkelbenchError(
+                f"{run} is an exported encoder, with one checkpoint, stream and readout; name it alone"
+            )
+        session = open_place(results, data, device, plugins, ())
+        return load_exported(Path(run), session.host, session.device)
+    if isinstance(run, RunOnDisk):
+        results, data, checkpoint = run.at(results, data, checkpoint)
+    session = open_place(results, data, device, plugins, ())
+    loaded = load_from_run(session, run, checkpoint, stream, protocol, readout)
+    title = loaded.run.name + ("" if loaded.checkpoint == "last" else f"@{loaded.checkpoint}")
+    spec = loaded.run.spec
+    return FrozenEncoder(loaded.module, spec.encoder, loaded.preprocessing, spec.train.precision, session.device, title)
+
+
+def load_from_run(
+    session: Session,
+    run: RunOnDisk | Path | str,
+    checkpoint: str = "last",
+    stream: Stream | None = None,
+    protocol: str = "linear",
+    readout: str | None = None,
+    with_data: bool = False,
+) -> Loaded:
+    """The encoder of a run, on the session's device. ``with_data``: open the data set even if nothing depends on it."""
+    directory, checkpoint = _directory(session, run, checkpoint)
+    check_finished(directory, checkpoint)
+    fields: dict[str, Any] = {"readout": readout} if readout else {}
+    fields |= {"streams": (stream,)} if stream else {}
+    spec = eval_spec(session.host, directory.spec, protocol, checkpoint, **fields)
+    topology, slots = _skeleton(session, directory.spec, spec, with_data)
+    module = load_weights_of(session, directory, checkpoint, topology, spec.streams[0])
+    return Loaded(directory, checkpoint, module, Preprocessing.of(spec, spec.streams[0], slots))
+
+
+def _directory(session: Session, run: RunOnDisk | Path | str, checkpoint: str) -> tuple[RunDir, str]:
+    if isinstance(run, RunOnDisk):
+        return RunDir(run.path).checked(), checkpoint
+    if (Path(run) / "run.json").is_file():
+        return RunDir(Path(run)).checked(), checkpoint
+    if isinstance(run, Path):
+        raise SkelbenchError(f"{run} is neither the directory of a run nor an exported encoder, which has a {CONFIG}")
+    found, epoch = session.results.find(run)
+    return found, epoch if checkpoint == "last" else checkpoint
+
+
+def _skeleton(session: Session, run: RunSpec, spec: EvalSpec, with_data: bool) -> tuple[Topology, int | None]:
+    """Topology, and body slots where the data set has to be opened to know it."""
+    named = [name.split(" ", 1)[1] for name in run.components if name.startswith("topologies ")]
+    if named and not with_data and not slots_matter(spec.bodies, spec.bodies_pool):
+        return get_topology(named[0]), None
+    store = clips_of(session, spec)
+    return store.topology, ClipSource(store, second_body=spec.data.second_body).max_bodies

@@ -1,0 +1,61 @@
+"""Where a call works: results, data, device, plugins; and a run as a place on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from skelbench.api.plugins import use_plugins
+from skelbench.results.store import RunDir
+from skelbench.run.observe import named_observers
+from skelbench.run.session import Session, open_session
+
+Place = Path | str | None
+
+
+def open_place(
+    results: Place = None,
+    data: Place = None,
+    device: str | None = None,
+    plugins: Sequence[Path | str] = (),
+    observe: Sequence[str] | None = None,
+    progress: bool = True,
+) -> Session:
+    """The session that a call asks for, by the rules of the command line."""
+    host = use_plugins(plugins)
+    observers = named_observers(host, observe)
+    session = open_session(path_of(results), path_of(data), device, observers)
+    return session if progress else replace(session, progress=_silent)
+
+
+def path_of(place: Place) -> Path | None:
+    return None if place is None else Path(place).expanduser()
+
+
+@contextmanager
+def _silent(**_: Any) -> Iterator[Any]:
+    yield lambda *_, **__: None
+
+
+class RunOnDisk:
+    """A run's directory, where its data lie, and which of its encoders is meant."""
+
+    def __init__(self, directory: RunDir, data: Place = None, checkpoint: str = "last") -> None:
+        self._directory = directory
+        self.data = path_of(data)
+        """Where data sets are kept; none = the usual place."""
+        self.checkpoint = checkpoint
+        """"last", or the epoch of a kept snapshot, that evaluations and the encoder are of."""
+
+    def at(self, results: Place, data: Place, checkpoint: str = "last") -> tuple[Place, Place, str]:
+        """Results, data root and checkpoint: as they are given, else its own."""
+        own = self.checkpoint if checkpoint == "last" else checkpoint
+        return self.path.parent if results is None else results, self.data if data is None else data, own
+
+    @property
+    def path(self) -> Path:
+        """The directory."""
+        return self._directory.path

@@ -1,0 +1,63 @@
+"""The plugins of this process, and files that are loaded as such from a notebook."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from skelbench.errors import SkelbenchError
+from skelbench.plugin.descriptors import KINDS
+from skelbench.plugin.files import PluginFile, named_file
+from skelbench.plugin.host import Host, forget_hosts, get_host, request_files, request_more, requested_files
+from skelbench.plugin.status import SINGULAR, USABLE
+
+if TYPE_CHECKING:
+    import pandas
+
+
+def use_plugins(files: Sequence[Path | str] = ()) -> Host:
+    """The plugin host with single-file plugins ``files``, which stay loaded from now on; those that were edited since
+    they were read, these or earlier ones, are read again.
+
+    Raises:
+        SkelbenchError: a file is missing or cannot be used; it is told once, then as if it had not been named.
+    """
+    if isinstance(files, str | Path):
+        raise SkelbenchError(f"plugins={str(files)!r} is one name where a list is expected; write [{str(files)!r}]")
+    named = [str(named_file(str(file), f"plugin {file}").absolute()) for file in files]
+    if any(plugin.requested and plugin.source_hash != _sha256(plugin.source) for plugin in get_host().plugins):
+        forget_hosts()
+    host = request_more(named)
+    try:
+        host.check_requested()
+    except SkelbenchError:
+        failed = {plugin.source for plugin in host.plugins if plugin.requested and plugin.state not in USABLE}
+        request_files(file for file in requested_files() if file not in failed)
+        forget_hosts()  # they are read again when they are named again
+        raise
+    return host
+
+
+def _sha256(file: str) -> str | None:
+    try:
+        return PluginFile(Path(file)).sha256
+    except OSError:
+        return None
+
+
+def plugins(files: Sequence[Path | str] = ()) -> pandas.DataFrame:
+    """Everything that can be named: a frame with ``kind`` ("method", "encoder", ...), ``name``, ``summary``,
+    ``plugin`` and ``status``, one row each; a plugin that could not be used has a row of its own that says why.
+
+    ``files``: single-file plugins to load, as in :func:`skelbench.run`. ``skelbench plugins info NAME`` says more.
+    """
+    import pandas
+
+    host, order = use_plugins(files), list(KINDS)
+    rows = [
+        (SINGULAR[entry.kind], entry.name, entry.descriptor.summary, entry.plugin.name, entry.clash or "ok")
+        for entry in sorted(host.entries, key=lambda entry: (order.index(entry.kind), entry.name))
+    ]
+    rows += [("plugin", each.name, each.error, each.name, each.state) for each in host.plugins if each.state != "ok"]
+    return pandas.DataFrame(rows, columns=["kind", "name", "summary", "plugin", "status"])

@@ -1,0 +1,54 @@
+"""How a frozen encoder looks at clips, as data that can travel with its weights."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from pydantic import Field
+
+from skelbench.component import Spec
+from skelbench.skeleton.grid import Grid
+from skelbench.skeleton.topology import Topology
+from skelbench.spec import Align, Bodies, Centre, EvalSpec, EvaluationResize, Pooling, SecondBody, Stream
+from skelbench.views.builder import ViewBuilder, evaluation_spec
+
+
+class Preprocessing(Spec):
+    """From a clip of any length to what an encoder reads, and from features of its bodies to one of the clip."""
+
+    units: Literal["m"] = Field("m", description="of coordinates, as they are given")
+    up_axis: Literal["y"] = Field("y", description="axis that points up")
+    stream: Stream = Field("joint", description="what is looked at: joints, bones, motion, or all for it to fuse")
+    share: float = Field(0.95, gt=0, le=1, description="central share of a clip that is looked at")
+    resize: EvaluationResize = Field("ends", description="how that becomes the T frames of the grid")
+    centre: Centre = Field("clip", description="origin: as given for all bodies, or each body's own centre joint")
+    align: Align = Field("none", description="where clips are turned to before anything else")
+    bodies: Bodies = Field("valid", description="bodies that are encoded: those present, or every slot")
+    bodies_pool: Pooling = Field("valid-mean", description="how features of bodies become one of the clip")
+    second_body: SecondBody = Field("zero", description="second body of a clip of one: absent, or the first repeated")
+    readout: str = Field("pooled", description="feature of a body: pooled, mean, joints, or a level of the encoder")
+    dimensions: Literal[2, 3] = Field(3, description="2 for poses of the image plane")
+    slots: int | None = Field(None, ge=1, description="body slots M of the data set; none = not looked up")
+
+    @classmethod
+    def of(cls, spec: EvalSpec, stream: Stream, slots: int | None) -> Preprocessing:
+        """That of an evaluation, of one of its streams."""
+        kept = spec.model_dump(include={*cls.model_fields} - {"stream", "slots"})
+        data = {"second_body": spec.data.second_body, "dimensions": spec.data.dimensions}
+        return cls(stream=stream, slots=slots, **kept, **data)
+
+    @property
+    def counts_slots(self) -> bool:
+        """Whether features depend on how many body slots the data set has."""
+        return slots_matter(self.bodies, self.bodies_pool)
+
+    def builder(self, topology: Topology, grid: Grid, device: torch.device) -> ViewBuilder:
+        """Makes the view ``eval`` of a batch of clips, on ``device``."""
+        view = evaluation_spec(grid, share=self.share, resize=self.resize).model_copy(update={"stream": self.stream})
+        return ViewBuilder({"eval": view}, topology, grid.patch, self.bodies, device, self.centre, self.dimensions)
+
+
+def slots_matter(bodies: Bodies, pooling: Pooling) -> bool:
+    """Whether features depend on how many body slots the data set has."""
+    return bodies == "all-slots" or pooling in ("all-mean", "concat")

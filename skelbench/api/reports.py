@@ -1,0 +1,114 @@
+"""Results, tables and figures, as frames and as what a notebook shows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from skelbench.api.place import path_of
+from skelbench.api.plugins import use_plugins
+from skelbench.plugin.descriptors import TableSpec
+from skelbench.report.inputs import TableInputs
+from skelbench.report.render import render
+from skelbench.report.table import Table
+from skelbench.results.store import ResultStore
+
+if TYPE_CHECKING:
+    import pandas
+    from matplotlib.figure import Figure
+
+
+def _inputs(results: Path | str | None, all: bool) -> TableInputs:
+    store = ResultStore(path_of(results))
+    store.check_readable()
+    return TableInputs(use_plugins(), store, exact_only=not all)
+
+
+def results(path: Path | str | None = None) -> pandas.DataFrame:
+    """All evaluations of finished runs below ``path``, a row each: what tables are made from.
+
+    Accuracies are shares. Columns: method, variant, data set, split, token grid, preset, whether it is ``exact``,
+    hardware, seed, protocol, stream, checkpoint, accuracy, the paired tests against the controls, cost, ...
+    (``skelbench.report.frame.frame`` says what each is).
+    """
+    from skelbench.report.frame import frame
+
+    return frame(_inputs(path, True).runs)
+
+
+class TableView:
+    """A table as ``skelbench compare`` shows it: a notebook shows it laid out, ``print`` as text."""
+
+    def __init__(self, table: Table, left_out: int = 0) -> None:
+        self.table = table
+        self.left_out = left_out
+        """Runs with settings changed from their preset, which ``all=True`` would add."""
+
+    def frame(self) -> pandas.DataFrame:
+        """Raw numbers, a column per column of the table, those that are not shown too."""
+        import pandas
+
+        columns = [column.key for column in self.table.columns]
+        return pandas.DataFrame({key: self.table.values(key) for key in columns}, columns=columns)
+
+    def render(self, format: str = "terminal") -> str:
+        """Text: terminal, md, csv, json, latex or html."""
+        return render(self.table, format)
+
+    def __str__(self) -> str:
+        return self.render()
+
+    def __repr__(self) -> str:
+        return self.render()
+
+    def _repr_html_(self) -> str:
+        note = f"<p>{self.left_out} runs with changed settings are left out; all=True shows them.</p>"
+        return self.render("html") + (note if self.left_out else "")
+
+
+def compare(table: str = "linear", *, all: bool = False, results: Path | str | None = None) -> TableView:
+    """A table over the results: ``skelbench compare``, from Python.
+
+    ``table``: linear, token-budget, target-control, flops (which needs no run), or one of a plugin. ``all``: also runs
+    whose settings were changed from their preset.
+
+    Raises:
+        SkelbenchError: there is no such table; names the nearest.
+    """
+    inputs = _inputs(results, all)
+    descriptor = inputs.host.get("tables", table)
+    built = inputs.host.checked(descriptor, inputs.host.load(descriptor)(inputs), Table, "skelbench.report.table.Table")
+    needs_runs = isinstance(descriptor, TableSpec) and descriptor.needs_runs
+    return TableView(built, inputs.left_out if needs_runs else 0)
+
+
+def plot(figure: str, *, all: bool = False, results: Path | str | None = None) -> Figure:
+    """A figure over the results, as matplotlib has it: ``skelbench plot``, from Python. A notebook shows it;
+    ``figure.savefig("curves.pdf")`` writes it.
+
+    ``figure``: curves, token-budget, target-control, or one of a plugin. ``all``: as in :func:`compare`.
+
+    Raises:
+        SkelbenchError: there is no such figure, or no run that it could show; says what to run.
+    """
+    from matplotlib.figure import Figure
+
+    inputs = _inputs(results, all)
+    descriptor = inputs.host.get("figures", figure)
+    drawn = inputs.host.checked(descriptor, inputs.host.load(descriptor)(inputs), Figure, "matplotlib Figure")
+    _show_figures()
+    return drawn
+
+
+def _show_figures() -> None:
+    """Have a notebook show figures, which it does by itself only after pyplot was imported."""
+    try:
+        from IPython import get_ipython
+        from IPython.core.pylabtools import select_figure_formats
+    except ImportError:
+        return
+    from matplotlib.figure import Figure
+
+    shell: Any = get_ipython()
+    if shell is not None and Figure not in shell.display_formatter.formatters["image/png"].type_printers:
+        select_figure_formats(shell, {"png"})

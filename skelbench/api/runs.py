@@ -1,0 +1,411 @@
+"""Runs from a notebook: made, found, evaluated and looked at by the code that the commands use."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from skelbench.api.place import Place, RunOnDisk, open_place, path_of
+from skelbench.api.plugins import use_plugins
+from skelbench.errors import SkelbenchError
+from skelbench.results.metrics import read_metrics
+from skelbench.results.store import ReadRun, ResultStore, RunDir
+from skelbench.run.request import Request
+from skelbench.spec import EvalSpec, RunSpec
+from skelbench.words import plain
+
+if TYPE_CHECKING:
+    import pandas
+
+    from skelbench.api.encoder import FrozenEncoder
+    from skelbench.run.resolve import Resolved
+
+log = logging.getLogger(__name__)
+
+
+class Run(RunOnDisk):
+    """A run on disk, read when it is asked something. :func:`run`, :func:`runs` and :func:`get_run` make it."""
+
+    @property
+    def name(self) -> str:
+        """Of its directory: method, data, preset, seed and id."""
+        return self._directory.name
+
+    @property
+    def id(self) -> str:
+        """The pretrain_id: the hash of all that decides its weights."""
+        return self.spec.id
+
+    @property
+    def title(self) -> str:
+        """``slim``, ``slim:glcl-only``: method and variant as they are typed."""
+        return self._directory.title
+
+    @property
+    def spec(self) -> RunSpec:
+        """All that decides its weights, as plain data."""
+        return self._directory.spec
+
+    @property
+    def info(self) -> dict[str, Any]:
+        """What run.json holds: spec, preset, what was modified, environment, outcome, times."""
+        return self._directory.info
+
+    @property
+    def outcome(self) -> str:
+        """new, running, interrupted, diverged, failed or done."""
+        return self._directory.outcome
+
+    @property
+    def metrics(self) -> pandas.DataFrame:
+        """What was logged in training, a row per line: ``step``, ``epoch``, ``clips_seen``, ``loss``, ...; NaN where a
+        line has no such figure. Empty for an untrained run."""
+        return read_metrics(self._directory)
+
+    @property
+    def evaluations(self) -> pandas.DataFrame:
+        """Its rows of :func:`skelbench.results`: one per evaluation, with the paired tests against its controls."""
+        from skelbench.api.reports import results
+
+        every = results(self.path.parent)
+        return every[every["run"] == self.name].reset_index(drop=True)
+
+    @property
+    def cost(self) -> dict[str, Any] | None:
+        """MACs, step FLOPs, parameters, latency, memory; None before they were counted."""
+        return self._directory.cost()
+
+    def accuracy(self, protocol: str = "linear") -> float:
+        """Test accuracy by ``protocol``, a share: of its standard evaluation at :attr:`checkpoint`, else of the latest.
+
+        Raises:
+            SkelbenchError: the run was not evaluated so; says how to.
+        """
+        records = [record for record in self._directory.records() if record["spec"]["checkpoint"] == self.checkpoint]
+        mine = [record for record in records if record["spec"]["protocol"] == protocol]
+        if not mine:
+            known = sorted({record["spec"]["protocol"] for record in records})
+            raise SkelbenchError(
+                f"run {self.name} was not evaluated by {protocol!r}, but by {', '.join(known) or 'nothing'}; "
+                f"skelbench.evaluate(run, {protocol!r}) does it"
+            )
+        return max(mine, key=lambda record: (record["standard"], record["finished"]))["metrics"]["accuracy"]
+
+    def evaluate(self, protocol: str = "linear", **options: Any) -> Evaluation:
+        """:func:`skelbench.evaluate` of this run."""
+        return evaluate(self, protocol, **options)
+
+    def encoder(self, **options: Any) -> FrozenEncoder:
+        """Its frozen encoder: :func:`skelbench.load_encoder` with the same options."""
+        from skelbench.api.load import load_encoder
+
+        return load_encoder(self, **options)
+
+    @property
+    def snapshots(self) -> list[Run]:
+        """Itself at every epoch whose encoder was kept."""
+        return [Run(self._directory, self.data, epoch) for epoch in self._directory.snapshots()]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Run) and (self.path, self.checkpoint) == (other.path, other.checkpoint)
+
+    def __hash__(self) -> int:
+        return hash((self.path, self.checkpoint))
+
+    def __repr__(self) -> str:
+        epoch = "" if self.checkpoint == "last" else f"@{self.checkpoint}"
+        return f"Run({self.name}{epoch}: {self.outcome})"
+
+    def _facts(self) -> list[tuple[str, str]]:
+        info, spec = self.info, self.spec
+        preset = info["preset"] + (" with changes" if info["modified"] else "")
+        facts = [
+            ("outcome", self.outcome),
+            ("data", f"{spec.data.title} / {spec.data.split}"),
+            ("grid", f"{spec.tokens} temporal tokens (T = {spec.grid.frames}, P_T = {spec.grid.patch})"),
+            ("encoder", spec.encoder),
+            ("preset", f"{preset}, {info.get('setting', 'shared')} setting, seed {spec.seed}"),
+            ("hardware", self._directory.hardware),
+        ]
+        for record in self._directory.records():
+            evaluated, metrics = EvalSpec.model_validate(record["spec"]), record["metrics"]
+            stream = "" if evaluated.streams == ("joint",) else f", {evaluated.stream_title}"
+            epoch = "" if evaluated.checkpoint == "last" else f", epoch {evaluated.checkpoint}"
+            text = f"{metrics['accuracy']:.1%} of {metrics['n_test']:.0f} test clips"
+            facts.append((f"{evaluated.protocol}{stream}{epoch}", text))
+        return [*facts, ("directory", str(self.path))]
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><th style='text-align:left'>{escape(plain(name))}</th>"
+            f"<td style='text-align:left'>{escape(plain(value))}</td></tr>"
+            for name, value in self._facts()
+            if value
+        )
+        return f"<table><caption>{escape(plain(self.title))}, run {escape(plain(self.id))}</caption>{rows}</table>"
+
+
+class Evaluation:
+    """One evaluation of a run."""
+
+    def __init__(self, run: Run, record: Mapping[str, Any]) -> None:
+        self.run, self.record = run, record
+
+    @property
+    def accuracy(self) -> float:
+        """Test accuracy, a share."""
+        return self.metrics["accuracy"]
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """All that the protocol measured; accuracies are shares."""
+        return dict(self.record["metrics"])
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader of the figures must see."""
+        return list(self.record["notes"])
+
+    @property
+    def spec(self) -> EvalSpec:
+        """Protocol, settings, data and how clips are looked at."""
+        return EvalSpec.model_validate(self.record["spec"])
+
+    @property
+    def predictions(self) -> pandas.DataFrame:
+        """A row per test clip: ``ids``, ``labels``, ``predicted``, ``correct``."""
+        import pandas
+
+        from skelbench.report.frame import predictions
+
+        return pandas.DataFrame(predictions(RunDir(self.run.path), self.record))
+
+    def __repr__(self) -> str:
+        spec = self.spec
+        figures = ", ".join(f"{name}={value:.4g}" for name, value in self.metrics.items())
+        return f"Evaluation({self.run.title} by {spec.protocol} on {spec.data.title} / {spec.data.split}: {figures})"
+
+
+def run(
+    method: str,
+    *,
+    dataset: str | None = None,
+    split: str | None = None,
+    tokens: int | None = None,
+    clip_length: int | None = None,
+    patch: int | None = None,
+    preset: str | None = None,
+    encoder: str | None = None,
+    native: bool = False,
+    epochs: float | None = None,
+    batch_size: int | None = None,
+    seed: int | None = None,
+    precision: str | None = None,
+    settings: Mapping[str, Any] | None = None,
+    config: Path | str | None = None,
+    init_from: Run | str | None = None,
+    probes: Sequence[str] = ("linear", "knn"),
+    device: str | None = None,
+    plugins: Sequence[Path | str] = (),
+    observe: Sequence[str] | None = None,
+    results: Path | str | None = None,
+    data: Path | str | None = None,
+    progress: bool = True,
+    force: bool = False,
+) -> Run:
+    """Train ``method``, probe it and its controls, count its cost: ``skelbench run``, from Python.
+
+    A run that is done is not made again, one that was stopped goes on where it was: ask for the same once more.
+
+    Args:
+        method: METHOD or METHOD:VARIANT, as in ``skelbench plugins list``.
+        dataset, split: what to train and test on; none = ``synthetic``, and the data set's default split.
+        tokens: temporal tokens 8, 15 or 30; or ``clip_length`` T in frames and ``patch`` P_T for any other grid.
+        preset: paper, ablation, small, quick; none = paper with a GPU, else quick.
+        native: the method's published encoder, grid, bodies and epochs instead of the shared setting.
+        settings: any setting by its dotted name, as ``--set``: ``{"train.lr": 1e-3, "optimizer": "sgd"}``.
+        config: a run.toml; what is said here goes before it.
+        init_from: a finished run to start from.
+        probes: protocols; none of them trains only.
+        device: cpu, cuda or cuda:N; none = cuda when there is one.
+        plugins: files with methods, encoders, ... of your own; read again when they were edited. They stay loaded.
+        observe: tensorboard, mlflow, csv; none = what ``$SKELBENCH_OBSERVE`` says.
+        results, data: where runs and data sets lie; none = as for the command.
+        progress: show a bar.
+        force: train again even when it is done.
+
+    Raises:
+        SkelbenchError: says what is wrong and what to do; a notebook shows that sentence alone.
+    """
+    from skelbench.run.conclude import conclude
+    from skelbench.run.pretrain import finished, pretrain
+    from skelbench.run.resolve import resolve
+
+    host = use_plugins(plugins)
+    host.method(method)
+    names = _names(probes, "probes")
+    for name in names:
+        host.get("protocols", name)
+    session = open_place(results, data, device, (), observe, progress)
+    request = Request(
+        method=method,
+        dataset=dataset,
+        split=split,
+        tokens=tokens,
+        clip_length=clip_length,
+        patch=patch,
+        preset=preset,
+        encoder=encoder,
+        native=native or None,
+        epochs=epochs,
+        batch_size=batch_size,
+        seed=seed,
+        precision=precision,
+        sets=dict(settings or {}),
+        config=path_of(config),
+    )
+    if init_from is not None:
+        request.init_from = init_from.id if isinstance(init_from, Run) else finished(session.results, init_from)
+    resolved = resolve(request, session.host, session.data_root, session.device.split(":")[0])
+    for note in resolved.notes:
+        log.warning("note: %s", note)
+    directory = pretrain(session, resolved, force)
+    conclude(session, directory, resolved, names, force, _uncounted)
+    return Run(directory, session.data_root)
+
+
+def _uncounted(what: Resolved, error: Exception) -> None:
+    log.warning("note: the cost of %s could not be counted: %s", what.title, plain(error))
+
+
+def evaluate(
+    run: Run | str | Sequence[Run | str],
+    protocol: str = "linear",
+    *,
+    dataset: str | None = None,
+    split: str | None = None,
+    seed: int | None = None,
+    stream: str | Sequence[str] | None = None,
+    fusion: str | None = None,
+    weights: Sequence[float] = (),
+    readout: str | None = None,
+    bodies_pool: str | None = None,
+    settings: Mapping[str, Any] | None = None,
+    device: str | None = None,
+    plugins: Sequence[Path | str] = (),
+    results: Path | str | None = None,
+    data: Path | str | None = None,
+    progress: bool = True,
+    force: bool = False,
+) -> Evaluation:
+    """Evaluate a finished run by ``protocol``: ``skelbench eval``, from Python. What is there is read.
+
+    Args:
+        run: a :class:`Run`, its name, its id, or a part of either; several, one per stream, are fused.
+        dataset, split, seed: others than the run's own.
+        stream: joint, bone, motion, or several of them; none = as the run was trained.
+        fusion: features, scores or logits of several streams, with ``weights``.
+        readout, bodies_pool: features of a body and of a clip; none = the protocol's, and as in :func:`run`.
+        settings: of the protocol.
+
+    Raises:
+        SkelbenchError: there is no such run or protocol, or the run is not finished.
+    """
+    from skelbench.api.evaluations import evaluate_runs
+
+    asked = [run] if isinstance(run, Run | str) else list(run)
+    if not asked:
+        raise SkelbenchError("there is no run among those given; give one at least")
+    first = next((each for each in asked if isinstance(each, Run)), None)
+    if first is not None:
+        results, data, _ = first.at(results, data)
+    use_plugins(plugins).get("protocols", protocol)
+    session = open_place(results, data, device, (), (), progress)
+    found = [
+        (RunDir(each.path).checked(), each.checkpoint) if isinstance(each, Run) else session.results.find(each)
+        for each in asked
+    ]
+    (record,) = evaluate_runs(
+        session,
+        found,
+        [protocol],
+        config=dict(settings or {}),
+        dataset=dataset,
+        split=split,
+        seed=seed,
+        streams=[] if stream is None else [stream] if isinstance(stream, str) else list(stream),
+        fusion=fusion,
+        weights=weights,
+        readout=readout,
+        bodies_pool=bodies_pool,
+        force=force,
+    )
+    directory, checkpoint = found[0]
+    return Evaluation(Run(RunDir(directory.path), session.data_root, checkpoint), record)
+
+
+def get_run(pattern: str, *, results: Path | str | None = None, data: Path | str | None = None) -> Run:
+    """The run with this name, id, title or an unambiguous part of name or id; ``RUN@50`` is its snapshot at epoch 50.
+
+    Raises:
+        SkelbenchError: none or several have it; names the nearest.
+    """
+    directory, checkpoint = ResultStore(path_of(results)).find(pattern)
+    directory.encoder(checkpoint)
+    return Run(RunDir(directory.path), data, checkpoint)
+
+
+class Runs(Sequence[Run]):
+    """Runs by name; shown as a table. ``runs["slim"]`` is the one of that name, id, title or part of either."""
+
+    def __init__(self, store: ResultStore, data: Place = None) -> None:
+        self._store, self._data = store, data
+        self._read: list[ReadRun] = store.read()
+
+    def __len__(self) -> int:
+        return len(self._read)
+
+    def __getitem__(self, which: Any) -> Any:
+        """The run at a place, those of a slice, or the one that a text names."""
+        if isinstance(which, str):
+            return get_run(which, results=self._store.root, data=self._data)
+        found = self._read[which]
+        if isinstance(found, list):
+            return [Run(RunDir(each.path), self._data) for each in found]
+        return Run(RunDir(found.path), self._data)
+
+    def frame(self) -> pandas.DataFrame:
+        """A row per run: ``method``, ``run``, ``id``, ``outcome``, ``preset``, ``modified``, ``hardware``, ``created``,
+        and the accuracy of its latest standard evaluation by every protocol, a share."""
+        import pandas
+
+        rows = []
+        for each in self._read:
+            info = each.info
+            row: dict[str, Any] = {"method": each.title, "run": each.name, "id": each.spec.id, "outcome": each.outcome}
+            row |= {"preset": info["preset"], "modified": bool(info["modified"]), "hardware": each.hardware}
+            row["created"] = pandas.to_datetime(info.get("created"), unit="s")
+            row |= {r["spec"]["protocol"]: r["metrics"]["accuracy"] for r in each.records() if r["standard"]}
+            rows.append(row)
+        columns = ["method", "run", "id", "outcome", "preset", "modified", "hardware", "created"]
+        return pandas.DataFrame(rows, columns=columns if not rows else None)
+
+    def __repr__(self) -> str:
+        return f"Runs({len(self)} in {self._store.root})"
+
+    def _repr_html_(self) -> str:
+        return self.frame().to_html()
+
+
+def runs(results: Path | str | None = None, *, data: Path | str | None = None) -> Runs:
+    """Every run below ``results`` (none = ``$SKELBENCH_RESULTS`` or ``results``), by name."""
+    return Runs(ResultStore(path_of(results)), data)
+
+
+def _names(names: Sequence[str], what: str) -> list[str]:
+    if isinstance(names, str):
+        raise SkelbenchError(f"{what}={names!r} is one name where a list is expected; write [{names!r}]")
+    return list(names)

@@ -1,0 +1,31 @@
+"""Runs as notebooks have them, on the small data set with small models."""
+
+import os
+
+import pytest
+
+from skelbench.plugin.host import request_files
+
+
+@pytest.fixture(autouse=True)
+def own_places(monkeypatch, tmp_path):
+    """Everything that is looked up in the environment lies below the test's directory; no plugin stays loaded."""
+    monkeypatch.setenv("SKELBENCH_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("SKELBENCH_RESULTS", str(tmp_path / "results"))
+    for name in ("SKELBENCH_PLUGINS", "SKELBENCH_PLUGIN_PATH", "SKELBENCH_OBSERVE"):
+        if name in os.environ:
+            monkeypatch.delenv(name)
+    yield
+    request_files([])
+
+
+@pytest.fixture
+def trained(session, resolved):
+    """``trained("skeletonmae", **settings)``: such a run of one epoch, unprobed."""
+    import skelbench
+    from skelbench.run.pretrain import pretrain
+
+    def make(method="skeletonmae", **settings):
+        return skelbench.Run(pretrain(session, resolved(method, epochs=1, **settings)), session.data_root)
+
+    return make

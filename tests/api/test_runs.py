@@ -1,0 +1,154 @@
+"""Runs, frames, tables and figures from Python: what the commands make and show, by the same code."""
+
+import os
+
+import pytest
+from small import TINY, tiny, write_small_store
+
+import skelbench
+from skelbench.api.reports import TableView
+from skelbench.cli.main import main
+from skelbench.errors import SkelbenchError
+from skelbench.report.table import Column, Table
+
+SHAPE = {"dataset": "small", "clip_length": 32, "patch": 8, "epochs": 1, "batch_size": 4, "preset": "quick"}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A run with its controls, and the places that it lies in."""
+    root = tmp_path_factory.mktemp("api")
+    (root / "data").mkdir()
+    write_small_store(root / "data")
+    places = {"results": root / "results", "data": root / "data"}
+    asked = {**SHAPE, "settings": tiny("skeletonmae"), "probes": ["knn"], "progress": False, **places}
+    return skelbench.run("skeletonmae", **asked), asked, places
+
+
+def test_it_is_the_run_that_the_command_makes(made, capsys):
+    run, asked, places = made
+    weights = run.path / "encoder.safetensors"
+    before = os.stat(weights).st_mtime_ns
+    again = skelbench.run("skeletonmae", **asked)
+    assert again == run and hash(again) == hash(run) and os.stat(weights).st_mtime_ns == before
+    sets = [word for key, value in asked["settings"].items() for word in ("--set", f"{key}={value}")]
+    shape = ["--dataset", "small", "--clip-length", "32", "--patch", "8", "--epochs", "1", "--batch-size", "4"]
+    where = ["--results", str(places["results"]), "--data-root", str(places["data"])]
+    command = ["run", "skeletonmae", *shape, "--preset", "quick", "--probe", "knn", *sets, *where]
+    assert main(command) == 0
+    assert str(run.path) in capsys.readouterr().out and os.stat(weights).st_mtime_ns == before
+    assert len(skelbench.runs(places["results"])) == 3  # with its controls
+
+
+def test_what_a_run_says(made):
+    run, _, places = made
+    assert (run.outcome, run.title, run.spec.method) == ("done", "skeletonmae", "skeletonmae") and run.id in run.name
+    assert run.metrics["step"].tolist() == [1, 2, 3] and run.metrics["loss"].notna().all()
+    assert run.cost["encoder"]["macs"] > 0
+    row = run.evaluations.set_index("protocol").loc["knn"]
+    assert run.accuracy("knn") == row["accuracy"] and row["control_run"].startswith("untrained")
+    with pytest.raises(SkelbenchError, match="was not evaluated by 'linear', but by knn"):
+        run.accuracy()
+    assert [each.checkpoint for each in run.snapshots] == ["0.3333", "0.6667"]
+    with pytest.raises(SkelbenchError, match="but by nothing"):
+        run.snapshots[0].accuracy("knn")
+    every = skelbench.runs(places["results"])
+    assert every["skeletonmae"] == run and every[1].name == sorted(each.name for each in every)[1]
+    assert every.frame().set_index("run").loc[run.name, "knn"] == run.accuracy("knn")
+    assert skelbench.get_run(run.id, results=places["results"]) == run
+    results = skelbench.results(places["results"])
+    assert set(results["method"]) == {"skeletonmae", "untrained", "raw"} and len(results) == 3
+    assert repr(run).startswith("Run(skeletonmae-small-half") and "<table>" in run._repr_html_()
+
+
+def test_another_evaluation(made):
+    run, _, places = made
+    found = run.evaluate("knn", progress=False)
+    assert found.accuracy == run.accuracy("knn") == found.predictions["correct"].mean()
+    bones = skelbench.evaluate(run.name, "knn", stream="bone", progress=False, **places)
+    assert bones.spec.streams == ("bone",) and bones.run == run
+    assert {row["stream"] for _, row in run.evaluations.iterrows()} == {"joint", "bone"}
+    with pytest.raises(SkelbenchError, match="did you mean 'bone'"):
+        run.evaluate("knn", stream="bones", progress=False)
+    with pytest.raises(SkelbenchError, match="did you mean 'linear'"):
+        run.evaluate("liner")
+
+
+def test_tables_and_figures(made):
+    _, _, places = made
+    columns = Column("method", "Method"), Column("run", "Run", shown=False), Column("accuracy", "Acc. (%)", ".1f")
+    table = TableView(Table("Of <all>", columns, ({"method": "slim", "run": "r", "accuracy": 81.25},)))
+    assert table.frame().to_dict("records") == [{"method": "slim", "run": "r", "accuracy": 81.25}]
+    assert "Of &lt;all&gt;" in table._repr_html_() and "81.2" in table._repr_html_() and "81.2" in str(table)
+    exact = skelbench.compare(results=places["results"])
+    assert exact.left_out == 2 and "all=True" in exact._repr_html_()
+    assert skelbench.plot("curves", all=True, results=places["results"]).axes
+    with pytest.raises(SkelbenchError, match="start with: skelbench study token-budget"):
+        skelbench.plot("token-budget", results=places["results"])
+    with pytest.raises(SkelbenchError, match="did you mean 'flops'"):
+        skelbench.compare("flop", results=places["results"])
+    listed = skelbench.plugins()
+    assert {("method", "slim"), ("observer", "csv")} <= set(zip(listed["kind"], listed["name"]))
+
+
+def test_in_a_notebook(made):
+    """Cells run one after another: what they end with is shown, and a mistake is one sentence."""
+    shells = pytest.importorskip("IPython.core.interactiveshell", reason="IPython is not installed")
+    from IPython.utils.capture import capture_output
+
+    run, _, places = made
+    shell = shells.InteractiveShell()
+    shell.user_ns["results"] = places["results"]
+
+    def cell(code, kind):
+        with capture_output() as said:
+            result = shell.run_cell(code)
+        assert result.success, said.stdout
+        return shell.display_formatter.format(result.result)[0][kind]
+
+    assert "12 test clips" in cell(f"import skelbench\nskelbench.runs(results)[{run.id!r}]", "text/html")
+    assert "<caption" in cell("skelbench.compare(all=True, results=results)", "text/html")
+    from IPython.core.pylabtools import select_figure_formats
+
+    select_figure_formats(shell, {"png"})
+    assert cell("skelbench.plot('curves', all=True, results=results)", "image/png")
+    with capture_output() as said:
+        assert not shell.run_cell("skelbench.run('slimm')").success
+    assert "error: unknown method 'slimm'; did you mean 'slim'?" in said.stdout and "Traceback" not in said.stdout
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"preset": "papr"}, "did you mean 'paper'"),
+        ({"settings": {"lrr": 1}}, "train.lr"),
+        ({"dataset": "smal"}, "did you mean 'small'"),
+        ({"probes": ["liner"]}, "did you mean 'linear'"),
+        ({"probes": "linear"}, r"write \['linear'\]"),
+        ({"plugins": "mine.py"}, r"write \['mine.py'\]"),
+        ({"plugins": ["mine.py"]}, "there is no such file"),
+        ({"observe": ["tensorbord"]}, "did you mean 'tensorboard'"),
+        ({"init_from": "slim"}, "there is no run 'slim'"),
+    ],
+)
+def test_mistakes_are_sentences_and_write_nothing(wrong, said, data_root, tmp_path):
+    with pytest.raises(SkelbenchError, match=said):
+        skelbench.run("skeletonmae", **{**SHAPE, "settings": TINY, **wrong})
+    assert not (tmp_path / "results").exists()
+
+
+def test_a_plugin_that_is_edited_is_read_again(tmp_path, monkeypatch):
+    monkeypatch.setenv("SKELBENCH_PLUGINS", "")
+    file = tmp_path / "mine.py"
+    text = 'from skelbench.views.augmentations import Augment\nclass Mine(Augment):\n    kind = "NAME"\n'
+    file.write_text(text.replace("NAME", "first"))
+    assert "first" in set(skelbench.plugins([file])["name"])
+    file.write_text(text.replace("NAME", "second"))
+    names = set(skelbench.plugins()["name"])
+    assert "second" in names and "first" not in names
+    file.write_text("this is no Python")
+    with pytest.raises(SkelbenchError, match="cannot be used"):
+        skelbench.plugins([file])
+    assert "vit" in set(skelbench.plugins()["name"])  # the broken one stops nothing once it was told
+    file.write_text(text.replace("NAME", "third"))
+    assert "third" in set(skelbench.plugins([file])["name"])
