@@ -1,0 +1,1 @@
+"""Where else a run can be logged: ``skelbench run METHOD --observe tensorboard``."""
