@@ -53,25 +53,33 @@ MULTI_CROP_READINGS = (
     "gradients clipped per sub-network, no drop path; it has no skeleton setting, so native is the shared one"
 )
 
-# CrosSCLR's family: SGD as its code sets it (pretrain.py, every config), ST-GCN on 50 frames, all body slots. Without
-# batch norm a rate of 0.1 leaves the features of the ViT one direction within 120 steps of quick: a tenth there.
-GRAPH_CONTRAST_RECIPE = {
+# MoCo on skeletons: SGD in steps, whatever the family.
+MOCO_RECIPE = {
     "optimizer": "sgd",
     "optimizer.momentum": 0.9,
     "schedule": "step",
-    "schedule.milestones": (250 / 300,),
     "schedule.gamma": 0.1,
-    "train.batch_size": 128,
-    "train.lr": 0.01,
     "train.weight_decay": 1e-4,
 }
-GRAPH_CONTRAST_NATIVE = {
+
+# CrosSCLR's family: SGD as its code sets it (pretrain.py, every config), ST-GCN on 50 frames, all body slots. Without
+# batch norm a rate of 0.1 leaves the features of the ViT one direction within 120 steps of quick: a tenth there.
+GRAPH_CONTRAST_RECIPE = MOCO_RECIPE | {
+    "schedule.milestones": (250 / 300,),
+    "train.batch_size": 128,
+    "train.lr": 0.01,
+}
+GRAPH_NATIVE = FP32 | {
     "encoder": "stgcn",
     "grid.frames": 50,
     "grid.patch": 1,
-    "train.epochs": 300,
     "train.bodies": "all-slots",
     "train.align": "frames-as-released",
-    "train.lr": 0.1,
-    "train.precision": "fp32",
 }
+GRAPH_CONTRAST_NATIVE = GRAPH_NATIVE | {"train.epochs": 300, "train.lr": 0.1}
+
+# ISC's family (CMD, UmURL, USDRL): 64 frames, 451 epochs, a tenth of the rate for the last hundred.
+LONG_STEPS = {"schedule": "step", "schedule.milestones": (351 / 451,), "schedule.gamma": 0.1}
+LONG_NATIVE = {"grid.frames": 64, "grid.patch": 1, "train.epochs": 451, "method.resize": "half-pixel"}
+TWO_BRANCH_RECIPE = LONG_STEPS | {"optimizer": "adam", "train.lr": 5e-4, "train.weight_decay": 1e-5}
+TWO_BRANCH_NATIVE = LONG_NATIVE | {"train.align": "first-frame-shoulders"}

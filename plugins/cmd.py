@@ -7,26 +7,26 @@ maoyunyao/CMD, moco/builder_cmd.py. B clips, E width of the embedding, n keys th
 
 import re
 from itertools import permutations
-from typing import Literal
 
 import torch
 import torch.nn.functional as F
 from pydantic import Field
-from skelbench_plugins._recipes import MOMENTUM_SPACE, RATES_SPACE
+from skelbench_plugins._recipes import FP32, LONG_NATIVE, LONG_STEPS, MOCO_RECIPE, MOMENTUM_SPACE, RATES_SPACE
 from torch import nn
 
 from skelbench.errors import SkelbenchError
-from skelbench.methods import Config, Method
+from skelbench.methods import DistortedConfig, Method
 from skelbench.methods.imported import Imported, tensor_of
 from skelbench.nn.contrast import KeyQueue, cosines, divergence, info_nce, similarities
 from skelbench.nn.ema import ema_copy, ema_update
+from skelbench.optim.groups import one_group
 from skelbench.plugin import Log, MethodSpec, hookimpl
-from skelbench.views import Distort, Free, Same, ViewSpec
+from skelbench.views import Same
 
 STREAMS = ("joint", "motion", "bone")
 
 
-class CMDConfig(Config):
+class CMDConfig(DistortedConfig):
     """Defaults are those of the authors' code."""
 
     queue: int = Field(16384, ge=1, description="keys in each queue")
@@ -39,7 +39,6 @@ class CMDConfig(Config):
         0.5, gt=0, le=1, description="nearest keys that a stream teaches, as a share of the queue: 8192 of 16384"
     )
     distillation: float = Field(1.0, ge=0, description="weight of what streams teach each other")
-    resize: Literal["ends", "half-pixel"] = Field("ends", description="resampling of a crop to T frames")
 
 
 class CMD(Method):
@@ -75,14 +74,12 @@ class CMD(Method):
 
     @classmethod
     def views(cls, config, grid):
-        crop = Free(lo=0.1, hi=1.0, whole_frames=True, min_frames=64)
-        views, shape = {}, {"frames": grid.frames, "resize": config.resize}
+        views = {}
         for name in ("query", "key"):
-            views[f"{name}-joint"] = ViewSpec(crop=crop, augment=(Distort(),), **shape)
+            views[f"{name}-joint"] = config.view(grid)
             for stream in STREAMS[1:]:
-                views[f"{name}-{stream}"] = ViewSpec(
-                    crop=Same(parent=f"{name}-joint"), inherit=True, stream=stream, **shape
-                )
+                same = {"crop": Same(parent=f"{name}-joint"), "inherit": True, "augment": ()}
+                views[f"{name}-{stream}"] = config.view(grid, stream=stream, **same)
         return views
 
     def training_step(self, views, step):
@@ -113,7 +110,7 @@ class CMD(Method):
 
     def optim_groups(self):
         """Everything decays, biases and norms too."""
-        yield {"params": [parameter for parameter in self.parameters() if parameter.requires_grad]}
+        return one_group(self)
 
     def after_step(self, step):
         for stream, encoder in self.encoders.items():
@@ -178,25 +175,8 @@ def skelbench_methods():
             readings="only keys that have been written are negatives or teach; the nearest keys are half of the queue "
             "at any size; clips are not cut to their first 300 frames; shared: three encoders of the shared kind, a "
             "clip's present bodies averaged. A result on joints alone is of an encoder trained beside bones and motion",
-            recipe={
-                "optimizer": "sgd",
-                "optimizer.momentum": 0.9,
-                "schedule": "step",
-                "schedule.milestones": (351 / 451,),
-                "schedule.gamma": 0.1,
-                "train.batch_size": 64,
-                "train.lr": 0.01,
-                "train.weight_decay": 1e-4,
-            },
-            native={
-                "encoder": "bigru",
-                "grid.frames": 64,
-                "grid.patch": 1,
-                "train.epochs": 451,
-                "train.align": "first-frame-as-released",
-                "train.precision": "fp32",
-                "method.resize": "half-pixel",
-            },
+            recipe=MOCO_RECIPE | LONG_STEPS | {"train.batch_size": 64, "train.lr": 0.01},
+            native=LONG_NATIVE | FP32 | {"encoder": "bigru", "train.align": "first-frame-as-released"},
             space=RATES_SPACE | MOMENTUM_SPACE | {"method.temperature": Log(0.03, 0.3)},
             variants={"no-distillation": {"method.distillation": 0.0}},
         )

@@ -9,7 +9,7 @@ from typing import Literal
 
 import torch
 from pydantic import Field
-from skelbench_plugins._recipes import RATES_SPACE
+from skelbench_plugins._recipes import GRAPH_NATIVE, RATES_SPACE
 from torch import Tensor
 
 from skelbench.errors import SkelbenchError
@@ -17,6 +17,7 @@ from skelbench.methods import Config, Method
 from skelbench.nn.decorrelation import barlow, cross_correlation
 from skelbench.nn.encoder import lines
 from skelbench.nn.heads import projector
+from skelbench.optim.groups import one_group
 from skelbench.plugin import Log, MethodSpec, hookimpl
 from skelbench.views import AxisRotate, Mirror, ReflectCrop, Shear, ViewSpec
 from skelbench.views.motion import displacement
@@ -94,7 +95,7 @@ class PSTL(Method):
 
     def optim_groups(self):
         """Everything decays, biases and norms too, as in the code."""
-        yield {"params": list(self.parameters())}
+        return one_group(self)
 
     def slower_frames(self, view, step):
         """int64 [R, P', J]: of each clip without its fastest patches, and without as many of the rest at random."""
@@ -148,16 +149,11 @@ def skelbench_methods():
                 "schedule.warmup": 10 / 150,
                 "schedule.min_lr": 0.0,
             },
-            native={
-                "encoder": "stgcn",
+            native=GRAPH_NATIVE
+            | {
                 "encoder.init": "torch",
                 "method.draws": "batch",  # what the published numbers were made with
-                "grid.frames": 50,
-                "grid.patch": 1,
                 "train.epochs": 150,
-                "train.bodies": "all-slots",
-                "train.align": "frames-as-released",
-                "train.precision": "fp32",
             },
             space=RATES_SPACE | {"method.off_diagonal": Log("x0.1", "x10")},
             variants={"bone": {"method.stream": "bone"}, "motion": {"method.stream": "motion"}},

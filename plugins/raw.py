@@ -22,7 +22,7 @@ class Coordinates(Encoder):
 
     def forward(self, view, mask_RN=None, keep_RK=None):
         x_RD = view.x_RTJC.flatten(1)
-        return Encoded(tokens_RND=x_RD.new_zeros(len(x_RD), 0, self.width), pooled_RD=x_RD)
+        return Encoded(tokens_RND=x_RD.new_zeros(x_RD.shape[0], 0, self.width), pooled_RD=x_RD)
 
 
 class Raw(Method):

@@ -9,29 +9,29 @@ from typing import Literal
 
 import torch.nn.functional as F
 from pydantic import Field
-from skelbench_plugins._recipes import RATES_SPACE
+from skelbench_plugins._recipes import RATES_SPACE, TWO_BRANCH_NATIVE, TWO_BRANCH_RECIPE
 from torch import nn
 
 from skelbench.errors import SkelbenchError
-from skelbench.methods import Config, Imported, Method
+from skelbench.methods import DistortedConfig, Imported, Method
 from skelbench.methods.imported import renamed, tensor_of
 from skelbench.nn.decorrelation import covariance, variance_hinge
 from skelbench.nn.heads import projector
+from skelbench.optim.groups import one_group
 from skelbench.plugin import Log, MethodSpec, hookimpl
-from skelbench.views import Distort, Free, Same, ViewSpec
+from skelbench.views import Same
 from skelbench.views.streams import SINGLE
 
 LATE = {stream: f"fused_{stream}" for stream in SINGLE}
 """Views of the fourth copy for an encoder that sees one stream at a time."""
 
 
-class UmURLConfig(Config):
+class UmURLConfig(DistortedConfig):
     """Defaults are those of the authors' code, but for ``fusion`` and ``resize``."""
 
     fusion: Literal["early", "late"] = Field(
         "late", description="how streams are fused: at the input of an encoder that can, or the mean of its features"
     )
-    resize: Literal["ends", "half-pixel"] = Field("ends", description="resampling of a crop to T frames")
     head_hidden: int = Field(2048, ge=1, description="hidden width of the projectors")
     embedding: int = Field(4096, ge=1, description="width of the embeddings")
     similarity: float = Field(5.0, ge=0, description="weight of squared distances between embeddings of a clip")
@@ -55,12 +55,7 @@ class UmURL(Method):
 
     @classmethod
     def views(cls, config, grid):
-        copy = ViewSpec(
-            frames=grid.frames,
-            crop=Free(lo=0.1, hi=1.0, whole_frames=True, min_frames=64),
-            augment=(Distort(),),
-            resize=config.resize,
-        )
+        copy = config.view(grid)
         views = {stream: copy.model_copy(update={"stream": stream}) for stream in SINGLE}
         if config.fusion == "early":
             return views | {"fused": copy.model_copy(update={"stream": "fused"})}
@@ -86,7 +81,7 @@ class UmURL(Method):
 
     def optim_groups(self):
         """Everything decays, biases and norms too, as in the code."""
-        yield {"params": list(self.parameters())}
+        return one_group(self)
 
     def _feature(self, view, step):
         """[B, D] of the clips of all processes."""
@@ -141,25 +136,8 @@ def skelbench_methods():
             readings="shared: an encoder without fused input sees one stream at a time with one embedding for all, the "
             "fused feature is a linear map of the mean of its features, and evaluations are of joints alone; losses "
             "in float32",
-            recipe={
-                "optimizer": "adam",
-                "schedule": "step",
-                "schedule.milestones": (351 / 451,),
-                "schedule.gamma": 0.1,
-                "train.batch_size": 512,
-                "train.lr": 5e-4,
-                "train.weight_decay": 1e-5,
-            },
-            native={
-                "encoder": "two-branch",
-                "encoder.fused": True,
-                "method.fusion": "early",
-                "method.resize": "half-pixel",
-                "grid.frames": 64,
-                "grid.patch": 1,
-                "train.epochs": 451,
-                "train.align": "first-frame-shoulders",
-            },
+            recipe=TWO_BRANCH_RECIPE | {"train.batch_size": 512},
+            native=TWO_BRANCH_NATIVE | {"encoder": "two-branch", "encoder.fused": True, "method.fusion": "early"},
             space=RATES_SPACE | {"method.similarity": Log(1.0, 25.0), "method.variance": Log(1.0, 25.0)},
         )
     ]

@@ -10,27 +10,26 @@ from typing import Literal
 
 import torch.nn.functional as F
 from pydantic import Field
-from skelbench_plugins._recipes import RATES_SPACE
+from skelbench_plugins._recipes import RATES_SPACE, TWO_BRANCH_NATIVE, TWO_BRANCH_RECIPE
 from torch import Tensor, nn
 
 from skelbench.errors import SkelbenchError
-from skelbench.methods import Config, Imported, Method
+from skelbench.methods import DistortedConfig, Imported, Method
 from skelbench.methods.imported import renamed, tensor_of
 from skelbench.nn.decorrelation import barlow, covariance, cross_correlation, variance_hinge
 from skelbench.nn.heads import initialise_mlp, projector
+from skelbench.optim.groups import one_group
 from skelbench.plugin import Log, MethodSpec, hookimpl
-from skelbench.views import Distort, Free, ViewSpec
 
 VIEWS = 4
 LEVELS = {"time": 0.5, "space": 0.5, "instance": 1.0}
 """Weights of the three embeddings."""
 
 
-class USDRLConfig(Config):
+class USDRLConfig(DistortedConfig):
     """Defaults are those of the authors' code, but for ``resize``."""
 
     stream: Literal["joint", "bone", "motion"] = Field("joint", description="what of the clip it is trained on")
-    resize: Literal["ends", "half-pixel"] = Field("ends", description="resampling of a crop to T frames")
     head_hidden: int = Field(2048, ge=1, description="width of the projectors; the instance's embedding has twice that")
     similarity: float = Field(5.0, ge=0, description="weight of squared distances between a clip's views")
     variance: float = Field(5.0, ge=0, description="weight of the hinge on each feature's spread")
@@ -58,9 +57,7 @@ class USDRL(Method):
 
     @classmethod
     def views(cls, config, grid):
-        crop = Free(lo=0.1, hi=1.0, whole_frames=True, min_frames=64)
-        how = {"resize": config.resize, "stream": config.stream}
-        return {"clip": ViewSpec(frames=grid.frames, crop=crop, augment=(Distort(),), count=VIEWS, **how)}
+        return {"clip": config.view(grid, count=VIEWS, stream=config.stream)}
 
     def training_step(self, views, step):
         view, config = views["clip"], self.config
@@ -83,7 +80,7 @@ class USDRL(Method):
 
     def optim_groups(self):
         """Everything decays, biases and norms too, as in the code."""
-        yield {"params": list(self.parameters())}
+        return one_group(self)
 
     def _terms(self, embeddings):
         """Of one level, from an embedding [B, E] of each view: the first three agree with their mean and the last."""
@@ -163,23 +160,8 @@ def skelbench_methods():
             readings="shared: time is the maximum over patches of the tokens' mean over joints, space the maximum over "
             "joints of their mean over patches, the instance the class token, each a mean over the clip's bodies; "
             "projectors normalise by the clips of all processes; losses in float32",
-            recipe={
-                "optimizer": "adam",
-                "schedule": "step",
-                "schedule.milestones": (351 / 451,),
-                "schedule.gamma": 0.1,
-                "train.batch_size": 356,
-                "train.lr": 5e-4,
-                "train.weight_decay": 1e-5,
-            },
-            native={
-                "encoder": "dste",
-                "grid.frames": 64,
-                "grid.patch": 1,
-                "train.epochs": 451,
-                "train.align": "first-frame-shoulders",
-                "method.resize": "half-pixel",
-            },
+            recipe=TWO_BRANCH_RECIPE | {"train.batch_size": 356},
+            native=TWO_BRANCH_NATIVE | {"encoder": "dste"},
             space=RATES_SPACE | {"method.similarity": Log(1.0, 25.0), "method.correlation": Log(1e-4, 1e-2)},
             variants={
                 "bone": {"method.stream": "bone"},

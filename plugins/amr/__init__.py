@@ -52,7 +52,9 @@ class AMRConfig(MaskedAutoencoderConfig):
     focal_mean: Literal["body", "joint"] = Field(
         "body", description="mean energy over the whole body or each joint alone (our reading: hands over trunk)"
     )
-    focal_eps: float = Field(1e-6, gt=0, description="added to the energy, square metres (our reading: 1 mm)")
+    focal_eps: float = Field(
+        1e-6, gt=0, description="added to the energy (our reading: 1 mm)", json_schema_extra={"unit": "m^2"}
+    )
 
 
 class AMR(Method):

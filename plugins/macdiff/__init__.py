@@ -54,7 +54,9 @@ class MacDiffConfig(MaskedAutoencoderConfig):
 
     keep: Literal["int", "round"] = Field("round", description="visible tokens: round(N (1 - r)), or int as in MAMP")
     decoder_depth: int = Field(5, ge=1, description="decoder blocks: 5 in the code; 3 give the paper's headline result")
-    source_noise: float = Field(0.005, ge=0, description="noise of the encoder's copy of the clip, metres")
+    source_noise: float = Field(
+        0.005, ge=0, description="noise of the encoder's copy of the clip", json_schema_extra={"unit": "m"}
+    )
     mean: tuple[float, float, float] = Field(
         (-0.0058, -0.1333, -0.0246),
         description="mean of x, y, z of the diffused clip: NTU's (our reading on other data; PKU-II in the code: "

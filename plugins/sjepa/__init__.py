@@ -50,7 +50,9 @@ class SJEPAConfig(MaskedConfig):
     mirror_p: float = Field(
         0.5, description="chance of a reflection, left and right joints swapped; the target stays (our reading)"
     )
-    shift: float = Field(0.02, description="translation limit along every axis, metres (our reading)")
+    shift: float = Field(
+        0.02, description="translation limit along every axis (our reading)", json_schema_extra={"unit": "m"}
+    )
 
 
 class SJEPA(Method):

@@ -1,6 +1,7 @@
 """What a method plugin imports: the contract and the parts of families."""
 
 from skelbench.methods.contract import Config, Context, Method, Step
+from skelbench.methods.distorted import DistortedConfig
 from skelbench.methods.imported import Imported
 from skelbench.methods.masked_autoencoder import MaskedAutoencoder, MaskedAutoencoderConfig, MaskedConfig, rotated_view
 from skelbench.methods.momentum_contrast import MomentumContrast, MomentumContrastConfig
@@ -15,7 +16,7 @@ from skelbench.methods.self_distillation import (
 from skelbench.methods.target import Hidden, MaskedTarget
 
 __all__ = [
-    "Config", "Context", "Hidden", "Imported", "MaskedAutoencoder", "MaskedAutoencoderConfig",
+    "Config", "Context", "DistortedConfig", "Hidden", "Imported", "MaskedAutoencoder", "MaskedAutoencoderConfig",
     "MaskedConfig", "MaskedTarget", "Method", "MomentumContrast", "MomentumContrastConfig", "MultiCropConfig",
     "PrototypeSettings", "Step", "Teacher", "match_views", "other_views", "predict_prototypes", "rotated_view",
     "self_distillation_groups",

@@ -43,6 +43,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
+from numbers import Real
 from typing import Any
 
 import torch
@@ -50,9 +52,9 @@ from torch import Tensor, nn
 
 from skelbench import distributed
 from skelbench.component import Spec
-from skelbench.errors import SkelbenchError
 from skelbench.nn.encoder import Encoder
 from skelbench.optim.groups import default_groups
+from skelbench.plugin.mistakes import Mistake, lacking, plugin_code, where, wrong
 from skelbench.skeleton.grid import Grid
 from skelbench.skeleton.topology import Topology
 from skelbench.views import View, ViewSpec
@@ -63,7 +65,15 @@ Config = Spec
 
 @dataclass(frozen=True)
 class Context:
-    """What a method may know about the run it is built for."""
+    """What a method may know about the run it is built for.
+
+    >>> from skelbench.nn.vit import ViT, ViTConfig
+    >>> from skelbench.skeleton.topology import NTU25
+    >>> grid = Grid(frames=64, patch=8, joints=25)
+    >>> context = Context.of(NTU25, grid, lambda: ViT(ViTConfig(dim=16, depth=1, heads=2), NTU25, grid))
+    >>> context.width, context.summary_width, context.grid.tokens
+    (16, 16, 200)
+    """
 
     topology: Topology
     grid: Grid
@@ -86,10 +96,22 @@ class Context:
             instance = encoder()
         return cls(topology, grid, encoder, instance.width, instance.summary_width, target)
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Context:
+        """Itself: a copy of a method has modules of its own and plugins, which ``encoder`` reaches, in common."""
+        return self
+
 
 @dataclass(frozen=True)
 class Step:
-    """Where training is, and primitives that are right on one process and on many."""
+    """Where training is, and primitives that are right on one process and on many.
+
+    >>> from skelbench.views.keyed import Keyed
+    >>> step = Step(30, 120, 0.25, torch.Generator(), Keyed(seed=0, step=30).uniform)
+    >>> step.fraction
+    0.25
+    >>> step.uniform(torch.tensor([4, 7]), 3).shape
+    torch.Size([2, 3])
+    """
 
     index: int
     total: int
@@ -129,8 +151,69 @@ class Step:
         return distributed.global_rows(x) if gradient else distributed.gather(x)
 
 
+TAKEN = frozenset({"step", "epoch", "clips_seen", "clips_per_s", "seconds", "lr", "weight_decay"})
+"""What the log says of every step by itself."""
+
+
+def _problem(reported: Any) -> str:
+    """What is wrong with what ``training_step`` returned; "" = nothing."""
+    expected = 'a dict with a scalar tensor "loss" is expected'
+    if not isinstance(reported, Mapping) or "loss" not in reported:
+        names = f" of {sorted(map(str, reported))}" if isinstance(reported, Mapping) else ""
+        return f"returned no 'loss' but {_kind(reported)}{names}; {expected}"
+    loss = reported["loss"]
+    if not isinstance(loss, Tensor) or loss.dim():
+        return f"returned {_kind(loss)} as 'loss'; {expected}: take its mean or sum"
+    if not loss.is_floating_point():
+        return f"returned a loss of whole numbers ({loss.dtype}), which has no gradient; {expected}"
+    for name, value in reported.items():
+        if not isinstance(name, str) or name in TAKEN:
+            return f"returned {name!r}, which the log says by itself; give it another name"
+        if not isinstance(value, Real) and not (isinstance(value, Tensor) and value.numel() == 1):
+            return f"returned {_kind(value)} as {name!r}; only numbers are logged: take its mean, or leave it out"
+    return ""
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, Tensor):
+        return f"a tensor of shape {list(value.shape)}"
+    return "None" if value is None else f"a {type(value).__name__}"
+
+
+def _known(views: Mapping[str, View], error: BaseException) -> str:
+    """What helps with an error of ``training_step``."""
+    missing = isinstance(error, KeyError) and not set(map(str, error.args)) <= views.keys()
+    return f"the views are: {', '.join(views)}" if missing else ""
+
+
+def _changes(views: Mapping[str, View]) -> dict[tuple[str, str], int]:
+    """How often each tensor of the views was written to so far, by view and field."""
+    fields = ((name, field, value) for name, view in views.items() for field, value in vars(view).items())
+    return {(name, field): x._version for name, field, x in fields if isinstance(x, Tensor) and not x.is_inference()}
+
+
 class Method(nn.Module):
-    """Base class of every method plugin. Subclasses make ``encoder`` and implement ``views`` and ``training_step``."""
+    """Base class of every method plugin. Subclasses make ``encoder`` and implement ``views`` and ``training_step``.
+
+    >>> class Still(Method):
+    ...     roles = {"encoder": "student"}
+    ...
+    ...     def __init__(self, config, context):
+    ...         super().__init__(config, context)
+    ...         self.encoder = context.encoder()
+    ...
+    ...     @classmethod
+    ...     def views(cls, config, grid):
+    ...         return {"whole": ViewSpec(frames=grid.frames)}
+    ...
+    ...     def training_step(self, views, step):
+    ...         return {"loss": self.encoder(views["whole"]).pooled_RD.square().mean()}
+    >>> Still.views(Config(), Grid(frames=64, patch=8, joints=25))["whole"].crop.kind
+    'free'
+
+    Raises:
+        SkelbenchError: in :meth:`forward`, where ``training_step`` returns no loss to train on.
+    """
 
     encoder: Encoder
 
@@ -155,28 +238,30 @@ class Method(nn.Module):
     @classmethod
     def views(cls, config: Any, grid: Grid) -> dict[str, ViewSpec]:
         """The views of one training step by name; parents come before the views cut from them."""
-        raise SkelbenchError(f"class {cls.__name__} has no views; give it the class method views(cls, config, grid)")
+        place = where(cls) or cls.__qualname__
+        raise Mistake(f"{place}: class {cls.__name__} has no views; give it a @classmethod views(cls, config, grid)")
 
     def forward(self, views: Mapping[str, View], step: Step) -> dict[str, Tensor]:
-        """DDP wraps this; do not override. SkelbenchError where ``training_step`` returns no loss to train on."""
-        reported = self.training_step(views, step)
-        loss = reported.get("loss") if isinstance(reported, Mapping) else None
-        if not isinstance(loss, Tensor) or loss.dim():
-            names = f" of {sorted(reported)}" if isinstance(reported, Mapping) else ""
-            raise SkelbenchError(
-                f"{type(self).__name__}.training_step returned no 'loss': a dict with a scalar tensor of that name is "
-                f"expected, not a {type(reported).__name__}{names}"
+        """DDP wraps this; do not override. SkelbenchError where ``training_step`` fails, returns no loss to train on or
+        changes a view."""
+        before = _changes(views)
+        with plugin_code(self.training_step, "(views, step)", partial(_known, views)):
+            reported = self.training_step(views, step)
+        changed = (name for (name, field), n in _changes(views).items() if before.get((name, field), n) != n)
+        if name := next(changed, ""):
+            raise wrong(self.training_step, f"changed view {name!r} in place; change a clone() of it")
+        if problem := _problem(reported):
+            raise wrong(self.training_step, problem)
+        if torch.is_grad_enabled() and not reported["loss"].requires_grad:
+            raise wrong(
+                self.training_step,
+                "returned a loss that depends on no trainable parameter; look for a detach or no_grad on its way",
             )
-        if torch.is_grad_enabled() and not loss.requires_grad:
-            raise SkelbenchError(
-                f"the loss of {type(self).__name__}.training_step depends on no trainable parameter; look for a detach "
-                "or no_grad on its way"
-            )
-        return dict(reported)
+        return {name: torch.as_tensor(value) for name, value in reported.items()}
 
     def training_step(self, views: Mapping[str, View], step: Step) -> dict[str, Tensor]:
-        """Return ``{"loss": scalar, ...}``; further scalars are logged as they are named."""
-        raise SkelbenchError(f"class {type(self).__name__} has no training_step; give it one, which returns the loss")
+        """Return ``{"loss": scalar, ...}``; further scalars, tensors or numbers, are logged as they are named."""
+        raise lacking(self, "training_step(self, views, step)")
 
     def after_step(self, step: Step) -> None:
         """After the optimiser step: EMA, queues, centres. Default: nothing."""

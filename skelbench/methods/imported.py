@@ -21,6 +21,9 @@ class Imported:
 
     That function gets the file's tensors by name and the options that its author's command recorded (may be empty), and
     raises :class:`SkelbenchError` for a file of another method.
+
+    >>> Imported({"encoder.dim": 2}, {"encoder.norm.bias": torch.zeros(2)}, leftover=("head.bias",)).settings
+    {'encoder.dim': 2}
     """
 
     settings: Mapping[str, Any]

@@ -20,7 +20,12 @@ from skelbench.views import Augment, Free, Mask, RandomTokens, Rotate, View, Vie
 
 
 class MaskedConfig(Config):
-    """Masking, decoder and crop. Defaults are MAMP's code's; the depth is that of its NTU-120 and PKU-MMD scripts."""
+    """Masking, decoder and crop. Defaults are MAMP's code's; the depth is that of its NTU-120 and PKU-MMD scripts.
+
+    >>> config = MaskedConfig(mask_ratio=0.75, decoder_depth=3)
+    >>> config.view(Grid(frames=64, patch=8, joints=25), mask=config.random_mask).mask.lo
+    0.75
+    """
 
     mask_ratio: float = Field(0.9, gt=0, lt=1, description="share of tokens hidden from the encoder")
     keep: Literal["int", "round"] = Field("int", description="visible tokens: int(N (1 - r)) as MAMP's code, or round")
@@ -48,13 +53,21 @@ class MaskedConfig(Config):
 
 
 class MaskedAutoencoderConfig(MaskedConfig):
-    """Defaults are those of MAMP's code."""
+    """Defaults are those of MAMP's code.
+
+    >>> MaskedAutoencoderConfig(rotation_deg=30).decoder_sizes
+    {'dim': 256, 'depth': 5, 'heads': 8}
+    """
 
     rotation_deg: float = Field(17.18873385, description="rotation limit about every axis; 0.3 rad in MAMP's feeder")
 
 
 def rotated_view(config: MaskedAutoencoderConfig, grid: Grid, mask: Mask | None = None) -> ViewSpec:
-    """One randomly cropped and rotated view of the clip, full length."""
+    """One randomly cropped and rotated view of the clip, full length.
+
+    >>> rotated_view(MaskedAutoencoderConfig(rotation_deg=30), Grid(frames=64, patch=8, joints=25)).augment
+    (Rotate(p=1.0, vertical_deg=30.0, tilt_deg=30.0),)
+    """
     rotation = Rotate(p=1.0, vertical_deg=config.rotation_deg, tilt_deg=config.rotation_deg)
     return config.view(grid, rotation, mask=mask)
 
@@ -63,6 +76,15 @@ class MaskedAutoencoder(Method):
     """Encoder on the visible tokens, decoder on the full grid, squared error of standardised tokens where hidden.
 
     A subclass says which tokens are hidden (in ``views`` or in its step) and calls :meth:`reconstruct`.
+
+    >>> class Random(MaskedAutoencoder):
+    ...     @classmethod
+    ...     def views(cls, config, grid):
+    ...         return {"masked": rotated_view(config, grid, config.random_mask)}
+    ...
+    ...     def training_step(self, views, step):
+    ...         view = views["masked"]
+    ...         return {"loss": self.reconstruct(view, view.keep_RK, view.mask_RN, view.x_RTJC, step)}
     """
 
     Config = MaskedAutoencoderConfig

@@ -20,13 +20,18 @@ from skelbench.methods.imported import Imported, tensor_of
 from skelbench.nn.contrast import KeyQueue
 from skelbench.nn.ema import ema_copy, ema_update
 from skelbench.nn.encoder import Encoded
+from skelbench.optim.groups import one_group
 from skelbench.skeleton.grid import Grid
 from skelbench.spec import Stream
 from skelbench.views import Augment, ReflectCrop, Shear, View, ViewSpec
 
 
 class MomentumContrastConfig(Config):
-    """Defaults are those of the authors' code."""
+    """Defaults are those of the authors' code.
+
+    >>> MomentumContrastConfig(queue=1024).view(Grid(frames=64, patch=8, joints=25)).crop
+    ReflectCrop(pad=0.16666666666666666)
+    """
 
     stream: Stream = Field("joint", description="what of the clip it is trained on")
     queue: int = Field(32768, ge=1, description="keys in the queue")
@@ -45,6 +50,16 @@ class MomentumContrast(Method):
     """Queries of an encoder and head, keys of their moving average, and the keys of earlier clips in a queue.
 
     A clip's bodies are averaged before the head. A subclass calls :meth:`keys` once per step.
+
+    >>> class Contrast(MomentumContrast):
+    ...     @classmethod
+    ...     def views(cls, config, grid):
+    ...         return {"query": config.view(grid), "key": config.view(grid)}
+    ...
+    ...     def training_step(self, views, step):
+    ...         query_BE = self.queries(views["query"])
+    ...         key_BE, queue_nE = self.keys(views["key"], step)
+    ...         return {"loss": info_nce(similarities(query_BE, key_BE, queue_nE, self.config.temperature)).mean()}
     """
 
     Config: type[Config] = MomentumContrastConfig
@@ -86,7 +101,7 @@ class MomentumContrast(Method):
 
     def optim_groups(self) -> Iterator[dict[str, Any]]:
         """Everything decays, biases and norms too."""
-        yield {"params": [parameter for parameter in self.parameters() if parameter.requires_grad]}
+        return one_group(self)
 
 
 def contrast_head(width: int, embedding: int) -> nn.Sequential:

@@ -20,7 +20,12 @@ from skelbench.views import BoneScale, Free, Mask, Mirror, Rotate, ViewSpec
 
 
 class MultiCropConfig(PrototypeSettings):
-    """Defaults are those of DINO's and iBOT's code; durations are shares of their 100 epochs."""
+    """Defaults are those of DINO's and iBOT's code; durations are shares of their 100 epochs.
+
+    >>> views = MultiCropConfig(local_views=4).crops(Grid(frames=64, patch=8, joints=25))
+    >>> {name: (view.frames, view.count) for name, view in views.items()}
+    {'global': (64, 2), 'local': (16, 4)}
+    """
 
     centering: Literal["sinkhorn", "running", "none"] = Field(
         "running", description="anti-collapse; centre of the code"
@@ -61,6 +66,16 @@ class MultiCropConfig(PrototypeSettings):
 
 
 def other_views(global_RE: Sequence[Tensor], local_RE: Sequence[Tensor] = ()) -> Tensor:
-    """For each of two global views the other one and all local ones: [2 R, 1 + V, E] from pieces of [R, E]."""
+    """For each of two global views the other one and all local ones: [2 R, 1 + V, E] from pieces of [R, E].
+
+    >>> first, second, local = (torch.full((3, 8), value) for value in (1.0, 2.0, 3.0))
+    >>> other_views([first, second], [local])[:, :, 0]
+    tensor([[2., 3.],
+            [2., 3.],
+            [2., 3.],
+            [1., 3.],
+            [1., 3.],
+            [1., 3.]])
+    """
     first, second = global_RE
     return torch.cat([torch.stack([other, *local_RE], 1) for other in (second, first)])

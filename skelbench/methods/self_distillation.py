@@ -25,6 +25,10 @@ class PrototypeSettings(Config):
     """Projection head, prototypes, temperatures and teacher, and what they make.
 
     What SLiM's paper leaves open (*our reading*) follows DINOv2's ViT-L recipe, whose published constants it shares.
+
+    >>> settings = PrototypeSettings(prototypes=32, head_hidden=16, bottleneck=8)
+    >>> settings.head(dim_in=4).prototypes.shape
+    torch.Size([32, 8])
     """
 
     prototypes: int = Field(65536, ge=1, description="prototypes K of each head")
@@ -65,7 +69,15 @@ class PrototypeSettings(Config):
 
 
 class Teacher(nn.ModuleDict):
-    """EMA twins of parts of a method, by the parts' names: ``Teacher(self, "encoder", "cl_head")``."""
+    """EMA twins of parts of a method, by the parts' names: ``Teacher(self, "encoder", "cl_head")``.
+
+    >>> method = nn.Module()
+    >>> method.encoder = nn.Linear(2, 2)
+    >>> teacher = Teacher(method, "encoder")
+    >>> teacher.follow(method, momentum=0.996)
+    >>> any(parameter.requires_grad for parameter in teacher.parameters())
+    False
+    """
 
     def __init__(self, method: nn.Module, *names: str) -> None:
         super().__init__({name: ema_copy(getattr(method, name)) for name in names})
@@ -90,6 +102,12 @@ def match_views(
     """Sum over anchors of the mean cross-entropy between the V students of an anchor and its teacher.
 
     ``students_RVE``, ``anchors_RE``: what the heads put out; ``temp``: the teacher's temperature.
+
+    >>> settings = PrototypeSettings(prototypes=32, head_hidden=16, bottleneck=8)
+    >>> head, objective = settings.head(dim_in=4), settings.objective()
+    >>> students_RVE, anchors_RE = head(torch.randn(3, 2, 4)), head(torch.randn(3, 4)).detach()
+    >>> match_views(objective, head, head, students_RVE, anchors_RE, temp=0.07).shape
+    torch.Size([])
     """
     share_RV = students_RVE.new_full(students_RVE.shape[:2], 1 / students_RVE.shape[1])
     return objective(students_RVE, head.prototypes, anchors_RE, teacher_head.prototypes, share_RV, temp)
@@ -98,7 +116,11 @@ def match_views(
 def predict_prototypes(
     objective: PrototypeObjective, head: PrototypeHead, teacher_head: PrototypeHead, hidden: Hidden
 ) -> Tensor:
-    """Sum over hidden tokens of ``hidden.share_I`` times the cross-entropy between student and teacher there (iBOT)."""
+    """Sum over hidden tokens of ``hidden.share_I`` times the cross-entropy between student and teacher there (iBOT).
+
+    >>> def forward(self, hidden):  # of a MaskedTarget with two heads and an objective
+    ...     return predict_prototypes(self.objective, self.head, self.teacher_head, hidden)
+    """
     with torch.no_grad():
         target_IE = teacher_head(hidden.teacher_ID)
     predicted_IE = head(hidden.student_ID)
@@ -111,7 +133,15 @@ def predict_prototypes(
 def self_distillation_groups(
     config: PrototypeSettings, encoder: Encoder, **parts: nn.Module | None
 ) -> Iterator[dict[str, Any]]:
-    """Parameter groups: no decay for biases and norms, a slower stem, prototypes frozen at first, clipping per part."""
+    """Parameter groups: no decay for biases and norms, a slower stem, prototypes frozen at first, clipping per part.
+
+    >>> class Normed(Encoder):
+    ...     def __init__(self):
+    ...         super().__init__(None, None, None)
+    ...         self.norm = nn.LayerNorm(4)
+    >>> [(group["clip"], group["wd_scale"]) for group in self_distillation_groups(PrototypeSettings(), Normed())]
+    [('encoder', 0.0), ('encoder', 0.0)]
+    """
     stem = {id(parameter) for parameter in encoder.stem()}
     for part, module in {"encoder": encoder, **parts}.items():
         for name, parameter in module.named_parameters() if module is not None else ():

@@ -19,12 +19,23 @@ from torch import Tensor, nn
 
 from skelbench.component import Spec
 from skelbench.methods.contract import Context, Step
+from skelbench.plugin.mistakes import lacking, wrong
 from skelbench.views import View
 
 
 @dataclass(frozen=True)
 class Hidden:
-    """What a target may look at in one step. Nothing here waits for the device."""
+    """What a target may look at in one step. Nothing here waits for the device.
+
+    >>> view = View.of(
+    ...     torch.zeros(1, 2, 16, 25, 3),
+    ...     mask_RN=torch.arange(50).repeat(2, 1) < 2,
+    ...     masked_I=torch.tensor([0, 1, 50, 51]),
+    ... )
+    >>> hidden = Hidden(view, torch.zeros(2, 50, 8), torch.zeros(2, 50, 8), temp=0.07, step=None)
+    >>> hidden.student_ID.shape, hidden.share_I
+    (torch.Size([4, 8]), tensor([0.5000, 0.5000, 0.5000, 0.5000]))
+    """
 
     view: View
     """The masked view: coordinates, ``mask_RN``, ``masked_I``."""
@@ -61,6 +72,11 @@ class MaskedTarget(nn.Module):
 
     ``config``: the method's settings (heads, prototypes, decoder); ``settings``: the target's own, ``Config``
     made from ``target_settings``. Modules of an EMA twin take no gradient and are left out of the optimiser.
+
+    >>> class Squared(MaskedTarget):
+    ...     def forward(self, hidden):
+    ...         error_ID = (hidden.student_ID - hidden.teacher_ID).square()
+    ...         return (error_ID.mean(1) * hidden.share_I).sum()
     """
 
     Config: type[Spec] = Spec
@@ -77,7 +93,15 @@ class MaskedTarget(nn.Module):
 
         Every rank calls it equally often. ``hidden.step.watch("masked", x_ID)`` has the branch's outputs watched.
         """
-        raise NotImplementedError
+        raise lacking(self, "forward(self, hidden)")
+
+    def __call__(self, hidden: Hidden) -> Tensor:
+        """:meth:`forward`; SkelbenchError for what is no scalar."""
+        loss: Any = super().__call__(hidden)
+        if not isinstance(loss, Tensor) or loss.dim():
+            shown = f"a tensor of shape {list(loss.shape)}" if isinstance(loss, Tensor) else f"{loss!r:.60}"
+            raise wrong(self.forward, f"returned {shown}, not a scalar: the sum of its losses times hidden.share_I")
+        return loss
 
     def after_step(self, step: Step, momentum: float) -> None:
         """After the optimiser step: move EMA twins by ``momentum``, centres. Default: nothing."""

@@ -17,6 +17,11 @@ class FilledGrid(nn.Module):
     """Visible tokens projected and put back, mask tokens between them, temporal and joint embeddings of its own added.
 
     The front of a decoder; its subclasses add what reads the full grid and call :meth:`reset_parameters`.
+
+    >>> grid = FilledGrid(8, 4, Grid(frames=16, patch=8, joints=25))
+    >>> grid.reset_parameters()
+    >>> grid.fill(torch.randn(2, 5, 8), torch.arange(5).repeat(2, 1)).shape
+    torch.Size([2, 50, 4])
     """
 
     def __init__(self, dim_in: int, dim: int, grid: Grid) -> None:
@@ -49,6 +54,10 @@ class MaskedDecoder(FilledGrid):
         dim, depth, heads, norm_eps: of the decoder's own blocks (no class token, learned positions).
         grid: the full-length grid; all N tokens are decoded.
         out_dim: values per token, e.g. P_T * 3 coordinates.
+
+    >>> decoder = MaskedDecoder(8, dim=4, depth=1, heads=2, grid=Grid(16, 8, 25), out_dim=24)
+    >>> decoder(torch.randn(2, 5, 8), torch.arange(5).repeat(2, 1)).shape
+    torch.Size([2, 50, 24])
     """
 
     def __init__(

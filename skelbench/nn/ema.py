@@ -26,6 +26,10 @@ def ema_copy(module: M, batch_norm: Literal["eval", "train"] = "eval") -> M:
 
     ``batch_norm`` "train": its batch norms train with the module it hangs on, so they normalise by the batch and gather
     running statistics of their own (the key encoder of MoCo, BYOL's target); "eval": they use the student's.
+
+    >>> teacher = ema_copy(nn.Linear(2, 2))
+    >>> teacher.weight.requires_grad, teacher.train().training
+    (False, False)
     """
     teacher = copy.deepcopy(module).requires_grad_(False)
     # A partial can be copied and pickled with its module.
@@ -38,6 +42,14 @@ def ema_update(teacher: nn.Module, student: nn.Module, momentum: float) -> None:
     """teacher <- momentum * teacher + (1 - momentum) * student for all parameters.
 
     Buffers are copied, but for those of parts that the teacher trains itself (batch norms in train mode).
+
+    >>> student = nn.Linear(1, 1, bias=False)
+    >>> teacher = ema_copy(student)
+    >>> with torch.no_grad():
+    ...     _ = student.weight.fill_(1.0), teacher.weight.fill_(0.0)
+    >>> ema_update(teacher, student, momentum=0.9)
+    >>> round(float(teacher.weight), 6)
+    0.1
     """
     torch._foreach_lerp_(list(teacher.parameters()), [p.detach() for p in student.parameters()], 1.0 - momentum)
     pairs = [

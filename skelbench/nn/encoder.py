@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from skelbench.errors import SkelbenchError
+from skelbench.plugin.mistakes import lacking, wrong
 from skelbench.skeleton.grid import Grid
 from skelbench.skeleton.topology import Topology
 from skelbench.spec import Stream
@@ -31,7 +32,12 @@ ABILITIES: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class Encoded:
-    """Output of an encoder: one entry per present body (R rows), or per clip if ``per_clip``."""
+    """Output of an encoder: one entry per present body (R rows), or per clip if ``per_clip``.
+
+    >>> encoded = Encoded(tokens_RND=torch.randn(2, 50, 8), pooled_RD=torch.randn(2, 16), cls_RD=torch.randn(2, 8))
+    >>> encoded.summary_RD.shape, sorted(encoded.readouts)
+    (torch.Size([2, 8]), ['cls', 'pooled'])
+    """
 
     tokens_RND: Tensor
     """Features after the final norm: all N tokens of the grid, or the K visible ones when tokens were dropped; of an
@@ -70,7 +76,11 @@ class Encoded:
 
 
 class Standardisation(NamedTuple):
-    """Constants by which x, y, z are standardised, metres: (x - mean) / std."""
+    """Constants by which x, y, z are standardised, metres: (x - mean) / std.
+
+    >>> Standardisation(mean=(0.0, 0.0, 0.0), std=(0.4, 0.4, 0.4)).std
+    (0.4, 0.4, 0.4)
+    """
 
     mean: tuple[float, float, float]
     std: tuple[float, float, float]
@@ -80,6 +90,20 @@ class Encoder(nn.Module):
     """Base class of encoder plugins: ``__init__(config, topology, grid)``, with an empty config if it has no settings.
 
     A subclass sets ``width`` and ``features``, says what it can do in ``abilities`` and implements :meth:`forward`.
+
+    >>> class Flat(Encoder):
+    ...     def __init__(self, config, topology, grid):
+    ...         super().__init__(config, topology, grid)
+    ...         self.width = self.features = 8
+    ...         self.project = nn.Linear(grid.frames * grid.joints * 3, self.width)
+    ...
+    ...     def forward(self, view, mask_RN=None, keep_RK=None):
+    ...         pooled_RD = self.project(view.x_RTJC.flatten(1))
+    ...         return Encoded(tokens_RND=pooled_RD[:, :0, None], pooled_RD=pooled_RD)
+    >>> from skelbench.skeleton.topology import NTU25
+    >>> encoder = Flat(None, NTU25, Grid(frames=16, patch=8, joints=25))
+    >>> encoder(View.of(torch.randn(2, 1, 16, 25, 3))).pooled_RD.shape, encoder.summary_width
+    (torch.Size([2, 8]), 8)
     """
 
     abilities: frozenset[str] = frozenset()
@@ -135,7 +159,35 @@ class Encoder(nn.Module):
         What is asked of "drop-lines" comes with three dimensions, [R, P', J']: the tokens of P' patches of frames and
         J' joints, from :func:`lines`.
         """
-        raise NotImplementedError
+        raise lacking(self, "forward(self, view)")
+
+    def __call__(self, *args: Any, **options: Any) -> Encoded:
+        """:meth:`forward`; SkelbenchError for what is no :class:`Encoded`, or has other rows or widths than it says."""
+        encoded = super().__call__(*args, **options)
+        view = args[0] if args else options.get("view")
+        if isinstance(view, View) and not torch.jit.is_tracing() and (problem := self._problem(encoded, view)):
+            raise wrong(self.forward, problem)
+        return encoded
+
+    def _problem(self, encoded: Any, view: View) -> str:
+        if not isinstance(encoded, Encoded):
+            return f"returned a {type(encoded).__name__}, not an Encoded(tokens_RND=..., pooled_RD=...)"
+        rows = view.count * view.clips if encoded.per_clip else view.rows
+        what = f"{rows} rows ({'views of clips, as per_clip says' if encoded.per_clip else 'bodies in the view'})"
+        widths = {"tokens_RND": self.width, "pooled_RD": self.features, "cls_RD": self.width}
+        for name, width in widths.items():
+            x = getattr(encoded, name)
+            if x is None and name == "cls_RD":
+                continue
+            if not isinstance(x, Tensor):
+                return f"returned a {type(x).__name__} as {name}, not a tensor"
+            right = [rows, x.shape[1] if x.dim() == 3 else "N", width] if name == "tokens_RND" else [rows, width]
+            empty = name == "tokens_RND" and x.dim() == 3 and not x.shape[1]
+            if list(x.shape) != right and not empty:
+                says = "self.features" if name == "pooled_RD" else "self.width"
+                shape = str(right).replace("'", "")
+                return f"returned {name} of shape {list(x.shape)}, not {shape}: {what}, and {says} = {width}"
+        return ""
 
     def closed_form_macs(self, grid: Grid, visible: int | None = None) -> dict[str, int]:
         """Multiply-accumulates of matrix products for one pass (:attr:`bodies`), by part ("embed", "attention", ...).
@@ -146,7 +198,12 @@ class Encoder(nn.Module):
 
 
 def lines(patches_RP: Tensor, joints_RJ: Tensor, joints: int) -> Tensor:
-    """int64 [R, P', J']: tokens of the given patches of frames and joints, both ascending, of a grid of ``joints``."""
+    """int64 [R, P', J']: tokens of the given patches of frames and joints, both ascending, of a grid of ``joints``.
+
+    >>> lines(torch.tensor([[0, 2]]), torch.tensor([[1, 3]]), joints=25)
+    tensor([[[ 1,  3],
+             [51, 53]]])
+    """
     return patches_RP[:, :, None] * joints + joints_RJ[:, None, :]
 
 
@@ -155,6 +212,9 @@ def side_by_side(view: View, bodies: int) -> Tensor:
 
     Raises:
         SkelbenchError: the data set's clips have more.
+
+    >>> side_by_side(View.of(torch.ones(2, 1, 16, 25, 3)), bodies=2).shape
+    torch.Size([2, 2, 16, 25, 3])
     """
     x_BMTJC = view.x_BMTJC
     if view.bodies > bodies:
@@ -162,12 +222,20 @@ def side_by_side(view: View, bodies: int) -> Tensor:
             f"clips have {view.bodies} bodies but this encoder reads {bodies} side by side; "
             f"give --set encoder.bodies={view.bodies}"
         )
-    return torch.cat([x_BMTJC, x_BMTJC.new_zeros(len(x_BMTJC), bodies - view.bodies, *x_BMTJC.shape[2:])], 1)
+    return torch.cat([x_BMTJC, x_BMTJC.new_zeros(x_BMTJC.shape[0], bodies - view.bodies, *x_BMTJC.shape[2:])], 1)
 
 
 @contextmanager
 def evaluating(encoder: nn.Module) -> Iterator[None]:
-    """``encoder`` in eval mode and no gradients; each of its modules is left in the mode in which it came."""
+    """``encoder`` in eval mode and no gradients; each of its modules is left in the mode in which it came.
+
+    >>> dropout = nn.Dropout(0.5)
+    >>> with evaluating(dropout):
+    ...     print(dropout.training)
+    False
+    >>> dropout.training
+    True
+    """
     modes = [(module, module.training) for module in encoder.modules()]
     encoder.eval()
     try:

@@ -8,14 +8,24 @@ from torch import Tensor, nn
 
 
 def projection_mlp(dim_in: int, hidden: int, dim_out: int) -> nn.Sequential:
-    """Three linear layers with GELU between them; DINOv2's initialisation is set by :func:`initialise_mlp`."""
+    """Three linear layers with GELU between them; DINOv2's initialisation is set by :func:`initialise_mlp`.
+
+    >>> projection_mlp(8, 16, 4)(torch.randn(2, 8)).shape
+    torch.Size([2, 4])
+    """
     return nn.Sequential(
         nn.Linear(dim_in, hidden), nn.GELU(), nn.Linear(hidden, hidden), nn.GELU(), nn.Linear(hidden, dim_out)
     )
 
 
 def initialise_mlp(mlp: nn.Sequential) -> None:
-    """Trunc-normal (0.02) matrices, zero biases (DINOv2)."""
+    """Trunc-normal (0.02) matrices, zero biases (DINOv2).
+
+    >>> mlp = projection_mlp(8, 16, 4)
+    >>> initialise_mlp(mlp)
+    >>> float(mlp[0].bias.detach().abs().sum())
+    0.0
+    """
     for layer in mlp:
         if isinstance(layer, nn.Linear):
             nn.init.trunc_normal_(layer.weight, std=0.02)
@@ -27,6 +37,9 @@ def projector(dim_in: int, hidden: int, dim_out: int, bias: bool = True) -> nn.S
 
     It normalises by the rows that it is given: give it the *global* batch (``step.gather(x, gradient=True)``), so that
     every process has the same statistics without synchronising them.
+
+    >>> projector(8, 16, 4)(torch.randn(3, 8)).shape
+    torch.Size([3, 4])
     """
     return nn.Sequential(
         nn.Linear(dim_in, hidden, bias),
@@ -46,6 +59,10 @@ class PrototypeHead(nn.Module):
     (:func:`~skelbench.nn.prototype_loss.prototype_cross_entropy`). At D = 256 the matrices and biases are 22,024,448
     parameters; the gain, one per prototype as in weight normalisation, adds K. With ``gain`` False it stays at 1 (DINO,
     iBOT).
+
+    >>> head = PrototypeHead(8, hidden=16, bottleneck=4, prototypes=32)
+    >>> head(torch.randn(2, 8)).shape, head.prototypes.shape
+    (torch.Size([2, 4]), torch.Size([32, 4]))
     """
 
     def __init__(

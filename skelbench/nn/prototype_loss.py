@@ -42,6 +42,9 @@ class Sinkhorn:
 
     In factored form Q_ik = u_k v_i exp(logits_ik / temp). K and B only multiply all of Q and drop out when the last
     step normalises each sample, so log u is all there is to find: one pass over the logits per iteration.
+
+    >>> Sinkhorn(iterations=3).offsets(torch.randn(6, 3), torch.randn(4, 3), temp=0.07).shape
+    torch.Size([4])
     """
 
     iterations: int = 3
@@ -68,6 +71,11 @@ class RunningCentre(nn.Module):
     """Running mean of the teacher's logits, subtracted before its softmax (DINO): the cheaper guard against collapse.
 
     The batch mean of the logits is the mean bottleneck vector times the prototypes, so no logits are formed.
+
+    >>> centre = RunningCentre(prototypes=2, momentum=0.5)
+    >>> centre.update(torch.tensor([[2.0, 4.0]]))
+    >>> centre.centre
+    tensor([1., 2.])
     """
 
     centre: Tensor
@@ -103,6 +111,9 @@ def teacher_offset(
     """[K], so that the centred teacher's distribution is softmax_k(z . W_k / temp + offset_k); None = no centring.
 
     ``centering`` and ``chunk`` are those of :func:`prototype_cross_entropy`; Sinkhorn takes part in the all-reduces.
+
+    >>> teacher_offset(torch.tensor([1.0, 2.0]), torch.zeros(3, 2), torch.eye(2), temp=0.5)
+    tensor([-2., -4.])
     """
     if centering is None:
         return None
@@ -142,6 +153,10 @@ def prototype_cross_entropy(
     Computed in float32 (float64 for float64 inputs) whatever autocast says. Memory beyond the inputs: two tiles and
     the gradients. n = 0 gives zero and zero gradients, after taking part in the all-reduces. Sources: SLiM, section
     "Decoder-Free Masked Feature Prediction"; iBOT and DINOv2 for the centring.
+
+    >>> zero_nD, W_KD, weights_n = torch.zeros(2, 3), torch.zeros(4, 3), torch.full((2,), 0.5)
+    >>> prototype_cross_entropy(zero_nD, W_KD, zero_nD, W_KD, weights_n, teacher_temp=0.07)  # log 4
+    tensor(1.3863)
     """
     dtype = torch.promote_types(student_z.dtype, torch.float32)
     student_W, teacher_z, teacher_W = student_W.to(dtype), teacher_z.detach().to(dtype), teacher_W.detach().to(dtype)

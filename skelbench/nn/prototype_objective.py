@@ -34,7 +34,15 @@ class _Teacher(NamedTuple):
 
 
 class PrototypeObjective(nn.Module):
-    """Cross-entropy of student against teacher assignments; ``centering`` "sinkhorn", "running" or "none"."""
+    """Cross-entropy of student against teacher assignments; ``centering`` "sinkhorn", "running" or "none".
+
+    >>> objective = PrototypeObjective(prototypes=4, centering="none", student_temp=1.0)
+    >>> zero_nD, W_KD = torch.zeros(2, 3), torch.zeros(4, 3)
+    >>> objective(zero_nD, W_KD, zero_nD, W_KD, torch.full((2,), 0.5), temp=1.0)  # log 4
+    tensor(1.3863)
+    >>> round(float(objective.figures()["prototypes_used"]), 4)
+    4.0
+    """
 
     def __init__(
         self, prototypes: int, centering: Literal["sinkhorn", "running", "none"], student_temp: float = 0.1

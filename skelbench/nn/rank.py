@@ -30,6 +30,9 @@ def effective_rank(x_nD: Tensor, *, centred: bool = False) -> Tensor:
     The singular values are the roots of the eigenvalues of the smaller Gram matrix, in float64 whatever autocast says.
     Squaring halves the digits, so what lies below 6e-8 of the largest singular value, float32's own resolution, is
     rounding and left out. That moves log r by less than D * 1e-6.
+
+    >>> [round(float(effective_rank(x_nD)), 3) for x_nD in (torch.eye(4), torch.ones(4, 4))]
+    [4.0, 1.0]
     """
     with no_autocast(x_nD):
         x_nD = x_nD.double()
@@ -52,6 +55,9 @@ def sample_rows(x_nD: Tensor, most: int) -> Tensor:
 
     The place inside a stretch moves on by the golden ratio, so that no regular order of the rows (token by token, body
     by body) has the same joint picked every time. No random number is drawn.
+
+    >>> sample_rows(torch.randn(1000, 8), most=64).shape
+    torch.Size([64, 8])
     """
     n = x_nD.shape[0]
     if n <= most:

@@ -16,24 +16,40 @@ from skelbench.skeleton.grid import Grid
 
 
 def patchify(x_RTJC: Tensor, patch: int) -> Tensor:
-    """[R, T, J, C] -> [R, N, patch * C]; token n is temporal index n // J, joint n % J; values time by coordinate."""
+    """[R, T, J, C] -> [R, N, patch * C]; token n is temporal index n // J, joint n % J; values time by coordinate.
+
+    >>> patchify(torch.randn(2, 16, 25, 3), patch=8).shape
+    torch.Size([2, 50, 24])
+    """
     R, T, J, C = x_RTJC.shape
     x = x_RTJC.reshape(R, T // patch, patch, J, C).transpose(2, 3)
     return x.reshape(R, (T // patch) * J, patch * C)
 
 
 def take(x_RND: Tensor, keep_RK: Tensor) -> Tensor:
-    """The tokens ``keep_RK`` (int64 [R, K]) of each row: [R, K, D]."""
+    """The tokens ``keep_RK`` (int64 [R, K]) of each row: [R, K, D].
+
+    >>> take(torch.arange(4.0).view(1, 4, 1), torch.tensor([[1, 3]])).flatten()
+    tensor([1., 3.])
+    """
     return x_RND.gather(1, keep_RK.unsqueeze(-1).expand(-1, -1, x_RND.shape[-1]))
 
 
 def put(x_RKD: Tensor, keep_RK: Tensor, filler_RND: Tensor) -> Tensor:
-    """``filler_RND`` with each row's tokens ``keep_RK`` replaced by ``x_RKD``."""
+    """``filler_RND`` with each row's tokens ``keep_RK`` replaced by ``x_RKD``.
+
+    >>> put(torch.ones(1, 2, 1), torch.tensor([[1, 3]]), torch.zeros(1, 4, 1)).flatten()
+    tensor([0., 1., 0., 1.])
+    """
     return torch.scatter(filler_RND, 1, keep_RK.unsqueeze(-1).expand_as(x_RKD), x_RKD)
 
 
 class Standardise(nn.Module):
-    """(x - mean) / std with constants per coordinate; they are settings, so they are no part of the state."""
+    """(x - mean) / std with constants per coordinate; they are settings, so they are no part of the state.
+
+    >>> Standardise((0.0, 0.0, 3.0), (1.0, 1.0, 2.0))(torch.tensor([1.0, 1.0, 5.0]))
+    tensor([1., 1., 1.])
+    """
 
     mean_C: Tensor
     std_C: Tensor
@@ -57,6 +73,11 @@ class Tokenizer(nn.Module):
         learned_time: add one learned vector per temporal index.
         class_position: one more row of the joint embedding, for a class token.
         standardise: applied to coordinates before they are cut into patches.
+
+    >>> tokenizer = Tokenizer(Grid(frames=16, patch=8, joints=25), dim=8, learned_time=True)
+    >>> tokenizer.reset_parameters()
+    >>> tokenizer(torch.randn(2, 16, 25, 3)).shape
+    torch.Size([2, 50, 8])
     """
 
     def __init__(

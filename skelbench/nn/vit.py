@@ -32,6 +32,9 @@ class ViTConfig(Spec):
     what is used downstream, "auto" = class token and mean token side by side where there is a class token, else the
     mean. ``input_mean``, ``input_std``: constants that standardise x, y, z before they are cut into patches (metres;
     none = as they are).
+
+    >>> ViTConfig(dim=64, depth=3, heads=2).pooled
+    'cls+mean'
     """
 
     dim: int = Field(256, ge=1)
@@ -90,6 +93,9 @@ def rope_table(time_Rn: Tensor, head_width: int, base: float) -> Tensor:
     """Sines and cosines [R, 1, n, 2 d] for temporal indices [R, n], in the layout of timm's ``AttentionRope``.
 
     Pair (i, i + d/2) of a query or key turns by index * base^(-2 i / d); float32 whatever autocast says.
+
+    >>> rope_table(torch.arange(8)[None], head_width=16, base=10000.0).shape
+    torch.Size([1, 1, 8, 32])
     """
     i = torch.arange(0, head_width, 2, device=time_Rn.device, dtype=torch.float32)
     angle = time_Rn.unsqueeze(-1).float() * base ** (-i / head_width)
@@ -118,7 +124,14 @@ class Block(nn.Module):
 
 
 class ViT(Encoder):
-    """``ViT(config, topology, grid)``: see :class:`ViTConfig` for the forms it takes."""
+    """``ViT(config, topology, grid)``: see :class:`ViTConfig` for the forms it takes.
+
+    >>> from skelbench.skeleton.topology import NTU25
+    >>> vit = ViT(ViTConfig(dim=16, depth=1, heads=2), NTU25, Grid(frames=16, patch=8, joints=25))
+    >>> encoded = vit(View.of(torch.randn(2, 1, 16, 25, 3)))
+    >>> encoded.tokens_RND.shape, encoded.pooled_RD.shape, encoded.cls_RD.shape
+    (torch.Size([2, 50, 16]), torch.Size([2, 32]), torch.Size([2, 16]))
+    """
 
     abilities = frozenset(ABILITIES) - {"fuse-streams"}
     prepared_state = ("tokenizer.mask_token",)
@@ -213,7 +226,11 @@ class ViT(Encoder):
 
 
 def xavier_linear(module: nn.Module) -> None:
-    """Initialise linear layers as the masked-autoencoder family does: Xavier-uniform, zero bias."""
+    """Initialise linear layers as the masked-autoencoder family does: Xavier-uniform, zero bias.
+
+    >>> float(nn.Linear(4, 4).apply(xavier_linear).bias.detach().abs().sum())
+    0.0
+    """
     if isinstance(module, nn.Linear):
         nn.init.xavier_uniform_(module.weight)
         if module.bias is not None:

@@ -8,13 +8,25 @@ import torch
 from pydantic import Field
 
 from skelbench.component import Component
+from skelbench.plugin.mistakes import lacking
 
 Groups = list[dict[str, Any]]
 Beta = Annotated[float, Field(ge=0, lt=1)]
 
 
 class Optimizer(Component):
-    """Base class of optimisers. One of your own is a subclass with a ``kind``."""
+    """Base class of optimisers. One of your own is a subclass with a ``kind``.
+
+    >>> class RMSprop(Optimizer):
+    ...     kind = "rmsprop"
+    ...     adaptive = True
+    ...     alpha: float = Field(0.99, ge=0, lt=1, description="decay of the squared gradients")
+    ...
+    ...     def build(self, groups, lr, weight_decay):
+    ...         return torch.optim.RMSprop(groups, lr=lr, alpha=self.alpha, weight_decay=weight_decay)
+    >>> type(RMSprop().build([{"params": [torch.nn.Parameter(torch.zeros(1))]}], 1e-3, 0.0)).__name__
+    'RMSprop'
+    """
 
     family: ClassVar[str] = "optimizers"
     adaptive: ClassVar[bool] = False
@@ -22,11 +34,15 @@ class Optimizer(Component):
 
     def build(self, groups: Groups, lr: float, weight_decay: float) -> torch.optim.Optimizer:
         """The optimiser of ``groups``; ``lr`` and ``weight_decay`` of every group are set anew before each step."""
-        raise NotImplementedError
+        raise lacking(self, "build(self, groups, lr, weight_decay)")
 
 
 class Adam(Optimizer):
-    """Adam, weight decay added to the gradient."""
+    """Adam, weight decay added to the gradient.
+
+    >>> Adam(betas=(0.9, 0.95))
+    Adam(betas=(0.9, 0.95))
+    """
 
     kind = "adam"
     adaptive = True
@@ -37,7 +53,11 @@ class Adam(Optimizer):
 
 
 class AdamW(Adam):
-    """Adam, weights decayed apart from the gradient."""
+    """Adam, weights decayed apart from the gradient.
+
+    >>> AdamW()
+    AdamW(betas=(0.9, 0.999))
+    """
 
     kind = "adamw"
 
@@ -46,7 +66,11 @@ class AdamW(Adam):
 
 
 class SGD(Optimizer):
-    """Stochastic gradient descent with momentum, weight decay added to the gradient."""
+    """Stochastic gradient descent with momentum, weight decay added to the gradient.
+
+    >>> SGD(momentum=0.95)
+    SGD(momentum=0.95, nesterov=False)
+    """
 
     kind = "sgd"
     momentum: float = Field(0.9, ge=0, lt=1, description="decay of the momentum; 0 = none")

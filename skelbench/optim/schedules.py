@@ -8,12 +8,22 @@ from pydantic import Field
 
 from skelbench.component import Component
 from skelbench.nn.schedule import cosine
+from skelbench.plugin.mistakes import lacking
 
 Share = Annotated[float, Field(gt=0, lt=1)]
 
 
 class Schedule(Component):
-    """Base class of schedules: a linear warm-up, then :meth:`after`. One of your own is a subclass with a ``kind``."""
+    """Base class of schedules: a linear warm-up, then :meth:`after`. One of your own is a subclass with a ``kind``.
+
+    >>> class Halves(Schedule):
+    ...     kind = "halves"
+    ...
+    ...     def after(self, peak, step, warm, total):
+    ...         return peak / 2 if 2 * step >= total else peak
+    >>> [Halves(warmup=0.2).lr(1.0, step, 10) for step in (0, 1, 4, 5)]
+    [0.5, 1.0, 1.0, 0.5]
+    """
 
     family: ClassVar[str] = "schedules"
 
@@ -26,11 +36,15 @@ class Schedule(Component):
 
     def after(self, peak: float, step: int, warm: int, total: int) -> float:
         """Learning rate of ``step`` once ``warm`` steps of warm-up are done."""
-        raise NotImplementedError
+        raise lacking(self, "after(self, peak, step, warm, total)")
 
 
 class Cosine(Schedule):
-    """Half a cosine from the peak to ``min_lr``."""
+    """Half a cosine from the peak to ``min_lr``.
+
+    >>> [round(Cosine(warmup=0, min_lr=0).lr(1.0, step, 100), 3) for step in (0, 50, 99)]
+    [1.0, 0.5, 0.0]
+    """
 
     kind = "cosine"
     min_lr: float = Field(1e-6, ge=0, description="learning rate at the end")
@@ -41,7 +55,11 @@ class Cosine(Schedule):
 
 
 class StepDecay(Schedule):
-    """The peak, multiplied by ``gamma`` at each of the ``milestones``."""
+    """The peak, multiplied by ``gamma`` at each of the ``milestones``.
+
+    >>> [StepDecay(milestones=(0.5,)).lr(1.0, step, 100) for step in (0, 49, 50)]
+    [1.0, 1.0, 0.1]
+    """
 
     kind = "step"
     warmup: float = Field(0.0, ge=0, lt=1, description="linear warm-up, share of the schedule")
@@ -54,7 +72,11 @@ class StepDecay(Schedule):
 
 
 class Constant(Schedule):
-    """The peak throughout."""
+    """The peak throughout.
+
+    >>> Constant().lr(0.1, 99, 100)
+    0.1
+    """
 
     kind = "constant"
     warmup: float = Field(0.0, ge=0, lt=1, description="linear warm-up, share of the schedule")

@@ -10,7 +10,7 @@ from skelbench.files import write_json
 from skelbench.locks import Busy
 from skelbench.results.store import RunDir
 
-RESULTS = ("outcome", "step", "steps", "clips_seen", "train_seconds", "collapse", "shortcut", "finished")
+RESULTS = ("outcome", "reason", "step", "steps", "clips_seen", "train_seconds", "collapse", "shortcut", "finished")
 """What training adds to run.json."""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +20,15 @@ from skelbench.evaluate.protocol import Features, Protocol
 from skelbench.files import write_atomic, write_json
 from skelbench.identity import derive_seed
 from skelbench.locks import FileLock
-from skelbench.nn.encoder import ABILITIES
+from skelbench.nn.encoder import ABILITIES, Encoder
 from skelbench.plugin.host import Host
 from skelbench.results.environment import environment
 from skelbench.results.store import RunDir
 from skelbench.run.resolve import open_dataset
 from skelbench.run.session import Session
+from skelbench.skeleton.topology import Topology
 from skelbench.spec import EvalSpec, RunSpec, Stream, evaluation_defaults, validated
-from skelbench.train.build import build_encoder, grid_of
+from skelbench.train.build import build_encoder, grid_of, other_encoder
 from skelbench.train.checkpoint import load_weights
 
 WAY = {"data", "readout", "bodies_pool", "bodies", "centre", "align", "share", "resize"}
@@ -59,11 +61,7 @@ def eval_spec(
 
 def protocol_class(host: Host, name: str) -> type[Protocol]:
     """The protocol ``name``, whose fields are its settings."""
-    descriptor = host.get("protocols", name)
-    cls = host.load(descriptor)
-    if not (isinstance(cls, type) and issubclass(cls, Protocol)):
-        raise SkelbenchError(f"protocol {name!r}: {descriptor.target} is no subclass of Protocol; make it one")
-    return cls
+    return host.subclass(host.get("protocols", name), Protocol)
 
 
 def evaluate(
@@ -76,12 +74,13 @@ def evaluate(
     path = run.record_path(spec)
     if path.exists() and not force:
         return run.record(path)
-    _check_finished(run, spec.checkpoint)
+    check_finished(run, spec.checkpoint)
     with FileLock(run.path / ".probe.lock"):  # a second process that wants the same waits, and reads it
         return run.record(path) if path.exists() and not force else _evaluate(session, run, spec, path, like)
 
 
-def _check_finished(run: RunDir, checkpoint: str) -> None:
+def check_finished(run: RunDir, checkpoint: str) -> None:
+    """SkelbenchError if the final weights are asked for and not there yet."""
     if run.outcome != "done" and checkpoint == "last":
         raise SkelbenchError(f"run {run.name} is {run.outcome}, not done; issue its command again to finish it")
 
@@ -110,6 +109,7 @@ def _evaluate(session: Session, run: RunDir, spec: EvalSpec, path: Path, like: R
         "standard": spec == eval_spec(session.host, run.spec, spec.protocol, like=like),
         "spec": spec.model_dump(mode="json"),
         "metrics": result.metrics,
+        "measures": {name: asdict(how) for name, how in protocol.measures.items() if name in result.metrics},
         "curve": result.curve,
         "notes": result.notes,
         "clips": {"train": len(first.train_ids), "test": len(first.test_ids)},
@@ -138,7 +138,7 @@ def _partner(session: Session, run: RunDir, name: str) -> tuple[RunDir, str]:
     if partner is None:
         raise SkelbenchError(f"run {pretrain_id}, fused with {run.name}, is not in {session.results.root}")
     checkpoint = checkpoint or "last"
-    _check_finished(partner, checkpoint)
+    check_finished(partner, checkpoint)
     if partner.spec.data != run.spec.data:
         raise SkelbenchError(
             f"{run.name} and {partner.name} were trained on different data; fuse runs of the same split"
@@ -160,7 +160,7 @@ def _features(
     key = f"{run.spec.id} {checkpoint} {stream} {way}"
     if key not in session.features:
         run_spec, split = run.spec, store.split(spec.data.split, spec.data.min_frames)
-        encoder = load_encoder(session, run, checkpoint, store, stream)
+        encoder = load_encoder(session, run, checkpoint, store.topology, stream)
         label = f"{run.title} features" if stream == "joint" else f"{run.title} {stream} features"
         with session.progress(total=len(split.train) + len(split.test), label=label, unit="clips") as report:
             grid, device, precision = grid_of(run_spec, store.topology), session.device, run_spec.train.precision
@@ -182,11 +182,19 @@ def clips_of(session: Session, spec: EvalSpec) -> ClipStore:
     return store
 
 
-def load_encoder(
-    session: Session, run: RunDir, checkpoint: str, store: ClipStore, stream: str = "joint"
-) -> torch.nn.Module:
-    """The inference encoder of a run that looks at ``stream``, with its weights, in eval mode."""
-    encoder = build_encoder(run.spec, session.host, store.topology)
+def load_encoder(session: Session, run: RunDir, checkpoint: str, topology: Topology, stream: str = "joint") -> Encoder:
+    """The inference encoder of a run that looks at ``stream``, with its weights, in eval mode.
+
+    Raises:
+        SkelbenchError: the encoder of that name is another than the run's: it may make other features of the weights.
+    """
+    made = run.spec
+    if how := other_encoder(session.host, made.encoder, made.encoder_version, made.encoder_source):
+        raise SkelbenchError(
+            f"encoder {made.encoder} is not the one that run {run.name} was made with ({how}); "
+            "use that one, or train again with this one"
+        )
+    encoder = build_encoder(run.spec, session.host, topology)
     if stream == "fused" and "fuse-streams" not in encoder.abilities:
         raise SkelbenchError(
             f"encoder {run.spec.encoder} of {run.name} cannot {ABILITIES['fuse-streams']}; "

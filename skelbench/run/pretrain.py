@@ -9,12 +9,14 @@ import torch
 
 from skelbench import distributed
 from skelbench.cores import fastest_threads, limit_threads, threads_are_named, usable_cores
-from skelbench.errors import SkelbenchError, Stopped
+from skelbench.errors import Diverged, SkelbenchError, Stopped
 from skelbench.methods.contract import Method
 from skelbench.nn.encoder import Encoder
+from skelbench.plugin.status import one_line
 from skelbench.results.environment import environment
 from skelbench.results.store import ResultStore, RunDir
 from skelbench.run.directory import alone, clear
+from skelbench.run.observe import Observing
 from skelbench.run.resolve import Resolved
 from skelbench.run.session import Session
 from skelbench.train.build import build_method
@@ -43,21 +45,24 @@ def pretrain(session: Session, resolved: Resolved, force: bool = False) -> RunDi
 
 def _train(session: Session, resolved: Resolved, run: RunDir) -> RunDir:
     spec, chief = resolved.spec, not distributed.rank()
-    method = build_method(spec, session.host, resolved.store.topology, session.device)
     identity = {"id": spec.id, "name": run.name, "directory": str(run.path), "spec": spec.model_dump(mode="json")}
+    trains = resolved.method.trains
+    observers = Observing(session.host, session.observe if chief and trains else (), identity)
 
-    def tell(hook: str, **values: Any) -> None:
+    def tell(event: str, **values: Any) -> None:
         if chief:
-            session.host.notify(hook, run=identity, **values)
+            session.host.notify(f"skelbench_{event}", run=identity, **values)
+            observers.tell(event, **values)
 
     def record(*gone: str, **fields: Any) -> None:
         if chief:
             run.update(*gone, **fields)
 
     outcome, facts = "failed", {"steps": 0, "clips_seen": 0, "train_seconds": 0.0}
-    tell("skelbench_run_started")
+    tell("run_started")
     try:
-        if not resolved.method.trains:
+        method = build_method(spec, session.host, resolved.store.topology, session.device)
+        if not trains:
             save_encoders(run, spec.id, method, 0)
         else:
             if spec.init_from:
@@ -70,25 +75,26 @@ def _train(session: Session, resolved: Resolved, run: RunDir) -> RunDir:
                     report(0, note=f"{run.checkpoint} is missing, which held what was done: the run begins anew")
                 if note := settle_threads(trainer, run):
                     report(0, note=note)
-                # "step", where it was stopped before, is past.
-                record("step", outcome="running", environment=environment(session.device), train_clips=len(trainer.ids))
+                # "step", where it was stopped before, and why, are past.
+                now = {"environment": environment(session.device), "train_clips": len(trainer.ids)}
+                record("step", "reason", outcome="running", **now)
                 seconds = trainer.fit(
                     report,
-                    log=lambda step, line: tell("skelbench_log", step=step, metrics=line),
+                    log=lambda step, line: tell("log", step=step, metrics=line),
                     signs=record,
                 )
             facts = {"steps": trainer.total, "clips_seen": clips, "train_seconds": seconds}
         outcome = "done"
-        record(outcome=outcome, finished=time.time(), **facts)
+        record("reason", outcome=outcome, finished=time.time(), **facts)
     except Stopped as error:
         outcome = error.outcome
-        record(outcome=outcome, step=error.step)
+        record(outcome=outcome, step=error.step, **({"reason": str(error)} if isinstance(error, Diverged) else {}))
         raise
-    except Exception:
-        record(outcome=outcome)
+    except Exception as error:
+        record(outcome=outcome, reason=one_line(error))
         raise
     finally:
-        tell("skelbench_run_finished", outcome=outcome)
+        tell("run_finished", outcome=outcome)
     return run
 
 
@@ -105,6 +111,17 @@ def settle_threads(trainer: Trainer, run: RunDir) -> str:
             count = f"{chosen} thread{'s' if chosen > 1 else ''}"
             return f"trained with {count}, faster here and now than {most}: cores are busy, or steps small"
     return ""
+
+
+def finished(results: ResultStore, pattern: str) -> str:
+    """The pretrain_id of a finished run to start from; SkelbenchError if there is none."""
+    run, checkpoint = results.find(pattern)
+    if checkpoint != "last" or run.outcome != "done":
+        raise SkelbenchError(
+            f"--init-from {pattern}: a run can start from the final weights of a finished run only; "
+            f"{run.name} is {run.outcome}"
+        )
+    return run.spec.id
 
 
 def warm_start(results: ResultStore, method: Method, name: str, parent_id: str) -> None:

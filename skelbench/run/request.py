@@ -14,13 +14,14 @@ from typing import Any
 
 from skelbench.errors import SkelbenchError, did_you_mean
 from skelbench.files import parsed, shallow
+from skelbench.plugin.files import named_files
 from skelbench.plugin.space import factor
 from skelbench.skeleton.grid import BUDGETS
 
 CHOICES = {"encoder": "encoders", "optimizer": "optimizers", "schedule": "schedules"}
 """Sections that are a component of one's choice -> what the plugin host calls its kind."""
 SECTIONS = ("method", *CHOICES, "train", "grid", "data")
-TOP = ("seed", "preset", "native", *CHOICES, "tokens", "dataset", "split")
+TOP = ("seed", "preset", "native", *CHOICES, "tokens", "dataset", "split", "plugins")
 """Keys of a run.toml outside the sections."""
 
 
@@ -122,6 +123,7 @@ def read_config(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
             raise SkelbenchError(f"{path}: {did_you_mean(key, known, what)}")
         else:
             top[key] = value
+    top["plugins"] = named_files(top.get("plugins", []), path)
     settings |= budget(top["tokens"]) if "tokens" in top else {}
     settings |= {f"data.{name}": top[key] for key, name in (("dataset", "name"), ("split", "split")) if key in top}
     return top, settings
@@ -144,9 +146,10 @@ def full_key(key: str, fields: Mapping[str, set[str]]) -> str:
     if dot:
         if section in fields and name in fields[section]:
             return key
-        own = f"settings of {section}: {', '.join(sorted(fields[section]))}" if section in fields else ""
+        names = ", ".join(sorted(fields.get(section, ()))) or f"none, this {section} has no settings"
+        own = f"settings of {section}: {names}" if section in fields else ""
         raise SkelbenchError(did_you_mean(key, every, "setting", own or f"sections: {', '.join(fields)}"))
-    if key in TOP:
+    if key in TOP and key != "plugins":
         raise SkelbenchError(f"{key!r} is no setting but an option: write --{key}")
     owners = [part for part, names in fields.items() if key in names]
     if len(owners) == 1:

@@ -6,9 +6,11 @@ Later sources win: defaults, the method's optimiser, its native setting (with ``
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import inspect
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,6 +26,7 @@ from skelbench.nn.contrast import KeyQueue
 from skelbench.optim.optimizers import Optimizer
 from skelbench.plugin.descriptors import EncoderSpec, MethodSpec
 from skelbench.plugin.host import Host
+from skelbench.plugin.mistakes import Mistake, plugin_code, where, wrong
 from skelbench.run.presets import PRESETS, QUEUED
 from skelbench.run.request import CHOICES, Request, full_key, read_config
 from skelbench.run.settings import Layer, Parts, Settings, config, joined, names, variant_layers
@@ -79,9 +82,10 @@ def resolve(request: Request, host: Host, data_root: Path, device_kind: str) -> 
         {"grid.frames": 64, "grid.patch": 8, **method.recipe, **(method.native if native else {})},
         {**PRESETS, **method.presets, **request.presets}[preset],
     ]
-    parts = Parts.of(host, method, names([*base, choices]))
-    if preset not in method.presets and preset not in request.presets:
-        base[2] = _scaled(base[2], parts, preset)
+    chosen = names([*base, choices])
+    parts = Parts.of(host, method, chosen)
+    if preset not in method.presets and preset not in request.presets:  # its sizes are those of the encoder chosen
+        base[2] = {"encoder": chosen["encoder"], **_scaled(base[2], parts, preset)}
     user = choices | _user_settings(request, from_file, parts)
 
     values = joined([*base, user])
@@ -144,7 +148,7 @@ class _Settle:
         """``typed``: the layer that the user gave; what they should know of the outcome is added to ``notes``."""
         values, typed, notes = joined(layers), typed or {}, [] if notes is None else notes
         sections = {name: self.parts.section(values, name) for name in ("method", *CHOICES)}
-        exchangeable = self.host.load(self.parts.method).exchangeable
+        exchangeable = self.host.subclass(self.parts.method, Method).exchangeable
         plugins = {
             field: self.host.get(kind, getattr(sections["method"], field)) for field, kind in exchangeable.items()
         }
@@ -260,15 +264,10 @@ def _spec(
     """The run spec of complete settings."""
     method, full = parts.method, Grid(grid.frames, grid.patch, store.topology.num_joints)
     components = {f"topologies {store.topology.name}": host.identity(host.get("topologies", store.topology.name))}
-    for setting, kind in host.load(method).exchangeable.items():
+    for setting, kind in host.subclass(method, Method).exchangeable.items():
         name = getattr(settings.method, setting)
         components[f"{kind} {name}"] = host.identity(host.get(kind, name))
-    try:
-        views: dict[str, ViewSpec] = host.load(method).views(settings.method, full) if method.trains else {}
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, (error.title, *first["loc"])))
-        raise SkelbenchError(f"views of method {method.name} cannot be declared: {where}: {first['msg']}") from error
+    views = _views(host.subclass(method, Method), settings.method, full) if method.trains else {}
     plain_views = {name: view.model_dump(mode="json") for name, view in views.items()}
     for name, view in views.items():
         plain = plain_views[name]
@@ -302,6 +301,20 @@ def _spec(
         init_from=request.init_from,
         imported=request.imported,
     )
+
+
+def _views(cls: type[Method], config: Any, grid: Grid) -> dict[str, ViewSpec]:
+    """The views that a method of these settings declares."""
+    if not isinstance(inspect.getattr_static(cls, "views"), classmethod | staticmethod):
+        raise wrong(cls.views, "views is no class method; write @classmethod above it")
+    with plugin_code(cls.views, "(config, grid)"):
+        views: Any = cls.views(config, grid)
+    if not isinstance(views, Mapping) or not views:
+        raise wrong(cls.views, f'returned {views!r:.60}; return a dict of names to views: {{"pair": ViewSpec(...)}}')
+    for name, view in views.items():
+        if not isinstance(view, ViewSpec) or not isinstance(name, str):
+            raise wrong(cls.views, f"returned {view!r:.60} as view {name!r}; a ViewSpec is expected")
+    return dict(views)
 
 
 _NO_PATCH = {"patch": 1}
@@ -363,10 +376,14 @@ def data_of(data: DataSpec, store: ClipStore, name: str, split: str) -> DataSpec
 def open_dataset(name: str, host: Host, data_root: Path) -> ClipStore:
     """A data set announced by a plugin (made on first use) or an imported one."""
 
-    def opener(known: str) -> Callable[[Path], ClipStore]:
-        return lambda root: host.load(host.get("datasets", known))(root)
+    def opener(known: str, root: Path) -> ClipStore:
+        descriptor = host.get("datasets", known)
+        opens = host.load(descriptor)
+        with plugin_code(opens, "(root)"):
+            store = opens(root)
+        return host.checked(descriptor, store, ClipStore, "skelbench.data.store.clip_store.ClipStore")
 
-    openers = {known: opener(known) for known in host.names("datasets")}
+    openers = {known: partial(opener, known) for known in host.names("datasets")}
     return roots.open_dataset(name, data_root, openers)
 
 
@@ -413,11 +430,17 @@ def _check_buildable(resolved: Resolved, host: Host) -> None:
     if spec.train.align != "none":
         Alignment(resolved.store, spec.train.align)
     if spec.views:
-        ViewBuilder(view_specs(spec), topology, spec.grid.patch, bodies=spec.train.bodies)
+        try:
+            ViewBuilder(view_specs(spec), topology, spec.grid.patch, bodies=spec.train.bodies)
+        except SkelbenchError as error:
+            raise SkelbenchError(f"{error} ({where(host.load(resolved.method).views)})") from error
     try:
         method = build_method(spec, host, topology, "meta")
-    except ValidationError as error:
-        reason = error.errors()[0]["msg"].removeprefix("Value error, ")
+    except Mistake as error:
+        cause = error.__cause__
+        if not isinstance(cause, ValidationError) or cause.errors()[0]["loc"]:
+            raise
+        reason = cause.errors()[0]["msg"].removeprefix("Value error, ")  # settings that contradict each other
         raise SkelbenchError(f"method {spec.method} cannot be built with these settings: {reason}") from error
     if resolved.method.trains and not spec.imported and spec.train.batch_size < method.min_clips:
         raise SkelbenchError(

@@ -13,6 +13,7 @@ from skelbench.errors import SkelbenchError
 
 if TYPE_CHECKING:
     from skelbench.evaluate.protocol import Features
+    from skelbench.plugin.descriptors import ObserverSpec
     from skelbench.plugin.host import Host
     from skelbench.results.store import ResultStore
 
@@ -31,11 +32,18 @@ class Session:
     data_root: Path
     device: str
     progress: Progress
+    observe: tuple[ObserverSpec, ...] = ()
+    """Observers of training that were asked for."""
     features: dict[str, Features] = field(default_factory=dict, repr=False)
     """Features extracted in this session, so that several protocols share them."""
 
 
-def open_session(results: Path | None = None, data_root: Path | None = None, device: str | None = None) -> Session:
+def open_session(
+    results: Path | None = None,
+    data_root: Path | None = None,
+    device: str | None = None,
+    observe: tuple[ObserverSpec, ...] = (),
+) -> Session:
     """The session that the options of a command ask for; joins ``torchrun``'s process group, if there is one."""
     from skelbench import distributed
     from skelbench.console import progress
@@ -46,21 +54,27 @@ def open_session(results: Path | None = None, data_root: Path | None = None, dev
 
     device = distributed.start_from_environment(pick_device(device))
     limit_threads()
-    return Session(get_host(), ResultStore(results), data_root or default_data_root(), device, progress)
+    return Session(get_host(), ResultStore(results), data_root or default_data_root(), device, progress, observe)
 
 
 def pick_device(name: str | None) -> str:
-    """``cuda`` when there is one, else ``cpu``; a named device is checked."""
+    """``cuda`` when there is one, else ``cpu``; a named device, of ``--device`` or a setting, is checked."""
     import torch
 
+    from skelbench.places import found
+
+    where = "--device"
+    if name is None:
+        name, source = found("device")
+        where = f"device of {source}:"
     if name is None or name == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
     try:
         device = torch.device(name)
     except RuntimeError as error:
-        raise SkelbenchError(f"--device {name!r} is not a device; use cpu, cuda or cuda:N") from error
+        raise SkelbenchError(f"{where} {name!r} is not a device; use cpu, cuda or cuda:N") from error
     if device.type == "cuda" and not torch.cuda.is_available():
-        raise SkelbenchError(f"--device {name}: no CUDA device is available here; use --device cpu")
+        raise SkelbenchError(f"{where} {name}: no CUDA device is available here; use --device cpu")
     if device.type not in ("cpu", "cuda"):
-        raise SkelbenchError(f"--device {name}: only cpu and cuda are supported")
+        raise SkelbenchError(f"{where} {name}: only cpu and cuda are supported")
     return name

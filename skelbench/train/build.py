@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
+from typing import Any
 
 import torch
 
@@ -13,9 +14,10 @@ from skelbench.methods.contract import Context, Method
 from skelbench.methods.target import MaskedTarget
 from skelbench.nn.encoder import ABILITIES, Encoder
 from skelbench.plugin.host import Host
+from skelbench.plugin.mistakes import plugin_code, wrong
 from skelbench.skeleton.grid import Grid
 from skelbench.skeleton.topology import Topology
-from skelbench.spec import RunSpec
+from skelbench.spec import RunSpec, validated
 from skelbench.views.augmentations import Rotate
 from skelbench.views.spec import ViewSpec
 from skelbench.views.view import View
@@ -28,7 +30,7 @@ def grid_of(spec: RunSpec, topology: Topology) -> Grid:
 
 def view_specs(spec: RunSpec) -> dict[str, ViewSpec]:
     """The views of a training step, from their plain form in the run's spec."""
-    return {name: ViewSpec.model_validate(view) for name, view in spec.views.items()}
+    return {name: validated(ViewSpec, view, f"views.{name}") for name, view in spec.views.items()}
 
 
 def turns_bodies(spec: RunSpec) -> bool:
@@ -37,24 +39,49 @@ def turns_bodies(spec: RunSpec) -> bool:
     return spec.data.dimensions == 3 and any(step.p > 0 and step.vertical_deg >= 180 for step in steps)
 
 
+def bare_encoder(host: Host, name: str, settings: Mapping[str, Any], topology: Topology, grid: Grid) -> Encoder:
+    """The encoder ``name``, freshly initialised, with nothing that only a method needs of it."""
+    descriptor = host.get("encoders", name)
+    config = validated(host.config(descriptor), settings, "encoder")
+    cls = host.subclass(descriptor, Encoder)
+    with plugin_code(cls, "(config, topology, grid)"):
+        try:
+            encoder = cls(config, topology, grid)
+        except (RuntimeError, NotImplementedError):
+            if torch.get_default_device().type != "meta":
+                raise
+            with torch.device("cpu"):  # it looks at values while it is built: a graph's
+                encoder = cls(config, topology, grid).to("meta")
+    _check_initialised(encoder)
+    for attribute in ("width", "features"):
+        if not isinstance(getattr(encoder, attribute, None), int):
+            of = "tokens" if attribute == "width" else "pooled_RD"
+            raise wrong(cls, f"sets no self.{attribute}: a whole number, the width of its {of}")
+    return encoder
+
+
+def other_encoder(host: Host, name: str, version: int, source: str | None) -> str:
+    """How the encoder ``name`` differs from the one of this version, and hash of its file; "" = it is that one.
+
+    Another may make other features of the same weights.
+    """
+    descriptor = host.get("encoders", name)
+    if descriptor.version != version:
+        return f"version {version}, here it is {descriptor.version}"
+    here = host.origin(descriptor).source_hash
+    return "" if here == source else f"a file of sha256 {str(source)[:12]}, here it is {str(here)[:12]}"
+
+
 def build_encoder(spec: RunSpec, host: Host, topology: Topology) -> Encoder:
     """A freshly initialised encoder of the run's family and size (drawn from torch's current random state).
 
     Raises:
         SkelbenchError: it cannot do what the run's method requires.
     """
-    descriptor, requires = host.get("encoders", spec.encoder), frozenset(host.get("methods", spec.method).requires)
+    requires = frozenset(host.get("methods", spec.method).requires)
     if any(view["stream"] == "fused" for view in spec.views.values()):
         requires |= {"fuse-streams"}
-    config = host.config(descriptor).model_validate(spec.encoder_config)
-    make = partial(host.load(descriptor), config, topology, grid_of(spec, topology))
-    try:
-        encoder = make()
-    except (RuntimeError, NotImplementedError):
-        if torch.get_default_device().type != "meta":
-            raise
-        with torch.device("cpu"):  # it looks at values while it is built: a graph's
-            encoder = make().to("meta")
+    encoder = bare_encoder(host, spec.encoder, spec.encoder_config, topology, grid_of(spec, topology))
     if unknown := sorted(requires - ABILITIES.keys()):
         raise SkelbenchError(
             f"method {spec.method}: {did_you_mean(unknown[0], list(ABILITIES), 'ability of encoders')}"
@@ -64,8 +91,14 @@ def build_encoder(spec: RunSpec, host: Host, topology: Topology) -> Encoder:
             f"method {spec.method} needs an encoder that can {ABILITIES[missing[0]]} ({missing[0]}), "
             f"which {spec.encoder} cannot; choose another encoder or method"
         )
-    encoder.prepare(requires)
+    with plugin_code(encoder.prepare, "(requires)"):
+        encoder.prepare(requires)
     return encoder
+
+
+def _check_initialised(module: torch.nn.Module) -> None:
+    if "_modules" not in vars(module):
+        raise wrong(type(module), "does not call super().__init__ with what it is given; write that first")
 
 
 def build_method(spec: RunSpec, host: Host, topology: Topology, device: torch.device | str = "cpu") -> Method:
@@ -74,22 +107,25 @@ def build_method(spec: RunSpec, host: Host, topology: Topology, device: torch.de
     Weights are drawn on the CPU, so that they are the same for every device; ``device="meta"`` draws nothing.
     """
     descriptor = host.get("methods", spec.method)
-    cls = host.load(descriptor)
-    config = (host.load(descriptor, "config") if descriptor.config else cls.Config).model_validate(spec.method_config)
+    cls = host.subclass(descriptor, Method)
+    settings = host.config(descriptor) if descriptor.config else cls.Config
+    config = validated(settings, spec.method_config, "method")
     grid = grid_of(spec, topology)
 
     def target(name: str) -> type[MaskedTarget]:
-        chosen = host.get("targets", name)
-        cls = host.load(chosen)
-        if not (isinstance(cls, type) and issubclass(cls, MaskedTarget)):
-            raise SkelbenchError(f"target {name!r}: {chosen.target} is no subclass of MaskedTarget; make it one")
-        return cls
+        return host.subclass(host.get("targets", name), MaskedTarget)
 
     meta = str(device) == "meta"
     with torch.random.fork_rng(devices=[]), torch.device("meta" if meta else "cpu"):
         context = Context.of(topology, grid, partial(build_encoder, spec, host, topology), target)
         torch.manual_seed(derive_seed(spec.seed, "init"))
-        method = cls(config, context)
+        with plugin_code(cls, "(config, context)"):
+            method = cls(config, context)
+    _check_initialised(method)
+    with plugin_code(method.inference_encoder, "()"):
+        encoder = getattr(method, "encoder", None) and method.inference_encoder()
+    if not isinstance(encoder, torch.nn.Module):
+        raise wrong(cls, "makes no self.encoder; write self.encoder = context.encoder()")
     return method if meta else method.to(device)
 
 

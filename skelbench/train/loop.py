@@ -22,6 +22,8 @@ from skelbench.errors import Diverged, Interrupted, SkelbenchError
 from skelbench.files import naming
 from skelbench.identity import derive_seed
 from skelbench.methods.contract import Method, Step
+from skelbench.optim.groups import groups_of
+from skelbench.plugin.mistakes import plugin_code, where, wrong
 from skelbench.results.metrics import logged_lines
 from skelbench.results.store import RunDir
 from skelbench.signals import stop_requested
@@ -70,7 +72,7 @@ class Trainer:
         self.source = ClipSource(store, device=self.device, second_body=spec.data.second_body, align=spec.train.align)
         how = spec.train.bodies, self.device, spec.train.centre, spec.data.dimensions
         self.builder = ViewBuilder(view_specs(spec), store.topology, spec.grid.patch, *how)
-        self.optim = Optimisation(method.optim_groups(), spec, self.total, method.turns)
+        self.optim = Optimisation(groups_of(method), spec, self.total, method.turns)
         self.world, self.rank = distributed.world(), distributed.rank()
         if spec.train.batch_size % self.world:
             raise SkelbenchError(
@@ -91,7 +93,7 @@ class Trainer:
                 broadcast_buffers=normed and spec.train.batch_norm == "broadcast",
                 find_unused_parameters=len(method.turns) > 1,  # each turn of a step reaches its own
             )
-        self.phases = sorted(method.phases(), key=lambda phase: phase[1])
+        self.phases = _phases(method)
         self.every = max(1, self.total // LINES)
         # Only the first process looks. Its views are made now: in training another thread may be reading clips.
         fixed = None if self.rank else FixedClips(spec, self.source, self.ids)
@@ -129,7 +131,8 @@ class Trainer:
         """What a method reports of a turn, its gradients left in the parameters."""
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.spec.train.precision == "bf16"):
             reported = forward(views, info)
-        reported["loss"].backward()
+        with plugin_code(self.method.training_step):  # a gradient has no line of its own
+            reported["loss"].backward()
         return reported
 
     def step_info(self, step: int, turn: str = "main") -> Step:
@@ -157,7 +160,7 @@ class Trainer:
             figures |= self.optim.step(step, norms, turn)
             prefix = "" if turn == self.method.turns[0] else f"{turn}_"
             figures |= {prefix + name: value.detach() for name, value in reported.items()}
-        with torch.no_grad():
+        with torch.no_grad(), plugin_code(self.method.after_step, "(step)"):
             self.method.after_step(info)
         return figures
 
@@ -300,12 +303,12 @@ class Trainer:
         if not (found := self.verdict.read()):
             return
         step, what, value = found
-        where = f"became {value} at step {step} of {self.total} (epoch {self.epoch(step):.2f}) in {self.run.path}"
+        place = f"became {value} at step {step} of {self.total} (epoch {self.epoch(step):.2f}) in {self.run.path}"
         ids = map(int, self.order(step))
         if (clip := next((i for i in ids if not np.isfinite(self.source.store.clip(i)).all()), None)) is not None:
             name = self.spec.data.name
             raise Diverged(
-                f"clip {clip} of data set {name} holds coordinates that are not finite, with which the {what} {where}; "
+                f"clip {clip} of data set {name} holds coordinates that are not finite, with which the {what} {place}; "
                 f"see what else is wrong: skelbench data verify {name}, then prepare or import it again",
                 step,
             )
@@ -313,7 +316,8 @@ class Trainer:
             held = ((name, p.grad) for name, p in self.method.named_parameters() if p.grad is not None)
             if bad := next((name for name, gradient in held if not bool(gradient.isfinite().all())), ""):
                 what += f" of {bad}"
-        raise Diverged(f"the {what} {where}; {self._advice()}", step)
+        advice = self._advice() if step else self._first_advice(what)
+        raise Diverged(f"the {what} {place}; {advice}", step)
 
     def _check_state(self, done: int) -> None:
         """Raise :class:`Diverged` where what is to be saved after ``done`` steps is not finite."""
@@ -323,9 +327,27 @@ class Trainer:
                 done - 1,
             )
 
+    def _first_advice(self, what: str) -> str:
+        """Before any weight was changed no rate is to blame."""
+        step = type(self.method).training_step
+        return (
+            f"no weight had moved yet: look in {where(step) or step.__qualname__} for a division by 0, the logarithm "
+            f"or {'root' if what == 'loss' else 'norm'} of 0, the mean of nothing"
+        )
+
     def _advice(self) -> str:
         kept = "the last good state is kept; " if self.run.checkpoint.exists() else ""
         return f"{kept}lower --set train.lr, set train.clip_grad, or use --precision fp32, then run again"
+
+
+def _phases(method: Method) -> list[tuple[str, float]]:
+    """The method's phases by their beginning; the first begins at 0."""
+    with plugin_code(method.phases, "()"):
+        phases = sorted(method.phases(), key=lambda phase: phase[1])
+        names = [(str(name), float(start)) for name, start in phases]
+    if not names or names[0][1] > 0:
+        raise wrong(method.phases, f'returned {phases}; the first begins at 0: [("warm", 0.0), ("main", 0.3)]')
+    return names
 
 
 def _give_back_memory() -> None:

@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from pydantic import Field
@@ -20,6 +20,7 @@ from torch import Tensor
 
 from skelbench.component import Component
 from skelbench.errors import SkelbenchError
+from skelbench.plugin.mistakes import lacking, plugin_code, wrong
 from skelbench.skeleton.topology import Topology
 from skelbench.views.bounds import in_order, in_unit
 from skelbench.views.keyed import Keyed, pick
@@ -34,6 +35,12 @@ class Draws:
     """What one operation may draw for R rows, and what it is drawn for; on the host.
 
     Draws are keyed by clip, view and place in the list of operations, never by what was drawn before.
+
+    >>> from skelbench.skeleton.topology import NTU25
+    >>> rows_R = torch.tensor([8, 9])  # two bodies of clip 4
+    >>> draws = Draws(1.0, 0, NTU25, 3, Keyed(seed=0, step=0), rows_R // 2, rows_R, torch.full((2,), 256))
+    >>> draws.per_clip(1).unique().shape, draws.per_body(1).unique().shape
+    (torch.Size([1]), torch.Size([2]))
     """
 
     p: float
@@ -73,7 +80,9 @@ class Draws:
     ) -> Linear:
         """X -> S X W on the changed rows: S acts on the axes, column j of W says how joint j is made of the old joints
         (float32; None = not at all). ``mirrored``: left and right are swapped."""
-        rows = len(self.view_R)
+        rows, axes = len(self.view_R), (3, self.topology.num_joints)
+        for name, table, size in zip(("space_K33", "joints_KJJ"), (space_K33, joints_KJJ), axes):
+            self._check(name, table, size, size)
         space, joints = Matrices.identity(rows, 3), Matrices.identity(rows, self.topology.num_joints)
         return Linear(
             space if space_K33 is None else space.put(self.rows_K, space_K33),
@@ -83,12 +92,19 @@ class Draws:
 
     def shift(self, offset_K3: Tensor) -> Shift:
         """X -> X + offset on the changed rows."""
+        self._check("offset_K3", offset_K3, 3)
         return Shift(torch.zeros(len(self.view_R), 3).index_copy(0, self.rows_K, offset_K3.float()))
 
     def jitter(self, std: float) -> Jitter:
         """X -> X + Gaussian noise of ``std`` metres on the changed rows."""
         op = PER_BODY + 2 * self.place
         return Jitter(std, self.dimensions, op, self.active_R, self.body_keys_R, self.view_R)
+
+    def _check(self, name: str, value: Tensor | None, *sizes: int) -> None:
+        """ValueError, which its caller tells of an author, for what is not of the changed rows."""
+        right = [len(self.rows_K), *sizes]
+        if value is not None and list(value.shape) != right:
+            raise ValueError(f"{name} has shape {list(value.shape)}, not {right}: K = {right[0]} rows are changed")
 
     @cached_property
     def _first_R4(self) -> Tensor:
@@ -99,16 +115,30 @@ class Draws:
 
 
 class Augment(Component):
-    """Base class of augmentations: settings, and what is drawn from them."""
+    """Base class of augmentations: settings, and what is drawn from them.
+
+    >>> class Lift(Augment):
+    ...     kind = "lift"
+    ...     metres: float = 0.1
+    ...
+    ...     def draw(self, draws):
+    ...         up_K3 = torch.zeros(len(draws.rows_K), 3)
+    ...         up_K3[:, 1] = self.metres * draws.per_clip(1)[:, 0]
+    ...         return draws.shift(up_K3)
+    >>> Lift(metres=0.2)
+    Lift(p=0.5, metres=0.2)
+    """
 
     family: ClassVar[str] = "augmentations"
+    of_padded: ClassVar[bool] = True
+    """Whether views that are padded at their end may be changed so."""
 
     p: float = 0.5
     """Chance that a clip is changed."""
 
     def draw(self, draws: Draws) -> Change:
         """Draw for the rows of ``draws``; usually ``draws.linear(...)`` of matrices for the rows that are changed."""
-        raise NotImplementedError
+        raise lacking(self, "draw(self, draws)")
 
     def check(self, where: str) -> None:
         """:class:`SkelbenchError` for settings that cannot be; ``where`` names the view."""
@@ -117,7 +147,11 @@ class Augment(Component):
 
 
 class Rotate(Augment):
-    """R = Rz Ry Rx (paper, Algorithm 2): vertical (Y) and tilt (X, Z) angles uniform in +- the limits, per clip."""
+    """R = Rz Ry Rx (paper, Algorithm 2): vertical (Y) and tilt (X, Z) angles uniform in +- the limits, per clip.
+
+    >>> Rotate(p=1.0, tilt_deg=17.0)
+    Rotate(p=1.0, vertical_deg=180.0, tilt_deg=17.0)
+    """
 
     kind = "rotate"
     vertical_deg: float = 180.0
@@ -133,7 +167,11 @@ class Rotate(Augment):
 
 class AxisRotate(Augment):
     """R = Rz Ry Rx with one axis drawn per clip whose angle is uniform in [0, ``major_deg``], the others' in
-    [0, ``minor_deg``], all clockwise seen against the axis (Levigty/AimCLR, feeder/tools.py)."""
+    [0, ``minor_deg``], all clockwise seen against the axis (Levigty/AimCLR, feeder/tools.py).
+
+    >>> AxisRotate()
+    AxisRotate(p=1.0, major_deg=30.0, minor_deg=1.0)
+    """
 
     kind = "axis-rotate"
     p: float = 1.0
@@ -149,7 +187,11 @@ class AxisRotate(Augment):
 
 
 class Shear(Augment):
-    """Add to each coordinate a multiple of each other one, uniform in +- ``amplitude``, per clip."""
+    """Add to each coordinate a multiple of each other one, uniform in +- ``amplitude``, per clip.
+
+    >>> Shear(amplitude=0.2)
+    Shear(p=1.0, amplitude=0.2)
+    """
 
     kind = "shear"
     p: float = 1.0
@@ -166,7 +208,11 @@ class Shear(Augment):
 
 
 class Mirror(Augment):
-    """Swap left and right joints and, with ``reflect``, negate X (Algorithm 3); without it the index swap alone."""
+    """Swap left and right joints and, with ``reflect``, negate X (Algorithm 3); without it the index swap alone.
+
+    >>> Mirror(reflect=False)
+    Mirror(p=0.5, reflect=False)
+    """
 
     kind = "mirror"
     reflect: bool = True
@@ -179,7 +225,11 @@ class Mirror(Augment):
 
 
 class BoneScale(Augment):
-    """Scale bone lengths by a factor per group, uniform in [lo, hi], keep directions (Algorithm 4), per body."""
+    """Scale bone lengths by a factor per group, uniform in [lo, hi], keep directions (Algorithm 4), per body.
+
+    >>> BoneScale(groups="limbs")
+    BoneScale(p=0.5, lo=0.85, hi=1.15, groups='limbs')
+    """
 
     kind = "bone-scale"
     lo: float = 0.85
@@ -194,7 +244,11 @@ class BoneScale(Augment):
 
 
 class CoordinateScale(Augment):
-    """Scale each coordinate axis by its own factor: the conventional counterpart of bone-aware scaling."""
+    """Scale each coordinate axis by its own factor: the conventional counterpart of bone-aware scaling.
+
+    >>> CoordinateScale(lo=0.9, hi=1.1)
+    CoordinateScale(p=0.5, lo=0.9, hi=1.1)
+    """
 
     kind = "coordinate-scale"
     lo: float = 0.85
@@ -205,10 +259,14 @@ class CoordinateScale(Augment):
 
 
 class Noise(Augment):
-    """Add independent Gaussian noise of ``std`` metres to every coordinate."""
+    """Add independent Gaussian noise of ``std`` metres to every coordinate.
+
+    >>> Noise(p=1.0, std=0.02)
+    Noise(p=1.0, std=0.02)
+    """
 
     kind = "noise"
-    std: float = 0.01
+    std: float = Field(0.01, json_schema_extra={"unit": "m"})
 
     def draw(self, draws: Draws) -> Change:
         return draws.jitter(self.std)
@@ -220,7 +278,11 @@ class Noise(Augment):
 
 
 class AxisDrop(Augment):
-    """Set one uniformly drawn coordinate axis to zero."""
+    """Set one uniformly drawn coordinate axis to zero.
+
+    >>> AxisDrop()
+    AxisDrop(p=0.2)
+    """
 
     kind = "axis-drop"
     p: float = 0.2
@@ -231,13 +293,22 @@ class AxisDrop(Augment):
 
 
 class Translate(Augment):
-    """Shift the clip along each axis by a distance uniform in +- ``limit`` metres, all frames and bodies alike."""
+    """Shift the clip along each axis by a distance uniform in +- ``limit`` metres, all frames and bodies alike.
+
+    >>> Translate(limit=0.1)
+    Translate(p=0.5, limit=0.1)
+    """
 
     kind = "translate"
-    limit: float = 0.02
+    version = 2
+    """2: 2-D poses stay in their plane."""
+    limit: float = Field(0.02, json_schema_extra={"unit": "m"})
 
     def draw(self, draws: Draws) -> Change:
-        return draws.shift((2 * draws.per_clip(3) - 1) * self.limit)
+        """What is flat stays in its plane."""
+        offset_K3 = (2 * draws.per_clip(3) - 1) * self.limit
+        offset_K3[:, draws.dimensions :] = 0.0
+        return draws.shift(offset_K3)
 
     def check(self, where: str) -> None:
         super().check(where)
@@ -250,6 +321,9 @@ class Blur(Augment):
 
     ``normalised`` False leaves the weights as they are, so that a wide Gaussian also makes the body larger, five times
     at 2 frames, and less so at the ends: what the public codes of AimCLR's family do.
+
+    >>> Blur(hi=1.0)
+    Blur(p=0.5, kernel=15, lo=0.1, hi=1.0, normalised=True)
     """
 
     kind = "blur"
@@ -265,9 +339,14 @@ class Blur(Augment):
 
 
 class TimeFlip(Augment):
-    """Play the view backwards."""
+    """Play the view backwards.
+
+    >>> TimeFlip(p=1.0)
+    TimeFlip(p=1.0)
+    """
 
     kind = "time-flip"
+    of_padded = False
 
     def draw(self, draws: Draws) -> Change:
         return Reverse(draws.active_R)
@@ -284,7 +363,15 @@ def draw_transform(
 ) -> Transform:
     """Draw every operation of ``ops`` for R rows and compose them in order. All on the host, int64 keys [R]."""
     where = topology, dimensions, keyed, clip_keys_R, body_keys_R, view_R
-    return compose(tuple(op.draw(Draws(op.p, place, *where)) for place, op in enumerate(ops)))
+    return compose(tuple(_drawn(op, Draws(op.p, place, *where)) for place, op in enumerate(ops)))
+
+
+def _drawn(op: Augment, draws: Draws) -> Change:
+    with plugin_code(op.draw, "(draws)"):
+        change: Any = op.draw(draws)
+    if not isinstance(change, Change):
+        raise wrong(op.draw, f"returned {change!r:.60}, not a Change; return draws.linear(...), .shift() or .jitter()")
+    return change
 
 
 def rotation(angles_K3: Tensor) -> Tensor:

@@ -17,12 +17,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from skelbench.plugin.mistakes import plugin_code, wrong
 from skelbench.skeleton.grid import Grid
 from skelbench.skeleton.topology import Topology
 from skelbench.spec import Bodies, Centre, EvaluationResize
 from skelbench.views.augmentations import draw_transform
 from skelbench.views.clips import ClipBatch
-from skelbench.views.crops import Center, Cut, Interval
+from skelbench.views.crops import Center, Crop, Cut, Interval
 from skelbench.views.keyed import Keyed, pick
 from skelbench.views.masks import Mask, MaskRows, TokenMask
 from skelbench.views.reading import Reading, read_confidence, read_coordinates
@@ -138,7 +139,7 @@ class ViewBuilder:
                 timing_V = parent.timing_V[parent_V]
         view_B = timing_V.repeat_interleave(clips)
         whole_B = extended_length(length_B, spec.extend)
-        interval = spec.crop.cut(Cut(whole_B, spec.resize, keyed, keys_B, view_B, inherited))
+        interval = _cut(spec.crop, Cut(whole_B, spec.resize, keyed, keys_B, view_B, inherited))
         frames = frame_positions(interval, spec.frames, spec.resize, length_B, keyed, keys_B, view_B)
         transform: Transform = ()
         if spec.inherit and parent is not None:
@@ -163,7 +164,7 @@ class ViewBuilder:
                 requests.setdefault(type(spec.mask), {})[name] = MaskRows(spec.mask, grid, keys_R, view_R)
         masks: dict[str, TokenMask] = {}
         for kind, wanted in requests.items():
-            masks |= zip(wanted, kind.draw_all(list(wanted.values()), self.topology, keyed))
+            masks |= zip(wanted, _drawn(kind, list(wanted.values()), self.topology, keyed))
         return masks
 
     def _view(
@@ -194,6 +195,33 @@ class ViewBuilder:
         fields: dict[str, Any] = {key: send(value, self.device) for key, value in host.items() if value is not None}
         fields |= {key: value.to(self.device) for key, value in there.items() if value is not None}
         return View(clips=clips, bodies=slots, count=count, stream=spec.stream, **fields)
+
+
+def _cut(crop: Crop, cut: Cut) -> Interval:
+    """The interval of a crop, which may be a stranger's."""
+    with plugin_code(crop.cut, "(cut)"):
+        interval: Any = crop.cut(cut)
+    if not isinstance(interval, Interval):
+        raise wrong(crop.cut, f"returned {interval!r:.60}; return cut.interval(start_B, duration_B)")
+    for name in ("start_B", "duration_B"):
+        if (shape := list(getattr(interval, name).shape)) != [len(cut.length_B)]:
+            raise wrong(crop.cut, f"returned {name} of shape {shape}, not {[len(cut.length_B)]}: one for every clip")
+    return interval
+
+
+def _drawn(kind: type[Mask], wanted: list[MaskRows], topology: Topology, keyed: Keyed) -> list[TokenMask]:
+    """The masks of one kind, which may be a stranger's."""
+    draw = kind.draw
+    with plugin_code(draw, "(request, topology, keyed)"):
+        masks = kind.draw_all(wanted, topology, keyed)
+    for request, mask in zip(wanted, masks):
+        if not isinstance(mask, TokenMask):
+            raise wrong(draw, f"returned {mask!r:.60}; return TokenMask(mask_RN)")
+        right = [len(request.keys_R), request.grid.tokens]
+        if list(mask.mask_RN.shape) != right or mask.mask_RN.dtype != torch.bool:
+            seen = f"{mask.mask_RN.dtype} {list(mask.mask_RN.shape)}"
+            raise wrong(draw, f"returned mask_RN of {seen}, not torch.bool {right}: rows and tokens")
+    return masks
 
 
 def _instances(parent_V: Tensor, size: int) -> Tensor:

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from skelbench.component import Component
 from skelbench.errors import SkelbenchError
+from skelbench.plugin.mistakes import lacking
 from skelbench.views.bounds import in_order, in_unit
 from skelbench.views.keyed import Keyed, pick
 
@@ -30,6 +31,9 @@ class Interval:
     """From ``start`` to ``start + duration``, both ends included, in the clip after ``extend``.
 
     What lies outside the clip is the clip played backwards.
+
+    >>> Interval(torch.tensor([0.0, 5.0]), torch.tensor([10.0, 20.0])).take(torch.tensor([1])).duration_B
+    tensor([20.])
     """
 
     start_B: Tensor
@@ -44,7 +48,12 @@ class Interval:
 
 @dataclass(frozen=True)
 class Cut:
-    """What a crop may look at: the clips that it cuts, and what it may draw."""
+    """What a crop may look at: the clips that it cuts, and what it may draw.
+
+    >>> cut = Cut(torch.tensor([101]), "ends", Keyed(seed=0, step=0), torch.tensor([7]), torch.tensor([256]))
+    >>> Center(share=0.5).cut(cut)
+    Interval(start_B=tensor([25.], dtype=torch.float64), duration_B=tensor([50.], dtype=torch.float64))
+    """
 
     length_B: Tensor
     """int64 [B], frames of the clip, after ``extend``."""
@@ -76,15 +85,29 @@ class Cut:
 
 
 class Crop(Component):
-    """Base class of crops. One that is cut from another view has a field ``parent``, that view's name."""
+    """Base class of crops. One that is cut from another view has a field ``parent``, that view's name.
+
+    >>> class Beginning(Crop):
+    ...     kind = "beginning"
+    ...     share: float = 0.5
+    ...
+    ...     def cut(self, cut):
+    ...         duration_B = self.share * (cut.length_B - 1).double()
+    ...         return cut.interval(torch.zeros_like(duration_B), duration_B)
+    >>> cut = Cut(torch.tensor([101]), "ends", Keyed(seed=0, step=0), torch.tensor([7]), torch.tensor([256]))
+    >>> Beginning().cut(cut).duration_B
+    tensor([50.], dtype=torch.float64)
+    """
 
     family: ClassVar[str] = "crops"
     parents_frames: ClassVar[bool] = False
     """Whether frames are drawn as the parent's are (resize="bins" draws them)."""
+    reflects: ClassVar[bool] = False
+    """Whether an interval may leave the clip, by at most its length: what lies beyond is played backwards."""
 
     def cut(self, cut: Cut) -> Interval:
         """The interval of every view and clip."""
-        raise NotImplementedError
+        raise lacking(self, "cut(self, cut)")
 
     def check(self, where: str) -> None:
         """:class:`SkelbenchError` for settings that cannot be; ``where`` names the view."""
@@ -95,6 +118,9 @@ class Free(Crop):
 
     ``whole_frames`` uses MAMP's rule instead of continuous time: floor(share * length) frames, at least
     ``min_frames`` (if the clip has them), start a whole frame.
+
+    >>> Free(lo=0.8)
+    Free(lo=0.8, hi=1.0, whole_frames=False, min_frames=1)
     """
 
     kind = "free"
@@ -117,7 +143,11 @@ class Free(Crop):
 
 
 class Same(Crop):
-    """Exactly the interval of the parent view (the target branch of S-JEPA, the noisy copy of MacDiff)."""
+    """Exactly the interval of the parent view (the target branch of S-JEPA, the noisy copy of MacDiff).
+
+    >>> Same(parent="global")
+    Same(parent='global')
+    """
 
     kind = "same"
     parents_frames = True
@@ -128,7 +158,11 @@ class Same(Crop):
 
 
 class Alike(Crop):
-    """An interval as long as the parent view's, start uniform and its own."""
+    """An interval as long as the parent view's, start uniform and its own.
+
+    >>> Alike(parent="global")
+    Alike(parent='global')
+    """
 
     kind = "alike"
     parent: str
@@ -142,6 +176,9 @@ class Inside(Crop):
     """An interval inside the parent view's: duration a uniform share in [lo, hi] of the parent's, start uniform.
 
     Every one of the parent's views gets its own ``count`` crops (the paper's anchored local views).
+
+    >>> Inside(parent="global", lo=0.2, hi=0.5)
+    Inside(parent='global', lo=0.2, hi=0.5)
     """
 
     kind = "inside"
@@ -162,9 +199,13 @@ class ReflectCrop(Crop):
     """A stretch as long as the clip, moved by up to ``pad`` of its length; beyond its ends it is played backwards.
 
     The crop of CrosSCLR's family (LinguoLi/CrosSCLR, feeder/tools.py), in continuous time.
+
+    >>> ReflectCrop(pad=0.25)
+    ReflectCrop(pad=0.25)
     """
 
     kind = "reflect"
+    reflects = True
     pad: float = Field(1 / 6, ge=0, lt=1)
 
     def cut(self, cut: Cut) -> Interval:
@@ -173,7 +214,11 @@ class ReflectCrop(Crop):
 
 
 class Center(Crop):
-    """The deterministic central ``share`` of the clip (evaluation)."""
+    """The deterministic central ``share`` of the clip (evaluation).
+
+    >>> Center(share=0.9)
+    Center(share=0.9)
+    """
 
     kind = "center"
     share: float = 0.95

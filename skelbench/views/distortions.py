@@ -26,6 +26,9 @@ class Distort(Augment):
     other one, uniform in +- ``amplitude``. The others change ``share`` of the joints, drawn anew for each clip: "zero"
     puts them at the origin, "corrupt" multiplies them by one 3 x 3 matrix uniform in +- 1. Defaults: 15 of 25 joints
     and the odds of maoyunyao/CMD, feeder/augmentations.py, the same in ISC, UmURL and USDRL.
+
+    >>> Distort(zero=0, corrupt=0)
+    Distort(p=1.0, shear=0.5, zero=0.0, corrupt=0.0, amplitude=1.0, share=0.6)
     """
 
     kind = "distort"

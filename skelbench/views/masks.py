@@ -18,6 +18,7 @@ from torch import Tensor
 
 from skelbench.component import Component
 from skelbench.errors import SkelbenchError
+from skelbench.plugin.mistakes import lacking
 from skelbench.skeleton.grid import Grid
 from skelbench.skeleton.topology import Topology
 from skelbench.views.bounds import in_order, in_unit
@@ -29,7 +30,12 @@ RATIO, TOKENS = 2, 3
 
 @dataclass(frozen=True)
 class MaskRows:
-    """Rows of one kind of view that want a mask."""
+    """Rows of one kind of view that want a mask.
+
+    >>> rows = MaskRows(RandomTokens(), Grid(64, 8, 25), torch.arange(2), torch.full((2,), 256))
+    >>> rows.grid.tokens
+    200
+    """
 
     mask: Mask
     grid: Grid
@@ -41,7 +47,11 @@ class MaskRows:
 
 @dataclass(frozen=True)
 class TokenMask:
-    """The hidden tokens of the rows of one kind of view, on the host."""
+    """The hidden tokens of the rows of one kind of view, on the host.
+
+    >>> TokenMask(torch.tensor([[True, False, False]]), keep_RK=torch.tensor([[1, 2]])).keep_RK
+    tensor([[1, 2]])
+    """
 
     mask_RN: Tensor
     """bool [R, N], True = hidden."""
@@ -50,7 +60,17 @@ class TokenMask:
 
 
 class Mask(Component):
-    """Base class of masks: a share of N tokens uniform in [lo, hi] is hidden in a view with chance p, per body."""
+    """Base class of masks: a share of N tokens uniform in [lo, hi] is hidden in a view with chance p, per body.
+
+    >>> class Frames(Mask):
+    ...     kind = "frames"
+    ...
+    ...     def draw(self, request, topology, keyed):
+    ...         u_RP = keyed.uniform(request.keys_R, request.grid.times, view=request.view_R, op=40)
+    ...         return TokenMask((u_RP < self.lo).repeat_interleave(request.grid.joints, dim=1))
+    >>> Frames(lo=0.5, hi=0.5).expected(200)
+    (100, None)
+    """
 
     family: ClassVar[str] = "masks"
 
@@ -66,7 +86,7 @@ class Mask(Component):
 
     def draw(self, request: MaskRows, topology: Topology, keyed: Keyed) -> TokenMask:
         """The masks of one kind of view."""
-        raise NotImplementedError
+        raise lacking(self, "draw(self, request, topology, keyed)")
 
     def expected(self, tokens: int) -> tuple[int, int | None]:
         """Mean number of hidden tokens, and of visible ones where that is the same in every row: for counting cost."""
@@ -81,7 +101,13 @@ class Mask(Component):
 
 class RandomTokens(Mask):
     """Independent random tokens. With lo == hi and p == 1 as many are visible in every row, and views carry
-    ``keep_RK``."""
+    ``keep_RK``.
+
+    >>> from skelbench.skeleton.topology import NTU25
+    >>> rows = MaskRows(RandomTokens(lo=0.9, hi=0.9), Grid(120, 4, 25), torch.arange(2), torch.full((2,), 256))
+    >>> rows.mask.draw(rows, NTU25, Keyed(seed=0, step=0)).keep_RK.shape
+    torch.Size([2, 74])
+    """
 
     kind = "random-tokens"
     keep: Literal["int", "round"] = "int"

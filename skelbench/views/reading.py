@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from skelbench.plugin.mistakes import plugin_code, wrong
 from skelbench.skeleton.topology import Topology
 from skelbench.spec import Centre
 from skelbench.views.clips import ClipBatch
@@ -19,7 +21,7 @@ from skelbench.views.sampling import Frames
 from skelbench.views.spec import ViewSpec
 from skelbench.views.streams import as_stream
 from skelbench.views.transfer import send
-from skelbench.views.transform import Transform, mirrored_rows, reversed_rows
+from skelbench.views.transform import Change, Transform, mirrored_rows, reversed_rows
 
 PIECE_BYTES = 2 << 20
 """Coordinates that a CPU works on at a time: from gathering to the last product they stay in its cache."""
@@ -90,6 +92,16 @@ def read_confidence(batch: ClipBatch, reading: Reading, spec: ViewSpec, topology
     return c_RTJ
 
 
+def _changed(step: Change, x_R3TJ: Tensor, keyed: Keyed) -> Tensor:
+    """Coordinates after a change, which may be a stranger's."""
+    with plugin_code(step.apply, "(x_R3TJ, keyed)"):
+        changed: Any = step.apply(x_R3TJ, keyed)
+    if not isinstance(changed, Tensor) or changed.shape != x_R3TJ.shape:
+        what = f"a tensor of shape {list(changed.shape)}" if isinstance(changed, Tensor) else f"{changed!r:.60}"
+        raise wrong(step.apply, f"returned {what}, not coordinates [R, 3, T, J] = {list(x_R3TJ.shape)}")
+    return changed
+
+
 def _piece(
     batch: ClipBatch, reading: Reading, spec: ViewSpec, topology: Topology, centre: Centre, keyed: Keyed
 ) -> Tensor:
@@ -107,5 +119,5 @@ def _piece(
         origin_R3 = batch.frames_FJ[:, topology.center].index_select(0, axis_R3.flatten()).view(-1, 3)
         x_R3TJ = x_R3TJ.sub_(origin_R3[:, :, None, None])
     for step in reading.transform:
-        x_R3TJ = step.apply(x_R3TJ, keyed)
+        x_R3TJ = _changed(step, x_R3TJ, keyed)
     return as_stream(x_R3TJ, spec.stream, topology, time=2, joint=3)

@@ -7,16 +7,14 @@ Crops say which stretch of the clip a view covers, augmentations what is done to
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
-from pydantic import SerializerFunctionWrapHandler, model_serializer
-
-from skelbench.component import Spec
+from skelbench.component import Grown
 from skelbench.errors import SkelbenchError, did_you_mean
 from skelbench.skeleton.grid import Grid
 from skelbench.skeleton.topology import Topology
 from skelbench.spec import Bodies, Stream
-from skelbench.views.augmentations import Augment, TimeFlip
+from skelbench.views.augmentations import Augment
 from skelbench.views.crops import Crop, Free, Resize
 from skelbench.views.masks import Mask
 
@@ -24,7 +22,7 @@ MAX_VIEWS = 255
 """Kinds of views per method, and views of one kind per clip: both are numbered in eight bits of a draw's key."""
 
 
-class ViewSpec(Spec):
+class ViewSpec(Grown):
     """One kind of view a method asks for.
 
     ``frames``: length after resizing. ``crop``: where it comes from. ``inherit``: first apply the parent's own
@@ -37,7 +35,19 @@ class ViewSpec(Spec):
     ``extend``: clips shorter than this are first played forth and back to at least this many frames.
     ``count``: independent views per clip (per parent view for Inside / Same). ``stream``: joint, bone, motion or fused.
     ``draws``: crop and augmentations are drawn for each clip, or once for all clips of a step ("batch"; PSTL's code).
+
+    >>> from skelbench.views import Inside, Mirror, Tube
+    >>> views = {
+    ...     "global": ViewSpec(frames=64, crop=Free(lo=0.5), augment=(Mirror(),), mask=Tube(), count=2),
+    ...     "local": ViewSpec(frames=16, crop=Inside(parent="global", lo=0.2, hi=0.5)),
+    ... }
+    >>> views["local"].parent
+    'global'
+    >>> ViewSpec(frames=64, augment=({"kind": "rotate", "tilt_deg": 10},)).augment
+    (Rotate(p=0.5, vertical_deg=180.0, tilt_deg=10.0),)
     """
+
+    ADDED = frozenset({"draws"})
 
     frames: int
     crop: Crop = Free()
@@ -49,11 +59,6 @@ class ViewSpec(Spec):
     count: int = 1
     stream: Stream = "joint"
     draws: Literal["clip", "batch"] = "clip"
-
-    @model_serializer(mode="wrap")
-    def _as_before(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Without ``draws`` where every clip has its own: runs of before it was there keep their ids."""
-        return {key: value for key, value in handler(self).items() if key != "draws" or value != "clip"}
 
     @property
     def parent(self) -> str | None:
@@ -92,7 +97,7 @@ def checked_counts(specs: Mapping[str, ViewSpec], topology: Topology, patch: int
         spec.crop.check(where)
         for augmentation in spec.augment:
             augmentation.check(where)
-            if spec.resize == "pad" and isinstance(augmentation, TimeFlip):
+            if spec.resize == "pad" and not augmentation.of_padded:
                 raise SkelbenchError(f"{where} is padded at its end and would begin with it when flipped in time")
         if spec.mask is not None:
             if spec.frames < patch or spec.frames % patch:

@@ -17,6 +17,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
+from skelbench.plugin.mistakes import lacking
 from skelbench.views.keyed import Keyed
 from skelbench.views.transfer import send
 
@@ -69,15 +70,29 @@ class Change:
     """What one operation, or several as one, does to the coordinates of R rows, all draws made.
 
     An augmentation that is neither linear nor noise nor a shift brings a subclass of its own.
+
+    >>> from dataclasses import dataclass
+    >>> @dataclass(frozen=True)
+    ... class Clamp(Change):
+    ...     limit_R: Tensor
+    ...
+    ...     def take(self, index):
+    ...         return Clamp(self.limit_R[index])
+    ...
+    ...     def apply(self, x_R3TJ, keyed):
+    ...         limit_R111 = self.limit_R.to(x_R3TJ.device)[:, None, None, None]
+    ...         return x_R3TJ.clamp(-limit_R111, limit_R111)
+    >>> float(Clamp(torch.ones(2)).apply(torch.full((2, 3, 1, 1), 5.0), Keyed(0, 0)).amax())
+    1.0
     """
 
     def take(self, index: Tensor) -> Self:
         """Rows ``index`` of this one."""
-        raise NotImplementedError
+        raise lacking(self, "take(self, index)")
 
     def apply(self, x_R3TJ: Tensor, keyed: Keyed) -> Tensor:
         """Changed coordinates, on the device of ``x_R3TJ``, which it may overwrite."""
-        raise NotImplementedError
+        raise lacking(self, "apply(self, x_R3TJ, keyed)")
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,15 @@ CHUNK = 8
 
 
 class Tube(Mask):
-    """Semantic Tube Masking, per body."""
+    """Semantic Tube Masking, per body.
+
+    >>> from skelbench.skeleton.grid import Grid
+    >>> from skelbench.skeleton.topology import NTU25
+    >>> rows = MaskRows(Tube(), Grid(64, 8, 25), torch.arange(2), torch.full((2,), 256))
+    >>> [masks] = Tube.draw_all([rows], NTU25, Keyed(seed=0, step=0))
+    >>> masks.mask_RN.shape
+    torch.Size([2, 200])
+    """
 
     kind = "tube"
     lo: float = 0.5

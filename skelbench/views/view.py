@@ -26,6 +26,13 @@ class View:
     Only bodies that are present are stored (rows); :attr:`x_BMTJC` and :attr:`valid_BM` give the full picture.
     Rows are ordered by view, then clip, then body, and every view holds the same bodies, so whatever an encoder
     returns per row can be cut into views by :meth:`chunk`. All counts (R, I, K) are known on the host.
+
+    >>> x_BMTJC = torch.randn(3, 2, 64, 25, 3)  # three clips with room for two bodies
+    >>> view = View.of(x_BMTJC, valid_BM=torch.tensor([[True, True], [True, False], [True, False]]))
+    >>> view.x_RTJC.shape, view.clip_R
+    (torch.Size([4, 64, 25, 3]), tensor([0, 0, 1, 2]))
+    >>> view.per_clip(torch.ones(view.rows, 8)).shape
+    torch.Size([3, 8])
     """
 
     x_RTJC: Tensor

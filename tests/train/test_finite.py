@@ -128,7 +128,7 @@ def _moment(state):
 
 def test_weights_with_nan_are_refused_wherever_they_are_read(resolved, session):
     run = pretrain(session, resolved("mamp", epochs=1))
-    encoder = load_encoder(session, run, "last", resolved("mamp", epochs=1).store)
+    encoder = load_encoder(session, run, "last", resolved("mamp", epochs=1).store.topology)
     encoder.norm.bias.data[0] = float("nan")
     save_weights(run.encoder(), encoder, {"id": run.spec.id, "epoch": 1})
     with pytest.raises(SkelbenchError, match=r"encoder.safetensors hold.* not finite.*norm.bias"):

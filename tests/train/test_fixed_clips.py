@@ -21,6 +21,7 @@ class _Made(Encoder):
     def forward(self, view):
         x_RD = self.dropout(self.readout(view.x_BMTJC[:, 0] if self.per_clip else view.x_RTJC).flatten(1))
         self.norm(x_RD[:, :1])
+        self.width = self.features = x_RD.shape[1]
         return Encoded(tokens_RND=x_RD[:, None], pooled_RD=x_RD, per_clip=self.per_clip)
 
 

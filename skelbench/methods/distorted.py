@@ -1,0 +1,28 @@
+"""The views of ISC's family (CMD, UmURL, USDRL): a crop of any length, distorted in one of three ways."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from skelbench.methods.contract import Config
+from skelbench.skeleton.grid import Grid
+from skelbench.views import Distort, Free, ViewSpec
+
+
+class DistortedConfig(Config):
+    """What configs of these methods begin with.
+
+    >>> DistortedConfig().view(Grid(frames=64, patch=8, joints=25)).augment[0].kind
+    'distort'
+    """
+
+    resize: Literal["ends", "half-pixel"] = Field("ends", description="resampling of a crop to T frames")
+
+    def view(self, grid: Grid, **fields: Any) -> ViewSpec:
+        """A tenth of the clip to all of it, at least 64 frames if it has them, distorted; ``fields`` of the view."""
+        crop = Free(lo=0.1, hi=1.0, whole_frames=True, min_frames=64)
+        return ViewSpec(
+            **{"frames": grid.frames, "crop": crop, "augment": (Distort(),), "resize": self.resize} | fields
+        )

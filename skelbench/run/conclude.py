@@ -1,0 +1,62 @@
+"""What is known of a run when it has ended: its probes and cost, and those of its controls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from skelbench.results.store import RunDir
+from skelbench.run.costs import measure_cost
+from skelbench.run.evaluate import eval_spec, evaluate
+from skelbench.run.pretrain import pretrain
+from skelbench.run.resolve import Resolved, control, raw_control
+from skelbench.run.session import Session
+
+Records = dict[str, dict[str, Any]]
+"""Evaluation records by protocol."""
+
+
+@dataclass(frozen=True)
+class Conclusion:
+    """A finished run, its controls, what they cost."""
+
+    pairs: list[tuple[RunDir, Records]]
+    """The run, then its controls, each with its records."""
+    cost: dict[str, Any] | None
+    """Of the run; None where it could not be counted."""
+
+
+def conclude(
+    session: Session,
+    run: RunDir,
+    resolved: Resolved,
+    protocols: Sequence[str],
+    force: bool = False,
+    uncounted: Callable[[Resolved, Exception], None] | None = None,
+) -> Conclusion:
+    """Probe a finished run, make and probe its controls, count what each costs. What is there is read.
+
+    ``uncounted`` is told of what could not be counted, and why: the rest is worth showing without it.
+    """
+
+    def probed(of: RunDir) -> Records:
+        specs = {name: eval_spec(session.host, of.spec, name, like=resolved.spec) for name in protocols}
+        return {name: evaluate(session, of, spec, force, like=resolved.spec) for name, spec in specs.items()}
+
+    def cost(of: RunDir, what: Resolved) -> dict[str, Any] | None:
+        try:
+            return measure_cost(session, of, what.store, force)
+        except Exception as error:
+            if uncounted:
+                uncounted(what, error)
+            return None
+
+    pairs = [(run, probed(run))]
+    if resolved.method.trains:
+        for beside in (control(resolved, session.host), raw_control(resolved, session.host)):
+            session.features.clear()  # coordinates are as large as the clips
+            beside_run = pretrain(session, beside)
+            pairs.append((beside_run, probed(beside_run)))
+            cost(beside_run, beside)
+    return Conclusion(pairs, cost(run, resolved))

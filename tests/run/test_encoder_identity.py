@@ -1,0 +1,58 @@
+"""Weights are read by the encoder that they were trained in, or not at all."""
+
+import pytest
+from small import silent_session
+
+from skelbench.errors import SkelbenchError
+from skelbench.plugin.host import Host
+from skelbench.run.evaluate import eval_spec, evaluate
+from skelbench.run.pretrain import pretrain
+from skelbench.run.request import Request
+from skelbench.run.resolve import resolve
+
+ENCODER = """
+from torch import nn
+
+from skelbench.nn.encoder import Encoded, Encoder
+from skelbench.plugin import EncoderSpec, hookimpl
+
+
+class Flat(Encoder):
+    def __init__(self, config, topology, grid):
+        super().__init__(config, topology, grid)
+        self.width = self.features = 8
+        self.layer = nn.Linear(3 * topology.num_joints, 8)
+
+    def forward(self, view, mask_RN=None, keep_RK=None):
+        x_RTD = self.layer(view.x_RTJC.flatten(2))
+        return Encoded(tokens_RND=x_RTD, pooled_RD=x_RTD.mean(1))
+
+
+@hookimpl
+def skelbench_encoders():
+    return [EncoderSpec(name="flat", target=":Flat", summary="a layer", version=1)]
+"""
+
+
+def flat(root, host):
+    return resolve(Request("untrained", dataset="small", encoder="flat", clip_length=32, patch=8), host, root, "cpu")
+
+
+@pytest.mark.parametrize(
+    "edit,how",
+    [
+        (("mean(1)", "amax(1)"), "a file of sha256 [0-9a-f]{12}, here it is [0-9a-f]{12}"),
+        (("version=1", "version=2"), "version 1, here it is 2"),
+    ],
+)
+def test_an_edited_encoder_is_refused(edit, how, tmp_path, data_root):
+    file = tmp_path / "flat.py"
+    file.write_text(ENCODER)
+    session = silent_session(data_root, Host([file]), tmp_path / "results")
+    run = pretrain(session, flat(data_root, session.host))
+    file.write_text(ENCODER.replace(*edit))
+    edited = silent_session(data_root, Host([file]), tmp_path / "results")
+    with pytest.raises(SkelbenchError, match=f"encoder flat is not the one that run untrained-.* was made with .{how}"):
+        evaluate(edited, run, eval_spec(edited.host, run.spec, "knn"))
+    assert not list(run.path.glob("eval-*"))
+    evaluate(session, run, eval_spec(session.host, run.spec, "knn"))
