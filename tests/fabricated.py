@@ -94,6 +94,7 @@ class Fabricated:
             "environment": {"hardware": hardware},
             "spec": spec.model_dump(mode="json"),
             "finished": finished,
+            "steps": 1250 if trains else 0,
             "clips_seen": 40_000 if trains else 0,
             "train_seconds": 120.0,
         }

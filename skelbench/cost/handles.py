@@ -51,7 +51,11 @@ _MOVES = ("alias", "clone", "expand_as", "index_select", "lift_fresh", "movedim"
 
 def matrix_product_handles() -> dict[str, Any]:
     """Operator name -> handle (``None`` = not even worth naming), for ``FlopCountAnalysis.set_op_handle``."""
-    from fvcore.nn.jit_handles import conv_flop_jit, einsum_flop_jit
+    from fvcore.nn.jit_handles import conv_flop_count, conv_flop_jit, einsum_flop_jit, get_shape
+
+    def padded_by_name(inputs: list[Any], outputs: list[Any]) -> Any:
+        """A convolution with ``padding="same"`` or ``"valid"``."""
+        return conv_flop_count(get_shape(inputs[0]), get_shape(inputs[1]), get_shape(outputs[0]))
 
     handles: dict[str, Any] = {
         **dict.fromkeys(
@@ -61,6 +65,7 @@ def matrix_product_handles() -> dict[str, Any]:
         **dict.fromkeys(("aten::gru", "aten::lstm", "aten::rnn_tanh", "aten::rnn_relu"), _recurrent),
         **dict.fromkeys(("aten::gru_cell", "aten::lstm_cell", "aten::rnn_tanh_cell", "aten::rnn_relu_cell"), _cell),
         "aten::_convolution": conv_flop_jit,
+        "aten::_convolution_mode": padded_by_name,
         "aten::einsum": einsum_flop_jit,
         "aten::scaled_dot_product_attention": _attention,
     }

@@ -13,6 +13,7 @@ from skelbench.cost.report import step_cost
 from skelbench.identity import canonical_json
 from skelbench.plugin.descriptors import MethodSpec
 from skelbench.plugin.host import Host
+from skelbench.plugin.status import one_line
 from skelbench.skeleton.grid import BUDGETS, Grid
 from skelbench.skeleton.topology import NTU25, Topology
 from skelbench.spec import GridSpec, RunSpec, section, validated
@@ -94,7 +95,7 @@ def flops_rows(host: Host, pairs: Iterable[MethodOnGrid], topology: Topology = N
         try:
             yield _row(host, method, grid, topology, counts)
         except Exception as error:  # one method that cannot be counted must not take the table from the others
-            log.warning("%s at %d tokens is left out: %s", method.name, grid.frames // grid.patch, error)
+            log.warning("%s at %d tokens is left out: %s", method.name, grid.frames // grid.patch, one_line(error))
             log.debug("traceback", exc_info=error)
 
 

@@ -154,7 +154,7 @@ class Frozen:
 
     @cached_property
     def encoder(self) -> torch.nn.Module:
-        return load_encoder(self.session, self.run, self.checkpoint, self.clips.store, self.clips.stream)
+        return load_encoder(self.session, self.run, self.checkpoint, self.clips.store.topology, self.clips.stream)
 
     @cached_property
     def twin(self) -> Frozen | None:

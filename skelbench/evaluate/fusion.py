@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skelbench.evaluate.protocol import Features, Progress, Protocol, ProtocolResult, share
+from skelbench.evaluate.protocol import Features, Progress, Protocol, ProtocolResult, result_problem, share
+from skelbench.plugin.mistakes import plugin_code, wrong
 from skelbench.spec import Fusion
 
 if TYPE_CHECKING:
@@ -25,10 +26,15 @@ def evaluate_sets(
     weights: Sequence[float] = (),
 ) -> ProtocolResult:
     """What ``protocol`` measures on ``sets``: the only one, or several joined by "features", "scores" or "logits"."""
-    if fusion in ("scores", "logits"):
-        return protocol.fuse(sets, seed, device, progress, weights or (1.0,) * len(sets), fusion)
     features = concatenate(sets) if fusion == "features" else next(iter(sets.values()))
-    return protocol.evaluate(features, seed, device, progress)
+    with plugin_code(protocol.evaluate, "(features, seed, device, progress)"):
+        if fusion in ("scores", "logits"):
+            result: Any = protocol.fuse(sets, seed, device, progress, weights or (1.0,) * len(sets), fusion)
+        else:
+            result = protocol.evaluate(features, seed, device, progress)
+    if problem := result_problem(result, len(features.test_ids)):
+        raise wrong(protocol.evaluate, problem)
+    return result
 
 
 def concatenate(sets: Mapping[str, Features]) -> Features:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
 from skelbench.component import Spec
 from skelbench.errors import SkelbenchError
+from skelbench.plugin.mistakes import lacking
+from skelbench.results.measures import Measure as Measure
 
 if TYPE_CHECKING:
     import torch
@@ -19,7 +23,12 @@ Progress = Callable[[int, int], None]
 
 
 def share(progress: Progress | None, part: int, parts: int) -> Progress | None:
-    """``progress`` of one part, the first is 0, of equally large ``parts`` of the work."""
+    """``progress`` of one part, the first is 0, of equally large ``parts`` of the work.
+
+    >>> second_half = share(lambda done, total: print(done, "of", total), 1, 2)
+    >>> second_half(3, 10)
+    13 of 20
+    """
     if progress is None:
         return None
     return lambda done, total: progress(part * total + done, parts * total)
@@ -40,6 +49,11 @@ class Features:
 
     Raises :class:`SkelbenchError` for wrong shapes, an empty side, non-finite values, labels out of range, repeated
     test clips, and clips that stand on both sides of the split.
+
+    >>> x, y, ids = np.eye(4, dtype=np.float32), np.array([0, 1, 0, 1]), np.arange(4)
+    >>> features = Features(x, y, x[:2], y[:2], ids, ids[:2] + 4, num_classes=2)
+    >>> features.train_x.shape, features.test_y
+    ((4, 4), array([0, 1]))
     """
 
     train_x: np.ndarray
@@ -102,10 +116,15 @@ class Features:
 
 @dataclass(frozen=True)
 class ProtocolResult:
-    """What a protocol measured."""
+    """What a protocol measured.
+
+    >>> predictions = {"ids": np.array([4]), "labels": np.array([1]), "predicted": np.array([1])}
+    >>> ProtocolResult({"accuracy": 1.0}, predictions, notes=["one clip"]).metrics["accuracy"]
+    1.0
+    """
 
     metrics: dict[str, float]
-    """``accuracy`` is the headline; accuracies are shares in [0, 1]."""
+    """``accuracy`` is the headline; accuracies are shares in [0, 1]. Others of its own: see ``Protocol.measures``."""
     predictions: dict[str, np.ndarray]
     """``ids``, ``labels``, ``predicted`` (int64 [n_test]) of the headline, in the order of ``Features.test_ids``."""
     curve: list[dict[str, Any]] = field(default_factory=list)
@@ -118,17 +137,54 @@ class ProtocolResult:
     """[n_test, C], what the probe itself says, in its own scale."""
 
 
+def result_problem(result: Any, clips: int) -> str:
+    """What is wrong with what a protocol returned for ``clips`` test clips; "" = nothing."""
+    if not isinstance(result, ProtocolResult):
+        return f"returned {result!r:.60}, not a ProtocolResult(metrics, predictions)"
+    for name, value in result.metrics.items():
+        if not isinstance(name, str) or not isinstance(value, Real):
+            return f"returned {value!r:.60} as metric {name!r}; metrics are numbers by name"
+    for name in ("accuracy", "n_test"):
+        if name not in result.metrics:
+            return f"returned no metric {name!r}; accuracy_metrics(features, predicted) has what every table needs"
+    if not 0 <= result.metrics["accuracy"] <= 1:
+        return f"returned an accuracy of {result.metrics['accuracy']:g}; shares are in [0, 1]"
+    for name in ("ids", "labels", "predicted"):
+        shape = list(np.shape(result.predictions.get(name, ())))
+        if shape != [clips]:
+            return f"returned predictions[{name!r}] of shape {shape}, not {[clips]}: one for every test clip"
+    try:
+        json.dumps([result.curve, result.notes], default=lambda value: value.item())  # numbers of numpy
+    except (TypeError, ValueError, AttributeError) as error:
+        return f"returned a curve or notes that cannot be written as JSON: {error}"
+    return ""
+
+
 class Protocol(Spec):
-    """Base class of protocols; the settings of a protocol are its fields."""
+    """Base class of protocols; the settings of a protocol are its fields.
+
+    >>> class Constant(Protocol):
+    ...     label: int = 0
+    ...
+    ...     def evaluate(self, features, seed, device, progress=None):
+    ...         scores_nC = np.eye(features.num_classes)[np.full(len(features.test_y), self.label)]
+    ...         return ProtocolResult(*headline(features, scores_nC), scores=scores_nC)
+    >>> x, y, ids = np.eye(4, dtype=np.float32), np.array([0, 1, 0, 1]), np.arange(4)
+    >>> features = Features(x, y, x[:2], y[:2], ids, ids[:2] + 4, num_classes=2)
+    >>> Constant(label=1).evaluate(features, seed=0, device="cpu").metrics["accuracy"]
+    0.5
+    """
 
     unit: ClassVar[str] = "steps"
     """What ``progress`` counts."""
+    measures: ClassVar[Mapping[str, Measure]] = {}
+    """How metrics of its own are shown, ``{"map": Measure("mAP", share=True)}``; others by their names, as numbers."""
 
     def evaluate(
         self, features: Features, seed: int, device: torch.device | str, progress: Progress | None = None
     ) -> ProtocolResult:
         """Measure ``features``. The same arguments give the same result on the same device and thread count."""
-        raise NotImplementedError
+        raise lacking(self, "evaluate(self, features, seed, device, progress=None)")
 
     def fuse(
         self,
@@ -173,6 +229,12 @@ def headline(features: Features, scores_nC: np.ndarray) -> tuple[dict[str, float
     """Metrics and predictions of ``scores_nC`` of the test clips; ``top5_accuracy`` with 10 or more classes.
 
     Raises :class:`SkelbenchError` for scores that are not finite, of which the largest would be no class at all.
+
+    >>> x, y, ids = np.eye(4, dtype=np.float32), np.array([0, 1, 0, 1]), np.arange(4)
+    >>> features = Features(x, y, x[:2], y[:2], ids, ids[:2] + 4, num_classes=2)
+    >>> metrics, predictions = headline(features, np.array([[0.9, 0.1], [0.6, 0.4]]))
+    >>> metrics["accuracy"], predictions["predicted"]
+    (0.5, array([0, 0]))
     """
     if not (finite := np.isfinite(scores_nC).all(1)).all():
         raise SkelbenchError(
@@ -188,12 +250,24 @@ def headline(features: Features, scores_nC: np.ndarray) -> tuple[dict[str, float
 
 
 def prediction_arrays(features: Features, predicted: np.ndarray) -> dict[str, np.ndarray]:
-    """The ``predictions`` of a result, from the predicted class of every test clip."""
+    """The ``predictions`` of a result, from the predicted class of every test clip.
+
+    >>> x, y, ids = np.eye(4, dtype=np.float32), np.array([0, 1, 0, 1]), np.arange(4)
+    >>> features = Features(x, y, x[:2], y[:2], ids, ids[:2] + 4, num_classes=2)
+    >>> prediction_arrays(features, np.array([0, 0]))["labels"]
+    array([0, 1])
+    """
     return {"ids": features.test_ids, "labels": features.test_y, "predicted": predicted.astype(np.int64)}
 
 
 def accuracy_metrics(features: Features, predicted: np.ndarray) -> dict[str, float]:
-    """``accuracy``, ``macro_accuracy`` (mean over the classes that occur in test), ``n_test`` and ``n_train``."""
+    """``accuracy``, ``macro_accuracy`` (mean over the classes that occur in test), ``n_test`` and ``n_train``.
+
+    >>> x, y, ids = np.eye(4, dtype=np.float32), np.array([0, 1, 0, 1]), np.arange(4)
+    >>> features = Features(x, y, x[:2], y[:2], ids, ids[:2] + 4, num_classes=2)
+    >>> accuracy_metrics(features, np.array([0, 0]))
+    {'accuracy': 0.5, 'macro_accuracy': 0.5, 'n_test': 2.0, 'n_train': 4.0}
+    """
     right = predicted == features.test_y
     clips = np.bincount(features.test_y, minlength=features.num_classes)
     hits = np.bincount(features.test_y, weights=right, minlength=features.num_classes)
@@ -207,7 +281,12 @@ def accuracy_metrics(features: Features, predicted: np.ndarray) -> dict[str, flo
 
 
 def coverage_notes(features: Features) -> list[str]:
-    """A warning when classes of the test split never occur in training."""
+    """A warning when classes of the test split never occur in training.
+
+    >>> x, ids = np.eye(2, dtype=np.float32), np.arange(2)
+    >>> coverage_notes(Features(x, np.array([0, 0]), x, np.array([0, 1]), ids, ids + 2, num_classes=2))
+    ['1 test classes (50.0% of the test clips) have no training clip and cannot be right']
+    """
     unseen = np.setdiff1d(features.test_y, features.train_y)
     if not len(unseen):
         return []

@@ -14,6 +14,7 @@ import numpy as np
 from skelbench.errors import SkelbenchError
 from skelbench.files import check_regular
 from skelbench.identity import canonical_json, digest
+from skelbench.results.measures import measured
 from skelbench.results.store import Damaged, ReadRun, ResultStore, RunDir, if_whole
 from skelbench.spec import DataSpec, EvalSpec, RunSpec, listed, trained_streams, twin_fields
 from skelbench.train.collapse import sentence
@@ -29,7 +30,7 @@ COLUMNS = (
     "checkpoint",
     "accuracy", "accuracy_selected", "accuracy_best_on_test", "n_test", "control_run", "control_accuracy", "difference",
     "p_value", "raw_evaluation", "raw_difference", "raw_p_value",
-    "gflops", "step_gflops", "batch_size", "clips_seen", "train_seconds", "collapse", "finished",
+    "measures", "gflops", "step_gflops", "batch_size", "clips_seen", "train_seconds", "collapse", "finished",
     "evaluation", "predictions",
 )  # fmt: skip
 
@@ -50,7 +51,8 @@ def frame(every: Iterable[ReadRun]) -> pandas.DataFrame:
     what was evaluated (``joint + bone (scores)``), ``collapse`` what collapsed in training (None = nothing), ``data``
     the data set's fingerprint, ``finished`` when the training was.
     ``raw_evaluation`` is the one of the control ``raw`` that it is tested against; ``evaluation`` and ``predictions``
-    lead to the outcome of every test clip (:func:`outcomes`).
+    lead to the outcome of every test clip (:func:`outcomes`). ``measures`` are further figures by name, each with how
+    it is written (:mod:`skelbench.results.measures`).
     """
     import pandas
 
@@ -197,6 +199,7 @@ def _rows(
             "accuracy_selected": metrics.get("accuracy_selected"),
             "accuracy_best_on_test": metrics.get("accuracy_best_on_test"),
             "n_test": int(metrics["n_test"]),
+            "measures": measured(record),
             "gflops": 2e-9 * cost["encoder"]["macs"] / cost["encoder"].get("bodies", 1) if cost else None,
             "step_gflops": 1e-9 * cost["step"]["flops_per_clip"] if cost and cost["step"] else None,
             "batch_size": spec.train.batch_size if spec.views else None,

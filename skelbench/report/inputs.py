@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from skelbench.data.store.splits import TUNE
 from skelbench.plugin.host import Host
+from skelbench.results.measures import Measure
 from skelbench.results.store import ReadRun, ResultStore
 
 if TYPE_CHECKING:
@@ -27,6 +28,9 @@ class TableInputs:
     """Names of the runs that may fill a table; None = every run."""
     progress: Callable[..., Any] | None = None
     """``progress(total=, label=, unit=)`` -> context manager that yields ``report(advance)``; ``None`` = silent."""
+
+    metrics: Collection[str] = ()
+    """Further figures that were asked for (``--metrics``), by name."""
 
     @cached_property
     def runs(self) -> list[ReadRun]:
@@ -48,6 +52,11 @@ class TableInputs:
     def frame(self) -> pandas.DataFrame:
         """The records that may fill a table."""
         return self.every[self.every["exact"].astype(bool)] if self.exact_only else self.every
+
+    @property
+    def measures(self) -> dict[str, Measure]:
+        """Further figures that there are, by name."""
+        return {name: how for each in self.frame["measures"] for name, (_, how) in each.items()}
 
     @property
     def left_out(self) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +12,9 @@ from skelbench.evaluate.statistics import holm
 from skelbench.plugin import TableSpec, hookimpl
 from skelbench.report import published, study_rows
 from skelbench.report.frame import CONTROLS
-from skelbench.report.seeds import RAW, accuracy, alike, nearest, over_raw, percent, seeds_of
+from skelbench.report.seeds import RAW, accuracy, alike, further, nearest, over_raw, percent, seeds_of
 from skelbench.report.table import Cell, Column, Table, footnotes_of
+from skelbench.results.measures import Measure
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
@@ -115,16 +116,17 @@ class Announced:
 def table(inputs: TableInputs) -> Table:
     """The table of the evaluations in ``inputs``."""
     announced = Announced([*chain.from_iterable(study_rows.announced(inputs, NAME))], inputs.host)
-    return build(inputs.frame, announced)
+    return build(inputs.frame, announced, inputs.metrics)
 
 
-def build(frame: DataFrame, announced: Announced | None = None) -> Table:
+def build(frame: DataFrame, announced: Announced | None = None, metrics: Collection[str] = ()) -> Table:
     """One row per setting, averaged over its seeds; an empty ``frame`` gives an empty table that says what to run.
 
     ``frame`` has one row per evaluation of a run (:func:`skelbench.report.frame.frame`) with the columns of
     :data:`REQUIRED`, accuracies as shares in [0, 1]; ``control_accuracy`` and ``p_value`` are missing where there is no
     untrained encoder to compare with. ``announced`` says which methods stand together, as in a paper's table, and which
-    figures stand beside them. An optional column ``group`` keeps apart what the other columns do not show.
+    figures stand beside them. ``metrics``: further figures, of the optional column ``measures``, that readers see; the
+    others are in CSV and JSON alone. An optional column ``group`` keeps apart what the other columns do not show.
     Seeds make rows as in :func:`~skelbench.report.seeds.seeds_of`. A row's p-value is the largest of its seeds (every
     seed must differ from its control), Holm-adjusted over the rows.
 
@@ -144,7 +146,13 @@ def build(frame: DataFrame, announced: Announced | None = None) -> Table:
         if not frame[name].dropna().between(0, 1).all():
             raise SkelbenchError(f"column {name} of the evaluated runs must hold shares in [0, 1], not percent")
     knn = nearest(frame)
-    rows = [_row(group, knn) for group in seeds_of(linear, _SETTING)]
+    measures = {name: how for each in frame.get("measures", ()) for name, (_, how) in each.items()}
+    own = {name: further(frame, name) for name in measures}
+    columns = [*_further_columns(measures, metrics)]
+    rows = [
+        _row(group, knn) | {_key(name): cell(group) for name, cell in own.items()}
+        for group in seeds_of(linear, _SETTING)
+    ]
     tested = [row for row in rows if row["p_value"] is not None]
     for row, p in zip(tested, holm([row["p_value"] for row in tested]), strict=True):
         row["p_value"] = float(p)
@@ -164,7 +172,7 @@ def build(frame: DataFrame, announced: Announced | None = None) -> Table:
     notes += announced.notes if "paper" in varying else []
     texts = {"native": NATIVE, "control": CONTROL, "raw": RAW, "printed": PRINTED}
     footnotes = {"best": BEST} | footnotes_of(rows, texts)
-    return Table(TITLE, _columns(varying), tuple(rows), tuple(notes), footnotes).ranked(within=_BLOCK)
+    return Table(TITLE, (*_columns(varying), *columns), tuple(rows), tuple(notes), footnotes).ranked(within=_BLOCK)
 
 
 def _in_order(
@@ -225,6 +233,18 @@ def _columns(varying: set[str]) -> tuple[Column, ...]:
         Column("train_minutes", "Training, minutes", ".1f"),
         Column("run", "Run"),
     )
+
+
+def _key(metric: str) -> str:
+    """Of the column of a further figure."""
+    return metric if metric not in {column.key for column in _columns(set())} else f"metric {metric}"
+
+
+def _further_columns(measures: Mapping[str, Measure], metrics: Collection[str]) -> Iterator[Column]:
+    names = [*metrics, *(name for name in measures if name not in metrics)]
+    for name in filter(measures.get, names):
+        how = measures[name]
+        yield Column(_key(name), how.label, ".1f" if how.share else ".4g", shown=name in metrics)
 
 
 def _row(group: DataFrame, knn: Callable[[DataFrame], Series]) -> dict[str, Any]:

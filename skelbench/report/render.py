@@ -1,4 +1,4 @@
-"""A :class:`~skelbench.report.table.Table` as terminal text, Markdown, CSV, JSON or LaTeX.
+"""A :class:`~skelbench.report.table.Table` as terminal text, Markdown, HTML, CSV, JSON or LaTeX.
 
 CSV and JSON carry raw numbers and where they come from; the others show them with the column's digits, the best bold,
 the second best underlined, published figures in italics.
@@ -12,6 +12,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from html import escape as escape_html
 from typing import TYPE_CHECKING, Literal
 
 from skelbench.errors import SkelbenchError, did_you_mean
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from rich.table import Table as RichTable
     from rich.text import Text
 
-FORMATS = ("terminal", "md", "csv", "json", "latex")
+FORMATS = ("terminal", "md", "csv", "json", "latex", "html")
 
 
 def render(table: Table, format: str = "terminal", width: int = 120) -> str:
@@ -33,7 +34,7 @@ def render(table: Table, format: str = "terminal", width: int = 120) -> str:
     """
     if format == "terminal":
         return _terminal_text(table, width)
-    writers = {"md": markdown, "csv": to_csv, "json": to_json, "latex": latex}
+    writers = {"md": markdown, "csv": to_csv, "json": to_json, "latex": latex, "html": html}
     if format not in writers:
         raise SkelbenchError(did_you_mean(format, FORMATS, "table format"))
     return writers[format](table)
@@ -151,7 +152,8 @@ def _terminal_text(table: Table, width: int) -> str:
     from skelbench.console import WordConsole
 
     out = io.StringIO()
-    WordConsole(file=out, width=width, color_system=None, force_terminal=False).print(Terminal(table))
+    plain_console = {"color_system": None, "force_terminal": False, "force_jupyter": False}
+    WordConsole(file=out, width=width, **plain_console).print(Terminal(table))
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
 
 
@@ -184,6 +186,43 @@ def markdown(table: Table) -> str:
             lines.append("| " + " | ".join(cells) + " |")
     for mark, text in _notes(table):
         lines += ["", f"<sup>{mark}</sup> {escape(text)}" if mark else escape(text)]
+    return "\n".join(lines) + "\n"
+
+
+# ------------------------------------------------------------------------------------------------ html
+def html(table: Table) -> str:
+    """A ``<table>`` with its title and notes, without styles of its own but how cells are aligned: for a page or a
+    notebook."""
+
+    def escape(text: str) -> str:
+        return escape_html(plain(text))
+
+    def raised(notes: tuple[str, ...]) -> str:
+        return f"<sup>{table.markers(notes)}</sup>" if notes else ""
+
+    def cell(tag: str, column: Column, content: str) -> str:
+        return f'<{tag} style="text-align:{"right" if _numeric(table, column) else "left"}">{content}</{tag}>'
+
+    wraps = {"best": "<b>{}</b>", "second": "<u>{}</u>", None: "{}"}
+    lines = ["<table>", f'<caption style="text-align:left">{escape(table.title)}</caption>']
+    header = (cell("th", column, escape(column.header) + raised(column.footnotes)) for column in table.shown)
+    lines.append(f"<thead><tr>{''.join(header)}</tr></thead>")
+    for heading, rows in table.sections:
+        lines.append("<tbody>")
+        if heading:
+            span = f'<th colspan="{len(table.shown)}" style="text-align:left">{escape(heading)}</th>'
+            lines.append(f"<tr>{span}</tr>")
+        for row in rows:
+            cells = []
+            for column in table.shown:
+                value = row[column.key]
+                text = wraps[value.mark].format(escape(_text(column, value, " ± ", "–")))
+                text = f"<i>{text}</i>" if value.published and value.value is not None else text
+                cells.append(cell("td", column, text + raised(value.footnotes)))
+            lines.append(f"<tr>{''.join(cells)}</tr>")
+        lines.append("</tbody>")
+    lines.append("</table>")
+    lines += [f"<p>{f'<sup>{mark}</sup> ' if mark else ''}{escape(text)}</p>" for mark, text in _notes(table)]
     return "\n".join(lines) + "\n"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from statistics import mean, stdev
 from typing import TYPE_CHECKING, Any
 
 from skelbench.evaluate.statistics import wilson
@@ -63,6 +64,23 @@ def nearest(frame: DataFrame) -> Callable[[DataFrame], Series]:
     """Accuracies of the nearest-neighbour probe for the rows of a group, NaN where there is none or more than one."""
     knn = frame[frame["protocol"] == "knn"].drop_duplicates(_EVALUATION, keep=False).set_index(_EVALUATION)["accuracy"]
     return lambda group: knn.reindex(group.set_index(_EVALUATION).index)
+
+
+def further(frame: DataFrame, name: str) -> Callable[[DataFrame], Cell]:
+    """The figure ``name`` of the rows of a group: mean and spread, in percent if it is a share. Of their own protocol,
+    else of the one other that measured it on the same runs; empty unless every seed has it."""
+    has = frame[[name in each for each in frame["measures"]]]
+    others = has.drop_duplicates(_EVALUATION, keep=False).set_index(_EVALUATION)["measures"]
+
+    def cell(group: DataFrame) -> Cell:
+        places = group.set_index(_EVALUATION)["measures"]
+        found = [own if name in own else others.get(place, {}) for place, own in places.items()]
+        if not all(name in each for each in found):
+            return Cell()
+        values = [each[name][0] * (100 if each[name][1].share else 1) for each in found]
+        return Cell(mean(values), stdev(values) if len(values) > 1 else None)
+
+    return cell
 
 
 def alike(rows: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> tuple[set[str], list[str]]:

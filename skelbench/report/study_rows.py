@@ -61,7 +61,11 @@ FOOTNOTES = {
 
 @dataclass(frozen=True)
 class Printed:
-    """Where the published figures of a row are: a published table, and method and variant as they are spelt there."""
+    """Where the published figures of a row are: a published table, and method and variant as they are spelt there.
+
+    >>> Printed("slim-token_budget", "MAMP", "8x25").method
+    'MAMP'
+    """
 
     table: str
     method: str
@@ -70,7 +74,11 @@ class Printed:
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """One row of a study: the runs that fill it, what readers see of it, and where a paper has figures of it."""
+    """One row of a study: the runs that fill it, what readers see of it, and where a paper has figures of it.
+
+    >>> Row(method="slim", variant="glcl-only", grid=(64, 8)).title
+    'slim:glcl-only'
+    """
 
     labels: Mapping[str, Any] = field(default_factory=dict)
     """Column key -> what is shown."""
@@ -167,13 +175,13 @@ def announced(inputs: TableInputs, table: str) -> list[list[Row]]:
     found = []
     for descriptor in inputs.host.all("rows"):
         if isinstance(descriptor, RowsSpec) and descriptor.table == table:
-            rows = list(inputs.host.load(descriptor))
+            rows = inputs.host.checked(descriptor, inputs.host.load(descriptor), Sequence, "list of rows")
             if wrong := [row for row in rows if not isinstance(row, Row)]:
                 raise SkelbenchError(
                     f"rows {descriptor.name!r} of plugin {inputs.host.origin(descriptor).name!r} hold a "
                     f"{type(wrong[0]).__name__}, not a skelbench.report.study_rows.Row"
                 )
-            found.append(rows)
+            found.append(list(rows))
     return found
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from skelbench.evaluate.statistics import holm
@@ -71,7 +73,8 @@ def build(records: Sequence[TuningRecord]) -> Table:
         varying.add("data")
     notes = (f"All rows: {', '.join(constant)}.",) if constant else ()
     footnotes = footnotes_of(rows, FOOTNOTES)
-    return Table(TITLE, _columns(varying), tuple(rows), (*notes, *NOTES), footnotes).ranked(within=list(BLOCK))
+    notes = (*notes, *NOTES, *chain.from_iterable(map(_reasons, records)))
+    return Table(TITLE, _columns(varying), tuple(rows), notes, footnotes).ranked(within=list(BLOCK))
 
 
 def _columns(varying: set[str]) -> tuple[Column, ...]:
@@ -112,6 +115,12 @@ def _row(record: TuningRecord) -> dict[str, Any]:
         "hours": record.hours,
         "settings": listed(chosen),
     }
+
+
+def _reasons(record: TuningRecord) -> Iterator[str]:
+    """Why trials failed, each reason once."""
+    for reason, several in Counter(trial.failure for trial in record.trials if trial.failure).items():
+        yield f"{record.method}: {several} of {len(record.trials)} trials failed: {reason}"
 
 
 def _accuracy(side: Retrained | None) -> Cell:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 import platform
 import sys
-from importlib import metadata
 from typing import Any
 
-from skelbench.version import __version__
+from skelbench.version import __version__, installed
 
 _PACKAGES = ("torch", "timm", "numpy", "fvcore", "pydantic", "pluggy")
 
@@ -21,7 +20,7 @@ def environment(device: str) -> dict[str, Any]:
         "skelbench": __version__,
         "python": platform.python_version(),
         "platform": platform.platform(),
-        "packages": {name: _version(name) for name in _PACKAGES},
+        "packages": {name: installed(name) or "absent" for name in _PACKAGES},
         "hardware": hardware(device),
         "device": device,
         "threads": torch.get_num_threads(),
@@ -51,10 +50,3 @@ def _processor() -> str:
     except OSError:
         pass
     return platform.processor() or platform.machine()
-
-
-def _version(name: str) -> str:
-    try:
-        return metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return "absent"

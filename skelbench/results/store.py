@@ -27,11 +27,12 @@ from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from skelbench.errors import SkelbenchError, did_you_mean
 from skelbench.files import read_json, write_json
 from skelbench.locks import FileLock
+from skelbench.places import said
 from skelbench.spec import EvalSpec, RunSpec, file_name, titled
 
 FORMAT = 2
@@ -85,12 +86,21 @@ class _Collapse(_Facts):
     step: int
 
 
+class _Imported(_Facts):
+    file: str
+    sha256: str
+    read: str
+    settings: dict[str, Any]
+    left_out: list[str]
+
+
 class _RunFacts(_Facts):
     id: str = ""
     preset: str
     modified: dict[str, Any]
     environment: _Environment = _Environment()
-    outcome: str = "new"
+    outcome: str
+    reason: str = ""
     variant: str = ""
     setting: str = "shared"
     created: float = 0.0
@@ -100,6 +110,13 @@ class _RunFacts(_Facts):
     train_seconds: float | None = None
     collapse: list[_Collapse] | None = None
     shortcut: list[_Collapse] | None = None
+    imported: _Imported | None = None
+
+    @model_validator(mode="after")
+    def _length(self) -> _RunFacts:
+        if self.steps and (self.clips_seen is None or self.train_seconds is None):
+            raise ValueError("it says how many steps were made, but not of how many clips in what time")
+        return self
 
 
 class _Metrics(_Facts):
@@ -109,10 +126,17 @@ class _Metrics(_Facts):
     accuracy_best_on_test: Share | None = None
 
 
+class _Measure(_Facts):
+    model_config = ConfigDict(extra="forbid")
+    label: str = ""
+    share: bool = False
+
+
 class _RecordFacts(_Facts):
     id: str
     standard: bool
     metrics: _Metrics
+    measures: dict[str, _Measure] = {}
     predictions: str
     notes: list[str] = []
     finished: float
@@ -167,8 +191,8 @@ def facts_of(model: type[Model], values: Any) -> Model:
 
 
 def default_root() -> Path:
-    """``$SKELBENCH_RESULTS`` or ``results`` in the current directory."""
-    return Path(os.environ.get("SKELBENCH_RESULTS") or "results")
+    """What ``SKELBENCH_RESULTS`` or ``skelbench.toml`` says, else ``results`` in the current directory."""
+    return said("results") or Path("results")
 
 
 class RunDir:
@@ -200,18 +224,21 @@ class RunDir:
         return Damaged.because(said, error)
 
     def checked(self) -> RunDir:
-        """Itself; :class:`Damaged` if run.json is not what its readers rely on."""
-        self.read()
+        """Itself; :class:`Damaged` if run.json is not what its readers rely on, or its spec not that of its id."""
+        run = self.read()
+        if run.info.get("id", run.spec.id) != run.spec.id:
+            raise self._damaged(ValueError("its spec is not that of its id"))
         return self
 
     def read(self) -> ReadRun:
         """The run as it is now, checked."""
         run = ReadRun(self.path)
         try:
-            facts_of(_RunFacts, run.info)
+            facts = facts_of(_RunFacts, run.info)
+            if run.spec.imported and facts.outcome == "done" and facts.imported is None:
+                raise ValueError("it does not say what was imported")
         except ValueError as error:
             raise self._damaged(error) from error
-        _ = run.spec
         return run
 
     @property
@@ -239,6 +266,11 @@ class RunDir:
     def outcome(self) -> str:
         """new, running, interrupted, diverged, failed or done."""
         return self.info.get("outcome", "new")
+
+    @property
+    def reason(self) -> str:
+        """Why it diverged or failed, in a sentence."""
+        return self.info.get("reason", "")
 
     @property
     def metrics(self) -> Path:

@@ -11,7 +11,12 @@ BUDGETS: dict[int, tuple[int, int]] = {8: (64, 8), 15: (120, 8), 30: (120, 4)}
 
 
 class Grid(NamedTuple):
-    """``frames`` = T, ``patch`` = P_T (frames per temporal token), ``joints`` = J; joint patch size is 1."""
+    """``frames`` = T, ``patch`` = P_T (frames per temporal token), ``joints`` = J; joint patch size is 1.
+
+    >>> grid = Grid(frames=64, patch=8, joints=25)
+    >>> grid.times, grid.tokens, grid.at(16).tokens
+    (8, 200, 50)
+    """
 
     frames: int
     patch: int

@@ -11,6 +11,7 @@ from typing import Any
 
 from skelbench.errors import SkelbenchError, did_you_mean, nearest
 from skelbench.files import parsed, shallow
+from skelbench.plugin.files import named_files
 from skelbench.run.request import SECTIONS
 from skelbench.spec import validated
 from skelbench.studies.study import Study
@@ -33,6 +34,7 @@ def read_study(path: Path) -> Study:
         if key not in KEYS:
             raise SkelbenchError(f"{path}: {did_you_mean(key, KEYS, 'key')}")
     values = {"name": path.stem, **document}
+    values["plugins"] = named_files(values.get("plugins", []), path)
     for key in ("grid", "set"):
         if key in values:
             values[key] = _flat(values[key], f"{path}: [{key}]")
@@ -53,6 +55,7 @@ def write_study(study: Study) -> str:
     bare = {name: Study.model_fields[name].default for name in Study.model_fields}
     top = ("name", "summary", "table", "figure", "preset", "gpu_preset", "dataset", "split", "native")
     lines = [f"{name} = {literal(held[name])}" for name in top if held[name] != bare[name]]
+    lines += [f"plugins = {literal([str(Path(file).resolve()) for file in study.plugins])}"] * bool(study.plugins)
     lines += [f"seeds = {literal(study.seeds)}", f"probe = {literal(study.probe)}"]
     tables = [("[grid]", study.grid), ("[set]", study.sets), *(("[[trials]]", trial) for trial in study.trials)]
     for title, table in tables:

@@ -19,6 +19,7 @@ from typing import Any
 from skelbench.cores import usable_cores
 from skelbench.files import naming
 from skelbench.locks import Busy, FileLock
+from skelbench.places import said
 from skelbench.run.request import parse_value
 from skelbench.run.session import Session
 from skelbench.signals import stop_requested
@@ -41,16 +42,17 @@ class Stopped(Exception):
 def processes(device: str, jobs: int | None) -> tuple[int, int | None]:
     """(trials at a time, threads of each; None = PyTorch's own choice).
 
-    One trial at a time with a GPU. On a CPU the cores are shared out, unless ``OMP_NUM_THREADS`` says otherwise: small
-    models gain little from a second thread, and lose much when it has to wait for a core that another one is using
-    (measured on 2 busy cores: a step at preset `quick` took 0.5 s of processor time with one thread, 5.6 s with two).
+    One trial at a time with a GPU. On a CPU the cores are shared out, unless ``OMP_NUM_THREADS`` (or ``threads`` of
+    ``skelbench.toml``) says otherwise: small models gain little from a second thread, and lose much when it has to wait
+    for a core that another one is using (measured on 2 busy cores: a step at preset `quick` took 0.5 s of processor
+    time with one thread, 5.6 s with two).
     """
     if device.startswith("cuda"):
         return jobs or 1, None
     cores = usable_cores()
     jobs = jobs or min(MOST_JOBS, cores)
-    threads = os.environ.get("OMP_NUM_THREADS", "")
-    return jobs, int(threads) if threads.isdigit() else max(1, cores // jobs)
+    threads = said("threads")
+    return jobs, threads if isinstance(threads, int) else max(1, cores // jobs)
 
 
 def command(trial: Trial, protocols: Sequence[str], session: Session) -> list[str]:
@@ -72,6 +74,7 @@ def command(trial: Trial, protocols: Sequence[str], session: Session) -> list[st
         if value is not None:  # a split of somebody's data set may be called like an option
             words += [f"{option}={value}"] if str(value).startswith("-") else [option, str(value)]
     words += ["--native"] if request.native else []
+    words += [word for spec in session.observe for word in ("--observe", session.host.name(spec))]
     for key, value in request.sets.items():
         words += ["--set", f"{key}={typed(value)}"]
     files = [plugin.source for plugin in session.host.plugins if plugin.requested]

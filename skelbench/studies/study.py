@@ -24,7 +24,12 @@ STATED = ("dataset", "split", "preset", "native")
 
 
 class Study(Spec):
-    """A grid of runs. The same fields, by the same names, make up a study's TOML file."""
+    """A grid of runs. The same fields, by the same names, make up a study's TOML file.
+
+    >>> study = Study(name="rates", grid={"method": ("slim", "mamp"), "train.lr": (1e-3, 2e-3)}, seeds=(0,))
+    >>> study.probe
+    ('linear', 'knn')
+    """
 
     model_config = ConfigDict(populate_by_name=True)
 
@@ -34,6 +39,7 @@ class Study(Spec):
     figure: str = Field("", description="figure of `skelbench plot` that shows it; empty = none")
     preset: str | None = Field(None, description="preset of the trials that name none; none = as in `run`")
     gpu_preset: str | None = Field(None, description="the same with a GPU; none = preset")
+    plugins: tuple[str, ...] = Field((), description="plugin files that its trials need, relative to its file")
     dataset: str | None = None
     split: str | None = None
     native: bool | None = None

@@ -139,7 +139,8 @@ class Status:
 
     def __str__(self) -> str:
         stopped = self.state in ("interrupted", "diverged", "failed", "running")
-        return f"{self.state} at {100 * self.share:.0f} %" if stopped else self.state
+        why = f": {self.run.reason}" if stopped and self.run and self.run.reason else ""
+        return f"{self.state} at {100 * self.share:.0f} %{why}" if stopped else self.state
 
 
 def status(trial: Trial, session: Session, protocols: Iterable[str]) -> Status:

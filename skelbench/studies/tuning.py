@@ -151,7 +151,7 @@ class Tuning:
     def _why(self, trial: Trial, run: RunDir | None) -> str:
         if trial.id in self.failures:
             return self.failures[trial.id][0]
-        return run.outcome if run and run.outcome != "done" else "not probed"
+        return run.reason or run.outcome if run and run.outcome != "done" else "not probed"
 
 
 def prepare(asked: Asked, methods: Sequence[str], session: Session) -> list[Tuning]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from skelbench.console import AGAIN
 from skelbench.locks import FileLock
 from skelbench.results.store import RunDir
 from skelbench.run.session import Session
@@ -70,5 +71,5 @@ class Work:
         with open(self.log, "rb") as file:
             file.seek(self.log_start)
             lines = file.read().decode(errors="replace").splitlines()
-        errors = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
+        errors = [line.removeprefix("error: ").removesuffix(AGAIN) for line in lines if line.startswith("error: ")]
         return errors[-1] if errors else f"it ended with exit code {code}"

@@ -40,6 +40,11 @@ def set_(*keys, to):
     return change
 
 
+def without(key):
+    """JSON text without ``key``."""
+    return lambda text: json.dumps({name: value for name, value in json.loads(text).items() if name != key})
+
+
 def others_are_shown(capsys, command, path, *reasons):
     assert main(command) == 0
     printed = capsys.readouterr()
@@ -64,6 +69,8 @@ def others_are_shown(capsys, command, path, *reasons):
         set_("modified", to=[1]),
         set_("environment", to="cpu"),
         set_("outcome", to=["done"]),
+        without("clips_seen"),
+        without("outcome"),
         set_("finished", to="yesterday"),
         set_("clips_seen", to=float("nan")),
         set_("preset", to=None),
@@ -143,6 +150,18 @@ def test_a_folder_in_the_place_of_a_file_is_damage(results, capsys, name):
     path.unlink()
     path.mkdir()
     others_are_shown(capsys, ["compare"], path.parent)
+
+
+@pytest.mark.parametrize(
+    "keys", [("encoder_config", "dim"), ("views", "of joint", "frames"), ("train", "batch_size"), ("seed",)]
+)
+def test_a_spec_that_is_not_that_of_the_id_is_damage(results, capsys, keys):
+    path = path_of(results, "slim", "run.json")
+    path.write_text(set_("spec", *keys, to=7)(path.read_text()))
+    for command in (["eval", "slim"], ["runs", "show", "slim"]):
+        assert main(command) == 2
+        said = capsys.readouterr().err
+        assert f"run.json of {path.parent} is missing or damaged" in said, said
 
 
 def test_a_copied_run_and_a_copied_record_count_once(results, capsys):

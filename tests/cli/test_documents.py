@@ -2,23 +2,34 @@
 
 import json
 import re
+import shlex
 from pathlib import Path
 
 import numpy as np
 import pytest
+from fabricated import Fabricated
+from IPython.core.interactiveshell import InteractiveShell
 from small import TINY, TINY_METHOD, write_small_store
+from traitlets.config import Config
 
 from skelbench.cli.main import main
+from skelbench.cost.macs import count_encoder
+from skelbench.data.store.clip_store import ClipStore
 from skelbench.plugin.host import Host
 from skelbench.report import published
 from skelbench.report.study_rows import Row
+from skelbench.skeleton.grid import Grid
+from skelbench.skeleton.topology import NTU25
 from skelbench.studies.files import read_study
 from skelbench.studies.trials import complete
 
 pytestmark = pytest.mark.usefixtures("shipped_plugins")
 
 DOCS = Path(__file__).parents[2] / "docs"
-BLOCKS = re.findall(r"```(\w+)\n(.*?)```", "".join(path.read_text() for path in sorted(DOCS.glob("*.md"))), re.S)
+TEXT = "".join(path.read_text() for path in sorted(DOCS.glob("*.md")))
+BLOCKS = re.findall(r"```(\w+)\n(.*?)```", TEXT, re.S)
+PRINTING = re.findall(r"```python\n([^#][^`]*)```\n\n```text\n(.*?)```", TEXT, re.S)
+"""Blocks with what they print below them."""
 FILES = {named[1]: code for _, code in BLOCKS if (named := re.match(r"# (\w+\.py)\n", code))}
 """Blocks that are whole files, by their names."""
 SHAPE = ["--dataset", "small", "--clip-length", "32", "--patch", "8", "--batch-size", "4", "--epochs", "0.5"]
@@ -59,7 +70,8 @@ def run(folder):
 
 def test_links_between_documents_lead_somewhere():
     root, wrong = DOCS.parent, []
-    for path in [*root.glob("*.md"), *DOCS.glob("*.md")]:
+    pages = [path for path in DOCS.rglob("*.md") if path.parent.name != "generated"]
+    for path in [*root.glob("*.md"), *pages]:
         for link in re.findall(r"\]\(([^)\s:]+)\)", path.read_text()):
             name, _, anchor = link.partition("#")
             there = path.parent / name if name else path
@@ -77,11 +89,76 @@ def test_every_file_of_the_documents_announces_something_and_is_used_here(folder
     assert [name for name in FILES if f"{name}" not in text] == []
 
 
-def test_the_method_runs_on_an_encoder_without_settings(run):
-    info, lines = run("simclr", "--encoder", "gru", plugins=["simclr.py", "gru.py"])
+@pytest.mark.parametrize("code, printed", PRINTING, ids=range(len(PRINTING)))
+def test_what_a_page_says_is_printed_is_printed(code, printed, capsys):
+    exec(code, {})
+    assert capsys.readouterr().out == printed
+
+
+TINY_NOTEBOOKS = {
+    "first_comparison": """
+METHODS = ("skeletonmae",)
+DECODER = {"method.decoder_dim": 16, "method.decoder_depth": 1, "method.decoder_heads": 2}
+SIZES = {"encoder.dim": 16, "encoder.depth": 1, "encoder.heads": 2} | DECODER
+OPTIONS = dict(dataset="small", clip_length=32, patch=8, batch_size=4, epochs=0.5, device="cpu", settings=SIZES)
+PROBES = ("knn",)
+""",
+    "imported_checkpoint": """
+DATASET, PROTOCOL = "small", "knn"
+WIDTH, DEPTH, FRAMES, PATCH = 16, 1, 16, 8
+""",
+}
+"""What the tests put in the place of a notebook's parameters."""
+
+
+@pytest.mark.parametrize("name", TINY_NOTEBOOKS)
+def test_notebooks_run_and_are_kept_with_their_outputs(name, folder, monkeypatch):
+    """Every cell in a shell of this process, where torch is loaded; a line with ``!`` is the command itself."""
+    monkeypatch.chdir(folder)
+    shell = InteractiveShell(config=Config({"HistoryManager": {"enabled": False}}))
+
+    def command(line):
+        assert main(shlex.split(shell.var_expand(line, depth=1))[1:]) == 0
+
+    shell.system = command
+    cells = json.loads((DOCS / "notebooks" / f"{name}.ipynb").read_text())["cells"]
+    code = [cell for cell in cells if cell["cell_type"] == "code"]
+    assert [cell["metadata"].get("tags") for cell in code] == [["parameters"], *[None] * (len(code) - 1)]
+    for number, cell in enumerate(code):
+        done = shell.run_cell("".join(cell["source"]) if number else TINY_NOTEBOOKS[name])
+        assert done.success, done.error_in_exec or done.error_before_exec
+        kept = {output["output_type"] for output in cell["outputs"]}
+        assert ("execute_result" in kept) == (done.result is not None) and "error" not in kept
+
+
+def test_the_method_is_short():
+    assert len(FILES["simclr.py"].splitlines()) < 60
+
+
+def test_the_method_runs_on_an_encoder_without_settings_and_is_observed(run, folder, capsys):
+    plugins = ["simclr.py", "gru.py", "best_loss.py", "said.py"]
+    info, lines = run("simclr", "--encoder", "gru", "--observe", "best-loss", plugins=plugins)
     assert info["spec"]["encoder"] == "gru" and info["spec"]["encoder_config"] == {}
     assert info["spec"]["optimizer_config"] == {"betas": [0.9, 0.95]} and info["spec"]["method_source"]
-    assert lines[-1]["loss"] > 0
+    (seen,) = (folder / "results").glob("simclr*/best-loss")
+    smallest = min(lines, key=lambda line: line["loss"])
+    assert (seen / "best.txt").read_text().split() == [str(smallest["step"]), f"{smallest['loss']:.6f}"]
+    assert (seen / "run.txt").read_text() == f"{seen.parent.name}: simclr\n"
+    assert (seen / "outcome.txt").read_text() == "done\n"
+    assert f"{seen.parent.name} ended: done" in capsys.readouterr().out
+    assert "step" in json.loads((seen.parent / "cost.json").read_text())  # counted on a copy of the method
+
+
+def test_an_encoder_with_all_its_parts(run, folder):
+    host, grid = Host([folder / "deepsets.py"]), Grid(32, 8, 25)
+    about = host.get("encoders", "deepsets")
+    encoder = host.load(about)(host.config(about)(dim=8, depth=2), NTU25, grid)
+    for visible in (None, 10):
+        count = count_encoder(encoder, grid, NTU25, visible)
+        assert count.closed_form == count.macs == sum(count.by_part.values())
+    small = {"encoder.dim": 8, "encoder.depth": 1} | {f"method.{key}": v for key, v in TINY_METHOD["ibot"].items()}
+    info, _ = run("ibot", "--encoder", "deepsets", *sets(**small), plugins=["deepsets.py"])
+    assert info["spec"]["encoder_config"] == {"dim": 8, "depth": 1}
 
 
 def test_its_optimiser_and_schedule_are_chosen_on_the_command_line(run):
@@ -102,20 +179,26 @@ def test_two_optimisers_take_turns(run, folder):
 def test_parts_of_ones_own_are_found_by_their_names(run, folder):
     code = FILES["simclr.py"].replace("Free(lo=0.5, hi=1.0)", "config.crop")
     code = code.replace("(Rotate(), Mirror(), BoneScale())", '(Rotate(), {"kind": "stretch", "amount": 0.1})')
-    code = code.replace("count=2)", 'count=2, mask={"kind": "moments", "lo": 0.5, "hi": 0.6})')
+    code = code.replace("count=2)", 'count=2, mask={"kind": "whole-joints", "lo": 0.5, "hi": 0.6})')
     code = code.replace("self.encoder(views", 'self.encoder(mask_RN=views["pair"].mask_RN, view=views')
     code = code.replace("BoneScale, Free, Mirror", "Crop, Free").replace(
         "    projection: int", "    crop: Crop = Free()\n    projection: int"
     )
     code = code.replace("            recipe=", '            requires=("replace-tokens",),\n            recipe=')
     (folder / "method.py").write_text(code)
-    typed = {"optimizer": "rmsprop", "method.crop": '{kind="beginning", lo=0.8}'}
+    typed = {"optimizer": "rmsprop", "schedule": "polynomial", "method.crop": '{kind="beginning", lo=0.8}'}
     info, _ = run("simclr", *sets(**TINY, **typed), plugins=["method.py", "parts.py"])
     spec = info["spec"]
     assert spec["views"]["pair"]["crop"] == {"kind": "beginning", "lo": 0.8}
     assert spec["optimizer"] == "rmsprop" and spec["optimizer_config"] == {"alpha": 0.99}
     own = [name for name, version in spec["components"].items() if " " in version]  # with the hash of their file
-    assert own == ["augmentations stretch", "crops beginning", "masks moments", "optimizers rmsprop"]
+    assert own == [
+        "augmentations stretch",
+        "crops beginning",
+        "masks whole-joints",
+        "optimizers rmsprop",
+        "schedules polynomial",
+    ]
 
 
 def test_clips_of_a_skeleton_of_ones_own_are_stored_and_drawn(folder, capsys):
@@ -133,6 +216,40 @@ def test_clips_of_a_skeleton_of_ones_own_are_stored_and_drawn(folder, capsys):
     capsys.readouterr()
     assert main(["data", "info", "mine", "--plugin", plugin]) == 0
     assert "stick13" in capsys.readouterr().out
+
+
+def test_a_data_set_of_ones_own(folder, capsys):
+    plugin = ["--plugin", str(folder / "waves.py")]
+    assert main(["data", "verify", "waves", *plugin]) == 0
+    store = ClipStore.open(folder / "data" / "waves-v1")
+    described = Host([folder / "waves.py"]).get("datasets", "waves")
+    assert set(store.meta.splits) == set(described.splits) and store.meta.default_split == described.default_split
+    assert main(["data", "info", "waves", *plugin]) == 0
+    assert store.fingerprint in capsys.readouterr().out
+
+
+def test_recordings_of_ones_own_keep_what_is_known_of_them(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    exec(block("from skelbench.data.synthetic.dataset import perform"), {})
+    assert main(["data", "import", "recordings.npz", "--name", "mine"]) == 0
+    assert main(["data", "verify", "mine"]) == 0
+    store, given = ClipStore.open(folder / "data" / "mine"), np.load("recordings.npz")
+    for field in ("label", "subject", "camera", "setup", "trial"):
+        assert store.index[field].tolist() == given[field].tolist()
+    assert list(store.meta.splits) == ["odd-even", "even-odd"]
+
+
+def test_a_table_a_figure_and_a_study_of_ones_own(folder, capsys):
+    plugin, picture = ["--plugin", str(folder / "speed.py")], folder / "speed.svg"
+    for title, right in (("mamp", 0.6), ("skeletonmae", 0.7)):
+        Fabricated(folder / "results").run(title, right)
+    assert main(["compare", "--table", "speed", *plugin, "--format", "csv"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split(",")[0] for line in lines[1:3]] == ["mamp", "skeletonmae"]
+    assert main(["plot", "speed", *plugin, "-o", str(picture)]) == 0 and picture.stat().st_size > 1000
+    host = Host([folder / "speed.py"])
+    study = host.load(host.get("studies", "speed")).model_copy(update={"dataset": "small", "split": "half"})
+    assert len(complete(study, host, folder / "data", "cpu")) == 2 * 2 * 2
 
 
 def test_rows_and_published_figures_of_ones_own(folder):
@@ -161,6 +278,7 @@ def test_a_protocol_of_ones_own(folder, capsys):
 def test_a_study_of_ones_own(folder, host):
     toml = block('name = "rates"').replace('"ntu60"', '"small"').replace('"xsub"', '"half"').replace("[0, 1]", "[0]")
     (folder / "rates.toml").write_text(toml)
+    (folder / "my_method.py").write_text(block("# simclr.py"))
     study = read_study(folder / "rates.toml")
     trials = complete(study, host, folder / "data", "cpu")
     assert len(trials) == 3 * 2 * 2 + 1 and trials[-1].resolved.setting == "native"

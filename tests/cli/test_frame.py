@@ -174,7 +174,7 @@ def test_list_shows_failed_plugins_as_rows(bee, plugin, capsys):
     assert main(["plugins", "list", "--plugin", bee, "--plugin", wasp]) == 0
     printed = capsys.readouterr()
     found = rows(printed.out)
-    assert ["plugin", "wasp", "ValueError: no sting [today]", "wasp", "import-error"] in found
+    assert ["plugin", "wasp", "wasp.py:1: ValueError: no sting [today]", "wasp", "import-error"] in found
     assert any(row[:2] == ["method", "bee"] for row in found)
     assert printed.err == ""
 
@@ -219,7 +219,7 @@ def test_run_with_a_broken_plugin_file_is_one_sentence_and_writes_nothing(tmp_pa
     before = set(tmp_path.rglob("*"))
     assert main(["run", "bee", "--plugin", wasp]) == 2
     printed = capsys.readouterr().err
-    assert printed == f"error: plugin {wasp} cannot be used (import-error): SystemExit: 11\n"
+    assert printed == f"error: plugin {wasp} cannot be used (import-error): wasp.py:1: SystemExit: 11\n"
     assert set(tmp_path.rglob("*")) == before
 
 
@@ -243,7 +243,7 @@ def skelbench_methods():
 def test_an_error_in_a_users_file_names_file_line_and_function(small, fails):
     file = small / "bad.py"
     file.write_text(BAD)
-    said = f"error: {file}, line 9 (views): AttributeError: 'Spec' object has no attribute 'nothing'"
+    said = "error: bad.py:9, views: AttributeError 'Spec' object has no attribute 'nothing'"
     fails(["--plugin", str(file), "run", "bad", "--dataset", "small"], said)
 
 

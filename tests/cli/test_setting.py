@@ -47,6 +47,13 @@ def test_in_the_shared_setting_all_but_the_method_is_alike(name, preset, made):
     assert control(ours, made.host).spec.id == control(slim, made.host).spec.id
 
 
+@pytest.mark.parametrize("preset,base", [("paper", 16), ("small", 8), ("quick", 4)])
+def test_an_encoder_that_is_chosen_has_its_own_size_in_every_preset(preset, base, tmp_path, made):
+    write_small_store(tmp_path)
+    request = Request(method="skeletonclr", dataset="small", preset=preset, encoder="stgcn", sets={"queue": 4})
+    assert resolve(request, made.host, tmp_path, "cpu").spec.encoder_config["base"] == base
+
+
 @pytest.mark.parametrize("name", [name for name in METHODS if name not in {*WITHOUT, *COMPARING}])
 def test_native_is_the_published_setting(name, made):
     native = made(name, native=True)

@@ -23,9 +23,11 @@ from skelbench.train.loop import total_steps
 
 pytestmark = pytest.mark.usefixtures("shipped_plugins")
 
-DOCS = (Path(__file__).parents[2] / "docs" / "writing_a_method.md").read_text()
-SIMCLR = re.search(r"```python\n(# simclr.py\n.*?)```", DOCS, re.S).group(1)
-SMOOTH = re.search(r"```python\n(# smooth_features.py\n.*?)```", DOCS, re.S).group(1)
+DOCS = Path(__file__).parents[2] / "docs"
+SIMCLR, SMOOTH = (
+    re.search(r"```python\n(# \w+.py\n.*?)```", (DOCS / page).read_text(), re.S).group(1)
+    for page in ("writing_a_method.md", "writing_a_target.md")
+)
 TARGET = "targets smooth-features"
 SMALL = TINY | {f"method.{key}": value for key, value in TINY_METHOD["slim"].items()}
 
@@ -296,7 +298,9 @@ def test_help_and_lists_speak_of_variants(capsys, host):
 
 def test_the_variants_of_the_documentation(made, tmp_path):
     """Word for word, put into the example method."""
-    variants = re.search(r"```python\n(VARIANTS = \{.*?\n\}\n)```", DOCS, re.S).group(1)
+    variants = re.search(
+        r"```python\n(VARIANTS = \{.*?\n\}\n)```", (DOCS / "writing_a_method.md").read_text(), re.S
+    ).group(1)
     place = '            name="simclr",\n'
     assert SIMCLR.count(place) == 1
     code = SIMCLR.replace(place, place + "            variants=VARIANTS,\n")

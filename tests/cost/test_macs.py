@@ -181,13 +181,34 @@ class Recurrent(Encoder):
 
     def __init__(self, layers=2, kind=nn.GRU):
         super().__init__(None, None, GRID)
-        self.width = self.features = 8
+        self.width, self.features = 8, 4
         self.rnn = kind(15, 8, layers, batch_first=True)
         self.readout = nn.Linear(8, 4)
 
     def forward(self, view, mask_RN=None, keep_RK=None):
         tokens, _ = self.rnn(view.x_RTJC.flatten(2))
         return Encoded(tokens_RND=tokens, pooled_RD=self.readout(tokens[:, -1]))
+
+
+class Convolution(Encoder):
+    """Over frames, padded by name."""
+
+    def __init__(self, padding, groups):
+        super().__init__(None, None, GRID)
+        self.width = self.features = 8
+        self.conv = nn.Conv1d(15, 8, 3, padding=padding, dilation=2)
+        self.out = nn.Conv1d(8, 8, 3, padding="same", groups=groups)
+
+    def forward(self, view, mask_RN=None, keep_RK=None):
+        y_RDT = self.out(self.conv(view.x_RTJC.flatten(2).transpose(1, 2)))
+        return Encoded(tokens_RND=y_RDT.transpose(1, 2), pooled_RD=y_RDT.mean(2))
+
+
+@pytest.mark.parametrize("padding,shorter", [("same", 0), ("valid", 4)])
+@pytest.mark.parametrize("groups", [1, 2])
+def test_a_convolution_that_is_padded_by_name(padding, shorter, groups):
+    count = count_encoder(Convolution(padding, groups), GRID, TOPOLOGY)
+    assert count.macs == (GRID.frames - shorter) * 3 * (15 * 8 + 8 * 8 // groups)
 
 
 @pytest.mark.parametrize("kind,gates", [(nn.GRU, 3), (nn.LSTM, 4)])

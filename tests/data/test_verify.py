@@ -1,13 +1,11 @@
 """Every check can fail, and fails for its own reason only."""
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
 from made.clips import open_writer
 from made.people import person
-from seven import SEVEN
 from small import write_small_store
 
 from skelbench.cli.main import main
@@ -18,6 +16,8 @@ from skelbench.data.store.splits import FieldRule, RandomRule
 from skelbench.data.verify import KNOWN, Known, bone_rows, recognise, verify
 from skelbench.errors import SkelbenchError
 from skelbench.skeleton.topology import NTU25, topologies
+from skelbench.testing.stick7 import STICK7
+from skelbench.testing.thing import STICK7 as STICK7_FILE
 
 every_topology = pytest.mark.parametrize("topology", topologies().values(), ids=topologies())
 
@@ -60,9 +60,9 @@ def not_ok(found):
 
 # ------------------------------------------------------------------------------------------------ anatomy
 def test_a_skeleton_with_other_names_is_told_which_are_looked_at(tmp_path, monkeypatch):
-    monkeypatch.setenv("SKELBENCH_PLUGIN_PATH", str(Path(__file__).parents[1] / "seven.py"))
-    store = ClipStore.open(write_small_store(tmp_path, "seven", topology=SEVEN))
-    with pytest.raises(SkelbenchError, match="skeleton seven of data set seven has no joint called 'left hip'"):
+    monkeypatch.setenv("SKELBENCH_PLUGIN_PATH", STICK7_FILE)
+    store = ClipStore.open(write_small_store(tmp_path, "seven", topology=STICK7))
+    with pytest.raises(SkelbenchError, match="skeleton stick7 of data set seven has no joint called 'left hip'"):
         measure(store)
 
 

@@ -5,7 +5,6 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from seven import SEVEN
 
 from skelbench.diagnose import tables
 from skelbench.diagnose.interpolation import (
@@ -21,6 +20,7 @@ from skelbench.diagnose.interpolation import (
 )
 from skelbench.errors import SkelbenchError
 from skelbench.skeleton.topology import NTU25
+from skelbench.testing.stick7 import STICK7
 
 TIMES, FRAMES = 4, 3
 
@@ -45,7 +45,7 @@ def support_of(visible_tJ, time, joint, topology):
     return set(before + after + now)
 
 
-def rows(seed, n, topology=SEVEN, times=TIMES * FRAMES):
+def rows(seed, n, topology=STICK7, times=TIMES * FRAMES):
     """Smooth random clips [n, times * J, 3] whose joints are correlated along the bones."""
     rng = np.random.default_rng(seed)
     step = rng.normal(size=(n, times, topology.num_joints, 3)) @ np.diag([1.0, 0.5, 2.0])
@@ -53,7 +53,7 @@ def rows(seed, n, topology=SEVEN, times=TIMES * FRAMES):
     return torch.from_numpy(x.reshape(n, -1, 3))
 
 
-def points(fit, test, topology=SEVEN, frames=FRAMES):
+def points(fit, test, topology=STICK7, frames=FRAMES):
     return Points.of(fit.split(7), test.split(5), topology.num_joints, frames)
 
 
@@ -61,7 +61,7 @@ def masks(count, seed, share=0.6):
     return torch.from_numpy(np.random.default_rng(seed).random((count, TIMES * 7)) < share)
 
 
-@pytest.mark.parametrize("topology", [SEVEN, NTU25], ids=["seven", "ntu25"])
+@pytest.mark.parametrize("topology", [STICK7, NTU25], ids=["seven", "ntu25"])
 def test_joints_by_distance(topology):
     order_JK = by_distance(topology)
     for joint, others in enumerate(order_JK.tolist()):
@@ -73,18 +73,18 @@ def test_joints_by_distance(topology):
 @given(st.integers(0, 10_000), st.floats(0.05, 0.95))
 def test_support_is_the_nearest_that_can_be_seen(seed, share):
     visible_QtJ = torch.from_numpy(np.random.default_rng(seed).random((2, 6, 7)) < share)
-    index, there = support(visible_QtJ, by_distance(SEVEN))
+    index, there = support(visible_QtJ, by_distance(STICK7))
     for q, t, j in (~visible_QtJ).nonzero().tolist():
         chosen = [divmod(int(i), 7) for i in index[q, t, j][there[q, t, j]]]
         assert len(chosen) == len(set(chosen))
-        assert set(chosen) == support_of(visible_QtJ[q], t, j, SEVEN)
+        assert set(chosen) == support_of(visible_QtJ[q], t, j, STICK7)
 
 
 def test_error_is_that_of_regressions_made_one_by_one():
     """Every hidden point of every mask: its ridge regression solved on the clips and tried on each test clip."""
     fit, test = rows(0, 40), rows(1, 15)
     mask_QN = masks(3, seed=2)
-    got = score(points(fit, test), mask_QN, by_distance(SEVEN))
+    got = score(points(fit, test), mask_QN, by_distance(STICK7))
 
     mean = fit.mean(0)
     fit_d, test_d = (fit - mean).numpy(), (test - mean).numpy()
@@ -94,7 +94,7 @@ def test_error_is_that_of_regressions_made_one_by_one():
         visible_tJ = np.repeat(~mask_N.reshape(TIMES, 7), FRAMES, axis=0)
         token_errors = np.zeros((TIMES, 7))
         for t, j in np.argwhere(~visible_tJ):
-            u = [time * 7 + joint for time, joint in sorted(support_of(visible_tJ, t, j, SEVEN))]
+            u = [time * 7 + joint for time, joint in sorted(support_of(visible_tJ, t, j, STICK7))]
             target = t * 7 + j
             x, y = (fit_d[:, u].transpose(0, 2, 1).reshape(-1, len(u)), fit_d[:, target].ravel())
             gram = x.T @ x
@@ -122,14 +122,14 @@ def test_straight_motion_is_filled_in_and_noise_is_not():
     # Of every joint one token of four is seen, so that there are frames to go by.
     mask_QN = torch.ones(2, TIMES, 7, dtype=torch.bool)
     mask_QN[0, 1], mask_QN[1, 3] = False, False
-    assert score(points(straight(60), straight(30)), mask_QN.flatten(1), by_distance(SEVEN))["error"] < 0.02
-    error = score(points(noise(900), noise(900)), mask_QN.flatten(1), by_distance(SEVEN))["error"]
+    assert score(points(straight(60), straight(30)), mask_QN.flatten(1), by_distance(STICK7))["error"] < 0.02
+    error = score(points(noise(900), noise(900)), mask_QN.flatten(1), by_distance(STICK7))["error"]
     assert error == pytest.approx(1, abs=0.05)
 
 
 def test_nothing_visible_is_no_better_than_the_mean():
     everything = torch.ones(1, TIMES * 7, dtype=torch.bool)
-    assert score(points(rows(4, 30), rows(5, 30)), everything, by_distance(SEVEN))["error"] == pytest.approx(1)
+    assert score(points(rows(4, 30), rows(5, 30)), everything, by_distance(STICK7))["error"] == pytest.approx(1)
 
 
 @settings(max_examples=10, deadline=None)
@@ -160,9 +160,9 @@ def test_tokens_that_never_vary_are_left_out():
     still = fit.clone()
     still[:] = 1.0
     # Frame 0 stands still, its token's other frames do not: everything counts, at the error of the mean.
-    assert score(points(fit, test), mask_QN, by_distance(SEVEN))["error"] == pytest.approx(1)
+    assert score(points(fit, test), mask_QN, by_distance(STICK7))["error"] == pytest.approx(1)
     with pytest.raises(SkelbenchError, match="nothing to fill in"):
-        score(points(still, still), mask_QN, by_distance(SEVEN))
+        score(points(still, still), mask_QN, by_distance(STICK7))
 
 
 # ------------------------------------------------------------------------------------------------ what is said of it

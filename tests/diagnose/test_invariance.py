@@ -5,11 +5,11 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from seven import SEVEN
 
 from skelbench.diagnose.frozen import evenly, reversed_in_time, turned
 from skelbench.diagnose.invariance import SIZES, agreement, curves, yaws
 from skelbench.errors import SkelbenchError
+from skelbench.testing.stick7 import STICK7
 from skelbench.views.view import View
 
 
@@ -125,7 +125,7 @@ def test_the_whole_body_grows_with_its_bones():
     from skelbench.views.augmentations import BoneScale, draw_transform
     from skelbench.views.keyed import Keyed
 
-    topology, x_R3TJ = SEVEN, clips(2).x_RTJC.permute(0, 3, 1, 2).contiguous()
+    topology, x_R3TJ = STICK7, clips(2).x_RTJC.permute(0, 3, 1, 2).contiguous()
     keys, keyed = torch.arange(2), Keyed(0, 0)
     (step,) = draw_transform((BoneScale(p=1.0, lo=1.3, hi=1.3),), topology, keyed, keys, keys, torch.zeros_like(keys))
     scaled = step.apply(x_R3TJ.clone(), keyed)

@@ -199,7 +199,7 @@ def test_a_bone_stream_is_the_features_of_bones(session, resolved):
     (joint,) = feature_sets(session, run, own).values()
     (bone,) = feature_sets(session, run, eval_spec(session.host, run.spec, "knn", streams=("bone",))).values()
     store = resolved("untrained").store
-    encoder = load_encoder(session, run, "last", store)
+    encoder = load_encoder(session, run, "last", store.topology)
     builder = ViewBuilder({"eval": evaluation_spec(encoder.grid, share=0.95)}, store.topology, 8, centre=own.centre)
     for i, clip in enumerate(bone.test_ids[:5]):
         view = builder(ClipSource(store, device="cpu").gather(np.array([clip])), Keyed(0, 0))["eval"]
@@ -239,7 +239,7 @@ def test_a_stream_with_an_encoder_of_its_own_is_seen_by_it(session, resolved):
     store = resolved("apart").store
     state = torch.load(run.checkpoint, weights_only=True)["method"]
     for stream, name in (("joint", "encoder"), ("bone", "of_bones"), ("motion", "encoder")):
-        weights = load_encoder(session, run, "last", store, stream).state_dict()
+        weights = load_encoder(session, run, "last", store.topology, stream).state_dict()
         assert all(torch.equal(value, state[f"{name}.{key}"]) for key, value in weights.items()), stream
     at_1 = feature_sets(session, run, spec)
     at_end = feature_sets(session, run, spec.model_copy(update={"checkpoint": "last"}))

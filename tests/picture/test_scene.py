@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 from made.people import person
-from seven import SEVEN
 from small import TINY, write_small_store
 
 from skelbench.data.store.clip_store import ClipStore
@@ -14,6 +13,7 @@ from skelbench.errors import SkelbenchError
 from skelbench.picture.scene import Panel, Scene, clip_scene, find_clip, middle
 from skelbench.picture.views import view_scene
 from skelbench.skeleton.topology import NTU25, topologies
+from skelbench.testing.stick7 import STICK7
 
 
 def panel(frames=16, tokens=None, bodies=1, joints=25, seed=0):
@@ -29,9 +29,9 @@ def scene_of(x_MTJC, topology=NTU25, **changed):
 def test_a_skeleton_without_hips_is_looked_at_by_its_pairs():
     x_MTJC = np.zeros((1, 2, 7, 3), dtype=np.float32)
     x_MTJC[0, :, [3, 5], 0] = 1.0  # left at +X: seen from +Z, and a little from the side
-    ahead = scene_of(x_MTJC, SEVEN).angles[0]
+    ahead = scene_of(x_MTJC, STICK7).angles[0]
     x_MTJC[0, :, [3, 5]] = (0.0, 0.0, -1.0)  # the same body turned by a quarter
-    assert scene_of(x_MTJC, SEVEN).angles[0] == pytest.approx(ahead - np.pi / 2)
+    assert scene_of(x_MTJC, STICK7).angles[0] == pytest.approx(ahead - np.pi / 2)
 
 
 def test_a_token_hides_its_own_frames():
@@ -241,7 +241,7 @@ def test_padding_is_not_drawn(made):
     resolved = made("slim")
     spec = ViewSpec(frames=64, crop=Center(share=1), resize="pad", stream="bone")
     length = int(resolved.store.lengths[0])
-    view = view_scene(resolved.store, 0, resolved.spec.model_copy(update={"views": {"v": spec}})).panels[1]
+    view = view_scene(resolved.store, 0, resolved.spec.model_copy(update={"views": {"v": spec.model_dump()}})).panels[1]
     assert length < 64 and view.drawn_MTJ[:, :length].all() and not view.drawn_MTJ[:, length:].any()
     assert view.note == f"frames 0\N{EN DASH}{length - 1} as 64\nbone stream"
     assert torch.equal(torch.from_numpy(view.x_MTJC[:, :length]), torch.from_numpy(resolved.store.clip(0)))

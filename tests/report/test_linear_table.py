@@ -9,7 +9,8 @@ from skelbench.errors import SkelbenchError
 from skelbench.plugin.host import Host
 from skelbench.report.inputs import TableInputs
 from skelbench.report.linear import GROUPS, REQUIRED, Announced, build, table
-from skelbench.report.render import render
+from skelbench.report.render import render, to_csv
+from skelbench.results.measures import Measure
 
 
 def record(run, method, seed=0, accuracy=0.5, protocol="linear", **fields):
@@ -55,6 +56,22 @@ def test_one_run():
     assert row["difference"].value == pytest.approx(45) and row["p_value"].value == pytest.approx(0.01)
     assert row["gflops"].value == 2.86 and row["clips_seen"].value == 1000 and row["train_minutes"].value == 1.5
     assert row["seeds"].value == 1 and row["run"].value == "r"
+
+
+def test_further_figures_are_columns_that_readers_ask_for():
+    mean_ap, loss = Measure("mAP", share=True), Measure("loss")
+    runs = [
+        record("a", "slim", 0, measures={"loss": (1.5, loss)}),
+        record("a", "slim", 0, protocol="near", measures={"map": (0.4, mean_ap)}),
+        record("b", "slim", 1, measures={"loss": (2.5, loss)}),
+        record("b", "slim", 1, protocol="near", measures={"map": (0.5, mean_ap)}),
+        record("c", "mae", 0, measures={}),
+    ]
+    table = build(pd.DataFrame(runs), metrics=["map"])
+    cells = {row["method"].value: (row["map"].value, row["map"].plus_minus, row["loss"].value) for row in table.rows}
+    assert cells["slim"] == pytest.approx((45, 50**0.5, 2)) and cells["mae"] == (None, None, None)
+    assert [column.header for column in table.shown][-1] == "mAP" and "loss" in to_csv(table).splitlines()[0]
+    assert "45.0 ± 7.1" in render(table)
 
 
 def test_seeds_become_one_row_with_sample_deviation_and_the_largest_p():

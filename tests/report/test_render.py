@@ -243,3 +243,11 @@ def test_headings_stand_above_the_rows_that_share_them():
     ]
     assert render(table, "csv").splitlines()[:2] == ["kind,method,accuracy", "A_1 & more,one,1.0"]
     assert json.loads(render(table, "json"))["columns"][0]["heads"]
+
+
+def test_html_is_escaped_and_marked():
+    text = render(TABLE, "html")
+    assert text.startswith("<table>") and "Costs &amp; gains_" in text and "mae &lt;1&gt;<sup>b</sup>" in text
+    assert "<b>87.7 ± 0.1 [87.0, 88.2]</b>" in text and "<u>80.0</u>" in text and "<i>84.9</i>" in text
+    assert text.count("<tr>") == 4 and "<p><sup>a</sup> last step</p>" in text
+    assert "Device" not in text

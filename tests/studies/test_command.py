@@ -12,6 +12,7 @@ from skelbench.cli.main import main
 from skelbench.errors import SkelbenchError
 from skelbench.run.costs import measure_cost
 from skelbench.run.evaluate import eval_spec, evaluate
+from skelbench.run.observe import named_observers
 from skelbench.run.pretrain import pretrain
 from skelbench.run.session import Session
 from skelbench.studies.runner import claim_of, command, own_modules, processes
@@ -174,6 +175,8 @@ def test_a_split_that_is_called_like_an_option_is_a_split(trials_of):
     ((trial,), session) = trials_of(Study(name="odd", dataset="small", seeds=(7,), trials=({"method": "untrained"},)))
     odd = replace(trial, request=replace(trial.request, split="--plugin=x.py"))
     assert "--split=--plugin=x.py" in command(odd, [], session)
+    words = command(trial, [], replace(session, observe=named_observers(session.host, ["csv"])))
+    assert words[words.index("--observe") + 1] == "csv"
 
 
 def test_processes_take_no_modules_from_the_current_folder(tmp_path, monkeypatch):

@@ -77,7 +77,7 @@ def worker(session, made):
             try:
                 run = pretrain(session, trial.resolved)
                 evaluate(session, run, eval_spec(session.host, run.spec, "knn"))
-            except RuntimeError as error:
+            except SkelbenchError as error:
                 failures[trial.id] = str(error), Path("log")
         return failures
 
@@ -140,7 +140,7 @@ def test_no_label_of_a_test_clip_is_looked_at(here):
     FORBIDDEN.update(store.split("half").test.tolist())
     store.labels = store.labels.view(Guarded)
     run = pretrain(replace_results(here), replace(trial.resolved, store=store))
-    encoder = load_encoder(here, run, "last", store)
+    encoder = load_encoder(here, run, "last", store.topology)
     evaluation, grid = eval_spec(here.host, spec, "knn"), grid_of(spec, store.topology)
     features = split_features(encoder, store, evaluation, "joint", grid, "cpu", "fp32")
     assert not FORBIDDEN & {*features.train_ids.tolist(), *features.test_ids.tolist()}
@@ -161,7 +161,10 @@ def test_every_method_has_equal_trials_and_failures_count(here):
     assert {trial.number for trial in keen.trials if trial.settings.get("method.harm", 0) > 0.5} == {
         trial.number for trial in keen.trials if trial.accuracy is None
     }
-    assert 0 < keen.failed < 6 and {trial.failure for trial in keen.trials} == {"", "harmed"}
+    assert 0 < keen.failed < 6 and {trial.failure for trial in keen.trials} == {
+        "",
+        "keen.py:29, training_step: RuntimeError: harmed",
+    }
     best = max(trial.accuracy for trial in keen.trials if trial.accuracy is not None)
     assert keen.winner == min(trial.number for trial in keen.trials if trial.accuracy == best)  # ties: the earlier
     for tuning in tunings:
@@ -228,7 +231,9 @@ def test_a_method_of_which_every_trial_fails_has_no_winner(here):
     record = tuning.record(here, "").model_copy(update={"trials": (failing,), "winner": None})
     made.clear()
     assert retrain([tuning], [record], here, worker(here, made)) == [record] and not made
-    (row,) = tuned.build([record]).rows
+    shown = tuned.build([record])
+    (row,) = shown.rows
+    assert any("trials failed: harmed" in note for note in shown.notes)
     assert row["failed"].value == 1 and row["default"].value is None
 
 

@@ -1,15 +1,15 @@
 """The clip store: one folder per data set, memory-mapped when read.
 
-``frames.npy``  float32 [F, J], channel first: frame t, axis c, body m of clip i is row
-                ``offset[i] + (m * 3 + c) * length[i] + t``, with ``offset`` the running sum of 3 * length * bodies.
-``index.npz``   arrays with one entry per clip: length, bodies, label, subject, camera, setup, trial (int32),
-                origin float32 [N, 3] (``origin + x`` = camera coordinates, metres), name (text, "" = none),
-                source_frames int32 (frames in the file the clip comes from), flags int32 (:class:`Flag`),
-                crc32 uint32 (of the clip's rows in confidence.npy, if there is one, and then in frames.npy; stores of
-                before have none), fps float64 (only where clips differ in it).
-``confidence.npy``  optional, float32 [F / 3, J] in [0, 1]: how sure the joint at frame t, body m of clip i is, in row
-                ``offset[i] // 3 + m * length[i] + t``.
-``meta.json``   :class:`Meta`.
+- ``frames.npy``: float32 [F, J], channel first: frame t, axis c, body m of clip i is row
+  ``offset[i] + (m * 3 + c) * length[i] + t``, with ``offset`` the running sum of 3 * length * bodies.
+- ``index.npz``: arrays with one entry per clip: length, bodies, label, subject, camera, setup, trial (int32),
+  origin float32 [N, 3] (``origin + x`` = camera coordinates, metres), name (text, "" = none),
+  source_frames int32 (frames in the file the clip comes from), flags int32 (:class:`Flag`),
+  crc32 uint32 (of the clip's rows in confidence.npy, if there is one, and then in frames.npy; stores of
+  before have none), fps float64 (only where clips differ in it).
+- ``confidence.npy``: optional, float32 [F / 3, J] in [0, 1]: how sure the joint at frame t, body m of clip i is, in row
+  ``offset[i] // 3 + m * length[i] + t``.
+- ``meta.json``: :class:`Meta`.
 
 :mod:`skelbench.data.store.writer` writes stores, :mod:`skelbench.data.store.source` feeds clips to a device.
 """

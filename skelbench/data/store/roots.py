@@ -10,15 +10,17 @@ from pathlib import Path
 from skelbench.data.store.clip_store import ClipStore
 from skelbench.data.store.writer import put_back_all
 from skelbench.errors import SkelbenchError, did_you_mean, nearest
+from skelbench.places import said
 
 PREPARED = ("ntu60", "ntu120", "pku1", "pku2")
 """Data sets that ``skelbench data prepare`` makes."""
 
 
 def data_root() -> Path:
-    """``$SKELBENCH_DATA``, else ``$XDG_DATA_HOME/skelbench``, else ``~/.local/share/skelbench``."""
-    if chosen := os.environ.get("SKELBENCH_DATA"):
-        return Path(chosen).expanduser()
+    """What ``SKELBENCH_DATA`` or ``skelbench.toml`` says, else ``$XDG_DATA_HOME/skelbench``, else
+    ``~/.local/share/skelbench``."""
+    if chosen := said("data"):
+        return chosen
     shared = os.environ.get("XDG_DATA_HOME")
     return (Path(shared) if shared else Path.home() / ".local" / "share") / "skelbench"
 

@@ -27,7 +27,11 @@ class EmptySplit(SkelbenchError):
 
 
 class FieldRule(Spec):
-    """Train where ``field`` is in ``train`` (or is odd, or even); test where it is in ``test``, None = the rest."""
+    """Train where ``field`` is in ``train`` (or is odd, or even); test where it is in ``test``, None = the rest.
+
+    >>> FieldRule(field="camera", train=(2, 3)).test is None  # the rest
+    True
+    """
 
     field: Literal["subject", "camera", "setup", "trial"]
     train: tuple[int, ...] | Literal["odd", "even"]
@@ -39,6 +43,9 @@ class NameRule(Spec):
 
     ``field`` "name" compares whole names, "video" what stands before the last ``_``: clips cut from one recording are
     called ``VIDEO_NUMBER``. Only for stores whose clips have names.
+
+    >>> NameRule(field="video", train=("0002-M", "0003-L")).field
+    'video'
     """
 
     field: Literal["video", "name"]
@@ -47,7 +54,11 @@ class NameRule(Spec):
 
 
 class RandomRule(Spec):
-    """Hold out the share ``test`` of every class, chosen by a hash of the clip's index and ``seed``."""
+    """Hold out the share ``test`` of every class, chosen by a hash of the clip's index and ``seed``.
+
+    >>> RandomRule(test=0.25).seed
+    0
+    """
 
     test: float
     seed: int = 0

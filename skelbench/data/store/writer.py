@@ -50,6 +50,21 @@ class StoreWriter:
     killed run leaves no store and no half of one. An existing ``path`` is refused unless ``overwrite``, and kept until
     the new one is whole. Coordinates are metres with Y up; the settings are those of :class:`Meta`. ``skipped`` and
     ``details`` may grow until the block ends, by :meth:`skip` and ``writer.details[...] = ...``.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> from skelbench.data.store.clip_store import ClipStore
+    >>> from skelbench.data.store.splits import RandomRule
+    >>> from skelbench.skeleton.topology import NTU25
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "tiny"
+    ...     splits = {"random": RandomRule(test=0.5)}
+    ...     about = dict(topology=NTU25, classes=["sit", "stand"], splits=splits, default_split="random")
+    ...     with StoreWriter(path, **about, lineage="tiny/1") as writer:
+    ...         for clip in range(4):
+    ...             writer.add(np.ones((1, 10, 25, 3)), label=clip % 2, subject=1 + clip)
+    ...     store = ClipStore.open(path)
+    ...     len(store), store.num_classes, store.lengths
+    (4, 2, array([10, 10, 10, 10]))
     """
 
     def __init__(

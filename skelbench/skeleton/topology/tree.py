@@ -22,6 +22,18 @@ class Topology:
     parent.
 
     Raises :class:`SkelbenchError` when the data contradict each other.
+
+    >>> three = Topology(
+    ...     name="three",
+    ...     joints=("trunk", "left hand", "right hand"),
+    ...     parents=(-1, 0, 0),
+    ...     pairs=((1, 2),),
+    ...     parts={"trunk": (0,), "left arm": (1,), "right arm": (2,)},
+    ...     root=0,
+    ...     center=0,
+    ... )
+    >>> three.num_joints, three.swap, sorted(three.limbs)
+    (3, (0, 2, 1), ['left arm + right arm', 'trunk'])
     """
 
     name: str

@@ -1,0 +1,85 @@
+"""Clips in memory as a clip store, so that whatever reads stores reads them by the same code."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from skelbench.data.store.clip_store import FIELDS, FORMAT, NOTES, ClipStore, Meta
+from skelbench.errors import SkelbenchError
+from skelbench.skeleton.topology import Topology
+from skelbench.version import __version__
+
+
+def store_of(clips: Sequence[np.ndarray] | np.ndarray, topology: Topology, slots: int = 1) -> ClipStore:
+    """A store of ``clips``, each [T, J, 3] or [M, T, J, 3] in metres, that is nowhere on disk.
+
+    T may differ from clip to clip. Bodies that are 0 throughout, behind the last one that is not, are absent.
+    ``slots``: body slots that the store has at least. Labels, subjects and all else that is not known are 0.
+
+    Raises:
+        SkelbenchError: names the clip whose shape does not fit the topology, or which holds what is not finite.
+    """
+    if not len(clips):
+        raise SkelbenchError("there is no clip among those given; give one at least")
+    present = [_bodies(np.asarray(clip), place, topology) for place, clip in enumerate(clips)]
+    length = np.array([x_MTJC.shape[1] for x_MTJC in present])
+    bodies = np.array([x_MTJC.shape[0] for x_MTJC in present])
+    rows = [x_MTJC.transpose(0, 3, 1, 2).reshape(-1, topology.num_joints) for x_MTJC in present]
+    frames_FJ = np.concatenate(rows).astype(np.float32, copy=False)
+    meta = Meta(
+        format=FORMAT,
+        name="clips in memory",
+        topology=topology.name,
+        classes=("",),
+        splits={},
+        default_split="",
+        units="m",
+        up_axis="y",
+        fps=30,
+        lineage="",
+        licence="",
+        clips=len(present),
+        rows=len(frames_FJ),
+        body_frames=len(frames_FJ) // 3,
+        frames_sha256="",
+        fingerprint="",
+        written_by=f"skelbench {__version__}",
+        dimensions=3 if any(x_MTJC[..., 2].any() for x_MTJC in present) else 2,
+    )
+    index = {name: np.zeros(len(present), np.int32) for name in (*FIELDS, *NOTES)}
+    index |= {"length": length, "bodies": bodies, "source_frames": length, "name": np.full(len(present), "")}
+    index["origin"] = np.zeros((len(present), 3), np.float32)
+    return _InMemory(meta, index, frames_FJ, topology, max(slots, int(bodies.max())))
+
+
+def _bodies(clip: np.ndarray, place: int, topology: Topology) -> np.ndarray:
+    """[M, T, J, 3] of the bodies that are there, the first one at least."""
+    joints = topology.num_joints
+    if clip.ndim not in (3, 4) or clip.shape[-2:] != (joints, 3) or 0 in clip.shape:
+        raise SkelbenchError(
+            f"clip {place} has shape {list(clip.shape)}; [frames, {joints}, 3] or [bodies, frames, {joints}, 3] is "
+            f"expected, as topology {topology.name} has {joints} joints"
+        )
+    if clip.dtype.kind not in "fiu":
+        raise SkelbenchError(f"clip {place} holds {clip.dtype}, no coordinates; give numbers, metres")
+    x_MTJC = clip.reshape(-1, *clip.shape[-3:]).astype(np.float32, copy=False)
+    if not np.isfinite(x_MTJC).all():
+        raise SkelbenchError(f"clip {place} holds coordinates that are not finite; repair it or leave it out")
+    last = np.flatnonzero(x_MTJC.any(axis=(1, 2, 3)))
+    return x_MTJC[: 1 + (last[-1] if len(last) else 0)]
+
+
+class _InMemory(ClipStore):
+    """Nothing was written, so there is nothing to compare with, and no topology to look up."""
+
+    def __init__(
+        self, meta: Meta, index: dict[str, np.ndarray], frames_FJ: np.ndarray, topology: Topology, slots: int
+    ) -> None:
+        super().__init__(Path("memory"), meta, index, frames_FJ)
+        self.topology, self.max_bodies = topology, slots
+
+    def check(self, ids: np.ndarray) -> None:
+        pass
