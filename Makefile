@@ -3,9 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
-CODE := skelbench plugins tests benchmarks
+CODE := skelbench plugins tests benchmarks docs
 
-.PHONY: run test check lint format types rooms fix bench clean
+.PHONY: run test check lint format types rooms fix docs bench clean
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -14,6 +14,10 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 
 $(VENV)/.checkers: $(VENV)/.installed
 	$(PIP) --editable ".[check]"
+	touch $@
+
+$(VENV)/.writers: $(VENV)/.installed
+	$(PIP) --editable ".[docs]"
 	touch $@
 
 run: $(VENV)/.installed
@@ -42,6 +46,10 @@ fix: $(VENV)/.checkers
 	$(BIN)/ruff check --fix $(CODE)
 	$(BIN)/ruff format $(CODE)
 
+# The documentation as a site, site/index.html; a warning is an error. Needs no network once its tools are there.
+docs: $(VENV)/.writers
+	$(BIN)/python -m sphinx --builder html --fail-on-warning --keep-going --quiet docs site
+
 bench: $(VENV)/.installed
 	$(BIN)/python -m benchmarks.prototype_loss
 	$(BIN)/python -m benchmarks.mask_coverage
@@ -50,4 +58,4 @@ bench: $(VENV)/.installed
 	$(BIN)/python -m benchmarks.watch
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info
+	rm -rf $(VENV) build dist site jupyter_execute docs/generated *.egg-info

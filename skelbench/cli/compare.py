@@ -7,20 +7,30 @@ from typing import Annotated
 
 import typer
 
-from skelbench.cli.options import ReadResults
+from skelbench.cli import complete
+from skelbench.cli.options import ReadResults, names_of
 
 
 def compare(
-    table: Annotated[str, typer.Option(help="Which table; `skelbench plugins list` shows all.")] = "linear",
+    table: Annotated[
+        str,
+        typer.Option(help="Which table; `skelbench plugins list` shows all.", autocompletion=complete.names("tables")),
+    ] = "linear",
     format_: Annotated[
         str | None,
         typer.Option(
-            "--format", help="terminal, md, csv, json or latex.", show_default="terminal; with -o by the file's name"
+            "--format",
+            help="terminal, md, csv, json, latex or html.",
+            show_default="terminal; with -o by the file's name",
         ),
     ] = None,
     all_: Annotated[
         bool, typer.Option("--all", help="Also runs whose settings were changed from their preset.")
     ] = False,
+    metrics: Annotated[
+        str | None,
+        typer.Option(help="Further figures of protocols, comma separated: map,top5_accuracy. CSV and JSON have all."),
+    ] = None,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Write to a file instead.")] = None,
     results: ReadResults = None,
 ) -> None:
@@ -39,7 +49,7 @@ def compare(
     from skelbench.report.render import FORMATS, Terminal, render
 
     if format_ is None:
-        kinds = {".csv": "csv", ".json": "json", ".tex": "latex"}
+        kinds = {".csv": "csv", ".json": "json", ".tex": "latex", ".html": "html"}
         format_ = "terminal" if output is None else kinds.get(output.suffix.lower(), "md")
     if format_ not in FORMATS:
         raise SkelbenchError(did_you_mean(format_, FORMATS, "format"))
@@ -47,14 +57,24 @@ def compare(
     store.check_readable()
     from skelbench.report.inputs import TableInputs
 
-    inputs = TableInputs(host, store, exact_only=not all_, progress=progress)
+    asked = names_of(metrics or "")
+    no_columns = SkelbenchError(f"table {table} has no columns for metrics; leave --metrics out or take table linear")
+    inputs = TableInputs(host, store, exact_only=not all_, progress=progress, metrics=asked)
     if descriptor.needs_runs and not inputs.runs:
         start = f"study {table}" if table in host.names("studies") else "run METHOD --tokens 8"
         out.print(f"no runs in {store.root} yet; start with: skelbench {start}")
         return
     from skelbench.report.table import Table
 
+    for name in asked:
+        if not descriptor.needs_runs:
+            raise no_columns
+        if name not in inputs.measures:
+            raise SkelbenchError(did_you_mean(name, list(inputs.measures), "metric of the evaluations here"))
     built = host.checked(descriptor, host.load(descriptor)(inputs), Table, "skelbench.report.table.Table")
+    headers = [column.header for column in built.shown]
+    if built.rows and any(inputs.measures[name].label not in headers for name in asked):
+        raise no_columns
     if descriptor.needs_runs and inputs.left_out:
         err.print(f"note: {inputs.left_out} runs with settings changed from their preset are left out; see --all")
     if format_ == "terminal" and output is None:

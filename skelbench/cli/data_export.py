@@ -7,19 +7,22 @@ from typing import Annotated, Literal
 
 import typer
 
+from skelbench.cli import complete
 from skelbench.cli.data_info import open_store
 from skelbench.cli.options import DataRoot
 from skelbench.console import late_progress, out, print_facts
 
 
 def export_data(
-    name: Annotated[str, typer.Argument(help="Data set.")],
+    name: Annotated[str, typer.Argument(help="Data set.", autocompletion=complete.datasets)],
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="File to write.")],
     format: Annotated[
         Literal["mamp-npz"],
         typer.Option("--format", help="mamp-npz: x_train, y_train, x_test, y_test, as MAMP and CTR-GCN read them."),
     ] = "mamp-npz",
-    split: Annotated[str | None, typer.Option(help="Split to write.", show_default="the default one")] = None,
+    split: Annotated[
+        str | None, typer.Option(help="Split to write.", show_default="the default one", autocompletion=complete.splits)
+    ] = None,
     second_body: Annotated[
         Literal["zero", "repeat"],
         typer.Option(

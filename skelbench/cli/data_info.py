@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from skelbench.cli import complete
 from skelbench.cli.options import DataRoot
 from skelbench.console import make_table, out, print_facts, styled
 from skelbench.words import plain
@@ -15,7 +16,9 @@ if TYPE_CHECKING:
     from skelbench.data.store.clip_store import ClipStore
 
 
-def info(name: Annotated[str, typer.Argument(help="Data set.")], data_root: DataRoot = None) -> None:
+def info(
+    name: Annotated[str, typer.Argument(help="Data set.", autocompletion=complete.datasets)], data_root: DataRoot = None
+) -> None:
     """Counts, classes, lengths, splits, lineage, licence and fingerprint of data set NAME."""
     print_store(open_store(name, data_root), name)
 

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from skelbench.cli import complete
 from skelbench.cli.data_info import open_store
 from skelbench.cli.options import DataRoot
 from skelbench.errors import SkelbenchError
@@ -16,7 +17,7 @@ KINDS = (".gif", ".png", ".html")
 
 
 def show_clip(
-    name: Annotated[str, typer.Argument(help="Data set.")],
+    name: Annotated[str, typer.Argument(help="Data set.", autocompletion=complete.datasets)],
     clip: Annotated[str, typer.Option(help="Number of the clip, or its name.")] = "0",
     output: Annotated[
         Path | None,
@@ -29,7 +30,12 @@ def show_clip(
     ] = None,
     view: Annotated[
         str | None,
-        typer.Option("--view", metavar="METHOD", help="Show what METHOD sees, after crop, augmentation and mask."),
+        typer.Option(
+            "--view",
+            metavar="METHOD",
+            help="Show what METHOD sees, after crop, augmentation and mask.",
+            autocompletion=complete.methods,
+        ),
     ] = None,
     tokens: Annotated[
         int | None, typer.Option(help="With --view: temporal tokens, 8, 15 or 30.", show_default="the method's")
@@ -38,7 +44,12 @@ def show_clip(
     seed: Annotated[int, typer.Option(min=0, help="With --view: seed of the draws.")] = 0,
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="With --view: settings, as for `skelbench run`; repeatable."),
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="With --view: settings, as for `skelbench run`; repeatable.",
+            autocompletion=complete.settings,
+        ),
     ] = None,
     data_root: DataRoot = None,
 ) -> None:

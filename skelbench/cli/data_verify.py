@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from skelbench.cli import complete
 from skelbench.cli.data_info import open_store
 from skelbench.cli.options import DataRoot
 from skelbench.console import LEFT_OUT
@@ -14,7 +15,7 @@ STYLES = {"ok": "green", "look": "yellow", "wrong": "bold red"}
 
 
 def verify_data(
-    name: Annotated[str, typer.Argument(help="Data set.")],
+    name: Annotated[str, typer.Argument(help="Data set.", autocompletion=complete.datasets)],
     known: Annotated[
         str | None,
         typer.Option(

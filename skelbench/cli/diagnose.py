@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from skelbench.cli import complete
 from skelbench.cli.options import DataRoot, Device, Force, Results, kind_of_picture
 from skelbench.errors import SkelbenchError, did_you_mean
 from skelbench.run.session import Session, open_session
@@ -127,9 +128,17 @@ def command(name: str, *without: str) -> Callable[[Callable[..., None]], Callabl
 @command("interpolation")
 def interpolation(
     shared: Shared,
-    run: Annotated[str | None, typer.Argument(help=RUN_HELP, show_default="the coordinates alone")] = None,
-    dataset: Annotated[str | None, typer.Option(help="Data set, without RUN.", show_default="synthetic")] = None,
-    split: Annotated[str | None, typer.Option(help="Split, without RUN.", show_default="the data set's")] = None,
+    run: Annotated[
+        str | None, typer.Argument(help=RUN_HELP, autocompletion=complete.runs, show_default="the coordinates alone")
+    ] = None,
+    dataset: Annotated[
+        str | None,
+        typer.Option(help="Data set, without RUN.", show_default="synthetic", autocompletion=complete.datasets),
+    ] = None,
+    split: Annotated[
+        str | None,
+        typer.Option(help="Split, without RUN.", show_default="the data set's", autocompletion=complete.splits),
+    ] = None,
     tokens: Annotated[
         int | None, typer.Option(help="Temporal tokens, without RUN: 8, 15 or 30.", show_default="8")
     ] = None,
@@ -176,7 +185,7 @@ def interpolation(
 @command("invariance")
 def invariance(
     shared: Shared,
-    run: Annotated[list[str], typer.Argument(help=RUN_HELP)],
+    run: Annotated[list[str], typer.Argument(help=RUN_HELP, autocompletion=complete.runs)],
     clips: Annotated[int, typer.Option(min=2, help="At most so many test clips.")] = 500,
 ) -> None:
     """Curves of the features of finished RUNs over yaw and body size, beside their untrained encoders: how like its
@@ -196,7 +205,7 @@ def invariance(
 @command("order", "output")
 def order(
     shared: Shared,
-    run: Annotated[list[str], typer.Argument(help=RUN_HELP)],
+    run: Annotated[list[str], typer.Argument(help=RUN_HELP, autocompletion=complete.runs)],
     clips: Annotated[int, typer.Option(min=2, help="At most so many training and so many test clips.")] = 1000,
 ) -> None:
     """Order probe of finished RUNs: does a linear layer on the frozen features tell a clip from the same clip
@@ -219,8 +228,8 @@ def order(
 @command("per-class", "output", "device", "force")
 def per_class(
     shared: Shared,
-    first: Annotated[str, typer.Argument(metavar="RUN", help=RUN_HELP)],
-    second: Annotated[str, typer.Argument(metavar="RUN", help="The other run.")],
+    first: Annotated[str, typer.Argument(metavar="RUN", help=RUN_HELP, autocompletion=complete.runs)],
+    second: Annotated[str, typer.Argument(metavar="RUN", help="The other run.", autocompletion=complete.runs)],
     protocol: Annotated[str, typer.Option(help="Whose predictions are compared.")] = "linear",
 ) -> None:
     """Two finished runs class by class, for instance of 8 and of 30 tokens: from the predictions of their evaluations

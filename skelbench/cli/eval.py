@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
+from skelbench.cli import complete
 from skelbench.cli.options import DataRoot, Device, Force, ReadResults, names_of
-from skelbench.errors import SkelbenchError, did_you_mean
+from skelbench.errors import SkelbenchError
 from skelbench.run.session import open_session
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from skelbench.results.store import ResultStore, RunDir
-    from skelbench.spec import EvalSpec
 
 
 def evaluate(
@@ -22,12 +17,21 @@ def evaluate(
         list[str],
         typer.Argument(
             help="Run name, id, or part of either; RUN@50 = its snapshot at epoch 50. Several: one run per stream, "
-            "fused into one result that is kept with the first."
+            "fused into one result that is kept with the first.",
+            autocompletion=complete.runs,
         ),
     ],
-    protocol: Annotated[str, typer.Option(help="Protocols, comma separated.")] = "linear,knn",
-    dataset: Annotated[str | None, typer.Option(help="Another data set to probe on.", show_default="its own")] = None,
-    split: Annotated[str | None, typer.Option(help="Another split.", show_default="its own")] = None,
+    protocol: Annotated[
+        str,
+        typer.Option(help="Protocols, comma separated.", autocompletion=complete.listed(complete.names("protocols"))),
+    ] = "linear,knn",
+    dataset: Annotated[
+        str | None,
+        typer.Option(help="Another data set to probe on.", show_default="its own", autocompletion=complete.datasets),
+    ] = None,
+    split: Annotated[
+        str | None, typer.Option(help="Another split.", show_default="its own", autocompletion=complete.splits)
+    ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of the probe.", show_default="the run's")] = None,
     stream: Annotated[
         str | None,
@@ -52,7 +56,13 @@ def evaluate(
         typer.Option(help="Bodies to clip: valid-mean, valid-sum, all-mean or concat.", show_default="as in `run`"),
     ] = None,
     set_: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Settings of the protocol; repeatable.")
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="Settings of the protocol; repeatable.",
+            autocompletion=complete.protocol_settings,
+        ),
     ] = None,
     device: Device = None,
     results: ReadResults = None,
@@ -72,63 +82,23 @@ def evaluate(
     protocols = known_protocols(host, protocol)  # a misspelt one fails before torch is imported
     if not protocols:
         raise SkelbenchError("--protocol is empty: name a protocol, see `skelbench plugins list`")
-    from skelbench.run.evaluate import eval_spec
-    from skelbench.run.evaluate import evaluate as evaluation
-    from skelbench.run.resolve import data_of, open_dataset
+    from skelbench.api.evaluations import evaluate_runs
 
     session = open_session(results, data_root, device)
-    (run_dir, checkpoint), *partners = [session.results.find(pattern) for pattern in run]
-    fields: dict[str, Any] = {"config": parse_sets(set_ or [])} | ({"readout": readout} if readout else {})
-    fields |= _streams(stream, fusion, [run_dir, *(partner for partner, _ in partners)])
-    fields |= {"weights": names_of(weights)} if weights else {}
-    fields["partners"] = [partner.spec.id + ("" if epoch == "last" else f"@{epoch}") for partner, epoch in partners]
-    if bodies_pool:
-        fields |= {"bodies_pool": bodies_pool, "bodies": "all-slots" if bodies_pool == "all-mean" else "valid"}
-    if dataset or split:
-        own = run_dir.spec.data
-        clips = open_dataset(dataset or own.name, host, session.data_root)
-        part = clips.split(split or (None if dataset else own.split))
-        fields["data"] = data_of(own, clips, dataset or own.name, part.name)
-    if seed is not None:
-        fields["seed"] = seed
-    specs = [eval_spec(host, run_dir.spec, name, checkpoint, **fields) for name in protocols]
-    records = [evaluation(session, run_dir, spec, force) for spec in specs]
-    if "streams" in fields:
-        for spec in specs:
-            for beside in _controls(session.results, run_dir, spec):
-                evaluation(session, *beside, force, like=run_dir.spec)
-    print_records(run_dir, records)
-
-
-def _streams(stream: str | None, fusion: str | None, runs: list[RunDir]) -> dict[str, Any]:
-    """The streams and the fusion of an evaluation, as far as they are not the run's own."""
-    from typing import get_args
-
-    from skelbench.spec import Fusion, Stream, evaluation_defaults
-
-    if fusion and fusion not in get_args(Fusion):
-        raise SkelbenchError(did_you_mean(fusion, get_args(Fusion), "fusion"))
-    streams = names_of(stream or "")
-    for name in streams:
-        if name not in get_args(Stream):
-            raise SkelbenchError(did_you_mean(name, get_args(Stream), "stream"))
-    if not streams and len(runs) > 1:
-        streams = [name for run in runs for name in evaluation_defaults(run.spec)["streams"]]
-    return ({"streams": streams} if streams else {}) | ({"fusion": fusion} if fusion else {})
-
-
-def _controls(results: ResultStore, run: RunDir, spec: EvalSpec) -> Iterator[tuple[RunDir, EvalSpec]]:
-    """The controls of ``run`` with the same evaluation, as far as the results hold them and those of all partners."""
-    from skelbench.report.frame import CONTROLS, Controls
-    from skelbench.results.store import RunDir
-
-    controls = Controls(results.read())
-    measured = [run, *(results.by_id(name.split("@")[0]) for name in spec.partners)]
-    for kind in CONTROLS:
-        found = [beside for one in measured if one and (beside := controls.of(kind, one.spec))]
-        if len(found) < len(measured):
-            continue
-        first, *others = (beside.spec.id for beside in found)
-        own: dict[str, Any] = {"pretrain_id": first, "checkpoint": "last", "partners": tuple(others)}
-        own |= {"seed": found[0].spec.seed} if kind == "raw" else {}
-        yield RunDir(found[0].path), spec.model_copy(update=own)
+    runs = [session.results.find(pattern) for pattern in run]
+    records = evaluate_runs(
+        session,
+        runs,
+        protocols,
+        config=parse_sets(set_ or []),
+        dataset=dataset,
+        split=split,
+        seed=seed,
+        streams=names_of(stream or ""),
+        fusion=fusion,
+        weights=names_of(weights or ""),
+        readout=readout,
+        bodies_pool=bodies_pool,
+        force=force,
+    )
+    print_records(runs[0][0], records)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from skelbench.cli import complete
 from skelbench.cli.options import DataRoot, Device, Force, Results
 from skelbench.console import out, print_facts, styled
 from skelbench.errors import SkelbenchError
@@ -21,10 +22,17 @@ SHAPELESS = ("encoder.heads", "method.decoder_heads")
 
 
 def import_checkpoint(
-    method: Annotated[str, typer.Argument(help="Method that the file is of: mamp, skeletonmae, ...")],
+    method: Annotated[
+        str, typer.Argument(help="Method that the file is of: mamp, skeletonmae, ...", autocompletion=complete.methods)
+    ],
     file: Annotated[Path, typer.Argument(help="Checkpoint as the method's public code writes it, or its state dict.")],
-    dataset: Annotated[str | None, typer.Option(help="Data set to probe on.", show_default="synthetic")] = None,
-    split: Annotated[str | None, typer.Option(help="Split.", show_default="the data set's default")] = None,
+    dataset: Annotated[
+        str | None,
+        typer.Option(help="Data set to probe on.", show_default="synthetic", autocompletion=complete.datasets),
+    ] = None,
+    split: Annotated[
+        str | None, typer.Option(help="Split.", show_default="the data set's default", autocompletion=complete.splits)
+    ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of the probes.", show_default="0")] = None,
     set_: Annotated[
         list[str] | None,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import os
 import sys
 import traceback
 from collections.abc import Sequence
@@ -12,24 +11,39 @@ from typing import Annotated
 import typer
 from typer.exceptions import Abort, TyperException
 
-from skelbench.cli import compare, data, diagnose, import_checkpoint, plot, plugins, run, runs, study, tune
+from skelbench.cli import (
+    compare,
+    complete,
+    data,
+    diagnose,
+    env,
+    export,
+    import_checkpoint,
+    plot,
+    plugins,
+    run,
+    runs,
+    study,
+    tune,
+)
 from skelbench.cli import eval as evaluation
-from skelbench.console import err, fail, log_to_terminal
+from skelbench.console import AGAIN, err, fail, log_to_terminal
 from skelbench.errors import SkelbenchError
-from skelbench.plugin.files import PATH_VARIABLE
-from skelbench.plugin.host import get_host, request_files
+from skelbench.plugin.files import named_file
+from skelbench.plugin.host import request_files
+from skelbench.plugin.mistakes import Mistake, told
 from skelbench.version import __version__
 
 app = typer.Typer(
     name="skelbench",
     help="Compare self-supervised methods for skeleton action recognition: one data set, token budget and probe.",
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode="rich",
 )
 app.command("run")(run.run)
 app.command("eval")(evaluation.evaluate)
 app.command("import-checkpoint")(import_checkpoint.import_checkpoint)
+app.command("export")(export.export)
 app.command("study")(study.study)
 app.command("tune")(tune.tune)
 app.command("compare")(compare.compare)
@@ -38,6 +52,7 @@ app.add_typer(diagnose.app, name="diagnose")
 app.add_typer(runs.app, name="runs")
 app.add_typer(plugins.app, name="plugins")
 app.add_typer(data.app, name="data")
+app.command("env")(env.env)
 
 PLACE_ERRORS = dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "free some space or choose another place")
 PLACE_ERRORS |= dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), "choose a place you have access to")
@@ -71,22 +86,26 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         log_to_terminal()
         argv, debug, files = split_globals(list(sys.argv[1:] if argv is None else argv))
-        request_files(map(_plugin_file, files))
+        request_files([str(named_file(name, f"--plugin {name}")) for name in files])
         # Without standalone mode typer raises what it would otherwise print in a box cut at the terminal's width.
-        result = typer.main.get_command(app).main(args=argv, prog_name="skelbench", standalone_mode=False)
+        with complete.completing(_without_globals):
+            result = typer.main.get_command(app).main(args=argv, prog_name="skelbench", standalone_mode=False)
         if result == 130:  # typer's answer to Ctrl-C
             raise KeyboardInterrupt
         return result if isinstance(result, int) else 0
     except (Exception, KeyboardInterrupt) as error:
         if debug and not isinstance(error, TyperException | KeyboardInterrupt):
-            err.print("".join(traceback.format_exception(error)), end="")
-        return report(error)
+            raised = error.__cause__ if isinstance(error, Mistake) and error.__cause__ else error
+            err.print("".join(traceback.format_exception(raised)), end="")
+        return report(error, debug)
 
 
-def report(error: BaseException) -> int:
-    """Say in one sentence what went wrong and return the exit code."""
+def report(error: BaseException, debug: bool = False) -> int:
+    """Say in one sentence what went wrong and return the exit code; ``debug``: its traceback was printed."""
+    hint = "" if debug else AGAIN
     if isinstance(error, SkelbenchError):
-        return fail(str(error), error.exit_code)
+        raised = isinstance(error, Mistake) and error.__cause__
+        return fail(f"{error}{hint if raised else ''}", error.exit_code)
     if isinstance(error, TyperException):
         return _usage(error)
     if isinstance(error, KeyboardInterrupt | Abort):
@@ -96,19 +115,9 @@ def report(error: BaseException) -> int:
         where = f"{error.filename}: " if error.filename else ""
         return fail(f"{where}{error.strerror}; {PLACE_ERRORS[error.errno]}", 2)
     text = " ".join(str(error).split())
-    hint = "(run again with --debug for the traceback)"
-    if place := _in_a_plugin(error):
-        return fail(f"{place}: {type(error).__name__}: {text} {hint}")
-    return fail(f"internal error: {type(error).__name__}: {text} {hint}", 1)
-
-
-def _in_a_plugin(error: BaseException) -> str:
-    """File, line and function of a user's plugin that ``error`` came through last; "" if it came through none."""
-    files = {plugin.source for plugin in get_host().plugins if plugin.source_hash}
-    for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        if frame.filename in files:
-            return f"{frame.filename}, line {frame.lineno} ({frame.name})"
-    return ""
+    if sentence := told(error):
+        return fail(f"{sentence}{hint}")
+    return fail(f"internal error: {type(error).__name__}: {text}{hint}", 1)
 
 
 def _usage(error: TyperException) -> int:
@@ -145,13 +154,14 @@ def split_globals(argv: list[str]) -> tuple[list[str], bool, list[str]]:
     return rest, debug, files
 
 
-def _plugin_file(name: str) -> str:
-    path = os.path.expanduser(name)
-    if os.path.isdir(path):
-        raise SkelbenchError(f"--plugin {name} is a folder; name a file in it, or set {PATH_VARIABLE} to the folder")
-    if not os.path.exists(path):
-        raise SkelbenchError(f"--plugin {name}: there is no such file; check the path")
-    return name
+def _without_globals(words: list[str]) -> list[str]:
+    """The words of an unfinished command line without the global options; files of --plugin are requested."""
+    try:
+        rest, _, files = split_globals(words)
+        request_files([str(named_file(name, f"--plugin {name}")) for name in files])
+    except SkelbenchError:
+        return words
+    return rest
 
 
 if __name__ == "__main__":

@@ -8,24 +8,24 @@ from typing import Annotated, Any
 
 import typer
 
+from skelbench.cli import complete
 from skelbench.errors import SkelbenchError
 
 
-def _is_there(context: typer.Context, place: Path | None) -> Path | None:
-    """A place that was typed holds what is to be read; that of the environment may be made by the first run."""
-    source = context.get_parameter_source("results")
-    if place is not None and source is not None and source.name == "COMMANDLINE" and not os.path.lexists(place):
+def _is_there(place: Path | None) -> Path | None:
+    """A place that was typed holds what is to be read; any other may be made by the first run."""
+    if place is not None and not os.path.lexists(place):
         raise SkelbenchError(f"--results {place}: there is no such folder; name the one that runs were written to")
     return place
 
 
-_RESULTS: dict[str, Any] = {"help": "Results directory.", "envvar": "SKELBENCH_RESULTS", "show_default": "results"}
+_RESULTS: dict[str, Any] = {"help": "Results directory (SKELBENCH_RESULTS).", "show_default": "results"}
 Results = Annotated[Path | None, typer.Option("--results", **_RESULTS)]
 ReadResults = Annotated[Path | None, typer.Option("--results", callback=_is_there, **_RESULTS)]
 """Of commands that need runs that are there."""
 DataRoot = Annotated[
     Path | None,
-    typer.Option("--data-root", help="Where data sets are kept.", envvar="SKELBENCH_DATA", show_default="per user"),
+    typer.Option("--data-root", help="Where data sets are kept (SKELBENCH_DATA).", show_default="per user"),
 ]
 Jobs = Annotated[
     int | None,
@@ -34,7 +34,18 @@ Jobs = Annotated[
     ),
 ]
 Device = Annotated[
-    str | None, typer.Option(help="cpu, cuda or cuda:N.", show_default="cuda when there is one, else cpu")
+    str | None,
+    typer.Option(help="cpu, cuda or cuda:N (SKELBENCH_DEVICE).", show_default="cuda when there is one, else cpu"),
+]
+Observe = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--observe",
+        metavar="NAME",
+        help="Also log below the run's directory: tensorboard, mlflow, csv, or a plugin's; repeatable "
+        "(SKELBENCH_OBSERVE).",
+        autocompletion=complete.listed(complete.names("observers")),
+    ),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Do the work again even when its result exists.")]
 

@@ -7,11 +7,15 @@ from typing import Annotated
 
 import typer
 
+from skelbench.cli import complete
 from skelbench.cli.options import ReadResults, kind_of_picture
 
 
 def plot(
-    figure: Annotated[str, typer.Argument(help="Which figure, see `skelbench plugins list`.")],
+    figure: Annotated[
+        str,
+        typer.Argument(help="Which figure, see `skelbench plugins list`.", autocompletion=complete.names("figures")),
+    ],
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Where to write it.", show_default="FIGURE.png")
     ] = None,

@@ -1,4 +1,4 @@
-"""``skelbench plugins list|info``."""
+"""``skelbench plugins list|info|check``."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from typing import Annotated
 
 import typer
 
+from skelbench.cli import complete, plugins_check, plugins_doctor, plugins_new
 from skelbench.console import make_table, out, print_facts
 from skelbench.errors import SkelbenchError, did_you_mean
-from skelbench.plugin.descriptors import KINDS, ComponentSpec, TopologySpec
+from skelbench.plugin.descriptors import KINDS, ComponentSpec, Descriptor, EncoderSpec, MethodSpec, TopologySpec
 from skelbench.plugin.host import Host, get_host
 from skelbench.plugin.status import SINGULAR, Entry, PluginStatus
 from skelbench.spec import listed
@@ -20,16 +21,29 @@ app = typer.Typer(
     no_args_is_help=True,
     help="Methods, encoders, data sets, protocols, targets, tables, augmentations, ..., and where from.",
 )
+app.command("new")(plugins_new.new)
+app.command("doctor")(plugins_doctor.doctor)
+app.command("check")(plugins_check.check)
 
 
 @app.command("list")
-def list_plugins() -> None:
+def list_plugins(
+    kind: Annotated[
+        str | None,
+        typer.Argument(
+            help="Only methods, encoders, datasets, ...", show_default="all", autocompletion=complete.one_of(*KINDS)
+        ),
+    ] = None,
+) -> None:
     """Everything that is announced, and every plugin that could not be used."""
+    kind = {name: plural for plural, name in SINGULAR.items()}.get(kind or "", kind)
+    if kind is not None and kind not in KINDS:
+        raise SkelbenchError(did_you_mean(kind, list(SINGULAR.values()), "kind"))
     host = get_host()
     rows = []
     for entry in sorted(host.entries, key=lambda entry: (list(KINDS).index(entry.kind), entry.name)):
         about = entry.descriptor
-        if KINDS[entry.kind] not in PARTS:
+        if entry.kind == kind or (kind is None and KINDS[entry.kind] not in PARTS):
             status = "conflict" if entry.clash else "ok"
             variants = len(getattr(about, "variants", {}))
             summary = about.summary + (f"; {variants} variant{'s' * (variants > 1)}" if variants else "")
@@ -37,14 +51,25 @@ def list_plugins() -> None:
     for plugin in host.plugins:
         if plugin.state != "ok":
             rows.append(("plugin", plugin.name, plugin.error, plugin.name, plugin.state))
+        rows += [("plugin", plugin.name, remark, plugin.name, "remark") for remark in plugin.remarks]
     out.print(make_table(("kind", "name", "summary", "plugin", "status"), rows))
-    parts = [(kind, ", ".join(names)) for kind in KINDS if KINDS[kind] in PARTS and (names := host.names(kind))]
-    if parts:
+    parts = [(part, ", ".join(names)) for part in KINDS if KINDS[part] in PARTS and (names := host.names(part))]
+    if parts and kind is None:
         out.print(make_table(("parts", "names (skelbench plugins info NAME)"), parts))
 
 
 @app.command()
-def info(name: Annotated[str, typer.Argument(help="Name of a method, encoder, ..., or of a plugin.")]) -> None:
+def info(
+    name: Annotated[
+        str, typer.Argument(help="Name of a method, encoder, ..., or of a plugin.", autocompletion=complete.plugins)
+    ],
+    cost: Annotated[
+        bool,
+        typer.Option(
+            "--cost", help="Also count one pass of the encoder and a training step at 8, 15 and 30 temporal tokens."
+        ),
+    ] = False,
+) -> None:
     """What is known about NAME: citation, settings, presets and variants; for a failed plugin the traceback."""
     host = get_host()
     entries = [entry for entry in host.entries if name in entry.names]
@@ -53,8 +78,14 @@ def info(name: Annotated[str, typer.Argument(help="Name of a method, encoder, ..
         known = [entry.name for entry in host.entries] + [p.name for p in host.plugins]
         refused = next((refusal.sentence for refusal in host.refusals if name in refusal.names), "")
         raise SkelbenchError(refused or did_you_mean(name, list(set(known)), "name"))
+    costly = [each.descriptor for each in entries if isinstance(each.descriptor, MethodSpec | EncoderSpec)]
+    costly = [about for about in costly if getattr(about, "weights", True)]
+    if cost and not costly:
+        raise SkelbenchError(f"{name} is no method or encoder with a network: only these are counted; leave out --cost")
     for entry in entries:
         _show_entry(host, entry)
+    for about in costly if cost else ():
+        _show_cost(host, about)
     for plugin in plugins:
         _show_plugin(host, plugin)
 
@@ -72,6 +103,7 @@ def _show_entry(host: Host, entry: Entry) -> None:
             ("default split", getattr(about, "default_split", "")),
             ("version", about.version),
             ("requires", ", ".join(getattr(about, "requires", ()))),
+            ("needs", ", ".join(getattr(about, "packages", ()))),
             ("class", about.target),
             ("plugin", f"{plugin.name} ({plugin.dist} {plugin.version})" if plugin.dist else plugin.name),
             ("source", plugin.source),
@@ -107,13 +139,30 @@ def _show_entry(host: Host, entry: Entry) -> None:
     out.print()
 
 
+def _show_cost(host: Host, about: Descriptor) -> None:
+    from skelbench.cost.budgets import CONVENTION, budget_costs  # torch
+
+    rows = [
+        (cost.tokens, float(f"{cost.encoder_gmacs:.4g}"), cost.step_gflops and float(f"{cost.step_gflops:.4g}"))
+        for cost in budget_costs(host, about)
+    ]
+    columns = ("tokens", "encoder, GMACs of a body", "training step, GFLOPs of a clip of two bodies")
+    shown = 3 if any(step for *_, step in rows) else 2
+    out.print(make_table(columns[:shown], [row[:shown] for row in rows], f"cost of {about.name}"))
+    out.print(CONVENTION)
+    out.print()
+
+
 def _show_settings(config: type, title: str) -> None:
     from skelbench.plugin.settings import settings  # pydantic
 
-    rows = [(field.name, field.type, field.default, field.doc) for field in settings(config)]
+    fields = settings(config)
+    columns = ("name", "type", "default", *(["unit"] if any(field.unit for field in fields) else []), "doc")
+    rows = [tuple(getattr(field, column) for column in columns) for field in fields]
     if rows:
+        headers = {"name": "setting", "doc": "meaning"}
         out.print()
-        out.print(make_table(("setting", "type", "default", "meaning"), rows, title))
+        out.print(make_table([headers.get(column, column) for column in columns], rows, title))
 
 
 def _show_plugin(host: Host, plugin: PluginStatus) -> None:
@@ -125,6 +174,8 @@ def _show_plugin(host: Host, plugin: PluginStatus) -> None:
             ("source sha256", plugin.source_hash),
             ("status", plugin.state),
             ("problem", plugin.error),
+            ("remarks", "; ".join(plugin.remarks)),
+            ("old names", plugin.old_names),
             ("offers", ", ".join(offered)),
             ("loaded in", f"{1000 * plugin.seconds:.0f} ms"),
         ],

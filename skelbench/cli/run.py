@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from skelbench.cli.options import DataRoot, Device, Force, Results, names_of
-from skelbench.errors import SkelbenchError
+from skelbench.cli import complete
+from skelbench.cli.options import DataRoot, Device, Force, Observe, Results, names_of
+from skelbench.run.observe import named_observers
 from skelbench.run.session import Session, open_session
 
 if TYPE_CHECKING:
@@ -18,23 +19,42 @@ if TYPE_CHECKING:
 
 def run(
     method: Annotated[
-        str, typer.Argument(help="METHOD or METHOD:VARIANT, see `skelbench plugins list` and `plugins info METHOD`.")
+        str,
+        typer.Argument(
+            help="METHOD or METHOD:VARIANT, see `skelbench plugins list` and `plugins info METHOD`.",
+            autocompletion=complete.methods,
+        ),
     ],
-    dataset: Annotated[str | None, typer.Option(help="Data set.", show_default="synthetic")] = None,
-    split: Annotated[str | None, typer.Option(help="Split.", show_default="the data set's default")] = None,
+    dataset: Annotated[
+        str | None, typer.Option(help="Data set.", show_default="synthetic", autocompletion=complete.datasets)
+    ] = None,
+    split: Annotated[
+        str | None, typer.Option(help="Split.", show_default="the data set's default", autocompletion=complete.splits)
+    ] = None,
     tokens: Annotated[
         int | None,
-        typer.Option(help="Temporal tokens: 8, 15 or 30 (T/P_T = 64/8, 120/8, 120/4).", show_default="the method's"),
+        typer.Option(
+            help="Temporal tokens: 8, 15 or 30 (T/P_T = 64/8, 120/8, 120/4).",
+            show_default="the method's",
+            autocompletion=complete.one_of("8", "15", "30"),
+        ),
     ] = None,
     clip_length: Annotated[int | None, typer.Option(help="Clip length T in frames, for any other grid.")] = None,
     patch: Annotated[int | None, typer.Option(help="Frames per temporal token P_T, for any other grid.")] = None,
     preset: Annotated[
         str | None,
         typer.Option(
-            help="paper, ablation, small or quick (and release for slim).", show_default="paper with a GPU, else quick"
+            help="paper, ablation, small or quick (and release for slim).",
+            show_default="paper with a GPU, else quick",
+            autocompletion=complete.presets,
         ),
     ] = None,
-    encoder: Annotated[str | None, typer.Option(help="Encoder, see `plugins list`.", show_default="vit")] = None,
+    encoder: Annotated[
+        str | None,
+        typer.Option(
+            help="Encoder, see `plugins list`.", show_default="vit", autocompletion=complete.names("encoders")
+        ),
+    ] = None,
     native: Annotated[
         bool, typer.Option("--native", help="The method's own encoder, grid, bodies and epochs, not the shared ones.")
     ] = False,
@@ -43,22 +63,37 @@ def run(
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of everything.", show_default="0")] = None,
     device: Device = None,
     precision: Annotated[
-        str | None, typer.Option(help="fp32 or bf16.", show_default="bf16 with a GPU, else fp32")
+        str | None,
+        typer.Option(
+            help="fp32 or bf16.",
+            show_default="bf16 with a GPU, else fp32",
+            autocompletion=complete.one_of("fp32", "bf16"),
+        ),
     ] = None,
-    probe: Annotated[str, typer.Option(help="Protocols, comma separated; none = train only.")] = "linear,knn",
+    probe: Annotated[
+        str,
+        typer.Option(
+            help="Protocols, comma separated; none = train only.",
+            autocompletion=complete.listed(complete.names("protocols")),
+        ),
+    ] = "linear,knn",
     set_: Annotated[
         list[str] | None,
         typer.Option(
             "--set",
             metavar="KEY=VALUE",
             help="Any setting: method, encoder, optimizer, schedule, train, grid, data; repeatable.",
+            autocompletion=complete.settings,
         ),
     ] = None,
     config: Annotated[Path | None, typer.Option(help="run.toml with settings; the command line wins.")] = None,
-    init_from: Annotated[str | None, typer.Option(help="Start from the weights of this finished run.")] = None,
+    init_from: Annotated[
+        str | None, typer.Option(help="Start from the weights of this finished run.", autocompletion=complete.runs)
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show spec, ids, parameters, cost, memory and time; train nothing.")
     ] = False,
+    observe: Observe = None,
     results: Results = None,
     data_root: DataRoot = None,
     force: Force = False,
@@ -86,20 +121,22 @@ def run(
         sets=parse_sets(set_ or []),
         config=config,
     )
-    from skelbench.plugin.host import get_host
+    from skelbench.plugin.host import request_more
+    from skelbench.run.request import read_config
 
-    host = get_host()
+    host = request_more(read_config(config)[0]["plugins"] if config else ())
     host.method(method)  # misspelt names fail before torch is imported
     protocols = known_protocols(host, probe)
+    observers = named_observers(host, observe)
 
     from skelbench import distributed
     from skelbench.cli.summary import print_header
-    from skelbench.run.pretrain import pretrain
+    from skelbench.run.pretrain import finished, pretrain
     from skelbench.run.resolve import resolve
 
-    session = open_session(results, data_root, device)
+    session = open_session(results, data_root, device, observers)
     if init_from:
-        request.init_from = _parent(session.results, init_from)
+        request.init_from = finished(session.results, init_from)
     resolved = resolve(request, host, session.data_root, session.device.split(":")[0])
     chief = not distributed.rank()
     if chief:
@@ -119,17 +156,16 @@ def run(
 def conclude(session: Session, run_dir: Any, resolved: Resolved, protocols: list[str], force: bool) -> None:
     """Probe a finished run and its controls, count what they cost, and show them side by side."""
     from skelbench.cli.summary import print_summary
-    from skelbench.run.pretrain import pretrain
-    from skelbench.run.resolve import control, raw_control
+    from skelbench.console import err
+    from skelbench.plugin.status import one_line
+    from skelbench.run import conclude
+    from skelbench.words import plain
 
-    pairs = [(run_dir, _probe(session, run_dir, resolved, protocols, force))]
-    if resolved.method.trains:
-        for beside in (control(resolved, session.host), raw_control(resolved, session.host)):
-            session.features.clear()  # coordinates are as large as the clips
-            beside_dir = pretrain(session, beside)
-            pairs.append((beside_dir, _probe(session, beside_dir, resolved, protocols, force)))
-            _cost(session, beside_dir, beside, force)
-    print_summary(pairs, _cost(session, run_dir, resolved, force), resolved)
+    def uncounted(what: Resolved, error: Exception) -> None:
+        err.print(f"note: the cost of {what.title} could not be counted: {plain(one_line(error))}", soft_wrap=True)
+
+    found = conclude.conclude(session, run_dir, resolved, protocols, force, uncounted)
+    print_summary(found.pairs, found.cost, resolved)
 
 
 def known_protocols(host: Host, probe: str) -> list[str]:
@@ -138,38 +174,3 @@ def known_protocols(host: Host, probe: str) -> list[str]:
     for name in protocols:
         host.get("protocols", name)
     return protocols
-
-
-def _probe(session: Session, run_dir: Any, like: Resolved, protocols: list[str], force: bool) -> dict[str, Any]:
-    """Records of ``run_dir`` by protocol, evaluated as ``like`` is by default."""
-    from skelbench.run.evaluate import eval_spec, evaluate
-
-    records = {}
-    for name in protocols:
-        spec = eval_spec(session.host, run_dir.spec, name, like=like.spec)
-        records[name] = evaluate(session, run_dir, spec, force, like=like.spec)
-    return records
-
-
-def _cost(session: Session, run_dir: Any, resolved: Resolved, force: bool) -> dict[str, Any] | None:
-    """The run's cost; a method that cannot be counted still gets its summary."""
-    from skelbench.console import err
-    from skelbench.run.costs import measure_cost
-    from skelbench.words import plain
-
-    try:
-        return measure_cost(session, run_dir, resolved.store, force)
-    except Exception as error:
-        err.print(f"note: the cost of {resolved.title} could not be counted: {plain(error)}", soft_wrap=True)
-        return None
-
-
-def _parent(store: Any, pattern: str) -> str:
-    """The pretrain_id of a finished run to start from."""
-    run_dir, checkpoint = store.find(pattern)
-    if checkpoint != "last" or run_dir.outcome != "done":
-        raise SkelbenchError(
-            f"--init-from {pattern}: a run can start from the final weights of a finished run only; "
-            f"{run_dir.name} is {run_dir.outcome}"
-        )
-    return run_dir.spec.id

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from skelbench.cli import complete
 from skelbench.cli.options import ReadResults
 
 app = typer.Typer(no_args_is_help=True, help="What is in the results directory.")
@@ -40,11 +41,16 @@ def list_runs(results: ReadResults = None) -> None:
             )
         )
     out.print(make_table(("method", "run", "outcome", "preset", "hardware", "linear", "knn", "made"), rows))
+    for run in runs:
+        if run.reason:
+            out.print(f"{run.outcome}: {run.name}: {run.reason}", soft_wrap=True)
 
 
 @app.command()
 def show(
-    run: Annotated[str, typer.Argument(help="Run name, id, or an unambiguous part of either.")],
+    run: Annotated[
+        str, typer.Argument(help="Run name, id, or an unambiguous part of either.", autocompletion=complete.runs)
+    ],
     results: ReadResults = None,
 ) -> None:
     """Everything recorded about one run."""

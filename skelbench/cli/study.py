@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from skelbench.cli.options import DataRoot, Device, Jobs, Results
+from skelbench.cli import complete
+from skelbench.cli.options import DataRoot, Device, Jobs, Observe, Results
 from skelbench.errors import SkelbenchError
+from skelbench.run.observe import named_observers
 from skelbench.run.session import Session, open_session
 
 if TYPE_CHECKING:
@@ -19,13 +21,26 @@ if TYPE_CHECKING:
 
 
 def study(
-    name: Annotated[str | None, typer.Argument(help="A study or a TOML file; none = list the studies.")] = None,
-    dataset: Annotated[str | None, typer.Option(help="Data set of every trial.", show_default="the study's")] = None,
-    split: Annotated[str | None, typer.Option(help="Split of every trial.", show_default="the study's")] = None,
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            help="A study or a TOML file; none = list the studies.", autocompletion=complete.names("studies")
+        ),
+    ] = None,
+    dataset: Annotated[
+        str | None,
+        typer.Option(help="Data set of every trial.", show_default="the study's", autocompletion=complete.datasets),
+    ] = None,
+    split: Annotated[
+        str | None,
+        typer.Option(help="Split of every trial.", show_default="the study's", autocompletion=complete.splits),
+    ] = None,
     preset: Annotated[
         str | None,
         typer.Option(
-            help="Preset of every trial.", show_default="the study's; the built-in ones: quick, with a GPU the paper's"
+            help="Preset of every trial.",
+            show_default="the study's; the built-in ones: quick, with a GPU the paper's",
+            autocompletion=complete.presets,
         ),
     ] = None,
     tokens: Annotated[
@@ -43,16 +58,21 @@ def study(
         str | None,
         typer.Option(
             help="Protocols, comma separated; none = train only.",
+            autocompletion=complete.listed(complete.names("protocols")),
             show_default="the study's; the built-in ones: linear,knn",
         ),
     ] = None,
     set_: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A setting of every trial; repeatable.")
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="KEY=VALUE", help="A setting of every trial; repeatable.", autocompletion=complete.settings
+        ),
     ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="List the trials with id, state, cost and time; run nothing.")
     ] = False,
     show: Annotated[bool, typer.Option("--show", help="Print the study as a TOML file; run nothing.")] = False,
+    observe: Observe = None,
     jobs: Jobs = None,
     device: Device = None,
     results: Results = None,
@@ -62,7 +82,7 @@ def study(
 
     Options replace what the study says of the same thing in every trial. Issuing the same command again continues.
     """
-    from skelbench.plugin.host import get_host
+    from skelbench.plugin.host import get_host, request_more
 
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise SkelbenchError("a study starts processes of its own; issue it without torchrun")
@@ -71,7 +91,9 @@ def study(
         _list(host)
         return
     replaced = {"dataset": dataset, "split": split, "preset": preset}
-    chosen = _with_options(_find(name, host), replaced, tokens, seeds, probe, set_ or [])
+    found = _find(name, host)
+    host = request_more(found.plugins)
+    chosen = _with_options(found, replaced, tokens, seeds, probe, set_ or [])
     from skelbench.cli.run import known_protocols
 
     if show:
@@ -81,6 +103,7 @@ def study(
         out.print(write_study(chosen), end="", soft_wrap=True)
         return
     protocols = known_protocols(host, ",".join(chosen.probe))
+    observers = named_observers(host, observe)
     for kind, shown_by in (("tables", chosen.table), ("figures", chosen.figure)):
         if shown_by:
             host.get(kind, shown_by)
@@ -90,7 +113,7 @@ def study(
     from skelbench.studies.runner import processes
     from skelbench.studies.trials import complete, status
 
-    session = open_session(results, data_root, device)
+    session = open_session(results, data_root, device, observers)
     session.results.check_readable()
     trials = complete(chosen, host, session.data_root, session.device)
     if (same := sum(1 for _ in chosen.requests()) - len(trials)) > 0:
@@ -281,6 +304,7 @@ def say_failed(trials: list[Trial], failures: dict[str, tuple[str, Path]]) -> No
 def _table(study: Study, trials: list[Trial], session: Session, protocols: list[str]) -> None:
     """The study's table from its own runs, and what to type next; a table that fails takes nothing with it."""
     from skelbench.console import err, out, styled
+    from skelbench.plugin.status import one_line
     from skelbench.report.inputs import TableInputs
     from skelbench.report.render import Terminal
     from skelbench.words import plain
@@ -300,7 +324,7 @@ def _table(study: Study, trials: list[Trial], session: Session, protocols: list[
                 out.print(Terminal(built))
                 break
         except Exception as error:  # the runs are what hours went into
-            err.print(f"note: table {table} could not be made: {plain(error)}", soft_wrap=True)
+            err.print(f"note: table {table} could not be made: {plain(one_line(error))}", soft_wrap=True)
     out.print("Next:")
     compare = f"  skelbench compare --table {table}{' --all' if changed else ''}"
     out.print(styled(compare, ("  # from all runs there are", "dim")))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rich.table import Table
 
 from skelbench.console import make_table, out, print_facts, styled
 from skelbench.plugin.host import get_host
+from skelbench.results import measures
 from skelbench.results.store import default_root
 from skelbench.run.presets import BLURB, SETTING
 from skelbench.run.resolve import Resolved
@@ -43,9 +44,11 @@ def print_summary(pairs: list[tuple[Any, dict[str, Any]]], cost: Mapping[str, An
     run, records = pairs[0]
     if records:
         out.print(_accuracy(pairs))
+        for protocol in records:
+            _print_further(protocol, pairs)
         _print_notes(records.values())
     for sign in ("collapse", "shortcut"):
-        for found in run.info.get(sign, ()):
+        for found in run.info.get(sign) or ():
             out.print(f"{sign}: {sentence(found)}", style="bold yellow")
     facts, info = _cost(cost) if cost else [], run.info
     if info.get("steps"):
@@ -157,11 +160,29 @@ def print_records(run: Any, records: list[dict[str, Any]]) -> None:
                 f"{metrics['accuracy']:.1%}",
                 interval(metrics),
                 *("" if value is None else f"{value:.1%}" for value in others),
+                measures.sentence(measures.own(record).values()),
                 record["id"],
             )
         )
-    out.print(make_table((*columns, "eval id"), rows, title=f"{run.title}, {run.name}"))
+    names, rows = _filled((*columns, "further", "eval id"), rows)
+    out.print(make_table(names, rows, title=f"{run.title}, {run.name}"))
     _print_notes(records)
+
+
+def _print_further(protocol: str, pairs: list[tuple[Any, dict[str, Any]]]) -> None:
+    """What a protocol measured besides accuracy, and of the controls."""
+    (_, first), *controls = [
+        (run.title, measures.sentence(measures.own(records[protocol]).values())) for run, records in pairs
+    ]
+    if first:
+        beside = "; ".join(f"{title}: {text}" for title, text in controls)
+        out.print(f"{protocol}: {first}" + (f" ({beside})" if beside else ""), soft_wrap=True)
+
+
+def _filled(columns: Sequence[str], rows: list[tuple[Any, ...]]) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+    """Without the column ``further`` where nothing is in it."""
+    keep = [i for i, name in enumerate(columns) if name != "further" or any(row[i] for row in rows)]
+    return tuple(columns[i] for i in keep), [tuple(row[i] for i in keep) for row in rows]
 
 
 def interval(metrics: Mapping[str, float]) -> str:

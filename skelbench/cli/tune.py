@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from skelbench.cli.options import DataRoot, Device, Jobs, Results, names_of
+from skelbench.cli import complete
+from skelbench.cli.options import DataRoot, Device, Jobs, Observe, Results, names_of
 from skelbench.errors import SkelbenchError, did_you_mean
+from skelbench.run.observe import named_observers
 from skelbench.run.session import Session, open_session
 
 if TYPE_CHECKING:
@@ -22,7 +24,14 @@ MOST_TRIALS = 4096
 
 
 def tune(
-    methods: Annotated[str, typer.Argument(metavar="METHOD[,METHOD]", help="Each may be METHOD:VARIANT.")],
+    methods: Annotated[
+        str,
+        typer.Argument(
+            metavar="METHOD[,METHOD]",
+            help="Each may be METHOD:VARIANT.",
+            autocompletion=complete.listed(complete.methods),
+        ),
+    ],
     trials: Annotated[
         int, typer.Option(min=1, max=MOST_TRIALS, help="Trials of every method; the first is its defaults.")
     ] = 20,
@@ -37,25 +46,43 @@ def tune(
     seeds: Annotated[
         int, typer.Option(min=1, help="How often winner and defaults are trained again, with the seeds after --seed.")
     ] = 3,
-    probe: Annotated[str, typer.Option(help="Protocol whose accuracy on the held-out subjects chooses.")] = "linear",
-    dataset: Annotated[str | None, typer.Option(help="Data set.", show_default="synthetic")] = None,
+    probe: Annotated[
+        str,
+        typer.Option(
+            help="Protocol whose accuracy on the held-out subjects chooses.", autocompletion=complete.names("protocols")
+        ),
+    ] = "linear",
+    dataset: Annotated[
+        str | None, typer.Option(help="Data set.", show_default="synthetic", autocompletion=complete.datasets)
+    ] = None,
     split: Annotated[
         str | None,
-        typer.Option(help="Split; its training subjects choose.", show_default="the data set's default"),
+        typer.Option(
+            help="Split; its training subjects choose.",
+            show_default="the data set's default",
+            autocompletion=complete.splits,
+        ),
     ] = None,
     tokens: Annotated[
         int | None, typer.Option(help="Temporal tokens: 8, 15 or 30.", show_default="the method's")
     ] = None,
     preset: Annotated[
-        str | None, typer.Option(help="Preset of every run.", show_default="paper with a GPU, else quick")
+        str | None,
+        typer.Option(
+            help="Preset of every run.", show_default="paper with a GPU, else quick", autocompletion=complete.presets
+        ),
     ] = None,
     native: Annotated[bool, typer.Option("--native", help="The methods' own settings, not the shared one.")] = False,
     set_: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A setting of every run; repeatable.")
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="KEY=VALUE", help="A setting of every run; repeatable.", autocompletion=complete.settings
+        ),
     ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="List the trials with settings, state, cost and time; run nothing.")
     ] = False,
+    observe: Observe = None,
     jobs: Jobs = None,
     device: Device = None,
     results: Results = None,
@@ -79,6 +106,7 @@ def tune(
     for name in names:
         host.method(name)  # misspelt names fail before torch is imported
     protocols = known_protocols(host, probe)
+    observers = named_observers(host, observe)
     if len(protocols) != 1:
         raise SkelbenchError(f"--probe {probe!r} names {len(protocols)} protocols; one chooses, for example linear")
     settings = parse_sets(set_ or [])
@@ -97,7 +125,7 @@ def tune(
     settings |= {"tokens": tokens} if tokens is not None else {}
     common: dict[str, Any] = {"dataset": dataset, "split": split, "preset": preset, "native": native or None}
     common = {key: value for key, value in common.items() if value is not None} | {"set": settings}
-    session = open_session(results, data_root, device)
+    session = open_session(results, data_root, device, observers)
     session.results.check_readable()
     tunings = prepare(Asked(common, protocols[0], trials, clips, sampler, seed, seeds), names, session)
     _announce(tunings)
