@@ -89,7 +89,7 @@ def test_loss_and_gradients_are_those_of_the_public_code():
     out["loss"].backward()
     gradients = dict(method.named_parameters())
     for name, expected in GRADIENTS.items():
-        assert gradients[name].grad.flatten()[:2].tolist() == pytest.approx(expected, rel=2e-3, abs=2e-4)
+        assert gradients[name].grad.flatten()[:2].tolist() == pytest.approx(expected, rel=5e-3, abs=2e-4)
 
 
 @pytest.mark.parametrize("stream", FEATURES)
