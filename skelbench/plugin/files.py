@@ -15,10 +15,10 @@ import re
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any, TypeVar
 
 from skelbench.errors import SkelbenchError, did_you_mean
@@ -29,6 +29,9 @@ from skelbench.plugin.slices import TopLevel
 
 ANNOUNCEMENT = re.compile(rb"hookimpl|skelbench_\w+|^[ \t]+kind\b", re.MULTILINE)
 """A file without a match announces nothing, and need not be parsed to know it."""
+
+KEPT = 256
+"""Texts of which a process remembers what they announce: notebooks and tests make a host again and again."""
 
 AnyDescriptor = TypeVar("AnyDescriptor", bound=Descriptor)
 
@@ -101,6 +104,18 @@ def _files_of(spec: ModuleSpec, families: Mapping[str, str]) -> Iterator[PluginF
                     yield from _files_of(part, families)
 
 
+@lru_cache(maxsize=KEPT)
+def _parsed(code: bytes, path: str) -> TopLevel:
+    return TopLevel(ast.parse(code, path))
+
+
+@lru_cache(maxsize=KEPT)
+def _sliced(code: bytes, path: str) -> CodeType | None:
+    """The slice that the file's hooks need; None where it must be imported whole."""
+    sliced = _parsed(code, path).slice()
+    return None if sliced is None else compile(sliced, path, "exec", dont_inherit=True)
+
+
 @dataclass(frozen=True)
 class PluginFile:
     """One file. ``module`` is its name where it is installed; a single file has a name of its own ("" = single).
@@ -124,7 +139,7 @@ class PluginFile:
     @cached_property
     def top_level(self) -> TopLevel:
         """Its statements; SyntaxError or ValueError if it is no Python."""
-        return TopLevel(ast.parse(self.code, str(self.path)))
+        return _parsed(self.code, str(self.path))
 
     @property
     def api(self) -> int:
@@ -158,12 +173,12 @@ class PluginFile:
 
     def announcement(self) -> ModuleType:
         """The slice that its hooks need, run in a module of its own; all of it, imported, where that is as much."""
-        sliced = self.top_level.slice()
+        sliced = _sliced(self.code, str(self.path))
         if sliced is None:
             return self.load()
         module = self._empty()
         module.__doc__ = self.top_level.docstring
-        exec(compile(sliced, str(self.path), "exec", dont_inherit=True), module.__dict__)
+        exec(sliced, module.__dict__)
         return module
 
     def load(self) -> ModuleType:
