@@ -53,9 +53,7 @@ def split_features(
     source = ClipSource(store, device=device, second_body=spec.data.second_body, align=spec.align)
 
     def one_pass(ids: np.ndarray, view: ViewSpec, **options: Any) -> np.ndarray:
-        views = {"eval": view.model_copy(update={"stream": stream})}
-        how = spec.bodies, device, spec.centre, spec.data.dimensions
-        builder = ViewBuilder(views, store.topology, grid.patch, *how)
+        builder = view_builder(store, spec, stream, grid, view, device)
         options |= {"pooling": spec.bodies_pool, "readout": spec.readout, "precision": precision, "grid": grid}
         return extract(encoder, source, ids, builder, device=device, **options)
 
@@ -75,7 +73,17 @@ def split_features(
         test_ids=split.test,
         num_classes=store.num_classes,
         again=again,
+        train_subjects=store.index["subject"][split.train],
     )
+
+
+def view_builder(
+    store: ClipStore, spec: EvalSpec, stream: Stream, grid: Grid, view: ViewSpec, device: torch.device
+) -> ViewBuilder:
+    """The builder of one ``view`` per clip, named "eval", of the clips' ``stream`` as ``spec`` looks at bodies."""
+    views = {"eval": view.model_copy(update={"stream": stream})}
+    how = spec.bodies, device, spec.centre, spec.data.dimensions
+    return ViewBuilder(views, store.topology, grid.patch, *how)
 
 
 def extract(

@@ -71,6 +71,8 @@ class Features:
     num_classes: int
     again: Again | None = None
     """For protocols that augment while they train; ``None`` where there are only these features."""
+    train_subjects: np.ndarray | None = None
+    """int64 [n_train], who is seen in each clip, for protocols that hold whole subjects out; ``None`` = not known."""
 
     def __post_init__(self) -> None:
         if self.num_classes < 2:
@@ -99,6 +101,11 @@ class Features:
             object.__setattr__(self, f"{side}_x", np.require(x, np.float32, ["C", "W"]))
             object.__setattr__(self, f"{side}_y", np.require(y, np.int64, ["C", "W"]))
             object.__setattr__(self, f"{side}_ids", np.require(ids, np.int64, ["C", "W"]))
+        if self.train_subjects is not None:
+            subjects = np.require(self.train_subjects, np.int64, ["C", "W"])
+            if subjects.shape != self.train_y.shape:
+                raise SkelbenchError(f"{subjects.size} subjects were given for {len(self.train_y)} training clips")
+            object.__setattr__(self, "train_subjects", subjects)
         if self.train_x.shape[1] != self.test_x.shape[1]:
             raise SkelbenchError(
                 f"train features have width {self.train_x.shape[1]} but test features {self.test_x.shape[1]}; "
@@ -126,7 +133,8 @@ class ProtocolResult:
     metrics: dict[str, float]
     """``accuracy`` is the headline; accuracies are shares in [0, 1]. Others of its own: see ``Protocol.measures``."""
     predictions: dict[str, np.ndarray]
-    """``ids``, ``labels``, ``predicted`` (int64 [n_test]) of the headline, in the order of ``Features.test_ids``."""
+    """``ids``, ``labels``, ``predicted`` (int64 [n_test]) of the headline, in the order of ``Features.test_ids``. Of
+    several draws (label subsets, corruptions) ``predicted`` is [draws, n_test] and ``accuracy`` the mean over them."""
     curve: list[dict[str, Any]] = field(default_factory=list)
     """One row per checkpoint of the probe's training; empty where nothing is trained."""
     notes: list[str] = field(default_factory=list)
@@ -151,7 +159,7 @@ def result_problem(result: Any, clips: int) -> str:
         return f"returned an accuracy of {result.metrics['accuracy']:g}; shares are in [0, 1]"
     for name in ("ids", "labels", "predicted"):
         shape = list(np.shape(result.predictions.get(name, ())))
-        if shape != [clips]:
+        if shape != [clips] and not (name == "predicted" and len(shape) == 2 and shape[0] and shape[1] == clips):
             return f"returned predictions[{name!r}] of shape {shape}, not {[clips]}: one for every test clip"
     try:
         json.dumps([result.curve, result.notes], default=lambda value: value.item())  # numbers of numpy
@@ -236,17 +244,38 @@ def headline(features: Features, scores_nC: np.ndarray) -> tuple[dict[str, float
     >>> metrics["accuracy"], predictions["predicted"]
     (0.5, array([0, 0]))
     """
-    if not (finite := np.isfinite(scores_nC).all(1)).all():
+    sides = features.test_y, features.test_ids, features.num_classes, len(features.train_y)
+    return headline_of(scores_nC, *sides)
+
+
+def headline_of(
+    scores: np.ndarray, labels_n: np.ndarray, ids_n: np.ndarray, num_classes: int, n_train: int
+) -> tuple[dict[str, float], dict[str, np.ndarray]]:
+    """:func:`headline` of scores [n, C] of the test clips ``ids_n``, or of several draws [draws, n, C]: metrics are
+    then means over draws, ``accuracy_sd`` is the sample standard deviation of the accuracy, ``predicted`` [draws, n].
+
+    >>> scores_DnC = np.array([[[0.9, 0.1], [0.6, 0.4]], [[0.9, 0.1], [0.4, 0.6]]])
+    >>> metrics, predictions = headline_of(scores_DnC, np.array([0, 1]), np.array([7, 8]), num_classes=2, n_train=4)
+    >>> metrics["accuracy"], round(metrics["accuracy_sd"], 4), predictions["predicted"].tolist()
+    (0.75, 0.3536, [[0, 0], [0, 1]])
+    """
+    if scores.ndim == 3:
+        draws = [headline_of(one_nC, labels_n, ids_n, num_classes, n_train) for one_nC in scores]
+        metrics = {name: float(np.mean([figures[name] for figures, _ in draws])) for name in draws[0][0]}
+        if len(draws) > 1:
+            metrics["accuracy_sd"] = float(np.std([figures["accuracy"] for figures, _ in draws], ddof=1))
+        return metrics, {**draws[0][1], "predicted": np.stack([each["predicted"] for _, each in draws])}
+    if not (finite := np.isfinite(scores).all(1)).all():
         raise SkelbenchError(
-            f"the scores of {(~finite).sum()} of {len(scores_nC)} test clips are not finite, the first of clip "
-            f"{features.test_ids[~finite][0]}: the probe diverged; give it a lower learning rate: --set lr=..."
+            f"the scores of {(~finite).sum()} of {len(scores)} test clips are not finite, the first of clip "
+            f"{ids_n[~finite][0]}: the probe diverged; give it a lower learning rate: --set lr=..."
         )
-    predicted = scores_nC.argmax(1)
-    metrics = accuracy_metrics(features, predicted)
-    if features.num_classes >= 10:
-        top_n5 = np.argsort(-scores_nC, axis=1, kind="stable")[:, :5]
-        metrics["top5_accuracy"] = float((top_n5 == features.test_y[:, None]).any(1).mean())
-    return metrics, prediction_arrays(features, predicted)
+    predicted = scores.argmax(1)
+    metrics = _accuracies(labels_n, predicted, num_classes, n_train)
+    if num_classes >= 10:
+        top_n5 = np.argsort(-scores, axis=1, kind="stable")[:, :5]
+        metrics["top5_accuracy"] = float((top_n5 == labels_n[:, None]).any(1).mean())
+    return metrics, {"ids": ids_n, "labels": labels_n, "predicted": predicted.astype(np.int64)}
 
 
 def prediction_arrays(features: Features, predicted: np.ndarray) -> dict[str, np.ndarray]:
@@ -268,15 +297,19 @@ def accuracy_metrics(features: Features, predicted: np.ndarray) -> dict[str, flo
     >>> accuracy_metrics(features, np.array([0, 0]))
     {'accuracy': 0.5, 'macro_accuracy': 0.5, 'n_test': 2.0, 'n_train': 4.0}
     """
-    right = predicted == features.test_y
-    clips = np.bincount(features.test_y, minlength=features.num_classes)
-    hits = np.bincount(features.test_y, weights=right, minlength=features.num_classes)
+    return _accuracies(features.test_y, predicted, features.num_classes, len(features.train_y))
+
+
+def _accuracies(labels_n: np.ndarray, predicted_n: np.ndarray, num_classes: int, n_train: int) -> dict[str, float]:
+    right = predicted_n == labels_n
+    clips = np.bincount(labels_n, minlength=num_classes)
+    hits = np.bincount(labels_n, weights=right, minlength=num_classes)
     present = clips > 0
     return {
         "accuracy": float(right.mean()),
         "macro_accuracy": float((hits[present] / clips[present]).mean()),
         "n_test": float(len(right)),
-        "n_train": float(len(features.train_y)),
+        "n_train": float(n_train),
     }
 
 

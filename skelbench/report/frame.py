@@ -106,9 +106,14 @@ def predictions(run: RunDir, record: Mapping[str, Any]) -> dict[str, np.ndarray]
         check_regular(path)
         with np.load(path) as file:
             arrays = {name: file[name] for name in ("ids", "labels", "predicted")}
-        sizes = {array.shape for array in arrays.values()}
-        if len(sizes) != 1 or any(array.ndim != 1 or array.dtype.kind not in "iu" for array in arrays.values()):
+            if "subjects" in file:
+                arrays["subjects"] = file["subjects"]
+        drawn = arrays["predicted"].shape[:-1]
+        sizes = {array.shape for name, array in arrays.items() if name != "predicted"}
+        if sizes != {arrays["predicted"].shape[-1:]} or len(drawn) > 1:
             raise ValueError("they are not one whole number per clip")
+        if any(array.dtype.kind not in "iu" for array in arrays.values()):
+            raise ValueError("they are not whole numbers")
     except Exception as error:  # damaged bytes make zipfile and numpy raise almost anything
         raise Damaged(
             f"predictions of evaluation {record['id']} in {run.path} are missing or damaged; "

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -14,21 +15,23 @@ import torch
 
 from skelbench.data.store.clip_store import ClipStore
 from skelbench.errors import SkelbenchError
+from skelbench.evaluate.downstream import Downstream, EncoderProtocol
 from skelbench.evaluate.features import split_features
 from skelbench.evaluate.fusion import evaluate_sets
-from skelbench.evaluate.protocol import Features, Protocol
+from skelbench.evaluate.protocol import Features, Protocol, ProtocolResult, result_problem
 from skelbench.files import write_atomic, write_json
 from skelbench.identity import derive_seed
 from skelbench.locks import FileLock
 from skelbench.nn.encoder import ABILITIES, Encoder
 from skelbench.plugin.host import Host
+from skelbench.plugin.mistakes import plugin_code, wrong
 from skelbench.results.environment import environment
 from skelbench.results.store import RunDir
 from skelbench.run.resolve import open_dataset
 from skelbench.run.session import Session
 from skelbench.skeleton.topology import Topology
 from skelbench.spec import EvalSpec, RunSpec, Stream, evaluation_defaults, validated
-from skelbench.train.build import build_encoder, grid_of, other_encoder
+from skelbench.train.build import build_encoder, build_method, grid_of, other_encoder
 from skelbench.train.checkpoint import load_weights
 
 WAY = {"data", "readout", "bodies_pool", "bodies", "centre", "align", "share", "resize"}
@@ -56,7 +59,13 @@ def eval_spec(
         **descriptor.defaults,
         **fields,
     }
-    return validated(EvalSpec, values, f"evaluation by {descriptor.name}")
+    made = validated(EvalSpec, values, f"evaluation by {descriptor.name}")
+    if descriptor.elsewhere and made.data.name == spec.data.name:
+        raise SkelbenchError(
+            f"protocol {descriptor.name} measures on other data than the run's, which is {spec.data.name}; "
+            "give --dataset NAME"
+        )
+    return made
 
 
 def protocol_class(host: Host, name: str) -> type[Protocol]:
@@ -88,20 +97,24 @@ def check_finished(run: RunDir, checkpoint: str) -> None:
 def _evaluate(session: Session, run: RunDir, spec: EvalSpec, path: Path, like: RunSpec | None) -> dict[str, Any]:
     """Compute the record of ``spec`` and write it to ``path``."""
     started = time.monotonic()
-    sets = feature_sets(session, run, spec)
-    first = next(iter(sets.values()))
     protocol = protocol_class(session.host, spec.protocol).model_validate(spec.protocol_config)
-    seed = derive_seed(spec.seed, "probe", spec.protocol)
-    with session.progress(label=f"{spec.protocol} probe", unit=protocol.unit) as report:
-        advances = _advances(report, with_total=True)
-        result = evaluate_sets(protocol, sets, spec.fusion, seed, session.device, advances, spec.weights)
+    store = clips_of(session, spec)
+    split = store.split(spec.data.split, spec.data.min_frames)
+    state = path.with_suffix(".state")
+    if isinstance(protocol, EncoderProtocol):
+        result = _measure_encoder(session, run, spec, protocol, store, state)
+    else:
+        sets = feature_sets(session, run, spec)
+        with _probing(session, spec, protocol) as advances:
+            seed = _seed(spec)
+            result = evaluate_sets(protocol, sets, spec.fusion, seed, session.device, advances, spec.weights)
     figures = [figure for each in (result.metrics, *result.curve) for figure in each.items()]
     if bad := next((name for name, x in figures if isinstance(x, float) and not math.isfinite(x)), ""):
         raise SkelbenchError(
             f"protocol {spec.protocol} measured a {bad} that is not finite, so its probe diverged and nothing was "
             "written; give it a lower learning rate: --set lr=..."
         )
-    arrays: dict[str, Any] = dict(result.predictions)
+    arrays: dict[str, Any] = {**result.predictions, "subjects": store.index["subject"][split.test]}
     write_atomic(path.with_suffix(".npz"), lambda file: np.savez_compressed(file, **arrays))
     record = {
         "id": spec.id,
@@ -112,14 +125,55 @@ def _evaluate(session: Session, run: RunDir, spec: EvalSpec, path: Path, like: R
         "measures": {name: asdict(how) for name, how in protocol.measures.items() if name in result.metrics},
         "curve": result.curve,
         "notes": result.notes,
-        "clips": {"train": len(first.train_ids), "test": len(first.test_ids)},
+        "clips": {"train": len(split.train), "test": len(split.test)},
         "predictions": path.with_suffix(".npz").name,
         "environment": environment(session.device),
         "seconds": time.monotonic() - started,
         "finished": time.time(),
     }
     write_json(path, record)
+    state.unlink(missing_ok=True)
     return record
+
+
+def _seed(spec: EvalSpec) -> int:
+    return derive_seed(spec.seed, "probe", spec.protocol)
+
+
+@contextmanager
+def _probing(session: Session, spec: EvalSpec, protocol: Protocol) -> Iterator[Callable[[int, int], None]]:
+    """The progress of a protocol, as it is told."""
+    with session.progress(label=f"{spec.protocol} probe", unit=protocol.unit) as report:
+        yield _advances(report, with_total=True)
+
+
+def _measure_encoder(
+    session: Session, run: RunDir, spec: EvalSpec, protocol: EncoderProtocol, store: ClipStore, state: Path
+) -> ProtocolResult:
+    """What a protocol measures that asks for the encoder."""
+    if len(spec.streams) > 1:
+        raise SkelbenchError(
+            f"protocol {spec.protocol} works on the encoder, of one stream; give one --stream, or fuse by a protocol "
+            "on features"
+        )
+    (stream,) = spec.streams
+
+    def make(trained: bool) -> Encoder:
+        if trained:
+            return load_encoder(session, run, spec.checkpoint, store.topology, stream)
+        method = build_method(run.spec, session.host, store.topology, session.device)
+        encoder = method.inference_encoders().get(stream, method.inference_encoder())
+        assert isinstance(encoder, Encoder)  # as the builder of methods has made sure
+        return encoder.eval()
+
+    grid = grid_of(run.spec, store.topology)
+    device = torch.device(session.device)
+    task = Downstream(store, spec, stream, grid, device, run.spec.train.precision, make, state)
+    with _probing(session, spec, protocol) as advances, plugin_code(protocol.evaluate_encoder, "(task, seed, device)"):
+        result: Any = protocol.evaluate_encoder(task, _seed(spec), session.device, advances)
+    if problem := result_problem(result, len(task.test_ids)):
+        raise wrong(protocol.evaluate_encoder, problem)
+    return result
 
 
 def feature_sets(session: Session, run: RunDir, spec: EvalSpec) -> dict[str, Features]:
