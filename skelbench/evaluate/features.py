@@ -119,6 +119,11 @@ def extract(
     ids = np.asarray(ids, dtype=np.int64)
     device = torch.device(device)
     noise = None
+    if dropout and min_confidence and hiding == "drop-tokens":
+        raise SkelbenchError(
+            "this protocol drops out numbers of tokens, of which bodies have different ones when doubtful ones are left "
+            "out; leave out --min-confidence"
+        )
     if dropout:
         noise = torch.Generator(device).manual_seed(derive_seed("dropout", keyed.seed, keyed.step))
     features: list[Tensor] = []

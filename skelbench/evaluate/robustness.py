@@ -56,7 +56,7 @@ class DegradedLinear(EncoderProtocol, Linear):
     """
 
     draws: tuple[Annotated[int, Field(ge=0)], ...] = Field(
-        (0, 1, 2), min_length=1, description="seeds of the corruption, of any run the same"
+        (0, 1, 2), min_length=1, description="seeds of the corruption, the same for every run"
     )
 
     def conditions(self) -> Iterator[Step]:

@@ -192,7 +192,7 @@ class ViewBuilder:
         masked_I = None if mask_RN is None else mask_RN.flatten().nonzero()[:, 0]
         keys_R = ((torch.arange(count) << VIEW_KEY)[:, None] + rows.keys_R).flatten()
         host = {"rows_R": rows_R, "keys_R": keys_R, "mask_RN": mask_RN, "masked_I": masked_I, "keep_RK": keep_RK}
-        host["missing_RJ"] = missing_RJ
+        host |= {"missing_RJ": missing_RJ}
         there = {"x_RTJC": x_RTJC, "confidence_RTJ": confidence_RTJ, "real_RT": real_RT}
         fields: dict[str, Any] = {key: send(value, self.device) for key, value in host.items() if value is not None}
         fields |= {key: value.to(self.device) for key, value in there.items() if value is not None}

@@ -71,8 +71,8 @@ class Poses:
     @classmethod
     def of(cls, batch: ClipBatch, topology: Topology, dimensions: Literal[2, 3] = 3, seed: int = 0) -> Poses:
         """A copy of what ``batch`` stores of its clips, one after the other, each body by body."""
-        length_B, offset_B = (torch.from_numpy(np.asarray(a, dtype=np.int64)) for a in (batch.length, batch.offset))
-        stored_B = torch.from_numpy(np.asarray(batch.bodies if batch.stored is None else batch.stored, dtype=np.int64))
+        length_B, offset_B = map(_int64, (batch.length, batch.offset))
+        stored_B = _int64(batch.bodies if batch.stored is None else batch.stored)
         frames_B = length_B * stored_B
         clip_F = torch.arange(len(frames_B)).repeat_interleave(frames_B)
         within_F = torch.arange(len(clip_F)) - (frames_B.cumsum(0) - frames_B)[clip_F]
@@ -85,8 +85,7 @@ class Poses:
             confidence_FJ = _rows(batch.confidence_FJ, offset_B[clip_F] // 3 + within_F)
             there_FJ = there_FJ & (confidence_FJ > 0)
         missing_BJ = torch.zeros(len(frames_B), topology.num_joints, dtype=torch.bool)
-        ids_B = torch.from_numpy(np.asarray(batch.ids, dtype=np.int64))
-        host = ids_B, length_B, clip_F, body_F, frame_F
+        host = _int64(batch.ids), length_B, clip_F, body_F, frame_F
         return cls(x_F3J, missing_BJ, confidence_FJ, x_F3J, there_FJ, *host, topology, dimensions, Keyed(seed, 0))
 
     def lost(self, share: float) -> Tensor:
@@ -268,6 +267,10 @@ def degraded(
         confidence_FJ=poses.confidence_FJ,
         missing_BJ=poses.missing_BJ if any(step.declares for step in steps) else None,
     )
+
+
+def _int64(values: np.ndarray) -> Tensor:
+    return torch.from_numpy(np.ascontiguousarray(values, dtype=np.int64))
 
 
 def _within(length_F: Tensor, body_F: Tensor, frame_F: Tensor) -> Tensor:
