@@ -121,8 +121,8 @@ def extract(
     noise = None
     if dropout and min_confidence and hiding == "drop-tokens":
         raise SkelbenchError(
-            "this protocol drops out numbers of tokens, of which bodies have different ones when doubtful ones are left "
-            "out; leave out --min-confidence"
+            "this protocol drops out numbers of tokens, of which bodies have different ones when doubtful ones are "
+            "left out; leave out --min-confidence"
         )
     if dropout:
         noise = torch.Generator(device).manual_seed(derive_seed("dropout", keyed.seed, keyed.step))

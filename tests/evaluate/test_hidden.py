@@ -8,6 +8,7 @@ import torch
 
 from skelbench.data.store.clip_store import ClipStore
 from skelbench.errors import SkelbenchError
+from skelbench.evaluate.features import extract
 from skelbench.evaluate.hidden import check_confidence, encode, hidden_tokens
 from skelbench.nn.encoder import Encoded, Encoder
 from skelbench.nn.vit import ViT, ViTConfig
@@ -157,3 +158,9 @@ def test_what_cannot_be_is_refused_before_anything_is_encoded(tmp_path):
     for hiding in ("", "drop-lines"):
         with pytest.raises(SkelbenchError, match="the encoder of run-1 was trained with neither"):
             check_confidence(0.3, sure, hiding, "run-1")
+
+
+def test_numbers_of_tokens_are_not_dropped_out_where_bodies_have_different_tokens():
+    how = {"dropout": 0.3, "min_confidence": 0.5, "hiding": "drop-tokens"}
+    with pytest.raises(SkelbenchError, match="leave out --min-confidence"):
+        extract(Seen(), None, np.arange(3), None, **how)
