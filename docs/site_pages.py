@@ -16,7 +16,8 @@ from skelbench.plugin.status import SINGULAR
 ROOT = Path(__file__).parents[1]
 ABOVE = ("ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md")
 """Files of the repository that are pages of the site too."""
-WITH_SETTINGS = ("methods", "encoders", "protocols", "optimizers", "schedules", "crops", "augmentations", "masks")
+COMPONENTS = ("optimizers", "schedules", "crops", "augmentations", "masks", "degradations")
+WITH_SETTINGS = ("methods", "encoders", "protocols", *COMPONENTS)
 
 
 def write_pages(folder):

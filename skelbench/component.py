@@ -1,7 +1,8 @@
 """Settings, and components: a frozen config and the code that does it, declared together (torch-free).
 
-A family (crops, augmentations, masks, optimizers, schedules) is a base class, a component a subclass with a ``kind``.
-A field typed by a family takes any of its components, those of a plugin too, or their settings with the ``kind``.
+A family (crops, augmentations, masks, degradations, optimizers, schedules) is a base class, a component a subclass with
+a ``kind``. A field typed by a family takes any of its components, those of a plugin too, or their settings with
+the ``kind``.
 """
 
 from __future__ import annotations

@@ -9,7 +9,14 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
-from pydantic import Field, SerializerFunctionWrapHandler, ValidationError, model_serializer, model_validator
+from pydantic import (
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
 from skelbench.component import Grown, Spec
 from skelbench.errors import SkelbenchError, did_you_mean, nearest
@@ -80,7 +87,7 @@ class TrainSpec(Grown):
     """Training, whatever the optimiser and its schedule. Durations are shares of the schedule, so a shorter one keeps
     its shape."""
 
-    ADDED = frozenset({"align"})
+    ADDED = frozenset({"align", "degrade"})
 
     epochs: float = Field(150, ge=0, description="length of the schedule in epochs")
     iters_per_epoch: int | None = Field(None, ge=1, description="steps that count as one epoch; none = one pass")
@@ -93,12 +100,22 @@ class TrainSpec(Grown):
     bodies: Bodies = Field("valid", description="bodies of a clip that are trained on")
     centre: Centre = Field("clip", description="origin: the first body's for all bodies, or each body's own")
     align: Align = Field("none", description="clips turned to face one way, in every frame or as in the first")
+    degrade: tuple[dict[str, Any], ...] = Field(
+        (), description="what is done once to each training clip, in order: [{kind='zero-fill', share=0.2}]"
+    )
     precision: Literal["fp32", "bf16"] = Field("fp32", description="autocast type of the forward pass")
     batch_norm: Literal["broadcast", "synchronised"] = Field(
         "broadcast",
         description="batch norm over several processes: each its own batch and the first one's running statistics, or "
         "the statistics of all",
     )
+
+    @field_validator("degrade", mode="before")
+    @classmethod
+    def _by_kind(cls, value: Any) -> Any:
+        """One may stand without its list, and a kind without settings; "none" is nothing."""
+        steps = [] if value == "none" else [value] if isinstance(value, str | Mapping) else value
+        return [{"kind": x} if isinstance(x, str) else x for x in steps] if isinstance(steps, list | tuple) else steps
 
 
 class RunSpec(Spec):
@@ -144,7 +161,7 @@ class RunSpec(Spec):
 class EvalSpec(Grown):
     """One evaluation of one encoder."""
 
-    ADDED = frozenset({"align", "weights"})
+    ADDED = frozenset({"align", "weights", "min_confidence"})
 
     pretrain_id: str
     checkpoint: str = Field("last", description="'last' or the epoch of a kept snapshot")
@@ -169,6 +186,9 @@ class EvalSpec(Grown):
     align: Align = "none"
     share: float = Field(0.95, gt=0, le=1, description="central share of a clip that is looked at")
     resize: EvaluationResize = "ends"
+    min_confidence: float = Field(
+        0.0, ge=0, le=1, description="tokens whose mean confidence is below it are hidden from the encoder; 0 = none"
+    )
 
     @model_validator(mode="after")
     def _check_streams(self) -> EvalSpec:

@@ -28,6 +28,7 @@ def evaluate_runs(
     weights: Sequence[Any] = (),
     readout: str | None = None,
     bodies_pool: str | None = None,
+    min_confidence: float | None = None,
     force: bool = False,
 ) -> list[dict[str, Any]]:
     """One record per protocol, of the first of ``runs`` (each with its checkpoint) or of all fused; read where it is
@@ -52,6 +53,8 @@ def evaluate_runs(
         fields["data"] = data_of(own, clips, dataset or own.name, part.name)
     if seed is not None:
         fields["seed"] = seed
+    if min_confidence is not None:
+        fields["min_confidence"] = min_confidence
     specs = [eval_spec(session.host, run.spec, name, checkpoint, **fields) for name in protocols]
     records = [evaluate(session, run, spec, force) for spec in specs]
     if "streams" in fields:

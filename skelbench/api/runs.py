@@ -293,6 +293,7 @@ def evaluate(
     weights: Sequence[float] = (),
     readout: str | None = None,
     bodies_pool: str | None = None,
+    min_confidence: float | None = None,
     settings: Mapping[str, Any] | None = None,
     device: str | None = None,
     plugins: Sequence[Path | str] = (),
@@ -309,6 +310,7 @@ def evaluate(
         stream: joint, bone, motion, or several of them; none = as the run was trained.
         fusion: features, scores or logits of several streams, with ``weights``.
         readout, bodies_pool: features of a body and of a clip; none = the protocol's, and as in :func:`run`.
+        min_confidence: tokens whose mean confidence is below it are hidden from the encoder; none = no token is.
         settings: of the protocol.
 
     Raises:
@@ -341,6 +343,7 @@ def evaluate(
         weights=weights,
         readout=readout,
         bodies_pool=bodies_pool,
+        min_confidence=min_confidence,
         force=force,
     )
     directory, checkpoint = found[0]

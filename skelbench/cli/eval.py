@@ -55,6 +55,13 @@ def evaluate(
         str | None,
         typer.Option(help="Bodies to clip: valid-mean, valid-sum, all-mean or concat.", show_default="as in `run`"),
     ] = None,
+    min_confidence: Annotated[
+        float | None,
+        typer.Option(
+            help="Hide tokens whose mean confidence is below this from an encoder that has learnt to do without.",
+            show_default="0, none",
+        ),
+    ] = None,
     set_: Annotated[
         list[str] | None,
         typer.Option(
@@ -99,6 +106,7 @@ def evaluate(
         weights=names_of(weights or ""),
         readout=readout,
         bodies_pool=bodies_pool,
+        min_confidence=min_confidence,
         force=force,
     )
     print_records(runs[0][0], records)

@@ -19,7 +19,7 @@ def new(
         str,
         typer.Argument(
             help="method, encoder, dataset, protocol, target, table, figure, observer, crop, augmentation, mask, "
-            "optimizer, schedule or topology.",
+            "degradation, optimizer, schedule or topology.",
             autocompletion=complete.kinds_to_write,
         ),
     ],

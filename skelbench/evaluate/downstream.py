@@ -5,7 +5,7 @@ Shapes: n clips, B clips of a batch, D width of a clip's features, C classes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -16,7 +16,8 @@ from torch import Tensor
 
 from skelbench.data.store.clip_store import ClipStore
 from skelbench.data.store.source import ClipSource
-from skelbench.evaluate.features import pool_bodies, read_out, split_features, view_builder
+from skelbench.evaluate.features import extract, pool_bodies, read_out, split_features, view_builder
+from skelbench.evaluate.hidden import Hiding, encode
 from skelbench.evaluate.protocol import Features, Progress, Protocol, ProtocolResult, headline_of
 from skelbench.nn.encoder import Encoder
 from skelbench.plugin.mistakes import lacking
@@ -25,6 +26,7 @@ from skelbench.spec import EvalSpec, Stream
 from skelbench.views.augmentations import Augment
 from skelbench.views.builder import ViewBuilder, evaluation_spec
 from skelbench.views.crops import Crop
+from skelbench.views.degradations import Degrade
 from skelbench.views.keyed import Keyed
 from skelbench.views.spec import ViewSpec
 from skelbench.views.view import View
@@ -51,6 +53,8 @@ class Downstream:
     """``make(trained)``: the encoder, on the device; see :meth:`encoder`."""
     state: Path
     """File of its own in which an evaluation of minutes keeps how far it is; removed when the record is written."""
+    hiding: Hiding = ""
+    """How the encoder has learnt to do without tokens; "" = not."""
 
     def encoder(self, trained: bool = True) -> Encoder:
         """A new copy of the run's encoder, in eval mode, that may be trained; ``trained`` False: as it was initialised,
@@ -81,9 +85,11 @@ class Downstream:
     def num_classes(self) -> int:
         return self.store.num_classes
 
-    def source(self) -> ClipSource:
-        """The clips on their way to the device; make one and keep it for an evaluation."""
-        return ClipSource(self.store, device=self.device, second_body=self.spec.data.second_body, align=self.spec.align)
+    def source(self, degrade: Sequence[Degrade] = (), seed: int = 0) -> ClipSource:
+        """The clips on their way to the device, degraded with draws keyed by ``seed`` and clip; make one and keep it
+        for an evaluation."""
+        second_body, align = self.spec.data.second_body, self.spec.align
+        return ClipSource(self.store, self.device, None, second_body, align, degrade, seed)
 
     def builder(
         self, crop: Crop | None = None, augment: tuple[Augment, ...] = (), resize: str | None = None
@@ -104,14 +110,38 @@ class Downstream:
     def clip_features(self, encoder: Encoder, view: View, **options: Any) -> Tensor:
         """float32 [B, D], with gradient: the evaluation's readout, bodies pooled. ``options``: the encoder's."""
         with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self.precision == "bf16"):
-            encoded = encoder(view, **options)
+            encoded = encode(encoder, view, self.hiding, self.grid.patch, self.spec.min_confidence, **options)
         return pool_bodies(read_out(encoded, self.spec.readout, self.grid), view, self.spec.bodies_pool)
 
     def features(self, encoder: Encoder, progress: Progress | None = None) -> Features:
         """Frozen features of both sides by ``encoder``, as protocols on features get them. ``progress`` counts clips
         of one side, then of the other."""
         how = self.grid, self.device, self.precision, progress
-        return split_features(encoder, self.store, self.spec, self.stream, *how)
+        return split_features(encoder, self.store, self.spec, self.stream, *how, self.hiding)
+
+    def test_features(
+        self, encoder: Encoder, degrade: Sequence[Degrade] = (), seed: int = 0, progress: Progress | None = None
+    ) -> np.ndarray:
+        """float32 [n_test, D]: frozen features of :attr:`test_ids` after ``degrade``, joints that it declares missing
+        hidden from the encoder.
+
+        Raises:
+            SkelbenchError: this encoder has not learnt to do without tokens.
+        """
+        return extract(
+            encoder,
+            self.source(degrade, seed),
+            self.test_ids,
+            self.builder(),
+            self.spec.bodies_pool,
+            device=self.device,
+            precision=self.precision,
+            progress=progress,
+            readout=self.spec.readout,
+            grid=self.grid,
+            hiding=self.hiding,
+            min_confidence=self.spec.min_confidence,
+        )
 
     def score(self, scores_nC: np.ndarray) -> tuple[Mapping[str, float], Mapping[str, np.ndarray]]:
         """Metrics and predictions of ``scores_nC`` [n_test, C] of :attr:`test_ids`, or of several draws

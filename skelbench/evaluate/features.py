@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from skelbench.data.store.clip_store import ClipStore
 from skelbench.data.store.source import ClipSource
 from skelbench.errors import SkelbenchError, did_you_mean
+from skelbench.evaluate.hidden import Hiding, encode
 from skelbench.evaluate.protocol import Features
 from skelbench.identity import derive_seed
 from skelbench.nn.encoder import Encoded, evaluating
@@ -44,10 +45,12 @@ def split_features(
     device: torch.device,
     precision: Literal["fp32", "bf16"],
     report: Report | None = None,
+    hiding: Hiding = "",
 ) -> Features:
     """Features of the training and test clips of ``spec``'s split, as ``encoder`` sees their ``stream``.
 
     Augmented passes are made when asked for and never kept. ``report`` counts the clips of one side, then of the other.
+    ``hiding``: how tokens are hidden whose confidence is below ``spec.min_confidence``.
     """
     split = store.split(spec.data.split, spec.data.min_frames)
     source = ClipSource(store, device=device, second_body=spec.data.second_body, align=spec.align)
@@ -55,6 +58,7 @@ def split_features(
     def one_pass(ids: np.ndarray, view: ViewSpec, **options: Any) -> np.ndarray:
         builder = view_builder(store, spec, stream, grid, view, device)
         options |= {"pooling": spec.bodies_pool, "readout": spec.readout, "precision": precision, "grid": grid}
+        options |= {"hiding": hiding, "min_confidence": spec.min_confidence}
         return extract(encoder, source, ids, builder, device=device, **options)
 
     def again(
@@ -100,6 +104,8 @@ def extract(
     readout: str = "pooled",
     grid: Grid | None = None,
     dropout: float = 0.0,
+    hiding: Hiding = "",
+    min_confidence: float = 0.0,
 ) -> np.ndarray:
     """Features of the clips ``ids``: float32 [n, D] (D times M for "concat"); row i belongs to ``ids[i]``.
 
@@ -107,11 +113,17 @@ def extract(
     in which it came. Clips do not see each other, so ``batch_size`` changes nothing but rounding. ``keyed`` is handed
     to the builder. ``progress(done, total)`` counts clips. An encoder that returns one row per clip has pooled the
     bodies itself: ``pooling`` then has no effect. ``readout``, ``grid`` and ``dropout``: see :func:`read_out`; dropout
-    is drawn from ``keyed``'s seed and step along ``ids``, the same for the same order and batch size.
+    is drawn from ``keyed``'s seed and step along ``ids``, the same for the same order and batch size. ``hiding`` and
+    ``min_confidence``, for joints that are missing or doubtful: see :func:`~skelbench.evaluate.hidden.encode`.
     """
     ids = np.asarray(ids, dtype=np.int64)
     device = torch.device(device)
     noise = None
+    if dropout and min_confidence and hiding == "drop-tokens":
+        raise SkelbenchError(
+            "this protocol drops out numbers of tokens, of which bodies have different ones when doubtful ones are "
+            "left out; leave out --min-confidence"
+        )
     if dropout:
         noise = torch.Generator(device).manual_seed(derive_seed("dropout", keyed.seed, keyed.step))
     features: list[Tensor] = []
@@ -124,7 +136,7 @@ def extract(
             if view.count != 1:
                 raise ValueError(f"features need one view per clip, the builder made {view.count}")
             with torch.autocast(device.type, dtype=torch.bfloat16, enabled=precision == "bf16"):
-                encoded = encoder(view)
+                encoded = encode(encoder, view, hiding, grid.patch if grid else 1, min_confidence)
             encoded = read_out(encoded, readout, grid, dropout, noise)
             features.append(pool_bodies(encoded, view, pooling))
             if progress:

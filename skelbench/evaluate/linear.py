@@ -84,6 +84,12 @@ class Linear(Protocol):
         self, features: Features, seed: int, device: torch.device | str, progress: Progress | None = None
     ) -> ProtocolResult:
         """Fit twice (see the class) and score every checkpoint."""
+        return self.fitted(features, seed, device, progress)[0]
+
+    def fitted(
+        self, features: Features, seed: int, device: torch.device | str, progress: Progress | None = None
+    ) -> tuple[ProtocolResult, Heads]:
+        """:meth:`evaluate`, and the probe that it measured."""
         train = Part.of(features.train_x, features.train_y, device)
         test = Part.of(features.test_x, features.test_y, device)
         kept, held = stratified(features.train_y, self.val_share, seed)
@@ -111,7 +117,7 @@ class Linear(Protocol):
             columns = {"val_loss": val_loss_E, "val_accuracy": val_accuracy_E, "test_accuracy": second.score(test)[1]}
             per_epoch = math.ceil(len(kept) / self.batch_size)
             curve["held-out"] = curve_rows("held-out", second.steps, per_epoch, **columns)
-        return probe_result(features, logits_nC, curve, train_accuracy_E[-1], self.val_share, notes, **falls)
+        return probe_result(features, logits_nC, curve, train_accuracy_E[-1], self.val_share, notes, **falls), fit
 
 
 class SlimLinear(Linear):

@@ -9,11 +9,10 @@ import numpy as np
 import torch
 
 from skelbench.data.store.clip_store import ClipStore
-from skelbench.data.store.source import ClipSource
 from skelbench.picture.scene import Panel, Scene, clip_scene
 from skelbench.skeleton.grid import Grid
 from skelbench.spec import Centre, RunSpec
-from skelbench.train.build import view_specs
+from skelbench.train.build import training_clips, view_specs
 from skelbench.views.builder import ViewBuilder, evaluation_spec
 from skelbench.views.clips import ClipBatch
 from skelbench.views.keyed import Keyed
@@ -32,9 +31,7 @@ def view_scene(store: ClipStore, clip: int, spec: RunSpec, step: int = 0) -> Sce
     asked = view_specs(spec)
     specs = asked or {"evaluation": evaluation_spec(grid)}
     specs = {name: view.model_copy(update={"stream": "joint"}) for name, view in specs.items()}
-    batch = ClipSource(store, resident=False, second_body=spec.data.second_body, align=spec.train.align).gather(
-        np.array([clip])
-    )
+    batch = training_clips(spec, store, "cpu", resident=False).gather(np.array([clip]))
     keyed = Keyed(spec.seed, step)
 
     def build(specs: Mapping[str, ViewSpec], batch: ClipBatch, centre: Centre) -> dict[str, View]:

@@ -207,7 +207,8 @@ class PublishedSpec(Descriptor):
 
 @dataclass(frozen=True, kw_only=True)
 class ComponentSpec(Descriptor):
-    """A crop, augmentation, mask, optimiser or schedule: ``target`` names its class, settings and code in one.
+    """A crop, augmentation, mask, degradation, optimiser or schedule: ``target`` names its class, settings and code in
+    one.
 
     A class at the top level of a plugin file that derives from its family's base class and has a ``kind`` is announced
     by that alone.
@@ -256,6 +257,7 @@ KINDS: dict[str, type[Descriptor]] = {
     "crops": ComponentSpec,
     "augmentations": ComponentSpec,
     "masks": ComponentSpec,
+    "degradations": ComponentSpec,
     "optimizers": ComponentSpec,
     "schedules": ComponentSpec,
     "topologies": TopologySpec,

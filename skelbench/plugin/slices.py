@@ -17,6 +17,7 @@ FAMILIES = {
     "Crop": "crops",
     "Augment": "augmentations",
     "Mask": "masks",
+    "Degrade": "degradations",
     "Optimizer": "optimizers",
     "Schedule": "schedules",
 }

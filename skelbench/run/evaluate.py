@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import torch
@@ -18,6 +18,7 @@ from skelbench.errors import SkelbenchError
 from skelbench.evaluate.downstream import Downstream, EncoderProtocol
 from skelbench.evaluate.features import split_features
 from skelbench.evaluate.fusion import evaluate_sets
+from skelbench.evaluate.hidden import Hiding, check_confidence
 from skelbench.evaluate.protocol import Features, Protocol, ProtocolResult, result_problem
 from skelbench.files import write_atomic, write_json
 from skelbench.identity import derive_seed
@@ -32,9 +33,9 @@ from skelbench.run.session import Session
 from skelbench.skeleton.topology import Topology
 from skelbench.spec import EvalSpec, RunSpec, Stream, evaluation_defaults, validated
 from skelbench.train.build import build_encoder, build_method, grid_of, other_encoder
-from skelbench.train.checkpoint import load_weights
+from skelbench.train.checkpoint import load_weights, tensor_names
 
-WAY = {"data", "readout", "bodies_pool", "bodies", "centre", "align", "share", "resize"}
+WAY = {"data", "readout", "bodies_pool", "bodies", "centre", "align", "share", "resize", "min_confidence"}
 """What of an evaluation its features depend on, besides encoder and stream."""
 
 
@@ -166,9 +167,9 @@ def _measure_encoder(
         assert isinstance(encoder, Encoder)  # as the builder of methods has made sure
         return encoder.eval()
 
-    grid = grid_of(run.spec, store.topology)
+    grid, hiding = grid_of(run.spec, store.topology), hiding_of(session, run, spec, stream, store)
     device = torch.device(session.device)
-    task = Downstream(store, spec, stream, grid, device, run.spec.train.precision, make, state)
+    task = Downstream(store, spec, stream, grid, device, run.spec.train.precision, make, state, hiding)
     with _probing(session, spec, protocol) as advances, plugin_code(protocol.evaluate_encoder, "(task, seed, device)"):
         result: Any = protocol.evaluate_encoder(task, _seed(spec), session.device, advances)
     if problem := result_problem(result, len(task.test_ids)):
@@ -215,14 +216,36 @@ def _features(
     if key not in session.features:
         run_spec, split = run.spec, store.split(spec.data.split, spec.data.min_frames)
         encoder = load_encoder(session, run, checkpoint, store.topology, stream)
+        hiding = hiding_of(session, run, spec, stream, store, checkpoint)
         label = f"{run.title} features" if stream == "joint" else f"{run.title} {stream} features"
         with session.progress(total=len(split.train) + len(split.test), label=label, unit="clips") as report:
             grid, device, precision = grid_of(run_spec, store.topology), session.device, run_spec.train.precision
             features = split_features(
-                encoder, store, spec, stream, grid, torch.device(device), precision, _advances(report)
+                encoder, store, spec, stream, grid, torch.device(device), precision, _advances(report), hiding
             )
             session.features[key] = features
     return session.features[key]
+
+
+def hiding_of(
+    session: Session, run: RunDir, spec: EvalSpec, stream: Stream, store: ClipStore, checkpoint: str = ""
+) -> Hiding:
+    """How the encoder of a run has learnt to do without tokens: what its method requires of encoders says it.
+
+    A method that turned out to mask nothing keeps no mask token.
+
+    Raises:
+        SkelbenchError: ``spec`` wants joints of low confidence hidden, which there are none of or which cannot be.
+    """
+    method, encoder = session.host.get("methods", run.spec.method), session.host.get("encoders", run.spec.encoder)
+    ways: list[Hiding] = [way for way in get_args(Hiding) if way in method.requires]
+    if "replace-tokens" in ways:
+        kept = tensor_names(run.encoder(checkpoint or spec.checkpoint, stream))
+        if not set(session.host.subclass(encoder, Encoder).prepared_state) <= kept:
+            ways.remove("replace-tokens")
+    hiding = ways[0] if ways else ""
+    check_confidence(spec.min_confidence, store, hiding, run.name)
+    return hiding
 
 
 def clips_of(session: Session, spec: EvalSpec) -> ClipStore:

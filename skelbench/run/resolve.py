@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from pydantic import ValidationError
 
+from skelbench.component import Component
 from skelbench.data.store import roots
 from skelbench.data.store.alignment import Alignment
 from skelbench.data.store.clip_store import ClipStore
@@ -32,7 +33,7 @@ from skelbench.run.request import CHOICES, Request, full_key, read_config
 from skelbench.run.settings import Layer, Parts, Settings, config, joined, names, variant_layers
 from skelbench.skeleton.grid import Grid
 from skelbench.spec import DataSpec, GridSpec, RunSpec, TrainSpec, titled, twin_fields, validated
-from skelbench.train.build import build_method, view_specs
+from skelbench.train.build import build_method, degradations, view_specs
 from skelbench.train.loop import total_steps
 from skelbench.views.builder import ViewBuilder
 from skelbench.views.spec import ViewSpec
@@ -181,7 +182,12 @@ class _Settle:
         if self.request.imported:  # what decides how the weights are evaluated; no step is made here
             kept = {name: getattr(train, name) for name in ("bodies", "centre", "align", "precision")}
             return TrainSpec(epochs=0, batch_size=1, **kept)
-        return train
+        steps = [{**step.model_dump(mode="json"), "kind": self._name(step)} for step in degradations(train)]
+        return train.model_copy(update={"degrade": tuple(steps)})
+
+    def _name(self, part: Component) -> str:
+        """By which the host finds it again: with its plugin where two share one."""
+        return self.host.name(self.host.of_class(type(part)))
 
 
 def _preset(request: Request, top: Mapping[str, Any], method: MethodSpec, device_kind: str) -> str:
@@ -277,6 +283,8 @@ def _spec(
                 descriptor = host.of_class(type(part))
                 settings_of["kind"] = host.name(descriptor)
                 components[f"{part.family} {host.name(descriptor)}"] = host.identity(descriptor)
+    for step in settings.train.degrade:
+        components[f"degradations {step['kind']}"] = host.identity(host.get("degradations", step["kind"]))
     training: dict[str, Any] = {}
     for name in ("optimizer", "schedule") if method.trains and not request.imported else ():
         descriptor = parts.chosen[name]

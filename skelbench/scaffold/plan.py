@@ -33,13 +33,14 @@ USE = {
     "crop": "skelbench run METHOD --set 'method.crop={{kind=\"{name}\"}}' --tokens 8{found}",
     "augmentation": "skelbench run METHOD --set 'method.augment=[{{kind=\"{name}\"}}]' --tokens 8{found}",
     "mask": 'in a method that requires "replace-tokens": ViewSpec(..., mask={{"kind": "{name}"}})',
+    "degradation": "skelbench run slim --set 'train.degrade=[{{kind=\"{name}\"}}]' --tokens 8{found}",
     "optimizer": "skelbench run slim --set optimizer={name} --tokens 8{found}",
     "schedule": "skelbench run slim --set schedule={name} --tokens 8{found}",
     "topology": "skelbench data import RECORDINGS.npz --name {name}-clips{found}",
 }
 """Kind -> how one is used; ``found`` is what a command needs to find its file. METHOD: one with that setting, as those
 that are made from the template have it."""
-COMPONENTS = ("crop", "augmentation", "mask", "optimizer", "schedule")
+COMPONENTS = ("crop", "augmentation", "mask", "degradation", "optimizer", "schedule")
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,7 @@ __all__ = [
     "check_augmentation",
     "check_crop",
     "check_dataset",
+    "check_degradation",
     "check_encoder",
     "check_mask",
     "check_method",
@@ -103,6 +104,7 @@ check_target = partial(check, "targets")
 check_crop = partial(check, "crops")
 check_augmentation = partial(check, "augmentations")
 check_mask = partial(check, "masks")
+check_degradation = partial(check, "degradations")
 check_optimizer = partial(check, "optimizers")
 check_schedule = partial(check, "schedules")
 check_topology = partial(check, "topologies")

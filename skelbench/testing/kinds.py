@@ -24,6 +24,7 @@ KITS: Mapping[str, str] = {
     "crops": "skelbench.testing.crop:kit",
     "augmentations": "skelbench.testing.augmentation:kit",
     "masks": "skelbench.testing.mask:kit",
+    "degradations": "skelbench.testing.degradation:kit",
     "optimizers": "skelbench.testing.optimizer:kit",
     "schedules": "skelbench.testing.schedule:kit",
     "topologies": "skelbench.testing.topology:kit",

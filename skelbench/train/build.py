@@ -8,6 +8,9 @@ from typing import Any
 
 import torch
 
+from skelbench.component import find
+from skelbench.data.store.clip_store import ClipStore
+from skelbench.data.store.source import ClipSource
 from skelbench.errors import SkelbenchError, did_you_mean
 from skelbench.identity import derive_seed
 from skelbench.methods.contract import Context, Method
@@ -17,8 +20,9 @@ from skelbench.plugin.host import Host
 from skelbench.plugin.mistakes import plugin_code, wrong
 from skelbench.skeleton.grid import Grid
 from skelbench.skeleton.topology import Topology
-from skelbench.spec import RunSpec, validated
+from skelbench.spec import RunSpec, TrainSpec, validated
 from skelbench.views.augmentations import Rotate
+from skelbench.views.degradations import Degrade
 from skelbench.views.spec import ViewSpec
 from skelbench.views.view import View
 
@@ -31,6 +35,43 @@ def grid_of(spec: RunSpec, topology: Topology) -> Grid:
 def view_specs(spec: RunSpec) -> dict[str, ViewSpec]:
     """The views of a training step, from their plain form in the run's spec."""
     return {name: validated(ViewSpec, view, f"views.{name}") for name, view in spec.views.items()}
+
+
+def degradations(train: TrainSpec) -> tuple[Degrade, ...]:
+    """What is done to the training clips, from its plain form.
+
+    Raises:
+        SkelbenchError: there is no such degradation, its settings do not hold, or it declares joints missing.
+    """
+    steps = tuple(_degradation(plain) for plain in train.degrade)
+    for step in steps:
+        if step.declares:
+            raise SkelbenchError(
+                f"train.degrade: {step.kind!r} declares joints missing, which is for evaluations: in training the "
+                "method itself hides tokens; use zero-fill or parent-fill"
+            )
+    return steps
+
+
+def _degradation(plain: Mapping[str, Any]) -> Degrade:
+    settings = dict(plain)
+    kind = settings.pop("kind", None)
+    if not isinstance(kind, str):
+        raise SkelbenchError(
+            f"train.degrade: {settings} has no kind; give --set 'train.degrade=[{{kind=\"zero-fill\", share=0.2}}]'"
+        )
+    cls = find("degradations", kind)
+    if not (isinstance(cls, type) and issubclass(cls, Degrade)):
+        raise SkelbenchError(f"degradation {kind!r} is no subclass of Degrade; make it one")
+    return validated(cls, settings, f"degradation {kind}")
+
+
+def training_clips(
+    spec: RunSpec, store: ClipStore, device: torch.device | str, resident: bool | None = None
+) -> ClipSource:
+    """The clips as a run trains on them: aligned, and degraded once, by its seed and the clip."""
+    seed = derive_seed(spec.seed, "degrade")
+    return ClipSource(store, device, resident, spec.data.second_body, spec.train.align, degradations(spec.train), seed)
 
 
 def turns_bodies(spec: RunSpec) -> bool:

@@ -75,6 +75,16 @@ def save_encoders(run: RunDir, run_id: str, method: Method, epoch: float | None,
             save_weights(run.encoder_path(checkpoint, stream), encoder, {"id": run_id, "epoch": epoch})
 
 
+def tensor_names(path: Path) -> set[str]:
+    """What tensors are in a file that :func:`save_weights` wrote."""
+    try:
+        check_regular(path)
+        with safe_open(path, "pt") as file:
+            return set(file.keys())
+    except Exception as error:
+        raise SkelbenchError(f"weights {path} are missing or damaged; run the training again with --force") from error
+
+
 def load_weights(path: Path, module: nn.Module, run_id: str, optional: Collection[str] = ()) -> None:
     """Load what :func:`save_weights` wrote of run ``run_id``. Tensors named ``optional`` may be on one side only."""
     try:

@@ -17,7 +17,6 @@ from torch import Tensor
 
 from skelbench import distributed
 from skelbench.data.store.clip_store import ClipStore
-from skelbench.data.store.source import ClipSource
 from skelbench.errors import Diverged, Interrupted, SkelbenchError
 from skelbench.files import naming
 from skelbench.identity import derive_seed
@@ -28,7 +27,7 @@ from skelbench.results.metrics import logged_lines
 from skelbench.results.store import RunDir
 from skelbench.signals import stop_requested
 from skelbench.spec import RunSpec
-from skelbench.train.build import turns_bodies, view_specs
+from skelbench.train.build import training_clips, turns_bodies, view_specs
 from skelbench.train.checkpoint import WITHOUT_LOG, cut_back, load_state, save_encoders, save_state, synced
 from skelbench.train.collapse import Collapse, sentence
 from skelbench.train.finite import Verdict, state_problem
@@ -69,7 +68,7 @@ class Trainer:
         self.ids = store.split(spec.data.split, spec.data.min_frames).train
         self.total = total_steps(spec, len(self.ids))
         self.order = Order(self.ids, spec.train.batch_size, spec.seed)
-        self.source = ClipSource(store, device=self.device, second_body=spec.data.second_body, align=spec.train.align)
+        self.source = training_clips(spec, store, self.device)
         how = spec.train.bodies, self.device, spec.train.centre, spec.data.dimensions
         self.builder = ViewBuilder(view_specs(spec), store.topology, spec.grid.patch, *how)
         self.optim = Optimisation(groups_of(method), spec, self.total, method.turns)

@@ -16,6 +16,7 @@ from skelbench.views.augmentations import (
     Translate,
 )
 from skelbench.views.crops import Alike, Center, Crop, Cut, Free, Inside, Interval, ReflectCrop, Same
+from skelbench.views.degradations import Degrade, JointNoise, MissingJoints, ParentFill, Poses, ZeroFill
 from skelbench.views.distortions import Distort
 from skelbench.views.masks import Mask, MaskRows, RandomTokens, TokenMask
 from skelbench.views.spec import ViewSpec
@@ -35,15 +36,20 @@ __all__ = [
     "CoordinateScale",
     "Crop",
     "Cut",
+    "Degrade",
     "Distort",
     "Draws",
     "Free",
     "Inside",
     "Interval",
+    "JointNoise",
     "Mask",
     "MaskRows",
     "Mirror",
+    "MissingJoints",
     "Noise",
+    "ParentFill",
+    "Poses",
     "RandomTokens",
     "ReflectCrop",
     "Rotate",
@@ -55,4 +61,5 @@ __all__ = [
     "Tube",
     "View",
     "ViewSpec",
+    "ZeroFill",
 ]

@@ -26,7 +26,7 @@ from skelbench.views.clips import ClipBatch
 from skelbench.views.crops import Center, Crop, Cut, Interval
 from skelbench.views.keyed import Keyed, pick
 from skelbench.views.masks import Mask, MaskRows, TokenMask
-from skelbench.views.reading import Reading, read_confidence, read_coordinates
+from skelbench.views.reading import Reading, read_confidence, read_coordinates, read_missing
 from skelbench.views.sampling import Frames, extended_length, frame_positions
 from skelbench.views.spec import ViewSpec, checked_counts
 from skelbench.views.transfer import send
@@ -179,6 +179,7 @@ class ViewBuilder:
         reading = Reading(base_R.repeat(count), length_R.repeat(count), present_R, frames, drawn.transform)
         x_RTJC = read_coordinates(batch, reading, spec, self.topology, self.centre, keyed).permute(0, 2, 3, 1)
         confidence_RTJ = read_confidence(batch, reading, spec, self.topology)
+        missing_RJ = read_missing(batch, drawn.transform, rows.clip_R.repeat(count), spec, self.topology)
 
         real_RT = None if frames.real_BT is None else send(frames.real_BT, batch.frames_FJ.device)
         for value in (x_RTJC, confidence_RTJ):
@@ -191,6 +192,7 @@ class ViewBuilder:
         masked_I = None if mask_RN is None else mask_RN.flatten().nonzero()[:, 0]
         keys_R = ((torch.arange(count) << VIEW_KEY)[:, None] + rows.keys_R).flatten()
         host = {"rows_R": rows_R, "keys_R": keys_R, "mask_RN": mask_RN, "masked_I": masked_I, "keep_RK": keep_RK}
+        host |= {"missing_RJ": missing_RJ}
         there = {"x_RTJC": x_RTJC, "confidence_RTJ": confidence_RTJ, "real_RT": real_RT}
         fields: dict[str, Any] = {key: send(value, self.device) for key, value in host.items() if value is not None}
         fields |= {key: value.to(self.device) for key, value in there.items() if value is not None}

@@ -34,3 +34,6 @@ class ClipBatch:
     """int64 [B], bodies stored; slots from there up to ``bodies`` show the last one again. None = ``bodies``."""
     confidence_FJ: Tensor | None = None
     """float32 [F / 3, J] in [0, 1]; None when the data set has no confidence."""
+    missing_BJ: Tensor | None = None
+    """bool [B, J] on the host: joints that are declared missing, in all frames and bodies of a clip; None where none
+    can be."""

@@ -92,6 +92,21 @@ def read_confidence(batch: ClipBatch, reading: Reading, spec: ViewSpec, topology
     return c_RTJ
 
 
+def read_missing(
+    batch: ClipBatch, transform: Transform, clip_R: Tensor, spec: ViewSpec, topology: Topology
+) -> Tensor | None:
+    """bool [R, J] on the host: joints that are declared missing, mirrored like the coordinates; None where none can be.
+
+    A bone is missing without one of its ends, and so are the fused streams of a joint, bone and motion.
+    """
+    if batch.missing_BJ is None:
+        return None
+    missing_RJ = batch.missing_BJ[clip_R]
+    rows_K = mirrored_rows(transform)
+    missing_RJ[rows_K] = missing_RJ[rows_K][:, list(topology.swap)]
+    return missing_RJ | missing_RJ[:, list(topology.bones)] if spec.stream in ("bone", "fused") else missing_RJ
+
+
 def _changed(step: Change, x_R3TJ: Tensor, keyed: Keyed) -> Tensor:
     """Coordinates after a change, which may be a stranger's."""
     with plugin_code(step.apply, "(x_R3TJ, keyed)"):

@@ -60,6 +60,8 @@ class View:
     confidence_RTJ: Tensor | None = None
     """float32 [R, T, J] in [0, 1]: how sure each joint is, where the data set says so (2-D poses); 0 for what is not
     there. A bone's or a motion's is the lower one of the two joints or frames that it is made of."""
+    missing_RJ: Tensor | None = None
+    """bool [R, J]: joints that are declared missing, whose coordinates say nothing; None where none can be."""
 
     @property
     def x_BMTJC(self) -> Tensor:
@@ -111,7 +113,7 @@ class View:
         offsets = [sum(view.count for view in views[:k]) * first.clips * first.bodies for k in range(len(views))]
         rows_R = torch.cat([view.rows_R + offset for view, offset in zip(views, offsets)])
         fields: dict[str, Any] = {}
-        for name in ("mask_RN", "keep_RK", "real_RT", "confidence_RTJ"):
+        for name in ("mask_RN", "keep_RK", "real_RT", "confidence_RTJ", "missing_RJ"):
             if getattr(first, name) is not None:
                 fields[name] = torch.cat([getattr(view, name) for view in views])
         if first.mask_RN is not None:

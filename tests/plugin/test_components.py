@@ -38,6 +38,7 @@ def test_a_class_of_a_family_appears_in_the_list_and_its_file_is_not_run(write, 
     ("imports", "base", "kind"),
     [
         ("from skelbench.views import Crop", "Crop", "crops"),
+        ("from skelbench.views import Degrade", "Degrade", "degradations"),
         ("from skelbench.views import Mask as Hidden", "Hidden", "masks"),
         ("from skelbench import views", "views.Augment", "augmentations"),
         ("import skelbench.views", "skelbench.views.Crop", "crops"),

@@ -18,7 +18,17 @@ def everything(monkeypatch):
 
 
 def test_the_settings_of_all_that_ships_are_known_without_importing_it(everything):
-    kinds = ("methods", "encoders", "protocols", "optimizers", "schedules", "augmentations", "crops", "masks")
+    kinds = (
+        "methods",
+        "encoders",
+        "protocols",
+        "optimizers",
+        "schedules",
+        "augmentations",
+        "crops",
+        "masks",
+        "degradations",
+    )
     every = [about for kind in kinds for about in everything.all(kind)]
     named = {about.name: set(everything.setting_names(about)) for about in every}
     assert len(named) > 40 and named == {about.name: set(everything.config(about).model_fields) for about in every}

@@ -78,9 +78,11 @@ def test_method_encoder_data_and_parts_run_together(on_path, tmp_path, capsys):
     session = replace(session, observe=named_observers(session.host, ["new-observer"]))
     parts = {"optimizer": "new-optimizer", "schedule": "new-schedule", "encoder.dim": 8, "method.projection": 8}
     parts |= {"method.crop": {"kind": "new-crop", "lo": 0.7}, "method.augment": [{"kind": "new-augmentation"}]}
+    parts["train.degrade"] = [{"kind": "new-degradation"}]
     run = trained(session, "new-method:cold", parts, dataset="new-dataset", encoder="new-encoder")
     assert run.spec.views["pair"]["crop"] == {"kind": "new-crop", "lo": 0.7}
     used = {"augmentations new-augmentation", "crops new-crop", "optimizers new-optimizer", "schedules new-schedule"}
+    used.add("degradations new-degradation")
     assert used <= run.spec.components.keys()
     assert logged(run)[-1]["loss"] > 0 and "similarity" in logged(run)[-1]
     assert float((run.path / "new-observer" / "best.txt").read_text().split()[1]) <= logged(run)[-1]["loss"] + 1e-6

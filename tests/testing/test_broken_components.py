@@ -1,4 +1,5 @@
-"""Each check of crops, augmentations, masks, optimisers and schedules fails what is broken in that one respect."""
+"""Each check of crops, augmentations, masks, degradations, optimisers and schedules fails what is broken in that one
+respect."""
 
 import re
 from dataclasses import replace
@@ -10,9 +11,10 @@ import torch
 from skelbench.optim.optimizers import SGD, AdamW, Optimizer
 from skelbench.optim.schedules import Constant, Cosine, Schedule
 from skelbench.plugin import ComponentSpec
-from skelbench.testing import augmentation, crop, mask, optimizer, schedule
+from skelbench.testing import augmentation, crop, degradation, mask, optimizer, schedule
 from skelbench.views.augmentations import Augment, Noise, Rotate, Translate
 from skelbench.views.crops import Crop, Free, Interval
+from skelbench.views.degradations import Degrade, JointNoise, ZeroFill
 from skelbench.views.masks import Mask, RandomTokens, TokenMask
 from skelbench.views.transform import Change
 
@@ -350,7 +352,68 @@ SCHEDULES = {
     "peak": (Absolute, "a higher rate with a higher peak"),
 }
 
+
+# ------------------------------------------------------------------------------------------------ degradations
+class NoShare(ZeroFill):
+    which: int
+
+
+class LooseFill(ZeroFill):
+    model_config = ZeroFill.model_config | LOOSE
+
+
+class Lengths(Degrade):
+    kind = "lengths"
+
+    def degrade(self, poses):
+        return poses.with_x(poses.x_F3J / (poses.by_frame(poses.length_B)[:, None, None] - 1))
+
+
+class Still(Degrade):
+    kind = "still"
+
+    def degrade(self, poses):
+        return poses
+
+
+class Shaken(Degrade):
+    kind = "shaken"
+
+    def degrade(self, poses):
+        return poses.with_x(poses.x_F3J + torch.randn_like(poses.x_F3J))
+
+
+class Company(Degrade):
+    kind = "company"
+
+    def degrade(self, poses):
+        return poses.with_x(poses.x_F3J - poses.x_F3J.mean())
+
+
+class Lifted(Degrade):
+    kind = "lifted"
+
+    def degrade(self, poses):
+        return poses.with_x(poses.x_F3J + 1)
+
+
+class Silent(JointNoise):
+    declares = True
+
+
+DEGRADATIONS = {
+    "form": (NoShare, "which: give it a default"),
+    "settings": (LooseFill, "no_such_setting=1 was taken"),
+    "kept": (Lengths, "some of ntu25 are not; look at clips of one frame"),
+    "changes": (Still, "some change; seen: none"),
+    "keyed": (Shaken, "poses.lost, poses.normal"),
+    "clips-apart": (Company, "clip 0 of 1 frames differs"),
+    "flat": (Lifted, "z = 0 of 2-D poses; seen: up to 1"),
+    "declared": (Silent, "declares = True; seen: none is"),
+}
+
 FAMILIES = {
+    "degradations": (DEGRADATIONS, Degrade, degradation),
     "augmentations": (AUGMENTATIONS, Augment, augmentation),
     "crops": (CROPS, Crop, crop),
     "masks": (MASKS, Mask, mask),

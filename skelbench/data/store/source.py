@@ -14,6 +14,7 @@ from skelbench.data.store.alignment import Alignment
 from skelbench.data.store.clip_store import ClipStore
 from skelbench.spec import Align, SecondBody
 from skelbench.views.clips import ClipBatch
+from skelbench.views.degradations import Degrade, degraded
 
 PIECE_CLIPS = 256
 """Clips that are aligned at a time where all are."""
@@ -34,6 +35,7 @@ class ClipSource:
     free memory. ``second_body`` "repeat" presents a clip of one body as two bodies, both this one; a
     second body that is stored empty is absent either way, as in the NTU pipeline. A clip is compared with its checksum
     when it is first asked for. With ``align`` clips are aligned as they are copied (so on the CPU nothing is resident).
+    ``degrade`` is done to what is gathered, aligned or not, with draws keyed by ``seed`` and clip.
     """
 
     def __init__(
@@ -43,8 +45,11 @@ class ClipSource:
         resident: bool | None = None,
         second_body: SecondBody = "zero",
         align: Align = "none",
+        degrade: Sequence[Degrade] = (),
+        seed: int = 0,
     ) -> None:
         self.store, self.device = store, torch.device(device)
+        self._degrade, self._seed = tuple(degrade), seed
         self._align = None if align == "none" else Alignment(store, align)
         found = [array for array in (store.frames_FJ, store.confidence_FJ) if array is not None]
         if resident is None:
@@ -90,7 +95,7 @@ class ClipSource:
                 current.wait_event(copied)
                 for array in arrays:  # made on the copying stream: their memory must outlive this one's use
                     array.record_stream(current)
-        return ClipBatch(
+        batch = ClipBatch(
             ids=ids,
             frames_FJ=arrays[0],
             offset=offset,
@@ -100,6 +105,9 @@ class ClipSource:
             stored=store.bodies[ids],
             confidence_FJ=arrays[1] if len(arrays) > 1 else None,
         )
+        if not self._degrade:
+            return batch
+        return degraded(batch, self._degrade, store.topology, store.meta.dimensions, self._seed)
 
     def _whole(self) -> tuple[Tensor, ...]:
         """Every row of the store, aligned."""

@@ -1,0 +1,294 @@
+"""What degrades the clips themselves, before any view is cut: joints that are missing or filled in, noise.
+
+A clip is degraded once: what is drawn hangs on a seed and the clip's id alone, never on step, view or batch. Which
+joints are taken is one order of joints per clip, so that every kind takes the same ones of a share, and a larger share
+takes those of a smaller one too (our reading). All frames and bodies of a clip lose the same joints; the joint that
+clips are centred on, where coordinates have their origin, is never taken. One of your own is a subclass of
+:class:`Degrade` with a ``kind``.
+
+B clips, F frames of all bodies of a batch, J joints.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from skelbench.component import Component
+from skelbench.plugin.mistakes import lacking, plugin_code, wrong
+from skelbench.skeleton.topology import Topology
+from skelbench.views.clips import ClipBatch
+from skelbench.views.keyed import Keyed
+from skelbench.views.transfer import send
+
+JOINTS, NOISE = 0, 16
+"""``op`` of the order of joints, and of the noise of a clip's first body; one more for each further body."""
+
+
+@dataclass(frozen=True)
+class Poses:
+    """Every frame of every stored body of B clips, and what may be drawn for them.
+
+    >>> from skelbench.skeleton.topology import NTU25
+    >>> length, offset, one = np.array([4, 2]), np.array([0, 12]), np.array([1, 1])
+    >>> batch = ClipBatch(np.array([40, 7]), torch.randn(18, 25), offset, length, bodies=one, max_bodies=1)
+    >>> poses = Poses.of(batch, NTU25)
+    >>> poses.x_F3J.shape, poses.lost(0.2).sum(1), bool(poses.lost(0.2)[:, NTU25.center].any())
+    (torch.Size([6, 3, 25]), tensor([5, 5]), False)
+    """
+
+    x_F3J: Tensor
+    """float32 [F, 3, J], metres; on the device, never to be changed in place."""
+    missing_BJ: Tensor
+    """bool [B, J] on the host: joints that are declared missing, in all frames and bodies of a clip."""
+    confidence_FJ: Tensor | None
+    """float32 [F, J] in [0, 1]; None when the data set has none."""
+    clean_F3J: Tensor
+    """The coordinates as they came: what is measured of a clip is measured of these."""
+    there_FJ: Tensor
+    """bool [F, J]: False in frames without the body (all joints at the origin), and for joints of confidence 0."""
+    ids_B: Tensor
+    """int64 [B] on the host, as the next four; draws are keyed by clip id."""
+    length_B: Tensor
+    """int64 [B], frames."""
+    clip_F: Tensor
+    """int64 [F]: index of the clip in the batch, ascending."""
+    body_F: Tensor
+    frame_F: Tensor
+    topology: Topology
+    dimensions: Literal[2, 3]
+    """2: poses of the image plane, whose z is 0 and has to stay 0."""
+    keyed: Keyed
+
+    @classmethod
+    def of(cls, batch: ClipBatch, topology: Topology, dimensions: Literal[2, 3] = 3, seed: int = 0) -> Poses:
+        """A copy of what ``batch`` stores of its clips, one after the other, each body by body."""
+        length_B, offset_B = map(_int64, (batch.length, batch.offset))
+        stored_B = _int64(batch.bodies if batch.stored is None else batch.stored)
+        frames_B = length_B * stored_B
+        clip_F = torch.arange(len(frames_B)).repeat_interleave(frames_B)
+        within_F = torch.arange(len(clip_F)) - (frames_B.cumsum(0) - frames_B)[clip_F]
+        body_F, frame_F = within_F.div(length_B[clip_F], rounding_mode="floor"), within_F % length_B[clip_F]
+        row_F3 = offset_B[clip_F, None] + _within(length_B[clip_F], body_F, frame_F)
+        x_F3J = _rows(batch.frames_FJ, row_F3.flatten()).unflatten(0, (-1, 3))
+        there_FJ = x_F3J.flatten(1).any(1)[:, None].expand(-1, topology.num_joints)
+        confidence_FJ = None
+        if batch.confidence_FJ is not None:
+            confidence_FJ = _rows(batch.confidence_FJ, offset_B[clip_F] // 3 + within_F)
+            there_FJ = there_FJ & (confidence_FJ > 0)
+        missing_BJ = torch.zeros(len(frames_B), topology.num_joints, dtype=torch.bool)
+        host = _int64(batch.ids), length_B, clip_F, body_F, frame_F
+        return cls(x_F3J, missing_BJ, confidence_FJ, x_F3J, there_FJ, *host, topology, dimensions, Keyed(seed, 0))
+
+    def lost(self, share: float) -> Tensor:
+        """bool [B, J] on the host: the joints that degradations by ``share`` take of each clip.
+
+        As many as :func:`joints_lost` says, never the joint that clips are centred on.
+        """
+        joints = self.topology.num_joints
+        rank_BJ = self.keyed.uniform(self.ids_B, joints, op=JOINTS)
+        rank_BJ[:, self.topology.center] = math.inf
+        return rank_BJ.argsort(dim=1, stable=True).argsort(dim=1) < joints_lost(share, joints)
+
+    def by_frame(self, of_B: Tensor) -> Tensor:
+        """What is of clips [B, ...], on the host, for every frame [F, ...], on the device."""
+        device = self.x_F3J.device
+        return send(of_B, device)[send(self.clip_F, device)]
+
+    @property
+    def bone_B(self) -> Tensor:
+        """float32 [B], metres, on the device: mean length of the bones of each clip as it came, over all frames and
+        bodies that are there; a bone without one of its ends does not count. 0 where there is none."""
+        ends = [j for j in self.topology.order if j != self.topology.root]
+        starts = [self.topology.parents[j] for j in ends]
+        length_FG = (self.clean_F3J[:, :, ends] - self.clean_F3J[:, :, starts]).double().square().sum(1).sqrt()
+        known_FG = (self.there_FJ[:, ends] & self.there_FJ[:, starts]).double()
+        frames_B = send(torch.bincount(self.clip_F, minlength=len(self.ids_B)), length_FG.device)
+        sums_F2 = torch.stack([(length_FG * known_FG).sum(1), known_FG.sum(1)], 1)
+        total_B, count_B = torch.segment_reduce(sums_F2, "sum", lengths=frames_B).unbind(1)  # in one order everywhere
+        return (total_B / count_B.clamp(min=1)).float()
+
+    def normal(self) -> Tensor:
+        """float32 [F, 3, J], standard normal on the device: each clip, body, frame and joint its own; z is 0 in 2-D."""
+        device, noise_F3J = self.x_F3J.device, torch.empty_like(self.x_F3J)
+        for body in range(int(self.body_F.max()) + 1 if len(self.body_F) else 0):
+            rows_K = (self.body_F == body).nonzero()[:, 0]
+            keys_K = send(self.ids_B[self.clip_F[rows_K]], device)
+            frame_K = send(self.frame_F[rows_K] % (1 << 16), device)  # a longer clip hears the same noise again
+            drawn = self.keyed.normal(keys_K, noise_F3J[0].numel(), view=frame_K, op=NOISE + body)
+            noise_F3J.index_copy_(0, send(rows_K, device), drawn.view(-1, *noise_F3J.shape[1:]))
+        noise_F3J[:, self.dimensions :] = 0.0
+        return noise_F3J
+
+    def with_x(self, x_F3J: Tensor) -> Poses:
+        """The same with other coordinates."""
+        return replace(self, x_F3J=x_F3J)
+
+    def declare(self, missing_BJ: Tensor) -> Poses:
+        """The same with these joints declared missing too: coordinates and confidence 0 there."""
+        missing_FJ = self.by_frame(missing_BJ)
+        confidence_FJ = None if self.confidence_FJ is None else self.confidence_FJ.masked_fill(missing_FJ, 0.0)
+        x_F3J = self.x_F3J.masked_fill(missing_FJ[:, None], 0.0)
+        return replace(self, x_F3J=x_F3J, confidence_FJ=confidence_FJ, missing_BJ=self.missing_BJ | missing_BJ)
+
+
+def joints_lost(share: float, joints: int) -> int:
+    """How many of ``joints`` a share is: rounded half up, at least one unless it is 0, never all.
+
+    >>> [joints_lost(share, 25) for share in (0.12, 0.2, 0.32)], joints_lost(0.12, 17), joints_lost(0.01, 7)
+    ([3, 5, 8], 2, 1)
+    """
+    return min(joints - 1, max(1, math.floor(share * joints + 0.5))) if share else 0
+
+
+class Degrade(Component):
+    """Base class of degradations: settings, and what they make of poses.
+
+    >>> class Mute(Degrade):
+    ...     kind = "mute"
+    ...     factor: float = 0.5
+    ...
+    ...     def degrade(self, poses):
+    ...         return poses.with_x(self.factor * poses.x_F3J)
+    >>> Mute(factor=0.1)
+    Mute(factor=0.1)
+    """
+
+    family: ClassVar[str] = "degradations"
+    declares: ClassVar[bool] = False
+    """Whether it declares joints missing: then what looks at the clips must be able to leave them out."""
+
+    def degrade(self, poses: Poses) -> Poses:
+        """``poses`` degraded, as a new object. Draws are those of ``poses``; each clip is judged by itself."""
+        raise lacking(self, "degrade(self, poses)")
+
+
+class MissingJoints(Degrade):
+    """Joints that are missing, and declared so: what was recorded of them is gone (0), and encoders are told.
+
+    >>> MissingJoints(share=0.32)
+    MissingJoints(share=0.32)
+    """
+
+    kind = "missing"
+    declares = True
+    share: float = Field(0.2, ge=0, le=1, description="of the joints, rounded half up: 0.12, 0.2, 0.32 = 3, 5, 8 of 25")
+
+    def degrade(self, poses: Poses) -> Poses:
+        return poses.declare(poses.lost(self.share))
+
+
+class ZeroFill(Degrade):
+    """Missing joints at the origin, where the reference joint is, presented as if they had been seen there.
+
+    >>> ZeroFill()
+    ZeroFill(share=0.2)
+    """
+
+    kind = "zero-fill"
+    share: float = Field(0.2, ge=0, le=1, description="of the joints, rounded half up: 0.12, 0.2, 0.32 = 3, 5, 8 of 25")
+
+    def degrade(self, poses: Poses) -> Poses:
+        return poses.with_x(poses.x_F3J.masked_fill(poses.by_frame(poses.lost(self.share))[:, None], 0.0))
+
+
+class ParentFill(Degrade):
+    """Missing joints where their parents are, presented as if they had been seen there; where a parent is missing too,
+    the nearest joint on the way from there to the reference joint.
+
+    Our reading: parents are those of the skeleton as it hangs from the reference joint, which is always there. Other
+    parents than the skeleton's have only the joints between its root and the reference joint (NTU's spine base).
+
+    >>> ParentFill(share=0.12)
+    ParentFill(share=0.12)
+    """
+
+    kind = "parent-fill"
+    share: float = Field(0.2, ge=0, le=1, description="of the joints, rounded half up: 0.12, 0.2, 0.32 = 3, 5, 8 of 25")
+
+    def degrade(self, poses: Poses) -> Poses:
+        lost_BJ, parents_J = poses.lost(self.share), _towards_center(poses.topology)
+        shown_BJ = torch.arange(poses.topology.num_joints).expand_as(lost_BJ)
+        while (gone_BJ := lost_BJ.gather(1, shown_BJ)).any():
+            shown_BJ = torch.where(gone_BJ, parents_J[shown_BJ], shown_BJ)
+        return poses.with_x(poses.x_F3J.gather(2, poses.by_frame(shown_BJ)[:, None].expand(-1, 3, -1)))
+
+
+class JointNoise(Degrade):
+    """Gaussian noise on every coordinate of the joints that are there, independent over frames.
+
+    >>> JointNoise(sigma=0.05)
+    JointNoise(sigma=0.05)
+    """
+
+    kind = "noise"
+    sigma: float = Field(0.03, ge=0, description="standard deviation, in mean bone lengths of the clip")
+
+    def degrade(self, poses: Poses) -> Poses:
+        """The mean is that of :attr:`Poses.bone_B`, whatever was done to the clip before."""
+        std_F11 = (self.sigma * poses.bone_B)[send(poses.clip_F, poses.x_F3J.device), None, None]
+        return poses.with_x(poses.x_F3J + std_F11 * poses.normal() * poses.there_FJ[:, None])
+
+
+@cache
+def _towards_center(topology: Topology) -> Tensor:
+    """int64 [J]: the next joint on the way to the one that clips are centred on, which is its own."""
+    parents = list(topology.parents)
+    joint, before = topology.center, topology.center
+    while joint != -1:
+        parents[joint], before, joint = before, joint, parents[joint]
+    return torch.tensor(parents)
+
+
+def degraded(
+    batch: ClipBatch, steps: Sequence[Degrade], topology: Topology, dimensions: Literal[2, 3], seed: int
+) -> ClipBatch:
+    """``batch`` after all ``steps``, in order, with rows of its own: those of ``batch``, which may be the data set's,
+    stay as they are."""
+    poses = Poses.of(batch, topology, dimensions, seed)
+    for step in steps:
+        poses = _after(step, poses)
+    frames_B = torch.bincount(poses.clip_F, minlength=len(poses.ids_B))
+    offset_B = 3 * (frames_B.cumsum(0) - frames_B)
+    row_F3 = offset_B[poses.clip_F, None] + _within(poses.length_B[poses.clip_F], poses.body_F, poses.frame_F)
+    x_FJ = poses.x_F3J.flatten(0, 1)
+    return replace(
+        batch,
+        frames_FJ=torch.empty_like(x_FJ).index_copy_(0, send(row_F3.flatten(), x_FJ.device), x_FJ),
+        offset=offset_B.numpy(),
+        confidence_FJ=poses.confidence_FJ,
+        missing_BJ=poses.missing_BJ if any(step.declares for step in steps) else None,
+    )
+
+
+def _int64(values: np.ndarray) -> Tensor:
+    return torch.from_numpy(np.ascontiguousarray(values, dtype=np.int64))
+
+
+def _within(length_F: Tensor, body_F: Tensor, frame_F: Tensor) -> Tensor:
+    """int64 [F, 3]: rows of x, y and z after the clip's first one (:class:`~skelbench.views.clips.ClipBatch`)."""
+    return (3 * body_F[:, None] + torch.arange(3)) * length_F[:, None] + frame_F[:, None]
+
+
+def _rows(array: Tensor, index: Tensor) -> Tensor:
+    return array.index_select(0, send(index, array.device))
+
+
+def _after(step: Degrade, poses: Poses) -> Poses:
+    """What a degradation, which may be a stranger's, makes of ``poses``."""
+    with plugin_code(step.degrade, "(poses)"):
+        made: Any = step.degrade(poses)
+    if not isinstance(made, Poses):
+        raise wrong(step.degrade, f"returned {made!r:.60}, not poses; return poses.with_x(...) or poses.declare(...)")
+    if made.x_F3J.shape != poses.x_F3J.shape or made.x_F3J.dtype != poses.x_F3J.dtype:
+        seen = f"{made.x_F3J.dtype} {list(made.x_F3J.shape)}"
+        raise wrong(step.degrade, f"returned coordinates of {seen}, not torch.float32 {list(poses.x_F3J.shape)}")
+    return made

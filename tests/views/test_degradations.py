@@ -1,0 +1,282 @@
+"""Clips are degraded once, by seed and clip id: against a slow version of each kind, in any batch, any order."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skelbench.errors import SkelbenchError
+from skelbench.plugin.host import Host
+from skelbench.plugin.mistakes import Mistake
+from skelbench.skeleton.topology import COCO17, NTU25
+from skelbench.testing.clips import clip_batch, part_of
+from skelbench.testing.stick7 import STICK7
+from skelbench.views.augmentations import Mirror
+from skelbench.views.builder import ViewBuilder
+from skelbench.views.degradations import (
+    Degrade,
+    JointNoise,
+    MissingJoints,
+    ParentFill,
+    Poses,
+    ZeroFill,
+    degraded,
+    joints_lost,
+)
+from skelbench.views.keyed import Keyed
+from skelbench.views.spec import ViewSpec
+from skelbench.views.view import View
+
+TOPOLOGIES = {"ntu25": NTU25, "coco17": COCO17, "stick7": STICK7}
+every_skeleton = pytest.mark.parametrize("topology", TOPOLOGIES.values(), ids=TOPOLOGIES)
+LENGTHS = (1, 5, 9, 40, 2, 3)
+KINDS = (MissingJoints(), ZeroFill(), ParentFill(), JointNoise())
+
+
+def clip(batch, b):
+    """Clip b as float32 [M, T, J, 3], element by element from the definition of a batch."""
+    length, offset = int(batch.length[b]), int(batch.offset[b])
+    x = np.zeros((int(batch.bodies[b]), length, batch.frames_FJ.shape[1], 3), dtype=np.float32)
+    for m, t, c in np.ndindex(x.shape[0], length, 3):
+        x[m, t, :, c] = batch.frames_FJ[offset + (m * 3 + c) * length + t]
+    return x
+
+
+def done(batch, *steps, topology=NTU25, dimensions=3, seed=0):
+    return degraded(batch, steps, topology, dimensions, seed)
+
+
+def lost(batch, share, topology=NTU25, seed=0):
+    return Poses.of(batch, topology, seed=seed).lost(share).numpy()
+
+
+@every_skeleton
+@pytest.mark.parametrize("share", [0.0, 0.01, 0.12, 0.2, 0.32, 0.99])
+def test_as_many_joints_are_lost_as_the_share_says_and_never_the_centre(topology, share):
+    batch = clip_batch(topology, LENGTHS * 10)
+    lost_BJ, joints = lost(batch, share, topology), topology.num_joints
+    nearest = [n for n in range(joints + 1) if abs(n - share * joints) <= 0.5][-1] if share else 0
+    assert (lost_BJ.sum(1) == min(joints - 1, max(nearest, share > 0))).all()
+    assert not lost_BJ[:, topology.center].any()
+    if 0 < share < 0.9:
+        assert len(np.unique(lost_BJ, axis=0)) > 5, "every clip loses joints of its own"
+
+
+def test_three_five_and_eight_of_25():
+    assert [joints_lost(share, 25) for share in (0.12, 0.2, 0.32)] == [3, 5, 8]
+
+
+def test_every_joint_but_the_centre_is_lost_as_often():
+    batch = replace(part_of(clip_batch(NTU25, [1]), [0] * 4000), ids=np.arange(4000))
+    times_J = lost(batch, 0.2).sum(0)
+    expected = 4000 * 5 / 24
+    others = np.delete(times_J, NTU25.center)
+    assert times_J[NTU25.center] == 0 and np.abs(others - expected).max() < 5 * math.sqrt(expected)
+
+
+@every_skeleton
+def test_the_joints_of_a_share_are_among_those_of_a_larger_one(topology):
+    batch = clip_batch(topology, LENGTHS)
+    three, five, eight = (lost(batch, share, topology) for share in (0.12, 0.2, 0.32))
+    assert (three <= five).all() and (five <= eight).all()
+    assert not np.array_equal(five, lost(batch, 0.2, topology, seed=1))
+
+
+@every_skeleton
+@pytest.mark.parametrize("share", [0.12, 0.32, 0.9])
+def test_the_filled_and_the_missing_against_a_slow_version(topology, share):
+    batch = clip_batch(topology, LENGTHS)
+    before, lost_BJ = batch.frames_FJ.clone(), lost(batch, share, topology)
+    fills = {kind: done(batch, kind(share=share), topology=topology) for kind in (ZeroFill, ParentFill, MissingJoints)}
+    bones = [(j, p) for j, p in enumerate(topology.parents) if p >= 0]
+    for b in range(len(LENGTHS)):
+        x_MTJC = clip(batch, b)
+        zero, parent = x_MTJC.copy(), x_MTJC.copy()
+        for j in np.flatnonzero(lost_BJ[b]):
+            zero[:, :, j] = 0
+            parent[:, :, j] = x_MTJC[:, :, _stand_in(j, lost_BJ[b], bones, topology.center)]
+        assert np.array_equal(clip(fills[ZeroFill], b), zero)
+        assert np.array_equal(clip(fills[MissingJoints], b), zero)
+        assert np.array_equal(clip(fills[ParentFill], b), parent)
+    assert np.array_equal(fills[MissingJoints].missing_BJ.numpy(), lost_BJ)
+    assert fills[ZeroFill].missing_BJ is None is fills[ParentFill].missing_BJ
+    assert torch.equal(batch.frames_FJ, before), "the data set's own rows stay as they are"
+
+
+def _stand_in(joint, lost_J, bones, center):
+    """The first joint that is not lost on the way over bones from ``joint`` to the centre, found by walking back."""
+    ways = {center: [center]}
+    while len(ways) < len(lost_J):
+        for a, b in bones:
+            for here, there in ((a, b), (b, a)):
+                if there in ways and here not in ways:
+                    ways[here] = [here, *ways[there]]
+    return next(j for j in ways[joint] if not lost_J[j])
+
+
+def test_a_joint_is_where_its_parent_is():
+    """Hand (7) and tip (21) of the left arm: the parent of a lost parent; the spine base hangs on the centre."""
+    batch = clip_batch(NTU25, [3] * 200)
+    filled, lost_BJ = done(batch, ParentFill(share=0.5)), lost(batch, 0.5)
+    seen = set()
+    for b in range(200):
+        x, y = clip(batch, b), clip(filled, b)
+        for j, parent, grandparent in ((21, 7, 6), (0, 1, 1), (13, 12, 0)):
+            if lost_BJ[b, j] and not lost_BJ[b, parent]:
+                assert np.array_equal(y[:, :, j], x[:, :, parent])
+                seen.add((j, "parent"))
+            elif lost_BJ[b, j] and not lost_BJ[b, grandparent]:
+                assert np.array_equal(y[:, :, j], x[:, :, grandparent])
+                seen.add((j, "grandparent"))
+    assert len(seen) == 5
+
+
+@every_skeleton
+def test_noise_has_the_deviation_that_is_asked_for(topology):
+    lengths = (60, 90)
+    batch = clip_batch(topology, lengths)
+    noisy = done(batch, JointNoise(sigma=0.03), topology=topology)
+    for b in range(2):
+        x_MTJC = clip(batch, b).astype(np.float64)
+        bones = [x_MTJC[:, :, j] - x_MTJC[:, :, p] for j, p in enumerate(topology.parents) if p >= 0]
+        bone = np.mean([np.linalg.norm(each, axis=-1) for each in bones])
+        noise = (clip(noisy, b) - x_MTJC) / bone
+        assert abs(noise.std() / 0.03 - 1) < 0.05 and abs(noise.mean()) < 0.002
+        again = (clip(done(batch, JointNoise(sigma=0.06), topology=topology), b) - x_MTJC) / bone
+        assert np.allclose(again, 2 * noise, atol=1e-4), "one noise, larger"
+        flat = noise.reshape(-1, 3)
+        assert np.abs(np.corrcoef(flat.T) - np.eye(3)).max() < 0.1
+        assert not np.array_equal(noise[:, 1:], noise[:, :-1])
+
+
+def test_bones_and_noise_are_of_what_is_there():
+    """A body out of sight for some frames, and joints that were not found, have neither."""
+    batch = clip_batch(NTU25, [40])
+    x_FJ = batch.frames_FJ.clone()
+    x_FJ.view(3, 40, 25)[:, 10:] = 0
+    gone = replace(batch, frames_FJ=x_FJ)
+    noisy = clip(done(gone, JointNoise(sigma=0.1)), 0)
+    assert not noisy[:, 10:].any() and noisy[:, :10].all()
+    short = replace(batch, frames_FJ=x_FJ.view(3, 40, 25)[:, :10].reshape(30, 25), length=np.array([10]))
+    assert torch.equal(Poses.of(short, NTU25).bone_B, Poses.of(gone, NTU25).bone_B)
+
+    flat = clip_batch(COCO17, [6], flat=True)
+    confidence_FJ = torch.ones(6, 17)
+    confidence_FJ[:, 4] = 0
+    rows = flat.frames_FJ.clone()
+    rows[:, 4] = 0
+    sure = replace(flat, frames_FJ=rows, confidence_FJ=confidence_FJ)
+    noisy = clip(done(sure, JointNoise(), topology=COCO17, dimensions=2), 0)
+    assert not noisy[:, :, 4].any() and noisy[:, :, 3, :2].all()
+    assert not noisy[..., 2].any(), "2-D poses stay flat"
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    which=st.lists(st.integers(0, len(LENGTHS) - 1), min_size=1, max_size=8),
+    steps=st.lists(st.sampled_from(KINDS), min_size=1, max_size=3),
+    seed=st.integers(0, 3),
+)
+def test_a_clip_is_the_same_in_any_batch_and_any_order(which, steps, seed):
+    batch = clip_batch(NTU25, LENGTHS)
+    alone = [done(part_of(batch, [b]), *steps, seed=seed) for b in range(len(LENGTHS))]
+    some = done(part_of(batch, which), *steps, seed=seed)
+    for place, b in enumerate(which):
+        assert np.array_equal(clip(some, place), clip(alone[b], 0))
+        if some.missing_BJ is not None:
+            assert torch.equal(some.missing_BJ[place], alone[b].missing_BJ[0])
+    again = done(done(part_of(batch, which)), *steps, seed=seed)
+    assert torch.equal(some.frames_FJ, again.frames_FJ), "where the rows lie changes nothing"
+
+
+@pytest.mark.parametrize("step", KINDS, ids=[step.kind for step in KINDS])
+def test_another_seed_or_clip_is_degraded_otherwise(step):
+    batch = clip_batch(NTU25, [20, 20])
+    first = done(batch, step)
+    assert not torch.equal(first.frames_FJ, done(batch, step, seed=1).frames_FJ)
+    same = replace(batch, ids=batch.ids + 1)
+    assert not torch.equal(first.frames_FJ, done(same, step).frames_FJ)
+
+
+def test_steps_are_taken_in_order_and_measured_of_the_clip_as_it_came():
+    batch = clip_batch(NTU25, [30])
+    quiet = clip(done(batch, JointNoise(sigma=0.05), ZeroFill(share=0.2)), 0)
+    loud = clip(done(batch, ZeroFill(share=0.2), JointNoise(sigma=0.05)), 0)
+    gone = lost(batch, 0.2)[0]
+    assert not quiet[:, :, gone].any() and loud[:, :, gone].all()
+    assert np.array_equal(quiet[:, :, ~gone], loud[:, :, ~gone])
+
+
+def test_all_bodies_lose_the_same_joints_and_a_repeated_one_is_the_first():
+    batch = clip_batch(NTU25, [1, 2, 12])
+    assert batch.bodies[2] == 2
+    x_MTJC = clip(done(batch, ZeroFill()), 2)
+    gone_MJ = ~x_MTJC.any((1, 3))
+    assert gone_MJ.sum() == 10 and np.array_equal(gone_MJ[0], gone_MJ[1])
+    one = part_of(batch, [1])
+    shown = replace(one, bodies=np.array([2]), stored=np.array([1]))
+    view = ViewBuilder({"v": ViewSpec(frames=8)}, NTU25, 4)(done(shown, JointNoise()), Keyed(0, 0))["v"]
+    assert view.rows == 2 and torch.equal(view.x_RTJC[0], view.x_RTJC[1])
+
+
+def test_confidence_is_kept_by_what_is_filled_in_and_0_where_joints_are_declared_missing():
+    batch = clip_batch(COCO17, [4, 7], flat=True)
+    sure = replace(batch, confidence_FJ=torch.rand(11, 17) + 0.1)
+    filled, declared = (done(sure, step, topology=COCO17, dimensions=2) for step in (ZeroFill(), MissingJoints()))
+    assert torch.equal(filled.confidence_FJ, sure.confidence_FJ)
+    gone_FJ = torch.from_numpy(lost(sure, 0.2, COCO17)).repeat_interleave(torch.tensor([4, 7]), 0)
+    assert torch.equal(declared.confidence_FJ, sure.confidence_FJ.masked_fill(gone_FJ, 0))
+
+
+def test_flags_reach_views_and_are_mirrored_with_the_joints():
+    batch = done(clip_batch(NTU25, [30, 30, 30]), MissingJoints())
+    specs = {
+        "plain": ViewSpec(frames=8),
+        "mirrored": ViewSpec(frames=8, augment=(Mirror(p=1),), count=2),
+        "bone": ViewSpec(frames=8, stream="bone"),
+    }
+    views = ViewBuilder(specs, NTU25, 4)(batch, Keyed(0, 0))
+    plain = views["plain"].missing_RJ
+    assert plain.shape == (views["plain"].rows, 25) and (plain.sum(1) == 5).all()
+    assert torch.equal(views["mirrored"].missing_RJ, plain[:, list(NTU25.swap)].repeat(2, 1))
+    assert torch.equal(views["bone"].missing_RJ, plain | plain[:, list(NTU25.bones)])
+    assert torch.equal(View.cat([views["plain"]] * 2).missing_RJ, plain.repeat(2, 1))
+    without = ViewBuilder(specs, NTU25, 4)(clip_batch(NTU25, [30]), Keyed(0, 0))
+    assert without["plain"].missing_RJ is None
+
+
+def test_one_of_your_own_is_found_by_its_kind_and_told_what_is_wrong(tmp_path):
+    (tmp_path / "mine.py").write_text(
+        "from skelbench.views import Degrade\n\n\nclass Sink(Degrade):\n    kind = 'sink'\n    metres: float = 0.1\n\n"
+        "    def degrade(self, poses):\n        return poses.with_x(poses.x_F3J - self.metres)\n"
+    )
+    sink = Host([tmp_path / "mine.py"]).find("degradations", "sink")
+    batch = clip_batch(NTU25, [4])
+    assert torch.equal(done(batch, sink(metres=1)).frames_FJ, batch.frames_FJ - 1)
+    with pytest.raises(SkelbenchError, match="unknown degradation 'zero-fil'; did you mean 'zero-fill'"):
+        Degrade.of({"kind": "zero-fil"})
+
+
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        (lambda poses: poses.x_F3J, "not poses; return poses.with_x"),
+        (
+            lambda poses: poses.with_x(poses.x_F3J[:, :2]),
+            r"coordinates of torch.float32 \[4, 2, 25\], not .*\[4, 3, 25\]",
+        ),
+    ],
+)
+def test_what_a_degradation_returns_wrong_is_told(made, said):
+    class Broken(Degrade):
+        kind = "broken"
+
+        def degrade(self, poses):
+            return made(poses)
+
+    with pytest.raises(Mistake, match=said):
+        done(clip_batch(NTU25, [4]), Broken())
