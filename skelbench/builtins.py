@@ -19,6 +19,7 @@ PLACES: tuple[str, ...] = (
     "skelbench.report.linear",
     "skelbench.report.target_control",
     "skelbench.report.token_budget",
+    "skelbench.report.transfer",
     "skelbench.report.tuned",
     "skelbench.skeleton.topology.known",
     "skelbench.views.augmentations",
