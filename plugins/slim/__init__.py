@@ -33,9 +33,9 @@ _NOTES = {
         "slim:half-batch, the paper's batch of 384: from `skelbench study batch` with the same preset.",
     },
     "transfer": {
-        "transfer": "Paper: SLiM, Table 9, PKU-MMD II. Its caption says frozen; what stands as fine-tuned is of encoders "
-        "that were fully fine-tuned in their sources, and of IGM's and LongT-GAN's frozen figures the sources' own "
-        "protocol is not confirmed. At the full size, not measured here.",
+        "transfer": "Paper: SLiM, Table 9, PKU-MMD II. Its caption says frozen; what stands as fine-tuned is of "
+        "encoders that were fully fine-tuned in their sources, and of IGM's and LongT-GAN's frozen figures the "
+        "sources' own protocol is not confirmed. At the full size, not measured here.",
     },
     "target_control": {
         "target-control": "SLiM's targets: raw joint coordinates (squared error, a decoder); the teacher's projected "

@@ -107,10 +107,10 @@ class Announced:
         have one of the same stream."""
         places = {(row["stream"], row["dataset"], full_name(row["split"])): row["split"] for row in rows}
         there = {(row["method"].value.partition(":")[0], row["dataset"], full_name(row["split"])) for row in rows}
-        for title, *place in self.expected:
-            if tuple(place) in places and (title, *place[1:]) not in there:
-                one = self.figures[(title, *place)]
-                shown = [*place[:2], places[tuple(place)]]
+        for title, stream, dataset, split in self.expected:
+            if (stream, dataset, split) in places and (title, dataset, split) not in there:
+                one = self.figures[(title, stream, dataset, split)]
+                shown = stream, dataset, places[(stream, dataset, split)]
                 yield {
                     **{key: Cell(value, published=True) for key, value in zip(_PLACE, shown, strict=True)},
                     "method": Cell(one["method"], published=True, footnotes=("printed",)),

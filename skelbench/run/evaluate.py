@@ -62,8 +62,8 @@ def eval_spec(
     made = validated(EvalSpec, values, f"evaluation by {descriptor.name}")
     if descriptor.elsewhere and _same_clips(made.data, spec.data):
         raise SkelbenchError(
-            f"protocol {descriptor.name} measures on other data than the run's: {made.data.name} holds the clips that it "
-            "was made with; give --dataset NAME"
+            f"protocol {descriptor.name} measures on other data than the run's: {made.data.name} holds the clips that "
+            "it was made with; give --dataset NAME"
         )
     return made
 
@@ -121,8 +121,9 @@ def _evaluate(session: Session, run: RunDir, spec: EvalSpec, path: Path, like: R
             "written; give it a lower learning rate: --set lr=..."
         )
     # A protocol for other data has none of its own accord: any is as standard as another.
-    elsewhere = {"data": spec.data} if getattr(session.host.get("protocols", spec.protocol), "elsewhere", False) else {}
-    plain = eval_spec(session.host, run.spec, spec.protocol, like=like, **elsewhere)
+    elsewhere = getattr(session.host.get("protocols", spec.protocol), "elsewhere", False)
+    fields: dict[str, Any] = {"data": spec.data} if elsewhere else {}
+    plain = eval_spec(session.host, run.spec, spec.protocol, like=like, **fields)
     arrays: dict[str, Any] = {**result.predictions, "subjects": store.index["subject"][split.test]}
     write_atomic(path.with_suffix(".npz"), lambda file: np.savez_compressed(file, **arrays))
     record = {
