@@ -30,6 +30,8 @@ from skelbench.spec import Stream
 
 NEAREST = (1, 5, 10)
 """Neighbours among which recall looks for a hit."""
+ROWS = 64
+"""Queries whose whole rankings are counted at a time: torch sums truth values as 8 bytes each."""
 _LABELS = {"map": "mAP"} | {f"recall_at_{k}": f"recall@{k}" for k in NEAREST}
 _MEASURES = {name: Measure(label, share=True) for name, label in _LABELS.items()}
 _MEASURES |= {
@@ -125,9 +127,12 @@ def before_first_hit(similarity_QG: Tensor, labels_Q: Tensor, hits: Sequence[Ten
         of_hits_RH = similarity_QG[rows_R[:, None], hits_H]
         first_R = of_hits_RH.argmax(1)
         best_Q[rows_R], at_Q[rows_R] = of_hits_RH.gather(1, first_R[:, None]).flatten(), hits_H[first_R]
-    nearer_Q = (similarity_QG > best_Q[:, None]).sum(1)
-    earlier_QG = torch.arange(gallery, device=at_Q.device) < at_Q[:, None]
-    return nearer_Q + earlier_QG.logical_and_(similarity_QG == best_Q[:, None]).sum(1)
+    places_G = torch.arange(gallery, device=at_Q.device)
+    ahead = []
+    for part_RG, best_R, at_R in zip(similarity_QG.split(ROWS), best_Q.split(ROWS), at_Q.split(ROWS)):
+        earlier_RG = (part_RG == best_R[:, None]) & (places_G < at_R[:, None])
+        ahead.append(((part_RG > best_R[:, None]) | earlier_RG).sum(1))
+    return torch.cat(ahead)
 
 
 def average_precision_(similarity_QG: Tensor, labels_Q: Tensor, hits: Sequence[Tensor]) -> Tensor:
@@ -147,9 +152,13 @@ def average_precision_(similarity_QG: Tensor, labels_Q: Tensor, hits: Sequence[T
 
 
 def _by_class(labels_Q: Tensor, hits: Sequence[Tensor]) -> list[tuple[Tensor, Tensor]]:
-    """Queries of each class that has hits, and those."""
-    classes = [int(label) for label in labels_Q.unique()]
-    return [((labels_Q == label).nonzero().flatten(), hits[label]) for label in classes if len(hits[label])]
+    """Queries of each class that has hits, ROWS at a time, and those."""
+    return [
+        (rows_R, hits[label])
+        for label in map(int, labels_Q.unique())
+        for rows_R in (labels_Q == label).nonzero().flatten().split(ROWS)
+        if len(hits[label])
+    ]
 
 
 def _at_least(ascending_RG: Tensor, values_RH: Tensor) -> Tensor:
