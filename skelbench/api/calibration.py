@@ -149,7 +149,7 @@ def _case(
     if probe is None:
         return f"no plugin says by which protocol the authors of {run.spec.method} measured (probe of its MethodSpec)"
     own = eval_spec(host, run.spec, probe.protocol, checkpoint, config=probe.on(data.name, full_name(data.split)))
-    figure = announced.printed(run.title, own.stream_title, data.title, data.split)
+    figure = announced.printed(run.title, own.stream_title, data.name, data.split)
     if figure is None:
         return (
             f"no published linear accuracy of {run.title} ({own.stream_title}) on {data.title} / {data.split} is "
