@@ -34,9 +34,7 @@ ROWS = 64
 """Queries whose whole rankings are counted at a time: torch sums truth values as 8 bytes each."""
 _LABELS = {"map": "mAP"} | {f"recall_at_{k}": f"recall@{k}" for k in NEAREST}
 _MEASURES = {name: Measure(label, share=True) for name, label in _LABELS.items()}
-_MEASURES |= {
-    f"{m}_{s}": Measure(f"{s} {label}", share=True) for m, label in _LABELS.items() for s in get_args(Stream)
-}
+_MEASURES |= {f"{m}_{s}": Measure(f"{s} {label}", share=True) for m, label in _LABELS.items() for s in get_args(Stream)}
 
 
 @hookimpl
