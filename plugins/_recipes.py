@@ -1,6 +1,6 @@
 """Settings that several of the shipped methods have in common, as dotted keys of the run spec (torch-free)."""
 
-from skelbench.plugin import Linear, Log
+from skelbench.plugin import Linear, Log, NativeProbe
 
 # What `skelbench tune` draws from. Rates and momenta are times what the preset says, which scales both.
 RATES_SPACE = {"train.lr": Log("x0.125", "x8"), "train.weight_decay": Log("x0.1", "x10")}
@@ -38,6 +38,12 @@ MAE_NATIVE = {
 FP32 = {"train.precision": "fp32"}
 
 # DINO and iBOT: durations are shares of the 100 epochs of their code.
+MAE_PROBE = NativeProbe(
+    protocol="linear@mamp",
+    best_on_test=True,
+    settings={"pku1": {"batch_size": 128}, "pku2": {"batch_size": 32, "lr": 0.01}},
+)
+
 MULTI_CROP_RECIPE = {
     "train.batch_size": 768,
     "train.lr": 1.5e-3,  # 5e-4 x batch / 256

@@ -17,7 +17,7 @@ from torch import Tensor
 from skelbench import distributed
 from skelbench.methods import MomentumContrast, MomentumContrastConfig
 from skelbench.nn.contrast import cross_entropy, info_nce, nearest, similarities
-from skelbench.plugin import Log, MethodSpec, hookimpl
+from skelbench.plugin import Log, MethodSpec, NativeProbe, hookimpl
 from skelbench.views import AxisDrop, AxisRotate, Blur, Mirror, Noise, TimeFlip
 
 
@@ -122,6 +122,7 @@ def skelbench_methods():
             recipe=GRAPH_CONTRAST_RECIPE,
             native=GRAPH_CONTRAST_NATIVE,
             imports="skelbench.methods.momentum_contrast:imported",
+            probe=NativeProbe(protocol="linear@aimclr", best_on_test=True),
             space=RATES_SPACE | MOMENTUM_SPACE | {"method.temperature": Log(0.03, 0.3)},
             variants={"bone": {"method.stream": "bone"}, "motion": {"method.stream": "motion"}},
         )

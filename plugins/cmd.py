@@ -20,7 +20,7 @@ from skelbench.methods.imported import Imported, tensor_of
 from skelbench.nn.contrast import KeyQueue, cosines, divergence, info_nce, similarities
 from skelbench.nn.ema import ema_copy, ema_update
 from skelbench.optim.groups import one_group
-from skelbench.plugin import Log, MethodSpec, hookimpl
+from skelbench.plugin import Log, MethodSpec, NativeProbe, hookimpl
 from skelbench.views import Same
 
 STREAMS = ("joint", "motion", "bone")
@@ -168,6 +168,7 @@ def skelbench_methods():
             target=":CMD",
             config=":CMDConfig",
             imports=":imported",
+            probe=NativeProbe(protocol="linear@cmd", best_on_test=True),
             summary="momentum contrast of joints, motion and bones, which teach each other what is similar; probed on "
             "joints alone, the encoder has been taught by all three",
             citation="Mao et al., CMD: Self-supervised 3D Action Representation Learning with Cross-modal Mutual "

@@ -6,7 +6,7 @@ model_mamp); R bodies, T frames, J joints, N tokens, K visible tokens.
 """
 
 from pydantic import Field
-from skelbench_plugins._recipes import DROPS_TOKENS, FP32, MAE_NATIVE, MAE_RECIPE, MASKED_SPACE, MOTION_SPACE
+from skelbench_plugins._recipes import DROPS_TOKENS, FP32, MAE_NATIVE, MAE_PROBE, MAE_RECIPE, MASKED_SPACE, MOTION_SPACE
 
 from skelbench.methods import Imported, MaskedAutoencoder, MaskedAutoencoderConfig, rotated_view
 from skelbench.methods.imported import masked_autoencoder
@@ -65,6 +65,7 @@ def skelbench_methods() -> list[MethodSpec]:
             requires=DROPS_TOKENS,
             native=MAE_NATIVE | FP32,
             imports=":imported",
+            probe=MAE_PROBE,
             space=MASKED_SPACE | MOTION_SPACE,
         )
     ]

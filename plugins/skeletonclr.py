@@ -8,7 +8,7 @@ from skelbench_plugins._recipes import GRAPH_CONTRAST_NATIVE, GRAPH_CONTRAST_REC
 
 from skelbench.methods import MomentumContrast
 from skelbench.nn.contrast import info_nce, similarities
-from skelbench.plugin import Log, MethodSpec, hookimpl
+from skelbench.plugin import Log, MethodSpec, NativeProbe, hookimpl
 
 
 class SkeletonCLR(MomentumContrast):
@@ -43,6 +43,7 @@ def skelbench_methods():
             recipe=GRAPH_CONTRAST_RECIPE,
             native=GRAPH_CONTRAST_NATIVE,
             imports="skelbench.methods.momentum_contrast:imported",
+            probe=NativeProbe(protocol="linear@aimclr", best_on_test=True),
             space=RATES_SPACE | MOMENTUM_SPACE | {"method.temperature": Log(0.03, 0.3)},
             variants={"bone": {"method.stream": "bone"}, "motion": {"method.stream": "motion"}},
         )

@@ -5,7 +5,7 @@ at random, visible tokens only through the encoder, a decoder over the full grid
 coordinates standardised per token. Facts: MAMP's repository (maoyunyao/MAMP, model_mae).
 """
 
-from skelbench_plugins._recipes import DROPS_TOKENS, FP32, MAE_NATIVE, MAE_RECIPE, MASKED_SPACE
+from skelbench_plugins._recipes import DROPS_TOKENS, FP32, MAE_NATIVE, MAE_PROBE, MAE_RECIPE, MASKED_SPACE
 
 from skelbench.methods import Imported, MaskedAutoencoder, MaskedAutoencoderConfig, rotated_view
 from skelbench.methods.imported import masked_autoencoder
@@ -48,6 +48,7 @@ def skelbench_methods() -> list[MethodSpec]:
             requires=DROPS_TOKENS,
             native=MAE_NATIVE | FP32,
             imports=":imported",
+            probe=MAE_PROBE,
             space=MASKED_SPACE,
         )
     ]

@@ -18,7 +18,7 @@ from skelbench.methods.imported import renamed, tensor_of
 from skelbench.nn.decorrelation import covariance, variance_hinge
 from skelbench.nn.heads import projector
 from skelbench.optim.groups import one_group
-from skelbench.plugin import Log, MethodSpec, hookimpl
+from skelbench.plugin import Log, MethodSpec, NativeProbe, hookimpl
 from skelbench.views import Same
 from skelbench.views.streams import SINGLE
 
@@ -130,6 +130,7 @@ def skelbench_methods():
             target=":UmURL",
             config=":UmURLConfig",
             imports=":read_public",
+            probe=NativeProbe(protocol="linear@umurl", best_on_test=True),
             summary="joints, bones and motion agree with what is found of each in all three fused; VICReg's terms",
             citation="Sun et al., Unified Multi-modal Unsupervised Representation Learning for Skeleton-based Action "
             "Understanding, ACM MM 2023 (arXiv 2311.03106)",

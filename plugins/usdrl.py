@@ -19,7 +19,7 @@ from skelbench.methods.imported import renamed, tensor_of
 from skelbench.nn.decorrelation import barlow, covariance, cross_correlation, variance_hinge
 from skelbench.nn.heads import initialise_mlp, projector
 from skelbench.optim.groups import one_group
-from skelbench.plugin import Log, MethodSpec, hookimpl
+from skelbench.plugin import Log, MethodSpec, NativeProbe, hookimpl
 
 VIEWS = 4
 LEVELS = {"time": 0.5, "space": 0.5, "instance": 1.0}
@@ -153,6 +153,15 @@ def skelbench_methods():
             target=":USDRL",
             config=":USDRLConfig",
             imports=":read_public",
+            probe=NativeProbe(
+                protocol="linear@umurl",
+                best_on_test=True,
+                settings={
+                    "": {"lr": 0.006, "epochs": 160, "drops": [0.75, 0.875]},
+                    "ntu60/cross-view": {"lr": 0.03},
+                    "pku2": {"lr": 0.01, "crop_min": 0.5},
+                },
+            ),
             summary="four views of a clip agree over time, over joints and as a whole, features decorrelated in each",
             citation="Weng et al., USDRL: Unified Skeleton-Based Dense Representation Learning with Multi-Grained "
             "Feature Decorrelation, AAAI 2025 (arXiv 2412.09220)",

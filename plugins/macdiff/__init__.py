@@ -28,7 +28,7 @@ from skelbench.methods.imported import (
 from skelbench.methods.masked_autoencoder import MaskedAutoencoderConfig, rotated_view
 from skelbench.nn.losses import masked_mse
 from skelbench.nn.tokenizer import Standardise, patchify
-from skelbench.plugin import Log, MethodSpec, hookimpl
+from skelbench.plugin import Log, MethodSpec, NativeProbe, hookimpl
 from skelbench.views import Noise, Same
 from skelbench.views.keyed import box_muller, pick
 
@@ -170,6 +170,7 @@ def skelbench_methods() -> list[MethodSpec]:
             target=":MacDiff",
             config=":MacDiffConfig",
             imports=":imported",
+            probe=NativeProbe(protocol="linear@macdiff", best_on_test=True),
             summary="denoise the whole clip, conditioned on the encoder's view of 10 % of its tokens",
             citation="Wu et al., MacDiff: Unified Skeleton Modeling with Masked Conditional Diffusion, ECCV 2024 "
             "(arXiv 2409.10473)",

@@ -32,6 +32,11 @@ _NOTES = {
         "from the convention used here, its 3.59 and 8.36 do not (`skelbench compare --table flops` says more). "
         "slim:half-batch, the paper's batch of 384: from `skelbench study batch` with the same preset.",
     },
+    "transfer": {
+        "transfer": "Paper: SLiM, Table 9, PKU-MMD II. Its caption says frozen; what stands as fine-tuned is of "
+        "encoders that were fully fine-tuned in their sources, and of IGM's and LongT-GAN's frozen figures the "
+        "sources' own protocol is not confirmed. At the full size, not measured here.",
+    },
     "target_control": {
         "target-control": "SLiM's targets: raw joint coordinates (squared error, a decoder); the teacher's projected "
         "features (squared error; + head: with a predictor head); its distribution over prototypes (cross-entropy), "
@@ -75,6 +80,12 @@ def skelbench_rows():
             table="target-control",
             target="skelbench_plugins.slim.tables:TARGET_CONTROL",
             summary="SLiM paper, Table 10: SLiM with four targets of masked prediction",
+        ),
+        RowsSpec(
+            name="slim-transfer",
+            table="transfer",
+            target="skelbench_plugins.slim.tables:TRANSFER",
+            summary="SLiM paper, Table 9: from NTU RGB+D 60 and 120 to PKU-MMD II",
         ),
     ]
 

@@ -78,6 +78,23 @@ TOKEN_BUDGET = [
     *_budgets("slim", "SLiM", 8, 15, 30, suffix=", batch 768"),
 ]
 
+# Table 9: of all but SLiM what the sources themselves did, which is mostly to fine-tune.
+TRANSFER = [
+    Row(method=method, planned=False, printed=Printed("slim-transfer", spelling, f"from {source} xsub"))
+    for source in ("ntu60", "ntu120")
+    for method, spelling in {
+        "longt-gan": "LongT-GAN",
+        "isc": "ISC",
+        "cmd": "CMD",
+        "macdiff": "MacDiff",
+        "igm": "IGM",
+        "skeletonmae": "SkeletonMAE",
+        "mamp": "MAMP",
+        "sjepa": "S-JEPA",
+        "slim": "SLiM",
+    }.items()
+]
+
 TARGET_CONTROL = variants(
     "slim",
     ("target", "loss", "module"),

@@ -34,7 +34,8 @@ def evaluate_runs(
     """One record per protocol, of the first of ``runs`` (each with its checkpoint) or of all fused; read where it is
     there, else computed and written. ``None`` and nothing = as the run and the protocol have it.
 
-    With several streams, or another than the run's own, its controls are evaluated alike if they are there.
+    With several streams, or another than the run's own, and by protocols for other data, its controls are evaluated
+    alike if they are there.
 
     Raises:
         SkelbenchError: what was asked for cannot be; nothing is written.
@@ -57,8 +58,8 @@ def evaluate_runs(
         fields["min_confidence"] = min_confidence
     specs = [eval_spec(session.host, run.spec, name, checkpoint, **fields) for name in protocols]
     records = [evaluate(session, run, spec, force) for spec in specs]
-    if "streams" in fields:
-        for spec in specs:
+    for spec in specs:
+        if "streams" in fields or getattr(session.host.get("protocols", spec.protocol), "elsewhere", False):
             for beside in _controls(session.results, run, spec):
                 evaluate(session, *beside, force, like=run.spec)
     return records

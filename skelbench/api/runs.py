@@ -248,7 +248,8 @@ def run(
     host.method(method)
     names = _names(probes, "probes")
     for name in names:
-        host.get("protocols", name)
+        if getattr(host.get("protocols", name), "elsewhere", False):
+            raise SkelbenchError(f"protocol {name} measures on other data than the run's: evaluate the run by it later")
     session = open_place(results, data, device, (), observe, progress)
     request = Request(
         method=method,

@@ -78,7 +78,8 @@ def evaluate(
 ) -> None:
     """Evaluate a finished RUN by one or more protocols; a result that exists is shown, not computed again.
 
-    With several streams or another than the run's own, its controls are evaluated alike if they are there.
+    With several streams or another than the run's own, and in transfer, its controls are evaluated alike if they are
+    there.
     """
     from skelbench.cli.run import known_protocols
     from skelbench.cli.summary import print_records
@@ -86,7 +87,7 @@ def evaluate(
     from skelbench.run.request import parse_sets
 
     host = get_host()
-    protocols = known_protocols(host, protocol)  # a misspelt one fails before torch is imported
+    protocols = known_protocols(host, protocol, elsewhere=True)  # a misspelt one fails before torch is imported
     if not protocols:
         raise SkelbenchError("--protocol is empty: name a protocol, see `skelbench plugins list`")
     from skelbench.api.evaluations import evaluate_runs

@@ -11,14 +11,10 @@ import typer
 from skelbench.cli import complete
 from skelbench.cli.options import DataRoot, Device, Force, Results
 from skelbench.console import out, print_facts, styled
-from skelbench.errors import SkelbenchError
 from skelbench.run.session import open_session
 
 if TYPE_CHECKING:
     from skelbench.run.resolve import Resolved
-
-SHAPELESS = ("encoder.heads", "method.decoder_heads")
-"""Settings that no tensor's shape tells: given by the user where the file does not, they complete the preset."""
 
 
 def import_checkpoint(
@@ -50,42 +46,17 @@ def import_checkpoint(
     """
     from skelbench.cli.run import conclude, known_protocols
     from skelbench.plugin.host import get_host
-    from skelbench.run.request import Request, parse_sets
+    from skelbench.run.request import parse_sets
 
     host = get_host()
-    descriptor = host.get("methods", method)
-    if not descriptor.imports:
-        able = ", ".join(other.name for other in host.all("methods") if getattr(other, "imports", "")) or "none"
-        raise SkelbenchError(f"method {descriptor.name} reads no public checkpoints; methods that do: {able}")
-    protocols = known_protocols(host, probe)
-    sets = parse_sets(set_ or [])
-
-    from skelbench.run.checkpoint_file import read_checkpoint
-    from skelbench.run.imports import import_weights
-    from skelbench.run.resolve import resolve
+    host.get("methods", method)  # a misspelt one fails before torch is imported
+    protocols, sets = known_protocols(host, probe), parse_sets(set_ or [])
+    from skelbench.api.checkpoints import import_file
 
     session = open_session(results, data_root, device)
-    checkpoint = read_checkpoint(file)
-    try:
-        imported = host.load(descriptor, "imports")(checkpoint.state, checkpoint.options)
-    except SkelbenchError as error:
-        raise SkelbenchError(f"{checkpoint.path} is no checkpoint of {descriptor.name}: {error}") from error
-    silent = [key for key in SHAPELESS if key not in imported.settings]
-    answers = {key: sets.pop(name) for key in silent for name in (key, key.split(".")[1]) if name in sets}
-    request = Request(
-        method=method,
-        dataset=dataset,
-        split=split,
-        preset="imported",
-        native=True,
-        seed=seed,
-        sets=sets,
-        imported=checkpoint.sha256,
-        presets={"imported": {"train.precision": "fp32", **imported.settings, **answers}},
-    )
-    resolved = resolve(request, host, session.data_root, session.device.split(":")[0])
-    run_dir = import_weights(session, resolved, checkpoint, imported, force)
-    _show(resolved, run_dir, answers)
+    found = import_file(session, method, file, dataset, split, seed, sets, force)
+    run_dir, resolved = found.run, found.resolved
+    _show(resolved, run_dir, found.answers)
     if protocols:
         conclude(session, run_dir, resolved, protocols, force)
         return
@@ -96,6 +67,7 @@ def import_checkpoint(
 
 def _show(resolved: Resolved, run_dir: Any, answers: Mapping[str, Any]) -> None:
     """What was read from where, and what was neither read nor among the ``answers`` of the user."""
+    from skelbench.api.checkpoints import SHAPELESS
     from skelbench.spec import listed
 
     spec, facts = resolved.spec, run_dir.info["imported"]

@@ -12,6 +12,7 @@ import typer
 from typer.exceptions import Abort, TyperException
 
 from skelbench.cli import (
+    calibrate,
     compare,
     complete,
     data,
@@ -43,6 +44,7 @@ app = typer.Typer(
 app.command("run")(run.run)
 app.command("eval")(evaluation.evaluate)
 app.command("import-checkpoint")(import_checkpoint.import_checkpoint)
+app.command("calibrate")(calibrate.calibrate)
 app.command("export")(export.export)
 app.command("study")(study.study)
 app.command("tune")(tune.tune)
@@ -80,8 +82,8 @@ def options(
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Entry point; returns the exit code (0 done, 1 internal error, 2 the user's to put right, 3 done with
-    something left out, 130 interrupted)."""
+    """Entry point; returns the exit code (0 done, 1 internal error or a calibration that fails, 2 the user's to put
+    right, 3 done with something left out, 130 interrupted)."""
     debug = False
     try:
         log_to_terminal()

@@ -104,6 +104,7 @@ def _show_entry(host: Host, entry: Entry) -> None:
             ("version", about.version),
             ("requires", ", ".join(getattr(about, "requires", ()))),
             ("needs", ", ".join(getattr(about, "packages", ()))),
+            ("authors' probe", getattr(getattr(about, "probe", None), "protocol", "")),
             ("class", about.target),
             ("plugin", f"{plugin.name} ({plugin.dist} {plugin.version})" if plugin.dist else plugin.name),
             ("source", plugin.source),

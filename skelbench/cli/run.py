@@ -9,6 +9,7 @@ import typer
 
 from skelbench.cli import complete
 from skelbench.cli.options import DataRoot, Device, Force, Observe, Results, names_of
+from skelbench.errors import SkelbenchError
 from skelbench.run.observe import named_observers
 from skelbench.run.session import Session, open_session
 
@@ -168,9 +169,14 @@ def conclude(session: Session, run_dir: Any, resolved: Resolved, protocols: list
     print_summary(found.pairs, found.cost, resolved)
 
 
-def known_protocols(host: Host, probe: str) -> list[str]:
-    """The protocols of a comma-separated list; a misspelt one fails here."""
+def known_protocols(host: Host, probe: str, elsewhere: bool = False) -> list[str]:
+    """The protocols of a comma-separated list; a misspelt one fails here, and so does, unless ``elsewhere``, one that
+    measures on other data than the run's."""
     protocols = [name for name in names_of(probe) if name != "none"]
     for name in protocols:
-        host.get("protocols", name)
+        if getattr(host.get("protocols", name), "elsewhere", False) and not elsewhere:
+            raise SkelbenchError(
+                f"protocol {name} measures on other data than the run's; when the run is there: "
+                f"skelbench eval RUN --protocol {name} --dataset NAME"
+            )
     return protocols

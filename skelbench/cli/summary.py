@@ -147,16 +147,17 @@ def _print_notes(records: Iterable[Mapping[str, Any]]) -> None:
 def print_records(run: Any, records: list[dict[str, Any]]) -> None:
     """Evaluation records of a run, one row each, and their notes."""
     columns = ("protocol", "stream", "checkpoint", "data", "accuracy", "95 % interval", "selected", "best on test")
-    rows = []
+    rows, trained = [], f"{run.spec.data.title}/{run.spec.data.split}"
     for record in records:
         spec, metrics = record["spec"], record["metrics"]
         others = (metrics.get("accuracy_selected"), metrics.get("accuracy_best_on_test"))
+        data = f"{DataSpec.model_validate(spec['data']).title}/{spec['data']['split']}"
         rows.append(
             (
                 spec["protocol"],
                 EvalSpec.model_validate(spec).stream_title,
                 spec["checkpoint"],
-                f"{DataSpec.model_validate(spec['data']).title}/{spec['data']['split']}",
+                data + (f" (from {trained})" if data != trained else ""),
                 f"{metrics['accuracy']:.1%}",
                 interval(metrics),
                 *("" if value is None else f"{value:.1%}" for value in others),

@@ -5,8 +5,8 @@ Shapes: Q queries of a chunk, G gallery clips, D width, C classes, k neighbours.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Literal
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import ClassVar, Literal
 
 import numpy as np
 import torch
@@ -23,16 +23,24 @@ from skelbench.evaluate.protocol import (
     accuracy_metrics,
     coverage_notes,
     prediction_arrays,
+    share,
 )
 from skelbench.plugin import ProtocolSpec, hookimpl
 
 CHUNK = 1024
-"""Queries compared with the whole gallery at a time: 64 MB of similarities for 16,000 gallery clips."""
+"""Queries compared with the whole gallery at a time."""
+CHUNK_BYTES = 2**28
+"""Of similarities at a time: fewer queries than that from a gallery of 65,536 clips on, 588 with 114,000. With the
+gallery (117 MB if 256 wide) and a second such array (the next stream's, or sorted ones) that is well below 1 GB."""
 
 
 @hookimpl
 def skelbench_protocols() -> list[ProtocolSpec]:
-    return [ProtocolSpec(name="knn", target=":Knn", summary="nearest training clip by cosine similarity, k = 1")]
+    return [
+        ProtocolSpec(name="knn", target=":Knn", summary="nearest training clip by cosine similarity, k = 1"),
+        ProtocolSpec(name="knn@5", target=":Knn5", summary="majority of the 5 nearest training clips"),
+        ProtocolSpec(name="knn@20", target=":Knn20", summary="majority of the 20 nearest training clips"),
+    ]
 
 
 class Knn(Protocol):
@@ -41,6 +49,8 @@ class Knn(Protocol):
     Majority vote; a tie goes to the class whose voters are the most similar in sum, then the lower label. Of several
     feature sets the similarities of two clips are summed.
     """
+
+    unit: ClassVar[str] = "queries"
 
     k: int = Field(1, ge=1)
     metric: Literal["cosine", "euclidean"] = "cosine"
@@ -68,42 +78,84 @@ class Knn(Protocol):
             raise SkelbenchError(
                 f"k = {self.k} neighbours were asked for but the gallery has {len(features.train_x)} clips; lower k"
             )
-        notes = coverage_notes(features)
-        empty = sum(int((x_nD == 0).all(1).sum()) for part in sets.values() for x_nD in (part.train_x, part.test_x))
-        if empty and self.metric == "cosine":
-            notes.append(f"{empty} clips have all-zero features, whose cosine with anything counts as 0")
-        predicted = self._predict(list(sets.values()), weights, device, progress)
-        metrics = accuracy_metrics(features, predicted)
-        if len(sets) > 1:
-            alone = {name: self._predict([part], (1.0,), device) for name, part in sets.items()}
-            metrics |= {f"accuracy_{name}": float(np.mean(one == features.test_y)) for name, one in alone.items()}
-        return ProtocolResult(metrics, prediction_arrays(features, predicted), notes=notes)
+        ranked = together_and_alone(sets, weights)
+        predicted = {
+            name: self._predict(parts, weights, device, share(progress, i, len(ranked)))
+            for i, (name, parts, weights) in enumerate(ranked)
+        }
+        metrics = accuracy_metrics(features, predicted[""])
+        metrics |= {f"accuracy_{name}": float(np.mean(predicted[name] == features.test_y)) for name, *_ in ranked[1:]}
+        notes = [*coverage_notes(features), *(zero_notes(sets) if self.metric == "cosine" else [])]
+        return ProtocolResult(metrics, prediction_arrays(features, predicted[""]), notes=notes)
 
     def _predict(
-        self,
-        sets: list[Features],
-        weights: Sequence[float],
-        device: torch.device | str,
-        progress: Progress | None = None,
+        self, sets: Sequence[Features], weights: Sequence[float], device: torch.device | str, progress: Progress | None
     ) -> np.ndarray:
         """Predicted class of every test clip, int64 [n_test]."""
-        first = sets[0]
-        labels_G = torch.from_numpy(first.train_y).to(device)
-        galleries = [torch.from_numpy(part.train_x).to(device) for part in sets]
-        if self.metric == "cosine":
-            galleries = [F.normalize(gallery_GD, dim=1) for gallery_GD in galleries]
-        predicted: list[Tensor] = []
-        for start in range(0, len(first.test_x), CHUNK):
-            queries = [torch.from_numpy(part.test_x[start : start + CHUNK]).to(device) for part in sets]
-            parts = zip(weights, queries, galleries)
-            similarities = (weight * _similarity(query, gallery, self.metric) for weight, query, gallery in parts)
-            similarity_QG = next(similarities)
-            for term_QG in similarities:
-                similarity_QG += term_QG
-            predicted.append(_vote(similarity_QG, labels_G, self.k, first.num_classes).cpu())
-            if progress:
-                progress(min(start + CHUNK, len(first.test_x)), len(first.test_x))
+        labels_G = torch.from_numpy(sets[0].train_y).to(device)
+        predicted = []
+        for similarity_QG in similarities(sets, weights, device, progress, self.metric):
+            predicted.append(vote(similarity_QG, labels_G, self.k, sets[0].num_classes).cpu())
+            del similarity_QG
         return torch.cat(predicted).numpy()
+
+
+class Knn5(Knn):
+    """``knn@5``: the majority of 5."""
+
+    k: int = Field(5, ge=1)
+
+
+class Knn20(Knn):
+    """``knn@20``: the majority of 20."""
+
+    k: int = Field(20, ge=1)
+
+
+Summed = tuple[str, Sequence[Features], Sequence[float]]
+"""A name, and feature sets whose similarities are summed, each times its weight."""
+
+
+def together_and_alone(sets: Mapping[str, Features], weights: Sequence[float]) -> list[Summed]:
+    """All ``sets`` by the name "", then, of several, each by itself."""
+    alone: list[Summed] = [(name, [part], (1.0,)) for name, part in sets.items()] if len(sets) > 1 else []
+    return [("", list(sets.values()), weights), *alone]
+
+
+def zero_notes(sets: Mapping[str, Features]) -> list[str]:
+    """How many clips have no direction."""
+    empty = sum(int((x_nD == 0).all(1).sum()) for part in sets.values() for x_nD in (part.train_x, part.test_x))
+    return [f"{empty} clips have all-zero features, whose cosine with anything counts as 0"] if empty else []
+
+
+def similarities(
+    sets: Sequence[Features],
+    weights: Iterable[float],
+    device: torch.device | str,
+    progress: Progress | None = None,
+    metric: Literal["cosine", "euclidean"] = "cosine",
+) -> Iterator[Tensor]:
+    """[Q, G] for chunk after chunk of the test clips, in their order: the weighted sum over ``sets``, larger is nearer.
+    An array is the caller's, to be changed at will; let it go before the next is asked for, or two are in memory.
+    ``progress`` counts queries that the caller has done with.
+    """
+    count = len(sets[0].test_x)
+    chunk = max(1, min(CHUNK, CHUNK_BYTES // (4 * len(sets[0].train_x))))
+    galleries = [torch.from_numpy(part.train_x).to(device) for part in sets]
+    if metric == "cosine":
+        galleries = [F.normalize(gallery_GD, dim=1) for gallery_GD in galleries]
+    for start in range(0, count, chunk):
+        sum_QG: Tensor | None = None
+        for weight, part, gallery_GD in zip(weights, sets, galleries):
+            query_QD = torch.from_numpy(part.test_x[start : start + chunk]).to(device)
+            term_QG = _similarity(query_QD, gallery_GD, metric).mul_(weight)
+            sum_QG = term_QG if sum_QG is None else sum_QG.add_(term_QG)
+            del term_QG
+        assert sum_QG is not None
+        yield sum_QG
+        del sum_QG  # here too, or two chunks are in memory
+        if progress:
+            progress(min(start + chunk, count), count)
 
 
 def _similarity(query_QD: Tensor, gallery_GD: Tensor, metric: str) -> Tensor:
@@ -114,7 +166,7 @@ def _similarity(query_QD: Tensor, gallery_GD: Tensor, metric: str) -> Tensor:
     return -torch.cdist(query_QD, gallery_GD, compute_mode="donot_use_mm_for_euclid_dist")
 
 
-def _vote(similarity_QG: Tensor, labels_G: Tensor, k: int, num_classes: int) -> Tensor:
+def vote(similarity_QG: Tensor, labels_G: Tensor, k: int, num_classes: int) -> Tensor:
     """Predicted class [Q]."""
     if k == 1:
         return labels_G[similarity_QG.argmax(1)]  # equal similarities: the first in the gallery

@@ -145,12 +145,21 @@ class _Fit(Heads):
     """Share of log C by which the training loss fell over the last WINDOW of them; None = not asked for."""
 
 
-def _standardisation(x_nD: Tensor) -> tuple[Tensor, Tensor]:
+def standardisation(x_nD: Tensor) -> tuple[Tensor, Tensor]:
     """Mean and 1 / standard deviation over the clips; 0 for features that are constant up to rounding."""
     double_nD = x_nD.double()
     mean_D, std_D = double_nD.mean(0), double_nD.std(0, unbiased=False)
     constant_D = std_D <= 1e-6 * double_nD.abs().amax(0)
     return mean_D.float(), torch.where(constant_D, 0.0, 1 / std_D.masked_fill(constant_D, 1)).float()
+
+
+def residual(logits: Tensor, y_b: Tensor) -> Tensor:
+    """Gradient of the mean cross-entropy by ``logits`` [b, C], or by those of several probes [b, P, C]."""
+    # Written out: softmax minus one-hot. Where clips are told apart surely, its smallest values would be multiplied as
+    # denormal numbers, which takes processors ten times as long.
+    found = F.threshold(logits.softmax(-1), NOTHING, 0.0)
+    found[torch.arange(len(y_b), device=y_b.device), ..., y_b] -= 1
+    return found.div_(len(y_b))
 
 
 def _fit(
@@ -166,7 +175,7 @@ def _fit(
     n, width = x_nD.shape
     device = x_nD.device
     if config.standardise:
-        mean_D, inverse_std_D = _standardisation(x_nD)
+        mean_D, inverse_std_D = standardisation(x_nD)
     else:
         mean_D, inverse_std_D = x_nD.new_zeros(width), x_nD.new_ones(width)
     x_nD = (x_nD - mean_D) * inverse_std_D
@@ -199,11 +208,7 @@ def _fit(
             if config.schedule == "cosine" and step >= hold:
                 decay = 0.5 * (1 + math.cos(math.pi * (step - hold) / (total - hold)))
                 optimizer.param_groups[0]["lr"] = config.lr * decay
-            # Gradient of the mean cross-entropy, written out: softmax minus one-hot. Where clips are told apart surely,
-            # its smallest values would be multiplied as denormal numbers, which takes processors ten times as long.
-            residual_bC = F.threshold(F.linear(x_bD, weight, bias).softmax(1), NOTHING, 0.0)
-            residual_bC[torch.arange(len(y_b), device=device), y_b] -= 1
-            residual_bC /= len(y_b)
+            residual_bC = residual(F.linear(x_bD, weight, bias), y_b)
             weight.grad, bias.grad = residual_bC.T @ x_bD, residual_bC.sum(0)
             optimizer.step()
             step += 1

@@ -46,6 +46,28 @@ class Descriptor(metaclass=_Renaming):
 
 
 @dataclass(frozen=True, kw_only=True)
+class NativeProbe:
+    """How a method's authors measured the linear accuracy that they print: what ``skelbench calibrate`` does with a
+    public checkpoint of theirs.
+
+    >>> NativeProbe(protocol="linear@mamp", settings={"pku2": {"lr": 0.01}}).on("pku2", "cross-subject")
+    {'lr': 0.01}
+    """
+
+    protocol: str
+    best_on_test: bool = False
+    """Whether their code prints the best epoch on test; that of ours is then held against it."""
+    settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Settings of the protocol: of every data set (""), of one (``"pku2"``), of a split of one by its full name
+    (``"ntu60/cross-view"``); the narrower ones win."""
+
+    def on(self, dataset: str, split: str) -> dict[str, Any]:
+        """Its settings on one split."""
+        places = "", dataset, f"{dataset}/{split}"
+        return {key: value for place in places for key, value in self.settings.get(place, {}).items()}
+
+
+@dataclass(frozen=True, kw_only=True)
 class MethodSpec(Descriptor):
     """A pre-training method: ``target`` names a :class:`skelbench.methods.contract.Method`.
 
@@ -78,6 +100,8 @@ class MethodSpec(Descriptor):
     """What of ``recipe`` and ``native`` the source does not say and is our reading; shown by ``plugins info``."""
     imports: str = ""
     """``"package.module:function"`` that reads a public checkpoint (``skelbench import-checkpoint``); "" = none."""
+    probe: NativeProbe | None = None
+    """How its authors measured linear accuracy (``skelbench calibrate``); None = not known here."""
     presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Further presets of this method alone, each a mapping of dotted keys (SLiM's ``release``)."""
     variants: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)

@@ -10,7 +10,7 @@ from typing import Any
 import pluggy
 
 from skelbench.errors import nearest
-from skelbench.plugin.descriptors import API_VERSION, KINDS, Descriptor
+from skelbench.plugin.descriptors import API_VERSION, KINDS, Descriptor, NativeProbe
 from skelbench.plugin.hookspecs import HOOKS
 from skelbench.plugin.space import space_problem
 from skelbench.plugin.status import State
@@ -106,6 +106,9 @@ def _field_problem(what: str, value: Descriptor, own_file: bool) -> tuple[State,
         return "invalid", (
             f"{what}: recipe, native, defaults, notes and every preset and variant must be mappings of keys to values"
         )
+    probe = getattr(value, "probe", None)
+    if probe is not None and not isinstance(probe, NativeProbe):
+        return "invalid", f"{what}: probe={probe!r} is not a NativeProbe"
     if problem := space_problem(getattr(value, "space", {})):
         return "invalid", f"{what}: its space {problem}"
     for name in getattr(value, "variants", {}):

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from skelbench.evaluate.statistics import PairedTest, SeedsTest
 
 COLUMNS = (
-    "run", "group", "title", "method", "version", "variant", "setting", "dataset", "split", "data", "tokens", "frames",
-    "patch", "preset", "encoder", "exact", "changed", "hardware", "seed", "protocol", "trained_on", "stream",
+    "run", "group", "title", "method", "version", "variant", "setting", "dataset", "split", "source", "data", "tokens",
+    "frames", "patch", "preset", "encoder", "exact", "changed", "hardware", "seed", "protocol", "trained_on", "stream",
     "checkpoint",
     "accuracy", "accuracy_selected", "accuracy_best_on_test", "n_test", "control_run", "control_accuracy", "difference",
     "p_value", "raw_evaluation", "raw_difference", "raw_p_value",
@@ -50,6 +50,8 @@ def frame(every: Iterable[ReadRun]) -> pandas.DataFrame:
     settings that are not its preset's, ``trained_on`` the streams of training, of all runs that are fused, ``stream``
     what was evaluated (``joint + bone (scores)``), ``collapse`` what collapsed in training (None = nothing), ``data``
     the data set's fingerprint, ``finished`` when the training was.
+    ``source`` is data set and split of the training where the evaluation's are others, which ``dataset`` then says too
+    (``pku2 (from ntu60 xsub)``): such a row competes with none of an encoder that was trained on the same data.
     ``raw_evaluation`` is the one of the control ``raw`` that it is tested against; ``evaluation`` and ``predictions``
     lead to the outcome of every test clip (:func:`outcomes`). ``measures`` are further figures by name, each with how
     it is written (:mod:`skelbench.results.measures`).
@@ -177,6 +179,9 @@ def _rows(
     for record in run.records():
         evaluated, metrics = record["spec"], record["metrics"]
         partners = [name.split("@")[0] for name in evaluated.get("partners", ())]
+        data, source = DataSpec.model_validate(evaluated["data"]), ""
+        if (data.title, data.split) != (spec.data.title, spec.data.split):
+            source = f"{spec.data.title} {spec.data.split}"
         changed = [listed(info["modified"]), "" if record["standard"] else "settings of the probe"]
         row = {
             "run": run.name,
@@ -186,8 +191,9 @@ def _rows(
             "version": spec.method_version,
             "variant": info.get("variant", ""),
             "setting": info.get("setting", "shared"),
-            "dataset": DataSpec.model_validate(evaluated["data"]).title,
-            "split": evaluated["data"]["split"],
+            "dataset": data.title + (f" (from {source})" if source else ""),
+            "split": data.split,
+            "source": source,
             "data": evaluated["data"]["fingerprint"][:12],
             "frames": spec.grid.frames,
             "patch": spec.grid.patch,

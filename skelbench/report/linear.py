@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+from skelbench.data.store.splits import full_name
 from skelbench.errors import SkelbenchError
 from skelbench.evaluate.statistics import holm
 from skelbench.plugin import TableSpec, hookimpl
@@ -77,7 +78,7 @@ class Announced:
     def __init__(self, rows: Sequence[Row] = (), host: Host | None = None) -> None:
         self.groups: dict[str, str] = {}
         self.figures: dict[tuple[str, ...], published.Figure] = {}
-        """By title, stream, data set and split; of several the first."""
+        """By title, stream, data set and full name of the split; of several the first."""
         self.expected: list[tuple[str, ...]] = []
         """Those that are shown also while no run is beside them."""
         for row in rows:
@@ -87,11 +88,15 @@ class Announced:
                     host, row.printed.table, method=row.printed.method, variant=row.printed.variant, metric="accuracy"
                 )
                 for one in found:
-                    key = (row.title, row.printed.variant, one["dataset"], one["split"])
+                    key = (row.title, row.printed.variant, one["dataset"], full_name(one["split"]))
                     self.figures.setdefault(key, one)
                     self.expected += [key] if row.expected else []
         self.order = [*dict.fromkeys([*GROUPS, *self.groups.values(), CONTROL_GROUP])]
         self.notes = [*published.notes(host, NAME)] if host else []
+
+    def printed(self, title: str, stream: str, dataset: str, split: str) -> published.Figure | None:
+        """The figure beside a row, which may call its split by a short name."""
+        return self.figures.get((title, stream, dataset, full_name(split)))
 
     def group(self, title: str) -> str:
         method = title.partition(":")[0]
@@ -100,13 +105,14 @@ class Announced:
     def beside(self, rows: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         """Rows of figures alone, of methods that have none of ``rows`` on the same data set and split, where others
         have one of the same stream."""
-        places = {(row["stream"], row["dataset"], row["split"]) for row in rows}
-        there = {(row["method"].value.partition(":")[0], row["dataset"], row["split"]) for row in rows}
-        for title, *place in self.expected:
-            if tuple(place) in places and (title, *place[1:]) not in there:
-                one = self.figures[(title, *place)]
+        places = {(row["stream"], row["dataset"], full_name(row["split"])): row["split"] for row in rows}
+        there = {(row["method"].value.partition(":")[0], row["dataset"], full_name(row["split"])) for row in rows}
+        for title, stream, dataset, split in self.expected:
+            if (stream, dataset, split) in places and (title, dataset, split) not in there:
+                one = self.figures[(title, stream, dataset, split)]
+                shown = stream, dataset, places[(stream, dataset, split)]
                 yield {
-                    **{key: Cell(value, published=True) for key, value in zip(_PLACE, place, strict=True)},
+                    **{key: Cell(value, published=True) for key, value in zip(_PLACE, shown, strict=True)},
                     "method": Cell(one["method"], published=True, footnotes=("printed",)),
                     "group": self.group(title),
                     "paper": Cell(one["value"], one["std"], published=True),
@@ -159,7 +165,7 @@ def build(frame: DataFrame, announced: Announced | None = None, metrics: Collect
     announced = announced or Announced()
     for row in rows:
         title = row["method"].value
-        one = announced.figures.get((title, *(row[key] for key in _PLACE)))
+        one = announced.printed(title, *(row[key] for key in _PLACE))
         row |= {"group": announced.group(title), "paper": Cell(one["value"], one["std"]) if one else Cell()}
     varying, constant = alike(rows, [*_BLOCK, "preset", "hardware"])
     if any(row["trained_on"] not in ("", row["stream"]) for row in rows):

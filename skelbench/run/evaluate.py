@@ -31,7 +31,7 @@ from skelbench.results.store import RunDir
 from skelbench.run.resolve import open_dataset
 from skelbench.run.session import Session
 from skelbench.skeleton.topology import Topology
-from skelbench.spec import EvalSpec, RunSpec, Stream, evaluation_defaults, validated
+from skelbench.spec import DataSpec, EvalSpec, RunSpec, Stream, evaluation_defaults, validated
 from skelbench.train.build import build_encoder, build_method, grid_of, other_encoder
 from skelbench.train.checkpoint import load_weights, tensor_names
 
@@ -61,12 +61,16 @@ def eval_spec(
         **fields,
     }
     made = validated(EvalSpec, values, f"evaluation by {descriptor.name}")
-    if descriptor.elsewhere and made.data.name == spec.data.name:
+    if descriptor.elsewhere and _same_clips(made.data, spec.data):
         raise SkelbenchError(
-            f"protocol {descriptor.name} measures on other data than the run's, which is {spec.data.name}; "
-            "give --dataset NAME"
+            f"protocol {descriptor.name} measures on other data than the run's: {made.data.name} holds the clips that "
+            "it was made with; give --dataset NAME"
         )
     return made
+
+
+def _same_clips(first: DataSpec, second: DataSpec) -> bool:
+    return first.name == second.name or bool(first.fingerprint) and first.fingerprint == second.fingerprint
 
 
 def protocol_class(host: Host, name: str) -> type[Protocol]:
@@ -100,6 +104,8 @@ def _evaluate(session: Session, run: RunDir, spec: EvalSpec, path: Path, like: R
     started = time.monotonic()
     protocol = protocol_class(session.host, spec.protocol).model_validate(spec.protocol_config)
     store = clips_of(session, spec)
+    if spec.data.name != run.spec.data.name:
+        _check_alike(session, run.spec.data, spec.data, store.meta.topology)
     split = store.split(spec.data.split, spec.data.min_frames)
     state = path.with_suffix(".state")
     if isinstance(protocol, EncoderProtocol):
@@ -115,12 +121,16 @@ def _evaluate(session: Session, run: RunDir, spec: EvalSpec, path: Path, like: R
             f"protocol {spec.protocol} measured a {bad} that is not finite, so its probe diverged and nothing was "
             "written; give it a lower learning rate: --set lr=..."
         )
+    # A protocol for other data has none of its own accord: any is as standard as another.
+    elsewhere = getattr(session.host.get("protocols", spec.protocol), "elsewhere", False)
+    fields: dict[str, Any] = {"data": spec.data} if elsewhere else {}
+    plain = eval_spec(session.host, run.spec, spec.protocol, like=like, **fields)
     arrays: dict[str, Any] = {**result.predictions, "subjects": store.index["subject"][split.test]}
     write_atomic(path.with_suffix(".npz"), lambda file: np.savez_compressed(file, **arrays))
     record = {
         "id": spec.id,
         "run": run.name,
-        "standard": spec == eval_spec(session.host, run.spec, spec.protocol, like=like),
+        "standard": spec == plain,
         "spec": spec.model_dump(mode="json"),
         "metrics": result.metrics,
         "measures": {name: asdict(how) for name, how in protocol.measures.items() if name in result.metrics},
@@ -257,6 +267,24 @@ def clips_of(session: Session, spec: EvalSpec) -> ClipStore:
             f"was {spec.data.fingerprint[:12]}); restore it, or run the training again on the new data"
         )
     return store
+
+
+def _check_alike(session: Session, source: DataSpec, target: DataSpec, topology: str) -> None:
+    """SkelbenchError if an encoder that was trained on ``source`` cannot look at clips of ``target``."""
+    if source.dimensions != target.dimensions:
+        raise SkelbenchError(
+            f"the encoder was trained on {source.dimensions}-D poses of {source.name}, those of {target.name} are "
+            f"{target.dimensions}-D; choose a data set with poses of the same kind"
+        )
+    try:
+        known = open_dataset(source.name, session.host, session.data_root).meta.topology
+    except SkelbenchError:  # it need not be here; another number of joints is found by the weights
+        return
+    if known != topology:
+        raise SkelbenchError(
+            f"the encoder was trained on skeleton {known} of {source.name}, the clips of {target.name} have skeleton "
+            f"{topology}; choose a data set with the same skeleton"
+        )
 
 
 def load_encoder(session: Session, run: RunDir, checkpoint: str, topology: Topology, stream: str = "joint") -> Encoder:

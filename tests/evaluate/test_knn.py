@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from skelbench.errors import SkelbenchError
 from skelbench.evaluate import knn
-from skelbench.evaluate.knn import Knn
+from skelbench.evaluate.knn import Knn, Knn5
 from skelbench.evaluate.protocol import Features
 
 
@@ -67,6 +67,38 @@ def test_chunks_do_not_change_the_result(make_features, monkeypatch):
     parts = Knn(k=3).evaluate(features, 0, "cpu", progress=lambda done, total: seen.append((done, total)))
     assert np.array_equal(whole.predictions["predicted"], parts.predictions["predicted"])
     assert seen[0] == (7, 300) and seen[-1] == (300, 300)
+
+
+def test_similarities_at_a_time_are_bounded_by_their_bytes(make_features, monkeypatch):
+    features = make_features(n_train=200, separation=0.5)
+    whole = Knn5().evaluate(features, seed=0, device="cpu")
+    monkeypatch.setattr(knn, "CHUNK_BYTES", 4 * 200 * 11)
+    shapes = [tuple(each_QG.shape) for each_QG in knn.similarities([features], (1.0,), "cpu")]
+    assert shapes == [(11, 200)] * 27 + [(3, 200)]
+    parts = Knn5().evaluate(features, seed=0, device="cpu")
+    assert np.array_equal(whole.predictions["predicted"], parts.predictions["predicted"])
+
+
+def test_five_and_twenty_are_knn_with_that_k(make_features, host):
+    features = make_features(separation=0.3, n_test=1000)
+    found = {}
+    for name, k in (("knn", 1), ("knn@5", 5), ("knn@20", 20)):
+        named = host.load(host.get("protocols", name))()
+        result, same = (each.evaluate(features, 0, "cpu") for each in (named, Knn(k=k)))
+        assert np.array_equal(result.predictions["predicted"], same.predictions["predicted"])
+        found[name] = result.metrics["accuracy"]
+    assert found["knn"] < found["knn@5"] < found["knn@20"]  # Gaussian classes, far from separable
+
+
+def test_evaluations_of_before_keep_their_ids():
+    assert Knn().model_dump() == {"k": 1, "metric": "cosine"}
+
+
+def test_progress_goes_once_through_all_streams(make_features):
+    features, seen = make_features(), []
+    sets = {"joint": features, "bone": features}
+    Knn().fuse(sets, 0, "cpu", lambda done, total: seen.append((done, total)), (1.0, 1.0), "scores")
+    assert seen == [(300, 900), (600, 900), (900, 900)]
 
 
 def test_too_large_k_and_empty_features(make_features):

@@ -292,6 +292,14 @@ def test_a_figure_stands_beside_its_own_stream_data_and_split(announced):
     assert [(row["method"].value, row["paper"].value) for row in fused.rows] == [("mine", 75.0)]
 
 
+def test_a_papers_short_name_of_a_split_is_that_of_the_data_set(announced):
+    """Runs have the full name, whatever was typed."""
+    found = build(frame(record("a", "mine", dataset="ntu60", split="cross-subject")), announced)
+    papers = {row["method"].value: row["paper"].value for row in found.rows}
+    assert (papers["mine"], papers["THEIRS"], papers["BEST"]) == (70.0, 80.0, 90.0)
+    assert {row["split"].value for row in found.rows} == {"cross-subject"}
+
+
 def test_one_group_needs_no_heading(announced):
     found = build(frame(record("a", "mine"), record("b", "theirs", 1), untrained()), announced)
     assert [head for head, _ in found.sections] == [""]

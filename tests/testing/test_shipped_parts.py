@@ -13,7 +13,8 @@ HOST = Host()
 KINDS = [kind for kind in KITS if kind not in ("methods", "datasets")]
 SHORT = {"val_share": 0.0, "epochs": 4}
 SETTINGS = {
-    ("protocols", "linear"): SHORT | {"min_steps": 60, "tolerance": None},
+    **{("protocols", name): SHORT | {"min_steps": 60, "tolerance": None} for name in ("linear", "transfer")},
+    ("protocols", "linear-swept"): {"lrs": [1e-3, 1e-2], "weight_decays": [0.1], "epochs": 4, "min_steps": 60},
     **{("protocols", f"linear@{name}"): SHORT for name in ("mamp", "macdiff", "cmd")},
     **{("protocols", f"linear@{name}"): SHORT | {"epochs": 10} for name in ("aimclr", "umurl")},
     ("encoders", "bigru"): {"hidden": 8, "depth": 1},

@@ -121,10 +121,19 @@ def hold_out(split: Split, data: str, index: Mapping[str, np.ndarray]) -> HeldOu
     return HeldOut(tuning, tuple(held), len(subjects), digest([*told, held]))
 
 
+def full_name(split: str) -> str:
+    """``cross-subject`` of ``xsub``; any other name as it is.
+
+    >>> full_name("X-Sub"), full_name("half")
+    ('cross-subject', 'half')
+    """
+    return ALIASES.get(split.lower(), split)
+
+
 def resolve(name: str | None, splits: Mapping[str, Rule], default: str, where: str) -> str:
     """The full name of a split; None is the default one. Unknown names raise, naming the nearest known one."""
     name = default if name is None else name
-    full = name if name in splits else ALIASES.get(name.lower(), name)
+    full = name if name in splits else full_name(name)
     if full not in splits:
         raise SkelbenchError(f"{where}: {did_you_mean(name, list(splits), 'split')}")
     return full

@@ -1,0 +1,207 @@
+"""Do published checkpoints, measured here as their authors measured them, have the accuracy that was published?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from itertools import chain
+from typing import Any
+
+from skelbench.data.store.splits import full_name
+from skelbench.errors import SkelbenchError
+from skelbench.evaluate.statistics import wilson
+from skelbench.plugin.descriptors import MethodSpec, NativeProbe
+from skelbench.report import study_rows
+from skelbench.report.inputs import TableInputs
+from skelbench.report.linear import NAME, Announced
+from skelbench.report.published import Figure
+from skelbench.results.store import RunDir
+from skelbench.run.evaluate import eval_spec, evaluate
+from skelbench.run.resolve import open_dataset
+from skelbench.run.session import Session
+from skelbench.spec import EvalSpec, listed
+
+Z = 1.96
+"""Standard deviations on either side of 95 %."""
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """One checkpoint against one published figure; accuracies are shares."""
+
+    method: str
+    run: str
+    dataset: str
+    split: str
+    stream: str
+    protocol: str
+    settings: str
+    """Those of the protocol that are not its defaults."""
+    published: float
+    published_sd: float | None
+    """Standard deviation that the source states."""
+    source: str
+    note: str
+    """What a reader of the published figure must know."""
+    low: float
+    high: float
+    """Where ours is expected, see :func:`expected`."""
+    figure: str
+    """Which of ours is compared: ``accuracy``, after the last epoch, or ``accuracy_best_on_test``."""
+    ours: float
+    last_epoch: float
+    n_test: int
+    changed: str
+    """Settings in which the run differs from what the file and the method say."""
+    evaluation: str
+
+    @property
+    def passed(self) -> bool:
+        return self.low <= self.ours <= self.high
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """As plain data."""
+        return {**asdict(self), "passed": self.passed}
+
+
+@dataclass(frozen=True)
+class _Case:
+    """A run that can be held against a figure."""
+
+    run: RunDir
+    spec: EvalSpec
+    probe: NativeProbe
+    figure: Figure
+
+
+def expected(published: float, spread: float | None, n: int) -> tuple[float, float]:
+    """Where a second measurement of a published share is expected: Wilson's 95 % interval of that share on ``n`` test
+    clips, wider by 1.96 times the standard deviation that the source states, if it states one, on both sides.
+
+    >>> [round(limit, 4) for limit in expected(0.85, None, 16487)]
+    [0.8445, 0.8554]
+    >>> [round(limit, 4) for limit in expected(0.85, 0.01, 16487)]
+    [0.8249, 0.875]
+    """
+    low, high = wilson(round(published * n), n)
+    margin = Z * (spread or 0.0)
+    return max(0.0, low - margin), min(1.0, high + margin)
+
+
+def calibrate(
+    session: Session,
+    dataset: str,
+    split: str | None = None,
+    run: tuple[RunDir, str] | None = None,
+    force: bool = False,
+) -> tuple[list[Calibration], list[str]]:
+    """Measure ``run`` (with its checkpoint), or every imported checkpoint on ``dataset`` (and ``split``), by its
+    authors' own probe. What is there is read.
+
+    Returns:
+        The calibrations, and of imported runs that could not be calibrated why not.
+
+    Raises:
+        SkelbenchError: there is nothing to calibrate: no imported run, no probe of its authors, no published figure.
+    """
+    store = open_dataset(dataset, session.host, session.data_root)
+    part = None if split is None else store.split(split).name
+    cases, skipped = [], []
+    announced = Announced(
+        [*chain.from_iterable(study_rows.announced(TableInputs(session.host, session.results), NAME))], session.host
+    )
+    for one, checkpoint in [run] if run else _imported(session, dataset, part):
+        found = _case(session, one, checkpoint, dataset, part, announced)
+        if isinstance(found, _Case):
+            cases.append(found)
+        else:
+            skipped.append(f"{one.name}: {found}")
+    if not cases:
+        where = f"{dataset} / {part}" if part else dataset
+        raise SkelbenchError(
+            "; ".join(skipped)
+            or f"no imported checkpoint on {where} in {session.results.root}; import one: skelbench import-checkpoint "
+            f"METHOD FILE --dataset {dataset}{f' --split {part}' if part else ''}"
+            f"{_known(session, announced, dataset, part)}"
+        )
+    return [_measured(session, case, force) for case in cases], skipped
+
+
+def _imported(session: Session, dataset: str, split: str | None) -> Iterator[tuple[RunDir, str]]:
+    for run in session.results.read():
+        data = run.spec.data
+        if run.outcome == "done" and run.spec.imported and data.name == dataset and split in (None, data.split):
+            yield RunDir(run.path), "last"
+
+
+def _case(
+    session: Session, run: RunDir, checkpoint: str, dataset: str, split: str | None, announced: Announced
+) -> _Case | str:
+    """What ``run`` is held against, or why it cannot be."""
+    data, host = run.spec.data, session.host
+    if not run.spec.imported:
+        return "it was trained here; a calibration is of a checkpoint that its authors published"
+    if data.name != dataset or split not in (None, data.split):
+        return f"it was imported for {data.name} / {data.split}; import the file for {dataset} too"
+    method = next((one for one in host.all("methods") if one.name == run.spec.method), None)
+    probe = method.probe if isinstance(method, MethodSpec) else None
+    if probe is None:
+        return f"no plugin says by which protocol the authors of {run.spec.method} measured (probe of its MethodSpec)"
+    own = eval_spec(host, run.spec, probe.protocol, checkpoint, config=probe.on(data.name, full_name(data.split)))
+    figure = announced.printed(run.title, own.stream_title, data.name, data.split)
+    if figure is None:
+        return (
+            f"no published linear accuracy of {run.title} ({own.stream_title}) on {data.title} / {data.split} is "
+            "announced; a plugin can (skelbench_published, skelbench_rows)"
+        )
+    return _Case(run, own, probe, figure)
+
+
+def _known(session: Session, announced: Announced, dataset: str, split: str | None) -> str:
+    """Methods that could be calibrated there."""
+    methods = [one for one in session.host.all("methods") if isinstance(one, MethodSpec)]
+    able = {one.name for one in methods if one.probe and one.imports}
+    there = {
+        title
+        for title, _, where, part in announced.figures
+        if title.partition(":")[0] in able and where == dataset and (split is None or part == full_name(split))
+    }
+    return f" (published figures there: {', '.join(sorted(there)) or 'none of a method whose checkpoints are read'})"
+
+
+def _measured(session: Session, case: _Case, force: bool) -> Calibration:
+    record = evaluate(session, case.run, case.spec, force)
+    session.features.clear()  # a next one shares none
+    metrics, figure = record["metrics"], case.figure
+    published, n = figure["value"] / 100, int(metrics["n_test"])
+    spread = None if figure["std"] is None else figure["std"] / 100
+    low, high = expected(published, spread, n)
+    compared = "accuracy_best_on_test" if case.probe.best_on_test else "accuracy"
+    data = case.run.spec.data
+    return Calibration(
+        method=case.run.title,
+        run=case.run.name,
+        dataset=data.title,
+        split=data.split,
+        stream=case.spec.stream_title,
+        protocol=case.spec.protocol,
+        settings=listed(case.probe.on(data.name, full_name(data.split))),
+        published=published,
+        published_sd=spread,
+        source=figure["source"],
+        note=figure["note"],
+        low=low,
+        high=high,
+        figure=compared,
+        ours=metrics[compared],
+        last_epoch=metrics["accuracy"],
+        n_test=n,
+        changed=listed(case.run.info["modified"]),
+        evaluation=record["id"],
+    )
+
+
+def failed(found: Sequence[Calibration]) -> list[Calibration]:
+    """Those outside their intervals."""
+    return [one for one in found if not one.passed]

@@ -1,0 +1,79 @@
+"""From a published checkpoint file to a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from skelbench.errors import SkelbenchError
+from skelbench.plugin.descriptors import MethodSpec
+from skelbench.plugin.host import Host
+from skelbench.results.store import RunDir
+from skelbench.run.checkpoint_file import read_checkpoint
+from skelbench.run.imports import import_weights
+from skelbench.run.request import Request
+from skelbench.run.resolve import Resolved, resolve
+from skelbench.run.session import Session
+
+SHAPELESS = ("encoder.heads", "method.decoder_heads")
+"""Settings that no tensor's shape tells: given by the user where the file does not, they complete the preset."""
+
+
+@dataclass(frozen=True)
+class ImportedRun:
+    """A run whose weights come from a file."""
+
+    run: RunDir
+    resolved: Resolved
+    answers: Mapping[str, Any]
+    """What the user said where the file does not."""
+
+
+def reader_of(host: Host, method: str) -> MethodSpec:
+    """The method of that name; SkelbenchError if it reads no checkpoints."""
+    descriptor = host.get("methods", method)
+    assert isinstance(descriptor, MethodSpec)
+    if not descriptor.imports:
+        able = ", ".join(other.name for other in host.all("methods") if getattr(other, "imports", "")) or "none"
+        raise SkelbenchError(f"method {descriptor.name} reads no public checkpoints; methods that do: {able}")
+    return descriptor
+
+
+def import_file(
+    session: Session,
+    method: str,
+    file: Path,
+    dataset: str | None = None,
+    split: str | None = None,
+    seed: int | None = None,
+    sets: Mapping[str, Any] | None = None,
+    force: bool = False,
+) -> ImportedRun:
+    """A run of ``method`` out of the checkpoint ``file``, in the method's native setting; one that is there is left.
+
+    Raises:
+        SkelbenchError: the file is no checkpoint of the method, or what was asked for cannot be; nothing is written.
+    """
+    descriptor, sets = reader_of(session.host, method), dict(sets or {})
+    checkpoint = read_checkpoint(file)
+    try:
+        imported = session.host.load(descriptor, "imports")(checkpoint.state, checkpoint.options)
+    except SkelbenchError as error:
+        raise SkelbenchError(f"{checkpoint.path} is no checkpoint of {descriptor.name}: {error}") from error
+    silent = [key for key in SHAPELESS if key not in imported.settings]
+    answers = {key: sets.pop(name) for key in silent for name in (key, key.split(".")[1]) if name in sets}
+    request = Request(
+        method=method,
+        dataset=dataset,
+        split=split,
+        preset="imported",
+        native=True,
+        seed=seed,
+        sets=sets,
+        imported=checkpoint.sha256,
+        presets={"imported": {"train.precision": "fp32", **imported.settings, **answers}},
+    )
+    resolved = resolve(request, session.host, session.data_root, session.device.split(":")[0])
+    return ImportedRun(import_weights(session, resolved, checkpoint, imported, force), resolved, answers)

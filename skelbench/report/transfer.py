@@ -1,0 +1,148 @@
+"""``compare --table transfer``: runs that were measured on other data than they were trained on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+from skelbench.data.store.splits import full_name
+from skelbench.plugin import TableSpec, hookimpl
+from skelbench.report import published, study_rows
+from skelbench.report.frame import CONTROLS
+from skelbench.report.seeds import accuracy, alike, percent, seeds_of
+from skelbench.report.table import Cell, Column, Table, footnotes_of
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+    from skelbench.report.inputs import TableInputs
+
+NAME = "transfer"
+TITLE = "Transfer to another data set: accuracy in percent"
+HOW = (
+    "nothing to compare yet: `skelbench eval RUN --protocol transfer --dataset NAME` measures a finished run, and its "
+    "controls, on another data set"
+)
+NOTE = (
+    "A column is one protocol: a frozen encoder and one that was fine-tuned on the target are never compared. "
+    "Brackets: Wilson 95 % interval over test clips. ±: standard deviation over seeds, where there are several. Over "
+    "untrained: minus the same encoder as initialised, measured alike."
+)
+PRINTED = "not run here: the published figures only"
+_SETTING = [
+    "title", "setting", "source", "target", "split", "tokens", "preset", "encoder", "hardware", "stream", "checkpoint",
+]  # fmt: skip
+_BLOCK = ["source", "target", "split", "setting", "encoder", "stream", "checkpoint"]
+_PAPER = {"linear": "Paper, frozen", "finetune": "Paper, fine-tuned"}
+
+
+@hookimpl
+def skelbench_tables() -> list[TableSpec]:
+    summary = "runs on other data than they were trained on: source, target, a column for each protocol, papers' beside"
+    return [TableSpec(name=NAME, target=":table", summary=summary)]
+
+
+def table(inputs: TableInputs) -> Table:
+    """A row per setting, source and target; a column, with the lead over the untrained encoder, per protocol that
+    measures on other data. Published figures stand in a column for each way in which they were measured."""
+    frame, host = inputs.frame, inputs.host
+    elsewhere = {one.name for one in host.all("protocols") if getattr(one, "elsewhere", False)}
+    frame = frame[frame["protocol"].isin(elsewhere) & (frame["source"] != "")]
+    if frame.empty:
+        return Table(TITLE, (), notes=(HOW,))
+    targets = [text.removesuffix(f" (from {source})") for text, source in zip(frame["dataset"], frame["source"])]
+    frame = frame.assign(target=targets)
+    figures = _figures(inputs)
+    rows = [_row(group) for group in _settings(frame)]
+    rows = [{**row, **_paper(figures.pop(_place(row), {}))} for row in rows]
+    places = {_place(row)[1:]: row for row in rows}
+    for (title, *place), found in figures.items():
+        if beside := places.get(tuple(place)):
+            shown = {key: Cell(beside[key], published=True) for key in ("source", "target", "split")}
+            method = Cell(title, published=True, footnotes=("printed",))
+            rows.append({**shown, "method": method, **_paper(found)})
+    rows.sort(key=lambda row: [_text(row.get(key)) for key in ("source", "target", "split")])
+    own = [row for row in rows if "run" in row]
+    varying, constant = alike(own, ["preset", "hardware", *_BLOCK[3:]])
+    said = [f"All rows: {', '.join(constant)}."] if constant else []
+    columns = tuple(_columns(sorted(set(frame["protocol"])), rows, varying))
+    papers = published.notes(host, NAME) if any(column.published for column in columns) else ()
+    notes = (*said, NOTE, *papers)
+    return Table(TITLE, columns, tuple(rows), notes, footnotes_of(rows, {"printed": PRINTED})).ranked(within=_BLOCK)
+
+
+def _settings(frame: DataFrame) -> Iterator[list[DataFrame]]:
+    """Rows of the frame that make one row of the table: those of each protocol, over seeds. Where one protocol has
+    several settings (``compare --all``), each is a row of its own."""
+    for _, setting in frame.groupby(_SETTING, dropna=False, sort=False):
+        groups = list(seeds_of(setting, ["protocol"]))
+        names = [group["protocol"].iloc[0] for group in groups]
+        if len(set(names)) < len(names):
+            yield from ([group] for group in groups)
+        else:
+            yield groups
+
+
+def _row(groups: list[DataFrame]) -> dict[str, Any]:
+    first = groups[0].iloc[0]
+    row: dict[str, Any] = {key: str(first[key]) for key in _SETTING}
+    row["method"] = row.pop("title")
+    for group in groups:
+        name = group["protocol"].iloc[0]
+        row[name] = accuracy(group)
+        if row["method"] not in CONTROLS:
+            row[f"{name}, over untrained"] = percent(group["accuracy"] - group["control_accuracy"])
+    row["seeds"] = max(len(group) for group in groups)
+    row["run"] = ", ".join(dict.fromkeys(str(run) for group in groups for run in group["run"]))
+    return row
+
+
+def _columns(protocols: list[str], rows: list[dict[str, Any]], varying: set[str]) -> Iterator[Column]:
+    yield Column("method", "Method", leads=True)
+    yield Column("source", "Trained on")
+    yield Column("target", "Measured on")
+    yield Column("split", "Split")
+    yield Column("tokens", "Tokens")
+    for key in ("preset", "hardware", *_BLOCK[3:]):
+        yield Column(key, key.capitalize(), shown=key in varying)
+    yield Column("seeds", "Seeds", "d")
+    for name in protocols:
+        yield Column(name, name, ".1f", best="max")
+        yield Column(f"{name}, over untrained", "Over untrained", "+.1f")
+    for key in dict.fromkeys(key for row in rows for key in row if key.startswith("paper ")):
+        way = key.removeprefix("paper ")
+        yield Column(key, _PAPER.get(way, f"Paper, {way}"), ".1f", published=True)
+    yield Column("run", "Run")
+
+
+def _place(row: Mapping[str, Any]) -> tuple[str, ...]:
+    """Method, source, target and split, with full names of splits."""
+    return row["method"], _full(row["source"]), row["target"], full_name(row["split"])
+
+
+def _full(source: str) -> str:
+    dataset, _, split = source.rpartition(" ")
+    return f"{dataset} {full_name(split)}"
+
+
+def _figures(inputs: TableInputs) -> dict[tuple[str, ...], dict[str, published.Figure]]:
+    """Published figures of the rows that plugins announce, by place and by how they were measured; the ``variant`` of
+    one is ``from DATASET SPLIT``."""
+    found: dict[tuple[str, ...], dict[str, published.Figure]] = {}
+    for row in chain.from_iterable(study_rows.announced(inputs, NAME)):
+        if row.printed:
+            named = {"method": row.printed.method, "variant": row.printed.variant, "metric": "accuracy"}
+            source = _full(row.printed.variant.removeprefix("from "))
+            for one in published.load(inputs.host, row.printed.table, **named):
+                place = row.title, source, one["dataset"], full_name(one["split"])
+                found.setdefault(place, {}).setdefault(one["protocol"], one)
+    return found
+
+
+def _paper(found: Mapping[str, published.Figure]) -> dict[str, Cell]:
+    return {f"paper {way}": Cell(one["value"], one["std"], published=True) for way, one in found.items()}
+
+
+def _text(value: Any) -> str:
+    return str(value.value if isinstance(value, Cell) else value)

@@ -1,0 +1,171 @@
+"""A made-up checkpoint held against a made-up published figure."""
+
+import argparse
+import json
+from itertools import count
+
+import pytest
+import torch
+from official import state
+from small import write_small_store
+
+from skelbench.api.calibration import expected
+from skelbench.cli.main import main
+from skelbench.evaluate.statistics import wilson
+from skelbench.plugin.host import get_host, request_files
+from skelbench.results.store import RunDir
+
+PLUGIN = """
+from pathlib import Path
+from skelbench.plugin import MethodSpec, NativeProbe, PublishedSpec, RowsSpec, hookimpl
+from skelbench.report.study_rows import Printed, Row
+
+ROWS = [Row(method="made", printed=Printed("made", "Made", "joint"))]
+SETTINGS = {"": {"epochs": 3, "lr": 0.5}, "small": {"lr": 0.2}, "small/half": {"val_share": 0.0}}
+
+@hookimpl
+def skelbench_methods():
+    mamp = "skelbench_plugins.mamp:"
+    how = dict(target=mamp + "MAMP", config=mamp + "MAMPConfig", imports=mamp + "imported", native=NATIVE)
+    probe = NativeProbe(protocol="linear@mamp", best_on_test=BEST, settings=SETTINGS)
+    return [MethodSpec(name="made", probe=probe, **how), MethodSpec(name="unknown", **how)]
+
+@hookimpl
+def skelbench_published():
+    return [PublishedSpec(name="made", file=str(Path(__file__).with_suffix(".csv")))]
+
+@hookimpl
+def skelbench_rows():
+    return [RowsSpec(name="made", table="linear", target=":ROWS")]
+"""
+
+pytestmark = pytest.mark.usefixtures("shipped_plugins")
+
+
+@pytest.fixture
+def made(data_root):
+    """``made(90.0, std=2.0)``: the plugin, printing such a figure, and a checkpoint; returns their folder."""
+    written = count()
+
+    def make(published, std="", best=True, split="half"):
+        folder = data_root.parent / f"made{next(written)}"  # files of one name would be read once
+        folder.mkdir()
+        native = "from skelbench_plugins._recipes import FP32, MAE_NATIVE\nNATIVE = MAE_NATIVE | FP32"
+        (folder / "made.py").write_text(f"{native}\nBEST = {best}\n{PLUGIN}")
+        columns = "method,variant,dataset,split,protocol,metric,value,std,source,note"
+        row = f'Made,joint,small,{split},linear,accuracy,{published},{std},"Made paper, Table 1",best epoch on test'
+        (folder / "made.csv").write_text(f"{columns}\n{row}\n")
+        arguments = {"model": "model_mamp", "model_args": {"num_heads": 2}, "mask_ratio": 0.9}
+        options = argparse.Namespace(**arguments, motion_aware_tau=0.75, motion_stride=1)
+        torch.save({"model": state(16, 1, 1, 16, 8), "epoch": 399, "args": options}, folder / "file.pth")
+        request_files([])
+        return folder
+
+    return make
+
+
+def calibrate(folder, *words):
+    return main(["calibrate", "small", *words, "--plugin", str(folder / "made.py")])
+
+
+def from_file(folder, *words):
+    return calibrate(folder, "--checkpoint", str(folder / "file.pth"), "--method", "made", *words)
+
+
+def read(folder, capsys, *words):
+    capsys.readouterr()
+    code = from_file(folder, "--json", *words)
+    (one,) = json.loads(capsys.readouterr().out)
+    return code, one
+
+
+def test_expected_is_the_binomial_interval_wider_by_the_stated_spread():
+    assert expected(0.8, None, 500) == wilson(400, 500)
+    low, high = wilson(400, 500)
+    assert expected(0.8, 0.02, 500) == pytest.approx((low - 0.0392, high + 0.0392))
+    assert expected(0.99, 0.05, 20)[1] == 1.0 and expected(0.01, 0.05, 20)[0] == 0.0
+
+
+def test_pass_and_fail_follow_the_published_figure(made, capsys):
+    folder = made(50.0)
+    _, one = read(folder, capsys)
+    ours = one["ours"]
+    assert ours == one["last_epoch"] or one["figure"] == "accuracy_best_on_test"
+    for published, code in ((100 * ours, 0), (0.0 if ours > 0.6 else 100.0, 1)):
+        folder = made(published)
+        found, one = read(folder, capsys)
+        assert (found, one["passed"]) == (code, code == 0)
+        assert [one["low"], one["high"]] == list(wilson(round(published / 100 * 12), 12)) and one["n_test"] == 12
+        assert from_file(folder) == code
+        shown = capsys.readouterr().out
+        assert ("pass" if code == 0 else "fail") in shown and "Made paper, Table 1" in shown
+
+
+def test_a_stated_spread_widens_it(made, capsys):
+    _, one = read(made(0.0, std=60.0), capsys)
+    assert one["high"] == 1.0 and one["passed"]
+
+
+def test_the_probe_is_the_authors_with_the_settings_of_the_split(made, capsys, tmp_path):
+    """Narrower places win; the best epoch on test is compared where that is what the authors print."""
+    for best, figure in ((True, "accuracy_best_on_test"), (False, "accuracy")):
+        folder = made(50.0, best=best)
+        _, one = read(folder, capsys)
+        (record,) = RunDir(tmp_path / "results" / one["run"]).records()
+        config = record["spec"]["protocol_config"]
+        assert (record["spec"]["protocol"], config["epochs"], config["lr"]) == ("linear@mamp", 3, 0.2)
+        assert config["val_share"] == 0 and one["figure"] == figure
+        assert one["ours"] == record["metrics"][figure] and one["evaluation"] == record["id"]
+
+
+def test_every_imported_run_is_held_against_its_figure(made, capsys):
+    folder = made(50.0)
+    for method in ("made", "unknown"):
+        words = [method, str(folder / "file.pth"), "--dataset", "small", "--plugin", str(folder / "made.py")]
+        assert main(["import-checkpoint", *words]) == 0
+    capsys.readouterr()
+    assert calibrate(folder, "--json") in (0, 1)
+    printed = capsys.readouterr()
+    assert [one["method"] for one in json.loads(printed.out)] == ["made"]
+    assert "no plugin says by which protocol the authors of unknown measured" in printed.err
+    assert calibrate(folder, "--checkpoint", "made", "--split", "half", "--json") in (0, 1)
+    assert json.loads(capsys.readouterr().out)[0]["run"].startswith("made-small")
+
+
+def test_what_cannot_be_compared_is_one_sentence(made, fails, data_root, tmp_path):
+    folder = made(50.0, split="elsewhere")
+    plugin = ["--plugin", str(folder / "made.py")]
+    write_small_store(data_root, "other", seed=5)
+    fails(["calibrate", "small", *plugin], "no imported checkpoint on small")
+    fails(["calibrate", "small", "--split", "halv", *plugin], "did you mean 'half'?")
+    fails(["calibrate", "smal", *plugin], "did you mean 'small'?")
+    fails(["calibrate", "small", "--checkpoint", str(folder / "file.pth"), *plugin], "say what it is of, --method mamp")
+    fails(["calibrate", "small", "--method", "mamp", *plugin], "give the file as well")
+    words = ["calibrate", "small", "--checkpoint", str(folder / "file.pth")]
+    fails([*words, "--method", "made", *plugin], "no published linear accuracy of made (joint) on small / half")
+    fails([*words, "--method", "mdae", *plugin], "did you mean 'made'?")
+    fails([*words, "--method", "slim", *plugin], "reads no public checkpoints")
+    fails(["calibrate", "other", "--checkpoint", "made", *plugin], "it was imported for small / half")
+    fails(["calibrate", "small", "--checkpoint", "nothing", *plugin], "nothing")
+
+
+def test_a_run_that_was_trained_here_is_no_calibration(made, fails, session, resolved):
+    from skelbench.run.pretrain import pretrain
+
+    folder = made(50.0)
+    pretrain(session, resolved("mamp", epochs=1))
+    words = ["calibrate", "small", "--checkpoint", "mamp", "--plugin", str(folder / "made.py")]
+    fails(words, "it was trained here")
+
+
+def test_every_method_whose_checkpoints_are_read_says_how_it_was_measured():
+    """By a protocol that is there, with settings that it has."""
+    from skelbench.run.evaluate import protocol_class
+    from skelbench.spec import validated
+
+    host = get_host()
+    for method in host.all("methods"):
+        if method.imports:
+            places = [place.split("/") for place in method.probe.settings if place] or [[""]]
+            for dataset, split in ((*place, "")[:2] for place in places):
+                validated(protocol_class(host, method.probe.protocol), method.probe.on(dataset, split), method.name)

@@ -1,0 +1,193 @@
+"""An encoder on other data than it was trained on: what is measured, said, refused and tabled."""
+
+import json
+
+import pytest
+from fabricated import Fabricated, correct
+from small import write_small_store
+
+from skelbench.cli.main import main
+from skelbench.evaluate.linear import Linear
+from skelbench.identity import derive_seed
+from skelbench.plugin.host import Host
+from skelbench.report.frame import frame
+from skelbench.report.inputs import TableInputs
+from skelbench.report.linear import build
+from skelbench.report.transfer import table
+from skelbench.run.evaluate import eval_spec, evaluate, feature_sets
+from skelbench.run.pretrain import pretrain
+from skelbench.run.resolve import control, raw_control
+from skelbench.skeleton.topology import COCO17
+from skelbench.spec import DataSpec, EvalSpec, RunSpec
+
+FAST = ["--set", "min_steps=20", "--set", "epochs=1", "--set", "tolerance=none"]
+
+
+@pytest.fixture
+def run(session, resolved, data_root):
+    """A run on ``small``, beside the data set ``other``."""
+    write_small_store(data_root, "other", seed=5, clips=16)
+    return pretrain(session, resolved("dino", epochs=1))
+
+
+@pytest.fixture
+def command(session, data_root):
+    """``command("--dataset", "other")``: exit code of ``eval`` by ``transfer``."""
+    places = ["--results", str(session.results.root), "--data-root", str(data_root)]
+    return lambda *words: main(["eval", "dino", "--protocol", "transfer", *FAST, *places, *words])
+
+
+def refused(capsys, said):
+    printed = capsys.readouterr().err
+    assert said in " ".join(printed.split()) and printed.count("error: ") == 1, printed
+
+
+def test_it_is_the_linear_probe_on_the_target(session, run, command, capsys):
+    assert command("--dataset", "other") == 0
+    assert "other/half (from small/half)" in capsys.readouterr().out
+    (record,) = run.records()
+    spec = EvalSpec.model_validate(record["spec"])
+    assert (spec.data.name, record["metrics"]["n_test"], record["metrics"]["n_train"]) == ("other", 8, 8)
+    (features,) = feature_sets(session, run, spec).values()
+    seed = derive_seed(spec.seed, "probe", "transfer")
+    found = Linear(min_steps=20, epochs=1, tolerance=None).evaluate(features, seed, "cpu")
+    assert found.metrics == record["metrics"]
+
+
+def test_any_target_is_standard_and_says_its_source(session, run):
+    data = run.spec.data.model_copy(update={"name": "other", "fingerprint": ""})
+    record = evaluate(session, run, eval_spec(session.host, run.spec, "transfer@slim", data=data))
+    assert record["standard"]
+    row = frame(session.results.read()).iloc[0]
+    assert (row["dataset"], row["source"]) == ("other (from small half)", "small half") and row["exact"] == (
+        not run.info["modified"]
+    )
+
+
+def test_controls_are_measured_beside_it(session, run, command, resolved):
+    made = resolved("dino", epochs=1)
+    beside = [pretrain(session, which(made, session.host)) for which in (control, raw_control)]
+    assert command("--dataset", "other") == 0
+    for other in beside:
+        (record,) = other.records()
+        assert record["spec"]["data"]["name"] == "other" and record["spec"]["protocol"] == "transfer"
+    row = frame(session.results.read()).set_index("method").loc["dino"]
+    assert row["control_run"] == beside[0].name and row["raw_evaluation"]
+
+
+def test_the_runs_own_clips_are_refused(session, run, command, data_root, capsys):
+    (data_root / "again").symlink_to(data_root / "small")
+    for words in ([], ["--dataset", "small"], ["--dataset", "again"]):
+        assert command(*words) == 2
+        refused(capsys, "holds the clips that it was made with; give --dataset NAME")
+    assert not list(run.records())
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ({"topology": COCO17}, "trained on skeleton ntu25 of small, the clips of odd have skeleton coco17"),
+        ({"flat": True}, "trained on 3-D poses of small, those of odd are 2-D"),
+    ],
+)
+def test_other_clips_are_refused_in_a_sentence(run, command, data_root, capsys, how, said):
+    write_small_store(data_root, "odd", **how)
+    assert command("--dataset", "odd") == 2
+    refused(capsys, said)
+    assert not list(run.records())
+
+
+def test_other_classes_are_learnt_anew(run, command, data_root):
+    write_small_store(data_root, "more", classes=("w", "x", "y", "z", "none of them"), seed=3)
+    assert command("--dataset", "more") == 0
+
+
+def test_a_run_is_not_trained_for_a_probe_that_it_cannot_have(session, data_root, capsys):
+    places = ["--results", str(session.results.root), "--data-root", str(data_root)]
+    assert main(["run", "dino", "--dataset", "small", "--probe", "knn,transfer", *places]) == 2
+    refused(capsys, "skelbench eval RUN --protocol transfer --dataset NAME")
+    assert not session.results.root.exists()
+
+
+PLUGIN = """
+from pathlib import Path
+from skelbench.plugin import ProtocolSpec, PublishedSpec, RowsSpec, hookimpl
+from skelbench.report.study_rows import Printed, Row
+
+ROWS = [Row(method=m, printed=Printed("made", m.upper(), "from moves xsub")) for m in ("mine", "theirs")]
+
+@hookimpl
+def skelbench_protocols():
+    return [ProtocolSpec(name="transfer@tuned", target="skelbench.evaluate.transfer:Transfer", elsewhere=True)]
+
+@hookimpl
+def skelbench_published():
+    return [PublishedSpec(name="made", file=str(Path(__file__).with_suffix(".csv")))]
+
+@hookimpl
+def skelbench_rows():
+    return [RowsSpec(name="made", table="transfer", target=":ROWS")]
+"""
+PUBLISHED = """method,variant,dataset,split,protocol,metric,value,std,source,note
+MINE,from moves xsub,jumps,xsub,linear,accuracy,72.0,,Made,
+THEIRS,from moves xsub,jumps,xsub,finetune,accuracy,75.0,,Made,
+"""
+
+
+@pytest.fixture
+def built(tmp_path):
+    """The table of two methods, one frozen and fine-tuned, one fine-tuned alone, and the frame that it is of."""
+    (tmp_path / "made.py").write_text(PLUGIN)
+    (tmp_path / "made.csv").write_text(PUBLISHED)
+    made = Fabricated(tmp_path / "results")
+    data = {"name": "jumps", "split": "cross-subject", "fingerprint": "e" * 64}
+    for title, shares in {"mine": {"transfer": 0.5, "transfer@tuned": 0.7}, "third": {"transfer@tuned": 0.9}}.items():
+        name = made.run(title, 0.6, split="cross-subject", knn=None)
+        spec = RunSpec.model_validate(json.loads((made.root / name / "run.json").read_text())["spec"])
+        for protocol, share in shares.items():
+            elsewhere = spec.model_copy(update={"data": DataSpec(**data)})
+            moved(made, name, spec, elsewhere, protocol, share)
+    inputs = TableInputs(Host([tmp_path / "made.py"]), made.store)
+    return table(inputs), inputs.frame
+
+
+def moved(made, name, spec, elsewhere, protocol, share):
+    """An evaluation of the run on the other data."""
+    facts = {"standard": True, "checkpoint": "last", "ids": None, "streams": ("joint",), "fusion": "none"}
+    made._evaluation(made.root / name, elsewhere, protocol, correct(share), **facts)
+    own = {"pretrain_id": elsewhere.id, "data": elsewhere.data, "seed": spec.seed}
+    path = made.root / name / f"eval-{EvalSpec(**own, protocol=protocol).id}.json"
+    record = json.loads(path.read_text())
+    record["spec"]["pretrain_id"] = spec.id
+    path.write_text(json.dumps(record))
+
+
+def test_frozen_and_fine_tuned_share_no_column(built):
+    rows = {row["method"].value: row for row in built[0].rows}
+    assert {name: rows["mine"][name].value for name in ("transfer", "transfer@tuned")} == {
+        "transfer": 50.0,
+        "transfer@tuned": 70.0,
+    }
+    assert rows["third"]["transfer"].value is None and rows["third"]["transfer@tuned"].mark == "best"
+    assert rows["mine"]["transfer"].mark is None  # one alone is not ranked
+    assert (rows["mine"]["paper linear"].value, rows["mine"]["paper finetune"].value) == (72.0, None)
+    assert (rows["theirs"]["paper linear"].value, rows["theirs"]["paper finetune"].value) == (None, 75.0)
+    assert rows["theirs"]["method"].published and rows["theirs"]["run"].value is None
+
+
+def test_source_and_target_are_both_seen(built):
+    for row in built[0].rows:
+        assert (row["source"].value, row["target"].value) == ("moves cross-subject", "jumps")
+
+
+def test_the_linear_table_keeps_its_rows(built):
+    """What was measured elsewhere by ``linear`` stands in a block of its own, and competes with none trained there."""
+    mine = built[1][built[1]["method"] == "mine"]
+    sources = {row["dataset"].value for row in build(mine.assign(protocol="linear")).rows}
+    assert sources == {"moves", "jumps (from moves cross-subject)"}
+
+
+def test_nothing_to_show_says_what_to_do(tmp_path):
+    made = Fabricated(tmp_path / "results")
+    made.run("slim")
+    assert "--protocol transfer --dataset NAME" in table(TableInputs(Host(), made.store)).notes[0]
