@@ -203,13 +203,14 @@ def paired_test(
         winner, loser = (name_a, name_b) if difference > 0 else (name_b, name_a)
         verdict = f"{winner} is better than {loser} by {100 * abs(difference):.1f} points ({figures})"
     else:
-        least = detectable(total_C / unit, subject_C, alpha)
+        least = _detectable(total_C / unit, subject_C, alpha)
         size = f"at least {100 * least:.1f} points" if math.isfinite(least) else "more disagreement"
+        size = "more subjects" if by_subject and 2.0 ** (1 - by_subject.count) > alpha else size
         verdict = f"no difference shown between {name_a} and {name_b} ({figures}; showing one would take {size})"
     return replace(test, verdict=verdict)
 
 
-def detectable(difference_C: np.ndarray, subject_C: np.ndarray | None = None, alpha: float = 0.05) -> float:
+def _detectable(difference_C: np.ndarray, subject_C: np.ndarray | None, alpha: float) -> float:
     """:func:`minimum_detectable_difference` of two classifiers that differ on clips as ``difference_C`` says, by so
     many clips as their subjects leave independent."""
     effect = design_effect(difference_C, subject_C) if subject_C is not None else 1.0
@@ -233,6 +234,10 @@ class SeedsTest(_Claim):
     by_clip: Resampled | None = None
     by_subject: Resampled | None = None
     """None where the subjects are not known, or there is one alone."""
+    discordance: float = 0.0
+    """Mean squared difference of a clip's mean outcomes: of one seed the share of clips on which the two differ."""
+    effect: float = 1.0
+    """Design effect: this many clips are worth one that is independent of the others."""
 
     @property
     def half_width(self) -> float | None:
@@ -272,6 +277,8 @@ def seeds_test(
         p_value=p,
         by_clip=by_clip,
         by_subject=by_subject,
+        discordance=float(((total_C / unit) ** 2).mean()),
+        effect=design_effect(total_C, subject_C) if subject_C is not None else 1.0,
     )
 
 

@@ -32,6 +32,11 @@ class TableInputs:
     metrics: Collection[str] = ()
     """Further figures that were asked for (``--metrics``), by name."""
 
+    best_on_test: bool = False
+    """Show the highest test accuracy of the probe's checkpoints too (``--best-on-test``)."""
+    significance: bool = False
+    """Show which rows can be told apart (``--significance``)."""
+
     @cached_property
     def runs(self) -> list[ReadRun]:
         """Every run, as it was when it was first asked for."""

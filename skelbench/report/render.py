@@ -255,9 +255,13 @@ def to_csv(table: Table) -> str:
         add(key, lambda cell: cell.value, key)
         if any(cell.plus_minus is not None for cell in cells):
             add(f"{key}_pm", lambda cell: cell.plus_minus, key)
+        if any(cell.plus_minus_over for cell in cells):
+            add(f"{key}_pm_over", lambda cell: cell.plus_minus_over or None, key)
         if any(cell.interval is not None for cell in cells):
             add(f"{key}_low", lambda cell: cell.interval and cell.interval[0], key)
             add(f"{key}_high", lambda cell: cell.interval and cell.interval[1], key)
+        if any(cell.interval_over for cell in cells):
+            add(f"{key}_over", lambda cell: cell.interval_over or None, key)
         if not column.published and any(cell.published for cell in cells):
             add(f"{key}_is_published", lambda cell: cell.published, key)
     out = io.StringIO()
@@ -273,7 +277,9 @@ def to_json(table: Table) -> str:
     def cell_json(cell: Cell) -> dict[str, object]:
         fields = {
             "plus_minus": _raw(cell.plus_minus),
+            "plus_minus_over": cell.plus_minus_over or None,
             "interval": list(cell.interval) if cell.interval else None,
+            "interval_over": cell.interval_over or None,
             "mark": cell.mark,
             "footnotes": list(cell.footnotes) or None,
             "published": cell.published or None,
