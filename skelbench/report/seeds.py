@@ -26,8 +26,8 @@ RAW = "not shown to be better than coordinates without a network: paired p > 0.0
 SUBJECTS = "the bracket is over test subjects, which is wider than over clips"
 """Footnote ``subjects`` of brackets."""
 INTERVALS = (
-    "±: 95 % t interval over seeds, where there are several. Brackets: 95 % over test clips, over subjects if so "
-    "marked."
+    "±: 95 % t interval over seeds, where there are several (published figures: as printed). Brackets: 95 % over test "
+    "clips, over subjects if so marked."
 )
 
 _EVALUATION = ["run", "dataset", "split", "stream", "checkpoint"]

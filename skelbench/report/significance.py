@@ -64,12 +64,11 @@ def _detectable(tests: Sequence[SeedsTest]) -> str:
         p = f"p = {min(1.0, least):.2g} after adjusting for {_many(pairs)}"
         return f"{text}: over so few even a difference in all of them has {p}, so none can be shown."
     points = 100 * minimum_detectable_difference(int(clips / effect), discordance, ALPHA / pairs)
+    text += f"; two rows differ on {discordance:.1%} of them (median)"
+    found = f"found with 80 % power, adjusted for {_many(pairs)}"
     if not math.isfinite(points):
-        return f"{text}: rows differ on too few clips ({discordance:.1%}) for any difference to be shown."
-    return (
-        f"{text}; two rows differ on {discordance:.1%} of them (median). The smallest true difference found with 80 % "
-        f"power, adjusted for {_many(pairs)}: {points:.1f} points."
-    )
+        return f"{text}: too few for any difference to be {found}."
+    return f"{text}. The smallest true difference {found}: {points:.1f} points."
 
 
 def _many(pairs: int) -> str:
