@@ -49,7 +49,7 @@ _SETTING = [
 _BLOCK = ["setting", "dataset", "split", "encoder", "protocol", "stream", "checkpoint"]
 """What rows that compete have in common."""
 _FAMILY = [*_BLOCK, "preset"]
-"""What rows have in common whose tests are adjusted for each other."""
+"""What rows have in common whose tests are adjusted for each other; of presets the name without its changes."""
 _PLACE = ["stream", "dataset", "split"]
 """What a published figure and a row must have in common to stand beside each other."""
 _SHARES = ["accuracy", "accuracy_selected", "accuracy_best_on_test", "control_accuracy"]
@@ -176,7 +176,7 @@ def build(
     rows = [
         _row(group, knn, best_on_test) | {_key(name): cell(group) for name, cell in own.items()} for group in groups
     ]
-    adjust(rows, within=lambda row: tuple(row[key] for key in _FAMILY))
+    adjust(rows, within=_family)
     told = [*_told_apart(rows, groups, store)] if store else []
     announced = announced or Announced()
     for row in rows:
@@ -200,15 +200,20 @@ def build(
     return Table(TITLE, (*_columns(varying), *columns), tuple(rows), tuple(notes), used).ranked(within=_BLOCK)
 
 
+def _family(row: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(row[key].removesuffix("+") if key == "preset" else row[key] for key in _FAMILY)
+
+
 def _told_apart(rows: list[dict[str, Any]], groups: list[DataFrame], store: ResultStore) -> Iterator[str]:
     """Rank and letters of the rows of each family, and what is to be said of them."""
     yield significance.HOW
     families: dict[tuple[str, ...], list[int]] = {}
     for number, row in enumerate(rows):
-        families.setdefault(tuple(row[key] for key in _FAMILY), []).append(number)
+        families.setdefault(_family(row), []).append(number)
     varying, _ = alike(rows, _FAMILY)
     for members in families.values():
-        where = significance.place(rows[members[0]], ["dataset", "split", *(key for key in _FAMILY if key in varying)])
+        first = rows[members[0]] | {"preset": rows[members[0]]["preset"].removesuffix("+")}
+        where = significance.place(first, ["dataset", "split", *(key for key in _FAMILY if key in varying)])
         yield from significance.mark([rows[i] for i in members], [groups[i] for i in members], store, where)
 
 

@@ -79,7 +79,7 @@ class Terminal:
         yield Text(self.table.title, style="bold")
         if self.table.rows:
             for columns in self._blocks(options.max_width):
-                yield from self._grids(columns)
+                yield from self._grids(columns, options.max_width)
         else:
             yield Text()
         for mark, text in _notes(self.table):
@@ -115,34 +115,43 @@ class Terminal:
         text = Text().append(_text(column, cell, " ± ", "–"), style=style.strip())
         return text.append(f" ({self.table.markers(cell.footnotes)})") if cell.footnotes else text
 
-    def _grids(self, columns: list[Column]) -> Iterator[RenderableType]:
+    def _grids(self, columns: list[Column], room: int) -> Iterator[RenderableType]:
         """One grid; or the header, and then a heading and a grid of the same widths for every section."""
         from rich.padding import Padding
         from rich.text import Text
 
         sections = self.table.sections
         if not any(heading for heading, _ in sections):
-            yield self._grid(columns, self.table.rows)
+            yield self._grid(columns, self.table.rows, room)
             return
         yield Text()
-        yield Padding(self._grid(columns, (), edge=False), (0, 1))
+        yield Padding(self._grid(columns, (), room, edge=False), (0, 1))
         for heading, rows in sections:
             yield Text(f" {plain(heading)}", style="italic")
-            yield Padding(self._grid(columns, rows, edge=False, header=False), (0, 1))
+            yield Padding(self._grid(columns, rows, room, edge=False, header=False), (0, 1))
         yield Text()
 
     def _grid(
-        self, columns: list[Column], rows: Iterable[Mapping[str, Cell]], edge: bool = True, header: bool = True
+        self,
+        columns: list[Column],
+        rows: Iterable[Mapping[str, Cell]],
+        room: int,
+        edge: bool = True,
+        header: bool = True,
     ) -> RichTable:
         from rich import box
         from rich.table import Table as RichTable
         from rich.text import Text
 
         grid = RichTable(box=box.SIMPLE_HEAD, show_edge=edge, show_header=header)
-        for column in columns:
+        widths = [self._width(column) for column in columns]
+        over = 1 + sum(width + 3 for width in widths) - room
+        if over > 0:  # a list of names, alone in its block: broken at spaces
+            widths[-1] = max(10, widths[-1] - over)
+        for column, width in zip(columns, widths):
             justify: Literal["left", "right"] = "right" if _numeric(self.table, column) else "left"
             style = "dim italic" if column.published else "bold"
-            grid.add_column(Text(self._header(column)), justify=justify, header_style=style, width=self._width(column))
+            grid.add_column(Text(self._header(column)), justify=justify, header_style=style, width=width)
         for row in rows:
             grid.add_row(*(self._cell(column, row[column.key]) for column in columns))
         return grid

@@ -16,7 +16,7 @@ from matplotlib.image import AxesImage
 from skelbench.plugin import FigureSpec, hookimpl
 from skelbench.report.confusion import classes_of, matrix, short
 from skelbench.report.figures import NothingToDraw
-from skelbench.report.figures.style import INK, PALE, PLAIN, house
+from skelbench.report.figures.style import GUIDE, INK, PALE, PLAIN, house
 from skelbench.report.frame import predictions
 from skelbench.report.seeds import seeds_of
 from skelbench.results.store import RunDir, if_whole
@@ -30,8 +30,8 @@ MOST = 4
 """Matrices in one figure."""
 NUMBERED = 16
 """Classes up to which the shares stand in the cells."""
-COLOURS = "cividis_r"
-"""From light to dark in even steps, also without colour vision."""
+COLOURS = "Blues"
+"""From white to dark of one hue: told apart without colour vision."""
 HOW = "no run in {root} was evaluated by {protocol}; start with: skelbench run METHOD --tokens 8"
 
 
@@ -110,7 +110,7 @@ def _figure(panels: Sequence[Panel]) -> Figure:
     grid = figure.subplots(rows, beside, squeeze=False)
     image = None
     for axes, panel in zip(grid.flat, panels):
-        image = _draw(axes, panel, letters)
+        image = _draw(axes, panel, min(7, side * 72 / 1.3 / len(panel.names)))
     for axes in grid.flat[len(panels) :]:
         axes.set_axis_off()
     assert image is not None
@@ -124,6 +124,7 @@ def _figure(panels: Sequence[Panel]) -> Figure:
 def _draw(axes: Axes, panel: Panel, letters: float) -> AxesImage:
     count = len(panel.names)
     image = axes.imshow(panel.share_KK, cmap=COLOURS, norm=PowerNorm(0.5, 0, 1), interpolation="nearest")
+    axes.set_facecolor(GUIDE)  # where a class has no test clip
     axes.set_title(panel.title, loc="left", fontsize=8.5, weight="bold", color=INK, pad=14, **PLAIN)
     axes.annotate(
         panel.note,
@@ -152,6 +153,6 @@ def _draw(axes: Axes, panel: Panel, letters: float) -> AxesImage:
                 ha="center",
                 va="center",
                 fontsize=6,
-                color="white" if share > 0.3 else INK,
+                color="white" if share > 0.4 else INK,
             )
     return image
