@@ -74,6 +74,15 @@ def compare(
     no_columns = SkelbenchError(f"table {table} has no columns for metrics; leave --metrics out or take table linear")
     inputs = TableInputs(host, store, exact_only=not all_, progress=progress, metrics=asked)
     inputs.significance, inputs.best_on_test = significance, best_on_test
+    added = {"--significance": "letters"} if significance else {}
+    added |= {"--best-on-test": "accuracy_best_on_test"} if best_on_test else {}
+
+    def nothing(option: str) -> SkelbenchError:
+        return SkelbenchError(f"table {table} has nothing to show for {option}; leave it out or take table linear")
+
+    for option in added:
+        if not descriptor.needs_runs:
+            raise nothing(option)
     if descriptor.needs_runs and not inputs.runs:
         start = f"study {table}" if table in host.names("studies") else "run METHOD --tokens 8"
         out.print(f"no runs in {store.root} yet; start with: skelbench {start}")
@@ -90,12 +99,9 @@ def compare(
     if built.rows and any(inputs.measures[name].label not in headers for name in asked):
         raise no_columns
     known = {column.key for column in built.columns}
-    for option, asked_for, key in (
-        ("--significance", significance, "letters"),
-        ("--best-on-test", best_on_test, "accuracy_best_on_test"),
-    ):
-        if asked_for and built.rows and key not in known:
-            raise SkelbenchError(f"table {table} has nothing to show for {option}; leave it out or take table linear")
+    for option, key in added.items():
+        if built.rows and key not in known:
+            raise nothing(option)
     if descriptor.needs_runs and inputs.left_out:
         err.print(f"note: {inputs.left_out} runs with settings changed from their preset are left out; see --all")
     if format_ == "terminal" and output is None:
