@@ -121,4 +121,6 @@ def pairs(counts_KK: np.ndarray, names: Sequence[str], top: int = 10) -> Table:
         Column("other_as_one", "Back", ".1f"),
     )
     note = "Of the clips of both classes the share that is taken for the other of the two; then each way for itself."
-    return Table("Pairs that are confused most", columns, tuple(rows), (note,))
+    return Table(
+        "Pairs that are confused most", columns, tuple(rows), (note if rows else "No clip was taken for another.",)
+    )

@@ -63,6 +63,7 @@ def test_pairs_are_by_what_both_lose_to_each_other():
     assert cells[0] == ("sit", "stand", 40, 30, 50)
     assert cells[1] == ("stand", "wave", pytest.approx(100 / 15), 10, 0) and len(cells) == 2
     assert len(pairs(matrix({"labels": LABELS, "predicted": PREDICTED}, 4), NAMES, top=1).rows) == 1
+    assert pairs(matrix({"labels": LABELS, "predicted": LABELS}, 4), NAMES).notes == ("No clip was taken for another.",)
 
 
 @pytest.mark.parametrize("count", [20, 120])
