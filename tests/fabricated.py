@@ -53,6 +53,10 @@ class Fabricated:
         finished: float = 1.0,
         version: int = 1,
         ids: np.ndarray | None = None,
+        subjects: np.ndarray | None = None,
+        drawn: str = "",
+        labels: np.ndarray | None = None,
+        predicted: np.ndarray | None = None,
         fingerprint: str = "f" * 64,
         target: str | None = None,
         encoder: str = "vit",
@@ -112,23 +116,33 @@ class Fabricated:
             return name
         right = correct(right) if isinstance(right, float) else right
         facts = {"standard": standard, "checkpoint": checkpoint, "ids": ids, "streams": streams, "fusion": fusion}
-        self._evaluation(folder, spec, protocol, right, **facts)
+        facts |= {"subjects": subjects}
+        self._evaluation(folder, spec, protocol, right, **facts, drawn=drawn, labels=labels, predicted=predicted)
         if knn is not None:
             self._evaluation(folder, spec, "knn", correct(knn), **facts)
         return name
 
-    def _evaluation(self, folder, spec, protocol, right, standard, checkpoint, ids, streams, fusion) -> None:
+    def _evaluation(
+        self, folder, spec, protocol, right, standard, checkpoint, ids, streams, fusion, subjects=None, drawn="",
+        labels=None, predicted=None,
+    ) -> None:  # fmt: skip
         own = {"pretrain_id": spec.id, "data": spec.data, "seed": spec.seed}
         evaluated = EvalSpec(**own, checkpoint=checkpoint, protocol=protocol, streams=streams, fusion=fusion)
-        ids = np.arange(len(right)) if ids is None else ids
-        arrays = {"ids": ids, "labels": np.ones(len(right), int), "predicted": right.astype(int)}
+        clips = right.shape[-1]
+        labels = np.ones(clips, int) if labels is None else labels
+        predicted = right.astype(int) if predicted is None else predicted
+        arrays = {"ids": np.arange(clips) if ids is None else ids, "labels": labels, "predicted": predicted}
+        arrays |= {"subjects": subjects} if subjects is not None else {}
+        right = predicted == labels
+        sd = {"accuracy_sd": float(right.mean(1).std(ddof=1))} if right.ndim == 2 else {}
         path = folder / f"eval-{evaluated.id}.npz"
         np.savez(path, **arrays)
         record = {
             "id": evaluated.id,
             "standard": standard,
             "spec": evaluated.model_dump(mode="json"),
-            "metrics": {"accuracy": float(right.mean()), "n_test": float(len(right))},
+            "metrics": {"accuracy": float(right.mean()), "n_test": float(clips)} | sd,
+            "drawn": drawn,
             "predictions": path.name,
             "finished": 1.0,
         }

@@ -66,16 +66,25 @@ class TableView:
         return self.render("html") + (note if self.left_out else "")
 
 
-def compare(table: str = "linear", *, all: bool = False, results: Path | str | None = None) -> TableView:
+def compare(
+    table: str = "linear",
+    *,
+    all: bool = False,
+    significance: bool = False,
+    best_on_test: bool = False,
+    results: Path | str | None = None,
+) -> TableView:
     """A table over the results: ``skelbench compare``, from Python.
 
     ``table``: linear, token-budget, target-control, flops (which needs no run), or one of a plugin. ``all``: also runs
-    whose settings were changed from their preset.
+    whose settings were changed from their preset. ``significance``: which rows can be told apart. ``best_on_test``:
+    the highest test accuracy of a probe's checkpoints too.
 
     Raises:
         SkelbenchError: there is no such table; names the nearest.
     """
     inputs = _inputs(results, all)
+    inputs.significance, inputs.best_on_test = significance, best_on_test
     descriptor = inputs.host.get("tables", table)
     built = inputs.host.checked(descriptor, inputs.host.load(descriptor)(inputs), Table, "skelbench.report.table.Table")
     needs_runs = isinstance(descriptor, TableSpec) and descriptor.needs_runs

@@ -176,12 +176,19 @@ class Evaluation:
 
     @property
     def predictions(self) -> pandas.DataFrame:
-        """A row per test clip: ``ids``, ``labels``, ``predicted``, ``correct``."""
+        """A row per test clip: ``ids``, ``labels``, ``predicted``, ``correct`` and, where the file says who is seen,
+        ``subjects``. Of several draws (label subsets, corruptions) a row per draw and clip, with ``draw`` from 0."""
+        import numpy as np
         import pandas
 
         from skelbench.report.frame import predictions
 
-        return pandas.DataFrame(predictions(RunDir(self.run.path), self.record))
+        found = predictions(RunDir(self.run.path), self.record)
+        if found["predicted"].ndim == 1:
+            return pandas.DataFrame(found)
+        draws, clips = found["predicted"].shape
+        each = {name: x.ravel() if x.ndim == 2 else np.tile(x, draws) for name, x in found.items()}
+        return pandas.DataFrame({"draw": np.repeat(np.arange(draws), clips), **each})
 
     def __repr__(self) -> str:
         spec = self.spec

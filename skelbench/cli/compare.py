@@ -31,12 +31,25 @@ def compare(
         str | None,
         typer.Option(help="Further figures of protocols, comma separated: map,top5_accuracy. CSV and JSON have all."),
     ] = None,
+    significance: Annotated[
+        bool,
+        typer.Option(
+            "--significance", help="Also ranks, which rows can be told apart, and the least difference that shows."
+        ),
+    ] = False,
+    best_on_test: Annotated[
+        bool,
+        typer.Option(
+            "--best-on-test", help="Also the highest test accuracy of the probe's checkpoints: chosen on test data."
+        ),
+    ] = False,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Write to a file instead.")] = None,
     results: ReadResults = None,
 ) -> None:
     """Show a table over the results: `linear` (accuracy of all runs), comparisons of any methods (`token-budget`,
-    `target-control`), cost at three token budgets, which needs no run (`flops`, by module `flops-detail`), default
-    and tuned settings (`tuned`), or a table of a plugin; `skelbench study` runs what a table of the same name shows."""
+    `target-control`), methods over many data sets (`pooled`), cost at three token budgets, which needs no run (`flops`,
+    by module `flops-detail`), default and tuned settings (`tuned`), or a table of a plugin; `skelbench study` runs what
+    a table of the same name shows."""
     from skelbench.plugin import TableSpec
     from skelbench.plugin.host import get_host
     from skelbench.results.store import ResultStore
@@ -60,6 +73,16 @@ def compare(
     asked = names_of(metrics or "")
     no_columns = SkelbenchError(f"table {table} has no columns for metrics; leave --metrics out or take table linear")
     inputs = TableInputs(host, store, exact_only=not all_, progress=progress, metrics=asked)
+    inputs.significance, inputs.best_on_test = significance, best_on_test
+    added = {"--significance": "letters"} if significance else {}
+    added |= {"--best-on-test": "accuracy_best_on_test"} if best_on_test else {}
+
+    def nothing(option: str) -> SkelbenchError:
+        return SkelbenchError(f"table {table} has nothing to show for {option}; leave it out or take table linear")
+
+    for option in added:
+        if not descriptor.needs_runs:
+            raise nothing(option)
     if descriptor.needs_runs and not inputs.runs:
         start = f"study {table}" if table in host.names("studies") else "run METHOD --tokens 8"
         out.print(f"no runs in {store.root} yet; start with: skelbench {start}")
@@ -75,6 +98,10 @@ def compare(
     headers = [column.header for column in built.shown]
     if built.rows and any(inputs.measures[name].label not in headers for name in asked):
         raise no_columns
+    known = {column.key for column in built.columns}
+    for option, key in added.items():
+        if built.rows and key not in known:
+            raise nothing(option)
     if descriptor.needs_runs and inputs.left_out:
         err.print(f"note: {inputs.left_out} runs with settings changed from their preset are left out; see --all")
     if format_ == "terminal" and output is None:

@@ -55,6 +55,14 @@ def names_of(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
+def numbers_of(option: str, text: str, example: str) -> list[int]:
+    """The whole numbers of a comma-separated list, each once."""
+    try:
+        return list(dict.fromkeys(int(word) for word in text.split(",")))
+    except ValueError as error:
+        raise SkelbenchError(f"{option} {text!r} is not a list of whole numbers; write {option} {example}") from error
+
+
 PICTURES = ("png", "svg", "pdf")
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from skelbench.cli import complete
-from skelbench.cli.options import ReadResults, kind_of_picture
+from skelbench.cli.options import DataRoot, ReadResults, kind_of_picture
 
 
 def plot(
@@ -25,11 +25,20 @@ def plot(
     all_: Annotated[
         bool, typer.Option("--all", help="Also runs whose settings were changed from their preset.")
     ] = False,
+    run: Annotated[
+        list[str] | None,
+        typer.Option(help="Only this run (name, id, or a part of either); repeatable.", autocompletion=complete.runs),
+    ] = None,
+    protocol: Annotated[
+        str, typer.Option(help="Of `confusion`: whose predictions.", autocompletion=complete.names("protocols"))
+    ] = "linear",
     dpi: Annotated[int, typer.Option(min=50, max=1200, help="Dots per inch of a png.")] = 200,
     results: ReadResults = None,
+    data_root: DataRoot = None,
 ) -> None:
     """Draw a figure from finished runs: `token-budget` (accuracy over inference cost), `target-control` (loss and
-    effective rank per target of masked prediction) or `curves` (loss and effective ranks of every run)."""
+    effective rank per target of masked prediction), `curves` (loss and effective ranks of every run) or `confusion`
+    (which classes are taken for which)."""
     from skelbench.plugin.host import get_host
     from skelbench.results.store import ResultStore
 
@@ -43,7 +52,10 @@ def plot(
     from skelbench.report.figures import NothingToDraw
     from skelbench.report.inputs import TableInputs
 
-    inputs = TableInputs(host, store, exact_only=not all_, progress=progress)
+    host.get("protocols", protocol)
+    only = [store.find(pattern)[0].name for pattern in run] if run else None
+    inputs = TableInputs(host, store, exact_only=not (all_ or run), only=only, progress=progress)
+    inputs.protocol, inputs.data_root = protocol, data_root
     try:
         drawn = host.load(descriptor)(inputs)
     except NothingToDraw as nothing:

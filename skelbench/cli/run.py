@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from skelbench.cli import complete
-from skelbench.cli.options import DataRoot, Device, Force, Observe, Results, names_of
+from skelbench.cli.options import DataRoot, Device, Force, Observe, Results, names_of, numbers_of
 from skelbench.errors import SkelbenchError
 from skelbench.run.observe import named_observers
 from skelbench.run.session import Session, open_session
 
 if TYPE_CHECKING:
     from skelbench.plugin.host import Host
+    from skelbench.run.conclude import Conclusion
     from skelbench.run.resolve import Resolved
 
 
@@ -62,6 +64,9 @@ def run(
     epochs: Annotated[float | None, typer.Option(min=0, help="Length of the schedule.")] = None,
     batch_size: Annotated[int | None, typer.Option(min=1, help="Clips per step.")] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of everything.", show_default="0")] = None,
+    seeds: Annotated[
+        str | None, typer.Option(help="A run with each of these seeds, 0,1,2, and in the end the mean over them.")
+    ] = None,
     device: Device = None,
     precision: Annotated[
         str | None,
@@ -105,6 +110,7 @@ def run(
     """
     from skelbench.run.request import Request, parse_sets
 
+    chosen = _seeds(seeds, seed, set_ or [])
     request = Request(
         method=method,
         dataset=dataset,
@@ -138,23 +144,45 @@ def run(
     session = open_session(results, data_root, device, observers)
     if init_from:
         request.init_from = finished(session.results, init_from)
-    resolved = resolve(request, host, session.data_root, session.device.split(":")[0])
-    chief = not distributed.rank()
-    if chief:
-        print_header(resolved, session.device)
-    if dry_run:
-        from skelbench.cli.dry_run import show
+    requests = [replace(request, seed=one) for one in chosen]
+    every = [resolve(one, host, session.data_root, session.device.split(":")[0]) for one in requests]
+    chief, alone = not distributed.rank(), not distributed.active()
+    trained, found = [], []
+    for resolved in every:
+        if chief:
+            print_header(resolved, session.device)
+        if dry_run:
+            from skelbench.cli.dry_run import show
 
-        show(resolved, protocols, session)
-        return
-    run_dir = pretrain(session, resolved, force)
+            show(resolved, protocols, session)
+            continue
+        trained.append(pretrain(session, resolved, force))
+        if alone:
+            found.append(conclude(session, trained[-1], resolved, protocols, force))
     distributed.leave()  # what follows is the work of one process
-    if not chief:
+    if dry_run or not chief:
         return
-    conclude(session, run_dir, resolved, protocols, force)
+    if not alone:
+        found = [conclude(session, run, resolved, protocols, force) for run, resolved in zip(trained, every)]
+    if len(found) > 1 and protocols:
+        from skelbench.cli.over_seeds import print_seeds
+
+        print_seeds(found, session.results)
 
 
-def conclude(session: Session, run_dir: Any, resolved: Resolved, protocols: list[str], force: bool) -> None:
+def _seeds(seeds: str | None, seed: int | None, sets: list[str]) -> list[int | None]:
+    """Those of ``--seeds``, else the one of ``--seed``."""
+    if seeds is None:
+        return [seed]
+    if seed is not None or any(one.partition("=")[0].strip() == "seed" for one in sets):
+        raise SkelbenchError(f"--seeds {seeds} and a seed of its own contradict each other; leave one of them out")
+    found = numbers_of("--seeds", seeds, "0,1,2")
+    if min(found) < 0:
+        raise SkelbenchError(f"--seeds {seeds}: seeds are 0 or more")
+    return [*found]
+
+
+def conclude(session: Session, run_dir: Any, resolved: Resolved, protocols: list[str], force: bool) -> Conclusion:
     """Probe a finished run and its controls, count what they cost, and show them side by side."""
     from skelbench.cli.summary import print_summary
     from skelbench.console import err
@@ -167,6 +195,8 @@ def conclude(session: Session, run_dir: Any, resolved: Resolved, protocols: list
 
     found = conclude.conclude(session, run_dir, resolved, protocols, force, uncounted)
     print_summary(found.pairs, found.cost, resolved)
+    session.features.clear()  # those of the next seed are others
+    return found
 
 
 def known_protocols(host: Host, probe: str, elsewhere: bool = False) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from skelbench.cli import complete
-from skelbench.cli.options import ReadResults
+from skelbench.cli.options import DataRoot, ReadResults
 
 app = typer.Typer(no_args_is_help=True, help="What is in the results directory.")
 
@@ -51,18 +51,37 @@ def show(
     run: Annotated[
         str, typer.Argument(help="Run name, id, or an unambiguous part of either.", autocompletion=complete.runs)
     ],
+    classes: Annotated[
+        bool, typer.Option("--classes", help="Accuracy class by class, and what is taken for what.")
+    ] = False,
+    protocol: Annotated[
+        str, typer.Option(help="Of --classes: whose predictions.", autocompletion=complete.names("protocols"))
+    ] = "linear",
+    top: Annotated[int, typer.Option(min=0, help="Of --classes: so many of the hardest classes; 0 = all.")] = 15,
+    best_on_test: Annotated[
+        bool,
+        typer.Option(
+            "--best-on-test", help="Also the highest test accuracy of a probe's checkpoints: chosen on test data."
+        ),
+    ] = False,
     results: ReadResults = None,
+    data_root: DataRoot = None,
 ) -> None:
-    """Everything recorded about one run."""
+    """Everything recorded about one run; with --classes which classes are hard, and the pairs that are confused."""
     from skelbench.cli.summary import print_records
     from skelbench.console import out
     from skelbench.results.store import ResultStore
 
-    found, _ = ResultStore(results).find(run)
+    found, checkpoint = ResultStore(results).find(run)
+    if classes:
+        from skelbench.cli.classes import print_classes
+
+        print_classes(found, checkpoint, protocol, top, data_root)
+        return
     out.print_json(json.dumps(found.info))
     if cost := found.cost():
         out.print_json(json.dumps(cost))
     if kept := found.snapshots():
         out.print(f"encoder snapshots at epochs {', '.join(kept)}: skelbench eval {found.spec.id}@{kept[-1]}")
     if records := found.records():
-        print_records(found, records)
+        print_records(found, records, best_on_test)

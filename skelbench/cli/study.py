@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from skelbench.cli import complete
-from skelbench.cli.options import DataRoot, Device, Jobs, Observe, Results
+from skelbench.cli.options import DataRoot, Device, Jobs, Observe, Results, numbers_of
 from skelbench.errors import SkelbenchError
 from skelbench.run.observe import named_observers
 from skelbench.run.session import Session, open_session
@@ -164,21 +164,13 @@ def _with_options(
     settings = parse_sets(sets)
     if "seed" in settings:
         raise SkelbenchError("--set seed: every trial is run with each seed of the study; write --seeds 0,1")
-    fields = {"seeds": None if seeds is None else _numbers("--seeds", seeds, "0,1"), "probe": probe}
+    fields = {"seeds": None if seeds is None else numbers_of("--seeds", seeds, "0,1"), "probe": probe}
     typed = {key: value for key, value in fields.items() if value is not None}
     if typed:
         study = validated(Study, {**study.model_dump(by_alias=True), **typed}, f"study {study.name}")
     for key, value in {**keys, **settings}.items():
         study = study.replaced(key, [value]) if value is not None else study
-    return study.replaced("tokens", _numbers("--tokens", tokens, "8,15")) if tokens is not None else study
-
-
-def _numbers(option: str, text: str, example: str) -> list[int]:
-
-    try:
-        return list(dict.fromkeys(int(word) for word in text.split(",")))
-    except ValueError as error:
-        raise SkelbenchError(f"{option} {text!r} is not a list of whole numbers; write {option} {example}") from error
+    return study.replaced("tokens", numbers_of("--tokens", tokens, "8,15")) if tokens is not None else study
 
 
 # ---------------------------------------------------------------------------------------------------- dry run

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from rich.table import Table
+import numpy as np
 
 from skelbench.console import make_table, out, print_facts, styled
+from skelbench.evaluate.statistics import PairedTest, SeedsTest
 from skelbench.plugin.host import get_host
 from skelbench.results import measures
-from skelbench.results.store import default_root
+from skelbench.results.store import RunDir, default_root, if_whole
 from skelbench.run.presets import BLURB, SETTING
 from skelbench.run.resolve import Resolved
 from skelbench.skeleton.grid import BUDGETS
@@ -43,7 +44,7 @@ def print_summary(pairs: list[tuple[Any, dict[str, Any]]], cost: Mapping[str, An
     """Accuracy beside the controls with paired tests, cost, speed, place of the run, next commands."""
     run, records = pairs[0]
     if records:
-        out.print(_accuracy(pairs))
+        _print_accuracy(pairs)
         for protocol in records:
             _print_further(protocol, pairs)
         _print_notes(records.values())
@@ -94,17 +95,18 @@ def _next(resolved: Resolved) -> list[tuple[str, str]]:
     return commands
 
 
-def _accuracy(pairs: list[tuple[Any, dict[str, Any]]]) -> Table:
+def _print_accuracy(pairs: list[tuple[Any, dict[str, Any]]]) -> None:
     from skelbench.report.frame import paired
 
     run, records = pairs[0]
     columns = ["probe", run.title, "95 % interval"]
     columns += ["control", "its accuracy", "difference, points", "paired p"] if len(pairs) > 1 else []
-    rows = []
+    rows, tests = [], list[PairedTest]()
     for protocol, record in records.items():
-        start = [protocol, f"{record['metrics']['accuracy']:.1%}", interval(record["metrics"])]
+        start = [protocol, f"{record['metrics']['accuracy']:.1%}", " over ".join(interval(run, record))]
         for other_run, others in pairs[1:]:
             test = paired(run, record, other_run, others[protocol])
+            tests.append(test)
             low, high = test.interval
             difference = f"{100 * test.difference:+.1f}  [{100 * low:+.1f}, {100 * high:+.1f}]"
             p = f"{test.p_value:.2g}" if test.p_value >= 1e-4 else "< 0.0001"
@@ -113,7 +115,20 @@ def _accuracy(pairs: list[tuple[Any, dict[str, Any]]]) -> Table:
             start = ["", "", ""]
         if len(pairs) == 1:
             rows.append(start)
-    return make_table(columns, rows, title="\nTest accuracy after the last epoch; nothing is selected on test clips")
+    out.print(
+        make_table(columns, rows, title="\nTest accuracy after the last epoch; nothing is selected on test clips")
+    )
+    print_basis(tests)
+
+
+def print_basis(tests: Sequence[PairedTest | SeedsTest]) -> None:
+    """Over what intervals and p of differences are, and what a reader must know of it."""
+    for over in dict.fromkeys((str(test.by_clip), str(test.by_subject or "")) for test in tests):
+        units = " and over ".join(filter(None, over))
+        more = "the wider interval and the larger p of those over" if over[1] else "intervals and p are over"
+        out.print(f"Differences: {more} {units}.", style="dim")
+    for caution in dict.fromkeys(test.caution for test in tests if test.caution):
+        out.print(f"{caution[0].upper()}{caution[1:]}.", style="dim")
 
 
 def _cost(cost: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -144,13 +159,14 @@ def _print_notes(records: Iterable[Mapping[str, Any]]) -> None:
             out.print(f"note, {record['spec']['protocol']}: {note}")
 
 
-def print_records(run: Any, records: list[dict[str, Any]]) -> None:
-    """Evaluation records of a run, one row each, and their notes."""
-    columns = ("protocol", "stream", "checkpoint", "data", "accuracy", "95 % interval", "selected", "best on test")
+def print_records(run: RunDir, records: list[dict[str, Any]], best_on_test: bool = False) -> None:
+    """Evaluation records of a run, one row each, and their notes; ``best_on_test``: also the highest test accuracy."""
+    selected = {"selected": "accuracy_selected"} | ({"best on test": "accuracy_best_on_test"} if best_on_test else {})
+    columns = ("protocol", "stream", "checkpoint", "data", "accuracy", "95 % interval", "over", *selected)
     rows, trained = [], f"{run.spec.data.title}/{run.spec.data.split}"
     for record in records:
         spec, metrics = record["spec"], record["metrics"]
-        others = (metrics.get("accuracy_selected"), metrics.get("accuracy_best_on_test"))
+        others = [metrics.get(name) for name in selected.values()]
         data = f"{DataSpec.model_validate(spec['data']).title}/{spec['data']['split']}"
         rows.append(
             (
@@ -159,7 +175,7 @@ def print_records(run: Any, records: list[dict[str, Any]]) -> None:
                 spec["checkpoint"],
                 data + (f" (from {trained})" if data != trained else ""),
                 f"{metrics['accuracy']:.1%}",
-                interval(metrics),
+                *interval(run, record),
                 *("" if value is None else f"{value:.1%}" for value in others),
                 measures.sentence(measures.own(record).values()),
                 record["id"],
@@ -186,10 +202,14 @@ def _filled(columns: Sequence[str], rows: list[tuple[Any, ...]]) -> tuple[tuple[
     return tuple(columns[i] for i in keep), [tuple(row[i] for i in keep) for row in rows]
 
 
-def interval(metrics: Mapping[str, float]) -> str:
-    """Wilson 95 % interval of an accuracy."""
-    from skelbench.evaluate.statistics import wilson
+def interval(run: RunDir, record: Mapping[str, Any]) -> tuple[str, str]:
+    """95 % interval of an accuracy, and over what: clips, or subjects where that is wider."""
+    from skelbench.evaluate.statistics import accuracy_interval
+    from skelbench.report.frame import outcomes_of
 
-    n = int(metrics["n_test"])
-    low, high = wilson(round(metrics["accuracy"] * n), n)
-    return f"{low:.1%} to {high:.1%}"
+    found = if_whole(lambda: outcomes_of(run, record))
+    by_subject = list((found.by_subject or {}).values()) if found else []
+    arrays = tuple(np.array(by_subject, dtype=float).T) if by_subject else None
+    metrics = record["metrics"]
+    (low, high), over = accuracy_interval(metrics["accuracy"], int(metrics["n_test"]), arrays)
+    return f"{low:.1%} to {high:.1%}", over

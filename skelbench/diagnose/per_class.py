@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from skelbench.errors import SkelbenchError
-from skelbench.evaluate.statistics import PairedTest, holm, mcnemar, paired_test
+from skelbench.evaluate.statistics import PairedTest, holm, paired_test
 from skelbench.report.frame import predictions
 from skelbench.results.store import RunDir
 
@@ -58,20 +58,34 @@ def compare(
     """One row per class of the test clips, largest loss of the second first, and the test over all classes (second
     minus first too).
 
-    ``first``, ``second``: ``ids``, ``labels`` and ``correct`` of the same clips in any order. A row: ``label``,
-    ``clips``, ``first`` and ``second`` (accuracies), ``difference`` (second minus first), ``only_first`` and
-    ``only_second`` (clips that one alone gets right), ``p`` (exact McNemar) and ``p_holm`` (adjusted over the classes).
+    ``first``, ``second``: ``ids``, ``labels``, ``correct`` ([C], or of several draws [draws, C]) and, where they are
+    known, ``subjects`` of the same clips in any order. A row: ``label``, ``clips``, ``first`` and ``second``
+    (accuracies), ``difference`` (second minus first), ``only_first`` and ``only_second`` (clips that one alone gets
+    right, of several draws more often), ``p`` (exact sign-flip test, the larger of those over clips and over subjects)
+    and ``p_holm`` (adjusted over the classes).
     """
-    overall = paired_test(second["ids"], second["correct"], first["ids"], first["correct"], names[::-1])
     order_a, order_b = np.argsort(first["ids"]), np.argsort(second["ids"])
-    label_n, a_n, b_n = first["labels"][order_a], first["correct"][order_a], second["correct"][order_b]
+    subjects = first["subjects"][order_a] if "subjects" in first else None
+    if subjects is None and "subjects" in second:
+        subjects = second["subjects"][order_b]
+    label_n, a_n, b_n = first["labels"][order_a], first["correct"][..., order_a], second["correct"][..., order_b]
+    ids_a, ids_b = first["ids"][order_a], second["ids"][order_b]
+
+    def test(kept: np.ndarray | slice) -> PairedTest:
+        who = subjects[kept] if subjects is not None else None
+        sides = ids_b[kept], b_n[..., kept], ids_a[kept], a_n[..., kept]
+        return paired_test(*sides, names[::-1], subjects_a=who)
+
+    overall = test(slice(None))
     rows = []
     for label in np.unique(label_n):
-        a, b = a_n[label_n == label], b_n[label_n == label]
-        only_a, only_b, p = mcnemar(a, b)
-        row = {"label": int(label), "clips": len(a), "first": float(a.mean()), "second": float(b.mean()), "p": p}
-        alone = {"only_first": only_a, "only_second": only_b}
-        rows.append(row | alone | {"difference": (only_b - only_a) / len(a)})
+        of_class = test(label_n == label)
+        better_n = np.sign(
+            np.atleast_2d(b_n)[:, label_n == label].mean(0) - np.atleast_2d(a_n)[:, label_n == label].mean(0)
+        )
+        row = {"label": int(label), "clips": of_class.n, "first": of_class.accuracy_b, "second": of_class.accuracy_a}
+        alone = {"only_first": int((better_n < 0).sum()), "only_second": int((better_n > 0).sum())}
+        rows.append(row | alone | {"difference": of_class.difference, "p": of_class.p_value})
     for row, adjusted in zip(rows, holm([row["p"] for row in rows])):
         row["p_holm"] = float(adjusted)
     return sorted(rows, key=lambda row: (row["difference"], row["p"], row["label"])), overall

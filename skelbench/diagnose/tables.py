@@ -173,7 +173,7 @@ def per_class(record: Mapping[str, Any], classes: Sequence[str]) -> Table:
     different = sum(row["p_holm"] <= 0.05 for row in record["rows"])
     notes = (
         f"{overall['verdict']}.",
-        f"{different} of {len(record['rows'])} classes differ at 5 % (exact McNemar test on the same clips, Holm-"
-        "adjusted over the classes); difference: second minus first, in points.",
+        f"{different} of {len(record['rows'])} classes differ at 5 % (exact paired test, the larger p of clips "
+        "and subjects, Holm-adjusted over the classes); difference: second minus first, in points.",
     )
     return Table(f"Per class: {first} and {second}, accuracy in percent", columns, tuple(rows), notes=notes)

@@ -187,6 +187,8 @@ class Protocol(Spec):
     """What ``progress`` counts."""
     measures: ClassVar[Mapping[str, Measure]] = {}
     """How metrics of its own are shown, ``{"map": Measure("mAP", share=True)}``; others by their names, as numbers."""
+    drawn: ClassVar[str] = "draws"
+    """What several draws are of, as tables say it: ``label subsets``, ``corruption draws``."""
 
     def evaluate(
         self, features: Features, seed: int, device: torch.device | str, progress: Progress | None = None

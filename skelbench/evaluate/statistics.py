@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import NormalDist
 
 import numpy as np
 
 from skelbench.errors import SkelbenchError
+from skelbench.evaluate.resampling import (
+    TRUSTED,
+    Resampled,
+    bootstrap_subjects,
+    design_effect,
+    over_clips,
+    over_subjects,
+    t_quantile,
+)
 
 
 def wilson(successes: int, n: int, confidence: float = 0.95) -> tuple[float, float]:
@@ -40,19 +49,29 @@ def mcnemar(correct_a: np.ndarray, correct_b: np.ndarray) -> tuple[int, int, flo
     return only_a, only_b, min(1.0, 2 * tail)
 
 
-def paired_bootstrap(
-    correct_a: np.ndarray, correct_b: np.ndarray, seed: int, n: int = 10000, confidence: float = 0.95
-) -> tuple[float, float, float]:
-    """(difference, lo, hi): accuracy of A minus accuracy of B with a percentile interval from ``n`` resamples of clips.
+def t_half_width(sd: float, n: int, confidence: float = 0.95) -> float:
+    """Half the t interval of a mean of ``n`` values, two at least, with the sample standard deviation ``sd``.
 
-    Resampling clips with replacement is drawing the counts of the outcomes (both, only A, only B, neither) from one
-    multinomial, and the difference needs nothing but those.
+    >>> round(t_half_width(1.0, 3), 2)  # a percentile bootstrap over three seeds covers 71 % where it says 95
+    2.48
     """
-    a, b = _outcomes(correct_a, correct_b)
-    cells = np.array([(a & b).sum(), (a & ~b).sum(), (b & ~a).sum(), (~a & ~b).sum()])
-    draws = np.random.default_rng(seed).multinomial(len(a), cells / len(a), size=n)
-    low, high = np.quantile((draws[:, 1] - draws[:, 2]) / len(a), [0.5 - confidence / 2, 0.5 + confidence / 2])
-    return float((cells[1] - cells[2]) / len(a)), float(low), float(high)
+    return t_quantile(0.5 + confidence / 2, n - 1) * sd / math.sqrt(n)
+
+
+def accuracy_interval(
+    share: float, n: int, by_subject: tuple[np.ndarray, np.ndarray] | None = None
+) -> tuple[tuple[float, float], str]:
+    """95 % interval of an accuracy on ``n`` test clips, and over what: Wilson's over clips, or that of a bootstrap over
+    subjects, whichever is wider.
+
+    ``by_subject``: clips recognised (means over seeds and draws) and clips, of each subject [G].
+    """
+    interval, over = wilson(round(share * n), n), f"{n} clips"
+    if by_subject is not None and len(by_subject[0]) > 1:
+        other = bootstrap_subjects(*by_subject)
+        if other[1] - other[0] > interval[1] - interval[0]:
+            interval, over = other, f"{len(by_subject[0])} subjects"
+    return interval, over
 
 
 def holm(ps: Sequence[float]) -> np.ndarray:
@@ -81,8 +100,36 @@ def minimum_detectable_difference(n: int, discordant_rate: float, alpha: float =
     return d if d <= discordant_rate else math.inf
 
 
+class _Claim:
+    """What is claimed of a difference: of what resampling clips and subjects say, the more careful."""
+
+    interval: tuple[float, float]
+    p_value: float
+    by_clip: Resampled | None
+    by_subject: Resampled | None
+
+    @property
+    def over(self) -> str:
+        """What the interval is over: ``400 clips``, ``20 subjects``."""
+        return str(_wider(self.by_clip, self.by_subject) or "clips")
+
+    @property
+    def caution(self) -> str:
+        """What a reader of the test must know about its subjects; "" = nothing."""
+        if self.by_subject is None:
+            return "subjects are not known: clips of one may depend on each other"
+        if self.by_subject.count < TRUSTED:
+            few, least = self.by_subject.count, 2.0 ** (1 - self.by_subject.count)
+            return f"{few} subjects are too few to trust an interval over them (p is {least:.2g} at least)"
+        return ""
+
+
+def _wider(by_clip: Resampled | None, by_subject: Resampled | None) -> Resampled | None:
+    return max(filter(None, (by_clip, by_subject)), key=lambda one: one.width, default=None)
+
+
 @dataclass(frozen=True)
-class PairedTest:
+class PairedTest(_Claim):
     """Two classifiers on the same clips. Accuracies and differences are shares; ``difference`` is A minus B."""
 
     n: int
@@ -90,10 +137,13 @@ class PairedTest:
     accuracy_b: float
     difference: float
     interval: tuple[float, float]
-    """95 % bootstrap interval of the difference over test clips."""
+    """95 % bootstrap interval of the difference over test clips, or over subjects where that is wider."""
     p_value: float
-    """Exact two-sided McNemar test."""
+    """Exact two-sided sign-flip test (of single predictions McNemar's) over test clips or subjects, the larger."""
     verdict: str
+    by_clip: Resampled | None = None
+    by_subject: Resampled | None = None
+    """None where the subjects are not known, or there is one alone."""
 
 
 def paired_test(
@@ -103,8 +153,12 @@ def paired_test(
     correct_b: np.ndarray,
     names: tuple[str, str] = ("A", "B"),
     alpha: float = 0.05,
+    subjects_a: np.ndarray | None = None,
 ) -> PairedTest:
     """Compare two classifiers clip by clip; the clips may come in different orders.
+
+    ``correct``: [C], or of several draws [draws, C], of which a clip counts once, with its mean. ``subjects_a``: who is
+    seen in the clips ``ids_a``.
 
     Raises :class:`SkelbenchError` unless both were tested on exactly the same clips, each once. It speaks of these
     test clips and these two trained models: variation over pre-training seeds is not in it.
@@ -112,7 +166,7 @@ def paired_test(
     ids_a, ids_b, correct_a, correct_b = (np.asarray(v) for v in (ids_a, ids_b, correct_a, correct_b))
     name_a, name_b = names
     for name, ids, correct in ((name_a, ids_a, correct_a), (name_b, ids_b, correct_b)):
-        if ids.ndim != 1 or ids.shape != correct.shape:
+        if ids.ndim != 1 or ids.shape != correct.shape[-1:]:
             raise SkelbenchError(
                 f"{name} has {ids.size} clip ids for {correct.size} predictions; evaluate it again with --force"
             )
@@ -125,22 +179,47 @@ def paired_test(
             f"{name_a} ({len(ids_a)} test clips) and {name_b} ({len(ids_b)}) share {shared} test clips, a paired test "
             f"needs the same ones; evaluate both on the same data set and split"
         )
-    a, b = _outcomes(correct_a[np.argsort(ids_a)], correct_b[np.argsort(ids_b)])
-    better_a, better_b, p = mcnemar(a, b)
-    difference, low, high = paired_bootstrap(a, b, seed=0)
-    figures = f"{100 * low:+.1f} to {100 * high:+.1f} points at 95 %, p = {p:.2g}, {len(a)} clips"
+    order_a, order_b = np.argsort(ids_a), np.argsort(ids_b)
+    sides = (np.atleast_2d(correct_a)[None, :, order_a], np.atleast_2d(correct_b)[None, :, order_b])
+    subject_C = None if subjects_a is None else np.asarray(subjects_a)[order_a]
+    total_C, unit = _totals(*sides)
+    by_clip, by_subject = _both(total_C, unit, subject_C)
+    interval, p = _careful(by_clip, by_subject)
+    difference = float(total_C.sum() / (unit * len(total_C)))
+    test = PairedTest(
+        n=len(total_C),
+        accuracy_a=float(correct_a.mean()),
+        accuracy_b=float(correct_b.mean()),
+        difference=difference,
+        interval=interval,
+        p_value=p,
+        verdict="",
+        by_clip=by_clip,
+        by_subject=by_subject,
+    )
+    figures = f"{100 * interval[0]:+.1f} to {100 * interval[1]:+.1f} points at 95 % over {test.over}, p = {p:.2g}"
+    figures += f", {test.n} clips" if by_subject else ""
     if p <= alpha:
         winner, loser = (name_a, name_b) if difference > 0 else (name_b, name_a)
         verdict = f"{winner} is better than {loser} by {100 * abs(difference):.1f} points ({figures})"
     else:
-        least = minimum_detectable_difference(len(a), (better_a + better_b) / len(a), alpha)
+        least = _detectable(total_C / unit, subject_C, alpha)
         size = f"at least {100 * least:.1f} points" if math.isfinite(least) else "more disagreement"
+        size = "more subjects" if by_subject and 2.0 ** (1 - by_subject.count) > alpha else size
         verdict = f"no difference shown between {name_a} and {name_b} ({figures}; showing one would take {size})"
-    return PairedTest(len(a), float(a.mean()), float(b.mean()), difference, (low, high), p, verdict)
+    return replace(test, verdict=verdict)
+
+
+def _detectable(difference_C: np.ndarray, subject_C: np.ndarray | None, alpha: float) -> float:
+    """:func:`minimum_detectable_difference` of two classifiers that differ on clips as ``difference_C`` says, by so
+    many clips as their subjects leave independent."""
+    effect = design_effect(difference_C, subject_C) if subject_C is not None else 1.0
+    clips = int(len(difference_C) / effect)
+    return minimum_detectable_difference(clips, float((difference_C**2).mean()), alpha)
 
 
 @dataclass(frozen=True)
-class SeedsTest:
+class SeedsTest(_Claim):
     """Two settings trained with the same seeds and tested on the same clips; shares, ``difference`` is A minus B."""
 
     seeds: int
@@ -149,58 +228,83 @@ class SeedsTest:
     spread: float | None
     """Sample standard deviation over seeds of the difference; None for one seed."""
     interval: tuple[float, float]
-    """95 % bootstrap interval of the difference over test clips."""
+    """95 % bootstrap interval of the difference over test clips, or over subjects where that is wider."""
     p_value: float
-    """Exact two-sided sign-flip test over test clips."""
+    """Exact two-sided sign-flip test over test clips or subjects, the larger."""
+    by_clip: Resampled | None = None
+    by_subject: Resampled | None = None
+    """None where the subjects are not known, or there is one alone."""
+    discordance: float = 0.0
+    """Mean squared difference of a clip's mean outcomes: of one seed the share of clips on which the two differ."""
+    effect: float = 1.0
+    """Design effect: this many clips are worth one that is independent of the others."""
+
+    @property
+    def half_width(self) -> float | None:
+        """Half the 95 % t interval of the difference over seeds; None for one seed."""
+        return None if self.spread is None else t_half_width(self.spread, self.seeds)
 
 
-def seeds_test(correct_a_SC: np.ndarray, correct_b_SC: np.ndarray, n: int = 10000) -> SeedsTest:
-    """Compare two settings over S seeds on the same C clips, row s of both from seed s.
+def seeds_test(
+    correct_a: np.ndarray, correct_b: np.ndarray, n: int = 10000, subject_C: np.ndarray | None = None
+) -> SeedsTest:
+    """Compare two settings over S seeds on the same C clips, row s of both from seed s: [S, C], or of several draws
+    [S, draws, C]. ``subject_C``: who is seen in them.
 
-    A clip counts once, with the difference d of its mean outcomes over seeds: outcomes of one clip under several
-    seeds depend on each other. If the settings were alike, +d and -d would be equally likely for every clip; p is the
-    chance of a total at least as large under those sign flips, exactly, and McNemar's for one seed. It speaks of test
-    clips and these trained models: variation over pre-training seeds is in ``spread`` alone.
+    A clip counts once, with the difference d of its mean outcomes over seeds and draws: outcomes of one clip under
+    several seeds depend on each other. If the settings were alike, +d and -d would be equally likely for every clip, or
+    for all clips of a subject together; p is the chance of a total at least as large under those sign flips, exactly,
+    and McNemar's for one seed. It speaks of test clips and these trained models: variation over pre-training seeds is
+    in ``spread`` alone.
     """
-    a_SC, b_SC = np.asarray(correct_a_SC, dtype=np.int64), np.asarray(correct_b_SC, dtype=np.int64)
-    if a_SC.shape != b_SC.shape or a_SC.ndim != 2 or not a_SC.size:
-        raise ValueError(f"outcomes must be two equal, non-empty [seeds, clips], not {a_SC.shape} and {b_SC.shape}")
-    seeds, clips = a_SC.shape
-    differing_SC = a_SC - b_SC
-    totals, counts = np.unique(differing_SC.sum(0), return_counts=True)  # per clip, in units of 1 / seeds
-    draws = np.random.default_rng(0).multinomial(clips, counts / clips, size=n) @ totals / (seeds * clips)
-    low, high = np.quantile(draws, [0.025, 0.975])
+    sides = [np.asarray(side, dtype=np.int64) for side in (correct_a, correct_b)]
+    a_SDC, b_SDC = (side[:, None] if side.ndim == 2 else side for side in sides)
+    alike = a_SDC.ndim == b_SDC.ndim == 3 and a_SDC.shape[::2] == b_SDC.shape[::2]
+    if not alike or not a_SDC.size or not b_SDC.size:
+        shapes = " and ".join(str(side.shape) for side in sides)
+        raise ValueError(f"outcomes must be two equal, non-empty [seeds, clips] or [seeds, draws, clips], not {shapes}")
+    total_C, unit = _totals(a_SDC, b_SDC)
+    by_clip, by_subject = _both(total_C, unit, subject_C, n)
+    interval, p = _careful(by_clip, by_subject)
+    seeds = len(a_SDC)
+    differing_S = a_SDC.mean((1, 2)) - b_SDC.mean((1, 2))
     return SeedsTest(
         seeds=seeds,
-        clips=clips,
-        difference=float(differing_SC.mean()),
-        spread=float(differing_SC.mean(1).std(ddof=1)) if seeds > 1 else None,
-        interval=(float(low), float(high)),
-        p_value=_sign_flips(totals, counts),
+        clips=len(total_C),
+        difference=float(total_C.sum() / (unit * len(total_C))),
+        spread=float(differing_S.std(ddof=1)) if seeds > 1 else None,
+        interval=interval,
+        p_value=p,
+        by_clip=by_clip,
+        by_subject=by_subject,
+        discordance=float(((total_C / unit) ** 2).mean()),
+        effect=design_effect(total_C, subject_C) if subject_C is not None else 1.0,
     )
 
 
-def _sign_flips(totals: np.ndarray, counts: np.ndarray) -> float:
-    """P[|sum of ±|total|| >= |sum of totals|] with all signs equally likely; ``counts``: how often each total occurs.
-
-    The chances of all sums at once, by convolving a binomial distribution per size of a total.
-    """
-    chance = np.ones(1)  # of the summed sizes of all that came out positive: 0, 1, ..., all
-    for size in np.unique(np.abs(totals[totals != 0])):
-        heads = _fair_coin(int(counts[np.abs(totals) == size].sum()))
-        spaced = np.zeros(size * (len(heads) - 1) + 1)
-        spaced[::size] = heads
-        chance = np.convolve(chance, spaced)
-    sums = 2 * np.arange(len(chance)) - (len(chance) - 1)
-    return min(1.0, float(chance[np.abs(sums) >= abs(int(totals @ counts))].sum()))
+def _totals(a_SDC: np.ndarray, b_SDC: np.ndarray) -> tuple[np.ndarray, int]:
+    """Each clip's difference of its mean outcomes over seeds and draws, and the unit of which these are whole
+    multiples. The two may have different numbers of draws."""
+    seeds, draws_a, draws_b = len(a_SDC), a_SDC.shape[1], b_SDC.shape[1]
+    common = math.lcm(draws_a, draws_b)
+    count_a_C, count_b_C = (side.sum((0, 1), dtype=np.int64) for side in (a_SDC, b_SDC))
+    total_C, unit = count_a_C * (common // draws_a) - count_b_C * (common // draws_b), seeds * common
+    divisor = math.gcd(unit, int(np.gcd.reduce(total_C)))
+    return total_C // divisor, unit // divisor
 
 
-def _fair_coin(n: int) -> np.ndarray:
-    """Chances of 0..n heads in ``n`` throws; what is under 1e-150 is cut off, equally at both ends."""
-    log_total = math.lgamma(n + 1) - n * math.log(2)
-    logs = np.array([log_total - math.lgamma(i + 1) - math.lgamma(n - i + 1) for i in range(n + 1)])
-    kept = logs > math.log(1e-150)
-    return np.exp(logs[kept & kept[::-1]])
+def _both(
+    total_C: np.ndarray, unit: int, subject_C: np.ndarray | None, n: int = 10000
+) -> tuple[Resampled, Resampled | None]:
+    by_subject = None if subject_C is None else over_subjects(total_C, subject_C, unit, n)
+    return over_clips(total_C, unit, n), by_subject
+
+
+def _careful(by_clip: Resampled, by_subject: Resampled | None) -> tuple[tuple[float, float], float]:
+    """The wider interval and the larger p."""
+    wider = _wider(by_clip, by_subject)
+    assert wider is not None
+    return wider.interval, max(one.p_value for one in (by_clip, by_subject) if one)
 
 
 def _outcomes(correct_a: np.ndarray, correct_b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache, partial
+from functools import cache, lru_cache, partial
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from skelbench.errors import SkelbenchError
+from skelbench.evaluate.resampling import sums
 from skelbench.files import check_regular
 from skelbench.identity import canonical_json, digest
 from skelbench.results.measures import measured
@@ -28,8 +30,9 @@ COLUMNS = (
     "run", "group", "title", "method", "version", "variant", "setting", "dataset", "split", "source", "data", "tokens",
     "frames", "patch", "preset", "encoder", "exact", "changed", "hardware", "seed", "protocol", "trained_on", "stream",
     "checkpoint",
-    "accuracy", "accuracy_selected", "accuracy_best_on_test", "n_test", "control_run", "control_accuracy", "difference",
-    "p_value", "raw_evaluation", "raw_difference", "raw_p_value",
+    "accuracy", "accuracy_selected", "accuracy_best_on_test", "accuracy_sd", "draws", "drawn", "n_test", "subjects",
+    "by_subject", "control_run", "control_accuracy", "difference", "p_value", "raw_evaluation", "raw_difference",
+    "raw_p_value",
     "measures", "gflops", "step_gflops", "batch_size", "clips_seen", "train_seconds", "collapse", "finished",
     "evaluation", "predictions",
 )  # fmt: skip
@@ -39,6 +42,25 @@ DEFAULTS = {"encoder": RunSpec.model_fields["encoder"].default, "stream": "joint
 
 CONTROLS = ("untrained", "raw")
 """Methods that others are measured against: the encoder as initialised; coordinates, no network."""
+
+
+class Outcomes(NamedTuple):
+    """What an evaluation made of the test clips, by clip id."""
+
+    ids_C: np.ndarray
+    """Ascending."""
+    correct_DC: np.ndarray
+    """bool [draws, C]: whether each was recognised."""
+    subject_C: np.ndarray | None
+    """Who is seen; None in files that do not say, and where all are the same."""
+
+    @property
+    def by_subject(self) -> dict[int, tuple[float, int]] | None:
+        """Clips recognised (means over draws) and clips, of each subject."""
+        if self.subject_C is None:
+            return None
+        right_G, clips_G = sums(self.subject_C, self.correct_DC.mean(0))
+        return dict(zip(np.unique(self.subject_C).tolist(), zip(right_G.tolist(), clips_G.tolist())))
 
 
 def frame(every: Iterable[ReadRun]) -> pandas.DataFrame:
@@ -52,6 +74,9 @@ def frame(every: Iterable[ReadRun]) -> pandas.DataFrame:
     the data set's fingerprint, ``finished`` when the training was.
     ``source`` is data set and split of the training where the evaluation's are others, which ``dataset`` then says too
     (``pku2 (from ntu60 xsub)``): such a row competes with none of an encoder that was trained on the same data.
+    ``draws`` is how many were measured, ``drawn`` what of (``label subsets``), ``accuracy_sd`` the accuracy's standard
+    deviation over them. ``subjects`` is how many people are seen in the test clips, None where that is not known, and
+    ``by_subject`` has for each of them the clips recognised (means over draws) and all clips.
     ``raw_evaluation`` is the one of the control ``raw`` that it is tested against; ``evaluation`` and ``predictions``
     lead to the outcome of every test clip (:func:`outcomes`). ``measures`` are further figures by name, each with how
     it is written (:mod:`skelbench.results.measures`).
@@ -61,12 +86,13 @@ def frame(every: Iterable[ReadRun]) -> pandas.DataFrame:
     runs = [run for run in every if run.outcome == "done"]
     controls = Controls(runs)
     costs = {run.name: if_whole(run.cost) for run in runs}
+    read = lru_cache(maxsize=256)(lambda run, record_id, name: outcomes_of(run, {"id": record_id, "predictions": name}))
     by_id = {run.spec.id: run.spec for run in runs}
     grids, encoders = _grids(runs, costs), _encoders(runs)
     rows = [
         {"tokens": grids[run.name], "encoder": encoders[run.name], **row}
         for run in runs
-        for row in _rows(run, controls, costs[run.name], by_id)
+        for row in _rows(run, controls, costs[run.name], by_id, read)
     ]
     return pandas.DataFrame(rows, columns=list(COLUMNS))
 
@@ -102,7 +128,8 @@ _SHAPES: Mapping[str, Callable[[RunSpec], str]] = {"untrained": _shape, "raw": _
 
 
 def predictions(run: RunDir, record: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """Per-clip test predictions of an evaluation: ids, labels, predicted, correct."""
+    """Per-clip test predictions of an evaluation: ids, labels [C]; predicted, correct [C], or of several draws
+    [draws, C]; and, where the file says who is seen in the clips, subjects [C]."""
     try:
         path = run.path / Path(record["predictions"]).name  # a record that came from elsewhere leads nowhere else
         check_regular(path)
@@ -124,54 +151,84 @@ def predictions(run: RunDir, record: Mapping[str, Any]) -> dict[str, np.ndarray]
     return {**arrays, "correct": arrays["labels"] == arrays["predicted"]}
 
 
+def outcomes_of(run: RunDir, record: Mapping[str, Any]) -> Outcomes:
+    """The outcomes of an evaluation of ``run``."""
+    found = predictions(run, record)
+    order, subjects = np.argsort(found["ids"], kind="stable"), found.get("subjects")
+    known = subjects is not None and len(np.unique(subjects)) > 1
+    return Outcomes(
+        found["ids"][order],
+        np.atleast_2d(found["correct"])[:, order],
+        subjects[order] if subjects is not None and known else None,
+    )
+
+
+def outcomes(store: ResultStore, row: Any) -> Outcomes:
+    """The outcomes of one row of the frame."""
+    return outcomes_of(RunDir(store.root / row["run"]), {"id": row["evaluation"], "predictions": row["predictions"]})
+
+
 def paired(run: RunDir, record: dict[str, Any], other: RunDir, other_record: dict[str, Any]) -> PairedTest:
     """Paired test of two evaluations of the same test clips (first minus second)."""
+    return _paired(outcomes_of(run, record), outcomes_of(other, other_record), (run.name, other.name))
+
+
+def _paired(mine: Outcomes, theirs: Outcomes, names: tuple[str, str]) -> PairedTest:
     from skelbench.evaluate.statistics import paired_test
 
-    mine, theirs = predictions(run, record), predictions(other, other_record)
-    return paired_test(mine["ids"], mine["correct"], theirs["ids"], theirs["correct"], (run.name, other.name))
-
-
-def outcomes(store: ResultStore, row: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Ids of the test clips of one row of the frame, ascending, and whether each was recognised."""
-    found = predictions(RunDir(store.root / row["run"]), {"id": row["evaluation"], "predictions": row["predictions"]})
-    order = np.argsort(found["ids"], kind="stable")
-    return found["ids"][order], found["correct"][order]
+    # Of the same clips the subjects are the same, whichever of the files says so.
+    subject_C = mine.subject_C if mine.subject_C is not None else theirs.subject_C
+    return paired_test(mine.ids_C, mine.correct_DC, theirs.ids_C, theirs.correct_DC, names, subjects_a=subject_C)
 
 
 def paired_over_seeds(store: ResultStore, mine: pandas.DataFrame, theirs: pandas.DataFrame) -> SeedsTest | None:
-    """Paired test of two settings, each with one row of the frame per seed, over the seeds that both have.
+    """Paired test of two settings, each with one row of the frame per seed, over the seeds that both have; coordinates
+    without a network (``raw``) have none, and stand beside every seed.
 
     None where they have no seed in common, or predictions of one are damaged. The same test clips under several seeds
-    are not several clips: a clip counts once, with its mean over seeds.
+    and draws are not several clips: a clip counts once, with its mean over them.
     """
     from skelbench.evaluate.statistics import seeds_test
 
-    both = sorted(set(mine["seed"]) & set(theirs["seed"]))
+    sides = (mine, theirs)
+    seeds = [set(side["seed"]) for side in sides if not _seedless(side)]
+    both = sorted(set.intersection(*seeds)) if seeds else [0]
     if not both:
         return None
-    names, by_side = [], []
-    for side in (mine, theirs):
-        rows = [row for _, row in side.set_index("seed", drop=False).loc[both].iterrows()]
+    names, found = [], []
+    for side in sides:
+        repeated = [0] * len(both) if _seedless(side) else [list(side["seed"]).index(seed) for seed in both]
+        rows = [side.iloc[place] for place in repeated]
         names += [row["run"] for row in rows]
-        found = [outcome for row in rows if (outcome := if_whole(partial(outcomes, store, row)))]
-        if len(found) < len(rows):
+        found.append([outcome for row in rows if (outcome := if_whole(partial(outcomes, store, row)))])
+        if len(found[-1]) < len(rows):
             return None
-        by_side.append(found)
-    ids = [ids_C for side in by_side for ids_C, _ in side]
-    for name, ids_C in zip(names, ids, strict=True):
-        if not np.array_equal(ids_C, ids[0]):
+    every = list(chain(*found))
+    for name, one in zip(names, every, strict=True):
+        if not np.array_equal(one.ids_C, every[0].ids_C):
             raise SkelbenchError(
                 f"runs {names[0]} and {name} were evaluated on different test clips; evaluate both again: "
                 "skelbench eval RUN --force"
             )
-    first_SC, second_SC = (np.stack([correct_C for _, correct_C in side]) for side in by_side)
-    return seeds_test(first_SC, second_SC)
+    subject_C = next((one.subject_C for one in every if one.subject_C is not None), None)
+    first_SDC, second_SDC = (np.stack([one.correct_DC for one in side]) for side in found)
+    return seeds_test(first_SDC, second_SDC, subject_C=subject_C)
+
+
+def _seedless(side: pandas.DataFrame) -> bool:
+    return "method" in side and side["method"].iloc[0] == "raw"
 
 
 def _rows(
-    run: ReadRun, controls: Controls, cost: dict[str, Any] | None, by_id: Mapping[str, RunSpec]
+    run: ReadRun,
+    controls: Controls,
+    cost: dict[str, Any] | None,
+    by_id: Mapping[str, RunSpec],
+    read: Callable[[RunDir, str, str], Outcomes],
 ) -> Iterator[dict[str, Any]]:
+    def outcome(of: RunDir, record: Mapping[str, Any]) -> Outcomes | None:
+        return if_whole(partial(read, of, record["id"], record["predictions"]))
+
     spec, info = run.spec, run.info
     twin, raw = controls.of("untrained", spec), controls.of("raw", spec)
     twin_records = controls.records(twin, True) if twin else {}
@@ -209,6 +266,8 @@ def _rows(
             "accuracy": metrics["accuracy"],
             "accuracy_selected": metrics.get("accuracy_selected"),
             "accuracy_best_on_test": metrics.get("accuracy_best_on_test"),
+            "accuracy_sd": metrics.get("accuracy_sd"),
+            "drawn": record.get("drawn", ""),
             "n_test": int(metrics["n_test"]),
             "measures": measured(record),
             "gflops": 2e-9 * cost["encoder"]["macs"] / cost["encoder"].get("bodies", 1) if cost else None,
@@ -221,15 +280,21 @@ def _rows(
             "evaluation": record["id"],
             "predictions": record["predictions"],
         }
+        mine = outcome(run, record)
+        if mine is not None:
+            by_subject = mine.by_subject
+            row |= {"draws": len(mine.correct_DC), "by_subject": by_subject, "subjects": by_subject and len(by_subject)}
         control = twin_records.get(_what(record)) if twin_records else None
         if twin is not None and control is not None:
             row |= {"control_run": twin.name, "control_accuracy": control["metrics"]["accuracy"]}
-            if test := if_whole(partial(paired, run, record, twin, control)):
+            if mine and (theirs := outcome(twin, control)):
+                test = _paired(mine, theirs, (run.name, twin.name))
                 row |= {"difference": test.difference, "p_value": test.p_value}
         floor = raw_records.get(_what(record, seed=False))
         if raw is not None and floor is not None:
             row["raw_evaluation"] = floor["id"]
-            if test := if_whole(partial(paired, run, record, raw, floor)):
+            if mine and (theirs := outcome(raw, floor)):
+                test = _paired(mine, theirs, (run.name, raw.name))
                 row |= {"raw_difference": test.difference, "raw_p_value": test.p_value}
         yield row
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from skelbench.data.store.splits import TUNE
@@ -31,6 +32,15 @@ class TableInputs:
 
     metrics: Collection[str] = ()
     """Further figures that were asked for (``--metrics``), by name."""
+
+    best_on_test: bool = False
+    """Show the highest test accuracy of the probe's checkpoints too (``--best-on-test``)."""
+    significance: bool = False
+    """Show which rows can be told apart (``--significance``)."""
+    protocol: str = "linear"
+    """What figures of one protocol show (``--protocol``)."""
+    data_root: Path | None = None
+    """Where data sets are, for the names of classes; None = the usual place."""
 
     @cached_property
     def runs(self) -> list[ReadRun]:

@@ -9,11 +9,22 @@ from typing import TYPE_CHECKING, Any
 
 from skelbench.data.store.splits import full_name
 from skelbench.errors import SkelbenchError
-from skelbench.evaluate.statistics import holm
 from skelbench.plugin import TableSpec, hookimpl
-from skelbench.report import published, study_rows
+from skelbench.report import published, significance, study_rows
 from skelbench.report.frame import CONTROLS
-from skelbench.report.seeds import RAW, accuracy, alike, further, nearest, over_raw, percent, seeds_of
+from skelbench.report.seeds import (
+    INTERVALS,
+    accuracy,
+    adjust,
+    alike,
+    footnotes,
+    further,
+    nearest,
+    over_raw,
+    percent,
+    seeds_of,
+    subjects_note,
+)
 from skelbench.report.table import Cell, Column, Table, footnotes_of
 from skelbench.results.measures import Measure
 
@@ -23,6 +34,7 @@ if TYPE_CHECKING:
     from skelbench.plugin.host import Host
     from skelbench.report.inputs import TableInputs
     from skelbench.report.study_rows import Row
+    from skelbench.results.store import ResultStore
 
 REQUIRED = (
     "run", "title", "setting", "dataset", "split", "tokens", "preset", "encoder", "hardware", "seed", "protocol",
@@ -37,6 +49,8 @@ _SETTING = [
 ]  # fmt: skip
 _BLOCK = ["setting", "dataset", "split", "encoder", "protocol", "stream", "checkpoint"]
 """What rows that compete have in common."""
+_FAMILY = [*_BLOCK, "preset"]
+"""What rows have in common whose tests are adjusted for each other; of presets the name without its changes."""
 _PLACE = ["stream", "dataset", "split"]
 """What a published figure and a row must have in common to stand beside each other."""
 _SHARES = ["accuracy", "accuracy_selected", "accuracy_best_on_test", "control_accuracy"]
@@ -122,19 +136,28 @@ class Announced:
 def table(inputs: TableInputs) -> Table:
     """The table of the evaluations in ``inputs``."""
     announced = Announced([*chain.from_iterable(study_rows.announced(inputs, NAME))], inputs.host)
-    return build(inputs.frame, announced, inputs.metrics)
+    store = inputs.store if inputs.significance else None
+    return build(inputs.frame, announced, inputs.metrics, inputs.best_on_test, store)
 
 
-def build(frame: DataFrame, announced: Announced | None = None, metrics: Collection[str] = ()) -> Table:
+def build(
+    frame: DataFrame,
+    announced: Announced | None = None,
+    metrics: Collection[str] = (),
+    best_on_test: bool = False,
+    store: ResultStore | None = None,
+) -> Table:
     """One row per setting, averaged over its seeds; an empty ``frame`` gives an empty table that says what to run.
 
     ``frame`` has one row per evaluation of a run (:func:`skelbench.report.frame.frame`) with the columns of
     :data:`REQUIRED`, accuracies as shares in [0, 1]; ``control_accuracy`` and ``p_value`` are missing where there is no
     untrained encoder to compare with. ``announced`` says which methods stand together, as in a paper's table, and which
     figures stand beside them. ``metrics``: further figures, of the optional column ``measures``, that readers see; the
-    others are in CSV and JSON alone. An optional column ``group`` keeps apart what the other columns do not show.
+    others are in CSV and JSON alone. An optional column ``group`` keeps apart what the other columns do not show;
+    ``draws``, ``drawn``, ``accuracy_sd``, ``subjects`` and ``by_subject`` are optional too. ``best_on_test`` adds that
+    column. ``store``: where the predictions are, to say which rows can be told apart.
     Seeds make rows as in :func:`~skelbench.report.seeds.seeds_of`. A row's p-value is the largest of its seeds (every
-    seed must differ from its control), Holm-adjusted over the rows.
+    seed must differ from its control), Holm-adjusted over the rows of its data set, split, preset and probe.
 
     Raises:
         SkelbenchError: a column is missing, or accuracies are not shares.
@@ -145,7 +168,7 @@ def build(frame: DataFrame, announced: Announced | None = None, metrics: Collect
         raise SkelbenchError(f"the frame of evaluated runs lacks the columns {', '.join(missing)}; fill them")
     linear = frame[frame["protocol"].astype(str).str.startswith("linear")]
     if linear.empty:
-        return Table(TITLE, _columns(set()), notes=(HOW,), footnotes={"best": BEST})
+        return Table(TITLE, _columns(set()), notes=(HOW,))
     frame = frame.assign(**{name: pandas.to_numeric(frame[name]) for name in _NUMBERS})
     linear = _raw_beside(frame.loc[linear.index])
     for name in _SHARES:
@@ -155,13 +178,12 @@ def build(frame: DataFrame, announced: Announced | None = None, metrics: Collect
     measures = {name: how for each in frame.get("measures", ()) for name, (_, how) in each.items()}
     own = {name: further(frame, name) for name in measures}
     columns = [*_further_columns(measures, metrics)]
+    groups = list(seeds_of(linear, _SETTING))
     rows = [
-        _row(group, knn) | {_key(name): cell(group) for name, cell in own.items()}
-        for group in seeds_of(linear, _SETTING)
+        _row(group, knn, best_on_test) | {_key(name): cell(group) for name, cell in own.items()} for group in groups
     ]
-    tested = [row for row in rows if row["p_value"] is not None]
-    for row, p in zip(tested, holm([row["p_value"] for row in tested]), strict=True):
-        row["p_value"] = float(p)
+    adjust(rows, within=_family)
+    told = [*_told_apart(rows, groups, store)] if store else []
     announced = announced or Announced()
     for row in rows:
         title = row["method"].value
@@ -174,11 +196,31 @@ def build(frame: DataFrame, announced: Announced | None = None, metrics: Collect
     rows = _in_order(rows, [*announced.beside(rows)], announced.order)
     varying |= {"group"} if len({row["group"] for row in rows} - {CONTROL_GROUP}) > 1 else set()
     varying |= {"paper"} if any(row["paper"].value is not None for row in rows) else set()
+    varying |= {"accuracy_best_on_test"} if best_on_test else set()
+    varying |= {"letters"} if store else set()
     notes = [*_notes(frame, constant), *([TRAINED_ON] if "trained_on" in varying else [])]
     notes += announced.notes if "paper" in varying else []
-    texts = {"native": NATIVE, "control": CONTROL, "raw": RAW, "printed": PRINTED}
-    footnotes = {"best": BEST} | footnotes_of(rows, texts)
-    return Table(TITLE, (*_columns(varying), *columns), tuple(rows), tuple(notes), footnotes).ranked(within=_BLOCK)
+    used = {"native": NATIVE, "control": CONTROL, "printed": PRINTED, **footnotes(frame)}
+    used = ({"best": BEST} if best_on_test else {}) | footnotes_of(rows, used)
+    notes += [*subjects_note(linear), *told]
+    return Table(TITLE, (*_columns(varying), *columns), tuple(rows), tuple(notes), used).ranked(within=_BLOCK)
+
+
+def _family(row: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(row[key].removesuffix("+") if key == "preset" else row[key] for key in _FAMILY)
+
+
+def _told_apart(rows: list[dict[str, Any]], groups: list[DataFrame], store: ResultStore) -> Iterator[str]:
+    """Rank and letters of the rows of each family, and what is to be said of them."""
+    yield significance.HOW
+    families: dict[tuple[str, ...], list[int]] = {}
+    for number, row in enumerate(rows):
+        families.setdefault(_family(row), []).append(number)
+    varying, _ = alike(rows, _FAMILY)
+    for members in families.values():
+        first = rows[members[0]] | {"preset": rows[members[0]]["preset"].removesuffix("+")}
+        where = significance.place(first, ["dataset", "split", *(key for key in _FAMILY if key in varying)])
+        yield from significance.mark([rows[i] for i in members], [groups[i] for i in members], store, where)
 
 
 def _in_order(
@@ -219,6 +261,7 @@ def _columns(varying: set[str]) -> tuple[Column, ...]:
         headers = {"dataset": "Data set", "protocol": "Probe", "trained_on": "Trained on"}
         return (Column(key, headers.get(key, key.capitalize()), shown=key in varying) for key in keys)
 
+    best = Column("accuracy_best_on_test", "Best on test", ".1f", footnotes=("best",))
     return (
         Column("group", "Group", shown="group" in varying, heads=True),
         Column("method", "Method"),
@@ -227,8 +270,9 @@ def _columns(varying: set[str]) -> tuple[Column, ...]:
         *shared("preset", "encoder", "hardware", "protocol", "trained_on", "stream", "checkpoint"),
         Column("seeds", "Seeds", "d"),
         Column("accuracy", "Linear", ".1f", best="max"),
+        *(significance.COLUMNS if "letters" in varying else ()),
         Column("accuracy_selected", "Selected on train", ".1f", best="max"),
-        Column("accuracy_best_on_test", "Best on test", ".1f", footnotes=("best",)),
+        *([best] if best.key in varying else []),
         Column("knn", "1-NN", ".1f", best="max"),
         Column("difference", "Over untrained", "+.1f"),
         Column("p_value", "p (Holm)", ".2g"),
@@ -253,20 +297,22 @@ def _further_columns(measures: Mapping[str, Measure], metrics: Collection[str]) 
         yield Column(_key(name), how.label, ".1f" if how.share else ".4g", shown=name in metrics)
 
 
-def _row(group: DataFrame, knn: Callable[[DataFrame], Series]) -> dict[str, Any]:
+def _row(group: DataFrame, knn: Callable[[DataFrame], Series], best_on_test: bool) -> dict[str, Any]:
     first = group.iloc[0]
+    best = {"accuracy_best_on_test": percent(group["accuracy_best_on_test"])} if best_on_test else {}
     setting = {key: str(first[key]) for key in _SETTING}
     title = setting.pop("title")
     difference = percent(group["accuracy"] - group["control_accuracy"])
     if difference.value is None and title not in CONTROLS:
         difference = Cell(footnotes=("control",))
     clips = group["clips_seen"].mean()
-    return setting | {
+    return {
+        **setting,
+        **best,
         "method": Cell(title, footnotes=("native",) if setting["setting"] == "native" else ()),
         "seeds": len(group),
         "accuracy": accuracy(group),
         "accuracy_selected": percent(group["accuracy_selected"]),
-        "accuracy_best_on_test": percent(group["accuracy_best_on_test"]),
         "knn": percent(knn(group)),
         "difference": difference,
         "p_value": float(group["p_value"].max()) if group["p_value"].notna().all() else None,
@@ -282,10 +328,10 @@ def _notes(frame: DataFrame, constant: list[str]) -> Iterator[str]:
     if constant:
         yield f"All rows: {', '.join(constant)}."
     yield (
-        "Linear: after the probe's last step. Brackets: Wilson 95 % interval over test clips. ±: standard deviation "
-        "over seeds, where there are several. p: exact McNemar test against the untrained encoder on the same clips "
-        "(the largest over seeds), Holm-adjusted over rows; it says nothing about other pre-training seeds. raw: the "
-        "clip's coordinates, no network."
+        f"Linear: after the probe's last step. {INTERVALS} p: exact paired test against the untrained encoder on the "
+        "same clips, the larger of that over clips (McNemar's) and that over subjects, the largest over seeds, "
+        "Holm-adjusted over the rows of a data set, split, preset and probe; it says nothing about other pre-training "
+        "seeds. raw: the clip's coordinates, no network."
     )
     probed = frame["protocol"].astype(str).str.startswith("linear")
     if left_out := sorted(set(frame["run"].astype(str)) - set(frame.loc[probed, "run"].astype(str))):

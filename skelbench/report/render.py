@@ -79,7 +79,7 @@ class Terminal:
         yield Text(self.table.title, style="bold")
         if self.table.rows:
             for columns in self._blocks(options.max_width):
-                yield from self._grids(columns)
+                yield from self._grids(columns, options.max_width)
         else:
             yield Text()
         for mark, text in _notes(self.table):
@@ -115,34 +115,43 @@ class Terminal:
         text = Text().append(_text(column, cell, " ± ", "–"), style=style.strip())
         return text.append(f" ({self.table.markers(cell.footnotes)})") if cell.footnotes else text
 
-    def _grids(self, columns: list[Column]) -> Iterator[RenderableType]:
+    def _grids(self, columns: list[Column], room: int) -> Iterator[RenderableType]:
         """One grid; or the header, and then a heading and a grid of the same widths for every section."""
         from rich.padding import Padding
         from rich.text import Text
 
         sections = self.table.sections
         if not any(heading for heading, _ in sections):
-            yield self._grid(columns, self.table.rows)
+            yield self._grid(columns, self.table.rows, room)
             return
         yield Text()
-        yield Padding(self._grid(columns, (), edge=False), (0, 1))
+        yield Padding(self._grid(columns, (), room, edge=False), (0, 1))
         for heading, rows in sections:
             yield Text(f" {plain(heading)}", style="italic")
-            yield Padding(self._grid(columns, rows, edge=False, header=False), (0, 1))
+            yield Padding(self._grid(columns, rows, room, edge=False, header=False), (0, 1))
         yield Text()
 
     def _grid(
-        self, columns: list[Column], rows: Iterable[Mapping[str, Cell]], edge: bool = True, header: bool = True
+        self,
+        columns: list[Column],
+        rows: Iterable[Mapping[str, Cell]],
+        room: int,
+        edge: bool = True,
+        header: bool = True,
     ) -> RichTable:
         from rich import box
         from rich.table import Table as RichTable
         from rich.text import Text
 
         grid = RichTable(box=box.SIMPLE_HEAD, show_edge=edge, show_header=header)
-        for column in columns:
+        widths = [self._width(column) for column in columns]
+        over = 1 + sum(width + 3 for width in widths) - room
+        if over > 0:  # a list of names, alone in its block: broken at spaces
+            widths[-1] = max(10, widths[-1] - over)
+        for column, width in zip(columns, widths):
             justify: Literal["left", "right"] = "right" if _numeric(self.table, column) else "left"
             style = "dim italic" if column.published else "bold"
-            grid.add_column(Text(self._header(column)), justify=justify, header_style=style, width=self._width(column))
+            grid.add_column(Text(self._header(column)), justify=justify, header_style=style, width=width)
         for row in rows:
             grid.add_row(*(self._cell(column, row[column.key]) for column in columns))
         return grid
@@ -255,9 +264,13 @@ def to_csv(table: Table) -> str:
         add(key, lambda cell: cell.value, key)
         if any(cell.plus_minus is not None for cell in cells):
             add(f"{key}_pm", lambda cell: cell.plus_minus, key)
+        if any(cell.plus_minus_over for cell in cells):
+            add(f"{key}_pm_over", lambda cell: cell.plus_minus_over or None, key)
         if any(cell.interval is not None for cell in cells):
             add(f"{key}_low", lambda cell: cell.interval and cell.interval[0], key)
             add(f"{key}_high", lambda cell: cell.interval and cell.interval[1], key)
+        if any(cell.interval_over for cell in cells):
+            add(f"{key}_over", lambda cell: cell.interval_over or None, key)
         if not column.published and any(cell.published for cell in cells):
             add(f"{key}_is_published", lambda cell: cell.published, key)
     out = io.StringIO()
@@ -273,7 +286,9 @@ def to_json(table: Table) -> str:
     def cell_json(cell: Cell) -> dict[str, object]:
         fields = {
             "plus_minus": _raw(cell.plus_minus),
+            "plus_minus_over": cell.plus_minus_over or None,
             "interval": list(cell.interval) if cell.interval else None,
+            "interval_over": cell.interval_over or None,
             "mark": cell.mark,
             "footnotes": list(cell.footnotes) or None,
             "published": cell.published or None,

@@ -1,5 +1,8 @@
-"""Rows over seeds: which evaluated runs make up a row, their mean, spread and interval as cells, and what rows have in
-common."""
+"""Rows over seeds: which evaluated runs make up a row, their mean and intervals as cells, and what rows have in common.
+
+± is half a 95 % t interval: over seeds, or of one seed over its draws. Brackets are over test clips or subjects,
+whichever makes them wider. Every cell says which (``plus_minus_over``, ``interval_over``).
+"""
 
 from __future__ import annotations
 
@@ -8,15 +11,24 @@ from dataclasses import replace
 from statistics import mean, stdev
 from typing import TYPE_CHECKING, Any
 
-from skelbench.evaluate.statistics import wilson
+import numpy as np
+
+from skelbench.evaluate.resampling import TRUSTED
+from skelbench.evaluate.statistics import SeedsTest, accuracy_interval, holm, t_half_width
 from skelbench.report.frame import DEFAULTS
 from skelbench.report.table import Cell
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
 
-RAW = "not shown to be better than coordinates without a network: exact McNemar p > 0.05 for at least one seed"
+RAW = "not shown to be better than coordinates without a network: paired p > 0.05 for at least one seed"
 """Footnote ``raw`` of the cells of :func:`over_raw`."""
+SUBJECTS = "the bracket is over test subjects, which is wider than over clips"
+"""Footnote ``subjects`` of brackets."""
+INTERVALS = (
+    "±: 95 % t interval over seeds, where there are several (published figures: as printed). Brackets: 95 % over test "
+    "clips, over subjects if so marked."
+)
 
 _EVALUATION = ["run", "dataset", "split", "stream", "checkpoint"]
 
@@ -35,17 +47,90 @@ def seeds_of(frame: DataFrame, keys: Sequence[str]) -> Iterator[DataFrame]:
 
 
 def accuracy(group: DataFrame) -> Cell:
-    """Mean accuracy in percent, its standard deviation over seeds, Wilson's 95 % interval on ``n_test`` clips."""
+    """Mean accuracy in percent: its t interval over seeds, of one seed over its draws; and the wider of Wilson's 95 %
+    interval on ``n_test`` clips and a bootstrap over subjects, where the column ``by_subject`` has them all."""
     mean, n = float(group["accuracy"].mean()), int(group["n_test"].iloc[0])
-    low, high = wilson(round(mean * n), n)
-    return Cell(100 * mean, spread(group["accuracy"]), (100 * low, 100 * high))
+    interval, over = accuracy_interval(mean, n, _by_subject(group))
+    cell = percent(group["accuracy"])
+    notes = ("subjects",) if over.endswith("subjects") else ()
+    draws, first = int(group["draws"].fillna(1).max()) if "draws" in group else 1, group.iloc[0]
+    if len(group) == 1 and draws > 1 and first["accuracy_sd"] == first["accuracy_sd"]:
+        half, what = 100 * t_half_width(float(first["accuracy_sd"]), draws), first["drawn"] or "draws"
+        cell = replace(cell, plus_minus=half, plus_minus_over=f"{draws} {what}")
+        notes = (f"over {what}", *notes)
+    low, high = interval
+    return replace(cell, interval=(100 * low, 100 * high), interval_over=over, footnotes=notes)
+
+
+def _by_subject(group: DataFrame) -> tuple[np.ndarray, np.ndarray] | None:
+    """Clips recognised, means over seeds, and clips, of each subject; None unless every seed has the same."""
+    found = list(group["by_subject"]) if "by_subject" in group else []
+    if not found or any(not isinstance(one, Mapping) or set(one) != set(found[0]) for one in found):
+        return None
+    right_GS, clips_GS = np.array([[one[subject] for one in found] for subject in sorted(found[0])]).transpose(2, 0, 1)
+    return right_GS.mean(1), clips_GS[:, 0]
+
+
+def footnotes(frame: DataFrame) -> dict[str, str]:
+    """Those that cells of this file may have."""
+    drawn = sorted({what or "draws" for what in frame["drawn"]}) if "drawn" in frame else []
+    over = {f"over {what}": f"of one seed: ± is a 95 % t interval over its {what}" for what in drawn}
+    return {"raw": RAW, "subjects": SUBJECTS, **over}
 
 
 def percent(shares: Series) -> Cell:
-    """Mean over all seeds in percent, empty unless every seed has the figure."""
+    """Mean over all seeds in percent and its t interval, empty unless every seed has the figure."""
     if shares.isna().any():
         return Cell()
-    return Cell(100 * float(shares.mean()), spread(shares))
+    return spread([100 * share for share in shares])
+
+
+def spread(values: Sequence[float]) -> Cell:
+    """The mean of a figure over seeds and, of several, its t interval."""
+    several = len(values) > 1
+    half = t_half_width(stdev(values), len(values)) if several else None
+    return Cell(mean(values), half, plus_minus_over=f"{len(values)} seeds" if several else "")
+
+
+def difference(test: SeedsTest) -> Cell:
+    """A difference in points: its t interval over seeds, and the bracket that the claim rests on."""
+    low, high = test.interval
+    return Cell(
+        100 * test.difference,
+        None if test.half_width is None else 100 * test.half_width,
+        (100 * low, 100 * high),
+        plus_minus_over="" if test.half_width is None else f"{test.seeds} seeds",
+        interval_over=test.over,
+        footnotes=("subjects",) if test.over.endswith("subjects") else (),
+    )
+
+
+def adjust(rows: Sequence[dict[str, Any]], within: Callable[[Mapping[str, Any]], Any] = lambda row: None) -> None:
+    """Replace ``p_value`` of the rows that have one by Holm's, adjusted over the rows that agree in ``within``."""
+    blocks: dict[Any, list[dict[str, Any]]] = {}
+    for row in rows:
+        if row["p_value"] is not None:
+            blocks.setdefault(within(row), []).append(row)
+    for block in blocks.values():
+        for row, p in zip(block, holm([row["p_value"] for row in block]), strict=True):
+            row["p_value"] = float(p)
+
+
+def subjects_note(frame: DataFrame) -> Iterator[str]:
+    """How many subjects the tests on each data set and split are over, and where that is not enough."""
+    if "subjects" not in frame:
+        return
+    told = []
+    for (dataset, split), group in frame.groupby(["dataset", "split"], sort=False):
+        known = group["subjects"].dropna()
+        if known.empty:
+            told.append(f"not known for {dataset} / {split}, so over clips alone")
+            continue
+        count = int(known.max())
+        few = f", too few to trust an interval over them, and p is {2.0 ** (1 - count):.2g} at least"
+        partly = ", not known to some evaluations, which rest on clips alone" if len(known) < len(group) else ""
+        told.append(f"{count} of {dataset} / {split}" + (few if count < TRUSTED else "") + partly)
+    yield f"Subjects: {'; '.join(told)}."
 
 
 def over_raw(group: DataFrame) -> Cell:
@@ -55,11 +140,6 @@ def over_raw(group: DataFrame) -> Cell:
     return replace(over, footnotes=("raw",)) if over.value is not None and unshown.any() else over
 
 
-def spread(shares: Series) -> float | None:
-    """Sample standard deviation in percent; none for one seed."""
-    return 100 * float(shares.std(ddof=1)) if len(shares) > 1 else None
-
-
 def nearest(frame: DataFrame) -> Callable[[DataFrame], Series]:
     """Accuracies of the nearest-neighbour probe for the rows of a group, NaN where there is none or more than one."""
     knn = frame[frame["protocol"] == "knn"].drop_duplicates(_EVALUATION, keep=False).set_index(_EVALUATION)["accuracy"]
@@ -67,8 +147,8 @@ def nearest(frame: DataFrame) -> Callable[[DataFrame], Series]:
 
 
 def further(frame: DataFrame, name: str) -> Callable[[DataFrame], Cell]:
-    """The figure ``name`` of the rows of a group: mean and spread, in percent if it is a share. Of their own protocol,
-    else of the one other that measured it on the same runs; empty unless every seed has it."""
+    """The figure ``name`` of the rows of a group: mean and t interval, in percent if it is a share. Of their own
+    protocol, else of the one other that measured it on the same runs; empty unless every seed has it."""
     has = frame[[name in each for each in frame["measures"]]]
     others = has.drop_duplicates(_EVALUATION, keep=False).set_index(_EVALUATION)["measures"]
 
@@ -78,7 +158,7 @@ def further(frame: DataFrame, name: str) -> Callable[[DataFrame], Cell]:
         if not all(name in each for each in found):
             return Cell()
         values = [each[name][0] * (100 if each[name][1].share else 1) for each in found]
-        return Cell(mean(values), stdev(values) if len(values) > 1 else None)
+        return spread(values)
 
     return cell
 

@@ -12,12 +12,23 @@ from typing import TYPE_CHECKING, Any
 
 from skelbench.cost import BODIES
 from skelbench.errors import SkelbenchError
-from skelbench.evaluate.statistics import SeedsTest, holm
 from skelbench.plugin.descriptors import RowsSpec
-from skelbench.report import published
+from skelbench.report import published, significance
 from skelbench.report.frame import paired_over_seeds
 from skelbench.report.inputs import TableInputs
-from skelbench.report.seeds import RAW, accuracy, alike, nearest, over_raw, percent, seeds_of
+from skelbench.report.seeds import (
+    INTERVALS,
+    accuracy,
+    adjust,
+    alike,
+    difference,
+    footnotes,
+    nearest,
+    over_raw,
+    percent,
+    seeds_of,
+    subjects_note,
+)
 from skelbench.report.table import Cell, Column, Table, footnotes_of
 from skelbench.results.store import ResultStore
 from skelbench.spec import titled
@@ -53,9 +64,8 @@ PAPER = {
 """(metric, split) of published tables -> column."""
 
 FOOTNOTES = {
-    "raw": RAW,
     "shared": "over the seeds that both rows have, which are not all of them",
-    "untrained": "not shown to be better than the untrained encoder: exact McNemar p > 0.05 for at least one seed",
+    "untrained": "not shown to be better than the untrained encoder: paired p > 0.05 for at least one seed",
 }
 
 
@@ -204,14 +214,14 @@ def build(study: StudyTable, inputs: TableInputs) -> Table:
     headline = headline.assign(preset=headline["preset"].astype(str).str.removesuffix("+"))
     knn, further_knn = nearest(frame[frame["exact"].astype(bool)]), nearest(frame)
     rows: list[dict[str, Any]] = []
-    older, missing = list[str](), list[str]()
+    older, missing, told = list[str](), list[str](), list[str]()
     for _, block in headline.groupby(list(study.block), dropna=False):
         exact = block["exact"].astype(bool)
         wanted = list(study.rows(block) if callable(study.rows) else study.rows)
         runs = [_newest(row.fits(block[exact]), older) for row in wanted]
         comparable = _comparable(wanted, runs)
         if comparable:
-            rows += _rows(study, inputs, wanted, runs, knn, block)
+            rows += _rows(study, inputs, wanted, runs, knn, told, block)
             open_rows = [row for row, group in zip(wanted, runs, strict=True) if group is None]
             missing += [row.name for row in open_rows if row.expected and row.planned]
         name = study.labels[0].key
@@ -220,7 +230,7 @@ def build(study: StudyTable, inputs: TableInputs) -> Table:
             replaced: list[str] = []
             runs_changed = [_newest(row.fits(changed), replaced) for row in theirs]
             if sum(group is not None for group in runs_changed) > 1:
-                rows += _rows(study, inputs, theirs, runs_changed, further_knn)
+                rows += _rows(study, inputs, theirs, runs_changed, further_knn, told)
                 older += replaced
             elif comparable:  # every run of them is shown, the older ones too
                 for row in wanted:
@@ -231,7 +241,7 @@ def build(study: StudyTable, inputs: TableInputs) -> Table:
         start = f"`skelbench study {study.name}` runs what this table shows"
         how = f"nothing to compare yet: {start} (`skelbench study {study.name} --dry-run` lists it first)"
         return Table(study.title, _columns(study, [], set()), notes=(how,))
-    return _table(study, inputs, rows, list(dict.fromkeys(missing)), older)
+    return _table(study, inputs, rows, list(dict.fromkeys(missing)), older, told)
 
 
 def _rows(
@@ -240,16 +250,23 @@ def _rows(
     wanted: Sequence[Row],
     runs: Sequence[DataFrame | None],
     knn: Callable[[DataFrame], Series],
+    told: list[str],
     block: DataFrame | None = None,
 ) -> list[dict[str, Any]]:
-    """The rows of one block, tested among each other; where ``block`` is given also those without a run."""
-    rows = []
+    """The rows of one block, tested among each other; where ``block`` is given also those without a run. What is to be
+    said of all pairs, if they are asked for, goes into ``told``."""
+    rows, filled = list[dict[str, Any]](), list[dict[str, Any]]()
     for row, group, test in zip(wanted, runs, _tests(wanted, runs, inputs.store), strict=True):
         beside = dict(row.labels) | _paper(study, row, inputs)
         if group is not None:
             rows.append(_filled(study, inputs, row, group, knn) | beside | _measured(group) | test)
+            filled.append(rows[-1])
         elif row.expected and block is not None:
             rows.append(_common(study, row, block) | beside)
+    if inputs.significance:
+        groups = [group for group in runs if group is not None]
+        where = significance.place(filled[0], [key for key in ("dataset", "split", "preset") if key in study.block])
+        told += significance.mark(filled, groups, inputs.store, where)
     return rows
 
 
@@ -270,19 +287,17 @@ def _comparable(rows: Sequence[Row], runs: Sequence[DataFrame | None]) -> bool:
 
 def _tests(rows: Sequence[Row], runs: Sequence[DataFrame | None], store: ResultStore) -> list[dict[str, Any]]:
     """Cells of the difference and its p-value, Holm-adjusted over the rows of a block."""
-    tests: dict[int, SeedsTest] = {}
+    tests: list[dict[str, Any]] = []
     cells: list[dict[str, Any]] = [{} for _ in rows]
     for place, (row, group) in enumerate(zip(rows, runs, strict=True)):
         other = runs[row.against] if row.against is not None else None
         if group is None or other is None or (test := paired_over_seeds(store, group, other)) is None:
             continue
-        tests[place] = test
-        spread = None if test.spread is None else 100 * test.spread
-        limits = (100 * test.interval[0], 100 * test.interval[1])
+        cell = difference(test)
         partly = ("shared",) if test.seeds < max(len(group), len(other)) else ()
-        cells[place]["difference"] = Cell(100 * test.difference, spread, limits, footnotes=partly)
-    for place, p_value in zip(tests, holm([test.p_value for test in tests.values()]), strict=True):
-        cells[place]["p_value"] = float(p_value)
+        tests.append({"difference": replace(cell, footnotes=(*partly, *cell.footnotes)), "p_value": test.p_value})
+        cells[place] = tests[-1]
+    adjust(tests)
     return cells
 
 
@@ -339,7 +354,9 @@ def _paper(study: StudyTable, row: Row, inputs: TableInputs) -> dict[str, Cell]:
     }
 
 
-def _columns(study: StudyTable, rows: Sequence[Mapping[str, Any]], varying: set[str]) -> tuple[Column, ...]:
+def _columns(
+    study: StudyTable, rows: Sequence[Mapping[str, Any]], varying: set[str], tested: bool = False
+) -> tuple[Column, ...]:
     labels = {column.key for column in study.labels}
 
     def column(key: str, header: str, format: str = "", **more: Any) -> Column:
@@ -352,6 +369,7 @@ def _columns(study: StudyTable, rows: Sequence[Mapping[str, Any]], varying: set[
         Column("changed", "Changed settings", shown=any(row.get("changed") for row in rows)),
         Column("seeds", "Seeds", "d"),
         Column("accuracy", "Linear", ".1f", best="max"),
+        *(significance.COLUMNS if tested else ()),
         Column("difference", study.against, "+.1f"),
         Column("p_value", "p (Holm)", ".2g"),
         Column("knn", "1-NN", ".1f", best="max"),
@@ -369,7 +387,12 @@ def _columns(study: StudyTable, rows: Sequence[Mapping[str, Any]], varying: set[
 
 
 def _table(
-    study: StudyTable, inputs: TableInputs, rows: list[dict[str, Any]], missing: Sequence[str], older: Sequence[str]
+    study: StudyTable,
+    inputs: TableInputs,
+    rows: list[dict[str, Any]],
+    missing: Sequence[str],
+    older: Sequence[str],
+    told: Sequence[str],
 ) -> Table:
     versions = [(row["title"], row.pop("version")) for row in rows if "version" in row]
     labels = {column.key for column in study.labels}
@@ -378,9 +401,10 @@ def _table(
     places = {(row["dataset"], row["split"]) for row in rows}
     if len({(row["dataset"], row["split"], row["data"]) for row in rows}) > len(places):
         varying.add("data")  # else a version each: nothing to tell apart
-    footnotes = footnotes_of(rows, FOOTNOTES | dict(study.footnotes))
+    used = footnotes_of(rows, FOOTNOTES | footnotes(inputs.frame) | dict(study.footnotes))
     notes = (*_notes(study, inputs, constant, missing, older), *_versions(versions))
-    table = Table(study.title, _columns(study, rows, varying), tuple(rows), notes, footnotes)
+    notes += (significance.HOW, *told) if inputs.significance else ()
+    table = Table(study.title, _columns(study, rows, varying, inputs.significance), tuple(rows), notes, used)
     return table.ranked(within=[*keys, "changed"])
 
 
@@ -409,10 +433,12 @@ def _notes(
     yield from published.notes(inputs.host, study.name)
     yield (
         "Linear: after the probe's last step. Over untrained: minus the untrained encoder of the same shape, data and "
-        "seed; over raw: minus the clip's coordinates, no network. ±: standard deviation over seeds. Brackets: 95 % "
-        "over test clips; p: exact sign-flip test over test clips, Holm-adjusted over the rows beside it. Both speak "
-        "of these trained encoders, not of other pre-training seeds."
+        "seed; over raw: minus the clip's coordinates, no network. "
+        f"{INTERVALS} p: exact sign-flip test, the larger of that over test clips and that over subjects, "
+        "Holm-adjusted over the rows beside it. Brackets and p speak of these trained encoders, not of other "
+        "pre-training seeds."
     )
+    yield from subjects_note(inputs.frame)
     yield (
         f"GFLOPs: clips of {BODIES} bodies, matrix products, 2 per multiply-accumulate; step: all of a training step."
     )

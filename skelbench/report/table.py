@@ -23,9 +23,13 @@ class Cell:
 
     value: Value = None
     plus_minus: float | None = None
-    """Spread in the value's unit; what kind of spread is said in a note of the table."""
+    """Half of an interval around the value, in its unit; what kind is said in a note of the table."""
     interval: tuple[float, float] | None = None
     """Lower and upper limit in the value's unit."""
+    plus_minus_over: str = ""
+    """What varies in ``plus_minus``: ``3 seeds``, ``5 label subsets``. In CSV and JSON."""
+    interval_over: str = ""
+    """What varies in ``interval``: ``400 clips``, ``20 subjects``. In CSV and JSON."""
     mark: Mark | None = None
     footnotes: tuple[str, ...] = ()
     """Keys of the table's ``footnotes``."""

@@ -11,6 +11,7 @@ import numpy as np
 from skelbench.plugin import TableSpec, hookimpl
 from skelbench.report import study_rows
 from skelbench.report.inputs import TableInputs
+from skelbench.report.seeds import spread
 from skelbench.report.study_rows import PAPER_COLUMNS, Row, StudyTable
 from skelbench.report.table import Cell, Column, Table
 from skelbench.results.metrics import read_metrics
@@ -90,8 +91,8 @@ def rows_of(inputs: TableInputs) -> list[Row]:
 
 
 def curves(runs: DataFrame, store: ResultStore) -> dict[str, Cell]:
-    """Masked-prediction loss and effective ranks at start and end, means over seeds (at the end with their standard
-    deviation), empty where a seed lacks them; and what collapsed, by seed."""
+    """Masked-prediction loss and effective ranks at start and end, means over seeds (at the end with a t interval
+    over them), empty where a seed lacks them; and what collapsed, by seed."""
     seeds = []
     for name in runs["run"]:
         metrics = if_whole(partial(read_metrics, RunDir(store.root / name)))
@@ -101,13 +102,12 @@ def curves(runs: DataFrame, store: ResultStore) -> dict[str, Cell]:
         start = {"loss_start": loss[0], "rank_start": masked[0]}
         seeds.append(start | {"loss_end": loss[1], "rank_end": masked[1], "rank_encoder": pooled[1]})
     mean = {key: float(np.mean([seed[key] for seed in seeds])) for key in seeds[0]}
-    at_end = ("loss_end", "rank_end", "rank_encoder") if len(seeds) > 1 else ()
-    spread = {key: float(np.std([seed[key] for seed in seeds], ddof=1)) for key in at_end}
+    at_end = {key: spread([seed[key] for seed in seeds]) for key in ("loss_end", "rank_end", "rank_encoder")}
     collapsed = runs[runs["collapse"].notna()]
     found = [f"seed {seed}: {what}" for seed, what in zip(collapsed["seed"], collapsed["collapse"], strict=True)]
-    return {key: Cell(value, spread.get(key)) for key, value in mean.items()} | {
+    return {key: at_end.get(key, Cell(value)) for key, value in mean.items()} | {
         "loss_fall": Cell(mean["loss_start"] / mean["loss_end"] if mean["loss_end"] > 0 else None),
-        "rank_end": Cell(mean["rank_end"], spread.get("rank_end"), footnotes=("collapse",) if found else ()),
+        "rank_end": replace(at_end["rank_end"], footnotes=("collapse",) if found else ()),
         "collapse": Cell("; ".join(found) or None),
     }
 

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from skelbench.evaluate.statistics import holm
+from skelbench.evaluate.statistics import t_half_width
 from skelbench.plugin import TableSpec, hookimpl
-from skelbench.report.seeds import accuracy, alike
+from skelbench.report.seeds import INTERVALS, SUBJECTS, accuracy, adjust, alike
 from skelbench.report.table import Cell, Column, Table, footnotes_of
-from skelbench.results.tuned import Retrained, TuningRecord, read_all
+from skelbench.results.tuned import Compared, Retrained, TuningRecord, read_all
 from skelbench.spec import listed
 
 if TYPE_CHECKING:
@@ -36,14 +36,15 @@ FOOTNOTES = {
     "default": "no draw did better than the defaults on the held-out subjects: they are what tuning chose",
     "missing": "retraining is not complete: issue the `skelbench tune` again",
     "none": "every trial failed",
+    "subjects": SUBJECTS,
 }
 HOW = "nothing was tuned yet: `skelbench tune METHOD,METHOD --trials 20 --budget clips=N` fills this table"
 NOTES = (
     "Chosen on training subjects that were held out, from as many trials as stated, failed ones counted, of as many "
     "clips. Default and tuned are then trained on all training subjects with seeds that no trial had, and tested on "
     "the test split, on which nothing was chosen.",
-    "Brackets: 95 % over test clips (accuracy: Wilson). ±: standard deviation over seeds. p: exact sign-flip test over "
-    "test clips, Holm-adjusted over rows; it speaks of these trained encoders, not of other pre-training seeds.",
+    f"{INTERVALS} p: exact sign-flip test, the larger of that over test clips and that over subjects, Holm-adjusted "
+    "over the rows that compete; it speaks of these trained encoders, not of other pre-training seeds.",
     "Hours: training and probing of the trials; training winner and defaults again is not in them.",
 )
 
@@ -64,9 +65,7 @@ def build(records: Sequence[TuningRecord]) -> Table:
     if not records:
         return Table(TITLE, _columns(set()), notes=(HOW,))
     rows = [_row(record) for record in records]
-    tested = [row for row in rows if row["p_value"] is not None]
-    for row, p in zip(tested, holm([row["p_value"] for row in tested]), strict=True):
-        row["p_value"] = float(p)
+    adjust(rows, within=lambda row: tuple(str(row[key]) for key in BLOCK))
     rows.sort(key=lambda row: tuple(str(row[key]) for key in BLOCK))
     varying, constant = alike(rows, [key for key in BLOCK if key != "data"])
     if len({row["data"] for row in rows}) > len({row["dataset"] for row in rows}):
@@ -95,8 +94,6 @@ def _columns(varying: set[str]) -> tuple[Column, ...]:
 
 def _row(record: TuningRecord) -> dict[str, Any]:
     compared = record.compared
-    limits = None if compared is None else (100 * compared.interval[0], 100 * compared.interval[1])
-    spread = None if compared is None or compared.spread is None else 100 * compared.spread
     chosen = record.trials[record.winner].settings if record.winner is not None else {}
     why = "none" if record.winner is None else "default" if record.winner == 0 else ""
     return {
@@ -108,7 +105,7 @@ def _row(record: TuningRecord) -> dict[str, Any]:
         "seeds": len(record.seeds),
         "default": _accuracy(record.default),
         "tuned": _accuracy(record.tuned),
-        "difference": Cell() if compared is None else Cell(100 * compared.difference, spread, limits),
+        "difference": _difference(compared, len(record.seeds)),
         "p_value": None if compared is None else compared.p_value,
         "trials": len(record.trials),
         "failed": record.failed,
@@ -121,6 +118,21 @@ def _reasons(record: TuningRecord) -> Iterator[str]:
     """Why trials failed, each reason once."""
     for reason, several in Counter(trial.failure for trial in record.trials if trial.failure).items():
         yield f"{record.method}: {several} of {len(record.trials)} trials failed: {reason}"
+
+
+def _difference(compared: Compared | None, seeds: int) -> Cell:
+    if compared is None:
+        return Cell()
+    half = None if compared.spread is None else 100 * t_half_width(compared.spread, seeds)
+    low, high = compared.interval
+    return Cell(
+        100 * compared.difference,
+        half,
+        (100 * low, 100 * high),
+        plus_minus_over="" if half is None else f"{seeds} seeds",
+        interval_over=compared.over,
+        footnotes=("subjects",) if compared.over.endswith("subjects") else (),
+    )
 
 
 def _accuracy(side: Retrained | None) -> Cell:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import Any
 
-SHOWN = ("accuracy", "accuracy_selected", "accuracy_best_on_test")
+SHOWN = ("accuracy", "accuracy_selected", "accuracy_best_on_test", "accuracy_sd")
 """Figures that have columns of their own everywhere."""
 COUNTS = ("n_test", "n_train")
 

@@ -124,6 +124,7 @@ class _Metrics(_Facts):
     n_test: Annotated[float, Field(ge=1)]
     accuracy_selected: Share | None = None
     accuracy_best_on_test: Share | None = None
+    accuracy_sd: Annotated[float, Field(ge=0)] | None = None
 
 
 class _Measure(_Facts):
@@ -137,6 +138,7 @@ class _RecordFacts(_Facts):
     standard: bool
     metrics: _Metrics
     measures: dict[str, _Measure] = {}
+    drawn: str = ""
     predictions: str
     notes: list[str] = []
     finished: float

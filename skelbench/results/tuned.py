@@ -49,6 +49,8 @@ class Compared(Spec):
     spread: float | None
     interval: tuple[float, float]
     p_value: Share
+    over: str = ""
+    """What the interval is over: ``400 clips``, ``20 subjects``."""
 
 
 class TuningRecord(Spec):

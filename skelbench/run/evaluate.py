@@ -134,6 +134,7 @@ def _evaluate(session: Session, run: RunDir, spec: EvalSpec, path: Path, like: R
         "spec": spec.model_dump(mode="json"),
         "metrics": result.metrics,
         "measures": {name: asdict(how) for name, how in protocol.measures.items() if name in result.metrics},
+        "drawn": protocol.drawn if np.ndim(result.predictions["predicted"]) == 2 else "",
         "curve": result.curve,
         "notes": result.notes,
         "clips": {"train": len(split.train), "test": len(split.test)},

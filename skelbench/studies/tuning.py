@@ -274,7 +274,8 @@ def compare(tuned: Retrained, default: Retrained, session: Session) -> Compared 
     test = paired_over_seeds(session.results, *sides)
     if test is None:
         return None
-    return Compared(difference=test.difference, spread=test.spread, interval=test.interval, p_value=test.p_value)
+    figures = {name: getattr(test, name) for name in ("difference", "spread", "interval", "p_value", "over")}
+    return Compared(**figures)
 
 
 def score(trial: Trial, session: Session, probe: str) -> float | None:

@@ -43,7 +43,7 @@ def test_the_kind_is_said_by_the_name_or_the_format(here, results, arguments, na
     assert (here / name).read_bytes().startswith(start) and os.listdir(here) == [name]
 
 
-@pytest.mark.parametrize("figure", ["token-budget", "target-control", "curves"])
+@pytest.mark.parametrize("figure", ["token-budget", "target-control", "curves", "confusion"])
 def test_an_empty_store_says_what_to_run_and_writes_nothing(here, figure, capsys):
     assert main(["plot", figure]) == 0
     printed = capsys.readouterr()

@@ -46,6 +46,30 @@ def test_rows_are_those_counted_clip_by_clip(pair):
     assert overall.difference == pytest.approx(np.mean([second[i] - first[i] for i in first]))
 
 
+def test_of_several_draws_a_clip_counts_once_with_its_mean(pair):
+    first, second = pair
+    drawn = second | {"correct": np.stack([second["correct"]] * 3)}
+    assert compare(first, drawn, ("a", "b")) == compare(first, second, ("a", "b"))
+    drawn["correct"][2] = False
+    rows, overall = compare(first, drawn, ("a", "b"))
+    plain, _ = compare(first, second, ("a", "b"))
+    for row in rows:
+        (same,) = (one for one in plain if one["label"] == row["label"])
+        assert row["second"] == pytest.approx(2 / 3 * same["second"]) and row["only_second"] == same["only_second"]
+    assert overall.n == 200 and overall.accuracy_a == pytest.approx(2 / 3 * second["correct"].mean())
+
+
+def test_a_class_is_not_told_apart_by_one_subject(pair):
+    """All the difference is in one of eight people: over clips it is plain, over people it is none."""
+    ids, labels, who = np.arange(160), np.zeros(160, int), np.arange(160) // 20
+    one = {"ids": ids, "labels": labels, "correct": who > 0, "subjects": who}
+    other = {"ids": ids, "labels": labels, "correct": np.ones(160, bool)}
+    (row,), overall = compare(one, other, ("a", "b"))
+    assert row["p"] == overall.p_value == 1 and overall.by_clip.p_value < 1e-5
+    (back,), _ = compare(other, one, ("b", "a"))
+    assert back["p"] == 1 and back["difference"] == -row["difference"]
+
+
 def test_other_clips_are_refused(pair):
     first, second = pair
     fewer = {name: values[:-1] for name, values in second.items()}

@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 
 from skelbench.errors import SkelbenchError
 from skelbench.evaluate.statistics import (
+    accuracy_interval,
     holm,
     mcnemar,
     minimum_detectable_difference,
-    paired_bootstrap,
     paired_test,
+    t_half_width,
     wilson,
 )
 
@@ -70,27 +71,6 @@ def test_mcnemar_is_the_exact_binomial_sum(b, c, both):
 def test_mcnemar_stays_exact_for_thousands_of_clips():
     a, b = outcomes(4000, 2100, 1900, 2000)
     assert mcnemar(a, b)[2] == pytest.approx(float(exact_p(2100, 1900)), rel=1e-8)
-
-
-def test_bootstrap_equals_resampling_clip_by_clip():
-    a, b = outcomes(60, 25, 10, 5)
-    rng = np.random.default_rng(1)
-    index = rng.integers(0, 100, size=(20_000, 100))
-    naive = a[index].mean(1) - b[index].mean(1)
-    difference, low, high = paired_bootstrap(a, b, seed=3, n=20_000)
-    assert difference == pytest.approx(0.15)
-    assert (low, high) == pytest.approx(tuple(np.quantile(naive, [0.025, 0.975])), abs=0.0101)  # one clip
-    shuffled = rng.permutation(100)
-    assert paired_bootstrap(a[shuffled], b[shuffled], seed=3, n=20_000) == (difference, low, high)
-    assert paired_bootstrap(b, a, seed=3)[0] == -difference
-
-
-def test_bootstrap_has_the_variance_of_the_paired_difference():
-    a, b = outcomes(3000, 900, 600, 1500)
-    difference, low, high = paired_bootstrap(a, b, seed=0)
-    standard_error = (a.astype(float) - b).std() / math.sqrt(len(a))
-    assert (high - low) / 2 == pytest.approx(1.96 * standard_error, rel=0.05)
-    assert (high + low) / 2 == pytest.approx(difference, abs=0.2 * standard_error)
 
 
 def holm_reference(ps: list[float], alpha: float) -> list[bool]:
@@ -152,6 +132,7 @@ def test_verdict_names_the_better_one_or_says_what_it_would_take():
     a, b = outcomes(200, 12, 10, 78)
     verdict = paired_test(ids, a, ids, b, names=("slim", "untrained")).verdict
     assert verdict.startswith("no difference shown between slim and untrained")
+    assert "over 300 clips" in verdict
     assert f"at least {100 * minimum_detectable_difference(300, 22 / 300):.1f} points" in verdict
     assert "no difference shown" in paired_test(ids, a, ids, a).verdict
 
@@ -168,6 +149,82 @@ def test_paired_test_refuses_other_clips():
         paired_test(np.arange(5), right[:4], np.arange(5), right)
     with pytest.raises(SkelbenchError):
         paired_test(np.arange(0), right[:0], np.arange(0), right[:0])
+
+
+def test_a_clip_counts_once_with_its_mean_over_draws():
+    """As if every draw had been a test of its own, averaged by clip; draws that agree change nothing."""
+    rng = np.random.default_rng(0)
+    a_DC, b_DC, ids = rng.random((5, 60)) < 0.7, rng.random((3, 60)) < 0.5, rng.permutation(60)
+    test = paired_test(ids, a_DC, ids, b_DC)
+    d_C = a_DC.mean(0) - b_DC.mean(0)
+    assert test.difference == pytest.approx(d_C.mean()) and test.n == 60
+    assert (test.accuracy_a, test.accuracy_b) == pytest.approx((a_DC.mean(), b_DC.mean()))
+    flipped = np.where(rng.random((20_000, 60)) < 0.5, d_C, -d_C).sum(1)
+    assert test.p_value == pytest.approx((np.abs(flipped) >= abs(d_C.sum()) - 1e-9).mean(), abs=0.01)
+    resampled = d_C[rng.integers(0, 60, (10_000, 60))].mean(1)
+    assert test.interval == pytest.approx(np.quantile(resampled, [0.025, 0.975]), abs=0.01)
+    once, thrice = (paired_test(ids, a, ids, b_DC[0]) for a in (a_DC[0], np.stack([a_DC[0]] * 3)))
+    assert once == thrice
+
+
+def test_a_claim_rests_on_the_wider_interval_and_the_larger_p():
+    """Clips of a subject that always go the same way are no evidence of their own."""
+    ids, subjects = np.arange(200), np.arange(200) // 25
+    a = np.isin(subjects, [0, 1, 2, 3, 4, 6])
+    b = ~a
+    test = paired_test(ids, a, ids, b, subjects_a=subjects)
+    assert test.by_clip.p_value < 1e-9 and test.by_subject.p_value == pytest.approx(74 / 256)  # 6 or more of 8, or 2
+    assert test.p_value == test.by_subject.p_value and test.interval == test.by_subject.interval
+    assert test.by_subject.width > 2 * test.by_clip.width and test.over == "8 subjects" and not test.caution
+    assert "over 8 subjects" in test.verdict and test.verdict.startswith("no difference shown")
+    alone = paired_test(ids, a, ids, b)
+    assert alone.p_value == alone.by_clip.p_value and alone.over == "200 clips"
+    assert "subjects are not known" in alone.caution
+    one = paired_test(ids, a, ids, b, subjects_a=np.zeros(200, int))  # of data without subjects
+    assert one.by_subject is None and one.interval == alone.interval
+    rng = np.random.default_rng(0)
+    mixed = rng.permutation(subjects)
+    independent = paired_test(ids, a, ids, b, subjects_a=mixed)
+    assert independent.interval == max((independent.by_clip, independent.by_subject), key=lambda x: x.width).interval
+
+
+def test_few_subjects_are_said():
+    ids, right = np.arange(50), np.ones(50, bool)
+    test = paired_test(ids, right, ids, ~right, subjects_a=ids % 5)
+    assert test.p_value == 2 / 2**5 and test.caution.startswith("5 subjects are too few") and "0.062" in test.caution
+    assert not paired_test(ids, right, ids, ~right, subjects_a=ids % 6).caution
+
+
+def test_subjects_follow_their_clips():
+    rng = np.random.default_rng(1)
+    ids, subjects = rng.permutation(90), rng.integers(0, 9, 90)
+    a, b = rng.random(90) < 0.6, rng.random(90) < 0.5
+    order = rng.permutation(90)
+    straight = paired_test(ids, a, ids, b, subjects_a=subjects)
+    assert paired_test(ids, a, ids[order], b[order], subjects_a=subjects) == straight
+    assert paired_test(ids[order], a[order], ids, b, subjects_a=subjects[order]) == straight
+
+
+@pytest.mark.parametrize("n", [2, 3, 5, 10])
+def test_t_interval_covers_what_it_says_where_a_bootstrap_over_seeds_does_not(n):
+    rng = np.random.default_rng(n)
+    seeds = rng.normal(size=(4000, n))
+    t = np.abs(seeds.mean(1)) <= [t_half_width(sd, n) for sd in seeds.std(1, ddof=1)]
+    assert t.mean() == pytest.approx(0.95, abs=0.012)
+    means = seeds[:, rng.integers(0, n, (200, n))].mean(2)
+    low, high = np.quantile(means, [0.025, 0.975], axis=1)
+    bootstrap = ((low <= 0) & (0 <= high)).mean()
+    assert bootstrap < {2: 0.56, 3: 0.78, 5: 0.87, 10: 0.93}[n]
+
+
+def test_the_interval_of_an_accuracy_is_over_subjects_where_that_is_wider():
+    right, clips = np.array([20, 20, 20, 0, 20, 5, 20, 20]), np.full(8, 20)
+    interval, over = accuracy_interval(125 / 160, 160, (right, clips))
+    assert over == "8 subjects" and interval[1] - interval[0] > 0.3 and interval[0] < 125 / 160 < interval[1]
+    even = np.full(8, 15)
+    assert accuracy_interval(0.75, 160, (even, clips)) == (wilson(120, 160), "160 clips")
+    assert accuracy_interval(0.75, 160) == (wilson(120, 160), "160 clips")
+    assert accuracy_interval(0.75, 20, (even[:1], clips[:1]))[1] == "20 clips"
 
 
 def test_statistics_need_neither_torch_nor_scipy():

@@ -64,8 +64,55 @@ def test_raw_stands_once_in_every_block_for_all_its_presets(made):
 def test_outcomes_come_by_clip_id(made):
     order = np.array([3, 0, 2, 1])
     made.run("slim", np.array([True, False, False, True]), ids=order, knn=None)
-    ids, right = outcomes(made.store, frame(made.store.read()).iloc[0])
-    assert ids.tolist() == [0, 1, 2, 3] and right.tolist() == [False, True, False, True]
+    found = outcomes(made.store, frame(made.store.read()).iloc[0])
+    assert found.ids_C.tolist() == [0, 1, 2, 3] and found.correct_DC.tolist() == [[False, True, False, True]]
+    assert found.subject_C is None
+
+
+def test_subjects_come_with_their_clips_and_one_alone_is_none(made):
+    order = np.array([3, 0, 2, 1])
+    made.run("slim", np.array([True, False, False, True]), ids=order, subjects=np.array([9, 7, 7, 9]), knn=None)
+    made.run("mamp", np.array([True, False, False, True]), subjects=np.zeros(4, int), knn=None)
+    rows = frame(made.store.read()).set_index("method")
+    assert outcomes(made.store, rows.loc["slim"]).subject_C.tolist() == [7, 9, 7, 9]
+    assert rows.loc["slim", "by_subject"] == {7: (0.0, 2), 9: (2.0, 2)} and rows.loc["slim", "subjects"] == 2
+    assert rows.loc["mamp", "by_subject"] is None and np.isnan(rows.loc["mamp", "subjects"])
+
+
+def test_a_control_is_tested_over_subjects_even_if_one_file_alone_knows_them(made):
+    right, who = np.repeat([True, False], [120, 40]), np.arange(160) // 20
+    made.run("slim", right, subjects=who, knn=None)
+    made.run("untrained", ~right, knn=None)  # a file of before
+    row = frame(made.store.read()).set_index("method").loc["slim"]
+    assert row["p_value"] == pytest.approx(74 / 256) and row["subjects"] == 8  # 6 of 8 subjects, not 120 of 160 clips
+
+
+def test_draws_count_once_per_clip(made):
+    rng = np.random.default_rng(0)
+    a_DC, b_DC = rng.random((3, 40)) < 0.7, rng.random((2, 40)) < 0.4
+    made.run("slim", a_DC, knn=None, drawn="label subsets")
+    made.run("untrained", b_DC, knn=None)
+    every = frame(made.store.read())
+    row = every.set_index("method").loc["slim"]
+    assert (row["draws"], row["drawn"]) == (3, "label subsets")
+    assert row["accuracy_sd"] == pytest.approx(a_DC.mean(1).std(ddof=1))
+    d_C = a_DC.mean(0) - b_DC.mean(0)
+    assert row["difference"] == pytest.approx(d_C.mean())
+    test = paired_over_seeds(made.store, every[every["method"] == "slim"], every[every["method"] == "untrained"])
+    assert test.p_value == pytest.approx(row["p_value"]) and test.clips == 40
+    flips = np.where(rng.random((20_000, 40)) < 0.5, d_C, -d_C).sum(1)
+    assert row["p_value"] == pytest.approx((np.abs(flips) >= abs(d_C.sum()) - 1e-9).mean(), abs=0.01)
+
+
+def test_coordinates_stand_beside_every_seed(made):
+    for seed, right in ((1, 0.9), (2, 0.7)):
+        made.run("slim", right, seed=seed, knn=None)
+    made.run("raw", 0.5, encoder="raw", knn=None)
+    every = frame(made.store.read())
+    slim, raw = (every[every["method"] == name] for name in ("slim", "raw"))
+    test = paired_over_seeds(made.store, slim, raw)
+    assert test.seeds == 2 and test.difference == pytest.approx(0.3)
+    assert paired_over_seeds(made.store, raw, slim).difference == pytest.approx(-0.3)
 
 
 def other_arrays(path, **changes):

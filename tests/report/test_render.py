@@ -62,6 +62,25 @@ def test_narrow_terminals_get_blocks_and_never_half_a_number(width):
     assert text.count("slim|_x_") == {200: 1, 80: 1, 60: 2, 45: 3}.get(width, text.count("slim|_x_"))
 
 
+def test_a_list_of_names_too_long_for_any_line_is_broken_at_spaces_and_nothing_else_is():
+    columns = (Column("name", "Name"), Column("runs", "Runs"))
+    names = ", ".join(f"run-of-a-method-{number}" for number in range(9))
+    lines = render(Table("T", columns, ({"name": "a method", "runs": names},)), "terminal", 60).splitlines()
+    assert max(map(len, lines)) <= 60 and sum("a method" in line for line in lines) == 1
+    assert " ".join(" ".join(line.replace("a method", "").split()) for line in lines).count("run-of-a-method-") == 9
+
+
+def test_cells_say_over_what_in_csv_and_json():
+    cell = Cell(70.0, 2.0, (65.0, 75.0), plus_minus_over="3 seeds", interval_over="20 subjects")
+    table = Table(
+        "T", (Column("name", "N"), Column("a", "A", ".1f")), ({"name": "x", "a": cell}, {"name": "y", "a": 1.0})
+    )
+    first, second = csv.DictReader(io.StringIO(render(table, "csv")))
+    assert (first["a_pm_over"], first["a_over"]) == ("3 seeds", "20 subjects") and second["a_over"] == ""
+    one, other = (row["a"] for row in json.loads(render(table, "json"))["rows"])
+    assert (one["plus_minus_over"], one["interval_over"]) == ("3 seeds", "20 subjects") and "interval_over" not in other
+
+
 def test_columns_that_lead_are_repeated_in_every_block():
     """However many they are and wherever they stand; without one, the text columns that begin the table are."""
     names = [f"label{i}" for i in range(3)]

@@ -47,14 +47,15 @@ def said(built):
 
 
 # ------------------------------------------------------------------------------------------------ what fills a row
-def test_all_seeds_fill_a_row_with_mean_deviation_and_interval(made):
+def test_all_seeds_fill_a_row_with_mean_and_intervals(made):
     for seed, right in ((0, 0.5), (1, 0.6), (2, 0.7)):
         made.run("slim", right, seed=seed)
     made.run("slim:mfp-only", 0.5)
     rows = by(table(made, "objective"), "title")
     full = rows["slim"]
     assert full["seeds"].value == 3 and full["accuracy"].value == pytest.approx(60)
-    assert full["accuracy"].plus_minus == pytest.approx(10)
+    assert full["accuracy"].plus_minus == pytest.approx(4.30265 * 10 / 3**0.5, rel=1e-4)
+    assert (full["accuracy"].plus_minus_over, full["accuracy"].interval_over) == ("3 seeds", "40 clips")
     low, high = full["accuracy"].interval
     assert low < 60 < high and high - low == pytest.approx(29, abs=1)  # Wilson at 24 of 40, not at 72 of 120
     assert full["knn"].value == pytest.approx(40)
@@ -347,7 +348,7 @@ def test_four_targets_in_the_papers_order_with_their_curves(made):
     assert row["loss_start"].value == pytest.approx(start) and row["loss_end"].value == pytest.approx(end)
     assert row["loss_fall"].value == pytest.approx(start / end)
     assert row["rank_start"].value == 30 and row["rank_end"].value == pytest.approx(1.15)
-    assert row["rank_end"].plus_minus == pytest.approx(0.1 / np.sqrt(2)) and row["loss_end"].plus_minus > 0
+    assert row["rank_end"].plus_minus == pytest.approx(12.7062 * 0.05, rel=1e-4) and row["loss_end"].plus_minus > 0
     assert row["rank_encoder"].value == 12 and built.rows[3]["rank_end"].plus_minus is None
     assert row["rank_end"].footnotes == ("collapse",) and not built.rows[3]["rank_end"].footnotes
     assert row["collapse"].value == "seed 1: features at masked positions, effective rank 1.12 since step 300"
@@ -510,14 +511,35 @@ def test_golden(made):
     )
     assert lines[4] == "| – | yes | – | – | – | – | – | – | – | – | – | *73.6* | *78.9* |"
     assert lines[6] == (
-        "| yes | – | – | 2 | <ins>52.5 ± 3.5 [37.5, 67.1]</ins> | -25.0 ± 0.0 [-37.5, -12.5] | 0.00049 "
-        "| **45.0 ± 0.0** | +27.5 ± 3.5 | 0.20 | 80.00 | *85.3* | *90.6* |"
+        "| yes | – | – | 2 | <ins>52.5 ± 31.8 [37.5, 67.1]</ins> | -25.0 ± 0.0 [-37.5, -12.5] | 0.00049 "
+        "| **45.0 ± 0.0** | +27.5 ± 31.8 | 0.20 | 80.00 | *85.3* | *90.6* |"
     )
     assert lines[8] == (
-        "| yes | – | yes | 2 | **77.5 ± 3.5 [62.5, 87.7]** | – | – | <ins>40.0 ± 0.0</ins> | +52.5 ± 3.5 | 0.20 "
+        "| yes | – | yes | 2 | **77.5 ± 31.8 [62.5, 87.7]** | – | – | <ins>40.0 ± 0.0</ins> | +52.5 ± 31.8 | 0.20 "
         "| 80.00 | *87.7* | *92.7* |"
     )
     assert lines[10].startswith("All rows: dataset moves, split cross-view, tokens 8x25+1, frames 64, patch 8, preset")
+
+
+def test_significance_gives_rows_of_a_block_letters_and_ranks(made):
+    for seed, (mfp, full) in enumerate(((0.5, 0.75), (0.55, 0.8))):
+        made.run("slim:mfp-only", correct(mfp, 200), seed=seed)
+        made.run("slim:glcl-only", correct(mfp, 200), seed=seed)
+        made.run("slim", correct(full, 200), seed=seed)
+    built = table(made, "objective", significance=True)
+    rows = by(built, "title")
+    assert {title: (row["rank"].value, row["letters"].value) for title, row in rows.items() if row["seeds"].value} == {
+        "slim": (1, "a"),
+        "slim:mfp-only": (2, "b"),
+        "slim:glcl-only": (2, "b"),
+    }
+    (said_of,) = [note for note in built.notes if note.startswith("moves / cross-view, preset small:")]
+    assert (
+        "200 test clips; two rows differ on 22.5% of them (median). The smallest true difference" in said_of
+        and "adjusted for 3 pairs" in said_of
+    )
+    assert "Not told apart" in [column.header for column in built.shown]
+    assert "letters" not in [column.key for column in table(made, "objective").columns]
 
 
 @pytest.mark.parametrize("name", ["objective", "target-control", "token-budget"])
@@ -531,7 +553,7 @@ def test_every_format(made, name):
     assert full["run"].count("slim-moves") == 2 and float(full["clips_seen"]) == 40_000
     assert render(built, "latex").count(r"\\") == len(rows) + 1
     assert max(map(len, render(built, "terminal", 120).splitlines())) <= 120
-    assert "77.5 ± 3.5" in render(built, "terminal", 120)
+    assert "77.5 ± 31.8" in render(built, "terminal", 120)
 
 
 @pytest.mark.parametrize("name", STUDIES)

@@ -115,3 +115,14 @@ def test_several_streams_are_refused(session, resolved, host, tmp_path, data_roo
     places = ["--results", str(session.results.root), "--data-root", str(data_root)]
     assert main(["eval", run.spec.id, "--protocol", "centroids", *words, *places]) == 2
     assert "works on the encoder, of one stream" in " ".join(capsys.readouterr().err.split())
+
+
+def test_draws_are_told_in_the_record_and_are_rows_of_the_predictions(measured):
+    from skelbench.api.runs import Evaluation, Run
+
+    run, record = measured(draws=3)
+    assert record["drawn"] == "draws" and measured()[1]["drawn"] == ""
+    rows = Evaluation(Run(run), record).predictions
+    assert sorted(rows["draw"].unique()) == [0, 1, 2] and len(rows) == 3 * record["clips"]["test"]
+    assert rows["correct"].mean() == record["metrics"]["accuracy"]
+    assert rows.groupby("ids")["subjects"].nunique().max() == 1

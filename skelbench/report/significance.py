@@ -1,0 +1,81 @@
+"""``compare --significance``: which rows of a block can be told apart, and what its test clips could show at all."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from skelbench.evaluate.letters import letters, ranks
+from skelbench.evaluate.statistics import SeedsTest, holm, minimum_detectable_difference
+from skelbench.report.frame import paired_over_seeds
+from skelbench.report.table import Column
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+    from skelbench.results.store import ResultStore
+
+ALPHA = 0.05
+COLUMNS = (Column("rank", "Rank", "d"), Column("letters", "Not told apart"))
+"""Of the rows that were tested among each other."""
+HOW = (
+    "Rank: by the accuracy as it is shown, ties share one. Rows that share a letter are not told apart: paired tests "
+    "of all pairs of a block over the seeds that both have, the larger p of clips and subjects, Holm-adjusted to "
+    f"{100 * ALPHA:.0f} % for the block."
+)
+
+
+def mark(rows: Sequence[dict[str, Any]], groups: Sequence[DataFrame], store: ResultStore, where: str) -> Iterator[str]:
+    """Give the ``rows`` of one block, whose runs are ``groups``, their ``rank`` and ``letters``; yields what is to be
+    said of the block, which is ``where``. Nothing for fewer than two rows."""
+    if len(rows) < 2:
+        return
+    order = sorted(range(len(rows)), key=lambda place: -rows[place]["accuracy"].value)
+    pairs = list(combinations(range(len(rows)), 2))
+    found = [paired_over_seeds(store, groups[order[i]], groups[order[j]]) for i, j in pairs]
+    tested = {pair: test for pair, test in zip(pairs, found) if test is not None}
+    different = np.zeros((len(rows), len(rows)), dtype=bool)
+    for (i, j), p in zip(tested, holm([test.p_value for test in tested.values()])):
+        different[i, j] = different[j, i] = p <= ALPHA
+    shown = ranks([float(format(rows[place]["accuracy"].value, ".1f")) for place in order])
+    for place, rank, name in zip(order, shown, letters(different)):
+        rows[place] |= {"rank": rank, "letters": name}
+    untested = len(pairs) - len(tested)
+    missing = f" {untested} pairs have no seed in common, and share a letter untested." if untested else ""
+    yield f"{where}: {_detectable(list(tested.values()))}{missing}"
+
+
+def _detectable(tests: Sequence[SeedsTest]) -> str:
+    """What the clips of a block could show, typical of its pairs."""
+    if not tests:
+        return "no two rows have a seed in common, so none were tested."
+    clips, pairs = tests[0].clips, len(tests)
+    discordance, effect = median(test.discordance for test in tests), median(test.effect for test in tests)
+    subjects = {test.by_subject.count for test in tests if test.by_subject}
+    text = f"{clips:,} test clips"
+    if subjects:
+        text += f" of {max(subjects)} subjects, worth {clips / effect:,.0f} independent ones"
+    if subjects and (least := pairs * 2.0 ** (1 - min(subjects))) > ALPHA:
+        p = f"p = {min(1.0, least):.2g} after adjusting for {_many(pairs)}"
+        return f"{text}: over so few even a difference in all of them has {p}, so none can be shown."
+    points = 100 * minimum_detectable_difference(int(clips / effect), discordance, ALPHA / pairs)
+    text += f"; two rows differ on {discordance:.1%} of them (median)"
+    found = f"found with 80 % power, adjusted for {_many(pairs)}"
+    if not math.isfinite(points):
+        return f"{text}: too few for any difference to be {found}."
+    return f"{text}. The smallest true difference {found}: {points:.1f} points."
+
+
+def _many(pairs: int) -> str:
+    return "1 pair" if pairs == 1 else f"{pairs} pairs"
+
+
+def place(row: Mapping[str, Any], keys: Sequence[str]) -> str:
+    """``ntu60 / xsub, preset small``: a block in words, by those of ``keys`` that say something."""
+    first = " / ".join(str(row[key]) for key in ("dataset", "split") if key in keys)
+    return ", ".join([first, *(f"{key} {row[key]}" for key in keys if key not in ("dataset", "split"))])

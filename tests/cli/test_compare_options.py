@@ -1,0 +1,70 @@
+"""Options of ``skelbench compare`` and ``runs show`` that add what is not shown otherwise."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+from fabricated import Fabricated
+
+from skelbench.cli.main import main
+from skelbench.files import read_json
+
+pytestmark = pytest.mark.usefixtures("shipped_plugins")
+
+
+@pytest.fixture
+def results(tmp_path):
+    """Two runs, whose records hold what was best on test."""
+    made = Fabricated(tmp_path / "results")
+    for name, share in (("slim", 0.9), ("mamp", 0.2)):
+        made.run(name, np.arange(200) < 200 * share, knn=None, subjects=np.arange(200) % 20)
+    for path in made.root.glob("*/eval-*.json"):
+        record = read_json(path)
+        record["metrics"]["accuracy_best_on_test"] = 0.987
+        path.write_text(json.dumps(record))
+    return made
+
+
+def shown(capsys, *words):
+    assert main([*words]) == 0
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize("style", ["terminal", "md", "csv", "json", "latex", "html"])
+def test_best_on_test_is_nowhere_unless_it_is_asked_for(results, capsys, style):
+    words = ["compare", "--format", style]
+    plain, asked = shown(capsys, *words), shown(capsys, *words, "--best-on-test")
+    assert "98.7" not in plain and "est on test" not in plain and "best_on_test" not in plain
+    assert "98.7" in asked and ("est on test" in asked or style in ("csv", "terminal"))
+
+
+def test_best_on_test_of_one_run(results, capsys):
+    (name,) = [path.name for path in results.root.glob("slim-*")]
+    assert "98.7%" not in shown(capsys, "runs", "show", name)
+    assert "98.7%" in shown(capsys, "runs", "show", name, "--best-on-test")
+    assert "over" in shown(capsys, "runs", "show", name)
+
+
+def test_significance(results, capsys):
+    text = shown(capsys, "compare", "--significance", "--format", "csv")
+    rows = {row["method"]: (row["letters"], row["rank"]) for row in csv.DictReader(text.splitlines()) if row["run"]}
+    assert rows == {"slim": ("a", "1"), "mamp": ("b", "2")}
+    assert "of 20 subjects, worth" in " ".join(shown(capsys, "compare", "--significance").split())
+
+
+@pytest.mark.parametrize(
+    ("option", "table"), [("--significance", "flops"), ("--best-on-test", "flops"), ("--best-on-test", "token-budget")]
+)
+def test_what_a_table_cannot_show_is_refused(results, capsys, option, table):
+    results.run("slim", np.arange(200) < 150, tokens=30, knn=None)
+    assert main(["compare", "--table", table, option]) == 2
+    assert f"table {table} has nothing to show for {option}" in capsys.readouterr().err
+
+
+def test_from_python(results):
+    import skelbench
+
+    assert "letters" in skelbench.compare(significance=True, results=results.root).frame()
+    assert "accuracy_best_on_test" in skelbench.compare(best_on_test=True, results=results.root).frame()
+    assert "accuracy_best_on_test" not in skelbench.compare(results=results.root).frame()

@@ -1,0 +1,81 @@
+"""``skelbench run --seeds``: a run per seed, and the mean over them."""
+
+import re
+from itertools import count
+
+import pytest
+from small import TINY
+
+from skelbench.cli.main import main
+from skelbench.errors import Stopped
+from skelbench.results.store import ResultStore
+
+pytestmark = pytest.mark.usefixtures("shipped_plugins")
+
+
+def command(*more):
+    sets = [part for key, value in TINY.items() for part in ("--set", f"{key}={value}")]
+    shape = ["--dataset", "small", "--clip-length", "32", "--patch", "8", "--epochs", "1", "--batch-size", "4"]
+    return ["run", "skeletonmae", *shape, *sets, "--set", "method.decoder_dim=16", "--probe", "knn", *more]
+
+
+def trained(results):
+    return {run.spec.seed: run for run in ResultStore(results).read() if run.spec.method == "skeletonmae"}
+
+
+def test_every_seed_is_a_run_and_the_end_is_their_mean(small, capsys):
+    assert main(command("--seeds", "1,0")) == 0
+    shown = capsys.readouterr().out
+    runs = trained(small / "results")
+    assert set(runs) == {0, 1} and all(run.outcome == "done" for run in runs.values())
+    shares = [runs[seed].records()[0]["metrics"]["accuracy"] for seed in (1, 0)]
+    half = 12.7062 * abs(shares[0] - shares[1]) / 2  # t of one degree of freedom, sd / sqrt(2)
+    end = shown[shown.index("Mean over 2 pre-training seeds (1, 0)") :]
+    assert f"{50 * sum(shares):.1f} ± {100 * half:.1f}" in end and "t interval over seeds" in end
+    assert re.search(r"untrained +[+-]\d+\.\d ± \d+\.\d +\[", end) and re.search(r"raw +[+-]\d", end)
+    assert "2 subjects are too few to trust" in end
+
+    times = {seed: (run.path / "encoder.safetensors").stat().st_mtime_ns for seed, run in runs.items()}
+    assert main(command("--seeds", "1,0")) == 0  # everything is there
+    again = capsys.readouterr().out
+    assert again[again.index("Mean over") :] == end
+    assert times == {
+        seed: (run.path / "encoder.safetensors").stat().st_mtime_ns for seed, run in trained(small / "results").items()
+    }
+    assert main(command("--seed", "1")) == 0  # the run of a seed is that of --seed
+    assert set(trained(small / "results")) == {0, 1} and "Mean over" not in capsys.readouterr().out
+
+
+def test_the_same_command_goes_on_after_a_stop(small, capsys, monkeypatch):
+    from skelbench.run import pretrain
+
+    calls, whole = count(), pretrain.pretrain
+
+    def stopped(session, resolved, force=False):
+        if resolved.method.trains and next(calls) == 1:
+            raise Stopped("stopped by the user", 1)
+        return whole(session, resolved, force)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(pretrain, "pretrain", stopped)
+        assert main(command("--seeds", "0,1")) != 0
+    first = trained(small / "results")
+    assert set(first) == {0} and "Mean over" not in capsys.readouterr().out
+    written = (first[0].path / "encoder.safetensors").stat().st_mtime_ns
+    assert main(command("--seeds", "0,1")) == 0
+    assert "Mean over 2 pre-training seeds (0, 1)" in capsys.readouterr().out
+    assert (trained(small / "results")[0].path / "encoder.safetensors").stat().st_mtime_ns == written
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--seeds", "0,1", "--seed", "2"], "contradict each other"),
+        (["--seeds", "0,1", "--set", "seed=2"], "contradict each other"),
+        (["--seeds", "0,x"], "'0,x' is not a list of whole numbers; write --seeds 0,1,2"),
+        (["--seeds", "0,-1"], "seeds are 0 or more"),
+    ],
+)
+def test_bad_seeds_are_one_sentence(small, fails, arguments, said):
+    fails(command(*arguments), said)
+    assert not (small / "results").exists()

@@ -1,0 +1,71 @@
+"""Methods over many tasks: pooled where there are enough, refused where there are not."""
+
+import pytest
+from fabricated import Fabricated, correct
+from scipy.stats import trim_mean
+
+from skelbench.plugin.host import Host
+from skelbench.report.inputs import TableInputs
+from skelbench.report.pooled import table
+from skelbench.report.render import render
+
+
+@pytest.fixture
+def made(tmp_path):
+    return Fabricated(tmp_path / "results")
+
+
+def fill(made, title, base, tasks=5, seeds=3):
+    for task in range(tasks):
+        for seed in range(seeds):
+            share = base + 0.05 * task + 0.025 * seed
+            made.run(title, correct(share), dataset=f"set{task // 2}", split=f"split{task % 2}", seed=seed, knn=None)
+
+
+def build(made):
+    return table(TableInputs(Host(), made.store))
+
+
+def test_methods_are_pooled_over_the_tasks_that_all_have(made):
+    fill(made, "slim", 0.6, tasks=6)
+    fill(made, "mamp", 0.5)
+    fill(made, "untrained", 0.3)
+    fill(made, "gfp", 0.9, tasks=4)
+    built = build(made)
+    rows = {row["title"].value: row for row in built.rows}
+    assert list(rows) == ["slim", "mamp", "untrained"] and {row["tasks"].value for row in built.rows} == {5}
+    scores = [correct(0.6 + 0.05 * task + 0.025 * seed).mean() for task in range(5) for seed in range(3)]
+    assert rows["slim"]["iqm"].value == pytest.approx(100 * trim_mean(scores, 0.25))
+    low, high = rows["slim"]["iqm"].interval
+    assert low < rows["slim"]["iqm"].value < high and rows["slim"]["iqm"].interval_over == "seeds within tasks"
+    assert rows["slim"]["over_next"].value == 1 and rows["slim"]["over_untrained"].value == 1
+    assert rows["untrained"]["over_next"].value is None and rows["untrained"]["over_untrained"].value is None
+    assert rows["slim"]["iqm"].mark == "best"
+    assert any("left out, with fewer than 5 tasks of 3 seeds: gfp" in note for note in built.notes)
+    assert "set0" not in render(built)
+
+
+@pytest.mark.parametrize(
+    ("what", "said"),
+    [
+        ({"tasks": 4}, "takes 5 tasks of 3 seeds each, and there are 4 at most"),
+        ({"seeds": 2}, "takes 5 tasks of 3 seeds each, and there are 0 at most"),
+    ],
+)
+def test_too_few_tasks_are_refused_and_counted(made, what, said):
+    fill(made, "slim", 0.6, **what)
+    built = build(made)
+    assert not built.rows and any(said in note for note in built.notes)
+
+
+def test_tasks_must_be_shared(made):
+    fill(made, "slim", 0.6)
+    for task in range(5):
+        for seed in range(3):
+            made.run("mamp", 0.5, dataset=f"other{task}", seed=seed, knn=None)
+    built = build(made)
+    assert not built.rows and any("there are 0 in common" in note for note in built.notes)
+
+
+def test_nothing_at_all_says_what_it_takes(made):
+    assert "linear probes of 3 seeds on 5 data sets and splits" in build(made).notes[0]
