@@ -12,10 +12,18 @@ from skelbench.testing.kinds import KITS, kit
 HOST = Host()
 KINDS = [kind for kind in KITS if kind not in ("methods", "datasets")]
 SHORT = {"val_share": 0.0, "epochs": 4}
+TUNED = {"val_share": 0.0, "epochs": 12, "min_steps": 12, "lr": 3e-3}
 SETTINGS = {
     ("protocols", "linear"): SHORT | {"min_steps": 60, "tolerance": None},
     **{("protocols", f"linear@{name}"): SHORT for name in ("mamp", "macdiff", "cmd")},
     **{("protocols", f"linear@{name}"): SHORT | {"epochs": 10} for name in ("aimclr", "umurl")},
+    **{("protocols", name): TUNED for name in ("finetune", "supervised", "transfer@finetune", "finetune@mamp")},
+    **{("protocols", f"semi@{name}"): TUNED | {"draws": 2} for name in ("1", "10")},
+    **{
+        ("protocols", f"semi@{share}@{source}"): TUNED | {"draws": 2, "label_share": 0.5}
+        for share in ("1", "10")
+        for source in ("mamp", "cmd", "aimclr")
+    },
     ("encoders", "bigru"): {"hidden": 8, "depth": 1},
     ("encoders", "dste"): {"dim": 8},
     ("encoders", "stgcn"): {"base": 2, "out": 8},
