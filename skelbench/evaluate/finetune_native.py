@@ -9,15 +9,15 @@ from pydantic import Field
 from skelbench.evaluate.finetune import FineTune
 from skelbench.evaluate.finetune_settings import Share
 from skelbench.evaluate.label_subsets import DRAWS
-from skelbench.evaluate.native_contrastive import SIDE_BY_SIDE
-from skelbench.evaluate.native_masked import MAE_DEFAULTS
 from skelbench.plugin import ProtocolSpec, hookimpl
 
 LABELS = "share of the training clips whose labels are used"
 LISTS = "lists of such clips (`skelbench data labels`), from the first on"
 STRATIFIED = "that share of every class; false = of all clips, as this code has it"
-JOINTS = {**MAE_DEFAULTS, "readout": "joints"}
-SLOTS = {"bodies": "all-slots", "bodies_pool": "all-mean", "share": 1.0, "resize": "half-pixel"}
+SLOTS = {"bodies": "all-slots", "bodies_pool": "all-mean", "resize": "half-pixel"}
+JOINTS = {**SLOTS, "share": 0.95, "readout": "joints"}
+CONCATENATED = {"bodies_pool": "concat", "share": 0.95, "resize": "half-pixel"}
+"""How MAMP's and CMD's codes look at clips, as for their linear probes."""
 
 
 @hookimpl
@@ -41,8 +41,13 @@ def skelbench_protocols() -> list[ProtocolSpec]:
             defaults=JOINTS,
         ),
         *semi("mamp", "MampSemi", "MAMP's code: lists that are not stratified", JOINTS),
-        *semi("cmd", "CMDSemi", "CMD's code: SGD 0.01, lists that are not stratified", {**SIDE_BY_SIDE, "share": 0.95}),
-        *semi("aimclr", "AimCLRSemi", "AimCLR's code: the encoder in eval mode while its weights move", SLOTS),
+        *semi("cmd", "CMDSemi", "CMD's code: SGD 0.01, lists that are not stratified", CONCATENATED),
+        *semi(
+            "aimclr",
+            "AimCLRSemi",
+            "AimCLR's code: the encoder in eval mode while its weights move",
+            {**SLOTS, "share": 1.0},
+        ),
     ]
 
 

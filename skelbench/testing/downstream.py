@@ -6,7 +6,6 @@ Shapes: n clips, M bodies, T frames, J joints, C = 3.
 from __future__ import annotations
 
 import copy
-from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
@@ -20,13 +19,13 @@ from skelbench.evaluate.downstream import Downstream
 from skelbench.evaluate.protocol import Features
 from skelbench.nn.encoder import Encoder
 from skelbench.nn.vit import ViT, ViTConfig
-from skelbench.plugin.descriptors import ProtocolSpec
+from skelbench.plugin.descriptors import Descriptor
 from skelbench.skeleton.grid import Grid
 from skelbench.skeleton.topology import NTU25
 from skelbench.spec import DataSpec, EvalSpec
 
 GRID = Grid(16, 8, NTU25.num_joints)
-CLASSES, TRAIN, TEST = 4, 48, 48
+CLASSES, TRAIN, TEST = 4, 24, 24
 SPLIT = "made"
 TRAINING, TESTING = (1, 3), (2, 4)
 """Subjects."""
@@ -79,7 +78,7 @@ class _Shown(ClipStore):
 class Postures:
     """What a protocol that asks for the encoder is handed; everything on disk lies in ``folder``."""
 
-    def __init__(self, folder: Path, descriptor: ProtocolSpec) -> None:
+    def __init__(self, folder: Path, descriptor: Descriptor) -> None:
         self.folder, self.descriptor = folder, descriptor
         self.store = write_postures(folder / "postures")
         self._serial = count()
@@ -101,7 +100,7 @@ class Postures:
         shown = _Shown.of(self.store, sides)
         data = DataSpec(name="made", split=SPLIT, fingerprint=shown.fingerprint)
         values = {"pretrain_id": "0" * 12, "protocol": self.descriptor.name, "data": data}
-        spec = EvalSpec.model_validate({**values, **self.descriptor.defaults})
+        spec = EvalSpec.model_validate({**values, **getattr(self.descriptor, "defaults", {})})
 
         def make(trained: bool) -> Encoder:
             return copy.deepcopy(self._encoders[not trained])
