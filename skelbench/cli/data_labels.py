@@ -37,7 +37,6 @@ def show_labels(
 
     from skelbench.console import make_table, out
     from skelbench.evaluate.label_subsets import label_subset
-    from skelbench.files import write_whole
 
     store = open_store(name, data_root)
     part = store.split(split)
@@ -60,6 +59,11 @@ def show_labels(
     facts |= {"stratified": not unstratified, "lists": told}
     texts = {file: each.text for file, each in files.items()} | {"labels.json": json.dumps(facts, indent=1) + "\n"}
     for file, text in texts.items():
-        content = text.encode()
-        write_whole(output / file, lambda handle, content=content: handle.write(content))
+        _write(output / file, text)
     out.print(f"{len(files)} lists, and labels.json which says what they are, lie in {output}")
+
+
+def _write(path: Path, text: str) -> None:
+    from skelbench.files import write_whole
+
+    write_whole(path, lambda file: file.write(text.encode()))

@@ -29,6 +29,7 @@ class FineTuneSettings(EncoderProtocol):
 
     trained: ClassVar[bool] = True
     """Whether it starts from the run's weights, or from the encoder as it was initialised."""
+    drawn: ClassVar[str] = "label lists"
     measures: ClassVar[Mapping[str, Measure]] = {
         "accuracy_sd": Measure("standard deviation over lists of labels", share=True)
     }

@@ -118,12 +118,16 @@ def _evaluate(
             f"protocol {spec.protocol} measured a {bad} that is not finite, so its probe diverged and nothing was "
             "written; give it a lower learning rate: --set lr=..."
         )
+    # A protocol for other data has none of its own accord: any is as standard as another.
+    elsewhere = getattr(session.host.get("protocols", spec.protocol), "elsewhere", False)
+    fields: dict[str, Any] = {"data": spec.data} if elsewhere else {}
+    plain = eval_spec(session.host, run.spec, spec.protocol, like=like, **fields)
     arrays: dict[str, Any] = {**result.predictions, "subjects": store.index["subject"][split.test]}
     write_atomic(path.with_suffix(".npz"), lambda file: np.savez_compressed(file, **arrays))
     record = {
         "id": spec.id,
         "run": run.name,
-        "standard": spec == eval_spec(session.host, run.spec, spec.protocol, like=like),
+        "standard": spec == plain,
         "spec": spec.model_dump(mode="json"),
         "metrics": result.metrics,
         "measures": {name: asdict(how) for name, how in protocol.measures.items() if name in result.metrics},
