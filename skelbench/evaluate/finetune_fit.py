@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from skelbench.data.store.source import ClipSource
-from skelbench.errors import SkelbenchError
+from skelbench.errors import Diverged, SkelbenchError
 from skelbench.evaluate.downstream import Downstream
 from skelbench.evaluate.finetune_settings import FineTuneSettings
 from skelbench.identity import derive_seed
@@ -72,7 +72,7 @@ class Classifier(nn.Module):
 
     def forward(self, view: View, noise: torch.Generator | None = None) -> Tensor:
         """Logits [B, C]. In training mode ``noise`` draws the dropout on tokens."""
-        dropout = self.settings.dropout if self.training and self.settings.encoder_mode == "train" else 0.0
+        dropout = self.settings.dropout if self.training else 0.0
         with torch.set_grad_enabled(torch.is_grad_enabled() and not self.settings.frozen):
             x_BD = self.task.clip_features(self.encoder, view, dropout, noise)
         return self.head(x_BD)
@@ -84,10 +84,8 @@ class Classifier(nn.Module):
             self.encoder.eval()
         elif mode and self.settings.encoder_mode == "eval":
             self.eval()
-            for module in self.modules():
-                if isinstance(
-                    module, nn.RNNBase
-                ):  # cuDNN has no gradients in eval mode; without dropout it is the same
+            for module in self.modules():  # cuDNN has no gradients of recurrent layers in eval mode
+                if isinstance(module, nn.RNNBase):
                     module.train(not module.dropout)
         return self
 
@@ -98,6 +96,8 @@ class Fit:
     def __init__(self, task: Downstream, source: ClipSource, settings: FineTuneSettings, part: Part, seed: int) -> None:
         self.task, self.source, self.settings, self.part, self.seed = task, source, settings, part, seed
         self.ids_n, self.y_n = task.train_ids[part.train_n], task.train_y[part.train_n]
+        self.held_ids, self.held_y = task.train_ids[part.held_n], torch.from_numpy(task.train_y[part.held_n])
+        self.test_ids = task.test_ids
         n = len(self.ids_n)
         self.per_epoch, self.epochs = settings.per_epoch(n), settings.epochs_of(n)
         self.total = self.per_epoch * self.epochs
@@ -125,7 +125,7 @@ class Fit:
         """Of :func:`clips_of`, as of the last whole step and the last whole epoch's scores."""
         n, (epoch, batches) = len(self.ids_n), divmod(self.step, self.per_epoch)
         inside = sum(map(len, np.array_split(np.arange(n), self.per_epoch)[:batches]))
-        scored = len(self.part.held_n) + len(self.task.test_ids) * self._scores_test_always
+        scored = len(self.held_ids) + len(self.test_ids) * self._scores_test_always
         return epoch * n + inside + self.scored * scored
 
     @property
@@ -161,7 +161,7 @@ class Fit:
         row = dict(self.best["row"] if self.best else self.rows[-1])
         if self.best:
             self.model.load_state_dict(self.best["weights"])
-        logits_nC = self.logits(self.task.test_ids, rest)
+        logits_nC = self.logits(self.test_ids, rest)
         row["test_accuracy"] = self.task.score(logits_nC.numpy())[0]["accuracy"]
         by_step = {each["step"]: each for each in (*self.rows, row)}
         figures = {"accuracy": row["test_accuracy"], "step": row["step"]}
@@ -220,13 +220,14 @@ class Fit:
         self.sums_2 += torch.stack([plain, (logits_BC.argmax(1) == y_B).sum()]).double()
         self.step += 1
 
-    def check_finite(self) -> None:
-        """Raise :class:`SkelbenchError` where the loss of this epoch was not; waits for the device."""
-        if not bool(self.sums_2[0].isfinite()):
-            epoch = (self.step - 1) // self.per_epoch + 1
-            raise SkelbenchError(
-                f"fine-tuning diverged in epoch {epoch} of {self.epochs}: its loss is not finite, and nothing was "
-                f"written; give it a lower learning rate than {self.settings.lr:g}: --set lr=..."
+    def check_finite(self, x: Tensor | None = None) -> None:
+        """Raise :class:`Diverged` where the loss of this epoch, or ``x``, was not; waits for the device."""
+        if not bool((self.sums_2[0] if x is None else x).isfinite().all()):
+            epoch = max(1, math.ceil(self.step / self.per_epoch))
+            raise Diverged(
+                f"fine-tuning diverged in epoch {epoch} of {self.epochs}, what it says is not finite, and nothing was "
+                f"written; give it a lower learning rate than {self.settings.lr:g}: --set lr=...",
+                self.step,
             )
 
     def logits(self, ids_n: np.ndarray, rest: Rest) -> Tensor:
@@ -238,7 +239,9 @@ class Fit:
                 found.append(self.model(view).float())
                 done += len(ids_B)
                 rest(self, done)
-        return torch.cat(found).cpu()
+        logits_nC = torch.cat(found).cpu()
+        self.check_finite(logits_nC)
+        return logits_nC
 
     def _score(self, rest: Rest) -> None:
         """The row of the epoch that has just ended."""
@@ -246,18 +249,17 @@ class Fit:
         loss, right = (self.sums_2 / len(self.ids_n)).tolist()
         epoch = self.scored + 1
         row = {"epoch": float(epoch), "step": self.step, "train_loss": loss, "train_accuracy": right}
-        if len(self.part.held_n):
-            held_nC = self.logits(self.task.train_ids[self.part.held_n], rest)
-            y_n = torch.from_numpy(self.task.train_y[self.part.held_n])
-            row["val_loss"] = F.cross_entropy(held_nC, y_n).item()
-            row["val_accuracy"] = (held_nC.argmax(1) == y_n).double().mean().item()
+        if len(self.held_ids):
+            held_nC = self.logits(self.held_ids, rest)
+            row["val_loss"] = F.cross_entropy(held_nC, self.held_y).item()
+            row["val_accuracy"] = (held_nC.argmax(1) == self.held_y).double().mean().item()
             best = self.best and self.best["row"]
             # Of two epochs that are alike the earlier one stays.
             if not best or (row["val_accuracy"], -row["val_loss"]) > (best["val_accuracy"], -best["val_loss"]):
                 weights = {name: x.clone() for name, x in self.model.state_dict().items()}
                 self.best = {"row": row, "weights": weights}
         if self._scores_test_always:
-            logits_nC = self.logits(self.task.test_ids, rest)
+            logits_nC = self.logits(self.test_ids, rest)
             row["test_accuracy"] = self.task.score(logits_nC.numpy())[0]["accuracy"]
             self.highest = max(self.highest, row["test_accuracy"])
         if epoch % math.ceil(self.epochs / ROWS) == 0 or epoch == self.epochs:

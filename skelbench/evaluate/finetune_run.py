@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from skelbench.cores import fastest_threads, limit_threads, threads_are_named, usable_cores
-from skelbench.errors import Interrupted, SkelbenchError
+from skelbench.errors import Diverged, Interrupted
 from skelbench.evaluate.downstream import Downstream
 from skelbench.evaluate.finetune_fit import Fit, Part, clips_of
 from skelbench.evaluate.finetune_settings import FineTuneSettings, layers_of
@@ -34,7 +34,7 @@ def fine_tune(
 ) -> ProtocolResult:
     """Fit every part and measure; what was stopped before goes on from ``task.state``.
 
-    Raises :class:`Interrupted` after SIGINT or SIGTERM, with the state saved.
+    Raises :class:`Interrupted` after SIGINT or SIGTERM, with the state saved, and :class:`Diverged`.
     """
     lists = _label_lists(task, settings)
     parts = [part for draw in range(settings.draws) for part in _parts(task, settings, lists, draw, seed)]
@@ -49,9 +49,8 @@ def fine_tune(
         try:
             for part in left:
                 sitting.finish(make(part))
-        except SkelbenchError as error:
-            if not isinstance(error, Interrupted):  # nothing that could be gone on with
-                task.state.unlink(missing_ok=True)
+        except Diverged:  # nothing that could be gone on with
+            task.state.unlink(missing_ok=True)
             raise
     return _result(task, settings, lists, parts, sitting)
 
@@ -187,7 +186,7 @@ def _notes(task: Downstream, settings: FineTuneSettings, lists: list[LabelSubset
         kind = "of every class" if settings.stratified else "of all clips, whatever their class"
         hashes = ", ".join(each.sha256[:12] for each in lists)
         notes.append(
-            f"labels of {clips} clips ({settings.label_share:.2g} {kind}), lists of sha256 {hashes}: "
+            f"labels of {clips} clips ({100 * settings.label_share:.3g} % {kind}), lists of sha256 {hashes}: "
             "`skelbench data labels` shows them"
         )
     unseen = max(task.num_classes - len(np.unique(task.train_y[part.train_n])) for part in parts)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal
 
 import torch
-from pydantic import Field
+from pydantic import Field, model_validator
 from torch import nn
 
 from skelbench.evaluate.downstream import EncoderProtocol
@@ -62,6 +62,12 @@ class FineTuneSettings(EncoderProtocol):
     stratified: bool = Field(True, description="that share of every class; false = of all clips, as some codes have it")
     val_share: float = Field(0.1, ge=0, lt=1, description="of the labelled clips, held out for accuracy_selected")
     best_on_test: bool = Field(False, description="score test clips after every epoch, for accuracy_best_on_test")
+
+    @model_validator(mode="after")
+    def _one_list_of_all(self) -> FineTuneSettings:
+        if self.label_share == 1 and self.draws > 1:
+            raise ValueError(f"with all labels there are no {self.draws} lists; set draws=1, or a label_share below 1")
+        return self
 
     def schedule(self) -> Schedule:
         """Of the learning rate, by steps."""

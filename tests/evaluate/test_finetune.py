@@ -23,6 +23,7 @@ from skelbench.nn.encoder import evaluating
 from skelbench.nn.vit import ViT, ViTConfig
 from skelbench.plugin import ProtocolSpec
 from skelbench.skeleton.topology import NTU25
+from skelbench.spec import validated
 from skelbench.testing.clips import view_of
 from skelbench.testing.downstream import CLASSES, GRID, TRAIN, Postures
 
@@ -279,6 +280,11 @@ def test_a_rate_that_is_too_high_is_one_sentence(postures, tuned):
     with pytest.raises(SkelbenchError, match="diverged.*lower learning rate"):
         tuned(task=task, optimizer="sgd", lr=1e30, warmup=0.0)
     assert not task.state.exists()
+
+
+def test_what_contradicts_itself_is_refused():
+    with pytest.raises(SkelbenchError, match="there are no 5 lists; set draws=1"):
+        validated(SemiSupervised, {"label_share": 1.0}, "protocol semi@1")
 
 
 # ------------------------------------------------------------------------------------------------ stopped
