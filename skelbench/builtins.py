@@ -2,6 +2,8 @@
 
 PLACES: tuple[str, ...] = (
     "skelbench.data.synthetic.dataset",
+    "skelbench.evaluate.finetune",
+    "skelbench.evaluate.finetune_native",
     "skelbench.evaluate.knn",
     "skelbench.evaluate.linear",
     "skelbench.evaluate.native_contrastive",

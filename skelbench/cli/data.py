@@ -9,7 +9,7 @@ from types import FrameType
 
 import typer
 
-from skelbench.cli import data_export, data_import, data_info, data_prepare, data_show, data_verify
+from skelbench.cli import data_export, data_import, data_info, data_labels, data_prepare, data_show, data_verify
 from skelbench.cli.options import DataRoot
 from skelbench.console import make_table, out
 from skelbench.errors import SkelbenchError
@@ -20,6 +20,7 @@ app.add_typer(data_prepare.app, name="prepare")
 app.command("info")(data_info.info)
 app.command("verify")(data_verify.verify_data)
 app.command("show")(data_show.show_clip)
+app.command("labels")(data_labels.show_labels)
 app.command("import")(data_import.import_data)
 app.command("export")(data_export.export_data)
 

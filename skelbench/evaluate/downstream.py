@@ -107,11 +107,20 @@ class Downstream:
         """One view of each of the clips ``ids``; draws are keyed by clip."""
         return builder(source.gather(ids), keyed or Keyed(self.spec.seed, 0))["eval"].to(self.device)
 
-    def clip_features(self, encoder: Encoder, view: View, **options: Any) -> Tensor:
-        """float32 [B, D], with gradient: the evaluation's readout, bodies pooled. ``options``: the encoder's."""
+    def clip_features(
+        self,
+        encoder: Encoder,
+        view: View,
+        dropout: float = 0.0,
+        generator: torch.Generator | None = None,
+        **options: Any,
+    ) -> Tensor:
+        """float32 [B, D], with gradient: the evaluation's readout, bodies pooled. ``options``: the encoder's;
+        ``dropout`` on tokens: :func:`~skelbench.evaluate.features.read_out`."""
         with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self.precision == "bf16"):
             encoded = encode(encoder, view, self.hiding, self.grid.patch, self.spec.min_confidence, **options)
-        return pool_bodies(read_out(encoded, self.spec.readout, self.grid), view, self.spec.bodies_pool)
+        encoded = read_out(encoded, self.spec.readout, self.grid, dropout, generator)
+        return pool_bodies(encoded, view, self.spec.bodies_pool)
 
     def features(self, encoder: Encoder, progress: Progress | None = None) -> Features:
         """Frozen features of both sides by ``encoder``, as protocols on features get them. ``progress`` counts clips

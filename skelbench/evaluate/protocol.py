@@ -143,6 +143,8 @@ class ProtocolResult:
     """[n_test, C], larger = likelier and comparable between feature sets (probabilities): what score fusion sums."""
     logits: np.ndarray | None = None
     """[n_test, C], what the probe itself says, in its own scale."""
+    details: dict[str, Any] = field(default_factory=dict)
+    """What else the record keeps, as JSON: hashes of what was drawn."""
 
 
 def result_problem(result: Any, clips: int) -> str:
@@ -162,9 +164,9 @@ def result_problem(result: Any, clips: int) -> str:
         if shape != [clips] and not (name == "predicted" and len(shape) == 2 and shape[0] and shape[1] == clips):
             return f"returned predictions[{name!r}] of shape {shape}, not {[clips]}: one for every test clip"
     try:
-        json.dumps([result.curve, result.notes], default=lambda value: value.item())  # numbers of numpy
+        json.dumps([result.curve, result.notes, result.details], default=lambda value: value.item())  # numbers of numpy
     except (TypeError, ValueError, AttributeError) as error:
-        return f"returned a curve or notes that cannot be written as JSON: {error}"
+        return f"returned a curve, notes or details that cannot be written as JSON: {error}"
     return ""
 
 

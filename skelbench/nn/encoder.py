@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -150,6 +150,17 @@ class Encoder(nn.Module):
     def stem(self) -> tuple[nn.Parameter, ...]:
         """The parameters that project the input, which some methods train more slowly (DINOv2's patch projection)."""
         return ()
+
+    def layers(self) -> Sequence[Iterable[nn.Parameter]]:
+        """All parameters in groups from the input to the last layer, each once, for rates that fall towards the input
+        (layer decay); the last group goes with the classifier. One group: all at one rate."""
+        return (self.parameters(),)
+
+    def set_drop_path(self, rate: float) -> bool:
+        """Leave residual branches of whole rows out in training (stochastic depth), with a chance that grows from 0 in
+        the first block to ``rate`` in the last; nothing changes in eval mode. False: it has none, and nothing is done.
+        """
+        return False
 
     def forward(self, view: View, mask_RN: Tensor | None = None, keep_RK: Tensor | None = None) -> Encoded:
         """Encode the present bodies of ``view``.

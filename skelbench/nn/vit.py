@@ -106,7 +106,7 @@ def rope_table(time_Rn: Tensor, head_width: int, base: float) -> Tensor:
 class Block(nn.Module):
     """x + attention(norm(x)), then x + mlp(norm(x))."""
 
-    def __init__(self, config: ViTConfig, drop_path: float = 0.0) -> None:
+    def __init__(self, config: ViTConfig) -> None:
         super().__init__()
         dim, eps = config.dim, config.norm_eps
         self.norm1 = nn.LayerNorm(dim, eps=eps)
@@ -115,7 +115,7 @@ class Block(nn.Module):
         )
         self.norm2 = nn.LayerNorm(dim, eps=eps)
         self.mlp = (Mlp if config.mlp == "gelu" else SwiGLU)(dim, config.mlp_hidden)
-        self.drop_path = DropPath(drop_path) if drop_path else nn.Identity()
+        self.drop_path: nn.Module = nn.Identity()
 
     def forward(self, x_RnD: Tensor, rope: Tensor | None = None) -> Tensor:
         """``rope``: table of the patch tokens from :func:`rope_table`, or None."""
@@ -152,8 +152,8 @@ class ViT(Encoder):
         )
         self.cls_token = nn.Parameter(torch.empty(dim)) if config.cls else None
         self.registers = nn.Parameter(torch.empty(config.registers, dim)) if config.registers else None
-        drops = [config.drop_path * i / max(1, config.depth - 1) for i in range(config.depth)]
-        self.blocks = nn.ModuleList(Block(config, drop) for drop in drops)
+        self.blocks = nn.ModuleList(Block(config) for _ in range(config.depth))
+        self.set_drop_path(config.drop_path)
         self.norm = nn.LayerNorm(dim, eps=config.norm_eps)
         self.reset_parameters()
 
@@ -170,6 +170,19 @@ class ViT(Encoder):
     def stem(self) -> tuple[nn.Parameter, ...]:
         """The patch projection."""
         return tuple(self.tokenizer.project.parameters())
+
+    def layers(self) -> list[list[nn.Parameter]]:
+        """What makes tokens, each block, the last norm (main_finetune.py of maoyunyao/MAMP counts them so)."""
+        parts = [list(block.parameters()) for block in self.blocks] + [list(self.norm.parameters())]
+        later = {parameter for part in parts for parameter in part}
+        return [[parameter for parameter in self.parameters() if parameter not in later], *parts]
+
+    def set_drop_path(self, rate: float) -> bool:
+        """Of both branches of every block."""
+        for place, block in enumerate(self.blocks):
+            drop = rate * place / max(1, len(self.blocks) - 1)
+            block.drop_path = (DropPath(drop) if drop else nn.Identity()).train(block.training)
+        return True
 
     def reset_parameters(self) -> None:
         """Xavier-uniform matrices, zero biases, trunc-normal (0.02) tokens; the tokenizer by its own rule."""

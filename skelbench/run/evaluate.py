@@ -90,7 +90,7 @@ def evaluate(
         return run.record(path)
     check_finished(run, spec.checkpoint)
     with FileLock(run.path / ".probe.lock"):  # a second process that wants the same waits, and reads it
-        return run.record(path) if path.exists() and not force else _evaluate(session, run, spec, path, like)
+        return run.record(path) if path.exists() and not force else _evaluate(session, run, spec, path, like, force)
 
 
 def check_finished(run: RunDir, checkpoint: str) -> None:
@@ -99,8 +99,10 @@ def check_finished(run: RunDir, checkpoint: str) -> None:
         raise SkelbenchError(f"run {run.name} is {run.outcome}, not done; issue its command again to finish it")
 
 
-def _evaluate(session: Session, run: RunDir, spec: EvalSpec, path: Path, like: RunSpec | None) -> dict[str, Any]:
-    """Compute the record of ``spec`` and write it to ``path``."""
+def _evaluate(
+    session: Session, run: RunDir, spec: EvalSpec, path: Path, like: RunSpec | None, force: bool
+) -> dict[str, Any]:
+    """Compute the record of ``spec`` and write it to ``path``; ``force``: not from where an earlier one was stopped."""
     started = time.monotonic()
     protocol = protocol_class(session.host, spec.protocol).model_validate(spec.protocol_config)
     store = clips_of(session, spec)
@@ -108,6 +110,8 @@ def _evaluate(session: Session, run: RunDir, spec: EvalSpec, path: Path, like: R
         _check_alike(session, run.spec.data, spec.data, store.meta.topology)
     split = store.split(spec.data.split, spec.data.min_frames)
     state = path.with_suffix(".state")
+    if force:
+        state.unlink(missing_ok=True)
     if isinstance(protocol, EncoderProtocol):
         result = _measure_encoder(session, run, spec, protocol, store, state)
     else:
@@ -137,6 +141,7 @@ def _evaluate(session: Session, run: RunDir, spec: EvalSpec, path: Path, like: R
         "drawn": protocol.drawn if np.ndim(result.predictions["predicted"]) == 2 else "",
         "curve": result.curve,
         "notes": result.notes,
+        "details": result.details,
         "clips": {"train": len(split.train), "test": len(split.test)},
         "predictions": path.with_suffix(".npz").name,
         "environment": environment(session.device),
@@ -176,6 +181,9 @@ def _measure_encoder(
         method = build_method(run.spec, session.host, store.topology, session.device)
         encoder = method.inference_encoders().get(stream, method.inference_encoder())
         assert isinstance(encoder, Encoder)  # as the builder of methods has made sure
+        plain = dict(build_encoder(run.spec, session.host, store.topology).named_parameters())
+        for name, parameter in encoder.named_parameters():  # a teacher's are not trained
+            parameter.requires_grad_(name not in plain or plain[name].requires_grad)
         return encoder.eval()
 
     grid, hiding = grid_of(run.spec, store.topology), hiding_of(session, run, spec, stream, store)

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from skelbench.cost.macs import count_encoder
 from skelbench.errors import SkelbenchError, did_you_mean
+from skelbench.evaluate.finetune_settings import layers_of
 from skelbench.nn.encoder import ABILITIES, Encoded, Encoder, evaluating, lines
 from skelbench.plugin.descriptors import Descriptor
 from skelbench.plugin.host import Host
@@ -133,6 +134,7 @@ def form(subject: EncoderSubject) -> None:
     own = {id(parameter) for parameter in encoder.parameters()}
     if any(id(parameter) not in own for parameter in encoder.stem()):
         raise Failed("stem() gives parameters of the encoder", "others are among them", f"{cls.__name__}.stem")
+    layers_of(encoder)
 
 
 def seeded(subject: EncoderSubject) -> None:
@@ -476,7 +478,11 @@ def fuse_streams(subject: EncoderSubject) -> None:
 
 CHECKS: tuple[Check[EncoderSubject], ...] = (
     announcement(summary="which `skelbench plugins list` shows"),
-    Check("form", "it derives from Encoder and says what it can do and how wide its features are", form),
+    Check(
+        "form",
+        "it derives from Encoder and says what it can do, how wide its features are and which layers it has",
+        form,
+    ),
     Check("settings", "its settings survive a record, and unknown ones are refused", settings),
     Check("seeded", "a seed decides its initial weights", seeded),
     Check("shapes", "features have the shapes it states, of clips with one body and with two", shapes),

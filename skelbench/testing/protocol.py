@@ -1,4 +1,4 @@
-"""Checks of evaluation protocols, on features made so that the right answer is known.
+"""Checks of evaluation protocols, on features, or clips and an encoder, made so that the right answer is known.
 
 n clips, D width, C classes.
 """
@@ -6,15 +6,18 @@ n clips, D width, C classes.
 from __future__ import annotations
 
 import math
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
 from skelbench.errors import SkelbenchError
+from skelbench.evaluate.downstream import EncoderProtocol
 from skelbench.evaluate.protocol import Features, Protocol, ProtocolResult
 from skelbench.evaluate.statistics import wilson
 from skelbench.plugin.descriptors import Descriptor
@@ -23,6 +26,7 @@ from skelbench.plugin.mistakes import Mistake
 from skelbench.spec import EvalSpec, validated
 from skelbench.testing.announcement import announcement
 from skelbench.testing.check import Check, Failed, Skipped
+from skelbench.testing.downstream import Postures
 from skelbench.testing.settings import check_settings
 
 CLASSES, WIDTH, TRAIN, TEST = 4, 192, 400, 200
@@ -55,7 +59,10 @@ def made_features(separation: float = 1.0, seed: int = 0, asked: list[int] | Non
 
 @dataclass
 class ProtocolSubject:
-    """A protocol with its own settings, and what it made of features whose classes lie far apart."""
+    """A protocol with its own settings, and what it made of features whose classes lie far apart.
+
+    One that asks for the encoder gets clips of postures in their place: of its ``Features`` ids and labels count.
+    """
 
     host: Host
     descriptor: Descriptor
@@ -75,10 +82,24 @@ class ProtocolSubject:
         """With ``settings``."""
         return validated(self.cls, self.settings, self.descriptor.name)
 
+    @property
+    def on_encoder(self) -> bool:
+        """Whether it asks for the encoder itself."""
+        return isinstance(self.cls, type) and issubclass(self.cls, EncoderProtocol)
+
+    @cached_property
+    def _folder(self) -> tempfile.TemporaryDirectory[str]:
+        return tempfile.TemporaryDirectory(prefix="skelbench-check-")
+
+    @cached_property
+    def postures(self) -> Postures:
+        """Clips, and an encoder, of a protocol that asks for it; they lie in a folder that goes with this subject."""
+        return Postures(Path(self._folder.name), self.descriptor)
+
     @cached_property
     def features(self) -> Features:
         """Classes that lie far apart."""
-        return made_features(asked=self.asked)
+        return self.postures.sides() if self.on_encoder else made_features(asked=self.asked)
 
     @cached_property
     def result(self) -> ProtocolResult:
@@ -88,7 +109,8 @@ class ProtocolSubject:
     @cached_property
     def again(self) -> tuple[ProtocolResult, list[str]]:
         """The same with another global seed, and what that left changed."""
-        features, copy, before = made_features(), made_features(), _global_state()
+        copies = [self.postures.sides() if self.on_encoder else made_features() for _ in range(2)]
+        (features, copy), before = copies, _global_state()
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(1)
             result = self.run(features)
@@ -105,13 +127,19 @@ class ProtocolSubject:
     @cached_property
     def noise(self) -> ProtocolResult:
         """Of features that tell nothing."""
-        return self.run(made_features(separation=0.0, seed=2))
+        untold = self.postures.sides(told=False) if self.on_encoder else made_features(separation=0.0, seed=2)
+        return self.run(untold)
 
     def run(self, features: Features, seed: int = 0, **more: Any) -> ProtocolResult:
         """Evaluate on the CPU."""
-        result = self.protocol.evaluate(features, seed, "cpu", **more)
+        protocol: Any = self.protocol
+        if self.on_encoder:
+            result = protocol.evaluate_encoder(self.postures.task(features), seed, "cpu", **more)
+        else:
+            result = protocol.evaluate(features, seed, "cpu", **more)
         if not isinstance(result, ProtocolResult):
-            raise Failed("evaluate returns a ProtocolResult", f"a {type(result).__name__}", "the end of evaluate")
+            name = "evaluate_encoder" if self.on_encoder else "evaluate"
+            raise Failed(f"{name} returns a ProtocolResult", f"a {type(result).__name__}", f"the end of {name}")
         if "accuracy" not in result.metrics:
             raise Failed("metrics with accuracy, the headline", f"{sorted(result.metrics)}", "metrics of the result")
         if missing := {"ids", "labels", "predicted"} - result.predictions.keys():
@@ -142,40 +170,40 @@ def separable(subject: ProtocolSubject) -> None:
         raise Failed("accuracy 1 where classes lie far apart", wrong, look)
 
 
-def _at_chance(accuracy: float, what: str, look: str) -> None:
-    low, high = wilson(round(TEST * accuracy), TEST, CONFIDENCE)
+def _at_chance(result: ProtocolResult, what: str, look: str) -> None:
+    accuracy, clips = result.metrics["accuracy"], len(result.predictions["ids"])
+    low, high = wilson(round(clips * accuracy), clips, CONFIDENCE)
     if not low <= CHANCE <= high:
         raise Failed(f"accuracy near {CHANCE:g}, chance, {what}", f"{accuracy:.3f}", look)
 
 
 def no_signal(subject: ProtocolSubject) -> None:
-    _at_chance(
-        subject.noise.metrics["accuracy"], "of features that tell nothing", "what else the probe may look at: ids?"
-    )
+    what = "where labels have nothing to do with clips" if subject.on_encoder else "of features that tell nothing"
+    _at_chance(subject.noise, what, "what else the probe may look at: ids?")
 
 
 def permuted_labels(subject: ProtocolSubject) -> None:
-    _at_chance(
-        subject.permuted.metrics["accuracy"],
-        "when labels of the test clips are permuted",
-        "whether accuracy is of test clips by id",
-    )
+    what = "when labels of the test clips are permuted"
+    _at_chance(subject.permuted, what, "whether accuracy is of test clips by id")
 
 
 def labels_unseen(subject: ProtocolSubject) -> None:
     other = subject.permuted.predictions["predicted"]
-    changed = int((other != subject.result.predictions["predicted"]).sum())
-    if changed:
+    changed = other != subject.result.predictions["predicted"]
+    if changed.any():
+        where = "task.store.labels" if subject.on_encoder else "features.test_y"
         raise Failed(
             "predictions that do not depend on the labels of test clips",
-            f"{changed} of {TEST} change when these are permuted",
-            "every use of features.test_y: it may measure, never choose (a checkpoint, a setting)",
+            f"{changed.sum()} of {changed.size} change when these are permuted",
+            f"every use of {where}: it may measure, never choose (a checkpoint, a setting)",
         )
 
 
 def repeatable(subject: ProtocolSubject) -> None:
     first, (again, _) = subject.result, subject.again
     look = "random numbers from a global generator: make one of your own from seed"
+    if subject.on_encoder:
+        look += "; with modules that draw (dropout), torch.manual_seed within torch.random.fork_rng"
     for name, value in first.metrics.items():
         if again.metrics.get(name) != value:
             raise Failed("the same metrics from the same seed", f"{name}: {value} and {again.metrics.get(name)}", look)
@@ -190,9 +218,11 @@ def in_order(subject: ProtocolSubject) -> None:
             look = "skelbench.evaluate.protocol.prediction_arrays, which keeps the order of features.test_ids"
             raise Failed(f"{name} of the predictions in the order of the test clips", "another order", look)
     predicted = np.asarray(predictions["predicted"])
-    if predicted.dtype != np.int64 or predicted.shape != (TEST,):
+    clips = len(features.test_ids)
+    if predicted.dtype != np.int64 or predicted.ndim > 2 or predicted.shape[-1:] != (clips,):
         seen = f"{predicted.dtype} {list(predicted.shape)}"
-        raise Failed(f"predicted classes as int64 [{TEST}]", seen, "predictions of the result")
+        wanted = f"predicted classes as int64 [{clips}], or [draws, {clips}]"
+        raise Failed(wanted, seen, "predictions of the result")
     if ((predicted < 0) | (predicted >= features.num_classes)).any():
         raise Failed(f"classes 0 to {CLASSES - 1}", f"{predicted.min()} to {predicted.max()}", "predicted")
 
@@ -211,10 +241,11 @@ def metrics(subject: ProtocolSubject) -> None:
 
 
 def shuffled(subject: ProtocolSubject) -> None:
-    features, order = subject.features, np.random.default_rng(7).permutation(TEST)
+    features = subject.features
+    order = np.random.default_rng(7).permutation(len(features.test_ids))
     sides = {f"test_{name}": getattr(features, f"test_{name}")[order] for name in ("x", "y", "ids")}
     predicted = subject.run(replace(features, **sides)).predictions["predicted"]
-    changed = int((predicted != subject.result.predictions["predicted"][order]).sum())
+    changed = int((predicted != subject.result.predictions["predicted"][..., order]).sum())
     if changed:
         look = "statistics over the test clips: normalise by the training clips alone"
         raise Failed("a test clip is judged by itself", f"{changed} predictions hang on the order of test clips", look)
@@ -225,11 +256,10 @@ def repeated_clips(subject: ProtocolSubject) -> None:
     twice: dict[str, Any] = {
         f"train_{name}": np.concatenate([getattr(features, f"train_{name}")] * 2) for name in ("x", "y", "ids")
     }
-    again = features.again
-    assert again is not None
 
     def both(*arguments: Any, **options: Any) -> np.ndarray:
-        return np.concatenate([again(*arguments, **options)] * 2)
+        assert features.again is not None  # as all made features have it
+        return np.concatenate([features.again(*arguments, **options)] * 2)
 
     accuracy = subject.run(replace(features, **twice, again=both)).metrics["accuracy"]
     if accuracy < 1:
@@ -254,6 +284,8 @@ def missing_class(subject: ProtocolSubject) -> None:
 
 def damaged(subject: ProtocolSubject) -> None:
     assert subject.result  # which took them
+    if subject.on_encoder:
+        raise Skipped("clips are compared with their checksums when they are read")
     if not subject.asked:
         raise Skipped("it makes no augmented passes; finished features that are nan never reach a protocol")
 
@@ -299,6 +331,8 @@ def _global_state() -> dict[str, Any]:
 
 
 def fusion(subject: ProtocolSubject) -> None:
+    if subject.on_encoder:
+        raise Skipped("protocols that ask for the encoder look at one stream")
     features = subject.features
     sets = {"joint": features, "bone": replace(features, train_x=-features.train_x, test_x=-features.test_x)}
     again = features.again

@@ -275,6 +275,15 @@ def test_a_protocol_of_ones_own(folder, capsys):
     assert any({"accuracy_joint", "accuracy_bone"} <= record["metrics"].keys() for record in records)
 
 
+def test_a_protocol_of_ones_own_that_trains_the_encoder(folder, capsys):
+    file = str(folder / "bias_tuning.py")
+    assert main(["plugins", "check", file]) == 0, capsys.readouterr().out
+    assert main(["run", "untrained", *SHAPE[:6], *sets(**TINY), "--probe", "none"]) == 0
+    evaluate = ["eval", "untrained", "--plugin", file, "--protocol", "bias-tuning", "--set", "epochs=2"]
+    assert main(evaluate) == 0
+    assert "bias-tuning" in capsys.readouterr().out
+
+
 def test_a_study_of_ones_own(folder, host):
     toml = block('name = "rates"').replace('"ntu60"', '"small"').replace('"xsub"', '"half"').replace("[0, 1]", "[0]")
     (folder / "rates.toml").write_text(toml)

@@ -220,5 +220,16 @@ def test_what_is_broken_is_found_and_said(name, cls, said, checked):
     assert result.state == "failed" and re.search(said, result.sentence), (result.state, result.sentence, result.reason)
 
 
+class Headless(ViT):
+    def layers(self):
+        return super().layers()[:-1]
+
+
+def test_layers_that_leave_a_weight_out_are_found(checked):
+    target, config = f"{__name__}:Headless", "skelbench.nn.vit:ViTConfig"
+    result = checked("encoders", EncoderSpec(name="broken", target=target, config=config, presets=QUICK), "form")
+    assert result.state == "failed" and re.search("gives norm.* 0 times; give every parameter", result.sentence)
+
+
 def test_there_is_a_broken_encoder_for_every_check():
     assert set(BROKEN) == {check.name for check in CHECKS}

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 import torch
 
+from skelbench.evaluate.downstream import EncoderProtocol
 from skelbench.evaluate.knn import Knn
-from skelbench.evaluate.protocol import accuracy_metrics, prediction_arrays
+from skelbench.evaluate.protocol import ProtocolResult, accuracy_metrics, prediction_arrays
 from skelbench.plugin import ProtocolSpec
 from skelbench.testing.protocol import CHECKS
 
@@ -141,3 +142,110 @@ def test_what_is_broken_is_found_and_said(name, cls, said, checked):
 
 def test_there_is_a_broken_protocol_for_every_check():
     assert set(BROKEN) == {check.name for check in CHECKS}
+
+
+# ------------------------------------------------------------------------------- protocols that ask for the encoder
+class Nearest(EncoderProtocol):
+    """The most similar training clip by frozen features: right where nothing is done to what it says."""
+
+    def evaluate_encoder(self, task, seed, device, progress=None):
+        features = task.features(task.encoder(), progress)
+        unit = [x / np.linalg.norm(x, axis=1, keepdims=True) for x in (features.train_x, features.test_x)]
+        nearest = features.train_y[(unit[1] @ unit[0].T).argmax(1)]
+        return self.result(task, np.eye(task.num_classes)[self.predicted(task, nearest)])
+
+    def predicted(self, task, predicted):
+        return predicted
+
+    def result(self, task, scores_nC):
+        return ProtocolResult(*task.score(scores_nC))
+
+
+class NearestOff(Nearest):
+    def predicted(self, task, predicted):
+        return (predicted + 1) % task.num_classes
+
+
+class NearestPeeks(Nearest):
+    def predicted(self, task, predicted):
+        return task.store.labels[task.test_ids]
+
+
+class NearestThrows(Nearest):
+    def predicted(self, task, predicted):
+        next(SERIAL)
+        return np.roll(predicted, int(torch.randint(1, 1000, ())))
+
+
+class NearestTransduces(Nearest):
+    def predicted(self, task, predicted):
+        return np.where(np.arange(len(predicted)) < 9, 0, predicted)
+
+
+class NearestSorted(Nearest):
+    def result(self, task, scores_nC):
+        metrics, predictions = task.score(scores_nC)
+        return ProtocolResult(metrics, {name: x[::-1] for name, x in predictions.items()})
+
+
+class NearestById(Nearest):
+    def predicted(self, task, predicted):
+        return predicted if len(set(task.train_ids)) == len(task.train_ids) else 0 * predicted
+
+
+class NearestPercent(Nearest):
+    def result(self, task, scores_nC):
+        metrics, predictions = task.score(scores_nC)
+        return ProtocolResult({name: 100 * value for name, value in metrics.items()}, dict(predictions))
+
+
+class NearestUnfinished(Nearest):
+    def evaluate_encoder(self, task, seed, device, progress=None):
+        if progress:
+            progress(1, 3)
+        return super().evaluate_encoder(task, seed, device)
+
+
+class NearestGreedy(Nearest):
+    def evaluate_encoder(self, task, seed, device, progress=None):
+        torch.use_deterministic_algorithms(not torch.are_deterministic_algorithms_enabled())
+        return super().evaluate_encoder(task, seed, device, progress)
+
+
+BROKEN_ON_ENCODERS = {
+    "separable": (NearestOff, "accuracy 1 where classes lie far apart"),
+    "no-signal": (NearestPeeks, "where labels have nothing to do with clips; seen: 1.000"),
+    "permuted-labels": (NearestPeeks, "when labels of the test clips are permuted; seen: 1.000"),
+    "labels-unseen": (NearestPeeks, "look at every use of task.store.labels"),
+    "test-apart": (NearestTransduces, "predictions hang on the order of test clips"),
+    "repeatable": (NearestThrows, "torch.manual_seed within torch.random.fork_rng"),
+    "in-order": (NearestSorted, "ids of the predictions in the order of the test clips; seen: another order"),
+    "metrics": (NearestPercent, "shares in .*; seen: accuracy is 100.0"),
+    "repeated-clips": (NearestById, "accuracy 1 with every training clip twice; seen: 0"),
+    "progress": (NearestUnfinished, "progress that ends complete; seen: 1 of 3"),
+    "no-trace": (NearestGreedy, "evaluate changed deterministic mode"),
+}
+
+
+@pytest.fixture
+def deterministic_mode():
+    before = torch.are_deterministic_algorithms_enabled()
+    yield
+    torch.use_deterministic_algorithms(before)
+
+
+@pytest.mark.usefixtures("deterministic_mode")
+@pytest.mark.parametrize(
+    ("name", "cls", "said"), [(name, *case) for name, case in BROKEN_ON_ENCODERS.items()], ids=BROKEN_ON_ENCODERS
+)
+def test_what_is_broken_on_encoders_is_found_and_said(name, cls, said, checked):
+    target = f"{cls.__module__}:{cls.__name__}"
+    result = checked("protocols", ProtocolSpec(name="broken", target=target), name)
+    assert result.state == "failed" and re.search(said, result.sentence), result
+
+
+@pytest.mark.parametrize("name", [check.name for check in CHECKS])
+def test_a_protocol_on_the_encoder_passes(name, checked):
+    spec = ProtocolSpec(name="nearest", target=f"{__name__}:Nearest", summary="nearest training clip")
+    result = checked("protocols", spec, name)
+    assert result.state == ("skipped" if name in ("damaged", "fusion") else "passed"), result

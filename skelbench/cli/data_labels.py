@@ -1,0 +1,69 @@
+"""``skelbench data labels``: the lists of clips that keep their labels in semi-supervised protocols."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from skelbench.cli import complete
+from skelbench.cli.data_info import open_store
+from skelbench.cli.options import DataRoot
+
+
+def show_labels(
+    name: Annotated[str, typer.Argument(help="Data set.", autocompletion=complete.datasets)],
+    split: Annotated[
+        str | None, typer.Option(help="Split.", show_default="the data set's", autocompletion=complete.splits)
+    ] = None,
+    share: Annotated[float, typer.Option(help="Percent of the training clips: 0.1 to 100.", min=0.1, max=100)] = 1.0,
+    lists: Annotated[int, typer.Option(help="How many lists; protocols use the first five.", min=1, max=100)] = 5,
+    unstratified: Annotated[
+        bool, typer.Option("--unstratified", help="That share of all clips, not of every class, as some codes draw it.")
+    ] = False,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Folder for the lists, a clip on each line, and labels.json.")
+    ] = None,
+    data_root: DataRoot = None,
+) -> None:
+    """The clips of data set NAME whose labels semi@1, semi@10 and their kin use: the same lists everywhere.
+
+    A list follows from the data set's fingerprint, the split and its number; its hash is in every record that used it.
+    """
+    import json
+
+    import numpy as np
+
+    from skelbench.console import make_table, out
+    from skelbench.evaluate.label_subsets import label_subset
+
+    store = open_store(name, data_root)
+    part = store.split(split)
+    kind = "unstratified" if unstratified else "stratified"
+    found = [label_subset(store, part.name, part.train, share / 100, draw, not unstratified) for draw in range(lists)]
+    trained = np.unique(store.labels[part.train])
+    rows, files = [], {}
+    for each in found:
+        counts = np.bincount(store.labels[each.ids], minlength=store.num_classes)[trained]
+        rows.append((each.draw, len(each.ids), f"{counts.min()} to {counts.max()}", each.sha256))
+        files[f"{name}-{part.name}-{share:g}percent-{kind}-{each.draw}.txt"] = each
+    title = f"{name} / {part.name}: {share:g} % of {len(part.train):,} training clips, {kind}"
+    out.print(make_table(("list", "clips", "of a class", "sha256"), rows, title=title))
+    if output is None:
+        return
+    told = [
+        {"list": each.draw, "file": file, "clips": len(each.ids), "sha256": each.sha256} for file, each in files.items()
+    ]
+    facts = {"dataset": name, "split": part.name, "fingerprint": store.fingerprint, "share": share / 100}
+    facts |= {"stratified": not unstratified, "lists": told}
+    texts = {file: each.text for file, each in files.items()} | {"labels.json": json.dumps(facts, indent=1) + "\n"}
+    for file, text in texts.items():
+        _write(output / file, text)
+    out.print(f"{len(files)} lists, and labels.json which says what they are, lie in {output}")
+
+
+def _write(path: Path, text: str) -> None:
+    from skelbench.files import write_whole
+
+    write_whole(path, lambda file: file.write(text.encode()))
