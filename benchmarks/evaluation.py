@@ -1,8 +1,8 @@
 """Where an evaluation spends its time: each protocol on finished runs, in seconds, with the share outside the encoder.
 
-    python -m benchmarks.evaluation RUN [RUN ...] [--protocols linear,knn] [--dataset OTHER] [--results DIR]
+    python -m benchmarks.evaluation RUN [RUN ...] [--protocols linear,knn] [--dataset OTHER] [--set KEY=VALUE]
 
-Inside the encoder are its forward passes and all backward passes (which are its own but for a probe's, made by hand);
+Inside the encoder are its forward passes and all backward passes (also that of a classifier trained with it);
 outside are reading clips, making views, pooling, probes, optimisers, statistics. Seconds are wall time with a GPU
 waited for before and after every pass, features are extracted anew for every protocol, nothing stays behind: records
 are written below a folder that is removed.
@@ -28,6 +28,7 @@ from skelbench.api.evaluations import evaluate_runs
 from skelbench.cost.latency import wait_for
 from skelbench.nn.encoder import Encoder
 from skelbench.results.store import ResultStore
+from skelbench.run.request import parse_sets
 from skelbench.run.session import open_session
 
 
@@ -70,6 +71,7 @@ def main() -> int:
     parser.add_argument("runs", nargs="+", metavar="RUN")
     parser.add_argument("--protocols", default="linear,knn")
     parser.add_argument("--dataset", help="another one, for protocols that need it")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="settings of the protocols")
     parser.add_argument("--results", type=Path)
     parser.add_argument("--device")
     parser.add_argument("--csv", type=Path)
@@ -87,7 +89,8 @@ def main() -> int:
                 own.features.clear()
                 began = time.perf_counter()
                 with clocked(torch.device(session.device)) as clock:
-                    (record,) = evaluate_runs(own, [(found, checkpoint)], [protocol], config={}, dataset=typed.dataset)
+                    asked = {"config": parse_sets(typed.set), "dataset": typed.dataset}
+                    (record,) = evaluate_runs(own, [(found, checkpoint)], [protocol], **asked)
                 whole = time.perf_counter() - began
                 metrics = record["metrics"]
                 outside = 1 - clock.seconds / whole

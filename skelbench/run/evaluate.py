@@ -129,7 +129,13 @@ def _evaluate(
     elsewhere = getattr(session.host.get("protocols", spec.protocol), "elsewhere", False)
     fields: dict[str, Any] = {"data": spec.data} if elsewhere else {}
     plain = eval_spec(session.host, run.spec, spec.protocol, like=like, **fields)
-    arrays: dict[str, Any] = {**result.predictions, "subjects": store.index["subject"][split.test]}
+    ids = np.asarray(result.predictions["ids"])
+    if not np.array_equal(np.sort(ids), np.sort(split.test)):
+        raise SkelbenchError(
+            f"protocol {spec.protocol} returned predictions of other clips than the test clips; its predictions['ids'] "
+            "are those it was given, in the order of its predictions"
+        )
+    arrays: dict[str, Any] = {**result.predictions, "subjects": store.index["subject"][ids]}
     write_atomic(path.with_suffix(".npz"), lambda file: np.savez_compressed(file, **arrays))
     record = {
         "id": spec.id,

@@ -187,7 +187,8 @@ class MissingJoints(Degrade):
 
 
 class ZeroFill(Degrade):
-    """Missing joints at the origin, where the reference joint is, presented as if they had been seen there.
+    """Missing joints at the origin, presented as if they had been seen there: where the first body's reference joint is
+    in the first frame. Our reading: of every body, also where each is put at its own origin afterwards.
 
     >>> ZeroFill()
     ZeroFill(share=0.2)

@@ -21,6 +21,7 @@ class Centroids(EncoderProtocol):
     draws: int = 1
     trained: bool = True
     wrong: bool = False
+    order: str = "as given"
 
     def evaluate_encoder(self, task, seed, device, progress=None):
         first, encoder = task.encoder(self.trained), task.encoder(self.trained)
@@ -40,6 +41,10 @@ class Centroids(EncoderProtocol):
             scores = np.stack([np.roll(scores, d, axis=1) for d in range(self.draws)])
         metrics, predictions = task.score(scores)
         metrics = {**metrics, "weights": sum(float(p.detach().abs().sum()) for p in encoder.parameters())}
+        if self.order == "reversed":
+            predictions = {name: x[..., ::-1] for name, x in predictions.items()}
+        if self.order == "others":
+            predictions = {**predictions, "ids": predictions["ids"] + 1}
         return ProtocolResult({} if self.wrong else metrics, predictions)
 
 @hookimpl
@@ -87,6 +92,15 @@ def test_draws_are_means_and_all_are_kept(measured):
     by_draw = found["correct"].mean(1)
     assert record["metrics"]["accuracy"] == pytest.approx(by_draw.mean())
     assert record["metrics"]["accuracy_sd"] == pytest.approx(np.std(by_draw, ddof=1))
+
+
+def test_subjects_are_those_of_the_clips_in_the_order_of_the_predictions(measured):
+    run, record = measured()
+    _, reversed_record = measured(order="reversed")
+    first, second = predictions(run, record), predictions(run, reversed_record)
+    assert np.array_equal(first["subjects"], second["subjects"][::-1]) and len(set(first["subjects"])) > 1
+    with pytest.raises(SkelbenchError, match="predictions of other clips than the test clips"):
+        measured(order="others")
 
 
 def test_what_it_returns_wrong_is_told(measured):
