@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 class Downstream:
     """An encoder and the clips of a split, as one evaluation looks at them.
 
-    What was predicted is handed to :meth:`score`, which knows the labels of test clips; nothing else has a use for them.
+    What was predicted is handed to :meth:`score`, which knows the labels of test clips; nothing else needs them.
     """
 
     store: ClipStore
