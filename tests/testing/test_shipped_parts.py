@@ -12,13 +12,16 @@ from skelbench.testing.kinds import KITS, kit
 HOST = Host()
 KINDS = [kind for kind in KITS if kind not in ("methods", "datasets")]
 SHORT = {"val_share": 0.0, "epochs": 4}
+BRIEF = SHORT | {"min_steps": 60, "tolerance": None}
 TUNED = {"val_share": 0.0, "epochs": 10, "min_steps": 0, "batch_size": 12, "lr": 1e-2}
 FEW = TUNED | {"epochs": 12, "draws": 2}
 NATIVE = TUNED | {"epochs": 8, "lr": 5e-3, "head_hidden": 64}
 MOST = NATIVE | {"draws": 1, "label_share": 0.9, "optimizer": "adamw"}
 HALF = MOST | {"label_share": 0.5, "lr": 2e-3, "epochs": 16}
 SETTINGS = {
-    **{("protocols", name): SHORT | {"min_steps": 60, "tolerance": None} for name in ("linear", "transfer")},
+    **{("protocols", name): BRIEF for name in ("linear", "transfer")},
+    ("protocols", "robustness"): BRIEF | {"missing": [0.2], "noise": [0.05], "draws": [0]},
+    ("protocols", "missing-representation"): BRIEF | {"missing": [0.2], "draws": [0]},
     ("protocols", "linear-swept"): {"lrs": [1e-3, 1e-2], "weight_decays": [0.1], "epochs": 4, "min_steps": 60},
     **{("protocols", f"linear@{name}"): SHORT for name in ("mamp", "macdiff", "cmd")},
     **{("protocols", f"linear@{name}"): SHORT | {"epochs": 10} for name in ("aimclr", "umurl")},
