@@ -145,6 +145,10 @@ def test_snapshots_are_shown_where_they_are_named(made):
     (share,) = drawn(figure)
     assert share[0].tolist() == [0, 1, 0] and figure.axes[0].get_title("left") == "slim@10"
 
+    inputs = TableInputs(Host(), made.store, only=[name], checkpoints=[(name, "7")])
+    with pytest.raises(NothingToDraw, match=f"skelbench eval {name}@7 --protocol linear"):
+        confusion.draw(inputs)
+
 
 # ------------------------------------------------------------------------------------------------ commands
 def test_snapshots_by_command(made, tmp_path, monkeypatch, capsys):

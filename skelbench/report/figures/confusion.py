@@ -64,6 +64,12 @@ def draw(inputs: TableInputs) -> Figure:
     ]
     frame = frame[(frame["protocol"] == inputs.protocol) & np.array(shown, bool)]
     groups = list(seeds_of(frame, ["title", "dataset", "split", "checkpoint", "stream"]))
+    if not groups and asked:
+        named = [name if epoch == "last" else f"{name}@{epoch}" for name, epoch in asked]
+        raise NothingToDraw(
+            f"{' and '.join(named)} not evaluated by {inputs.protocol}; do that first: skelbench eval {named[0]} "
+            f"--protocol {inputs.protocol}"
+        )
     if not groups:
         raise NothingToDraw(HOW.format(root=inputs.store.root, protocol=inputs.protocol))
     if len(groups) > MOST:
