@@ -35,15 +35,14 @@ MAE_NATIVE = {
     "train.bodies": "all-slots",
     "method.resize": "half-pixel",
 }
-FP32 = {"train.precision": "fp32"}
-
-# DINO and iBOT: durations are shares of the 100 epochs of their code.
 MAE_PROBE = NativeProbe(
     protocol="linear@mamp",
     best_on_test=True,
     settings={"pku1": {"batch_size": 128}, "pku2": {"batch_size": 32, "lr": 0.01}},
 )
+FP32 = {"train.precision": "fp32"}
 
+# DINO and iBOT: durations are shares of the 100 epochs of their code.
 MULTI_CROP_RECIPE = {
     "train.batch_size": 768,
     "train.lr": 1.5e-3,  # 5e-4 x batch / 256

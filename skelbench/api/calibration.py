@@ -178,6 +178,12 @@ def _measured(session: Session, case: _Case, force: bool) -> Calibration:
     spread = None if figure["std"] is None else figure["std"] / 100
     low, high = expected(published, spread, n)
     compared = "accuracy_best_on_test" if case.probe.best_on_test else "accuracy"
+    if compared not in metrics:
+        raise SkelbenchError(
+            f"protocol {case.spec.protocol} measured no {compared}, which the plugin of {case.run.spec.method} "
+            "says that the published figure is: take best_on_test=True out of its NativeProbe, or have the protocol "
+            "measure it (of fine-tuning settings={'': {'best_on_test': True}})"
+        )
     data = case.run.spec.data
     return Calibration(
         method=case.run.title,

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, get_args
 
 from skelbench.errors import SkelbenchError, did_you_mean
 from skelbench.report.frame import CONTROLS, Controls
 from skelbench.results.store import ResultStore, RunDir
-from skelbench.run.evaluate import eval_spec, evaluate
+from skelbench.run.evaluate import eval_spec, evaluate, hides_doubtful
 from skelbench.run.resolve import data_of, open_dataset
 from skelbench.run.session import Session
 from skelbench.spec import EvalSpec, Fusion, Stream, evaluation_defaults
+
+log = logging.getLogger(__name__)
 
 
 def evaluate_runs(
@@ -35,7 +38,8 @@ def evaluate_runs(
     there, else computed and written. ``None`` and nothing = as the run and the protocol have it.
 
     With several streams, or another than the run's own, and by protocols for other data, its controls are evaluated
-    alike if they are there.
+    alike if they are there, and if nothing that they have not learnt is asked of them (``min_confidence``): a note
+    says it.
 
     Raises:
         SkelbenchError: what was asked for cannot be; nothing is written.
@@ -60,8 +64,14 @@ def evaluate_runs(
     records = [evaluate(session, run, spec, force) for spec in specs]
     for spec in specs:
         if "streams" in fields or getattr(session.host.get("protocols", spec.protocol), "elsewhere", False):
-            for beside in _controls(session.results, run, spec):
-                evaluate(session, *beside, force, like=run.spec)
+            for control, alike in _controls(session.results, run, spec):
+                if hides_doubtful(session, control, alike):
+                    evaluate(session, control, alike, force, like=run.spec)
+                else:
+                    log.warning(
+                        "note: control %s has not learnt to do without joints: not evaluated with --min-confidence",
+                        control.spec.method,
+                    )
     return records
 
 

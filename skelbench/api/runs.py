@@ -13,7 +13,7 @@ from skelbench.api.plugins import use_plugins
 from skelbench.errors import SkelbenchError
 from skelbench.results.metrics import read_metrics
 from skelbench.results.store import ReadRun, ResultStore, RunDir
-from skelbench.run.request import Request
+from skelbench.run.request import Request, check_measures_here
 from skelbench.spec import EvalSpec, RunSpec
 from skelbench.words import plain
 
@@ -254,9 +254,7 @@ def run(
     host = use_plugins(plugins)
     host.method(method)
     names = _names(probes, "probes")
-    for name in names:
-        if getattr(host.get("protocols", name), "elsewhere", False):
-            raise SkelbenchError(f"protocol {name} measures on other data than the run's: evaluate the run by it later")
+    check_measures_here(host, names)
     session = open_place(results, data, device, (), observe, progress)
     request = Request(
         method=method,

@@ -231,6 +231,12 @@ def per_class(
     first: Annotated[str, typer.Argument(metavar="RUN", help=RUN_HELP, autocompletion=complete.runs)],
     second: Annotated[str, typer.Argument(metavar="RUN", help="The other run.", autocompletion=complete.runs)],
     protocol: Annotated[str, typer.Option(help="Whose predictions are compared.")] = "linear",
+    dataset: Annotated[
+        str | None,
+        typer.Option(help="Data set of the evaluations, if there are several.", autocompletion=complete.datasets),
+    ] = None,
+    split: Annotated[str | None, typer.Option(help="Their split.", autocompletion=complete.splits)] = None,
+    stream: Annotated[str | None, typer.Option(help="Their stream.")] = None,
 ) -> None:
     """Two finished runs class by class, for instance of 8 and of 30 tokens: from the predictions of their evaluations
     on the same clips, with exact paired tests."""
@@ -244,7 +250,7 @@ def per_class(
     session.host.get("protocols", protocol)
     found = [session.results.find(pattern) for pattern in (first, second)]
     runs = [run for run, _ in found]
-    records = [diagnosis.evaluation(run, protocol, checkpoint) for run, checkpoint in found]
+    records = [diagnosis.evaluation(run, protocol, checkpoint, dataset, split, stream) for run, checkpoint in found]
     diagnosis.check_alike(runs, records)
     labels = [Frozen(session, run, checkpoint).label for run, checkpoint in found]
     if labels[0] == labels[1]:

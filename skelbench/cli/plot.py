@@ -9,6 +9,7 @@ import typer
 
 from skelbench.cli import complete
 from skelbench.cli.options import DataRoot, ReadResults, kind_of_picture
+from skelbench.errors import SkelbenchError
 
 
 def plot(
@@ -27,7 +28,10 @@ def plot(
     ] = False,
     run: Annotated[
         list[str] | None,
-        typer.Option(help="Only this run (name, id, or a part of either); repeatable.", autocompletion=complete.runs),
+        typer.Option(
+            help="Only this run (name, id, or a part of either); repeatable. Of `confusion` also RUN@50, a snapshot.",
+            autocompletion=complete.runs,
+        ),
     ] = None,
     protocol: Annotated[
         str, typer.Option(help="Of `confusion`: whose predictions.", autocompletion=complete.names("protocols"))
@@ -53,9 +57,15 @@ def plot(
     from skelbench.report.inputs import TableInputs
 
     host.get("protocols", protocol)
-    only = [store.find(pattern)[0].name for pattern in run] if run else None
+    asked = [(found.name, checkpoint) for found, checkpoint in map(store.find, run or ())]
+    if figure != "confusion" and (
+        snapshot := next((f"{name}@{epoch}" for name, epoch in asked if epoch != "last"), "")
+    ):
+        raise SkelbenchError(f"figure {figure} shows whole runs, not the snapshot {snapshot}; leave out @...")
+    only = [name for name, _ in asked] or None
     inputs = TableInputs(host, store, exact_only=not (all_ or run), only=only, progress=progress)
     inputs.protocol, inputs.data_root = protocol, data_root
+    inputs.checkpoints = asked or None
     try:
         drawn = host.load(descriptor)(inputs)
     except NothingToDraw as nothing:

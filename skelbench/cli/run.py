@@ -202,11 +202,11 @@ def conclude(session: Session, run_dir: Any, resolved: Resolved, protocols: list
 def known_protocols(host: Host, probe: str, elsewhere: bool = False) -> list[str]:
     """The protocols of a comma-separated list; a misspelt one fails here, and so does, unless ``elsewhere``, one that
     measures on other data than the run's."""
+    from skelbench.run.request import check_measures_here
+
     protocols = [name for name in names_of(probe) if name != "none"]
     for name in protocols:
-        if getattr(host.get("protocols", name), "elsewhere", False) and not elsewhere:
-            raise SkelbenchError(
-                f"protocol {name} measures on other data than the run's; when the run is there: "
-                f"skelbench eval RUN --protocol {name} --dataset NAME"
-            )
+        host.get("protocols", name)
+    if not elsewhere:
+        check_measures_here(host, protocols)
     return protocols

@@ -57,6 +57,14 @@ def show(
     protocol: Annotated[
         str, typer.Option(help="Of --classes: whose predictions.", autocompletion=complete.names("protocols"))
     ] = "linear",
+    dataset: Annotated[
+        str | None,
+        typer.Option(
+            help="Of --classes: the data set of the evaluation, if there are several.", autocompletion=complete.datasets
+        ),
+    ] = None,
+    split: Annotated[str | None, typer.Option(help="Of --classes: its split.", autocompletion=complete.splits)] = None,
+    stream: Annotated[str | None, typer.Option(help="Of --classes: its stream.")] = None,
     top: Annotated[int, typer.Option(min=0, help="Of --classes: so many of the hardest classes; 0 = all.")] = 15,
     best_on_test: Annotated[
         bool,
@@ -76,7 +84,7 @@ def show(
     if classes:
         from skelbench.cli.classes import print_classes
 
-        print_classes(found, checkpoint, protocol, top, data_root)
+        print_classes(found, checkpoint, protocol, top, data_root, dataset, split, stream)
         return
     out.print_json(json.dumps(found.info))
     if cost := found.cost():

@@ -2,22 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from skelbench.data.store.splits import full_name
 from skelbench.errors import SkelbenchError
 from skelbench.evaluate.statistics import PairedTest, holm, paired_test
 from skelbench.report.frame import predictions
 from skelbench.results.store import RunDir
+from skelbench.spec import EvalSpec
 
 ALIKE = ("data", "protocol", "protocol_version", "protocol_source", "protocol_config")
 """Fields of two evaluations that must agree. Others (bodies, resampling, probe seed) are each run's own."""
 
 
-def evaluation(run: RunDir, protocol: str, checkpoint: str) -> dict[str, Any]:
-    """The record of ``run`` under ``protocol``: the standard one if there is one, the latest of several."""
+def evaluation(
+    run: RunDir,
+    protocol: str,
+    checkpoint: str,
+    dataset: str | None = None,
+    split: str | None = None,
+    stream: str | None = None,
+) -> dict[str, Any]:
+    """The record of ``run`` under ``protocol``: the standard one if there is one, the latest of several.
+
+    ``dataset``, ``split``, ``stream``: only those on this data set and split, and of this stream (``bone``; several as
+    they were typed, ``joint,bone``, or as tables call them). None = any.
+
+    Raises:
+        SkelbenchError: there is none, or some are on different data or of different streams.
+    """
     found = [
         record
         for record in run.records()
@@ -30,7 +46,46 @@ def evaluation(run: RunDir, protocol: str, checkpoint: str) -> dict[str, Any]:
         raise SkelbenchError(
             f"{what} was not evaluated with {protocol}; do that first: skelbench eval {place} --protocol {protocol}"
         )
-    return max(found, key=lambda record: (record["standard"], record["finished"]))
+    every = {_choice(record): None for record in found}
+    asked = {"dataset": dataset, "split": split and full_name(split), "stream": stream}
+    found = [record for record in found if _choice(record).fits(**asked)]
+    if not found:
+        wanted = " ".join(f"--{name} {value}" for name, value in asked.items() if value)
+        raise SkelbenchError(
+            f"run {run.name} was not evaluated with {protocol} and {wanted}; there is {_listed(every)}"
+        )
+    found = [record for record in found if record["standard"]] or found
+    choices = {_choice(record): None for record in found}
+    if len(choices) > 1:
+        raise SkelbenchError(
+            f"run {run.name} was evaluated with {protocol} in {len(choices)} ways: {_listed(choices)}; choose one with "
+            "--dataset, --split or --stream"
+        )
+    return max(found, key=lambda record: record["finished"])
+
+
+class _Choice(NamedTuple):
+    """Of several evaluations by one protocol, which."""
+
+    dataset: str
+    split: str
+    stream: str
+    """As tables call it."""
+    streams: str
+    """As it is typed."""
+
+    def fits(self, dataset: str | None, split: str | None, stream: str | None) -> bool:
+        same = dataset in (None, self.dataset) and split in (None, self.split)
+        return same and stream in (None, self.stream, self.streams)
+
+
+def _choice(record: Mapping[str, Any]) -> _Choice:
+    spec = EvalSpec.model_validate(record["spec"])
+    return _Choice(spec.data.name, spec.data.split, spec.stream_title, ",".join(spec.streams))
+
+
+def _listed(choices: Iterable[_Choice]) -> str:
+    return ", ".join(f"{one.dataset} / {one.split} ({one.stream})" for one in choices)
 
 
 def check_alike(runs: Sequence[RunDir], records: Sequence[Mapping[str, Any]]) -> None:

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from skelbench.data.store.clip_store import ClipStore
 from skelbench.data.store.source import ClipSource
-from skelbench.evaluate.features import extract, pool_bodies, read_out, split_features, view_builder
+from skelbench.evaluate.features import check_dropout, extract, pool_bodies, read_out, split_features, view_builder
 from skelbench.evaluate.hidden import Hiding, encode
 from skelbench.evaluate.protocol import Features, Progress, Protocol, ProtocolResult, headline_of
 from skelbench.nn.encoder import Encoder
@@ -117,6 +117,7 @@ class Downstream:
     ) -> Tensor:
         """float32 [B, D], with gradient: the evaluation's readout, bodies pooled. ``options``: the encoder's;
         ``dropout`` on tokens: :func:`~skelbench.evaluate.features.read_out`."""
+        check_dropout(dropout, self.hiding, self.spec.min_confidence)
         with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self.precision == "bf16"):
             encoded = encode(encoder, view, self.hiding, self.grid.patch, self.spec.min_confidence, **options)
         encoded = read_out(encoded, self.spec.readout, self.grid, dropout, generator)

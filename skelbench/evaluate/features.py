@@ -119,11 +119,7 @@ def extract(
     ids = np.asarray(ids, dtype=np.int64)
     device = torch.device(device)
     noise = None
-    if dropout and min_confidence and hiding == "drop-tokens":
-        raise SkelbenchError(
-            "this protocol drops out numbers of tokens, of which bodies have different ones when doubtful ones are "
-            "left out; leave out --min-confidence"
-        )
+    check_dropout(dropout, hiding, min_confidence)
     if dropout:
         noise = torch.Generator(device).manual_seed(derive_seed("dropout", keyed.seed, keyed.step))
     features: list[Tensor] = []
@@ -144,6 +140,15 @@ def extract(
     if not features:
         return np.zeros((0, 0), dtype=np.float32)
     return torch.cat(features).cpu().numpy()
+
+
+def check_dropout(dropout: float, hiding: Hiding, min_confidence: float) -> None:
+    """SkelbenchError where ``dropout`` on tokens would fall on the mean that is left of different numbers of them."""
+    if dropout and min_confidence and hiding == "drop-tokens":
+        raise SkelbenchError(
+            "this protocol drops out numbers of tokens, of which bodies have different ones when doubtful ones are "
+            "left out; leave out --min-confidence"
+        )
 
 
 def read_out(

@@ -83,8 +83,8 @@ class Classifier(nn.Module):
         if self.settings.frozen:
             self.encoder.eval()
         elif mode and self.settings.encoder_mode == "eval":
-            self.eval()
-            for module in self.modules():  # cuDNN has no gradients of recurrent layers in eval mode
+            self.encoder.eval()  # not the head, whose batch norm would keep the statistics of nothing
+            for module in self.encoder.modules():  # cuDNN has no gradients of recurrent layers in eval mode
                 if isinstance(module, nn.RNNBase):
                     module.train(not module.dropout)
         return self

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from skelbench.cores import fastest_threads, limit_threads, threads_are_named, usable_cores
-from skelbench.errors import Diverged, Interrupted
+from skelbench.errors import Diverged, Interrupted, SkelbenchError
 from skelbench.evaluate.downstream import Downstream
 from skelbench.evaluate.finetune_fit import Fit, Part, clips_of
 from skelbench.evaluate.finetune_settings import FineTuneSettings, layers_of
@@ -120,17 +120,23 @@ def _of_its_own(device: torch.device) -> Iterator[None]:
 
 
 def _label_lists(task: Downstream, settings: FineTuneSettings) -> list[LabelSubset]:
-    """The lists of clips whose labels are used; none where all are."""
+    """The lists of clips whose labels are used; none where all are. Of the whole training part, also where clips that
+    are too short are left out of it: those of a list that are left are used, and the list keeps its hash."""
     if settings.label_share == 1:
         return []
-    split = task.store.split(task.spec.data.split).name
-    how = settings.label_share, settings.stratified
-    return [label_subset(task.store, split, task.train_ids, how[0], draw, how[1]) for draw in range(settings.draws)]
+    split, share = task.store.split(task.spec.data.split), settings.label_share
+    draws = range(settings.draws)
+    return [label_subset(task.store, split.name, split.train, share, draw, settings.stratified) for draw in draws]
 
 
 def _parts(task: Downstream, settings: FineTuneSettings, lists: list[LabelSubset], draw: int, seed: int) -> list[Part]:
     """The fits by list ``draw``: of all its clips, and of what is left when some are held out."""
     chosen_n = np.flatnonzero(np.isin(task.train_ids, lists[draw].ids)) if lists else np.arange(len(task.train_ids))
+    if not len(chosen_n):
+        raise SkelbenchError(
+            f"every clip of list {draw} is shorter than data.min_frames={task.spec.data.min_frames}, so that no label "
+            "is left; take a larger label_share"
+        )
     kept_n, held_n = stratified(task.train_y[chosen_n], settings.val_share, derive_seed(seed, "held out", draw))
     parts = [Part("all-train", draw, chosen_n, chosen_n[:0])]
     return [*parts, Part("held-out", draw, chosen_n[kept_n], chosen_n[held_n])] if len(held_n) else parts
@@ -189,6 +195,8 @@ def _notes(task: Downstream, settings: FineTuneSettings, lists: list[LabelSubset
             f"labels of {clips} clips ({100 * settings.label_share:.3g} % {kind}), lists of sha256 {hashes}: "
             "`skelbench data labels` shows them"
         )
+        if short := max(len(each.ids) - len(part.train_n) for each, part in zip(lists, parts)):
+            notes.append(f"up to {short} clips of a list are shorter than {task.spec.data.min_frames} frames: left out")
     unseen = max(task.num_classes - len(np.unique(task.train_y[part.train_n])) for part in parts)
     if unseen:
         notes.append(f"{unseen} of {task.num_classes} classes have no labelled clip and cannot be recognised")

@@ -52,7 +52,7 @@ class FineTuneSettings(EncoderProtocol):
     head_hidden: int = Field(0, ge=0, description="width of a hidden layer with batch norm and ReLU; 0 = linear")
     frozen: bool = Field(False, description="only the classifier is trained, the encoder in eval mode")
     encoder_mode: Literal["train", "eval"] = Field(
-        "train", description="eval = no dropout, no drop path, batch norm with the statistics it has; all weights move"
+        "train", description="eval = no dropout or drop path in it, batch norm with the statistics it has; weights move"
     )
     crop_min: float = Field(0.5, gt=0, le=1, description="shortest training crop, share of the clip; 1 = not cropped")
     crop_frames: int = Field(64, ge=1, description="crops are at least this many frames, if the clip has them")

@@ -89,11 +89,16 @@ def cannot() -> str:
     )
 
 
+def can_hide_tokens(hiding: Hiding) -> bool:
+    """Whether single tokens can be hidden, not joints alone."""
+    return hiding in ("replace-tokens", "drop-tokens")
+
+
 def check_confidence(min_confidence: float, store: ClipStore, hiding: Hiding, run: str) -> None:
     """SkelbenchError where tokens below ``min_confidence`` cannot be found, or cannot be hidden."""
     if min_confidence and store.confidence_FJ is None:
         raise SkelbenchError(f"data set {store.meta.name} has no confidence of its joints; leave out --min-confidence")
-    if min_confidence and hiding not in ("replace-tokens", "drop-tokens"):
+    if min_confidence and not can_hide_tokens(hiding):
         raise SkelbenchError(
             f"the encoder of {run} was trained with neither a mask token nor single tokens left out, so that joints of "
             "low confidence cannot be hidden from it; leave out --min-confidence"

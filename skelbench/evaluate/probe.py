@@ -45,6 +45,12 @@ class Heads:
     mean_D: Tensor
     inverse_std_D: Tensor
 
+    def only(self, checkpoint: int) -> Heads:
+        """One of the checkpoints."""
+        chosen = slice(checkpoint, checkpoint + 1)
+        weight_1CD, bias_1C = self.weight_ECD[chosen], self.bias_EC[chosen]
+        return Heads([self.steps[checkpoint]], weight_1CD, bias_1C, self.mean_D, self.inverse_std_D)
+
     def logits(self, x_nD: Tensor) -> Tensor:
         """[n, C], of the last checkpoint."""
         chunks = [(x_bD - self.mean_D) * self.inverse_std_D for x_bD in x_nD.split(CHUNK)]

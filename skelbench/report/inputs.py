@@ -27,6 +27,8 @@ class TableInputs:
     """Leave out runs whose settings were changed from their preset (``--all`` shows them)."""
     only: Collection[str] | None = None
     """Names of the runs that may fill a table; None = every run."""
+    checkpoints: Collection[tuple[str, str]] | None = None
+    """Of the runs ``only`` (name, checkpoint) of which figures of one protocol show evaluations; None = the last."""
     progress: Callable[..., Any] | None = None
     """``progress(total=, label=, unit=)`` -> context manager that yields ``report(advance)``; ``None`` = silent."""
 

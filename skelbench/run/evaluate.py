@@ -18,7 +18,7 @@ from skelbench.errors import SkelbenchError
 from skelbench.evaluate.downstream import Downstream, EncoderProtocol
 from skelbench.evaluate.features import split_features
 from skelbench.evaluate.fusion import evaluate_sets
-from skelbench.evaluate.hidden import Hiding, check_confidence
+from skelbench.evaluate.hidden import Hiding, can_hide_tokens, check_confidence
 from skelbench.evaluate.protocol import Features, Protocol, ProtocolResult, result_problem
 from skelbench.files import write_atomic, write_json
 from skelbench.identity import derive_seed
@@ -262,15 +262,26 @@ def hiding_of(
     Raises:
         SkelbenchError: ``spec`` wants joints of low confidence hidden, which there are none of or which cannot be.
     """
+    hiding = _learnt(session, run, stream, checkpoint or spec.checkpoint)
+    check_confidence(spec.min_confidence, store, hiding, run.name)
+    return hiding
+
+
+def _learnt(session: Session, run: RunDir, stream: Stream, checkpoint: str) -> Hiding:
     method, encoder = session.host.get("methods", run.spec.method), session.host.get("encoders", run.spec.encoder)
     ways: list[Hiding] = [way for way in get_args(Hiding) if way in method.requires]
     if "replace-tokens" in ways:
-        kept = tensor_names(run.encoder(checkpoint or spec.checkpoint, stream))
+        kept = tensor_names(run.encoder(checkpoint, stream))
         if not set(session.host.subclass(encoder, Encoder).prepared_state) <= kept:
             ways.remove("replace-tokens")
-    hiding = ways[0] if ways else ""
-    check_confidence(spec.min_confidence, store, hiding, run.name)
-    return hiding
+    return ways[0] if ways else ""
+
+
+def hides_doubtful(session: Session, run: RunDir, spec: EvalSpec) -> bool:
+    """Whether joints below ``spec.min_confidence``, if it hides any, can be hidden from the encoder of ``run``."""
+    return not spec.min_confidence or all(
+        can_hide_tokens(_learnt(session, run, stream, spec.checkpoint)) for stream in spec.streams
+    )
 
 
 def clips_of(session: Session, spec: EvalSpec) -> ClipStore:

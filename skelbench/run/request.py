@@ -7,16 +7,19 @@ contradict ``--set``.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from skelbench.errors import SkelbenchError, did_you_mean
 from skelbench.files import parsed, shallow
 from skelbench.plugin.files import named_files
 from skelbench.plugin.space import factor
 from skelbench.skeleton.grid import BUDGETS
+
+if TYPE_CHECKING:
+    from skelbench.plugin.host import Host
 
 CHOICES = {"encoder": "encoders", "optimizer": "optimizers", "schedule": "schedules"}
 """Sections that are a component of one's choice -> what the plugin host calls its kind."""
@@ -160,3 +163,14 @@ def full_key(key: str, fields: Mapping[str, set[str]]) -> str:
     raise SkelbenchError(
         did_you_mean(key, every, "setting", "see `skelbench plugins info` for the settings of a method")
     )
+
+
+def check_measures_here(host: Host, protocols: Iterable[str]) -> None:
+    """SkelbenchError if there is no such protocol, or one of them measures on other data than the run's, which a run
+    that is being made has none of."""
+    for name in protocols:
+        if getattr(host.get("protocols", name), "elsewhere", False):
+            raise SkelbenchError(
+                f"protocol {name} measures on other data than the run's; when the run is there: "
+                f"skelbench eval RUN --protocol {name} --dataset NAME"
+            )

@@ -118,6 +118,17 @@ def test_the_probe_is_the_authors_with_the_settings_of_the_split(made, capsys, t
         assert one["ours"] == record["metrics"][figure] and one["evaluation"] == record["id"]
 
 
+def test_a_probe_without_the_figure_that_is_compared_is_one_sentence(made, capsys):
+    folder = made(50.0)
+    (folder / "made.py").write_text(
+        (folder / "made.py").read_text().replace("linear@mamp", "knn").replace("settings=SETTINGS", "settings={}")
+    )
+    request_files([])
+    assert from_file(folder) == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert "protocol knn measured no accuracy_best_on_test" in said and "NativeProbe" in said
+
+
 def test_every_imported_run_is_held_against_its_figure(made, capsys):
     folder = made(50.0)
     for method in ("made", "unknown"):

@@ -1,14 +1,18 @@
 """Two runs class by class, against counting by hand."""
 
+import json
 from math import comb
 
 import numpy as np
 import pytest
+from fabricated import Fabricated
 
-from skelbench.diagnose.per_class import check_alike, compare
+from skelbench.diagnose.per_class import check_alike, compare, evaluation
 from skelbench.diagnose.tables import per_class
 from skelbench.errors import SkelbenchError
 from skelbench.report.render import FORMATS, render
+from skelbench.results.store import RunDir
+from skelbench.spec import DataSpec, EvalSpec
 
 
 def outcomes(seed, chance, ids, labels):
@@ -105,3 +109,33 @@ def test_the_table_renders_in_every_format(pair):
     for style in FORMATS:
         text = render(table, style)
         assert "all classes" in text and ("slim 30x25" in text or style == "csv")
+
+
+def test_of_several_evaluations_one_is_named(tmp_path):
+    made = Fabricated(tmp_path)
+    run = RunDir(tmp_path / made.run("slim", knn=None))
+    (own,) = run.records()
+
+    def add(protocol="transfer", dataset="jumps", split="cross-subject", stream="joint", **facts):
+        data = DataSpec(name=dataset, split=split)
+        spec = EvalSpec.model_validate({**own["spec"], "data": data, "protocol": protocol, "streams": [stream]})
+        record = {**own, "id": spec.id, "spec": spec.model_dump(mode="json"), **facts}
+        (run.path / f"eval-{spec.id}.json").write_text(json.dumps(record))
+        return spec.id
+
+    first = add()
+    assert evaluation(run, "transfer", "last")["id"] == first
+    second = add(dataset="falls", finished=2.0)
+    with pytest.raises(
+        SkelbenchError, match=r"in 2 ways: .*jumps / cross-subject \(joint\).*choose one with --dataset"
+    ):
+        evaluation(run, "transfer", "last")
+    third = add(dataset="falls", stream="bone", standard=False)
+    assert evaluation(run, "transfer", "last", dataset="jumps")["id"] == first
+    assert evaluation(run, "transfer", "last", dataset="falls")["id"] == second  # the standard one
+    assert evaluation(run, "transfer", "last", dataset="falls", split="xsub", stream="bone")["id"] == third
+    with pytest.raises(SkelbenchError, match="not evaluated with transfer and --dataset moves; there is .*falls"):
+        evaluation(run, "transfer", "last", dataset="moves")
+    other = add("linear", dataset="falls", standard=False, finished=9.0)
+    assert evaluation(run, "linear", "last")["id"] == own["id"]
+    assert evaluation(run, "linear", "last", dataset="falls")["id"] == other

@@ -256,16 +256,25 @@ def test_frozen_trains_the_classifier_alone(fit):
 
 
 def test_eval_mode_moves_weights_and_keeps_statistics(fit):
-    made = fit(encoder_mode="eval", head_hidden=8)
-    made.model.head[1].running_mean -= 1.0
+    made = fit(encoder_mode="eval", drop_path=0.5)
     batch, view = next(made.batches())
     with torch.no_grad():
         plain = made.model.eval()(view)
+    made.model.train()
+    assert not any(module.training for module in made.model.encoder.modules())
     assert torch.equal(made.loss(view, torch.from_numpy(made.y_n[batch]))[1].detach(), plain)
     before = made.model.encoder.norm.weight.clone()
     made.train_step(view, batch)
     assert not torch.equal(made.model.encoder.norm.weight, before)
-    assert (made.model.head[1].running_mean == -1.0).all()
+
+
+def test_eval_mode_is_the_encoders_the_head_learns_its_statistics(fit):
+    made = fit(encoder_mode="eval", head_hidden=8)
+    batch, view = next(made.batches())
+    with torch.no_grad():
+        hidden_B = made.model.head[0](made.task.clip_features(made.model.encoder, view))
+    made.train_step(view, batch)
+    torch.testing.assert_close(made.model.head[1].running_mean, 0.1 * hidden_B.mean(0))
 
 
 def test_settings_without_effect_are_said(postures, tuned, monkeypatch):
@@ -280,6 +289,17 @@ def test_a_rate_that_is_too_high_is_one_sentence(postures, tuned):
     with pytest.raises(SkelbenchError, match="diverged.*lower learning rate"):
         tuned(task=task, optimizer="sgd", lr=1e30, warmup=0.0)
     assert not task.state.exists()
+
+
+def test_numbers_of_tokens_are_not_dropped_out_where_bodies_have_different_tokens(postures):
+    task = postures.task(postures.sides())
+    view = task.views(task.source(), task.builder(), task.train_ids[:3])
+    view = replace(view, confidence_RTJ=torch.rand(view.x_RTJC.shape[:3]))
+    doubting = task.spec.model_copy(update={"min_confidence": 0.5, "readout": "mean"})
+    task = replace(task, spec=doubting, hiding="drop-tokens")
+    assert len(task.clip_features(task.encoder(), view)) == 3
+    with pytest.raises(SkelbenchError, match="leave out --min-confidence"):
+        task.clip_features(task.encoder(), view, dropout=0.3)
 
 
 def test_what_contradicts_itself_is_refused():

@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from skelbench.errors import SkelbenchError
 from skelbench.evaluate.linear import Linear, standardisation
-from skelbench.evaluate.probe import Part
+from skelbench.evaluate.probe import Heads, Part
 from skelbench.evaluate.swept import LinearSwept, fit_together, held_out
 
 SHORT = LinearSwept(lrs=(1e-3, 1e-2), weight_decays=(0.0, 1.0), epochs=4, min_steps=30, batch_size=64)
@@ -75,13 +75,23 @@ def test_what_is_best_on_the_held_out_subjects_is_chosen(features):
     sweep = [row for row in result.curve if row["fit"] == "sweep"]
     assert [row["chosen"] for row in sweep] == [False, True]
     assert max(row["val_accuracy"] for row in sweep) == result.metrics["held_out_accuracy"]
-    assert "test_accuracy" not in sweep[0] and "test_accuracy_not_chosen" not in sweep[1]
+    assert not any("test" in name for name in sweep[0])
     assert sweep[1]["test_accuracy"] == result.metrics["accuracy_selected"]
     _, held, _ = held_out(features)
     y = features.train_y.copy()
     y[held] = (y[held] + 1) % 4
     turned = evaluate(dataclasses.replace(features, train_y=y), SHORT.model_copy(update={"lrs": (1e-6, 1e-2)}))
     assert turned.metrics["chosen_lr"] == 1e-6
+
+
+def test_nothing_but_the_chosen_pair_is_scored_on_test(features, monkeypatch):
+    scored, score = [], Heads.score
+    monkeypatch.setattr(
+        Heads, "score", lambda self, part: (scored.append((len(self.steps), len(part.y_n))), score(self, part))[1]
+    )
+    result = evaluate(features)
+    tested = [pairs for pairs, clips in scored[:2] if clips == len(features.test_y)]
+    assert tested == [1] and sum("test_accuracy" in row for row in result.curve if row["fit"] == "sweep") == 1
 
 
 def test_whole_subjects_are_held_out_the_same_for_every_encoder(features, make_features):

@@ -1,5 +1,7 @@
 """Classes and what they are taken for: matrix, tables, picture."""
 
+import json
+
 import numpy as np
 import pytest
 from fabricated import Fabricated
@@ -14,6 +16,7 @@ from skelbench.report.confusion import classes, classes_of, matrix, pairs, short
 from skelbench.report.figures import NothingToDraw, confusion
 from skelbench.report.inputs import TableInputs
 from skelbench.report.render import render
+from skelbench.spec import DataSpec, EvalSpec
 
 NAMES = ("sit", "stand", "wave", "jump")
 LABELS = np.array([0] * 10 + [1] * 10 + [2] * 5)
@@ -117,7 +120,49 @@ def test_more_than_fit_are_named(made):
     assert len(drawn(confusion.draw(TableInputs(Host(), made.store, only=names[:2])))) == 2
 
 
+def test_classes_are_those_of_the_data_of_the_evaluation(made, data_root):
+    write_small_store(data_root, "other", classes=("kick", "bow", "clap", "hop"))
+    name = run(made, dataset="small", fingerprint="a" * 64)
+    path = next(made.root.glob("*/eval-*.json"))
+    record = json.loads(path.read_text())
+    spec = EvalSpec.model_validate(record["spec"])
+    spec = spec.model_copy(update={"data": DataSpec(name="other", split="half")})
+    record |= {"id": spec.id, "spec": spec.model_dump(mode="json")}
+    path.with_name(f"eval-{spec.id}.json").write_text(json.dumps(record))
+    path.unlink()
+    figure = confusion.draw(TableInputs(Host(), made.store, only=[name], data_root=data_root))
+    (axes,) = [axes for axes in figure.axes if axes.images]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["kick  0", "bow  1", "clap  2", "hop  3"]
+
+
+def test_snapshots_are_shown_where_they_are_named(made):
+    name = run(made)
+    for epoch in (5, 10):
+        run(made, checkpoint=str(epoch), predicted=np.where(LABELS == 0, 1, PREDICTED))
+    assert len(drawn(confusion.draw(TableInputs(Host(), made.store, only=[name])))) == 1
+    asked = [(name, "10")]
+    figure = confusion.draw(TableInputs(Host(), made.store, only=[name], checkpoints=asked))
+    (share,) = drawn(figure)
+    assert share[0].tolist() == [0, 1, 0] and figure.axes[0].get_title("left") == "slim@10"
+
+    inputs = TableInputs(Host(), made.store, only=[name], checkpoints=[(name, "7")])
+    with pytest.raises(NothingToDraw, match=f"skelbench eval {name}@7 --protocol linear"):
+        confusion.draw(inputs)
+
+
 # ------------------------------------------------------------------------------------------------ commands
+def test_snapshots_by_command(made, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    name, shown = run(made), []
+    run(made, checkpoint="10")
+    draw = confusion.draw
+    monkeypatch.setattr(confusion, "draw", lambda inputs: (shown.append(inputs.checkpoints), draw(inputs))[1])
+    words = ["--run", f"{name}@10", "--dpi", "50", "--results", str(made.root)]
+    assert main(["plot", "confusion", *words]) == 0 and shown == [[(name, "10")]]
+    assert main(["plot", "curves", *words]) == 2
+    assert f"figure curves shows whole runs, not the snapshot {name}@10" in " ".join(capsys.readouterr().err.split())
+
+
 def test_commands(made, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     name = run(made)

@@ -78,6 +78,22 @@ def test_the_record_names_the_lists_of_labels(session, host, run, data_root, cap
     assert record["metrics"]["n_train"] == record["details"]["labels"][0]["clips"] < record["clips"]["train"]
 
 
+def test_lists_are_the_same_where_short_clips_are_left_out(session, host, run):
+    config = {"label_share": 0.5, "draws": 2}
+    store = open_dataset("small", host, session.data_root)
+    lengths = store.lengths[store.split(run.spec.data.split).train]
+    data = run.spec.data.model_copy(update={"min_frames": int(np.median(lengths))})
+    plain = evaluate(session, run, spec_of(host, run, "semi@10", config))
+    short = evaluate(session, run, spec_of(host, run, "semi@10", config, data=data))
+    assert short["details"]["labels"] == plain["details"]["labels"]
+    assert short["metrics"]["n_train"] < plain["metrics"]["n_train"]
+    assert any("clips of a list are shorter than" in note for note in short["notes"])
+    with pytest.raises(SkelbenchError, match="every clip of list [0-4] is shorter than data.min_frames"):
+        one_clip = {"label_share": 0.1, "stratified": False}
+        longest = data.model_copy(update={"min_frames": int(lengths.max())})
+        evaluate(session, run, spec_of(host, run, "semi@10", one_clip, data=longest))
+
+
 def test_transfer_is_to_other_data(session, host, run, data_root):
     with pytest.raises(SkelbenchError, match="other data than the run's"):
         spec_of(host, run, "transfer@finetune")

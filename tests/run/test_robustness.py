@@ -142,5 +142,13 @@ def test_low_confidence_is_hidden_and_an_evaluation_of_its_own(session, resolved
     assert main(["eval", twin.spec.id, "--min-confidence", "0.5", "--protocol", "knn", *places]) == 2
     said = " ".join(capsys.readouterr().err.split())
     assert "neither a mask token nor single tokens left out" in said and "leave out --min-confidence" in said
+    pretrain(session, raw_control(made, session.host))
+    words = ["--stream", "bone", "--protocol", "knn", *places]
+    assert main(["eval", run.spec.id, "--min-confidence", "0.5", *words]) == 0
+    said = " ".join(capsys.readouterr().err.split())
+    assert all(f"control {name} has not learnt to do without joints" in said for name in ("untrained", "raw"))
+    assert not twin.records()
+    assert main(["eval", run.spec.id, *words]) == 0 and len(twin.records()) == 1
+    assert "has not learnt" not in capsys.readouterr().err
     with pytest.raises(SkelbenchError, match="min_confidence=1.5 is not valid"):
         eval_spec(session.host, run.spec, "knn", min_confidence=1.5)

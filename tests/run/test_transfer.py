@@ -6,7 +6,9 @@ import pytest
 from fabricated import Fabricated, correct
 from small import write_small_store
 
+import skelbench
 from skelbench.cli.main import main
+from skelbench.errors import SkelbenchError
 from skelbench.evaluate.linear import Linear
 from skelbench.identity import derive_seed
 from skelbench.plugin.host import Host
@@ -106,6 +108,8 @@ def test_a_run_is_not_trained_for_a_probe_that_it_cannot_have(session, data_root
     places = ["--results", str(session.results.root), "--data-root", str(data_root)]
     assert main(["run", "dino", "--dataset", "small", "--probe", "knn,transfer", *places]) == 2
     refused(capsys, "skelbench eval RUN --protocol transfer --dataset NAME")
+    with pytest.raises(SkelbenchError, match="skelbench eval RUN --protocol transfer --dataset NAME"):
+        skelbench.run("dino", dataset="small", probes=["transfer"], results=session.results.root, data=data_root)
     assert not session.results.root.exists()
 
 

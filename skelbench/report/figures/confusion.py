@@ -57,9 +57,19 @@ def draw(inputs: TableInputs) -> Figure:
     Raises:
         NothingToDraw: nothing was evaluated by the protocol, or so much that runs have to be named.
     """
-    frame = inputs.frame
-    frame = frame[(frame["protocol"] == inputs.protocol) & (inputs.only is not None or frame["checkpoint"] == "last")]
+    frame, asked = inputs.frame, inputs.checkpoints
+    shown = [
+        epoch == "last" if asked is None else (run, epoch) in asked
+        for run, epoch in zip(frame["run"], frame["checkpoint"])
+    ]
+    frame = frame[(frame["protocol"] == inputs.protocol) & np.array(shown, bool)]
     groups = list(seeds_of(frame, ["title", "dataset", "split", "checkpoint", "stream"]))
+    if not groups and asked:
+        named = [name if epoch == "last" else f"{name}@{epoch}" for name, epoch in asked]
+        raise NothingToDraw(
+            f"{' and '.join(named)} not evaluated by {inputs.protocol}; do that first: skelbench eval {named[0]} "
+            f"--protocol {inputs.protocol}"
+        )
     if not groups:
         raise NothingToDraw(HOW.format(root=inputs.store.root, protocol=inputs.protocol))
     if len(groups) > MOST:
@@ -79,12 +89,14 @@ def draw(inputs: TableInputs) -> Figure:
 
 def _panel(inputs: TableInputs, group: DataFrame) -> Panel:
     """Of the runs of one setting."""
-    found = [
-        predictions(RunDir(inputs.store.root / run), {"id": evaluation, "predictions": file})
-        for run, evaluation, file in zip(group["run"], group["evaluation"], group["predictions"])
-    ]
-    data = next(run.spec.data.name for run in inputs.runs if run.name == group["run"].iloc[0])
-    names = max((classes_of(one, data, inputs.host, inputs.data_root) for one in found), key=len)
+    found, named = [], []
+    for name, evaluation in zip(group["run"], group["evaluation"]):
+        run = RunDir(inputs.store.root / name)
+        record = run.record(run.path / f"eval-{evaluation}.json")
+        found.append(predictions(run, record))
+        data = record["spec"]["data"]["name"]  # of the evaluation: labels are not those of the run's own data
+        named.append(classes_of(found[-1], data, inputs.host, inputs.data_root))
+    names = max(named, key=len)
     counts_KK = np.mean([matrix(one, len(names)) for one in found], axis=0)
     clips_K1 = counts_KK.sum(1, keepdims=True)
     share_KK = np.divide(counts_KK, clips_K1, out=np.full_like(counts_KK, np.nan), where=clips_K1 > 0)
@@ -93,7 +105,8 @@ def _panel(inputs: TableInputs, group: DataFrame) -> Panel:
     seeds = "1 seed" if count == 1 else f"mean over {count} seeds"
     clips = f"{first['n_test']:,} clips, {seeds}"
     note = f"{first['dataset']}, {first['split']}; {first['protocol']}, {accuracy:.1f} %, {clips}"
-    return Panel(str(first["title"]), note, share_KK, [short(name) for name in names])
+    title = str(first["title"]) + ("" if first["checkpoint"] == "last" else f"@{first['checkpoint']}")
+    return Panel(title, note, share_KK, [short(name) for name in names])
 
 
 # ------------------------------------------------------------------------------------------------ drawing
