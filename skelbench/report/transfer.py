@@ -10,7 +10,7 @@ from skelbench.data.store.splits import full_name
 from skelbench.plugin import TableSpec, hookimpl
 from skelbench.report import published, study_rows
 from skelbench.report.frame import CONTROLS
-from skelbench.report.seeds import accuracy, alike, percent, seeds_of
+from skelbench.report.seeds import INTERVALS, accuracy, alike, footnotes, percent, seeds_of, subjects_note
 from skelbench.report.table import Cell, Column, Table, footnotes_of
 
 if TYPE_CHECKING:
@@ -26,8 +26,7 @@ HOW = (
 )
 NOTE = (
     "A column is one protocol: a frozen encoder and one that was fine-tuned on the target are never compared. "
-    "Brackets: Wilson 95 % interval over test clips. ±: standard deviation over seeds, where there are several. Over "
-    "untrained: minus the same encoder as initialised, measured alike."
+    f"{INTERVALS} Over untrained: minus the same encoder as initialised, measured alike."
 )
 PRINTED = "not run here: the published figures only"
 _SETTING = [
@@ -68,8 +67,9 @@ def table(inputs: TableInputs) -> Table:
     said = [f"All rows: {', '.join(constant)}."] if constant else []
     columns = tuple(_columns(sorted(set(frame["protocol"])), rows, varying))
     papers = published.notes(host, NAME) if any(column.published for column in columns) else ()
-    notes = (*said, NOTE, *papers)
-    return Table(TITLE, columns, tuple(rows), notes, footnotes_of(rows, {"printed": PRINTED})).ranked(within=_BLOCK)
+    notes = (*said, NOTE, *subjects_note(frame), *papers)
+    texts = {"printed": PRINTED, **footnotes(frame)}
+    return Table(TITLE, columns, tuple(rows), notes, footnotes_of(rows, texts)).ranked(within=_BLOCK)
 
 
 def _settings(frame: DataFrame) -> Iterator[list[DataFrame]]:
