@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from skelbench.data.store.splits import full_name
 from skelbench.plugin import TableSpec, hookimpl
 from skelbench.report import published, study_rows
+from skelbench.report.columns import settings
 from skelbench.report.frame import CONTROLS
-from skelbench.report.seeds import INTERVALS, accuracy, alike, footnotes, percent, seeds_of, subjects_note
+from skelbench.report.seeds import INTERVALS, accuracy, alike, footnotes, percent, subjects_note
 from skelbench.report.table import Cell, Column, Table, footnotes_of
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def table(inputs: TableInputs) -> Table:
     targets = [text.removesuffix(f" (from {source})") for text, source in zip(frame["dataset"], frame["source"])]
     frame = frame.assign(target=targets)
     figures = _figures(inputs)
-    rows = [_row(group) for group in _settings(frame)]
+    rows = [_row(group) for group in settings(frame, _SETTING)]
     rows = [{**row, **_paper(figures.pop(_place(row), {}))} for row in rows]
     places = {_place(row)[1:]: row for row in rows}
     for (title, *place), found in figures.items():
@@ -70,18 +71,6 @@ def table(inputs: TableInputs) -> Table:
     notes = (*said, NOTE, *subjects_note(frame), *papers)
     texts = {"printed": PRINTED, **footnotes(frame)}
     return Table(TITLE, columns, tuple(rows), notes, footnotes_of(rows, texts)).ranked(within=_BLOCK)
-
-
-def _settings(frame: DataFrame) -> Iterator[list[DataFrame]]:
-    """Rows of the frame that make one row of the table: those of each protocol, over seeds. Where one protocol has
-    several settings (``compare --all``), each is a row of its own."""
-    for _, setting in frame.groupby(_SETTING, dropna=False, sort=False):
-        groups = list(seeds_of(setting, ["protocol"]))
-        names = [group["protocol"].iloc[0] for group in groups]
-        if len(set(names)) < len(names):
-            yield from ([group] for group in groups)
-        else:
-            yield groups
 
 
 def _row(groups: list[DataFrame]) -> dict[str, Any]:
