@@ -37,6 +37,22 @@ _NOTES = {
         "encoders that were fully fine-tuned in their sources, and of IGM's and LongT-GAN's frozen figures the "
         "sources' own protocol is not confirmed. At the full size, not measured here.",
     },
+    "semi": {
+        "semi": "Paper: SLiM, Table 2 (a): each row by its own paper's fine-tuning and label subsets, which the "
+        "columns of 1 and 10 % do not tell apart; at the full size, not measured here.",
+    },
+    "retrieval": {
+        "retrieval": "Paper: SLiM, Table 2 (b): 1-NN of the frozen encoder; at the full size, not measured here.",
+    },
+    "robustness": {
+        name: "Paper: SLiM, Table 11; 150 epochs, one pre-training run, a probe of clean clips; ±: standard deviation "
+        "over three corruption draws; not measured here."
+        for name in ("robustness", "missing-representation")
+    },
+    "degraded_pretraining": {
+        "degraded-pretraining": "Paper: SLiM, Table 12; 50 epochs, one pre-training run each; ±: standard deviation "
+        "over three corruption draws; not measured here.",
+    },
     "target_control": {
         "target-control": "SLiM's targets: raw joint coordinates (squared error, a decoder); the teacher's projected "
         "features (squared error; + head: with a predictor head); its distribution over prototypes (cross-entropy), "
@@ -87,6 +103,21 @@ def skelbench_rows():
             target="skelbench_plugins.slim.tables:TRANSFER",
             summary="SLiM paper, Table 9: from NTU RGB+D 60 and 120 to PKU-MMD II",
         ),
+        *(
+            RowsSpec(
+                name=f"slim-{table}",
+                table=table,
+                target=f"skelbench_plugins.slim.tables:{rows}",
+                summary=f"SLiM paper, {summary}",
+            )
+            for table, rows, summary in (
+                ("semi", "SEMI", "Table 2 (a): 1 and 10 % of the labels"),
+                ("retrieval", "RETRIEVAL", "Table 2 (b): 1-NN"),
+                ("robustness", "ROBUSTNESS", "Table 11 (a): joints declared missing, and noise"),
+                ("missing-representation", "MISSING_REPRESENTATION", "Table 11 (b): joints declared or filled in"),
+                ("degraded-pretraining", "DEGRADED", "Table 12: trained on clean and on degraded clips"),
+            )
+        ),
     ]
 
 
@@ -102,6 +133,13 @@ def skelbench_tables():
     return [
         TableSpec(name=name, target=f"skelbench_plugins.slim.tables:{name.upper()}", summary=summary)
         for name, summary in summaries.items()
+    ] + [
+        TableSpec(
+            name="degraded-pretraining",
+            target="skelbench_plugins.slim.tables:DEGRADED_PRETRAINING",
+            summary="slim and slim:degraded on clean and on degraded clips; the paper's figures",
+            needs_runs=False,
+        )
     ]
 
 

@@ -6,6 +6,9 @@ Where the paper leaves a setting open, a note says what we read into it.
 
 from __future__ import annotations
 
+from skelbench.report.columns import ColumnTable
+from skelbench.report.downstream import DEGRADED as DEGRADED_NOTE
+from skelbench.report.downstream import FILLED, NOISE, conditions
 from skelbench.report.linear import GROUPS
 from skelbench.report.study_rows import PAPER_COLUMNS, Printed, Row, StudyTable, variants
 from skelbench.report.table import Column
@@ -94,6 +97,77 @@ TRANSFER = [
         "slim": "SLiM",
     }.items()
 ]
+
+
+def _columns(
+    table: str,
+    spelling: str,
+    columns: dict[str, str],
+    method: str = "slim",
+    *,
+    variant: str = "",
+    stream: str = "joint",
+) -> list[Row]:
+    """Published figures of a method: column -> how the published table calls it."""
+    labels = {"stream": stream}
+    return [
+        Row(
+            method=method,
+            variant=variant,
+            labels=labels | {"column": column},
+            planned=False,
+            printed=Printed(f"slim-{table}", spelling, printed),
+        )
+        for column, printed in columns.items()
+    ]
+
+
+# Table 2 (a): by each paper's own fine-tuning. (b): 1-NN of the frozen encoder.
+SEMI = [
+    row
+    for spelling in ("CPM", "CMD", "HYSP", "HaLP", "HiCo", "USDRL", "SkeletonMAE", "MAMP", "S-JEPA", "GFP", "SLiM")
+    for row in _columns(
+        "semi", spelling, {"semi@1": "1%", "semi@10": "10%"}, spelling.lower().replace("s-jepa", "sjepa")
+    )
+]
+RETRIEVAL = [
+    row
+    for spelling in ("LongT-GAN", "P&C", "ISC", "HaLP", "HiCo", "SkeAttnCLR", "MAMP", "GFP", "SLiM")
+    for row in _columns("retrieval", spelling, {"accuracy": "joint"}, spelling.lower())
+]
+RETRIEVAL += _columns("retrieval", "UmURL", {"accuracy": "joint+bone+motion"}, "umurl", stream="joint + bone + motion")
+
+# Tables 11 and 12. Shares of 25 joints: 3, 5 and 8 are 0.12, 0.2 and 0.32.
+_CLEAN = {"clean": "clean"}
+_DECLARED, _PARENT, _ZERO = (
+    {f"{kind}_{share}": f"{words} {joints}/25" for share, joints in (("0.12", 3), ("0.2", 5), ("0.32", 8))}
+    for kind, words in (("missing", "declared missing"), ("parent-fill", "parent fill"), ("zero-fill", "zero fill"))
+)
+_NOISE = {f"noise_{sigma}": f"noise {sigma}" for sigma in ("0.01", "0.03", "0.05")}
+ROBUSTNESS = _columns("robustness", "SLiM", _CLEAN | _DECLARED | _NOISE)
+MISSING_REPRESENTATION = _columns("robustness", "SLiM", _CLEAN | _DECLARED | _PARENT | _ZERO)
+DEGRADED = [
+    row
+    for variant, training in (("", "clean"), ("degraded", "degraded"))
+    for row in _columns(
+        "degraded_pretraining",
+        "SLiM",
+        {
+            column: f"{training} pre-training, {printed}"
+            for column, printed in (_CLEAN | _DECLARED | _PARENT | _ZERO | _NOISE).items()
+        },
+        variant=variant,
+    )
+]
+DEGRADED_PRETRAINING = ColumnTable(
+    "degraded-pretraining",
+    "Trained on clean and on degraded clips: accuracy in percent",
+    conditions("robustness", "missing-representation", usual=(*FILLED, *NOISE)),
+    "no run yet: `skelbench run slim:degraded` and `skelbench run slim`, then `skelbench eval RUN --protocol "
+    "robustness,missing-representation` of both",
+    notes=(DEGRADED_NOTE,),
+    titles=("slim", "slim:degraded"),
+)
 
 TARGET_CONTROL = variants(
     "slim",

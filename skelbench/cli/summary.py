@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from skelbench.run.resolve import Resolved
 from skelbench.skeleton.grid import BUDGETS
 from skelbench.spec import DataSpec, EvalSpec, listed
 from skelbench.train.collapse import sentence
+
+if TYPE_CHECKING:
+    from skelbench.report.frame import Outcomes
 
 
 def print_header(resolved: Resolved, device: str) -> None:
@@ -103,15 +106,14 @@ def _print_accuracy(pairs: list[tuple[Any, dict[str, Any]]]) -> None:
     columns += ["control", "its accuracy", "difference, points", "paired p"] if len(pairs) > 1 else []
     rows, tests = [], list[PairedTest]()
     for protocol, record in records.items():
-        start = [protocol, f"{record['metrics']['accuracy']:.1%}", " over ".join(interval(run, record))]
+        start = [protocol, accuracy(run, record), " over ".join(interval(run, record))]
         for other_run, others in pairs[1:]:
             test = paired(run, record, other_run, others[protocol])
             tests.append(test)
             low, high = test.interval
             difference = f"{100 * test.difference:+.1f}  [{100 * low:+.1f}, {100 * high:+.1f}]"
             p = f"{test.p_value:.2g}" if test.p_value >= 1e-4 else "< 0.0001"
-            accuracy = f"{others[protocol]['metrics']['accuracy']:.1%}"
-            rows.append([*start, other_run.title, accuracy, difference, p])
+            rows.append([*start, other_run.title, accuracy(other_run, others[protocol]), difference, p])
             start = ["", "", ""]
         if len(pairs) == 1:
             rows.append(start)
@@ -174,7 +176,7 @@ def print_records(run: RunDir, records: list[dict[str, Any]], best_on_test: bool
                 EvalSpec.model_validate(spec).stream_title,
                 spec["checkpoint"],
                 data + (f" (from {trained})" if data != trained else ""),
-                f"{metrics['accuracy']:.1%}",
+                accuracy(run, record),
                 *interval(run, record),
                 *("" if value is None else f"{value:.1%}" for value in others),
                 measures.sentence(measures.own(record).values()),
@@ -202,12 +204,28 @@ def _filled(columns: Sequence[str], rows: list[tuple[Any, ...]]) -> tuple[tuple[
     return tuple(columns[i] for i in keep), [tuple(row[i] for i in keep) for row in rows]
 
 
+def accuracy(run: RunDir, record: Mapping[str, Any]) -> str:
+    """Accuracy in percent; of several draws with their standard deviation: ``52.3% ± 1.2 (sd of 5 label subsets)``."""
+    mean, sd = record["metrics"]["accuracy"], record["metrics"].get("accuracy_sd")
+    found = _outcomes(run, record) if sd is not None or record.get("drawn") else None
+    sd = found.spread if sd is None and found else sd
+    if sd is None:
+        return f"{mean:.1%}"
+    draws = f"{len(found.correct_DC)} " if found else ""
+    return f"{mean:.1%} ± {100 * sd:.1f} (sd of {draws}{record.get('drawn') or 'draws'})"
+
+
+def _outcomes(run: RunDir, record: Mapping[str, Any]) -> Outcomes | None:
+    from skelbench.report.frame import outcomes_of
+
+    return if_whole(lambda: outcomes_of(run, record))
+
+
 def interval(run: RunDir, record: Mapping[str, Any]) -> tuple[str, str]:
     """95 % interval of an accuracy, and over what: clips, or subjects where that is wider."""
     from skelbench.evaluate.statistics import accuracy_interval
-    from skelbench.report.frame import outcomes_of
 
-    found = if_whole(lambda: outcomes_of(run, record))
+    found = _outcomes(run, record)
     by_subject = list((found.by_subject or {}).values()) if found else []
     arrays = tuple(np.array(by_subject, dtype=float).T) if by_subject else None
     metrics = record["metrics"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal
 
 import torch
@@ -16,7 +15,6 @@ from skelbench.optim.groups import merged
 from skelbench.optim.optimizers import SGD, Adam, AdamW, Groups, Optimizer
 from skelbench.optim.schedules import Cosine, Schedule, StepDecay
 from skelbench.plugin.mistakes import plugin_code, wrong
-from skelbench.results.measures import Measure
 from skelbench.views.augmentations import Augment, Rotate
 from skelbench.views.crops import Crop, Free
 
@@ -29,10 +27,7 @@ class FineTuneSettings(EncoderProtocol):
 
     trained: ClassVar[bool] = True
     """Whether it starts from the run's weights, or from the encoder as it was initialised."""
-    drawn: ClassVar[str] = "label lists"
-    measures: ClassVar[Mapping[str, Measure]] = {
-        "accuracy_sd": Measure("standard deviation over lists of labels", share=True)
-    }
+    drawn: ClassVar[str] = "label subsets"
 
     epochs: int = Field(100, ge=1, description="passes over the labelled clips")
     min_steps: int = Field(500, ge=0, description="more epochs where they make fewer steps than this: few clips")

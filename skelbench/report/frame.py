@@ -55,6 +55,11 @@ class Outcomes(NamedTuple):
     """Who is seen; None in files that do not say, and where all are the same."""
 
     @property
+    def spread(self) -> float | None:
+        """Sample standard deviation of the accuracy over draws; None of one draw."""
+        return float(self.correct_DC.mean(1).std(ddof=1)) if len(self.correct_DC) > 1 else None
+
+    @property
     def by_subject(self) -> dict[int, tuple[float, int]] | None:
         """Clips recognised (means over draws) and clips, of each subject."""
         if self.subject_C is None:
@@ -284,6 +289,7 @@ def _rows(
         if mine is not None:
             by_subject = mine.by_subject
             row |= {"draws": len(mine.correct_DC), "by_subject": by_subject, "subjects": by_subject and len(by_subject)}
+            row["accuracy_sd"] = mine.spread if row["accuracy_sd"] is None else row["accuracy_sd"]
         control = twin_records.get(_what(record)) if twin_records else None
         if twin is not None and control is not None:
             row |= {"control_run": twin.name, "control_accuracy": control["metrics"]["accuracy"]}

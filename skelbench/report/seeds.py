@@ -54,8 +54,9 @@ def accuracy(group: DataFrame) -> Cell:
     cell = percent(group["accuracy"])
     notes = ("subjects",) if over.endswith("subjects") else ()
     draws, first = int(group["draws"].fillna(1).max()) if "draws" in group else 1, group.iloc[0]
-    if len(group) == 1 and draws > 1 and first["accuracy_sd"] == first["accuracy_sd"]:
-        half, what = 100 * t_half_width(float(first["accuracy_sd"]), draws), first["drawn"] or "draws"
+    sd = first["accuracy_sd"] if len(group) == 1 and draws > 1 else None
+    if sd is not None and sd == sd:
+        half, what = 100 * t_half_width(float(sd), draws), first["drawn"] or "draws"
         cell = replace(cell, plus_minus=half, plus_minus_over=f"{draws} {what}")
         notes = (f"over {what}", *notes)
     low, high = interval

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from skelbench.data.store.splits import full_name
 from skelbench.plugin import TableSpec, hookimpl
 from skelbench.report import published, study_rows
+from skelbench.report.columns import settings
 from skelbench.report.frame import CONTROLS
-from skelbench.report.seeds import accuracy, alike, percent, seeds_of
+from skelbench.report.seeds import INTERVALS, accuracy, alike, footnotes, percent, subjects_note
 from skelbench.report.table import Cell, Column, Table, footnotes_of
 
 if TYPE_CHECKING:
@@ -26,8 +27,7 @@ HOW = (
 )
 NOTE = (
     "A column is one protocol: a frozen encoder and one that was fine-tuned on the target are never compared. "
-    "Brackets: Wilson 95 % interval over test clips. ±: standard deviation over seeds, where there are several. Over "
-    "untrained: minus the same encoder as initialised, measured alike."
+    f"{INTERVALS} Over untrained: minus the same encoder as initialised, measured alike."
 )
 PRINTED = "not run here: the published figures only"
 _SETTING = [
@@ -54,7 +54,7 @@ def table(inputs: TableInputs) -> Table:
     targets = [text.removesuffix(f" (from {source})") for text, source in zip(frame["dataset"], frame["source"])]
     frame = frame.assign(target=targets)
     figures = _figures(inputs)
-    rows = [_row(group) for group in _settings(frame)]
+    rows = [_row(group) for group in settings(frame, _SETTING)]
     rows = [{**row, **_paper(figures.pop(_place(row), {}))} for row in rows]
     places = {_place(row)[1:]: row for row in rows}
     for (title, *place), found in figures.items():
@@ -68,20 +68,9 @@ def table(inputs: TableInputs) -> Table:
     said = [f"All rows: {', '.join(constant)}."] if constant else []
     columns = tuple(_columns(sorted(set(frame["protocol"])), rows, varying))
     papers = published.notes(host, NAME) if any(column.published for column in columns) else ()
-    notes = (*said, NOTE, *papers)
-    return Table(TITLE, columns, tuple(rows), notes, footnotes_of(rows, {"printed": PRINTED})).ranked(within=_BLOCK)
-
-
-def _settings(frame: DataFrame) -> Iterator[list[DataFrame]]:
-    """Rows of the frame that make one row of the table: those of each protocol, over seeds. Where one protocol has
-    several settings (``compare --all``), each is a row of its own."""
-    for _, setting in frame.groupby(_SETTING, dropna=False, sort=False):
-        groups = list(seeds_of(setting, ["protocol"]))
-        names = [group["protocol"].iloc[0] for group in groups]
-        if len(set(names)) < len(names):
-            yield from ([group] for group in groups)
-        else:
-            yield groups
+    notes = (*said, NOTE, *subjects_note(frame), *papers)
+    texts = {"printed": PRINTED, **footnotes(frame)}
+    return Table(TITLE, columns, tuple(rows), notes, footnotes_of(rows, texts)).ranked(within=_BLOCK)
 
 
 def _row(groups: list[DataFrame]) -> dict[str, Any]:

@@ -120,9 +120,10 @@ def _reasons(record: TuningRecord) -> Iterator[str]:
         yield f"{record.method}: {several} of {len(record.trials)} trials failed: {reason}"
 
 
-def _difference(compared: Compared | None, seeds: int) -> Cell:
+def _difference(compared: Compared | None, retrained: int) -> Cell:
     if compared is None:
         return Cell()
+    seeds = compared.seeds or retrained
     half = None if compared.spread is None else 100 * t_half_width(compared.spread, seeds)
     low, high = compared.interval
     return Cell(

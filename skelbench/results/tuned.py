@@ -49,6 +49,8 @@ class Compared(Spec):
     spread: float | None
     interval: tuple[float, float]
     p_value: Share
+    seeds: int | None = None
+    """That both have, which ``spread`` is over; None in older records: all that were retrained."""
     over: str = ""
     """What the interval is over: ``400 clips``, ``20 subjects``."""
 

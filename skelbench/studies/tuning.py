@@ -274,7 +274,7 @@ def compare(tuned: Retrained, default: Retrained, session: Session) -> Compared 
     test = paired_over_seeds(session.results, *sides)
     if test is None:
         return None
-    figures = {name: getattr(test, name) for name in ("difference", "spread", "interval", "p_value", "over")}
+    figures = {name: getattr(test, name) for name in ("difference", "spread", "seeds", "interval", "p_value", "over")}
     return Compared(**figures)
 
 

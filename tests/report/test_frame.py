@@ -1,11 +1,13 @@
 """The frame of all evaluations, from a made results directory."""
 
+import json
 import os
 
 import numpy as np
 import pytest
 from fabricated import COLLAPSE, MACS, Fabricated, correct
 
+from skelbench.cli.summary import accuracy, print_records
 from skelbench.errors import SkelbenchError
 from skelbench.files import read_json
 from skelbench.report import linear
@@ -244,3 +246,18 @@ def test_a_row_says_which_streams_training_saw(made):
     rows = frame(made.store.read()).set_index("method")
     assert rows["trained_on"].to_dict() == {"cmd": "joint + bone + motion", "slim": "joint", "untrained": ""}
     assert set(rows["stream"]) == {"joint"}
+
+
+def test_a_spread_that_was_not_recorded_is_that_of_the_predictions(made, capsys):
+    right_DC = np.random.default_rng(0).random((5, 40)) < 0.6
+    name = made.run("slim", right_DC, knn=None, drawn="label subsets")
+    (path,) = (made.root / name).glob("eval-*.json")
+    record = json.loads(path.read_text())
+    sd = record["metrics"].pop("accuracy_sd")
+    path.write_text(json.dumps(record))
+    (run,) = made.store.read()
+    assert frame([run]).iloc[0]["accuracy_sd"] == pytest.approx(sd)
+    said = f"{right_DC.mean():.1%} ± {100 * sd:.1f} (sd of 5 label subsets)"
+    assert said == accuracy(run, record) == accuracy(run, record | {"metrics": record["metrics"] | {"accuracy_sd": sd}})
+    print_records(run, [record])
+    assert f"± {100 * sd:.1f}" in capsys.readouterr().out

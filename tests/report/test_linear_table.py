@@ -11,6 +11,7 @@ from skelbench.plugin.host import Host
 from skelbench.report.inputs import TableInputs
 from skelbench.report.linear import GROUPS, REQUIRED, Announced, build, table
 from skelbench.report.render import render, to_csv
+from skelbench.report.seeds import accuracy
 from skelbench.results.measures import Measure
 
 
@@ -256,6 +257,13 @@ def test_an_interval_over_draws_is_not_taken_for_one_over_seeds(made):
     assert slim.plus_minus == pytest.approx(half, rel=1e-5) and slim.plus_minus_over == "5 label subsets"
     assert built.footnotes[slim.footnotes[0]] == "of one seed: ± is a 95 % t interval over its label subsets"
     assert mamp.plus_minus_over == "2 seeds" and not mamp.footnotes
+
+
+@pytest.mark.parametrize("spread", [None, math.nan])
+def test_draws_of_which_no_spread_is_known_have_none(spread):
+    one = {"accuracy": [0.5], "n_test": [40], "draws": [5], "drawn": ["label subsets"], "accuracy_sd": [spread]}
+    cell = accuracy(pd.DataFrame(one))
+    assert cell.value == 50 and cell.plus_minus is None and not cell.footnotes
 
 
 # ------------------------------------------------------------------------------------------------ significance

@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 from fabricated import Fabricated, correct
 from small import write_small_store
@@ -15,6 +16,7 @@ from skelbench.plugin.host import Host
 from skelbench.report.frame import frame
 from skelbench.report.inputs import TableInputs
 from skelbench.report.linear import build
+from skelbench.report.seeds import SUBJECTS
 from skelbench.report.transfer import table
 from skelbench.run.evaluate import eval_spec, evaluate, feature_sets
 from skelbench.run.pretrain import pretrain
@@ -155,10 +157,10 @@ def built(tmp_path):
     return table(inputs), inputs.frame
 
 
-def moved(made, name, spec, elsewhere, protocol, share):
+def moved(made, name, spec, elsewhere, protocol, share, **more):
     """An evaluation of the run on the other data."""
     facts = {"standard": True, "checkpoint": "last", "ids": None, "streams": ("joint",), "fusion": "none"}
-    made._evaluation(made.root / name, elsewhere, protocol, correct(share), **facts)
+    made._evaluation(made.root / name, elsewhere, protocol, correct(share), **facts, **more)
     own = {"pretrain_id": elsewhere.id, "data": elsewhere.data, "seed": spec.seed}
     path = made.root / name / f"eval-{EvalSpec(**own, protocol=protocol).id}.json"
     record = json.loads(path.read_text())
@@ -189,6 +191,19 @@ def test_the_linear_table_keeps_its_rows(built):
     mine = built[1][built[1]["method"] == "mine"]
     sources = {row["dataset"].value for row in build(mine.assign(protocol="linear")).rows}
     assert sources == {"moves", "jumps (from moves cross-subject)"}
+
+
+def test_subjects_that_widen_a_bracket_are_said(tmp_path):
+    made = Fabricated(tmp_path)
+    name = made.run("slim", knn=None)
+    spec = RunSpec.model_validate(json.loads((made.root / name / "run.json").read_text())["spec"])
+    elsewhere = spec.model_copy(update={"data": DataSpec(name="jumps", split="cross-subject", fingerprint="e" * 64)})
+    moved(made, name, spec, elsewhere, "transfer", 0.5, subjects=np.arange(40) // 4)
+    built = table(TableInputs(Host(), made.store))
+    (row,) = built.rows
+    assert row["transfer"].footnotes == ("subjects",) and row["transfer"].interval_over == "10 subjects"
+    assert built.footnotes == {"subjects": SUBJECTS}
+    assert any(note.startswith("Subjects: 10 of jumps (from moves cross-view)") for note in built.notes)
 
 
 def test_nothing_to_show_says_what_to_do(tmp_path):

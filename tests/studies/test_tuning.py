@@ -204,6 +204,10 @@ def test_the_winner_is_trained_again_beside_the_defaults_with_fresh_seeds(here):
     assert {run.spec.id for run in runs} == {*full.default.runs, *full.tuned.runs}
     assert full.compared.difference == pytest.approx(np.mean(full.tuned.accuracy) - np.mean(full.default.accuracy))
 
+    assert full.compared.seeds == 2
+    spread = tuned._difference(full.compared.model_copy(update={"spread": 0.01}), retrained=3)
+    assert spread.plus_minus == pytest.approx(8.985, abs=1e-3) and spread.plus_minus_over == "2 seeds"  # t(1 df) / √2
+
     # Where the defaults win they are trained once, and compared with nothing.
     (same,) = retrain(tunings, [record.model_copy(update={"winner": 0})], here, worker(here, made))
     assert same.tuned == same.default and same.compared is None

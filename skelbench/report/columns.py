@@ -1,0 +1,200 @@
+"""Tables with a row per method and a column per protocol, or per figure of one; papers' figures beside.
+
+Published figures are rows of their own, in italics, below the runs of the same method; plugins announce which figure
+belongs in which column (:class:`~skelbench.report.study_rows.Row` with the labels ``column`` and ``stream``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+from skelbench.data.store.splits import full_name
+from skelbench.report import published, study_rows
+from skelbench.report.frame import CONTROLS
+from skelbench.report.seeds import INTERVALS, accuracy, alike, footnotes, seeds_of, spread, subjects_note
+from skelbench.report.table import Cell, Column, Table, footnotes_of
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+    from skelbench.report.inputs import TableInputs
+
+_SHOWN = {
+    "setting": "Setting", "preset": "Preset", "encoder": "Encoder", "stream": "Stream", "checkpoint": "Checkpoint",
+    "hardware": "Hardware",
+}  # fmt: skip
+_SETTING = ["title", "dataset", "split", "tokens", *_SHOWN]
+_BLOCK = ["dataset", "split", "setting", "encoder", "stream", "checkpoint"]
+"""What rows that compete have in common."""
+_FOOTNOTES = {
+    "printed": "published figures, not measured here",
+    "sd": "of one seed: ± is the standard deviation over draws of the corruption",
+}
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One column: the headline of a protocol, or one of its further figures.
+
+    >>> Measured("map", "mAP", ("retrieval",), "map").header
+    'mAP'
+    """
+
+    key: str
+    header: str
+    protocols: Sequence[str]
+    """Those that measure it, the first of them goes before the others."""
+    metric: str = ""
+    """Name of the figure; "" = the headline accuracy."""
+
+
+@dataclass(frozen=True)
+class ColumnTable:
+    """What a table shows; called with the inputs it makes the table."""
+
+    name: str
+    title: str
+    columns: Callable[[DataFrame], Sequence[Measured]]
+    """The columns, for the evaluations that there are."""
+    how: str
+    """What fills it, told where no run does."""
+    notes: Sequence[str] = ()
+    titles: Sequence[str] = ()
+    """The only methods that it is about; () = every one."""
+
+    def __call__(self, inputs: TableInputs) -> Table:
+        """The table of the evaluations in ``inputs``; without any, of the published figures."""
+        return build(self, inputs)
+
+
+def settings(frame: DataFrame, keys: Sequence[str]) -> Iterator[list[DataFrame]]:
+    """Rows of the frame that make one row of a table: those of each protocol, over seeds. Where one protocol has
+    several settings (``compare --all``), each is a row of its own."""
+    for _, setting in frame.groupby(list(keys), dropna=False, sort=False):
+        groups = list(seeds_of(setting, ["protocol"]))
+        names = [group["protocol"].iloc[0] for group in groups]
+        if len(set(names)) < len(names):
+            yield from ([group] for group in groups)
+        else:
+            yield groups
+
+
+def build(about: ColumnTable, inputs: TableInputs) -> Table:
+    """The table ``about``."""
+    frame = inputs.frame
+    if about.titles:
+        frame = frame[frame["title"].isin(list(about.titles))]
+    columns = about.columns(frame)
+    frame = frame[frame["protocol"].isin({name for column in columns for name in column.protocols})]
+    keys = {column.key for column in columns}
+    own = [row for groups in settings(frame, _SETTING) if keys & (row := _row(columns, groups)).keys()]
+    papers = [row for row in _papers(about, inputs, own) if keys & row.keys()]
+    rows = sorted([*own, *papers], key=_place)
+    varying, constant = alike(own, [*_SHOWN]) if own else (set[str](), [])
+    if any(row["stream"] != "joint" for row in papers):
+        varying.add("stream")
+    used = [column for column in columns if any(column.key in row for row in rows)]
+    shown = [{key: value for key, value in row.items() if key != "title"} for row in rows]
+    cut = inputs.left_out > 0
+    notes = (
+        *([] if own else [about.how]),
+        *([f"All rows: {', '.join(constant)}."] if constant else []),
+        *(about.notes if rows else ()),
+        *((INTERVALS, *subjects_note(frame)) if own else ()),
+        *(published.notes(inputs.host, about.name) if papers else ()),
+        *([f"Left out: {inputs.left_out} runs with settings changed from their preset; see --all."] if cut else []),
+    )
+    texts = footnotes_of(shown, _FOOTNOTES | footnotes(frame))
+    return Table(about.title, _columns(used, varying, bool(own)), tuple(shown), notes, texts).ranked(within=_BLOCK)
+
+
+def _row(columns: Sequence[Measured], groups: Sequence[DataFrame]) -> dict[str, Any]:
+    first = groups[0].iloc[0]
+    by_protocol = {group["protocol"].iloc[0]: group for group in groups}
+    cells = {column.key: cell for column in columns if (cell := _cell(column, by_protocol)).value is not None}
+    return {
+        **{key: str(first[key]) for key in _SETTING},
+        "method": str(first["title"]),
+        **cells,
+        "seeds": max(len(group) for group in groups),
+        "run": ", ".join(dict.fromkeys(str(run) for group in groups for run in group["run"])),
+    }
+
+
+def _cell(column: Measured, groups: Mapping[str, DataFrame]) -> Cell:
+    for name in column.protocols:
+        if (group := groups.get(name)) is None:
+            continue
+        if not column.metric:
+            return accuracy(group)
+        found = list(group["measures"])
+        if all(column.metric in each for each in found):
+            return _further(column.metric, found)
+    return Cell()
+
+
+def _further(name: str, found: Sequence[Mapping[str, Any]]) -> Cell:
+    """A figure in percent if it is a share: its t interval over seeds, of one seed its spread over draws."""
+    scale = 100 if found[0][name][1].share else 1
+    cell = spread([scale * each[name][0] for each in found])
+    if len(found) == 1 and (sd := found[0].get(f"{name}_sd")):
+        half = scale * sd[0]
+        return replace(cell, plus_minus=half, plus_minus_over="corruption draws (sd)", footnotes=("sd",))
+    return cell
+
+
+def _papers(about: ColumnTable, inputs: TableInputs, own: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Published figures by method, stream, data set and split; those of places where there are runs, or all."""
+    places = {(row["dataset"], full_name(row["split"])): row["split"] for row in own}
+    rows: dict[tuple[str, ...], dict[str, Any]] = {}
+    for row in chain.from_iterable(study_rows.announced(inputs, about.name)):
+        if row.printed is None:
+            continue
+        stream = row.labels.get("stream", "joint")
+        named = {"method": row.printed.method, "variant": row.printed.variant, "metric": "accuracy"}
+        for one in published.load(inputs.host, row.printed.table, **named):
+            place = one["dataset"], full_name(one["split"])
+            if places and place not in places:
+                continue
+            made = rows.setdefault(
+                (row.title, stream, *place),
+                {
+                    "title": row.title,
+                    "method": Cell(_spelt(row, one), published=True, footnotes=("printed",)),
+                    "dataset": Cell(one["dataset"], published=True),
+                    "split": Cell(places.get(place, one["split"]), published=True),
+                    "stream": stream,
+                },
+            )
+            made.setdefault(row.labels["column"], Cell(one["value"], one["std"], published=True))
+    yield from rows.values()
+
+
+def _spelt(row: study_rows.Row, one: published.Figure) -> str:
+    return one["method"] + (f":{row.variant}" if row.variant else "")
+
+
+def _place(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    """In blocks; controls last; a paper's row below those of the same method."""
+
+    def text(key: str) -> str:
+        value = row.get(key, "")
+        return str(value.value if isinstance(value, Cell) else value)
+
+    return text("dataset"), text("split"), row["title"] in CONTROLS, row["title"], "run" not in row, text("stream")
+
+
+def _columns(used: Sequence[Measured], varying: set[str], own: bool) -> tuple[Column, ...]:
+    return (
+        Column("method", "Method", leads=True),
+        Column("dataset", "Data set", leads=True),
+        Column("split", "Split", leads=True),
+        Column("tokens", "Tokens", shown=own),
+        *(Column(key, header, shown=key in varying) for key, header in _SHOWN.items()),
+        Column("seeds", "Seeds", "d", shown=own),
+        *(Column(column.key, column.header, ".1f", best="max") for column in used),
+        Column("run", "Run", shown=own),
+    )

@@ -1,0 +1,140 @@
+"""Tables with a column per protocol or per figure of one: ours, papers' rows beside them, or neither."""
+
+import json
+
+import numpy as np
+import pytest
+from fabricated import Fabricated
+
+from skelbench.cli.main import main
+from skelbench.evaluate.robustness import MissingRepresentation, Robustness, name_of
+from skelbench.plugin.host import Host
+from skelbench.report.inputs import TableInputs
+
+NTU = {"dataset": "ntu60", "split": "cross-subject", "knn": None}
+
+PRINTED = {
+    "semi": 42, "retrieval": 20, "robustness": 14, "missing-representation": 18, "degraded-pretraining": 18,
+}  # fmt: skip
+"""Published figures by table."""
+
+
+@pytest.fixture
+def made(tmp_path):
+    return Fabricated(tmp_path / "results")
+
+
+def built(made, name):
+    host = Host()
+    return host.load(host.get("tables", name))(TableInputs(host, made.store))
+
+
+def rows(table):
+    """By spelling of the method and whether it is published."""
+    return {(row["method"].value, row["method"].published): row for row in table.rows}
+
+
+def measure(made, name, protocol, figures):
+    """Give an evaluation of a made run further figures."""
+    for path in (made.root / name).glob("eval-*.json"):
+        record = json.loads(path.read_text())
+        if record["spec"]["protocol"] == protocol:
+            record["metrics"] |= figures
+            record["measures"] = {key: {"label": key, "share": True} for key in figures}
+            path.write_text(json.dumps(record))
+
+
+def test_recipes_have_columns_of_their_own(made):
+    made.run("slim", 0.6, protocol="finetune", **NTU)
+    made.run("slim", 0.4, protocol="supervised", **NTU)
+    made.run("mamp", 0.7, protocol="finetune@mamp", **NTU)
+    made.run("mamp", 0.9, protocol="linear", **NTU)
+    table = built(made, "finetune")
+    found = {
+        key[0]: [row[name].value for name in ("supervised", "finetune", "finetune@mamp")]
+        for key, row in rows(table).items()
+    }
+    assert found == {"mamp": [None, None, 70.0], "slim": [40.0, 60.0, None]}
+
+
+def test_few_labels_stand_above_what_papers_print(made):
+    right_DC = np.random.default_rng(0).random((5, 40)) < 0.6
+    made.run("slim", right_DC, protocol="semi@1", drawn="label subsets", **NTU)
+    made.run("slim", 0.8, protocol="semi@10@mamp", **NTU)
+    table = built(made, "semi")
+    assert [column.header for column in table.columns if column.key.startswith("semi@")] == [
+        "1 %",
+        "10 %",
+        "10 %, mamp",
+    ]
+    found = rows(table)
+    ours, paper = found["slim", False], found["SLiM", True]
+    assert (
+        ours["semi@1"].value == pytest.approx(100 * right_DC.mean())
+        and ours["semi@1"].plus_minus_over == "5 label subsets"
+    )
+    assert (paper["semi@10"].value, paper["semi@10@mamp"].value) == (88.8, None)
+    assert paper["semi@10"].published and paper["semi@10"].mark is None
+    order = [row["method"].value for row in table.rows]
+    assert order[order.index("slim") + 1] == "SLiM"
+    assert {row["split"].value for row in table.rows} == {"cross-subject"}
+
+
+def test_conditions_are_columns_with_their_spread_over_draws(made):
+    name = made.run("slim", 0.9, protocol="robustness", **NTU)
+    measure(made, name, "robustness", {"accuracy_missing_0.2": 0.8, "accuracy_missing_0.2_sd": 0.01})
+    for seed, share in enumerate((0.5, 0.7)):
+        other = made.run("mamp", 0.9, protocol="robustness", seed=seed, **NTU)
+        measure(made, other, "robustness", {"accuracy_missing_0.2": share, "accuracy_missing_0.2_sd": 0.01})
+    table = built(made, "robustness")
+    found = rows(table)
+    cell = found["slim", False]["missing_0.2"]
+    assert (cell.value, cell.plus_minus) == (
+        pytest.approx(80),
+        pytest.approx(1),
+    ) and "standard deviation" in table.footnotes["sd"]
+    several = found["mamp", False]["missing_0.2"]
+    assert several.value == pytest.approx(60) and several.plus_minus_over == "2 seeds" and not several.footnotes
+    paper = found["SLiM", True]
+    assert (paper["clean"].value, paper["missing_0.12"].value, paper["missing_0.12"].plus_minus) == (87.9, 87.86, 0.06)
+
+
+def test_degraded_training_is_of_two_methods_and_either_protocol(made):
+    for title, share in (("slim", 0.6), ("slim:degraded", 0.7), ("mamp", 0.9)):
+        name = made.run(title, 0.9, protocol="missing-representation", **NTU)
+        measure(made, name, "missing-representation", {"accuracy_zero-fill_0.2": share})
+    found = rows(built(made, "degraded-pretraining"))
+    assert found.keys() == {("slim", False), ("slim:degraded", False), ("SLiM", True), ("SLiM:degraded", True)}
+    assert found["slim:degraded", False]["zero-fill_0.2"].value == pytest.approx(70)
+    assert found["SLiM:degraded", True]["clean"].value == 83.86
+
+
+def test_nearest_neighbours_by_either_protocol(made):
+    made.run("slim", 0.9, protocol="linear", **NTU | {"knn": 0.5})
+    name = made.run("mamp", 0.6, protocol="retrieval", **NTU)
+    measure(made, name, "retrieval", {"map": 0.3})
+    found = rows(built(made, "retrieval"))
+    assert (found["slim", False]["accuracy"].value, found["mamp", False]["accuracy"].value) == (50, 60)
+    assert (found["slim", False]["map"].value, found["mamp", False]["map"].value) == (None, 30)
+    assert found["UmURL", True]["stream"].value == "joint + bone + motion"
+
+
+@pytest.mark.parametrize(("name", "figures"), list(PRINTED.items()))
+def test_without_runs_it_shows_every_published_figure(made, name, figures):
+    table = built(made, name)
+    assert "skelbench eval RUN" in table.notes[0]
+    keys = [column.key for column in table.columns if column.format == ".1f"]
+    assert sum(row[key].value is not None for row in table.rows for key in keys) == figures
+
+
+@pytest.mark.parametrize("protocol", [Robustness(), MissingRepresentation()])
+def test_columns_are_the_conditions_of_the_protocol(made, protocol):
+    """Named as its metrics are, and those that the paper prints."""
+    name = {Robustness: "robustness", MissingRepresentation: "missing-representation"}[type(protocol)]
+    keys = {column.key for column in built(made, name).columns if column.format == ".1f"}
+    assert keys == {"clean", *(name_of(step) for step in protocol.conditions())}
+
+
+def test_the_command_says_what_fills_it(tmp_path, capsys):
+    assert main(["compare", "--table", "finetune", "--results", str(tmp_path)]) == 0
+    assert "skelbench eval RUN --protocol finetune,supervised" in " ".join(capsys.readouterr().out.split())
