@@ -47,8 +47,15 @@ def classes_of(found: Mapping[str, np.ndarray], dataset: str, host: Host, data_r
 
 
 def short(name: str) -> str:
-    """``name``, cut where it is too long for a cell."""
-    return name if len(name) <= NAME else f"{name[: NAME - 1].rstrip()}…"
+    """``name``, without its middle where it is too long for a cell: classes also differ in how they end.
+
+    >>> short("standing active straight leg raise / incorrect")
+    'standing activ…e / incorrect'
+    """
+    if len(name) <= NAME:
+        return name
+    end = (NAME - 1) // 2
+    return f"{name[: NAME - 1 - end].rstrip()}…{name[-end:].lstrip()}"
 
 
 def classes(counts_KK: np.ndarray, names: Sequence[str], title: str, top: int = 15, draws: int = 1) -> Table:
