@@ -50,8 +50,13 @@ class Part:
 def clips_of(settings: FineTuneSettings, part: Part, tests: int) -> int:
     """Clips that pass through the encoder in the whole fit of ``part``, ``tests`` of them test clips each time."""
     epochs = settings.epochs_of(len(part.train_n))
-    always = settings.best_on_test and part.name == "all-train"
-    return epochs * (len(part.train_n) + len(part.held_n) + tests * always) + tests
+    always = tests * _scores_test_always(settings, part)
+    return epochs * (len(part.train_n) + len(part.held_n) + always) + tests
+
+
+def _scores_test_always(settings: FineTuneSettings, part: Part) -> bool:
+    """Whether test clips are scored after every epoch."""
+    return settings.best_on_test and part.name == "all-train"
 
 
 class Classifier(nn.Module):
@@ -110,6 +115,7 @@ class Fit:
         groups = settings.groups(self.model.encoder, self.model.head)
         self.optimizer = settings.optimiser(groups)
         self.schedule = settings.schedule()
+        self.tests_always = _scores_test_always(settings, part)
         self.step = self.scored = 0
         self.sums_2 = torch.zeros(2, dtype=torch.float64, device=task.device)
         """Loss and correct predictions of the epoch's clips so far."""
@@ -125,12 +131,8 @@ class Fit:
         """Of :func:`clips_of`, as of the last whole step and the last whole epoch's scores."""
         n, (epoch, batches) = len(self.ids_n), divmod(self.step, self.per_epoch)
         inside = sum(map(len, np.array_split(np.arange(n), self.per_epoch)[:batches]))
-        scored = len(self.held_ids) + len(self.test_ids) * self._scores_test_always
+        scored = len(self.held_ids) + len(self.test_ids) * self.tests_always
         return epoch * n + inside + self.scored * scored
-
-    @property
-    def _scores_test_always(self) -> bool:
-        return self.settings.best_on_test and self.part.name == "all-train"
 
     def state(self) -> dict[str, Any]:
         """All that :meth:`load` needs, as it is between two batches."""
@@ -258,7 +260,7 @@ class Fit:
             if not best or (row["val_accuracy"], -row["val_loss"]) > (best["val_accuracy"], -best["val_loss"]):
                 weights = {name: x.clone() for name, x in self.model.state_dict().items()}
                 self.best = {"row": row, "weights": weights}
-        if self._scores_test_always:
+        if self.tests_always:
             logits_nC = self.logits(self.test_ids, rest)
             row["test_accuracy"] = self.task.score(logits_nC.numpy())[0]["accuracy"]
             self.highest = max(self.highest, row["test_accuracy"])

@@ -53,7 +53,7 @@ class Heads:
 
     def logits(self, x_nD: Tensor) -> Tensor:
         """[n, C], of the last checkpoint."""
-        chunks = [(x_bD - self.mean_D) * self.inverse_std_D for x_bD in x_nD.split(CHUNK)]
+        chunks = ((x_bD - self.mean_D) * self.inverse_std_D for x_bD in x_nD.split(CHUNK))
         return torch.cat([F.linear(x_bD, self.weight_ECD[-1], self.bias_EC[-1]) for x_bD in chunks])
 
     def score(self, part: Part) -> tuple[list[float], list[float], Tensor]:

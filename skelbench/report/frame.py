@@ -91,7 +91,7 @@ def frame(every: Iterable[ReadRun]) -> pandas.DataFrame:
     runs = [run for run in every if run.outcome == "done"]
     controls = Controls(runs)
     costs = {run.name: if_whole(run.cost) for run in runs}
-    read = lru_cache(maxsize=256)(lambda run, record_id, name: outcomes_of(run, {"id": record_id, "predictions": name}))
+    read = reader()
     by_id = {run.spec.id: run.spec for run in runs}
     grids, encoders = _grids(runs, costs), _encoders(runs)
     rows = [
@@ -186,7 +186,20 @@ def _paired(mine: Outcomes, theirs: Outcomes, names: tuple[str, str]) -> PairedT
     return paired_test(mine.ids_C, mine.correct_DC, theirs.ids_C, theirs.correct_DC, names, subjects_a=subject_C)
 
 
-def paired_over_seeds(store: ResultStore, mine: pandas.DataFrame, theirs: pandas.DataFrame) -> SeedsTest | None:
+Reader = Callable[[Path, str, str], Outcomes]
+"""``read(run, evaluation, predictions)``: the outcomes in a run's directory."""
+
+
+def reader() -> Reader:
+    """Of outcomes, each of which it reads once: who compares many rows comes back to the same ones."""
+    return lru_cache(maxsize=256)(
+        lambda run, evaluation, name: outcomes_of(RunDir(run), {"id": evaluation, "predictions": name})
+    )
+
+
+def paired_over_seeds(
+    store: ResultStore, mine: pandas.DataFrame, theirs: pandas.DataFrame, read: Reader | None = None
+) -> SeedsTest | None:
     """Paired test of two settings, each with one row of the frame per seed, over the seeds that both have; coordinates
     without a network (``raw``) have none, and stand beside every seed.
 
@@ -200,12 +213,13 @@ def paired_over_seeds(store: ResultStore, mine: pandas.DataFrame, theirs: pandas
     both = sorted(set.intersection(*seeds)) if seeds else [0]
     if not both:
         return None
-    names, found = [], []
+    names, found, read = [], [], read or reader()
     for side in sides:
         repeated = [0] * len(both) if _seedless(side) else [list(side["seed"]).index(seed) for seed in both]
         rows = [side.iloc[place] for place in repeated]
         names += [row["run"] for row in rows]
-        found.append([outcome for row in rows if (outcome := if_whole(partial(outcomes, store, row)))])
+        places = [(store.root / row["run"], row["evaluation"], row["predictions"]) for row in rows]
+        found.append([outcome for place in places if (outcome := if_whole(partial(read, *place)))])
         if len(found[-1]) < len(rows):
             return None
     every = list(chain(*found))
@@ -229,10 +243,10 @@ def _rows(
     controls: Controls,
     cost: dict[str, Any] | None,
     by_id: Mapping[str, RunSpec],
-    read: Callable[[RunDir, str, str], Outcomes],
+    read: Reader,
 ) -> Iterator[dict[str, Any]]:
     def outcome(of: RunDir, record: Mapping[str, Any]) -> Outcomes | None:
-        return if_whole(partial(read, of, record["id"], record["predictions"]))
+        return if_whole(partial(read, of.path, record["id"], record["predictions"]))
 
     spec, info = run.spec, run.info
     twin, raw = controls.of("untrained", spec), controls.of("raw", spec)

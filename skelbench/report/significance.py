@@ -12,7 +12,7 @@ import numpy as np
 
 from skelbench.evaluate.letters import letters, ranks
 from skelbench.evaluate.statistics import SeedsTest, holm, minimum_detectable_difference
-from skelbench.report.frame import paired_over_seeds
+from skelbench.report.frame import paired_over_seeds, reader
 from skelbench.report.table import Column
 
 if TYPE_CHECKING:
@@ -37,7 +37,8 @@ def mark(rows: Sequence[dict[str, Any]], groups: Sequence[DataFrame], store: Res
         return
     order = sorted(range(len(rows)), key=lambda place: -rows[place]["accuracy"].value)
     pairs = list(combinations(range(len(rows)), 2))
-    found = [paired_over_seeds(store, groups[order[i]], groups[order[j]]) for i, j in pairs]
+    read = reader()
+    found = [paired_over_seeds(store, groups[order[i]], groups[order[j]], read) for i, j in pairs]
     tested = {pair: test for pair, test in zip(pairs, found) if test is not None}
     different = np.zeros((len(rows), len(rows)), dtype=bool)
     for (i, j), p in zip(tested, holm([test.p_value for test in tested.values()])):
