@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import logging
-import zipfile
 from pathlib import Path
 from typing import Any
 
-import torch
-
-from skelbench.files import check_regular, write_atomic
+from skelbench.results.state_file import read_state, write_state
 
 log = logging.getLogger(__name__)
 
 
 def keep(path: Path, eval_id: str, state: dict[str, Any]) -> None:
     """Write ``state`` (tensors, numbers, text) of the evaluation ``eval_id``."""
-    write_atomic(path, lambda file: torch.save({**state, "id": eval_id}, file))
+    write_state(path, {**state, "id": eval_id})
 
 
 def kept(path: Path, eval_id: str) -> dict[str, Any] | None:
@@ -25,17 +22,10 @@ def kept(path: Path, eval_id: str) -> dict[str, Any] | None:
     if not path.exists():
         return None
     try:
-        check_regular(path)
-        with zipfile.ZipFile(path) as file:  # the loader compares no checksums
-            if file.testzip() is not None:
-                raise ValueError("a checksum differs")
-        state = torch.load(path, map_location="cpu", weights_only=True)
-        if state["id"] != eval_id:
-            raise ValueError("it is another evaluation's")
+        return read_state(path, eval_id, "evaluation")
     except Exception as error:
         log.warning("%s cannot be continued from (%s); this evaluation begins anew", path, _line(error))
         return None
-    return state
 
 
 def _line(error: Exception) -> str:

@@ -7,13 +7,14 @@ import time
 from skelbench.methods.contract import Method
 from skelbench.methods.imported import Imported
 from skelbench.results.environment import environment
+from skelbench.results.state_file import write_state
 from skelbench.results.store import RunDir
 from skelbench.run.checkpoint_file import Checkpoint, fit
 from skelbench.run.directory import alone, clear
 from skelbench.run.resolve import Resolved
 from skelbench.run.session import Session
 from skelbench.train.build import build_method
-from skelbench.train.checkpoint import save_encoders, save_state
+from skelbench.train.checkpoint import save_encoders
 
 
 def import_weights(
@@ -40,7 +41,7 @@ def import_weights(
             clear(run)
         if run.outcome != "done":
             weights = {name: x for name, x in method.state_dict().items() if name in imported.weights}
-            save_state(run.checkpoint, {"id": spec.id, "step": 0, "method": weights})
+            write_state(run.checkpoint, {"id": spec.id, "step": 0, "method": weights})
             save_encoders(run, spec.id, method, checkpoint.epoch)
             unknown = {"clips_seen": None, "train_seconds": None}
             run.update(outcome="done", imported=facts, steps=0, finished=time.time(), **unknown)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import zipfile
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
@@ -18,28 +17,17 @@ from torch import Tensor, nn
 from skelbench.errors import SkelbenchError
 from skelbench.files import check_regular, write_atomic
 from skelbench.methods.contract import Method
+from skelbench.results.state_file import read_state
 from skelbench.results.store import RunDir
 from skelbench.train.finite import saved_problem, state_problem
 
 WITHOUT_LOG = "restore it, or remove it to continue the run without what was logged"
 
 
-def save_state(path: Path, state: dict[str, Any]) -> None:
-    """Write a training state (tensors, numbers, text)."""
-    write_atomic(path, lambda file: torch.save(state, file))
-
-
 def load_state(path: Path, device: torch.device | str, run_id: str) -> dict[str, Any]:
-    """Read the training state of the run ``run_id`` with the weights-only loader, which compares no checksums; one with
-    nan in it is refused."""
+    """Read the training state of the run ``run_id``; one with nan in it is refused."""
     try:
-        check_regular(path)
-        with zipfile.ZipFile(path) as file:
-            if file.testzip() is not None:
-                raise ValueError("a checksum differs")
-        state = torch.load(path, map_location=device, weights_only=True)
-        if state["id"] != run_id:
-            raise ValueError("it is another run's")
+        state = read_state(path, run_id, "run", device)
         problem = saved_problem({"method": state["method"], "optimizer": state.get("optimizer", {})})
     except Exception as error:
         raise SkelbenchError(f"checkpoint {path} is damaged; use --force to start the run anew") from error

@@ -24,11 +24,12 @@ from skelbench.methods.contract import Method, Step
 from skelbench.optim.groups import groups_of
 from skelbench.plugin.mistakes import plugin_code, where, wrong
 from skelbench.results.metrics import logged_lines
+from skelbench.results.state_file import write_state
 from skelbench.results.store import RunDir
 from skelbench.signals import stop_requested
 from skelbench.spec import RunSpec
 from skelbench.train.build import training_clips, turns_bodies, view_specs
-from skelbench.train.checkpoint import WITHOUT_LOG, cut_back, load_state, save_encoders, save_state, synced
+from skelbench.train.checkpoint import WITHOUT_LOG, cut_back, load_state, save_encoders, synced
 from skelbench.train.collapse import Collapse, sentence
 from skelbench.train.finite import Verdict, state_problem
 from skelbench.train.fixed_clips import FixedClips
@@ -172,7 +173,7 @@ class Trainer:
         metrics_bytes = synced(self.run.metrics)
         state = {"id": self.spec.id, "step": step, "seconds": seconds, "metrics_bytes": metrics_bytes}
         state |= {"method": self.method.state_dict(), "optimizer": self.optim.state_dict()}
-        save_state(self.run.checkpoint, state)
+        write_state(self.run.checkpoint, state)
 
     def load(self) -> tuple[int, float]:
         """Continue from last.pt if there is one: (steps done, seconds spent)."""

@@ -177,7 +177,7 @@ def test_a_disk_that_fills_up_while_training_is_one_sentence(small, monkeypatch,
     def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("skelbench.train.loop.save_state", full)
+    monkeypatch.setattr("skelbench.train.loop.write_state", full)
     fails(command("slim"), "No space left on device", shown=True)
     monkeypatch.undo()
 
