@@ -26,6 +26,7 @@ from skelbench.evaluate.protocol import (
     share,
 )
 from skelbench.plugin import ProtocolSpec, hookimpl
+from skelbench.plugin.mistakes import lacking
 
 CHUNK = 1024
 """Queries compared with the whole gallery at a time."""
@@ -43,22 +44,18 @@ def skelbench_protocols() -> list[ProtocolSpec]:
     ]
 
 
-class Knn(Protocol):
-    """Nearest neighbours among the training clips (the paper's retrieval protocol: k = 1, cosine).
-
-    Majority vote; a tie goes to the class whose voters are the most similar in sum, then the lower label. Of several
-    feature sets the similarities of two clips are summed.
-    """
+class Neighbours(Protocol):
+    """Base of what is measured by the similarity of test clips to training clips; of several feature sets similarities
+    are summed, and each is measured alone as well. Nothing is random, so ``seed`` has no effect."""
 
     unit: ClassVar[str] = "queries"
-
-    k: int = Field(1, ge=1)
-    metric: Literal["cosine", "euclidean"] = "cosine"
+    logits: ClassVar[str]
+    """That there are none, as a sentence begins."""
 
     def evaluate(
         self, features: Features, seed: int, device: torch.device | str, progress: Progress | None = None
     ) -> ProtocolResult:
-        """Classify every test clip; nothing is random, so ``seed`` has no effect."""
+        """Measure one feature set."""
         return self.fuse({"all": features}, seed, device, progress, (1.0,), "scores")
 
     def fuse(
@@ -70,34 +67,65 @@ class Knn(Protocol):
         weights: Sequence[float],
         summed: Literal["scores", "logits"],
     ) -> ProtocolResult:
-        """Classify every test clip by the weighted sum of its similarities in all ``sets``, and by those in each."""
+        """Measure the weighted sum of similarities in all ``sets``, and those in each."""
         if summed == "logits":
-            raise SkelbenchError("nearest neighbours have no logits; use --fusion scores, which sums similarities")
+            raise SkelbenchError(f"{self.logits}; use --fusion scores, which sums similarities")
         features = next(iter(sets.values()))
-        if self.k > len(features.train_x):
-            raise SkelbenchError(
-                f"k = {self.k} neighbours were asked for but the gallery has {len(features.train_x)} clips; lower k"
-            )
-        ranked = together_and_alone(sets, weights)
-        predicted = {
-            name: self._predict(parts, weights, device, share(progress, i, len(ranked)))
-            for i, (name, parts, weights) in enumerate(ranked)
-        }
-        metrics = accuracy_metrics(features, predicted[""])
-        metrics |= {f"accuracy_{name}": float(np.mean(predicted[name] == features.test_y)) for name, *_ in ranked[1:]}
-        notes = [*coverage_notes(features), *(zero_notes(sets) if self.metric == "cosine" else [])]
-        return ProtocolResult(metrics, prediction_arrays(features, predicted[""]), notes=notes)
+        alone: list[Summed] = [(name, [part], (1.0,)) for name, part in sets.items()] if len(sets) > 1 else []
+        ranked: list[Summed] = [("", list(sets.values()), weights), *alone]
+        metrics: dict[str, float] = {}
+        predictions: dict[str, np.ndarray] = {}
+        for i, (name, parts, weighs) in enumerate(ranked):
+            predicted, figures = self.measure(parts, weighs, device, share(progress, i, len(ranked)))
+            if not name:
+                metrics |= accuracy_metrics(features, predicted) | figures
+                predictions = prediction_arrays(features, predicted)
+            else:
+                metrics[f"accuracy_{name}"] = float((predicted == features.test_y).mean())
+                metrics |= {f"{figure}_{name}": value for figure, value in figures.items()}
+        return ProtocolResult(metrics, predictions, notes=[*coverage_notes(features), *self.notes(sets)])
 
-    def _predict(
+    def measure(
         self, sets: Sequence[Features], weights: Sequence[float], device: torch.device | str, progress: Progress | None
-    ) -> np.ndarray:
-        """Predicted class of every test clip, int64 [n_test]."""
+    ) -> tuple[np.ndarray, dict[str, float]]:
+        """Predicted class of every test clip, int64 [n_test], and further figures."""
+        raise lacking(self, "measure(self, sets, weights, device, progress)")
+
+    def notes(self, sets: Mapping[str, Features]) -> list[str]:
+        """How many clips have no direction, which a cosine needs."""
+        empty = sum(int((x_nD == 0).all(1).sum()) for part in sets.values() for x_nD in (part.train_x, part.test_x))
+        return [f"{empty} clips have all-zero features, whose cosine with anything counts as 0"] if empty else []
+
+
+class Knn(Neighbours):
+    """Nearest neighbours among the training clips (the paper's retrieval protocol: k = 1, cosine).
+
+    Majority vote; a tie goes to the class whose voters are the most similar in sum, then the lower label. Of several
+    feature sets the similarities of two clips are summed.
+    """
+
+    logits: ClassVar[str] = "nearest neighbours have no logits"
+
+    k: int = Field(1, ge=1)
+    metric: Literal["cosine", "euclidean"] = "cosine"
+
+    def measure(
+        self, sets: Sequence[Features], weights: Sequence[float], device: torch.device | str, progress: Progress | None
+    ) -> tuple[np.ndarray, dict[str, float]]:
+        """Classify every test clip by the majority of its neighbours."""
+        gallery = len(sets[0].train_x)
+        if self.k > gallery:
+            raise SkelbenchError(f"k = {self.k} neighbours were asked for but the gallery has {gallery} clips; lower k")
         labels_G = torch.from_numpy(sets[0].train_y).to(device)
         predicted = []
         for similarity_QG in similarities(sets, weights, device, progress, self.metric):
             predicted.append(vote(similarity_QG, labels_G, self.k, sets[0].num_classes).cpu())
             del similarity_QG
-        return torch.cat(predicted).numpy()
+        return torch.cat(predicted).numpy(), {}
+
+    def notes(self, sets: Mapping[str, Features]) -> list[str]:
+        """Of distances there is nothing to say."""
+        return super().notes(sets) if self.metric == "cosine" else []
 
 
 class Knn5(Knn):
@@ -114,18 +142,6 @@ class Knn20(Knn):
 
 Summed = tuple[str, Sequence[Features], Sequence[float]]
 """A name, and feature sets whose similarities are summed, each times its weight."""
-
-
-def together_and_alone(sets: Mapping[str, Features], weights: Sequence[float]) -> list[Summed]:
-    """All ``sets`` by the name "", then, of several, each by itself."""
-    alone: list[Summed] = [(name, [part], (1.0,)) for name, part in sets.items()] if len(sets) > 1 else []
-    return [("", list(sets.values()), weights), *alone]
-
-
-def zero_notes(sets: Mapping[str, Features]) -> list[str]:
-    """How many clips have no direction."""
-    empty = sum(int((x_nD == 0).all(1).sum()) for part in sets.values() for x_nD in (part.train_x, part.test_x))
-    return [f"{empty} clips have all-zero features, whose cosine with anything counts as 0"] if empty else []
 
 
 def similarities(

@@ -6,24 +6,14 @@ Shapes: Q queries of a chunk, G gallery clips, R queries of one class, H gallery
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Literal, get_args
+from typing import ClassVar, get_args
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from skelbench.errors import SkelbenchError
-from skelbench.evaluate.knn import similarities, together_and_alone, vote, zero_notes
-from skelbench.evaluate.protocol import (
-    Features,
-    Progress,
-    Protocol,
-    ProtocolResult,
-    accuracy_metrics,
-    coverage_notes,
-    prediction_arrays,
-    share,
-)
+from skelbench.evaluate.knn import Neighbours, similarities, vote
+from skelbench.evaluate.protocol import Features, Progress
 from skelbench.plugin import ProtocolSpec, hookimpl
 from skelbench.results.measures import Measure
 from skelbench.spec import Stream
@@ -45,7 +35,7 @@ def skelbench_protocols() -> list[ProtocolSpec]:
     return [ProtocolSpec(name="retrieval", target=":Retrieval", summary=summary)]
 
 
-class Retrieval(Protocol):
+class Retrieval(Neighbours):
     """Training clips ranked by cosine similarity to each test clip; those of its class are hits.
 
     Metrics: ``accuracy``, that of the nearest clip, equal to ``knn``'s (SLiM paper, appendix A: l2-normalised features,
@@ -57,40 +47,14 @@ class Retrieval(Protocol):
     ``average_precision_score`` does; among the nearest they stand in the order of the gallery, as in ``knn``.
     """
 
-    unit: ClassVar[str] = "queries"
     measures: ClassVar[Mapping[str, Measure]] = _MEASURES
+    logits: ClassVar[str] = "a ranking has no logits"
 
-    def evaluate(
-        self, features: Features, seed: int, device: torch.device | str, progress: Progress | None = None
-    ) -> ProtocolResult:
-        """Rank for every test clip; nothing is random, so ``seed`` has no effect."""
-        return self.fuse({"all": features}, seed, device, progress, (1.0,), "scores")
-
-    def fuse(
-        self,
-        sets: Mapping[str, Features],
-        seed: int,
-        device: torch.device | str,
-        progress: Progress | None,
-        weights: Sequence[float],
-        summed: Literal["scores", "logits"],
-    ) -> ProtocolResult:
-        """Rank by the weighted sum of similarities in all ``sets``, and by those in each."""
-        if summed == "logits":
-            raise SkelbenchError("a ranking has no logits; use --fusion scores, which sums similarities")
-        features = next(iter(sets.values()))
-        metrics: dict[str, float] = {}
-        predictions: dict[str, np.ndarray] = {}
-        ranked = together_and_alone(sets, weights)
-        for i, (name, parts, weighs) in enumerate(ranked):
-            predicted, found = _figures(parts, weighs, device, share(progress, i, len(ranked)))
-            if not name:
-                metrics |= accuracy_metrics(features, predicted) | found
-                predictions = prediction_arrays(features, predicted)
-            else:
-                metrics[f"accuracy_{name}"] = float((predicted == features.test_y).mean())
-                metrics |= {f"{figure}_{name}": value for figure, value in found.items()}
-        return ProtocolResult(metrics, predictions, notes=[*coverage_notes(features), *zero_notes(sets)])
+    def measure(
+        self, sets: Sequence[Features], weights: Sequence[float], device: torch.device | str, progress: Progress | None
+    ) -> tuple[np.ndarray, dict[str, float]]:
+        """Rank the training clips for every test clip."""
+        return _figures(sets, weights, device, progress)
 
 
 def _figures(
