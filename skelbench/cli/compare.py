@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from skelbench.cli import complete
-from skelbench.cli.options import ReadResults, names_of
+from skelbench.cli.options import (
+    OfDataset,
+    OfMethod,
+    OfPreset,
+    OfProtocol,
+    OfTag,
+    ReadResults,
+    filters_of,
+    names_of,
+)
+
+if TYPE_CHECKING:
+    from skelbench.report.inputs import TableInputs
+    from skelbench.report.table import Table
 
 
 def compare(
@@ -43,6 +56,17 @@ def compare(
             "--best-on-test", help="Also the highest test accuracy of the probe's checkpoints: chosen on test data."
         ),
     ] = False,
+    dataset: OfDataset = None,
+    method: OfMethod = None,
+    protocol: OfProtocol = None,
+    preset: OfPreset = None,
+    tag: OfTag = None,
+    sort: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Order of the rows; `-COLUMN`: the highest first.")
+    ] = None,
+    columns: Annotated[
+        str | None, typer.Option(help="These columns alone, comma separated, by key (as in CSV) or header.")
+    ] = None,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Write to a file instead.")] = None,
     results: ReadResults = None,
 ) -> None:
@@ -72,7 +96,9 @@ def compare(
 
     asked = names_of(metrics or "")
     no_columns = SkelbenchError(f"table {table} has no columns for metrics; leave --metrics out or take table linear")
-    inputs = TableInputs(host, store, exact_only=not all_, progress=progress, metrics=asked)
+    filters = filters_of(dataset=dataset, method=method, protocol=protocol, preset=preset, tag=tag)
+    inputs = TableInputs(host, store, exact_only=not all_, progress=progress, metrics=asked, filters=filters)
+    inputs.check_filters()
     inputs.significance, inputs.best_on_test = significance, best_on_test
     added = {"--significance": "letters"} if significance else {}
     added |= {"--best-on-test": "accuracy_best_on_test"} if best_on_test else {}
@@ -83,7 +109,7 @@ def compare(
     for option in added:
         if not descriptor.needs_runs:
             raise nothing(option)
-    if descriptor.needs_runs and not inputs.runs:
+    if descriptor.needs_runs and not inputs.stored:
         start = f"study {table}" if table in host.names("studies") else "run METHOD --tokens 8"
         out.print(f"no runs in {store.root} yet; start with: skelbench {start}")
         return
@@ -104,14 +130,33 @@ def compare(
             raise nothing(option)
     if descriptor.needs_runs and inputs.left_out:
         err.print(f"note: {inputs.left_out} runs with settings changed from their preset are left out; see --all")
+    built = arranged(built, inputs, table, sort, names_of(columns or ""))
     if format_ == "terminal" and output is None:
         out.print(Terminal(built))
         return
     text = render(built, "md" if format_ == "terminal" else format_)
     if output is None:
-        out.print(text, soft_wrap=True)
+        out.print(text, soft_wrap=True, end="")
         return
     from skelbench.files import write_whole
 
     write_whole(output, lambda file: file.write(text.encode()))
     out.print(f"wrote {output}")
+
+
+def arranged(table: Table, inputs: TableInputs, name: str, sort: str | None, columns: list[str]) -> Table:
+    """The wanted rows in the wanted order, with the wanted columns, and a note of what was filtered."""
+    from dataclasses import replace
+
+    from skelbench.report.arrange import sorted_by, with_columns
+
+    keys = {column.key for column in table.columns}
+    if inputs.filters and "run" not in keys:  # not made of evaluations, which were filtered before
+        table = inputs.filters.of_table(table, name)
+    if inputs.filters:
+        fewer = inputs.filters.method or inputs.filters.tag
+        adjusted = "; p is adjusted over the rows that are shown" if fewer and "p_value" in keys else ""
+        notes = (f"Only {inputs.filters}{adjusted}.", *table.notes)
+        table = replace(table, notes=notes if table.rows else (f"Nothing here is of {inputs.filters}.",))
+    table = sorted_by(table, sort) if sort else table
+    return with_columns(table, columns) if columns else table

@@ -1,5 +1,5 @@
 """What TAB completes: names from announcements, runs and data sets from the names of their folders, settings from the
-text of their classes. Nothing here imports torch or opens a run.
+text of their classes. Nothing here imports torch, or reads more of a run than its tags.
 
 Every function takes the parsed command line and the beginning of a word, and returns words with what they mean; what
 does not begin so is left out by typer.
@@ -122,6 +122,16 @@ def runs(ctx: typer.Context, incomplete: str) -> Words:
 
 
 @_completer
+def tags(ctx: typer.Context, incomplete: str) -> Words:
+    """Tags of the runs of the results directory."""
+    from skelbench.results.store import default_root
+
+    paths = Path(ctx.params.get("results") or default_root()).glob("[!.]*/run.json")
+    for tag in sorted({tag for path in paths for tag in json.loads(path.read_text()).get("tags", ())}):
+        yield tag, "tag"
+
+
+@_completer
 def settings(ctx: typer.Context, incomplete: str) -> Words:
     """KEY= of ``--set`` of a run, and for what has names behind it KEY=NAME."""
     from skelbench.run.request import CHOICES
@@ -162,7 +172,10 @@ def plugins(ctx: typer.Context, incomplete: str) -> Words:
 def _said(ctx: typer.Context, name: str) -> str | None:
     """What was typed for a parameter. Before an option whose value is being typed, the first argument is unread yet."""
     arguments = [each.name for each in ctx.command.params if each.param_type_name == "argument"]
-    return ctx.params.get(name) or (ctx.args[0] if ctx.args and arguments[:1] == [name] else None)
+    typed = ctx.params.get(name)
+    if isinstance(typed, list | tuple):  # a filter, which may be repeated
+        return typed[-1] if typed else None
+    return typed or (ctx.args[0] if ctx.args and arguments[:1] == [name] else None)
 
 
 def _method(ctx: typer.Context) -> MethodSpec | None:

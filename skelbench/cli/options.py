@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from skelbench.cli import complete
 from skelbench.errors import SkelbenchError
+
+if TYPE_CHECKING:
+    from skelbench.report.filters import Filters
 
 
 def _is_there(place: Path | None) -> Path | None:
@@ -47,12 +50,38 @@ Observe = Annotated[
         autocompletion=complete.listed(complete.names("observers")),
     ),
 ]
+
+
+def _filter(name: str, what: str, completer: complete.Completer) -> Any:
+    """An option that may be repeated and takes several names at once."""
+    return typer.Option(
+        f"--{name}",
+        metavar="NAME",
+        help=f"Only {what}; several: comma separated, or repeat it.",
+        autocompletion=complete.listed(completer),
+    )
+
+
+OfDataset = Annotated[list[str] | None, _filter("dataset", "this data set", complete.datasets)]
+OfMethod = Annotated[list[str] | None, _filter("method", "this method (METHOD or METHOD:VARIANT)", complete.methods)]
+OfProtocol = Annotated[
+    list[str] | None, _filter("protocol", "what this protocol measured", complete.names("protocols"))
+]
+OfPreset = Annotated[list[str] | None, _filter("preset", "runs of this preset", complete.presets)]
+OfTag = Annotated[list[str] | None, _filter("tag", "runs with this tag (`skelbench runs tag`)", complete.tags)]
 Force = Annotated[bool, typer.Option("--force", help="Do the work again even when its result exists.")]
 
 
 def names_of(text: str) -> list[str]:
     """The names of a comma-separated list."""
     return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def filters_of(**typed: list[str] | None) -> Filters:
+    """What the options of these kinds say, each of which may hold several names."""
+    from skelbench.report.filters import Filters
+
+    return Filters(**{kind: tuple(names_of(",".join(words or ()))) for kind, words in typed.items()})
 
 
 def numbers_of(option: str, text: str, example: str) -> list[int]:

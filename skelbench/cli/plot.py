@@ -8,7 +8,16 @@ from typing import Annotated
 import typer
 
 from skelbench.cli import complete
-from skelbench.cli.options import DataRoot, ReadResults, kind_of_picture
+from skelbench.cli.options import (
+    DataRoot,
+    OfDataset,
+    OfMethod,
+    OfPreset,
+    OfTag,
+    ReadResults,
+    filters_of,
+    kind_of_picture,
+)
 from skelbench.errors import SkelbenchError
 
 
@@ -33,9 +42,17 @@ def plot(
             autocompletion=complete.runs,
         ),
     ] = None,
+    dataset: OfDataset = None,
+    method: OfMethod = None,
     protocol: Annotated[
-        str, typer.Option(help="Of `confusion`: whose predictions.", autocompletion=complete.names("protocols"))
-    ] = "linear",
+        str | None,
+        typer.Option(
+            help="Only what this protocol measured; of `confusion` whose predictions (linear).",
+            autocompletion=complete.names("protocols"),
+        ),
+    ] = None,
+    preset: OfPreset = None,
+    tag: OfTag = None,
     dpi: Annotated[int, typer.Option(min=50, max=1200, help="Dots per inch of a png.")] = 200,
     results: ReadResults = None,
     data_root: DataRoot = None,
@@ -56,20 +73,23 @@ def plot(
     from skelbench.report.figures import NothingToDraw
     from skelbench.report.inputs import TableInputs
 
-    host.get("protocols", protocol)
+    if protocol is not None:
+        host.get("protocols", protocol)
     asked = [(found.name, checkpoint) for found, checkpoint in map(store.find, run or ())]
     if figure != "confusion" and (
         snapshot := next((f"{name}@{epoch}" for name, epoch in asked if epoch != "last"), "")
     ):
         raise SkelbenchError(f"figure {figure} shows whole runs, not the snapshot {snapshot}; leave out @...")
     only = [name for name, _ in asked] or None
-    inputs = TableInputs(host, store, exact_only=not (all_ or run), only=only, progress=progress)
-    inputs.protocol, inputs.data_root = protocol, data_root
+    filters = filters_of(dataset=dataset, method=method, protocol=[protocol or ""], preset=preset, tag=tag)
+    inputs = TableInputs(host, store, exact_only=not (all_ or run), only=only, progress=progress, filters=filters)
+    inputs.check_filters()
+    inputs.protocol, inputs.data_root = protocol or inputs.protocol, data_root
     inputs.checkpoints = asked or None
     try:
         drawn = host.load(descriptor)(inputs)
     except NothingToDraw as nothing:
-        message = str(nothing)
+        message = f"of {filters}: {nothing}" if filters else str(nothing)
     else:
         from matplotlib.figure import Figure
 

@@ -151,13 +151,13 @@ def _papers(about: ColumnTable, inputs: TableInputs, own: Sequence[Mapping[str, 
     places = {(row["dataset"], full_name(row["split"])): row["split"] for row in own}
     rows: dict[tuple[str, ...], dict[str, Any]] = {}
     for row in chain.from_iterable(study_rows.announced(inputs, about.name)):
-        if row.printed is None:
+        if row.printed is None or not inputs.filters.takes(method=row.title):
             continue
         stream = row.labels.get("stream", "joint")
         named = {"method": row.printed.method, "variant": row.printed.variant, "metric": "accuracy"}
         for one in published.load(inputs.host, row.printed.table, **named):
             place = one["dataset"], full_name(one["split"])
-            if places and place not in places:
+            if places and place not in places or not inputs.filters.takes(dataset=one["dataset"]):
                 continue
             made = rows.setdefault(
                 (row.title, stream, *place),

@@ -34,7 +34,7 @@ COLUMNS = (
     "by_subject", "control_run", "control_accuracy", "difference", "p_value", "raw_evaluation", "raw_difference",
     "raw_p_value",
     "measures", "gflops", "step_gflops", "batch_size", "clips_seen", "train_seconds", "collapse", "finished",
-    "evaluation", "predictions",
+    "evaluation", "predictions", "tags",
 )  # fmt: skip
 
 DEFAULTS = {"encoder": RunSpec.model_fields["encoder"].default, "stream": "joint"}
@@ -83,8 +83,8 @@ def frame(every: Iterable[ReadRun]) -> pandas.DataFrame:
     deviation over them. ``subjects`` is how many people are seen in the test clips, None where that is not known, and
     ``by_subject`` has for each of them the clips recognised (means over draws) and all clips.
     ``raw_evaluation`` is the one of the control ``raw`` that it is tested against; ``evaluation`` and ``predictions``
-    lead to the outcome of every test clip (:func:`outcomes`). ``measures`` are further figures by name, each with how
-    it is written (:mod:`skelbench.results.measures`).
+    lead to the outcome of every test clip (:func:`outcomes`); ``tags`` were given to the run by hand. ``measures`` are
+    further figures by name, each with how it is written (:mod:`skelbench.results.measures`).
     """
     import pandas
 
@@ -298,6 +298,7 @@ def _rows(
             "finished": info.get("finished"),
             "evaluation": record["id"],
             "predictions": record["predictions"],
+            "tags": ", ".join(run.tags),
         }
         mine = outcome(run, record)
         if mine is not None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from skelbench.data.store.splits import TUNE
 from skelbench.plugin.host import Host
+from skelbench.report.filters import Filters
 from skelbench.results.measures import Measure
 from skelbench.results.store import ReadRun, ResultStore
 
@@ -27,6 +28,8 @@ class TableInputs:
     """Leave out runs whose settings were changed from their preset (``--all`` shows them)."""
     only: Collection[str] | None = None
     """Names of the runs that may fill a table; None = every run."""
+    filters: Filters = Filters()
+    """Of data sets, methods, protocols, presets and tags those that are wanted; each table and figure obeys them."""
     checkpoints: Collection[tuple[str, str]] | None = None
     """Of the runs ``only`` (name, checkpoint) of which figures of one protocol show evaluations; None = the last."""
     progress: Callable[..., Any] | None = None
@@ -45,9 +48,14 @@ class TableInputs:
     """Where data sets are, for the names of classes; None = the usual place."""
 
     @cached_property
-    def runs(self) -> list[ReadRun]:
-        """Every run, as it was when it was first asked for."""
+    def stored(self) -> list[ReadRun]:
+        """Every run that there is, as it was when it was first asked for."""
         return self.store.read()
+
+    @cached_property
+    def runs(self) -> list[ReadRun]:
+        """Those of them that are wanted."""
+        return self.filters.runs(self.stored) if self.filters else self.stored
 
     @cached_property
     def every(self) -> pandas.DataFrame:
@@ -55,7 +63,7 @@ class TableInputs:
         chosen by, on held-out training subjects, compete with nothing and are asked for by name (``only``)."""
         from skelbench.report.frame import frame
 
-        every = frame(self.runs)
+        every = self.filters.rows(frame(self.stored))  # who is not wanted may be a control of who is
         if self.only is not None:
             return every[every["run"].isin(self.only)]
         return every[~every["split"].astype(str).str.endswith(TUNE)]
@@ -74,3 +82,7 @@ class TableInputs:
     def left_out(self) -> int:
         """Runs that ``--all`` would add."""
         return self.every["run"].nunique() - self.frame["run"].nunique()
+
+    def check_filters(self) -> None:
+        """Refuse filters with a name that nobody has; says the nearest."""
+        self.filters.check(self.stored, self.host)

@@ -136,6 +136,7 @@ class Announced:
 def table(inputs: TableInputs) -> Table:
     """The table of the evaluations in ``inputs``."""
     announced = Announced([*chain.from_iterable(study_rows.announced(inputs, NAME))], inputs.host)
+    announced.expected = [key for key in announced.expected if inputs.filters.takes(method=key[0], dataset=key[2])]
     store = inputs.store if inputs.significance else None
     return build(inputs.frame, announced, inputs.metrics, inputs.best_on_test, store)
 

@@ -111,6 +111,8 @@ class _RunFacts(_Facts):
     collapse: list[_Collapse] | None = None
     shortcut: list[_Collapse] | None = None
     imported: _Imported | None = None
+    tags: list[str] = []
+    note: str = ""
 
     @model_validator(mode="after")
     def _length(self) -> _RunFacts:
@@ -273,6 +275,11 @@ class RunDir:
     def reason(self) -> str:
         """Why it diverged or failed, in a sentence."""
         return self.info.get("reason", "")
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """Words that a person gave it, by which it can be found."""
+        return tuple(self.info.get("tags", ()))
 
     @property
     def metrics(self) -> Path:

@@ -68,3 +68,25 @@ def test_from_python(results):
     assert "letters" in skelbench.compare(significance=True, results=results.root).frame()
     assert "accuracy_best_on_test" in skelbench.compare(best_on_test=True, results=results.root).frame()
     assert "accuracy_best_on_test" not in skelbench.compare(results=results.root).frame()
+
+
+def test_rows_and_columns_that_are_asked_for(results, capsys):
+    words = ["compare", "--format", "csv", "--columns", "Method,accuracy"]
+    lines = shown(capsys, *words, "--sort", "accuracy").splitlines()
+    assert lines[0].split(",")[:2] == ["method", "accuracy"] and [line.split(",")[0] for line in lines[1:]][:2] == [
+        "mamp",
+        "slim",
+    ]
+    only = shown(capsys, *words, "--method", "slim,mamp", "--method", "gfp", "--dataset", "moves").splitlines()
+    assert {line.split(",")[0] for line in only[1:]} == {"slim", "mamp"}
+    none = shown(capsys, "compare", "--method", "gfp")
+    assert "Nothing here is of method gfp." in none and "nothing to compare yet" not in none
+    assert "Only method mamp; p is adjusted over the rows that are shown." in shown(
+        capsys, "compare", "--method", "mamp"
+    )
+
+
+def test_names_that_nobody_has(results, fails):
+    fails(["compare", "--method", "slm"], "--method: unknown method 'slm'; did you mean 'slim'?")
+    fails(["compare", "--sort", "-acuracy"], "--sort: unknown column 'acuracy'; did you mean 'accuracy'?")
+    fails(["plot", "curves", "--preset", "smal"], "--preset: unknown preset 'smal'; did you mean 'small'?")

@@ -53,6 +53,8 @@ def tab(monkeypatch, capsys):
         (["eval", "x", "--protocol", "knn", "--set", "metr"], ["metric="]),
         (["compare", "--table", "token-"], ["token-budget"]),
         (["plot", "cur"], ["curves"]),
+        (["compare", "--method", "mamp,sli"], ["mamp,slim"]),
+        (["compare", "--method", "slim", "--preset", "rel"], ["release"]),
         (["study", "target-"], ["target-control"]),
         (["plugins", "info", "two-br"], ["two-branch"]),
         (["plugins", "new", "opt"], ["optimizer"]),
