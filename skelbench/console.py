@@ -43,6 +43,12 @@ class PipeConsole(WordConsole):
     """A console that neither cuts nor folds what goes to a file or a pipe: text stays on its line, tables get the
     width they need."""
 
+    def page(self, item: RenderableType) -> None:
+        """``item`` in the terminal's pager (``PAGER``); less ends by itself where one screen is enough."""
+        os.environ.setdefault("LESS", "-FRX")
+        with self.pager(styles=True):
+            self.print(item)
+
     def print(self, *objects: Any, **options: Any) -> None:
         if self.is_terminal or "width" in options:
             super().print(*objects, **options)
@@ -50,7 +56,8 @@ class PipeConsole(WordConsole):
             super().print(*objects, **{"soft_wrap": True, **options})
         else:
             endless = self.options.update(width=10_000, max_width=10_000)
-            widths = [Measurement.get(self, endless, item).maximum for item in objects if isinstance(item, Table)]
+            measured = [item for item in objects if hasattr(item, "__rich_measure__") and not isinstance(item, Text)]
+            widths = [Measurement.get(self, endless, item).maximum for item in measured]
             wide = WordConsole(file=self.file, width=max(100, self.width, *widths))
             wide.print(*objects, **options)
 

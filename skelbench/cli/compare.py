@@ -67,6 +67,9 @@ def compare(
     columns: Annotated[
         str | None, typer.Option(help="These columns alone, comma separated, by key (as in CSV) or header.")
     ] = None,
+    wide: Annotated[
+        bool, typer.Option("--wide", help="On a terminal: every column, in blocks with numbered rows, paged.")
+    ] = False,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Write to a file instead.")] = None,
     results: ReadResults = None,
 ) -> None:
@@ -132,7 +135,10 @@ def compare(
         err.print(f"note: {inputs.left_out} runs with settings changed from their preset are left out; see --all")
     built = arranged(built, inputs, table, sort, names_of(columns or ""))
     if format_ == "terminal" and output is None:
-        out.print(Terminal(built))
+        if wide and out.is_terminal:
+            out.page(Terminal(built, "blocks"))
+        else:
+            out.print(Terminal(built, hint="--wide shows all, --columns those that you name"))
         return
     text = render(built, "md" if format_ == "terminal" else format_)
     if output is None:

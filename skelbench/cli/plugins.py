@@ -52,7 +52,16 @@ def list_plugins(
         if plugin.state != "ok":
             rows.append(("plugin", plugin.name, plugin.error, plugin.name, plugin.state))
         rows += [("plugin", plugin.name, remark, plugin.name, "remark") for remark in plugin.remarks]
-    out.print(make_table(("kind", "name", "summary", "plugin", "status"), rows))
+    headers = ("kind", "name", "summary", "plugin", "status")
+    if kind is not None:  # what they have in common is not repeated: a line for each on a narrow terminal, too
+        said = {
+            "kind": any(row[0] == "plugin" for row in rows),
+            "plugin": any(row[1] != row[3] for row in rows),
+            "status": any(row[4] != "ok" for row in rows),
+        }
+        places = [place for place, header in enumerate(headers) if said.get(header, True)]
+        headers, rows = tuple(headers[i] for i in places), [tuple(row[i] for i in places) for row in rows]
+    out.print(make_table(headers, rows))
     parts = [(part, ", ".join(names)) for part in KINDS if KINDS[part] in PARTS and (names := host.names(part))]
     if parts and kind is None:
         out.print(make_table(("parts", "names (skelbench plugins info NAME)"), parts))

@@ -54,7 +54,7 @@ def print_summary(pairs: list[tuple[Any, dict[str, Any]]], cost: Mapping[str, An
     for sign in ("collapse", "shortcut"):
         for found in run.info.get(sign) or ():
             out.print(f"{sign}: {sentence(found)}", style="bold yellow")
-    facts, info = _cost(cost) if cost else [], run.info
+    facts, info = cost_facts(cost) if cost else [], run.info
     if info.get("steps"):
         clips, seconds = info["clips_seen"], max(info["train_seconds"], 1e-9)
         pace = f"{seconds / 60:.1f} min, {clips / seconds:,.0f} clips/s"
@@ -133,7 +133,8 @@ def print_basis(tests: Sequence[PairedTest | SeedsTest]) -> None:
         out.print(f"{caution[0].upper()}{caution[1:]}.", style="dim")
 
 
-def _cost(cost: Mapping[str, Any]) -> list[tuple[str, str]]:
+def cost_facts(cost: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Names and values of what a run's cost.json says."""
     encoder, step = cost["encoder"], cost["step"]
     one, many = cost["latency"]["batch 1"], cost["latency"]["batch 64"]
     macs, parameters = encoder["macs"], cost["parameters"]
@@ -199,8 +200,9 @@ def _print_further(protocol: str, pairs: list[tuple[Any, dict[str, Any]]]) -> No
 
 
 def _filled(columns: Sequence[str], rows: list[tuple[Any, ...]]) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
-    """Without the column ``further`` where nothing is in it."""
-    keep = [i for i, name in enumerate(columns) if name != "further" or any(row[i] for row in rows)]
+    """Without the columns ``further``, ``stream`` and ``checkpoint`` where nothing, or what is usual, is in them."""
+    usual = {"further": "", "stream": "joint", "checkpoint": "last"}
+    keep = [i for i, name in enumerate(columns) if name not in usual or any(row[i] != usual[name] for row in rows)]
     return tuple(columns[i] for i in keep), [tuple(row[i] for i in keep) for row in rows]
 
 

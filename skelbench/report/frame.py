@@ -16,6 +16,7 @@ from skelbench.errors import SkelbenchError
 from skelbench.evaluate.resampling import sums
 from skelbench.files import check_regular
 from skelbench.identity import canonical_json, digest
+from skelbench.report.probes import Probes, spent
 from skelbench.results.measures import measured
 from skelbench.results.store import Damaged, ReadRun, ResultStore, RunDir, if_whole
 from skelbench.spec import DataSpec, EvalSpec, RunSpec, listed, trained_streams, twin_fields
@@ -71,12 +72,13 @@ class Outcomes(NamedTuple):
 def frame(every: Iterable[ReadRun]) -> pandas.DataFrame:
     """One row per evaluation record of a finished one of the runs, with the paired tests against its controls.
 
-    Accuracies are shares; ``gflops`` is the inference encoder's and ``step_gflops`` a whole training step's per clip,
-    both for one body (two bodies cost exactly twice as much). ``title`` is what one types (``slim:glcl-only``),
-    ``changed`` the settings that differ from preset and variant (``train.lr=0.001``), ``encoder`` its name with the
-    settings that are not its preset's, ``trained_on`` the streams of training, of all runs that are fused, ``stream``
-    what was evaluated (``joint + bone (scores)``), ``collapse`` what collapsed in training (None = nothing), ``data``
-    the data set's fingerprint, ``finished`` when the training was.
+    Accuracies are shares; ``gflops`` is the inference encoder's and ``step_gflops`` a whole training step's per
+    clip, both for one body (two bodies cost exactly twice as much). ``title`` is what one types
+    (``slim:glcl-only``), ``changed`` the settings that differ from preset, variant and protocol (``train.lr=0.001,
+    probe.k=5``), ``encoder`` its name with the settings that are not its preset's, ``trained_on`` the streams of
+    training, of all runs that are fused, ``stream`` what was evaluated (``joint + bone (scores)``), ``collapse``
+    what collapsed in training (None = nothing), ``data`` the data set's fingerprint, ``finished`` when the training
+    was.
     ``source`` is data set and split of the training where the evaluation's are others, which ``dataset`` then says too
     (``pku2 (from ntu60 xsub)``): such a row competes with none of an encoder that was trained on the same data.
     ``draws`` is how many were measured, ``drawn`` what of (``label subsets``), ``accuracy_sd`` the accuracy's standard
@@ -89,7 +91,7 @@ def frame(every: Iterable[ReadRun]) -> pandas.DataFrame:
     import pandas
 
     runs = [run for run in every if run.outcome == "done"]
-    controls = Controls(runs)
+    controls, probes = Controls(runs), Probes(runs)
     costs = {run.name: if_whole(run.cost) for run in runs}
     read = reader()
     by_id = {run.spec.id: run.spec for run in runs}
@@ -97,7 +99,7 @@ def frame(every: Iterable[ReadRun]) -> pandas.DataFrame:
     rows = [
         {"tokens": grids[run.name], "encoder": encoders[run.name], **row}
         for run in runs
-        for row in _rows(run, controls, costs[run.name], by_id, read)
+        for row in _rows(run, controls, probes, costs[run.name], by_id, read)
     ]
     return pandas.DataFrame(rows, columns=list(COLUMNS))
 
@@ -241,6 +243,7 @@ def _seedless(side: pandas.DataFrame) -> bool:
 def _rows(
     run: ReadRun,
     controls: Controls,
+    probes: Probes,
     cost: dict[str, Any] | None,
     by_id: Mapping[str, RunSpec],
     read: Reader,
@@ -258,7 +261,7 @@ def _rows(
         data, source = DataSpec.model_validate(evaluated["data"]), ""
         if (data.title, data.split) != (spec.data.title, spec.data.split):
             source = f"{spec.data.title} {spec.data.split}"
-        changed = [listed(info["modified"]), "" if record["standard"] else "settings of the probe"]
+        changed = [listed(info["modified"]), probes.changed(run, record)]
         row = {
             "run": run.name,
             "group": _group(spec, evaluated),
@@ -292,8 +295,7 @@ def _rows(
             "gflops": 2e-9 * cost["encoder"]["macs"] / cost["encoder"].get("bodies", 1) if cost else None,
             "step_gflops": 1e-9 * cost["step"]["flops_per_clip"] if cost and cost["step"] else None,
             "batch_size": spec.train.batch_size if spec.views else None,
-            "clips_seen": info.get("clips_seen"),
-            "train_seconds": info.get("train_seconds"),
+            **spent(run, evaluated["checkpoint"]),
             "collapse": "; ".join(map(sentence, info.get("collapse") or ())) or None,
             "finished": info.get("finished"),
             "evaluation": record["id"],

@@ -37,15 +37,15 @@ if TYPE_CHECKING:
     from skelbench.results.store import ResultStore
 
 REQUIRED = (
-    "run", "title", "setting", "dataset", "split", "tokens", "preset", "encoder", "hardware", "seed", "protocol",
-    "trained_on", "stream", "checkpoint", "accuracy", "accuracy_selected", "accuracy_best_on_test", "n_test",
-    "control_run", "control_accuracy", "p_value", "raw_evaluation", "raw_difference", "raw_p_value", "evaluation",
-    "gflops", "clips_seen", "train_seconds",
+    "run", "title", "setting", "dataset", "split", "tokens", "preset", "encoder", "hardware", "seed",
+    "protocol", "trained_on", "stream", "checkpoint", "accuracy", "accuracy_selected", "accuracy_best_on_test",
+    "n_test", "control_run", "control_accuracy", "p_value", "raw_evaluation", "raw_difference", "raw_p_value",
+    "evaluation", "gflops", "clips_seen", "train_seconds",
 )  # fmt: skip
 
 _SETTING = [
-    "title", "setting", "dataset", "split", "tokens", "preset", "encoder", "hardware", "protocol", "trained_on",
-    "stream", "checkpoint",
+    "title", "setting", "dataset", "split", "tokens", "preset", "changed", "encoder", "hardware", "protocol",
+    "trained_on", "stream", "checkpoint",
 ]  # fmt: skip
 _BLOCK = ["setting", "dataset", "split", "encoder", "protocol", "stream", "checkpoint"]
 """What rows that compete have in common."""
@@ -155,7 +155,8 @@ def build(
     untrained encoder to compare with. ``announced`` says which methods stand together, as in a paper's table, and which
     figures stand beside them. ``metrics``: further figures, of the optional column ``measures``, that readers see; the
     others are in CSV and JSON alone. An optional column ``group`` keeps apart what the other columns do not show;
-    ``draws``, ``drawn``, ``accuracy_sd``, ``subjects`` and ``by_subject`` are optional too. ``best_on_test`` adds that
+    ``changed``, ``tags``, ``draws``, ``drawn``,
+    ``accuracy_sd``, ``subjects`` and ``by_subject`` are optional too. ``best_on_test`` adds that
     column. ``store``: where the predictions are, to say which rows can be told apart.
     Seeds make rows as in :func:`~skelbench.report.seeds.seeds_of`. A row's p-value is the largest of its seeds (every
     seed must differ from its control), Holm-adjusted over the rows of its data set, split, preset and probe.
@@ -171,6 +172,7 @@ def build(
     if linear.empty:
         return Table(TITLE, _columns(set()), notes=(HOW,))
     frame = frame.assign(**{name: pandas.to_numeric(frame[name]) for name in _NUMBERS})
+    frame = frame.assign(changed=frame["changed"].fillna("") if "changed" in frame else "")
     linear = _raw_beside(frame.loc[linear.index])
     for name in _SHARES:
         if not frame[name].dropna().between(0, 1).all():
@@ -190,7 +192,7 @@ def build(
         title = row["method"].value
         one = announced.printed(title, *(row[key] for key in _PLACE))
         row |= {"group": announced.group(title), "paper": Cell(one["value"], one["std"]) if one else Cell()}
-    varying, constant = alike(rows, [*_BLOCK, "preset", "hardware"])
+    varying, constant = alike(rows, [*_BLOCK, "preset", "changed", "hardware"])
     if any(row["trained_on"] not in ("", row["stream"]) for row in rows):
         varying |= {"trained_on", "stream"}
     varying |= {"raw"} if any(row["raw"].value is not None for row in rows) else set()
@@ -199,6 +201,7 @@ def build(
     varying |= {"paper"} if any(row["paper"].value is not None for row in rows) else set()
     varying |= {"accuracy_best_on_test"} if best_on_test else set()
     varying |= {"letters"} if store else set()
+    varying |= {"tags"} if any(row.get("tags") for row in rows) else set()
     notes = [*_notes(frame, constant), *([TRAINED_ON] if "trained_on" in varying else [])]
     notes += announced.notes if "paper" in varying else []
     used = {"native": NATIVE, "control": CONTROL, "printed": PRINTED, **footnotes(frame)}
@@ -260,29 +263,37 @@ def _columns(varying: set[str]) -> tuple[Column, ...]:
     def shared(*keys: str) -> Iterator[Column]:
         """Columns that are shown only where rows differ in them."""
         headers = {"dataset": "Data set", "protocol": "Probe", "trained_on": "Trained on"}
-        return (Column(key, headers.get(key, key.capitalize()), shown=key in varying) for key in keys)
+        headers |= {"changed": "Changed settings"}
+        for key in keys:
+            published = ("published",) if key in _PLACE else ()
+            yield Column(
+                key, headers.get(key, key.capitalize()), shown=key in varying, leads=True, minor=key == "hardware",
+                beside=published,
+            )  # fmt: skip
 
-    best = Column("accuracy_best_on_test", "Best on test", ".1f", footnotes=("best",))
+    seeds: tuple[Any, ...] = ("pm",)
+    best = Column("accuracy_best_on_test", "Best on test", ".1f", footnotes=("best",), beside=seeds)
     return (
         Column("group", "Group", shown="group" in varying, heads=True),
-        Column("method", "Method"),
+        Column("method", "Method", leads=True, beside=("published",)),
         *shared("setting", "dataset", "split"),
-        Column("tokens", "Tokens"),
-        *shared("preset", "encoder", "hardware", "protocol", "trained_on", "stream", "checkpoint"),
+        Column("tokens", "Tokens", leads=True),
+        *shared("preset", "changed", "encoder", "hardware", "protocol", "trained_on", "stream", "checkpoint"),
         Column("seeds", "Seeds", "d"),
-        Column("accuracy", "Linear", ".1f", best="max"),
+        Column("accuracy", "Linear", ".1f", best="max", beside=("pm", "interval")),
         *(significance.COLUMNS if "letters" in varying else ()),
-        Column("accuracy_selected", "Selected on train", ".1f", best="max"),
+        Column("accuracy_selected", "Selected on train", ".1f", best="max", beside=seeds, minor=True),
         *([best] if best.key in varying else []),
-        Column("knn", "1-NN", ".1f", best="max"),
-        Column("difference", "Over untrained", "+.1f"),
+        Column("knn", "1-NN", ".1f", best="max", beside=seeds),
+        Column("difference", "Over untrained", "+.1f", beside=seeds),
         Column("p_value", "p (Holm)", ".2g"),
-        Column("raw", "Over raw", "+.1f", shown="raw" in varying),
-        Column("paper", "Paper", ".1f", published=True, shown="paper" in varying),
+        Column("raw", "Over raw", "+.1f", shown="raw" in varying, beside=seeds),
+        Column("paper", "Paper", ".1f", published=True, shown="paper" in varying, beside=seeds),
         Column("gflops", "GFLOPs, 1 body", ".2f"),
-        Column("clips_seen", "Clips seen", ",d"),
-        Column("train_minutes", "Training, minutes", ".1f"),
-        Column("run", "Run"),
+        Column("clips_seen", "Clips seen", ",d", minor=True),
+        Column("train_minutes", "Training, minutes", ".1f", minor=True),
+        Column("tags", "Tags", shown="tags" in varying, minor=True),
+        Column("run", "Run", minor=True),
     )
 
 
@@ -321,8 +332,15 @@ def _row(group: DataFrame, knn: Callable[[DataFrame], Series], best_on_test: boo
         "gflops": float(group["gflops"].mean()),
         "clips_seen": None if math.isnan(clips) else round(clips),
         "train_minutes": float(group["train_seconds"].mean()) / 60,
+        "tags": _tags(group),
         "run": ", ".join(map(str, group["run"])),
     }
+
+
+def _tags(group: DataFrame) -> str:
+    """Those of any of the runs, each once."""
+    every = (tag for each in group.get("tags", ()) for tag in str(each).split(", ") if tag)
+    return ", ".join(dict.fromkeys(every))
 
 
 def _notes(frame: DataFrame, constant: list[str]) -> Iterator[str]:

@@ -13,7 +13,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from html import escape as escape_html
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from skelbench.errors import SkelbenchError, did_you_mean
 from skelbench.report.table import Cell, Column, Table
@@ -21,19 +21,24 @@ from skelbench.words import plain, printable
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+    from rich.measure import Measurement
     from rich.table import Table as RichTable
     from rich.text import Text
 
 FORMATS = ("terminal", "md", "csv", "json", "latex", "html")
 
 
-def render(table: Table, format: str = "terminal", width: int = 120) -> str:
-    """``table`` as text in one of :data:`FORMATS`, ending in a newline; ``width`` is for the terminal's format.
+Layout = Literal["fit", "blocks", "whole"]
+"""See :class:`Terminal`."""
+
+
+def render(table: Table, format: str = "terminal", width: int = 120, layout: Layout = "fit") -> str:
+    """``table`` as text in one of :data:`FORMATS`, ending in a newline; ``width`` and ``layout`` are the terminal's.
 
     To print in colour on a console, print :class:`Terminal` instead.
     """
     if format == "terminal":
-        return _terminal_text(table, width)
+        return _terminal_text(table, width, layout)
     writers = {"md": markdown, "csv": to_csv, "json": to_json, "latex": latex, "html": html}
     if format not in writers:
         raise SkelbenchError(did_you_mean(format, FORMATS, "table format"))
@@ -64,36 +69,89 @@ def _notes(table: Table) -> list[tuple[str, str]]:
 
 # ------------------------------------------------------------------------------------------------ terminal
 class Terminal:
-    """A rich renderable of a table with its notes.
+    """A rich renderable of a table with its notes. A number is never cut.
 
-    Columns that do not fit beside each other go into blocks below each other, each led by the columns that say so, or
-    by the text columns that begin the table: a number is never cut.
+    ``layout``: what happens to columns that do not fit beside each other. ``fit``: the least important are left out,
+    and a line says which; the headline and columns that lead stay, then those in which rows are ranked, then the others
+    from the left. ``blocks``: all are shown, in blocks below each other, each led by the numbers of the rows and what
+    tells them apart.
+    ``whole``: lines are as long as they have to be, for files and pipes. None: ``fit`` on a terminal, else ``whole``.
     """
 
-    def __init__(self, table: Table) -> None:
-        self.table = table
+    def __init__(self, table: Table, layout: Layout | None = None, hint: str = "") -> None:
+        """``hint``: how to see the columns that are left out."""
+        self.table, self.layout, self.hint = table, layout, hint
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        from rich.constrain import Constrain
         from rich.text import Text
 
+        layout = self._layout(options)
         yield Text(self.table.title, style="bold")
+        out = list[Column]()
         if self.table.rows:
-            for columns in self._blocks(options.max_width):
-                yield from self._grids(columns, options.max_width)
+            blocks = [list(self.table.shown)]
+            if layout == "fit":
+                columns, out = self.columns_for(options.max_width)
+                blocks = [columns]
+            elif layout == "blocks":
+                blocks = [*self._blocks(options.max_width)]
+            for columns in blocks:
+                yield from self._grids(columns, options.max_width, numbered=len(blocks) > 1)
         else:
             yield Text()
+        if out:
+            names = ", ".join(f"`{column.header}`" for column in out)
+            yield Text(f"No room for {names}{self.hint and f'; {self.hint}'}.", style="dim")
         for mark, text in _notes(self.table):
-            yield Text(f"({mark}) {text}" if mark else text, style="dim")
+            yield Constrain(Text(f"({mark}) {text}" if mark else text, style="dim"), max(100, console.width))
+
+    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+        from rich.measure import Measurement
+
+        if self._layout(options) != "whole":
+            return Measurement(options.max_width, options.max_width)
+        width = 1 + sum(self._width(column) + 3 for column in self.table.shown)
+        return Measurement(width, width)
+
+    def _layout(self, options: ConsoleOptions) -> Layout:
+        return self.layout or ("fit" if options.is_terminal else "whole")
+
+    def _leading(self) -> list[Column]:
+        """Those that say so, or the text columns that begin the table."""
+        leading = [column for column in self.table.shown if column.leads]
+        for column in self.table.shown[:2] if not leading else ():
+            if _numeric(self.table, column):
+                break
+            leading.append(column)
+        return leading
+
+    def columns_for(self, room: int) -> tuple[list[Column], list[Column]]:
+        """The columns for which there is room beside each other, and the others."""
+        shown, leading = self.table.shown, self._leading()
+
+        headline = next((column for column in shown if column.best), None)
+
+        def importance(column: Column) -> tuple[Any, ...]:
+            needed = column in leading[:1] or column is headline
+            return not needed, column not in leading, column.minor, column.best is None, shown.index(column)
+
+        chosen, taken = list[Column](), 1
+        for column in sorted(shown, key=importance):
+            width = self._width(column) + 3
+            if taken + width <= room or not chosen:
+                chosen.append(column)
+                taken += width
+        return [column for column in shown if column in chosen], [column for column in shown if column not in chosen]
 
     def _blocks(self, width: int) -> Iterator[list[Column]]:
-        leading = [column for column in self.table.shown if column.leads]
-        shown = [column for column in self.table.shown if not column.leads]
-        if not leading:
-            while shown and len(leading) < 2 and not _numeric(self.table, shown[0]):
-                leading.append(shown.pop(0))
-        block = list(leading)
-        for column in shown:
-            taken = 1 + sum(self._width(c) + 3 for c in [*block, column])  # padding and separators
+        leading, shown = self._leading(), self.table.shown
+        if 1 + sum(self._width(column) + 3 for column in shown) <= width:
+            yield list(shown)
+            return
+        block, numbers = list(leading), 3 + len(str(len(self.table.rows)))
+        for column in (column for column in shown if column not in leading):
+            taken = 1 + numbers + sum(self._width(c) + 3 for c in [*block, column])  # padding and separators
             if len(block) > len(leading) and taken > width:
                 yield block
                 block = list(leading)
@@ -115,20 +173,23 @@ class Terminal:
         text = Text().append(_text(column, cell, " ± ", "–"), style=style.strip())
         return text.append(f" ({self.table.markers(cell.footnotes)})") if cell.footnotes else text
 
-    def _grids(self, columns: list[Column], room: int) -> Iterator[RenderableType]:
+    def _grids(self, columns: list[Column], room: int, numbered: bool = False) -> Iterator[RenderableType]:
         """One grid; or the header, and then a heading and a grid of the same widths for every section."""
         from rich.padding import Padding
         from rich.text import Text
 
         sections = self.table.sections
         if not any(heading for heading, _ in sections):
-            yield self._grid(columns, self.table.rows, room)
+            yield self._grid(columns, self.table.rows, room, numbered=numbered)
             return
         yield Text()
-        yield Padding(self._grid(columns, (), room, edge=False), (0, 1))
+        yield Padding(self._grid(columns, (), room, edge=False, numbered=numbered), (0, 1))
+        first = 1
         for heading, rows in sections:
             yield Text(f" {plain(heading)}", style="italic")
-            yield Padding(self._grid(columns, rows, room, edge=False, header=False), (0, 1))
+            kept = {"edge": False, "header": False, "numbered": numbered, "first": first}
+            yield Padding(self._grid(columns, rows, room, **kept), (0, 1))
+            first += len(rows)
         yield Text()
 
     def _grid(
@@ -138,6 +199,8 @@ class Terminal:
         room: int,
         edge: bool = True,
         header: bool = True,
+        numbered: bool = False,
+        first: int = 1,
     ) -> RichTable:
         from rich import box
         from rich.table import Table as RichTable
@@ -145,24 +208,28 @@ class Terminal:
 
         grid = RichTable(box=box.SIMPLE_HEAD, show_edge=edge, show_header=header)
         widths = [self._width(column) for column in columns]
-        over = 1 + sum(width + 3 for width in widths) - room
+        digits = len(str(len(self.table.rows)))
+        over = 1 + sum(width + 3 for width in widths) + numbered * (digits + 3) - room
         if over > 0:  # a list of names, alone in its block: broken at spaces
             widths[-1] = max(10, widths[-1] - over)
+        if numbered:
+            grid.add_column("#", justify="right", width=digits)
         for column, width in zip(columns, widths):
             justify: Literal["left", "right"] = "right" if _numeric(self.table, column) else "left"
             style = "dim italic" if column.published else "bold"
             grid.add_column(Text(self._header(column)), justify=justify, header_style=style, width=width)
-        for row in rows:
-            grid.add_row(*(self._cell(column, row[column.key]) for column in columns))
+        for number, row in enumerate(rows, first):
+            cells = [self._cell(column, row[column.key]) for column in columns]
+            grid.add_row(*([str(number)] if numbered else []), *cells)
         return grid
 
 
-def _terminal_text(table: Table, width: int) -> str:
+def _terminal_text(table: Table, width: int, layout: Layout) -> str:
     from skelbench.console import WordConsole
 
     out = io.StringIO()
     plain_console = {"color_system": None, "force_terminal": False, "force_jupyter": False}
-    WordConsole(file=out, width=width, **plain_console).print(Terminal(table))
+    WordConsole(file=out, width=width, **plain_console).print(Terminal(table, layout))
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
 
 
@@ -262,16 +329,17 @@ def to_csv(table: Table) -> str:
     for column in table.columns:
         key, cells = column.key, [row[column.key] for row in table.rows]
         add(key, lambda cell: cell.value, key)
-        if any(cell.plus_minus is not None for cell in cells):
+        pm, interval, published = (what in column.beside for what in ("pm", "interval", "published"))
+        if pm or any(cell.plus_minus is not None for cell in cells):
             add(f"{key}_pm", lambda cell: cell.plus_minus, key)
-        if any(cell.plus_minus_over for cell in cells):
+        if pm or any(cell.plus_minus_over for cell in cells):
             add(f"{key}_pm_over", lambda cell: cell.plus_minus_over or None, key)
-        if any(cell.interval is not None for cell in cells):
+        if interval or any(cell.interval is not None for cell in cells):
             add(f"{key}_low", lambda cell: cell.interval and cell.interval[0], key)
             add(f"{key}_high", lambda cell: cell.interval and cell.interval[1], key)
-        if any(cell.interval_over for cell in cells):
+        if interval or any(cell.interval_over for cell in cells):
             add(f"{key}_over", lambda cell: cell.interval_over or None, key)
-        if not column.published and any(cell.published for cell in cells):
+        if published or (not column.published and any(cell.published for cell in cells)):
             add(f"{key}_is_published", lambda cell: cell.published, key)
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")

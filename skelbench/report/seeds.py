@@ -169,5 +169,5 @@ def alike(rows: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> tuple[set[s
     worth a word."""
     varying = {key for key in keys if len({row[key] for row in rows}) > 1}
     return varying, [
-        f"{key} {rows[0][key]}" for key in keys if key not in varying and rows[0][key] != DEFAULTS.get(key)
+        f"{key} {rows[0][key]}" for key in keys if key not in varying and rows[0][key] not in ("", DEFAULTS.get(key))
     ]

@@ -6,7 +6,7 @@ in the token grid). Within a block a row is the mean over all seeds of its runs;
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -215,14 +215,20 @@ def build(study: StudyTable, inputs: TableInputs) -> Table:
     knn, further_knn = nearest(frame[frame["exact"].astype(bool)]), nearest(frame)
     rows: list[dict[str, Any]] = []
     older, missing, told = list[str](), list[str](), list[str]()
-    for _, block in headline.groupby(list(study.block), dropna=False):
-        exact = block["exact"].astype(bool)
+    blocks = [block for _, block in headline.groupby(list(study.block), dropna=False)]
+    filled = []
+    for block in blocks:
         wanted = list(study.rows(block) if callable(study.rows) else study.rows)
-        runs = [_newest(row.fits(block[exact]), older) for row in wanted]
+        wanted = [replace(row, expected=row.expected and inputs.filters.takes(method=row.title)) for row in wanted]
+        exact = block[block["exact"].astype(bool)]
+        filled.append((wanted, [_newest(row.fits(exact), older) for row in wanted]))
+    at_home = _at_home(study, blocks, [runs for _, runs in filled])
+    for place, (block, (wanted, runs)) in enumerate(zip(blocks, filled, strict=True)):
+        exact = block["exact"].astype(bool)
         comparable = _comparable(wanted, runs)
         if comparable:
-            rows += _rows(study, inputs, wanted, runs, knn, told, block)
-            open_rows = [row for row, group in zip(wanted, runs, strict=True) if group is None]
+            rows += _rows(study, inputs, wanted, runs, knn, told, block if place in at_home else None)
+            open_rows = [row for row, group in zip(wanted, runs, strict=True) if group is None and place in at_home]
             missing += [row.name for row in open_rows if row.expected and row.planned]
         name = study.labels[0].key
         for _, changed in block[~exact].groupby("changed", sort=False):
@@ -257,7 +263,9 @@ def _rows(
     said of all pairs, if they are asked for, goes into ``told``."""
     rows, filled = list[dict[str, Any]](), list[dict[str, Any]]()
     for row, group, test in zip(wanted, runs, _tests(wanted, runs, inputs.store), strict=True):
-        beside = dict(row.labels) | _paper(study, row, inputs)
+        shown = group if group is not None else block
+        beside = dict(row.labels)
+        beside |= _paper(study, row, inputs, shown["dataset"].iloc[0]) if shown is not None else {}
         if group is not None:
             rows.append(_filled(study, inputs, row, group, knn) | beside | _measured(group) | test)
             filled.append(rows[-1])
@@ -277,6 +285,22 @@ def _newest(fitting: DataFrame, older: list[str]) -> DataFrame | None:
     groups.sort(key=lambda group: group["finished"].astype(float).max())
     older.extend(name for group in groups[:-1] for name in group["run"])
     return groups[-1] if groups else None
+
+
+def _at_home(
+    study: StudyTable, blocks: Sequence[DataFrame], filled: Sequence[Sequence[DataFrame | None]]
+) -> Collection[int]:
+    """Places of the blocks that show rows without a run: of blocks that differ only in how, or on what, the same
+    trainings were evaluated the one with most runs. One run that was probed once more asks nobody for the others."""
+    best: dict[tuple[Any, ...], tuple[tuple[Any, ...], int]] = {}
+    keys = [key for key in study.block if key not in ("dataset", "split", "stream", "protocol", "data")]
+    for place, (block, runs) in enumerate(zip(blocks, filled, strict=True)):
+        first = block.iloc[0]
+        training = (*(first[key] for key in keys), first["source"] or f"{first['dataset']} {first['split']}")
+        usual = not first["source"], first["protocol"] == "linear", first["stream"] == "joint"
+        rank = (sum(group is not None for group in runs), *usual, -place)
+        best[training] = max(best.get(training, (rank, place)), (rank, place))
+    return {place for _, place in best.values()}
 
 
 def _comparable(rows: Sequence[Row], runs: Sequence[DataFrame | None]) -> bool:
@@ -341,11 +365,13 @@ def _measured(group: DataFrame) -> dict[str, Any]:
     }
 
 
-def _paper(study: StudyTable, row: Row, inputs: TableInputs) -> dict[str, Cell]:
-    """The published figures of ``row`` that the table has columns for."""
+def _paper(study: StudyTable, row: Row, inputs: TableInputs, dataset: str) -> dict[str, Cell]:
+    """The published figures of ``row`` that the table has columns for: accuracies on ``dataset`` alone, and costs,
+    which no data set decides."""
     if row.printed is None:
         return {}
     printed = published.load(inputs.host, row.printed.table, method=row.printed.method, variant=row.printed.variant)
+    printed = [one for one in printed if one["metric"] != "accuracy" or one["dataset"] == dataset]
     cells = {PAPER.get((one["metric"], one["split"])): one for one in printed}
     return {
         column.key: Cell(one["value"], one["std"], published=True)
@@ -366,22 +392,28 @@ def _columns(
         *(Column(key, header, shown=key in varying, leads=True) for key, header in BLOCK.items() if key not in labels),
         *study.labels,
         column("title", "Method"),
-        Column("changed", "Changed settings", shown=any(row.get("changed") for row in rows)),
+        Column("changed", "Changed settings", leads=True, shown=any(row.get("changed") for row in rows)),
         Column("seeds", "Seeds", "d"),
-        Column("accuracy", "Linear", ".1f", best="max"),
+        Column("accuracy", "Linear", ".1f", best="max", beside=("pm", "interval")),
         *(significance.COLUMNS if tested else ()),
-        Column("difference", study.against, "+.1f"),
+        Column("difference", study.against, "+.1f", beside=("pm", "interval")),
         Column("p_value", "p (Holm)", ".2g"),
-        Column("knn", "1-NN", ".1f", best="max"),
-        Column("control", "Over untrained", "+.1f"),
-        Column("raw", "Over raw", "+.1f", shown=any(row["raw"].value is not None for row in rows if "raw" in row)),
+        Column("knn", "1-NN", ".1f", best="max", beside=("pm",)),
+        Column("control", "Over untrained", "+.1f", beside=("pm",)),
+        Column(
+            "raw",
+            "Over raw",
+            "+.1f",
+            beside=("pm",),
+            shown=any(row["raw"].value is not None for row in rows if "raw" in row),
+        ),
         *study.extra,
         Column("gflops", f"GFLOPs, {BODIES} bodies", ",.2f"),
         Column("step_gflops", f"Step GFLOPs, {BODIES} bodies", ",.2f"),
         column("batch_size", "Batch", ",.0f"),
         column("clips_seen", "Clips seen", ",.0f"),
         column("train_minutes", "Training, minutes", ".1f"),
-        *study.paper,
+        *(replace(one, shown=one.shown and any(one.key in row for row in rows)) for one in study.paper),
         column("run", "Run"),
     )
 
@@ -402,7 +434,8 @@ def _table(
     if len({(row["dataset"], row["split"], row["data"]) for row in rows}) > len(places):
         varying.add("data")  # else a version each: nothing to tell apart
     used = footnotes_of(rows, FOOTNOTES | footnotes(inputs.frame) | dict(study.footnotes))
-    notes = (*_notes(study, inputs, constant, missing, older), *_versions(versions))
+    printed = any(column.key in row for row in rows for column in study.paper)
+    notes = (*_notes(study, inputs, constant, missing, older, printed), *_versions(versions))
     notes += (significance.HOW, *told) if inputs.significance else ()
     table = Table(study.title, _columns(study, rows, varying, inputs.significance), tuple(rows), notes, used)
     return table.ranked(within=[*keys, "changed"])
@@ -421,7 +454,12 @@ def _versions(rows: Sequence[tuple[str, int]]) -> Iterator[str]:
 
 
 def _notes(
-    study: StudyTable, inputs: TableInputs, constant: Sequence[str], missing: Sequence[str], older: Sequence[str]
+    study: StudyTable,
+    inputs: TableInputs,
+    constant: Sequence[str],
+    missing: Sequence[str],
+    older: Sequence[str],
+    printed: bool,
 ) -> Iterator[str]:
     if constant:
         yield f"All rows: {', '.join(constant)}."
@@ -430,7 +468,7 @@ def _notes(
     if older:
         yield f"Left out, because later runs of the same rows differ in more than the seed: {', '.join(older)}."
     yield from study.notes
-    yield from published.notes(inputs.host, study.name)
+    yield from published.notes(inputs.host, study.name) if printed else ()
     yield (
         "Linear: after the probe's last step. Over untrained: minus the untrained encoder of the same shape, data and "
         "seed; over raw: minus the clip's coordinates, no network. "

@@ -58,7 +58,11 @@ class Column:
     """False: in CSV and JSON only (what is the same in every row is better said once)."""
     footnotes: tuple[str, ...] = ()
     leads: bool = False
-    """Tells rows apart: repeated where a terminal has no room for all columns beside each other."""
+    """Tells rows apart: stays, and is repeated, where a terminal has no room for all columns beside each other."""
+    beside: tuple[Literal["pm", "interval", "published"], ...] = ()
+    """What CSV always has columns for beside the value; what is not named gets them where any cell has it."""
+    minor: bool = False
+    """The first to go where there is no room for all."""
     heads: bool = False
     """Its values stand as lines of their own above the rows that share them; a column in CSV and JSON only."""
 

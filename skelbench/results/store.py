@@ -325,9 +325,10 @@ class RunDir:
         return sorted((name for name in names if re.fullmatch(r"\d+(\.\d+)?(e\+\d+)?", name)), key=float)
 
     def update(self, *gone: str, **fields: Any) -> None:
-        """Merge ``fields`` into run.json, and take the fields ``gone`` out."""
-        kept = {key: value for key, value in self._read_info().items() if key not in gone}
-        write_json(self.path / "run.json", {**kept, **fields})
+        """Merge ``fields`` into run.json, and take the fields ``gone`` out; of two processes one after the other."""
+        with FileLock(self.path / ".run.json.lock"):
+            kept = {key: value for key, value in self._read_info().items() if key not in gone}
+            write_json(self.path / "run.json", {**kept, **fields})
 
     def record_path(self, spec: EvalSpec) -> Path:
         return self.path / f"eval-{spec.id}.json"
@@ -363,6 +364,10 @@ class ReadRun(RunDir):
     spec = cached_property(RunDir._read_spec)
 
     def records(self) -> list[dict[str, Any]]:
+        return list(self._records)
+
+    @cached_property
+    def _records(self) -> list[dict[str, Any]]:
         found = (if_whole(partial(self.record, path)) for path in sorted(self.path.glob("eval-*.json")))
         return sorted(filter(None, found), key=lambda record: record["finished"])
 
@@ -421,18 +426,24 @@ class ResultStore:
                 _warn(f"{run.path} is a copy of run {twin.name}; remove one of them")
         return sorted(by_id.values(), key=lambda run: run.name)
 
+    def numbered(self) -> list[ReadRun]:
+        """The same, the oldest first: a run's place in this list, from 1, is its number."""
+        return sorted(self.read(), key=lambda run: (run.info.get("created", 0.0), run.name))
+
     def _directories(self) -> Iterator[RunDir]:
         """Every directory with something of a run in it."""
         self.check_readable()
         if self.root.is_dir():
-            for path in sorted(self.root.iterdir()):
+            for path in sorted(path for path in self.root.iterdir() if not path.name.startswith(".")):
                 if any(os.path.lexists(path / name) for name in ("run.json", "metrics.jsonl", "last.pt")):
                     yield RunDir(path)
 
     def find(self, pattern: str) -> tuple[RunDir, str]:
-        """The run named by its name, id, title, or an unambiguous part of name or id; ``RUN@50`` also names a snapshot.
+        """The run named by its name, id, title, number, or an unambiguous part of name or id; ``RUN@50`` also names a
+        snapshot.
 
-        ``slim`` means the method rather than its variants, ``slim:glcl-only`` the variant.
+        ``slim`` means the method rather than its variants, ``slim:glcl-only`` the variant. A whole name, id or title
+        goes before the number (``7``, ``#7``) of :meth:`numbered`, which goes before a part of one.
         """
         name, _, checkpoint = pattern.partition("@")
         named, runs = list(self._directories()), self.read()
@@ -440,6 +451,7 @@ class ResultStore:
             run for run in named if name == run.name.rsplit("-", 1)[-1]
         ]
         matches = matches or [run for run in runs if name == run.title]
+        matches = matches or self._numbered(name, len(runs))
         matches = matches or [run for run in named if file_name(name) in run.name]
         if len(matches) == 1:
             return RunDir(matches[0].path).checked(), checkpoint or "last"
@@ -450,6 +462,18 @@ class ResultStore:
         if not known:
             raise SkelbenchError(f"there is no run {name!r} in {self.root}: it holds none; see `skelbench run --help`")
         raise SkelbenchError(did_you_mean(name, sorted(known), "run", "`skelbench runs list` shows all"))
+
+    def _numbered(self, name: str, count: int) -> list[ReadRun]:
+        """The run of the number that ``name`` is; none where it is no number, or a bare one that is too high and may be
+        a part of an id."""
+        if not (digits := name.removeprefix("#")).isascii() or not digits.isdigit():
+            return []
+        if 1 <= int(digits) <= count:
+            return [self.numbered()[int(digits) - 1]]
+        if name != digits:
+            there = f"runs have the numbers 1 to {count}" if count else "it holds none"
+            raise SkelbenchError(f"there is no run {name} in {self.root}: {there}; see `skelbench runs list`")
+        return []
 
     def by_id(self, pretrain_id: str) -> RunDir | None:
         """The run with this pretrain_id."""

@@ -459,5 +459,5 @@ def test_the_papers_first_table_is_whole(made):
     }  # fmt: skip
     (cmd,) = (row for row in found.rows if row["method"].value == "cmd")
     assert (cmd["trained_on"].value, cmd["stream"].value) == ("joint + bone + motion", "joint")
-    text = render(found, "terminal", 80)
+    text = render(found, "terminal", 80, "blocks")
     assert max(map(len, text.splitlines())) <= 80 and text.count("Contrastive learning (CL)") > 1

@@ -53,19 +53,53 @@ def test_terminal_golden():
     )
 
 
-@pytest.mark.parametrize("width", [30, 45, 60, 80, 200])
-def test_narrow_terminals_get_blocks_and_never_half_a_number(width):
-    text = render(TABLE, width=width)
+@pytest.mark.parametrize("width", [30, 50, 60, 80, 200])
+def test_blocks_fit_a_narrow_terminal_and_hold_no_half_of_a_number(width):
+    text = render(TABLE, width=width, layout="blocks")
     for whole in ("87.7 ± 0.1 [87.0, 88.2]", "-1.2 ± 0.5", "1,234,567", "28.32 (b)"):
-        assert whole in text or width < 45
+        assert whole in text or width < 50
     assert max(map(len, text.splitlines())) <= width
-    assert text.count("slim|_x_") == {200: 1, 80: 1, 60: 2, 45: 3}.get(width, text.count("slim|_x_"))
+    assert text.count("slim|_x_") == {200: 1, 80: 1, 60: 2, 50: 3}.get(width, text.count("slim|_x_"))
+
+
+@pytest.mark.parametrize("width", [45, 60, 80, 200])
+def test_columns_without_room_are_left_out_and_named(width):
+    text = render(TABLE, width=width)
+    header = text.splitlines()[2]
+    assert max(map(len, text.splitlines())) <= width and text.count("slim|_x_") == 1
+    for name in ("Method", "Acc. (%)", "Gain", "Clips", "Paper"):
+        assert (name in header) != (f"`{name}`" in text)
+    assert "Method" in header and "Acc. (%)" in header and ("No room for" in text) == (width < 80)
+
+
+def test_rows_of_several_blocks_are_numbered():
+    lines = [line for line in render(TABLE, width=50, layout="blocks").splitlines() if line.startswith("  ")]
+    numbers = [line.split()[0] for line in lines]
+    assert numbers == ["#", "1", "2", "3"] * (len(lines) // 4) and len(lines) > 4
+    assert "#" not in render(TABLE, width=200, layout="blocks").splitlines()[2]
+
+
+def test_what_goes_to_a_file_is_neither_split_nor_cut():
+    from skelbench.console import PipeConsole
+
+    out = io.StringIO()
+    PipeConsole(file=out, width=40).print(Terminal(TABLE))
+    (line,) = (line for line in out.getvalue().splitlines() if "slim|_x_" in line)
+    assert "1,234,567" in line and "3.59" in line
+
+
+def test_a_column_has_the_same_columns_beside_it_whatever_the_rows():
+    columns = (Column("a", "A", ".1f", beside=("pm", "interval", "published")), Column("b", "B", ".1f"))
+    header = "a,a_pm,a_pm_over,a_low,a_high,a_over,a_is_published,b"
+    for cell in (Cell(1.0), Cell(1.0, 0.1, (0.9, 1.1), published=True)):
+        assert render(Table("T", columns, ({"a": cell, "b": 2.0},)), "csv").splitlines()[0] == header
 
 
 def test_a_list_of_names_too_long_for_any_line_is_broken_at_spaces_and_nothing_else_is():
     columns = (Column("name", "Name"), Column("runs", "Runs"))
     names = ", ".join(f"run-of-a-method-{number}" for number in range(9))
-    lines = render(Table("T", columns, ({"name": "a method", "runs": names},)), "terminal", 60).splitlines()
+    lines = render(Table("T", columns, ({"name": "a method", "runs": names},)), "terminal", 60, "blocks")
+    lines = lines.splitlines()
     assert max(map(len, lines)) <= 60 and sum("a method" in line for line in lines) == 1
     assert " ".join(" ".join(line.replace("a method", "").split()) for line in lines).count("run-of-a-method-") == 9
 
@@ -87,7 +121,7 @@ def test_columns_that_lead_are_repeated_in_every_block():
     columns = [Column("number", "Number"), *(Column(name, name, leads=True) for name in names)]
     columns += [Column(f"x{i}", f"measured {i}") for i in range(6)]
     table = Table("t", tuple(columns), ({"number": 1, **{name: name.upper() for name in names}},))
-    text = render(table, width=50)
+    text = render(table, width=50, layout="blocks")
     assert [text.count(name.upper()) for name in names] == [text.count("label0")] * 3 and text.count("label0") > 1
     assert text.count("Number") == 1
 

@@ -1,0 +1,170 @@
+"""``skelbench runs show``: everything recorded about one run."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from skelbench.cli import complete
+from skelbench.cli.options import DataRoot, ReadResults
+
+if TYPE_CHECKING:
+    from skelbench.results.store import RunDir
+
+_SECTIONS = ("method", "encoder", "optimizer", "schedule")
+"""Of a spec: a name, and its settings under ``NAME_config``."""
+
+
+def show(
+    run: Annotated[
+        str, typer.Argument(help="Run name, id, number, or an unambiguous part.", autocompletion=complete.runs)
+    ],
+    as_json: Annotated[bool, typer.Option("--json", help="run.json, cost and evaluations as JSON.")] = False,
+    classes: Annotated[
+        bool, typer.Option("--classes", help="Accuracy class by class, and what is taken for what.")
+    ] = False,
+    protocol: Annotated[
+        str, typer.Option(help="Of --classes: whose predictions.", autocompletion=complete.names("protocols"))
+    ] = "linear",
+    dataset: Annotated[
+        str | None,
+        typer.Option(
+            help="Of --classes: the data set of the evaluation, if there are several.", autocompletion=complete.datasets
+        ),
+    ] = None,
+    split: Annotated[str | None, typer.Option(help="Of --classes: its split.", autocompletion=complete.splits)] = None,
+    stream: Annotated[str | None, typer.Option(help="Of --classes: its stream.")] = None,
+    top: Annotated[int, typer.Option(min=0, help="Of --classes: so many of the hardest classes; 0 = all.")] = 15,
+    best_on_test: Annotated[
+        bool,
+        typer.Option(
+            "--best-on-test", help="Also the highest test accuracy of a probe's checkpoints: chosen on test data."
+        ),
+    ] = False,
+    results: ReadResults = None,
+    data_root: DataRoot = None,
+) -> None:
+    """Everything recorded about one run: its settings with those changed from the preset marked, environment, training,
+    cost, evaluations. With --classes which classes are hard, and the pairs that are confused."""
+    from skelbench.cli.summary import cost_facts, print_records
+    from skelbench.console import make_table, out, print_facts
+    from skelbench.results.store import ResultStore
+
+    store = ResultStore(results)
+    found, checkpoint = store.find(run)
+    if classes:
+        from skelbench.cli.classes import print_classes
+
+        print_classes(found, checkpoint, protocol, top, data_root, dataset, split, stream)
+        return
+    cost, records, kept = found.cost(), found.records(), found.snapshots()
+    if as_json:
+        whole = {"run": found.info, "cost": cost, "snapshots": kept, "evaluations": records}
+        out.print(json.dumps(whole, indent=2), soft_wrap=True)
+        return
+    number = [each.name for each in store.numbered()].index(found.name) + 1
+    print_facts([*_about(found, number)], title=f"{found.title}, run #{number}")
+    modified = found.info["modified"]
+    out.print(make_table(("section", "settings"), [*_settings(found.info["spec"], modified)], title="\nSettings"))
+    said = "Behind * what was changed: " + ", ".join(modified) if modified else "Nothing was changed"
+    out.print(f"{said} (preset {found.info['preset']}). Views with all their settings: --json.\n", style="dim")
+    print_facts([*_environment(found.info.get("environment", {}))], title="Environment")
+    if training := [*_training(found)]:
+        print_facts(training, title="\nTraining")
+    if cost:
+        print_facts(cost_facts(cost), title="\nCost (FLOPs = 2 MACs, matrix products only)")
+    if kept:
+        out.print(f"\nencoder snapshots at epochs {', '.join(kept)}: skelbench eval {found.spec.id}@{kept[-1]}")
+    if records:
+        out.print()
+        print_records(found, records, best_on_test)
+
+
+def _about(run: RunDir, number: int) -> Iterator[tuple[str, Any]]:
+    info, spec = run.info, run.spec
+    yield "run", run.name
+    yield "id", spec.id
+    yield "data", f"{spec.data.title} / {spec.data.split}, fingerprint {spec.data.fingerprint[:12] or 'not known'}"
+    yield "preset", info["preset"] + (" with changes" if info["modified"] else "")
+    yield "setting", info.get("setting", "shared")
+    yield "seed", spec.seed
+    yield "outcome", run.outcome + (f": {run.reason}" if run.reason else "")
+    yield "made", _moment(info.get("created"))
+    yield "finished", _moment(info.get("finished"))
+    yield "starts from", spec.init_from
+    yield "tags", ", ".join(run.tags)
+    yield "note", info.get("note", "")
+    yield "lies in", run.path
+
+
+def _moment(seconds: float | None) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds)) if seconds else ""
+
+
+def _settings(spec: Mapping[str, Any], modified: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """(section, its settings), with a star before those that were ``modified``; what is empty, and the data's
+    fingerprint, which stands above, is left out."""
+
+    def settings(section: str, values: Mapping[str, Any]) -> str:
+        marks = {key: "*" if f"{section}.{key}" in modified else "" for key in values}
+        return ", ".join(f"{marks[key]}{key}={_short(value)}" for key, value in _filled(values))
+
+    for section in _SECTIONS:
+        name = ("*" if section in modified else "") + str(spec.get(section))
+        yield section, ": ".join(filter(None, (name, settings(section, spec.get(f"{section}_config") or {}))))
+    for section in ("grid", "train", "data"):
+        values = spec.get(section) or {}
+        yield section, settings(section, {key: value for key, value in values.items() if key != "fingerprint"})
+    for name, view in (spec.get("views") or {}).items():
+        parts = (f"{key}={_kinds(value)}" for key, value in _filled(view) if value is not False)
+        yield f"view {name}", ", ".join(parts)
+    if components := spec.get("components"):
+        yield "versions", ", ".join(f"{name} {version}" for name, version in components.items())
+
+
+def _filled(values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    return ((key, value) for key, value in values.items() if value not in (None, [], {}, ""))
+
+
+def _kinds(value: Any) -> str:
+    """A component by its kind, and by the view that it looks at: ``inside global1``; several: ``rotate + mirror``."""
+    if isinstance(value, Mapping):
+        return " ".join(filter(None, (str(value.get("kind", "")), value.get("parent")))) or _short(value)
+    return " + ".join(map(_kinds, value)) if isinstance(value, list | tuple) else _short(value)
+
+
+def _short(value: Any) -> str:
+    """On one line, without quotes."""
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{key}={_short(each)}' for key, each in _filled(value))}}}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_short, value))}]"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _environment(environment: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    yield "command", environment.get("command")
+    yield "hardware", environment.get("hardware")
+    yield "device", f"{environment.get('device', '')}, threads {environment.get('threads', 'not known')}"
+    yield "platform", environment.get("platform")
+    packages = {"skelbench": environment.get("skelbench"), "python": environment.get("python")}
+    packages |= environment.get("packages", {})
+    yield "versions", ", ".join(f"{name} {version}" for name, version in packages.items() if version)
+
+
+def _training(run: RunDir) -> Iterator[tuple[str, Any]]:
+    from skelbench.train.collapse import sentence
+
+    info = run.info
+    if info.get("steps"):
+        clips, seconds = info["clips_seen"], max(info["train_seconds"], 1e-9)
+        yield "steps", f"{info['steps']:,} of {run.spec.train.batch_size} clips"
+        yield "clips seen", f"{clips:,.0f}"
+        yield "time", f"{seconds / 60:.1f} min, {clips / seconds:,.0f} clips/s"
+    for sign in ("collapse", "shortcut"):
+        for found in info.get(sign) or ():
+            yield sign, sentence(found)

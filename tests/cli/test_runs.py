@@ -1,0 +1,181 @@
+"""``skelbench runs``: numbered lists, one run on a page, tags, notes, removal."""
+
+import json
+import time
+
+import pytest
+from fabricated import Fabricated
+
+from skelbench.cli.main import main
+from skelbench.files import read_json
+from skelbench.locks import FileLock
+
+pytestmark = pytest.mark.usefixtures("shipped_plugins")
+
+
+def edit(path, **fields):
+    path.write_text(json.dumps(read_json(path) | fields))
+
+
+@pytest.fixture
+def made(tmp_path):
+    """Three runs, made one day after the other: slim with a changed setting, mamp, which failed, and slim of today."""
+    made = Fabricated(tmp_path / "results")
+    made.names = [
+        made.run("slim", 0.5, modified={"method.momentum": 0.9, "train.epochs": 3}),
+        made.run("mamp", None, outcome="failed", preset="quick", dataset="steps"),
+        made.run("slim", 0.75, seed=1),
+    ]
+    now = time.time()
+    for days, name in zip((9, 2, 0), made.names, strict=True):
+        edit(made.root / name / "run.json", created=now - 86400 * days)
+    edit(made.root / made.names[1] / "run.json", reason="no space left")
+    return made
+
+
+@pytest.fixture
+def shown(capsys):
+    def shown(*words):
+        assert main(["runs", *words]) == 0
+        return capsys.readouterr().out
+
+    return shown
+
+
+def rows(text):
+    """Lines of a table as words."""
+    return [line.split() for line in text.splitlines() if line.split()[:1] and line.split()[0].isdigit()]
+
+
+def test_runs_are_numbered_from_the_oldest_with_dates_and_reasons(made, shown):
+    text = shown("list")
+    assert [row[:2] for row in rows(text)] == [["1", "slim"], ["2", "mamp"], ["3", "slim"]]
+    today = time.strftime("%H:%M", time.localtime(read_json(made.root / made.names[2] / "run.json")["created"]))
+    assert today in rows(text)[2] and time.strftime("%Y-") in " ".join(rows(text)[0])
+    assert "small+" in rows(text)[0] and "50.0%" in rows(text)[0] and "75.0%" in rows(text)[2]
+    assert f"failed: #2 {made.names[1]}: no space left" in text and "All runs: split cross-view, tokens 8" in text
+    assert "method.momentum=0.9, train.epochs=3" in text
+
+
+@pytest.mark.parametrize("width", [80, 60])
+def test_a_narrow_terminal_gets_a_line_for_each_run(made, shown, monkeypatch, width):
+    from skelbench.console import out
+
+    for name, value in (("_force_terminal", True), ("_color_system", None), ("_width", width)):
+        monkeypatch.setattr(out, name, value)
+    text = shown("list")
+    assert len(rows(text)) == 3 and "No room for" in text
+    assert max(map(len, text.splitlines()[:6])) <= width
+    assert "linear" in text.splitlines()[1]
+
+
+def test_a_list_is_filtered_and_sorted_as_tables_are(made, shown, fails):
+    shown("tag", "1", "mine")
+    assert [row[0] for row in rows(shown("list", "--sort", "-linear"))] == ["3", "1", "2"]
+    assert [row[0] for row in rows(shown("list", "--method", "slim"))] == ["1", "3"]
+    assert [row[0] for row in rows(shown("list", "--dataset", "steps,moves", "--preset", "quick"))] == ["2"]
+    assert [row[0] for row in rows(shown("list", "--tag", "mine"))] == ["1"]
+    assert "is of method gfp" in shown("list", "--method", "gfp")
+    assert [row[0] for row in rows(shown("list", "--columns", "seed,run"))] == ["0", "0", "1"]
+    fails(["runs", "list", "--sort", "liner"], "unknown column 'liner'; did you mean 'linear'?")
+    fails(["runs", "list", "--tag", "mien"], "did you mean 'mine'?")
+
+
+def test_json_of_a_list_has_all(made, shown):
+    first, failed, last = json.loads(shown("list", "--json"))
+    assert (first["number"], first["run"], first["linear"], first["knn"]) == (1, made.names[0], 0.5, 0.4)
+    assert failed["reason"] == "no space left" and failed["linear"] is None and last["seed"] == 1
+    assert first["made"].startswith(time.strftime("%Y-%m-%d", time.localtime(time.time() - 9 * 86400)))
+    assert json.loads(shown("list", "--json", "--method", "gfp")) == []
+
+
+def test_a_number_stands_for_a_run(made, fails):
+    find = made.store.find
+    assert find("2")[0].name == find("#2")[0].name == made.names[1]
+    assert find("3@50")[1] == "50" and find("3@50")[0].name == made.names[2]
+    ident = made.names[2].rsplit("-", 1)[-1]
+    assert find(ident)[0].name == made.names[2]  # a whole id goes before a number, were it one
+    fails(["runs", "show", "#4"], "there is no run #4 in")
+    with pytest.raises(Exception, match="fits 2 runs"):
+        find("slim")
+
+
+def test_one_run_on_a_page_says_what_was_changed(made, shown):
+    text = " ".join(shown("show", "1").split())
+    assert "slim, run #1" in text and "*epochs=" in text and "*batch_size" not in text
+    assert "Behind * what was changed: method.momentum, train.epochs (preset small)" in text
+    for word in ("Environment", "cpu x2", "Training", "40,000", "Cost", "linear", "50.0%"):
+        assert word in text
+    assert "Nothing was changed (preset small)" in shown("show", "3")
+    assert "failed: no space left" in shown("show", "2")
+    whole = json.loads(shown("show", "1", "--json"))
+    assert whole["run"]["name"] == made.names[0] and len(whole["evaluations"]) == 2 and whole["cost"]["grid"]
+
+
+def test_tags_and_notes_are_kept_beside_the_spec(made, shown, fails):
+    before = made.store.find("1")[0].spec.id
+    assert shown("tag", "1", "base", "sweep-1", "base").strip().endswith(": base, sweep-1")
+    assert shown("note", "1", "  the first\n look ").strip().endswith(": the first look")
+    text = shown("list")
+    assert "base, sweep-1" in text and f"note: #1 {made.names[0]}: the first look" in text
+    assert "the first look" in shown("show", "1") and "base, sweep-1" in shown("show", "1")
+    assert shown("tag", "1", "base", "--remove").strip().endswith(": sweep-1")
+    fails(["runs", "tag", "1", "sweep-2", "--remove"], "unknown tag 'sweep-2'; did you mean 'sweep-1'?")
+    fails(["runs", "tag", "1", "two words"], "tag 'two words': give a word")
+    fails(["runs", "tag", "1", "a,b"], "tag 'a,b': give a word")
+    fails(["runs", "note", "1", "x" * 501], "a note has 500 characters at most")
+    assert shown("note", "1", "").strip().endswith(": no note")
+    info = read_json(made.root / made.names[0] / "run.json")
+    assert info["tags"] == ["sweep-1"] and "note" not in info and made.store.find("1")[0].spec.id == before
+
+
+def test_tags_stand_in_tables(made, capsys):
+    assert main(["runs", "tag", "3", "mine"]) == 0
+    capsys.readouterr()
+    assert main(["compare", "--format", "csv", "--columns", "method,tags", "--tag", "mine"]) == 0
+    assert capsys.readouterr().out.splitlines()[1:] == ["slim,False,mine"]
+
+
+def test_runs_are_removed_whole(made, shown, fails):
+    fails(["runs", "rm", "1"], "there is no terminal to ask at; give --yes")
+    fails(["runs", "rm", "1", "nothing-like-it", "--yes"], "nothing-like-it")
+    fails(["runs", "rm", "1@50", "--yes"], "is a snapshot")
+    assert len(made.store.read()) == 3
+    assert shown("rm", "1", "#2", made.names[0], "--yes").splitlines() == [f"removed {name}" for name in made.names[:2]]
+    assert [run.name for run in made.store.read()] == [made.names[2]]
+    assert sorted(path.name for path in made.root.iterdir()) == [made.names[2]]
+
+
+def test_a_run_that_is_worked_on_or_started_from_stays(made, fails, shown):
+    with FileLock(made.root / made.names[2] / ".lock"):
+        fails(["runs", "rm", "2", "3", "--yes"], f"another process works on run {made.names[2]}")
+    parent, path = made.store.find("1")[0].spec.id, made.root / made.names[1] / "run.json"
+    info = read_json(path)
+    edit(path, spec=info["spec"] | {"init_from": parent})
+    del info["id"]
+    fails(["runs", "rm", "1", "--yes"], f"run {made.names[1]} starts from {made.names[0]}")
+    assert len(list(made.root.glob("*/run.json"))) == 3
+    shown("rm", "1", "--yes", "--force")
+    assert len(list(made.root.glob("*/run.json"))) == 2
+
+
+def test_where_one_cannot_be_moved_none_is_removed(made, fails, monkeypatch):
+    from skelbench.results import housekeeping
+
+    rename = housekeeping.os.rename
+
+    def stubborn(path, to):
+        if made.names[1] in str(path):
+            raise PermissionError(13, "Permission denied")
+        rename(path, to)
+
+    monkeypatch.setattr(housekeeping.os, "rename", stubborn)
+    fails(["runs", "rm", "1", "2", "--yes"], "cannot be removed (Permission denied); nothing was removed")
+    assert len(made.store.read()) == 3
+
+
+def test_what_is_left_of_a_removal_that_was_killed_is_no_run(made, shown):
+    (made.root / made.names[0]).rename(made.root / f".removed-{made.names[0]}")
+    assert len(rows(shown("list"))) == 2
+    shown("rm", "1", "--yes")
+    assert sorted(path.name for path in made.root.iterdir()) == [made.names[2]]
