@@ -13,7 +13,7 @@ import logging
 import os
 import shlex
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, redirect_stdout, suppress
 from functools import wraps
 from pathlib import Path
 
@@ -126,8 +126,11 @@ def tags(ctx: typer.Context, incomplete: str) -> Words:
     """Tags of the runs of the results directory."""
     from skelbench.results.store import default_root
 
-    paths = Path(ctx.params.get("results") or default_root()).glob("[!.]*/run.json")
-    for tag in sorted({tag for path in paths for tag in json.loads(path.read_text()).get("tags", ())}):
+    found: set[str] = set()
+    for path in Path(ctx.params.get("results") or default_root()).glob("[!.]*/run.json"):
+        with suppress(OSError, ValueError, AttributeError):  # one that is damaged hides those of no other
+            found.update(json.loads(path.read_text()).get("tags", ()))
+    for tag in sorted(found):
         yield tag, "tag"
 
 

@@ -36,7 +36,7 @@ class Probes:
         if record["standard"]:
             return ""
         evaluated = record["spec"]
-        protocol, apart = evaluated["protocol"], ()
+        protocol, apart = evaluated["protocol"], tuple[str, ...]()
         plain = self._plain.get((run.name, protocol))
         if plain is None:
             plain, apart = self._plain.get(("", protocol)), _OF_THE_RUN

@@ -11,7 +11,7 @@ import io
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from html import escape as escape_html
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -61,10 +61,18 @@ def _numeric(table: Table, column: Column) -> bool:
     return bool(values) and not any(isinstance(value, str) for value in values)
 
 
-def _notes(table: Table) -> list[tuple[str, str]]:
-    """(mark or "", text) of everything below the table."""
-    footnotes = [(table.markers([key]), text) for key, text in table.footnotes.items()] if table.rows else []
-    return footnotes + [("", note) for note in table.notes]
+def _notes(table: Table, left_out: Collection[Column] = ()) -> list[tuple[str, str]]:
+    """(mark or "", text) of everything below the table, but for footnotes of columns that are left out alone."""
+    seen = {key for column in left_out for key in _footnotes(table, column)}
+    kept = {key for column in table.columns if column not in left_out for key in _footnotes(table, column)}
+    footnotes = [
+        (table.markers([key]), text) for key, text in table.footnotes.items() if key in kept or key not in seen
+    ]
+    return (footnotes if table.rows else []) + [("", note) for note in table.notes]
+
+
+def _footnotes(table: Table, column: Column) -> set[str]:
+    return {*column.footnotes, *(note for row in table.rows for note in row[column.key].footnotes)}
 
 
 # ------------------------------------------------------------------------------------------------ terminal
@@ -103,7 +111,7 @@ class Terminal:
         if out:
             names = ", ".join(f"`{column.header}`" for column in out)
             yield Text(f"No room for {names}{self.hint and f'; {self.hint}'}.", style="dim")
-        for mark, text in _notes(self.table):
+        for mark, text in _notes(self.table, out):
             yield Constrain(Text(f"({mark}) {text}" if mark else text, style="dim"), max(100, console.width))
 
     def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
@@ -187,8 +195,8 @@ class Terminal:
         first = 1
         for heading, rows in sections:
             yield Text(f" {plain(heading)}", style="italic")
-            kept = {"edge": False, "header": False, "numbered": numbered, "first": first}
-            yield Padding(self._grid(columns, rows, room, **kept), (0, 1))
+            grid = self._grid(columns, rows, room, edge=False, header=False, numbered=numbered, first=first)
+            yield Padding(grid, (0, 1))
             first += len(rows)
         yield Text()
 

@@ -81,9 +81,9 @@ def remove(store: ResultStore, runs: Sequence[RunDir], force: bool = False) -> N
         SkelbenchError: a process works in one of them, another run starts from one, or one cannot be moved.
     """
     if not force and (found := heirs(store, runs)):
-        run, parent = found[0]
+        heir, parent = found[0]
         raise SkelbenchError(
-            f"run {run} starts from {parent}, and could not be made again without it; remove both, or give --force"
+            f"run {heir} starts from {parent}, and could not be made again without it; remove both, or give --force"
         )
     with ExitStack() as held:
         for run in runs:

@@ -71,6 +71,10 @@ def test_runs_and_data_sets_are_found_where_they_lie(tab, small, tmp_path):
     run.mkdir(parents=True)
     (run / "run.json").write_text("no run is opened")
     assert tab("eval", "slim-") == [run.name]
+    tagged = tmp_path / "results" / "mamp-small-half-s0-4567"
+    tagged.mkdir()
+    (tagged / "run.json").write_text('{"tags": ["base", "sweep"]}')
+    assert tab("compare", "--tag", "base,sw") == ["base,sweep"] and tab("runs", "tag", tagged.name, "ba") == ["base"]
     assert tab("runs", "show", "--results", str(tmp_path), "") == []
     assert tab("data", "info", "sm") == ["small"]
     assert tab("run", "slim", "--dataset", "small", "--split", "") == ["half"]

@@ -72,6 +72,17 @@ def test_columns_without_room_are_left_out_and_named(width):
     assert "Method" in header and "Acc. (%)" in header and ("No room for" in text) == (width < 80)
 
 
+def test_footnotes_of_columns_that_are_left_out_are_too():
+    table = Table(
+        "T",
+        (Column("a", "A", leads=True), Column("b", "B")),
+        ({"a": Cell("x" * 30, footnotes=("one",)), "b": Cell("y" * 30, footnotes=("one", "two"))},),
+        footnotes={"one": "of both", "two": "of the second"},
+    )
+    assert "(a) of both" in render(table, width=50) and "of the second" not in render(table, width=50)
+    assert "(b) of the second" in render(table, width=100)
+
+
 def test_rows_of_several_blocks_are_numbered():
     lines = [line for line in render(TABLE, width=50, layout="blocks").splitlines() if line.startswith("  ")]
     numbers = [line.split()[0] for line in lines]
