@@ -92,6 +92,8 @@ class Table:
     notes: tuple[str, ...] = ()
     footnotes: Mapping[str, str] = field(default_factory=dict)
     """Key -> text, shown below the table in the order in which they are given; the reader sees marks a, b, c ..."""
+    name: str = ""
+    """As it is asked for; LaTeX labels it by that, or by its title."""
 
     def __post_init__(self) -> None:
         keys = [column.key for column in self.columns]
