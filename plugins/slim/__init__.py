@@ -154,6 +154,13 @@ def skelbench_studies():
         "saa": "skeleton-aware rotation, mirroring and scaling: none, conventional, as proposed",
         "centring": "what keeps the teacher's prototypes in use: Sinkhorn, a running centre, nothing",
         "batch": "half the batch, for as many clips and for as many steps",
+        "linear": "the methods of the paper's Table 1 that are here, all else equal",
+        "semi": "what is left of the methods with 1 and 10 % of the labels",
+        "retrieval": "are the nearest clips of the same action, without a label being learnt",
+        "transfer": "what encoders are worth on data that they were not trained on",
+        "robustness": "what joints that are declared missing, and noise, take from SLiM, MAMP and SkeletonMAE",
+        "missing-representation": "missing joints declared, or filled in unflagged, of the same three",
+        "degraded-pretraining": "does SLiM gain by training on degraded clips",
     }
     return [
         StudySpec(name=name, target=f"skelbench_plugins.slim.studies:{name.upper().replace('-', '_')}", summary=summary)

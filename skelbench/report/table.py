@@ -133,7 +133,7 @@ class Table:
 
     def markers(self, notes: Sequence[str]) -> str:
         """The letters readers see for footnotes: "a,c"."""
-        return ",".join(chr(ord("a") + list(self.footnotes).index(key)) for key in notes)
+        return ",".join(_letters(list(self.footnotes).index(key)) for key in notes)
 
     def values(self, key: str) -> list[Value]:
         """Raw values of a column."""
@@ -156,6 +156,11 @@ class Table:
                 for group in groups.values():
                     _rank(column, group)
         return replace(self, rows=tuple(rows))
+
+
+def _letters(number: int) -> str:
+    """a to z, then aa, ab ..."""
+    return (_letters(number // 26 - 1) if number >= 26 else "") + chr(ord("a") + number % 26)
 
 
 def footnotes_of(rows: Iterable[Mapping[str, Any]], texts: Mapping[str, str]) -> dict[str, str]:

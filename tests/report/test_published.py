@@ -9,7 +9,8 @@ from skelbench.report.published import COLUMNS
 
 COUNTS = {
     "coverage": 4, "degraded_pretraining": 20, "flops": 15, "flops_supp": 21, "linear": 86, "objective": 10,
-    "retrieval": 20, "robustness": 24, "saa": 14, "semi": 42, "stm": 14, "target_control": 15, "token_budget": 24, "transfer": 16,
+    "retrieval": 20, "robustness": 24, "saa": 14, "semi": 42, "stm": 14, "target_control": 15, "token_budget": 24,
+    "transfer": 16,
 }  # fmt: skip
 REPORTED = {"reported-linear": 44, "reported-semi": 4, "reported-retrieval": 5}
 
