@@ -49,7 +49,8 @@ def compare(
 ) -> None:
     """Show a table over the results: `linear` (accuracy of all runs), comparisons of any methods (`token-budget`,
     `target-control`), methods over many data sets (`pooled`), cost at three token budgets, which needs no run (`flops`,
-    by module `flops-detail`), default and tuned settings (`tuned`), or a table of a plugin; `skelbench study` runs what
+    by module `flops-detail`), accuracy beside its cost (`efficiency`), what `skelbench diagnose` kept (`diagnostics`),
+    default and tuned settings (`tuned`), or a table of a plugin; `skelbench study` runs what
     a table of the same name shows."""
     from skelbench.plugin import TableSpec
     from skelbench.plugin.host import get_host

@@ -323,8 +323,9 @@ def _table(study: Study, trials: list[Trial], session: Session, protocols: list[
     compare = f"  skelbench compare --table {table}{' --all' if changed else ''}"
     out.print(styled(compare, ("  # from all runs there are", "dim")))
     if study.then:  # what a study cannot issue, as it needs what only its reader knows
-        finished = [run.name for run in results.read() if run.spec.id in {trial.id for trial in trials}]
-        for name in finished:
-            out.print(f"  {plain(study.then.replace('RUN', name))}", soft_wrap=True)
+        own = {trial.id for trial in trials}
+        for run in results.read():
+            if run.outcome == "done" and run.spec.id in own:
+                out.print(f"  {plain(study.then.replace('RUN', run.name))}", soft_wrap=True)
     if study.figure in host.names("figures"):
         out.print(styled(f"  skelbench plot {study.figure}", ("  # as a figure", "dim")))
