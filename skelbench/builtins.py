@@ -2,6 +2,7 @@
 
 PLACES: tuple[str, ...] = (
     "skelbench.data.synthetic.dataset",
+    "skelbench.diagnose.methods",
     "skelbench.evaluate.finetune",
     "skelbench.evaluate.finetune_native",
     "skelbench.evaluate.knn",
@@ -20,6 +21,7 @@ PLACES: tuple[str, ...] = (
     "skelbench.report.figures.target_control",
     "skelbench.report.figures.token_budget",
     "skelbench.report.downstream",
+    "skelbench.report.efficiency",
     "skelbench.report.flops",
     "skelbench.report.linear",
     "skelbench.report.pooled",

@@ -1,15 +1,16 @@
-"""Rows of table ``linear`` that figures of ``linear.csv`` stand beside."""
+"""Rows of tables that the figures of the CSV files here stand beside."""
 
 from skelbench.report.linear import GROUPS
 from skelbench.report.study_rows import Printed, Row
 
-_OTHERS, _CONTRASTIVE = GROUPS[:2]
+_OTHERS, _CONTRASTIVE, _MASKED = GROUPS[:3]
 _WEIGHTED = "0.6 joint + 0.6 bone + 0.4 motion (logits)"
 
 
-def _row(method, group, spelling, stream="joint", variant=""):
+def _row(method, group, spelling, stream="joint", variant="", expected=False):
     printed = Printed("reported-linear", spelling, stream)
-    return Row(method=method, variant=variant, labels={"group": group}, printed=printed, expected=False, planned=False)
+    labels = {"group": group}
+    return Row(method=method, variant=variant, labels=labels, printed=printed, expected=expected, planned=False)
 
 
 LINEAR = [
@@ -18,4 +19,27 @@ LINEAR = [
     _row("aimclr", _CONTRASTIVE, "AimCLR", "motion", "motion"),
     _row("aimclr", _CONTRASTIVE, "AimCLR", _WEIGHTED),
     _row("umurl", _OTHERS, "UmURL", "joint + bone + motion (input)"),
+    # Joint stream, and in no row of the paper's Table 1: shown also where nobody ran them.
+    _row("umurl", _OTHERS, "UmURL", expected=True),
+    _row("hico", _CONTRASTIVE, "HiCo", expected=True),
+    _row("pcm3", _CONTRASTIVE, "PCM3", expected=True),
+    _row("scd-net", _CONTRASTIVE, "SCD-Net", expected=True),
+    _row("skeattnclr", _CONTRASTIVE, "SkeAttnCLR", expected=True),
+    _row("isc", _CONTRASTIVE, "ISC", expected=True),
+    _row("stars", _MASKED, "STARS", expected=True),
+]
+
+
+def _column(table, method, spelling, column, printed, variant="", stream="joint"):
+    labels = {"column": column, "stream": stream}
+    return Row(method=method, variant=variant, labels=labels, planned=False, printed=Printed(table, spelling, printed))
+
+
+SEMI = [_column("reported-semi", "macdiff", "MacDiff", f"semi@{share}", f"{share}%") for share in (1, 10)]
+RETRIEVAL = [
+    _column("reported-retrieval", "scd-net", "SCD-Net", "accuracy", "joint"),
+    # Beside the older figures that the paper prints.
+    _column(
+        "reported-retrieval", "umurl", "UmURL", "accuracy", "joint+bone+motion", "repository", "joint + bone + motion"
+    ),
 ]

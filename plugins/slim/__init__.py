@@ -19,13 +19,13 @@ _NOTES = {
     "flops_supp": {
         "flops": "Paper: published in the SLiM paper, not measured here, and of mixed conventions: 28.32, 1.97 and "
         "17.70 follow from one (2 bodies, 2 FLOPs per MAC, 74 visible tokens, 5-block decoder, element-wise operations "
-        "included), 3.59 and 8.36 do not; by one convention 30×25 without class token costs 4.91 times 8×25 with class "
+        "included), 3.59 and 8.36 do not; by one convention 30x25 without class token costs 4.91 times 8x25 with class "
         "token, not 7.89 times.",
         "flops-detail": "Paper: published in the SLiM paper, not measured here. 28.32, 1.97 and 17.70 follow from one "
         "convention: element-wise operations counted too (matrix products alone make 28.10, 1.96 and 17.59), 74 "
         "visible tokens, 5 decoder blocks, no classification head. 74, because 750 × (1 − 0.9) is cut off below 75 in "
         "MAMP's code; 75 tokens cost 1.99. No one convention gives 3.59 and 8.36 as well: that of 28.32 makes 5.76 of "
-        "SLiM at 8×25. 1.57 and 0.64 depend on parts of GFP that are not published.",
+        "SLiM at 8x25. 1.57 and 0.64 depend on parts of GFP that are not published.",
     },
     "token_budget": {
         "token-budget": "Paper: SLiM, Table 7; NTU-60, mean of X-Sub and X-View, 150 epochs. Its 28.32 GFLOPs follow "
@@ -42,7 +42,8 @@ _NOTES = {
         "columns of 1 and 10 % do not tell apart; at the full size, not measured here.",
     },
     "retrieval": {
-        "retrieval": "Paper: SLiM, Table 2 (b): 1-NN of the frozen encoder; at the full size, not measured here.",
+        "retrieval": "Paper: SLiM, Table 2 (b): by its caption 1-NN of the frozen encoder; at the full size, not "
+        "measured here.",
     },
     "robustness": {
         name: "Paper: SLiM, Table 11; 150 epochs, one pre-training run, a probe of clean clips; ±: standard deviation "
@@ -153,6 +154,13 @@ def skelbench_studies():
         "saa": "skeleton-aware rotation, mirroring and scaling: none, conventional, as proposed",
         "centring": "what keeps the teacher's prototypes in use: Sinkhorn, a running centre, nothing",
         "batch": "half the batch, for as many clips and for as many steps",
+        "linear": "the methods of the paper's Table 1 that are here, all else equal",
+        "semi": "what is left of the methods with 1 and 10 % of the labels",
+        "retrieval": "are the nearest clips of the same action, without a label being learnt",
+        "transfer": "what encoders are worth on data that they were not trained on",
+        "robustness": "what joints that are declared missing, and noise, take from SLiM, MAMP and SkeletonMAE",
+        "missing-representation": "missing joints declared, or filled in unflagged, of the same three",
+        "degraded-pretraining": "does SLiM gain by training on degraded clips",
     }
     return [
         StudySpec(name=name, target=f"skelbench_plugins.slim.studies:{name.upper().replace('-', '_')}", summary=summary)

@@ -7,6 +7,7 @@ token budgets, 100 for ablations and target controls, as the paper says.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from skelbench.report.study_rows import Row
 from skelbench.studies.study import Study
@@ -46,3 +47,45 @@ STM = _ablation("stm", tables.STM.rows)
 SAA = _ablation("saa", tables.SAA.rows)
 CENTRING = _ablation("centring", tables.CENTRING.rows)
 BATCH = _ablation("batch", tables.BATCH.rows)
+
+
+# Tables over any methods: those of the paper's rows that are here, in its order.
+_CONTRASTIVE = ("usdrl", "cmd", "aimclr", "pstl")
+_MASKED = ("skeletonmae", "mamp", "sjepa", "gfp")
+
+
+def _over_methods(table: str, *methods: str, probe: tuple[str, ...], **more: Any) -> Study:
+    """``methods`` at 8 tokens, all else equal, measured as ``table`` shows."""
+    return Study(
+        name=table,
+        table=table,
+        preset="quick",
+        gpu_preset="paper",
+        sets={"tokens": 8},
+        grid={"method": methods},
+        probe=probe,
+        **more,
+    )
+
+
+LINEAR = _over_methods("linear", "macdiff", *_CONTRASTIVE, *_MASKED, "amr", "slim", probe=("linear", "knn"))
+SEMI = _over_methods("semi", "macdiff", "cmd", "usdrl", *_MASKED, "slim", probe=("semi@1", "semi@10"))
+RETRIEVAL = _over_methods("retrieval", "umurl", "mamp", "gfp", "slim", probe=("retrieval",))
+ROBUSTNESS = _over_methods("robustness", "skeletonmae", "mamp", "slim", probe=("robustness",))
+MISSING_REPRESENTATION = _over_methods(
+    "missing-representation", "skeletonmae", "mamp", "slim", probe=("missing-representation",)
+)
+DEGRADED_PRETRAINING = _over_methods(
+    "degraded-pretraining", "slim:degraded", "slim", probe=("robustness", "missing-representation")
+).model_copy(update={"gpu_preset": "ablation"})
+TRANSFER = _over_methods(
+    "transfer",
+    "macdiff",
+    "cmd",
+    "skeletonmae",
+    "mamp",
+    "sjepa",
+    "slim",
+    probe=("linear", "knn"),
+    then="skelbench eval RUN --protocol transfer --dataset NAME",
+)

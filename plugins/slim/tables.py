@@ -163,8 +163,8 @@ DEGRADED_PRETRAINING = ColumnTable(
     "degraded-pretraining",
     "Trained on clean and on degraded clips: accuracy in percent",
     conditions("robustness", "missing-representation", usual=(*FILLED, *NOISE)),
-    "no run yet: `skelbench run slim:degraded` and `skelbench run slim`, then `skelbench eval RUN --protocol "
-    "robustness,missing-representation` of both",
+    "no run yet: `skelbench study degraded-pretraining` trains slim and slim:degraded and measures both, as "
+    "`skelbench eval RUN --protocol robustness,missing-representation` does",
     notes=(DEGRADED_NOTE,),
     titles=("slim", "slim:degraded"),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -75,7 +76,8 @@ def compare(
 ) -> None:
     """Show a table over the results: `linear` (accuracy of all runs), comparisons of any methods (`token-budget`,
     `target-control`), methods over many data sets (`pooled`), cost at three token budgets, which needs no run (`flops`,
-    by module `flops-detail`), default and tuned settings (`tuned`), or a table of a plugin; `skelbench study` runs what
+    by module `flops-detail`), accuracy beside its cost (`efficiency`), what `skelbench diagnose` kept (`diagnostics`),
+    default and tuned settings (`tuned`), or a table of a plugin; `skelbench study` runs what
     a table of the same name shows."""
     from skelbench.plugin import TableSpec
     from skelbench.plugin.host import get_host
@@ -124,6 +126,7 @@ def compare(
         if name not in inputs.measures:
             raise SkelbenchError(did_you_mean(name, list(inputs.measures), "metric of the evaluations here"))
     built = host.checked(descriptor, host.load(descriptor)(inputs), Table, "skelbench.report.table.Table")
+    built = replace(built, name=table)
     headers = [column.header for column in built.shown]
     if built.rows and any(inputs.measures[name].label not in headers for name in asked):
         raise no_columns

@@ -210,6 +210,8 @@ def show_trials(
     columns = ("trial", "tokens", "seed", "data", "id", "state", f"step GFLOPs, {BODIES} bodies", "time")
     preset = ", ".join(dict.fromkeys(trial.resolved.preset for trial, _ in states))
     out.print(make_table(columns, rows, title=f"{study.name}, preset {preset}: {study.summary}"))
+    if study.then:
+        out.print(f"then, for every finished run: {study.then}")
     if not open_trials:
         out.print(f"{len(states)} trials, all done")
         return
@@ -320,5 +322,10 @@ def _table(study: Study, trials: list[Trial], session: Session, protocols: list[
     out.print("Next:")
     compare = f"  skelbench compare --table {table}{' --all' if changed else ''}"
     out.print(styled(compare, ("  # from all runs there are", "dim")))
+    if study.then:  # what a study cannot issue, as it needs what only its reader knows
+        own = {trial.id for trial in trials}
+        for run in results.read():
+            if run.outcome == "done" and run.spec.id in own:
+                out.print(f"  {plain(study.then.replace('RUN', run.name))}", soft_wrap=True)
     if study.figure in host.names("figures"):
         out.print(styled(f"  skelbench plot {study.figure}", ("  # as a figure", "dim")))

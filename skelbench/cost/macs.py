@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import copy
 import warnings
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
+from skelbench.cost.count import MacCount
 from skelbench.cost.handles import matrix_product_handles
 from skelbench.cost.meta import flop_counter, on_meta
 from skelbench.errors import SkelbenchError
@@ -24,45 +25,8 @@ if TYPE_CHECKING:
     from skelbench.nn.encoder import Encoder
     from skelbench.skeleton.topology import Topology
 
-CONVENTION = (
-    "Multiply-accumulates (MACs) of matrix products for one body (a clip, where an encoder reads its bodies together); "
-    "FLOPs = 2 x MACs x bodies; "
-    "norms, softmax, activations, additions and other element-wise operations are not counted."
-)
 TOLERANCE = 0.01
 """Largest relative disagreement between the counters."""
-
-
-@dataclass(frozen=True)
-class MacCount:
-    """Cost of one pass of an encoder. ``macs`` is fvcore's count; the other two are its witnesses."""
-
-    macs: int
-    by_part: dict[str, int]
-    """The closed form's parts, or fvcore's count per direct submodule where there is no closed form."""
-    closed_form: int | None
-    fvcore: int
-    torch_flop_counter: int
-    """``torch.utils.flop_counter``'s FLOPs / 2."""
-    tokens: int
-    """Tokens of the grid, or the visible ones; a class token is not among them."""
-    class_token: bool = False
-    """Whether the encoder adds one to them."""
-    bodies: int = 1
-    """Bodies that ``macs`` cover."""
-    uncounted_ops: dict[str, int] = field(default_factory=dict)
-    """Operator -> calls in one pass, of everything that is not a matrix product."""
-    versions: dict[str, str] = field(default_factory=dict)
-    convention: str = CONVENTION
-
-    @property
-    def body_macs(self) -> float:
-        """MACs of one body's share, such that two bodies cost twice as much."""
-        return self.macs / self.bodies
-
-    def flops(self, bodies: int = 1) -> int:
-        """FLOPs of ``bodies`` bodies."""
-        return 2 * self.macs * -(-bodies // self.bodies)
 
 
 class _Pass(nn.Module):

@@ -4,54 +4,23 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from skelbench.cost import BODIES
-from skelbench.cost.macs import MacCount, count_encoder
+from skelbench.cost.count import CostRow, MacCount
+from skelbench.cost.grids import MethodOnGrid, native_grid
+from skelbench.cost.macs import count_encoder
 from skelbench.cost.report import step_cost
 from skelbench.identity import canonical_json
 from skelbench.plugin.descriptors import MethodSpec
 from skelbench.plugin.host import Host
 from skelbench.plugin.status import one_line
-from skelbench.skeleton.grid import BUDGETS, Grid
+from skelbench.skeleton.grid import Grid
 from skelbench.skeleton.topology import NTU25, Topology
 from skelbench.spec import GridSpec, RunSpec, section, validated
 from skelbench.train.build import build_encoder, grid_of, view_specs
 
-MethodOnGrid = tuple[MethodSpec, GridSpec]
-"""A method in its native setting on a token grid."""
-
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class CostRow:
-    """What was counted for one method on one token grid. MACs are per body."""
-
-    method: str
-    """Slug or name; matched with published names whatever the case and punctuation."""
-    tokens: str
-    """Token grid, e.g. ``"8x25"``."""
-    encoder: MacCount
-    """Inference encoder on the whole grid."""
-    class_token: bool = False
-    visible_macs: float | None = None
-    """Student encoder in pre-training: on visible tokens where masked ones are dropped, else on all."""
-    decoder_macs: int | None = None
-    """For one view; ``None`` = the method has no decoder."""
-    step_flops: float | None = None
-    """FLOPs of one whole training step per clip with two present bodies (:func:`~skelbench.cost.report.step_cost`)."""
-    visible: int | None = None
-    """Visible tokens; ``None`` = masked ones are not dropped."""
-    target_macs: int | None = None
-    """What makes the targets (EMA teacher, target generators), forward, for one view; ``None`` = nothing."""
-    head_macs: int | None = None
-    """Projection heads of student and teacher, forward, for all views of a step; ``None`` = none."""
-    native: bool = False
-    """On the token grid that the method was published with."""
-    one_body: bool = False
-    """The published method trains on one body of a clip."""
 
 
 def paper_spec(host: Host, method: MethodSpec, grid: GridSpec, topology: Topology = NTU25) -> RunSpec:
@@ -71,26 +40,15 @@ def paper_spec(host: Host, method: MethodSpec, grid: GridSpec, topology: Topolog
     )
 
 
-def native_grid(method: MethodSpec) -> GridSpec:
-    """The token grid that the method was published with."""
-    fields = {name: method.native[f"grid.{name}"] for name in GridSpec.model_fields if f"grid.{name}" in method.native}
-    return GridSpec(**fields)
-
-
-def flops_grids(host: Host) -> list[MethodOnGrid]:
-    """Every trainable method on every budget and on its native grid, dense grids first."""
-    pairs: list[MethodOnGrid] = []
-    methods = [method for method in host.all("methods") if isinstance(method, MethodSpec) and method.trains]
-    for method in sorted(methods, key=lambda m: (m.native.get("encoder.cls", True), m.name)):
-        grids = {GridSpec(frames=frames, patch=patch) for frames, patch in BUDGETS.values()} | {native_grid(method)}
-        ordered = sorted(grids, key=lambda g: (g.frames // g.patch, g.frames), reverse=True)
-        pairs += [(method, grid) for grid in ordered]
-    return pairs
-
-
-def flops_rows(host: Host, pairs: Iterable[MethodOnGrid], topology: Topology = NTU25) -> Iterator[CostRow]:
-    """One row per method and grid; whole steps are those of clips with two present bodies."""
-    counts: dict[Any, MacCount] = {}  # many methods have the same encoder
+def flops_rows(
+    host: Host,
+    pairs: Iterable[MethodOnGrid],
+    topology: Topology = NTU25,
+    counts: dict[Any, MacCount] | None = None,
+) -> Iterator[CostRow]:
+    """One row per method and grid; whole steps are those of clips with two present bodies. ``counts``: of encoders
+    that were counted before, and grows: many methods have the same."""
+    counts = {} if counts is None else counts
     for method, grid in pairs:
         try:
             yield _row(host, method, grid, topology, counts)

@@ -29,8 +29,14 @@ _SHOWN = {
 _SETTING = ["title", "dataset", "split", "tokens", *_SHOWN]
 _BLOCK = ["dataset", "split", "setting", "encoder", "stream", "checkpoint"]
 """What rows that compete have in common."""
+PRINTED = (
+    "published, not measured here: at the full size, and mostly of the best epoch on test, where rows of runs have the "
+    "last"
+)
+"""Footnote of figures that stand in one column with those of runs."""
+SMALLER = "preset {}: neither the size nor the training of the published rows"
 _FOOTNOTES = {
-    "printed": "published figures, not measured here",
+    "printed": PRINTED,
     "sd": "of one seed: ± is the standard deviation over draws of the corruption",
 }
 
@@ -64,6 +70,8 @@ class ColumnTable:
     notes: Sequence[str] = ()
     titles: Sequence[str] = ()
     """The only methods that it is about; () = every one."""
+    figures_differ: bool = False
+    """Whose published figures are, and how they came about, differs: what is to be known of each is a footnote."""
 
     def __call__(self, inputs: TableInputs) -> Table:
         """The table of the evaluations in ``inputs``; without any, of the published figures."""
@@ -92,6 +100,8 @@ def build(about: ColumnTable, inputs: TableInputs) -> Table:
     keys = {column.key for column in columns}
     own = [row for groups in settings(frame, _SETTING) if keys & (row := _row(columns, groups)).keys()]
     papers = [row for row in _papers(about, inputs, own) if keys & row.keys()]
+    if papers:
+        own = [row | {"method": smaller(row)} for row in own]
     rows = sorted([*own, *papers], key=_place)
     varying, constant = alike(own, [*_SHOWN]) if own else (set[str](), [])
     if any(row["stream"] != "joint" for row in papers):
@@ -107,8 +117,26 @@ def build(about: ColumnTable, inputs: TableInputs) -> Table:
         *(published.notes(inputs.host, about.name) if papers else ()),
         *([f"Left out: {inputs.left_out} runs with settings changed from their preset; see --all."] if cut else []),
     )
-    texts = footnotes_of(shown, _FOOTNOTES | footnotes(frame))
+    studied = about.name in inputs.host.names("studies")
+    texts = _FOOTNOTES | footnotes(frame) | size_footnotes(own) | published.footnotes(shown)
+    texts["printed"] += f"; `skelbench study {about.name}` runs the methods that are here" if studied else ""
+    texts = footnotes_of(shown, texts)
     return Table(about.title, _columns(used, varying, bool(own)), tuple(shown), notes, texts).ranked(within=_BLOCK)
+
+
+def smaller(row: Mapping[str, Any]) -> Cell:
+    """The name of a row of runs that stands with published ones, marked unless it is of their size."""
+    cell = row["method"] if isinstance(row["method"], Cell) else Cell(row["method"])
+    preset = row["preset"].removesuffix("+")
+    if preset in published.SIZES or row["method"] in CONTROLS:
+        return cell
+    return replace(cell, footnotes=(*cell.footnotes, f"preset {preset}"))
+
+
+def size_footnotes(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """The footnotes that :func:`smaller` may give."""
+    presets = sorted({row["preset"].removesuffix("+") for row in rows if row.get("preset")})
+    return {f"preset {preset}": SMALLER.format(preset) for preset in presets}
 
 
 def _row(columns: Sequence[Measured], groups: Sequence[DataFrame]) -> dict[str, Any]:
@@ -169,7 +197,8 @@ def _papers(about: ColumnTable, inputs: TableInputs, own: Sequence[Mapping[str, 
                     "stream": stream,
                 },
             )
-            made.setdefault(row.labels["column"], Cell(one["value"], one["std"], published=True))
+            told = published.told(one) if about.figures_differ else ()
+            made.setdefault(row.labels["column"], Cell(one["value"], one["std"], published=True, footnotes=told))
     yield from rows.values()
 
 

@@ -110,26 +110,32 @@ SEMI = ColumnTable(
     "semi",
     "Fine-tuned on few labels: accuracy in percent",
     few_labels,
-    "no run was fine-tuned on few labels yet: `skelbench eval RUN --protocol semi@1,semi@10`",
+    "no run was fine-tuned on few labels yet: `skelbench study semi`, or of a run `skelbench eval RUN --protocol "
+    "semi@1,semi@10`",
     notes=("A column with a name is by the recipe of that source's code.",),
+    figures_differ=True,
 )
 ROBUSTNESS = ColumnTable(
     "robustness",
     "Missing joints and noise in test clips: accuracy in percent",
     conditions("robustness", usual=(*USUAL, *NOISE)),
-    "no run was measured on degraded clips yet: `skelbench eval RUN --protocol robustness`",
+    "no run was measured on degraded clips yet: `skelbench study robustness`, or of a run `skelbench eval RUN "
+    "--protocol robustness`",
     notes=(DEGRADED,),
 )
 MISSING_REPRESENTATION = ColumnTable(
     "missing-representation",
     "Missing joints declared or filled in: accuracy in percent",
     conditions("missing-representation", usual=FILLED),
-    "no run was measured on such clips yet: `skelbench eval RUN --protocol missing-representation`",
+    "no run was measured on such clips yet: `skelbench study missing-representation`, or of a run `skelbench eval RUN "
+    "--protocol missing-representation`",
     notes=(DEGRADED,),
 )
 RETRIEVAL = ColumnTable(
     "retrieval",
     "Nearest neighbours of test clips among training clips, in percent",
     neighbours,
-    "no run was measured by nearest neighbours yet: `skelbench eval RUN --protocol retrieval`",
+    "no run was measured by nearest neighbours yet: `skelbench study retrieval`, or of a run `skelbench eval RUN "
+    "--protocol retrieval`",
+    figures_differ=True,
 )

@@ -20,7 +20,7 @@ from skelbench.report.inputs import TableInputs
 from skelbench.report.table import Cell, Column, Table, footnotes_of
 
 if TYPE_CHECKING:
-    from skelbench.cost.rows import CostRow
+    from skelbench.cost.count import CostRow
 
 DENSE = "30x25"
 SCOPE = (
@@ -51,7 +51,7 @@ _COLUMNS = (
     Column("gmacs_body", "GMAC per body", ".3f"),
     Column("gflops_1", "GFLOPs, 1 body", ".2f"),
     Column("gflops_2", "GFLOPs, 2 bodies", ".2f"),
-    Column("ratio", "30×25 / row", ".2f"),
+    Column("ratio", "30x25 / row", ".2f"),
     Column("pretrain_encoder", "Train encoder", ".2f"),
     Column("pretrain_decoder", "Train decoder", ".2f"),
     Column("step", "Whole step per clip", ".1f"),
@@ -98,13 +98,14 @@ def table_detail(inputs: TableInputs) -> Table:
 
 
 def _counted(inputs: TableInputs) -> Iterator[CostRow]:
-    """Every method counted on every grid, with progress."""
-    from skelbench.cost.rows import flops_grids, flops_rows
+    """Every method on every grid, counted with progress or as it was counted before."""
+    from skelbench.cost.grids import flops_grids
+    from skelbench.cost.kept import kept_rows
 
     grids = flops_grids(inputs.host)
     progress = inputs.progress or (lambda **_: nullcontext(lambda advance: None))
     with progress(total=len(grids), label="counting cost", unit="rows") as report:
-        yield from flops_rows(inputs.host, (report(1) or one for one in grids))
+        yield from kept_rows(inputs.host, (report(1) or one for one in grids))
 
 
 def build(costs: Iterable[CostRow], host: Host) -> Table:
@@ -157,7 +158,7 @@ def _build(
     rows: list[dict[str, Any]] = [
         {
             "method": Cell(printed.spelling(cost.method), footnotes=("one-body",) if cost.one_body else ()),
-            "tokens": _cross(cost.tokens) + ("+1" if cost.class_token else ""),
+            "tokens": cost.tokens + ("+1" if cost.class_token else ""),
             **cells(cost),
             "step": None if cost.step_flops is None else cost.step_flops / 1e9,
             **printed.cells(cost.method, cost.tokens),
@@ -212,16 +213,12 @@ class Published:
         for (method, tokens), values in self._values.items():
             if "published_encoder" in values and _key(method) not in counted:
                 name = Cell(method, published=True, footnotes=("published",))
-                yield {"method": name, "tokens": Cell(_cross(tokens), published=True), **values}
+                yield {"method": name, "tokens": Cell(tokens, published=True), **values}
 
 
 def _gflops(macs_body: float | None) -> float | None:
     """GFLOPs of a clip with :data:`BODIES` bodies."""
     return None if macs_body is None else 2 * BODIES * macs_body / 1e9
-
-
-def _cross(tokens: str) -> str:
-    return tokens.replace("x", "×")
 
 
 def _key(method: str) -> str:

@@ -68,6 +68,7 @@ TITLE = "Linear evaluation: accuracy in percent"
 BEST = "highest test accuracy over the probe's checkpoints: chosen on test data, an upper bound for reference"
 NATIVE = "the method's own encoder form and bodies: ranked apart, not comparable with shared rows"
 PRINTED = "not run here: the published figure only"
+SIZE = "published at the full size, and mostly of the best epoch on test: the row is smaller, and of the last step"
 TRAINED_ON = "Trained on: the streams that training looked at; stream: what the encoder looks at here."
 CONTROL = (
     "no untrained run of the same shape, data and seed was evaluated alike: issue the row's `skelbench run` again, "
@@ -129,7 +130,7 @@ class Announced:
                     **{key: Cell(value, published=True) for key, value in zip(_PLACE, shown, strict=True)},
                     "method": Cell(one["method"], published=True, footnotes=("printed",)),
                     "group": self.group(title),
-                    "paper": Cell(one["value"], one["std"], published=True),
+                    "paper": Cell(one["value"], one["std"], published=True, footnotes=published.told(one)),
                 }
 
 
@@ -191,7 +192,7 @@ def build(
     for row in rows:
         title = row["method"].value
         one = announced.printed(title, *(row[key] for key in _PLACE))
-        row |= {"group": announced.group(title), "paper": Cell(one["value"], one["std"]) if one else Cell()}
+        row |= {"group": announced.group(title), "paper": beside_paper(one, row["preset"])}
     varying, constant = alike(rows, [*_BLOCK, "preset", "changed", "hardware"])
     if any(row["trained_on"] not in ("", row["stream"]) for row in rows):
         varying |= {"trained_on", "stream"}
@@ -205,9 +206,18 @@ def build(
     notes = [*_notes(frame, constant), *([TRAINED_ON] if "trained_on" in varying else [])]
     notes += announced.notes if "paper" in varying else []
     used = {"native": NATIVE, "control": CONTROL, "printed": PRINTED, **footnotes(frame)}
+    used |= {"size": SIZE} | published.footnotes(rows)
     used = ({"best": BEST} if best_on_test else {}) | footnotes_of(rows, used)
     notes += [*subjects_note(linear), *told]
     return Table(TITLE, (*_columns(varying), *columns), tuple(rows), tuple(notes), used).ranked(within=_BLOCK)
+
+
+def beside_paper(one: published.Figure | None, preset: str) -> Cell:
+    """A published figure beside a row of ``preset``."""
+    if one is None:
+        return Cell()
+    size = () if preset.removesuffix("+") in published.SIZES else ("size",)
+    return Cell(one["value"], one["std"], footnotes=(*size, *published.told(one)))
 
 
 def _family(row: Mapping[str, Any]) -> tuple[str, ...]:

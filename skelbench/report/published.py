@@ -10,7 +10,7 @@ before comparing.
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from math import isfinite
 from typing import Any
@@ -20,6 +20,9 @@ from skelbench.plugin.descriptors import PublishedSpec
 from skelbench.plugin.host import Host
 
 COLUMNS = ("method", "variant", "dataset", "split", "protocol", "metric", "value", "std", "source", "note")
+
+SIZES = ("paper", "ablation", "release")
+"""Presets of the size that papers have."""
 
 Figure = Mapping[str, Any]
 """One published number: ``value`` is a float, ``std`` a float or ``None``, everything else text."""
@@ -50,6 +53,17 @@ def notes(host: Host, shown_by: str) -> Iterator[str]:
     for descriptor in host.all("published"):
         if isinstance(descriptor, PublishedSpec) and shown_by in descriptor.notes:
             yield descriptor.notes[shown_by]
+
+
+def told(one: Figure) -> tuple[str, ...]:
+    """Keys of the footnotes that a cell of figure ``one`` has where a table shows what is to be known of each."""
+    return (f"note: {one['note']}",) if one["note"] else ()
+
+
+def footnotes(rows: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """The footnotes of :func:`told` that cells of ``rows`` have, in their order."""
+    keys = [key for row in rows for cell in row.values() for key in getattr(cell, "footnotes", ())]
+    return {key: key.removeprefix("note: ") for key in keys if key.startswith("note: ")}
 
 
 @cache

@@ -387,20 +387,66 @@ def to_json(table: Table) -> str:
 
 
 # ------------------------------------------------------------------------------------------------ latex
+PREAMBLE = r"\usepackage{booktabs,graphicx}"
+"""What a document needs to take up a table."""
+
 _LATEX = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
-    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"$<$", ">": r"$>$", "×": r"$\times$", "±": r"$\pm$",
-    "−": r"$-$", "·": r"$\cdot$", "–": "--", "≤": r"$\leq$", "≥": r"$\geq$", "Δ": r"$\Delta$", "→": r"$\rightarrow$",
-    "σ": r"$\sigma$", "\N{REPLACEMENT CHARACTER}": "?",
+    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"$<$", ">": r"$>$", "|": r"$|$", "×": r"$\times$",
+    "±": r"$\pm$", "−": r"$-$", "·": r"$\cdot$", "–": "--", "—": "---", "…": r"\ldots{}", "≤": r"$\leq$",
+    "≥": r"$\geq$", "Δ": r"$\Delta$", "→": r"$\rightarrow$", "σ": r"$\sigma$", "°": r"$^\circ$", "“": "``", "”": "''",
+    "‘": "`", "’": "'", "`": r"\textasciigrave{}", "\N{REPLACEMENT CHARACTER}": "?",
 }  # fmt: skip
+_SPECIAL = re.compile(
+    r"(?P<code>`[^`]+`)"
+    r"|(?<![\w.])(?P<times>\d+)[x×](?P<joints>\d+)(?!\w|\.\d)"
+    r"|(?<![\w.-])(?P<mantissa>-?\d+(?:\.\d+)?)e(?P<exponent>[+-]\d+)(?!\w)"
+)
+"""Commands, token grids, and numbers with an exponent."""
+_NUMBER = re.compile(r"(?<![\w.])([+-]?)(\d[\d,]*(?:\.\d+)?)(?:e([+-]\d+))?(%?)(?!\w)")
 
 
 def _latex_escape(text: str) -> str:
     return "".join(_LATEX.get(character, character) for character in plain(text))
 
 
+def _latex_text(text: str) -> str:
+    """Words of a heading, a name or a note: token grids and exponents as mathematics, commands in typewriter."""
+    text, parts, end = plain(text), [], 0
+    for match in _SPECIAL.finditer(text):
+        parts.append(_latex_escape(text[end : match.start()]))
+        end = match.end()
+        if match["code"]:
+            parts.append(rf"\texttt{{{_latex_escape(match['code'][1:-1])}}}")
+        elif match["times"]:
+            parts.append(rf"${match['times']}{{\times}}{match['joints']}$")
+        else:
+            parts.append(rf"${match['mantissa']}\times10^{{{int(match['exponent'])}}}$")
+    return "".join([*parts, _latex_escape(text[end:])])
+
+
+def _latex_number(text: str) -> str:
+    """Numbers as shown, signs and exponents as mathematics: a hyphen is no minus."""
+
+    def typeset(match: re.Match[str]) -> str:
+        sign, digits, exponent, share = match.groups()
+        if not sign and not exponent:
+            return match.group().replace("%", r"\%")
+        power = rf"\times10^{{{int(exponent)}}}" if exponent else ""
+        return f"${sign}{digits.replace(',', '{,}')}{power}$" + share.replace("%", r"\%")
+
+    parts = re.split(r"( ± )", text)
+    return "".join(r" $\pm$ " if part == " ± " else _NUMBER.sub(typeset, part) for part in parts)
+
+
+def _latex_label(table: Table) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", (table.name or table.title).lower()).strip("-") or "table"
+
+
 def latex(table: Table) -> str:
-    """A ``table`` environment with booktabs rules; needs ``booktabs`` and nothing else."""
+    """A ``table`` environment with booktabs rules, as wide as the column at most; needs :data:`PREAMBLE`, which its
+    first line says. Names of runs, which no reader of a paper knows, are left out."""
+    shown = [column for column in table.shown if column.key != "run"]
 
     def raised(notes: tuple[str, ...]) -> str:
         return rf"\textsuperscript{{{table.markers(notes)}}}" if notes else ""
@@ -410,27 +456,34 @@ def latex(table: Table) -> str:
         return re.sub(r"^\s*([\[*])", r"{\1}", " & ".join(cells)) + r" \\"
 
     def text_of(column: Column, cell: Cell) -> str:
-        text = wraps[cell.mark] % _latex_escape(_text(column, cell, " ± ", "–"))
+        number = not isinstance(cell.value, str | bool | None)
+        text = _text(column, cell, " ± ", "–")
+        text = _latex_number(text) if number else _latex_text(text)
+        if cell.mark:
+            text = wraps[cell.mark] % ((r"\boldmath " if cell.mark == "best" and "$" in text else "") + text)
         return (rf"\textit{{{text}}}" if cell.published and cell.value is not None else text) + raised(cell.footnotes)
 
-    wraps = {"best": r"\textbf{%s}", "second": r"\underline{%s}", None: "%s"}
-    align = "".join("r" if _numeric(table, column) else "l" for column in table.shown)
+    wraps = {"best": r"\textbf{%s}", "second": r"\underline{%s}"}
+    align = "".join("r" if _numeric(table, column) else "l" for column in shown)
     lines = [
+        f"% Needs in the preamble: {PREAMBLE}",
         r"\begin{table}[t]",
         r"\centering",
-        rf"\caption{{{_latex_escape(table.title)}}}",
+        rf"\caption{{{_latex_text(table.title)}}}",
+        rf"\label{{tab:{_latex_label(table)}}}",
+        r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%",
         rf"\begin{{tabular}}{{{align}}}",
         r"\toprule",
-        line(_latex_escape(column.header) + raised(column.footnotes) for column in table.shown),
+        line(_latex_text(column.header) + raised(column.footnotes) for column in shown),
         r"\midrule",
     ]
     for place, (heading, rows) in enumerate(table.sections):
         if heading:
             lines += [r"\midrule"] if place else []
-            lines.append(rf"\multicolumn{{{len(table.shown)}}}{{l}}{{\textit{{{_latex_escape(heading)}}}}} \\")
-        lines += [line(text_of(column, row[column.key]) for column in table.shown) for row in rows]
-    lines += [r"\bottomrule", r"\end{tabular}"]
+            lines.append(rf"\multicolumn{{{len(shown)}}}{{l}}{{\textit{{{_latex_text(heading)}}}}} \\")
+        lines += [line(text_of(column, row[column.key]) for column in shown) for row in rows]
+    lines += [r"\bottomrule", r"\end{tabular}}"]
     for mark, text in _notes(table):
         letter = rf"\textsuperscript{{{mark}}} " if mark else ""
-        lines.append(rf"\par\smallskip\footnotesize {letter}{_latex_escape(text)}")
+        lines.append(rf"{{\par\smallskip\raggedright\footnotesize {letter}{_latex_text(text)}\par}}")
     return "\n".join([*lines, r"\end{table}"]) + "\n"

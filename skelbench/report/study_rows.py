@@ -65,6 +65,7 @@ PAPER = {
 
 FOOTNOTES = {
     "shared": "over the seeds that both rows have, which are not all of them",
+    "size": "published at the full size (presets `paper` and `ablation`), which not every row beside has",
     "untrained": "not shown to be better than the untrained encoder: paired p > 0.05 for at least one seed",
 }
 
@@ -433,10 +434,15 @@ def _table(
     places = {(row["dataset"], row["split"]) for row in rows}
     if len({(row["dataset"], row["split"], row["data"]) for row in rows}) > len(places):
         varying.add("data")  # else a version each: nothing to tell apart
-    used = footnotes_of(rows, FOOTNOTES | footnotes(inputs.frame) | dict(study.footnotes))
+    texts = FOOTNOTES | footnotes(inputs.frame) | dict(study.footnotes)
     printed = any(column.key in row for row in rows for column in study.paper)
+    sizes = {row["preset"].removesuffix("+") for row in rows}
+    smaller = printed and not sizes <= {*published.SIZES}
+    paper = [replace(one, footnotes=("size",)) for one in study.paper] if smaller else study.paper
+    used = ({"size": texts["size"]} if smaller else {}) | footnotes_of(rows, texts)
     notes = (*_notes(study, inputs, constant, missing, older, printed), *_versions(versions))
     notes += (significance.HOW, *told) if inputs.significance else ()
+    study = replace(study, paper=paper)
     table = Table(study.title, _columns(study, rows, varying, inputs.significance), tuple(rows), notes, used)
     return table.ranked(within=[*keys, "changed"])
 

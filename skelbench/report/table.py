@@ -96,6 +96,8 @@ class Table:
     notes: tuple[str, ...] = ()
     footnotes: Mapping[str, str] = field(default_factory=dict)
     """Key -> text, shown below the table in the order in which they are given; the reader sees marks a, b, c ..."""
+    name: str = ""
+    """As it is asked for; LaTeX labels it by that, or by its title."""
 
     def __post_init__(self) -> None:
         keys = [column.key for column in self.columns]
@@ -135,7 +137,7 @@ class Table:
 
     def markers(self, notes: Sequence[str]) -> str:
         """The letters readers see for footnotes: "a,c"."""
-        return ",".join(chr(ord("a") + list(self.footnotes).index(key)) for key in notes)
+        return ",".join(_letters(list(self.footnotes).index(key)) for key in notes)
 
     def values(self, key: str) -> list[Value]:
         """Raw values of a column."""
@@ -158,6 +160,11 @@ class Table:
                 for group in groups.values():
                     _rank(column, group)
         return replace(self, rows=tuple(rows))
+
+
+def _letters(number: int) -> str:
+    """a to z, then aa, ab ..."""
+    return (_letters(number // 26 - 1) if number >= 26 else "") + chr(ord("a") + number % 26)
 
 
 def footnotes_of(rows: Iterable[Mapping[str, Any]], texts: Mapping[str, str]) -> dict[str, str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from skelbench.data.store.splits import full_name
 from skelbench.plugin import TableSpec, hookimpl
 from skelbench.report import published, study_rows
-from skelbench.report.columns import settings
+from skelbench.report.columns import settings, size_footnotes, smaller
 from skelbench.report.frame import CONTROLS
 from skelbench.report.seeds import INTERVALS, accuracy, alike, footnotes, percent, subjects_note
 from skelbench.report.table import Cell, Column, Table, footnotes_of
@@ -23,13 +23,16 @@ NAME = "transfer"
 TITLE = "Transfer to another data set: accuracy in percent"
 HOW = (
     "nothing to compare yet: `skelbench eval RUN --protocol transfer --dataset NAME` measures a finished run, and its "
-    "controls, on another data set"
+    "controls, on another data set; `skelbench study transfer` trains the paper's encoders that are here"
 )
 NOTE = (
     "A column is one protocol: a frozen encoder and one that was fine-tuned on the target are never compared. "
     f"{INTERVALS} Over untrained: minus the same encoder as initialised, measured alike."
 )
-PRINTED = "not run here: the published figures only"
+PRINTED = (
+    "not run here: the published figures only; `skelbench study transfer` trains the encoders that are here, and says "
+    "how each is measured"
+)
 _SETTING = [
     "title", "setting", "source", "target", "split", "tokens", "preset", "encoder", "hardware", "stream", "checkpoint",
 ]  # fmt: skip
@@ -55,7 +58,7 @@ def table(inputs: TableInputs) -> Table:
     frame = frame.assign(target=targets)
     figures = _figures(inputs)
     rows = [_row(group) for group in settings(frame, _SETTING)]
-    rows = [{**row, **_paper(figures.pop(_place(row), {}))} for row in rows]
+    rows = [_beside(row, figures.pop(_place(row), {})) for row in rows]
     places = {_place(row)[1:]: row for row in rows}
     for (title, *place), found in figures.items():
         if beside := places.get(tuple(place)):
@@ -69,7 +72,7 @@ def table(inputs: TableInputs) -> Table:
     columns = tuple(_columns(sorted(set(frame["protocol"])), rows, varying))
     papers = published.notes(host, NAME) if any(column.published for column in columns) else ()
     notes = (*said, NOTE, *subjects_note(frame), *papers)
-    texts = {"printed": PRINTED, **footnotes(frame)}
+    texts = {"printed": PRINTED, **size_footnotes(own), **footnotes(frame), **published.footnotes(rows)}
     return Table(TITLE, columns, tuple(rows), notes, footnotes_of(rows, texts)).ranked(within=_BLOCK)
 
 
@@ -105,9 +108,14 @@ def _columns(protocols: list[str], rows: list[dict[str, Any]], varying: set[str]
     yield Column("run", "Run")
 
 
+def _beside(row: Mapping[str, Any], found: Mapping[str, published.Figure]) -> dict[str, Any]:
+    """A row of runs with the published figures beside it, and marked where it is of another size than they are."""
+    return {**row, **_paper(found), **({"method": smaller(row)} if found else {})}
+
+
 def _place(row: Mapping[str, Any]) -> tuple[str, ...]:
     """Method, source, target and split, with full names of splits."""
-    return row["method"], _full(row["source"]), row["target"], full_name(row["split"])
+    return _text(row["method"]), _full(row["source"]), row["target"], full_name(row["split"])
 
 
 def _full(source: str) -> str:
@@ -130,7 +138,10 @@ def _figures(inputs: TableInputs) -> dict[tuple[str, ...], dict[str, published.F
 
 
 def _paper(found: Mapping[str, published.Figure]) -> dict[str, Cell]:
-    return {f"paper {way}": Cell(one["value"], one["std"], published=True) for way, one in found.items()}
+    return {
+        f"paper {way}": Cell(one["value"], one["std"], published=True, footnotes=published.told(one))
+        for way, one in found.items()
+    }
 
 
 def _text(value: Any) -> str:

@@ -48,6 +48,7 @@ class Study(Spec):
     sets: dict[str, Any] = Field({}, alias="set", description="settings of every trial")
     grid: dict[str, tuple[Any, ...]] = Field({}, description="axis -> values: the trials are their cross product")
     trials: tuple[dict[str, Any], ...] = Field((), description="further trials, one by one")
+    then: str = Field("", description="command for each finished run that a study does not issue; RUN stands for it")
 
     @field_validator("name")
     @classmethod

@@ -15,6 +15,7 @@ def own_places(monkeypatch, tmp_path):
     monkeypatch.setenv("SKELBENCH_PLUGINS", "")
     monkeypatch.setenv("SKELBENCH_DATA", str(tmp_path / "data"))
     monkeypatch.setenv("SKELBENCH_RESULTS", str(tmp_path / "results"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     for name in [name for name in os.environ if name in ("SKELBENCH_PLUGIN_PATH", "SKELBENCH_STRICT", "RANK")]:
         monkeypatch.delenv(name)
     yield

@@ -316,7 +316,7 @@ def test_a_run_per_stream_is_evaluated_on_it_and_all_are_fused(small, capsys, fa
 
 @pytest.mark.parametrize("table", ["flops", "flops-detail"])
 def test_flops_need_no_runs_and_no_data(table, tmp_path, capsys, monkeypatch):
-    from skelbench.cost import rows as cost
+    from skelbench.cost import grids as cost
 
     every = cost.flops_grids
 

@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from skelbench.cost.rows import flops_grids, flops_rows, native_grid, paper_spec
+from skelbench.cost.grids import flops_grids, native_grid
+from skelbench.cost.rows import flops_rows, paper_spec
 from skelbench.spec import GridSpec
 
 DENSE, COMPACT = GridSpec(frames=120, patch=4), GridSpec(frames=64, patch=8)

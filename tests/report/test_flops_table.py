@@ -5,8 +5,7 @@ from functools import cache
 
 import pytest
 
-from skelbench.cost.macs import MacCount
-from skelbench.cost.rows import CostRow
+from skelbench.cost.count import CostRow, MacCount
 from skelbench.plugin.host import Host
 from skelbench.report import flops
 from skelbench.report.render import render
@@ -51,7 +50,7 @@ def column(table, key):
 def test_figures_of_the_facts_by_one_convention():
     table = build(COSTS)
     assert column(table, "method") == ["SkeletonMAE"] * 3 + ["SLiM"] * 2 + ["MAMP", "S-JEPA", "GFP"]
-    assert column(table, "tokens")[:4] == ["30×25", "15×25", "8×25", "8×25+1"]
+    assert column(table, "tokens")[:4] == ["30x25", "15x25", "8x25", "8x25+1"]
     assert [round(x, 3) for x in column(table, "gmacs_body")[:4]] == [7.023, 2.935, 1.422, 1.430]
     assert [round(x, 2) for x in column(table, "gflops_1")[:4]] == [14.05, 5.87, 2.84, 2.86]
     assert [round(x, 2) for x in column(table, "gflops_2")[:4]] == [28.09, 11.74, 5.69, 5.72]
@@ -84,7 +83,7 @@ def test_notes_say_the_convention_and_explain_the_published_figures():
     notes = " ".join(build(COSTS).notes)
     assert "FLOPs = 2 x MACs x bodies" in notes and "Operators not counted: layer_norm" in notes
     assert "fvcore 1" in notes and "torch 2" in notes
-    assert "30×25 without class token costs 4.91 times 8×25 with class token, not 7.89 times" in notes
+    assert "30x25 without class token costs 4.91 times 8x25 with class token, not 7.89 times" in notes
 
 
 def test_ratio_needs_a_dense_row_without_class_token():
@@ -102,9 +101,9 @@ def test_nothing_counted_says_where_to_look(build):
 def test_golden_markdown_row():
     lines = render(build(COSTS), "md").splitlines()
     assert lines[4] == (
-        "| SkeletonMAE | 30×25 | 7.023 | 14.05 | 28.09 | 1.00 | 1.95 | 17.56 | 123.4 | *28.32* | *1.97* | *17.70* |"
+        "| SkeletonMAE | 30x25 | 7.023 | 14.05 | 28.09 | 1.00 | 1.95 | 17.56 | 123.4 | *28.32* | *1.97* | *17.70* |"
     )
-    assert lines[7] == "| SLiM | 8×25+1 | 1.430 | 2.86 | 5.72 | 4.91 | 5.72 | – | 55.0 | *3.59* | *3.59* | – |"
+    assert lines[7] == "| SLiM | 8x25+1 | 1.430 | 2.86 | 5.72 | 4.91 | 5.72 | – | 55.0 | *3.59* | *3.59* | – |"
 
 
 def test_csv_has_raw_numbers():
@@ -136,7 +135,7 @@ def test_native_grids_come_first_then_budgets_then_what_only_papers_have():
         "SkeletonMAE", "S-JEPA", "MacDiff", "SLiM", "SkeletonMAE", "SLiM", "MAMP", "GFP",
     ]  # fmt: skip
     assert column(table, "grid")[:6] == ["native"] * 4 + ["budget"] * 2
-    assert column(table, "tokens")[3:6] == ["8×25+1", "8×25", "30×25+1"]
+    assert column(table, "tokens")[3:6] == ["8x25+1", "8x25", "30x25+1"]
 
 
 def test_figures_by_module():
@@ -175,10 +174,10 @@ def test_what_a_reader_must_know_is_said():
 def test_golden_markdown_of_modules():
     lines = render(build_detail(DETAIL), "md").splitlines()
     assert lines[4] == (
-        "| SkeletonMAE | 30×25 | native | 74 | 28.10 | 1.96 | 17.56 | – | – | 58.6 | *28.32* | *1.97* | *17.70* | – |"
+        "| SkeletonMAE | 30x25 | native | 74 | 28.10 | 1.96 | 17.56 | – | – | 58.6 | *28.32* | *1.97* | *17.70* | – |"
     )
     assert lines[7] == (
-        "| SLiM | 8×25+1 | native | 201 | 5.72 | 5.72 | – | 5.72 | 146.97 | 295.9 | *3.59* | *3.59* | – | *3.59* |"
+        "| SLiM | 8x25+1 | native | 201 | 5.72 | 5.72 | – | 5.72 | 146.97 | 295.9 | *3.59* | *3.59* | – | *3.59* |"
     )
 
 

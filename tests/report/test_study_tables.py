@@ -530,7 +530,7 @@ def test_golden(made):
     lines = render(table(made, "objective"), "md").splitlines()
     assert lines[2] == (
         "| MFP | CL | GLCL | Seeds | Linear | Over MFP + GLCL | p (Holm) | 1-NN | Over untrained | GFLOPs, 2 bodies "
-        "| Step GFLOPs, 2 bodies | Paper: X-Sub | Paper: X-View |"
+        "| Step GFLOPs, 2 bodies | Paper: X-Sub<sup>a</sup> | Paper: X-View<sup>a</sup> |"
     )
     assert lines[4] == "| – | yes | – | – | – | – | – | – | – | – | – | *73.6* | *78.9* |"
     assert lines[6] == (
@@ -541,7 +541,8 @@ def test_golden(made):
         "| yes | – | yes | 2 | **77.5 ± 31.8 [62.5, 87.7]** | – | – | <ins>40.0 ± 0.0</ins> | +52.5 ± 31.8 | 0.20 "
         "| 80.00 | *87.7* | *92.7* |"
     )
-    assert lines[10].startswith("All rows: dataset ntu60, split cross-view, tokens 8x25+1, frames 64, patch 8, preset")
+    assert lines[10].startswith("<sup>a</sup> published at the full size")
+    assert lines[12].startswith("All rows: dataset ntu60, split cross-view, tokens 8x25+1, frames 64, patch 8, preset")
 
 
 def test_significance_gives_rows_of_a_block_letters_and_ranks(made):

@@ -94,3 +94,10 @@ def test_values_by_key():
     assert table([{"score": 1}, {}]).values("score") == [1, None]
     with pytest.raises(SkelbenchError, match="no column 'x'"):
         table([]).values("x")
+
+
+def test_more_footnotes_than_letters():
+    notes = {str(number): "text" for number in range(60)}
+    table = Table("t", (Column("a", "A"),), ({"a": Cell(1, footnotes=tuple(notes))},), footnotes=notes)
+    marks = table.markers(["0", "25", "26", "27", "51", "52"])
+    assert marks == "a,z,aa,ab,az,ba" and len(set(table.markers(list(notes)).split(","))) == 60

@@ -103,9 +103,9 @@ def test_built_in_studies_ask_for_what_the_paper_compares(host):
     assert {request.preset for request in library.TOKEN_BUDGET.requests(gpu=True)} == {"paper"}
     assert {request.preset for request in library.TARGET_CONTROL.requests(gpu=True)} == {"ablation"}
     assert [request.seed for request in library.OBJECTIVE.requests()] == [0] * 5 + [1] * 5
-    # Every ablation of SLiM that has a name belongs to a study; degraded training is compared by robustness.
+    # Every ablation of SLiM that has a name belongs to a study.
     covered = {request.method.partition(":")[2] for study in BUILT_IN for request in study.requests()}
-    assert (covered - {""}) | {"degraded"} == set(host.method("slim")[0].variants)
+    assert covered - {""} == set(host.method("slim")[0].variants)
 
 
 # ---------------------------------------------------------------------------------------------------- options

@@ -1,0 +1,28 @@
+"""Token grids on which the cost of methods is counted (torch-free)."""
+
+from __future__ import annotations
+
+from skelbench.plugin.descriptors import MethodSpec
+from skelbench.plugin.host import Host
+from skelbench.skeleton.grid import BUDGETS
+from skelbench.spec import GridSpec
+
+MethodOnGrid = tuple[MethodSpec, GridSpec]
+"""A method in its native setting on a token grid."""
+
+
+def native_grid(method: MethodSpec) -> GridSpec:
+    """The token grid that the method was published with."""
+    fields = {name: method.native[f"grid.{name}"] for name in GridSpec.model_fields if f"grid.{name}" in method.native}
+    return GridSpec(**fields)
+
+
+def flops_grids(host: Host) -> list[MethodOnGrid]:
+    """Every trainable method on every budget and on its native grid, dense grids first."""
+    pairs: list[MethodOnGrid] = []
+    methods = [method for method in host.all("methods") if isinstance(method, MethodSpec) and method.trains]
+    for method in sorted(methods, key=lambda m: (m.native.get("encoder.cls", True), m.name)):
+        grids = {GridSpec(frames=frames, patch=patch) for frames, patch in BUDGETS.values()} | {native_grid(method)}
+        ordered = sorted(grids, key=lambda g: (g.frames // g.patch, g.frames), reverse=True)
+        pairs += [(method, grid) for grid in ordered]
+    return pairs

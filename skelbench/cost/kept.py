@@ -1,0 +1,140 @@
+"""Counts that were made before: kept in the user's cache folder and read back while nothing that decides them changed.
+
+Torch-free: where every count is there, PyTorch is not even imported.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import asdict
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import skelbench
+from skelbench.cost.count import CostRow, MacCount
+from skelbench.cost.grids import MethodOnGrid
+from skelbench.errors import SkelbenchError
+from skelbench.files import read_json, write_json
+from skelbench.identity import digest
+from skelbench.plugin.descriptors import Descriptor, MethodSpec
+from skelbench.plugin.host import Host
+from skelbench.skeleton.topology import NTU25, Topology
+from skelbench.spec import GridSpec
+from skelbench.version import installed
+
+KEPT = 4
+"""Files that stay: one for each state of the code that was counted with last."""
+
+log = logging.getLogger(__name__)
+
+
+def cache_root() -> Path:
+    """``$XDG_CACHE_HOME/skelbench``, else ``~/.cache/skelbench``."""
+    shared = os.environ.get("XDG_CACHE_HOME")
+    return (Path(shared) if shared else Path.home() / ".cache") / "skelbench"
+
+
+def kept_rows(
+    host: Host, pairs: Iterable[MethodOnGrid], topology: Topology = NTU25, folder: Path | None = None
+) -> Iterator[CostRow]:
+    """:func:`skelbench.cost.rows.flops_rows`, counting only what ``folder`` (:func:`cache_root`) does not hold.
+
+    A count is of one method, grid and skeleton, by one state of the code of this package and of the plugins, one
+    PyTorch and one fvcore; a file or an entry that cannot be read is counted again. Nothing is kept where the folder
+    cannot be written.
+    """
+    folder = cache_root() if folder is None else folder
+    file = folder / f"costs-{_counters()}.json"
+    found = _read(file)
+    rows, encoders = dict[str, dict[str, Any]](), dict[Any, MacCount]()
+    counted = False
+    try:
+        for method, grid in pairs:
+            key = _key(host, method, grid, topology)
+            row = _row(found.get(key))
+            if row is None:
+                from skelbench.cost.rows import flops_rows
+
+                row = next(flops_rows(host, [(method, grid)], topology, encoders), None)
+                counted = True
+            if row is not None and key:
+                rows[key] = {"row": (plain := asdict(row)), "digest": digest(plain)}
+            if row is not None:
+                yield row
+    finally:  # also of a command that was stopped half-way
+        if counted:
+            _write(file, found | rows)
+
+
+def _key(host: Host, method: MethodSpec, grid: GridSpec, topology: Topology) -> str:
+    """Hash of everything that decides the counts of a method on a grid beside what counts; "" where the method speaks
+    of what there is not, which counting it says better."""
+    try:
+        encoder = host.get("encoders", method.native.get("encoder", "vit"))
+        parts = [f"{one.name} {host.identity(one)} {_code_of(host, one)}" for one in (method, encoder)]
+        return digest([*parts, dict(method.native), grid.model_dump(mode="json"), repr(topology)], 32)
+    except (SkelbenchError, TypeError, ValueError, OSError):
+        return ""
+
+
+def _code_of(host: Host, descriptor: Descriptor) -> str:
+    """Hash of the package that announces ``descriptor``; "" of a single file, whose hash is in its identity."""
+    origin = host.origin(descriptor)
+    if origin.source_hash or not origin.path:
+        return ""
+    folder = Path(origin.path).parent
+    while (folder.parent / "__init__.py").exists():
+        folder = folder.parent
+    return _hash_of(folder)
+
+
+def _counters() -> str:
+    """Hash of what counts: this package's code, PyTorch and fvcore."""
+    code = _hash_of(Path(skelbench.__file__).parent)
+    return digest([code, *(installed(name) for name in ("torch", "fvcore"))])
+
+
+@cache
+def _hash_of(folder: Path) -> str:
+    """Of all Python files below ``folder``, by name: a version alone does not say that somebody edited one."""
+    found = hashlib.sha256()
+    for path in sorted(folder.rglob("*.py")):
+        found.update(f"{path.relative_to(folder)}\0".encode())
+        found.update(hashlib.sha256(path.read_bytes()).digest())
+    return found.hexdigest()
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        found = read_json(file)
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _row(entry: Any) -> CostRow | None:
+    """The row of an entry; None where there is none that is whole."""
+    try:
+        row = entry["row"]
+        if entry["digest"] != digest(row):
+            return None
+        return CostRow(**row | {"encoder": MacCount(**row["encoder"])})
+    except (TypeError, KeyError, ValueError):
+        return None
+
+
+def _write(file: Path, rows: dict[str, Any]) -> None:
+    try:
+        write_json(file, rows)
+        others = sorted(file.parent.glob("costs-*.json"), key=lambda path: path.stat().st_mtime, reverse=True)
+    except OSError as error:
+        log.debug("counts are not kept: %s", error)
+        return
+    for old in others[KEPT:]:
+        with suppress(OSError):
+            old.unlink()

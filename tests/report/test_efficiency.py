@@ -1,0 +1,83 @@
+"""Accuracy beside what it cost: averages over seeds, and nothing compared over two machines."""
+
+import json
+
+import pytest
+from fabricated import MACS, Fabricated
+
+from skelbench.plugin.host import Host
+from skelbench.report.efficiency import table
+from skelbench.report.inputs import TableInputs
+
+
+@pytest.fixture
+def made(tmp_path):
+    return Fabricated(tmp_path / "results")
+
+
+def built(made, **options):
+    return table(TableInputs(Host(), made.store, **options))
+
+
+def rows(table):
+    return {row["method"].value: row for row in table.rows}
+
+
+def costs(made, name, **changed):
+    """Change the cost of a made run: ``latency_1`` in ms, ``device``."""
+    path = made.root / name / "cost.json"
+    cost = json.loads(path.read_text())
+    times = {"median_ms": changed.get("latency_1", 2.0), "device": changed.get("device", "cpu"), "threads": 1}
+    cost["latency"]["batch 1"] = times | {"clips_per_s": 1.0}
+    path.write_text(json.dumps(cost))
+
+
+def test_whole_pretraining_speed_and_inference_are_means_over_seeds(made):
+    for seed, latency in enumerate((2.0, 4.0)):
+        costs(made, made.run("slim", 0.5 + 0.1 * seed, seed=seed), latency_1=latency)
+    costs(made, made.run("untrained", 0.25), latency_1=1.0)
+    made.run("raw", 0.3)
+    table = built(made)
+    found = rows(table)
+    assert list(found) == ["untrained", "slim"]
+    slim = {key: cell.value for key, cell in found["slim"].items()}
+    assert slim["training"] == pytest.approx(2 * 40e9 * 40_000 / 1e12) and slim["step"] == pytest.approx(80)
+    assert slim["speed"] == pytest.approx(40_000 / 120) and slim["latency_1"] == 3.0 and slim["seeds"] == 2
+    assert slim["accuracy"] == pytest.approx(55) and slim["gflops"] == pytest.approx(4 * MACS[8] / 1e9)
+    assert (slim["parameters"], slim["trainable"]) == (10, 20)
+    assert found["untrained"]["training"].value == 0 and found["untrained"]["speed"].value is None
+    assert found["slim"]["accuracy"].mark == "best" and found["untrained"]["latency_1"].mark == "best"
+    assert found["slim"]["latency_1"].mark == "second" and found["slim"]["training"].mark is None
+
+
+@pytest.mark.parametrize("what", [{"hardware": "gpu"}, {"preset": "quick"}, {"split": "cross-subject"}])
+def test_other_machines_presets_and_splits_do_not_compete(made, what):
+    made.run("slim", 0.5)
+    made.run("mamp", 0.8, **what)
+    table = built(made)
+    assert not any(cell.mark for row in table.rows for cell in row.values())
+    (key,) = what
+    assert next(column for column in table.columns if column.key == key).shown
+
+
+def test_latencies_of_another_device_do_not_compete(made):
+    costs(made, made.run("slim", 0.5), device="cpu")
+    costs(made, made.run("mamp", 0.8), device="cuda", latency_1=0.1)
+    assert not any(row["latency_1"].mark for row in built(made).rows)
+
+
+def test_a_run_that_was_not_costed_says_so(made):
+    made.run("slim", 0.5, costed=False)
+    (row,) = built(made).rows
+    assert row["method"].footnotes == ("costless",) and row["latency_1"].value is row["training"].value is None
+    assert row["speed"].value == pytest.approx(40_000 / 120)
+
+
+def test_changed_settings_and_transfer_have_no_row(made):
+    made.run("slim", 0.5)
+    made.run("mamp", 0.5, modified={"x": 1})
+    assert list(rows(built(made))) == ["slim"] and len(built(made, exact_only=False).rows) == 2
+
+
+def test_nothing_says_what_fills_it(made):
+    assert "skelbench run METHOD" in built(made).notes[0] and not built(made).rows
