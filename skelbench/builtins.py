@@ -19,6 +19,7 @@ PLACES: tuple[str, ...] = (
     "skelbench.report.figures.curves",
     "skelbench.report.figures.target_control",
     "skelbench.report.figures.token_budget",
+    "skelbench.report.figures.trade_off",
     "skelbench.report.downstream",
     "skelbench.report.flops",
     "skelbench.report.linear",

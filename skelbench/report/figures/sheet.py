@@ -56,7 +56,7 @@ class Sheet:
         self.column = self.width / columns
         inside, panel = self.width - LEFT - RIGHT, self.column - LEFT - RIGHT
         titles, words = wrap(title, inside, TITLE), [line for text in caption for line in wrap(text, inside, NOTE)]
-        entries = max((_width(text, ENTRY) for _, text in legend), default=0) + 0.5
+        entries = max((width_of(text, ENTRY) for _, text in legend), default=0) + 0.5
         beside = max(1, min(len(legend), int(inside / entries)))
         under = [BETWEEN if shared and row + 1 < len(headings) else BELOW for row in range(len(headings))]
         above = [max(_tall(heading, panel) for heading in row) for row in headings]
@@ -119,7 +119,7 @@ def wrap(text: str, inside: float, size: float) -> list[str]:
     fixed ones); a word that is too long stays whole."""
     lines: list[str] = []
     for word in text.split(" "):
-        if lines and _width(f"{lines[-1]} {word}", size) <= inside:
+        if lines and width_of(f"{lines[-1]} {word}", size) <= inside:
             lines[-1] += f" {word}"
         else:
             lines.append(word)
@@ -127,7 +127,7 @@ def wrap(text: str, inside: float, size: float) -> list[str]:
 
 
 @cache
-def _width(text: str, size: float) -> float:
+def width_of(text: str, size: float) -> float:
     """Inches that ``text`` takes in letters of ``size`` points; titles and names are bold."""
     font = FontProperties(size=size, weight="bold" if size >= NAME else "normal")
     return TextToPath().get_text_width_height_descent(text, font, False)[0] / 72
