@@ -17,6 +17,8 @@ PLACES: tuple[str, ...] = (
     "skelbench.optim.schedules",
     "skelbench.report.figures.confusion",
     "skelbench.report.figures.curves",
+    "skelbench.report.figures.robustness",
+    "skelbench.report.figures.scaling",
     "skelbench.report.figures.target_control",
     "skelbench.report.figures.token_budget",
     "skelbench.report.figures.trade_off",
