@@ -16,6 +16,7 @@ PLACES: tuple[str, ...] = (
     "skelbench.optim.optimizers",
     "skelbench.optim.schedules",
     "skelbench.report.figures.confusion",
+    "skelbench.report.figures.coverage",
     "skelbench.report.figures.curves",
     "skelbench.report.figures.robustness",
     "skelbench.report.figures.scaling",
