@@ -15,6 +15,7 @@ PLACES: tuple[str, ...] = (
     "skelbench.nn.vit",
     "skelbench.optim.optimizers",
     "skelbench.optim.schedules",
+    "skelbench.picture.gallery",
     "skelbench.report.figures.confusion",
     "skelbench.report.figures.coverage",
     "skelbench.report.figures.curves",
