@@ -186,7 +186,9 @@ def save_animation(scene: Scene, path: Path, report: Report | None = None) -> No
     for i, panel in enumerate(scene.panels):
         row, column = divmod(i, columns)
         left = (width - columns * step) / 2 + column * step
-        axes = pose_axes(figure, scene, (left, height - 0.35 - (row + 1) * (cell + gap) + 0.15, step, cell), floor=i == 0)
+        axes = pose_axes(
+            figure, scene, (left, height - 0.35 - (row + 1) * (cell + gap) + 0.15, step, cell), floor=i == 0
+        )
         if many:
             axes.set_title(f"{fitted(panel.title, step, 7)}\n{panel.note}", fontsize=7, color=INK, pad=1, **PLAIN)
         counter = axes.text(0.5, -0.01, "", transform=axes.transAxes, fontsize=7, color=PALE, ha="center", va="top")

@@ -151,4 +151,3 @@ def _parts(resolved: Resolved) -> RunSpec:
             views.setdefault(f"{view.mask.kind} alone", plain.model_copy(update={"mask": mask}))
     dumped = {name: view.model_dump(mode="json") for name, view in views.items()}
     return spec.model_copy(update={"views": dumped})
-

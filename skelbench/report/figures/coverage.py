@@ -142,9 +142,7 @@ def _printed(inputs: TableInputs, method: str) -> dict[str, tuple[float, float |
 
 
 # ------------------------------------------------------------------------------------------------ drawing
-def _figure(
-    kinds: Sequence[Kind], settings: Coverage, papers: dict[str, tuple[float, float | None, str]]
-) -> Figure:
+def _figure(kinds: Sequence[Kind], settings: Coverage, papers: dict[str, tuple[float, float | None, str]]) -> Figure:
     lines = [kinds[start : start + COLUMNS] for start in range(0, len(kinds), COLUMNS)]
     headings = [[_heading(kind) for kind in line] for line in lines]
     legend: list[tuple[Line2D | Patch, str]] = [

@@ -174,7 +174,9 @@ def _figure(blocks: Sequence[Block], papers: Sequence[Block], captions: list[str
     kinds = {kind for block in blocks for kind in block.lines}
     told = {block.where for block in blocks}
     pairs += [(paper, None) for paper in papers if paper.where not in told and kinds & set(paper.lines)]
-    legend: list[tuple[Line2D | Patch, str]] = [(Line2D([], [], **look_of(place)), label) for label, place in order.items()]
+    legend: list[tuple[Line2D | Patch, str]] = [
+        (Line2D([], [], **look_of(place)), label) for label, place in order.items()
+    ]
     methods = sorted({method for paper in papers for lines in paper.lines.values() for method in lines})
     legend += [(Line2D([], [], color=PALE, linestyle="--", linewidth=1), f"{method}, published") for method in methods]
     shown = [[kind for kind in KINDS if kind in kinds and kind in block.lines] for block, _ in pairs]

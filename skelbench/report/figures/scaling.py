@@ -170,7 +170,8 @@ def _looks(lines: Collection[Line]) -> dict[Line, dict[str, Any]]:
     colours = places(f"{line.title} {line.changed}" for line in lines)
     grids = sorted({line.tokens for line in lines})
     return {
-        line: look_of(colours[f"{line.title} {line.changed}"]) | {"marker": MARKERS[grids.index(line.tokens) % len(MARKERS)]}
+        line: look_of(colours[f"{line.title} {line.changed}"])
+        | {"marker": MARKERS[grids.index(line.tokens) % len(MARKERS)]}
         for line in sorted(lines)
     }
 

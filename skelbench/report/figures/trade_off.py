@@ -140,7 +140,9 @@ def _panel(axes: Axes, panel: Panel, papers: list[Panel], order: dict[str, int],
         look, name = look_of(order[slug(method)]), spelt[slug(method)]
         whole, variants = [p for p in points if not p.variant], [p for p in points if p.variant]
         joined = "-" if len({p.tokens for p in whole}) == len(whole) else ""
-        axes.plot([p.gflops for p in whole], [p.accuracy for p in whole], **look, linestyle=joined, zorder=4, label=name)
+        axes.plot(
+            [p.gflops for p in whole], [p.accuracy for p in whole], **look, linestyle=joined, zorder=4, label=name
+        )
         axes.plot([p.gflops for p in variants], [p.accuracy for p in variants], **look, linestyle="", label="_variant")
         names += [Name(p.gflops, p.accuracy, _suffixed(name, p.tokens, p.variant), look["color"]) for p in points]
     for method, points in (item for paper in papers for item in paper.points.items()):
