@@ -27,7 +27,8 @@ ASK = "this figure is of a method's views; name one, or two to compare: skelbenc
 MOST = 40
 """Rows of one figure."""
 CAPTION = (
-    "Columns: evenly spaced frames of each row, from its first to its last. Hollow, grey: joints that a mask hides. Masks and augmentations by themselves are on the whole "
+    "Columns: evenly spaced frames of each row, from its first to its last. Hollow, grey: joints that a "
+    "mask hides. Masks and augmentations by themselves are on the whole "
     "clip and applied for certain; views are drawn as at training step {step} with seed {seed}."
 )
 

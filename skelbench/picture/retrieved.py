@@ -13,7 +13,7 @@ from pydantic import Field
 
 from skelbench.component import Spec
 from skelbench.picture.draw import draw_pose, fitted, pose_axes, sides_legend
-from skelbench.picture.rows import LEGEND, evenly
+from skelbench.picture.rows import LEGEND
 from skelbench.picture.scene import Scene, clip_scene
 from skelbench.plugin import FigureSpec, hookimpl
 from skelbench.report.figures.of_runs import asked, facts_of, features_of, title_of
@@ -32,6 +32,12 @@ LETTERS = 6.5
 """Points of a clip's words."""
 RIGHT, WRONG = (COLOURS[1], "✓"), (COLOURS[0], "✗")
 """Colour and sign of a neighbour of the query's class, and of one of another."""
+CAPTION = (
+    "Left: test clips, drawn with seed {seed}, {hits} of those whose nearest training clip is of their class and "
+    "{misses} of the others: not the share of right answers, which is above. Then the nearest training clips, by cosine "
+    f"similarity of the features, which is printed. {RIGHT[1]} blue: of the query's class; {WRONG[1]} orange, dashed: "
+    "of another."
+)
 
 
 class Retrieval(Spec):
@@ -86,13 +92,7 @@ def draw(inputs: TableInputs) -> Figure:
         f"{title_of(run, checkpoint)}; {run.spec.data.title}, {run.spec.data.split}; {facts_of(run)}; 1-NN accuracy "
         f"{100 * accuracy:.1f} % of {len(features.test_y):,} test clips"
     )
-    hits = len(queries) - misses
-    caption = (
-        f"Left: test clips, drawn with seed {settings.seed}, {hits} of those whose nearest training clip is of their class "
-        f"and {misses} of the others: not the share of right answers, which is above. Then the nearest training clips by "
-        f"cosine similarity of the features, which is printed. {RIGHT[1]} blue: of the query's class; {WRONG[1]} orange: "
-        "of another."
-    )
+    caption = CAPTION.format(seed=settings.seed, hits=len(queries) - misses, misses=misses)
     with house():
         return _figure(store, queries, settings, facts, caption)
 
@@ -154,10 +154,8 @@ def _figure(store: ClipStore, queries: Sequence[Query], settings: Retrieval, fac
     y -= lines_high(len(note), NOTE) + GAP
     scenes: list[Scene] = []
     for query in queries:
-        clips = [
-            (query.clip, "query", INK),
-            *((a.clip, f"{_mark(a)[1]} {a.similarity:.3f}", _mark(a)[0]) for a in query.answers),
-        ]
+        clips = [(query.clip, "query", INK)]
+        clips += [(one.clip, f"{_mark(one)[1]} {one.similarity:.3f}", _mark(one)[0]) for one in query.answers]
         for column, (clip, said, colour) in enumerate(clips):
             x = EDGE + column * CELL + (GAP if column else 0)
             scenes.append(clip_scene(store, clip))
@@ -184,7 +182,8 @@ def _poses(figure: Figure, scene: Scene, x: float, bottom: float, most: int) -> 
     wide = (CELL - 0.1) / count
     high = min(POSE, wide / scene.shape)
     panel = scene.panels[0]
-    for place, frame in enumerate(evenly(panel, count) if count > 1 else [panel.frames // 2]):
+    for place in range(count):
+        frame = int((place + 0.5) * panel.frames / count)
         axes = pose_axes(figure, scene, (x + place * wide, bottom + (POSE - high) / 2, wide, high), floor=False)
         draw_pose(axes, scene, panel, frame, width=0.9)
 

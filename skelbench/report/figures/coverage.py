@@ -183,7 +183,7 @@ def _panel(axes: Axes, kind: Kind, paper: tuple[float, float | None, str] | None
     if len(kind.share_R):
         weights = np.full(len(kind.share_R), 100 / len(kind.share_R))
         # Shares are whole numbers of tokens: those at an edge belong to the bin above it whatever the rounding.
-        axes.hist(kind.share_R + 1e-9, BINS, weights=weights, color=COLOURS[1], zorder=2)
+        axes.hist(kind.share_R + 1e-9, BINS.tolist(), weights=weights, color=COLOURS[1], zorder=2)
         axes.axvline(float(kind.share_R.mean()), color=INK, linewidth=1.4, zorder=4, label="mean")
     if paper is not None:
         axes.axvline(paper[0], color=COLOURS[0], linestyle="--", linewidth=1.2, zorder=5, label="published")

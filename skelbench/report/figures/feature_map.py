@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -112,8 +112,8 @@ def _groups(store: ClipStore, ids: np.ndarray, settings: FeatureMap) -> np.ndarr
     group_C = np.asarray(store.index[settings.colour][ids])
     if len(np.unique(group_C)) < 2:
         raise SkelbenchError(
-            f"data set {store.meta.name} does not tell {settings.colour}s apart in these test clips; colour by another: "
-            "--set colour=class"
+            f"data set {store.meta.name} does not tell {settings.colour}s apart in these test clips; colour by "
+            "another: --set colour=class"
         )
     return group_C
 
@@ -179,12 +179,14 @@ def _figure(panels: Sequence[Panel], settings: FeatureMap, name: Callable[[int],
     group_C = np.concatenate([panel.group_C for panel in panels])
     groups, counts = np.unique(group_C, return_counts=True)
     coloured = groups[np.argsort(-counts, kind="stable")][: settings.groups].tolist()
-    looks = {group: {"color": COLOURS[place], "marker": MARKERS[place]} for place, group in enumerate(sorted(coloured))}
-    dots = {"linestyle": "", "markersize": 4.5, "markeredgewidth": 0}
-    legend = [(Line2D([], [], **look, **dots), name(group)) for group, look in looks.items()]  # type: ignore[arg-type]
+    looks: dict[int, dict[str, Any]] = {
+        group: {"color": COLOURS[place], "marker": MARKERS[place]} for place, group in enumerate(sorted(coloured))
+    }
+    dots: dict[str, Any] = {"linestyle": "", "markersize": 4.5, "markeredgewidth": 0}
+    legend = [(Line2D([], [], **look, **dots), name(group)) for group, look in looks.items()]
     rest = len(groups) - len(coloured)
     if rest:
-        legend.append((Line2D([], [], color=GUIDE, marker=".", **dots), f"{rest} others"))  # type: ignore[arg-type]
+        legend.append((Line2D([], [], color=GUIDE, marker=".", **dots), f"{rest} others"))
     lines = [panels[start : start + COLUMNS] for start in range(0, len(panels), COLUMNS)]
     clips = len(panels[0].group_C)
     how = PROJECTIONS[settings.by].format(seed=settings.seed, perplexity=f"{_perplexity(clips):g}")
@@ -200,7 +202,7 @@ def _figure(panels: Sequence[Panel], settings: FeatureMap, name: Callable[[int],
     return sheet.figure
 
 
-def _panel(axes: Axes, panel: Panel, looks: dict[int, dict[str, str]], by: str) -> None:
+def _panel(axes: Axes, panel: Panel, looks: Mapping[int, dict[str, Any]], by: str) -> None:
     size = float(np.clip(60 / np.sqrt(max(1, len(panel.group_C))), 2, 4))
     others = ~np.isin(panel.group_C, list(looks))
     axes.plot(*panel.place_C2[others].T, ".", color=GUIDE, markersize=size, zorder=2, label="_others")
@@ -209,7 +211,7 @@ def _panel(axes: Axes, panel: Panel, looks: dict[int, dict[str, str]], by: str) 
         axes.plot(
             *panel.place_C2[own].T, **look, linestyle="", markersize=size, markeredgewidth=0, alpha=0.75, zorder=3,
             label=str(group),
-        )  # type: ignore[arg-type]  # fmt: skip
+        )  # fmt: skip
     axes.set(xlabel=panel.axes[0], ylabel=panel.axes[1])
     axes.tick_params(labelbottom=False, labelleft=False, length=0)
     if by == "pca":

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from skelbench.data.store.splits import full_name
@@ -174,9 +174,7 @@ def _figure(blocks: Sequence[Block], papers: Sequence[Block], captions: list[str
     kinds = {kind for block in blocks for kind in block.lines}
     told = {block.where for block in blocks}
     pairs += [(paper, None) for paper in papers if paper.where not in told and kinds & set(paper.lines)]
-    legend: list[tuple[Line2D | Patch, str]] = [
-        (Line2D([], [], **look_of(place)), label) for label, place in order.items()
-    ]
+    legend = [(Line2D([], [], **look_of(place)), label) for label, place in order.items()]
     methods = sorted({method for paper in papers for lines in paper.lines.values() for method in lines})
     legend += [(Line2D([], [], color=PALE, linestyle="--", linewidth=1), f"{method}, published") for method in methods]
     shown = [[kind for kind in KINDS if kind in kinds and kind in block.lines] for block, _ in pairs]
@@ -238,6 +236,6 @@ def _edges(levels: Sequence[Level]) -> Iterator[tuple[float, float]]:
 
 def _ticks(axes: Axes, kind: str) -> None:
     """Shares of joints are read in percent."""
-    ticks = sorted({float(x) for line in axes.lines for x in line.get_xdata()})  # type: ignore[union-attr]
+    ticks = sorted({float(x) for line in axes.lines for x in np.asarray(line.get_xdata(), float)})
     percent = kind != "noise"
     axes.set_xticks(ticks, [number(100 * tick if percent else tick) for tick in ticks])

@@ -32,10 +32,10 @@ LENGTH = frozenset({"train.epochs", "train.iters_per_epoch"})
 """Settings by which only the length of a training differs."""
 HOW = "no trained run was evaluated by {protocol} in {root} yet; start with: skelbench run METHOD --tokens 8"
 CAPTION = (
-    "Filled: finished trainings, whose learning rate has run its whole course; those of other lengths (--all) are joined "
-    "by a solid line. Hollow, dashed: snapshots (RUN@EPOCH) on the way of one training, whose learning rate had not come "
-    "down yet: they say how it went, not what a shorter training would reach. Points: mean over seeds. Training FLOPs: "
-    f"all views, teacher, heads, forward and backward, of clips with {BODIES} bodies, matrix products."
+    "Filled: finished trainings, whose learning rate has run its whole course; those of other lengths (--all) are "
+    "joined by a solid line. Hollow, dashed: snapshots (RUN@EPOCH) on the way of one training, whose learning rate had "
+    "not come down yet: they say how it went, not what a shorter training would reach. Points: mean over seeds. "
+    f"Training FLOPs: all views, teacher, heads, forward and backward, of clips with {BODIES} bodies, matrix products."
 )
 NO_SNAPSHOTS = "No snapshot was evaluated yet: skelbench runs show RUN lists them, skelbench eval RUN@EPOCH does."
 
@@ -148,7 +148,13 @@ def _figure(panels: Sequence[Panel], protocol: str) -> Figure:
     stages = [stage for panel in panels for line in panel.lines.values() for some in line for stage in some]
     snapshots = any(not stage.finished for stage in stages)
     if snapshots:
-        hollow = {"marker": "o", "markerfacecolor": "white", "markersize": 4.5, "linestyle": "--", "linewidth": 0.9}
+        hollow: dict[str, Any] = {
+            "marker": "o",
+            "markerfacecolor": "white",
+            "markersize": 4.5,
+            "linestyle": "--",
+            "linewidth": 0.9,
+        }
         legend.append((Line2D([], [], color=PALE, **hollow), "snapshots of one training"))
     if any(panel.untrained for panel in panels):
         legend.append((Line2D([], [], color=PALE, linestyle=":", linewidth=1), "untrained encoder"))
@@ -169,11 +175,11 @@ def _looks(lines: Collection[Line]) -> dict[Line, dict[str, Any]]:
     """A colour for each method with its settings, a marker for each number of tokens."""
     colours = places(f"{line.title} {line.changed}" for line in lines)
     grids = sorted({line.tokens for line in lines})
-    return {
-        line: look_of(colours[f"{line.title} {line.changed}"])
-        | {"marker": MARKERS[grids.index(line.tokens) % len(MARKERS)]}
-        for line in sorted(lines)
-    }
+    looks = {}
+    for line in sorted(lines):
+        marker = MARKERS[grids.index(line.tokens) % len(MARKERS)]
+        looks[line] = look_of(colours[f"{line.title} {line.changed}"]) | {"marker": marker}
+    return looks
 
 
 def _panel(axes: Axes, panel: Panel, looks: Mapping[Line, dict[str, Any]], over: str) -> None:

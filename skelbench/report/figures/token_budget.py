@@ -223,19 +223,19 @@ def _panel(axes: Axes, panel: Panel, order: dict[str, int]) -> None:
         look = look_of(order[slug(method)])
         whole, variants = [p for p in points if not p.variant], [p for p in points if p.variant]
         one_each = len({p.tokens for p in whole}) == len(whole)
-        axes.plot(*_places(whole), **look, linestyle="-" if one_each else "", zorder=4, label=method)
+        axes.plot(*at(whole), **look, linestyle="-" if one_each else "", zorder=4, label=method)
         hollow = look | {"markerfacecolor": "white", "markeredgecolor": look["color"], "linestyle": ""}
-        axes.plot(*_places(variants), **hollow, zorder=5, label=f"_{method}, variant")
+        axes.plot(*at(variants), **hollow, zorder=5, label=f"_{method}, variant")
         dots = [(p.gflops, seed) for p in points for seed in p.seeds if len(p.seeds) > 1]
         if dots:
             axes.plot(*zip(*dots), ".", color=look["color"], markersize=3.5, zorder=3, label=f"_{method}, seeds")
-    axes.plot(*_places(panel.untrained), "--", color=PALE, linewidth=1, zorder=2, label="untrained")
-    axes.plot(*_places(panel.untrained), "_", color=PALE, markersize=7, zorder=2, label="_untrained")
+    axes.plot(*at(panel.untrained), "--", color=PALE, linewidth=1, zorder=2, label="untrained")
+    axes.plot(*at(panel.untrained), "_", color=PALE, markersize=7, zorder=2, label="_untrained")
     points = [p for points in panel.points.values() for p in points]
     _numbers(axes, points, scales(axes, points))
 
 
-def _places(points: Sequence[Point]) -> tuple[list[float], list[float]]:
+def at(points: Sequence[Point]) -> tuple[list[float], list[float]]:
     return [p.gflops for p in points], [p.accuracy for p in points]
 
 

@@ -1,9 +1,9 @@
-"""``plot trade-off``: the paper's first figure, accuracy over inference cost with every point named after its tokens."""
+"""``plot trade-off``: the paper's first figure, accuracy over inference cost, each point named after its tokens."""
 
 from __future__ import annotations
 
 from itertools import chain
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -17,7 +17,7 @@ from skelbench.report.figures import NothingToDraw
 from skelbench.report.figures.labels import Name, write
 from skelbench.report.figures.sheet import Heading, Sheet
 from skelbench.report.figures.style import PALE, house, places
-from skelbench.report.figures.token_budget import COLUMNS, Panel, look_of, measured, printed, scales, slug
+from skelbench.report.figures.token_budget import COLUMNS, Panel, at, look_of, measured, printed, scales, slug
 from skelbench.report.study_rows import announced
 from skelbench.report.token_budget import NAME
 
@@ -37,7 +37,6 @@ CAPTION = (
 )
 MEAN = "Means over splits: settings that were probed on each of them."
 PUBLISHED = "Grey and hollow: as printed, not measured here; those costs follow no single convention."
-ALONE = "Published, not measured here"
 
 
 class TradeOff(Spec):
@@ -126,7 +125,7 @@ def _heading(panel: Panel, papers: list[Panel]) -> Heading:
     return Heading(told.name, f"{told.note}; published: {papers[0].heading.note.partition('; ')[2]}")
 
 
-def _hollow(marker: str) -> dict[str, object]:
+def _hollow(marker: str) -> dict[str, Any]:
     return {
         "color": PALE, "marker": marker, "markersize": 4.5, "markerfacecolor": "white", "markeredgecolor": PALE,
         "linestyle": "--", "linewidth": 0.8,
@@ -140,16 +139,13 @@ def _panel(axes: Axes, panel: Panel, papers: list[Panel], order: dict[str, int],
         look, name = look_of(order[slug(method)]), spelt[slug(method)]
         whole, variants = [p for p in points if not p.variant], [p for p in points if p.variant]
         joined = "-" if len({p.tokens for p in whole}) == len(whole) else ""
-        axes.plot(
-            [p.gflops for p in whole], [p.accuracy for p in whole], **look, linestyle=joined, zorder=4, label=name
-        )
-        axes.plot([p.gflops for p in variants], [p.accuracy for p in variants], **look, linestyle="", label="_variant")
+        axes.plot(*at(whole), **look, linestyle=joined, zorder=4, label=name)
+        axes.plot(*at(variants), **look, linestyle="", label="_variant")
         names += [Name(p.gflops, p.accuracy, _suffixed(name, p.tokens, p.variant), look["color"]) for p in points]
     for method, points in (item for paper in papers for item in paper.points.items()):
         marker = look_of(order[slug(method)])["marker"] if slug(method) in order else "o"
         points = [p for p in points if not p.variant]
-        at = [p.gflops for p in points], [p.accuracy for p in points]
-        axes.plot(*at, **_hollow(marker), zorder=3, label=f"{method}, published")
+        axes.plot(*at(points), **_hollow(marker), zorder=3, label=f"{method}, published")
         names += [Name(p.gflops, p.accuracy, _suffixed(method, p.tokens), PALE) for p in points]
     every = [p for one in (panel, *papers) for points in one.points.values() for p in points]
     scales(axes, every)
