@@ -34,9 +34,9 @@ RIGHT, WRONG = (COLOURS[1], "✓"), (COLOURS[0], "✗")
 """Colour and sign of a neighbour of the query's class, and of one of another."""
 CAPTION = (
     "Left: test clips, drawn with seed {seed}, {hits} of those whose nearest training clip is of their class and "
-    "{misses} of the others: not the share of right answers, which is above. Then the nearest training clips, by cosine "
-    f"similarity of the features, which is printed. {RIGHT[1]} blue: of the query's class; {WRONG[1]} orange, dashed: "
-    "of another."
+    "{misses} of the others: not the share of right answers, which is above. Then the nearest training clips, by "
+    f"cosine similarity of the features, which is printed. {RIGHT[1]} blue: of the query's class; {WRONG[1]} orange, "
+    "dashed: of another."
 )
 
 
