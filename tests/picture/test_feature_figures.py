@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from small import write_small_store
+from small import silent_session, tiny_run, write_small_store
 
 from skelbench.cli.main import main
 from skelbench.errors import SkelbenchError
@@ -12,18 +12,16 @@ from skelbench.plugin.host import Host
 from skelbench.report.figures import NothingToDraw, feature_map
 from skelbench.report.inputs import TableInputs
 from skelbench.results.store import ResultStore
-
-SHAPE = ["--dataset", "small", "--clip-length", "32", "--patch", "8"]
-TINY = [part for key in ("dim=16", "depth=1", "heads=2") for part in ("--set", f"encoder.{key}")]
+from skelbench.run.pretrain import pretrain
 
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
     """A folder with a data set and an untrained run."""
-    root = tmp_path_factory.mktemp("figures")
+    root, host = tmp_path_factory.mktemp("figures"), Host()
     write_small_store(root / "data")
-    where = ["--results", str(root / "results"), "--data-root", str(root / "data")]
-    assert main(["run", "untrained", *SHAPE, *TINY, "--probe", "none", *where]) == 0
+    session = silent_session(root / "data", host, root / "results")
+    pretrain(session, tiny_run(root / "data", host, "untrained"))
     return root
 
 
@@ -45,12 +43,12 @@ def said(figure):
 
 # ------------------------------------------------------------------------------------------------ gallery
 def test_gallery_shows_the_clip_each_part_and_each_view(inputs):
-    figure = gallery.draw(inputs(gallery.Gallery(method="slim", dataset="small", frames=3, tokens=8)))
+    figure = gallery.draw(inputs(gallery.Gallery(method="slim", dataset="small", frames=2, tokens=8)))
     words = said(figure)
     for row in ("as stored", "rotate alone", "mirror alone", "bone-scale alone", "tube alone", "global1", "local8-2"):
         assert row in words
     assert "% hidden" in words and "hidden by the mask" in [t.get_text() for t in figure.legends[0].get_texts()]
-    assert len(figure.axes) == 3 * (1 + 4 + 8)
+    assert len(figure.axes) == 2 * (1 + 4 + 8)
     parts = gallery.draw(inputs(gallery.Gallery(method="slim", dataset="small", frames=2, tokens=8, show="parts")))
     assert len(parts.axes) == 2 * (1 + 4) and "global1" not in said(parts)
 
@@ -94,8 +92,8 @@ def test_half_of_the_queries_are_answered_wrongly_and_neighbours_are_in_order():
 
 def test_retrieval_marks_right_and_wrong_by_colour_and_sign(inputs):
     figure = retrieved.draw(inputs(retrieved.Retrieval(queries=4, poses=1, neighbours=2)))
-    marks = {text.get_color() for text in figure.texts if text.get_text().startswith("✓ 0.")}
-    crosses = {text.get_color() for text in figure.texts if text.get_text().startswith("✗ 0.")}
+    marks = {text.get_color() for text in figure.texts if text.get_text().startswith("✓ ")}
+    crosses = {text.get_color() for text in figure.texts if text.get_text().startswith("✗ ")}
     assert marks | crosses and marks <= {retrieved.RIGHT[0]} and crosses <= {retrieved.WRONG[0]}
     assert said(figure).count("query ") >= 4 and "1-NN accuracy" in said(figure) and len(figure.axes) == 4 * 3
 

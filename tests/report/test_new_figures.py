@@ -191,14 +191,8 @@ def test_coverage_is_that_of_the_masks_drawn(tmp_path, monkeypatch):
     from small import write_small_store
 
     write_small_store(tmp_path)
-    row = {
-        "method": "SLiM",
-        "variant": "8x25",
-        "metric": "coverage",
-        "value": 0.695,
-        "std": 0.114,
-        "source": "P, s (x)",
-    }
+    row = {"method": "SLiM", "variant": "8x25", "metric": "coverage", "value": 0.695, "std": 0.114}
+    row |= {"source": "P, s (x)"}
     monkeypatch.setattr(published, "tables", lambda host: {"mine": [row]})
     figure = covered("slim", tmp_path, tokens=8)
     whole, *local = panels(figure)
