@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from skelbench.report.inputs import TableInputs
 from skelbench.report.render import render
 from skelbench.report.table import Table
 from skelbench.results.store import ResultStore
+from skelbench.spec import validated
 
 if TYPE_CHECKING:
     import pandas
@@ -91,11 +93,19 @@ def compare(
     return TableView(built, inputs.left_out if needs_runs else 0)
 
 
-def plot(figure: str, *, all: bool = False, results: Path | str | None = None) -> Figure:
+def plot(
+    figure: str,
+    *,
+    all: bool = False,
+    results: Path | str | None = None,
+    data: Path | str | None = None,
+    settings: Mapping[str, Any] | None = None,
+) -> Figure:
     """A figure over the results, as matplotlib has it: ``skelbench plot``, from Python. A notebook shows it;
     ``figure.savefig("curves.pdf")`` writes it.
 
-    ``figure``: curves, token-budget, target-control, or one of a plugin. ``all``: as in :func:`compare`.
+    ``figure``: curves, token-budget, gallery, ..., or one of a plugin. ``all``: as in :func:`compare`. ``data``: where
+    data sets are. ``settings``: the figure's own, ``{"method": "slim"}`` of gallery.
 
     Raises:
         SkelbenchError: there is no such figure, or no run that it could show; says what to run.
@@ -104,6 +114,8 @@ def plot(figure: str, *, all: bool = False, results: Path | str | None = None) -
 
     inputs = _inputs(results, all)
     descriptor = inputs.host.get("figures", figure)
+    inputs.settings = validated(inputs.host.config(descriptor), settings or {}, f"figure {figure}")
+    inputs.data_root = path_of(data)
     drawn = inputs.host.checked(descriptor, inputs.host.load(descriptor)(inputs), Figure, "matplotlib Figure")
     _show_figures()
     return drawn

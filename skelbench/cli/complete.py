@@ -156,6 +156,14 @@ def settings(ctx: typer.Context, incomplete: str) -> Words:
 
 
 @_completer
+def figure_settings(ctx: typer.Context, incomplete: str) -> Words:
+    """KEY= of ``--set`` of a figure."""
+    figure = ctx.params.get("figure") or ""
+    for name in get_host().setting_names(get_host().get("figures", figure)):
+        yield f"{name}=", f"setting of {figure}"
+
+
+@_completer
 def protocol_settings(ctx: typer.Context, incomplete: str) -> Words:
     """KEY= of ``--set`` of an evaluation."""
     for protocol in (ctx.params.get("protocol") or "").split(","):

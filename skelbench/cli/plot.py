@@ -38,7 +38,8 @@ def plot(
     run: Annotated[
         list[str] | None,
         typer.Option(
-            help="Only this run (name, id, or a part of either); repeatable. Of `confusion` also RUN@50, a snapshot.",
+            help="Only this run (name, id, or a part of either); repeatable. Of `confusion`, `map` and "
+            "`retrieval` also RUN@50, a snapshot.",
             autocompletion=complete.runs,
         ),
     ] = None,
@@ -53,18 +54,29 @@ def plot(
     ] = None,
     preset: OfPreset = None,
     tag: OfTag = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="A setting of the figure, see `skelbench plugins info FIGURE`; repeatable.",
+            autocompletion=complete.figure_settings,
+        ),
+    ] = None,
     dpi: Annotated[int, typer.Option(min=50, max=1200, help="Dots per inch of a png.")] = 200,
     results: ReadResults = None,
     data_root: DataRoot = None,
 ) -> None:
-    """Draw a figure from finished runs: `token-budget` (accuracy over inference cost), `target-control` (loss and
-    effective rank per target of masked prediction), `curves` (loss and effective ranks of every run) or `confusion`
-    (which classes are taken for which)."""
+    """Draw a figure: of finished runs `token-budget`, `trade-off`, `scaling`, `target-control`, `curves`, `robustness`,
+    `confusion`, `map` and `retrieval`; of a method `coverage` and `gallery`, by `--set method=NAME`."""
     from skelbench.plugin.host import get_host
     from skelbench.results.store import ResultStore
+    from skelbench.run.request import parse_sets
+    from skelbench.spec import validated
 
     host = get_host()
     descriptor = host.get("figures", figure)
+    settings = validated(host.config(descriptor), parse_sets(set_ or []), f"figure {figure}")
     output = output or Path(f"{figure.replace(':', '-')}.{format_ or 'png'}")
     kind = kind_of_picture(output, format_)
     store = ResultStore(results)
@@ -76,15 +88,15 @@ def plot(
     if protocol is not None:
         host.get("protocols", protocol)
     asked = [(found.name, checkpoint) for found, checkpoint in map(store.find, run or ())]
-    if figure != "confusion" and (
-        snapshot := next((f"{name}@{epoch}" for name, epoch in asked if epoch != "last"), "")
-    ):
+    snapshot = next((f"{name}@{epoch}" for name, epoch in asked if epoch != "last"), "")
+    if snapshot and not getattr(descriptor, "snapshots", False):
         raise SkelbenchError(f"figure {figure} shows whole runs, not the snapshot {snapshot}; leave out @...")
     only = [name for name, _ in asked] or None
     filters = filters_of(dataset=dataset, method=method, protocol=[protocol or ""], preset=preset, tag=tag)
     inputs = TableInputs(host, store, exact_only=not (all_ or run), only=only, progress=progress, filters=filters)
     inputs.check_filters()
     inputs.protocol, inputs.data_root = protocol or inputs.protocol, data_root
+    inputs.settings = settings
     inputs.checkpoints = asked or None
     try:
         drawn = host.load(descriptor)(inputs)

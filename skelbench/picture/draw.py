@@ -88,7 +88,7 @@ def _pointer(axes: Axes, at: np.ndarray, colour: str, width: float) -> Artist:
     return axes.scatter([x], [y], s=(4.5 * width) ** 2, marker=(3, 0, turn), color=colour, zorder=3, clip_on=False)
 
 
-def _empty(figure: Figure, scene: Scene, box: tuple[float, float, float, float], floor: bool) -> Axes:
+def pose_axes(figure: Figure, scene: Scene, box: tuple[float, float, float, float], floor: bool) -> Axes:
     """Axes at ``box`` (left, bottom, width, height in inches) with the scene's scale and, on demand, a floor."""
     width, height = figure.get_size_inches()
     axes = figure.add_axes((box[0] / width, box[1] / height, box[2] / width, box[3] / height))
@@ -114,7 +114,7 @@ def _floor(axes: Axes, scene: Scene, centre: np.ndarray, half: float) -> None:
     axes.add_collection(LineCollection(seen[..., :2], colors=FLOOR, linewidths=0.7, zorder=0))
 
 
-def _legend(figure: Figure, scene: Scene) -> None:
+def sides_legend(figure: Figure, scene: Scene) -> None:
     """Which colours are left and right, and what a hidden joint looks like."""
     bodies = sorted({int(m) for panel in scene.panels for m in np.flatnonzero(panel.there_MTJ.any(axis=(1, 2)))})
     entries = []
@@ -147,7 +147,7 @@ def save_strip(scene: Scene, path: Path) -> None:
     figure = Figure(figsize=(width, height), dpi=150, facecolor="white")
     title = fitted(scene.title, width - 0.3, 10, lines=2)
     figure.text(0.15 / width, 1 - 0.2 / height, title, fontsize=10, color=INK, va="center", **PLAIN)
-    _legend(figure, scene)
+    sides_legend(figure, scene)
     for r, line in enumerate(lines):
         bottom = height - 0.35 - (r + 1) * (cell + gap)
         for p, column in line:
@@ -159,7 +159,7 @@ def save_strip(scene: Scene, path: Path) -> None:
                 figure.text(x, y - 0.05 / height, panel.note, fontsize=6.5, color=PALE, va="top", **PLAIN)
             for c, frame in enumerate(shown[p]):
                 box = (0.15 + (column + c) * step + 0.03, bottom + 0.1, step - 0.06, cell - 0.1)
-                axes = _empty(figure, scene, box, floor=p == 0)
+                axes = pose_axes(figure, scene, box, floor=p == 0)
                 draw_pose(axes, scene, panel, frame, width=cell * 1.5)
                 axes.set_xlabel(f"{frame}", fontsize=6.5, color=PALE, labelpad=1)
     write_whole(path, lambda file: figure.savefig(file, format="png"))
@@ -181,12 +181,14 @@ def save_animation(scene: Scene, path: Path, report: Report | None = None) -> No
     canvas = FigureCanvasAgg(figure)
     title = fitted(scene.title, width - 0.2, 8, lines=2)
     figure.text(0.5, 1 - 0.2 / height, title, fontsize=8, color=INK, va="center", ha="center", **PLAIN)
-    _legend(figure, scene)
+    sides_legend(figure, scene)
     places: list[tuple[Panel, Axes, Text]] = []
     for i, panel in enumerate(scene.panels):
         row, column = divmod(i, columns)
         left = (width - columns * step) / 2 + column * step
-        axes = _empty(figure, scene, (left, height - 0.35 - (row + 1) * (cell + gap) + 0.15, step, cell), floor=i == 0)
+        axes = pose_axes(
+            figure, scene, (left, height - 0.35 - (row + 1) * (cell + gap) + 0.15, step, cell), floor=i == 0
+        )
         if many:
             axes.set_title(f"{fitted(panel.title, step, 7)}\n{panel.note}", fontsize=7, color=INK, pad=1, **PLAIN)
         counter = axes.text(0.5, -0.01, "", transform=axes.transAxes, fontsize=7, color=PALE, ha="center", va="top")

@@ -183,11 +183,17 @@ class TableSpec(Descriptor):
 
 @dataclass(frozen=True, kw_only=True)
 class FigureSpec(Descriptor):
-    """A figure of ``skelbench plot``: ``target`` names ``draw(inputs) -> matplotlib Figure``.
+    """A figure of ``skelbench plot``: ``target`` names ``draw(inputs) -> matplotlib Figure``, ``config`` the pydantic
+    model of its settings (``--set KEY=VALUE``), which it finds in ``inputs.settings``.
 
     >>> FigureSpec(name="speed", target=":draw").target
     ':draw'
     """
+
+    places = ("target", "config")
+    config: str = ""
+    snapshots: bool = False
+    """Whether it can be of snapshots (``--run RUN@50``); else they are refused."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from skelbench.component import Spec
 from skelbench.data.store.splits import TUNE
 from skelbench.plugin.host import Host
 from skelbench.report.filters import Filters
@@ -46,6 +47,8 @@ class TableInputs:
     """What figures of one protocol show (``--protocol``)."""
     data_root: Path | None = None
     """Where data sets are, for the names of classes; None = the usual place."""
+    settings: Spec = field(default_factory=Spec)
+    """A figure's own (``--set``): an instance of the class that its descriptor's ``config`` names."""
 
     @cached_property
     def stored(self) -> list[ReadRun]:

@@ -164,7 +164,7 @@ class ViewBuilder:
                 requests.setdefault(type(spec.mask), {})[name] = MaskRows(spec.mask, grid, keys_R, view_R)
         masks: dict[str, TokenMask] = {}
         for kind, wanted in requests.items():
-            masks |= zip(wanted, _drawn(kind, list(wanted.values()), self.topology, keyed))
+            masks |= zip(wanted, drawn_masks(kind, list(wanted.values()), self.topology, keyed))
         return masks
 
     def _view(
@@ -211,7 +211,7 @@ def _cut(crop: Crop, cut: Cut) -> Interval:
     return interval
 
 
-def _drawn(kind: type[Mask], wanted: list[MaskRows], topology: Topology, keyed: Keyed) -> list[TokenMask]:
+def drawn_masks(kind: type[Mask], wanted: list[MaskRows], topology: Topology, keyed: Keyed) -> list[TokenMask]:
     """The masks of one kind, which may be a stranger's."""
     draw = kind.draw
     with plugin_code(draw, "(request, topology, keyed)"):

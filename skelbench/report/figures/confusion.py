@@ -38,7 +38,7 @@ HOW = "no run in {root} was evaluated by {protocol}; start with: skelbench run M
 @hookimpl
 def skelbench_figures() -> list[FigureSpec]:
     summary = "which classes are taken for which, a matrix per run (--run, --protocol)"
-    return [FigureSpec(name="confusion", target=":draw", summary=summary)]
+    return [FigureSpec(name="confusion", target=":draw", summary=summary, snapshots=True)]
 
 
 @dataclass(frozen=True)

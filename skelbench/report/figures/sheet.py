@@ -56,12 +56,12 @@ class Sheet:
         self.column = self.width / columns
         inside, panel = self.width - LEFT - RIGHT, self.column - LEFT - RIGHT
         titles, words = wrap(title, inside, TITLE), [line for text in caption for line in wrap(text, inside, NOTE)]
-        entries = max((_width(text, ENTRY) for _, text in legend), default=0) + 0.5
+        entries = max((width_of(text, ENTRY) for _, text in legend), default=0) + 0.5
         beside = max(1, min(len(legend), int(inside / entries)))
         under = [BETWEEN if shared and row + 1 < len(headings) else BELOW for row in range(len(headings))]
         above = [max(_tall(heading, panel) for heading in row) for row in headings]
-        last = GAP + _lines(-(-len(legend) // beside), ENTRY + 2) + GAP + _lines(len(words), NOTE) + EDGE
-        self.height = EDGE + _lines(len(titles), TITLE) + sum(above) + sum(under) + height * len(headings) + last
+        last = GAP + lines_high(-(-len(legend) // beside), ENTRY + 2) + GAP + lines_high(len(words), NOTE) + EDGE
+        self.height = EDGE + lines_high(len(titles), TITLE) + sum(above) + sum(under) + height * len(headings) + last
         self.figure = Figure(figsize=(self.width, self.height), facecolor="white")
         self.axes: list[list[Axes]] = []
 
@@ -72,7 +72,7 @@ class Sheet:
             y -= top + height + bottom
         if legend:
             self._legend(legend, y - GAP, beside)
-        self._write(LEFT, EDGE + _lines(len(words), NOTE), words, NOTE, color=PALE)
+        self._write(LEFT, EDGE + lines_high(len(words), NOTE), words, NOTE, color=PALE)
 
     def _write(self, x: float, y: float, lines: Sequence[str], size: float, **look: Any) -> float:
         """Lines of text below (``x``, ``y``), inches from the lower left corner; returns their height."""
@@ -80,7 +80,7 @@ class Sheet:
         self.figure.text(
             x / self.width, y / self.height, text, fontsize=size, va="top", linespacing=1.3, **PLAIN, **look
         )
-        return _lines(len(lines), size)
+        return lines_high(len(lines), size)
 
     def _panel(self, column: int, y: float, heading: Heading, bottom: float, height: float) -> Axes:
         """Axes above ``bottom`` with their heading below ``y``."""
@@ -106,10 +106,10 @@ class Sheet:
 def _tall(heading: Heading, wide: float) -> float:
     """Inches that a heading takes above a panel ``wide`` inches wide, with what is free around it."""
     name, note = len(wrap(heading.name, wide, NAME)), len(wrap(heading.note, wide, NOTE))
-    return GAP + _lines(name, NAME) + _lines(note, NOTE) + GAP if name + note else 0.0
+    return GAP + lines_high(name, NAME) + lines_high(note, NOTE) + GAP if name + note else 0.0
 
 
-def _lines(count: int, size: float) -> float:
+def lines_high(count: int, size: float) -> float:
     """Inches that so many lines of letters of ``size`` points take."""
     return count * 1.35 * size / 72
 
@@ -119,7 +119,7 @@ def wrap(text: str, inside: float, size: float) -> list[str]:
     fixed ones); a word that is too long stays whole."""
     lines: list[str] = []
     for word in text.split(" "):
-        if lines and _width(f"{lines[-1]} {word}", size) <= inside:
+        if lines and width_of(f"{lines[-1]} {word}", size) <= inside:
             lines[-1] += f" {word}"
         else:
             lines.append(word)
@@ -127,7 +127,7 @@ def wrap(text: str, inside: float, size: float) -> list[str]:
 
 
 @cache
-def _width(text: str, size: float) -> float:
+def width_of(text: str, size: float) -> float:
     """Inches that ``text`` takes in letters of ``size`` points; titles and names are bold."""
     font = FontProperties(size=size, weight="bold" if size >= NAME else "normal")
     return TextToPath().get_text_width_height_descent(text, font, False)[0] / 72

@@ -17,6 +17,7 @@ from matplotlib.patheffects import withStroke
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
 from skelbench.cost import BODIES
+from skelbench.data.store.splits import full_name
 from skelbench.evaluate.statistics import wilson
 from skelbench.plugin import FigureSpec, hookimpl
 from skelbench.plugin.host import Host
@@ -74,6 +75,8 @@ class Panel:
     points: dict[str, list[Point]]
     """By method."""
     untrained: list[Point] = field(default_factory=list)
+    where: tuple[str, frozenset[str]] = ("", frozenset())
+    """Data set and full names of the splits, several where accuracies are means over them."""
 
 
 def draw(inputs: TableInputs) -> Figure:
@@ -114,15 +117,20 @@ def measured(frame: DataFrame, variants: Collection[str] = ()) -> list[Panel]:
     cost_order = attrgetter("gflops", "accuracy")
     panels = []
     for (dataset, split, preset, encoder, stream, hardware, _), rows in fits.groupby(PANEL):
-        rows = _newest(rows)
+        rows = newest(rows)
         _, unusual = alike([{"encoder": encoder, "stream": stream}], ["encoder", "stream"])
         heading = Heading(f"{dataset}, {split}", ", ".join([f"preset {preset}", *unusual, *_facts(rows), hardware]))
         points = {str(method): sorted(_points(own), key=cost_order) for method, own in rows.groupby("method")}
-        panels.append(Panel(heading, points, sorted(_untrained(rows), key=cost_order)))
+        panels.append(Panel(heading, points, sorted(_untrained(rows), key=cost_order), (dataset, splits_of(split))))
     return panels
 
 
-def _newest(rows: DataFrame) -> DataFrame:
+def splits_of(split: str) -> frozenset[str]:
+    """Full names of ``xsub+xview mean``; a single split is one."""
+    return frozenset(full_name(one.strip()) for one in split.removesuffix(" mean").split("+"))
+
+
+def newest(rows: DataFrame) -> DataFrame:
     """Runs of one exact preset that differ in something else than the seed, a method's version, are not averaged: those
     that finished last count, as in the tables. Runs with changed settings all count."""
     finished = rows["finished"].astype(float).fillna(0)
@@ -173,22 +181,23 @@ def printed(host: Host, variants: Collection[Printed | None] = ()) -> Iterator[P
                 panel.points.setdefault(method, []).append(point)
                 source = row["source"].partition(" (")[0]
                 panel.heading = Heading("Published, not measured here", f"{row['dataset']}, {row['split']}; {source}")
+                panel.where = row["dataset"], splits_of(row["split"])
         if panel.points:
             yield panel
 
 
 # ------------------------------------------------------------------------------------------------ drawing
-def _slug(method: str) -> str:
+def slug(method: str) -> str:
     """``S-JEPA`` and ``sjepa`` are one method."""
     return re.sub(r"[^a-z0-9]", "", method.lower())
 
 
 def _figure(panels: list[Panel], papers: list[Panel], captions: list[str]) -> Figure:
-    names = {_slug(method): method for paper in papers for method in paper.points}
+    names = {slug(method): method for paper in papers for method in paper.points}
     known = [*list(names)[-1:], *list(names)[:-1]]  # a paper's own method, the last of its table, comes first
-    names = {_slug(method): method for panel in panels for method in panel.points} | names
+    names = {slug(method): method for panel in panels for method in panel.points} | names
     order = places(names, known)
-    legend = [(Line2D([], [], **_look(order[slug])), names[slug]) for slug in sorted(names, key=order.__getitem__)]
+    legend = [(Line2D([], [], **look_of(order[slug])), names[slug]) for slug in sorted(names, key=order.__getitem__)]
     if any(panel.untrained for panel in panels):
         legend.append((Line2D([], [], color=PALE, linestyle="--", linewidth=1), "untrained encoder"))
     panels = [*panels, *papers]
@@ -201,7 +210,7 @@ def _figure(panels: list[Panel], papers: list[Panel], captions: list[str]) -> Fi
     return sheet.figure
 
 
-def _look(place: int) -> dict[str, Any]:
+def look_of(place: int) -> dict[str, Any]:
     """How a method is drawn."""
     turn, place = divmod(place, len(COLOURS))
     colour, marker = COLOURS[place], MARKERS[(place + turn) % len(MARKERS)]
@@ -210,27 +219,28 @@ def _look(place: int) -> dict[str, Any]:
 
 def _panel(axes: Axes, panel: Panel, order: dict[str, int]) -> None:
     axes.set_xscale("log")
-    for method, points in sorted(panel.points.items(), key=lambda item: -order[_slug(item[0])]):
-        look = _look(order[_slug(method)])
+    for method, points in sorted(panel.points.items(), key=lambda item: -order[slug(item[0])]):
+        look = look_of(order[slug(method)])
         whole, variants = [p for p in points if not p.variant], [p for p in points if p.variant]
         one_each = len({p.tokens for p in whole}) == len(whole)
-        axes.plot(*_places(whole), **look, linestyle="-" if one_each else "", zorder=4, label=method)
+        axes.plot(*at(whole), **look, linestyle="-" if one_each else "", zorder=4, label=method)
         hollow = look | {"markerfacecolor": "white", "markeredgecolor": look["color"], "linestyle": ""}
-        axes.plot(*_places(variants), **hollow, zorder=5, label=f"_{method}, variant")
+        axes.plot(*at(variants), **hollow, zorder=5, label=f"_{method}, variant")
         dots = [(p.gflops, seed) for p in points for seed in p.seeds if len(p.seeds) > 1]
         if dots:
             axes.plot(*zip(*dots), ".", color=look["color"], markersize=3.5, zorder=3, label=f"_{method}, seeds")
-    axes.plot(*_places(panel.untrained), "--", color=PALE, linewidth=1, zorder=2, label="untrained")
-    axes.plot(*_places(panel.untrained), "_", color=PALE, markersize=7, zorder=2, label="_untrained")
-    _scales(axes, [p for points in panel.points.values() for p in points])
+    axes.plot(*at(panel.untrained), "--", color=PALE, linewidth=1, zorder=2, label="untrained")
+    axes.plot(*at(panel.untrained), "_", color=PALE, markersize=7, zorder=2, label="_untrained")
+    points = [p for points in panel.points.values() for p in points]
+    _numbers(axes, points, scales(axes, points))
 
 
-def _places(points: Sequence[Point]) -> tuple[list[float], list[float]]:
+def at(points: Sequence[Point]) -> tuple[list[float], list[float]]:
     return [p.gflops for p in points], [p.accuracy for p in points]
 
 
-def _scales(axes: Axes, points: Sequence[Point]) -> None:
-    """Limits, ticks at the costs that occur, and above the points of a budget its tokens."""
+def scales(axes: Axes, points: Sequence[Point]) -> list[float]:
+    """Labels, limits, and ticks at the costs that occur, which are returned."""
     low, high = min(p.gflops for p in points), max(p.gflops for p in points)
     room = max(1.15, (high / low) ** 0.08) if high > 1.05 * low else 2.0
     axes.set_xlim(low / room, high * room)
@@ -248,6 +258,11 @@ def _scales(axes: Axes, points: Sequence[Point]) -> None:
     axes.xaxis.set_major_formatter(FuncFormatter(number))
     axes.grid(axis="x", color=GUIDE, linewidth=0.6)
     axes.set_axisbelow(True)
+    return ticks
+
+
+def _numbers(axes: Axes, points: Sequence[Point], ticks: Sequence[float]) -> None:
+    """Above the points of a budget its tokens."""
     stacks: dict[tuple[float, int], list[Point]] = {}
     for point in points:
         stacks.setdefault((max(tick for tick in ticks if tick <= point.gflops), point.tokens), []).append(point)

@@ -1,0 +1,66 @@
+"""Figures of what the encoders of some runs make of clips: which runs are meant, and their features."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from skelbench.report.figures import NothingToDraw
+from skelbench.results.store import ReadRun
+
+if TYPE_CHECKING:
+    from skelbench.data.store.clip_store import ClipStore
+    from skelbench.evaluate.protocol import Features
+    from skelbench.report.inputs import TableInputs
+
+HOW = "no trained run is in {root} yet; start with: skelbench run METHOD --tokens 8"
+
+
+def asked(inputs: TableInputs, most: int) -> list[tuple[ReadRun, str]]:
+    """The runs that were named, each with its checkpoint; without names every trained run that may fill a figure.
+
+    Raises:
+        NothingToDraw: there is none, or more than ``most``, so that runs have to be named.
+    """
+    by_name = {run.name: run for run in inputs.runs}
+    named = inputs.checkpoints or [(name, "last") for name in inputs.only or ()]
+    found = [(by_name[name], checkpoint) for name, checkpoint in named if name in by_name]
+    if not named:
+        trained = [run for run in inputs.runs if run.outcome == "done" and run.spec.views]
+        found = [(run, "last") for run in trained if not (inputs.exact_only and run.info["modified"])]
+    if not found:
+        raise NothingToDraw(HOW.format(root=inputs.store.root))
+    if len(found) > most:
+        names = ", ".join(sorted(run.name for run, _ in found)[:3])
+        room = "one run" if most == 1 else f"{most} runs"
+        raise NothingToDraw(
+            f"{len(found)} runs could be drawn, and a figure has room for {room}: name with --run ({names}, ...)"
+        )
+    return found
+
+
+def features_of(inputs: TableInputs, run: ReadRun, checkpoint: str) -> tuple[Features, ClipStore]:
+    """Features of the clips of a run's own split, kept beside it, and the clips."""
+    from skelbench.data.store.roots import data_root
+    from skelbench.run.kept_features import kept_features
+    from skelbench.run.session import Session, pick_device
+
+    where = inputs.data_root or data_root()
+    session = Session(inputs.host, inputs.store, where, pick_device(None), inputs.progress or _silent)
+    return kept_features(session, run, checkpoint)
+
+
+def title_of(run: ReadRun, checkpoint: str) -> str:
+    """``slim at 8 tokens``, ``slim:glcl-only at 8 tokens @50``."""
+    return f"{run.title} at {run.spec.tokens} tokens" + ("" if checkpoint == "last" else f" @{checkpoint}")
+
+
+def facts_of(run: ReadRun) -> str:
+    """``preset quick, seed 0``: with a plus where settings were changed."""
+    return f"preset {run.info['preset']}{'+' if run.info['modified'] else ''}, seed {run.spec.seed}"
+
+
+@contextmanager
+def _silent(**_: Any) -> Iterator[Callable[..., None]]:
+    yield lambda *_, **__: None

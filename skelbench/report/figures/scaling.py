@@ -1,0 +1,226 @@
+"""``plot scaling``: accuracy over clips seen and over whole training FLOPs, from snapshots and finished trainings."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+from skelbench.cost import BODIES
+from skelbench.plugin import FigureSpec, hookimpl
+from skelbench.report.figures import NothingToDraw
+from skelbench.report.figures.curves import spread
+from skelbench.report.figures.sheet import Heading, Sheet
+from skelbench.report.figures.style import GUIDE, MARKERS, PALE, house, log_axis, number, places, thousands
+from skelbench.report.figures.token_budget import look_of
+from skelbench.report.seeds import alike, seeds_of
+from skelbench.spec import listed
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+    from skelbench.report.inputs import TableInputs
+    from skelbench.results.store import ReadRun
+
+PANEL = ["dataset", "split", "of_preset", "encoder", "stream", "hardware", "data"]
+LENGTH = frozenset({"train.epochs", "train.iters_per_epoch"})
+"""Settings by which only the length of a training differs."""
+HOW = "no trained run was evaluated by {protocol} in {root} yet; start with: skelbench run METHOD --tokens 8"
+CAPTION = (
+    "Filled: finished trainings, whose learning rate has run its whole course; those of other lengths (--all) are "
+    "joined by a solid line. Hollow, dashed: snapshots (RUN@EPOCH) on the way of one training, whose learning rate had "
+    "not come down yet: they say how it went, not what a shorter training would reach. Points: mean over seeds. "
+    f"Training FLOPs: all views, teacher, heads, forward and backward, of clips with {BODIES} bodies, matrix products."
+)
+NO_SNAPSHOTS = "No snapshot was evaluated yet: skelbench runs show RUN lists them, skelbench eval RUN@EPOCH does."
+
+
+@hookimpl
+def skelbench_figures() -> list[FigureSpec]:
+    summary = "accuracy over clips seen and over training FLOPs, from snapshots and finished trainings (--protocol)"
+    return [FigureSpec(name="scaling", target=":draw", summary=summary)]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A training that has come so far. Accuracies in percent."""
+
+    clips: float
+    pflops: float | None
+    """10¹⁵ operations; None where a step was not counted."""
+    accuracy: float
+    finished: bool
+
+
+class Line(NamedTuple):
+    """What is one line, in the order of the legend."""
+
+    title: str
+    tokens: int
+    changed: str = ""
+    """Settings that are not the preset's and say more than how long it trained."""
+
+    @property
+    def label(self) -> str:
+        """``slim, 8 tokens (train.lr=1)``."""
+        return f"{self.title}, {self.tokens} tokens" + (f" ({self.changed})" if self.changed else "")
+
+
+@dataclass
+class Panel:
+    """Trainings of one data set, split, preset and hardware: by line the stages of each schedule, ordered by clips."""
+
+    heading: Heading
+    lines: dict[Line, list[list[Stage]]]
+    untrained: dict[str, float] = field(default_factory=dict)
+    """By token grid."""
+
+
+def draw(inputs: TableInputs) -> Figure:
+    """Accuracy over training, a row of two panels per data set, split, preset and hardware.
+
+    Raises:
+        NothingToDraw: no trained run was evaluated by the protocol.
+    """
+    panels = measured(inputs)
+    if not panels:
+        raise NothingToDraw(HOW.format(protocol=inputs.protocol, root=inputs.store.root))
+    with house():
+        return _figure(panels, inputs.protocol)
+
+
+# ------------------------------------------------------------------------------------------------ what is drawn
+def measured(inputs: TableInputs) -> list[Panel]:
+    """Panels of what ``inputs.protocol`` evaluated of trained methods."""
+    runs = {run.name: run for run in inputs.runs}
+    frame = inputs.every
+    frame = frame[(frame["protocol"] == inputs.protocol) & (frame["clips_seen"].astype(float) > 0)]
+    if inputs.exact_only:  # a snapshot is never the preset's result, but one of it if the training and the probe are
+        exact = frame["exact"].astype(bool)
+        frame = frame[exact | (frame["checkpoint"].ne("last") & frame["group"].isin(set(frame["group"][exact])))]
+    frame = frame.assign(of_preset=frame["preset"].str.removesuffix("+"))
+    panels = []
+    for (dataset, split, preset, encoder, stream, hardware, _), rows in frame.groupby(PANEL, sort=False):
+        _, unusual = alike([{"encoder": encoder, "stream": stream}], ["encoder", "stream"])
+        counted = (
+            spread([len(own) for own in seeds_of(rows, ["checkpoint"])], "seed", "seeds"),
+            spread(rows["n_test"], "test clip", "test clips"),
+        )
+        note = ", ".join([f"preset {preset}", *unusual, *counted, hardware])
+        untrained = rows[rows["control_accuracy"].notna()].groupby("tokens")["control_accuracy"].mean()
+        below = {str(grid): 100 * float(share) for grid, share in untrained.items()}
+        panels.append(Panel(Heading(f"{dataset}, {split}", note), _lines(rows, runs), below))
+    return sorted(panels, key=lambda panel: (panel.heading.name, panel.heading.note))
+
+
+def _lines(rows: DataFrame, runs: dict[str, ReadRun]) -> dict[Line, list[list[Stage]]]:
+    lines: dict[Line, dict[str, list[Stage]]] = {}
+    for own in seeds_of(rows, ["checkpoint"]):
+        first, run = own.iloc[0], runs[own.iloc[0]["run"]]
+        other = {key: value for key, value in run.info["modified"].items() if key not in LENGTH}
+        line = Line(str(first["title"]), run.spec.tokens, listed(other) if other else "")
+        lines.setdefault(line, {}).setdefault(str(first["group"]), []).append(_stage(own, run))
+    return {
+        line: [sorted(stages, key=lambda stage: stage.clips) for stages in schedules.values()]
+        for line, schedules in sorted(lines.items())
+    }
+
+
+def _stage(own: DataFrame, run: ReadRun) -> Stage:
+    first = own.iloc[0]
+    finished = first["checkpoint"] == "last"
+    done = 1.0 if finished else float(first["checkpoint"]) / run.spec.train.epochs
+    clips = done * float(run.info["clips_seen"])
+    step = first["step_gflops"]
+    pflops = None if step is None or step != step else 1e-6 * BODIES * float(step) * clips
+    return Stage(clips, pflops, 100 * float(own["accuracy"].mean()), finished)
+
+
+# ------------------------------------------------------------------------------------------------ drawing
+def _figure(panels: Sequence[Panel], protocol: str) -> Figure:
+    looks = _looks({line for panel in panels for line in panel.lines})
+    legend = [(Line2D([], [], **look), line.label) for line, look in looks.items()]
+    stages = [stage for panel in panels for line in panel.lines.values() for some in line for stage in some]
+    snapshots = any(not stage.finished for stage in stages)
+    if snapshots:
+        hollow: dict[str, Any] = {
+            "marker": "o",
+            "markerfacecolor": "white",
+            "markersize": 4.5,
+            "linestyle": "--",
+            "linewidth": 0.9,
+        }
+        legend.append((Line2D([], [], color=PALE, **hollow), "snapshots of one training"))
+    if any(panel.untrained for panel in panels):
+        legend.append((Line2D([], [], color=PALE, linestyle=":", linewidth=1), "untrained encoder"))
+    headings = [[panel.heading, Heading()] for panel in panels]
+    caption = [CAPTION, *([] if snapshots else [NO_SNAPSHOTS])]
+    sheet = Sheet("Accuracy over the course of training", headings, legend, caption)
+    for panel, (over_clips, over_flops) in zip(panels, sheet.axes):
+        _panel(over_clips, panel, looks, "clips")
+        _panel(over_flops, panel, looks, "pflops")
+        over_clips.set(xlabel="Clips seen", ylabel=f"Accuracy of {protocol}, %")
+        over_flops.set(xlabel="Training PFLOPs")
+        over_clips.xaxis.set_major_formatter(FuncFormatter(thousands))
+        over_flops.set_ylim(over_clips.get_ylim())
+    return sheet.figure
+
+
+def _looks(lines: Collection[Line]) -> dict[Line, dict[str, Any]]:
+    """A colour for each method with its settings, a marker for each number of tokens."""
+    colours = places(f"{line.title} {line.changed}" for line in lines)
+    grids = sorted({line.tokens for line in lines})
+    looks = {}
+    for line in sorted(lines):
+        marker = MARKERS[grids.index(line.tokens) % len(MARKERS)]
+        looks[line] = look_of(colours[f"{line.title} {line.changed}"]) | {"marker": marker}
+    return looks
+
+
+def _panel(axes: Axes, panel: Panel, looks: Mapping[Line, dict[str, Any]], over: str) -> None:
+    shown: list[float] = []
+    for line, schedules in panel.lines.items():
+        look = looks[line]
+        ends = sorted(_places([s for some in schedules for s in some if s.finished], over))
+        axes.plot(*_columns(ends), **look, linestyle="-" if len({x for x, _ in ends}) == len(ends) else "", zorder=4,
+                  label=line.label)  # fmt: skip
+        for stages in schedules:
+            way = list(_places(stages, over))
+            if len(stages) > 1:
+                axes.plot(*_columns(way), color=look["color"], linestyle="--", linewidth=0.9, zorder=2, label="_way")
+            hollow = look | {"markerfacecolor": "white", "markeredgecolor": look["color"], "markersize": 4.5}
+            some = list(_places([stage for stage in stages if not stage.finished], over))
+            axes.plot(*_columns(some), **hollow, linestyle="", zorder=3, label=f"_{line.label}, snapshots")
+            shown += [x for x, _ in way]
+    for level in panel.untrained.values():
+        axes.axhline(level, color=PALE, linestyle=":", linewidth=1, zorder=1, label="_untrained")
+    if not shown:
+        axes.set(xticks=[], yticks=[])
+        axes.text(0.5, 0.5, "not counted", transform=axes.transAxes, ha="center", color=PALE)
+        return
+    low, high = min(shown), max(shown)
+    room = max(1.25, (high / low) ** 0.06)
+    axes.set_xscale("log")
+    axes.set_xlim(low / room, high * room)
+    axes.margins(y=0.12)
+    axes.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
+    axes.yaxis.set_major_formatter(FuncFormatter(number))
+    log_axis(axes.xaxis, low / room, high * room)
+    axes.grid(axis="y", color=GUIDE, linewidth=0.6)
+    axes.set_axisbelow(True)
+
+
+def _places(stages: Sequence[Stage], over: str) -> Iterator[tuple[float, float]]:
+    for stage in stages:
+        at = getattr(stage, over)
+        if at is not None:
+            yield at, stage.accuracy
+
+
+def _columns(places: Sequence[tuple[float, float]]) -> tuple[Any, Any]:
+    return [x for x, _ in places], [y for _, y in places]
