@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from skelbench.cost import BODIES
 from skelbench.errors import SkelbenchError
 from skelbench.evaluate.resampling import sums
 from skelbench.files import check_regular
@@ -33,8 +34,8 @@ COLUMNS = (
     "accuracy", "accuracy_selected", "accuracy_best_on_test", "accuracy_sd", "draws", "drawn", "n_test", "subjects",
     "by_subject", "control_run", "control_accuracy", "difference", "p_value", "raw_evaluation", "raw_difference",
     "raw_p_value",
-    "measures", "gflops", "step_gflops", "batch_size", "clips_seen", "train_seconds", "collapse", "finished",
-    "evaluation", "predictions",
+    "measures", "gflops", "step_gflops", "train_flops", "batch_size", "clips_seen", "train_seconds", "collapse",
+    "finished", "evaluation", "predictions",
 )  # fmt: skip
 
 DEFAULTS = {"encoder": RunSpec.model_fields["encoder"].default, "stream": "joint"}
@@ -72,7 +73,8 @@ def frame(every: Iterable[ReadRun]) -> pandas.DataFrame:
     """One row per evaluation record of a finished one of the runs, with the paired tests against its controls.
 
     Accuracies are shares; ``gflops`` is the inference encoder's and ``step_gflops`` a whole training step's per clip,
-    both for one body (two bodies cost exactly twice as much). ``title`` is what one types (``slim:glcl-only``),
+    both for one body (two bodies cost exactly twice as much); ``train_flops`` is that of the whole pre-training, on
+    clips of two bodies, as in ``--budget flops=...``. ``title`` is what one types (``slim:glcl-only``),
     ``changed`` the settings that differ from preset and variant (``train.lr=0.001``), ``encoder`` its name with the
     settings that are not its preset's, ``trained_on`` the streams of training, of all runs that are fused, ``stream``
     what was evaluated (``joint + bone (scores)``), ``collapse`` what collapsed in training (None = nothing), ``data``
@@ -291,6 +293,7 @@ def _rows(
             "measures": measured(record),
             "gflops": 2e-9 * cost["encoder"]["macs"] / cost["encoder"].get("bodies", 1) if cost else None,
             "step_gflops": 1e-9 * cost["step"]["flops_per_clip"] if cost and cost["step"] else None,
+            "train_flops": _train_flops(cost, info),
             "batch_size": spec.train.batch_size if spec.views else None,
             "clips_seen": info.get("clips_seen"),
             "train_seconds": info.get("train_seconds"),
@@ -317,6 +320,12 @@ def _rows(
                 test = _paired(mine, theirs, (run.name, raw.name))
                 row |= {"raw_difference": test.difference, "raw_p_value": test.p_value}
         yield row
+
+
+def _train_flops(cost: Mapping[str, Any] | None, info: Mapping[str, Any]) -> float | None:
+    """FLOPs of a whole pre-training; None where no step or no clip was counted."""
+    clips = info.get("clips_seen")
+    return BODIES * cost["step"]["flops_per_clip"] * clips if cost and cost["step"] and clips else None
 
 
 def _grids(runs: Sequence[RunDir], costs: Mapping[str, dict[str, Any] | None]) -> dict[str, str]:

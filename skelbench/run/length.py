@@ -76,11 +76,12 @@ def _flops_per_clip(spec: RunSpec, host: Host, store: ClipStore) -> float:
     key = lengthless(spec).id
     if key not in _counted:
         try:
-            _counted[key] = step_cost(spec, host, store.topology)["flops_per_clip"]
+            flops = step_cost(spec, host, store.topology)["flops_per_clip"]
         except Exception as error:
             raise _uncounted(spec, one_line(error)) from error
-    if not _counted[key]:
-        raise _uncounted(spec, "it holds no matrix product")
+        if not flops:
+            raise _uncounted(spec, "it holds no matrix product")
+        _counted[key] = flops
     return _counted[key]
 
 

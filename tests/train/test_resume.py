@@ -112,9 +112,14 @@ def test_a_state_that_is_missing_is_said(resolved, session, monkeypatch):
         pretrain(session, made)
     monkeypatch.undo()
     (run,) = session.results.runs()
+    kept = run.checkpoint.read_bytes()
     run.checkpoint.unlink()
     pretrain(replace(session, progress=progress), made)
     assert run.outcome == "done" and f"{run.checkpoint} is missing" in "".join(said)
+    run.checkpoint.write_bytes(kept)
+    run.update(outcome="interrupted")
+    pretrain(replace(session, progress=progress), made)
+    assert said.count("continuing at step 3 of 6") == 1
 
 
 def test_a_run_whose_directory_is_removed_leaves_no_state_behind(resolved, session, monkeypatch):
