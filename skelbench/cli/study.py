@@ -126,10 +126,9 @@ def study(
     if (same := sum(1 for _ in chosen.requests()) - len(trials)) > 0:
         err.print(f"note: {same} of the trials are the same run as another with these settings, and made once")
     states = [(trial, status(trial, session, protocols)) for trial in trials]
-    for trial in {trial.setting: trial for trial in reversed(trials) if trial.resolved.length}.values():
-        err.print(
-            f"{trial.method}, {trial.resolved.spec.tokens} tokens: {trial.resolved.length.sentence}", soft_wrap=True
-        )
+    for trial in {trial.setting: trial for trial in trials}.values():
+        if length := trial.resolved.length:
+            err.print(f"{trial.method}, {trial.resolved.spec.tokens} tokens: {length.sentence}", soft_wrap=True)
     if dry_run:
         show_trials(chosen, states, session, at_once)
         return

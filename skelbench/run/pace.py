@@ -85,6 +85,7 @@ class Timer:
                         started = time.perf_counter()
                     done, seconds = step + 1 - WARM_STEPS, time.perf_counter() - started
                     if done >= LEAST_STEPS and (seconds >= SECONDS or done >= MOST_STEPS):
+                        report(0, total=step + 1)
                         break
         finally:
             torch.set_num_threads(threads)
