@@ -59,7 +59,8 @@ class Timer:
                 self.session.results.prepare()
                 path.parent.mkdir(exist_ok=True)
                 facts = {"seconds_per_step": seconds, "steps": steps, "hardware": place, "made": time.time()}
-                write_json(path, {**facts, "spec": alike.model_dump(mode="json")})
+                if not path.exists():  # another command may have been first meanwhile
+                    write_json(path, {**facts, "spec": alike.model_dump(mode="json")})
                 return _read(path)
             self._timed[path] = Pace(
                 seconds, f"(mean of {steps}, timed now; a run times again and keeps what it finds)"
