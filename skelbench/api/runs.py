@@ -13,6 +13,7 @@ from skelbench.api.plugins import use_plugins
 from skelbench.errors import SkelbenchError
 from skelbench.results.metrics import read_metrics
 from skelbench.results.store import ReadRun, ResultStore, RunDir
+from skelbench.run.budget import Budget
 from skelbench.run.request import Request, check_measures_here
 from skelbench.spec import EvalSpec, RunSpec
 from skelbench.words import plain
@@ -208,6 +209,7 @@ def run(
     encoder: str | None = None,
     native: bool = False,
     epochs: float | None = None,
+    budget: str | None = None,
     batch_size: int | None = None,
     seed: int | None = None,
     precision: str | None = None,
@@ -233,6 +235,7 @@ def run(
         tokens: temporal tokens 8, 15 or 30; or ``clip_length`` T in frames and ``patch`` P_T for any other grid.
         preset: paper, ablation, small, quick; none = paper with a GPU, else quick.
         native: the method's published encoder, grid, bodies and epochs instead of the shared setting.
+        budget: what training may spend, instead of ``epochs``: ``clips=40k``, ``steps=500``, ``flops=2e15``.
         settings: any setting by its dotted name, as ``--set``: ``{"train.lr": 1e-3, "optimizer": "sgd"}``.
         config: a run.toml; what is said here goes before it.
         init_from: a finished run to start from.
@@ -248,6 +251,7 @@ def run(
         SkelbenchError: says what is wrong and what to do; a notebook shows that sentence alone.
     """
     from skelbench.run.conclude import conclude
+    from skelbench.run.pace import Timer
     from skelbench.run.pretrain import finished, pretrain
     from skelbench.run.resolve import resolve
 
@@ -267,6 +271,7 @@ def run(
         encoder=encoder,
         native=native or None,
         epochs=epochs,
+        budget=None if budget is None else Budget.parse(budget),
         batch_size=batch_size,
         seed=seed,
         precision=precision,
@@ -275,7 +280,8 @@ def run(
     )
     if init_from is not None:
         request.init_from = init_from.id if isinstance(init_from, Run) else finished(session.results, init_from)
-    resolved = resolve(request, session.host, session.data_root, session.device.split(":")[0])
+    kind = session.device.split(":")[0]
+    resolved = resolve(request, session.host, session.data_root, kind, Timer(session, keep=True))
     for note in resolved.notes:
         log.warning("note: %s", note)
     directory = pretrain(session, resolved, force)

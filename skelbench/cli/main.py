@@ -39,6 +39,7 @@ app = typer.Typer(
     name="skelbench",
     help="Compare self-supervised methods for skeleton action recognition: one data set, token budget and probe.",
     no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},  # those of commands below it as well
     rich_markup_mode="rich",
 )
 app.command("run")(run.run)

@@ -50,6 +50,15 @@ Observe = Annotated[
         autocompletion=complete.listed(complete.names("observers")),
     ),
 ]
+Budget = Annotated[
+    str | None,
+    typer.Option(
+        metavar="KIND=N",
+        help="What pre-training may spend, instead of epochs: clips=40k, steps=500, flops=2e15 (of whole training "
+        "steps) or minutes=30 (by timed steps).",
+        autocompletion=complete.one_of("clips=", "steps=", "flops=", "minutes="),
+    ),
+]
 
 
 def _filter(name: str, what: str, completer: complete.Completer) -> Any:

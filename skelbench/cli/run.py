@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from skelbench.cli import complete
-from skelbench.cli.options import DataRoot, Device, Force, Observe, Results, names_of, numbers_of
+from skelbench.cli.options import Budget, DataRoot, Device, Force, Observe, Results, names_of, numbers_of
 from skelbench.errors import SkelbenchError
 from skelbench.run.observe import named_observers
 from skelbench.run.session import Session, open_session
@@ -62,6 +62,7 @@ def run(
         bool, typer.Option("--native", help="The method's own encoder, grid, bodies and epochs, not the shared ones.")
     ] = False,
     epochs: Annotated[float | None, typer.Option(min=0, help="Length of the schedule.")] = None,
+    budget: Budget = None,
     batch_size: Annotated[int | None, typer.Option(min=1, help="Clips per step.")] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of everything.", show_default="0")] = None,
     seeds: Annotated[
@@ -99,6 +100,9 @@ def run(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show spec, ids, parameters, cost, memory and time; train nothing.")
     ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="With --dry-run: the same as JSON, and nothing else.")
+    ] = False,
     observe: Observe = None,
     results: Results = None,
     data_root: DataRoot = None,
@@ -108,8 +112,11 @@ def run(
 
     Issuing the same command again continues or skips what is done.
     """
+    from skelbench.run.budget import Budget as Spending
     from skelbench.run.request import Request, parse_sets
 
+    if as_json and not dry_run:
+        raise SkelbenchError("--json is how --dry-run shows what it found; add --dry-run")
     chosen = _seeds(seeds, seed, set_ or [])
     request = Request(
         method=method,
@@ -122,6 +129,7 @@ def run(
         encoder=encoder,
         native=native or None,
         epochs=epochs,
+        budget=None if budget is None else Spending.parse(budget),
         batch_size=batch_size,
         seed=seed,
         precision=precision,
@@ -138,6 +146,7 @@ def run(
 
     from skelbench import distributed
     from skelbench.cli.summary import print_header
+    from skelbench.run.pace import Timer
     from skelbench.run.pretrain import finished, pretrain
     from skelbench.run.resolve import resolve
 
@@ -145,22 +154,26 @@ def run(
     if init_from:
         request.init_from = finished(session.results, init_from)
     requests = [replace(request, seed=one) for one in chosen]
-    every = [resolve(one, host, session.data_root, session.device.split(":")[0]) for one in requests]
+    timer = Timer(session, keep=not dry_run)
+    every = [resolve(one, host, session.data_root, session.device.split(":")[0], timer) for one in requests]
     chief, alone = not distributed.rank(), not distributed.active()
+    if dry_run:
+        from skelbench.cli.dry_run import show
+
+        distributed.leave()
+        if chief:
+            show(every, protocols, session, as_json, as_list=seeds is not None)
+        return
     trained, found = [], []
     for resolved in every:
         if chief:
             print_header(resolved, session.device)
-        if dry_run:
-            from skelbench.cli.dry_run import show
-
-            show(resolved, protocols, session)
-            continue
+            say_before(session, resolved)
         trained.append(pretrain(session, resolved, force))
         if alone:
             found.append(conclude(session, trained[-1], resolved, protocols, force))
     distributed.leave()  # what follows is the work of one process
-    if dry_run or not chief:
+    if not chief:
         return
     if not alone:
         found = [conclude(session, run, resolved, protocols, force) for run, resolved in zip(trained, every)]
@@ -180,6 +193,21 @@ def _seeds(seeds: str | None, seed: int | None, sets: list[str]) -> list[int | N
     if min(found) < 0:
         raise SkelbenchError(f"--seeds {seeds}: seeds are 0 or more")
     return [*found]
+
+
+def say_before(session: Session, resolved: Resolved) -> None:
+    """Why an earlier attempt at the same run failed, if one did."""
+    from skelbench.console import err
+    from skelbench.studies.watch import at_work
+    from skelbench.words import plain
+
+    run = session.results.by_id(resolved.spec.id)
+    if run is None:
+        return
+    if run.outcome in ("failed", "diverged"):
+        err.print(f"note: before, this run {run.outcome}: {plain(run.reason or 'no reason is kept')}", soft_wrap=True)
+    elif run.outcome == "running" and not at_work(run):
+        err.print("note: before, this run was killed and could not say why (out of memory?)", soft_wrap=True)
 
 
 def conclude(session: Session, run_dir: Any, resolved: Resolved, protocols: list[str], force: bool) -> Conclusion:

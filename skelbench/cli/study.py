@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from skelbench.cli import complete
-from skelbench.cli.options import DataRoot, Device, Jobs, Observe, Results, numbers_of
+from skelbench.cli.options import Budget, DataRoot, Device, Jobs, Observe, Results, numbers_of
 from skelbench.errors import SkelbenchError
 from skelbench.run.observe import named_observers
 from skelbench.run.session import Session, open_session
@@ -54,6 +54,7 @@ def study(
             show_default="the study's; the built-in ones: 0,1",
         ),
     ] = None,
+    budget: Budget = None,
     probe: Annotated[
         str | None,
         typer.Option(
@@ -90,7 +91,7 @@ def study(
     if name in (None, "list"):
         _list(host)
         return
-    replaced = {"dataset": dataset, "split": split, "preset": preset}
+    replaced = {"dataset": dataset, "split": split, "preset": preset, "budget": budget}
     found = _find(name, host)
     host = request_more(found.plugins)
     chosen = _with_options(found, replaced, tokens, seeds, probe, set_ or [])
@@ -109,19 +110,27 @@ def study(
             host.get(kind, shown_by)
     for request in chosen.requests():
         host.method(request.method)  # misspelt names fail before torch is imported
+    import torch
+
     from skelbench.console import err
+    from skelbench.run.pace import Timer
     from skelbench.studies.runner import processes
     from skelbench.studies.trials import complete, status
 
     session = open_session(results, data_root, device, observers)
     session.results.check_readable()
-    trials = complete(chosen, host, session.data_root, session.device)
+    at_once, threads = processes(session.device, jobs)
+    if threads is not None:
+        torch.set_num_threads(threads)  # what is timed here is timed as trials are made
+    trials = complete(chosen, host, session.data_root, session.device, Timer(session, keep=not dry_run))
     if (same := sum(1 for _ in chosen.requests()) - len(trials)) > 0:
         err.print(f"note: {same} of the trials are the same run as another with these settings, and made once")
     states = [(trial, status(trial, session, protocols)) for trial in trials]
-    at_once, threads = processes(session.device, jobs)
+    for trial in {trial.setting: trial for trial in trials}.values():
+        if length := trial.resolved.length:
+            err.print(f"{trial.method}, {trial.resolved.spec.tokens} tokens: {length.sentence}", soft_wrap=True)
     if dry_run:
-        show_trials(chosen, states, session, at_once, threads)
+        show_trials(chosen, states, session, at_once)
         return
     _run(chosen, states, session, protocols, at_once, threads)
 
@@ -174,18 +183,12 @@ def _with_options(
 
 
 # ---------------------------------------------------------------------------------------------------- dry run
-def show_trials(
-    study: Study, states: list[tuple[Trial, Status]], session: Session, jobs: int, threads: int | None
-) -> None:
+def show_trials(study: Study, states: list[tuple[Trial, Status]], session: Session, jobs: int) -> None:
     """List the trials with what they cost; measures a few steps of each setting, writes nothing."""
-    import torch
-
     from skelbench.console import duration, make_table, out
     from skelbench.cost import BODIES
     from skelbench.studies.trials import makespan, prices
 
-    if threads is not None:
-        torch.set_num_threads(threads)
     open_trials = [trial for trial, state in states if not state.done]
     settings = {trial.setting for trial, _ in states}
     with session.progress(total=len(settings), label="cost and time", unit="settings") as report:
@@ -203,11 +206,12 @@ def show_trials(
                 f"{spec.data.title}/{spec.data.split}",
                 trial.id,
                 str(state),
+                trial.steps,
                 "?" if cost.flops_per_clip is None else f"{BODIES * cost.flops_per_clip / 1e9:.3g}",
                 "?" if left is None else duration(left) if left else "",
             )
         )
-    columns = ("trial", "tokens", "seed", "data", "id", "state", f"step GFLOPs, {BODIES} bodies", "time")
+    columns = ("trial", "tokens", "seed", "data", "id", "state", "steps", f"step GFLOPs, {BODIES} bodies", "time")
     preset = ", ".join(dict.fromkeys(trial.resolved.preset for trial, _ in states))
     out.print(make_table(columns, rows, title=f"{study.name}, preset {preset}: {study.summary}"))
     if study.then:

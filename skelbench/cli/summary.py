@@ -37,6 +37,7 @@ def print_header(resolved: Resolved, device: str) -> None:
         ("preset", f"{preset}: {BLURB.get(resolved.preset, 'settings of this method alone')}"),
         ("variant", changes and f"{resolved.variant}: {listed(changes)}"),
         ("setting", SETTING[resolved.setting]),
+        ("budget", resolved.length and resolved.length.sentence),
         ("hardware", f"{hardware(device)}, {spec.train.precision}"),
         *(("note", note) for note in resolved.notes),
     ]

@@ -156,6 +156,8 @@ def _announce(tunings: Sequence[Tuning]) -> None:
 
 
 def _dry_run(tunings: Sequence[Tuning], session: Session, jobs: int | None) -> None:
+    import torch
+
     from skelbench.cli.study import show_trials
     from skelbench.console import out
     from skelbench.studies.runner import processes
@@ -165,7 +167,9 @@ def _dry_run(tunings: Sequence[Tuning], session: Session, jobs: int | None) -> N
     asked = tunings[0].asked
     states = [(trial, status(trial, session, [asked.probe])) for trial in draw(tunings, session)]
     at_once, threads = processes(session.device, jobs)
-    show_trials(asked.study([{"method": tunings[0].method}], [asked.seed]), states, session, at_once, threads)
+    if threads is not None:
+        torch.set_num_threads(threads)
+    show_trials(asked.study([{"method": tunings[0].method}], [asked.seed]), states, session, at_once)
     if asked.sampler == "tpe":
         out.print(f"{asked.trials - 1} more trials of each method follow from what came before")
     spec = tunings[0].default.resolved.spec

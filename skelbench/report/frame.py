@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from skelbench.cost import BODIES
 from skelbench.errors import SkelbenchError
 from skelbench.evaluate.resampling import sums
 from skelbench.files import check_regular
@@ -34,8 +35,8 @@ COLUMNS = (
     "accuracy", "accuracy_selected", "accuracy_best_on_test", "accuracy_sd", "draws", "drawn", "n_test", "subjects",
     "by_subject", "control_run", "control_accuracy", "difference", "p_value", "raw_evaluation", "raw_difference",
     "raw_p_value",
-    "measures", "gflops", "step_gflops", "batch_size", "clips_seen", "train_seconds", "collapse", "finished",
-    "evaluation", "predictions", "tags",
+    "measures", "gflops", "step_gflops", "train_flops", "batch_size", "clips_seen", "train_seconds", "collapse",
+    "finished", "evaluation", "predictions", "tags",
 )  # fmt: skip
 
 DEFAULTS = {"encoder": RunSpec.model_fields["encoder"].default, "stream": "joint"}
@@ -73,7 +74,8 @@ def frame(every: Iterable[ReadRun]) -> pandas.DataFrame:
     """One row per evaluation record of a finished one of the runs, with the paired tests against its controls.
 
     Accuracies are shares; ``gflops`` is the inference encoder's and ``step_gflops`` a whole training step's per
-    clip, both for one body (two bodies cost exactly twice as much). ``title`` is what one types
+    clip, both for one body (two bodies cost exactly twice as much); ``train_flops`` is that of the whole
+    pre-training up to the checkpoint, on clips of two bodies, as in ``--budget flops=...``. ``title`` is what one types
     (``slim:glcl-only``), ``changed`` the settings that differ from preset, variant and protocol (``train.lr=0.001,
     probe.k=5``), ``encoder`` its name with the settings that are not its preset's, ``trained_on`` the streams of
     training, of all runs that are fused, ``stream`` what was evaluated (``joint + bone (scores)``), ``collapse``
@@ -261,6 +263,7 @@ def _rows(
         data, source = DataSpec.model_validate(evaluated["data"]), ""
         if (data.title, data.split) != (spec.data.title, spec.data.split):
             source = f"{spec.data.title} {spec.data.split}"
+        spending = spent(run, evaluated["checkpoint"])
         changed = [listed(info["modified"]), probes.changed(run, record)]
         row = {
             "run": run.name,
@@ -295,7 +298,8 @@ def _rows(
             "gflops": 2e-9 * cost["encoder"]["macs"] / cost["encoder"].get("bodies", 1) if cost else None,
             "step_gflops": 1e-9 * cost["step"]["flops_per_clip"] if cost and cost["step"] else None,
             "batch_size": spec.train.batch_size if spec.views else None,
-            **spent(run, evaluated["checkpoint"]),
+            **spending,
+            "train_flops": _train_flops(cost, spending["clips_seen"]),
             "collapse": "; ".join(map(sentence, info.get("collapse") or ())) or None,
             "finished": info.get("finished"),
             "evaluation": record["id"],
@@ -320,6 +324,11 @@ def _rows(
                 test = _paired(mine, theirs, (run.name, raw.name))
                 row |= {"raw_difference": test.difference, "raw_p_value": test.p_value}
         yield row
+
+
+def _train_flops(cost: Mapping[str, Any] | None, clips: float | None) -> float | None:
+    """FLOPs of pre-training on so many clips; None where no step or no clip was counted."""
+    return BODIES * cost["step"]["flops_per_clip"] * clips if cost and cost["step"] and clips else None
 
 
 def _grids(runs: Sequence[RunDir], costs: Mapping[str, dict[str, Any] | None]) -> dict[str, str]:

@@ -338,13 +338,15 @@ def load_encoder(session: Session, run: RunDir, checkpoint: str, topology: Topol
 def _advances(report: Callable[..., None], with_total: bool = False) -> Callable[[int, int], None]:
     """``(done, total)`` of successive pieces of work as advances of one progress report.
 
-    ``with_total``: there is one piece only, and its total is the report's.
+    ``with_total``: there is one piece only, and its total, which may grow, is the report's.
     """
     last = 0
 
     def progress(done: int, total: int) -> None:
         nonlocal last
-        report(done - last if done >= last else done, **({"total": total} if with_total else {}))
-        last = done
+        advance = done - last if done >= last else done
+        # The next piece counts from 0 again, and its first word may be larger than the last of this one.
+        last = 0 if done == total and not with_total else done
+        report(advance, **({"total": total} if with_total else {}))
 
     return progress

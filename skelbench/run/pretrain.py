@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -34,6 +35,7 @@ def pretrain(session: Session, resolved: Resolved, force: bool = False) -> RunDi
         return run if run.outcome == "done" else _train(session, resolved, run)
     session.results.prepare()
     facts = {"environment": environment(session.device)}
+    facts |= {"budget": resolved.length.record()} if resolved.length else {}
     run = session.results.open(spec, resolved.preset, resolved.modified, facts, resolved.setting, resolved.variant)
     with alone(run, patience=1.0 if resolved.method.trains else 60.0):
         if force:
@@ -90,12 +92,28 @@ def _train(session: Session, resolved: Resolved, run: RunDir) -> RunDir:
         outcome = error.outcome
         record(outcome=outcome, step=error.step, **({"reason": str(error)} if isinstance(error, Diverged) else {}))
         raise
-    except Exception as error:
-        record(outcome=outcome, reason=one_line(error))
+    except KeyboardInterrupt:  # outside the loop, which saves what there is
+        outcome = "interrupted"
+        record(outcome=outcome)
+        raise
+    except (Exception, SystemExit) as error:
+        full = out_of_memory(error) and SkelbenchError(
+            f"out of memory on {session.device} with batches of {spec.train.batch_size} clips ({one_line(error)}); "
+            "choose a smaller --batch-size or preset, or --precision bf16"
+        )
+        with suppress(OSError):  # a full disk has no room for why, which must not take the place of what failed
+            record(outcome=outcome, reason=one_line(full or error))
+        if full:
+            raise full from error
         raise
     finally:
         tell("run_finished", outcome=outcome)
     return run
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """Whether there was no memory left, on whatever device; torch says so of the CPU in words alone."""
+    return isinstance(error, MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in str(error)
 
 
 def settle_threads(trainer: Trainer, run: RunDir) -> str:

@@ -16,6 +16,7 @@ from skelbench.errors import SkelbenchError, did_you_mean
 from skelbench.files import parsed, shallow
 from skelbench.plugin.files import named_files
 from skelbench.plugin.space import factor
+from skelbench.run.budget import Budget
 from skelbench.skeleton.grid import BUDGETS
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 CHOICES = {"encoder": "encoders", "optimizer": "optimizers", "schedule": "schedules"}
 """Sections that are a component of one's choice -> what the plugin host calls its kind."""
 SECTIONS = ("method", *CHOICES, "train", "grid", "data")
-TOP = ("seed", "preset", "native", *CHOICES, "tokens", "dataset", "split", "plugins")
+TOP = ("seed", "preset", "native", "budget", *CHOICES, "tokens", "dataset", "split", "plugins")
 """Keys of a run.toml outside the sections."""
 
 
@@ -44,6 +45,8 @@ class Request:
     """The method's own published setting instead of the shared one."""
     encoder: str | None = None
     epochs: float | None = None
+    budget: Budget | None = None
+    """What training may spend, instead of ``epochs``."""
     batch_size: int | None = None
     seed: int | None = None
     precision: str | None = None
@@ -70,11 +73,11 @@ class Request:
             "grid.frames": self.clip_length,
             "grid.patch": self.patch,
         }
-        grid = budget(self.tokens) if self.tokens is not None else {}
+        grid = token_grid(self.tokens) if self.tokens is not None else {}
         return grid | {key: value for key, value in options.items() if value is not None}
 
 
-def budget(tokens: Any) -> dict[str, int]:
+def token_grid(tokens: Any) -> dict[str, int]:
     """grid.* settings of one of the paper's token budgets."""
     if not isinstance(tokens, int) or tokens not in BUDGETS:
         raise SkelbenchError(
@@ -127,7 +130,7 @@ def read_config(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
         else:
             top[key] = value
     top["plugins"] = named_files(top.get("plugins", []), path)
-    settings |= budget(top["tokens"]) if "tokens" in top else {}
+    settings |= token_grid(top["tokens"]) if "tokens" in top else {}
     settings |= {f"data.{name}": top[key] for key, name in (("dataset", "name"), ("split", "split")) if key in top}
     return top, settings
 
@@ -145,6 +148,11 @@ def times(value: Any, before: Any) -> Any:
 def full_key(key: str, fields: Mapping[str, set[str]]) -> str:
     """``lr`` -> ``train.lr``; unknown or ambiguous keys are refused with the nearest right one."""
     section, dot, name = key.partition(".")
+    if key in ("clips_seen", "train.clips_seen"):
+        raise SkelbenchError(
+            f"{key} is no setting: how many clips training sees is a budget; write --budget clips=40k, or in a file "
+            'budget = "clips=40k"'
+        )
     every = [f"{part}.{inner}" for part, names in fields.items() for inner in names]
     if dot:
         if section in fields and name in fields[section]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -28,6 +28,8 @@ from skelbench.optim.optimizers import Optimizer
 from skelbench.plugin.descriptors import EncoderSpec, MethodSpec
 from skelbench.plugin.host import Host
 from skelbench.plugin.mistakes import Mistake, plugin_code, where, wrong
+from skelbench.run.budget import Budget, Length
+from skelbench.run.length import Timer, length_of, of_steps
 from skelbench.run.presets import PRESETS, QUEUED
 from skelbench.run.request import CHOICES, Request, full_key, read_config
 from skelbench.run.settings import Layer, Parts, Settings, config, joined, names, variant_layers
@@ -57,6 +59,10 @@ class Resolved:
     setting: str = "shared"
     """"shared": the encoder, grid and bodies that every method is compared in; "native": the method's own."""
     notes: tuple[str, ...] = ()
+    usual: Mapping[str, Any] = field(default_factory=dict)
+    """What the bare preset and variant have of the settings that differ."""
+    length: Length | None = None
+    """What a budget came to; None = its schedule is as long as the settings say."""
 
     @property
     def title(self) -> str:
@@ -64,11 +70,12 @@ class Resolved:
         return titled(self.spec.method, self.variant)
 
 
-def resolve(request: Request, host: Host, data_root: Path, device_kind: str) -> Resolved:
+def resolve(request: Request, host: Host, data_root: Path, device_kind: str, timer: Timer | None = None) -> Resolved:
     """Complete ``request``; opens the data set (its fingerprint is part of the spec) and loads the method's config.
 
     Raises :class:`SkelbenchError` naming the nearest right name for a misspelt method, variant, encoder, target, data
-    set, split, key or value, and for settings that no run can have. Nothing is written.
+    set, split, key or value, and for settings that no run can have. Nothing is written, unless by ``timer``, which says
+    how fast steps are where a budget is one of minutes.
     """
     top, from_file = read_config(request.config) if request.config else ({}, {})
     method, variant = host.method(request.method)
@@ -114,10 +121,19 @@ def resolve(request: Request, host: Host, data_root: Path, device_kind: str) -> 
     if seed and not method.weights:
         seed = 0
         notes.append(f"{method.name} draws nothing at random: every seed is this run")
-    spec = _spec(parts, complete, grid, data, store, host, request, seed)
-    modified = complete.unlike(bare) | ({"init_from": spec.init_from} if spec.init_from else {})
+    spec, length = _spec(parts, complete, grid, data, store, host, request, seed), None
+    if budget := _budget(request, top, method, user, notes):
+        length = length_of(budget, spec, host, store, timer)
+        complete = replace(complete, train=of_steps(spec, len(split.train), length.steps))
+        spec = spec.model_copy(update={"train": complete.train})
+    modified = complete.unlike(bare)
+    usual = {key: value for key, value in bare.plain().items() if key in modified}
+    if length and modified.pop("train.epochs", None):  # by what was asked, which is the same for all methods
+        modified[f"budget {length.budget.kind}"] = length.budget.number
+    modified |= {"init_from": spec.init_from} if spec.init_from else {}
     announced = names([*base, changed])
     modified |= {name: own for name, own in choices.items() if name != "encoder" and own != announced[name]}
+    usual |= {name: announced[name] for name in CHOICES if name in modified}
     resolved = Resolved(
         spec,
         preset,
@@ -129,6 +145,8 @@ def resolve(request: Request, host: Host, data_root: Path, device_kind: str) -> 
         complete.unlike(plain),
         "native" if native and method.native else "shared",
         tuple(notes),
+        usual,
+        length,
     )
     _check_buildable(resolved, host)
     return resolved
@@ -204,6 +222,20 @@ def _native(request: Request, top: Mapping[str, Any]) -> bool:
         where = f"{request.config}: " if request.config else ""
         raise SkelbenchError(f"{where}native={native!r} is not valid; write native = true or native = false")
     return native
+
+
+def _budget(
+    request: Request, top: Mapping[str, Any], method: MethodSpec, user: Layer, notes: list[str]
+) -> Budget | None:
+    """The one that decides how long ``method`` trains, if any."""
+    budget = request.budget or (Budget.parse(top["budget"]) if "budget" in top else None)
+    if budget and not method.trains:
+        notes.append(f"{method.name} does not train: budget {budget} changes nothing")
+        return None
+    if budget and "train.epochs" in user:
+        epochs = user["train.epochs"]
+        raise SkelbenchError(f"budget {budget} and train.epochs={epochs} both say how long to train; leave one out")
+    return budget
 
 
 def _seed(request: Request, top: Mapping[str, Any]) -> int:

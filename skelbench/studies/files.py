@@ -53,7 +53,9 @@ def write_study(study: Study) -> str:
     """``study`` as the text of a TOML file."""
     held = study.model_dump(by_alias=True)
     bare = {name: Study.model_fields[name].default for name in Study.model_fields}
-    top = ("name", "summary", "table", "figure", "preset", "gpu_preset", "dataset", "split", "native", "then")
+    top = (
+        "name", "summary", "table", "figure", "preset", "gpu_preset", "dataset", "split", "native", "budget", "then",
+    )  # fmt: skip
     lines = [f"{name} = {literal(held[name])}" for name in top if held[name] != bare[name]]
     lines += [f"plugins = {literal([str(Path(file).resolve()) for file in study.plugins])}"] * bool(study.plugins)
     lines += [f"seeds = {literal(study.seeds)}", f"probe = {literal(study.probe)}"]

@@ -63,6 +63,7 @@ def command(trial: Trial, protocols: Sequence[str], session: Session) -> list[st
         "--split": request.split,
         "--tokens": request.tokens,
         "--preset": trial.resolved.preset,
+        "--budget": request.budget,
         "--seed": request.seed,
         "--probe": ",".join(protocols) or "none",
         "--device": session.device,
@@ -155,6 +156,8 @@ class Runner:
             if stopping and code:
                 continue  # it was made to stop
             if failure := work.failure(code, self.session):
+                if code < 0:
+                    work.write_down(failure)
                 failures[work.trial.id] = failure, work.log
             display.ended(work, failure)
 

@@ -1,8 +1,8 @@
 """A study: which runs it is made of, and how they are looked at (torch-free).
 
 The trials of a study are the cross product of ``grid``, in the order of its axes, then the single ``trials``. What is
-said nearest to a trial wins: the study's own ``dataset``, ``split``, ``preset`` and ``native``, then ``set``, then the
-trial. Options of the command line replace what the study says of the same thing, an axis included.
+said nearest to a trial wins: the study's own ``dataset``, ``split``, ``preset``, ``native`` and ``budget``, then
+``set``, then the trial. Options of the command line replace what the study says of the same thing, an axis included.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ from typing import Any
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from skelbench.component import Spec
+from skelbench.run.budget import Budget
 from skelbench.run.request import Request
 
-TRIAL = ("method", "dataset", "split", "tokens", "preset", "native")
+TRIAL = ("method", "dataset", "split", "tokens", "preset", "native", "budget")
 """Keys of a trial with a place of their own in a request; every other key is a setting, ``train.lr`` or ``lr``."""
-STATED = ("dataset", "split", "preset", "native")
+STATED = ("dataset", "split", "preset", "native", "budget")
 """Those that a study may state once for all its trials."""
 
 
@@ -43,6 +44,7 @@ class Study(Spec):
     dataset: str | None = None
     split: str | None = None
     native: bool | None = None
+    budget: str | None = Field(None, description="what every trial may spend in training: clips=40k, flops=2e15")
     seeds: tuple[int, ...] = Field((0, 1), description="every trial is run with each of them")
     probe: tuple[str, ...] = Field(("linear", "knn"), description="protocols; empty = train only")
     sets: dict[str, Any] = Field({}, alias="set", description="settings of every trial")
@@ -105,6 +107,7 @@ class Study(Spec):
             return
         for seed, point in itertools.product(self.seeds, self.points()):
             own = {key: point[key] for key in TRIAL if key in point}
+            own |= {"budget": Budget.parse(own["budget"])} if own.get("budget") is not None else {}
             yield Request(**own, seed=seed, sets={key: value for key, value in point.items() if key not in TRIAL})
 
     def varied(self) -> list[str]:

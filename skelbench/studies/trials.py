@@ -12,6 +12,7 @@ from skelbench.errors import SkelbenchError, did_you_mean, nearest
 from skelbench.plugin.host import Host
 from skelbench.results.store import RunDir
 from skelbench.run.evaluate import eval_spec
+from skelbench.run.length import Timer
 from skelbench.run.request import Request
 from skelbench.run.resolve import Resolved, control, resolve
 from skelbench.run.session import Session
@@ -55,13 +56,17 @@ class Trial:
         return " ".join(filter(None, parts))
 
     @property
-    def clips(self) -> int:
-        """Clips seen in training."""
+    def steps(self) -> int:
+        """Of the whole schedule."""
         spec = self.resolved.spec
         if not self.resolved.method.trains:
             return 0
-        split = self.resolved.store.split(spec.data.split, spec.data.min_frames)
-        return spec.train.batch_size * total_steps(spec, len(split.train))
+        return total_steps(spec, len(self.resolved.store.split(spec.data.split, spec.data.min_frames).train))
+
+    @property
+    def clips(self) -> int:
+        """Clips seen in training."""
+        return self.steps * self.resolved.spec.train.batch_size
 
     @property
     def setting(self) -> str:
@@ -69,17 +74,18 @@ class Trial:
         return self.resolved.spec.model_copy(update={"seed": 0}).id
 
 
-def complete(study: Study, host: Host, data_root: Path, device: str) -> list[Trial]:
-    """Every trial of ``study`` resolved, equal ones once, in the order in which they are run."""
+def complete(study: Study, host: Host, data_root: Path, device: str, timer: Timer | None = None) -> list[Trial]:
+    """Every trial of ``study`` resolved, equal ones once, in the order in which they are run; ``timer`` for budgets of
+    minutes."""
     trials: dict[str, Trial] = {}
-    for trial in each(study, host, data_root, device):
+    for trial in each(study, host, data_root, device, timer):
         # Of two names of one run (a variant that changes nothing here) the plain one is kept.
         if trial.id not in trials or (trials[trial.id].resolved.variant and not trial.resolved.variant):
             trials[trial.id] = trial
     return list(trials.values())
 
 
-def each(study: Study, host: Host, data_root: Path, device: str) -> list[Trial]:
+def each(study: Study, host: Host, data_root: Path, device: str, timer: Timer | None = None) -> list[Trial]:
     """Every trial of ``study`` resolved, one per request, in the order of its requests.
 
     The first trial that cannot be run raises SkelbenchError naming it; nothing is written.
@@ -93,7 +99,7 @@ def each(study: Study, host: Host, data_root: Path, device: str) -> list[Trial]:
         settings = " ".join(f"{key}={values[key]}" for key in varied if values.get(key) is not None)
         try:
             _check_agrees(request)
-            resolved = resolve(request, host, data_root, kind)
+            resolved = resolve(request, host, data_root, kind, timer)
             # One open store per data set: a thousand would be more files than a process may have open.
             store = stores.setdefault(f"{resolved.store.path} {resolved.store.fingerprint}", resolved.store)
             resolved = replace(resolved, store=store)

@@ -6,7 +6,6 @@ Trials are runs like any other, on the split ``SPLIT~tune``, which holds no test
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,6 +19,7 @@ from skelbench.report.frame import paired_over_seeds
 from skelbench.results.environment import environment
 from skelbench.results.store import RunDir
 from skelbench.results.tuned import Compared, Retrained, TunedTrial, TuningRecord
+from skelbench.run.budget import Budget
 from skelbench.run.evaluate import eval_spec
 from skelbench.run.session import Session
 from skelbench.spec import validated
@@ -37,12 +37,14 @@ Work = Callable[[Sequence[Trial]], Failures]
 
 def clips_of_budget(text: str | None) -> int:
     """N of ``clips=N``."""
-    found = re.fullmatch(r"clips=(\d[\d_]*)", text or "")
-    clips = int(found[1]) if found else 0
-    if clips < 1:
+    try:
+        budget = Budget.parse(text)
+    except SkelbenchError:
+        budget = None
+    if budget is None or budget.kind != "clips":
         given = f"--budget {text!r} is not clips=N" if text is not None else "a budget is missing"
         raise SkelbenchError(f"{given}: how many clips every trial of every method sees; write --budget clips=8000")
-    return clips
+    return int(budget.amount)
 
 
 @dataclass(frozen=True)

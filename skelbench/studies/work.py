@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -58,6 +59,12 @@ class Work:
         if not self.stopping:
             self.stopping = True
             self.process.terminate()
+
+    def write_down(self, failure: str) -> None:
+        """Why its process was killed, in run.json: it could not say so itself."""
+        if self.run is not None and self.run.outcome in ("new", "running"):
+            with suppress(OSError):
+                self.run.update(outcome="failed", reason=failure)
 
     def failure(self, code: int, session: Session) -> str | None:
         """Why a process that ended with ``code`` failed, in one sentence; None if it did what it should."""

@@ -218,14 +218,14 @@ class Trainer:
         batch = self.spec.train.batch_size
         snapshots = {round(self.total * k / SNAPSHOTS) for k in range(1, SNAPSHOTS)} - {0}
         if report and start:
-            report(start * batch)
+            report(start * batch, note=f"continuing at step {start:,} of {self.total:,}")
 
         def seconds() -> float:
             return before + time.monotonic() - started
 
         with stop_requested() as stopped, naming(self.run.metrics), open(self.run.metrics, "a") as metrics:
             sitting = start
-            for step, views in self._prefetched(start):
+            for step, views in self.prefetched(start):
                 done = step + 1
                 with self.watch.look(done) as figures:
                     out = self.train_step(step, views)
@@ -283,7 +283,7 @@ class Trainer:
             save_encoders(self.run, self.spec.id, self.method, self.epoch(self.total))
         return seconds()
 
-    def _prefetched(self, start: int) -> Iterator[tuple[int, dict[str, View]]]:
+    def prefetched(self, start: int) -> Iterator[tuple[int, dict[str, View]]]:
         """(step, views) to the end; with an accelerator the next views are built while this step runs."""
         if self.device.type == "cpu":
             for step in range(start, self.total):

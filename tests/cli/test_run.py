@@ -85,6 +85,89 @@ def test_dry_run_says_everything_and_writes_nothing(small, capsys):
     assert not (small / "results").exists()
 
 
+def test_a_dry_run_marks_what_differs_from_the_preset(small, capsys):
+    assert main(command("skeletonmae", "--dry-run", "--set", "optimizer=sgd")) == 0
+    shown = capsys.readouterr().out.splitlines()
+    rows = {words[-3]: words[-2:] for line in shown if len(words := line.split()) >= 3}
+    assert rows["batch_size"] == ["4", "12"] and rows["optimizer"] == ["sgd", "adamw"]  # 12 clips are all there are
+    assert any(line.split() == ["weight_decay", "0.05"] for line in shown)  # as the preset has it
+    assert any(line.split()[:2] == ["every", "view"] or line.startswith(" view ") for line in shown)
+
+
+def test_a_dry_run_as_json_is_nothing_but_json(small, capsys):
+    assert main(command("skeletonmae", "--dry-run", "--json", "--seeds", "0,1")) == 0
+    first, second = json.loads(capsys.readouterr().out)
+    assert (first["state"], first["spec"]["seed"], second["spec"]["seed"]) == ("new", 0, 1)
+    training = first["training"]
+    assert training["steps"] == 3 and training["flops"] == 12 * training["flops_per_clip"] > 0
+    assert set(first["evaluations"]) == {"linear", "knn"} and set(first["controls"]) == {"untrained", "raw"}
+    assert main(["run", "untrained", "--dataset", "small", "--dry-run", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["training"] is None
+
+
+@pytest.mark.parametrize(
+    "words", [[], ["run"], ["study"], ["plugins", "list"], ["data", "import"], ["diagnose", "order"]]
+)
+def test_h_is_help(words, capsys):
+    assert main([*words, "-h"]) == 0
+    short = capsys.readouterr().out
+    assert main([*words, "--help"]) == 0
+    assert short == capsys.readouterr().out and "Usage: " in short
+
+
+FAILS = """
+from skelbench.plugin import MethodSpec, hookimpl
+from skelbench.views.spec import ViewSpec
+from skelbench_plugins.untrained import Untrained
+
+@hookimpl
+def skelbench_methods():
+    return [MethodSpec(name=name, target=f":{name.title()}") for name in ("breaks", "leaves", "starves")]
+
+class Breaks(Untrained):
+    @classmethod
+    def views(cls, config, grid):
+        return {"clip": ViewSpec(frames=grid.frames)}
+
+    def training_step(self, views, step):
+        raise ValueError("no honey")
+
+class Leaves(Breaks):
+    def training_step(self, views, step):
+        raise SystemExit("gone")
+
+class Starves(Breaks):
+    def training_step(self, views, step):
+        raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes")
+"""
+
+
+@pytest.mark.parametrize(
+    ("method", "said"),
+    [("breaks", "no honey"), ("leaves", "SystemExit: gone"), ("starves", "choose a smaller --batch-size")],
+)
+def test_a_run_that_fails_keeps_why_and_says_it_again(method, said, small, capsys):
+    (small / "fails.py").write_text(FAILS)
+    again = [*command(method, "--plugin", str(small / "fails.py"))]
+
+    def attempt():
+        try:
+            return main(again)
+        except SystemExit:
+            return 2
+
+    assert attempt() != 0 and "note: before" not in capsys.readouterr().err
+    (run,) = (small / "results").glob(f"{method}-*/run.json")
+    info = json.loads(run.read_text())
+    assert info["outcome"] == "failed" and said in info["reason"]
+    assert attempt() != 0
+    (note,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("note: before, ")]
+    assert note.startswith("note: before, this run failed: ") and said in note
+    run.write_text(json.dumps({**info, "outcome": "running"}))  # as one that was killed leaves it
+    attempt()
+    assert "note: before, this run was killed" in capsys.readouterr().err
+
+
 def test_the_id_of_the_dry_run_is_the_id_of_the_run(small, capsys):
     main(command("skeletonmae", "--dry-run"))
     shown = capsys.readouterr().out
@@ -97,10 +180,9 @@ def test_a_toml_file_sets_what_the_command_line_does_not(small, capsys):
     text = 'dataset = "small"\nseed = 3\n[train]\nlr = 5e-4\nepochs = 7\n[encoder]\ndim = 24\nheads = 2\n'
     (small / "run.toml").write_text(text)
     arguments = ["run", "slim", "--config", str(small / "run.toml"), "--clip-length", "32", "--patch", "8"]
-    arguments += ["--batch-size", "4", "--epochs", "1", "--dry-run"]
+    arguments += ["--batch-size", "4", "--epochs", "1", "--dry-run", "--json"]
     assert main(arguments) == 0
-    shown = capsys.readouterr().out
-    spec = json.loads(shown[shown.index("{") : shown.rindex("}") + 1])
+    spec = json.loads(capsys.readouterr().out)["spec"]
     assert (spec["seed"], spec["train"]["lr"], spec["encoder_config"]["dim"]) == (3, 5e-4, 24)
     assert spec["train"]["epochs"] == 1
 
@@ -127,6 +209,18 @@ def test_a_toml_file_sets_what_the_command_line_does_not(small, capsys):
         (["run", "slim", "--dataset", "small", "--set", "betas=[2, 2]"], "optimizer.betas.0=2 is not valid"),
         (["run", "slim", "--dataset", "small", "--set", "momentum=2"], "method.momentum=2 is not valid"),
         (["run", "slim", "--dataset", "small", "--epochs", "0"], "train.epochs=0 trains nothing"),
+        (["run", "slim", "--dataset", "small", "--set", "clips_seen=99"], "write --budget clips=40k"),
+        (
+            ["run", "slim", "--dataset", "small", "--set", "budget=clips=99"],
+            "is no setting but an option: write --budget",
+        ),
+        (["run", "slim", "--budget", "hours=3"], "is not clips=N, steps=N, flops=F or minutes=M"),
+        (["run", "slim", "--dataset", "small", "--budget", "clips=3"], "is less than one step of 12 clips"),
+        (
+            ["run", "slim", "--dataset", "small", "--budget", "steps=3", "--epochs", "2"],
+            "budget steps=3 and train.epochs=2.0 both say how long to train",
+        ),
+        (["run", "slim", "--dataset", "small", "--json"], "add --dry-run"),
         (["run", "slim", "--dataset", "small", "--set", "tokens=8"], "is no setting but an option: write --tokens"),
         (["run", "slim", "--dataset", "small", "--set", "encoder=5"], "encoder 5 is not a name"),
         (["run", "slim", "--dataset", "small", "--init-from", "x"], "there is no run 'x'"),

@@ -28,6 +28,8 @@ def test_a_row_says_what_the_run_is(made):
     assert row["exact"] and row["changed"] == "" and row["preset"] == "small"
     assert row["collapse"] == "features at masked positions, effective rank 1.12 since step 300"
     assert row["gflops"] == 2e-9 * MACS[15] and row["step_gflops"] == 40 and row["batch_size"] == 32
+    clips = made.store.find(name)[0].info["clips_seen"]
+    assert row["train_flops"] == 2 * 40e9 * clips  # clips of two bodies
     assert tuple(frame(made.store.read()).columns) == COLUMNS
 
 

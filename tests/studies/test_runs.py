@@ -95,6 +95,10 @@ def test_a_failing_trial_takes_no_other_with_it(sittings, place):
     assert set(failed) == {"raises", "dies"}
     assert "no bees today" in failed["raises"]
     assert "killed by SIGKILL" in failed["dies"]
+    for name in failed:
+        (record,) = (place / "results").glob(f"{name}-*/run.json")
+        kept = json.loads(record.read_text())
+        assert kept["outcome"] == "failed" and kept["reason"] in failed[name]
     for name, line in failed.items():
         (log,) = (place / "results" / "studies" / "failing").glob(f"{name}-8t-*.log")
         assert str(log.relative_to(place)) in line

@@ -74,7 +74,7 @@ def test_killed_in_mid_epoch_and_issued_again(data_root, tmp_path):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_stopped_by_a_signal_and_continued(method, resolved, session, tmp_path, monkeypatch):
-    made = resolved(method, epochs=2)
+    made, said = resolved(method, epochs=2), []
     step = loop.Trainer.train_step
 
     def stop_at_two(self, index, views):
@@ -82,14 +82,20 @@ def test_stopped_by_a_signal_and_continued(method, resolved, session, tmp_path, 
             os.kill(os.getpid(), signal.SIGTERM)
         return step(self, index, views)
 
+    @contextmanager
+    def progress(total, **_):
+        yield lambda advance=1, note="", **__: said.append((advance, note))
+        assert sum(advance for advance, _ in said) == total
+
     monkeypatch.setattr(loop.Trainer, "train_step", stop_at_two)
     with pytest.raises(Interrupted, match="after step 3 of 6.*same command again"):
         pretrain(session, made)
     (run,) = session.results.runs()
     assert run.outcome == "interrupted" and run.info["step"] == 3
     monkeypatch.undo()
-    pretrain(session, made)
+    pretrain(replace(session, progress=progress), made)
     assert run.outcome == "done" and "step" not in run.info
+    assert (12, "continuing at step 3 of 6") in said
 
     same(run, pretrain(silent_session(session.data_root, session.host, tmp_path / "other"), made))
 

@@ -1,0 +1,109 @@
+"""How fast this machine trains: steps that are timed once per setting and hardware, and kept with the results.
+
+Timed anew, a step takes a little longer or shorter every time, and a budget in minutes would be another run each time
+its command is issued.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import torch
+
+from skelbench import distributed
+from skelbench.cost.latency import wait_for
+from skelbench.data.store.clip_store import ClipStore
+from skelbench.errors import SkelbenchError
+from skelbench.files import read_json, write_json
+from skelbench.identity import digest
+from skelbench.results.environment import hardware
+from skelbench.results.store import ResultStore, RunDir
+from skelbench.run.budget import Pace
+from skelbench.run.length import lengthless
+from skelbench.run.pretrain import settle_threads
+from skelbench.run.session import Session
+from skelbench.spec import RunSpec
+from skelbench.train.build import build_method
+from skelbench.train.loop import Trainer
+
+WARM_STEPS = 2
+"""Not timed: what a first time costs is no matter of pace."""
+LEAST_STEPS = 2
+MOST_STEPS = 200
+SECONDS = 3.0
+"""Steps are timed for so long, unless they are fewer than the least or more than the most."""
+
+
+class Timer:
+    """Times steps of a spec, or remembers how long they took."""
+
+    def __init__(self, session: Session, keep: bool) -> None:
+        self.session, self.keep = session, keep
+        self._timed: dict[Path, Pace] = {}
+
+    def __call__(self, spec: RunSpec, store: ClipStore) -> Pace:
+        """The pace of ``spec`` on the session's device, kept below the results directory if that is wanted."""
+        alike, place = lengthless(spec), hardware(self.session.device)
+        path = path_of(self.session.results, alike, place)
+        if path.exists():
+            return _read(path)
+        if path not in self._timed:
+            if distributed.active():
+                raise SkelbenchError(
+                    "--budget minutes: steps are timed by one process; issue the command once without torchrun, or "
+                    "give a budget of clips, steps or flops"
+                )
+            seconds, steps = self._seconds_per_step(alike, store)
+            if self.keep:
+                self.session.results.prepare()
+                path.parent.mkdir(exist_ok=True)
+                facts = {"seconds_per_step": seconds, "steps": steps, "hardware": place, "made": time.time()}
+                if not path.exists():  # another command may have been first meanwhile
+                    write_json(path, {**facts, "spec": alike.model_dump(mode="json")})
+                return _read(path)
+            self._timed[path] = Pace(
+                seconds, f"(mean of {steps}, timed now; a run times again and keeps what it finds)"
+            )
+        return self._timed[path]
+
+    def _seconds_per_step(self, spec: RunSpec, store: ClipStore) -> tuple[float, int]:
+        """Mean over so many steps, made as in training; nothing of them is kept."""
+        device, threads = torch.device(self.session.device), torch.get_num_threads()
+        method = build_method(spec, self.session.host, store.topology, self.session.device)
+        run = RunDir(Path("a timed trial"))
+        trainer = Trainer(spec, method, store, run, self.session.device)
+        method.train()
+        try:
+            settle_threads(trainer, run)
+            started = time.perf_counter()
+            with self.session.progress(label=f"{spec.method}: timing steps", unit="steps") as report:
+                for step, views in trainer.prefetched(0):
+                    trainer.train_step(step, views)
+                    wait_for(device)
+                    report()
+                    if step + 1 == WARM_STEPS:
+                        started = time.perf_counter()
+                    done, seconds = step + 1 - WARM_STEPS, time.perf_counter() - started
+                    if done >= LEAST_STEPS and (seconds >= SECONDS or done >= MOST_STEPS):
+                        report(0, total=step + 1)
+                        break
+        finally:
+            torch.set_num_threads(threads)
+        return seconds / done, int(done)
+
+
+def path_of(results: ResultStore, spec: RunSpec, hardware: str) -> Path:
+    """Where the pace of ``spec`` on ``hardware`` is kept."""
+    return results.root / "pace" / f"{digest([lengthless(spec).id, hardware])}.json"
+
+
+def _read(path: Path) -> Pace:
+    try:
+        facts = read_json(path)
+        seconds, steps = float(facts["seconds_per_step"]), int(facts["steps"])
+        if not 0 < seconds < float("inf"):
+            raise ValueError(f"{seconds} seconds per step")
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise SkelbenchError(f"{path} is damaged; remove it, and steps are timed again") from error
+    return Pace(seconds, f"(mean of {steps}, kept in {path}: remove it to time again)")

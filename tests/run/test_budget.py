@@ -1,0 +1,205 @@
+"""How long a run trains for what it may spend: the same for every method, the same run whenever it is asked for."""
+
+import json
+from functools import partial
+
+import pytest
+from small import silent_session, tiny, write_small_store
+
+from skelbench.cost import BODIES
+from skelbench.cost.report import step_cost
+from skelbench.errors import SkelbenchError
+from skelbench.run import length as lengths
+from skelbench.run import pace
+from skelbench.run.budget import Budget
+from skelbench.run.evaluate import _advances
+from skelbench.run.request import Request
+from skelbench.run.resolve import resolve
+from skelbench.studies.files import read_study, write_study
+from skelbench.studies.trials import complete
+from skelbench.train.loop import total_steps
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    root = tmp_path_factory.mktemp("budget")
+    write_small_store(root)
+    return root
+
+
+@pytest.fixture
+def made(root, host):
+    """``made("slim", budget="steps=3", timer=None, **request)``: a run of preset quick on ``small``."""
+
+    def make(method="skeletonmae", budget=None, timer=None, **fields):
+        spending = Budget.parse(budget) if budget else None
+        request = Request(method, "small", **{"preset": "quick", "tokens": 8, "budget": spending} | fields)
+        return resolve(request, host, root, "cpu", timer)
+
+    return make
+
+
+def steps(resolved):
+    return total_steps(resolved.spec, len(resolved.store.split("half").train))
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "amount"),
+    [
+        ("clips=8000", "clips", 8000),
+        ("clips=40k", "clips", 40_000),
+        (" steps=1_000 ", "steps", 1000),
+        ("steps=1.5k", "steps", 1500),
+        ("flops=2e15", "flops", 2e15),
+        ("flops=1.5P", "flops", 1.5e15),
+        ("flops=3E", "flops", 3e18),
+        ("minutes=2.5", "minutes", 2.5),
+    ],
+)
+def test_a_budget_is_read_and_printed_so_that_it_is_read_again(text, kind, amount):
+    budget = Budget.parse(text)
+    assert budget == Budget(kind, amount) and Budget.parse(str(budget)) == budget and "+" not in str(budget)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "40k",
+        "clips",
+        "clips=",
+        "clips=0",
+        "clips=-4",
+        "clips=x",
+        "clips=1.5",
+        "steps=0.5",
+        "flops=1e999",
+        "hours=3",
+        5,
+    ],
+)
+def test_what_is_no_budget_is_refused(text):
+    with pytest.raises(
+        SkelbenchError, match=r"--budget .*(write for example --budget clips=40k|leave out the fraction)"
+    ):
+        Budget.parse(text)
+
+
+def test_methods_of_one_budget_spend_the_same_within_a_step(made, host):
+    asked, made_of = 3e12, {}
+    for method in ("slim", "skeletonmae", "mamp"):
+        resolved = made(method, "flops=3T")
+        spec = resolved.spec
+        flops = resolved.length.flops_per_clip
+        if method != "slim":  # whose many views take seconds to count
+            assert flops == BODIES * step_cost(spec, host, resolved.store.topology)["flops_per_clip"]
+        step = flops * spec.train.batch_size
+        assert abs(steps(resolved) * step - asked) <= step / 2
+        assert resolved.modified == {"budget flops": "3e12"} and resolved.length.steps == steps(resolved)
+        made_of[method] = steps(resolved)
+    assert made_of["slim"] < made_of["skeletonmae"] / 5  # whose step is the cheaper one
+
+
+def test_a_preset_s_own_length_is_the_preset_s_run_however_it_is_asked_for(made, host):
+    plain = made()
+    assert plain.length is None
+    length, batch = steps(plain), plain.spec.train.batch_size
+    flops = BODIES * step_cost(plain.spec, host, plain.store.topology)["flops_per_clip"] * length * batch
+    for budget in ("clips=8000", "clips=8k", f"steps={length}", f"flops={flops:.9g}"):
+        same = made(budget=budget)
+        assert same.spec.id == plain.spec.id and not same.modified and same.length.steps == length
+    # Other lengths are their steps, not the words.
+    ids = {made(budget=budget).spec.id for budget in ("steps=50", f"clips={50 * batch}", f"clips={50 * batch + 1}")}
+    assert len(ids) == 1 and plain.spec.id not in ids
+    passes = made("slim", "steps=30", preset="release", sets=tiny("slim") | {"train.batch_size": 4})
+    assert steps(passes) == 30 and passes.spec.train.iters_per_epoch  # an epoch stays what it was
+
+
+def test_what_no_budget_can_be_is_a_sentence(made, monkeypatch):
+    for fields in ({"epochs": 3.0}, {"sets": {"epochs": 3}}, {"sets": {"train.epochs": 3}}):
+        with pytest.raises(SkelbenchError, match="budget steps=9 and train.epochs=3.* both say how long"):
+            made(budget="steps=9", **fields)
+    with pytest.raises(SkelbenchError, match="flops=10 is less than one step of 12 clips of method skeletonmae"):
+        made(budget="flops=10")
+    with pytest.raises(SkelbenchError, match="more than any run makes"):
+        made(budget="steps=1T")
+    with pytest.raises(SkelbenchError, match="needs a timed trial"):
+        made(budget="minutes=3")
+    monkeypatch.setattr(lengths, "_counted", {})
+    monkeypatch.setattr(lengths, "step_cost", lambda *_: {"flops_per_clip": 0.0})
+    with pytest.raises(SkelbenchError, match=r"cannot be counted \(it holds no matrix product\)"):
+        made(budget="flops=3T")
+
+    def fails(*_):
+        raise ValueError("no shapes")
+
+    monkeypatch.setattr(lengths, "step_cost", fails)
+    with pytest.raises(SkelbenchError, match=r"cannot be counted \(ValueError: no shapes\); give a budget of clips"):
+        made(budget="flops=3T")
+
+
+@pytest.mark.parametrize("method", ["untrained", "raw"])
+def test_a_control_does_not_train_whatever_the_budget(made, method):
+    resolved = made(method, "minutes=3", tokens=None)
+    assert resolved.spec.id == made(method, tokens=None).spec.id and not resolved.modified
+    assert f"{method} does not train: budget minutes=3 changes nothing" in resolved.notes
+
+
+def test_minutes_are_the_steps_that_were_timed_first(made, root, host, tmp_path, monkeypatch):
+    session = silent_session(root, host, tmp_path / "results")
+    seconds = iter([0.5, 0.25, 9.0])
+    monkeypatch.setattr(pace.Timer, "_seconds_per_step", lambda *_: (next(seconds), 7))
+    looking, timer = pace.Timer(session, keep=False), pace.Timer(session, keep=True)
+    assert (
+        steps(made(budget="minutes=2", timer=looking)) == 240 == steps(made(budget="minutes=2", timer=looking, seed=1))
+    )
+    assert not session.results.root.exists()
+    first = made(budget="minutes=2", timer=timer)
+    assert first.length.record() == {"asked": "minutes=2", "steps": 480, "clips": 480 * 12, "seconds_per_step": 0.25}
+    again = partial(made, timer=pace.Timer(session, keep=True))
+    assert again(budget="minutes=2").spec == first.spec == made(budget="steps=480").spec
+    assert steps(again(budget="minutes=4", seed=3)) == 960  # the pace is no matter of length or seed
+    assert steps(again("mamp", budget="minutes=3")) == 20
+    (kept, _) = sorted((session.results.root / "pace").iterdir(), key=lambda path: path.stat().st_mtime_ns)
+    kept.write_text('{"seconds_per_step": 0}')
+    with pytest.raises(SkelbenchError, match="is damaged; remove it, and steps are timed again"):
+        again(budget="minutes=2")
+    kept.unlink()
+    monkeypatch.setattr(pace.distributed, "active", lambda: True)
+    with pytest.raises(SkelbenchError, match="once without torchrun"):
+        again(budget="minutes=2")
+
+
+def test_steps_are_timed_as_they_are_made(made, root, host, tmp_path, monkeypatch):
+    monkeypatch.setattr(pace, "SECONDS", 0.0)
+    session = silent_session(root, host, tmp_path / "results")
+    sets = tiny("skeletonmae") | {"train.batch_size": 4}
+    resolved = made(budget="minutes=1", timer=pace.Timer(session, keep=True), sets=sets)
+    (file,) = (session.results.root / "pace").iterdir()
+    kept = json.loads(file.read_text())
+    assert kept["steps"] == pace.LEAST_STEPS and 0 < kept["seconds_per_step"] < 60
+    assert steps(resolved) == round(60 / kept["seconds_per_step"])
+    assert not list(session.results.runs())
+
+
+def test_a_study_holds_budgets_as_an_axis(root, host, tmp_path):
+    path = tmp_path / "scaling.toml"
+    path.write_text('preset = "quick"\ndataset = "small"\nseeds = [0]\n[grid]\nmethod = ["skeletonmae"]\n'
+                    'budget = ["steps=20", "clips=480"]\n')  # fmt: skip
+    study = read_study(path)
+    trials = complete(study, host, root, "cpu")
+    assert [trial.steps for trial in trials] == [20, 40]
+    assert [trial.settings for trial in trials] == ["budget=steps=20", "budget=clips=480"]
+    path.write_text(write_study(study.replaced("budget", ["steps=30"])))
+    (trial,) = complete(read_study(path), host, root, "cpu")
+    assert trial.steps == 30 and str(trial.request.budget) == "steps=30"
+    with pytest.raises(SkelbenchError, match="trial skeletonmae .*both say how long to train"):
+        complete(study.replaced("train.epochs", [3]), host, root, "cpu")
+
+
+def test_progress_of_several_pieces_ends_at_their_sum():
+    counted = []
+    report = _advances(lambda advance: counted.append(advance))
+    for done, total in ((12, 12), (512, 600), (600, 600), (5, 5)):
+        report(done, total)
+    assert counted == [12, 512, 88, 5]
