@@ -16,6 +16,7 @@ from skelbench.errors import SkelbenchError
 from skelbench.evaluate.resampling import sums
 from skelbench.files import check_regular
 from skelbench.identity import canonical_json, digest
+from skelbench.results.added import added
 from skelbench.results.measures import measured
 from skelbench.results.store import Damaged, ReadRun, ResultStore, RunDir, if_whole
 from skelbench.spec import DataSpec, EvalSpec, RunSpec, listed, trained_streams, twin_fields
@@ -34,7 +35,7 @@ COLUMNS = (
     "by_subject", "control_run", "control_accuracy", "difference", "p_value", "raw_evaluation", "raw_difference",
     "raw_p_value",
     "measures", "gflops", "step_gflops", "batch_size", "clips_seen", "train_seconds", "collapse", "finished",
-    "evaluation", "predictions",
+    "evaluation", "predictions", "added",
 )  # fmt: skip
 
 DEFAULTS = {"encoder": RunSpec.model_fields["encoder"].default, "stream": "joint"}
@@ -249,6 +250,7 @@ def _rows(
         return if_whole(partial(read, of.path, record["id"], record["predictions"]))
 
     spec, info = run.spec, run.info
+    origin = added(info)
     twin, raw = controls.of("untrained", spec), controls.of("raw", spec)
     twin_records = controls.records(twin, True) if twin else {}
     raw_records = controls.records(raw, False) if raw else {}
@@ -298,6 +300,7 @@ def _rows(
             "finished": info.get("finished"),
             "evaluation": record["id"],
             "predictions": record["predictions"],
+            "added": origin.sentence if origin else None,
         }
         mine = outcome(run, record)
         if mine is not None:

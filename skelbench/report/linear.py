@@ -67,6 +67,7 @@ CONTROL_GROUP = "Controls"
 TITLE = "Linear evaluation: accuracy in percent"
 BEST = "highest test accuracy over the probe's checkpoints: chosen on test data, an upper bound for reference"
 NATIVE = "the method's own encoder form and bodies: ranked apart, not comparable with shared rows"
+ADDED = "with runs that were not made here but added from a file (`skelbench runs add`)"
 PRINTED = "not run here: the published figure only"
 TRAINED_ON = "Trained on: the streams that training looked at; stream: what the encoder looks at here."
 CONTROL = (
@@ -200,7 +201,7 @@ def build(
     varying |= {"letters"} if store else set()
     notes = [*_notes(frame, constant), *([TRAINED_ON] if "trained_on" in varying else [])]
     notes += announced.notes if "paper" in varying else []
-    used = {"native": NATIVE, "control": CONTROL, "printed": PRINTED, **footnotes(frame)}
+    used = {"native": NATIVE, "added": ADDED, "control": CONTROL, "printed": PRINTED, **footnotes(frame)}
     used = ({"best": BEST} if best_on_test else {}) | footnotes_of(rows, used)
     notes += [*subjects_note(linear), *told]
     return Table(TITLE, (*_columns(varying), *columns), tuple(rows), tuple(notes), used).ranked(within=_BLOCK)
@@ -309,7 +310,7 @@ def _row(group: DataFrame, knn: Callable[[DataFrame], Series], best_on_test: boo
     return {
         **setting,
         **best,
-        "method": Cell(title, footnotes=("native",) if setting["setting"] == "native" else ()),
+        "method": Cell(title, footnotes=("native",) * (setting["setting"] == "native") + ("added",) * _added(group)),
         "seeds": len(group),
         "accuracy": accuracy(group),
         "accuracy_selected": percent(group["accuracy_selected"]),
@@ -322,6 +323,10 @@ def _row(group: DataFrame, knn: Callable[[DataFrame], Series], best_on_test: boo
         "train_minutes": float(group["train_seconds"].mean()) / 60,
         "run": ", ".join(map(str, group["run"])),
     }
+
+
+def _added(group: DataFrame) -> bool:
+    return "added" in group and bool(group["added"].notna().any())
 
 
 def _notes(frame: DataFrame, constant: list[str]) -> Iterator[str]:
