@@ -1,4 +1,4 @@
-"""``skelbench runs list|show``."""
+"""``skelbench runs list|show``; export, verify and add are in :mod:`skelbench.cli.runs_exchange`."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import Annotated
 
 import typer
 
-from skelbench.cli import complete
+from skelbench.cli import complete, runs_exchange
 from skelbench.cli.options import DataRoot, ReadResults
 
 app = typer.Typer(no_args_is_help=True, help="What is in the results directory.")
+runs_exchange.register(app)
 
 
 @app.command("list")
