@@ -37,6 +37,7 @@ PLACES: tuple[str, ...] = (
     "skelbench.report.transfer",
     "skelbench.report.tuned",
     "skelbench.skeleton.topology.known",
+    "skelbench.suites.known",
     "skelbench.views.augmentations",
     "skelbench.views.crops",
     "skelbench.views.degradations",

@@ -127,6 +127,8 @@ def compare(
             raise SkelbenchError(did_you_mean(name, list(inputs.measures), "metric of the evaluations here"))
     built = host.checked(descriptor, host.load(descriptor)(inputs), Table, "skelbench.report.table.Table")
     built = replace(built, name=table)
+    if descriptor.needs_runs and built.rows and (files := inputs.added):
+        built = replace(built, notes=(*built.notes, f"Runs that were not made here are from: {'; '.join(files)}."))
     headers = [column.header for column in built.shown]
     if built.rows and any(inputs.measures[name].label not in headers for name in asked):
         raise no_columns

@@ -25,6 +25,7 @@ from skelbench.cli import (
     run,
     runs,
     study,
+    suite,
     tune,
 )
 from skelbench.cli import eval as evaluation
@@ -48,6 +49,7 @@ app.command("import-checkpoint")(import_checkpoint.import_checkpoint)
 app.command("calibrate")(calibrate.calibrate)
 app.command("export")(export.export)
 app.command("study")(study.study)
+app.add_typer(suite.app, name="suite")
 app.command("tune")(tune.tune)
 app.command("compare")(compare.compare)
 app.command("plot")(plot.plot)

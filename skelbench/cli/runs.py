@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import typer
 
-from skelbench.cli import runs_change, runs_list, runs_show
+from skelbench.cli import runs_change, runs_exchange, runs_list, runs_show
 
-app = typer.Typer(no_args_is_help=True, help="What is in the results directory: list, show, tag, note, rm.")
+app = typer.Typer(
+    no_args_is_help=True, help="What is in the results directory: list, show, tag, note, rm, export, verify, add."
+)
 app.command("list")(runs_list.list_runs)
 app.command("show")(runs_show.show)
 app.command("tag")(runs_change.tag)
 app.command("note")(runs_change.note)
 app.command("rm")(runs_change.remove)
+runs_exchange.register(app)

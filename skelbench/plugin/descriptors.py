@@ -206,6 +206,21 @@ class StudySpec(Descriptor):
 
 
 @dataclass(frozen=True, kw_only=True)
+class SuiteSpec(Descriptor):
+    """A frozen suite: what every row of it is made with. There is nothing to import, and so no ``target``.
+
+    >>> SuiteSpec(name="mine-v1", file="mine-v1.json").target
+    ''
+    """
+
+    places = ()
+    target: str = ""
+    file: str
+    """Path of a JSON file (:class:`skelbench.suites.suite.Suite`, written by `skelbench suite freeze`) that the plugin
+    ships: ``str(Path(__file__).with_name("mine-v1.json"))``."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class RowsSpec(Descriptor):
     """Rows for a table that compares any methods (``linear``, ``token-budget``, ``target-control``): ``target`` names a
     sequence of :class:`skelbench.report.study_rows.Row`, in the order in which they are shown.
@@ -282,6 +297,7 @@ KINDS: dict[str, type[Descriptor]] = {
     "tables": TableSpec,
     "figures": FigureSpec,
     "studies": StudySpec,
+    "suites": SuiteSpec,
     "rows": RowsSpec,
     "published": PublishedSpec,
     "crops": ComponentSpec,

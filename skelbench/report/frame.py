@@ -18,6 +18,7 @@ from skelbench.evaluate.resampling import sums
 from skelbench.files import check_regular
 from skelbench.identity import canonical_json, digest
 from skelbench.report.probes import Probes, spent
+from skelbench.results.added import added
 from skelbench.results.measures import measured
 from skelbench.results.store import Damaged, ReadRun, ResultStore, RunDir, if_whole
 from skelbench.spec import DataSpec, EvalSpec, RunSpec, listed, trained_streams, twin_fields
@@ -36,7 +37,7 @@ COLUMNS = (
     "by_subject", "control_run", "control_accuracy", "difference", "p_value", "raw_evaluation", "raw_difference",
     "raw_p_value",
     "measures", "gflops", "step_gflops", "train_flops", "batch_size", "clips_seen", "train_seconds", "collapse",
-    "finished", "evaluation", "predictions", "tags",
+    "finished", "evaluation", "predictions", "tags", "added",
 )  # fmt: skip
 
 DEFAULTS = {"encoder": RunSpec.model_fields["encoder"].default, "stream": "joint"}
@@ -254,6 +255,7 @@ def _rows(
         return if_whole(partial(read, of.path, record["id"], record["predictions"]))
 
     spec, info = run.spec, run.info
+    origin = added(info)
     twin, raw = controls.of("untrained", spec), controls.of("raw", spec)
     twin_records = controls.records(twin, True) if twin else {}
     raw_records = controls.records(raw, False) if raw else {}
@@ -305,6 +307,7 @@ def _rows(
             "evaluation": record["id"],
             "predictions": record["predictions"],
             "tags": ", ".join(run.tags),
+            "added": origin.sentence if origin else None,
         }
         mine = outcome(run, record)
         if mine is not None:

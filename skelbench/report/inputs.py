@@ -82,6 +82,11 @@ class TableInputs:
         return {name: how for each in self.frame["measures"] for name, (_, how) in each.items()}
 
     @property
+    def added(self) -> list[str]:
+        """Of runs that were not made here, where they come from; each once."""
+        return sorted(set(self.frame["added"].dropna()))
+
+    @property
     def left_out(self) -> int:
         """Runs that ``--all`` would add."""
         return self.every["run"].nunique() - self.frame["run"].nunique()

@@ -67,6 +67,7 @@ CONTROL_GROUP = "Controls"
 TITLE = "Linear evaluation: accuracy in percent"
 BEST = "highest test accuracy over the probe's checkpoints: chosen on test data, an upper bound for reference"
 NATIVE = "the method's own encoder form and bodies: ranked apart, not comparable with shared rows"
+ADDED = "with runs that were not made here but added from a file (`skelbench runs add`)"
 PRINTED = "not run here: the published figure only"
 SIZE = "published at the full size, and mostly of the best epoch on test: the row is smaller, and of the last step"
 TRAINED_ON = "Trained on: the streams that training looked at; stream: what the encoder looks at here."
@@ -205,7 +206,7 @@ def build(
     varying |= {"tags"} if any(row.get("tags") for row in rows) else set()
     notes = [*_notes(frame, constant), *([TRAINED_ON] if "trained_on" in varying else [])]
     notes += announced.notes if "paper" in varying else []
-    used = {"native": NATIVE, "control": CONTROL, "printed": PRINTED, **footnotes(frame)}
+    used = {"native": NATIVE, "added": ADDED, "control": CONTROL, "printed": PRINTED, **footnotes(frame)}
     used |= {"size": SIZE} | published.footnotes(rows)
     used = ({"best": BEST} if best_on_test else {}) | footnotes_of(rows, used)
     notes += [*subjects_note(linear), *told]
@@ -331,7 +332,7 @@ def _row(group: DataFrame, knn: Callable[[DataFrame], Series], best_on_test: boo
     return {
         **setting,
         **best,
-        "method": Cell(title, footnotes=("native",) if setting["setting"] == "native" else ()),
+        "method": Cell(title, footnotes=("native",) * (setting["setting"] == "native") + ("added",) * _added(group)),
         "seeds": len(group),
         "accuracy": accuracy(group),
         "accuracy_selected": percent(group["accuracy_selected"]),
@@ -351,6 +352,10 @@ def _tags(group: DataFrame) -> str:
     """Those of any of the runs, each once."""
     every = (tag for each in group.get("tags", ()) for tag in str(each).split(", ") if tag)
     return ", ".join(dict.fromkeys(every))
+
+
+def _added(group: DataFrame) -> bool:
+    return "added" in group and bool(group["added"].notna().any())
 
 
 def _notes(frame: DataFrame, constant: list[str]) -> Iterator[str]:

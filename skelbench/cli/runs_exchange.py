@@ -1,0 +1,190 @@
+"""``skelbench runs export|verify|add``: runs that are handed on as one file."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from skelbench.cli import complete
+from skelbench.cli.options import DataRoot, ReadResults, Results
+from skelbench.errors import SkelbenchError
+
+if TYPE_CHECKING:
+    from skelbench.results.packed import Packed
+    from skelbench.results.store import ReadRun, ResultStore
+    from skelbench.suites.verify import Finding, Place
+
+File = Annotated[Path, typer.Argument(metavar="FILE", help="A file of `skelbench runs export`.")]
+Asked = Annotated[
+    str | None,
+    typer.Option(
+        "--suite", help="Every trained run has to be a row of this suite.", autocompletion=complete.names("suites")
+    ),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to those of ``skelbench runs``."""
+    app.command("export")(export)
+    app.command("verify")(verify)
+    app.command("add")(add)
+
+
+def export(
+    runs: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="RUN...", help="Run names, ids, or unambiguous parts of either.", autocompletion=complete.runs
+        ),
+    ],
+    output: Annotated[Path, typer.Option("-o", "--output", help="The file to write, a zip.")],
+    weights: Annotated[bool, typer.Option("--weights", help="Also the inference encoders.")] = False,
+    alone: Annotated[
+        bool, typer.Option("--alone", help="Without the controls that the runs are compared with.")
+    ] = False,
+    results: ReadResults = None,
+) -> None:
+    """Pack the records of finished runs, and of their controls, into one file: specs, environment, metrics, costs,
+    evaluations and predictions; no weights unless asked for.
+
+    The same records give the same bytes. `skelbench runs verify` checks such a file, `runs add` takes it in.
+    """
+    from skelbench.console import out
+    from skelbench.plugin.host import get_host
+    from skelbench.results.pack import pack
+    from skelbench.results.store import ReadRun, ResultStore
+    from skelbench.suites.match import Recorded
+    from skelbench.suites.rows import rows_of
+    from skelbench.suites.suite import find_suite
+
+    store = ResultStore(results)
+    chosen = {found.name: ReadRun(found.path) for found, _ in map(store.find, runs)}
+    if not alone:
+        chosen = _controls(store, chosen) | chosen
+    host = get_host()
+    suites = [find_suite(host, name) for name in host.names("suites")]
+    filled = {
+        suite.name: suite.hash
+        for suite in suites
+        if any(rows_of(suite, Recorded(suite, store), run)[0] for run in chosen.values())
+    }
+    manifest = pack(list(chosen.values()), output, filled, weights)
+    size = sum(member["bytes"] for member in manifest["members"].values())
+    rows = f"; rows of {', '.join(f'{name} ({hash_})' for name, hash_ in filled.items())}" if filled else ""
+    out.print(
+        f"wrote {output}: {len(chosen)} runs, {len(manifest['members'])} members, {size / 1e6:.2f} MB{rows}",
+        soft_wrap=True,
+    )
+
+
+def _controls(store: ResultStore, chosen: dict[str, ReadRun]) -> dict[str, ReadRun]:
+    """Those of the runs that are here and made here."""
+    from skelbench.report.frame import CONTROLS, Controls
+    from skelbench.results.added import FIELD
+
+    controls = Controls(run for run in store.read() if FIELD not in run.info)
+    found = (controls.of(kind, run.spec) for run in chosen.values() for kind in CONTROLS)
+    return {run.name: run for run in found if run}
+
+
+def verify(file: File, suite: Asked = None, results: Results = None, data_root: DataRoot = None) -> None:
+    """Check a file of packed runs: hashes, ids by specs, metrics by predictions, labels by the data sets that are here,
+    settings by the presets, and which rows of suites it fills.
+
+    Exit code 0: all holds; 1: something does not; 2: the file cannot be read. Nothing is kept, nothing in it is run.
+    """
+    from skelbench.console import out
+    from skelbench.results.packed import opened
+
+    place = _place(suite, results, data_root)
+    with opened(file) as packed, tempfile.TemporaryDirectory(prefix="skelbench-") as folder:
+        findings = _checked(packed, Path(folder), place)
+    _print(file, findings)
+    wrong = [finding for finding in findings if finding.holds is False]
+    if wrong:
+        out.print(f"{len(wrong)} of {len(findings)} checks do not hold")
+        raise typer.Exit(1)
+    out.print("all that can be checked here holds; that the predictions are those of the weights, a new training shows")
+
+
+def add(file: File, suite: Asked = None, results: Results = None, data_root: DataRoot = None) -> None:
+    """Take the runs of a file into the results directory, marked as added, if all that can be checked holds.
+
+    Tables and figures show them beside those that were made here. A run that is here already stays as it is.
+    """
+    from skelbench.console import out
+    from skelbench.results.packed import opened
+
+    place = _place(suite, results, data_root)
+    with opened(file) as packed:
+        place.results.prepare()
+        with tempfile.TemporaryDirectory(prefix=".adding-", dir=place.results.root) as folder:
+            findings = _checked(packed, Path(folder), place)
+            if wrong := [finding for finding in findings if finding.holds is False]:
+                more = f", and {len(wrong) - 1} more; see `skelbench runs verify {file}`" if len(wrong) > 1 else ""
+                raise SkelbenchError(f"{file} was not added: {_said(wrong[0])}{more}")
+            added, here = _take(packed, Path(folder), place)
+    for name in added:
+        out.print(f"added {name}", soft_wrap=True)
+    for name in here:
+        out.print(f"{name} is here already and stays as it is", soft_wrap=True)
+    if added:
+        out.print("Next:\n  skelbench compare" + (f"\n  skelbench suite table {suite}" if suite else ""))
+
+
+def _place(suite: str | None, results: Path | None, data_root: Path | None) -> Place:
+    from skelbench.data.store.roots import data_root as default_data_root
+    from skelbench.plugin.host import get_host
+    from skelbench.results.store import ResultStore
+    from skelbench.suites.suite import find_suite
+    from skelbench.suites.verify import Place
+
+    host, store = get_host(), ResultStore(results)
+    store.check_readable()
+    names = [suite] if suite else host.names("suites")
+    suites = tuple(find_suite(host, name) for name in names)
+    return Place(host, data_root or default_data_root(), store, suites, suite or "")
+
+
+def _checked(packed: Packed, folder: Path, place: Place) -> list[Finding]:
+    from skelbench.suites.verify import verify as findings_of
+
+    return findings_of(packed, folder, place)
+
+
+def _take(packed: Packed, folder: Path, place: Place) -> tuple[list[str], list[str]]:
+    """Move the unpacked runs into the results directory: those that are added, and those that are here."""
+    from skelbench.files import read_json, write_json
+    from skelbench.locks import FileLock
+    from skelbench.results.added import mark
+    from skelbench.results.packed import sha256_of
+
+    root, added, here = place.results.root, [], []
+    marked = mark(packed.path, sha256_of(packed.path))
+    with FileLock(root / ".lock"):
+        for name in packed.runs:
+            if place.results.by_id(name[-12:]) is not None or (root / name).exists():
+                here.append(name)
+                continue
+            info = folder / name / "run.json"
+            write_json(info, {**read_json(info), **marked})
+            (folder / name).rename(root / name)
+            added.append(name)
+    return added, here
+
+
+def _print(file: Path, findings: list[Finding]) -> None:
+    from skelbench.console import make_table, out
+
+    words = {True: "holds", False: "does not hold", None: "not checked"}
+    for run in dict.fromkeys(finding.run for finding in findings):
+        rows = [(one.check, words[one.holds], one.detail) for one in findings if one.run == run]
+        out.print(make_table(("check", "result", "what"), rows, title=run or str(file)))
+
+
+def _said(finding: Finding) -> str:
+    where = f"{finding.run}, " if finding.run else ""
+    return f"{where}{finding.check}: {finding.detail}"

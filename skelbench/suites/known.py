@@ -1,0 +1,16 @@
+"""The suites that skelbench ships."""
+
+from pathlib import Path
+
+from skelbench.plugin import SuiteSpec, hookimpl
+
+
+@hookimpl
+def skelbench_suites() -> list[SuiteSpec]:
+    return [
+        SuiteSpec(
+            name="skeleton-v1",
+            file=str(Path(__file__).with_name("skeleton-v1.json")),
+            summary="one encoder and budget for every method: linear, 1-NN, retrieval, few labels, robustness",
+        )
+    ]
