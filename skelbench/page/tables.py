@@ -87,6 +87,11 @@ def build(inputs: TableInputs, names: Iterable[str] | None = None) -> Built:
     return built
 
 
+def filled_by_runs(host: Host) -> list[str]:
+    """Names of the tables that are nothing without runs: the others count costs or show what papers print."""
+    return [host.name(one) for one in host.all("tables") if isinstance(one, TableSpec) and one.needs_runs]
+
+
 def _build(inputs: TableInputs, descriptor: Any, built: Built) -> None:
     host = inputs.host
     name = host.name(descriptor)
