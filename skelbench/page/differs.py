@@ -79,10 +79,11 @@ def _difference(
 
 
 def _reasons(runs: list[dict[str, Any]], key: str) -> Iterator[str]:
-    if key in BESIDE:
-        yield "counted on the encoder that was run, by this package's one convention"
-        return
     first = runs[0]
+    if key in BESIDE:
+        small = "" if first["preset"].startswith((PAPER, "release")) else f", that of preset {plain(first['preset'])}"
+        yield f"counted on the encoder that was run{small}, by this package's one convention"
+        return
     if not first["preset"].startswith((PAPER, "release")):
         seen = f", {first['clips_seen']:,.0f} clips seen" if first["clips_seen"] else ""
         yield f"preset {plain(first['preset'])}{seen}: not the paper's training"

@@ -95,6 +95,9 @@ def _leader(where: str, methods: Sequence[Mapping[str, Cell]], controls: Sequenc
     if ahead:
         text += f". The control {_name(ahead[0])} is ahead of all methods with {_number(ahead[0]['accuracy']):.1f} %"
         kind = "doubt"
+    nearest = [(_number(row["knn"]), _name(row)) for row in controls if row["knn"].value is not None]
+    if nearest and max(nearest)[0] > max(_number(row["knn"]) for row in methods):
+        text += f". By the nearest neighbour alone the control {max(nearest)[1]} is ahead, with {max(nearest)[0]:.1f} %"
     return Sentence(f"{text}.", kind, runs)
 
 

@@ -51,8 +51,9 @@ class LaidTable:
     title: str
     columns: list[dict[str, Any]]
     sections: list[tuple[str, list[LaidRow]]]
-    notes: list[tuple[str, str]]
-    """(mark or "", text)."""
+    footnotes: list[tuple[str, str]]
+    """(mark, text)."""
+    notes: list[str]
     own: bool
     """Some number in it was measured here."""
 
@@ -125,11 +126,11 @@ class Layout:
         ]
         sections = [(plain(text), [self._row(name, table, row) for row in rows]) for text, rows in table.sections]
         footnotes = [(table.markers([key]), plain(text)) for key, text in table.footnotes.items()]
-        notes = [*footnotes, *(("", plain(note)) for note in table.notes)]
+        notes = list(map(plain, table.notes))
         cells = [cell for row in table.rows for cell in row.values()]
         own = any(row.runs for _, rows in sections for row in rows)
         own = own or any(_is_number(cell.value) and not cell.published for cell in cells)
-        return LaidTable(name, plain(table.title), columns, sections, notes, own)
+        return LaidTable(name, plain(table.title), columns, sections, footnotes, notes, own)
 
     def _row(self, name: str, table: Table, row: Mapping[str, Cell]) -> LaidRow:
         runs = self._known.places(row["run"].value) if "run" in row else []

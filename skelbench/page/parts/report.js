@@ -120,6 +120,8 @@ document.addEventListener("click", (e) => {
   for (const open of document.querySelectorAll("details.columns[open]")) if (!open.contains(e.target)) open.open = false;
 });
 
+addEventListener("beforeprint", () => document.querySelectorAll("details.more").forEach((more) => { more.open = true; }));
+
 /* ------------------------------------------------------------------------------------------------ provenance */
 const when = (seconds) => (seconds ? new Date(1000 * seconds).toISOString().slice(0, 16).replace("T", " ") + " UTC" : "");
 const facts = (pairs) => {
@@ -194,7 +196,7 @@ const placesOf = (element) => (element.dataset.runs || "").split(",").filter(Boo
 function explain(row, cell) {
   const table = row.closest("table"), places = placesOf(row), head = cell && table.first && headsOf(table)[cell.cellIndex];
   if (!places.length && !(cell && cell.dataset.o)) return;
-  const name = row.cells[0].textContent.trim(), label = head && head.querySelector("button").textContent;
+  const name = row.cells[0].firstElementChild?.textContent.trim() || row.cells[0].textContent.trim(), label = head && head.querySelector("button").textContent;
   const lines = [];
   if (cell && head) {
     const printed = cell.classList.contains("published");
@@ -334,7 +336,8 @@ function drawCurves() {
       line: { width: 1.7, color: colourOf(run.method), dash: ["solid", "dash", "dot", "dashdot"][all.slice(0, i).filter((o) => o.method === run.method).length % 4] },
       meta: { title: run.title, said: `${name} of ${run.title}, as logged in metrics.jsonl`, runs: run.runs }, hovertemplate: "%{x:,} clips: %{y:.4g}<extra>%{fullData.name}</extra>",
     }));
-    plot(box, traces, { xaxis: { title: { text: "Clips seen" } }, yaxis: { title: { text: label(name) }, type: log ? "log" : "linear" }, ...(traces.length ? {} : empty("Not logged by these runs")) });
+    const seen = traces.flatMap((trace) => trace.y).filter((y) => y !== null), low = seen.reduce((a, b) => Math.min(a, b), Infinity), high = seen.reduce((a, b) => Math.max(a, b), -Infinity);
+    plot(box, traces, { xaxis: { title: { text: "Clips seen" } }, yaxis: { title: { text: label(name) }, type: log ? "log" : "linear", ...(log && seen.length ? ticks(low / 1.2, high * 1.2) : {}) }, ...(traces.length ? {} : empty("Not logged by these runs")) });
   };
   const chosen = choices(box, { Data: named(there.map((run) => run.block)), Figure: names.map((name) => [name, name]), Axis: [["log", "logarithmic"], ["linear", "linear"]] }, draw);
   draw(); redraws.push(draw);
@@ -344,16 +347,21 @@ function drawConfusion() {
   const box = byId("confusion");
   const draw = () => {
     const one = confusion[Number(chosen("Evaluation"))], short = one.names.map((name, i) => `${i} ${name.length > 22 ? name.slice(0, 21) + "…" : name}`);
-    const places = one.names.map((_, i) => i), dark = matchMedia("(prefers-color-scheme: dark)").matches;
-    const night = document.documentElement.dataset.theme ? document.documentElement.dataset.theme === "dark" : dark;
+    const count = one.names.length, places = one.names.map((_, i) => i), narrow = box.clientWidth < 480;
+    const every = count > 40 ? 10 : narrow && count > 12 ? 5 : 1, kept = places.filter((i) => i % every === 0);
+    const asked = document.documentElement.dataset.theme, night = asked ? asked === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
     const hover = one.share.map((line, i) => line.map((share, j) => (share === null ? "no test clip" : `${label(one.names[i])} taken for ${label(one.names[j])}: ${share} %`)));
     plot(box, [{
       type: "heatmap", z: one.share.map((line) => line.map((share) => (share === null ? null : Math.sqrt(share)))), x: places, y: places,
-      text: hover, hoverinfo: "text", zmin: 0, zmax: 10, xgap: one.names.length < 30 ? 1 : 0, ygap: one.names.length < 30 ? 1 : 0,
+      text: hover, hoverinfo: "text", zmin: 0, zmax: 10, xgap: count < 30 ? 1 : 0, ygap: count < 30 ? 1 : 0,
       colorscale: night ? [[0, "#172036"], [1, "#8ab4ff"]] : [[0, "#f1f5fb"], [1, "#08306b"]],
       colorbar: { tickvals: [0, 2.236, 3.162, 5, 7.071, 10], ticktext: ["0", "5", "10", "25", "50", "100"], thickness: 10, outlinewidth: 0 },
       meta: { title: one.title, said: `${one.title}: ${one.accuracy} % of the test clips are right`, runs: one.runs },
-    }], { xaxis: { title: { text: "Taken for (label)" }, showgrid: false, zeroline: false, dtick: one.names.length > 30 ? 10 : 1, tick0: 0 }, yaxis: { autorange: "reversed", showgrid: false, zeroline: false, tickvals: places, ticktext: one.names.length > 40 ? places : short.map(label), tickfont: { size: one.names.length > 24 ? 7 : 10 }, ...(one.names.length > 40 ? { tickvals: places.filter((i) => i % 10 === 0), ticktext: places.filter((i) => i % 10 === 0) } : {}) } });
+    }], {
+      margin: { l: 40, r: 8, t: 30, b: 44 },
+      xaxis: { title: { text: "Taken for (label)" }, showgrid: false, zeroline: false, tickvals: kept, ticktext: kept.map(String), tickangle: 0, tickfont: { size: 9 } },
+      yaxis: { autorange: "reversed", showgrid: false, zeroline: false, tickvals: kept, ticktext: kept.map((i) => (narrow || every > 1 ? String(i) : label(short[i]))), tickfont: { size: count > 24 ? 7 : 10 } },
+    });
   };
   const chosen = choices(box, { Evaluation: confusion.map((one, i) => [String(i), `${one.title}: ${one.accuracy.toFixed(1)} %`]) }, draw);
   draw(); redraws.push(draw);
