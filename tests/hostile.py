@@ -33,7 +33,9 @@ def write_results(root):
         how = {"labels": labels, "predicted": predicted, "hardware": EVIL, **data}
         name = made.run(title, np.zeros(400), preset="quick", trained_on=(), metrics=METRICS, collapse=[], **how)
         edit(root / "results" / name / "run.json", created=1.0)
-    made.run("slim", correct(0.6, 400), preset="quick", trained_on=(), hardware=EVIL, checkpoint="12.5", knn=None, **data)
+    made.run(
+        "slim", correct(0.6, 400), preset="quick", trained_on=(), hardware=EVIL, checkpoint="12.5", knn=None, **data
+    )
     edit(root / "results" / made.run("amr", None, outcome="failed", **data) / "run.json", reason=EVIL)
     made.run("ibot", None, collapse=[COLLAPSE], **data)
     made.run("gfp", correct(0.5, 400), modified={EVIL: EVIL}, **data)

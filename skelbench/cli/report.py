@@ -33,7 +33,9 @@ def report(
     serve: Annotated[
         bool, typer.Option("--serve", help="Serve a page that follows runs while they train, to this machine alone.")
     ] = False,
-    port: Annotated[int | None, typer.Option(min=0, max=65535, help="Of --serve; 0 = any free one.", show_default="8765")] = None,
+    port: Annotated[
+        int | None, typer.Option(min=0, max=65535, help="Of --serve; 0 = any free one.", show_default="8765")
+    ] = None,
     results: ReadResults = None,
     data_root: DataRoot = None,
     device: Device = None,

@@ -70,7 +70,7 @@ def build(inputs: TableInputs, session: Session | None = None, names: Iterable[s
         payload=payload,
         title=TITLE,
         made=time.strftime("%Y-%m-%d %H:%M"),
-        root=plain(inputs.store.root.resolve()),
+        root=plain(inputs.store.root),
         summary=[one._replace(runs=[places[name] for name in one.runs if name in places]) for one in said],
         own=[table for table in laid.values() if table.own],
         printed=[table for table in laid.values() if not table.own],

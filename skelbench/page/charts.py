@@ -129,7 +129,9 @@ def confusions(inputs: TableInputs, frame: DataFrame, known: Provenance) -> Iter
     """Confusion matrices of final weights, of the linear probe and of the best first: shares of the clips of each
     class, in percent."""
     frame = frame[frame["checkpoint"] == "last"]
-    frame = frame.assign(other=frame["protocol"] != "linear").sort_values(["other", "accuracy"], ascending=[True, False])
+    frame = frame.assign(other=frame["protocol"] != "linear").sort_values(
+        ["other", "accuracy"], ascending=[True, False]
+    )
     cells = 0
     for _, row in frame.head(MATRICES).iterrows():
         one = if_whole(partial(_confusion, inputs, row))
@@ -163,4 +165,3 @@ def epochs_of(inputs: TableInputs, frame: DataFrame) -> DataFrame:
     """``frame`` with the column ``epochs``, the whole length of each row's training."""
     by_name: dict[str, float] = {run.name: run.spec.train.epochs for run in inputs.runs}
     return frame.assign(epochs=[by_name.get(name, 0.0) for name in frame["run"]])
-

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from skelbench.page.provenance import Provenance
 from skelbench.page.summary import PAPER
-from skelbench.page.tables import LaidTable
+from skelbench.page.tables import LaidCell, LaidTable
 from skelbench.plugin.host import Host
 from skelbench.report import published
 from skelbench.report.table import Cell, Table
@@ -18,7 +19,7 @@ BESIDE = {"paper_gflops": "gflops"}
 CONVENTIONS = (
     "Headlines are those of the probe's last epoch; many papers print the best test epoch.",
     "Absent bodies are never computed and never averaged in, unless a row is marked native.",
-    "Cost counts matrix products alone, 2 FLOPs per multiply-accumulate; papers mix conventions, and their notes say so.",
+    "Cost counts matrix products alone, 2 FLOPs per multiply-accumulate; papers mix conventions, as their notes say.",
 )
 
 
@@ -48,8 +49,8 @@ def differences(tables: Mapping[str, Table], laid: Mapping[str, LaidTable], know
                 ours, printed = row.get(BESIDE.get(column.key, "accuracy")), row[column.key]
                 if column.key.startswith("paper") and _both(ours, printed):
                     assert ours is not None
-                    note = shown.cells[places.index(column.key)].origin
-                    one = _difference(table, row, column.key, ours, printed, shown.runs, note, known)
+                    cell = shown.cells[places.index(column.key)]
+                    one = _difference(table, row, column.key, ours, printed, shown.runs, cell, known)
                     found.setdefault((one.what, one.ours, one.printed, *shown.runs), one)
     return list(found.values())
 
@@ -60,7 +61,7 @@ def _both(ours: Cell | None, printed: Cell) -> bool:
 
 
 def _difference(
-    table: Table, row: Mapping[str, Cell], key: str, ours: Cell, printed: Cell, runs: list[int], note: str,
+    table: Table, row: Mapping[str, Cell], key: str, ours: Cell, printed: Cell, runs: list[int], cell: LaidCell,
     known: Provenance,
 ) -> Difference:  # fmt: skip
     columns = {column.key: column for column in table.columns}
@@ -73,13 +74,19 @@ def _difference(
         ours=plain(own.text(ours.value)),
         printed=plain(columns[key].text(printed.value)),
         difference=f"{delta:+.2f}" if abs(delta) < 0.095 else f"{delta:+.1f}",
-        why=[*_reasons([known.runs[place] for place in runs], key), *([f"Of the printed figure: {note}"] if note else [])],
+        why=[
+            *_reasons([known.runs[place] for place in runs], key, cell.data),
+            *([f"of the printed figure: {cell.origin}"] if cell.origin else []),
+        ],
         runs=runs,
     )
 
 
-def _reasons(runs: list[dict[str, Any]], key: str) -> Iterator[str]:
+def _reasons(runs: list[dict[str, Any]], key: str, data: str) -> Iterator[str]:
     first = runs[0]
+    own = first["spec"]["data"]["name"]
+    if data and own not in re.split("[ ,]+", data):
+        yield f"other data, so not to be compared: printed for {data}, ours is of {plain(own)}"
     if key in BESIDE:
         small = "" if first["preset"].startswith((PAPER, "release")) else f", that of preset {plain(first['preset'])}"
         yield f"counted on the encoder that was run{small}, by this package's one convention"

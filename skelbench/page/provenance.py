@@ -107,4 +107,3 @@ def _evaluation(record: Mapping[str, Any]) -> dict[str, Any]:
         "finished": record["finished"],
         "spec": spec,
     }
-

@@ -54,7 +54,9 @@ def _what_there_is(runs: Sequence[ReadRun]) -> Iterator[Sentence]:
     seeds = {run.spec.seed for run in runs}
     rest = [f"{count} {_OUTCOMES.get(name, name)}" for name, count in outcomes.most_common() if name != "done"]
     text = f"{_count(len(runs), 'run')} of {_count(len(methods), 'method or variant', 'methods and variants')}"
-    text += f" besides the controls, on {_count(len(data), 'data set')} ({_names(data)}), {_count(len(seeds), 'seed')}: "
+    text += (
+        f" besides the controls, on {_count(len(data), 'data set')} ({_names(data)}), {_count(len(seeds), 'seed')}: "
+    )
     text += f"{outcomes['done']} done{''.join(f', {one}' for one in rest)}; {_count(evaluations, 'evaluation')}."
     yield Sentence(text)
 
@@ -81,7 +83,8 @@ def _leader(where: str, methods: Sequence[Mapping[str, Cell]], controls: Sequenc
         text, kind = f"{where}: {name} reaches {accuracy:.1f} %, alone in its block", "fact"
     else:
         second = methods[1]
-        text = f"{where}: {name} leads with {accuracy:.1f} %, before {_name(second)} with {_number(second['accuracy']):.1f} %"
+        behind = f"{_name(second)} with {_number(second['accuracy']):.1f} %"
+        text = f"{where}: {name} leads with {accuracy:.1f} %, before {behind}"
         kind = "lead" if (apart := _apart(first, second)) else "doubt"
         text += {
             True: "; paired tests tell the two apart",
@@ -125,7 +128,9 @@ def _wrong(runs: Sequence[ReadRun]) -> Iterator[Sentence]:
         if found := run.info.get("collapse"):
             yield Sentence(f"{who} collapsed: {plain('; '.join(map(sentence, found)))}.", "wrong", (run.name,))
         if found := run.info.get("shortcut"):
-            what = "; ".join(f"{one['what']}, {one['measure']} {one['value']:.3g} at step {one['step']}" for one in found)
+            what = "; ".join(
+                f"{one['what']}, {one['measure']} {one['value']:.3g} at step {one['step']}" for one in found
+            )
             yield Sentence(f"{who} seems to learn a shortcut: {plain(what)}.", "wrong", (run.name,))
         if run.outcome in ("failed", "diverged", "interrupted"):
             why = plain(run.reason).rstrip(".")
@@ -143,7 +148,9 @@ def _presets(runs: Sequence[ReadRun]) -> Iterator[Sentence]:
         text = f"Not the paper's training: {said}. Such a figure compares methods under its own small budget; it is "
         yield Sentence(f"{text}never the paper's, and does not say what a method reaches with the paper's.", "doubt")
     if any(run.spec.data.name.startswith("synthetic") for run in trained):
-        yield Sentence("Synthetic data are made by a program: accuracies on them say nothing of recorded people.", "doubt")
+        yield Sentence(
+            "Synthetic data are made by a program: accuracies on them say nothing of recorded people.", "doubt"
+        )
 
 
 def _place(block: Mapping[str, Any]) -> str:

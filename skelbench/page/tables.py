@@ -32,6 +32,8 @@ class LaidCell:
     published: bool
     origin: str
     """Which recorded figure it is, or where it is printed."""
+    data: str = ""
+    """Of a published figure the data it is printed for."""
 
 
 @dataclass(frozen=True)
@@ -135,14 +137,16 @@ class Layout:
     def _row(self, name: str, table: Table, row: Mapping[str, Cell]) -> LaidRow:
         runs = self._known.places(row["run"].value) if "run" in row else []
 
-        def origin(key: str, cell: Cell) -> str:
-            return self._printed.where(name, row, cell) if cell.published else self._known.origin(runs, key, cell)
+        def origin(key: str, cell: Cell) -> tuple[str, str]:
+            if cell.published:
+                return self._printed.where(name, row, cell)
+            return self._known.origin(runs, key, cell), ""
 
-        cells = [_cell(table, column, row[column.key], origin(column.key, row[column.key])) for column in table.shown]
+        cells = [_cell(table, column, row[column.key], *origin(column.key, row[column.key])) for column in table.shown]
         return LaidRow(cells, runs)
 
 
-def _cell(table: Table, column: Column, cell: Cell, origin: str) -> LaidCell:
+def _cell(table: Table, column: Column, cell: Cell, origin: str, data: str) -> LaidCell:
     extra = ""
     if cell.plus_minus is not None:
         extra += f" ± {column.text(cell.plus_minus).lstrip('+')}"
@@ -158,6 +162,7 @@ def _cell(table: Table, column: Column, cell: Cell, origin: str) -> LaidCell:
         letters=table.markers(cell.footnotes),
         published=cell.published and value is not None,
         origin=origin,
+        data=data,
     )
 
 
@@ -170,11 +175,11 @@ class _Printed:
             for figure in _readable(host, name):
                 self._found.setdefault(figure["value"], []).append((name, figure))
 
-    def where(self, table: str, row: Mapping[str, Cell], cell: Cell) -> str:
-        """Source and note of the figures that a cell of ``row`` may be: of its value and its row's method, or of the
-        published table of the same name."""
+    def where(self, table: str, row: Mapping[str, Cell], cell: Cell) -> tuple[str, str]:
+        """Sources with their notes, and data sets with their splits, of the figures that a cell of ``row`` may be: of
+        its value and its row's method, or of the published table of the same name."""
         if not _is_number(cell.value):
-            return ""
+            return "", ""
         said = {str(other.value).partition(":")[0].lower() for other in row.values() if isinstance(other.value, str)}
         fitting = [
             figure
@@ -182,7 +187,9 @@ class _Printed:
             if figure["method"].lower() in said or name.endswith(table.replace("_", "-"))
         ]
         lines = (": ".join(filter(None, (figure["source"], figure["note"]))) for figure in fitting)
-        return plain("; ".join([*dict.fromkeys(filter(None, lines))][:3]))
+        places = (" ".join(filter(None, (figure["dataset"], figure["split"]))) for figure in fitting)
+        sources = [*dict.fromkeys(filter(None, lines))][:3]
+        return plain("; ".join(sources)), plain(", ".join(dict.fromkeys(filter(None, places))))
 
 
 def _readable(host: Host, name: str) -> list[published.Figure]:

@@ -58,7 +58,9 @@ def test_the_report(browser, hostile):
     assert browser.run(METHODS) == before
 
     # where a number comes from, with names as they are
-    browser.run(f"{SHOWN}.find((row) => row.cells[0].textContent === 'slim').querySelector('[data-k=accuracy]').click()")
+    browser.run(
+        f"{SHOWN}.find((row) => row.cells[0].textContent === 'slim').querySelector('[data-k=accuracy]').click()"
+    )
     said = browser.run("document.getElementById('origin').open && document.getElementById('origin').textContent")
     assert "Recorded as linear" in said and "Fingerprint" in said and "alert(1)" in said
     assert browser.run("document.querySelectorAll('#origin img, #origin script').length") == 0

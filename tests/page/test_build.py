@@ -62,7 +62,9 @@ def test_a_page_names_no_address_and_a_policy_forbids_every_other(page):
 
 def test_the_summary_says_who_leads_and_what_went_wrong(page):
     text = text_of(page).replace("&#39;", "'")
-    assert "6 runs of 5 methods and variants besides the controls, on 1 data set (evil), 1 seed: 5 done, 1 failed" in text
+    assert (
+        "6 runs of 5 methods and variants besides the controls, on 1 data set (evil), 1 seed: 5 done, 1 failed" in text
+    )
     assert "slim (8x25+1) leads with" in text and "paired tests tell the two apart" in text
     assert "ibot (seed 0) collapsed: features at masked positions, effective rank 1.12" in text
     assert "amr (seed 0) is failed" in text and "Not the paper's training" in text
@@ -71,7 +73,9 @@ def test_the_summary_says_who_leads_and_what_went_wrong(page):
 
 
 def test_every_number_of_a_table_leads_to_its_runs_and_says_which_figure_it_is(page, held):
-    row = re.search(r'<tr class="row ours" data-runs="(\d+)">(?:(?!</tr>).)*?>slim<(?:(?!</tr>).)*>last<.*?</tr>', page, re.S)
+    row = re.search(
+        r'<tr class="row ours" data-runs="(\d+)">(?:(?!</tr>).)*?>slim<(?:(?!</tr>).)*>last<.*?</tr>', page, re.S
+    )
     run = held["runs"][int(row[1])]
     assert run["title"] == "slim" and run["fingerprint"] and run["spec"]["data"]["name"] == "evil"
     (shown, recorded) = re.search(r'data-k="accuracy" data-v="([\d.]+)" data-o="([^"]*)"', row[0]).groups()

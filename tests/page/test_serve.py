@@ -68,7 +68,9 @@ def watched(tmp_path, monkeypatch):
     monkeypatch.setattr("skelbench.page.live.EVERY_SECONDS", 0.0)
     made = Fabricated(tmp_path / "r")
     made.run("slim", 0.75)
-    name = made.run("mamp", None, outcome="running", metrics=[json.loads(line(1)), json.loads(line(2, loss=0.25))], epochs=4.0)
+    name = made.run(
+        "mamp", None, outcome="running", metrics=[json.loads(line(1)), json.loads(line(2, loss=0.25))], epochs=4.0
+    )
     return made, name
 
 

@@ -256,7 +256,7 @@ const named = (values) => {
 
 /* ticks of a log axis from low to high that are read as they stand: 0.02, 0.05, 0.1 */
 function ticks(low, high) {
-  const found = [], steps = high / low > 30 ? [1] : high / low > 6 ? [1, 2, 5] : [1, 1.5, 2, 3, 4, 5, 6, 8];
+  const found = [], steps = high / low > 300 ? [1] : high / low > 6 ? [1, 2, 5] : [1, 1.5, 2, 3, 4, 5, 6, 8];
   for (let decade = Math.floor(Math.log10(low)); decade <= Math.log10(high); decade++)
     for (const step of steps) { const at = step * 10 ** decade; if (at >= low && at <= high) found.push(at); }
   return { tickvals: found, ticktext: found.map((at) => String(+at.toPrecision(3))) };
@@ -346,7 +346,7 @@ function drawCurves() {
 function drawConfusion() {
   const box = byId("confusion");
   const draw = () => {
-    const one = confusion[Number(chosen("Evaluation"))], short = one.names.map((name, i) => `${i} ${name.length > 22 ? name.slice(0, 21) + "…" : name}`);
+    const one = confusion[Number(chosen("Evaluation"))], short = one.names.map((name, i) => `${i} ${name.length > 40 ? `${name.slice(0, 24)}…${name.slice(-15)}` : name}`);
     const count = one.names.length, places = one.names.map((_, i) => i), narrow = box.clientWidth < 480;
     const every = count > 40 ? 10 : narrow && count > 12 ? 5 : 1, kept = places.filter((i) => i % every === 0);
     const asked = document.documentElement.dataset.theme, night = asked ? asked === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
