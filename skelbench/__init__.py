@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from skelbench.api.plugins import plugins as plugins
     from skelbench.api.reports import compare as compare
     from skelbench.api.reports import plot as plot
+    from skelbench.api.reports import report as report
     from skelbench.api.reports import results as results
     from skelbench.api.runs import Evaluation as Evaluation
     from skelbench.api.runs import Run as Run
@@ -39,11 +40,11 @@ _API = {
     "export": ("export",),
     "load": ("load_encoder",),
     "plugins": ("plugins",),
-    "reports": ("compare", "plot", "results"),
+    "reports": ("compare", "plot", "report", "results"),
     "runs": ("Evaluation", "Run", "evaluate", "get_run", "run", "runs"),
 }
 _PLACES = {name: f"skelbench.api.{module}" for module, names in _API.items() for name in names}
-_ROOMS = ("evaluate", "results", "run")
+_ROOMS = ("evaluate", "report", "results", "run")
 """Functions of notebooks whose names are those of rooms too."""
 
 

@@ -121,6 +121,32 @@ def plot(
     return drawn
 
 
+def report(
+    path: Path | str = "report.html",
+    *,
+    all: bool = False,
+    skeletons: bool = True,
+    results: Path | str | None = None,
+    data_root: Path | str | None = None,
+) -> Path:
+    """All results as one page that loads nothing from anywhere: ``skelbench report``, from Python. Returns where it is.
+
+    ``all``: as in :func:`compare`. ``skeletons``: with test clips and their nearest neighbours in motion, which takes
+    features of about 2,000 clips.
+
+    Raises:
+        SkelbenchError: there is no run yet, or nothing can be written there.
+    """
+    from skelbench.page.build import save
+    from skelbench.run.session import open_session
+
+    inputs = _inputs(results, all)
+    inputs.data_root = path_of(data_root)
+    session = open_session(inputs.store.root, inputs.data_root) if skeletons and inputs.runs else None
+    save(Path(path), inputs, session)
+    return Path(path)
+
+
 def _show_figures() -> None:
     """Have a notebook show figures, which it does by itself only after pyplot was imported."""
     try:

@@ -29,6 +29,7 @@ from skelbench.cli import (
     tune,
 )
 from skelbench.cli import eval as evaluation
+from skelbench.cli import report as reporting
 from skelbench.console import AGAIN, err, fail, log_to_terminal
 from skelbench.errors import SkelbenchError
 from skelbench.plugin.files import named_file
@@ -53,6 +54,7 @@ app.add_typer(suite.app, name="suite")
 app.command("tune")(tune.tune)
 app.command("compare")(compare.compare)
 app.command("plot")(plot.plot)
+app.command("report")(reporting.report)
 app.add_typer(diagnose.app, name="diagnose")
 app.add_typer(runs.app, name="runs")
 app.add_typer(plugins.app, name="plugins")

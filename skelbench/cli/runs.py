@@ -6,9 +6,7 @@ import typer
 
 from skelbench.cli import runs_change, runs_exchange, runs_list, runs_show
 
-app = typer.Typer(
-    no_args_is_help=True, help="What is in the results directory: list, show, tag, note, rm, export, verify, add."
-)
+app = typer.Typer(no_args_is_help=True, help="What is in the results directory.")
 app.command("list")(runs_list.list_runs)
 app.command("show")(runs_show.show)
 app.command("tag")(runs_change.tag)

@@ -16,11 +16,20 @@ from skelbench.picture.scene import COLOURS, Panel, Scene, middle
 
 def save_page(scene: Scene, path: Path) -> None:
     """Write the page."""
-    template = files("skelbench.picture").joinpath("page.html").read_text(encoding="utf-8")
+    template = _part("page.html").replace("/*SKELETON*/", drawing())
     # A title may hold anything. In a script element "</script" ends the data, and "<!--" with "<script" keeps the real
     # end from being seen; without a "<" there is neither.
     data = json.dumps(page_data(scene)).replace("<", "\\u003c")
     write_whole(path, lambda file: file.write(template.replace("/*SCENE*/", data).encode()))
+
+
+def drawing() -> str:
+    """The script that draws a skeleton on a canvas: ``unpackPanel``, ``drawPanel``."""
+    return _part("skeleton.js")
+
+
+def _part(name: str) -> str:
+    return files("skelbench.picture").joinpath(name).read_text(encoding="utf-8")
 
 
 def page_data(scene: Scene) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from skelbench.cores import usable_cores
-from skelbench.files import naming
+from skelbench.files import naming, write_json
 from skelbench.locks import Busy, FileLock
 from skelbench.places import said
 from skelbench.run.request import parse_value
@@ -27,7 +27,7 @@ from skelbench.spec import file_name
 from skelbench.studies.display import Display
 from skelbench.studies.files import literal
 from skelbench.studies.trials import Status, Trial
-from skelbench.studies.watch import at_work
+from skelbench.studies.watch import QUEUE, at_work
 from skelbench.studies.work import Work
 
 POLL_SECONDS = 0.25
@@ -122,6 +122,7 @@ class Runner:
         Raises :class:`Stopped` after a signal, when every process has saved its state; a second signal does not wait.
         """
         waiting = deque(trials)
+        self._say_queue(trials)
         failures: dict[str, tuple[str, Path]] = {}
         try:
             with stop_requested() as stop:
@@ -144,6 +145,11 @@ class Runner:
         if stop.is_set():
             raise Stopped
         return failures
+
+    def _say_queue(self, trials: Sequence[tuple[Trial, Status]]) -> None:
+        """Write down what is worked through, for who looks in from outside: how far each is, its run's folder says."""
+        queue = [{"id": trial.id, "title": trial.title} for trial, _ in trials]
+        write_json(self.logs / QUEUE, {"began": time.time(), "trials": queue})
 
     def _see_ends(self, failures: dict[str, tuple[str, Path]], display: Display, stopping: bool) -> None:
         """Read how far each process is, and take away those that have ended."""

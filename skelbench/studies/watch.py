@@ -10,6 +10,8 @@ from skelbench.locks import Busy
 from skelbench.results.metrics import is_figure
 from skelbench.results.store import RunDir
 
+QUEUE = "queue.json"
+"""Beside the logs of a study: the trials that were begun last, in order."""
 _TAIL = 16_384
 """Bytes at the end of a metrics file that hold its last line."""
 

@@ -1,0 +1,92 @@
+"""``skelbench report``: everything in the results directory as one page, or as a page that follows runs."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from skelbench.cli import complete
+from skelbench.cli.options import DataRoot, Device, ReadResults
+from skelbench.errors import SkelbenchError
+
+
+def report(
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Where to write the page.", show_default="report.html")
+    ] = None,
+    all_: Annotated[
+        bool, typer.Option("--all", help="Also runs whose settings were changed from their preset.")
+    ] = False,
+    table: Annotated[
+        list[str] | None,
+        typer.Option(help="Only this table; repeatable.", autocompletion=complete.names("tables")),
+    ] = None,
+    skeletons: Annotated[
+        bool,
+        typer.Option(
+            "--skeletons/--no-skeletons", help="Test clips and their nearest neighbours in motion; needs the data set."
+        ),
+    ] = True,
+    serve: Annotated[
+        bool, typer.Option("--serve", help="Serve a page that follows runs while they train, to this machine alone.")
+    ] = False,
+    port: Annotated[
+        int | None, typer.Option(min=0, max=65535, help="Of --serve; 0 = any free one.", show_default="8765")
+    ] = None,
+    results: ReadResults = None,
+    data_root: DataRoot = None,
+    device: Device = None,
+) -> None:
+    """Write one page of all results: a summary in words, tables to sort and filter, interactive figures, skeletons in
+    motion, and behind every number the run, spec, environment and command that it comes from. The page is one file and
+    loads nothing from anywhere.
+
+    With --serve: a page at http://127.0.0.1:8765 that shows losses, ranks and progress of the runs that go on, and the
+    queue of studies, until Ctrl-C."""
+    from skelbench.console import err, out, progress
+    from skelbench.plugin.host import get_host
+    from skelbench.report.inputs import TableInputs
+    from skelbench.results.store import ResultStore
+
+    host, store = get_host(), ResultStore(results)
+    store.check_readable()
+    if serve:
+        if output is not None or table:
+            raise SkelbenchError("--serve shows what goes on and writes nothing; leave out -o and --table")
+        from skelbench.page.serve import serve as serve_page
+
+        serve_page(store, port, lambda address: out.print(f"{address} follows {store.root}; Ctrl-C ends it"))
+        return
+    if port is not None:
+        raise SkelbenchError("--port is where --serve listens; add --serve, or leave it out")
+    output = output or Path("report.html")
+    _check_place(output)
+    for name in table or ():
+        host.get("tables", name)
+    inputs = TableInputs(host, store, exact_only=not all_, progress=progress)
+    inputs.data_root = data_root
+    from skelbench.page.build import save
+
+    session = None
+    if skeletons and inputs.runs:
+        from skelbench.run.session import open_session
+
+        session = open_session(results, data_root, device)
+    size = save(output, inputs, session, table or None)
+    if inputs.left_out:
+        err.print(f"note: {inputs.left_out} runs with settings changed from their preset are left out; see --all")
+    out.print(f"wrote {output}: {len(inputs.runs)} runs, {size / 1e6:.1f} MB; open it in a browser")
+
+
+def _check_place(output: Path) -> None:
+    """SkelbenchError before anything is computed if nothing can be written there."""
+    if output.suffix.lower() not in (".html", ".htm"):
+        raise SkelbenchError(f"-o {output}: a report is a page; end the name in .html")
+    # os.path, as pathlib raises on names that are too long.
+    if not os.path.isdir(output.parent):
+        raise SkelbenchError(f"-o {output}: there is no folder {output.parent}; make it or choose another place")
+    if os.path.isdir(output):
+        raise SkelbenchError(f"-o {output} is a folder; name a file in it")

@@ -1,0 +1,148 @@
+"""``skelbench report``: one page of all results, whole in one file."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from skelbench.errors import SkelbenchError
+from skelbench.files import write_whole
+from skelbench.page import differs, tables
+from skelbench.page.charts import charts
+from skelbench.page.provenance import Provenance
+from skelbench.page.summary import sentences
+from skelbench.page.text import data, packed, part, source_hash
+from skelbench.picture.page import drawing
+from skelbench.report.inputs import TableInputs
+from skelbench.results.store import ReadRun, if_whole
+from skelbench.run.session import Session
+from skelbench.version import __version__
+from skelbench.words import plain
+
+TITLE = "skelbench report"
+
+
+def save(path: Path, inputs: TableInputs, session: Session | None = None, names: Iterable[str] | None = None) -> int:
+    """Write the page; returns its bytes. ``session`` extracts the features of the retrieval example, None = without;
+    ``names``: these tables alone.
+
+    Raises:
+        SkelbenchError: there is no run, so nothing to report; what to run.
+    """
+    text = build(inputs, session, names).encode()
+    write_whole(path, lambda file: file.write(text))
+    return len(text)
+
+
+def build(inputs: TableInputs, session: Session | None = None, names: Iterable[str] | None = None) -> str:
+    """The page as text; see :func:`save`."""
+    if not inputs.runs:
+        raise SkelbenchError(
+            f"no runs in {inputs.store.root} yet, so there is nothing to report; start with: skelbench run METHOD "
+            "--tokens 8 (published figures alone: skelbench compare --table NAME)"
+        )
+    runs = [run for run in inputs.runs if _whole(run)]
+    known = Provenance(runs)
+    inputs.significance = True
+    built = tables.build(inputs, names)
+    lay_out = tables.Layout(known, inputs.host)
+    laid = {name: lay_out(name, table) for name, table in built.tables.items()}
+    example, why = None, ""
+    if session is not None:
+        from skelbench.page.neighbours import example as neighbours
+
+        example, why = neighbours(inputs, session)
+    said = sentences(runs, built.tables.get(tables.FIRST), _damaged(inputs, runs), inputs.left_out)
+    payload = {
+        "runs": known.runs,
+        "charts": charts(inputs, known),
+        "neighbours": example,
+        "methods": sorted({run.spec.method for run in runs}),
+        "colours": _colours(),
+    }
+    places = {name: place for place, name in enumerate(known.names)}
+    return render(
+        "report.html.j2",
+        scripts=("skeleton", "report"),
+        payload=payload,
+        title=TITLE,
+        made=time.strftime("%Y-%m-%d %H:%M"),
+        root=plain(inputs.store.root),
+        summary=[one._replace(runs=[places[name] for name in one.runs if name in places]) for one in said],
+        own=[table for table in laid.values() if table.own],
+        printed=[table for table in laid.values() if not table.own],
+        failed=built.failed,
+        differences=differs.differences(built.tables, laid, known),
+        conventions=[*differs.CONVENTIONS, *differs.notes(inputs.host, built.tables)],
+        runs=known.runs,
+        example=example,
+        why=why,
+        plotly=packed(_plotly()),
+        plotly_version=version("plotly"),
+    )
+
+
+def render(template: str, scripts: Iterable[str], payload: Any, **values: Any) -> str:
+    """A page of one of the templates: every value is escaped, and only the page's own scripts may run, which a policy
+    names by their hashes; no address can be reached but, of a live page, its own server's."""
+    from jinja2 import Environment, FunctionLoader, StrictUndefined
+
+    sources = {"skeleton": drawing()}
+    script = '"use strict";\n' + "\n".join(sources.get(name) or part(f"parts/{name}.js") for name in scripts)
+    allowed = [source_hash(script)]
+    if "plotly" in values:
+        allowed.append(source_hash(_plotly()))
+    policy = {
+        "default-src": "'none'",
+        "script-src": " ".join(allowed),
+        "style-src": "'unsafe-inline'",  # plotly writes styles; a style without an address to load from leaks nothing
+        "img-src": "data: blob:",
+        "connect-src": "'none'" if "plotly" in values else "'self'",
+        "base-uri": "'none'",
+        "form-action": "'none'",
+    }
+    environment = Environment(
+        loader=FunctionLoader(lambda name: part(f"parts/{name}")),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["date"] = lambda at: time.strftime("%Y-%m-%d %H:%M", time.localtime(at)) if at else ""
+    environment.filters["plain"] = plain
+    from markupsafe import Markup
+
+    return environment.get_template(template).render(
+        **values,
+        version=__version__,
+        policy="; ".join(f"{name} {value}" for name, value in policy.items()),
+        style=Markup(part("parts/style.css")),
+        script=Markup(script),
+        data=Markup(data(payload)),
+    )
+
+
+def _whole(run: ReadRun) -> bool:
+    """Whether everything the page shows of a run can be read; what cannot is left out with a warning."""
+    return if_whole(run.checked) is not None
+
+
+def _damaged(inputs: TableInputs, runs: list[ReadRun]) -> int:
+    folders = [path for path in inputs.store.root.iterdir() if (path / "run.json").exists()]
+    return len(folders) - len(runs)
+
+
+def _plotly() -> str:
+    """The library that draws, as pip installed it."""
+    from plotly.offline import get_plotlyjs
+
+    return get_plotlyjs()
+
+
+def _colours() -> dict[str, Any]:
+    from skelbench.report.figures.style import COLOURS, MARKERS
+
+    return {"lines": COLOURS, "markers": len(MARKERS)}

@@ -1,0 +1,167 @@
+"""Data of the page's interactive figures: points and lines as plain numbers; how they are drawn is the page's script.
+
+Accuracies are in percent, costs those of one body unless the axis says otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from skelbench.page.provenance import Provenance
+from skelbench.page.text import rounded
+from skelbench.report.confusion import classes_of, matrix
+from skelbench.report.frame import predictions
+from skelbench.report.inputs import TableInputs
+from skelbench.report.seeds import seeds_of
+from skelbench.results.metrics import read_metrics
+from skelbench.results.store import Damaged, RunDir, if_whole
+
+if TYPE_CHECKING:
+    from pandas import DataFrame, Series
+
+POINTS = 300
+"""Of a line: more than a screen shows of it."""
+MATRICES = 24
+"""Confusion matrices of one page."""
+CELLS = 200_000
+"""Of all confusion matrices together: 120 classes have 14,400 each."""
+APART = ("step", "epoch", "clips_seen", "seconds", "clips_per_s", "lr", "weight_decay")
+"""Columns of metrics.jsonl that are no figure of their own to draw."""
+_BLOCK = ["dataset", "split", "preset", "setting", "stream", "hardware"]
+_SETTING = ["title", *_BLOCK, "tokens", "encoder", "protocol", "checkpoint"]
+
+
+def charts(inputs: TableInputs, known: Provenance) -> dict[str, Any]:
+    """Everything that is drawn."""
+    frame = inputs.frame
+    return {
+        "points": [*points(epochs_of(inputs, frame), known)],
+        "curves": [*curves(inputs, known)],
+        "confusion": [*confusions(inputs, frame, known)],
+    }
+
+
+def points(frame: DataFrame, known: Provenance) -> Iterator[dict[str, Any]]:
+    """A point per setting, protocol and checkpoint, the mean over its seeds, with every cost there is."""
+    for group in seeds_of(frame, _SETTING):
+        first = group.iloc[0]
+        accuracy = 100 * group["accuracy"].astype(float)
+        step, clips = _mean(group["step_gflops"]), _mean(group["clips_seen"])
+        share = _share(group)
+        yield {
+            "title": str(first["title"]),
+            "method": str(first["method"]),
+            "block": " · ".join(str(first[key]) for key in _BLOCK if first[key] not in ("shared", "joint", "")),
+            "tokens": str(first["tokens"]),
+            "protocol": str(first["protocol"]),
+            "checkpoint": str(first["checkpoint"]),
+            "encoder": str(first["encoder"]),
+            "accuracy": rounded(accuracy.mean()),
+            "least": rounded(accuracy.min()),
+            "most": rounded(accuracy.max()),
+            "seeds": len(group),
+            "gflops": rounded(_mean(group["gflops"])),
+            "clips": rounded(clips * share),
+            "pflops": rounded(1e-6 * step * clips * share),
+            "minutes": rounded(_mean(group["train_seconds"]) * share / 60),
+            "runs": known.places(", ".join(map(str, group["run"]))),
+        }
+
+
+def _mean(column: Series) -> float:
+    return float(column.astype(float).mean())
+
+
+def _share(group: DataFrame) -> float:
+    """Of its training that a snapshot has behind it: snapshots are named by their epoch. 1 of the last weights."""
+    first = group.iloc[0]
+    if first["checkpoint"] == "last":
+        return 1.0
+    return float("nan") if not first["epochs"] else min(1.0, float(first["checkpoint"]) / first["epochs"])
+
+
+def curves(inputs: TableInputs, known: Provenance) -> Iterator[dict[str, Any]]:
+    """What every trained run logged over the clips it saw, at most :data:`POINTS` of each figure."""
+    for run in inputs.runs:
+        logged = if_whole(partial(read_metrics, run))
+        if logged is None or logged.empty or (inputs.only is not None and run.name not in inputs.only):
+            continue
+        lines = {}
+        for name in logged.columns:
+            if name in APART:
+                continue
+            whole = logged[["clips_seen", name]].dropna().astype(float)
+            if len(whole):
+                kept = thinned(whole[name].to_numpy())
+                lines[str(name)] = [
+                    [rounded(x) for x in whole["clips_seen"].to_numpy()[kept]],
+                    [rounded(y, 5) for y in whole[name].to_numpy()[kept]],
+                ]
+        title = f"{run.title} {run.spec.tokens}t s{run.spec.seed}"
+        block = f"{run.spec.data.title} {run.spec.data.split}, {run.info['preset']}"
+        places = known.places(run.name)
+        yield {"title": title, "method": run.spec.method, "block": block, "lines": lines, "runs": places}
+
+
+def thinned(values: np.ndarray, points: int = POINTS) -> np.ndarray:
+    """Places of at most ``points`` of ``values`` [n], ascending, that look like all of them: of equal stretches the
+    lowest and the highest, and both ends.
+
+    >>> thinned(np.array([0.0, 9.0, 1.0, 1.0, -5.0, 1.0, 2.0]), 4).tolist()
+    [0, 1, 4, 6]
+    """
+    if len(values) <= points:
+        return np.arange(len(values))
+    kept = {0, len(values) - 1}
+    for stretch in np.array_split(np.arange(len(values)), max(1, points // 2 - 1)):
+        part = np.where(np.isfinite(values[stretch]), values[stretch], np.nan)
+        if not np.isnan(part).all():
+            kept |= {int(stretch[np.nanargmin(part)]), int(stretch[np.nanargmax(part)])}
+    return np.array(sorted(kept))
+
+
+def confusions(inputs: TableInputs, frame: DataFrame, known: Provenance) -> Iterator[dict[str, Any]]:
+    """Confusion matrices of final weights, of the linear probe and of the best first: shares of the clips of each
+    class, in percent."""
+    frame = frame[frame["checkpoint"] == "last"]
+    frame = frame.assign(other=frame["protocol"] != "linear").sort_values(
+        ["other", "accuracy"], ascending=[True, False]
+    )
+    cells = 0
+    for _, row in frame.head(MATRICES).iterrows():
+        one = if_whole(partial(_confusion, inputs, row))
+        if one is None:
+            continue
+        cells += len(one["share"]) ** 2
+        if cells > CELLS:
+            return
+        yield one | {"runs": known.places(row["run"])}
+
+
+def _confusion(inputs: TableInputs, row: Series) -> dict[str, Any]:
+    run = RunDir(inputs.store.root / row["run"])
+    record = run.record(run.path / Path(f"eval-{row['evaluation']}.json").name)
+    found = predictions(run, record)
+    if min(found["labels"].min(), found["predicted"].min()) < 0:
+        raise Damaged(f"predictions of evaluation {row['evaluation']} in {run.path} hold labels below 0")
+    names = classes_of(found, record["spec"]["data"]["name"], inputs.host, inputs.data_root)
+    counts_KK = matrix(found, len(names))
+    clips_K1 = counts_KK.sum(1, keepdims=True)
+    share_KK = np.divide(100 * counts_KK, clips_K1, out=np.full_like(counts_KK, np.nan), where=clips_K1 > 0)
+    return {
+        "title": f"{row['title']} {row['tokens']} s{row['seed']}, {row['protocol']}, {row['dataset']} {row['split']}",
+        "accuracy": rounded(100 * row["accuracy"]),
+        "names": list(names),
+        "share": [[rounded(share, 3) for share in line] for line in share_KK.tolist()],
+    }
+
+
+def epochs_of(inputs: TableInputs, frame: DataFrame) -> DataFrame:
+    """``frame`` with the column ``epochs``, the whole length of each row's training."""
+    by_name: dict[str, float] = {run.name: run.spec.train.epochs for run in inputs.runs}
+    return frame.assign(epochs=[by_name.get(name, 0.0) for name in frame["run"]])

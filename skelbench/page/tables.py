@@ -1,0 +1,208 @@
+"""Tables as the page lays them out: text for readers, raw values to sort by, runs behind every row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from skelbench.errors import SkelbenchError
+from skelbench.page.provenance import Provenance
+from skelbench.plugin.descriptors import TableSpec
+from skelbench.plugin.host import Host
+from skelbench.plugin.status import one_line
+from skelbench.report import published
+from skelbench.report.inputs import TableInputs
+from skelbench.report.table import Cell, Column, Table
+from skelbench.words import plain
+
+FIRST = "linear"
+
+
+@dataclass(frozen=True)
+class LaidCell:
+    """One cell of the page."""
+
+    text: str
+    extra: str
+    """Spread and interval."""
+    sort: float | str | None
+    mark: str
+    letters: str
+    published: bool
+    origin: str
+    """Which recorded figure it is, or where it is printed."""
+    data: str = ""
+    """Of a published figure the data it is printed for."""
+
+
+@dataclass(frozen=True)
+class LaidRow:
+    """One row of the page."""
+
+    cells: list[LaidCell]
+    runs: list[int]
+    """Places of its runs in the page's list."""
+
+
+@dataclass(frozen=True)
+class LaidTable:
+    """One table of the page."""
+
+    name: str
+    title: str
+    columns: list[dict[str, Any]]
+    sections: list[tuple[str, list[LaidRow]]]
+    footnotes: list[tuple[str, str]]
+    """(mark, text)."""
+    notes: list[str]
+    own: bool
+    """Some number in it was measured here."""
+
+    @property
+    def rows(self) -> int:
+        return sum(len(rows) for _, rows in self.sections)
+
+
+@dataclass
+class Built:
+    """The tables of the host, and those that could not be made with the reason."""
+
+    tables: dict[str, Table] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
+
+
+def build(inputs: TableInputs, names: Iterable[str] | None = None) -> Built:
+    """Every table of the host that has rows, ``linear`` first; ``names``: these alone. A plugin's table that fails
+    takes nothing with it."""
+    host, built = inputs.host, Built()
+    wanted = sorted(host.names("tables") if names is None else names, key=lambda name: (name != FIRST, name))
+    found = [host.get("tables", name) for name in wanted]
+    found = [one for one in found if inputs.runs or (isinstance(one, TableSpec) and not one.needs_runs)]
+    if inputs.progress is None:
+        for descriptor in found:
+            _build(inputs, descriptor, built)
+        return built
+    with inputs.progress(total=len(found), label="tables", unit="tables") as report:
+        for descriptor in found:
+            _build(inputs, descriptor, built)
+            report(1)
+    return built
+
+
+def filled_by_runs(host: Host) -> list[str]:
+    """Names of the tables that are nothing without runs: the others count costs or show what papers print."""
+    return [host.name(one) for one in host.all("tables") if isinstance(one, TableSpec) and one.needs_runs]
+
+
+def _build(inputs: TableInputs, descriptor: Any, built: Built) -> None:
+    host = inputs.host
+    name = host.name(descriptor)
+    try:
+        table = host.checked(descriptor, host.load(descriptor)(inputs), Table, "skelbench.report.table.Table")
+    except Exception as error:  # a stranger's code, or a damaged record: the rest of the page is as ever
+        built.failed[name] = plain(one_line(error))
+        return
+    if table.rows:
+        built.tables[name] = table
+
+
+class Layout:
+    """Lays tables out for the page."""
+
+    def __init__(self, known: Provenance, host: Host) -> None:
+        self._known, self._printed = known, _Printed(host)
+
+    def __call__(self, name: str, table: Table) -> LaidTable:
+        """``table``, which the host calls ``name``."""
+        shown = table.shown
+        columns = [
+            {
+                "key": column.key,
+                "header": plain(column.header),
+                "letters": table.markers(column.footnotes),
+                "numeric": _numeric(table, column),
+                "published": column.published,
+            }
+            for column in shown
+        ]
+        sections = [(plain(text), [self._row(name, table, row) for row in rows]) for text, rows in table.sections]
+        footnotes = [(table.markers([key]), plain(text)) for key, text in table.footnotes.items()]
+        notes = list(map(plain, table.notes))
+        cells = [cell for row in table.rows for cell in row.values()]
+        own = any(row.runs for _, rows in sections for row in rows)
+        own = own or any(_is_number(cell.value) and not cell.published for cell in cells)
+        return LaidTable(name, plain(table.title), columns, sections, footnotes, notes, own)
+
+    def _row(self, name: str, table: Table, row: Mapping[str, Cell]) -> LaidRow:
+        runs = self._known.places(row["run"].value) if "run" in row else []
+
+        def origin(key: str, cell: Cell) -> tuple[str, str]:
+            if cell.published:
+                return self._printed.where(name, row, cell)
+            return self._known.origin(runs, key, cell), ""
+
+        cells = [_cell(table, column, row[column.key], *origin(column.key, row[column.key])) for column in table.shown]
+        return LaidRow(cells, runs)
+
+
+def _cell(table: Table, column: Column, cell: Cell, origin: str, data: str) -> LaidCell:
+    extra = ""
+    if cell.plus_minus is not None:
+        extra += f" ± {column.text(cell.plus_minus).lstrip('+')}"
+    if cell.interval is not None:
+        low, high = (column.text(limit) for limit in cell.interval)
+        extra += f" [{low}, {high}]"
+    value = cell.value
+    return LaidCell(
+        text=plain(column.text(value)) or "–",
+        extra=extra,
+        sort=float(value) if isinstance(value, int | float) else None if value is None else plain(value),
+        mark=cell.mark or "",
+        letters=table.markers(cell.footnotes),
+        published=cell.published and value is not None,
+        origin=origin,
+        data=data,
+    )
+
+
+class _Printed:
+    """Published figures by value, to say where a cell is printed."""
+
+    def __init__(self, host: Host) -> None:
+        self._found: dict[float, list[tuple[str, published.Figure]]] = {}
+        for name in host.names("published"):
+            for figure in _readable(host, name):
+                self._found.setdefault(figure["value"], []).append((name, figure))
+
+    def where(self, table: str, row: Mapping[str, Cell], cell: Cell) -> tuple[str, str]:
+        """Sources with their notes, and data sets with their splits, of the figures that a cell of ``row`` may be: of
+        its value and its row's method, or of the published table of the same name."""
+        if not _is_number(cell.value):
+            return "", ""
+        said = {str(other.value).partition(":")[0].lower() for other in row.values() if isinstance(other.value, str)}
+        fitting = [
+            figure
+            for name, figure in self._found.get(float(cell.value or 0), [])
+            if figure["method"].lower() in said or name.endswith(table.replace("_", "-"))
+        ]
+        lines = (": ".join(filter(None, (figure["source"], figure["note"]))) for figure in fitting)
+        places = (" ".join(filter(None, (figure["dataset"], figure["split"]))) for figure in fitting)
+        sources = [*dict.fromkeys(filter(None, lines))][:3]
+        return plain("; ".join(sources)), plain(", ".join(dict.fromkeys(filter(None, places))))
+
+
+def _readable(host: Host, name: str) -> list[published.Figure]:
+    try:
+        return published.load(host, name)
+    except SkelbenchError:  # a plugin's file that cannot be read fails the tables that need it, which say so
+        return []
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _numeric(table: Table, column: Column) -> bool:
+    values = [value for value in table.values(column.key) if value is not None]
+    return bool(values) and not any(isinstance(value, str) for value in values)

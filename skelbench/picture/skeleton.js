@@ -1,0 +1,90 @@
+/* How a skeleton in motion is drawn on a canvas: shared by the page of one clip and by the report. */
+const bytes = (text) => Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
+
+/* arrays instead of the text that a page carries them as */
+function unpackPanel(panel) {
+  panel.x = new Int16Array(bytes(panel.x).buffer);
+  panel.hidden = panel.hidden && bytes(panel.hidden);
+  panel.drawn = panel.drawn && bytes(panel.drawn);
+}
+
+/* [right, up, towards the viewer] in metres from the panel's middle */
+function seenFrom(state, x, y, z) {
+  const cy = Math.cos(state.yaw), sy = Math.sin(state.yaw), cp = Math.cos(state.pitch), sp = Math.sin(state.pitch);
+  const right = cy * x + sy * z, near = cy * z - sy * x;
+  return [right, cp * y - sp * near, sp * y + cp * near];
+}
+
+/* one frame of a panel: that of state.share, from where state.yaw and state.pitch look; first: with its floor */
+function drawPanel(scene, state, panel, canvas, first) {
+  const J = scene.parents.length, seen = (x, y, z) => seenFrom(state, x, y, z);
+  const ratio = window.devicePixelRatio || 1, width = canvas.clientWidth, height = canvas.clientHeight;
+  const pixels = [Math.round(width * ratio), Math.round(height * ratio)];
+  if (canvas.width !== pixels[0] || canvas.height !== pixels[1]) [canvas.width, canvas.height] = pixels;
+  const style = getComputedStyle(document.documentElement), css = (name) => style.getPropertyValue(name).trim();
+  const pen = canvas.getContext("2d"), zoom = height / (2 * scene.size), thick = Math.max(2.2, height / 95);
+  pen.setTransform(ratio, 0, 0, ratio, 0, 0);
+  pen.clearRect(0, 0, width, height);
+  const place = (p) => [width / 2 + p[0] * zoom, height / 2 - p[1] * zoom];
+  const stroke = (a, b, colour, w) => {
+    pen.strokeStyle = colour; pen.lineWidth = w; pen.lineCap = "round";
+    pen.beginPath(); pen.moveTo(...place(a)); pen.lineTo(...place(b)); pen.stroke();
+  };
+  if (first) {
+    const reach = scene.flat ? scene.size : Math.ceil(scene.size / 0.5) * 0.5, step = scene.flat ? 2 * reach : 0.5;
+    for (let a = -reach; a <= reach + 1e-6; a += step) {
+      if (!scene.flat) stroke(seen(a, scene.floor, -reach), seen(a, scene.floor, reach), css("--floor"), 1);
+      if (!scene.flat) stroke(seen(-reach, scene.floor, a), seen(reach, scene.floor, a), css("--floor"), 1);
+    }
+    if (scene.flat) stroke(seen(-reach, scene.floor, 0), seen(reach, scene.floor, 0), css("--floor"), 1);
+  }
+  const frame = Math.round(state.share * (panel.frames - 1)), bones = [], dots = [], pointers = [];
+  const token = panel.tokens ? Math.floor((frame * panel.tokens) / panel.frames) : 0;
+  for (let m = 0; m < panel.bodies; m++) {
+    const points = [], colours = scene.colours[m % scene.colours.length];
+    const isHidden = (j) => panel.hidden && panel.hidden[(m * panel.tokens + token) * J + j];
+    const isDrawn = (j) => !panel.drawn || panel.drawn[(m * panel.frames + frame) * J + j];
+    for (let j = 0; j < J; j++) {
+      const at = ((m * panel.frames + frame) * J + j) * 3;
+      points.push(seen(panel.x[at] * panel.unit, panel.x[at + 1] * panel.unit, panel.x[at + 2] * panel.unit));
+    }
+    const there = points.filter((_, j) => isDrawn(j));
+    if (there.length && there.every((p) => Math.abs(p[0]) * zoom > width / 2 || Math.abs(p[1]) * zoom > height / 2)) {
+      pointers.push({ at: [0, 1].map((c) => there.reduce((sum, p) => sum + p[c], 0) / there.length), colour: colours[0] });
+      continue;
+    }
+    for (let j = 0; j < J; j++) {
+      if (!isDrawn(j)) continue;
+      const parent = scene.parents[j], colour = colours[scene.sides[j]];
+      dots.push({ at: points[j], colour, hidden: isHidden(j), size: scene.heads.includes(j) ? 2 : 1.1 });
+      if (parent >= 0 && isDrawn(parent)) {
+        const hidden = isHidden(j) || isHidden(parent);
+        bones.push({ a: points[j], b: points[parent], colour, hidden, depth: points[j][2] + points[parent][2] });
+      }
+    }
+  }
+  bones.sort((p, q) => p.depth - q.depth);
+  for (const bone of bones) {
+    stroke(bone.a, bone.b, css("--paper"), 1.9 * thick);
+    stroke(bone.a, bone.b, bone.hidden ? css("--hidden") : bone.colour, bone.hidden ? 0.35 * thick : thick);
+  }
+  for (const dot of dots.filter((d) => d.hidden).concat(dots.filter((d) => !d.hidden))) {
+    pen.beginPath(); pen.arc(...place(dot.at), dot.size * thick * 0.75, 0, 2 * Math.PI);
+    pen.fillStyle = dot.hidden ? css("--paper") : dot.colour; pen.fill();
+    if (dot.hidden) { pen.strokeStyle = css("--hidden"); pen.lineWidth = 0.35 * thick; pen.stroke(); }
+  }
+  for (const pointer of pointers) drawPointer(pen, pointer, width, height, zoom, 2.2 * thick);
+}
+
+/* a triangle at the edge that points to where a body is that the picture does not reach */
+function drawPointer(pen, { at, colour }, width, height, zoom, size) {
+  const right = at[0] * zoom, down = -at[1] * zoom;
+  const shrink = Math.max(Math.abs(right) / (width / 2 - 1.5 * size), Math.abs(down) / (height / 2 - 1.5 * size));
+  const x = width / 2 + right / shrink, y = height / 2 + down / shrink, turn = Math.atan2(down, right);
+  pen.beginPath();
+  for (const corner of [0, 1, 2]) {
+    const angle = turn + (corner * 2 * Math.PI) / 3;
+    pen.lineTo(x + size * Math.cos(angle), y + size * Math.sin(angle));
+  }
+  pen.fillStyle = colour; pen.fill();
+}

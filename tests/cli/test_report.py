@@ -1,0 +1,63 @@
+"""``skelbench report``: what it writes, where, and what it says when it cannot."""
+
+import pytest
+from fabricated import Fabricated
+
+import skelbench
+from skelbench.cli.main import main
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """The current directory, with one evaluated run below ``results``."""
+    monkeypatch.chdir(tmp_path)
+    Fabricated(tmp_path / "results").run("slim")
+    return tmp_path
+
+
+def test_the_page_is_written_and_said(here, capsys):
+    assert main(["report", "--table", "linear"]) == 0
+    assert capsys.readouterr().out.startswith("wrote report.html: 1 runs, ")
+    text = (here / "report.html").read_text()
+    assert text.startswith("<!doctype html>") and text.count('class="table"') == 1 and "No finished run has" in text
+
+
+def test_python_writes_the_same_page(here, monkeypatch):
+    from skelbench.page import tables
+
+    build = tables.build
+    monkeypatch.setattr(tables, "build", lambda inputs, names: build(inputs, ["linear"]))
+    assert skelbench.report("b.html", skeletons=False).read_text().startswith("<!doctype html>")
+
+
+@pytest.mark.parametrize(
+    "arguments, said",
+    [
+        (["-o", "report.pdf"], "a report is a page; end the name in .html"),
+        (["-o", "none/report.html"], "there is no folder none"),
+        (["-o", "folder.html"], "folder.html is a folder; name a file in it"),
+        (["--table", "lineal"], "did you mean 'linear'?"),
+        (["--port", "80"], "--port is where --serve listens"),
+        (["--serve", "-o", "a.html"], "--serve shows what goes on and writes nothing"),
+        (["--results", "nowhere"], "there is no such folder"),
+    ],
+)
+def test_what_cannot_be_is_one_sentence(here, fails, arguments, said):
+    (here / "folder.html").mkdir()
+    fails(["report", *arguments], said)
+    assert not (here / "report.html").exists()
+
+
+def test_an_empty_store_writes_nothing(tmp_path, monkeypatch, fails):
+    monkeypatch.chdir(tmp_path)
+    fails(["report"], "so there is nothing to report; start with: skelbench run")
+    assert not (tmp_path / "report.html").exists()
+
+
+def test_a_port_that_is_taken_is_one_sentence(here, fails):
+    import socket
+
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        fails(["report", "--serve", "--port", str(taken.getsockname()[1])], "give another, or --port 0")

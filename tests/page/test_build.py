@@ -1,0 +1,157 @@
+"""The report as text: what it says of made-up results, and that no name in it is more than words."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+from fabricated import Fabricated, correct
+from hostile import EVIL
+
+from skelbench.errors import SkelbenchError
+from skelbench.page.build import build
+from skelbench.page.charts import thinned
+from skelbench.page.provenance import Provenance
+from skelbench.page.summary import sentences
+from skelbench.page.text import data
+from skelbench.plugin.host import Host
+from skelbench.report.inputs import TableInputs
+from skelbench.report.linear import table as linear
+from skelbench.results.store import ResultStore
+
+TABLES = ("linear", "semi", "target-control")
+
+
+def inputs_of(root, **options):
+    return TableInputs(Host(), ResultStore(root), **options)
+
+
+@pytest.fixture(scope="module")
+def page(hostile):
+    inputs = inputs_of(hostile / "results")
+    inputs.data_root = hostile / "data"
+    return build(inputs, names=TABLES)
+
+
+@pytest.fixture(scope="module")
+def held(page):
+    """The data that the page's script reads."""
+    return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.S)[1])
+
+
+def text_of(page):
+    """What a reader sees, without scripts and styles."""
+    page = re.sub(r"<(script|style).*?</\1>", "", page, flags=re.S)
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]*>", "", page))
+
+
+def test_no_name_ends_an_element_or_starts_one(page):
+    assert page.count("<script") == 3 and page.count("</script>") == 3
+    assert "alert(1)" in page and not re.search(r"<\s*img|<script>alert", page)
+    assert not re.search("[\u2028\u2029\u202e]", page)
+
+
+def test_a_page_names_no_address_and_a_policy_forbids_every_other(page):
+    outside = re.sub(r'<script type="text/plain" id="plotly">.*?</script>', "", page, flags=re.S)
+    assert re.findall(r'(?:src|href)="(?!#)[^"]*', outside) == []
+    policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', page)[1].replace("&#39;", "'")
+    rules = dict(part.split(" ", 1) for part in policy.split("; "))
+    assert rules["default-src"] == rules["connect-src"] == rules["form-action"] == rules["base-uri"] == "'none'"
+    assert re.fullmatch(r"'sha256-\S+' 'sha256-\S+'", rules["script-src"]) and "unsafe" not in rules["script-src"]
+
+
+def test_the_summary_says_who_leads_and_what_went_wrong(page):
+    text = text_of(page).replace("&#39;", "'")
+    assert (
+        "6 runs of 5 methods and variants besides the controls, on 1 data set (evil), 1 seed: 5 done, 1 failed" in text
+    )
+    assert "slim (8x25+1) leads with" in text and "paired tests tell the two apart" in text
+    assert "ibot (seed 0) collapsed: features at masked positions, effective rank 1.12" in text
+    assert "amr (seed 0) is failed" in text and "Not the paper's training" in text
+    assert "1 folder has files that are damaged" in text
+    assert "1 run was made with settings changed from the preset and left out of the tables" in text
+
+
+def test_every_number_of_a_table_leads_to_its_runs_and_says_which_figure_it_is(page, held):
+    row = re.search(
+        r'<tr class="row ours" data-runs="(\d+)">(?:(?!</tr>).)*?>slim<(?:(?!</tr>).)*>last<.*?</tr>', page, re.S
+    )
+    run = held["runs"][int(row[1])]
+    assert run["title"] == "slim" and run["fingerprint"] and run["spec"]["data"]["name"] == "evil"
+    (shown, recorded) = re.search(r'data-k="accuracy" data-v="([\d.]+)" data-o="([^"]*)"', row[0]).groups()
+    (probe,) = [one for one in run["evaluations"] if one["protocol"] == "linear" and one["checkpoint"] == "last"]
+    assert float(shown) == pytest.approx(100 * probe["metrics"]["accuracy"]) and recorded.startswith("linear accuracy")
+    assert 'data-k="knn" data-v="40.0" data-o="knn accuracy (in percent)"' in row[0]
+    assert 'data-k="clips_seen" data-v="40000.0" data-o="clips_seen of run.json"' in row[0]
+
+
+def test_what_no_record_holds_is_not_said_to_be_recorded(tmp_path):
+    root = tmp_path / "r"
+    name = Fabricated(root).run("slim", correct(0.5, 400))
+    known = Provenance(ResultStore(root).read())
+    from skelbench.report.table import Cell
+
+    assert known.origin(known.places(name), "accuracy", Cell(50.0)) == "linear accuracy (in percent)"
+    assert known.origin(known.places(name), "difference", Cell(12.34)) == ""
+    assert known.origin([], "accuracy", Cell(50.0)) == "" == known.origin([0], "paper", Cell(50.0, published=True))
+
+
+def test_figures_hold_every_setting_every_curve_and_the_confusion(held):
+    charts = held["charts"]
+    final = {(one["title"], one["protocol"]): one for one in charts["points"] if one["checkpoint"] == "last"}
+    assert final["slim", "linear"]["gflops"] == pytest.approx(0.1) and final["slim", "linear"]["clips"] == 40_000
+    assert final["slim", "linear"]["pflops"] == pytest.approx(1e-6 * 40 * 40_000)
+    (kept,) = [one for one in charts["points"] if one["checkpoint"] != "last"]
+    assert kept["checkpoint"] == "12.5" and 0 < kept["clips"] < 40_000
+    (curve,) = [one for one in charts["curves"] if one["title"].startswith("mamp")]
+    x, y = curve["lines"]["loss"]
+    assert len(x) == len(y) <= 300 and (x[0], y[0]) == (32, 3.0) and x[-1] == 32 * 1200
+    first = charts["confusion"][0]
+    assert "slim" in first["title"] and len(first["share"]) == 4 and "alert(1)" in first["names"][0]
+    assert all(sum(line) == pytest.approx(100, abs=0.5) for line in first["share"])
+
+
+def test_tables_that_only_papers_fill_are_folded_away(page):
+    own, printed = page.split("Published figures that no run stands beside")
+    assert 'id="table-linear" open' in own and 'id="table-semi">' in printed
+    assert 'id="table-target-control"' not in page  # without rows
+
+
+def test_a_table_that_fails_takes_nothing_with_it(hostile, monkeypatch):
+    def broken(inputs):
+        raise RuntimeError(f"broken {EVIL}")
+
+    monkeypatch.setattr("skelbench.report.linear.table", broken)
+    text = build(inputs_of(hostile / "results"), names=TABLES)
+    assert "Table linear could not be made: RuntimeError: broken &lt;/script&gt;" in text
+
+
+def test_an_empty_store_is_a_sentence_and_no_page(tmp_path):
+    with pytest.raises(SkelbenchError, match="no runs in .* so there is nothing to report; start with: skelbench run"):
+        build(inputs_of(tmp_path / "none"))
+
+
+@pytest.mark.parametrize("share, said", [(0.55, "do not tell the two apart"), (1.0, "tell the two apart")])
+def test_a_lead_is_shown_or_not(tmp_path, share, said):
+    made = Fabricated(tmp_path)
+    made.run("slim", correct(share, 400))
+    made.run("mamp", correct(0.5, 400, shift=200))
+    inputs = inputs_of(tmp_path)
+    inputs.significance = True
+    (lead,) = [one for one in sentences(inputs.runs, linear(inputs), 0, 0) if "leads" in one.text]
+    assert f"paired tests {said}" in lead.text and "no untrained encoder to compare it with" in lead.text
+    assert [name.split("-")[0] for name in lead.runs] == ["slim"]
+
+
+def test_thinned_lines_keep_their_ends_and_extremes():
+    y = np.sin(np.arange(10_000) / 7.0)
+    y[4321], y[5000:5100] = 9.0, np.nan
+    kept = thinned(y, 200)
+    assert len(kept) <= 200 and {0, 4321, 9999} <= set(kept.tolist()) and (np.diff(kept) > 0).all()
+
+
+def test_json_in_a_page_is_ascii_without_angles_and_reads_back():
+    nasty = {"</script>": ["<!--", float("nan"), {"x": "a\u2028b"}], "n": 1.5}
+    text = data(nasty)
+    assert text.isascii() and "<" not in text
+    assert json.loads(text) == {"</script>": ["<!--", None, {"x": "a\ufffdb"}], "n": 1.5}
