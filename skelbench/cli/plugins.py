@@ -52,16 +52,15 @@ def list_plugins(
         if plugin.state != "ok":
             rows.append(("plugin", plugin.name, plugin.error, plugin.name, plugin.state))
         rows += [("plugin", plugin.name, remark, plugin.name, "remark") for remark in plugin.remarks]
-    headers = ("kind", "name", "summary", "plugin", "status")
-    if kind is not None:  # what they have in common is not repeated: a line for each on a narrow terminal, too
-        said = {
-            "kind": any(row[0] == "plugin" for row in rows),
-            "plugin": any(row[1] != row[3] for row in rows),
-            "status": any(row[4] != "ok" for row in rows),
-        }
-        places = [place for place, header in enumerate(headers) if said.get(header, True)]
-        headers, rows = tuple(headers[i] for i in places), [tuple(row[i] for i in places) for row in rows]
-    out.print(make_table(headers, rows))
+    headers = ["kind", "name", "summary", "plugin", "status"]
+    # Of one kind what all have in common is not repeated: on a narrow terminal that is room for the summaries.
+    told = {
+        "kind": kind is None or any(row[0] == "plugin" for row in rows),
+        "plugin": kind is None or any(row[1] != row[3] for row in rows),
+        "status": kind is None or any(row[4] != "ok" for row in rows),
+    }
+    places = [place for place, header in enumerate(headers) if told.get(header, True)]
+    out.print(make_table([headers[i] for i in places], [[row[i] for i in places] for row in rows]))
     parts = [(part, ", ".join(names)) for part in KINDS if KINDS[part] in PARTS and (names := host.names(part))]
     if parts and kind is None:
         out.print(make_table(("parts", "names (skelbench plugins info NAME)"), parts))

@@ -65,7 +65,7 @@ def list_runs(
     for run in runs:
         for what, text in ((run.outcome, run.reason), ("note", run.info.get("note"))):
             if text:
-                out.print(f"{what}: #{numbers[run.name]} {run.name}: {text}", soft_wrap=True)
+                out.print(f"#{numbers[run.name]} {what}: {run.name}: {text}", soft_wrap=True)
 
 
 def _facts(number: int, run: ReadRun) -> dict[str, Any]:

@@ -276,11 +276,14 @@ def _columns(varying: set[str]) -> tuple[Column, ...]:
         headers = {"dataset": "Data set", "protocol": "Probe", "trained_on": "Trained on"}
         headers |= {"changed": "Changed settings"}
         for key in keys:
-            published = ("published",) if key in _PLACE else ()
             yield Column(
-                key, headers.get(key, key.capitalize()), shown=key in varying, leads=True, minor=key == "hardware",
-                beside=published,
-            )  # fmt: skip
+                key,
+                headers.get(key, key.capitalize()),
+                shown=key in varying,
+                leads=key != "hardware",
+                minor=key == "hardware",
+                beside=("published",) if key in _PLACE else (),
+            )
 
     seeds: tuple[Any, ...] = ("pm",)
     best = Column("accuracy_best_on_test", "Best on test", ".1f", footnotes=("best",), beside=seeds)

@@ -217,14 +217,14 @@ def build(study: StudyTable, inputs: TableInputs) -> Table:
     rows: list[dict[str, Any]] = []
     older, missing, told = list[str](), list[str](), list[str]()
     blocks = [block for _, block in headline.groupby(list(study.block), dropna=False)]
-    filled = []
+    by_block = list[tuple[list[Row], list["DataFrame | None"]]]()
     for block in blocks:
         wanted = list(study.rows(block) if callable(study.rows) else study.rows)
         wanted = [replace(row, expected=row.expected and inputs.filters.takes(method=row.title)) for row in wanted]
         exact = block[block["exact"].astype(bool)]
-        filled.append((wanted, [_newest(row.fits(exact), older) for row in wanted]))
-    at_home = _at_home(study, blocks, [runs for _, runs in filled])
-    for place, (block, (wanted, runs)) in enumerate(zip(blocks, filled, strict=True)):
+        by_block.append((wanted, [_newest(row.fits(exact), older) for row in wanted]))
+    at_home = _at_home(study, blocks, [runs for _, runs in by_block])
+    for place, (block, (wanted, runs)) in enumerate(zip(blocks, by_block, strict=True)):
         exact = block["exact"].astype(bool)
         comparable = _comparable(wanted, runs)
         if comparable:

@@ -71,14 +71,13 @@ def test_from_python(results):
 
 
 def test_rows_and_columns_that_are_asked_for(results, capsys):
-    words = ["compare", "--format", "csv", "--columns", "Method,accuracy"]
-    lines = shown(capsys, *words, "--sort", "accuracy").splitlines()
-    assert lines[0].split(",")[:2] == ["method", "accuracy"] and [line.split(",")[0] for line in lines[1:]][:2] == [
-        "mamp",
-        "slim",
-    ]
-    only = shown(capsys, *words, "--method", "slim,mamp", "--method", "gfp", "--dataset", "moves").splitlines()
-    assert {line.split(",")[0] for line in only[1:]} == {"slim", "mamp"}
+    def methods(*more):
+        text = shown(capsys, "compare", "--format", "csv", "--columns", "Method,accuracy", *more)
+        assert text.startswith("method,method_is_published,accuracy,accuracy_pm") and not text.endswith("\n\n")
+        return [row["method"] for row in csv.DictReader(text.splitlines())]
+
+    assert methods("--sort", "accuracy")[:2] == ["mamp", "slim"] and methods("--sort", "-accuracy")[0] == "slim"
+    assert set(methods("--method", "slim,mamp", "--method", "gfp", "--dataset", "moves")) == {"slim", "mamp"}
     none = shown(capsys, "compare", "--method", "gfp")
     assert "Nothing here is of method gfp." in none and "nothing to compare yet" not in none
     assert "Only method mamp; p is adjusted over the rows that are shown." in shown(

@@ -53,7 +53,7 @@ def test_runs_are_numbered_from_the_oldest_with_dates_and_reasons(made, shown):
     today = time.strftime("%H:%M", time.localtime(read_json(made.root / made.names[2] / "run.json")["created"]))
     assert today in rows(text)[2] and time.strftime("%Y-") in " ".join(rows(text)[0])
     assert "small+" in rows(text)[0] and "50.0%" in rows(text)[0] and "75.0%" in rows(text)[2]
-    assert f"failed: #2 {made.names[1]}: no space left" in text and "All runs: split cross-view, tokens 8" in text
+    assert f"#2 failed: {made.names[1]}: no space left" in text and "All runs: split cross-view, tokens 8" in text
     assert "method.momentum=0.9, train.epochs=3" in text
 
 
@@ -117,7 +117,7 @@ def test_tags_and_notes_are_kept_beside_the_spec(made, shown, fails):
     assert shown("tag", "1", "base", "sweep-1", "base").strip().endswith(": base, sweep-1")
     assert shown("note", "1", "  the first\n look ").strip().endswith(": the first look")
     text = shown("list")
-    assert "base, sweep-1" in text and f"note: #1 {made.names[0]}: the first look" in text
+    assert "base, sweep-1" in text and f"#1 note: {made.names[0]}: the first look" in text
     assert "the first look" in shown("show", "1") and "base, sweep-1" in shown("show", "1")
     assert shown("tag", "1", "base", "--remove").strip().endswith(": sweep-1")
     fails(["runs", "tag", "1", "sweep-2", "--remove"], "unknown tag 'sweep-2'; did you mean 'sweep-1'?")
