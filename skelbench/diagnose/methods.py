@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -91,9 +92,7 @@ def of_run(run: ReadRun) -> dict[str, list[Found]]:
     """The diagnoses of ``run`` by what they are, the newest of each settings."""
     by_kind: dict[str, list[Found]] = {}
     for what in WHAT:
-        records = (
-            if_whole(lambda path=path: _record(path)) for path in sorted(run.path.glob(f"diagnose-{what}-*.json"))
-        )
+        records = (if_whole(partial(_record, path)) for path in sorted(run.path.glob(f"diagnose-{what}-*.json")))
         kept = {
             (one.checkpoint, one.how): one for one in sorted(filter(None, records), key=lambda one: one.figures["at"])
         }

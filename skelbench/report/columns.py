@@ -30,8 +30,8 @@ _SETTING = ["title", "dataset", "split", "tokens", *_SHOWN]
 _BLOCK = ["dataset", "split", "setting", "encoder", "stream", "checkpoint"]
 """What rows that compete have in common."""
 PRINTED = (
-    "published, not measured here: at the full size, and mostly of the best epoch on test, where rows of runs have the "
-    "last"
+    "published, not measured here: at the full size and, where something is trained for it, mostly of the best epoch "
+    "on test, where rows of runs have the last"
 )
 """Footnote of figures that stand in one column with those of runs."""
 SMALLER = "preset {}: neither the size nor the training of the published rows"

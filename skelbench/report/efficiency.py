@@ -136,7 +136,7 @@ def _columns(varying: set[str]) -> tuple[Column, ...]:
         Column("speed", "Training clips/s", ",.0f", best="max"),
         Column("gflops", f"Inference GFLOPs, {BODIES} bodies", ",.2f", best="min"),
         Column("latency_1", "Latency of 1 clip, ms", ",.2f", best="min"),
-        Column("latency_64", "of 64 clips, ms", ",.1f", best="min"),
+        Column("latency_64", "Latency of 64 clips, ms", ",.1f", best="min"),
         Column("memory", "Peak memory, MB", ",.0f", best="min"),
         Column("parameters", "Encoder parameters", ",.0f", best="min"),
         Column("trainable", "Trained parameters", ",.0f", shown=False),
