@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -51,7 +52,9 @@ def write(axes: Axes, names: Sequence[Name]) -> None:
         box, far = min(tried, key=lambda one: (round(_lost(one[0], taken, inside), 1), one[1]))
         taken.append(box)
         middle = (box[0] + box[2]) / 2 - x, (box[1] + box[3]) / 2 - y
-        line = {"arrowprops": {"arrowstyle": "-", "color": name.colour, "linewidth": 0.5}} if far > 8 else {}
+        line: dict[str, Any] = (
+            {"arrowprops": {"arrowstyle": "-", "color": name.colour, "linewidth": 0.5}} if far > 8 else {}
+        )
         axes.annotate(
             name.text, (name.x, name.y), middle, textcoords="offset points", ha="center", va="center", fontsize=SIZE,
             color=name.colour, zorder=6, path_effects=[withStroke(linewidth=2, foreground="white")], **line, **PLAIN,
