@@ -26,7 +26,9 @@ class _Named(TyperGroup):
     """``suite NAME`` is ``suite show NAME``, and ``suite`` alone lists them."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        if not args:
+        if ctx.resilient_parsing:  # a shell asks what may come
+            pass
+        elif not args:
             args = ["list"]
         elif not args[0].startswith("-") and args[0] not in self.commands:
             args = ["show", *args]

@@ -117,16 +117,17 @@ def opened(path: Path) -> Iterator[Packed]:
     """
     try:
         check_regular(path)
-        with zipfile.ZipFile(path) as file:
-            yield Packed(path, file)
+        file = zipfile.ZipFile(path)
     except FileNotFoundError as error:
         raise Unreadable(f"there is no file {path}; `skelbench runs export RUN -o FILE` makes one") from error
-    except (zipfile.BadZipFile, NotImplementedError, UnicodeError) as error:
-        raise Unreadable(
-            f"{path} is no file of `skelbench runs export`, or only a part of one: {plain(error)}"
-        ) from error
     except OSError as error:
         raise Unreadable(f"{path} cannot be read: {error.strerror or error}") from error
+    except Exception as error:  # damaged bytes make zipfile raise almost anything
+        raise Unreadable(
+            f"{path} is no file of `skelbench runs export`, or only a part of one: {plain(error)[:200]}"
+        ) from error
+    with file:
+        yield Packed(path, file)
 
 
 def _listed(path: Path, file: zipfile.ZipFile) -> list[zipfile.ZipInfo]:

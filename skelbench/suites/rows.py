@@ -42,7 +42,7 @@ def _run_reasons(suite: Suite, recorded: Recorded, info: Mapping[str, Any], spec
         return
     if spec.grid not in suite.grids.values():
         yield f"token grid {spec.grid.frames}/{spec.grid.patch} is none of the suite's"
-    yield from _preset_reasons(suite, recorded, str(info.get("preset")), spec)
+    yield from _preset_reasons(suite, recorded, info, spec)
     for name, value in suite.training.items():
         if (own := spec.train.model_dump(mode="json").get(name, value)) != value:
             yield f"train.{name} is {own}, {value} in the suite"
@@ -68,7 +68,8 @@ def _data_reasons(suite: Suite, recorded: Recorded, spec: RunSpec) -> Iterator[s
         yield "its clips are presented in another way than the suite's"
 
 
-def _preset_reasons(suite: Suite, recorded: Recorded, name: str, spec: RunSpec) -> Iterator[str]:
+def _preset_reasons(suite: Suite, recorded: Recorded, info: Mapping[str, Any], spec: RunSpec) -> Iterator[str]:
+    name = str(info.get("preset"))
     if name not in suite.presets:
         yield f"preset {name} is none of the suite's ({', '.join(suite.presets)})"
         return
@@ -80,8 +81,7 @@ def _preset_reasons(suite: Suite, recorded: Recorded, name: str, spec: RunSpec) 
         yield f"encoder.{place} is {mine}, {theirs} in preset {name} of the suite"
     if spec.method in CONTROLS:
         return
-    train, known = spec.train, recorded.of(spec.data.name) if spec.data.name in suite.datasets else None
-    clips = known.splits[spec.data.split].train if known and spec.data.split in known.splits else 0
+    train, clips = spec.train, _clips(suite, recorded, info, spec)
     batch = min(preset.batch_size or train.batch_size, clips or train.batch_size)
     if preset.batch_size and train.batch_size != batch:
         yield f"its batch is {train.batch_size}, {batch} in preset {name} of the suite"
@@ -91,6 +91,15 @@ def _preset_reasons(suite: Suite, recorded: Recorded, name: str, spec: RunSpec) 
         yield f"it was trained for {train.epochs:g} epochs, {preset.epochs:g} in preset {name} of the suite"
     elif preset.clips_seen and clips and abs(train.epochs * clips - preset.clips_seen) >= 1:
         yield f"it saw {train.epochs * clips:,.0f} clips, {preset.clips_seen:,} in preset {name} of the suite"
+
+
+def _clips(suite: Suite, recorded: Recorded, info: Mapping[str, Any], spec: RunSpec) -> int:
+    """Training clips of a run's split, as the suite knows them, else as the run says; 0 = not known."""
+    if spec.data.name in suite.datasets and spec.data.split in (known := recorded.of(spec.data.name)).splits:
+        if clips := known.splits[spec.data.split].train:
+            return clips
+    said = info.get("train_clips")
+    return said if isinstance(said, int) else 0
 
 
 def evaluation_reasons(suite: Suite, spec: RunSpec, evaluation: EvalSpec) -> list[str]:

@@ -341,7 +341,60 @@ def cases() -> Iterator[Case]:
     yield from _links()
     yield from _documents()
     yield from _archives()
+    yield from _packed_runs()
     yield from _current_folder()
+
+
+def _packed_runs() -> Iterator[Case]:
+    """Files of `skelbench runs export` that were made to do harm."""
+
+    def handed_on(stage: Stage, change: Callable[[dict[str, bytes], str], None]) -> None:
+        """A file of the finished run with ``change(members, folder)`` done to it, whose manifest agrees."""
+        from skelbench.results.pack import pack
+        from skelbench.results.store import ReadRun
+
+        path = stage.work / "x.zip"
+        pack([ReadRun(stage.run)], path, {})
+        with zipfile.ZipFile(path) as file:
+            held = {name: file.read(name) for name in file.namelist()}
+        change(held, f"runs/{stage.run.name}")
+        manifest = json.loads(held.pop("manifest.json"))
+        counts = {name: {"bytes": len(x), "sha256": hashlib.sha256(x).hexdigest()} for name, x in held.items()}
+        with zipfile.ZipFile(path, "w") as file:
+            for name, data in {"manifest.json": json.dumps(manifest | {"members": counts}).encode(), **held}.items():
+                file.writestr(zipfile.ZipInfo(name), data)
+
+    def predictions(held: dict[str, bytes], folder: str) -> None:
+        name = next(name for name in held if name.endswith(".npz"))
+        out = io.BytesIO()
+        with zipfile.ZipFile(out, "w") as file:
+            for array in ("ids", "labels", "predicted"):
+                file.writestr(f"{array}.npy", object_array(payloads()["os.system"]("touch PWNED")))
+        held[name] = out.getvalue()
+
+    def elsewhere(held: dict[str, bytes], folder: str) -> None:
+        held["../../outside/evil.json"] = b"{}"
+
+    def checkpoint(held: dict[str, bytes], folder: str) -> None:
+        held[f"{folder}/last.pt"] = torch_file(payloads()["os.system"]("touch PWNED"))
+
+    def words(held: dict[str, bytes], folder: str) -> None:
+        info = json.loads(held[f"{folder}/run.json"])
+        info |= {"preset": "\x1b[31m../../../etc", "variant": "../../outside/evil.py", "outcome": "done\r"}
+        held[f"{folder}/run.json"] = json.dumps(info).encode()
+
+    def attack(change: Callable[[dict[str, bytes], str], None], command: str) -> Callable[[Stage], list[str]]:
+        def with_file(stage: Stage) -> list[str]:
+            handed_on(stage, change)
+            return ["runs", command, "x.zip", *(["--results", "new"] if command == "add" else [])]
+
+        return with_file
+
+    for change in (predictions, elsewhere, checkpoint, words):
+        for command in ("verify", "add"):
+            name = f"packed runs, {change.__name__}, {command}"
+            quick = change is predictions and command == "add"
+            yield Case(name, attack(change, command), codes=(1, 2), quick=quick)
 
 
 def _id(path: Path) -> str:

@@ -1,0 +1,330 @@
+"""``skelbench runs export|verify|add``: what is handed on is whole, what was changed is refused, nothing does harm."""
+
+import csv
+import hashlib
+import io
+import json
+import stat
+import zipfile
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from skelbench.results.pack import pack
+from skelbench.results.packed import Unreadable, load_json, load_predictions, opened
+from skelbench.results.store import ReadRun, ResultStore
+from skelbench.suites.suite import read_suite
+
+
+@pytest.fixture
+def packed(place):
+    """The file of a row."""
+    path = place.root / "mine.zip"
+    pack([ReadRun(place.run)], path, {"tiny-v1": read_suite(place.suite).hash})
+    return path
+
+
+@pytest.fixture
+def exported(place):
+    """The file of a row and its controls."""
+    path = place.root / "mine.zip"
+    code, out, _ = place.call("runs", "export", place.run.name, "-o", path)
+    assert code == 0 and "3 runs" in out and "tiny-v1" in out
+    return path
+
+
+def members(path):
+    with zipfile.ZipFile(path) as file:
+        return {name: file.read(name) for name in file.namelist()}
+
+
+def rewrite(path, change, honest=False):
+    """The file with ``change(members)`` done to it; ``honest``: by somebody who makes the manifest agree."""
+    held = members(path)
+    change(held)
+    if honest:
+        manifest = json.loads(held["manifest.json"])
+        counted = {name: data for name, data in held.items() if name != "manifest.json"}
+        manifest["members"] = {
+            name: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()} for name, data in counted.items()
+        }
+        held["manifest.json"] = json.dumps(manifest).encode()
+    with zipfile.ZipFile(path, "w") as file:
+        for name, data in held.items():
+            file.writestr(zipfile.ZipInfo(name), data)
+
+
+def row(place, held, name):
+    """The name of a member of the row itself; of records that of protocol ``name``."""
+    for path in sorted(held):
+        if place.run.name not in path:
+            continue
+        if path.endswith(name) or (path.endswith(".json") and f'"protocol": "{name}"'.encode() in held[path]):
+            return path
+    raise AssertionError(name)
+
+
+def changed(place, name, change):
+    """A change of members that edits one JSON file of the row."""
+
+    def edit(held):
+        path = row(place, held, name)
+        value = json.loads(held[path])
+        change(value)
+        held[path] = json.dumps(value).encode()
+
+    return edit
+
+
+def refused(place, path, said, code=1):
+    """``verify`` says it, ``add`` refuses, and nothing is left anywhere."""
+    found, out, err = place.call("runs", "verify", path)
+    assert found == code and said in out + err, out + err
+    other = place.root / "other"
+    found, out, err = place.call("runs", "add", path, "--results", other)
+    assert found == 2 and err.count("error: ") == 1 and "Traceback" not in err
+    assert not [one for one in other.glob("*") if one.name not in ("skelbench.json", ".lock")]
+
+
+# ------------------------------------------------------------------------------------------------ whole
+def test_the_same_records_give_the_same_bytes_without_weights(place, exported):
+    again = place.root / "again.zip"
+    (place.run / "encoder.safetensors").write_bytes(b"weights")
+    assert place.call("runs", "export", place.run.name, "-o", again)[0] == 0
+    assert again.read_bytes() == exported.read_bytes()
+    assert place.call("runs", "export", place.run.name, "-o", again, "--weights", "--alone")[0] == 0
+    names = [*members(again)]
+    assert f"runs/{place.run.name}/encoder.safetensors" in names and not any("untrained" in name for name in names)
+    assert place.call("runs", "verify", again)[0] == 0
+
+
+def test_what_is_whole_holds_and_is_added_once_with_its_origin(place, exported):
+    packed = exported
+    code, out, err = place.call("runs", "verify", packed, "--suite", "tiny-v1")
+    assert code == 0 and "does not hold" not in out and "a row of tiny-v1" in out, out + err
+    assert "linear: metrics" in out and "those of small half here" in out
+    assert "skeletonmae with preset quick has this spec here too" in out
+    other = place.root / "other"
+    code, out, err = place.call("runs", "add", packed, "--results", other, "--suite", "tiny-v1")
+    assert code == 0 and out.count("added ") == 3, err
+    mine, theirs = ReadRun(place.run), ReadRun(other / place.run.name)
+    origin = theirs.info.pop("added")
+    assert theirs.info == mine.info and theirs.records() == mine.records()
+    assert origin["sha256"] == hashlib.sha256(packed.read_bytes()).hexdigest() and origin["file"] == "mine.zip"
+    before = {path: path.stat().st_mtime_ns for path in other.glob("*/*.json")}
+    code, out, _ = place.call("runs", "add", packed, "--results", other)
+    assert code == 0 and out.count("is here already") == 3
+    assert {path: path.stat().st_mtime_ns for path in other.glob("*/*.json")} == before
+    assert not [*other.glob(".adding-*")] and len(ResultStore(other).read()) == 3
+
+
+def test_tables_show_what_was_added_beside_the_rest(place, exported):
+    other = place.root / "other"
+    assert place.call("runs", "add", exported, "--results", other)[0] == 0
+    code, out, _ = place.call("compare", "--results", other, "--format", "md")
+    assert code == 0 and "not made here but added from a file" in out and "mine.zip (sha256" in out
+    code, out, _ = place.call("suite", "table", "tiny-v1", "--results", other, "--format", "csv")
+    rows = {one["method"]: one for one in csv.DictReader(out.splitlines())}
+    assert code == 0 and rows["skeletonmae"]["added"].startswith("mine.zip") and rows["skeletonmae"]["seeds"] == "1/2"
+    code, out, _ = place.call("compare", "--format", "md")
+    assert "added from" not in out
+    code, _, err = place.call("runs", "export", place.run.name, "--results", other, "-o", place.root / "x.zip")
+    assert code == 2 and "was not made here but added" in err and not (place.root / "x.zip").exists()
+
+
+def test_a_run_that_is_not_done_is_not_packed(place):
+    info = json.loads((place.run / "run.json").read_text())
+    (place.run / "run.json").write_text(json.dumps(info | {"outcome": "interrupted"}))
+    code, _, err = place.call("runs", "export", place.run.name, "-o", place.root / "x.zip")
+    assert code == 2 and "is interrupted, not done" in err and not (place.root / "x.zip").exists()
+
+
+# ------------------------------------------------------------------------------------------------ changed
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+def test_any_byte_of_a_member_that_is_flipped_is_seen(place, packed, data):
+    held = packed.read_bytes()
+    with zipfile.ZipFile(packed) as file:
+        info = data.draw(st.sampled_from([one for one in file.infolist() if one.file_size]))
+    start = info.header_offset + 30 + len(info.filename)
+    at = start + data.draw(st.integers(0, info.file_size - 1))
+    bit = 1 << data.draw(st.integers(0, 7))
+    (place.root / "flipped.zip").write_bytes(held[:at] + bytes([held[at] ^ bit]) + held[at + 1 :])
+    code, out, err = place.call("runs", "verify", place.root / "flipped.zip")
+    assert code in (1, 2) and "Traceback" not in err, (info.filename, at)
+    assert place.call("runs", "add", place.root / "flipped.zip", "--results", place.root / "other")[0] == 2
+
+
+@pytest.mark.parametrize(
+    "name, change, said",
+    [
+        ("linear", lambda r: r["metrics"].update(accuracy=0.99), "accuracy is 0.99 in the record and"),
+        ("knn", lambda r: r["metrics"].update(macro_accuracy=0.9), "macro_accuracy is 0.9 in the record"),
+        ("knn", lambda r: r["metrics"].update(n_test=7.0), "n_test is 7.0 in the record"),
+        ("knn", lambda r: r["metrics"].update(accuracy=2.0), "accuracy: input should be less"),
+        ("linear", lambda r: r["spec"]["protocol_config"].update(lr=1.0), "its spec has hash"),
+        ("linear", lambda r: r.update(predictions="../../x.npz"), "its predictions are not in the file"),
+        ("linear", lambda r: r["spec"].update(pretrain_id="0" * 12), "it is of another run"),
+        ("run.json", lambda r: r["spec"].update(seed=1), "its spec has hash"),
+        ("run.json", lambda r: r.update(steps=7), "are not 8,000 clips"),
+        ("run.json", lambda r: r.update(steps=7, clips_seen=7.0 * r["spec"]["train"]["batch_size"]), "its spec makes"),
+        ("run.json", lambda r: r.update(outcome="running"), "it is running, not done"),
+        ("run.json", lambda r: r.update(spec=[]), "run.json"),
+        ("run.json", lambda r: r.update(name="else"), "of another name"),
+        ("metrics.jsonl", lambda r: r.update(step=3), "metrics.jsonl ends at step 3"),
+        ("metrics.jsonl", lambda r: r.update(loss=float("nan")), "NaN is not a number"),
+    ],
+)
+def test_a_changed_record_is_refused_even_if_the_manifest_agrees(place, packed, name, change, said):
+    rewrite(packed, changed(place, name, change))
+    assert "it was changed" in place.call("runs", "verify", packed)[1]
+    rewrite(packed, lambda held: None, honest=True)
+    refused(place, packed, said)
+
+
+def predictions(place, **arrays):
+    def edit(held):
+        path = row(place, held, "linear").replace(".json", ".npz")
+        out = io.BytesIO()
+        np.savez(
+            out,
+            **{**np.load(io.BytesIO(held[path])), **{k: v(np.load(io.BytesIO(held[path]))) for k, v in arrays.items()}},
+        )
+        held[path] = out.getvalue()
+
+    return edit  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "arrays, said",
+    [
+        ({"predicted": lambda a: 1 - (a["predicted"] == a["labels"])}, "by its predictions"),
+        ({"labels": lambda a: np.roll(a["labels"], 1), "predicted": lambda a: np.roll(a["predicted"], 1)}, "data set"),
+        ({"ids": lambda a: a["ids"] + 1}, "other clips than the test clips"),
+        ({"ids": lambda a: a["ids"] * 0}, "a clip occurs twice"),
+        ({"labels": lambda a: a["labels"] - 9}, "a label is no number of a class"),
+        ({"predicted": lambda a: a["predicted"][:-1]}, "predicted is not one class for every clip"),
+        ({"predicted": lambda a: a["predicted"].astype(float)}, "holds no whole numbers"),
+        ({"labels": lambda a: np.array([{}] * len(a["labels"]), dtype=object)}, "it holds no predictions"),
+    ],
+)
+def test_predictions_that_do_not_give_the_metrics_or_are_of_other_clips(place, packed, arrays, said):
+    rewrite(packed, predictions(place, **arrays), honest=True)
+    refused(place, packed, said)
+
+
+def test_a_row_of_another_suite_is_refused_where_one_is_asked_for(place, packed):
+    code, out, _ = place.call("runs", "verify", packed, "--suite", "skeleton-v1")
+    assert code == 1 and "no row of skeleton-v1" in out
+    code, _, err = place.call("runs", "add", packed, "--suite", "skeleton-v1", "--results", place.root / "other")
+    assert code == 2 and "suite skeleton-v1" in err
+    suite = json.loads((place.suite).read_text())
+    (place.suite).write_text(json.dumps(suite | {"seeds": [0]}))
+    code, out, _ = place.call("runs", "verify", packed, "--suite", "tiny-v1")
+    assert code == 1 and "the file was made for hash" in out
+
+
+def test_settings_that_are_not_the_presets_are_seen_where_it_is_here(place, packed):
+    """A spec that hashes to its id, under the name of a preset that it is not."""
+
+    def lie(held):
+        old = place.run.name
+        info = json.loads(held[f"runs/{old}/run.json"])
+        info["spec"]["train"]["lr"] = 0.5
+        spec = type(ReadRun(place.run).spec).model_validate(info["spec"])
+        name = f"{old[:-12]}{spec.id}"
+        info |= {"id": spec.id, "name": name}
+        for path in [path for path in held if path.startswith(f"runs/{old}/")]:
+            data = held.pop(path)
+            if "eval-" not in path:
+                held[path.replace(old, name)] = data
+        held[f"runs/{name}/run.json"] = json.dumps(info).encode()
+        manifest = json.loads(held["manifest.json"])
+        manifest["runs"][name] = spec.id
+        del manifest["runs"][old]
+        held["manifest.json"] = json.dumps(manifest).encode()
+
+    rewrite(packed, lie, honest=True)
+    refused(place, packed, "it says that nothing was changed from preset quick, but train differ")
+
+
+# ------------------------------------------------------------------------------------------------ hostile
+def hostile(path, name, data=b"x", **fields):
+    """The file with one more member."""
+    with zipfile.ZipFile(path, "a") as file:
+        info = zipfile.ZipInfo(name)
+        for key, value in fields.items():
+            setattr(info, key, value)
+        file.writestr(info, data)
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+@pytest.mark.parametrize(
+    "name, fields, said",
+    [
+        ("../../evil.json", {}, "is no record of a run"),
+        ("/tmp/evil.json", {}, "is no record of a run"),
+        ("runs/RUN/../x/run.json", {}, "is no record of a run"),
+        ("runs/RUN/last.pt", {}, "is no record of a run"),
+        ("runs/RUN/run.json\x1b[31m", {}, "is no record of a run"),
+        ("runs/RUN/eval-0123456789ab.json", {"external_attr": (stat.S_IFLNK | 0o777) << 16}, "is a link"),
+        ("runs/RUN/run.json", {}, "occurs twice"),
+        ("runs/RUN/eval-0123456789ab.json", {"compress_type": zipfile.ZIP_DEFLATED}, "is compressed"),
+    ],
+)
+def test_members_that_are_no_records_are_refused_unread(place, packed, name, fields, said):
+    hostile(packed, name.replace("RUN", place.run.name), b"0" * 100_000, **fields)
+    refused(place, packed, said, code=2)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda data: b"",
+        lambda data: b"not a zip",
+        lambda data: data[: len(data) // 2],
+        lambda data: data[:-3],
+        lambda data: data.replace(b"manifest.json", b"manifest.jsom"),
+    ],
+)
+def test_what_is_no_such_file_is_one_sentence(place, packed, damage):
+    packed.write_bytes(damage(packed.read_bytes()))
+    refused(place, packed, "mine.zip", code=2)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['{"a": NaN}', '{"a": 1e999}', "[" * 100_000, '{"a": 1, "a": 2}', "1" * 5000, b"\xff"],
+)
+def test_json_that_is_no_json_is_refused(text):
+    with pytest.raises(ValueError):
+        load_json(text if isinstance(text, bytes) else text.encode())
+
+
+def test_a_manifest_that_says_anything_else_is_refused(place, packed):
+    for change in ({"format": 9}, {"members": []}, {"more": 1}, {"runs": {"x": 1}}):
+        text = json.dumps(change).encode()
+        rewrite(packed, lambda held, text=text: held.update({"manifest.json": text}))
+        with pytest.raises(Unreadable, match="manifest.json"), opened(packed):
+            pass
+    with pytest.raises(Unreadable, match="cannot be read"), opened(place.root):
+        pass
+    with pytest.raises(Unreadable, match="there is no file"), opened(place.root / "none.zip"):
+        pass
+
+
+def test_arrays_that_say_they_are_large_make_no_room():
+    out = io.BytesIO()
+    head = io.BytesIO()
+    np.lib.format.write_array_header_1_0(head, {"descr": "<i8", "fortran_order": False, "shape": (2**50,)})
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as file:
+        file.writestr("ids.npy", head.getvalue())
+    with pytest.raises(ValueError, match="not of the size that it says"):
+        load_predictions(out.getvalue())
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as file:
+        file.writestr("ids.npy", bytes(2**20) * 300)
+    with pytest.raises(ValueError, match="too large"):
+        load_predictions(out.getvalue())

@@ -1,0 +1,240 @@
+"""``skelbench suite``: what is frozen beside what is here, which runs are rows, and the table of them."""
+
+import csv
+import json
+import tomllib
+
+import pytest
+
+from skelbench.plugin.host import Host, get_host
+from skelbench.results.store import ReadRun, ResultStore
+from skelbench.spec import EvalSpec
+from skelbench.suites.freeze import Plan, components_of, evaluation_of, label_rule, preset_of, protocol_of, rules_of
+from skelbench.suites.match import Recorded, differences
+from skelbench.suites.rows import evaluation_reasons, run_reasons
+from skelbench.suites.suite import Suite, find_suite, read_suite
+
+
+def edit(path, change):
+    """A JSON file, changed."""
+    value = json.loads(path.read_text())
+    change(value)
+    path.write_text(json.dumps(value))
+
+
+# ------------------------------------------------------------------------------------------------ the one that ships
+def test_what_ships_is_what_this_installation_is():
+    """A change of a protocol, preset or component moves rows: then the suite needs another file, and another name."""
+    host = Host()
+    suite = find_suite(host, "skeleton-v1")
+    assert suite.protocols == {name: protocol_of(host, name) for name in suite.protocols}
+    for name, preset in suite.presets.items():
+        assert preset_of(host, suite.encoder, name, preset.protocols) == preset
+    here = components_of(host)
+    assert {key: here.get(key) for key in suite.components} == suite.components
+    assert suite.evaluation == evaluation_of()
+    assert suite.label_lists == label_rule(suite.label_lists.shares, suite.label_lists.draws)
+    for name in ("ntu60", "ntu120", "pku2"):
+        assert suite.datasets[name] == rules_of(name, [*suite.datasets[name].splits])
+    assert suite.datasets["synthetic"].fingerprint and all(
+        split.sha256 and set(split.labels) == {"0.01", "0.1"} for split in suite.datasets["synthetic"].splits.values()
+    )
+    assert suite.hash == "18e98315947ad55d"
+
+
+def test_the_hash_is_of_everything_but_the_summary():
+    suite = find_suite(Host(), "skeleton-v1")
+    values = suite.model_dump(mode="json")
+    assert Suite.model_validate(values | {"summary": "another"}).hash == suite.hash
+    for name, other in {"seeds": [0], "encoder": "stgcn", "results_format": 3, "evaluation": {}}.items():
+        assert Suite.model_validate(values | {name: other}).hash != suite.hash
+
+
+# ------------------------------------------------------------------------------------------------ what is here
+def test_suites_are_listed_and_shown_with_their_hashes(place):
+    suite = read_suite(place.suite)
+    code, out, _ = place.call("suite")
+    assert code == 0 and "skeleton-v1" in out and suite.hash in out
+    code, out, err = place.call("suite", "tiny-v1")
+    assert code == 0 and f"this installation is what tiny-v1 ({suite.hash}) froze" in out
+    assert "is recorded when it is first used" in err  # the small data set is nobody else's
+    assert place.call("suite", "tiny-v2")[0] == 2
+
+
+@pytest.mark.parametrize(
+    "change, said",
+    [
+        (lambda s: s["protocols"]["linear"].update(version=7), "protocol linear: version is 1 here and 7 in the suite"),
+        (lambda s: s["protocols"]["linear"]["config"].update(lr=0.5), "config.lr is 0.01 here and 0.5 in the suite"),
+        (lambda s: s["presets"]["quick"]["values"].update({"train.lr": 1.0}), "values.train.lr is 0.001 here"),
+        (lambda s: s["components"].update({"masks tube": "9"}), "masks tube: it is 1 here and 9 in the suite"),
+        (lambda s: s["components"].update({"masks gone": "1"}), "masks gone cannot be had here: unknown mask"),
+        (lambda s: s["label_lists"].update(example_sha256="0" * 64), "rule of label lists"),
+        (lambda s: s["cost"].update(encoder="by guess"), "cost convention, encoder"),
+        (lambda s: s["datasets"]["small"].update(classes=9), "has 4 classes, 9 in the suite"),
+        (lambda s: s["datasets"]["small"].update(fingerprint="0" * 64), "had 000000000000 in the suite"),
+        (
+            lambda s: s["datasets"]["small"]["splits"]["half"].update(rule={"field": "camera", "train": [1]}),
+            "data set small: split half",
+        ),
+    ],
+)
+def test_everything_that_differs_is_said(place, change, said):
+    edit(place.suite, change)
+    code, out, err = place.call("suite", "tiny-v1")
+    assert code == 1 and said in err and "differ" in out
+    if "masks" not in said:
+        code, _, err = place.call("suite", "run", "skeletonmae", "--suite", "tiny-v1", "--dry-run")
+        assert code == 2 and "would be n" in err
+
+
+@pytest.mark.parametrize("text", ["{", "[1]", '{"name": "x"}', '{"name": NaN}', "[" * 5000])
+def test_a_file_that_holds_no_suite_is_refused(place, text):
+    (place.suite).write_text(text)
+    code, out, err = place.call("suite", "tiny-v1")
+    assert code == 2 and err.count("error: ") == 1 and "tiny-v1.json" in err
+
+
+def test_a_plan_makes_the_suite_that_it_says(place):
+    suite = read_suite(place.suite)
+    plan = Plan.model_validate(tomllib.loads((place.root / "plan.toml").read_text()))
+    assert (suite.seeds, tuple(suite.protocols), tuple(suite.presets)) == (plan.seeds, plan.protocols, plan.presets)
+    assert suite.datasets["small"].fingerprint == "" and suite.datasets["small"].splits["half"].rule
+    code, _, err = place.call("suite", "freeze", place.root / "plan.toml", "-o", place.root / "no" / "x" / "s.json")
+    assert code == 0
+    (place.root / "plan.toml").write_text('name = "x"\npresets = ["huge"]\n[datasets]\nsmall = ["half"]\n')
+    code, _, err = place.call("suite", "freeze", place.root / "plan.toml", "-o", place.root / "s.json")
+    assert code == 2 and "preset 'huge'" in err and not (place.root / "s.json").exists()
+
+
+# ------------------------------------------------------------------------------------------------ rows
+def judged(place, **changes):
+    suite, store = find_suite(get_host([str(place.suite.with_name("own.py"))]), "tiny-v1"), ResultStore(place.results)
+    run = ReadRun(place.run)
+    return run_reasons(suite, Recorded(suite, store), run.info | changes, run.spec)
+
+
+def test_a_run_is_a_row_by_what_it_is(place):
+    assert judged(place) == []
+    assert "not done" in judged(place, outcome="running")[0]
+    assert "settings were changed" in judged(place, modified={"train.lr": 1})[0]
+    assert "native" in judged(place, setting="native")[0]
+    assert "preset paper is none" in judged(place, preset="paper")[0]
+    (reason,) = judged(place, suites={"tiny-v1": "0" * 16})
+    assert "with hash 0000000000000000" in reason
+
+
+@pytest.mark.parametrize(
+    "path, value, said",
+    [
+        ("seed", 2, "seed 2 is none of the suite's"),
+        ("grid.patch", 4, "token grid 64/4"),
+        ("encoder_config.dim", 64, "encoder.dim is 64, 48 in preset quick"),
+        ("train.epochs", 1.0, "clips, 8,000 in preset quick"),
+        ("train.batch_size", 2, "its batch is 2"),
+        ("train.centre", "body", "train.centre is body, clip in the suite"),
+        ("data.name", "other", "other half is no data set and split"),
+        ("init_from", "abc", "did not begin with new weights"),
+        ("components.masks random-tokens", "2", "masks random-tokens has version 2, 1 in the suite"),
+    ],
+)
+def test_a_run_that_differs_in_anything_frozen_is_no_row(place, path, value, said):
+    suite, store = read_suite(place.suite), ResultStore(place.results)
+    run = ReadRun(place.run)
+    values = run.spec.model_dump(mode="json")
+    *outer, last = path.split(".")
+    inner = values
+    for key in outer:
+        inner = inner[key]
+    inner[last] = value
+    found = run_reasons(suite, Recorded(suite, store), run.info, type(run.spec).model_validate(values))
+    assert any(said in reason for reason in found), found
+
+
+def test_an_evaluation_by_other_settings_is_none_of_the_suite(place):
+    suite, run = read_suite(place.suite), ReadRun(place.run)
+    for record in run.records():
+        values = record["spec"]
+        assert evaluation_reasons(suite, run.spec, EvalSpec.model_validate(values)) == []
+        for change in ({"protocol_version": 2}, {"seed": 5}, {"checkpoint": "3"}, {"share": 0.5}, {"readout": "mean"}):
+            (reason,) = evaluation_reasons(suite, run.spec, EvalSpec.model_validate(values | change))
+            assert next(iter(change)) in reason
+
+
+def test_differences_name_the_place():
+    assert list(differences({"a": {"b": 1}, "c": 2}, {"a": {"b": 3}, "d": 4})) == [
+        ("a.b", 1, 3), ("c", 2, None), ("d", None, 4),
+    ]  # fmt: skip
+
+
+# ------------------------------------------------------------------------------------------------ table
+@pytest.mark.parametrize("format_", ["terminal", "md", "csv", "json", "latex", "html"])
+def test_every_format_prints_name_and_hash(place, format_):
+    suite = read_suite(place.suite)
+    code, out, _ = place.call("suite", "table", "tiny-v1", "--format", format_)
+    assert code == 0 and "tiny-v1" in out and suite.hash in out
+    code, out, _ = place.call("suite", "table", "tiny-v1", "--table", "linear", "--format", format_)
+    assert code == 0 and suite.hash in out and "skeletonmae" in out
+
+
+def test_the_table_has_means_over_all_seeds_and_leaves_out_with_the_reason(place):
+    code, out, err = place.call("suite", "table", "tiny-v1", "--format", "csv")
+    rows = {row["method"]: row for row in csv.DictReader(out.splitlines())}
+    assert code == 0 and "left out" not in err and [*rows] == ["skeletonmae", "raw", "untrained"]
+    records = [
+        record["metrics"]["accuracy"]
+        for run in place.results.glob("skeletonmae-*")
+        for record in ReadRun(run).records()
+        if record["spec"]["protocol"] == "linear"
+    ]
+    mine = rows["skeletonmae"]
+    assert float(mine["linear"]) == pytest.approx(50 * sum(records)) and len(records) == 2
+    assert (mine["seeds"], mine["complete"], rows["raw"]["seeds"]) == ("2/2", "True", "1/1")
+    edit(place.run / "run.json", lambda info: info.update(suites={"tiny-v1": "0" * 16}))
+    code, out, err = place.call("suite", "table", "tiny-v1", "--format", "csv")
+    rows = {row["method"]: row for row in csv.DictReader(out.splitlines())}
+    assert code == 0 and f"left out: {place.run.name}: it was made for tiny-v1 with hash 000" in err
+    assert (rows["skeletonmae"]["seeds"], rows["skeletonmae"]["complete"]) == ("1/2", "False")
+
+
+def test_an_empty_store_has_a_table_that_says_what_to_do(place):
+    code, out, _ = place.call("suite", "table", "--results", place.root / "data")
+    assert code == 0 and "skelbench suite run METHOD" in out
+
+
+# ------------------------------------------------------------------------------------------------ run
+def test_the_runs_of_a_row_are_listed_and_what_is_no_row_refused(place):
+    code, out, _ = place.call("suite", "run", "skeletonmae", "--suite", "tiny-v1", "--dry-run")
+    spec = ReadRun(place.run).spec
+    assert code == 0 and spec.id in out and "2 trials" in out
+    for words, said in (
+        (["untrained"], "is a control"),
+        (["slm"], "did you mean 'slim'"),
+        (["skeletonmae", "--dataset", "ntu60"], "unknown data set"),
+        (["skeletonmae", "--preset", "paper"], "unknown preset"),
+        (["skeletonmae", "--tokens", "30"], "unknown number of temporal tokens"),
+        (["skeletonmae", "--probe", "semi@1"], "unknown protocol"),
+    ):
+        code, _, err = place.call("suite", "run", *words, "--suite", "tiny-v1")
+        assert code == 2 and said in err, err
+
+
+def test_runs_that_are_done_are_marked_and_data_recorded(place):
+    """Costs are there too, so nothing is left to do."""
+    cost = {"grid": "8 x 25", "encoder": {"macs": 1}, "parameters": {"encoder": 1, "trainable": 1}, "step": None}
+    cost |= {"latency": {f"batch {n}": {"median_ms": 1.0, "clips_per_s": 1.0} for n in (1, 64)}}
+    cost |= {"peak_memory": {"bytes": 1.0, "how": "made up"}}
+    for run in place.results.glob("*-s?-*"):
+        (run / "cost.json").write_text(json.dumps(cost))
+    code, out, _ = place.call("suite", "run", "skeletonmae", "--suite", "tiny-v1")
+    suite = read_suite(place.suite)
+    assert code == 0 and "2 of 2 runs done" in out and suite.hash in out
+    assert json.loads((place.run / "run.json").read_text())["suites"] == {"tiny-v1": suite.hash}
+    known = json.loads((place.results / "suites" / "tiny-v1.json").read_text())
+    assert known["datasets"]["small"]["fingerprint"] == ReadRun(place.run).spec.data.fingerprint
+    edit(place.results / "suites" / "tiny-v1.json", lambda it: it["datasets"]["small"].update(fingerprint="0" * 64))
+    code, _, err = place.call("suite", "run", "skeletonmae", "--suite", "tiny-v1", "--dry-run")
+    assert code == 2 and "has fingerprint" in err
+    (place.results / "suites" / "tiny-v1.json").write_text("[]")
+    code, _, err = place.call("suite", "table", "tiny-v1")
+    assert code == 2 and "is damaged" in err
