@@ -71,7 +71,7 @@ def build(inputs: TableInputs, session: Session | None = None, names: Iterable[s
         title=TITLE,
         made=time.strftime("%Y-%m-%d %H:%M"),
         root=plain(inputs.store.root),
-        summary=[one._replace(runs=[places[name] for name in one.runs if name in places]) for one in said],
+        summary=[{**one._asdict(), "runs": [places[name] for name in one.runs if name in places]} for one in said],
         own=[table for table in laid.values() if table.own],
         printed=[table for table in laid.values() if not table.own],
         failed=built.failed,

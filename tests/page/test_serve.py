@@ -3,6 +3,7 @@
 import http.client
 import json
 import threading
+from types import SimpleNamespace
 
 import pytest
 from fabricated import Fabricated
@@ -11,6 +12,7 @@ from skelbench.page.live import Growing, Watcher
 from skelbench.page.serve import open_server
 from skelbench.plugin.host import Host
 from skelbench.results.store import ResultStore, RunDir
+from skelbench.studies.runner import Runner
 
 
 def line(step, **more):
@@ -107,7 +109,10 @@ def test_the_queue_of_a_study_is_told_with_the_state_of_its_trials(watched):
     folder.mkdir(parents=True)
     done = next(run.spec.id for run in made.store.read() if run.title == "slim")
     trials = [{"id": done, "title": "slim 8t s0"}, {"id": "0" * 12, "title": "slim 8t s1"}]
-    (folder / "queue.json").write_text(json.dumps({"began": 5.0, "trials": trials}))
+    runner = Runner(SimpleNamespace(results=made.store), [], folder, 1, None)
+    runner.run([], None)
+    assert [*Watcher(made.store).state()["studies"]][0]["trials"] == []
+    runner._say_queue([(SimpleNamespace(**trial), None) for trial in trials])
     (made.root / "studies" / "broken").mkdir()
     (made.root / "studies" / "broken" / "queue.json").write_text('{"trials": 3}')
     (study,) = Watcher(made.store).state()["studies"]
