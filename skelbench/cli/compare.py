@@ -115,7 +115,8 @@ def compare(
         if not descriptor.needs_runs:
             raise nothing(option)
     if descriptor.needs_runs and not inputs.stored:
-        start = f"study {table}" if table in host.names("studies") else "run METHOD --tokens 8"
+        studied = table != "linear" and table in host.names("studies")  # which is about any run
+        start = f"study {table}" if studied else "run METHOD --tokens 8"
         out.print(f"no runs in {store.root} yet; start with: skelbench {start}")
         return
     from skelbench.report.table import Table
