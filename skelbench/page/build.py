@@ -143,6 +143,6 @@ def _plotly() -> str:
 
 
 def _colours() -> dict[str, Any]:
-    from skelbench.report.figures.style import COLOURS, MARKERS
+    from skelbench.report.figures.style import COLOURS
 
-    return {"lines": COLOURS, "markers": len(MARKERS)}
+    return {"lines": COLOURS}

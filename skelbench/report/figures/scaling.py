@@ -146,6 +146,7 @@ def _figure(panels: Sequence[Panel], protocol: str) -> Figure:
     looks = _looks({line for panel in panels for line in panel.lines})
     legend = [(Line2D([], [], **look), line.label) for line, look in looks.items()]
     stages = [stage for panel in panels for line in panel.lines.values() for some in line for stage in some]
+    large = max((stage.pflops or 0 for stage in stages), default=0) >= 1
     snapshots = any(not stage.finished for stage in stages)
     if snapshots:
         hollow: dict[str, Any] = {
@@ -163,9 +164,9 @@ def _figure(panels: Sequence[Panel], protocol: str) -> Figure:
     sheet = Sheet("Accuracy over the course of training", headings, legend, caption)
     for panel, (over_clips, over_flops) in zip(panels, sheet.axes):
         _panel(over_clips, panel, looks, "clips")
-        _panel(over_flops, panel, looks, "pflops")
+        _panel(over_flops, panel, looks, "pflops", 1 if large else 1000)
         over_clips.set(xlabel="Clips seen", ylabel=f"Accuracy of {protocol}, %")
-        over_flops.set(xlabel="Training PFLOPs")
+        over_flops.set(xlabel="Training PFLOPs" if large else "Training TFLOPs")
         over_clips.xaxis.set_major_formatter(FuncFormatter(thousands))
         over_flops.set_ylim(over_clips.get_ylim())
     return sheet.figure
@@ -182,19 +183,19 @@ def _looks(lines: Collection[Line]) -> dict[Line, dict[str, Any]]:
     return looks
 
 
-def _panel(axes: Axes, panel: Panel, looks: Mapping[Line, dict[str, Any]], over: str) -> None:
+def _panel(axes: Axes, panel: Panel, looks: Mapping[Line, dict[str, Any]], over: str, times: int = 1) -> None:
     shown: list[float] = []
     for line, schedules in panel.lines.items():
         look = looks[line]
-        ends = sorted(_places([s for some in schedules for s in some if s.finished], over))
+        ends = sorted(_places([s for some in schedules for s in some if s.finished], over, times))
         axes.plot(*_columns(ends), **look, linestyle="-" if len({x for x, _ in ends}) == len(ends) else "", zorder=4,
                   label=line.label)  # fmt: skip
         for stages in schedules:
-            way = list(_places(stages, over))
+            way = list(_places(stages, over, times))
             if len(stages) > 1:
                 axes.plot(*_columns(way), color=look["color"], linestyle="--", linewidth=0.9, zorder=2, label="_way")
             hollow = look | {"markerfacecolor": "white", "markeredgecolor": look["color"], "markersize": 4.5}
-            some = list(_places([stage for stage in stages if not stage.finished], over))
+            some = list(_places([stage for stage in stages if not stage.finished], over, times))
             axes.plot(*_columns(some), **hollow, linestyle="", zorder=3, label=f"_{line.label}, snapshots")
             shown += [x for x, _ in way]
     for level in panel.untrained.values():
@@ -215,11 +216,11 @@ def _panel(axes: Axes, panel: Panel, looks: Mapping[Line, dict[str, Any]], over:
     axes.set_axisbelow(True)
 
 
-def _places(stages: Sequence[Stage], over: str) -> Iterator[tuple[float, float]]:
+def _places(stages: Sequence[Stage], over: str, times: int) -> Iterator[tuple[float, float]]:
     for stage in stages:
         at = getattr(stage, over)
         if at is not None:
-            yield at, stage.accuracy
+            yield times * at, stage.accuracy
 
 
 def _columns(places: Sequence[tuple[float, float]]) -> tuple[Any, Any]:
