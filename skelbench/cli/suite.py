@@ -253,7 +253,7 @@ def _make(
     states = [(trial, status(trial, session, protocols)) for trial in trials]
     at_once, threads = processes(session.device, jobs)
     if dry_run:
-        show_trials(study, states, session, at_once, threads)
+        show_trials(study, states, session, at_once)
         out.print(f"suite {suite.title}: {len(protocols)} protocols for each run and its controls")
         return
     session.results.prepare()

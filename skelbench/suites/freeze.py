@@ -17,7 +17,7 @@ from skelbench.errors import SkelbenchError
 from skelbench.plugin.host import Host
 from skelbench.results.store import FORMAT
 from skelbench.run.presets import PRESETS, QUEUED
-from skelbench.run.request import budget
+from skelbench.run.request import token_grid
 from skelbench.spec import EvalSpec, GridSpec, TrainSpec
 from skelbench.suites.suite import FrozenData, FrozenPreset, FrozenProtocol, FrozenSplit, LabelRule, Suite
 
@@ -85,7 +85,7 @@ def freeze(plan: Plan, host: Host, stores: Mapping[str, ClipStore], fixed: Itera
 
 
 def _grid(tokens: int) -> GridSpec:
-    found = budget(tokens)
+    found = token_grid(tokens)
     return GridSpec(frames=found["grid.frames"], patch=found["grid.patch"])
 
 
@@ -137,9 +137,9 @@ def evaluation_of() -> dict[str, Any]:
 
 def conventions() -> dict[str, str]:
     """How costs are counted here."""
-    from skelbench.cost import macs, step
+    from skelbench.cost import count, step
 
-    return {"encoder": macs.CONVENTION, "training step": step.CONVENTION}
+    return {"encoder": count.CONVENTION, "training step": step.CONVENTION}
 
 
 # ------------------------------------------------------------------------------------------------ data

@@ -215,7 +215,8 @@ def _trained(info: Mapping[str, Any], spec: RunSpec) -> str:
 
 
 def _cost_wrong(run: RunDir, spec: RunSpec) -> Iterator[str]:
-    from skelbench.cost.macs import CONVENTION, TOLERANCE
+    from skelbench.cost.count import CONVENTION
+    from skelbench.cost.macs import TOLERANCE
 
     try:
         cost = run.cost()
