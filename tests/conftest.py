@@ -32,10 +32,10 @@ def data_root(tmp_path) -> Path:
 
 @pytest.fixture
 def host():
-    """The built-in and shipped plugins."""
-    from skelbench.plugin.host import Host
+    """The built-in and shipped plugins, read once for all tests with the same places."""
+    from skelbench.plugin.host import get_host
 
-    return Host()
+    return get_host()
 
 
 @pytest.fixture

@@ -6,7 +6,8 @@ import errno
 import sys
 import traceback
 from collections.abc import Sequence
-from typing import Annotated
+from functools import cache
+from typing import Annotated, Any
 
 import typer
 from typer.exceptions import Abort, TyperException
@@ -86,6 +87,12 @@ def options(
     """Only shown by --help: :func:`main` takes --debug and --plugin out of the arguments wherever they stand."""
 
 
+@cache
+def commands() -> Any:
+    """All commands with their options, read once from the signatures: for a process that issues many."""
+    return typer.main.get_command(app)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point; returns the exit code (0 done, 1 internal error or a calibration that fails, 2 the user's to put
     right, 3 done with something left out, 130 interrupted)."""
@@ -96,7 +103,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         request_files([str(named_file(name, f"--plugin {name}")) for name in files])
         # Without standalone mode typer raises what it would otherwise print in a box cut at the terminal's width.
         with complete.completing(_without_globals):
-            result = typer.main.get_command(app).main(args=argv, prog_name="skelbench", standalone_mode=False)
+            result = commands().main(args=argv, prog_name="skelbench", standalone_mode=False)
         if result == 130:  # typer's answer to Ctrl-C
             raise KeyboardInterrupt
         return result if isinstance(result, int) else 0
