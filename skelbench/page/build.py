@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -84,7 +85,7 @@ def build(inputs: TableInputs, session: Session | None = None, names: Iterable[s
         uncounted=[] if names is not None else tables.uncounted(inputs.host),
         example=example,
         why=why,
-        plotly=packed(_plotly()),
+        plotly=_library()[0],
         plotly_version=version("plotly"),
     )
 
@@ -98,7 +99,7 @@ def render(template: str, scripts: Iterable[str], payload: Any, **values: Any) -
     script = '"use strict";\n' + "\n".join(sources.get(name) or part(f"parts/{name}.js") for name in scripts)
     allowed = [source_hash(script)]
     if "plotly" in values:
-        allowed.append(source_hash(_plotly()))
+        allowed.append(_library()[1])
     policy = {
         "default-src": "'none'",
         "script-src": " ".join(allowed),
@@ -146,11 +147,14 @@ def _damaged(inputs: TableInputs) -> int:
     return len(folders) - sum(map(_whole, inputs.stored))
 
 
-def _plotly() -> str:
-    """The library that draws, as pip installed it."""
+@cache
+def _library() -> tuple[str, str]:
+    """The library that draws, as pip installed it: packed, and how a policy names it. Once for all pages of a process,
+    as it is 5 MB to compress."""
     from plotly.offline import get_plotlyjs
 
-    return get_plotlyjs()
+    source = get_plotlyjs()
+    return packed(source), source_hash(source)
 
 
 def _colours() -> dict[str, Any]:
