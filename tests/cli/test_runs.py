@@ -143,7 +143,9 @@ def test_runs_are_removed_whole(made, shown, fails):
         fails(["runs", "rm", made.names[0], number, "--yes"], f"with --yes name the run: {made.names[1]}")
     assert len(made.store.read()) == 3
     first, second = (name.rsplit("-", 1)[-1] for name in made.names[:2])
-    assert shown("rm", first, second, made.names[0], "--yes").splitlines() == [f"removed {name}" for name in made.names[:2]]
+    assert shown("rm", first, second, made.names[0], "--yes").splitlines() == [
+        f"removed {name}" for name in made.names[:2]
+    ]
     assert [run.name for run in made.store.read()] == [made.names[2]]
     assert sorted(path.name for path in made.root.iterdir()) == [made.names[2]]
 
