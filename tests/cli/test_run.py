@@ -58,7 +58,7 @@ def test_run_probe_compare_from_nothing(small, capsys, fails):
 
     assert main(["runs", "list"]) == 0
     assert "skeletonmae-small-half-4t-quick+" in capsys.readouterr().out
-    assert main(["runs", "show", "skeletonmae"]) == 0
+    assert main(["runs", "show", "skeletonmae", "--json"]) == 0
     assert '"method": "skeletonmae"' in capsys.readouterr().out
     assert main(["eval", "skeletonmae", "--protocol", "linear@slim,knn"]) == 0
     assert "linear@slim" in capsys.readouterr().out
