@@ -3,7 +3,7 @@
 import os
 
 import pytest
-from small import write_small_store
+from small import shorten, write_small_store
 
 from skelbench.cli.main import main
 from skelbench.plugin.host import request_files
@@ -29,8 +29,9 @@ def shipped_plugins(own_places, monkeypatch):
 
 
 @pytest.fixture
-def small(tmp_path):
-    """A directory whose data set ``small`` is the one that commands find."""
+def small(tmp_path, monkeypatch):
+    """A directory whose data set ``small`` is the one that commands find; runs are made without long measurements."""
+    shorten(monkeypatch)
     (tmp_path / "data").mkdir(exist_ok=True)
     write_small_store(tmp_path / "data")
     return tmp_path

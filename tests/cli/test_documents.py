@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from fabricated import Fabricated
 from IPython.core.interactiveshell import InteractiveShell
-from small import TINY, TINY_METHOD, write_small_store
+from small import TINY, TINY_METHOD, shorten, write_small_store
 from traitlets.config import Config
 
 from skelbench.cli.main import main
@@ -46,8 +46,9 @@ def sets(**settings):
 
 
 @pytest.fixture
-def folder(tmp_path):
-    """A folder with every file of the documents, and the small data set."""
+def folder(tmp_path, monkeypatch):
+    """A folder with every file of the documents, and the small data set; runs are made without long measurements."""
+    shorten(monkeypatch)
     write_small_store(tmp_path / "data")
     for name, code in FILES.items():
         (tmp_path / name).write_text(code)

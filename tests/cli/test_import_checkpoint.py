@@ -76,7 +76,7 @@ def test_an_imported_run_is_a_run(small, capsys):
     capsys.readouterr()
     assert main(["runs", "list"]) == 0
     assert "imported" in capsys.readouterr().out
-    assert main(["runs", "show", "mamp"]) == 0
+    assert main(["runs", "show", "mamp", "--json"]) == 0
     assert '"epoch": 399' in capsys.readouterr().out
     assert main(["compare", "--format", "csv"]) == 0
     assert "mamp" in capsys.readouterr().out

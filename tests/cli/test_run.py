@@ -58,7 +58,7 @@ def test_run_probe_compare_from_nothing(small, capsys, fails):
 
     assert main(["runs", "list"]) == 0
     assert "skeletonmae-small-half-4t-quick+" in capsys.readouterr().out
-    assert main(["runs", "show", "skeletonmae"]) == 0
+    assert main(["runs", "show", "skeletonmae", "--json"]) == 0
     assert '"method": "skeletonmae"' in capsys.readouterr().out
     assert main(["eval", "skeletonmae", "--protocol", "linear@slim,knn"]) == 0
     assert "linear@slim" in capsys.readouterr().out
@@ -165,7 +165,7 @@ def test_a_run_that_fails_keeps_why_and_says_it_again(method, said, small, capsy
     assert note.startswith("note: before, this run failed: ") and said in note
     run.write_text(json.dumps({**info, "outcome": "running"}))  # as one that was killed leaves it
     attempt()
-    assert "note: before, this run was killed" in capsys.readouterr().err
+    assert "note: before, this run ended without a word of why" in capsys.readouterr().err
 
 
 def test_the_id_of_the_dry_run_is_the_id_of_the_run(small, capsys):

@@ -279,7 +279,7 @@ def test_a_variant_from_the_command_line(small, capsys):
     assert json.loads(twin.read_text())["variant"] == ""
 
     assert main(["runs", "list"]) == 0
-    assert re.search(r"\n *slim:glcl-only +slim\.glcl-only-small-half", capsys.readouterr().out)
+    assert re.search(r"\n *\d +slim:glcl-only .* slim\.glcl-only-small-half", capsys.readouterr().out)
     assert main(["eval", "slim:glcl-only", "--protocol", "knn"]) == 0
     assert "slim:glcl-only, slim.glcl-only-small" in capsys.readouterr().out
 

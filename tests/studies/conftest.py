@@ -59,7 +59,7 @@ PLUGIN = textwrap.dedent(
 @pytest.fixture(scope="module")
 def place(tmp_path_factory) -> Path:
     """A directory with the data set ``small``, the plugin ``bees.py``, and an environment that knows no other."""
-    from small import write_small_store
+    from small import shorten, write_small_store
 
     from skelbench.plugin.host import request_files
 
@@ -68,6 +68,7 @@ def place(tmp_path_factory) -> Path:
     write_small_store(folder / "data")
     (folder / "bees.py").write_text(PLUGIN)
     with pytest.MonkeyPatch.context() as patch:
+        shorten(patch)
         patch.setenv("SKELBENCH_DATA", str(folder / "data"))
         patch.setenv("SKELBENCH_RESULTS", str(folder / "results"))
         patch.setenv("OMP_NUM_THREADS", "1")

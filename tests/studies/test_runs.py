@@ -39,6 +39,7 @@ def sittings(place):
     (place / "bees.toml").write_text(STUDY)
     (place / "failing.toml").write_text(FAILING)
     results, slowly = place / "results", place / "slowly"
+    handler = signal.getsignal(signal.SIGINT)
 
     def issue(file, *words):
         out, err = StringIO(), StringIO()
@@ -67,7 +68,7 @@ def sittings(place):
     with pytest.MonkeyPatch.context() as patch:  # the first was a process as a user's; these need not import all anew
         patch.setattr(runner, "subprocess", warm.ForkedProcesses(None))
         said.append(issue("failing.toml", "--jobs", "2"))
-    return {"said": said, "stopped": stopped, "plan": plan, "run": run, "issue": issue}
+    return {"said": said, "stopped": stopped, "plan": plan, "run": run, "issue": issue, "handler": handler}
 
 
 def test_ctrl_c_lets_trials_save_and_says_how_to_go_on(sittings):
@@ -75,7 +76,7 @@ def test_ctrl_c_lets_trials_save_and_says_how_to_go_on(sittings):
     assert code == 130 and not out
     assert "saving their state" in err and "0 of 1 trials done; issue the same command again to continue" in err
     assert sittings["stopped"]["outcome"] == "interrupted" and 3 < sittings["stopped"]["step"] < 60
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert signal.getsignal(signal.SIGINT) is sittings["handler"]
     share = 100 * sittings["stopped"]["step"] / 60
     assert f"interrupted at {share:.0f} %" in sittings["plan"][1]
 
