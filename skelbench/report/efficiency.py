@@ -73,7 +73,13 @@ COSTLESS = "no whole cost.json: `skelbench run` of the same settings counts and 
 def _place(row: Mapping[str, Any]) -> tuple[Any, ...]:
     """Blocks together, in each the cheaper training first; one that nobody counted is last."""
     block = tuple(str(row[key]) for key in _BLOCK)
-    return *block, row["training"] if row["training"] == row["training"] else float("inf"), row["method"].value, row["tokens"], row["run"]
+    return (
+        *block,
+        row["training"] if row["training"] == row["training"] else float("inf"),
+        row["method"].value,
+        row["tokens"],
+        row["run"],
+    )
 
 
 def _row(group: DataFrame, store: ResultStore) -> dict[str, Any]:

@@ -441,7 +441,8 @@ def _latex_label(table: Table) -> str:
 
 def latex(table: Table) -> str:
     """A ``table`` environment with booktabs rules, as wide as the column at most, or ``table*``, over both columns of a
-    page, where it has more than :data:`COLUMN` characters; needs :data:`PREAMBLE`, which its first line says. Names of runs, which no reader of a paper knows, are left out."""
+    page, where it has more than :data:`COLUMN` characters; needs :data:`PREAMBLE`, which its first line says. Names of
+    runs, which no reader of a paper knows, are left out."""
     shown = [column for column in table.shown if column.key != "run"]
     table = table.narrowed(shown)
 

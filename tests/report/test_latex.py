@@ -72,8 +72,8 @@ mae $<$1$>$\textsuperscript{b} & $30{\times}25$ & \underline{80.0} & -- & -- & \
 \end{tabular}}
 {\par\smallskip\raggedright\footnotesize \textsuperscript{a} last step\par}
 {\par\smallskip\raggedright\footnotesize \textsuperscript{b} odd one\par}
-{\par\smallskip\raggedright\footnotesize 100 \% of \texttt{skelbench run -{}-set a\_b=1}: 0.313 to $3.3\times10^{-5}$ """
-    r"""at $8{\times}25$.\par}
+{\par\smallskip\raggedright\footnotesize 100 \% of \texttt{skelbench run -{}-set a\_b=1}: 0.313 to """
+    r"""$3.3\times10^{-5}$ at $8{\times}25$.\par}
 \end{table*}
 """
 )
