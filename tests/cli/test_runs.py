@@ -71,11 +71,9 @@ def test_a_narrow_terminal_gets_a_line_for_each_run(made, shown, monkeypatch, wi
 
 def test_a_list_is_filtered_and_sorted_as_tables_are(made, shown, fails):
     shown("tag", "1", "mine")
-    assert [row[0] for row in rows(shown("list", "--sort", "-linear"))] == ["3", "1", "2"]
-    assert [row[0] for row in rows(shown("list", "--method", "slim"))] == ["1", "3"]
+    assert [row[0] for row in rows(shown("list", "--sort", "-linear", "--method", "slim"))] == ["3", "1"]
     assert [row[0] for row in rows(shown("list", "--dataset", "steps,moves", "--preset", "quick"))] == ["2"]
     assert [row[0] for row in rows(shown("list", "--tag", "mine"))] == ["1"]
-    assert "is of method gfp" in shown("list", "--method", "gfp")
     assert [row[0] for row in rows(shown("list", "--columns", "seed,run"))] == ["0", "0", "1"]
     fails(["runs", "list", "--sort", "liner"], "unknown column 'liner'; did you mean 'linear'?")
     fails(["runs", "list", "--tag", "mien"], "did you mean 'mine'?")
@@ -87,6 +85,7 @@ def test_json_of_a_list_has_all(made, shown):
     assert failed["reason"] == "no space left" and failed["linear"] is None and last["seed"] == 1
     assert first["made"].startswith(time.strftime("%Y-%m-%d", time.localtime(time.time() - 9 * 86400)))
     assert json.loads(shown("list", "--json", "--method", "gfp")) == []
+    assert "is of method gfp" in shown("list", "--method", "gfp")
 
 
 def test_a_number_stands_for_a_run(made, fails):
@@ -116,9 +115,8 @@ def test_tags_and_notes_are_kept_beside_the_spec(made, shown, fails):
     before = made.store.find("1")[0].spec.id
     assert shown("tag", "1", "base", "sweep-1", "base").strip().endswith(": base, sweep-1")
     assert shown("note", "1", "  the first\n look ").strip().endswith(": the first look")
-    text = shown("list")
-    assert "base, sweep-1" in text and f"#1 note: {made.names[0]}: the first look" in text
-    assert "the first look" in shown("show", "1") and "base, sweep-1" in shown("show", "1")
+    for text in (shown("list"), shown("show", "1")):
+        assert "base, sweep-1" in text and "the first look" in text
     assert shown("tag", "1", "base", "--remove").strip().endswith(": sweep-1")
     fails(["runs", "tag", "1", "sweep-2", "--remove"], "unknown tag 'sweep-2'; did you mean 'sweep-1'?")
     fails(["runs", "tag", "1", "two words"], "tag 'two words': give a word")
