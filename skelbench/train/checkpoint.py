@@ -30,10 +30,10 @@ def load_state(path: Path, device: torch.device | str, run_id: str) -> dict[str,
         state = read_state(path, run_id, "run", device)
         problem = saved_problem({"method": state["method"], "optimizer": state.get("optimizer", {})})
     except Exception as error:
-        raise SkelbenchError(f"checkpoint {path} is damaged; use --force to start the run anew") from error
+        raise SkelbenchError(f"checkpoint {path} is damaged; remove it, or use --force, to start the run anew") from error
     if problem:
         raise SkelbenchError(
-            f"checkpoint {path} holds values that are not finite, first in {problem}; use --force to start the run anew"
+            f"checkpoint {path} holds values that are not finite, first in {problem}; remove it, or use --force, to start the run anew"
         )
     return state
 

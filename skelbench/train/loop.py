@@ -188,7 +188,7 @@ class Trainer:
             size, step, seconds = int(state["metrics_bytes"]), int(state["step"]), float(state["seconds"])
         except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
             raise SkelbenchError(
-                f"checkpoint {self.run.checkpoint} does not fit this run; use --force to start the run anew"
+                f"checkpoint {self.run.checkpoint} does not fit this run; remove it, or use --force, to start the run anew"
             ) from error
         if not self.rank:
             cut_back(self.run.metrics, size)
