@@ -38,13 +38,14 @@ def tables(word: str) -> dict[str, str]:
     row = {"name": Cell(word, footnotes=("f",)), "value": Cell(-0.5, plus_minus=0.1), "more": Cell(word, mark="best")}
     columns = Column("name", word), Column("value", "value", ".2f"), Column("more", f"more {word}")
     table = Table(word, columns, (row, {**row, "name": Cell(word, published=True)}), (word,), {"f": word})
-    return {kind: render(table, kind) for kind in ("latex", "md", "csv", "json")}
+    return {kind: render(table, kind) for kind in ("latex", "md", "csv", "json", "html")}
 
 
 def latex(text: str) -> str:
     """What TeX acts on: commands, braces, rows and what may be taken for their options."""
-    letters = r"\\(?:textbackslash|textasciitilde|textasciicircum)\{\}|\$\\?[a-zA-Z<>-]+\$|\\[&%$#_{}]"
-    plain = re.sub(letters, "x", re.sub(r"\{([\[*])\}", "", text))
+    letters = r"\\(?:textbackslash|textasciitilde|textasciicircum)\{\}|\$\\?[a-zA-Z<>|-]+\$|\\[&%$#_{}]"
+    shown = re.sub(r"\\boldmath |\\texttt(?=\{)", "", text)  # formulas in bold words, and what stands between backticks
+    plain = re.sub(r"(?<![a-zA-Z}])\{(x*)\}", r"\1", re.sub(letters, "x", re.sub(r"\{([\[*])\}", "", shown)))
     after_row = re.findall(r"\\(?:\\|midrule|toprule)\s*([\[*])", plain)
     return " ".join([*re.findall(r"\\[a-zA-Z]+|\\\\|[{}&$#^~%]", plain), *after_row])
 
@@ -52,9 +53,9 @@ def latex(text: str) -> str:
 def markdown(text: str) -> str:
     """Rows, cells, tags and links of Markdown."""
     plain = re.sub(r"\\.", "", text)
-    tags = re.findall(r"<[^>]*>|</?\w+", plain)
+    marks = re.findall(r"<[^>]*>|</?\w+", plain)
     links = re.findall(r"\]\(|`|^\s*\[.*\]:", plain)
-    return f"{[line.count('|') for line in plain.splitlines()]} {tags} {links}"
+    return f"{[line.count('|') for line in plain.splitlines()]} {marks} {links}"
 
 
 def table_as_csv(text: str) -> str:
@@ -88,18 +89,23 @@ class _Tags(HTMLParser):
         self.found.append("comment")
 
 
-def html(text: str) -> str:
+def tags(text: str) -> str:
     """Every tag with the names of its attributes."""
     parser = _Tags()
     parser.feed(text)
+    return str(parser.found)
+
+
+def html(text: str) -> str:
+    """Every tag, and the one scene that is drawn."""
     inside = re.findall(r'<script type="application/json" id="scene">(.*?)</script>', text, re.S)
-    return f"{parser.found} {len(inside)} {type(json.loads(inside[0])).__name__}"
+    return f"{tags(text)} {len(inside)} {type(json.loads(inside[0])).__name__}"
 
 
 def svg(text: str) -> str:
     """Tags that could act; ParseError where it is no XML."""
-    tags = {element.tag.rpartition("}")[2] for element in ElementTree.fromstring(text).iter()}
-    return str(sorted(tags & {"script", "a", "foreignObject", "image", "iframe"}))
+    found = {element.tag.rpartition("}")[2] for element in ElementTree.fromstring(text).iter()}
+    return str(sorted(found & {"script", "a", "foreignObject", "image", "iframe"}))
 
 
 def page(word: str, folder: Path) -> str:
@@ -138,7 +144,7 @@ def figure(word: str, folder: Path) -> str:
 def fallen(words: tuple[str, ...] = WORDS) -> Iterator[tuple[str, str, str]]:
     """(format, word, what is different) for every file whose structure a word changes; "" where none does."""
     judges: dict[str, Callable[[str], str]] = {
-        "latex": latex, "md": markdown, "csv": table_as_csv, "json": table_as_json
+        "latex": latex, "md": markdown, "csv": table_as_csv, "json": table_as_json, "html": tags
     }  # fmt: skip
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
@@ -146,7 +152,7 @@ def fallen(words: tuple[str, ...] = WORDS) -> Iterator[tuple[str, str, str]]:
             kind: (lambda word, kind=kind: tables(word)[kind], judge)  # type: ignore[misc]
             for kind, judge in judges.items()
         }
-        kinds |= {"html": (lambda word: page(word, folder), html), "svg": (lambda word: figure(word, folder), svg)}
+        kinds |= {"page": (lambda word: page(word, folder), html), "svg": (lambda word: figure(word, folder), svg)}
         for kind, (make, judge) in kinds.items():
             expected = judge(make(HARMLESS))
             for word in words:
