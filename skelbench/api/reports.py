@@ -2,28 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from skelbench.api.place import path_of
 from skelbench.api.plugins import use_plugins
-from skelbench.plugin.descriptors import TableSpec
+from skelbench.plugin.descriptors import FigureSpec, TableSpec
+from skelbench.report.figures.settings import settings_of
+from skelbench.report.filters import Filters
 from skelbench.report.inputs import TableInputs
 from skelbench.report.render import render
 from skelbench.report.table import Table
 from skelbench.results.store import ResultStore
-from skelbench.spec import validated
 
 if TYPE_CHECKING:
     import pandas
     from matplotlib.figure import Figure
 
 
-def _inputs(results: Path | str | None, all: bool) -> TableInputs:
+class Only(TypedDict, total=False):
+    """What tables, figures and the report can be narrowed to, each by one name or several: ``method="slim"``,
+    ``dataset=["ntu60", "pku2"]``. A name that nobody has is a :class:`SkelbenchError` that names the nearest."""
+
+    dataset: str | Iterable[str]
+    method: str | Iterable[str]
+    """METHOD with its variants, or METHOD:VARIANT."""
+    protocol: str | Iterable[str]
+    preset: str | Iterable[str]
+    tag: str | Iterable[str]
+
+
+def _inputs(results: Path | str | None, all: bool, only: Only | None = None) -> TableInputs:
     store = ResultStore(path_of(results))
     store.check_readable()
-    return TableInputs(use_plugins(), store, exact_only=not all)
+    names: dict[str, Any] = dict(only or {})
+    filters = Filters(**{kind: (one,) if isinstance(one, str) else tuple(one) for kind, one in names.items()})
+    inputs = TableInputs(use_plugins(), store, exact_only=not all, filters=filters)
+    inputs.check_filters()
+    return inputs
 
 
 def results(path: Path | str | None = None) -> pandas.DataFrame:
@@ -75,20 +92,23 @@ def compare(
     significance: bool = False,
     best_on_test: bool = False,
     results: Path | str | None = None,
+    **only: Unpack[Only],
 ) -> TableView:
     """A table over the results: ``skelbench compare``, from Python.
 
     ``table``: linear, token-budget, target-control, flops (which needs no run), or one of a plugin. ``all``: also runs
     whose settings were changed from their preset. ``significance``: which rows can be told apart. ``best_on_test``:
-    the highest test accuracy of a probe's checkpoints too.
+    the highest test accuracy of a probe's checkpoints too. ``dataset``, ``method``, ``protocol``, ``preset``, ``tag``:
+    only rows of these, one name or several.
 
     Raises:
-        SkelbenchError: there is no such table; names the nearest.
+        SkelbenchError: there is no such table, data set, ...; names the nearest.
     """
-    inputs = _inputs(results, all)
+    inputs = _inputs(results, all, only)
     inputs.significance, inputs.best_on_test = significance, best_on_test
     descriptor = inputs.host.get("tables", table)
     built = inputs.host.checked(descriptor, inputs.host.load(descriptor)(inputs), Table, "skelbench.report.table.Table")
+    built = inputs.filters.narrowed(built, table)
     needs_runs = isinstance(descriptor, TableSpec) and descriptor.needs_runs
     return TableView(built, inputs.left_out if needs_runs else 0)
 
@@ -100,21 +120,26 @@ def plot(
     results: Path | str | None = None,
     data: Path | str | None = None,
     settings: Mapping[str, Any] | None = None,
+    **only: Unpack[Only],
 ) -> Figure:
     """A figure over the results, as matplotlib has it: ``skelbench plot``, from Python. A notebook shows it;
     ``figure.savefig("curves.pdf")`` writes it.
 
     ``figure``: curves, token-budget, gallery, ..., or one of a plugin. ``all``: as in :func:`compare`. ``data``: where
-    data sets are. ``settings``: the figure's own, ``{"method": "slim"}`` of gallery.
+    data sets are. ``settings``: the figure's own, ``{"clip": 3}`` of gallery. ``dataset``, ``method``, ...: as in
+    :func:`compare`; what figures of a method (gallery, coverage) are of.
 
     Raises:
         SkelbenchError: there is no such figure, or no run that it could show; says what to run.
     """
     from matplotlib.figure import Figure
 
-    inputs = _inputs(results, all)
+    inputs = _inputs(results, all, only)
     descriptor = inputs.host.get("figures", figure)
-    inputs.settings = validated(inputs.host.config(descriptor), settings or {}, f"figure {figure}")
+    assert isinstance(descriptor, FigureSpec)
+    inputs.settings = settings_of(inputs.host, descriptor, settings or {}, inputs.filters)
+    if len(inputs.filters.protocol) == 1:
+        (inputs.protocol,) = inputs.filters.protocol
     inputs.data_root = path_of(data)
     drawn = inputs.host.checked(descriptor, inputs.host.load(descriptor)(inputs), Figure, "matplotlib Figure")
     _show_figures()
@@ -125,14 +150,17 @@ def report(
     path: Path | str = "report.html",
     *,
     all: bool = False,
+    tables: Iterable[str] | None = None,
     skeletons: bool = True,
     results: Path | str | None = None,
     data_root: Path | str | None = None,
+    **only: Unpack[Only],
 ) -> Path:
     """All results as one page that loads nothing from anywhere: ``skelbench report``, from Python. Returns where it is.
 
-    ``all``: as in :func:`compare`. ``skeletons``: with test clips and their nearest neighbours in motion, which takes
-    features of about 2,000 clips.
+    ``all``, ``dataset``, ``method``, ...: as in :func:`compare`. ``tables``: these alone; None = all but those that
+    count models. ``skeletons``: with test clips and their nearest neighbours in motion, which takes features of about
+    2,000 clips.
 
     Raises:
         SkelbenchError: there is no run yet, or nothing can be written there.
@@ -140,10 +168,10 @@ def report(
     from skelbench.page.build import save
     from skelbench.run.session import open_session
 
-    inputs = _inputs(results, all)
+    inputs = _inputs(results, all, only)
     inputs.data_root = path_of(data_root)
     session = open_session(inputs.store.root, inputs.data_root) if skeletons and inputs.runs else None
-    save(Path(path), inputs, session)
+    save(Path(path), inputs, session, tables)
     return Path(path)
 
 

@@ -163,8 +163,7 @@ def arranged(table: Table, inputs: TableInputs, name: str, sort: str | None, col
     from skelbench.report.arrange import sorted_by, with_columns
 
     keys = {column.key for column in table.columns}
-    if inputs.filters and "run" not in keys:  # not made of evaluations, which were filtered before
-        table = inputs.filters.of_table(table, name)
+    table = inputs.filters.narrowed(table, name)
     if inputs.filters:
         fewer = inputs.filters.method or inputs.filters.tag
         adjusted = "; p is adjusted over the rows that are shown" if fewer and "p_value" in keys else ""

@@ -68,15 +68,19 @@ def plot(
     data_root: DataRoot = None,
 ) -> None:
     """Draw a figure: of finished runs `token-budget`, `trade-off`, `scaling`, `target-control`, `curves`, `robustness`,
-    `confusion`, `map` and `retrieval`; of a method `coverage` and `gallery`, by `--set method=NAME`."""
+    `confusion`, `map` and `retrieval`; of a method, without a run, `coverage` and `gallery`
+    (`--method NAME`)."""
+    from skelbench.plugin import FigureSpec
     from skelbench.plugin.host import get_host
+    from skelbench.report.figures.settings import settings_of
     from skelbench.results.store import ResultStore
     from skelbench.run.request import parse_sets
-    from skelbench.spec import validated
 
     host = get_host()
     descriptor = host.get("figures", figure)
-    settings = validated(host.config(descriptor), parse_sets(set_ or []), f"figure {figure}")
+    assert isinstance(descriptor, FigureSpec)
+    filters = filters_of(dataset=dataset, method=method, protocol=[protocol or ""], preset=preset, tag=tag)
+    settings = settings_of(host, descriptor, parse_sets(set_ or []), filters)
     output = output or Path(f"{figure.replace(':', '-')}.{format_ or 'png'}")
     kind = kind_of_picture(output, format_)
     store = ResultStore(results)
@@ -89,10 +93,9 @@ def plot(
         host.get("protocols", protocol)
     asked = [(found.name, checkpoint) for found, checkpoint in map(store.find, run or ())]
     snapshot = next((f"{name}@{epoch}" for name, epoch in asked if epoch != "last"), "")
-    if snapshot and not getattr(descriptor, "snapshots", False):
+    if snapshot and not descriptor.snapshots:
         raise SkelbenchError(f"figure {figure} shows whole runs, not the snapshot {snapshot}; leave out @...")
     only = [name for name, _ in asked] or None
-    filters = filters_of(dataset=dataset, method=method, protocol=[protocol or ""], preset=preset, tag=tag)
     inputs = TableInputs(host, store, exact_only=not (all_ or run), only=only, progress=progress, filters=filters)
     inputs.check_filters()
     inputs.protocol, inputs.data_root = protocol or inputs.protocol, data_root

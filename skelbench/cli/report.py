@@ -9,7 +9,17 @@ from typing import Annotated
 import typer
 
 from skelbench.cli import complete
-from skelbench.cli.options import DataRoot, Device, ReadResults
+from skelbench.cli.options import (
+    DataRoot,
+    Device,
+    OfDataset,
+    OfMethod,
+    OfPreset,
+    OfProtocol,
+    OfTag,
+    ReadResults,
+    filters_of,
+)
 from skelbench.errors import SkelbenchError
 
 
@@ -22,8 +32,16 @@ def report(
     ] = False,
     table: Annotated[
         list[str] | None,
-        typer.Option(help="Only this table; repeatable.", autocompletion=complete.names("tables")),
+        typer.Option(
+            help="Only this table; repeatable. Those that count models (flops, flops-detail) are made only so.",
+            autocompletion=complete.names("tables"),
+        ),
     ] = None,
+    dataset: OfDataset = None,
+    method: OfMethod = None,
+    protocol: OfProtocol = None,
+    preset: OfPreset = None,
+    tag: OfTag = None,
     skeletons: Annotated[
         bool,
         typer.Option(
@@ -53,9 +71,12 @@ def report(
 
     host, store = get_host(), ResultStore(results)
     store.check_readable()
+    filters = filters_of(dataset=dataset, method=method, protocol=protocol, preset=preset, tag=tag)
     if serve:
-        if output is not None or table:
-            raise SkelbenchError("--serve shows what goes on and writes nothing; leave out -o and --table")
+        if output is not None or table or filters:
+            raise SkelbenchError(
+                "--serve shows what goes on and writes nothing; leave out -o, --table and what chooses runs"
+            )
         from skelbench.page.serve import serve as serve_page
 
         serve_page(store, port, lambda address: out.print(f"{address} follows {store.root}; Ctrl-C ends it"))
@@ -66,19 +87,20 @@ def report(
     _check_place(output)
     for name in table or ():
         host.get("tables", name)
-    inputs = TableInputs(host, store, exact_only=not all_, progress=progress)
+    inputs = TableInputs(host, store, exact_only=not all_, progress=progress, filters=filters)
+    inputs.check_filters()
     inputs.data_root = data_root
     from skelbench.page.build import save
 
     session = None
-    if skeletons and inputs.runs:
+    if skeletons and inputs.stored:
         from skelbench.run.session import open_session
 
         session = open_session(results, data_root, device)
     size = save(output, inputs, session, table or None)
     if inputs.left_out:
         err.print(f"note: {inputs.left_out} runs with settings changed from their preset are left out; see --all")
-    out.print(f"wrote {output}: {len(inputs.runs)} runs, {size / 1e6:.1f} MB; open it in a browser")
+    out.print(f"wrote {output}: {size / 1e6:.1f} MB; open it in a browser")
 
 
 def _check_place(output: Path) -> None:

@@ -207,7 +207,7 @@ def say_before(session: Session, resolved: Resolved) -> None:
     if run.outcome in ("failed", "diverged"):
         err.print(f"note: before, this run {run.outcome}: {plain(run.reason or 'no reason is kept')}", soft_wrap=True)
     elif run.outcome == "running" and not at_work(run):
-        err.print("note: before, this run was killed and could not say why (out of memory?)", soft_wrap=True)
+        err.print("note: before, this run ended without a word of why (killed, or no room to write)", soft_wrap=True)
 
 
 def conclude(session: Session, run_dir: Any, resolved: Resolved, protocols: list[str], force: bool) -> Conclusion:

@@ -56,7 +56,7 @@ def remove(
     results: ReadResults = None,
 ) -> None:
     """Delete runs with their encoders and evaluations, all of those named or none. A run that a process works on, or
-    that another one starts from, is refused."""
+    that another one starts from, is refused. With --yes runs are given by name or id: a removal moves numbers."""
     from skelbench.console import out
     from skelbench.results import housekeeping
     from skelbench.results.store import ResultStore
@@ -65,6 +65,10 @@ def remove(
     found: dict[str, RunDir] = {}
     for word in runs:
         run, checkpoint = store.find(word)
+        if yes and word.removeprefix("#").isdigit() and word not in (run.name, run.spec.id):
+            raise SkelbenchError(
+                f"{word} is a number, which means another run once one is removed; with --yes name the run: {run.name}"
+            )
         if checkpoint != "last":
             raise SkelbenchError(f"{word} is a snapshot; name a run, which goes with all its snapshots")
         found[run.name] = run

@@ -119,18 +119,17 @@ def add(file: File, suite: Asked = None, results: Results = None, data_root: Dat
     from skelbench.results.packed import opened
 
     place = _place(suite, results, data_root)
-    with opened(file) as packed:
-        place.results.prepare()
-        with tempfile.TemporaryDirectory(prefix=".adding-", dir=place.results.root) as folder:
-            findings = _checked(packed, Path(folder), place)
-            if wrong := [finding for finding in findings if finding.holds is False]:
-                more = f", and {len(wrong) - 1} more; see `skelbench runs verify {file}`" if len(wrong) > 1 else ""
-                raise SkelbenchError(f"{file} was not added: {_said(wrong[0])}{more}")
-            added, here = _take(packed, Path(folder), place)
+    with opened(file) as packed, tempfile.TemporaryDirectory(prefix="skelbench-") as folder:
+        findings = _checked(packed, Path(folder), place)
+        if wrong := [finding for finding in findings if finding.holds is False]:
+            more = f", and {len(wrong) - 1} more; see `skelbench runs verify {file}`" if len(wrong) > 1 else ""
+            raise SkelbenchError(f"{file} was not added: {_said(wrong[0])}{more}")
+        added, here = _take(packed, Path(folder), place)
     for name in added:
         out.print(f"added {name}", soft_wrap=True)
-    for name in here:
-        out.print(f"{name} is here already and stays as it is", soft_wrap=True)
+    for name, outcome in here.items():
+        state = "" if outcome == "done" else f", {outcome},"
+        out.print(f"{name} is here already{state} and stays as it is", soft_wrap=True)
     if added:
         out.print("Next:\n  skelbench compare" + (f"\n  skelbench suite table {suite}" if suite else ""))
 
@@ -155,23 +154,27 @@ def _checked(packed: Packed, folder: Path, place: Place) -> list[Finding]:
     return findings_of(packed, folder, place)
 
 
-def _take(packed: Packed, folder: Path, place: Place) -> tuple[list[str], list[str]]:
-    """Move the unpacked runs into the results directory: those that are added, and those that are here."""
+def _take(packed: Packed, folder: Path, place: Place) -> tuple[list[str], dict[str, str]]:
+    """Copy the unpacked runs into the results directory, each whole or not at all: the names of those that were added;
+    of those that were here, the outcome."""
+    import shutil
+
     from skelbench.files import read_json, write_json
     from skelbench.locks import FileLock
     from skelbench.results.added import mark
     from skelbench.results.packed import sha256_of
 
-    root, added, here = place.results.root, [], []
+    place.results.prepare()
+    root, added, here = place.results.root, [], {}
     marked = mark(packed.path, sha256_of(packed.path))
-    with FileLock(root / ".lock"):
+    with FileLock(root / ".lock"), tempfile.TemporaryDirectory(prefix=".adding-", dir=root) as beside:
         for name in packed.runs:
-            if place.results.by_id(name[-12:]) is not None or (root / name).exists():
-                here.append(name)
+            if (mine := place.results.by_id(name[-12:])) is not None:
+                here[mine.name] = mine.outcome
                 continue
-            info = folder / name / "run.json"
-            write_json(info, {**read_json(info), **marked})
-            (folder / name).rename(root / name)
+            copied = Path(shutil.copytree(folder / name, Path(beside) / name))
+            write_json(copied / "run.json", {**read_json(copied / "run.json"), **marked})
+            copied.rename(root / name)
             added.append(name)
     return added, here
 

@@ -70,6 +70,7 @@ def list_runs(
 
 def _facts(number: int, run: ReadRun) -> dict[str, Any]:
     """What a list says of a run; accuracies are shares."""
+    from skelbench.results.added import added
     from skelbench.spec import listed
 
     info, spec = run.info, run.spec
@@ -94,6 +95,7 @@ def _facts(number: int, run: ReadRun) -> dict[str, Any]:
         "made": _iso(info.get("created")),
         "finished": _iso(info.get("finished")),
         "hardware": run.hardware,
+        "added": origin.sentence if (origin := added(info)) else "",
         "tags": list(run.tags),
         "note": info.get("note", ""),
     }
@@ -136,6 +138,7 @@ def _table(facts: list[dict[str, Any]], asked: list[str]) -> Table:
         Column("outcome", "outcome"),
         Column("linear", "linear", ".1%", leads=True),
         Column("knn", "knn", ".1%"),
+        Column("added", "added from", shown="added" in said),
         Column("tags", "tags", shown="tags" in said or any(each["tags"] for each in facts)),
         Column("made", "made"),
         Column("id", "id"),
@@ -144,8 +147,15 @@ def _table(facts: list[dict[str, Any]], asked: list[str]) -> Table:
         Column("run", "run", minor=True),
     )
     keys = [column.key for column in columns]
-    rows = tuple({key: each[key] for key in keys} | {"tags": ", ".join(each["tags"])} for each in facts)
-    return Table("Runs", columns, rows, (f"All runs: {', '.join(constant)}.",) if constant and len(facts) > 1 else ())
+    rows = tuple(
+        {key: each[key] for key in keys}
+        | {"tags": ", ".join(each["tags"]), "outcome": each["outcome"] + (", added" if each["added"] else "")}
+        for each in facts
+    )
+    notes = [f"All runs: {', '.join(constant)}."] if constant and len(facts) > 1 else []
+    if files := sorted({each["added"] for each in facts} - {""}):
+        notes.append(f"Added, not made here: from {'; '.join(files)}.")
+    return Table("Runs", columns, rows, tuple(notes))
 
 
 def _print(table: Table) -> None:

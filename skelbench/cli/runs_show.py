@@ -85,6 +85,8 @@ def show(
 
 
 def _about(run: RunDir, number: int) -> Iterator[tuple[str, Any]]:
+    from skelbench.results.added import added
+
     info, spec = run.info, run.spec
     yield "run", run.name
     yield "id", spec.id
@@ -96,6 +98,7 @@ def _about(run: RunDir, number: int) -> Iterator[tuple[str, Any]]:
     yield "made", _moment(info.get("created"))
     yield "finished", _moment(info.get("finished"))
     yield "starts from", spec.init_from
+    yield "added from", (origin := added(info)) and origin.sentence
     yield "tags", ", ".join(run.tags)
     yield "note", info.get("note", "")
     yield "lies in", run.path

@@ -100,7 +100,7 @@ def _frozen(suite: Suite) -> list[tuple[str, str]]:
 def _states(suite: Suite, checks: list[Check]) -> list[tuple[str, str, str]]:
     """A line for every part; components that are the same on one."""
     same = [check for check in checks if check.part in suite.components and check.state == "same"]
-    rows = [(check.part, check.state, check.frozen) for check in checks if check not in same]
+    rows: list[tuple[str, str, str]] = [(one.part, one.state, one.frozen) for one in checks if one not in same]
     return [*rows, (f"{len(same)} components", "same", "by version")] if same else rows
 
 
@@ -116,31 +116,16 @@ def freeze(
     A plugin announces the file by the hook skelbench_suites. Of data sets that are made the same everywhere the
     contents are frozen, of others the rules of their splits.
     """
-    import tomllib
-
     from skelbench.console import out
     from skelbench.data.store.roots import data_root as default_data_root
-    from skelbench.files import parsed, read_text, shallow, write_json
+    from skelbench.files import write_json
     from skelbench.plugin.host import get_host
-    from skelbench.spec import validated
-    from skelbench.suites.freeze import Plan, fixed_datasets
+    from skelbench.suites.freeze import KNOWN, fixed_datasets, read_plan
     from skelbench.suites.freeze import freeze as frozen
     from skelbench.suites.match import open_store
 
-    try:
-        document = shallow(parsed(tomllib.loads, read_text(plan)))
-    except (OSError, ValueError) as error:
-        raise SkelbenchError(
-            f"plan {plan} cannot be read as TOML: {getattr(error, 'strerror', None) or error}"
-        ) from error
-    chosen, host, root = validated(Plan, document, str(plan)), get_host(), data_root or default_data_root()
-    stores = {}
-    for name in chosen.datasets:
-        try:
-            stores[name] = open_store(name, host, root)
-        except SkelbenchError:
-            if name not in ("ntu60", "ntu120", "pku1", "pku2"):
-                raise
+    chosen, host, root = read_plan(plan), get_host(), data_root or default_data_root()
+    stores = {name: open_store(name, host, root) for name in chosen.datasets if name not in KNOWN}
     made = frozen(chosen, host, stores, fixed_datasets(host))
     try:
         write_json(output, made.model_dump(mode="json"))
@@ -234,6 +219,8 @@ def _make(
     results: Path | None, data_root: Path | None,
 ) -> None:  # fmt: skip
     """Bring the trials of a suite to their ends, mark their runs as its rows and show the table."""
+    import torch
+
     from skelbench.cli.study import say_failed, show_trials, work_through
     from skelbench.console import LEFT_OUT, out
     from skelbench.run.session import open_session
@@ -253,7 +240,9 @@ def _make(
     states = [(trial, status(trial, session, protocols)) for trial in trials]
     at_once, threads = processes(session.device, jobs)
     if dry_run:
-        show_trials(study, states, session, at_once, threads)
+        if threads is not None:
+            torch.set_num_threads(threads)  # what is timed here is timed as trials are made
+        show_trials(study, states, session, at_once)
         out.print(f"suite {suite.title}: {len(protocols)} protocols for each run and its controls")
         return
     session.results.prepare()

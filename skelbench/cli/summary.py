@@ -13,13 +13,13 @@ from skelbench.plugin.host import get_host
 from skelbench.results import measures
 from skelbench.results.store import RunDir, default_root, if_whole
 from skelbench.run.presets import BLURB, SETTING
-from skelbench.run.resolve import Resolved
 from skelbench.skeleton.grid import BUDGETS
 from skelbench.spec import DataSpec, EvalSpec, listed
 from skelbench.train.collapse import sentence
 
 if TYPE_CHECKING:
     from skelbench.report.frame import Outcomes
+    from skelbench.run.resolve import Resolved
 
 
 def print_header(resolved: Resolved, device: str) -> None:

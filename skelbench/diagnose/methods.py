@@ -125,6 +125,8 @@ def _invariance(record: Mapping[str, Any]) -> dict[str, float]:
     figures: dict[str, float] = {}
     for change, curve in record["curves"].items():
         changed = [point for point in curve if point["value"] not in (0, 360, 1.0)]
+        if not changed:
+            continue
         for name, key, scale in (("", "similarity", 1), ("_others", "others", 1), ("_found", "retrieved", 100)):
             figures[f"{change}{name}"] = scale * sum(point[key] for point in changed) / len(changed)
     return figures

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -39,12 +40,14 @@ def save(path: Path, inputs: TableInputs, session: Session | None = None, names:
 
 def build(inputs: TableInputs, session: Session | None = None, names: Iterable[str] | None = None) -> str:
     """The page as text; see :func:`save`."""
-    if not inputs.runs:
+    if not inputs.stored:
         raise SkelbenchError(
             f"no runs in {inputs.store.root} yet, so there is nothing to report; start with: skelbench run METHOD "
             "--tokens 8 (published figures alone: skelbench compare --table NAME)"
         )
-    runs = [run for run in inputs.runs if _whole(run)]
+    runs = _wanted(inputs)
+    if not runs:
+        raise SkelbenchError(f"no run in {inputs.store.root} is of {inputs.filters or 'those that were named'}")
     known = Provenance(runs)
     inputs.significance = True
     built = tables.build(inputs, names)
@@ -55,7 +58,7 @@ def build(inputs: TableInputs, session: Session | None = None, names: Iterable[s
         from skelbench.page.neighbours import example as neighbours
 
         example, why = neighbours(inputs, session)
-    said = sentences(runs, built.tables.get(tables.FIRST), _damaged(inputs, runs), inputs.left_out)
+    said = sentences(runs, built.tables.get(tables.FIRST), _damaged(inputs), inputs.left_out)
     payload = {
         "runs": known.runs,
         "charts": charts(inputs, known),
@@ -78,9 +81,11 @@ def build(inputs: TableInputs, session: Session | None = None, names: Iterable[s
         differences=differs.differences(built.tables, laid, known),
         conventions=[*differs.CONVENTIONS, *differs.notes(inputs.host, built.tables)],
         runs=known.runs,
+        only=plain(inputs.filters),
+        uncounted=[] if names is not None else tables.uncounted(inputs.host),
         example=example,
         why=why,
-        plotly=packed(_plotly()),
+        plotly=_library()[0],
         plotly_version=version("plotly"),
     )
 
@@ -94,7 +99,7 @@ def render(template: str, scripts: Iterable[str], payload: Any, **values: Any) -
     script = '"use strict";\n' + "\n".join(sources.get(name) or part(f"parts/{name}.js") for name in scripts)
     allowed = [source_hash(script)]
     if "plotly" in values:
-        allowed.append(source_hash(_plotly()))
+        allowed.append(_library()[1])
     policy = {
         "default-src": "'none'",
         "script-src": " ".join(allowed),
@@ -125,21 +130,31 @@ def render(template: str, scripts: Iterable[str], payload: Any, **values: Any) -
     )
 
 
+def _wanted(inputs: TableInputs) -> list[ReadRun]:
+    """The runs that the page is about: those that were asked for, and those behind a row that was, as of a run that was
+    trained on other data than it was evaluated on."""
+    asked = {run.name for run in inputs.runs} | set(inputs.every["run"])
+    return [run for run in inputs.stored if run.name in asked and _whole(run)]
+
+
 def _whole(run: ReadRun) -> bool:
     """Whether everything the page shows of a run can be read; what cannot is left out with a warning."""
     return if_whole(run.checked) is not None
 
 
-def _damaged(inputs: TableInputs, runs: list[ReadRun]) -> int:
+def _damaged(inputs: TableInputs) -> int:
     folders = [path for path in inputs.store.root.iterdir() if (path / "run.json").exists()]
-    return len(folders) - len(runs)
+    return len(folders) - sum(map(_whole, inputs.stored))
 
 
-def _plotly() -> str:
-    """The library that draws, as pip installed it."""
+@cache
+def _library() -> tuple[str, str]:
+    """The library that draws, as pip installed it: packed, and how a policy names it. Once for all pages of a process,
+    as it is 5 MB to compress."""
     from plotly.offline import get_plotlyjs
 
-    return get_plotlyjs()
+    source = get_plotlyjs()
+    return packed(source), source_hash(source)
 
 
 def _colours() -> dict[str, Any]:

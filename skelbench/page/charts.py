@@ -40,7 +40,7 @@ def charts(inputs: TableInputs, known: Provenance) -> dict[str, Any]:
     """Everything that is drawn."""
     frame = inputs.frame
     return {
-        "points": [*points(epochs_of(inputs, frame), known)],
+        "points": [*points(frame, known)],
         "curves": [*curves(inputs, known)],
         "confusion": [*confusions(inputs, frame, known)],
     }
@@ -51,8 +51,6 @@ def points(frame: DataFrame, known: Provenance) -> Iterator[dict[str, Any]]:
     for group in seeds_of(frame, _SETTING):
         first = group.iloc[0]
         accuracy = 100 * group["accuracy"].astype(float)
-        step, clips = _mean(group["step_gflops"]), _mean(group["clips_seen"])
-        share = _share(group)
         yield {
             "title": str(first["title"]),
             "method": str(first["method"]),
@@ -66,23 +64,15 @@ def points(frame: DataFrame, known: Provenance) -> Iterator[dict[str, Any]]:
             "most": rounded(accuracy.max()),
             "seeds": len(group),
             "gflops": rounded(_mean(group["gflops"])),
-            "clips": rounded(clips * share),
-            "pflops": rounded(1e-6 * step * clips * share),
-            "minutes": rounded(_mean(group["train_seconds"]) * share / 60),
+            "clips": rounded(_mean(group["clips_seen"])),
+            "pflops": rounded(1e-15 * _mean(group["train_flops"])),
+            "minutes": rounded(_mean(group["train_seconds"]) / 60),
             "runs": known.places(", ".join(map(str, group["run"]))),
         }
 
 
 def _mean(column: Series) -> float:
     return float(column.astype(float).mean())
-
-
-def _share(group: DataFrame) -> float:
-    """Of its training that a snapshot has behind it: snapshots are named by their epoch. 1 of the last weights."""
-    first = group.iloc[0]
-    if first["checkpoint"] == "last":
-        return 1.0
-    return float("nan") if not first["epochs"] else min(1.0, float(first["checkpoint"]) / first["epochs"])
 
 
 def curves(inputs: TableInputs, known: Provenance) -> Iterator[dict[str, Any]]:
@@ -159,9 +149,3 @@ def _confusion(inputs: TableInputs, row: Series) -> dict[str, Any]:
         "names": list(names),
         "share": [[rounded(share, 3) for share in line] for line in share_KK.tolist()],
     }
-
-
-def epochs_of(inputs: TableInputs, frame: DataFrame) -> DataFrame:
-    """``frame`` with the column ``epochs``, the whole length of each row's training."""
-    by_name: dict[str, float] = {run.name: run.spec.train.epochs for run in inputs.runs}
-    return frame.assign(epochs=[by_name.get(name, 0.0) for name in frame["run"]])

@@ -1,6 +1,5 @@
-"""What goes on in a results directory, read as it grows (torch-free):
-only what is new is read, and only what changed is
-told."""
+"""What goes on in a results directory, read as it grows (torch-free): only what is new is read, and only what changed
+is told."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def example(inputs: TableInputs, session: Session) -> Shown:
 
 def _candidates(inputs: TableInputs) -> list[ReadRun]:
     """Trained runs with weights, the best of its data first; of several data sets those with the most runs."""
-    by_name = {run.name: run for run in inputs.runs}
+    by_name = {run.name: run for run in inputs.stored}
     frame = inputs.frame
     frame = frame[(frame["checkpoint"] == "last") & (frame["source"] == "") & ~frame["method"].isin(CONTROLS)]
     for protocol in ("linear", "knn"):
@@ -94,7 +94,7 @@ def _twin(inputs: TableInputs, run: ReadRun) -> ReadRun | None:
     """The untrained run that ``run`` is measured against, if its weights are here."""
     rows = inputs.frame[inputs.frame["run"] == run.name]
     names = {str(name) for name in rows["control_run"].dropna()}
-    return next((one for one in inputs.runs if one.name in names and one.encoder_path().exists()), None)
+    return next((one for one in inputs.stored if one.name in names and one.encoder_path().exists()), None)
 
 
 def _nearest(

@@ -8,10 +8,11 @@ from statistics import fmean
 from typing import Any
 
 from skelbench.report.table import Cell
+from skelbench.results.added import added
 from skelbench.results.store import ReadRun, if_whole
 
 _RUN_FACTS = ("setting", "modified", "reason", "created", "finished", "steps", "clips_seen", "train_seconds",
-              "collapse", "shortcut", "imported", "tags", "note")  # fmt: skip
+              "collapse", "shortcut", "imported", "tags", "note", "suites", "budget")  # fmt: skip
 
 
 class Provenance:
@@ -71,12 +72,13 @@ def _figures(run: Mapping[str, Any]) -> Iterator[tuple[str, float, str, float]]:
 
 def _run(run: ReadRun) -> dict[str, Any]:
     info = run.info
-    cost = if_whole(run.cost)
+    cost, origin = if_whole(run.cost), added(info)
     return {
         "name": run.name,
         "id": run.spec.id,
         "title": run.title,
         "outcome": run.outcome,
+        "added": origin.sentence if origin else "",
         "preset": info["preset"] + ("+" if info["modified"] else ""),
         "seed": run.spec.seed,
         "hardware": run.hardware,

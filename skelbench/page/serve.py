@@ -14,7 +14,6 @@ from urllib.parse import parse_qs, urlsplit
 from skelbench.errors import SkelbenchError
 from skelbench.page.build import build, render
 from skelbench.page.live import Watcher
-from skelbench.page.tables import filled_by_runs
 from skelbench.page.text import data
 from skelbench.plugin.host import Host, get_host
 from skelbench.report.inputs import TableInputs
@@ -58,13 +57,13 @@ class Site:
         return None
 
     def _report(self) -> str:
-        """The report of what is done, of the tables that runs fill and without skeletons, both of which take their
-        time; made again when something has ended since."""
+        """The report of what is done, without skeletons, which take their time; made again when something has ended
+        since."""
         state = self.watcher.state()
         mark = data([(run["name"], run["state"], run["accuracies"]) for run in state["runs"]])
         with self._lock:
             if self._built[0] != mark:
-                self._built = mark, build(TableInputs(self._host, self._store), names=filled_by_runs(self._host))
+                self._built = mark, build(TableInputs(self._host, self._store))
             return self._built[1]
 
 

@@ -73,12 +73,12 @@ class Built:
 
 
 def build(inputs: TableInputs, names: Iterable[str] | None = None) -> Built:
-    """Every table of the host that has rows, ``linear`` first; ``names``: these alone. A plugin's table that fails
-    takes nothing with it."""
+    """Every table of the host that has rows, ``linear`` first, but those that count models; ``names``: these alone. A
+    plugin's table that fails takes nothing with it."""
     host, built = inputs.host, Built()
     wanted = sorted(host.names("tables") if names is None else names, key=lambda name: (name != FIRST, name))
     found = [host.get("tables", name) for name in wanted]
-    found = [one for one in found if inputs.runs or (isinstance(one, TableSpec) and not one.needs_runs)]
+    found = [one for one in found if names is not None or not _counts(one)]
     if inputs.progress is None:
         for descriptor in found:
             _build(inputs, descriptor, built)
@@ -90,9 +90,13 @@ def build(inputs: TableInputs, names: Iterable[str] | None = None) -> Built:
     return built
 
 
-def filled_by_runs(host: Host) -> list[str]:
-    """Names of the tables that are nothing without runs: the others count costs or show what papers print."""
-    return [host.name(one) for one in host.all("tables") if isinstance(one, TableSpec) and one.needs_runs]
+def uncounted(host: Host) -> list[str]:
+    """Names of the tables that count models of every method, which takes minutes: they have to be asked for."""
+    return sorted(host.name(one) for one in host.all("tables") if _counts(one))
+
+
+def _counts(descriptor: Any) -> bool:
+    return isinstance(descriptor, TableSpec) and descriptor.counts
 
 
 def _build(inputs: TableInputs, descriptor: Any, built: Built) -> None:
@@ -100,6 +104,7 @@ def _build(inputs: TableInputs, descriptor: Any, built: Built) -> None:
     name = host.name(descriptor)
     try:
         table = host.checked(descriptor, host.load(descriptor)(inputs), Table, "skelbench.report.table.Table")
+        table = inputs.filters.narrowed(table, name)
     except Exception as error:  # a stranger's code, or a damaged record: the rest of the page is as ever
         built.failed[name] = plain(one_line(error))
         return

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from skelbench.run.resolve import Resolved
     from skelbench.spec import RunSpec
 
-ASK = "this figure is of a method's views; name one, or two to compare: skelbench plot gallery --set method=NAME,NAME"
+ASK = "this figure is of a method's views; name one, or two to compare: skelbench plot gallery --method NAME,NAME"
 MOST = 40
 """Rows of one figure."""
 CAPTION = (
@@ -69,7 +69,7 @@ class Gallery(Spec):
 
 @hookimpl
 def skelbench_figures() -> list[FigureSpec]:
-    summary = "masks, augmentations and views of methods on one clip, frame by frame (--set method=NAME --set clip=N)"
+    summary = "masks, augmentations and views of methods on one clip, frame by frame (--method NAME --set clip=N)"
     return [FigureSpec(name="gallery", target=":draw", config=":Gallery", summary=summary)]
 
 

@@ -179,6 +179,8 @@ class TableSpec(Descriptor):
     """
 
     needs_runs: bool = True
+    counts: bool = False
+    """It counts models of every method first, which takes a while: a page of all tables leaves it out."""
 
 
 @dataclass(frozen=True, kw_only=True)

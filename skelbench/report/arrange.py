@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from skelbench.errors import SkelbenchError, did_you_mean
-from skelbench.report.table import Column, Table, Value, footnotes_of
+from skelbench.report.table import Column, Table, Value
 
 
 def column_named(table: Table, name: str, option: str) -> Column:
@@ -55,10 +55,5 @@ def with_columns(table: Table, names: Sequence[str]) -> Table:
         SkelbenchError: there is no such column; says the nearest.
     """
     chosen = {column.key: column for column in (column_named(table, name, "--columns") for name in names)}
-    columns = tuple(replace(column, shown=True, heads=False) for column in chosen.values())
-    rows = tuple({key: row[key] for key in chosen} for row in table.rows)
-    used = footnotes_of(rows, table.footnotes)
-    used |= {note: table.footnotes[note] for column in columns for note in column.footnotes}
-    return replace(
-        table, columns=columns, rows=rows, footnotes={key: used[key] for key in table.footnotes if key in used}
-    )
+    unheaded = replace(table, columns=tuple(replace(column, heads=False) for column in table.columns))
+    return unheaded.narrowed([replace(column, shown=True, heads=False) for column in chosen.values()])

@@ -33,9 +33,9 @@ _SHOWN = {
     "encoder": "Encoder", "hardware": "Hardware", "timed": "Timed on", "memory_how": "Memory is", "protocol": "Probe",
     "stream": "Stream",
 }  # fmt: skip
-_BLOCK = ("dataset", "split", "preset", "protocol", "stream", "hardware", "timed", "memory_how")
+_BLOCK = ("dataset", "split", "setting", "preset", "protocol", "stream", "hardware", "timed", "memory_how", "bodies")
 """What rows that compete have in common: times and memory mean something on one machine alone."""
-_NUMBERS = ("gflops", "step_gflops", "clips_seen", "train_seconds")
+_NUMBERS = ("gflops", "step_gflops", "train_flops", "clips_seen", "train_seconds")
 
 
 @hookimpl
@@ -59,14 +59,22 @@ def table(inputs: TableInputs) -> Table:
         return Table(TITLE, _columns(set()), notes=(HOW,))
     frame = frame.assign(**{name: pandas.to_numeric(frame[name]) for name in _NUMBERS})
     rows = [_row(group, inputs.store) for group in seeds_of(frame, _SETTING)]
-    rows.sort(key=lambda row: (*(row[key] for key in _BLOCK), row["training"] or 0.0, row["method"]))
+    rows.sort(key=_place)
     varying, constant = alike(rows, [key for key in _SHOWN if any(row[key] for row in rows)])
     used = footnotes_of(rows, {"costless": COSTLESS, **footnotes(frame)})
-    notes = (*([f"All rows: {', '.join(constant)}."] if constant else []), *_notes(frame))
+    alike_in = ", ".join(constant).replace("timed ", "timed on ").replace("memory_how ", "memory is ")
+    notes = (*([f"All rows: {alike_in}."] if constant else []), *_notes(frame))
     return Table(TITLE, _columns(varying), tuple(rows), notes, used).ranked(within=_BLOCK)
 
 
 COSTLESS = "no whole cost.json: `skelbench run` of the same settings counts and times it"
+
+
+def _place(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Blocks together, in each the cheaper training first; one that nobody counted is last."""
+    block = tuple(str(row[key]) for key in _BLOCK)
+    cost = row["training"] if row["training"] == row["training"] else float("inf")
+    return *block, cost, row["method"].value, row["tokens"], row["run"]
 
 
 def _row(group: DataFrame, store: ResultStore) -> dict[str, Any]:
@@ -80,14 +88,15 @@ def _row(group: DataFrame, store: ResultStore) -> dict[str, Any]:
     row["method"] = Cell(row.pop("title"), footnotes=() if whole else ("costless",))
     return {
         **row,
+        "place": f"{row['dataset']} / {row['split']}",
         "seeds": len(group),
         "accuracy": accuracy(group),
         "clips_seen": figures["clips_seen"],
         "step": BODIES * figures["step_gflops"] if trained else None,
-        "training": BODIES * figures["step_gflops"] * figures["clips_seen"] / 1e3 if trained else 0.0,
+        "training": 1e-12 * figures["train_flops"] if trained else 0.0,
         "speed": figures["clips_seen"] / seconds if seconds else None,
         "gflops": BODIES * figures["gflops"],
-        **(_measured(costs) if whole else {"timed": "", "memory_how": ""}),
+        **(_measured(costs) if whole else {"timed": "", "memory_how": "", "bodies": None}),
         "run": ", ".join(map(str, group["run"])),
     }
 
@@ -110,7 +119,7 @@ def _measured(costs: list[dict[str, Any]]) -> dict[str, Any]:
         "memory": None if memory is None else memory / 1e6,
         "parameters": over("parameters", "encoder"),
         "trainable": over("parameters", "trainable"),
-        "timed": device + (f", threads: {threads}" if threads else ""),
+        "timed": device + (f" (threads: {threads})" if threads else ""),
         "memory_how": said("peak_memory", "how"),
         "bodies": over("bodies_timed"),
     }
@@ -127,18 +136,19 @@ def _columns(varying: set[str]) -> tuple[Column, ...]:
     return (
         Column("method", "Method", leads=True),
         Column("tokens", "Tokens", leads=True),
-        *(Column(key, header, shown=key in varying) for key, header in _SHOWN.items()),
-        Column("seeds", "Seeds", "d"),
+        Column("place", "Data set and split", shown=not {"dataset", "split"}.isdisjoint(varying), heads=True),
+        *(Column(key, header, shown=key in varying - {"dataset", "split"}) for key, header in _SHOWN.items()),
+        Column("seeds", "Seeds", "d", minor=True),
         Column("accuracy", "Linear", ".1f", best="max"),
-        Column("clips_seen", "Clips seen", ",.0f"),
-        Column("step", f"Step GFLOPs, {BODIES} bodies", ",.2f", best="min"),
+        Column("clips_seen", "Clips seen", ",.0f", minor=True),
+        Column("step", f"Step GFLOPs, {BODIES} bodies", ",.2f", best="min", minor=True),
         Column("training", f"Pre-training TFLOPs, {BODIES} bodies", ",.1f"),
-        Column("speed", "Training clips/s", ",.0f", best="max"),
-        Column("gflops", f"Inference GFLOPs, {BODIES} bodies", ",.2f", best="min"),
+        Column("speed", "Training clips/s", ",.0f", best="max", minor=True),
+        Column("gflops", f"Inference GFLOPs, {BODIES} bodies", ",.2f", best="min", minor=True),
         Column("latency_1", "Latency of 1 clip, ms", ",.2f", best="min"),
-        Column("latency_64", "Latency of 64 clips, ms", ",.1f", best="min"),
-        Column("memory", "Peak memory, MB", ",.0f", best="min"),
-        Column("parameters", "Encoder parameters", ",.0f", best="min"),
+        Column("latency_64", "Latency of 64 clips, ms", ",.1f", best="min", minor=True),
+        Column("memory", "Peak memory, MB", ",.0f", best="min", minor=True),
+        Column("parameters", "Encoder parameters", ",.0f", best="min", minor=True),
         Column("trainable", "Trained parameters", ",.0f", shown=False),
         Column("bodies", "Bodies timed", ".0f", shown=False),
         Column("run", "Run", shown=False),
@@ -147,14 +157,10 @@ def _columns(varying: set[str]) -> tuple[Column, ...]:
 
 def _notes(frame: DataFrame) -> Iterator[str]:
     yield (
-        "Pre-training: FLOPs of a whole training step per clip (all views, teacher, heads, forward and backward) times "
-        f"the clips seen; clips of {BODIES} bodies, matrix products, 2 per multiply-accumulate. It is the budget that "
-        "methods are comparable at, and neither end of it is better. untrained: the encoder as initialised, 0."
-    )
-    yield (
-        "Clips/s: clips seen over the seconds of training, with everything that went on beside. Latency (median) and "
-        "memory (at inference, 64 clips): of the frozen encoder on the run's own machine, means over seeds; compared, "
-        "and marked, only where hardware, device and threads agree."
+        "Pre-training: FLOPs of a training step per clip (all views, teacher, heads, forward and backward) times clips "
+        f"seen, {BODIES} bodies, matrix products, 2 per multiply-accumulate: a budget, of which neither end is better. "
+        "Clips/s: over all seconds of training. Latency (median) and memory (64 clips): of the frozen encoder on the "
+        "run's own machine; ranked only where hardware, device and threads agree."
     )
     yield INTERVALS
     yield from subjects_note(frame)

@@ -70,10 +70,13 @@ class Filters:
     def rows(self, frame: DataFrame) -> DataFrame:
         """Those of the rows of :func:`skelbench.report.frame.frame` that are wanted. Paired tests against the controls
         are in the frame already: a control need not be wanted itself."""
+        import numpy as np
+
         columns = {"dataset": "dataset", "method": "title", "protocol": "protocol", "preset": "preset", "tag": "tags"}
         for kind, column in columns.items():
             if getattr(self, kind):
-                frame = frame[[self._takes(kind, value) for value in frame[column]]]
+                wanted = [self._takes(kind, value) for value in frame[column]]
+                frame = frame[np.array(wanted, bool)]  # an empty list would be taken for names of columns
         return frame
 
     def of_table(self, table: Table, name: str) -> Table:
@@ -91,6 +94,12 @@ class Filters:
                 raise SkelbenchError(f"table {name} does not say a row's {_CALLED[kind]}; leave --{kind} out")
         wanted = (row for row in table.rows if self.takes(**{kind: str(row[kind].value) for kind in kinds}))
         return replace(table, rows=tuple(wanted))
+
+    def narrowed(self, table: Table, name: str) -> Table:
+        """``table``, which the host calls ``name``: if it is made of evaluations, these were chosen before."""
+        if not self or "run" in {column.key for column in table.columns}:
+            return table
+        return self.of_table(table, name)
 
     def check(self, runs: Sequence[RunDir], host: Host) -> None:
         """Refuse a name that neither ``runs`` nor plugins know.

@@ -82,8 +82,8 @@ def skelbench_tables() -> list[TableSpec]:
     summary = "MACs and GFLOPs of encoder, decoder and whole training step at the paper's token grids"
     detail = "GFLOPs of student encoder, decoder, targets and heads, on native token grids and the paper's"
     return [
-        TableSpec(name="flops", target=":table", summary=summary, needs_runs=False),
-        TableSpec(name="flops-detail", target=":table_detail", summary=detail, needs_runs=False),
+        TableSpec(name="flops", target=":table", summary=summary, needs_runs=False, counts=True),
+        TableSpec(name="flops-detail", target=":table_detail", summary=detail, needs_runs=False, counts=True),
     ]
 
 

@@ -188,7 +188,10 @@ def _paired(mine: Outcomes, theirs: Outcomes, names: tuple[str, str]) -> PairedT
 
     # Of the same clips the subjects are the same, whichever of the files says so.
     subject_C = mine.subject_C if mine.subject_C is not None else theirs.subject_C
-    return paired_test(mine.ids_C, mine.correct_DC, theirs.ids_C, theirs.correct_DC, names, subjects_a=subject_C)
+    try:
+        return paired_test(mine.ids_C, mine.correct_DC, theirs.ids_C, theirs.correct_DC, names, subjects_a=subject_C)
+    except SkelbenchError as error:  # other clips: no test of this pair, and all the others as ever
+        raise Damaged(str(error)) from error
 
 
 Reader = Callable[[Path, str, str], Outcomes]
@@ -230,7 +233,7 @@ def paired_over_seeds(
     every = list(chain(*found))
     for name, one in zip(names, every, strict=True):
         if not np.array_equal(one.ids_C, every[0].ids_C):
-            raise SkelbenchError(
+            raise Damaged(
                 f"runs {names[0]} and {name} were evaluated on different test clips; evaluate both again: "
                 "skelbench eval RUN --force"
             )
@@ -253,6 +256,10 @@ def _rows(
 ) -> Iterator[dict[str, Any]]:
     def outcome(of: RunDir, record: Mapping[str, Any]) -> Outcomes | None:
         return if_whole(partial(read, of.path, record["id"], record["predictions"]))
+
+    def tested(record: Mapping[str, Any], control: tuple[RunDir, Mapping[str, Any]]) -> PairedTest | None:
+        mine, theirs = outcome(run, record), outcome(*control)
+        return mine and theirs and if_whole(partial(_paired, mine, theirs, (run.name, control[0].name)))
 
     spec, info = run.spec, run.info
     origin = added(info)
@@ -317,14 +324,12 @@ def _rows(
         control = twin_records.get(_what(record)) if twin_records else None
         if twin is not None and control is not None:
             row |= {"control_run": twin.name, "control_accuracy": control["metrics"]["accuracy"]}
-            if mine and (theirs := outcome(twin, control)):
-                test = _paired(mine, theirs, (run.name, twin.name))
+            if (test := tested(record, (twin, control))) is not None:
                 row |= {"difference": test.difference, "p_value": test.p_value}
         floor = raw_records.get(_what(record, seed=False))
         if raw is not None and floor is not None:
             row["raw_evaluation"] = floor["id"]
-            if mine and (theirs := outcome(raw, floor)):
-                test = _paired(mine, theirs, (run.name, raw.name))
+            if (test := tested(record, (raw, floor))) is not None:
                 row |= {"raw_difference": test.difference, "raw_p_value": test.p_value}
         yield row
 

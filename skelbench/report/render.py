@@ -11,7 +11,7 @@ import io
 import json
 import math
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from html import escape as escape_html
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -61,18 +61,10 @@ def _numeric(table: Table, column: Column) -> bool:
     return bool(values) and not any(isinstance(value, str) for value in values)
 
 
-def _notes(table: Table, left_out: Collection[Column] = ()) -> list[tuple[str, str]]:
-    """(mark or "", text) of everything below the table, but for footnotes of columns that are left out alone."""
-    seen = {key for column in left_out for key in _footnotes(table, column)}
-    kept = {key for column in table.columns if column not in left_out for key in _footnotes(table, column)}
-    footnotes = [
-        (table.markers([key]), text) for key, text in table.footnotes.items() if key in kept or key not in seen
-    ]
+def _notes(table: Table) -> list[tuple[str, str]]:
+    """(mark or "", text) of everything below the table."""
+    footnotes = [(table.markers([key]), text) for key, text in table.footnotes.items()]
     return (footnotes if table.rows else []) + [("", note) for note in table.notes]
-
-
-def _footnotes(table: Table, column: Column) -> set[str]:
-    return {*column.footnotes, *(note for row in table.rows for note in row[column.key].footnotes)}
 
 
 # ------------------------------------------------------------------------------------------------ terminal
@@ -96,22 +88,20 @@ class Terminal:
 
         layout = self._layout(options)
         yield Text(self.table.title, style="bold")
-        out = list[Column]()
+        columns, out = list(self.table.shown), list[Column]()
+        if self.table.rows and layout == "fit":
+            columns, out = self.columns_for(options.max_width)
+        seen = Terminal(self.table.narrowed(columns))
         if self.table.rows:
-            blocks = [list(self.table.shown)]
-            if layout == "fit":
-                columns, out = self.columns_for(options.max_width)
-                blocks = [columns]
-            elif layout == "blocks":
-                blocks = [*self._blocks(options.max_width)]
+            blocks = [*seen._blocks(options.max_width)] if layout == "blocks" else [columns]
             for columns in blocks:
-                yield from self._grids(columns, options.max_width, numbered=len(blocks) > 1)
+                yield from seen._grids(columns, options.max_width, numbered=len(blocks) > 1)
         else:
             yield Text()
         if out:
             names = ", ".join(f"`{column.header}`" for column in out)
             yield Text(f"No room for {names}{self.hint and f'; {self.hint}'}.", style="dim")
-        for mark, text in _notes(self.table, out):
+        for mark, text in _notes(seen.table):
             yield Constrain(Text(f"({mark}) {text}" if mark else text, style="dim"), max(100, console.width))
 
     def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
@@ -244,6 +234,7 @@ def _terminal_text(table: Table, width: int, layout: Layout) -> str:
 # ------------------------------------------------------------------------------------------------ markdown
 def markdown(table: Table) -> str:
     """A pipe table with title and notes."""
+    table = table.narrowed(table.shown)
 
     def escape(text: str) -> str:
         text = re.sub(r"([\\|*`<]|\](?=\())", r"\\\1", plain(text))
@@ -254,8 +245,9 @@ def markdown(table: Table) -> str:
 
     wraps = {"best": "**{}**", "second": "<ins>{}</ins>", None: "{}"}
     lines = [f"**{escape(table.title)}**", ""]
-    lines.append("| " + " | ".join(escape(column.header) + raised(column.footnotes) for column in table.shown) + " |")
-    lines.append("|" + "|".join("---:" if _numeric(table, column) else ":---" for column in table.shown) + "|")
+    if table.shown:
+        lines.append("| " + " | ".join(escape(one.header) + raised(one.footnotes) for one in table.shown) + " |")
+        lines.append("|" + "|".join("---:" if _numeric(table, column) else ":---" for column in table.shown) + "|")
     for heading, rows in table.sections:
         if heading:
             lines.append(f"| *{escape(heading)}* |" + " |" * (len(table.shown) - 1))
@@ -277,6 +269,7 @@ def markdown(table: Table) -> str:
 def html(table: Table) -> str:
     """A ``<table>`` with its title and notes, without styles of its own but how cells are aligned: for a page or a
     notebook."""
+    table = table.narrowed(table.shown)
 
     def escape(text: str) -> str:
         return escape_html(plain(text))
@@ -389,6 +382,8 @@ def to_json(table: Table) -> str:
 # ------------------------------------------------------------------------------------------------ latex
 PREAMBLE = r"\usepackage{booktabs,graphicx}"
 """What a document needs to take up a table."""
+COLUMN = 70
+"""Characters of a line that is still read when it is shrunk to one of two columns of a page."""
 
 _LATEX = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
@@ -407,7 +402,8 @@ _NUMBER = re.compile(r"(?<![\w.])([+-]?)(\d[\d,]*(?:\.\d+)?)(?:e([+-]\d+))?(%?)(
 
 
 def _latex_escape(text: str) -> str:
-    return "".join(_LATEX.get(character, character) for character in plain(text))
+    pieces = plain(text).split("--")  # which LaTeX would join to a dash, as in `--all`
+    return "-{}-".join("".join(_LATEX.get(character, character) for character in piece) for piece in pieces)
 
 
 def _latex_text(text: str) -> str:
@@ -444,9 +440,11 @@ def _latex_label(table: Table) -> str:
 
 
 def latex(table: Table) -> str:
-    """A ``table`` environment with booktabs rules, as wide as the column at most; needs :data:`PREAMBLE`, which its
-    first line says. Names of runs, which no reader of a paper knows, are left out."""
+    """A ``table`` environment with booktabs rules, as wide as the column at most, or ``table*``, over both columns of a
+    page, where it has more than :data:`COLUMN` characters; needs :data:`PREAMBLE`, which its first line says. Names of
+    runs, which no reader of a paper knows, are left out."""
     shown = [column for column in table.shown if column.key != "run"]
+    table = table.narrowed(shown)
 
     def raised(notes: tuple[str, ...]) -> str:
         return rf"\textsuperscript{{{table.markers(notes)}}}" if notes else ""
@@ -463,27 +461,39 @@ def latex(table: Table) -> str:
             text = wraps[cell.mark] % ((r"\boldmath " if cell.mark == "best" and "$" in text else "") + text)
         return (rf"\textit{{{text}}}" if cell.published and cell.value is not None else text) + raised(cell.footnotes)
 
+    def body() -> Iterator[str]:
+        for place, (heading, rows) in enumerate(table.sections):
+            if heading:
+                yield from [r"\midrule"] if place else []
+                yield rf"\multicolumn{{{len(shown)}}}{{l}}{{\textit{{{_latex_text(heading)}}}}} \\"
+            yield from (line(text_of(column, row[column.key]) for column in shown) for row in rows)
+
     wraps = {"best": r"\textbf{%s}", "second": r"\underline{%s}"}
     align = "".join("r" if _numeric(table, column) else "l" for column in shown)
+    width = sum(
+        2 + max([len(column.header), *(len(_text(column, row[column.key], " ± ", "–")) for row in table.rows)])
+        for column in shown
+    )
+    kind = "table*" if width > COLUMN else "table"
     lines = [
         f"% Needs in the preamble: {PREAMBLE}",
-        r"\begin{table}[t]",
+        rf"\begin{{{kind}}}[t]",
         r"\centering",
         rf"\caption{{{_latex_text(table.title)}}}",
         rf"\label{{tab:{_latex_label(table)}}}",
-        r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%",
-        rf"\begin{{tabular}}{{{align}}}",
-        r"\toprule",
-        line(_latex_text(column.header) + raised(column.footnotes) for column in shown),
-        r"\midrule",
     ]
-    for place, (heading, rows) in enumerate(table.sections):
-        if heading:
-            lines += [r"\midrule"] if place else []
-            lines.append(rf"\multicolumn{{{len(shown)}}}{{l}}{{\textit{{{_latex_text(heading)}}}}} \\")
-        lines += [line(text_of(column, row[column.key]) for column in shown) for row in rows]
-    lines += [r"\bottomrule", r"\end{tabular}}"]
+    if shown:  # LaTeX takes no grid without columns
+        lines += [
+            r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%",
+            rf"\begin{{tabular}}{{{align}}}",
+            r"\toprule",
+            line(_latex_text(column.header) + raised(column.footnotes) for column in shown),
+            r"\midrule",
+            *body(),
+            r"\bottomrule",
+            r"\end{tabular}}",
+        ]
     for mark, text in _notes(table):
         letter = rf"\textsuperscript{{{mark}}} " if mark else ""
         lines.append(rf"{{\par\smallskip\raggedright\footnotesize {letter}{_latex_text(text)}\par}}")
-    return "\n".join([*lines, r"\end{table}"]) + "\n"
+    return "\n".join([*lines, rf"\end{{{kind}}}"]) + "\n"

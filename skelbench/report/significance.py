@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from itertools import combinations
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from skelbench.evaluate.letters import letters, ranks
 from skelbench.evaluate.statistics import SeedsTest, holm, minimum_detectable_difference
 from skelbench.report.frame import paired_over_seeds, reader
 from skelbench.report.table import Column
+from skelbench.results.store import if_whole
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -38,7 +40,8 @@ def mark(rows: Sequence[dict[str, Any]], groups: Sequence[DataFrame], store: Res
     order = sorted(range(len(rows)), key=lambda place: -rows[place]["accuracy"].value)
     pairs = list(combinations(range(len(rows)), 2))
     read = reader()
-    found = [paired_over_seeds(store, groups[order[i]], groups[order[j]], read) for i, j in pairs]
+    tries = [partial(paired_over_seeds, store, groups[order[i]], groups[order[j]], read) for i, j in pairs]
+    found = [if_whole(one) for one in tries]
     tested = {pair: test for pair, test in zip(pairs, found) if test is not None}
     different = np.zeros((len(rows), len(rows)), dtype=bool)
     for (i, j), p in zip(tested, holm([test.p_value for test in tested.values()])):
@@ -47,14 +50,18 @@ def mark(rows: Sequence[dict[str, Any]], groups: Sequence[DataFrame], store: Res
     for place, rank, name in zip(order, shown, letters(different)):
         rows[place] |= {"rank": rank, "letters": name}
     untested = len(pairs) - len(tested)
-    missing = f" {untested} pairs have no seed in common, and share a letter untested." if untested else ""
+    missing = (
+        f" {untested} pairs have no seed or not the same test clips in common, and share a letter untested."
+        if untested
+        else ""
+    )
     yield f"{where}: {_detectable(list(tested.values()))}{missing}"
 
 
 def _detectable(tests: Sequence[SeedsTest]) -> str:
     """What the clips of a block could show, typical of its pairs."""
     if not tests:
-        return "no two rows have a seed in common, so none were tested."
+        return "no two rows have a seed and their test clips in common, so none were tested."
     clips, pairs = tests[0].clips, len(tests)
     discordance, effect = median(test.discordance for test in tests), median(test.effect for test in tests)
     subjects = {test.by_subject.count for test in tests if test.by_subject}

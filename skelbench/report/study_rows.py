@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from skelbench.cost import BODIES
@@ -30,7 +31,7 @@ from skelbench.report.seeds import (
     subjects_note,
 )
 from skelbench.report.table import Cell, Column, Table, footnotes_of
-from skelbench.results.store import ResultStore
+from skelbench.results.store import ResultStore, if_whole
 from skelbench.spec import titled
 
 if TYPE_CHECKING:
@@ -316,7 +317,10 @@ def _tests(rows: Sequence[Row], runs: Sequence[DataFrame | None], store: ResultS
     cells: list[dict[str, Any]] = [{} for _ in rows]
     for place, (row, group) in enumerate(zip(rows, runs, strict=True)):
         other = runs[row.against] if row.against is not None else None
-        if group is None or other is None or (test := paired_over_seeds(store, group, other)) is None:
+        if group is None or other is None:
+            continue
+        test = if_whole(partial(paired_over_seeds, store, group, other))
+        if test is None:
             continue
         cell = difference(test)
         partly = ("shared",) if test.seeds < max(len(group), len(other)) else ()

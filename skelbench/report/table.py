@@ -145,6 +145,15 @@ class Table:
             raise SkelbenchError(f"table {self.title!r} has no column {key!r}")
         return [row[key].value for row in self.rows]
 
+    def narrowed(self, columns: Sequence[Column]) -> Table:
+        """The same rows with ``columns`` alone, in their order, and what heads rows; of the footnotes those that stand
+        in what is left, so that their letters begin with a."""
+        kept = (*(column for column in self.columns if column.heads and column not in columns), *columns)
+        rows = tuple({column.key: row[column.key] for column in kept} for row in self.rows)
+        used = {note for column in columns for note in column.footnotes} | {*footnotes_of(rows, self.footnotes)}
+        footnotes = {key: text for key, text in self.footnotes.items() if key in used}
+        return replace(self, columns=kept, rows=rows, footnotes=footnotes)
+
     def ranked(self, within: Sequence[str] = ()) -> Table:
         """The same table with best and second-best marks in every column that says which end is better.
 

@@ -9,6 +9,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from skelbench.words import plain
+
 FIELD = "added"
 """Of run.json."""
 
@@ -33,7 +35,7 @@ class Added(BaseModel):
 
 def mark(file: Path, sha256: str) -> dict[str, Any]:
     """What run.json says of a run that is added now."""
-    return {FIELD: Added(file=file.name, sha256=sha256, at=time.time()).model_dump()}
+    return {FIELD: Added(file=plain(file.name), sha256=sha256, at=time.time()).model_dump()}
 
 
 def added(info: Mapping[str, Any]) -> Added | None:

@@ -78,8 +78,11 @@ def remove(store: ResultStore, runs: Sequence[RunDir], force: bool = False) -> N
     """Delete ``runs``, all or none of them; ``force``: also those that others start from, which keep their results.
 
     Raises:
-        SkelbenchError: a process works in one of them, another run starts from one, or one cannot be moved.
+        SkelbenchError: a process works in one of them, another run starts from one, or one is a link or cannot be
+            moved.
     """
+    if link := next((run for run in runs if run.path.is_symlink()), None):
+        raise SkelbenchError(f"run {link.name} is a link to another folder; nothing was removed, remove {link.path}")
     if not force and (found := heirs(store, runs)):
         heir, parent = found[0]
         raise SkelbenchError(

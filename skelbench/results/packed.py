@@ -30,6 +30,8 @@ from skelbench.words import plain
 MOST_MEMBERS = 20_000
 MOST_BYTES = {".json": 2**24, ".jsonl": 2**27, ".npz": 2**28, ".safetensors": 2**32}
 """Of one member, by its kind."""
+MOST_LISTED = 400 * MOST_MEMBERS
+"""Bytes of the list of members, which zipfile reads at once."""
 _RUN = r"[a-z0-9][A-Za-z0-9_@.+~-]{0,220}-[0-9a-f]{12}"
 _MEMBER = re.compile(
     rf"runs/(?P<run>{_RUN})/(?P<file>run\.json|metrics\.jsonl|cost\.json|eval-[0-9a-f]{{12}}\.(json|npz)"
@@ -117,17 +119,35 @@ def opened(path: Path) -> Iterator[Packed]:
     """
     try:
         check_regular(path)
-        file = zipfile.ZipFile(path)
+        data = _Sparing(io.FileIO(path))
     except FileNotFoundError as error:
         raise Unreadable(f"there is no file {path}; `skelbench runs export RUN -o FILE` makes one") from error
     except OSError as error:
         raise Unreadable(f"{path} cannot be read: {error.strerror or error}") from error
-    except Exception as error:  # damaged bytes make zipfile raise almost anything
-        raise Unreadable(
-            f"{path} is no file of `skelbench runs export`, or only a part of one: {plain(error)[:200]}"
-        ) from error
-    with file:
+    with data:
+        try:
+            file = zipfile.ZipFile(data)
+        except Exception as error:  # damaged bytes make zipfile raise almost anything
+            raise Unreadable(
+                f"{path} is no file of `skelbench runs export`, or only a part of one: {plain(error)[:200]}"
+            ) from error
+        data.listed = True
         yield Packed(path, file)
+
+
+class _Sparing(io.BufferedReader):
+    """A file whose list of members is read only if it is as long as one may be."""
+
+    listed = False
+    """Whether it has been read."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        if self.listed:
+            return super().read(size)
+        data = super().read(MOST_LISTED + 1 if size is None or size < 0 else min(size, MOST_LISTED + 1))
+        if len(data) > MOST_LISTED:
+            raise zipfile.BadZipFile(f"the list of its members is longer than {MOST_LISTED:,} bytes")
+        return data
 
 
 def _listed(path: Path, file: zipfile.ZipFile) -> list[zipfile.ZipInfo]:
@@ -219,8 +239,8 @@ def _check_header(info: zipfile.ZipInfo, head: bytes) -> None:
     start = 12 if wide else 10
     header = ast.literal_eval(head[start : start + length].decode("latin-1"))
     dtype = np.dtype(header["descr"])
-    if dtype.kind not in "iub":
-        raise ValueError(f"{info.filename[:40]!r} holds no whole numbers")
+    if dtype.kind not in "iu" or not np.can_cast(dtype, np.int64):
+        raise ValueError(f"{info.filename[:40]!r} holds no whole numbers that fit 64 bits")
     if math.prod(header["shape"]) * dtype.itemsize != info.file_size - start - length:
         raise ValueError(f"{info.filename[:40]!r} is not of the size that it says")
 

@@ -372,6 +372,11 @@ class ReadRun(RunDir):
         return sorted(filter(None, found), key=lambda record: record["finished"])
 
 
+def _by_another_budget(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
+    """Whether a run of one length is asked for by another budget, or by another word for the same one."""
+    return before != now and any(key.startswith("budget ") for key in (*before, *now))
+
+
 class ResultStore:
     """All runs below one directory."""
 
@@ -497,6 +502,9 @@ class ResultStore:
                 if run.info["modified"] and not modified:
                     # The same run, now asked for by the preset, or preset and variant, that it equals.
                     run.update(preset=preset, variant=variant, modified={})
+                elif _by_another_budget(run.info["modified"], modified):
+                    # Rows over seeds are told apart by these words, and one seed may have been asked for otherwise.
+                    run.update("budget", modified=dict(modified), **{k: facts[k] for k in ("budget",) if k in facts})
                 if setting != run.info.get("setting", "shared") and not modified:
                     run.update(setting=setting)  # settings typed one by one that make up the method's native setting
                 return run

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from skelbench.errors import SkelbenchError
 from skelbench.files import write_json
 from skelbench.locks import Busy
+from skelbench.results.added import FIELD
 from skelbench.results.store import RunDir
 
 RESULTS = ("outcome", "reason", "step", "steps", "clips_seen", "train_seconds", "collapse", "shortcut", "finished")
 """What training adds to run.json."""
+THEIRS = (FIELD, "budget", "suites")
+"""What run.json says of why, and where, it was made before."""
 
 
 @contextmanager
@@ -27,10 +31,11 @@ def alone(run: RunDir, patience: float = 1.0) -> Iterator[None]:
         ) from error
 
 
-def clear(run: RunDir) -> None:
-    """Forget a run's results, keep its spec; files that are not ours (an observer's) stay."""
-    facts = {key: value for key, value in run.info.items() if key not in RESULTS}
-    write_json(run.path / "run.json", {**facts, "outcome": "new"})
+def clear(run: RunDir, **facts: Any) -> None:
+    """Forget a run's results, and that it was added from elsewhere if it was; keep its spec, and ``facts`` of who makes
+    it now. Files that are not ours (an observer's) stay."""
+    kept = {key: value for key, value in run.info.items() if key not in (*RESULTS, *THEIRS)}
+    write_json(run.path / "run.json", {**kept, **facts, "outcome": "new"})
     for pattern in ("last.pt", "metrics.jsonl", "cost.json", "encoder*.safetensors", "eval-*", "diagnose-*"):
         for path in run.path.glob(pattern):
             path.unlink()

@@ -38,7 +38,7 @@ def import_weights(
     run = session.results.open(spec, resolved.preset, resolved.modified, ran_on, resolved.setting, resolved.variant)
     with alone(run):
         if force:
-            clear(run)
+            clear(run, **ran_on)
         if run.outcome != "done":
             weights = {name: x for name, x in method.state_dict().items() if name in imported.weights}
             write_state(run.checkpoint, {"id": spec.id, "step": 0, "method": weights})

@@ -14,6 +14,7 @@ from skelbench.errors import Diverged, SkelbenchError, Stopped
 from skelbench.methods.contract import Method
 from skelbench.nn.encoder import Encoder
 from skelbench.plugin.status import one_line
+from skelbench.results.added import FIELD
 from skelbench.results.environment import environment
 from skelbench.results.store import ResultStore, RunDir
 from skelbench.run.directory import alone, clear
@@ -39,10 +40,15 @@ def pretrain(session: Session, resolved: Resolved, force: bool = False) -> RunDi
     run = session.results.open(spec, resolved.preset, resolved.modified, facts, resolved.setting, resolved.variant)
     with alone(run, patience=1.0 if resolved.method.trains else 60.0):
         if force:
-            clear(run)
-        done = run.outcome == "done"
+            clear(run, **facts)
+        done = run.outcome == "done" and not _lacks_weights(resolved, run)
         distributed.barrier()
         return run if done else _train(session, resolved, run)
+
+
+def _lacks_weights(resolved: Resolved, run: RunDir) -> bool:
+    """Whether it is a control that was added without its weights: they are its seed's, and made here in an instant."""
+    return not resolved.method.trains and FIELD in run.info and not run.encoder().exists()
 
 
 def _train(session: Session, resolved: Resolved, run: RunDir) -> RunDir:

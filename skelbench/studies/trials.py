@@ -171,11 +171,15 @@ def status(trial: Trial, session: Session, protocols: Iterable[str]) -> Status:
 
 
 def recognise(trial: Trial, state: Status, session: Session) -> None:
-    """A run that was made with settings typed one by one gets the preset and variant by which ``trial`` asks for it:
-    otherwise it would count as done, and no table of exact presets would show it."""
+    """A run that was made with settings typed one by one gets the preset and variant by which ``trial`` asks for it,
+    and one of another budget of the same length that of ``trial``: otherwise it would count as done, and no table show
+    it beside the others."""
     resolved = trial.resolved
-    if state.run is not None and state.run.info["modified"] and not resolved.modified:
-        session.results.open(resolved.spec, resolved.preset, resolved.modified, {}, resolved.setting, resolved.variant)
+    if state.run is not None and state.run.info["modified"] != resolved.modified:
+        facts = {"budget": resolved.length.record()} if resolved.length else {}
+        session.results.open(
+            resolved.spec, resolved.preset, resolved.modified, facts, resolved.setting, resolved.variant
+        )
 
 
 @dataclass(frozen=True)

@@ -73,8 +73,7 @@ class Work:
             finished = run is not None and run.outcome == "done"
             return None if finished else f"it ended without a finished run {self.trial.id}"
         if code < 0:
-            name = signal.Signals(-code).name
-            return f"its process was killed by {name}" + (" (out of memory?)" if name == "SIGKILL" else "")
+            return f"its process was killed by {signal.Signals(-code).name}"
         with open(self.log, "rb") as file:
             file.seek(self.log_start)
             lines = file.read().decode(errors="replace").splitlines()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,16 +15,19 @@ from pydantic import Field
 from skelbench.component import Spec
 from skelbench.data.store.splits import full_name
 from skelbench.errors import SkelbenchError
+from skelbench.files import parsed, read_text, shallow
 from skelbench.plugin.host import Host
 from skelbench.results.store import FORMAT
 from skelbench.run.presets import PRESETS, QUEUED
-from skelbench.run.request import budget
-from skelbench.spec import EvalSpec, GridSpec, TrainSpec
+from skelbench.run.request import token_grid
+from skelbench.spec import EvalSpec, GridSpec, TrainSpec, validated
 from skelbench.suites.suite import FrozenData, FrozenPreset, FrozenProtocol, FrozenSplit, LabelRule, Suite
 
 if TYPE_CHECKING:
     from skelbench.data.store.clip_store import ClipStore
 
+KNOWN = ("ntu60", "ntu120", "pku1", "pku2")
+"""Data sets whose rules are frozen as their authors wrote them: the same whether they are here or not."""
 EXCHANGEABLE = (
     "encoders", "topologies", "crops", "augmentations", "masks", "degradations", "optimizers", "schedules", "targets",
 )  # fmt: skip
@@ -54,16 +58,19 @@ class Plan(Spec):
 
 
 def freeze(plan: Plan, host: Host, stores: Mapping[str, ClipStore], fixed: Iterable[str]) -> Suite:
-    """The suite of ``plan``. ``stores``: its data sets that are here; ``fixed``: those that are the same files for
-    everybody, whose contents are frozen as well."""
+    """The suite of ``plan``. ``stores``: its data sets but for the :data:`KNOWN`; ``fixed``: those that are the same
+    files for everybody, whose contents are frozen as well."""
     labels = label_rule(plan.label_shares, plan.label_lists)
     if unknown := sorted(set(plan.presets) - set(PRESETS)):
         raise SkelbenchError(f"preset {unknown[0]!r} is none of the harness's own ({', '.join(PRESETS)}); leave it out")
     datasets = {}
     for name, splits in plan.datasets.items():
         splits = tuple(map(full_name, splits))
-        known = data_of(stores[name], splits, labels) if name in stores else rules_of(name, splits)
-        datasets[name] = known if name in set(fixed) else by_rule(known)
+        if name in KNOWN:
+            datasets[name] = rules_of(name, splits)
+            continue
+        here = data_of(stores[name], splits, labels)
+        datasets[name] = here if name in set(fixed) else by_rule(here)
     return Suite(
         name=plan.name,
         summary=plan.summary,
@@ -84,8 +91,18 @@ def freeze(plan: Plan, host: Host, stores: Mapping[str, ClipStore], fixed: Itera
     )
 
 
+def read_plan(path: Path) -> Plan:
+    """The plan of a TOML file; SkelbenchError if it holds none."""
+    try:
+        document = shallow(parsed(tomllib.loads, read_text(path)))
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise SkelbenchError(f"plan {path} cannot be read as TOML: {why}") from error
+    return validated(Plan, document, str(path))
+
+
 def _grid(tokens: int) -> GridSpec:
-    found = budget(tokens)
+    found = token_grid(tokens)
     return GridSpec(frames=found["grid.frames"], patch=found["grid.patch"])
 
 
@@ -137,9 +154,9 @@ def evaluation_of() -> dict[str, Any]:
 
 def conventions() -> dict[str, str]:
     """How costs are counted here."""
-    from skelbench.cost import macs, step
+    from skelbench.cost import count, step
 
-    return {"encoder": macs.CONVENTION, "training step": step.CONVENTION}
+    return {"encoder": count.CONVENTION, "training step": step.CONVENTION}
 
 
 # ------------------------------------------------------------------------------------------------ data
@@ -173,15 +190,11 @@ def by_rule(known: FrozenData) -> FrozenData:
 
 
 def rules_of(name: str, splits: Sequence[str]) -> FrozenData:
-    """What is known of a data set that is not here: NTU RGB+D's rules, and that PKU-MMD has split files of its own."""
+    """What is known of one of :data:`KNOWN`: NTU RGB+D's rules, and that PKU-MMD has split files of its own."""
     from skelbench.data.raw.ntu import names as ntu
     from skelbench.data.raw.pku import names as pku
 
     classes = {"ntu60": 60, "ntu120": len(ntu.ACTIONS), "pku1": len(pku.ACTIONS), "pku2": len(pku.ACTIONS)}
-    if name not in classes:
-        raise SkelbenchError(
-            f"data set {name!r} is not here, and its splits are not known otherwise; prepare or import it first"
-        )
     rules = ntu.SPLITS.get(name, {})
     found = {one: FrozenSplit(rule=rules[one].model_dump(mode="json") if one in rules else None) for one in splits}
     return FrozenData(classes=classes[name], splits=found)

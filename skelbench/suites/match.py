@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -39,17 +40,17 @@ def installation(suite: Suite, host: Host) -> Iterator[Check]:
     """The checks of what is installed; data apart."""
     yield _compare("results format", suite.results_format, FORMAT)
     for name, preset in suite.presets.items():
-        yield _part(f"preset {name}", preset.model_dump(), lambda name=name: _preset(host, suite, name))
+        yield _part(f"preset {name}", preset.model_dump(), partial(_preset, host, suite, name))
     yield _compare("settings of training", suite.training, freeze.training_of())
     yield _compare("how clips are looked at", suite.evaluation, freeze.evaluation_of())
     for name, protocol in suite.protocols.items():
-        yield _part(f"protocol {name}", protocol.model_dump(), lambda name=name: _protocol(host, name))
+        yield _part(f"protocol {name}", protocol.model_dump(), partial(_protocol, host, name))
     lists = suite.label_lists
     here = freeze.label_rule(lists.shares, lists.draws)
     yield _compare("rule of label lists", lists.example_sha256, here.example_sha256, f"{lists.draws} lists of a share")
     for key, identity in suite.components.items():
         kind, _, name = key.partition(" ")
-        yield _part(key, identity, lambda kind=kind, name=name: _identity(host, kind, name))
+        yield _part(key, identity, partial(_identity, host, kind, name))
     for what, convention in suite.cost.items():
         yield _compare(f"cost convention, {what}", convention, freeze.conventions().get(what, "none"), "as printed")
 

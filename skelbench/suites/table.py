@@ -56,7 +56,7 @@ class SuiteInputs(TableInputs):
         return {run.name: rows_of(self.suite, recorded, run) for run in self.runs}
 
     @cached_property
-    def every(self) -> DataFrame:  # type: ignore[override]
+    def every(self) -> DataFrame:
         """Every evaluation that is the suite's."""
         from skelbench.report.frame import frame
 

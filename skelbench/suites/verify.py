@@ -17,7 +17,6 @@ import numpy as np
 
 from skelbench.errors import SkelbenchError
 from skelbench.evaluate.recomputed import recomputed, unlike
-from skelbench.files import write_whole
 from skelbench.plugin.host import Host
 from skelbench.results.pack import MANIFEST
 from skelbench.results.packed import Packed, load_json, load_predictions
@@ -83,7 +82,7 @@ def verify(packed: Packed, folder: Path, place: Place) -> list[Finding]:
                 data = packed.read(f"runs/{name}/{file}")
             except ValueError:
                 continue  # said with the hashes
-            write_whole(folder / name / file, lambda out, data=data: out.write(data))
+            (folder / name / file).write_bytes(data)
         found += _run(ReadRun(folder / name), packed, place)
     return found
 
@@ -185,7 +184,7 @@ def _training_wrong(run: RunDir, info: Mapping[str, Any], spec: RunSpec) -> Iter
         yield f"{steps} steps of {spec.train.batch_size} clips are not {info['clips_seen']:,} clips"
     try:
         planned = total_steps(spec, clips) if isinstance(clips, int) else steps
-    except OverflowError:
+    except (OverflowError, ZeroDivisionError):
         planned = 0
     if planned != steps:
         yield f"its spec makes {planned} steps with {clips} training clips, it says {steps}"
@@ -215,7 +214,8 @@ def _trained(info: Mapping[str, Any], spec: RunSpec) -> str:
 
 
 def _cost_wrong(run: RunDir, spec: RunSpec) -> Iterator[str]:
-    from skelbench.cost.macs import CONVENTION, TOLERANCE
+    from skelbench.cost.count import CONVENTION
+    from skelbench.cost.macs import TOLERANCE
 
     try:
         cost = run.cost()

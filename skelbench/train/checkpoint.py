@@ -21,6 +21,7 @@ from skelbench.results.state_file import read_state
 from skelbench.results.store import RunDir
 from skelbench.train.finite import saved_problem, state_problem
 
+ANEW = "remove it, or use --force, to start the run anew"
 WITHOUT_LOG = "restore it, or remove it to continue the run without what was logged"
 
 
@@ -30,11 +31,9 @@ def load_state(path: Path, device: torch.device | str, run_id: str) -> dict[str,
         state = read_state(path, run_id, "run", device)
         problem = saved_problem({"method": state["method"], "optimizer": state.get("optimizer", {})})
     except Exception as error:
-        raise SkelbenchError(f"checkpoint {path} is damaged; use --force to start the run anew") from error
+        raise SkelbenchError(f"checkpoint {path} is damaged; {ANEW}") from error
     if problem:
-        raise SkelbenchError(
-            f"checkpoint {path} holds values that are not finite, first in {problem}; use --force to start the run anew"
-        )
+        raise SkelbenchError(f"checkpoint {path} holds values that are not finite, first in {problem}; {ANEW}")
     return state
 
 

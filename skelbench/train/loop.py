@@ -29,7 +29,7 @@ from skelbench.results.store import RunDir
 from skelbench.signals import stop_requested
 from skelbench.spec import RunSpec
 from skelbench.train.build import training_clips, turns_bodies, view_specs
-from skelbench.train.checkpoint import WITHOUT_LOG, cut_back, load_state, save_encoders, synced
+from skelbench.train.checkpoint import ANEW, WITHOUT_LOG, cut_back, load_state, save_encoders, synced
 from skelbench.train.collapse import Collapse, sentence
 from skelbench.train.finite import Verdict, state_problem
 from skelbench.train.fixed_clips import FixedClips
@@ -187,9 +187,7 @@ class Trainer:
             self.optim.load_state_dict(state["optimizer"])
             size, step, seconds = int(state["metrics_bytes"]), int(state["step"]), float(state["seconds"])
         except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
-            raise SkelbenchError(
-                f"checkpoint {self.run.checkpoint} does not fit this run; use --force to start the run anew"
-            ) from error
+            raise SkelbenchError(f"checkpoint {self.run.checkpoint} does not fit this run; {ANEW}") from error
         if not self.rank:
             cut_back(self.run.metrics, size)
             for line in logged_lines(self.run, WITHOUT_LOG):

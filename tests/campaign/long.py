@@ -303,7 +303,7 @@ class Long:
         for path in self.dice.sample(done, min(count, len(done))):
             info = json.loads((path / "run.json").read_text())
             own = self.folder / "alone"
-            own_settings = "--seed", str(info["spec"]["seed"]), "--set", f"epochs={info['modified']['train.epochs']}"
+            own_settings = "--seed", str(info["spec"]["seed"]), "--set", f"epochs={info['spec']['train']['epochs']}"
             words = self.command(*quick(info["spec"]["method"]), *own_settings)
             command = [word if word != str(self.results) else str(own) for word in words]
             subprocess.run(command, check=True, capture_output=True, cwd=self.folder)

@@ -5,6 +5,7 @@ from fabricated import Fabricated
 
 import skelbench
 from skelbench.cli.main import main
+from skelbench.errors import SkelbenchError
 
 
 @pytest.fixture
@@ -17,17 +18,16 @@ def here(tmp_path, monkeypatch):
 
 def test_the_page_is_written_and_said(here, capsys):
     assert main(["report", "--table", "linear"]) == 0
-    assert capsys.readouterr().out.startswith("wrote report.html: 1 runs, ")
+    assert capsys.readouterr().out.startswith("wrote report.html: ")
     text = (here / "report.html").read_text()
     assert text.startswith("<!doctype html>") and text.count('class="table"') == 1 and "No finished run has" in text
 
 
-def test_python_writes_the_same_page(here, monkeypatch):
-    from skelbench.page import tables
-
-    build = tables.build
-    monkeypatch.setattr(tables, "build", lambda inputs, names: build(inputs, ["linear"]))
-    assert skelbench.report("b.html", skeletons=False).read_text().startswith("<!doctype html>")
+def test_python_writes_the_same_page(here):
+    text = skelbench.report("b.html", tables=["linear"], skeletons=False, method="slim").read_text()
+    assert text.startswith("<!doctype html>") and "only method slim" in text
+    with pytest.raises(SkelbenchError, match="did you mean 'slim'"):
+        skelbench.report("c.html", method=["slimm"])
 
 
 @pytest.mark.parametrize(
@@ -37,6 +37,7 @@ def test_python_writes_the_same_page(here, monkeypatch):
         (["-o", "none/report.html"], "there is no folder none"),
         (["-o", "folder.html"], "folder.html is a folder; name a file in it"),
         (["--table", "lineal"], "did you mean 'linear'?"),
+        (["--method", "slimm"], "did you mean 'slim'?"),
         (["--port", "80"], "--port is where --serve listens"),
         (["--serve", "-o", "a.html"], "--serve shows what goes on and writes nothing"),
         (["--results", "nowhere"], "there is no such folder"),

@@ -165,7 +165,7 @@ def test_a_run_that_fails_keeps_why_and_says_it_again(method, said, small, capsy
     assert note.startswith("note: before, this run failed: ") and said in note
     run.write_text(json.dumps({**info, "outcome": "running"}))  # as one that was killed leaves it
     attempt()
-    assert "note: before, this run was killed" in capsys.readouterr().err
+    assert "note: before, this run ended without a word of why" in capsys.readouterr().err
 
 
 def test_the_id_of_the_dry_run_is_the_id_of_the_run(small, capsys):

@@ -6,15 +6,18 @@ import re
 import numpy as np
 import pytest
 from fabricated import Fabricated, correct
-from hostile import EVIL
+from hostile import EVIL, edit
 
 from skelbench.errors import SkelbenchError
+from skelbench.page import tables
 from skelbench.page.build import build
 from skelbench.page.charts import thinned
 from skelbench.page.provenance import Provenance
 from skelbench.page.summary import sentences
+from skelbench.page.tables import uncounted
 from skelbench.page.text import data
 from skelbench.plugin.host import Host
+from skelbench.report.filters import Filters
 from skelbench.report.inputs import TableInputs
 from skelbench.report.linear import table as linear
 from skelbench.results.store import ResultStore
@@ -100,9 +103,9 @@ def test_figures_hold_every_setting_every_curve_and_the_confusion(held):
     charts = held["charts"]
     final = {(one["title"], one["protocol"]): one for one in charts["points"] if one["checkpoint"] == "last"}
     assert final["slim", "linear"]["gflops"] == pytest.approx(0.1) and final["slim", "linear"]["clips"] == 40_000
-    assert final["slim", "linear"]["pflops"] == pytest.approx(1e-6 * 40 * 40_000)
+    assert final["slim", "linear"]["pflops"] == pytest.approx(1e-6 * 2 * 40 * 40_000)
     (kept,) = [one for one in charts["points"] if one["checkpoint"] != "last"]
-    assert kept["checkpoint"] == "12.5" and 0 < kept["clips"] < 40_000
+    assert kept["checkpoint"] == "12.5" and kept["clips"] == pytest.approx(40_000 * 12.5 / 150, rel=1e-5)
     (curve,) = [one for one in charts["curves"] if one["title"].startswith("mamp")]
     x, y = curve["lines"]["loss"]
     assert len(x) == len(y) <= 300 and (x[0], y[0]) == (32, 3.0) and x[-1] == 32 * 1200
@@ -124,6 +127,51 @@ def test_a_table_that_fails_takes_nothing_with_it(hostile, monkeypatch):
     monkeypatch.setattr("skelbench.report.linear.table", broken)
     text = build(inputs_of(hostile / "results"), names=TABLES)
     assert "Table linear could not be made: RuntimeError: broken &lt;/script&gt;" in text
+
+
+def test_a_page_of_some_runs_is_about_these_alone(hostile):
+    text = text_of(build(inputs_of(hostile / "results", filters=Filters(method=("mamp",))), names=["linear", "semi"]))
+    assert "of 1 runs" in text and "only method mamp" in text and "1 run of 1 method or variant" in text
+    assert "1 folder has files that are damaged" in text and "slim" not in text.partition("Published figures")[0]
+    with pytest.raises(SkelbenchError, match="no run in .* is of method dino, preset small"):
+        build(inputs_of(hostile / "results", filters=Filters(method=("dino",), preset=("small",))), names=["linear"])
+
+
+def test_a_run_on_other_data_than_it_is_tested_on_is_there_for_both(tmp_path):
+    made = Fabricated(tmp_path)
+    name = made.run("slim", correct(0.5, 400), knn=None)
+    (record,) = (tmp_path / name).glob("eval-*.json")
+    spec = json.loads(record.read_text())["spec"]
+    edit(record, spec=spec | {"data": spec["data"] | {"name": "pku2"}})
+    text = build(inputs_of(tmp_path, filters=Filters(dataset=("pku2",))), names=["linear"])
+    assert "pku2 (from moves" in text and 'class="row ours" data-runs="0"' in text
+
+
+def test_a_pair_tested_on_other_clips_is_left_out_and_said(tmp_path):
+    made = Fabricated(tmp_path)
+    for title, first in (("slim", 0), ("untrained", 1), ("mamp", 2)):
+        made.run(title, correct(0.5, 400), ids=np.arange(first, first + 400), knn=None)
+    text = text_of(build(inputs_of(tmp_path), names=["linear"]))
+    assert "could not be made" not in text and "3 pairs have no seed or not the same test clips in common" in text
+
+
+def test_where_a_run_comes_from_and_which_suite_it_is_of(tmp_path):
+    root = tmp_path / "r"
+    name = Fabricated(root).run("slim", correct(0.5, 400))
+    where = {"file": f"{EVIL}.zip", "sha256": "a" * 64, "at": 0.0}
+    edit(root / name / "run.json", added=where, suites={"skeleton-v1": "b" * 16})
+    (run,) = Provenance(ResultStore(root).read()).runs
+    assert "sha256 aaaaaaaaaaaa" in run["added"] and run["suites"] == {"skeleton-v1": "b" * 16}
+    assert "elsewhere, from " in text_of(build(inputs_of(root), names=["linear"]))
+
+
+def test_tables_that_count_models_are_made_only_when_named(hostile, monkeypatch):
+    monkeypatch.setattr("skelbench.report.flops.table", lambda inputs: 1 / 0)
+    host = Host()
+    assert uncounted(host) == ["flops", "flops-detail"]
+    built = tables.build(inputs_of(hostile / "results"))
+    assert {"linear", "semi"} <= built.tables.keys() and not built.tables.keys() & set(uncounted(host))
+    assert "flops" in tables.build(inputs_of(hostile / "results"), ["flops"]).failed  # it was begun
 
 
 def test_an_empty_store_is_a_sentence_and_no_page(tmp_path):

@@ -60,7 +60,7 @@ def test_gallery_compares_methods_by_name(inputs):
 
 
 def test_gallery_of_nothing_or_of_what_is_not(inputs):
-    with pytest.raises(NothingToDraw, match="skelbench plot gallery --set method=NAME"):
+    with pytest.raises(NothingToDraw, match="skelbench plot gallery --method NAME"):
         gallery.draw(inputs(gallery.Gallery()))
     with pytest.raises(SkelbenchError, match="write parts, views or parts,views"):
         gallery.draw(inputs(gallery.Gallery(method="slim", show="part")))

@@ -50,20 +50,25 @@ def test_whole_pretraining_speed_and_inference_are_means_over_seeds(made):
     assert found["slim"]["latency_1"].mark == "second" and found["slim"]["training"].mark is None
 
 
-@pytest.mark.parametrize("what", [{"hardware": "gpu"}, {"preset": "quick"}, {"split": "cross-subject"}])
-def test_other_machines_presets_and_splits_do_not_compete(made, what):
-    made.run("slim", 0.5)
-    made.run("mamp", 0.8, **what)
-    table = built(made)
-    assert not any(cell.mark for row in table.rows for cell in row.values())
-    (key,) = what
-    assert next(column for column in table.columns if column.key == key).shown
-
-
-def test_latencies_of_another_device_do_not_compete(made):
-    costs(made, made.run("slim", 0.5), device="cpu")
+def test_other_machines_devices_presets_splits_and_settings_do_not_compete(made):
+    costs(made, made.run("slim", 0.5))
     costs(made, made.run("mamp", 0.8), device="cuda", latency_1=0.1)
-    assert not any(row["latency_1"].mark for row in built(made).rows)
+    for seed, what in enumerate(
+        ({"hardware": "gpu"}, {"preset": "quick"}, {"split": "cross-subject"}, {"setting": "native"}), start=1
+    ):
+        made.run("mamp", 0.8, seed=seed, **what)
+    table = built(made)
+    assert len(table.rows) == 6 and not any(cell.mark for row in table.rows for cell in row.values())
+    shown = {column.key for column in table.columns if column.shown}
+    assert {"hardware", "timed", "preset", "setting", "place"} <= shown
+    assert {heading for heading, _ in table.sections} == {"moves / cross-view", "moves / cross-subject"}
+
+
+def test_rows_of_equal_cost_and_rows_that_nobody_counted_have_their_place(made):
+    made.run("untrained", 0.2)
+    made.run("untrained", 0.3, tokens=30)
+    made.run("slim", 0.5, costed=False)
+    assert [row["method"].value for row in built(made).rows] == ["slim", "untrained", "untrained"]
 
 
 def test_a_run_that_was_not_costed_says_so(made):

@@ -51,7 +51,7 @@ TABLE = Table(
 ).ranked()
 
 GOLDEN = r"""% Needs in the preamble: \usepackage{booktabs,graphicx}
-\begin{table}[t]
+\begin{table*}[t]
 \centering
 \caption{Costs \& gains\_ at $8{\times}25$}
 \label{tab:made-up}
@@ -72,9 +72,9 @@ mae $<$1$>$\textsuperscript{b} & $30{\times}25$ & \underline{80.0} & -- & -- & \
 \end{tabular}}
 {\par\smallskip\raggedright\footnotesize \textsuperscript{a} last step\par}
 {\par\smallskip\raggedright\footnotesize \textsuperscript{b} odd one\par}
-{\par\smallskip\raggedright\footnotesize 100 \% of \texttt{skelbench run --set a\_b=1}: 0.313 to $3.3\times10^{-5}$ """
-    r"""at $8{\times}25$.\par}
-\end{table}
+{\par\smallskip\raggedright\footnotesize 100 \% of \texttt{skelbench run -{}-set a\_b=1}: 0.313 to """
+    r"""$3.3\times10^{-5}$ at $8{\times}25$.\par}
+\end{table*}
 """
 )
 HOSTILE = "\\input{x} & % $ # _ { } ~ ^ | ` \" ' < > – — … “q” × ± − Δ σ 1e-5 8x25 `a_b % $` \\\\ [x] *y* \x1b[0m"
@@ -85,7 +85,8 @@ def test_golden():
 
 
 def test_without_a_name_the_title_labels_it():
-    assert r"\label{tab:costs-gains-2}" in render(Table("Costs & gains_ 2", (Column("a", "A"),)), "latex")
+    text = render(Table("Costs & gains_ 2", (Column("a", "A"),), notes=("see --all",)), "latex")
+    assert r"\label{tab:costs-gains-2}" in text and r"\begin{table}[t]" in text and "see -{}-all" in text
 
 
 def balanced(text):
@@ -101,7 +102,7 @@ def balanced(text):
     assert depth == 0 and bare.count("$") % 2 == 0 and "#" not in bare
     outside = re.sub(r"\$[^$]*\$", "", bare)
     assert not re.search(r"[_^]", outside)
-    assert re.findall(r"\\begin\{(\w+)\}", body) == re.findall(r"\\end\{(\w+)\}", body)[::-1]
+    assert re.findall(r"\\begin\{(\w+\*?)\}", body) == re.findall(r"\\end\{(\w+\*?)\}", body)[::-1]
     columns = len(re.search(r"\\begin\{tabular\}\{(\w+)\}", body)[1])
     rows = body[body.index(r"\toprule") : body.index(r"\bottomrule")].replace(r"\&", "")
     for row in rows.split("\\\\\n")[:-1]:
@@ -131,7 +132,7 @@ def test_a_latex_compiles_it(tmp_path):
     compiler = next(filter(shutil.which, ("pdflatex", "lualatex", "xelatex", "tectonic")), None)
     if compiler is None:
         pytest.skip("no LaTeX is installed")
-    tables = "\n".join(render(table, "latex") for table in (TABLE, hostile()))
+    tables = "\n".join(render(table, "latex") for table in (TABLE, hostile(), Table("Nothing yet", ())))
     tables = tables.replace(r"\label{tab:made-up}", r"\label{tab:one}")
     document = "\n".join([r"\documentclass{article}", PREAMBLE, r"\begin{document}", tables, r"\end{document}", ""])
     (tmp_path / "paper.tex").write_text(document)

@@ -290,7 +290,7 @@ def test_rows_without_a_common_seed_share_a_letter_and_that_is_said(made):
     built = table(TableInputs(Host(), made.store, significance=True))
     letters = {name: set(row["letters"].value) for name, row in shown(built).items()}
     assert letters["slim"] & letters["mamp"] and not letters["slim"] & letters["gfp"]
-    assert any("2 pairs have no seed in common, and share a letter untested." in note for note in built.notes)
+    assert any("2 pairs have no seed or not the same test clips in common" in note for note in built.notes)
 
 
 def test_over_few_subjects_nothing_can_be_told_apart(made):

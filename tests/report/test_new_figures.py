@@ -128,12 +128,14 @@ def test_snapshots_of_another_probe_are_left_out_unless_all_is_shown(made):
 
 def test_trainings_of_other_lengths_are_one_line_and_the_untrained_encoder_is_below(made):
     run(made, share=0.6)
-    name = run(made, share=0.8, epochs=300, modified={"train.epochs": 300})
-    path = made.root / name / "run.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"clips_seen": 80_000}))
+    lengths = {300: ({"train.epochs": 300}, 0.8), 600: ({"budget clips": "160000"}, 0.9)}
+    for epochs, (modified, share) in lengths.items():
+        path = made.root / run(made, share=share, epochs=epochs, modified=modified) / "run.json"
+        seen = {"clips_seen": epochs * 40_000 // 150}
+        path.write_text(json.dumps(json.loads(path.read_text()) | seen))
     run(made, "untrained", 0.2)
     axes = scaling.draw(inputs(made, True)).axes[0]
-    assert line(axes, "slim, 8 tokens") == pairs((40_000, 60), (80_000, 80))
+    assert line(axes, "slim, 8 tokens") == pairs((40_000, 60), (80_000, 80), (160_000, 90))
     assert [y for _, y in line(axes, "_untrained")] == pairs(20, 20)
 
 
@@ -224,7 +226,7 @@ def test_a_constant_ratio_is_one_bar_and_a_method_without_masks_is_refused(tmp_p
         (trade_off, "skelbench study token-budget"),
         (scaling, "skelbench run METHOD"),
         (robustness, "skelbench eval RUN --protocol robustness"),
-        (coverage, "skelbench plot coverage --set method=NAME"),
+        (coverage, "skelbench plot coverage --method NAME"),
     ],
 )
 def test_without_runs_a_sentence_says_what_to_run(figure, command, made):
@@ -261,4 +263,8 @@ def test_settings_are_given_by_set(made, tmp_path, monkeypatch, capsys):
     for wrong, answer in (("publishd=1", "did you mean 'published'"), ("splits=men", "did you mean 'mean'")):
         assert main(["plot", "trade-off", "--set", wrong, *place]) == 2
         assert answer in capsys.readouterr().err
+    assert main(["plot", "coverage", "--method", "slim", "--set", "method=slim", *place]) == 2
+    assert "leave one of them out" in capsys.readouterr().err
+    assert main(["plot", "coverage", "--method", "slim,mamp", *place]) == 2
+    assert "room for one method, not for slim,mamp" in capsys.readouterr().err
     assert main(["plot", "curves", "--set", "a=1", *place]) == 2

@@ -301,3 +301,19 @@ def test_html_golden():
         "<p><sup>b</sup> odd one</p>\n"
         "<p>100 % of *it*.</p>\n"
     )
+
+
+def test_footnotes_of_columns_that_nobody_sees_are_left_out_and_letters_begin_with_a():
+    columns = (
+        Column("hidden", "Hidden", shown=False, footnotes=("first",)),
+        Column("method", "Method"),
+        Column("accuracy", "Accuracy", ".1f", best="max"),
+        Column("far", "A long header that needs room".replace(" ", "_")),
+    )
+    row = {"method": "slim", "accuracy": Cell(1.0, footnotes=("third",)), "far": Cell("x", footnotes=("second",))}
+    notes = {"first": "of the hidden", "second": "of the far", "third": "of the near"}
+    table = Table("Title", columns, (row,), footnotes=notes)
+    narrow = render(table, width=40)
+    assert "1.0 (a)" in narrow and "(a) of the near" in narrow and "of the far" not in narrow
+    for format in ("md", "html", "latex", "terminal"):
+        assert "of the hidden" not in render(table, format) and "of the far" in render(table, format)

@@ -9,6 +9,7 @@ from small import silent_session, tiny, write_small_store
 from skelbench.cost import BODIES
 from skelbench.cost.report import step_cost
 from skelbench.errors import SkelbenchError
+from skelbench.results.store import ResultStore
 from skelbench.run import length as lengths
 from skelbench.run import pace
 from skelbench.run.budget import Budget
@@ -113,6 +114,22 @@ def test_a_preset_s_own_length_is_the_preset_s_run_however_it_is_asked_for(made,
     assert len(ids) == 1 and plain.spec.id not in ids
     passes = made("slim", "steps=30", preset="release", sets=tiny("slim") | {"train.batch_size": 4})
     assert steps(passes) == 30 and passes.spec.train.iters_per_epoch  # an epoch stays what it was
+
+
+def test_a_run_that_two_budgets_reach_is_said_by_the_last(made, tmp_path):
+    """Seeds of one row are told apart by what was changed, and one may have been made for another study."""
+    results = ResultStore(tmp_path / "results")
+    results.prepare()
+
+    def asked(budget):
+        resolved = made(budget=budget)
+        facts = {"budget": resolved.length.record()}
+        run = results.open(resolved.spec, resolved.preset, resolved.modified, facts)
+        return run.name, run.info["modified"], run.info["budget"]["asked"]
+
+    first, second = asked("steps=50"), asked("clips=600")
+    assert first[0] == second[0] and first[1:] == ({"budget steps": "50"}, "steps=50")
+    assert second[1:] == ({"budget clips": "600"}, "clips=600")
 
 
 def test_what_no_budget_can_be_is_a_sentence(made, monkeypatch):

@@ -3,6 +3,7 @@
 import json
 import shutil
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,10 +12,14 @@ from small import write_small_store
 
 from skelbench.cli.main import main
 from skelbench.plugin.host import get_host, request_files
-from skelbench.results.store import ResultStore
+from skelbench.results.pack import pack
+from skelbench.results.packed import opened
+from skelbench.results.store import ReadRun, ResultStore
 from skelbench.run.evaluate import eval_spec
 from skelbench.run.request import Request
 from skelbench.run.resolve import control, raw_control, resolve
+from skelbench.suites.suite import read_suite
+from skelbench.suites.verify import Place, verify
 from skelbench.train.loop import total_steps
 
 PLAN = """
@@ -85,6 +90,25 @@ def built(tmp_path_factory):
         write_run(root / "results", control(made, get_host()), like=made)
     write_run(root / "results", raw_control(made, get_host()), like=made)
     return root
+
+
+@pytest.fixture(scope="module")
+def looked(built, tmp_path_factory):
+    """``built`` to look at, not to change: ``run``: the folder of a row, ``packed``: the bytes of its file, ``suite``,
+    ``checked(data)``: what is found of packed runs without a command."""
+    root = tmp_path_factory.mktemp("looked")
+    suite = read_suite(built / "tiny-v1.json")
+    (run,) = (built / "results").glob("skeletonmae-*-s0-*")
+    pack([ReadRun(run)], root / "mine.zip", {"tiny-v1": suite.hash})
+    where = Place(get_host(), built / "data", ResultStore(built / "results"), (suite,))
+
+    def checked(data):
+        (root / "x.zip").write_bytes(data)
+        with opened(root / "x.zip") as packed, TemporaryDirectory(dir=root) as folder:
+            return verify(packed, Path(folder), where)
+
+    packed = (root / "mine.zip").read_bytes()
+    return SimpleNamespace(root=root, built=built, run=run, packed=packed, suite=suite, checked=checked)
 
 
 @pytest.fixture

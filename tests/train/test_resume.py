@@ -185,18 +185,23 @@ OTHER_PARTS = {
 @pytest.mark.parametrize(
     "damage,said",
     [
-        *((damage, "damaged; use --force") for damage in CHECKPOINT.values()),
-        *((damage, "does not fit this run; use --force") for damage in OTHER_PARTS.values()),
+        *((damage, "damaged; remove it, or use --force, to start") for damage in CHECKPOINT.values()),
+        *((damage, "does not fit this run; remove it, or use --force, to start") for damage in OTHER_PARTS.values()),
     ],
     ids=[*CHECKPOINT, *OTHER_PARTS],
 )
 def test_a_damaged_checkpoint_is_one_sentence(resolved, session, damage, said):
+    """Whose advice can be followed where there is no --force, in a study."""
     made = resolved("slim", epochs=0.5)
     run = pretrain(session, made)
+    before = load_file(run.encoder())
     damage(run.checkpoint)
     run.update(outcome="running")
     with pytest.raises(SkelbenchError, match=said):
         pretrain(session, made)
+    run.checkpoint.unlink()
+    after = load_file(pretrain(session, made).encoder())
+    assert all(torch.equal(before[name], after[name]) for name in before)
 
 
 def test_a_damaged_log_is_not_gone_on_with(resolved, session):

@@ -155,6 +155,9 @@ function describeRun(run) {
   box.append(facts([
     ["Command", copyable(run.command)],
     ["Outcome", run.outcome + (run.reason ? `: ${run.reason}` : "")],
+    ["Added", run.added && `not made here, but added from ${run.added}`],
+    ["Suites", Object.entries(run.suites || {}).map(([name, hash]) => `${name}, hash ${hash}`).join("; ")],
+    ["Budget", run.budget && `${run.budget.asked}: ${run.budget.steps.toLocaleString("en")} steps`],
     ["Preset", run.preset + (changed ? ` (${changed})` : "")],
     ["Seed", run.seed],
     ["Data", run.data],
@@ -272,7 +275,7 @@ function plot(box, traces, more) {
     if (about) showOrigin(about.title, [about.said], about.runs);
   });
 }
-const COSTS = { gflops: "GFLOPs of the encoder, one body", pflops: "PFLOPs of pre-training, one body per clip", minutes: "Minutes of training", clips: "Clips seen in training" };
+const COSTS = { gflops: "GFLOPs of the encoder, one body", pflops: "PFLOPs of pre-training, two bodies per clip", minutes: "Minutes of training", clips: "Clips seen in training" };
 const sentence = (p) => `${p.title}, ${p.tokens}${p.checkpoint === "last" ? "" : ` at epoch ${p.checkpoint}`}: ${p.accuracy.toFixed(1)} % (${p.protocol}, ${p.seeds} ${p.seeds === 1 ? "seed" : "seeds"})`;
 const about = (p) => ({ title: p.title, said: sentence(p), runs: p.runs });
 

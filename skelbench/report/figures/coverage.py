@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 COLUMNS = 2
 """Panels on a line."""
 BINS = np.linspace(0, 1, 51)
-ASK = "this figure is of a method that masks views; name one: skelbench plot coverage --set method=NAME"
+ASK = "this figure is of a method that masks views; name one: skelbench plot coverage --method NAME"
 CAPTION = (
     "Share of a view's tokens that a mask hides, over {masks:,} masks drawn with seed {seed}; views that were left "
     "unmasked by chance are not among them. Shaded: the target ratios that masks are drawn with."
@@ -55,7 +55,7 @@ class Coverage(Spec):
 
 @hookimpl
 def skelbench_figures() -> list[FigureSpec]:
-    summary = "histogram of the share of tokens that a method's masks hide, per kind of view (--set method=NAME)"
+    summary = "histogram of the share of tokens that a method's masks hide, per kind of view (--method NAME)"
     return [FigureSpec(name="coverage", target=":draw", config=":Coverage", summary=summary)]
 
 
@@ -86,11 +86,13 @@ def draw(inputs: TableInputs) -> Figure:
     settings = inputs.settings if isinstance(inputs.settings, Coverage) else Coverage()
     if not settings.method:
         raise NothingToDraw(ASK)
+    if "," in settings.method:
+        raise SkelbenchError(f"figure coverage has room for one method, not for {settings.method}; name one of them")
     kinds = list(_kinds(inputs, settings))
     if not kinds:
         raise SkelbenchError(
             f"method {settings.method} asks for no masked views: it hides nothing, or tokens within its step; name "
-            "another one by --set method=NAME"
+            "another one by --method NAME"
         )
     with house():
         return _figure(kinds, settings, _printed(inputs, settings.method))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -19,6 +20,7 @@ from skelbench.report.figures.sheet import Heading, Sheet
 from skelbench.report.figures.style import GUIDE, MARKERS, PALE, house, log_axis, number, places, thousands
 from skelbench.report.figures.token_budget import look_of
 from skelbench.report.seeds import alike, seeds_of
+from skelbench.run.budget import KINDS
 from skelbench.spec import listed
 
 if TYPE_CHECKING:
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     from skelbench.results.store import ReadRun
 
 PANEL = ["dataset", "split", "of_preset", "encoder", "stream", "hardware", "data"]
-LENGTH = frozenset({"train.epochs", "train.iters_per_epoch"})
+LENGTH = frozenset({"train.epochs", "train.iters_per_epoch", *(f"budget {kind}" for kind in KINDS)})
 """Settings by which only the length of a training differs."""
 HOW = "no trained run was evaluated by {protocol} in {root} yet; start with: skelbench run METHOD --tokens 8"
 CAPTION = (
@@ -97,7 +99,7 @@ def draw(inputs: TableInputs) -> Figure:
 # ------------------------------------------------------------------------------------------------ what is drawn
 def measured(inputs: TableInputs) -> list[Panel]:
     """Panels of what ``inputs.protocol`` evaluated of trained methods."""
-    runs = {run.name: run for run in inputs.runs}
+    runs = {run.name: run for run in inputs.stored}
     frame = inputs.every
     frame = frame[(frame["protocol"] == inputs.protocol) & (frame["clips_seen"].astype(float) > 0)]
     if inputs.exact_only:  # a snapshot is never the preset's result, but one of it if the training and the probe are
@@ -124,21 +126,17 @@ def _lines(rows: DataFrame, runs: dict[str, ReadRun]) -> dict[Line, list[list[St
         first, run = own.iloc[0], runs[own.iloc[0]["run"]]
         other = {key: value for key, value in run.info["modified"].items() if key not in LENGTH}
         line = Line(str(first["title"]), run.spec.tokens, listed(other) if other else "")
-        lines.setdefault(line, {}).setdefault(str(first["group"]), []).append(_stage(own, run))
+        lines.setdefault(line, {}).setdefault(str(first["group"]), []).append(_stage(own))
     return {
         line: [sorted(stages, key=lambda stage: stage.clips) for stages in schedules.values()]
         for line, schedules in sorted(lines.items())
     }
 
 
-def _stage(own: DataFrame, run: ReadRun) -> Stage:
-    first = own.iloc[0]
-    finished = first["checkpoint"] == "last"
-    done = 1.0 if finished else float(first["checkpoint"]) / run.spec.train.epochs
-    clips = done * float(run.info["clips_seen"])
-    step = first["step_gflops"]
-    pflops = None if step is None or step != step else 1e-6 * BODIES * float(step) * clips
-    return Stage(clips, pflops, 100 * float(own["accuracy"].mean()), finished)
+def _stage(own: DataFrame) -> Stage:
+    clips, flops = (float(own[key].astype(float).mean()) for key in ("clips_seen", "train_flops"))
+    pflops = None if math.isnan(flops) else 1e-15 * flops
+    return Stage(clips, pflops, 100 * float(own["accuracy"].mean()), own.iloc[0]["checkpoint"] == "last")
 
 
 # ------------------------------------------------------------------------------------------------ drawing
