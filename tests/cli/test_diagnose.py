@@ -6,7 +6,7 @@ import json
 import shutil
 
 import pytest
-from small import TINY, TINY_METHOD, write_small_store
+from small import TINY, TINY_METHOD, shorten, write_small_store
 
 from skelbench.cli.main import main
 from skelbench.evaluate.linear import Linear
@@ -23,8 +23,9 @@ QUICK = ["--masks", "3", "--ratio", "0.5,0.8", "--clips", "8"]
 
 
 @pytest.fixture
-def runs(tmp_path, tmp_path_factory):
+def runs(tmp_path, tmp_path_factory, monkeypatch):
     """skeletonmae at 4 and at 2 tokens with their untrained twins, evaluated: made once, a copy for every test."""
+    shorten(monkeypatch)
     if not MADE:
         (tmp_path / "data").mkdir()
         write_small_store(tmp_path / "data")
