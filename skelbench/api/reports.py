@@ -153,7 +153,7 @@ def report(
     tables: Iterable[str] | None = None,
     skeletons: bool = True,
     results: Path | str | None = None,
-    data_root: Path | str | None = None,
+    data: Path | str | None = None,
     **only: Unpack[Only],
 ) -> Path:
     """All results as one page that loads nothing from anywhere: ``skelbench report``, from Python. Returns where it is.
@@ -169,7 +169,7 @@ def report(
     from skelbench.run.session import open_session
 
     inputs = _inputs(results, all, only)
-    inputs.data_root = path_of(data_root)
+    inputs.data_root = path_of(data)
     session = open_session(inputs.store.root, inputs.data_root) if skeletons and inputs.runs else None
     save(Path(path), inputs, session, tables)
     return Path(path)

@@ -86,15 +86,11 @@ def compare(
     host = get_host()
     descriptor = host.get("tables", table)
     assert isinstance(descriptor, TableSpec)
+    from skelbench.cli.tables import format_of, put
     from skelbench.console import err, out, progress
     from skelbench.errors import SkelbenchError, did_you_mean
-    from skelbench.report.render import FORMATS, Terminal, render
 
-    if format_ is None:
-        kinds = {".csv": "csv", ".json": "json", ".tex": "latex", ".html": "html"}
-        format_ = "terminal" if output is None else kinds.get(output.suffix.lower(), "md")
-    if format_ not in FORMATS:
-        raise SkelbenchError(did_you_mean(format_, FORMATS, "format"))
+    format_ = format_of(format_, output)
     store = ResultStore(results)
     store.check_readable()
     from skelbench.report.inputs import TableInputs
@@ -140,26 +136,11 @@ def compare(
     if descriptor.needs_runs and inputs.left_out:
         err.print(f"note: {inputs.left_out} runs with settings changed from their preset are left out; see --all")
     built = arranged(built, inputs, table, sort, names_of(columns or ""))
-    if format_ == "terminal" and output is None:
-        if wide and out.is_terminal:
-            out.page(Terminal(built, "blocks"))
-        else:
-            out.print(Terminal(built, hint="--wide shows all, --columns those that you name"))
-        return
-    text = render(built, "md" if format_ == "terminal" else format_)
-    if output is None:
-        out.print(text, soft_wrap=True, end="")
-        return
-    from skelbench.files import write_whole
-
-    write_whole(output, lambda file: file.write(text.encode()))
-    out.print(f"wrote {output}")
+    put(built, format_, output, "--wide shows all, --columns those that you name", paged=wide)
 
 
 def arranged(table: Table, inputs: TableInputs, name: str, sort: str | None, columns: list[str]) -> Table:
     """The wanted rows in the wanted order, with the wanted columns, and a note of what was filtered."""
-    from dataclasses import replace
-
     from skelbench.report.arrange import sorted_by, with_columns
 
     keys = {column.key for column in table.columns}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +9,7 @@ import typer
 
 from skelbench.cli import complete
 from skelbench.cli.data_info import open_store
-from skelbench.cli.options import DataRoot
+from skelbench.cli.options import DataRoot, check_place
 from skelbench.errors import SkelbenchError
 
 KINDS = (".gif", ".png", ".html")
@@ -81,11 +80,7 @@ def show_clip(
         number = find_clip(resolved.store, clip)
         scene = view_scene(resolved.store, number, resolved.spec, step)
     output = output or Path(f"{name}-{number}{'-' + view if view else ''}.gif")
-    # os.path, as pathlib raises on names that are too long.
-    if not os.path.isdir(output.parent):
-        raise SkelbenchError(f"-o {output}: there is no folder {output.parent}; make it or choose another place")
-    if os.path.isdir(output):
-        raise SkelbenchError(f"-o {output} is a folder; name a file in it")
+    check_place(output)
     kind = output.suffix.lower()
     if kind == ".html":
         from skelbench.picture.page import save_page

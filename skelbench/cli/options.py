@@ -115,12 +115,17 @@ def kind_of_picture(output: Path, format_: str | None = None) -> str:
         raise SkelbenchError(f"-o {output}: end the name in .png, .svg or .pdf, which says what kind it is")
     if format_ is not None and suffix in PICTURES and suffix != format_:
         raise SkelbenchError(f"-o {output} and --format {format_} contradict each other; leave one of them out")
+    check_place(output)
+    return format_ or suffix
+
+
+def check_place(output: Path) -> None:
+    """SkelbenchError before anything is computed if no file can be written there."""
     # os.path, as pathlib raises on names that are too long.
     if not os.path.isdir(output.parent):
         raise SkelbenchError(f"-o {output}: there is no folder {output.parent}; make it or choose another place")
     if os.path.isdir(output):
         raise SkelbenchError(f"-o {output} is a folder; name a file in it")
-    return format_ or suffix
 
 
 def new_dataset_name(name: str) -> str:

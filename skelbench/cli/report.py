@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated
 
@@ -18,6 +17,7 @@ from skelbench.cli.options import (
     OfProtocol,
     OfTag,
     ReadResults,
+    check_place,
     filters_of,
 )
 from skelbench.errors import SkelbenchError
@@ -84,7 +84,9 @@ def report(
     if port is not None:
         raise SkelbenchError("--port is where --serve listens; add --serve, or leave it out")
     output = output or Path("report.html")
-    _check_place(output)
+    if output.suffix.lower() not in (".html", ".htm"):
+        raise SkelbenchError(f"-o {output}: a report is a page; end the name in .html")
+    check_place(output)
     for name in table or ():
         host.get("tables", name)
     inputs = TableInputs(host, store, exact_only=not all_, progress=progress, filters=filters)
@@ -101,14 +103,3 @@ def report(
     if inputs.left_out:
         err.print(f"note: {inputs.left_out} runs with settings changed from their preset are left out; see --all")
     out.print(f"wrote {output}: {size / 1e6:.1f} MB; open it in a browser")
-
-
-def _check_place(output: Path) -> None:
-    """SkelbenchError before anything is computed if nothing can be written there."""
-    if output.suffix.lower() not in (".html", ".htm"):
-        raise SkelbenchError(f"-o {output}: a report is a page; end the name in .html")
-    # os.path, as pathlib raises on names that are too long.
-    if not os.path.isdir(output.parent):
-        raise SkelbenchError(f"-o {output}: there is no folder {output.parent}; make it or choose another place")
-    if os.path.isdir(output):
-        raise SkelbenchError(f"-o {output} is a folder; name a file in it")

@@ -98,10 +98,11 @@ def verify(file: File, suite: Asked = None, results: Results = None, data_root: 
     """
     from skelbench.console import out
     from skelbench.results.packed import opened
+    from skelbench.suites.verify import verify as findings_of
 
     place = _place(suite, results, data_root)
     with opened(file) as packed, tempfile.TemporaryDirectory(prefix="skelbench-") as folder:
-        findings = _checked(packed, Path(folder), place)
+        findings = findings_of(packed, Path(folder), place)
     _print(file, findings)
     wrong = [finding for finding in findings if finding.holds is False]
     if wrong:
@@ -117,10 +118,11 @@ def add(file: File, suite: Asked = None, results: Results = None, data_root: Dat
     """
     from skelbench.console import out
     from skelbench.results.packed import opened
+    from skelbench.suites.verify import verify as findings_of
 
     place = _place(suite, results, data_root)
     with opened(file) as packed, tempfile.TemporaryDirectory(prefix="skelbench-") as folder:
-        findings = _checked(packed, Path(folder), place)
+        findings = findings_of(packed, Path(folder), place)
         if wrong := [finding for finding in findings if finding.holds is False]:
             more = f", and {len(wrong) - 1} more; see `skelbench runs verify {file}`" if len(wrong) > 1 else ""
             raise SkelbenchError(f"{file} was not added: {_said(wrong[0])}{more}")
@@ -146,12 +148,6 @@ def _place(suite: str | None, results: Path | None, data_root: Path | None) -> P
     names = [suite] if suite else host.names("suites")
     suites = tuple(find_suite(host, name) for name in names)
     return Place(host, data_root or default_data_root(), store, suites, suite or "")
-
-
-def _checked(packed: Packed, folder: Path, place: Place) -> list[Finding]:
-    from skelbench.suites.verify import verify as findings_of
-
-    return findings_of(packed, folder, place)
 
 
 def _take(packed: Packed, folder: Path, place: Place) -> tuple[list[str], dict[str, str]]:

@@ -168,8 +168,9 @@ def run(
     plugin file is a row as any other: --plugin mine.py.
     """
     from skelbench.plugin.host import get_host
+    from skelbench.report.frame import CONTROLS
     from skelbench.studies.study import Study
-    from skelbench.suites.suite import CONTROLS, find_suite
+    from skelbench.suites.suite import find_suite
 
     host = get_host()
     found = find_suite(host, suite)
@@ -328,35 +329,22 @@ MOST_REASONS = 20
 
 
 def _print_table(suite: Suite, root: Path, host: Host, name: str, format_: str | None, output: Path | None) -> None:
-    from skelbench.console import err, out, progress
-    from skelbench.report.render import FORMATS, Terminal, render
+    from skelbench.cli.tables import format_of, put
+    from skelbench.console import err, progress
     from skelbench.report.table import Table
     from skelbench.results.store import ResultStore
     from skelbench.suites.table import SuiteInputs, leaderboard, stamped
 
-    kinds = {".csv": "csv", ".json": "json", ".tex": "latex", ".html": "html"}
-    usual = "terminal" if output is None else kinds.get(output.suffix.lower(), "md")
-    if (format_ := format_ or usual) not in FORMATS:
-        raise SkelbenchError(did_you_mean(format_, FORMATS, "format"))
+    format_ = format_of(format_, output)
     inputs = SuiteInputs(host, ResultStore(root), progress=progress, suite=suite)
-    descriptor = host.get("tables", name) if name else None
-    built = leaderboard(inputs)
-    if descriptor:
-        what = "skelbench.report.table.Table"
-        built = host.checked(descriptor, host.load(descriptor)(inputs), Table, what)
+    if name:
+        descriptor = host.get("tables", name)
+        built = host.checked(descriptor, host.load(descriptor)(inputs), Table, "skelbench.report.table.Table")
+    else:
+        built = leaderboard(inputs)
     built = stamped(built, suite, inputs.added)
     for run, reasons in list(inputs.reasons.items())[:MOST_REASONS]:
         err.print(f"note: left out: {run}: {reasons[0]}", soft_wrap=True)
     if (more := len(inputs.reasons) - MOST_REASONS) > 0:
         err.print(f"note: and {more} more runs")
-    if format_ == "terminal" and output is None:
-        out.print(Terminal(built))
-        return
-    text = render(built, "md" if format_ == "terminal" else format_)
-    if output is None:
-        out.print(text, soft_wrap=True)
-        return
-    from skelbench.files import write_whole
-
-    write_whole(output, lambda file: file.write(text.encode()))
-    out.print(f"wrote {output}")
+    put(built, format_, output)

@@ -15,7 +15,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import skelbench
 from skelbench.cost.count import CostRow, MacCount
 from skelbench.cost.grids import MethodOnGrid
 from skelbench.errors import SkelbenchError
@@ -95,7 +94,7 @@ def _code_of(host: Host, descriptor: Descriptor) -> str:
 
 def _counters() -> str:
     """Hash of what counts: this package's code, PyTorch and fvcore."""
-    code = _hash_of(Path(skelbench.__file__).parent)
+    code = _hash_of(Path(__file__).parents[1])
     return digest([code, *(installed(name) for name in ("torch", "fvcore"))])
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -45,7 +45,8 @@ def build(inputs: TableInputs, session: Session | None = None, names: Iterable[s
             f"no runs in {inputs.store.root} yet, so there is nothing to report; start with: skelbench run METHOD "
             "--tokens 8 (published figures alone: skelbench compare --table NAME)"
         )
-    runs = _wanted(inputs)
+    whole = {run.name: run for run in inputs.stored if if_whole(run.checked) is not None}
+    runs = _wanted(inputs, whole)
     if not runs:
         raise SkelbenchError(f"no run in {inputs.store.root} is of {inputs.filters or 'those that were named'}")
     known = Provenance(runs)
@@ -58,7 +59,7 @@ def build(inputs: TableInputs, session: Session | None = None, names: Iterable[s
         from skelbench.page.neighbours import example as neighbours
 
         example, why = neighbours(inputs, session)
-    said = sentences(runs, built.tables.get(tables.FIRST), _damaged(inputs), inputs.left_out)
+    said = sentences(runs, built.tables.get(tables.FIRST), _folders(inputs) - len(whole), inputs.left_out)
     payload = {
         "runs": known.runs,
         "charts": charts(inputs, known),
@@ -130,21 +131,16 @@ def render(template: str, scripts: Iterable[str], payload: Any, **values: Any) -
     )
 
 
-def _wanted(inputs: TableInputs) -> list[ReadRun]:
+def _wanted(inputs: TableInputs, whole: Mapping[str, ReadRun]) -> list[ReadRun]:
     """The runs that the page is about: those that were asked for, and those behind a row that was, as of a run that was
-    trained on other data than it was evaluated on."""
+    trained on other data than it was evaluated on. What cannot be read is left out with a warning."""
     asked = {run.name for run in inputs.runs} | set(inputs.every["run"])
-    return [run for run in inputs.stored if run.name in asked and _whole(run)]
+    return [run for name, run in whole.items() if name in asked]
 
 
-def _whole(run: ReadRun) -> bool:
-    """Whether everything the page shows of a run can be read; what cannot is left out with a warning."""
-    return if_whole(run.checked) is not None
-
-
-def _damaged(inputs: TableInputs) -> int:
-    folders = [path for path in inputs.store.root.iterdir() if (path / "run.json").exists()]
-    return len(folders) - sum(map(_whole, inputs.stored))
+def _folders(inputs: TableInputs) -> int:
+    """How many runs are there, readable or not."""
+    return sum((path / "run.json").exists() for path in inputs.store.root.iterdir())
 
 
 @cache

@@ -11,7 +11,7 @@ from skelbench.page.summary import PAPER
 from skelbench.page.tables import LaidCell, LaidTable
 from skelbench.plugin.host import Host
 from skelbench.report import published
-from skelbench.report.table import Cell, Table
+from skelbench.report.table import Cell, Table, is_number
 from skelbench.words import plain
 
 BESIDE = {"paper_gflops": "gflops"}
@@ -57,7 +57,7 @@ def differences(tables: Mapping[str, Table], laid: Mapping[str, LaidTable], know
 
 def _both(ours: Cell | None, printed: Cell) -> bool:
     pair = [cell.value for cell in (ours, printed) if cell]
-    return len(pair) == 2 and all(isinstance(value, int | float) and not isinstance(value, bool) for value in pair)
+    return len(pair) == 2 and all(map(is_number, pair))
 
 
 def _difference(

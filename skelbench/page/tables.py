@@ -13,7 +13,7 @@ from skelbench.plugin.host import Host
 from skelbench.plugin.status import one_line
 from skelbench.report import published
 from skelbench.report.inputs import TableInputs
-from skelbench.report.table import Cell, Column, Table
+from skelbench.report.table import Cell, Column, Table, is_number
 from skelbench.words import plain
 
 FIRST = "linear"
@@ -79,11 +79,7 @@ def build(inputs: TableInputs, names: Iterable[str] | None = None) -> Built:
     wanted = sorted(host.names("tables") if names is None else names, key=lambda name: (name != FIRST, name))
     found = [host.get("tables", name) for name in wanted]
     found = [one for one in found if names is not None or not _counts(one)]
-    if inputs.progress is None:
-        for descriptor in found:
-            _build(inputs, descriptor, built)
-        return built
-    with inputs.progress(total=len(found), label="tables", unit="tables") as report:
+    with inputs.track(total=len(found), label="tables", unit="tables") as report:
         for descriptor in found:
             _build(inputs, descriptor, built)
             report(1)
@@ -126,7 +122,7 @@ class Layout:
                 "key": column.key,
                 "header": plain(column.header),
                 "letters": table.markers(column.footnotes),
-                "numeric": _numeric(table, column),
+                "numeric": table.numeric(column),
                 "published": column.published,
             }
             for column in shown
@@ -136,7 +132,7 @@ class Layout:
         notes = list(map(plain, table.notes))
         cells = [cell for row in table.rows for cell in row.values()]
         own = any(row.runs for _, rows in sections for row in rows)
-        own = own or any(_is_number(cell.value) and not cell.published for cell in cells)
+        own = own or any(is_number(cell.value) and not cell.published for cell in cells)
         return LaidTable(name, plain(table.title), columns, sections, footnotes, notes, own)
 
     def _row(self, name: str, table: Table, row: Mapping[str, Cell]) -> LaidRow:
@@ -152,16 +148,10 @@ class Layout:
 
 
 def _cell(table: Table, column: Column, cell: Cell, origin: str, data: str) -> LaidCell:
-    extra = ""
-    if cell.plus_minus is not None:
-        extra += f" ± {column.text(cell.plus_minus).lstrip('+')}"
-    if cell.interval is not None:
-        low, high = (column.text(limit) for limit in cell.interval)
-        extra += f" [{low}, {high}]"
     value = cell.value
     return LaidCell(
         text=plain(column.text(value)) or "–",
-        extra=extra,
+        extra=column.spread(cell),
         sort=float(value) if isinstance(value, int | float) else None if value is None else plain(value),
         mark=cell.mark or "",
         letters=table.markers(cell.footnotes),
@@ -183,7 +173,7 @@ class _Printed:
     def where(self, table: str, row: Mapping[str, Cell], cell: Cell) -> tuple[str, str]:
         """Sources with their notes, and data sets with their splits, of the figures that a cell of ``row`` may be: of
         its value and its row's method, or of the published table of the same name."""
-        if not _is_number(cell.value):
+        if not is_number(cell.value):
             return "", ""
         said = {str(other.value).partition(":")[0].lower() for other in row.values() if isinstance(other.value, str)}
         fitting = [
@@ -202,12 +192,3 @@ def _readable(host: Host, name: str) -> list[published.Figure]:
         return published.load(host, name)
     except SkelbenchError:  # a plugin's file that cannot be read fails the tables that need it, which say so
         return []
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _numeric(table: Table, column: Column) -> bool:
-    values = [value for value in table.values(column.key) if value is not None]
-    return bool(values) and not any(isinstance(value, str) for value in values)

@@ -80,7 +80,7 @@ def draw(inputs: TableInputs) -> Figure:
         NothingToDraw: no method was named.
         SkelbenchError: there is no such method, data set or clip.
     """
-    settings = inputs.settings if isinstance(inputs.settings, Gallery) else Gallery()
+    settings = inputs.settings_as(Gallery)
     if not settings.methods:
         raise NothingToDraw(ASK)
     shown = settings.shown
@@ -104,13 +104,12 @@ def draw(inputs: TableInputs) -> Figure:
 
 
 def _scene(inputs: TableInputs, settings: Gallery, method: str, shown: set[str]) -> Scene:
-    from skelbench.data.store.roots import data_root
     from skelbench.picture.views import view_scene
     from skelbench.run.request import Request
     from skelbench.run.resolve import resolve
 
     request = Request(method=method, tokens=settings.tokens, dataset=settings.dataset, seed=settings.seed)
-    resolved = resolve(request, inputs.host, inputs.data_root or data_root(), "cpu")
+    resolved = resolve(request, inputs.host, inputs.data_place, "cpu")
     clip = find_clip(resolved.store, str(settings.clip))
     found: list[Panel] = []
     parts = _parts(resolved) if "parts" in shown else None

@@ -83,7 +83,7 @@ def draw(inputs: TableInputs) -> Figure:
     Raises:
         NothingToDraw: there is no trained run, or more than one, so that it has to be named.
     """
-    settings = inputs.settings if isinstance(inputs.settings, Retrieval) else Retrieval()
+    settings = inputs.settings_as(Retrieval)
     ((run, checkpoint),) = asked(inputs, 1)
     features, store = features_of(inputs, run, checkpoint)
     queries, accuracy = retrieved(features, settings)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import nullcontext
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -103,8 +102,7 @@ def _counted(inputs: TableInputs) -> Iterator[CostRow]:
     from skelbench.cost.kept import kept_rows
 
     grids = flops_grids(inputs.host)
-    progress = inputs.progress or (lambda **_: nullcontext(lambda advance: None))
-    with progress(total=len(grids), label="counting cost", unit="rows") as report:
+    with inputs.track(total=len(grids), label="counting cost", unit="rows") as report:
         yield from kept_rows(inputs.host, (report(1) or one for one in grids))
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from skelbench.component import Spec
 from skelbench.data.store.splits import TUNE
@@ -17,6 +18,8 @@ from skelbench.results.store import ReadRun, ResultStore
 
 if TYPE_CHECKING:
     import pandas
+
+Settings = TypeVar("Settings", bound=Spec)
 
 
 @dataclass
@@ -90,6 +93,26 @@ class TableInputs:
     def left_out(self) -> int:
         """Runs that ``--all`` would add."""
         return self.every["run"].nunique() - self.frame["run"].nunique()
+
+    @property
+    def data_place(self) -> Path:
+        """Where data sets are."""
+        from skelbench.data.store.roots import data_root
+
+        return self.data_root or data_root()
+
+    def settings_as(self, kind: type[Settings]) -> Settings:
+        """The figure's own settings; its defaults where none were given."""
+        return self.settings if isinstance(self.settings, kind) else kind()
+
+    @contextmanager
+    def track(self, **about: Any) -> Iterator[Callable[..., None]]:
+        """``with inputs.track(total=, label=, unit=) as report``: ``progress``, or nothing where that is None."""
+        if self.progress is None:
+            yield lambda *_, **__: None
+            return
+        with self.progress(**about) as report:
+            yield report
 
     def check_filters(self) -> None:
         """Refuse filters with a name that nobody has; says the nearest."""

@@ -45,20 +45,9 @@ def render(table: Table, format: str = "terminal", width: int = 120, layout: Lay
     return writers[format](table)
 
 
-def _text(column: Column, cell: Cell, pm: str, empty: str) -> str:
+def _text(column: Column, cell: Cell) -> str:
     """Value with spread and interval, without marks."""
-    text = plain(column.text(cell.value)) or empty
-    if cell.plus_minus is not None:
-        text += pm + column.text(cell.plus_minus).lstrip("+")
-    if cell.interval is not None:
-        low, high = (column.text(limit) for limit in cell.interval)
-        text += f" [{low}, {high}]"
-    return text
-
-
-def _numeric(table: Table, column: Column) -> bool:
-    values = [value for value in table.values(column.key) if value is not None]
-    return bool(values) and not any(isinstance(value, str) for value in values)
+    return (plain(column.text(cell.value)) or "–") + column.spread(cell)
 
 
 def _notes(table: Table) -> list[tuple[str, str]]:
@@ -119,7 +108,7 @@ class Terminal:
         """Those that say so, or the text columns that begin the table."""
         leading = [column for column in self.table.shown if column.leads]
         for column in self.table.shown[:2] if not leading else ():
-            if _numeric(self.table, column):
+            if self.table.numeric(column):
                 break
             leading.append(column)
         return leading
@@ -168,7 +157,7 @@ class Terminal:
         from rich.text import Text
 
         style = {"best": "bold", "second": "underline", None: ""}[cell.mark] + (" dim italic" if cell.published else "")
-        text = Text().append(_text(column, cell, " ± ", "–"), style=style.strip())
+        text = Text().append(_text(column, cell), style=style.strip())
         return text.append(f" ({self.table.markers(cell.footnotes)})") if cell.footnotes else text
 
     def _grids(self, columns: list[Column], room: int, numbered: bool = False) -> Iterator[RenderableType]:
@@ -213,7 +202,7 @@ class Terminal:
         if numbered:
             grid.add_column("#", justify="right", width=digits)
         for column, width in zip(columns, widths):
-            justify: Literal["left", "right"] = "right" if _numeric(self.table, column) else "left"
+            justify: Literal["left", "right"] = "right" if self.table.numeric(column) else "left"
             style = "dim italic" if column.published else "bold"
             grid.add_column(Text(self._header(column)), justify=justify, header_style=style, width=width)
         for number, row in enumerate(rows, first):
@@ -247,7 +236,7 @@ def markdown(table: Table) -> str:
     lines = [f"**{escape(table.title)}**", ""]
     if table.shown:
         lines.append("| " + " | ".join(escape(one.header) + raised(one.footnotes) for one in table.shown) + " |")
-        lines.append("|" + "|".join("---:" if _numeric(table, column) else ":---" for column in table.shown) + "|")
+        lines.append("|" + "|".join("---:" if table.numeric(column) else ":---" for column in table.shown) + "|")
     for heading, rows in table.sections:
         if heading:
             lines.append(f"| *{escape(heading)}* |" + " |" * (len(table.shown) - 1))
@@ -255,7 +244,7 @@ def markdown(table: Table) -> str:
             cells = []
             for column in table.shown:
                 cell = row[column.key]
-                text = wraps[cell.mark].format(escape(_text(column, cell, " ± ", "–")))
+                text = wraps[cell.mark].format(escape(_text(column, cell)))
                 if cell.published and cell.value is not None:
                     text = f"*{text}*"
                 cells.append(text + raised(cell.footnotes))
@@ -278,7 +267,7 @@ def html(table: Table) -> str:
         return f"<sup>{table.markers(notes)}</sup>" if notes else ""
 
     def cell(tag: str, column: Column, content: str) -> str:
-        return f'<{tag} style="text-align:{"right" if _numeric(table, column) else "left"}">{content}</{tag}>'
+        return f'<{tag} style="text-align:{"right" if table.numeric(column) else "left"}">{content}</{tag}>'
 
     wraps = {"best": "<b>{}</b>", "second": "<u>{}</u>", None: "{}"}
     lines = ["<table>", f'<caption style="text-align:left">{escape(table.title)}</caption>']
@@ -293,7 +282,7 @@ def html(table: Table) -> str:
             cells = []
             for column in table.shown:
                 value = row[column.key]
-                text = wraps[value.mark].format(escape(_text(column, value, " ± ", "–")))
+                text = wraps[value.mark].format(escape(_text(column, value)))
                 text = f"<i>{text}</i>" if value.published and value.value is not None else text
                 cells.append(cell("td", column, text + raised(value.footnotes)))
             lines.append(f"<tr>{''.join(cells)}</tr>")
@@ -455,7 +444,7 @@ def latex(table: Table) -> str:
 
     def text_of(column: Column, cell: Cell) -> str:
         number = not isinstance(cell.value, str | bool | None)
-        text = _text(column, cell, " ± ", "–")
+        text = _text(column, cell)
         text = _latex_number(text) if number else _latex_text(text)
         if cell.mark:
             text = wraps[cell.mark] % ((r"\boldmath " if cell.mark == "best" and "$" in text else "") + text)
@@ -469,10 +458,9 @@ def latex(table: Table) -> str:
             yield from (line(text_of(column, row[column.key]) for column in shown) for row in rows)
 
     wraps = {"best": r"\textbf{%s}", "second": r"\underline{%s}"}
-    align = "".join("r" if _numeric(table, column) else "l" for column in shown)
+    align = "".join("r" if table.numeric(column) else "l" for column in shown)
     width = sum(
-        2 + max([len(column.header), *(len(_text(column, row[column.key], " ± ", "–")) for row in table.rows)])
-        for column in shown
+        2 + max([len(column.header), *(len(_text(column, row[column.key])) for row in table.rows)]) for column in shown
     )
     kind = "table*" if width > COLUMN else "table"
     lines = [

@@ -79,6 +79,14 @@ class Column:
             text = text.replace("-", "+" if "+" in self.format else "")
         return text
 
+    def spread(self, cell: Cell) -> str:
+        """`` ± 1.2 [0.4, 3.1]``: what stands behind the value of ``cell``; "" for nothing."""
+        text = "" if cell.plus_minus is None else f" ± {self.text(cell.plus_minus).lstrip('+')}"
+        if cell.interval is not None:
+            low, high = (self.text(limit) for limit in cell.interval)
+            text += f" [{low}, {high}]"
+        return text
+
 
 @dataclass(frozen=True)
 class Table:
@@ -145,6 +153,11 @@ class Table:
             raise SkelbenchError(f"table {self.title!r} has no column {key!r}")
         return [row[key].value for row in self.rows]
 
+    def numeric(self, column: Column) -> bool:
+        """Whether what readers see in ``column`` are numbers."""
+        values = [value for value in self.values(column.key) if value is not None]
+        return bool(values) and not any(isinstance(value, str) for value in values)
+
     def narrowed(self, columns: Sequence[Column]) -> Table:
         """The same rows with ``columns`` alone, in their order, and what heads rows; of the footnotes those that stand
         in what is left, so that their letters begin with a."""
@@ -183,7 +196,7 @@ def footnotes_of(rows: Iterable[Mapping[str, Any]], texts: Mapping[str, str]) ->
 
 
 def _rank(column: Column, rows: Iterable[dict[str, Cell]]) -> None:
-    own = [row for row in rows if not row[column.key].published and _number(row[column.key].value)]
+    own = [row for row in rows if not row[column.key].published and is_number(row[column.key].value)]
     shown: dict[str, Any] = {column.text(row[column.key].value): row[column.key].value for row in own}
     if len(shown) < 2:
         return
@@ -193,7 +206,7 @@ def _rank(column: Column, rows: Iterable[dict[str, Cell]]) -> None:
         row[column.key] = replace(row[column.key], mark=marks.get(column.text(row[column.key].value)))
 
 
-def _number(value: Value) -> bool:
+def is_number(value: Value) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 

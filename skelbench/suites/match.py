@@ -112,7 +112,7 @@ def data(suite: Suite, host: Host, root: Path, recorded: Recorded) -> Iterator[C
     there = freeze.fingerprints(root)
     made = set(freeze.fixed_datasets(host))
     for name, frozen in suite.datasets.items():
-        known = frozen if frozen.fingerprint else recorded.datasets.get(name, frozen)
+        known = recorded.of(name)
         shown = f"fingerprint {known.fingerprint[:12]}" if known.fingerprint else "by the rules of its splits"
         if name in made and frozen.fingerprint not in there:
             yield Check(f"data set {name}", "not here", shown, f"{name} is made when it is first used")
@@ -135,7 +135,7 @@ def open_store(name: str, host: Host, root: Path) -> ClipStore:
 def data_check(suite: Suite, name: str, store: ClipStore, recorded: Recorded) -> Check:
     """A data set that is here beside the frozen one, or the one that was recorded when it was first used."""
     part, frozen = f"data set {name}", suite.datasets[name]
-    known = frozen if frozen.fingerprint else recorded.datasets.get(name, frozen)
+    known = recorded.of(name)
     shown = f"fingerprint {known.fingerprint[:12]}" if known.fingerprint else "by the rules of its splits"
     where = "in the suite" if frozen.fingerprint else "when it was first used here"
     if known.fingerprint and known.fingerprint != store.fingerprint:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from skelbench.report.frame import CONTROLS
 from skelbench.results.store import RunDir
 from skelbench.spec import EvalSpec, RunSpec, evaluation_defaults
 from skelbench.suites.match import Recorded, differences
-from skelbench.suites.suite import CONTROLS, Suite
+from skelbench.suites.suite import Suite
 
 MARK = "suites"
 """Of run.json: the suites that a run was made for, and their hashes then."""

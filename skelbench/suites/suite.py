@@ -21,8 +21,6 @@ from skelbench.plugin.host import Host
 from skelbench.spec import GridSpec
 
 FORMAT = 1
-CONTROLS = ("untrained", "raw")
-"""Methods that every row is measured against: they train nothing, and ``raw`` has neither encoder nor seed."""
 
 
 class FrozenProtocol(Spec):

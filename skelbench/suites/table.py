@@ -9,6 +9,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from skelbench.identity import digest
+from skelbench.report.frame import CONTROLS
 from skelbench.report.inputs import TableInputs
 from skelbench.report.seeds import alike as alike_rows
 from skelbench.report.seeds import percent, spread
@@ -16,7 +17,7 @@ from skelbench.report.table import Cell, Column, Table, footnotes_of
 from skelbench.results.store import ReadRun
 from skelbench.suites.match import Recorded
 from skelbench.suites.rows import rows_of
-from skelbench.suites.suite import CONTROLS, Suite
+from skelbench.suites.suite import Suite
 
 if TYPE_CHECKING:
     from pandas import DataFrame

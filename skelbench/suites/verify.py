@@ -18,6 +18,7 @@ import numpy as np
 from skelbench.errors import SkelbenchError
 from skelbench.evaluate.recomputed import recomputed, unlike
 from skelbench.plugin.host import Host
+from skelbench.report.frame import CONTROLS
 from skelbench.results.pack import MANIFEST
 from skelbench.results.packed import Packed, load_json, load_predictions
 from skelbench.results.store import Damaged, ReadRun, ResultStore, RunDir
@@ -25,7 +26,7 @@ from skelbench.spec import DataSpec, EvalSpec, RunSpec, titled
 from skelbench.suites.freeze import fingerprints
 from skelbench.suites.match import Recorded
 from skelbench.suites.rows import rows_of
-from skelbench.suites.suite import CONTROLS, Suite
+from skelbench.suites.suite import Suite
 
 if TYPE_CHECKING:
     from skelbench.data.store.clip_store import ClipStore

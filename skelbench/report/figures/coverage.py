@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -83,7 +82,7 @@ def draw(inputs: TableInputs) -> Figure:
         NothingToDraw: no method was named.
         SkelbenchError: it masks no views.
     """
-    settings = inputs.settings if isinstance(inputs.settings, Coverage) else Coverage()
+    settings = inputs.settings_as(Coverage)
     if not settings.method:
         raise NothingToDraw(ASK)
     if "," in settings.method:
@@ -102,7 +101,6 @@ def draw(inputs: TableInputs) -> Figure:
 def _kinds(inputs: TableInputs, settings: Coverage) -> Iterator[Kind]:
     import torch
 
-    from skelbench.data.store.roots import data_root
     from skelbench.run.request import Request
     from skelbench.run.resolve import resolve
     from skelbench.skeleton.grid import Grid
@@ -110,14 +108,13 @@ def _kinds(inputs: TableInputs, settings: Coverage) -> Iterator[Kind]:
     from skelbench.views.masks import MaskRows
 
     request = Request(method=settings.method, tokens=settings.tokens, dataset=settings.dataset)
-    resolved = resolve(request, inputs.host, inputs.data_root or data_root(), "cpu")
+    resolved = resolve(request, inputs.host, inputs.data_place, "cpu")
     topology, patch = resolved.store.topology, resolved.spec.grid.patch
     alike: dict[tuple[Mask, int], list[str]] = {}
     for name, view in view_specs(resolved.spec).items():
         if view.mask is not None:
             alike.setdefault((view.mask, view.frames), []).append(name)
-    progress = inputs.progress or (lambda **_: nullcontext(lambda advance: None))
-    with progress(total=len(alike) * settings.masks, label="drawing masks", unit="masks") as report:
+    with inputs.track(total=len(alike) * settings.masks, label="drawing masks", unit="masks") as report:
         for (mask, frames), names in alike.items():
             grid, keys_R = Grid(frames, patch, topology.num_joints), torch.arange(settings.masks)
             share_R = _drawn(MaskRows(mask, grid, keys_R, torch.zeros_like(keys_R)), topology, settings.seed)

@@ -75,7 +75,7 @@ def draw(inputs: TableInputs) -> Figure:
         NothingToDraw: there is no trained run, or so many that they have to be named.
         SkelbenchError: the runs are of different data, which says nothing of that kind, or a package is missing.
     """
-    settings = inputs.settings if isinstance(inputs.settings, FeatureMap) else FeatureMap()
+    settings = inputs.settings_as(FeatureMap)
     runs = asked(inputs, MOST)
     first = runs[0][0].spec.data
     if other := next((run for run, _ in runs if run.spec.data != first), None):

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from skelbench.report.figures import NothingToDraw
 from skelbench.results.store import ReadRun
@@ -42,12 +40,10 @@ def asked(inputs: TableInputs, most: int) -> list[tuple[ReadRun, str]]:
 
 def features_of(inputs: TableInputs, run: ReadRun, checkpoint: str) -> tuple[Features, ClipStore]:
     """Features of the clips of a run's own split, kept beside it, and the clips."""
-    from skelbench.data.store.roots import data_root
     from skelbench.run.kept_features import kept_features
     from skelbench.run.session import Session, pick_device
 
-    where = inputs.data_root or data_root()
-    session = Session(inputs.host, inputs.store, where, pick_device(None), inputs.progress or _silent)
+    session = Session(inputs.host, inputs.store, inputs.data_place, pick_device(None), inputs.track)
     return kept_features(session, run, checkpoint)
 
 
@@ -59,8 +55,3 @@ def title_of(run: ReadRun, checkpoint: str) -> str:
 def facts_of(run: ReadRun) -> str:
     """``preset quick, seed 0``: with a plus where settings were changed."""
     return f"preset {run.info['preset']}{'+' if run.info['modified'] else ''}, seed {run.spec.seed}"
-
-
-@contextmanager
-def _silent(**_: Any) -> Iterator[Callable[..., None]]:
-    yield lambda *_, **__: None

@@ -60,7 +60,7 @@ def draw(inputs: TableInputs) -> Figure:
     Raises:
         NothingToDraw: no run fits.
     """
-    settings = inputs.settings if isinstance(inputs.settings, TradeOff) else TradeOff()
+    settings = inputs.settings_as(TradeOff)
     rows = [row for row in chain.from_iterable(announced(inputs, NAME)) if row.variant]
     titles, mean = [row.title for row in rows], settings.splits == "mean"
     panels = measured(over_splits(inputs.frame) if mean else inputs.frame, titles)

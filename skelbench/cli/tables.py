@@ -1,0 +1,46 @@
+"""Where a table goes: to the terminal, a pipe or a file, in which format."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from skelbench.errors import SkelbenchError, did_you_mean
+
+if TYPE_CHECKING:
+    from skelbench.report.table import Table
+
+KINDS = {".csv": "csv", ".json": "json", ".tex": "latex", ".html": "html"}
+"""Format by how the name of a file ends; any other file is Markdown."""
+
+
+def format_of(asked: str | None, output: Path | None) -> str:
+    """The format that was asked for, else the one of the output; SkelbenchError for one that there is not."""
+    from skelbench.report.render import FORMATS
+
+    chosen = asked or ("terminal" if output is None else KINDS.get(output.suffix.lower(), "md"))
+    if chosen not in FORMATS:
+        raise SkelbenchError(did_you_mean(chosen, FORMATS, "format"))
+    return chosen
+
+
+def put(table: Table, format_: str, output: Path | None, hint: str = "", paged: bool = False) -> None:
+    """Print ``table`` or write it to ``output``. On a terminal ``hint`` says how to see columns that have no room, and
+    ``paged`` shows them all, screen by screen."""
+    from skelbench.console import out
+    from skelbench.report.render import Terminal, render
+
+    if format_ == "terminal" and output is None:
+        if paged and out.is_terminal:
+            out.page(Terminal(table, "blocks"))
+        else:
+            out.print(Terminal(table, hint=hint))
+        return
+    text = render(table, "md" if format_ == "terminal" else format_)
+    if output is None:
+        out.print(text, soft_wrap=True, end="")
+        return
+    from skelbench.files import write_whole
+
+    write_whole(output, lambda file: file.write(text.encode()))
+    out.print(f"wrote {output}")
