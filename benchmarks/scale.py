@@ -1,0 +1,155 @@
+"""Hours of pre-training on one and several GPUs, worked out from counted FLOPs: the tables of docs/scale.md.
+
+    python -m benchmarks.scale [--methods slim,mamp] [--peak 790] [--fraction 0.4] [--launch 5]
+
+Every method in its native setting and schedule, the masked ones also on 8 tokens: clips seen times counted FLOPs of a
+clip (matrix products of a whole step, by the bodies that are trained on), over ``--peak`` TFLOP/s times the
+``--fraction`` of it that is reached. A step cannot be shorter than its operations take to be issued, ``--launch``
+microseconds each: on many GPUs, which share a batch, that is what is left, and such hours are marked *. Of recurrent
+layers, a few kernels on a GPU and many operations here, nothing is said. Nothing was run on a GPU.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from skelbench.cost.kept import kept_rows
+from skelbench.data.store.roots import data_root
+from skelbench.methods.contract import Step
+from skelbench.plugin.descriptors import MethodSpec
+from skelbench.plugin.host import Host, get_host
+from skelbench.run.request import Request
+from skelbench.run.resolve import resolve
+from skelbench.skeleton.topology import NTU25
+from skelbench.spec import GridSpec, RunSpec
+from skelbench.train.build import build_method, fake_views
+
+CLIPS = {"NTU-60": (40_091, 1 + 11 / 60), "NTU-120": (63_026, 1 + 26 / 120), "10 x NTU-120": (630_260, 1 + 26 / 120)}
+"""Training clips of the cross-subject split, and bodies of a clip: classes of two people have two."""
+GPUS = (1, 8, 64)
+ONE_BODY = ("first", "random-valid")
+DENSE = ("slim", "mamp", "skeletonmae", "sjepa", "gfp", "amr", "macdiff")
+"""Methods that are shown on 8 tokens as well."""
+VIEWS = frozenset(
+    "view _unsafe_view transpose t permute expand slice select unsqueeze squeeze detach alias split split_with_sizes "
+    "unbind as_strided _reshape_alias unflatten".split()
+)
+"""Operations that start nothing on a device."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """What training takes, whatever the data."""
+
+    title: str
+    epochs: float
+    batch: int
+    bodies: str
+    gflops_two: float
+    """1e9 FLOPs of a clip of two bodies."""
+    operations: int | None
+    """Of one step; None = not known."""
+
+    def gflops(self, bodies: float) -> float:
+        """1e9 FLOPs of a clip with as many ``bodies``."""
+        taken = {"all-slots": 2.0, "valid": bodies}.get(self.bodies, 1.0)
+        return self.gflops_two * taken / 2
+
+
+class _Issued(TorchDispatchMode):
+    """Counts operations that start something on a device."""
+
+    count = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
+        self.count += func.overloadpacket.__name__ not in VIEWS
+        return func(*args, **(kwargs or {}))
+
+
+def operations(spec: RunSpec, host: Host) -> int | None:
+    """Operations of one step's forward and backward pass, counted on shapes, or on two clips where it needs values."""
+
+    def zeros(keys_R: Any, n: int, op: int = 0) -> torch.Tensor:
+        return torch.zeros(len(keys_R), n, device=keys_R.device)
+
+    def counted(device: str, clips: int) -> int:
+        method = build_method(spec, host, NTU25, device).train()
+        views = fake_views(spec, NTU25, clips, 2, device)
+        with _Issued() as issued:
+            for turn in method.turns:
+                step = Step(0, 1, 0.0, torch.Generator(), zeros, turn=turn)
+                method(views, step)["loss"].backward()
+        return issued.count
+
+    if any(isinstance(module, torch.nn.RNNBase) for module in build_method(spec, host, NTU25, "meta").modules()):
+        return None
+    try:
+        return counted("meta", 8)
+    except Exception:  # it looks at values; a real error shows again
+        return counted("cpu", 2)
+
+
+def works(host: Host, names: list[str]) -> Iterator[Work]:
+    """Every method natively, and the dense ones on 8 tokens."""
+    for name in names:
+        method = host.get("methods", name)
+        assert isinstance(method, MethodSpec)
+        grids: set[tuple[int, int]] = set()
+        for tokens in (None, 8) if name in DENSE else (None,):
+            request = Request(method=name, dataset="synthetic", preset="paper", native=True, tokens=tokens)
+            spec = resolve(request, host, data_root(), "cpu").spec
+            grid = GridSpec(frames=spec.grid.frames, patch=spec.grid.patch)
+            if (grid.frames, grid.patch) in grids:
+                continue
+            grids.add((grid.frames, grid.patch))
+            (row,) = kept_rows(host, [(method, grid)])
+            assert row.step_flops is not None
+            title, train, gflops = f"{name}, {row.tokens}", spec.train, row.step_flops / 1e9
+            yield Work(title, train.epochs, train.batch_size, train.bodies, gflops, operations(spec, host))
+
+
+def hours(work: Work, clips: int, bodies: float, gpus: int, flops: float, launch: float) -> tuple[float, bool]:
+    """Hours, and whether the issue of operations takes longer than they do."""
+    steps = work.epochs * clips / work.batch
+    products = work.batch / gpus * work.gflops(bodies) * 1e9 / flops
+    issue = (work.operations or 0) * launch
+    return steps * max(products, issue) / 3600, issue > products
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--methods", default="")
+    parser.add_argument("--peak", type=float, default=790.0, help="bf16 TFLOP/s of one GPU, measured")
+    parser.add_argument("--fraction", type=float, default=0.4, help="of it that a step reaches")
+    parser.add_argument("--launch", type=float, default=5.0, help="microseconds of issuing one operation")
+    args = parser.parse_args()
+    host = get_host()
+    names = args.methods.split(",") if args.methods else [one.name for one in host.all("methods") if _trains(one)]
+    flops, launch = args.peak * args.fraction * 1e12, args.launch * 1e-6
+    heads = [f"{name}: hours on {' / '.join(map(str, GPUS))}" for name in CLIPS]
+    print(f"| method, tokens | epochs | batch | GFLOP a clip | operations | EFLOP, NTU-60 | {' | '.join(heads)} |")
+    print("|---|" + "---:|" * (5 + len(heads)))
+    for work in works(host, names):
+        clips, bodies = CLIPS["NTU-60"]
+        total = work.epochs * clips * work.gflops(bodies) / 1e9
+        cells = []
+        for count, each in CLIPS.values():
+            known = (hours(work, count, each, gpus, flops, launch) for gpus in GPUS)
+            cells.append(" / ".join(f"{value:.2g}{'*' if issued else ''}" for value, issued in known))
+        issued = "–" if work.operations is None else f"{work.operations:,}"
+        facts = f"{work.epochs:g} | {work.batch} | {work.gflops(bodies):.0f} | {issued} | {total:.2f}"
+        print(f"| {work.title} | {facts} | {' | '.join(cells)} |", flush=True)
+
+
+def _trains(one: Any) -> bool:
+    return isinstance(one, MethodSpec) and one.trains
+
+
+if __name__ == "__main__":
+    main()
