@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, get_args
 
+from skelbench.distributed import first
 from skelbench.errors import SkelbenchError, did_you_mean
 from skelbench.report.frame import CONTROLS, Controls
 from skelbench.results.store import ResultStore, RunDir
@@ -64,7 +65,7 @@ def evaluate_runs(
     records = [evaluate(session, run, spec, force) for spec in specs]
     for spec in specs:
         if "streams" in fields or getattr(session.host.get("protocols", spec.protocol), "elsewhere", False):
-            for control, alike in _controls(session.results, run, spec):
+            for control, alike in first(lambda spec=spec: list(_controls(session.results, run, spec))):
                 if hides_doubtful(session, control, alike):
                     evaluate(session, control, alike, force, like=run.spec)
                 else:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from threading import Event
 from typing import Any
 
 import numpy as np
 import torch
 
+from skelbench import distributed
 from skelbench.cores import fastest_threads, limit_threads, threads_are_named, usable_cores
 from skelbench.errors import Diverged, Interrupted, SkelbenchError
 from skelbench.evaluate.downstream import Downstream
@@ -34,17 +36,24 @@ def fine_tune(
 ) -> ProtocolResult:
     """Fit every part and measure; what was stopped before goes on from ``task.state``.
 
+    Of several processes each makes some of the fits, alone, and keeps a state of its own: so a fit has the same bits
+    whatever their number.
+
     Raises :class:`Interrupted` after SIGINT or SIGTERM, with the state saved, and :class:`Diverged`.
     """
     lists = _label_lists(task, settings)
     parts = [part for draw in range(settings.draws) for part in _parts(task, settings, lists, draw, seed)]
-    sitting, source = _Sitting(task, settings, parts, progress), task.source()
+    world, rank = distributed.world(), distributed.rank()
+    if world > 1:
+        task = replace(task, state=task.state.with_name(f"{task.state.name}.{rank + 1}of{world}"))
+    own = parts[rank::world]
+    sitting, source = _Sitting(task, settings, own, progress), task.source()
 
     def make(part: Part) -> Fit:
         return Fit(task, source, settings, part, derive_seed(seed, part.draw))
 
     with _of_its_own(task.device), stop_requested() as sitting.stopped:
-        if left := parts[len(sitting.done) :]:
+        if left := own[len(sitting.done) :]:
             sitting.settle_threads(lambda: make(left[0]))
         try:
             for part in left:
@@ -52,6 +61,8 @@ def fine_tune(
         except Diverged:  # nothing that could be gone on with
             task.state.unlink(missing_ok=True)
             raise
+    of_each = distributed.all_say(sitting.done)
+    sitting.done = [of_each[i % world][i // world] for i in range(len(parts))]
     return _result(task, settings, lists, parts, sitting)
 
 
