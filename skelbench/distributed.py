@@ -11,11 +11,12 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
+from inspect import signature
 from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
-from torch import Tensor
+from torch import Tensor, nn
 
 from skelbench.errors import Elsewhere, PeerLost, SkelbenchError
 from skelbench.places import said
@@ -26,6 +27,10 @@ T = TypeVar("T")
 SECONDS = 600
 """So long processes that work at the same step wait for one that says nothing."""
 _LOST = re.compile(r"NCCL|[Cc]onnection|[Tt]imed out|[Tt]imeout|Broken pipe|[Ss]ocket|remote process")
+_SYNC_BUFFERS = "forward_sync_buffers"
+"""How this version of PyTorch calls the setting by which the first process's buffers become those of all."""
+if _SYNC_BUFFERS not in signature(nn.parallel.DistributedDataParallel).parameters:
+    _SYNC_BUFFERS = "broadcast_buffers"
 _hosts: dict[str, Any] = {}
 """Groups that exchange what is on the host: "step" waits so long, "patient" days, for what one process does alone."""
 
@@ -100,6 +105,15 @@ def reaching() -> Iterator[None]:
         raise PeerLost(
             f"another of the {os.environ.get('WORLD_SIZE', 'several')} processes of this run has ended, or says nothing"
         ) from error
+
+
+def parallel(module: nn.Module, sync_norms: bool, parts: bool) -> nn.parallel.DistributedDataParallel:
+    """``module``, whose backward averages gradients over processes. ``sync_norms``: before every forward pass batch
+    norms get the first one's statistics; ``parts``: not every pass reaches every parameter."""
+    normed = any(isinstance(part, nn.modules.batchnorm._BatchNorm) for part in module.modules())
+    how: dict[str, bool] = {_SYNC_BUFFERS: normed and sync_norms, "find_unused_parameters": parts}
+    with reaching():
+        return nn.parallel.DistributedDataParallel(module, gradient_as_bucket_view=True, **how)
 
 
 def first(work: Callable[[], T]) -> T:

@@ -42,9 +42,9 @@ def stop_requested() -> Iterator[Event]:
     """SIGINT, SIGTERM and SIGHUP set the event instead of ending the process, so that work can save its state first; a
     second one of a kind ends the process as usual. A SIGHUP that is ignored (nohup) stays ignored.
 
-    Of several processes of a run each hears a Ctrl-C twice, from the terminal and from ``torchrun``, which sends SIGTERM
-    to the others as soon as one has ended: there a later signal, also behind the block, changes nothing once the event
-    is set (``torchrun`` kills what has not ended after 30 s).
+    Of several processes of a run each hears a Ctrl-C twice, from the terminal and from ``torchrun``, which also sends
+    SIGTERM to the others as soon as one has ended: there a later signal, behind the block as well, changes nothing once
+    the event is set (``torchrun`` kills what has not ended after 30 s).
     """
     event, numbers = Event(), list(ENDINGS)
     if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:

@@ -80,8 +80,9 @@ class PrototypeObjective(nn.Module):
         ``teacher_entropy``: mean entropy of the teacher's centred distributions in nats; log K where they are uniform,
         0 where each is one prototype. ``prototypes_used``: exp(entropy of the mean distribution), between 1, all
         samples agree on one prototype, and K, all are used alike; n samples use at most n exp(``teacher_entropy``).
-        ``view``, whose rows or hidden tokens the samples are: besides, of this process's alone, ``<part>_information`` in nats, what prototypes
-        tell of the ``place`` in the token grid, the ``view``, the body ``slot``, and of the ``clip`` beyond all these.
+        ``view``, whose rows or hidden tokens the samples are: besides, ``<part>_information`` in nats, what prototypes
+        tell of the ``place`` in the token grid, the ``view``, the body ``slot``, and of the ``clip`` beyond all these,
+        by the samples of this process alone.
         """
         if self._seen is None:
             return {}

@@ -113,14 +113,11 @@ def _train(session: Session, resolved: Resolved, run: RunDir) -> RunDir:
         record("reason", outcome=outcome, finished=time.time(), **facts)
     except Stopped as error:
         outcome = error.outcome
-        why = {} if isinstance(error, Interrupted) else {"reason": str(error)}
-        if isinstance(error, Left):  # of the others there may be none
-            record(outcome=outcome, step=error.step, **why)
-            raise
-        # The others end when this is written: torchrun ends all as soon as one has.
-        distributed.first(lambda: record(outcome=outcome, step=error.step, **why))
-        if not chief:
-            raise Elsewhere(str(error), error.exit_code) from error
+        record(outcome=outcome, step=error.step, **({} if isinstance(error, Interrupted) else {"reason": str(error)}))
+        if not isinstance(error, Left):  # all stopped at the same step, for the same reason
+            distributed.all_say("recorded")  # torchrun ends all as soon as one has ended
+            if not chief:
+                raise Elsewhere(str(error), error.exit_code) from error
         raise
     except KeyboardInterrupt:  # outside the loop, which saves what there is
         outcome = "interrupted"

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from threading import Event
 from typing import Any
 
 import numpy as np
@@ -85,22 +86,17 @@ class Trainer:
         if self.world > 1:
             if spec.train.batch_norm == "synchronised":
                 method = self.method = synchronised(method, self.device)
-            normed = any(isinstance(module, torch.nn.modules.batchnorm._BatchNorm) for module in method.modules())
-            with distributed.reaching():
-                self.forward = torch.nn.parallel.DistributedDataParallel(
-                    method,
-                    broadcast_buffers=normed and spec.train.batch_norm == "broadcast",
-                    # Each turn of a step reaches parameters of its own, and so may each phase.
-                    find_unused_parameters=len(method.turns) > 1 or len(self.phases) > 1,
-                    gradient_as_bucket_view=True,
-                )
+            # Each turn of a step reaches parameters of its own, and so may each phase.
+            parts = len(method.turns) > 1 or len(self.phases) > 1
+            self.forward = distributed.parallel(method, spec.train.batch_norm == "broadcast", parts)
         self.every = max(1, self.total // LINES)
         # Only the first process looks at them. Its views are made now: in training another thread may be reading clips.
         fixed = None if self.rank else FixedClips(spec, self.source, self.ids)
         self.watch = Watch(method, self.total, self.every, fixed)
         self.verdict = Verdict(self.device)
-        clips = len(range(spec.train.batch_size)[distributed.own_share(spec.train.batch_size)])
-        self.signs = {"collapse": Collapse(spec.train.batch_size), "shortcut": Shortcut(clips, self.total, turns_bodies(spec))}
+        batch = spec.train.batch_size
+        clips = len(range(batch)[distributed.own_share(batch)])
+        self.signs = {"collapse": Collapse(batch), "shortcut": Shortcut(clips, self.total, turns_bodies(spec))}
         self._last_save = self._last_trim = time.monotonic()
 
     # ------------------------------------------------------------------------------------------ pieces
@@ -144,7 +140,8 @@ class Trainer:
             return keyed.uniform(keys_R, n, op=op).to(self.device)
 
         phase = [name for name, start in self.phases if start * self.total <= step][-1]
-        return Step(step, self.total, self.epoch(step), generator, uniform, self.world, phase, self.watch, turn, self.spec.train.batch_size)
+        where = step, self.total, self.epoch(step)
+        return Step(*where, generator, uniform, self.world, phase, self.watch, turn, self.spec.train.batch_size)
 
     def train_step(self, step: int, views: dict[str, View]) -> dict[str, Tensor | float]:
         """One forward, backward and update per turn; returns what the method reported, still on the device, of turns
@@ -171,24 +168,28 @@ class Trainer:
         self._held = step, [x._version for x in self._written]
 
     @contextmanager
-    def _surviving(self, seconds: Callable[[], float]) -> Iterator[None]:
+    def _surviving(self, stopped: Event, seconds: Callable[[], float]) -> Iterator[None]:
         """Where another process is lost, the first one saves what it holds, if that is of a whole step, and all end.
 
         On a GPU nothing is saved then: what was asked of the lost process blocks the stream on which it would be read.
+        ``stopped`` is set where anything ends the training, so that signals from outside do not cut short what follows.
         """
         self._written = [*self.method.parameters(), *self.method.buffers()]
         try:
             yield
         except PeerLost as lost:
+            stopped.set()
             step, versions = self._held
-            saves = self.device.type == "cpu" and versions == [x._version for x in self._written]
-            if saves:
+            if saves := not self.rank and self.device.type == "cpu" and versions == [x._version for x in self._written]:
                 self.save(step, seconds())
-            kept = f"state after it saved in {self.run.path}" if saves else f"its last state is in {self.run.path}"
+            kept = f"state saved in {self.run.path}" if saves else f"what was last saved is in {self.run.path}"
             raise Left(
-                f"{lost}: stopped after step {step} of {self.total}, {kept}; issue the same command again to continue",
+                f"{lost}; stopped after step {step} of {self.total}, {kept}; issue the same command again to continue",
                 step,
             ) from lost
+        except BaseException:
+            stopped.set()
+            raise
 
     def save(self, step: int, seconds: float) -> None:
         """Write the state after ``step`` steps. Only rank 0 writes."""
@@ -251,8 +252,12 @@ class Trainer:
         def seconds() -> float:
             return before + time.monotonic() - started
 
-        whole = self._surviving(seconds)
-        with stop_requested() as stopped, naming(self.run.metrics), open(self.run.metrics, "a") as metrics, whole:
+        with (
+            stop_requested() as stopped,
+            self._surviving(stopped, seconds),
+            naming(self.run.metrics),
+            open(self.run.metrics, "a") as metrics,
+        ):
             sitting = start
             self._holds(start)
             for step, views in self.prefetched(start):
@@ -305,7 +310,6 @@ class Trainer:
                         )
                     self.save(done, seconds())
                 if stop and done < self.total:
-                    stopped.set()  # also where another process was told to stop
                     raise Interrupted(
                         f"stopped after step {done} of {self.total}, state saved in {self.run.path}; "
                         "issue the same command again to continue",

@@ -16,7 +16,6 @@ from rich.console import Console
 from small import COMPARING, METHODS
 from torch import nn
 
-from skelbench import distributed
 from skelbench.errors import Interrupted, SkelbenchError
 from skelbench.nn.encoder import Encoded, Encoder
 from skelbench.nn.prototype_objective import PrototypeObjective
