@@ -92,6 +92,7 @@ def leave() -> None:
     if active():
         _hosts.clear()
         dist.destroy_process_group()
+        os.environ["WORLD_SIZE"] = "1"
 
 
 @contextmanager

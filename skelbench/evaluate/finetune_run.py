@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from threading import Event
 from typing import Any
 
@@ -36,16 +35,13 @@ def fine_tune(
 ) -> ProtocolResult:
     """Fit every part and measure; what was stopped before goes on from ``task.state``.
 
-    Of several processes each makes some of the fits, alone, and keeps a state of its own: so a fit has the same bits
-    whatever their number.
+    Of several processes each makes some of the fits, alone, so that a fit has the same bits whatever their number.
 
     Raises :class:`Interrupted` after SIGINT or SIGTERM, with the state saved, and :class:`Diverged`.
     """
     lists = _label_lists(task, settings)
     parts = [part for draw in range(settings.draws) for part in _parts(task, settings, lists, draw, seed)]
     world, rank = distributed.world(), distributed.rank()
-    if world > 1:
-        task = replace(task, state=task.state.with_name(f"{task.state.name}.{rank + 1}of{world}"))
     own = parts[rank::world]
     sitting, source = _Sitting(task, settings, own, progress), task.source()
 

@@ -13,8 +13,8 @@ from typing import Any, get_args
 import numpy as np
 import torch
 
+from skelbench import distributed
 from skelbench.data.store.clip_store import ClipStore
-from skelbench.distributed import first
 from skelbench.errors import SkelbenchError
 from skelbench.evaluate.downstream import Downstream, EncoderProtocol
 from skelbench.evaluate.features import split_features
@@ -97,7 +97,7 @@ def evaluate(
         return there()
 
     with ExitStack() as held:  # of several processes that evaluate together the first looks, and writes
-        return first(there) or first(begun) or _evaluate(session, run, spec, path, like, force)
+        return distributed.first(there) or distributed.first(begun) or _evaluate(session, run, spec, path, like, force)
 
 
 def check_finished(run: RunDir, checkpoint: str) -> None:
@@ -118,7 +118,7 @@ def _evaluate(
     split = store.split(spec.data.split, spec.data.min_frames)
     state = path.with_suffix(".state")
     if force:
-        first(lambda: _remove(state))
+        distributed.first(lambda: _remove(state))
     if isinstance(protocol, EncoderProtocol):
         result = _measure_encoder(session, run, spec, protocol, store, state)
     else:
@@ -167,7 +167,7 @@ def _evaluate(
         _remove(state)
         return record
 
-    return first(write)
+    return distributed.first(write)
 
 
 def _remove(state: Path) -> None:
@@ -209,6 +209,8 @@ def _measure_encoder(
             parameter.requires_grad_(name not in plain or plain[name].requires_grad)
         return encoder.eval()
 
+    if (processes := distributed.world()) > 1:
+        state = state.with_name(f"{state.name}.{distributed.rank() + 1}of{processes}")
     grid, hiding = grid_of(run.spec, store.topology), hiding_of(session, run, spec, stream, store)
     device = torch.device(session.device)
     task = Downstream(store, spec, stream, grid, device, run.spec.train.precision, make, state, hiding)
