@@ -112,7 +112,7 @@ def parallel(module: nn.Module, sync_norms: bool, parts: bool) -> nn.parallel.Di
     """``module``, whose backward averages gradients over processes. ``sync_norms``: before every forward pass batch
     norms get the first one's statistics; ``parts``: not every pass reaches every parameter."""
     normed = any(isinstance(part, nn.modules.batchnorm._BatchNorm) for part in module.modules())
-    how: dict[str, bool] = {_SYNC_BUFFERS: normed and sync_norms, "find_unused_parameters": parts}
+    how: dict[str, Any] = {_SYNC_BUFFERS: normed and sync_norms, "find_unused_parameters": parts}
     with reaching():
         return nn.parallel.DistributedDataParallel(module, gradient_as_bucket_view=True, **how)
 
@@ -139,7 +139,7 @@ def first(work: Callable[[], T]) -> T:
     good, value = word[0]
     if not good:
         raise Elsewhere(*value)
-    return value  # type: ignore[no-any-return]
+    return value
 
 
 def all_say(value: T) -> list[T]:
@@ -185,14 +185,14 @@ def spread(x: Tensor) -> Tensor:
     return (all_reduce_sum((x - mean).square().sum(0)) / count).sqrt()
 
 
-def any_rank(flag: bool) -> bool:
-    """Whether ``flag`` is set on any process: all stop at the same step, or none. Waits for no device."""
+def any_rank(*flags: bool) -> list[bool]:
+    """Whether each of ``flags`` is set on any process: all stop at the same step, or none. Waits for no device."""
     if world() == 1:
-        return flag
-    set_ = torch.tensor(int(flag))
+        return list(flags)
+    counts = torch.tensor(flags, dtype=torch.int64)
     with reaching():
-        dist.all_reduce(set_, group=_hosts["step"])
-    return bool(set_)
+        dist.all_reduce(counts, group=_hosts["step"])
+    return [count > 0 for count in counts.tolist()]
 
 
 def mean_figures(figures: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -54,11 +54,13 @@ def fine_tune(
         try:
             for part in left:
                 sitting.finish(make(part))
+            if world > 1:
+                sitting.keep()
+                of_each = distributed.all_say(sitting.done)
+                sitting.done = [of_each[i % world][i // world] for i in range(len(parts))]
         except Diverged:  # nothing that could be gone on with
             task.state.unlink(missing_ok=True)
             raise
-    of_each = distributed.all_say(sitting.done)
-    sitting.done = [of_each[i % world][i // world] for i in range(len(parts))]
     return _result(task, settings, lists, parts, sitting)
 
 
@@ -96,6 +98,12 @@ class _Sitting:
             self._unfinished = None
         self.done.append(fit.run(self._rest))
 
+    def keep(self, fit: Fit | None = None) -> None:
+        """Save what is done, and how far ``fit`` is."""
+        state = {"done": self.done, "fit": fit and fit.state(), "threads": self.threads}
+        keep(self.task.state, self.task.spec.id, state)
+        self._saved = time.monotonic()
+
     def _rest(self, fit: Fit, clips: int) -> None:
         """Between two batches of ``fit``, of which ``clips`` have passed: report, save, stop."""
         clips, total = sum(self._clips[: len(self.done)]) + clips, sum(self._clips)
@@ -105,8 +113,7 @@ class _Sitting:
         if not stop and time.monotonic() - self._saved < SAVE_SECONDS:
             return
         fit.check_finite()
-        keep(self.task.state, self.task.spec.id, {"done": self.done, "fit": fit.state(), "threads": self.threads})
-        self._saved = time.monotonic()
+        self.keep(fit)
         if stop:
             raise Interrupted(
                 f"stopped after {clips:,} of {total:,} clips of fine-tuning, state saved in {self.task.state}; "

@@ -17,7 +17,7 @@ def synchronised(module: M, device: torch.device) -> M:
     """``module`` with batch norms that normalise by the batch of all processes: PyTorch's on GPUs, which has none for
     the CPU, else ours."""
     if device.type == "cuda":
-        return nn.SyncBatchNorm.convert_sync_batchnorm(module)  # type: ignore[no-any-return]
+        return nn.SyncBatchNorm.convert_sync_batchnorm(module)
     for part in module.modules():
         if isinstance(part, _BatchNorm):
             part.__class__ = _GlobalBatchNorm  # weights, statistics and mode stay
@@ -53,6 +53,7 @@ class _GlobalBatchNorm(_BatchNorm):
         apart_BCN = x_BCN - mean_C[:, None]
         variance_C = _Sum.apply(apart_BCN.square().sum((0, 2))) / count
         if self.training and self.num_batches_tracked is not None:
+            assert self.running_mean is not None and self.running_var is not None
             self.num_batches_tracked.add_(1)
             share = 1 / self.num_batches_tracked if self.momentum is None else self.momentum
             self.running_mean.lerp_(mean_C.detach(), share)

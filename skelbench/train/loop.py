@@ -295,7 +295,7 @@ class Trainer:
                 if report:
                     report(batch, **shown)
                 late = time.monotonic() - self._last_save > CHECKPOINT_SECONDS
-                stop = distributed.any_rank(stopped.is_set())
+                stop, late = distributed.any_rank(stopped.is_set(), late)
                 saves = done == self.total or stop or late
                 if saves or done in snapshots:
                     self._check_step()
@@ -357,7 +357,7 @@ class Trainer:
 
     def _check_state(self, done: int) -> None:
         """Raise :class:`Diverged` where what is to be saved after ``done`` steps is not finite."""
-        if name := state_problem(self.method):
+        if name := next(filter(None, distributed.all_say(state_problem(self.method))), ""):
             raise Diverged(
                 f"{name} holds nan or inf after step {done - 1} of {self.total} in {self.run.path}; {self._advice()}",
                 done - 1,

@@ -340,7 +340,7 @@ def test_one_that_says_nothing_is_not_waited_for_for_ever(monkeypatch, tmp_path)
         if distributed.rank():
             time.sleep(3)
         else:
-            ended(tmp_path, lambda: distributed.any_rank(False))
+            ended(tmp_path, lambda: distributed.any_rank(False, True))
 
     assert [code for code, _ in grouped(waits)] == [0, 0]
     code, said = json.loads((tmp_path / "end of 0").read_text())
