@@ -40,7 +40,7 @@ VARIANTS = (
     "slim:cl-only",
     "usdrl:no-correlation",
 )
-"""With modules, state or untrained parameters that their method's own setting does not have."""
+"""With modules, state or untrained parameters that their method's own setting does not have; by two processes."""
 SETTINGS = {
     "slim koleo": {"method.koleo": 0.1},
     "skeletonclr batch-norm": {"encoder.dropout": 0.0, "train.batch_norm": "synchronised"},
@@ -208,7 +208,8 @@ def done(tmp_path_factory):
         torch.set_num_threads(1)
         distributed.start_from_environment("cpu")
         world, rank = distributed.world(), distributed.rank()
-        torch.save({case: steps(case, folder) for case in CASES}, folder / f"steps by {world}, {rank}")
+        cases = [case for case in CASES if world == 2 or case not in VARIANTS]
+        torch.save({case: steps(case, folder) for case in cases}, folder / f"steps by {world}, {rank}")
         after(folder)
 
     ends = {2: grouped(partial(group, by_two), 2)}
@@ -230,8 +231,9 @@ def close(mine, theirs, rtol, atol):
 @pytest.mark.parametrize("case", CASES)
 def test_gradients_state_and_figures_are_those_of_one_process(case, done):
     _, found, _ = done
-    ((whole,), *groups) = ([each[case] for each in of] for of in found.values())
+    ((whole,), *groups) = ([each[case] for each in of] for of in found.values() if case in of[0])
     largest = max(float(gradient.abs().max()) for gradient in whole["gradients"].values())
+    assert len(groups) == (1 if case in VARIANTS else 2)
     for shares in groups:
         assert sum(share["rows"] for share in shares) == whole["rows"]
         for share in shares:
