@@ -87,7 +87,7 @@ class CMD(Method):
         query = {s: self._embedding(self.encoders[s], self.head[s], views[f"query-{s}"]) for s in STREAMS}
         with torch.no_grad():
             key = {s: self._embedding(self.key_encoder[s], self.key_head[s], views[f"key-{s}"]) for s in STREAMS}
-        keys = dict(zip(STREAMS, self.queue.written(step.index, clips).chunk(len(STREAMS), 1)))
+        keys = dict(zip(STREAMS, self.queue.written(step.index, step.clips(views["key-joint"])).chunk(len(STREAMS), 1)))
         alike = {s: similarities(query[s], key[s], keys[s], 1.0) for s in STREAMS}
         contrast_B = torch.stack([info_nce(alike[s] / config.temperature) for s in STREAMS]).sum(0)
         taught_B = torch.zeros_like(contrast_B)

@@ -39,6 +39,27 @@ class Diverged(Stopped):
     outcome = "diverged"
 
 
+class PeerLost(SkelbenchError):
+    """Another process of the same run ended, or says nothing."""
+
+    exit_code = 1
+
+
+class Left(Stopped):
+    """By another process of the same run, which was lost; re-issuing the command continues."""
+
+    exit_code = 1
+    outcome = "interrupted"
+
+
+class Elsewhere(SkelbenchError):
+    """What another process of the same run says: this one ends with the same exit code, in silence."""
+
+    def __init__(self, message: str, exit_code: int) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
 SHORT = 20
 """So many names are listed where none is near."""
 

@@ -49,6 +49,7 @@ SETTINGS = {
     "observe": Setting("SKELBENCH_OBSERVE", "names", "observers of runs", "none"),
     "device": Setting("SKELBENCH_DEVICE", "text", "cpu, cuda or cuda:N", "cuda when there is one, else cpu"),
     "threads": Setting("OMP_NUM_THREADS", "number", "threads of a process on a CPU", "as many as are fastest"),
+    "timeout": Setting("SKELBENCH_TIMEOUT", "number", "seconds that processes of one run wait for each other", "600"),
 }
 """By their keys in the file."""
 

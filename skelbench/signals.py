@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -12,6 +13,11 @@ from typing import Any
 
 ENDINGS = (signal.SIGINT, signal.SIGTERM)
 """Ctrl-C, and what ``kill`` and schedulers send."""
+
+
+def several() -> bool:
+    """Whether this process was started as one of several of a run, as ``torchrun`` does."""
+    return int(os.environ.get("WORLD_SIZE", "1")) > 1
 
 
 @contextmanager
@@ -34,14 +40,24 @@ def handle_signals(
 @contextmanager
 def stop_requested() -> Iterator[Event]:
     """SIGINT, SIGTERM and SIGHUP set the event instead of ending the process, so that work can save its state first; a
-    second one of a kind ends the process as usual. A SIGHUP that is ignored (nohup) stays ignored."""
+    second one of a kind ends the process as usual. A SIGHUP that is ignored (nohup) stays ignored.
+
+    Of several processes of a run each hears a Ctrl-C twice, from the terminal and from ``torchrun``, which also sends
+    SIGTERM to the others as soon as one has ended: there a later signal, behind the block as well, changes nothing once
+    the event is set (``torchrun`` kills what has not ended after 30 s).
+    """
     event, numbers = Event(), list(ENDINGS)
     if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         numbers.append(signal.SIGHUP)
 
     def stop(number: int, _frame: FrameType | None) -> None:
         event.set()
-        signal.signal(number, before[number])
+        if not several():
+            signal.signal(number, before[number])
 
     with handle_signals(stop, numbers) as before:
-        yield event
+        try:
+            yield event
+        finally:
+            if several() and event.is_set():
+                before.clear()

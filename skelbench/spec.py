@@ -106,8 +106,8 @@ class TrainSpec(Grown):
     precision: Literal["fp32", "bf16"] = Field("fp32", description="autocast type of the forward pass")
     batch_norm: Literal["broadcast", "synchronised"] = Field(
         "broadcast",
-        description="batch norm over several processes: each its own batch and the first one's running statistics, or "
-        "the statistics of all",
+        description="batch norm over several processes: each its own share of the batch and the first one's running "
+        "statistics, or the batch of all, which is what one process does",
     )
 
     @field_validator("degrade", mode="before")

@@ -26,6 +26,23 @@ def test_a_second_interrupt_does_not_wait():
         signal.sigtimedwait([], 1)
 
 
+def test_of_several_processes_a_later_signal_changes_nothing(monkeypatch):
+    """torchrun repeats what the terminal has sent, and ends all as soon as one has ended."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    try:
+        with stop_requested() as stop:
+            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), signal.SIGINT)
+            assert stop.is_set()
+        os.kill(os.getpid(), signal.SIGTERM)
+        with stop_requested() as later:
+            assert not later.is_set()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
 def test_under_nohup_a_closed_terminal_is_ignored():
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:

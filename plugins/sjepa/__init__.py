@@ -12,7 +12,7 @@ import torch
 from pydantic import Field
 from skelbench_plugins._recipes import DROPS_TOKENS, MAE_NATIVE, MAE_RECIPE, MOMENTUM_SPACE, MOTION_SPACE, RATES_SPACE
 
-from skelbench.distributed import all_reduce_sum
+from skelbench.distributed import all_reduce_sum, spread
 from skelbench.methods import MaskedConfig, Method
 from skelbench.nn.decoder import MaskedDecoder
 from skelbench.nn.ema import ema_copy, ema_update
@@ -96,7 +96,7 @@ class SJEPA(Method):
         return {
             "loss": step.mean((loss_RN * mask_RN).sum(), mask_RN.sum()),
             # Between bodies at the same place: 0 when targets say where a token is and nothing else.
-            "target_std": target_RND.float().std(0, correction=0).mean(),
+            "target_std": spread(target_RND.float()).mean(),
         }
 
     def after_step(self, step):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, get_args
 
+from skelbench.distributed import first
 from skelbench.errors import SkelbenchError, did_you_mean
 from skelbench.report.frame import CONTROLS, Controls
 from skelbench.results.store import ResultStore, RunDir
@@ -64,7 +66,7 @@ def evaluate_runs(
     records = [evaluate(session, run, spec, force) for spec in specs]
     for spec in specs:
         if "streams" in fields or getattr(session.host.get("protocols", spec.protocol), "elsewhere", False):
-            for control, alike in _controls(session.results, run, spec):
+            for control, alike in first(partial(_controls, session.results, run, spec)):
                 if hides_doubtful(session, control, alike):
                     evaluate(session, control, alike, force, like=run.spec)
                 else:
@@ -87,10 +89,11 @@ def _streams(streams: Sequence[str], fusion: str | None, runs: Sequence[RunDir])
     return ({"streams": list(streams)} if streams else {}) | ({"fusion": fusion} if fusion else {})
 
 
-def _controls(results: ResultStore, run: RunDir, spec: EvalSpec) -> Iterator[tuple[RunDir, EvalSpec]]:
+def _controls(results: ResultStore, run: RunDir, spec: EvalSpec) -> list[tuple[RunDir, EvalSpec]]:
     """The controls of ``run`` with the same evaluation, as far as the results hold them and those of all partners."""
     controls = Controls(results.read())
     measured = [run, *(results.by_id(name.split("@")[0]) for name in spec.partners)]
+    alike = []
     for kind in CONTROLS:
         found = [beside for one in measured if one and (beside := controls.of(kind, one.spec))]
         if len(found) < len(measured):
@@ -98,4 +101,5 @@ def _controls(results: ResultStore, run: RunDir, spec: EvalSpec) -> Iterator[tup
         first, *others = (beside.spec.id for beside in found)
         own: dict[str, Any] = {"pretrain_id": first, "checkpoint": "last", "partners": tuple(others)}
         own |= {"seed": found[0].spec.seed} if kind == "raw" else {}
-        yield RunDir(found[0].path), spec.model_copy(update=own)
+        alike.append((RunDir(found[0].path), spec.model_copy(update=own)))
+    return alike

@@ -90,6 +90,7 @@ def evaluate(
     protocols = known_protocols(host, protocol, elsewhere=True)  # a misspelt one fails before torch is imported
     if not protocols:
         raise SkelbenchError("--protocol is empty: name a protocol, see `skelbench plugins list`")
+    from skelbench import distributed
     from skelbench.api.evaluations import evaluate_runs
 
     session = open_session(results, data_root, device)
@@ -110,4 +111,6 @@ def evaluate(
         min_confidence=min_confidence,
         force=force,
     )
-    print_records(runs[0][0], records)
+    if not distributed.rank():
+        print_records(runs[0][0], records)
+    distributed.leave()

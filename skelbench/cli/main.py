@@ -32,10 +32,11 @@ from skelbench.cli import (
 from skelbench.cli import eval as evaluation
 from skelbench.cli import report as reporting
 from skelbench.console import AGAIN, err, fail, log_to_terminal
-from skelbench.errors import SkelbenchError
+from skelbench.errors import Elsewhere, SkelbenchError
 from skelbench.plugin.files import named_file
 from skelbench.plugin.host import request_files
 from skelbench.plugin.mistakes import Mistake, told
+from skelbench.signals import several
 from skelbench.version import __version__
 
 app = typer.Typer(
@@ -62,6 +63,8 @@ app.add_typer(plugins.app, name="plugins")
 app.add_typer(data.app, name="data")
 app.command("env")(env.env)
 
+TOGETHER = ("run", "eval")
+"""Commands that several processes carry out together."""
 PLACE_ERRORS = dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "free some space or choose another place")
 PLACE_ERRORS |= dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), "choose a place you have access to")
 PLACE_ERRORS |= {errno.ELOOP: "it is a link where none can be; remove it"}
@@ -94,8 +97,8 @@ def commands() -> Any:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Entry point; returns the exit code (0 done, 1 internal error or a calibration that fails, 2 the user's to put
-    right, 3 done with something left out, 130 interrupted)."""
+    """Entry point; returns the exit code (0 done, 1 internal error, a calibration that fails or a process of several
+    that was lost, 2 the user's to put right, 3 done with something left out, 130 interrupted)."""
     debug = False
     try:
         log_to_terminal()
@@ -103,6 +106,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         request_files([str(named_file(name, f"--plugin {name}")) for name in files])
         # Without standalone mode typer raises what it would otherwise print in a box cut at the terminal's width.
         with complete.completing(_without_globals):
+            if several() and argv and argv[0] not in TOGETHER and not argv[0].startswith("-"):
+                raise SkelbenchError(f"`skelbench {argv[0]}` is the work of one process; issue it without torchrun")
             result = commands().main(args=argv, prog_name="skelbench", standalone_mode=False)
         if result == 130:  # typer's answer to Ctrl-C
             raise KeyboardInterrupt
@@ -117,6 +122,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def report(error: BaseException, debug: bool = False) -> int:
     """Say in one sentence what went wrong and return the exit code; ``debug``: its traceback was printed."""
     hint = "" if debug else AGAIN
+    if isinstance(error, Elsewhere):
+        return error.exit_code
     if isinstance(error, SkelbenchError):
         raised = isinstance(error, Mistake) and error.__cause__
         return fail(f"{error}{hint if raised else ''}", error.exit_code)

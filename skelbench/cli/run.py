@@ -156,7 +156,7 @@ def run(
     requests = [replace(request, seed=one) for one in chosen]
     timer = Timer(session, keep=not dry_run)
     every = [resolve(one, host, session.data_root, session.device.split(":")[0], timer) for one in requests]
-    chief, alone = not distributed.rank(), not distributed.active()
+    chief = not distributed.rank()
     if dry_run:
         from skelbench.cli.dry_run import show
 
@@ -164,20 +164,15 @@ def run(
         if chief:
             show(every, protocols, session, as_json, as_list=seeds is not None)
         return
-    trained, found = [], []
+    found = []
     for resolved in every:
         if chief:
             print_header(resolved, session.device)
             say_before(session, resolved)
-        trained.append(pretrain(session, resolved, force))
-        if alone:
-            found.append(conclude(session, trained[-1], resolved, protocols, force))
-    distributed.leave()  # what follows is the work of one process
-    if not chief:
-        return
-    if not alone:
-        found = [conclude(session, run, resolved, protocols, force) for run, resolved in zip(trained, every)]
-    if len(found) > 1 and protocols:
+        trained = pretrain(session, resolved, force)
+        found.append(conclude(session, trained, resolved, protocols, force))
+    distributed.leave()
+    if chief and len(found) > 1 and protocols:
         from skelbench.cli.over_seeds import print_seeds
 
         print_seeds(found, session.results)
@@ -211,18 +206,24 @@ def say_before(session: Session, resolved: Resolved) -> None:
 
 
 def conclude(session: Session, run_dir: Any, resolved: Resolved, protocols: list[str], force: bool) -> Conclusion:
-    """Probe a finished run and its controls, count what they cost, and show them side by side."""
+    """Probe a finished run and its controls, count what they cost, and show them side by side. Of several processes,
+    all of which take part, the first one shows."""
+    from skelbench import distributed
     from skelbench.cli.summary import print_summary
     from skelbench.console import err
     from skelbench.plugin.status import one_line
     from skelbench.run import conclude
     from skelbench.words import plain
 
+    chief = not distributed.rank()
+
     def uncounted(what: Resolved, error: Exception) -> None:
-        err.print(f"note: the cost of {what.title} could not be counted: {plain(one_line(error))}", soft_wrap=True)
+        if chief:
+            err.print(f"note: the cost of {what.title} could not be counted: {plain(one_line(error))}", soft_wrap=True)
 
     found = conclude.conclude(session, run_dir, resolved, protocols, force, uncounted)
-    print_summary(found.pairs, found.cost, resolved)
+    if chief:
+        print_summary(found.pairs, found.cost, resolved)
     session.features.clear()  # those of the next seed are others
     return found
 

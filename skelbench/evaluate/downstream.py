@@ -52,7 +52,8 @@ class Downstream:
     make: Callable[[bool], Encoder]
     """``make(trained)``: the encoder, on the device; see :meth:`encoder`."""
     state: Path
-    """File of its own in which an evaluation of minutes keeps how far it is; removed when the record is written."""
+    """File of its own in which an evaluation of minutes keeps how far it is, of several processes one for each; removed
+    when the record is written."""
     hiding: Hiding = ""
     """How the encoder has learnt to do without tokens; "" = not."""
 

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from skelbench import distributed
 from skelbench.data.store.clip_store import ClipStore
 from skelbench.data.store.source import ClipSource
 from skelbench.errors import SkelbenchError, did_you_mean
@@ -123,10 +124,14 @@ def extract(
     if dropout:
         noise = torch.Generator(device).manual_seed(derive_seed("dropout", keyed.seed, keyed.step))
     features: list[Tensor] = []
+    starts, shared = range(0, len(ids), batch_size), False
+    if not dropout:
+        starts, shared = distributed.own_pieces(len(ids), batch_size)
+    end = min(starts.stop, len(ids))
     with evaluating(encoder):
-        for start in range(0, len(ids), batch_size):
+        for start in starts:
             batch = source.gather(ids[start : start + batch_size])
-            if start + batch_size < len(ids):
+            if start + batch_size < end:
                 source.prefetch(ids[start + batch_size : start + 2 * batch_size])
             view = builder(batch, keyed)["eval"].to(device)
             if view.count != 1:
@@ -136,10 +141,12 @@ def extract(
             encoded = read_out(encoded, readout, grid, dropout, noise)
             features.append(pool_bodies(encoded, view, pooling))
             if progress:
-                progress(min(start + batch_size, len(ids)), len(ids))
+                done, whole = min(start + batch_size, end) - starts.start, end - starts.start
+                progress(done * len(ids) // whole, len(ids))
     if not features:
         return np.zeros((0, 0), dtype=np.float32)
-    return torch.cat(features).cpu().numpy()
+    x_nD = torch.cat(features)
+    return (distributed.gather(x_nD) if shared else x_nD).cpu().numpy()
 
 
 def check_dropout(dropout: float, hiding: Hiding, min_confidence: float) -> None:

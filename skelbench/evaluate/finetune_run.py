@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from skelbench import distributed
 from skelbench.cores import fastest_threads, limit_threads, threads_are_named, usable_cores
 from skelbench.errors import Diverged, Interrupted, SkelbenchError
 from skelbench.evaluate.downstream import Downstream
@@ -34,21 +35,29 @@ def fine_tune(
 ) -> ProtocolResult:
     """Fit every part and measure; what was stopped before goes on from ``task.state``.
 
+    Of several processes each makes some of the fits, alone, so that a fit has the same bits whatever their number.
+
     Raises :class:`Interrupted` after SIGINT or SIGTERM, with the state saved, and :class:`Diverged`.
     """
     lists = _label_lists(task, settings)
     parts = [part for draw in range(settings.draws) for part in _parts(task, settings, lists, draw, seed)]
-    sitting, source = _Sitting(task, settings, parts, progress), task.source()
+    world, rank = distributed.world(), distributed.rank()
+    own = parts[rank::world]
+    sitting, source = _Sitting(task, settings, own, progress), task.source()
 
     def make(part: Part) -> Fit:
         return Fit(task, source, settings, part, derive_seed(seed, part.draw))
 
     with _of_its_own(task.device), stop_requested() as sitting.stopped:
-        if left := parts[len(sitting.done) :]:
+        if left := own[len(sitting.done) :]:
             sitting.settle_threads(lambda: make(left[0]))
         try:
             for part in left:
                 sitting.finish(make(part))
+            if world > 1:
+                sitting.keep()
+                of_each = distributed.all_say(sitting.done)
+                sitting.done = [of_each[i % world][i // world] for i in range(len(parts))]
         except Diverged:  # nothing that could be gone on with
             task.state.unlink(missing_ok=True)
             raise
@@ -89,6 +98,12 @@ class _Sitting:
             self._unfinished = None
         self.done.append(fit.run(self._rest))
 
+    def keep(self, fit: Fit | None = None) -> None:
+        """Save what is done, and how far ``fit`` is."""
+        state = {"done": self.done, "fit": fit and fit.state(), "threads": self.threads}
+        keep(self.task.state, self.task.spec.id, state)
+        self._saved = time.monotonic()
+
     def _rest(self, fit: Fit, clips: int) -> None:
         """Between two batches of ``fit``, of which ``clips`` have passed: report, save, stop."""
         clips, total = sum(self._clips[: len(self.done)]) + clips, sum(self._clips)
@@ -98,8 +113,7 @@ class _Sitting:
         if not stop and time.monotonic() - self._saved < SAVE_SECONDS:
             return
         fit.check_finite()
-        keep(self.task.state, self.task.spec.id, {"done": self.done, "fit": fit.state(), "threads": self.threads})
-        self._saved = time.monotonic()
+        self.keep(fit)
         if stop:
             raise Interrupted(
                 f"stopped after {clips:,} of {total:,} clips of fine-tuning, state saved in {self.task.state}; "

@@ -14,6 +14,7 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional as F
 
+from skelbench import distributed
 from skelbench.errors import SkelbenchError
 from skelbench.evaluate.protocol import (
     Features,
@@ -121,7 +122,7 @@ class Knn(Neighbours):
         for similarity_QG in similarities(sets, weights, device, progress, self.metric):
             predicted.append(vote(similarity_QG, labels_G, self.k, sets[0].num_classes).cpu())
             del similarity_QG
-        return torch.cat(predicted).numpy(), {}
+        return of_all(predicted, sets).numpy(), {}
 
     def notes(self, sets: Mapping[str, Features]) -> list[str]:
         """Of distances there is nothing to say."""
@@ -152,18 +153,18 @@ def similarities(
     metric: Literal["cosine", "euclidean"] = "cosine",
 ) -> Iterator[Tensor]:
     """[Q, G] for chunk after chunk of the test clips, in their order: the weighted sum over ``sets``, larger is nearer.
+    Of several processes each has chunks of its own: :func:`own_queries`, :func:`of_all`.
     An array is the caller's, to be changed at will; let it go before the next is asked for, or two are in memory.
     ``progress`` counts queries that the caller has done with.
     """
-    count = len(sets[0].test_x)
-    chunk = max(1, min(CHUNK, CHUNK_BYTES // (4 * len(sets[0].train_x))))
+    mine, chunk = own_queries(sets), _chunk(sets)
     galleries = [torch.from_numpy(part.train_x).to(device) for part in sets]
     if metric == "cosine":
         galleries = [F.normalize(gallery_GD, dim=1) for gallery_GD in galleries]
-    for start in range(0, count, chunk):
+    for start in range(mine.start, mine.stop, chunk):
         sum_QG: Tensor | None = None
         for weight, part, gallery_GD in zip(weights, sets, galleries):
-            query_QD = torch.from_numpy(part.test_x[start : start + chunk]).to(device)
+            query_QD = torch.from_numpy(part.test_x[start : min(start + chunk, mine.stop)]).to(device)
             term_QG = _similarity(query_QD, gallery_GD, metric).mul_(weight)
             sum_QG = term_QG if sum_QG is None else sum_QG.add_(term_QG)
             del term_QG
@@ -171,7 +172,24 @@ def similarities(
         yield sum_QG
         del sum_QG  # here too, or two chunks are in memory
         if progress:
-            progress(min(start + chunk, count), count)
+            progress(min(start + chunk, mine.stop) - mine.start, mine.stop - mine.start)
+
+
+def _chunk(sets: Sequence[Features]) -> int:
+    return max(1, min(CHUNK, CHUNK_BYTES // (4 * len(sets[0].train_x))))
+
+
+def own_queries(sets: Sequence[Features]) -> slice:
+    """The test clips that this process asks for, whole chunks; all where there are fewer chunks than processes."""
+    count = len(sets[0].test_x)
+    starts, _ = distributed.own_pieces(count, _chunk(sets))
+    return slice(starts.start, min(starts.stop, count))
+
+
+def of_all(answers: Sequence[Tensor], sets: Sequence[Features]) -> Tensor:
+    """What was found of every test clip, in their order, from the ``answers`` of this process's chunks."""
+    found = torch.cat(list(answers))
+    return found if len(found) == len(sets[0].test_x) else distributed.gather(found)
 
 
 def _similarity(query_QD: Tensor, gallery_GD: Tensor, metric: str) -> Tensor:

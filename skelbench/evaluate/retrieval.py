@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from skelbench.evaluate.knn import Neighbours, similarities, vote
+from skelbench.evaluate.knn import Neighbours, of_all, own_queries, similarities, vote
 from skelbench.evaluate.protocol import Features, Progress
 from skelbench.plugin import ProtocolSpec, hookimpl
 from skelbench.results.measures import Measure
@@ -65,7 +65,7 @@ def _figures(
     labels_G, labels_n = (torch.from_numpy(y).to(device) for y in (first.train_y, first.test_y))
     hits = [(labels_G == label).nonzero().flatten() for label in range(first.num_classes)]
     nearest, ahead, precision = [], [], []
-    done = 0
+    done = own_queries(sets).start
     for similarity_QG in similarities(sets, weights, device, progress):
         labels_Q = labels_n[done : done + len(similarity_QG)]
         done += len(labels_Q)
@@ -73,10 +73,10 @@ def _figures(
         ahead.append(before_first_hit(similarity_QG, labels_Q, hits).cpu())
         precision.append(average_precision_(similarity_QG, labels_Q, hits).cpu())
         del similarity_QG
-    ahead_n = torch.cat(ahead)
-    figures = {"map": float(torch.cat(precision).mean())}
+    ahead_n = of_all(ahead, sets)
+    figures = {"map": float(of_all(precision, sets).mean())}
     figures |= {f"recall_at_{k}": float((ahead_n < k).double().mean()) for k in NEAREST}
-    return torch.cat(nearest).numpy(), figures
+    return of_all(nearest, sets).numpy(), figures
 
 
 def before_first_hit(similarity_QG: Tensor, labels_Q: Tensor, hits: Sequence[Tensor]) -> Tensor:

@@ -132,11 +132,17 @@ class Step:
     Class token and readout of the encoder are watched without being asked for."""
     turn: str = "main"
     """Which of the method's ``turns`` this is."""
+    batch: int = 0
+    """Clips of the step, of all processes together; 0 where no loop made the step. See :meth:`clips`."""
 
     @property
     def fraction(self) -> float:
         """Share of the schedule that is done, in [0, 1)."""
         return self.index / max(1, self.total)
+
+    def clips(self, view: View) -> int:
+        """Clips of the step, of all processes together, of which ``view`` has this one's share."""
+        return self.batch or view.clips * self.world
 
     def mean(self, total: Tensor, count: Tensor | float) -> Tensor:
         """sum / count over all ranks, with the gradient that DDP's averaging turns into the right one."""

@@ -91,7 +91,7 @@ class MomentumContrast(Method):
         """Unit vectors: [B, E] of ``view``, which :meth:`after_step` puts into the queue, and [n, E] of the queue."""
         feature_BD = self.clip_features(self.key_encoder(view), view)
         self._keys_BE = F.normalize(self.key_head(feature_BD).float(), dim=1)
-        return self._keys_BE, self.queue.written(step.index, view.clips)
+        return self._keys_BE, self.queue.written(step.index, step.clips(view))
 
     def after_step(self, step: Step) -> None:
         ema_update(self.key_encoder, self.encoder, self.config.momentum)

@@ -112,9 +112,9 @@ class KeyQueue(nn.Module):
         self.register_buffer("keys_KE", torch.zeros(size, width))
 
     def written(self, step: int, clips: int, since: int = 0) -> Tensor:
-        """float32 [n, E]: keys pushed in the steps from ``since`` up to ``step``, of ``clips`` clips of this process
-        each; n is ``size`` once it is full."""
-        return self.keys_KE[: (step - since) * clips * distributed.world()]
+        """float32 [n, E]: keys pushed in the steps from ``since`` up to ``step``, of ``clips`` clips each, those of
+        all processes (``step.clips(view)``); n is ``size`` once it is full."""
+        return self.keys_KE[: (step - since) * clips]
 
     @torch.no_grad()
     def push(self, step: int, keys_BE: Tensor, since: int = 0) -> None:

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from skelbench.distributed import all_reduce_sum
+from skelbench.distributed import all_reduce_sum, gather
 from skelbench.nn.information import samples_of, split_information
 from skelbench.nn.precision import no_autocast
 from skelbench.nn.prototype_loss import TILE, RunningCentre, Sinkhorn, prototype_cross_entropy, teacher_offset
@@ -74,24 +74,29 @@ class PrototypeObjective(nn.Module):
 
     @torch.no_grad()
     def figures(self, view: View | None = None) -> dict[str, Tensor]:
-        """Of the last :meth:`forward`, until :meth:`update`; nothing without samples. Asks no other process.
+        """Of the last :meth:`forward`, until :meth:`update`; nothing without samples. All processes ask at once, the
+        samples are those of all.
 
         ``teacher_entropy``: mean entropy of the teacher's centred distributions in nats; log K where they are uniform,
         0 where each is one prototype. ``prototypes_used``: exp(entropy of the mean distribution), between 1, all
         samples agree on one prototype, and K, all are used alike; n samples use at most n exp(``teacher_entropy``).
         ``view``, whose rows or hidden tokens the samples are: besides, ``<part>_information`` in nats, what prototypes
-        tell of the ``place`` in the token grid, the ``view``, the body ``slot``, and of the ``clip`` beyond all these.
+        tell of the ``place`` in the token grid, the ``view``, the body ``slot``, and of the ``clip`` beyond all these,
+        by the samples of this process alone.
         """
-        if self._seen is None or not len(self._seen.z_nD):
+        if self._seen is None:
             return {}
         z_nD = self._seen.z_nD
         most = min(SAMPLES, max(1, TILE // len(self._seen.W_KD)))
-        q_nK = self._seen.distributions(sample_rows(z_nD, most))
+        samples_nD = sample_rows(gather(sample_rows(z_nD, most)), most)
+        if not len(samples_nD):
+            return {}
+        q_nK = self._seen.distributions(samples_nD)
         found = {
             "teacher_entropy": torch.special.entr(q_nK).sum(1).mean(),
             "prototypes_used": torch.special.entr(q_nK.mean(0)).sum().exp(),
         }
-        if view is not None:
+        if view is not None and len(z_nD):
             chosen_n, parts = samples_of(view, len(z_nD), most)
             split = split_information(self._seen.distributions(z_nD[chosen_n]), parts)
             found |= {f"{part}_information": value for part, value in split.items()}

@@ -16,6 +16,8 @@ def environment(device: str) -> dict[str, Any]:
     """Versions, processor, accelerator, threads and the command line."""
     import torch
 
+    from skelbench.distributed import world
+
     facts: dict[str, Any] = {
         "skelbench": __version__,
         "python": platform.python_version(),
@@ -26,6 +28,8 @@ def environment(device: str) -> dict[str, Any]:
         "threads": torch.get_num_threads(),
         "command": " ".join(["skelbench", *sys.argv[1:]]),
     }
+    if world() > 1:
+        facts["processes"] = world()
     if device.startswith("cuda"):
         facts["cuda"] = torch.version.cuda
         facts["gpus"] = torch.cuda.device_count()

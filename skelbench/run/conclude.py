@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from skelbench import distributed
 from skelbench.results.store import RunDir
 from skelbench.run.costs import measure_cost
 from skelbench.run.evaluate import eval_spec, evaluate
@@ -46,7 +47,7 @@ def conclude(
 
     def cost(of: RunDir, what: Resolved) -> dict[str, Any] | None:
         try:
-            return measure_cost(session, of, what.store, force)
+            return distributed.first(lambda: measure_cost(session, of, what.store, force))
         except Exception as error:
             if uncounted:
                 uncounted(what, error)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, get_args
@@ -13,6 +13,7 @@ from typing import Any, get_args
 import numpy as np
 import torch
 
+from skelbench import distributed
 from skelbench.data.store.clip_store import ClipStore
 from skelbench.errors import SkelbenchError
 from skelbench.evaluate.downstream import Downstream, EncoderProtocol
@@ -86,11 +87,17 @@ def evaluate(
     A record is marked ``standard`` when nothing was asked for but the protocol: only those fill preset rows.
     """
     path = run.record_path(spec)
-    if path.exists() and not force:
-        return run.record(path)
-    check_finished(run, spec.checkpoint)
-    with FileLock(run.path / ".probe.lock"):  # a second process that wants the same waits, and reads it
-        return run.record(path) if path.exists() and not force else _evaluate(session, run, spec, path, like, force)
+
+    def there() -> dict[str, Any] | None:
+        return run.record(path) if path.exists() and not force else None
+
+    def begun() -> dict[str, Any] | None:
+        check_finished(run, spec.checkpoint)
+        held.enter_context(FileLock(run.path / ".probe.lock"))  # a second command that wants the same waits, and reads
+        return there()
+
+    with ExitStack() as held:  # of several processes that evaluate together the first looks, and writes
+        return distributed.first(there) or distributed.first(begun) or _evaluate(session, run, spec, path, like, force)
 
 
 def check_finished(run: RunDir, checkpoint: str) -> None:
@@ -111,7 +118,7 @@ def _evaluate(
     split = store.split(spec.data.split, spec.data.min_frames)
     state = path.with_suffix(".state")
     if force:
-        state.unlink(missing_ok=True)
+        distributed.first(lambda: _remove(state))
     if isinstance(protocol, EncoderProtocol):
         result = _measure_encoder(session, run, spec, protocol, store, state)
     else:
@@ -136,7 +143,6 @@ def _evaluate(
             "are those it was given, in the order of its predictions"
         )
     arrays: dict[str, Any] = {**result.predictions, "subjects": store.index["subject"][ids]}
-    write_atomic(path.with_suffix(".npz"), lambda file: np.savez_compressed(file, **arrays))
     record = {
         "id": spec.id,
         "run": run.name,
@@ -154,9 +160,20 @@ def _evaluate(
         "seconds": time.monotonic() - started,
         "finished": time.time(),
     }
-    write_json(path, record)
-    state.unlink(missing_ok=True)
-    return record
+
+    def write() -> dict[str, Any]:
+        write_atomic(path.with_suffix(".npz"), lambda file: np.savez_compressed(file, **arrays))
+        write_json(path, record)
+        _remove(state)
+        return record
+
+    return distributed.first(write)
+
+
+def _remove(state: Path) -> None:
+    """The state of an evaluation, and those of several processes that made it together."""
+    for path in state.parent.glob(f"{state.name}*"):
+        path.unlink(missing_ok=True)
 
 
 def _seed(spec: EvalSpec) -> int:
@@ -192,6 +209,8 @@ def _measure_encoder(
             parameter.requires_grad_(name not in plain or plain[name].requires_grad)
         return encoder.eval()
 
+    if (processes := distributed.world()) > 1:
+        state = state.with_name(f"{state.name}.{distributed.rank() + 1}of{processes}")
     grid, hiding = grid_of(run.spec, store.topology), hiding_of(session, run, spec, stream, store)
     device = torch.device(session.device)
     task = Downstream(store, spec, stream, grid, device, run.spec.train.precision, make, state, hiding)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from skelbench import distributed
 from skelbench.cores import fastest_threads, limit_threads, threads_are_named, usable_cores
-from skelbench.errors import Diverged, SkelbenchError, Stopped
+from skelbench.errors import Elsewhere, Interrupted, Left, SkelbenchError, Stopped
 from skelbench.methods.contract import Method
 from skelbench.nn.encoder import Encoder
 from skelbench.plugin.status import one_line
@@ -25,25 +26,40 @@ from skelbench.train.build import build_method
 from skelbench.train.checkpoint import load_state, load_weights, save_encoders
 from skelbench.train.loop import Trainer
 
+PATIENCE = 60.0
+"""Seconds in which all processes must see what the first one has made."""
+
 
 def pretrain(session: Session, resolved: Resolved, force: bool = False) -> RunDir:
     """Train ``resolved`` to the end, or continue, or return at once when it is done."""
-    spec = resolved.spec
-    if distributed.rank():  # the first process makes and locks the directory, the others join it
-        distributed.barrier()
-        run = session.results.by_id(spec.id)
-        assert run is not None  # the first process has made it
-        return run if run.outcome == "done" else _train(session, resolved, run)
-    session.results.prepare()
-    facts = {"environment": environment(session.device)}
-    facts |= {"budget": resolved.length.record()} if resolved.length else {}
-    run = session.results.open(spec, resolved.preset, resolved.modified, facts, resolved.setting, resolved.variant)
-    with alone(run, patience=1.0 if resolved.method.trains else 60.0):
+
+    def opened() -> tuple[Path, bool]:
+        session.results.prepare()
+        facts = {"environment": environment(session.device)}
+        facts |= {"budget": resolved.length.record()} if resolved.length else {}
+        how = resolved.preset, resolved.modified, facts, resolved.setting, resolved.variant
+        run = session.results.open(resolved.spec, *how)
+        held.enter_context(alone(run, patience=1.0 if resolved.method.trains else 60.0))
         if force:
             clear(run, **facts)
-        done = run.outcome == "done" and not _lacks_weights(resolved, run)
-        distributed.barrier()
-        return run if done else _train(session, resolved, run)
+        return run.path, run.outcome == "done" and not _lacks_weights(resolved, run)
+
+    with ExitStack() as held:  # the first process makes and locks the directory, the others join it
+        path, done = distributed.first(opened)
+        _await(path)
+        return RunDir(path) if done else _train(session, resolved, RunDir(path))
+
+
+def _await(path: Path) -> None:
+    """Wait until this process sees the run's directory, which a network file system may show late."""
+    end = time.monotonic() + PATIENCE
+    while not (path / "run.json").exists():
+        if time.monotonic() > end:
+            raise SkelbenchError(
+                f"this process does not see {path}, which the first one has made; all processes of a run need the same "
+                "results directory: choose one that all machines share with --results"
+            )
+        time.sleep(0.1)
 
 
 def _lacks_weights(resolved: Resolved, run: RunDir) -> bool:
@@ -71,7 +87,8 @@ def _train(session: Session, resolved: Resolved, run: RunDir) -> RunDir:
     try:
         method = build_method(spec, session.host, resolved.store.topology, session.device)
         if not trains:
-            save_encoders(run, spec.id, method, 0)
+            if chief:
+                save_encoders(run, spec.id, method, 0)
         else:
             if spec.init_from:
                 warm_start(session.results, method, spec.method, spec.init_from)
@@ -96,7 +113,11 @@ def _train(session: Session, resolved: Resolved, run: RunDir) -> RunDir:
         record("reason", outcome=outcome, finished=time.time(), **facts)
     except Stopped as error:
         outcome = error.outcome
-        record(outcome=outcome, step=error.step, **({"reason": str(error)} if isinstance(error, Diverged) else {}))
+        record(outcome=outcome, step=error.step, **({} if isinstance(error, Interrupted) else {"reason": str(error)}))
+        if not isinstance(error, Left):  # all stopped at the same step, for the same reason
+            distributed.all_say("recorded")  # torchrun ends all as soon as one has ended
+            if not chief:
+                raise Elsewhere(str(error), error.exit_code) from error
         raise
     except KeyboardInterrupt:  # outside the loop, which saves what there is
         outcome = "interrupted"
@@ -125,7 +146,7 @@ def out_of_memory(error: BaseException) -> bool:
 def settle_threads(trainer: Trainer, run: RunDir) -> str:
     """On a CPU: the number of threads with which a step is fastest now; a run that is continued keeps its number, since
     bits depend on it. What the user names, or ``torchrun`` for its processes, stays. Returns what to say of it."""
-    if trainer.device.type != "cpu" or threads_are_named():
+    if trainer.device.type != "cpu" or threads_are_named() or trainer.world > 1:  # a trial is one process's
         return ""
     if run.checkpoint.exists():
         limit_threads(run.info.get("environment", {}).get("threads"))

@@ -8,7 +8,8 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from threading import Event
 from typing import Any
 
 import numpy as np
@@ -17,10 +18,11 @@ from torch import Tensor
 
 from skelbench import distributed
 from skelbench.data.store.clip_store import ClipStore
-from skelbench.errors import Diverged, Interrupted, SkelbenchError
+from skelbench.errors import Diverged, Interrupted, Left, PeerLost, SkelbenchError
 from skelbench.files import naming
 from skelbench.identity import derive_seed
 from skelbench.methods.contract import Method, Step
+from skelbench.nn.batch_norm import synchronised
 from skelbench.optim.groups import groups_of
 from skelbench.plugin.mistakes import plugin_code, where, wrong
 from skelbench.results.metrics import logged_lines
@@ -74,33 +76,27 @@ class Trainer:
         self.builder = ViewBuilder(view_specs(spec), store.topology, spec.grid.patch, *how)
         self.optim = Optimisation(groups_of(method), spec, self.total, method.turns)
         self.world, self.rank = distributed.world(), distributed.rank()
-        if spec.train.batch_size % self.world:
+        if spec.train.batch_size < self.world:
             raise SkelbenchError(
-                f"batch size {spec.train.batch_size} cannot be shared by {self.world} processes; choose a multiple"
+                f"a batch of {spec.train.batch_size} clips gives some of {self.world} processes none; start no more "
+                "processes than clips, or choose a larger --batch-size"
             )
+        self.phases = _phases(method)
         self.forward: Callable[..., dict[str, Tensor]] = method
         if self.world > 1:
             if spec.train.batch_norm == "synchronised":
-                if self.device.type == "cpu":
-                    raise SkelbenchError(
-                        "train.batch_norm=synchronised needs GPUs: PyTorch does not synchronise batch norm on the CPU; "
-                        "leave it out"
-                    )
-                method = self.method = torch.nn.SyncBatchNorm.convert_sync_batchnorm(method)
-            normed = any(isinstance(module, torch.nn.modules.batchnorm._BatchNorm) for module in method.modules())
-            self.forward = torch.nn.parallel.DistributedDataParallel(
-                method,
-                broadcast_buffers=normed and spec.train.batch_norm == "broadcast",
-                find_unused_parameters=len(method.turns) > 1,  # each turn of a step reaches its own
-            )
-        self.phases = _phases(method)
+                method = self.method = synchronised(method, self.device)
+            # Each turn of a step reaches parameters of its own, and so may each phase.
+            parts = len(method.turns) > 1 or len(self.phases) > 1
+            self.forward = distributed.parallel(method, spec.train.batch_norm == "broadcast", parts)
         self.every = max(1, self.total // LINES)
-        # Only the first process looks. Its views are made now: in training another thread may be reading clips.
+        # Only the first process looks at them. Its views are made now: in training another thread may be reading clips.
         fixed = None if self.rank else FixedClips(spec, self.source, self.ids)
         self.watch = Watch(method, self.total, self.every, fixed)
         self.verdict = Verdict(self.device)
-        clips = spec.train.batch_size // self.world
-        self.signs = {"collapse": Collapse(clips), "shortcut": Shortcut(clips, self.total, turns_bodies(spec))}
+        batch = spec.train.batch_size
+        clips = len(range(batch)[distributed.own_share(batch)])
+        self.signs = {"collapse": Collapse(batch), "shortcut": Shortcut(clips, self.total, turns_bodies(spec))}
         self._last_save = self._last_trim = time.monotonic()
 
     # ------------------------------------------------------------------------------------------ pieces
@@ -111,7 +107,7 @@ class Trainer:
 
     def views(self, step: int) -> dict[str, View]:
         """This process's views of ``step``; the same draws whatever the number of processes."""
-        ids = np.array_split(self.order(step), self.world)[self.rank]
+        ids = self.order(step)[distributed.own_share(self.spec.train.batch_size)]
         return self.builder(self.source.gather(ids), Keyed(self.spec.seed, step))
 
     def trial(self) -> Callable[[], None]:
@@ -130,8 +126,9 @@ class Trainer:
     ) -> dict[str, Tensor]:
         """What a method reports of a turn, its gradients left in the parameters."""
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.spec.train.precision == "bf16"):
-            reported = forward(views, info)
-        with plugin_code(self.method.training_step):  # a gradient has no line of its own
+            with distributed.reaching():
+                reported = forward(views, info)
+        with plugin_code(self.method.training_step), distributed.reaching():  # a gradient has no line of its own
             reported["loss"].backward()
         return reported
 
@@ -143,7 +140,8 @@ class Trainer:
             return keyed.uniform(keys_R, n, op=op).to(self.device)
 
         phase = [name for name, start in self.phases if start * self.total <= step][-1]
-        return Step(step, self.total, self.epoch(step), generator, uniform, self.world, phase, self.watch, turn)
+        where = step, self.total, self.epoch(step)
+        return Step(*where, generator, uniform, self.world, phase, self.watch, turn, self.spec.train.batch_size)
 
     def train_step(self, step: int, views: dict[str, View]) -> dict[str, Tensor | float]:
         """One forward, backward and update per turn; returns what the method reported, still on the device, of turns
@@ -152,7 +150,7 @@ class Trainer:
         figures: dict[str, Tensor | float] = {}
         for turn in self.method.turns:
             info = self.step_info(step, turn)
-            reported = self._backward(self.forward, views, info)
+            reported = distributed.mean_figures(self._backward(self.forward, views, info))
             norms = self.optim.norms(turn)
             self.verdict.see(step, reported["loss"], norms.values())
             if self.device.type == "cpu":  # nothing to wait for: what is not finite reaches no weight
@@ -165,6 +163,34 @@ class Trainer:
         return figures
 
     # ------------------------------------------------------------------------------------------ state
+    def _holds(self, step: int) -> None:
+        """Note that weights, statistics and optimiser are those after ``step`` steps, until one of them is written."""
+        self._held = step, [x._version for x in self._written]
+
+    @contextmanager
+    def _surviving(self, stopped: Event, seconds: Callable[[], float]) -> Iterator[None]:
+        """Where another process is lost, the first one saves what it holds, if that is of a whole step, and all end.
+
+        On a GPU nothing is saved then: what was asked of the lost process blocks the stream on which it would be read.
+        ``stopped`` is set where anything ends the training, so that signals from outside do not cut short what follows.
+        """
+        self._written = [*self.method.parameters(), *self.method.buffers()]
+        try:
+            yield
+        except PeerLost as lost:
+            stopped.set()
+            step, versions = self._held
+            if saves := not self.rank and self.device.type == "cpu" and versions == [x._version for x in self._written]:
+                self.save(step, seconds())
+            kept = f"state saved in {self.run.path}" if saves else f"what was last saved is in {self.run.path}"
+            raise Left(
+                f"{lost}; stopped after step {step} of {self.total}, {kept}; issue the same command again to continue",
+                step,
+            ) from lost
+        except BaseException:
+            stopped.set()
+            raise
+
     def save(self, step: int, seconds: float) -> None:
         """Write the state after ``step`` steps. Only rank 0 writes."""
         self._last_save = time.monotonic()
@@ -211,6 +237,11 @@ class Trainer:
         ``diverged`` when a loss is not finite.
         """
         start, before = self.load()
+        if len(found := set(distributed.all_say(start))) > 1:
+            raise SkelbenchError(
+                f"the processes of this run see different states of it, after {' and '.join(map(str, sorted(found)))} "
+                f"steps, in {self.run.path}; choose a results directory that all machines share with --results"
+            )
         started = time.monotonic()
         self.method.train()
         batch = self.spec.train.batch_size
@@ -221,12 +252,19 @@ class Trainer:
         def seconds() -> float:
             return before + time.monotonic() - started
 
-        with stop_requested() as stopped, naming(self.run.metrics), open(self.run.metrics, "a") as metrics:
+        with (
+            stop_requested() as stopped,
+            self._surviving(stopped, seconds),
+            naming(self.run.metrics),
+            open(self.run.metrics, "a") as metrics,
+        ):
             sitting = start
+            self._holds(start)
             for step, views in self.prefetched(start):
                 done = step + 1
                 with self.watch.look(done) as figures:
                     out = self.train_step(step, views)
+                self._holds(done)
                 logged = done == 1 or done % self.every == 0 or done == self.total
                 read = logged or self.device.type == "cpu"
                 shown: dict[str, Any] = {}
@@ -257,7 +295,7 @@ class Trainer:
                 if report:
                     report(batch, **shown)
                 late = time.monotonic() - self._last_save > CHECKPOINT_SECONDS
-                stop = distributed.any_rank(stopped.is_set(), self.device)
+                stop, late = distributed.any_rank(stopped.is_set(), late)
                 saves = done == self.total or stop or late
                 if saves or done in snapshots:
                     self._check_step()
@@ -319,7 +357,7 @@ class Trainer:
 
     def _check_state(self, done: int) -> None:
         """Raise :class:`Diverged` where what is to be saved after ``done`` steps is not finite."""
-        if name := state_problem(self.method):
+        if name := next(filter(None, distributed.all_say(state_problem(self.method))), ""):
             raise Diverged(
                 f"{name} holds nan or inf after step {done - 1} of {self.total} in {self.run.path}; {self._advice()}",
                 done - 1,

@@ -2,8 +2,9 @@
 turns of a few fixed clips change.
 
 A look costs time and waits for the device, so there are about ``LOOKS`` of them in a schedule; on all other steps
-nothing is computed and no hook is installed. A look changes nothing and asks no other process: only the first process
-looks, at its own share of the batch. Figures are explained in docs/results_on_disk.md.
+nothing is computed and no hook is installed. A look changes nothing. Of several processes each adds rows of its share
+of the batch; what prototypes tell of places and clips, and the fixed clips, are the first one's alone. Figures are
+explained in docs/results_on_disk.md.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ class Watch:
             self._rank(name, x)
 
     def _rank(self, name: str, x: Tensor) -> None:
-        x_nD = x.detach().flatten(0, -2)
+        x_nD = distributed.gather(sample_rows(x.detach().flatten(0, -2), ROWS))
         if len(x_nD) and self._seen is not None:
             self._seen[f"rank_{name}"] = effective_rank(sample_rows(x_nD, ROWS))
 
@@ -85,7 +86,7 @@ class Watch:
     def look(self, done: int) -> Iterator[dict[str, float]]:
         """Around the step that makes ``done`` steps: yields a dict that holds its figures afterwards, if it is due."""
         figures: dict[str, float] = {}
-        if distributed.rank() or not self.due(done):
+        if not self.due(done):
             yield figures
             return
         target = self.method.inference_encoder()

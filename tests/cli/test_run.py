@@ -3,6 +3,7 @@
 import json
 import os
 from contextlib import redirect_stdout
+from functools import partial
 
 import pytest
 from small import TINY, TINY_METHOD, on_two_processes, write_small_store
@@ -466,14 +467,17 @@ def test_compare_says_what_is_missing(small, capsys):
 
 
 def test_torchrun_through_the_command_line(small):
-    """Two gloo processes train together; the first alone probes, costs and makes the controls."""
+    """Two gloo processes train and evaluate together; the first alone says what was found, and counts costs."""
 
-    def one():
-        with (small / f"said by {os.environ['RANK']}").open("w") as out, redirect_stdout(out):
-            assert main(command("slim", "--probe", "knn")) == 0
+    def one(*words):
+        with (small / f"said by {os.environ['RANK']}").open("a") as out, redirect_stdout(out):
+            assert main(["compare"]) == 2
+            assert main([*words]) == 0
 
-    on_two_processes(one)
-    assert "paired p" in (small / "said by 0").read_text() and not (small / "said by 1").read_text()
+    on_two_processes(partial(one, *command("slim", "--probe", "knn")))
+    on_two_processes(partial(one, "eval", "slim", "--protocol", "knn@5"))
+    said = (small / "said by 0").read_text()
+    assert "paired p" in said and "knn@5" in said and not (small / "said by 1").read_text()
     assert {name: run["outcome"] for name, run in presets_of(small / "results").items()} == {
         "slim": "done",
         "untrained": "done",

@@ -6,7 +6,6 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from skelbench import distributed
 from skelbench.nn import prototype_objective
 from skelbench.nn.prototype_loss import Sinkhorn, prototype_cross_entropy
 from skelbench.nn.prototype_objective import PrototypeObjective
@@ -101,15 +100,19 @@ def test_few_samples_stand_for_many(monkeypatch):
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_it_forgets_the_step_and_asks_no_other_process(mode, monkeypatch):
+def test_it_forgets_the_step_and_counts_the_samples_of_all_processes(mode, monkeypatch):
     objective = objective_of(mode)
     assert objective.figures() == {}
     objective(*sample(n=0), 0.1)
     assert objective.figures() == {}
-    calls = []
-    monkeypatch.setattr(distributed, "world", lambda: calls.append(1) or 1)
-    objective(*sample(), 0.1)
-    before = len(calls)
-    assert len(objective.figures()) == 2 and len(calls) == before == (3 if mode == "sinkhorn" else 0)
+    tensors = sample()
+    objective(*tensors, 0.1)
+    assert len(objective.figures()) == 2
+    others = F.normalize(torch.randn(50, tensors[2].shape[1]), dim=1)
+    monkeypatch.setattr(prototype_objective, "gather", lambda x: torch.cat([x, others]))
+    of_all = distributions(mode, objective, torch.cat([tensors[2], others]), tensors[3], 0.1)
+    if mode != "sinkhorn":  # whose offsets are those of this process's samples here
+        used = math.log(float(objective.figures()["prototypes_used"]))
+        assert used == pytest.approx(entropy(of_all.mean(0)), abs=1e-4)
     objective.update()
     assert objective.figures() == {}

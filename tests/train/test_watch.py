@@ -16,7 +16,6 @@ from rich.console import Console
 from small import COMPARING, METHODS
 from torch import nn
 
-from skelbench import distributed
 from skelbench.errors import Interrupted, SkelbenchError
 from skelbench.nn.encoder import Encoded, Encoder
 from skelbench.nn.prototype_objective import PrototypeObjective
@@ -135,7 +134,7 @@ def test_another_encoder_stands_in_where_the_inference_encoder_does_not_run():
     assert figures == {}
 
 
-def test_nothing_happens_on_other_steps_nor_on_other_processes(monkeypatch):
+def test_nothing_happens_on_other_steps():
     method = _Two()
     looks = Watch(method, 1000, 2)
 
@@ -151,11 +150,6 @@ def test_nothing_happens_on_other_steps_nor_on_other_processes(monkeypatch):
     with looks.look(2) as figures:  # a logged step, but no look
         work()
     assert figures == {}
-    monkeypatch.setattr(distributed, "rank", lambda: 1)
-    with looks.look(1) as figures:
-        work()
-    assert figures == {}
-    monkeypatch.undo()
     with looks.look(1):
         assert all(encoder._forward_hooks for encoder in (method.other, method.inference))
     work()
