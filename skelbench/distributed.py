@@ -59,7 +59,7 @@ def any_rank(flag: bool, device: torch.device) -> bool:
     """Whether ``flag`` is set on any process: all stop at the same step, or none."""
     if world() == 1:
         return flag
-    return bool(all_reduce_sum(torch.tensor(float(flag), device=device)))
+    return bool(all_reduce_sum(torch.full((), float(flag), device=device)))
 
 
 def global_mean(total: Tensor, count: Tensor | float) -> Tensor:
@@ -67,7 +67,9 @@ def global_mean(total: Tensor, count: Tensor | float) -> Tensor:
 
     On each process the value is world * total / global count; the mean over processes is the global mean.
     """
-    count = torch.as_tensor(count, dtype=torch.float32, device=total.device)
+    if not isinstance(count, Tensor):  # filled in on the device: a copy from the host would wait for all that is queued
+        count = total.new_full((), count, dtype=torch.float32)
+    count = count.to(total.device, torch.float32)
     if world() > 1:
         count = all_reduce_sum(count.clone())
     return total * world() / count.clamp(min=1e-12)
@@ -97,7 +99,7 @@ def global_rows(x: Tensor) -> Tensor:
     :func:`global_sum`."""
     if world() == 1:
         return x
-    sizes = gather(torch.tensor([len(x)], device=x.device)).tolist()
+    sizes = gather(torch.full((1,), len(x), device=x.device)).tolist()
     before, after = sum(sizes[: rank()]), sum(sizes[rank() + 1 :])
     return global_sum(torch.cat([x.new_zeros(before, *x.shape[1:]), x, x.new_zeros(after, *x.shape[1:])]))
 
@@ -108,7 +110,7 @@ def gather(x: Tensor) -> Tensor:
     if world() == 1:
         return x
     sizes = [torch.zeros(1, dtype=torch.int64, device=x.device) for _ in range(world())]
-    dist.all_gather(sizes, torch.tensor([len(x)], device=x.device))
+    dist.all_gather(sizes, torch.full((1,), len(x), device=x.device))
     longest = int(max(sizes))
     padded = x.new_zeros(longest, *x.shape[1:])
     padded[: len(x)] = x

@@ -7,7 +7,6 @@ import ctypes
 import json
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
 
@@ -31,14 +30,16 @@ from skelbench.spec import RunSpec
 from skelbench.train.build import training_clips, turns_bodies, view_specs
 from skelbench.train.checkpoint import ANEW, WITHOUT_LOG, cut_back, load_state, save_encoders, synced
 from skelbench.train.collapse import Collapse, sentence
-from skelbench.train.finite import Verdict, state_problem
+from skelbench.train.finite import Found, Verdict, state_problem
 from skelbench.train.fixed_clips import FixedClips
 from skelbench.train.optimisation import Optimisation
 from skelbench.train.order import Order
+from skelbench.train.prefetch import prefetched
 from skelbench.train.shortcut import Shortcut
 from skelbench.train.watch import Watch
 from skelbench.views.builder import ViewBuilder
 from skelbench.views.keyed import Keyed
+from skelbench.views.transfer import read
 from skelbench.views.view import View
 
 LINES = 500
@@ -99,6 +100,8 @@ class Trainer:
         fixed = None if self.rank else FixedClips(spec, self.source, self.ids)
         self.watch = Watch(method, self.total, self.every, fixed)
         self.verdict = Verdict(self.device)
+        self.late = self.device.type != "cpu"
+        """Whether a step's verdict is read some steps later, where to read it at once would be to wait."""
         clips = spec.train.batch_size // self.world
         self.signs = {"collapse": Collapse(clips), "shortcut": Shortcut(clips, self.total, turns_bodies(spec))}
         self._last_save = self._last_trim = time.monotonic()
@@ -155,13 +158,15 @@ class Trainer:
             reported = self._backward(self.forward, views, info)
             norms = self.optim.norms(turn)
             self.verdict.see(step, reported["loss"], norms.values())
-            if self.device.type == "cpu":  # nothing to wait for: what is not finite reaches no weight
-                self._check_step()
+            if not self.late:  # nothing to wait for: what is not finite reaches no weight
+                self._check(self.verdict.read())
             figures |= self.optim.step(step, norms, turn)
             prefix = "" if turn == self.method.turns[0] else f"{turn}_"
             figures |= {prefix + name: value.detach() for name, value in reported.items()}
         with torch.no_grad(), plugin_code(self.method.after_step, "(step)"):
             self.method.after_step(info)
+        if self.late:
+            self._check(self.verdict.late())
         return figures
 
     # ------------------------------------------------------------------------------------------ state
@@ -228,13 +233,12 @@ class Trainer:
                 with self.watch.look(done) as figures:
                     out = self.train_step(step, views)
                 logged = done == 1 or done % self.every == 0 or done == self.total
-                read = logged or self.device.type == "cpu"
                 shown: dict[str, Any] = {}
-                if read:
-                    values = {name: float(value) for name, value in out.items()}
+                if logged or not self.late:
+                    values = read(out)
                     shown["loss"] = values["loss"]
                 if logged:
-                    self._check_step()
+                    self._check(self.verdict.read())
                     rate = (done - sitting) * batch / max(1e-9, time.monotonic() - started)
                     line = {"step": done, "epoch": self.epoch(done), "clips_seen": done * batch, **values, **figures}
                     line |= {"clips_per_s": rate, "seconds": seconds()}
@@ -259,8 +263,8 @@ class Trainer:
                 late = time.monotonic() - self._last_save > CHECKPOINT_SECONDS
                 stop = distributed.any_rank(stopped.is_set(), self.device)
                 saves = done == self.total or stop or late
-                if saves or done in snapshots:
-                    self._check_step()
+                if saves or done in snapshots:  # after a step that was not finite nothing is written
+                    self._check(self.verdict.read())
                     self._check_state(done)
                 if done in snapshots and not self.rank:
                     save_encoders(self.run, self.spec.id, self.method, self.epoch(done), f"{self.epoch(done):.4g}")
@@ -282,23 +286,13 @@ class Trainer:
         return seconds()
 
     def prefetched(self, start: int) -> Iterator[tuple[int, dict[str, View]]]:
-        """(step, views) to the end; with an accelerator the next views are built while this step runs."""
-        if self.device.type == "cpu":
-            for step in range(start, self.total):
-                yield step, self.views(step)
-            return
-        with ThreadPoolExecutor(1, thread_name_prefix="views") as pool:
-            ahead = pool.submit(self.views, start)
-            for step in range(start, self.total):
-                views = ahead.result()
-                if step + 1 < self.total:
-                    ahead = pool.submit(self.views, step + 1)
-                yield step, views
+        """(step, views) to the end; on a GPU the next views are made while this step runs."""
+        return prefetched(self.views, range(start, self.total), self.device)
 
     # ------------------------------------------------------------------------------------------ what is not finite
-    def _check_step(self) -> None:
-        """Raise :class:`Diverged` where the loss or a gradient of a step so far was not finite."""
-        if not (found := self.verdict.read()):
+    def _check(self, found: Found | None) -> None:
+        """Raise :class:`Diverged` where the loss or a gradient of a step was not finite."""
+        if not found:
             return
         step, what, value = found
         place = f"became {value} at step {step} of {self.total} (epoch {self.epoch(step):.2f}) in {self.run.path}"
@@ -310,7 +304,7 @@ class Trainer:
                 f"see what else is wrong: skelbench data verify {name}, then prepare or import it again",
                 step,
             )
-        if what == "gradient":  # of a past step there are none left to look at
+        if what == "gradient" and not self.late:  # of a past step there are none left to look at
             held = ((name, p.grad) for name, p in self.method.named_parameters() if p.grad is not None)
             if bad := next((name for name, gradient in held if not bool(gradient.isfinite().all())), ""):
                 what += f" of {bad}"
