@@ -1,15 +1,15 @@
 """Cross-entropy between teacher and student prototype distributions that never holds the logits.
 
 At 4,000 tokens and 65,536 prototypes one float32 logit matrix is a gigabyte, and the plain loss keeps several. Here the
-gradients are formed together with the loss, a few rows at a time, so that only two [chunk, K] tiles exist (three on a GPU); backward
-merely scales them. Centring needs no logits either: whatever the mode, the teacher's distribution is
+gradients are formed together with the loss, a few rows at a time, so that only two [chunk, K] tiles exist (on a GPU
+three); backward merely scales them. Centring needs no logits either: whatever the mode, the teacher's distribution is
 ``softmax_k(z_i . W_k / temp + offset_k)`` with one offset per prototype, and :class:`Sinkhorn` only has to find it.
 
 On a GPU in bf16 autocast the factors of every matrix product are rounded to bfloat16 and products summed in float32, as
-tensor cores do it; sums, softmax and loss stay in float32. At the paper's size (D = 256, K = 65,536, temperatures 0.1 and
-0.04, 1,024 samples) that moves the loss by at most 2.2e-5 of it and gradients by at most 4.8e-3 of their norm, at 4,096
-prototypes by 4.6e-5 and 5.2e-3 (``python -m benchmarks.prototype_loss --rounded``). TF32 would be finer, but is a switch
-of the whole process, which a thread that makes views would see too.
+tensor cores do it; sums, softmax and loss stay in float32. At the paper's size (D = 256, K = 65,536, temperatures 0.1
+and 0.04, 1,024 samples) that moves the loss by at most 2.2e-5 of it and gradients by at most 4.8e-3 of their norm, at
+4,096 prototypes by 4.6e-5 and 5.2e-3 (``python -m benchmarks.prototype_loss --rounded``). TF32 would be finer, but is a
+switch of the whole process, which the thread that makes views would be under too.
 
 Shapes: n samples (masked tokens, or class tokens), V student views per sample, D bottleneck width, K prototypes,
 c rows of a tile.

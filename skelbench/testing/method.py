@@ -312,6 +312,7 @@ def learns(m: MethodSubject) -> None:
     )
 
 
+BF16: Mapping[str, Any] = {"train.precision": "bf16"}
 LEARNING: Mapping[str, Any] = {"optimizer": "adamw", "schedule": "constant", "train.lr": 3e-3}
 LEARNING_STEPS = 160
 LEARNED, LEARNED_OF_BEFORE = 0.1, 0.01
@@ -482,23 +483,16 @@ def _same_features(x_RD: Tensor, other_RD: Tensor, what: str) -> None:
 
 # ------------------------------------------------------------------------------------------ where it runs
 def devices(m: MethodSubject) -> None:
-    training = m.trainer()
-    views = training.views(0)
+    method, made = m.trainer(**BF16).method, m.resolved(**BF16)
     with fake_cuda():
-        method = on_device(training.method)
-        there = {name: view_on_device(view) for name, view in views.items()}
-        optim = Optimisation(method.optim_groups(), training.spec, training.total, method.turns)
+        training = Trainer(made.spec, on_device(method), made.store, RunDir(Path(_folder().name)), str(DEVICE))
+        views = training.views(0)
+        if strays := [name for name, view in views.items() if view.x_RTJC.device != DEVICE]:
+            raise Failed("views on the device", f"{strays[0]} is not")
+        with training.watch.look(1):
+            training.train_step(0, views)
 
-        def uniform(keys_R: Tensor, n: int, op: int = 0) -> Tensor:
-            return torch.empty(len(keys_R), n, device=DEVICE)
 
-        for turn in method.turns:
-            phase = training.step_info(0).phase
-            info = Step(0, training.total, 0.0, torch.Generator(), uniform, phase=phase, turn=turn)
-            backward(method(there, info)["loss"])
-            optim.step(0, optim.norms(turn), turn)
-        with torch.no_grad():
-            method.after_step(info)
 
 
 def cost(m: MethodSubject) -> None:

@@ -22,7 +22,7 @@ from skelbench.nn.encoder import Encoded, Encoder
 from skelbench.nn.prototype_objective import PrototypeObjective
 from skelbench.nn.rank import effective_rank, sample_rows
 from skelbench.train.fixed_clips import FixedClips
-from skelbench.views.transfer import read
+from skelbench.views.transfer import read, waiting
 from skelbench.views.view import View
 
 LOOKS = 25
@@ -64,7 +64,7 @@ class Watch:
         """See :attr:`skelbench.methods.contract.Step.watch`."""
         if self._seen is None:
             return
-        with torch.no_grad():
+        with torch.no_grad(), waiting():
             if isinstance(what, PrototypeObjective):
                 self._seen |= {f"{figure}_{name}": value for figure, value in what.figures(view).items()}
                 return

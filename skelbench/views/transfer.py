@@ -2,15 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 import torch
 from torch import Tensor
 
+_MEANT: ContextVar[bool] = ContextVar("waiting", default=False)
+
+
+@contextmanager
+def waiting() -> Iterator[None]:
+    """What is done within may wait for the device: figures that are looked at now and then. Checks without a GPU
+    (:mod:`skelbench.testing.fake_cuda`) refuse it everywhere else."""
+    token = _MEANT.set(True)
+    try:
+        yield
+    finally:
+        _MEANT.reset(token)
+
+
+def may_wait() -> bool:
+    """Whether this is within :func:`waiting`."""
+    return _MEANT.get()
+
 
 def send(host: Tensor, device: torch.device) -> Tensor:
     """``host`` on ``device``, without making the host wait for the device's queue (pinned, then copied)."""
-    return host.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else host
+    return host.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else host.to(device)
 
 
 class Fetched:
@@ -31,5 +51,11 @@ class Fetched:
 def read(values: Mapping[str, Tensor | float]) -> dict[str, float]:
     """Numbers on the host. Waits for the device, once for all of them."""
     tensors = {name: x.detach().double().reshape(()) for name, x in values.items() if isinstance(x, Tensor)}
-    numbers = dict(zip(tensors, torch.stack(list(tensors.values())).tolist())) if tensors else {}
+    numbers = dict(zip(tensors, fetch(torch.stack(list(tensors.values()))).tolist())) if tensors else {}
     return {name: numbers[name] if name in numbers else float(x) for name, x in values.items()}
+
+
+def fetch(x: Tensor) -> Tensor:
+    """``x`` on the host. Waits for the device."""
+    with waiting():
+        return x.cpu()
