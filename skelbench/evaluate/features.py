@@ -28,6 +28,7 @@ from skelbench.views.clips import ClipBatch
 from skelbench.views.crops import Crop
 from skelbench.views.keyed import Keyed
 from skelbench.views.spec import ViewSpec
+from skelbench.views.transfer import fetch
 from skelbench.views.view import View
 
 Builder = Callable[[ClipBatch, Any], Mapping[str, View]]
@@ -139,7 +140,7 @@ def extract(
                 progress(min(start + batch_size, len(ids)), len(ids))
     if not features:
         return np.zeros((0, 0), dtype=np.float32)
-    return torch.cat(features).cpu().numpy()
+    return fetch(torch.cat(features)).numpy()
 
 
 def check_dropout(dropout: float, hiding: Hiding, min_confidence: float) -> None:

@@ -4,7 +4,7 @@ What a tensor of the GPU takes part in runs under PyTorch's ``FakeTensorMode``: 
 fails, as it would on a GPU. So does what makes the host wait for the device: a value that is asked for (``.item()``,
 ``if x.sum() > 0``), a copy either way that is not ``non_blocking``, an index on the host or in a list, a size that
 depends on values (``nonzero``, a mask as an index). Where waiting is meant (:func:`~skelbench.views.transfer.waiting`)
-values are 0 and every entry counts as nonzero. Streams, events, pinned memory and generators are stood in for.
+values are 0 or true, and every entry counts as nonzero. Streams, events, pinned memory and generators are stood in for.
 
 What cannot be followed: kernels (whether there is one, what it computes, how much memory it takes), races between
 streams, code that decides by an unknown size. The gradients are computed node by node in Python: PyTorch's own engine
@@ -20,6 +20,7 @@ import sys
 import traceback
 from collections import defaultdict
 from collections.abc import Iterator
+from concurrent.futures import Executor, Future
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from itertools import zip_longest
@@ -40,9 +41,10 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, S
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils._pytree import tree_leaves
 
+from skelbench.data.store import source
 from skelbench.plugin.mistakes import Mistake
 from skelbench.testing.check import Failed, Skipped
-from skelbench.views import transfer
+from skelbench.views import prefetch, transfer
 from skelbench.views.view import View
 
 DEVICE = torch.device("cuda", 0)
@@ -85,14 +87,14 @@ class FakeGpu(TorchDispatchMode):
             self.waits.append(_line())
         if func is aten._local_scalar_dense.default:
             with unset_fake_temporarily():
-                return torch.zeros((), dtype=args[0].dtype).item()
+                return _values(args[0], args[0].dtype).item()
         if func is aten.nonzero.default and not isinstance(args[0].numel(), torch.SymInt):
             return torch.empty(args[0].numel(), args[0].dim(), dtype=torch.int64, device=DEVICE)
         if func is aten.index.Tensor and why:
-            return aten.index.Tensor(args[0], [_all_of(x) for x in args[1]])
+            return func(args[0], [index for x in args[1] for index in _all_of(x)])
         if func is aten._to_copy.default and args[0].is_cuda and device is not None and not there:
             with unset_fake_temporarily():
-                return torch.zeros(args[0].shape, dtype=kwargs.get("dtype") or args[0].dtype)
+                return _values(args[0], kwargs.get("dtype") or args[0].dtype)
         if func is aten.copy_.default and not args[0].is_cuda:
             with unset_fake_temporarily():
                 return args[0].zero_()
@@ -123,11 +125,16 @@ def _why_it_waits(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], ther
     return ""
 
 
-def _all_of(index: Tensor | None) -> Any:
-    """As an index, a mask that holds everywhere."""
+def _values(x: Tensor, dtype: torch.dtype) -> Tensor:
+    """What stands for the values of ``x``."""
+    return torch.full(x.shape, x.dtype is torch.bool, dtype=dtype)
+
+
+def _all_of(index: Tensor | None) -> list[Tensor | None]:
+    """As indices, a mask that holds everywhere."""
     if index is None or index.dtype is not torch.bool:
-        return index
-    return torch.zeros(index.numel(), dtype=torch.int64, device=DEVICE)
+        return [index]
+    return list(torch.zeros(index.dim(), index.numel(), dtype=torch.int64, device=DEVICE))
 
 
 class _HostGenerator(torch.Generator):
@@ -150,6 +157,17 @@ class _Stream:
     wait_event = wait_stream = synchronize = _nothing
 
 
+class _AtOnce(Executor):
+    """Threads would know nothing of the GPU that is not there."""
+
+    def __init__(self, *_: Any, **__: Any) -> None: ...
+
+    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        future.set_result(fn(*args, **kwargs))
+        return future
+
+
 @contextmanager
 def _stream(_: Any) -> Iterator[None]:
     yield
@@ -160,10 +178,13 @@ def _stand_ins() -> ExitStack:
     stack = ExitStack()
     cuda = {"Stream": _Stream, "stream": _stream, "current_stream": _Stream, "mem_get_info": lambda *_: (0, 0)}
     cuda |= {"is_bf16_supported": lambda **_: True, "synchronize": lambda *_: None}
+    cuda |= {"get_rng_state": lambda *_: None, "set_rng_state": lambda *_: None}
     for name, stand_in in cuda.items():
         stack.enter_context(mock.patch.object(torch.cuda, name, stand_in))
     stack.enter_context(mock.patch.object(torch.cuda.amp.common, "amp_definitely_not_available", lambda: False))
     stack.enter_context(mock.patch.object(torch, "Generator", _HostGenerator))
+    for module in (prefetch, source):
+        stack.enter_context(mock.patch.object(module, "ThreadPoolExecutor", _AtOnce))
     for name, method in {"backward": backward, "pin_memory": lambda x: x, "record_stream": lambda *_: None}.items():
         stack.enter_context(mock.patch.object(Tensor, name, method))
     return stack

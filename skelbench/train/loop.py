@@ -34,11 +34,11 @@ from skelbench.train.finite import Found, Verdict, state_problem
 from skelbench.train.fixed_clips import FixedClips
 from skelbench.train.optimisation import Optimisation
 from skelbench.train.order import Order
-from skelbench.train.prefetch import prefetched
 from skelbench.train.shortcut import Shortcut
 from skelbench.train.watch import Watch
 from skelbench.views.builder import ViewBuilder
 from skelbench.views.keyed import Keyed
+from skelbench.views.prefetch import prefetched
 from skelbench.views.transfer import read
 from skelbench.views.view import View
 

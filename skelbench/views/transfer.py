@@ -28,9 +28,11 @@ def may_wait() -> bool:
     return _MEANT.get()
 
 
-def send(host: Tensor, device: torch.device) -> Tensor:
-    """``host`` on ``device``, without making the host wait for the device's queue (pinned, then copied)."""
-    return host.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else host.to(device)
+def send(x: Tensor, device: torch.device | str) -> Tensor:
+    """``x`` on ``device``, without making the host wait for the device's queue (pinned, then copied)."""
+    if torch.device(device).type == "cuda" and x.device.type == "cpu":
+        x = x.pin_memory()
+    return x.to(device, non_blocking=True)
 
 
 class Fetched:

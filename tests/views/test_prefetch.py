@@ -6,8 +6,8 @@ from contextlib import contextmanager
 import pytest
 import torch
 
-from skelbench.train import prefetch
-from skelbench.views import transfer
+from skelbench.views import prefetch, transfer
+
 from skelbench.views.view import View
 
 GPU = torch.device("cuda", 1)
