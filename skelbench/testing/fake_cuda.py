@@ -4,7 +4,8 @@ What a tensor of the GPU takes part in runs under PyTorch's ``FakeTensorMode``: 
 fails, as it would on a GPU. So does what makes the host wait for the device: a value that is asked for (``.item()``,
 ``if x.sum() > 0``), a copy either way that is not ``non_blocking``, an index on the host or in a list, a size that
 depends on values (``nonzero``, a mask as an index). Where waiting is meant (:func:`~skelbench.views.transfer.waiting`)
-values are 0 or true, and every entry counts as nonzero. Streams, events, pinned memory and generators are stood in for.
+values are 1.0, 0 or true, and every entry counts as nonzero. Streams, events, pinned memory, generators and threads are
+stood in for.
 
 What cannot be followed: kernels (whether there is one, what it computes, how much memory it takes), races between
 streams, code that decides by an unknown size. The gradients are computed node by node in Python: PyTorch's own engine
@@ -126,8 +127,8 @@ def _why_it_waits(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], ther
 
 
 def _values(x: Tensor, dtype: torch.dtype) -> Tensor:
-    """What stands for the values of ``x``."""
-    return torch.full(x.shape, x.dtype is torch.bool, dtype=dtype)
+    """What stands for the values of ``x``: a number that can be divided by, the first place, what holds."""
+    return torch.full(x.shape, x.is_floating_point() or x.dtype is torch.bool, dtype=dtype)
 
 
 def _all_of(index: Tensor | None) -> list[Tensor | None]:

@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from skelbench.views import prefetch, transfer
-
 from skelbench.views.view import View
 
 GPU = torch.device("cuda", 1)
