@@ -6,6 +6,11 @@ Memory: peak resident size beyond the inputs, one fresh process per version. Tim
 one process, order swapped every round; the ratio is the median over rounds, so that slow spells hit both sides, and the
 fastest rounds stand beside it. Gradients: norm of the difference over the norm, against the plain version in the same
 precision.
+
+    python -m benchmarks.prototype_loss --rounded [--tokens 1024] [--prototypes 16384]
+
+What rounding of factors to bfloat16 changes, as a GPU does in bf16 autocast (made here with the same numbers): for
+random vectors, as at the start of training, and for samples near prototypes, as later.
 """
 
 from __future__ import annotations
@@ -151,18 +156,48 @@ def compare(mode: str, args: argparse.Namespace) -> bool:
     return kept
 
 
+def rounded(args: argparse.Namespace) -> bool:
+    """Print loss and gradients of rounded factors against those of float32; whether they keep the limits."""
+    kept = True
+    for near in (0.0, 0.5):
+        tensors = inputs(args.tokens, args.prototypes, args.width)
+        for side in ("student", "teacher"):  # a sample's cosine with a prototype of its own is ``near`` more
+            z_nD, W_KD = tensors[f"{side}_z"].detach(), tensors[f"{side}_W"].detach()
+            mixed_nD = F.normalize((1 - near) * z_nD + near * W_KD[: len(z_nD)], dim=1)
+            tensors[f"{side}_z"] = mixed_nD.requires_grad_(side == "student")
+        for mode, centering in (("centre", centre_of(args.prototypes)), ("sinkhorn", Sinkhorn())):
+            found = []
+            for factors in (torch.float32, torch.bfloat16):
+                temps: dict[str, Any] = {"teacher_temp": TEACHER_TEMP, "student_temp": STUDENT_TEMP}
+                loss = prototype_cross_entropy(**tensors, **temps, centering=centering, factors=factors)
+                grads = torch.autograd.grad(loss, [tensors["student_z"], tensors["student_W"]])
+                found.append([loss.detach(), *grads])
+            errors = [relative(a, b) for a, b in zip(found[1], found[0])]
+            good = errors[0] <= 1e-3 and max(errors[1:]) <= 1e-2
+            kept &= good
+            print(
+                f"{mode:9s} near {near}: loss {found[0][0].item():.4f}, off by {errors[0]:.1e} (limit 1e-3), gradients "
+                f"z {errors[1]:.1e}, W {errors[2]:.1e} (limit 1e-2)   {'ok' if good else 'MISSED'}",
+                flush=True,
+            )
+    return kept
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tokens", type=int, default=4000)
     parser.add_argument("--prototypes", type=int, default=65536)
     parser.add_argument("--width", type=int, default=256)
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--rounded", action="store_true", help="what rounding to bfloat16 changes, instead")
     parser.add_argument("--measure-memory", metavar="VERSION:MODE", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.measure_memory:
         version, mode = args.measure_memory.split(":")
         measure_memory(version, mode, args)
         return 0
+    if args.rounded:
+        return 0 if rounded(args) else 1
     print(
         f"{args.tokens} tokens x {args.prototypes} prototypes, width {args.width}, float32, "
         f"{torch.get_num_threads()} threads, torch {torch.__version__}; chunked against plain"

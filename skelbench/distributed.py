@@ -210,7 +210,9 @@ def global_mean(total: Tensor, count: Tensor | float) -> Tensor:
 
     On each process the value is world * total / global count; the mean over processes is the global mean.
     """
-    count = torch.as_tensor(count, dtype=torch.float32, device=total.device)
+    if not isinstance(count, Tensor):  # filled in on the device: a copy from the host would wait for all that is queued
+        count = total.new_full((), count, dtype=torch.float32)
+    count = count.to(total.device, torch.float32)
     if world() > 1:
         count = all_reduce_sum(count.clone())
     return total * world() / count.clamp(min=1e-12)

@@ -48,6 +48,7 @@ SETTINGS = {
     "strict": Setting("SKELBENCH_STRICT", "flag", "raise problems of plugins", "false"),
     "observe": Setting("SKELBENCH_OBSERVE", "names", "observers of runs", "none"),
     "device": Setting("SKELBENCH_DEVICE", "text", "cpu, cuda or cuda:N", "cuda when there is one, else cpu"),
+    "deterministic": Setting("SKELBENCH_DETERMINISTIC", "flag", "the same bits on a GPU, more slowly", "false"),
     "threads": Setting("OMP_NUM_THREADS", "number", "threads of a process on a CPU", "as many as are fastest"),
     "timeout": Setting("SKELBENCH_TIMEOUT", "number", "seconds that processes of one run wait for each other", "600"),
 }

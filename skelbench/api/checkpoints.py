@@ -75,5 +75,5 @@ def import_file(
         imported=checkpoint.sha256,
         presets={"imported": {"train.precision": "fp32", **imported.settings, **answers}},
     )
-    resolved = resolve(request, session.host, session.data_root, session.device.split(":")[0])
+    resolved = resolve(request, session.host, session.data_root, session.device)
     return ImportedRun(import_weights(session, resolved, checkpoint, imported, force), resolved, answers)

@@ -280,8 +280,7 @@ def run(
     )
     if init_from is not None:
         request.init_from = init_from.id if isinstance(init_from, Run) else finished(session.results, init_from)
-    kind = session.device.split(":")[0]
-    resolved = resolve(request, session.host, session.data_root, kind, Timer(session, keep=True))
+    resolved = resolve(request, session.host, session.data_root, session.device, Timer(session, keep=True))
     for note in resolved.notes:
         log.warning("note: %s", note)
     directory = pretrain(session, resolved, force)

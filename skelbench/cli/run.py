@@ -155,7 +155,7 @@ def run(
         request.init_from = finished(session.results, init_from)
     requests = [replace(request, seed=one) for one in chosen]
     timer = Timer(session, keep=not dry_run)
-    every = [resolve(one, host, session.data_root, session.device.split(":")[0], timer) for one in requests]
+    every = [resolve(one, host, session.data_root, session.device, timer) for one in requests]
     chief = not distributed.rank()
     if dry_run:
         from skelbench.cli.dry_run import show

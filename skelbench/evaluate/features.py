@@ -29,6 +29,7 @@ from skelbench.views.clips import ClipBatch
 from skelbench.views.crops import Crop
 from skelbench.views.keyed import Keyed
 from skelbench.views.spec import ViewSpec
+from skelbench.views.transfer import fetch
 from skelbench.views.view import View
 
 Builder = Callable[[ClipBatch, Any], Mapping[str, View]]
@@ -146,7 +147,7 @@ def extract(
     if not features:
         return np.zeros((0, 0), dtype=np.float32)
     x_nD = torch.cat(features)
-    return (distributed.gather(x_nD) if shared else x_nD).cpu().numpy()
+    return fetch(distributed.gather(x_nD) if shared else x_nD).numpy()
 
 
 def check_dropout(dropout: float, hiding: Hiding, min_confidence: float) -> None:

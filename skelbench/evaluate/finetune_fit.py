@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -24,6 +23,8 @@ from skelbench.identity import derive_seed
 from skelbench.nn.encoder import Encoder, evaluating
 from skelbench.views.builder import ViewBuilder
 from skelbench.views.keyed import Keyed
+from skelbench.views.prefetch import prefetched
+from skelbench.views.transfer import fetch, send, waiting
 from skelbench.views.view import View
 
 SCORED = 256
@@ -73,7 +74,8 @@ class Classifier(nn.Module):
         nn.init.normal_(last.weight, std=0.01)
         nn.init.zeros_(last.bias)
         bends = [nn.Linear(width, hidden), nn.BatchNorm1d(hidden), nn.ReLU()] if hidden else []
-        self.head = nn.Sequential(*bends, last).to(task.device)
+        with waiting():
+            self.head = nn.Sequential(*bends, last).to(task.device)
 
     def forward(self, view: View, noise: torch.Generator | None = None) -> Tensor:
         """Logits [B, C]. In training mode ``noise`` draws the dropout on tokens."""
@@ -183,20 +185,13 @@ class Fit:
         return zip(batches, views)
 
     def _views(self, builder: ViewBuilder, batches: list[np.ndarray], keyed: Keyed | None = None) -> Iterator[View]:
-        """A view of each batch of clips; for an accelerator the next is made while it works on this one."""
+        """A view of each batch of clips; on a GPU the next is made while it works on this one."""
 
-        def make(ids_B: np.ndarray) -> View:
-            return self.task.views(self.source, builder, ids_B, keyed)
+        def make(i: int) -> dict[str, View]:
+            return {"eval": self.task.views(self.source, builder, batches[i], keyed)}
 
-        if self.task.device.type == "cpu":
-            yield from map(make, batches)
-            return
-        with ThreadPoolExecutor(1, thread_name_prefix="views") as pool:
-            ahead = pool.submit(make, batches[0])
-            for later in batches[1:]:
-                view, ahead = ahead.result(), pool.submit(make, later)
-                yield view
-            yield ahead.result()
+        for _, views in prefetched(make, range(len(batches)), self.task.device):
+            yield views["eval"]
 
     def loss(self, view: View, y_B: Tensor) -> tuple[Tensor, Tensor]:
         """Loss of a batch in training, and its logits [B, C]."""
@@ -208,7 +203,7 @@ class Fit:
     def train_step(self, view: View, batch_B: np.ndarray) -> None:
         """One update by the clips at ``batch_B`` of ``ids_n``."""
         self.model.train()
-        y_B = torch.from_numpy(self.y_n[batch_B]).to(self.task.device)
+        y_B = send(torch.from_numpy(self.y_n[batch_B]), self.task.device)
         loss, logits_BC = self.loss(view, y_B)
         rate = self.schedule.lr(self.settings.lr, self.step, self.total)
         for group in self.optimizer.param_groups:
@@ -224,7 +219,7 @@ class Fit:
 
     def check_finite(self, x: Tensor | None = None) -> None:
         """Raise :class:`Diverged` where the loss of this epoch, or ``x``, was not; waits for the device."""
-        if not bool((self.sums_2[0] if x is None else x).isfinite().all()):
+        if not fetch((self.sums_2[0] if x is None else x).isfinite().all()):
             epoch = max(1, math.ceil(self.step / self.per_epoch))
             raise Diverged(
                 f"fine-tuning diverged in epoch {epoch} of {self.epochs}, what it says is not finite, and nothing was "
@@ -241,14 +236,14 @@ class Fit:
                 found.append(self.model(view).float())
                 done += len(ids_B)
                 rest(self, done)
-        logits_nC = torch.cat(found).cpu()
+        logits_nC = fetch(torch.cat(found))
         self.check_finite(logits_nC)
         return logits_nC
 
     def _score(self, rest: Rest) -> None:
         """The row of the epoch that has just ended."""
         self.check_finite()
-        loss, right = (self.sums_2 / len(self.ids_n)).tolist()
+        loss, right = fetch(self.sums_2 / len(self.ids_n)).tolist()
         epoch = self.scored + 1
         row = {"epoch": float(epoch), "step": self.step, "train_loss": loss, "train_accuracy": right}
         if len(self.held_ids):

@@ -14,6 +14,7 @@ from torch import Tensor
 from skelbench.data.store.clip_store import ClipStore
 from skelbench.errors import SkelbenchError
 from skelbench.nn.encoder import Encoded, Encoder
+from skelbench.views.transfer import fetch, waiting
 from skelbench.views.view import View
 
 Hiding = Literal["replace-tokens", "drop-tokens", "drop-lines", ""]
@@ -67,9 +68,10 @@ def encode(
         return encoder(view, mask_RN=hidden_RN, **options)
     times, kept_R = view.x_RTJC.shape[1] // patch, (~hidden_RN).sum(1)
     parts = []
-    for count in kept_R.unique().tolist():
-        rows_K = (kept_R == count).nonzero()[:, 0]
-        keep_RK = (~hidden_RN[rows_K]).nonzero()[:, 1].view(len(rows_K), count)
+    for count in fetch(kept_R).unique().tolist():
+        with waiting():
+            rows_K = (kept_R == count).nonzero()[:, 0]
+            keep_RK = (~hidden_RN[rows_K]).nonzero()[:, 1].view(len(rows_K), count)
         if hiding == "drop-lines":  # all patches of the joints that are left
             keep_RK = keep_RK.unflatten(1, (times, -1))
         parts.append((rows_K, encoder(_rows(view, rows_K), keep_RK=keep_RK, **options)))

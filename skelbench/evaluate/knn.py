@@ -28,6 +28,7 @@ from skelbench.evaluate.protocol import (
 )
 from skelbench.plugin import ProtocolSpec, hookimpl
 from skelbench.plugin.mistakes import lacking
+from skelbench.views.transfer import fetch, send
 
 CHUNK = 1024
 """Queries compared with the whole gallery at a time."""
@@ -117,10 +118,10 @@ class Knn(Neighbours):
         gallery = len(sets[0].train_x)
         if self.k > gallery:
             raise SkelbenchError(f"k = {self.k} neighbours were asked for but the gallery has {gallery} clips; lower k")
-        labels_G = torch.from_numpy(sets[0].train_y).to(device)
+        labels_G = send(torch.from_numpy(sets[0].train_y), device)
         predicted = []
         for similarity_QG in similarities(sets, weights, device, progress, self.metric):
-            predicted.append(vote(similarity_QG, labels_G, self.k, sets[0].num_classes).cpu())
+            predicted.append(fetch(vote(similarity_QG, labels_G, self.k, sets[0].num_classes)))
             del similarity_QG
         return of_all(predicted, sets).numpy(), {}
 
@@ -158,13 +159,13 @@ def similarities(
     ``progress`` counts queries that the caller has done with.
     """
     mine, chunk = own_queries(sets), _chunk(sets)
-    galleries = [torch.from_numpy(part.train_x).to(device) for part in sets]
+    galleries = [send(torch.from_numpy(part.train_x), device) for part in sets]
     if metric == "cosine":
         galleries = [F.normalize(gallery_GD, dim=1) for gallery_GD in galleries]
     for start in range(mine.start, mine.stop, chunk):
         sum_QG: Tensor | None = None
         for weight, part, gallery_GD in zip(weights, sets, galleries):
-            query_QD = torch.from_numpy(part.test_x[start : min(start + chunk, mine.stop)]).to(device)
+            query_QD = send(torch.from_numpy(part.test_x[start : min(start + chunk, mine.stop)]), device)
             term_QG = _similarity(query_QD, gallery_GD, metric).mul_(weight)
             sum_QG = term_QG if sum_QG is None else sum_QG.add_(term_QG)
             del term_QG

@@ -19,6 +19,7 @@ from skelbench.cores import one_thread
 from skelbench.evaluate.probe import Heads, Part, curve_rows, probe_result, stratified
 from skelbench.evaluate.protocol import Features, Progress, Protocol, ProtocolResult, share
 from skelbench.plugin import ProtocolSpec, hookimpl
+from skelbench.views.transfer import fetch, send
 
 WINDOW = 500
 """Steps over which the fall of the training loss is judged."""
@@ -182,7 +183,7 @@ def _fit(
 
     # All randomness comes from a CPU generator, so that a seed means the same on every device.
     generator = torch.Generator().manual_seed(seed)
-    weight = (0.01 * torch.randn(num_classes, width, generator=generator)).to(device)
+    weight = send(0.01 * torch.randn(num_classes, width, generator=generator), device)
     bias = torch.zeros(num_classes, device=device)
     build = torch.optim.AdamW if config.optimizer == "adamw" else partial(torch.optim.SGD, momentum=0.9)
     optimizer = build([weight, bias], lr=config.lr, weight_decay=config.weight_decay, fused=True)
@@ -203,7 +204,7 @@ def _fit(
     snapshots: list[tuple[int, Tensor, Tensor]] = []
     step = 0
     while step < total:
-        order = torch.randperm(n, generator=generator).to(device)
+        order = send(torch.randperm(n, generator=generator), device)
         for x_bD, y_b in zip(x_nD[order].split(config.batch_size), y_n[order].split(config.batch_size)):
             if config.schedule == "cosine" and step >= hold:
                 decay = 0.5 * (1 + math.cos(math.pi * (step - hold) / (total - hold)))
@@ -214,9 +215,9 @@ def _fit(
             step += 1
 
             if tolerance and step == hold - WINDOW:
-                before = F.cross_entropy(F.linear(x_nD, weight, bias), y_n).item()
+                before = fetch(F.cross_entropy(F.linear(x_nD, weight, bias), y_n)).item()
             elif tolerance and step == hold:
-                now = F.cross_entropy(F.linear(x_nD, weight, bias), y_n).item()
+                now = fetch(F.cross_entropy(F.linear(x_nD, weight, bias), y_n)).item()
                 fall, before = (before - now) / chance, now
                 if fall > tolerance and total + WINDOW <= config.max_steps:
                     hold, total = hold + WINDOW, total + WINDOW

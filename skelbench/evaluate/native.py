@@ -23,6 +23,7 @@ from skelbench.evaluate.protocol import Features, Progress, Protocol, ProtocolRe
 from skelbench.views.augmentations import Augment
 from skelbench.views.crops import Crop
 from skelbench.views.keyed import Keyed
+from skelbench.views.transfer import fetch, send, waiting
 
 NORM_EPS, MOMENTUM = 1e-6, 0.9
 
@@ -138,10 +139,12 @@ class _Probe:
         # All randomness comes from a CPU generator, so that a seed means the same on every device.
         self.generator = torch.Generator().manual_seed(seed)
         width, classes = features.train_x.shape[1], features.num_classes
-        self.norm = nn.BatchNorm1d(width, eps=NORM_EPS, affine=False, device=device) if config.normalises else None
+        with waiting():  # for the count of batches
+            self.norm = nn.BatchNorm1d(width, eps=NORM_EPS, affine=False, device=device) if config.normalises else None
         self.linear = nn.utils.skip_init(nn.Linear, width, classes, device=device)
         with torch.no_grad():
-            self.linear.weight.copy_(config.weight_std * torch.randn(classes, width, generator=self.generator))
+            first_CD = config.weight_std * torch.randn(classes, width, generator=self.generator)
+            self.linear.weight.copy_(send(first_CD, device))
             self.linear.bias.zero_()
         self.optimizer = torch.optim.SGD(self.linear.parameters(), lr=config.lr, momentum=MOMENTUM)
         self.steps: list[int] = []
@@ -154,14 +157,14 @@ class _Probe:
         order_n = self.index_n[torch.randperm(len(self.index_n), generator=self.generator)]
         for i, chosen_b in enumerate(order_n[: self.per_epoch * self.batch].split(self.batch)):
             self.optimizer.param_groups[0]["lr"] = self.config.rate(epoch + i / self.per_epoch)
-            x_bD = x_nD[chosen_b].to(self.device)
+            x_bD = send(x_nD[send(chosen_b, x_nD.device)], self.device)
             logits_bC = self.linear(x_bD if self.norm is None else self.norm(x_bD))
-            loss = F.cross_entropy(logits_bC, self.y_n[chosen_b].to(self.device))
+            loss = F.cross_entropy(logits_bC, send(self.y_n[chosen_b], self.device))
             self.optimizer.zero_grad()
             loss.backward()
             self.optimizer.step()
             losses.append(loss.detach())
-        return torch.stack(losses).mean().item()
+        return fetch(torch.stack(losses).mean()).item()
 
     @property
     def head(self) -> Heads:

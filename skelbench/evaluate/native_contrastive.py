@@ -14,6 +14,7 @@ from skelbench.evaluate.protocol import Features, Progress
 from skelbench.plugin import ProtocolSpec, hookimpl
 from skelbench.views.crops import Free
 from skelbench.views.keyed import Keyed
+from skelbench.views.transfer import send
 
 Share = Annotated[float, Field(gt=0, lt=1)]
 DROPS = "shares of the epochs at which the rate falls to a tenth"
@@ -81,7 +82,7 @@ class AimCLRLinear(NativeLinear):
             for epoch in range(self.epochs):
                 yield self.augmented(features, Keyed(seed, epoch), crop, progress=progress)
             return
-        x_nD = torch.from_numpy(features.train_x).to(device)
+        x_nD = send(torch.from_numpy(features.train_x), device)
         for epoch in range(self.epochs):
             yield x_nD
             if progress:

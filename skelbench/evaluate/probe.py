@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from skelbench.evaluate.protocol import Features, ProtocolResult, coverage_notes, headline
+from skelbench.views.transfer import fetch, send
 
 CHUNK = 4096
 NOT_SELECTED = "too few training clips per class to hold some out, so no checkpoint was selected"
@@ -28,10 +29,10 @@ class Part:
 
     @classmethod
     def of(cls, x: np.ndarray, y: np.ndarray, device: torch.device | str) -> Part:
-        return cls(torch.from_numpy(x).to(device), torch.from_numpy(y).to(device))
+        return cls(send(torch.from_numpy(x), device), send(torch.from_numpy(y), device))
 
     def take(self, index: np.ndarray) -> Part:
-        index_n = torch.from_numpy(index).to(self.y_n.device)
+        index_n = send(torch.from_numpy(index), self.y_n.device)
         return Part(self.x_nD[index_n], self.y_n[index_n])
 
 
@@ -71,7 +72,7 @@ class Heads:
             right_E += (logits_bEC.argmax(2) == y_bE).sum(0)
             last.append(logits_bEC[:, -1])
         n = len(part.y_n)
-        return (loss_E / n).tolist(), (right_E / n).tolist(), torch.cat(last)
+        return fetch(loss_E / n).tolist(), fetch(right_E / n).tolist(), torch.cat(last)
 
 
 def stratified(labels: np.ndarray, share: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -111,7 +112,8 @@ def probe_result(
 ) -> ProtocolResult:
     """The headline is that of ``logits_nC`` of the test clips, from the end of the fit "all-train" of ``curve``. Of the
     fit "held-out" the checkpoint counts that is best on the held-out clips (ties: the lower loss there)."""
-    figures, predictions = headline(features, logits_nC.cpu().numpy())
+    logits_nC = fetch(logits_nC)
+    figures, predictions = headline(features, logits_nC.numpy())
     first, last = curve["all-train"], curve["all-train"][-1]
     figures |= {
         "train_accuracy": train_accuracy,
@@ -127,5 +129,5 @@ def probe_result(
         notes = [*notes, NOT_SELECTED]
     rows = [row for fit in curve.values() for row in fit]
     notes = [*coverage_notes(features), *notes]
-    scores, logits = logits_nC.softmax(1).cpu().numpy(), logits_nC.cpu().numpy()
+    scores, logits = logits_nC.softmax(1).numpy(), logits_nC.numpy()
     return ProtocolResult(figures, predictions, rows, notes, scores, logits)

@@ -17,6 +17,7 @@ from skelbench.evaluate.protocol import Features, Progress
 from skelbench.plugin import ProtocolSpec, hookimpl
 from skelbench.results.measures import Measure
 from skelbench.spec import Stream
+from skelbench.views.transfer import fetch, send
 
 NEAREST = (1, 5, 10)
 """Neighbours among which recall looks for a hit."""
@@ -62,16 +63,17 @@ def _figures(
 ) -> tuple[np.ndarray, dict[str, float]]:
     """Class of the nearest clip, int64 [n_test], and the figures of the ranking."""
     first = sets[0]
-    labels_G, labels_n = (torch.from_numpy(y).to(device) for y in (first.train_y, first.test_y))
-    hits = [(labels_G == label).nonzero().flatten() for label in range(first.num_classes)]
+    labels_G, labels_n = (torch.from_numpy(y) for y in (first.train_y, first.test_y))
+    hits = [send((labels_G == label).nonzero().flatten(), device) for label in range(first.num_classes)]
+    labels_G = send(labels_G, device)
     nearest, ahead, precision = [], [], []
     done = own_queries(sets).start
     for similarity_QG in similarities(sets, weights, device, progress):
         labels_Q = labels_n[done : done + len(similarity_QG)]
         done += len(labels_Q)
-        nearest.append(vote(similarity_QG, labels_G, 1, first.num_classes).cpu())
-        ahead.append(before_first_hit(similarity_QG, labels_Q, hits).cpu())
-        precision.append(average_precision_(similarity_QG, labels_Q, hits).cpu())
+        nearest.append(fetch(vote(similarity_QG, labels_G, 1, first.num_classes)))
+        ahead.append(fetch(before_first_hit(similarity_QG, labels_Q, hits)))
+        precision.append(fetch(average_precision_(similarity_QG, labels_Q, hits)))
         del similarity_QG
     ahead_n = of_all(ahead, sets)
     figures = {"map": float(of_all(precision, sets).mean())}
@@ -81,10 +83,11 @@ def _figures(
 
 def before_first_hit(similarity_QG: Tensor, labels_Q: Tensor, hits: Sequence[Tensor]) -> Tensor:
     """int64 [Q]: clips ahead of the first hit, those that are as similar but earlier in the gallery among them; G where
-    there is no hit. ``hits``: of each class the places of its clips in the gallery, ascending."""
+    there is no hit. ``labels_Q`` on the host; ``hits``: of each class the places of its clips in the gallery,
+    ascending."""
     gallery = similarity_QG.shape[1]
     best_Q = similarity_QG.new_full((len(labels_Q),), -torch.inf)
-    at_Q = labels_Q.new_full((len(labels_Q),), gallery)
+    at_Q = similarity_QG.new_full((len(labels_Q),), gallery, dtype=torch.int64)
     for rows_R, hits_H in _by_class(labels_Q, hits):
         of_hits_RH = similarity_QG[rows_R[:, None], hits_H]
         first_R = of_hits_RH.argmax(1)
@@ -116,7 +119,7 @@ def average_precision_(similarity_QG: Tensor, labels_Q: Tensor, hits: Sequence[T
 def _by_class(labels_Q: Tensor, hits: Sequence[Tensor]) -> list[tuple[Tensor, Tensor]]:
     """Queries of each class that has hits, ROWS at a time, and those."""
     return [
-        (rows_R, hits[label])
+        (send(rows_R, hits[label].device), hits[label])
         for label in map(int, labels_Q.unique())
         for rows_R in (labels_Q == label).nonzero().flatten().split(ROWS)
         if len(hits[label])

@@ -22,6 +22,7 @@ from skelbench.evaluate.protocol import Measure, Progress, ProtocolResult
 from skelbench.identity import derive_seed
 from skelbench.plugin import ProtocolSpec, hookimpl
 from skelbench.views.degradations import JointNoise, MissingJoints, ParentFill, ZeroFill, joints_lost
+from skelbench.views.transfer import fetch, send
 
 Share = Annotated[float, Field(gt=0, lt=1)]
 Step = MissingJoints | ParentFill | ZeroFill | JointNoise
@@ -91,7 +92,7 @@ class DegradedLinear(EncoderProtocol, Linear):
             scores = []
             for draw in self.draws:
                 x_nD = torch.from_numpy(task.test_features(encoder, [step], draw, count))
-                scores.append(head.logits(x_nD.to(device)).cpu().numpy())
+                scores.append(fetch(head.logits(send(x_nD, device))).numpy())
             figures, found = task.score(np.stack(scores))
             own = {name: figures[name] for name in ("accuracy", "accuracy_sd") if name in figures}
             metrics |= {name.replace("accuracy", f"accuracy_{name_of(step)}"): value for name, value in own.items()}

@@ -25,6 +25,7 @@ from skelbench.evaluate.probe import Heads, Part, stratified
 from skelbench.evaluate.protocol import Features, Progress, Protocol, ProtocolResult, share
 from skelbench.plugin import ProtocolSpec, hookimpl
 from skelbench.results.measures import Measure
+from skelbench.views.transfer import send
 
 NAME = "linear-swept"
 
@@ -144,7 +145,7 @@ def fit_together(
     device = x_nD.device
 
     generator = torch.Generator().manual_seed(seed)
-    first_CD = (0.01 * torch.randn(num_classes, width, generator=generator)).to(device)
+    first_CD = send(0.01 * torch.randn(num_classes, width, generator=generator), device)
     weight_PCD = first_CD.expand(len(pairs), -1, -1).clone()
     bias_PC = torch.zeros(len(pairs), num_classes, device=device)
     probes = list(zip(weight_PCD, bias_PC))  # views: what the optimiser changes is what is multiplied
@@ -154,7 +155,7 @@ def fit_together(
     total = max(config.min_steps, config.epochs * math.ceil(n / config.batch_size))
     step = 0
     while step < total:
-        order = torch.randperm(n, generator=generator).to(device)
+        order = send(torch.randperm(n, generator=generator), device)
         for x_bD, y_b in zip(x_nD[order].split(config.batch_size), part.y_n[order].split(config.batch_size)):
             decay = 0.5 * (1 + math.cos(math.pi * step / total))
             for group, (lr, _) in zip(optimizer.param_groups, pairs):

@@ -1,4 +1,4 @@
-"""Parts of a forward pass that must not run in reduced precision."""
+"""Which parts of a forward pass must not run in reduced precision, and where reduced precision is of use."""
 
 from __future__ import annotations
 
@@ -12,3 +12,20 @@ def no_autocast(like: Tensor) -> AbstractContextManager:
     """Autocast off on the device of ``like``; nothing on devices that have none (meta)."""
     kind = like.device.type
     return torch.autocast(kind, enabled=False) if torch.amp.is_autocast_available(kind) else nullcontext()
+
+
+def has_bf16(device: torch.device | str) -> bool:
+    """Whether ``device`` computes in bfloat16 itself: GPUs from Ampere on do, older ones imitate it, slowly. One that
+    is not here is taken to."""
+    device = torch.device(device)
+    if device.type != "cuda" or not torch.cuda.is_available():
+        return True
+    with torch.cuda.device(device):  # PyTorch asks the current one
+        return torch.cuda.is_bf16_supported(including_emulation=False)
+
+
+def rounds_products(like: Tensor) -> bool:
+    """Whether matrix products of ``like`` are to be rounded to bfloat16 for tensor cores: on a GPU, where autocast says
+    so."""
+    on = like.is_cuda and torch.is_autocast_enabled("cuda")
+    return on and torch.get_autocast_dtype("cuda") == torch.bfloat16

@@ -1,9 +1,15 @@
 """Cross-entropy between teacher and student prototype distributions that never holds the logits.
 
 At 4,000 tokens and 65,536 prototypes one float32 logit matrix is a gigabyte, and the plain loss keeps several. Here the
-gradients are formed together with the loss, a few rows at a time, so that only two [chunk, K] tiles exist; backward
-merely scales them. Centring needs no logits either: whatever the mode, the teacher's distribution is
+gradients are formed together with the loss, a few rows at a time, so that only two [chunk, K] tiles exist (on a GPU
+three); backward merely scales them. Centring needs no logits either: whatever the mode, the teacher's distribution is
 ``softmax_k(z_i . W_k / temp + offset_k)`` with one offset per prototype, and :class:`Sinkhorn` only has to find it.
+
+On a GPU in bf16 autocast the factors of every matrix product are rounded to bfloat16 and products summed in float32, as
+tensor cores do it; sums, softmax and loss stay in float32. At the paper's size (D = 256, K = 65,536, temperatures 0.1
+and 0.04, 1,024 samples) that moves the loss by at most 2.2e-5 of it and gradients by at most 4.8e-3 of their norm, at
+4,096 prototypes by 4.6e-5 and 5.2e-3 (``python -m benchmarks.prototype_loss --rounded``). TF32 would be finer, but is a
+switch of the whole process, which the thread that makes views would be under too.
 
 Shapes: n samples (masked tokens, or class tokens), V student views per sample, D bottleneck width, K prototypes,
 c rows of a tile.
@@ -19,7 +25,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from skelbench.nn.precision import no_autocast
+from skelbench.nn.precision import no_autocast, rounds_products
 
 AllReduce = Callable[[Tensor], Tensor]
 """Sums a tensor over all ranks and returns it; every rank calls it equally often."""
@@ -52,9 +58,13 @@ class Sinkhorn:
 
     @torch.no_grad()
     def offsets(self, teacher_z_nD: Tensor, teacher_W_KD: Tensor, temp: float, chunk: int | None = None) -> Tensor:
-        """log u [K], so that softmax_k(logits / temp + log u) is the balanced assignment of every sample."""
+        """log u [K], so that softmax_k(logits / temp + log u) is the balanced assignment of every sample.
+
+        Samples of float32 are rounded to the dtype of ``teacher_W_KD`` before products.
+        """
         z_nD, W_KD = teacher_z_nD / temp, teacher_W_KD
         tile_cK = _tile(z_nD, W_KD, chunk)
+        spare_cK = _spare(tile_cK)
         offset_K = z_nD.new_zeros(W_KD.shape[0])
         for iteration in range(self.iterations):
             if iteration == 0:
@@ -62,7 +72,7 @@ class Sinkhorn:
                 # Float64 spans what ranks with different maxima can add up to.
                 mass_K = self.all_reduce(_prototype_logsumexp(z_nD, W_KD, tile_cK).double().exp())
             else:
-                mass_K = self.all_reduce(_prototype_mass(z_nD, W_KD, offset_K, tile_cK).double())
+                mass_K = self.all_reduce(_prototype_mass(z_nD, W_KD, offset_K, tile_cK, spare_cK).double())
             offset_K = offset_K - mass_K.clamp_min(torch.finfo(offset_K.dtype).tiny).log().to(offset_K.dtype)
         return offset_K
 
@@ -106,11 +116,17 @@ class RunningCentre(nn.Module):
 
 @torch.no_grad()
 def teacher_offset(
-    centering: Sinkhorn | Tensor | None, teacher_z: Tensor, teacher_W: Tensor, temp: float, chunk: int | None = None
+    centering: Sinkhorn | Tensor | None,
+    teacher_z: Tensor,
+    teacher_W: Tensor,
+    temp: float,
+    chunk: int | None = None,
+    factors: torch.dtype | None = None,
 ) -> Tensor | None:
     """[K], so that the centred teacher's distribution is softmax_k(z . W_k / temp + offset_k); None = no centring.
 
-    ``centering`` and ``chunk`` are those of :func:`prototype_cross_entropy`; Sinkhorn takes part in the all-reduces.
+    ``centering``, ``chunk`` and ``factors`` are those of :func:`prototype_cross_entropy`; Sinkhorn takes part in the
+    all-reduces.
 
     >>> teacher_offset(torch.tensor([1.0, 2.0]), torch.zeros(3, 2), torch.eye(2), temp=0.5)
     tensor([-2., -4.])
@@ -118,9 +134,10 @@ def teacher_offset(
     if centering is None:
         return None
     dtype = torch.promote_types(teacher_z.dtype, torch.float32)
+    factors = factors or _factors(teacher_z, dtype)
     with no_autocast(teacher_z):
         if isinstance(centering, Sinkhorn):
-            return centering.offsets(teacher_z.to(dtype), teacher_W.to(dtype), temp, chunk)
+            return centering.offsets(teacher_z.to(dtype), teacher_W.to(factors), temp, chunk)
         return centering.to(dtype) / -temp
 
 
@@ -136,6 +153,7 @@ def prototype_cross_entropy(
     centering: Sinkhorn | Tensor | None = None,
     offset_K: Tensor | None = None,
     chunk: int | None = None,
+    factors: torch.dtype | None = None,
 ) -> Tensor:
     """Sum over samples i and student views v of w_iv * CE(teacher_i, softmax(z_iv . W / student_temp)), a scalar.
 
@@ -149,22 +167,24 @@ def prototype_cross_entropy(
         centering: :class:`Sinkhorn`; a centre [K] that is subtracted from the teacher's logits; or None.
         offset_K: what :func:`teacher_offset` found for the same teacher, instead of ``centering``.
         chunk: rows of a tile; None = as many as fill ``TILE`` elements.
+        factors: what factors of matrix products are rounded to; None = bfloat16 on a GPU in bf16 autocast, else not.
 
-    Computed in float32 (float64 for float64 inputs) whatever autocast says. Memory beyond the inputs: two tiles and
-    the gradients. n = 0 gives zero and zero gradients, after taking part in the all-reduces. Sources: SLiM, section
-    "Decoder-Free Masked Feature Prediction"; iBOT and DINOv2 for the centring.
+    Computed in float32 (float64 for float64 inputs) whatever else autocast says. Memory beyond the inputs: two tiles,
+    three on a GPU, and the gradients. n = 0 gives zero and zero gradients, after taking part in the all-reduces.
+    Sources: SLiM, section "Decoder-Free Masked Feature Prediction"; iBOT and DINOv2 for the centring.
 
     >>> zero_nD, W_KD, weights_n = torch.zeros(2, 3), torch.zeros(4, 3), torch.full((2,), 0.5)
     >>> prototype_cross_entropy(zero_nD, W_KD, zero_nD, W_KD, weights_n, teacher_temp=0.07)  # log 4
     tensor(1.3863)
     """
     dtype = torch.promote_types(student_z.dtype, torch.float32)
-    student_W, teacher_z, teacher_W = student_W.to(dtype), teacher_z.detach().to(dtype), teacher_W.detach().to(dtype)
+    factors = factors or _factors(student_z, dtype)
+    student_W, teacher_z, teacher_W = student_W.to(dtype), teacher_z.detach().to(dtype), teacher_W.detach().to(factors)
     student_z_nVD = student_z.to(dtype) if student_z.dim() == 3 else student_z.to(dtype).unsqueeze(1)
     weights_nV = weights.detach().to(dtype).reshape(student_z_nVD.shape[:2])
     with no_autocast(student_z):
         if offset_K is None:
-            offset_K = teacher_offset(centering, teacher_z, teacher_W, teacher_temp, chunk)
+            offset_K = teacher_offset(centering, teacher_z, teacher_W, teacher_temp, chunk, factors)
         return _PrototypeCrossEntropy.apply(
             student_z_nVD, student_W, teacher_z, teacher_W, weights_nV, offset_K, student_temp, teacher_temp, chunk,
             torch.is_grad_enabled(),
@@ -181,32 +201,33 @@ class _PrototypeCrossEntropy(torch.autograd.Function):
         dz_nVD = torch.zeros_like(student_z_nVD) if grad and ctx.needs_input_grad[0] else None
         dW_KD = torch.zeros_like(student_W_KD) if grad and ctx.needs_input_grad[1] else None
         loss_nV = torch.zeros_like(weights_nV)
+        factor_KD = student_W_KD.to(teacher_W_KD.dtype)
         target_cK, student_cK = (_tile(teacher_z_nD, teacher_W_KD, chunk) for _ in range(2))
-        # An accelerator wants few large launches instead; its scratch is a third tile.
-        scratch = torch.empty_like(target_cK[:_ROWS] if target_cK.device.type == "cpu" else target_cK)
+        spare_cK = _spare(student_cK)
+        # An accelerator wants few large launches instead.
+        scratch = torch.empty_like(student_cK[:_ROWS]) if spare_cK is student_cK else spare_cK
 
         for rows in _slices(student_z_nVD.shape[0], target_cK.shape[0]):
             n = rows.stop - rows.start
-            target, logits = target_cK[:n], student_cK[:n]
-            _logits(teacher_z_nD[rows] / teacher_temp, teacher_W_KD, offset_K, out=target)
-            torch.softmax(target, 1, out=target)
+            logits = _logits(teacher_z_nD[rows] / teacher_temp, teacher_W_KD, offset_K, student_cK[:n])
+            target = torch.softmax(logits, 1, out=target_cK[:n])
             for v in range(student_z_nVD.shape[1]):
                 z_cD = student_z_nVD[rows, v] / student_temp
-                _logits(z_cD, student_W_KD, None, out=logits)
-                # CE = logsumexp - <target, logits>; the largest entry before and after the in-place softmax
-                # gives the logsumexp without another pass of exponentials.
+                logits = _logits(z_cD, factor_KD, None, student_cK[:n])
+                # CE = logsumexp - <target, logits>; the largest entry before and after the softmax gives the logsumexp
+                # without another pass of exponentials.
                 largest = logits.amax(1)
                 dot = _row_dot(target, logits, scratch)
-                torch.softmax(logits, 1, out=logits)
-                loss_nV[rows, v] = largest - logits.amax(1).log() - dot
+                share = torch.softmax(logits, 1, out=spare_cK[:n])
+                loss_nV[rows, v] = largest - share.amax(1).log() - dot
                 if dz_nVD is None and dW_KD is None:
                     continue
-                residual = logits.sub_(target)
+                residual = share.sub_(target).to(factor_KD.dtype)
                 weight_c1 = weights_nV[rows, v, None]
                 if dz_nVD is not None:
-                    torch.mul(residual @ student_W_KD, weight_c1 / student_temp, out=dz_nVD[rows, v])
+                    dz_nVD[rows, v] = _product(residual, factor_KD, dz_nVD.dtype) * (weight_c1 / student_temp)
                 if dW_KD is not None:
-                    torch.addmm(dW_KD, residual.t(), z_cD * weight_c1, out=dW_KD)
+                    _add_product(dW_KD, residual.t(), (z_cD * weight_c1).to(residual.dtype))
         ctx.save_for_backward(dz_nVD, dW_KD)
         return (weights_nV * loss_nV).sum()
 
@@ -216,14 +237,17 @@ class _PrototypeCrossEntropy(torch.autograd.Function):
         return *(None if x is None else x * grad for x in ctx.saved_tensors), *(None,) * 8
 
 
-def _prototype_mass(z_nD: Tensor, W_KD: Tensor, offset_K: Tensor, tile_cK: Tensor) -> Tensor:
+def _factors(z: Tensor, dtype: torch.dtype) -> torch.dtype:
+    """What factors are rounded to where nobody says it."""
+    return torch.bfloat16 if dtype == torch.float32 and rounds_products(z) else dtype
+
+
+def _prototype_mass(z_nD: Tensor, W_KD: Tensor, offset_K: Tensor, tile_cK: Tensor, spare_cK: Tensor) -> Tensor:
     """[K]: what each prototype receives when every sample spreads a mass of 1 by softmax(z W^T + offset)."""
     mass_K = z_nD.new_zeros(W_KD.shape[0])
     for rows in _slices(z_nD.shape[0], tile_cK.shape[0]):
-        tile = tile_cK[: rows.stop - rows.start]
-        _logits(z_nD[rows], W_KD, offset_K, out=tile)
-        torch.softmax(tile, 1, out=tile)
-        mass_K += tile.sum(0)
+        tile, spare = tile_cK[: rows.stop - rows.start], spare_cK[: rows.stop - rows.start]
+        mass_K += torch.softmax(_logits(z_nD[rows], W_KD, offset_K, tile), 1, out=spare).sum(0)
     return mass_K
 
 
@@ -232,19 +256,37 @@ def _prototype_logsumexp(z_nD: Tensor, W_KD: Tensor, tile_cK: Tensor) -> Tensor:
     largest_K = z_nD.new_full((W_KD.shape[0],), torch.finfo(z_nD.dtype).min)
     sum_K = torch.zeros_like(largest_K)
     for rows in _slices(z_nD.shape[0], tile_cK.shape[0]):
-        tile = tile_cK[: rows.stop - rows.start]
-        _logits(z_nD[rows], W_KD, None, out=tile)
+        tile = _logits(z_nD[rows], W_KD, None, tile_cK[: rows.stop - rows.start])
         larger_K = torch.maximum(largest_K, tile.amax(0))
         sum_K = sum_K * (largest_K - larger_K).exp() + tile.sub_(larger_K).exp_().sum(0)
         largest_K = larger_K
     return largest_K + sum_K.clamp_min(torch.finfo(sum_K.dtype).tiny).log()
 
 
-def _logits(z_cD: Tensor, W_KD: Tensor, offset_K: Tensor | None, out: Tensor) -> None:
-    if offset_K is None:
-        torch.mm(z_cD, W_KD.t(), out=out)
+def _logits(z_cD: Tensor, W_KD: Tensor, offset_K: Tensor | None, tile_cK: Tensor) -> Tensor:
+    """z W^T + offset, in ``tile_cK`` unless factors are rounded."""
+    if W_KD.dtype == tile_cK.dtype:
+        if offset_K is None:
+            return torch.mm(z_cD, W_KD.t(), out=tile_cK)
+        return torch.addmm(offset_K, z_cD, W_KD.t(), out=tile_cK)
+    logits_cK = _product(z_cD.to(W_KD.dtype), W_KD.t(), tile_cK.dtype)
+    return logits_cK if offset_K is None else logits_cK.add_(offset_K)
+
+
+def _product(a: Tensor, b: Tensor, dtype: torch.dtype) -> Tensor:
+    """a @ b, summed in ``dtype``."""
+    if a.dtype == dtype:
+        return a @ b
+    if a.is_cuda:
+        return torch.mm(a, b, out_dtype=dtype)
+    return a.to(dtype) @ b.to(dtype)  # the same products: those of two bfloat16 are exact in float32
+
+
+def _add_product(total: Tensor, a: Tensor, b: Tensor) -> None:
+    if a.dtype == total.dtype:
+        torch.addmm(total, a, b, out=total)  # addmm_ in other words, which FLOP counters know
     else:
-        torch.addmm(offset_K, z_cD, W_KD.t(), out=out)
+        total.add_(_product(a, b, total.dtype))
 
 
 def _row_dot(a_cK: Tensor, b_cK: Tensor, scratch: Tensor) -> Tensor:
@@ -258,6 +300,12 @@ def _row_dot(a_cK: Tensor, b_cK: Tensor, scratch: Tensor) -> Tensor:
 def _tile(z_nD: Tensor, W_KD: Tensor, chunk: int | None) -> Tensor:
     rows = chunk or max(1, TILE // W_KD.shape[0])
     return z_nD.new_empty(min(rows, max(1, z_nD.shape[0])), W_KD.shape[0])
+
+
+def _spare(tile_cK: Tensor) -> Tensor:
+    """Where the softmax of a tile goes: a second tile, or the same on a CPU, whose kernel has read all of a row before
+    it writes it. PyTorch promises that of none."""
+    return tile_cK if tile_cK.device.type == "cpu" else torch.empty_like(tile_cK)
 
 
 def _slices(n: int, size: int) -> list[slice]:

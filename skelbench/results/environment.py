@@ -33,6 +33,7 @@ def environment(device: str) -> dict[str, Any]:
     if device.startswith("cuda"):
         facts["cuda"] = torch.version.cuda
         facts["gpus"] = torch.cuda.device_count()
+        facts["deterministic"] = torch.are_deterministic_algorithms_enabled()
     return facts
 
 

@@ -24,6 +24,7 @@ from skelbench.data.store.splits import Split
 from skelbench.errors import SkelbenchError, did_you_mean
 from skelbench.methods.contract import Method
 from skelbench.nn.contrast import KeyQueue
+from skelbench.nn.precision import has_bf16
 from skelbench.optim.optimizers import Optimizer
 from skelbench.plugin.descriptors import EncoderSpec, MethodSpec
 from skelbench.plugin.host import Host
@@ -70,23 +71,24 @@ class Resolved:
         return titled(self.spec.method, self.variant)
 
 
-def resolve(request: Request, host: Host, data_root: Path, device_kind: str, timer: Timer | None = None) -> Resolved:
+def resolve(request: Request, host: Host, data_root: Path, device: str, timer: Timer | None = None) -> Resolved:
     """Complete ``request``; opens the data set (its fingerprint is part of the spec) and loads the method's config.
 
     Raises :class:`SkelbenchError` naming the nearest right name for a misspelt method, variant, encoder, target, data
     set, split, key or value, and for settings that no run can have. Nothing is written, unless by ``timer``, which says
-    how fast steps are where a budget is one of minutes.
+    how fast steps are where a budget is one of minutes. ``device`` decides the usual preset and precision.
     """
+    kind, half = device.split(":")[0], has_bf16(device)
     top, from_file = read_config(request.config) if request.config else ({}, {})
     method, variant = host.method(request.method)
-    preset = _preset(request, top, method, device_kind)
+    preset = _preset(request, top, method, kind)
     native = _native(request, top)
     changed = method.variants.get(variant, {})
     choices = {name: layer[name] for layer in (changed, top, request.sets) for name in CHOICES if name in layer}
     choices |= {"encoder": request.encoder} if request.encoder else {}
 
     base: list[Layer] = [
-        {"train.precision": "bf16" if device_kind == "cuda" else "fp32", "data.name": "synthetic"},
+        {"train.precision": "bf16" if kind == "cuda" and half else "fp32", "data.name": "synthetic"},
         {"grid.frames": 64, "grid.patch": 8, **method.recipe, **(method.native if native else {})},
         {**PRESETS, **method.presets, **request.presets}[preset],
     ]
@@ -126,6 +128,10 @@ def resolve(request: Request, host: Host, data_root: Path, device_kind: str, tim
         length = length_of(budget, spec, host, store, timer)
         complete = replace(complete, train=of_steps(spec, len(split.train), length.steps))
         spec = spec.model_copy(update={"train": complete.train})
+    if method.trains and complete.train.precision == "bf16" and not half:
+        raise SkelbenchError(
+            f"train.precision=bf16: the GPU {device} has no bfloat16 and would imitate it slowly; use --precision fp32"
+        )
     modified = complete.unlike(bare)
     usual = {key: value for key, value in bare.plain().items() if key in modified}
     if length and modified.pop("train.epochs", None):  # by what was asked, which is the same for all methods

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -53,8 +54,24 @@ def open_session(
     from skelbench.results.store import ResultStore
 
     device = distributed.start_from_environment(pick_device(device))
+    prepare(device)
     limit_threads()
     return Session(get_host(), ResultStore(results), data_root or default_data_root(), device, progress, observe)
+
+
+def prepare(device: str) -> None:
+    """Make a named GPU the current one, for what asks for none by name, and GPUs deterministic where that is wanted."""
+    import torch
+
+    from skelbench.places import said
+
+    if not device.startswith("cuda"):
+        return
+    if torch.device(device).index:
+        torch.cuda.set_device(device)
+    if said("deterministic"):
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read when cuBLAS is first used
+        torch.use_deterministic_algorithms(True)
 
 
 def pick_device(name: str | None) -> str:

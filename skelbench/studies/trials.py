@@ -90,16 +90,15 @@ def each(study: Study, host: Host, data_root: Path, device: str, timer: Timer | 
 
     The first trial that cannot be run raises SkelbenchError naming it; nothing is written.
     """
-    kind = device.split(":")[0]
     varied = [key for key in study.varied() if key not in ("method", "tokens")]
     trials: list[Trial] = []
     stores: dict[str, ClipStore] = {}
-    for request in study.requests(gpu=kind == "cuda"):
+    for request in study.requests(gpu=device.startswith("cuda")):
         values = {key: getattr(request, key) for key in TRIAL} | dict(request.sets)
         settings = " ".join(f"{key}={values[key]}" for key in varied if values.get(key) is not None)
         try:
             _check_agrees(request)
-            resolved = resolve(request, host, data_root, kind, timer)
+            resolved = resolve(request, host, data_root, device, timer)
             # One open store per data set: a thousand would be more files than a process may have open.
             store = stores.setdefault(f"{resolved.store.path} {resolved.store.fingerprint}", resolved.store)
             resolved = replace(resolved, store=store)

@@ -23,6 +23,7 @@ from skelbench.plugin.descriptors import Descriptor
 from skelbench.skeleton.grid import Grid
 from skelbench.skeleton.topology import NTU25
 from skelbench.spec import DataSpec, EvalSpec
+from skelbench.testing.fake_cuda import on_device
 
 GRID = Grid(16, 8, NTU25.num_joints)
 CLASSES, TRAIN, TEST = 4, 24, 24
@@ -95,7 +96,7 @@ class Postures:
         ids = split.train, split.test
         return Features(x_nD[:TRAIN], y[split.train], x_nD[TRAIN:], y[split.test], *ids, num_classes=CLASSES)
 
-    def task(self, sides: Features) -> Downstream:
+    def task(self, sides: Features, device: str = "cpu") -> Downstream:
         """An evaluation of the clips of ``sides`` with their labels, with nothing kept of an earlier one."""
         shown = _Shown.of(self.store, sides)
         data = DataSpec(name="made", split=SPLIT, fingerprint=shown.fingerprint)
@@ -103,8 +104,9 @@ class Postures:
         spec = EvalSpec.model_validate({**values, **getattr(self.descriptor, "defaults", {})})
 
         def make(trained: bool) -> Encoder:
-            return copy.deepcopy(self._encoders[not trained])
+            encoder = self._encoders[not trained]
+            return copy.deepcopy(encoder) if device == "cpu" else on_device(encoder)
 
         state = self.folder / f"{next(self._serial)}.state"
         (stream,) = spec.streams
-        return Downstream(shown, spec, stream, GRID, torch.device("cpu"), "fp32", make, state)
+        return Downstream(shown, spec, stream, GRID, torch.device(device), "fp32", make, state)

@@ -27,6 +27,7 @@ from skelbench.spec import EvalSpec, validated
 from skelbench.testing.announcement import announcement
 from skelbench.testing.check import Check, Failed, Skipped
 from skelbench.testing.downstream import Postures
+from skelbench.testing.fake_cuda import DEVICE, fake_cuda
 from skelbench.testing.settings import check_settings
 
 CLASSES, WIDTH, TRAIN, TEST = 4, 192, 400, 200
@@ -71,6 +72,8 @@ class ProtocolSubject:
     """One entry for each augmented pass that it took."""
     told: list[tuple[int, int]] = field(default_factory=list)
     """What :attr:`result` said of its progress."""
+    strict: bool = False
+    """Whether on a GPU it may wait only where it says so (:func:`skelbench.views.transfer.waiting`)."""
 
     @cached_property
     def cls(self) -> Any:
@@ -130,13 +133,13 @@ class ProtocolSubject:
         untold = self.postures.sides(told=False) if self.on_encoder else made_features(separation=0.0, seed=2)
         return self.run(untold)
 
-    def run(self, features: Features, seed: int = 0, **more: Any) -> ProtocolResult:
-        """Evaluate on the CPU."""
+    def run(self, features: Features, seed: int = 0, device: str = "cpu", **more: Any) -> ProtocolResult:
+        """Evaluate."""
         protocol: Any = self.protocol
         if self.on_encoder:
-            result = protocol.evaluate_encoder(self.postures.task(features), seed, "cpu", **more)
+            result = protocol.evaluate_encoder(self.postures.task(features, device), seed, device, **more)
         else:
-            result = protocol.evaluate(features, seed, "cpu", **more)
+            result = protocol.evaluate(features, seed, device, **more)
         if not isinstance(result, ProtocolResult):
             name = "evaluate_encoder" if self.on_encoder else "evaluate"
             raise Failed(f"{name} returns a ProtocolResult", f"a {type(result).__name__}", f"the end of {name}")
@@ -349,6 +352,15 @@ def fusion(subject: ProtocolSubject) -> None:
         raise Failed("accuracy 1 of two streams that both tell classes apart", seen, "scores of the result")
 
 
+def devices(subject: ProtocolSubject) -> None:
+    assert subject.result  # it can be run at all
+    brief = {name: 1 for name in ("epochs", "min_steps", "draws") if name in subject.cls.model_fields}
+    brief = {name: 1 for name, value in brief.items() if isinstance(getattr(subject.protocol, name), int)}
+    few = replace(subject, settings={**subject.settings, **brief})
+    with fake_cuda(subject.strict):
+        few.run(subject.features, device=str(DEVICE))
+
+
 CHECKS: tuple[Check[ProtocolSubject], ...] = (
     announcement(summary="which `skelbench plugins list` shows"),
     Check("form", "it derives from Protocol, and its defaults are fields of an evaluation", form),
@@ -366,6 +378,7 @@ CHECKS: tuple[Check[ProtocolSubject], ...] = (
     Check("damaged", "augmented passes that are nan are refused", damaged),
     Check("progress", "progress never goes back and ends complete", progress),
     Check("no-trace", "it leaves the features and the process as they are", no_trace),
+    Check("devices", "on a GPU it mixes no devices", devices),
     Check("fusion", "summed scores of two streams recognise what both do", fusion),
 )
 

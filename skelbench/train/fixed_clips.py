@@ -20,6 +20,7 @@ from skelbench.train.build import grid_of, turns_bodies
 from skelbench.views.augmentations import rotation
 from skelbench.views.builder import ViewBuilder, evaluation_spec
 from skelbench.views.keyed import Keyed
+from skelbench.views.transfer import fetch, send
 from skelbench.views.view import View
 
 CLIPS, TWO_BODIES, FEWEST = 24, 6, 8
@@ -54,7 +55,7 @@ class FixedClips:
         if spec.data.dimensions == 3:  # a pose of the image plane has no vertical axis to be turned about
             angle_n = Keyed(derive_seed(spec.seed, "turns"), 0).uniform(chosen, 1)[:, 0].double() * 2 * math.pi
             turn_n33 = rotation(torch.stack([0 * angle_n, angle_n, 0 * angle_n], 1))
-            turn_R33 = turn_n33.to(source.device)[self.view.clip_R]
+            turn_R33 = send(turn_n33, source.device)[self.view.clip_R]
             self.turned = self.view.with_x(torch.einsum("rtjc,rdc->rtjd", self.view.x_RTJC, turn_R33))
         self.precision = spec.train.precision
 
@@ -63,7 +64,7 @@ class FixedClips:
         if self.view.clips < FEWEST:
             return {}
         plain, turned = self._readouts(encoder, self.view), self._readouts(encoder, self.turned)
-        rows_R = self.view.rows_R
+        rows_R = fetch(self.view.rows_R)
         found: dict[str, float | None] = {}
         for name, x_RD in plain.items():
             by_body = len(x_RD) == len(rows_R)  # else one row per clip
@@ -79,7 +80,8 @@ class FixedClips:
             return {}
         autocast = torch.autocast(view.x_RTJC.device.type, torch.bfloat16, enabled=self.precision == "bf16")
         with evaluating(encoder), autocast:
-            return encoder(view).readouts
+            readouts = encoder(view).readouts
+        return {name: fetch(x_RD) for name, x_RD in readouts.items()}  # they are few: figures are made on the host
 
 
 def _evenly(ids: np.ndarray, most: int) -> np.ndarray:

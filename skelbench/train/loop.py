@@ -7,7 +7,6 @@ import ctypes
 import json
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from threading import Event
 from typing import Any
@@ -33,7 +32,7 @@ from skelbench.spec import RunSpec
 from skelbench.train.build import training_clips, turns_bodies, view_specs
 from skelbench.train.checkpoint import ANEW, WITHOUT_LOG, cut_back, load_state, save_encoders, synced
 from skelbench.train.collapse import Collapse, sentence
-from skelbench.train.finite import Verdict, state_problem
+from skelbench.train.finite import Found, Verdict, state_problem
 from skelbench.train.fixed_clips import FixedClips
 from skelbench.train.optimisation import Optimisation
 from skelbench.train.order import Order
@@ -41,6 +40,8 @@ from skelbench.train.shortcut import Shortcut
 from skelbench.train.watch import Watch
 from skelbench.views.builder import ViewBuilder
 from skelbench.views.keyed import Keyed
+from skelbench.views.prefetch import prefetched
+from skelbench.views.transfer import read
 from skelbench.views.view import View
 
 LINES = 500
@@ -94,6 +95,8 @@ class Trainer:
         fixed = None if self.rank else FixedClips(spec, self.source, self.ids)
         self.watch = Watch(method, self.total, self.every, fixed)
         self.verdict = Verdict(self.device)
+        self.late = self.device.type != "cpu"
+        """Whether a step's verdict is read some steps later, where to read it at once would be to wait."""
         batch = spec.train.batch_size
         clips = len(range(batch)[distributed.own_share(batch)])
         self.signs = {"collapse": Collapse(batch), "shortcut": Shortcut(clips, self.total, turns_bodies(spec))}
@@ -153,13 +156,15 @@ class Trainer:
             reported = distributed.mean_figures(self._backward(self.forward, views, info))
             norms = self.optim.norms(turn)
             self.verdict.see(step, reported["loss"], norms.values())
-            if self.device.type == "cpu":  # nothing to wait for: what is not finite reaches no weight
-                self._check_step()
+            if not self.late:  # nothing to wait for: what is not finite reaches no weight
+                self._check(self.verdict.read())
             figures |= self.optim.step(step, norms, turn)
             prefix = "" if turn == self.method.turns[0] else f"{turn}_"
             figures |= {prefix + name: value.detach() for name, value in reported.items()}
         with torch.no_grad(), plugin_code(self.method.after_step, "(step)"):
             self.method.after_step(info)
+        if self.late:
+            self._check(self.verdict.late())
         return figures
 
     # ------------------------------------------------------------------------------------------ state
@@ -266,13 +271,12 @@ class Trainer:
                     out = self.train_step(step, views)
                 self._holds(done)
                 logged = done == 1 or done % self.every == 0 or done == self.total
-                read = logged or self.device.type == "cpu"
                 shown: dict[str, Any] = {}
-                if read:
-                    values = {name: float(value) for name, value in out.items()}
+                if logged or not self.late:
+                    values = read(out)
                     shown["loss"] = values["loss"]
                 if logged:
-                    self._check_step()
+                    self._check(self.verdict.read())
                     rate = (done - sitting) * batch / max(1e-9, time.monotonic() - started)
                     line = {"step": done, "epoch": self.epoch(done), "clips_seen": done * batch, **values, **figures}
                     line |= {"clips_per_s": rate, "seconds": seconds()}
@@ -297,8 +301,8 @@ class Trainer:
                 late = time.monotonic() - self._last_save > CHECKPOINT_SECONDS
                 stop, late = distributed.any_rank(stopped.is_set(), late)
                 saves = done == self.total or stop or late
-                if saves or done in snapshots:
-                    self._check_step()
+                if saves or done in snapshots:  # after a step that was not finite nothing is written
+                    self._check(self.verdict.read())
                     self._check_state(done)
                 if done in snapshots and not self.rank:
                     save_encoders(self.run, self.spec.id, self.method, self.epoch(done), f"{self.epoch(done):.4g}")
@@ -320,23 +324,13 @@ class Trainer:
         return seconds()
 
     def prefetched(self, start: int) -> Iterator[tuple[int, dict[str, View]]]:
-        """(step, views) to the end; with an accelerator the next views are built while this step runs."""
-        if self.device.type == "cpu":
-            for step in range(start, self.total):
-                yield step, self.views(step)
-            return
-        with ThreadPoolExecutor(1, thread_name_prefix="views") as pool:
-            ahead = pool.submit(self.views, start)
-            for step in range(start, self.total):
-                views = ahead.result()
-                if step + 1 < self.total:
-                    ahead = pool.submit(self.views, step + 1)
-                yield step, views
+        """(step, views) to the end; on a GPU the next views are made while this step runs."""
+        return prefetched(self.views, range(start, self.total), self.device)
 
     # ------------------------------------------------------------------------------------------ what is not finite
-    def _check_step(self) -> None:
-        """Raise :class:`Diverged` where the loss or a gradient of a step so far was not finite."""
-        if not (found := self.verdict.read()):
+    def _check(self, found: Found | None) -> None:
+        """Raise :class:`Diverged` where the loss or a gradient of a step was not finite."""
+        if not found:
             return
         step, what, value = found
         place = f"became {value} at step {step} of {self.total} (epoch {self.epoch(step):.2f}) in {self.run.path}"
@@ -348,7 +342,7 @@ class Trainer:
                 f"see what else is wrong: skelbench data verify {name}, then prepare or import it again",
                 step,
             )
-        if what == "gradient":  # of a past step there are none left to look at
+        if what == "gradient" and not self.late:  # of a past step there are none left to look at
             held = ((name, p.grad) for name, p in self.method.named_parameters() if p.grad is not None)
             if bad := next((name for name, gradient in held if not bool(gradient.isfinite().all())), ""):
                 what += f" of {bad}"

@@ -23,6 +23,7 @@ from skelbench.nn.encoder import Encoded, Encoder
 from skelbench.nn.prototype_objective import PrototypeObjective
 from skelbench.nn.rank import effective_rank, sample_rows
 from skelbench.train.fixed_clips import FixedClips
+from skelbench.views.transfer import read, waiting
 from skelbench.views.view import View
 
 LOOKS = 25
@@ -64,7 +65,7 @@ class Watch:
         """See :attr:`skelbench.methods.contract.Step.watch`."""
         if self._seen is None:
             return
-        with torch.no_grad():
+        with torch.no_grad(), waiting():
             if isinstance(what, PrototypeObjective):
                 self._seen |= {f"{figure}_{name}": value for figure, value in what.figures(view).items()}
                 return
@@ -105,6 +106,6 @@ class Watch:
             yield figures
             for name, x_RD in first.get(target, next(iter(first.values()), {})).items():
                 self._rank(name, x_RD)
-            figures |= {name: float(value) for name, value in self._seen.items()}
+            figures |= read(self._seen)
         if self.fixed is not None and self.turns(done):
             figures |= self.fixed.figures(target)

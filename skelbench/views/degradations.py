@@ -107,13 +107,16 @@ class Poses:
     def bone_B(self) -> Tensor:
         """float32 [B], metres, on the device: mean length of the bones of each clip as it came, over all frames and
         bodies that are there; a bone without one of its ends does not count. 0 where there is none."""
-        ends = [j for j in self.topology.order if j != self.topology.root]
-        starts = [self.topology.parents[j] for j in ends]
+        device = self.clean_F3J.device
+        joints = [j for j in self.topology.order if j != self.topology.root]
+        ends = send(torch.tensor(joints), device)
+        starts = send(torch.tensor([self.topology.parents[j] for j in joints]), device)
         length_FG = (self.clean_F3J[:, :, ends] - self.clean_F3J[:, :, starts]).double().square().sum(1).sqrt()
         known_FG = (self.there_FJ[:, ends] & self.there_FJ[:, starts]).double()
-        frames_B = send(torch.bincount(self.clip_F, minlength=len(self.ids_B)), length_FG.device)
+        frames_B = send(torch.bincount(self.clip_F, minlength=len(self.ids_B)), device)
         sums_F2 = torch.stack([(length_FG * known_FG).sum(1), known_FG.sum(1)], 1)
-        total_B, count_B = torch.segment_reduce(sums_F2, "sum", lengths=frames_B).unbind(1)  # in one order everywhere
+        # In one order everywhere. Lengths are right; to check them would wait for the device.
+        total_B, count_B = torch.segment_reduce(sums_F2, "sum", lengths=frames_B, unsafe=True).unbind(1)
         return (total_B / count_B.clamp(min=1)).float()
 
     def normal(self) -> Tensor:

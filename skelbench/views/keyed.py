@@ -68,7 +68,9 @@ class Keyed:
         keys_R = torch.as_tensor(keys_R, dtype=torch.int64)
         first, last = start // 4, (start + n + 3) // 4
         blocks = torch.arange(first, last, device=keys_R.device)[None, :]
-        tag = (torch.as_tensor(view, dtype=torch.int64, device=keys_R.device).reshape(-1, 1) << 16) | op
+        if not isinstance(view, Tensor):  # filled in: a copy to a device would wait for all that is queued there
+            view = torch.full((1,), view, device=keys_R.device)
+        tag = (view.to(keys_R.device, torch.int64).reshape(-1, 1) << 16) | op
         words: tuple[Any, ...] = (blocks, keys_R[:, None], self.step, tag)
         if keys_R.device.type == "cpu":  # numpy: the same integers with a fraction of torch's cost per small operation
             if keys_R.numel() and not 0 <= int(keys_R.min()) <= int(keys_R.max()) <= WORD:

@@ -14,6 +14,7 @@ from torch import Tensor
 from skelbench.errors import SkelbenchError
 from skelbench.skeleton.topology import Topology
 from skelbench.views.keyed import pick
+from skelbench.views.transfer import send
 from skelbench.views.view import View
 
 
@@ -54,9 +55,10 @@ def region_swap(
         SkelbenchError: limits that the topology's parts or the view's frames do not allow.
     """
     _, T, _, _ = view.x_RTJC.shape
-    part_J = torch.empty(topology.num_joints, dtype=torch.int64, device=view.rows_R.device)
+    part_J = torch.empty(topology.num_joints, dtype=torch.int64)
     for place, joints in enumerate(topology.parts.values()):
         part_J[list(joints)] = place
+    part_J = send(part_J, view.rows_R.device)
     P, units = len(topology.parts), [n // unit for n in frames]
     if not 1 <= parts[0] <= parts[1] <= P:
         raise SkelbenchError(f"regions of {parts[0]} to {parts[1]} parts: {topology.name} has {P}, give 1 to {P}")

@@ -77,7 +77,7 @@ def read_confidence(batch: ClipBatch, reading: Reading, spec: ViewSpec, topology
     rows_K = mirrored_rows(reading.transform)
     if len(rows_K):
         rows_K = send(rows_K, device)
-        c_RTJ[rows_K] = c_RTJ[rows_K][..., list(topology.swap)]
+        c_RTJ[rows_K] = c_RTJ[rows_K].index_select(2, send(torch.tensor(topology.swap), device))
     rows_K = reversed_rows(reading.transform)
     if len(rows_K):
         rows_K = send(rows_K, device)
@@ -86,7 +86,7 @@ def read_confidence(batch: ClipBatch, reading: Reading, spec: ViewSpec, topology
     if len(empty_K):
         c_RTJ = c_RTJ.index_fill_(0, send(empty_K, device), 0.0)
     if spec.stream == "bone":
-        return torch.minimum(c_RTJ, c_RTJ[..., list(topology.bones)])
+        return torch.minimum(c_RTJ, c_RTJ.index_select(2, send(torch.tensor(topology.bones), device)))
     if spec.stream == "motion":
         c_RTJ[:, :-1] = torch.minimum(c_RTJ[:, :-1], c_RTJ[:, 1:])
     return c_RTJ

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from skelbench.skeleton.topology import Topology
 from skelbench.spec import Stream
+from skelbench.views.transfer import send
 
 SINGLE: tuple[Stream, ...] = ("joint", "bone", "motion")
 """What an encoder of fused streams makes of joints."""
@@ -19,7 +20,7 @@ def as_stream(x: Tensor, stream: Stream, topology: Topology, time: int, joint: i
     (the last frame's is 0): LinguoLi/CrosSCLR, net/crossclr_3views.py, and the feeders of CMD, HiCo and UmURL.
     """
     if stream == "bone":
-        return x - x.index_select(joint, torch.tensor(topology.bones, device=x.device))
+        return x - x.index_select(joint, send(torch.tensor(topology.bones), x.device))
     if stream == "motion":
         return torch.cat([x.diff(dim=time), torch.zeros_like(x.narrow(time, 0, 1))], time)
     return x

@@ -1,11 +1,63 @@
-"""Host tensors on their way to the device."""
+"""Tensors on their way between host and device, without either waiting for the other."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 import torch
 from torch import Tensor
 
+_MEANT: ContextVar[bool] = ContextVar("waiting", default=False)
 
-def send(host: Tensor, device: torch.device) -> Tensor:
-    """``host`` on ``device``, without making the host wait for the device's queue (pinned, then copied)."""
-    return host.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else host
+
+@contextmanager
+def waiting() -> Iterator[None]:
+    """What is done within may wait for the device: figures that are looked at now and then. Checks without a GPU
+    (:mod:`skelbench.testing.fake_cuda`) refuse it everywhere else."""
+    token = _MEANT.set(True)
+    try:
+        yield
+    finally:
+        _MEANT.reset(token)
+
+
+def may_wait() -> bool:
+    """Whether this is within :func:`waiting`."""
+    return _MEANT.get()
+
+
+def send(x: Tensor, device: torch.device | str) -> Tensor:
+    """``x`` on ``device``, without making the host wait for the device's queue (pinned, then copied)."""
+    if torch.device(device).type == "cuda" and x.device.type == "cpu":
+        x = x.pin_memory()
+    return x.to(device, non_blocking=True)
+
+
+class Fetched:
+    """A copy of ``x``, as it is now, on its way to the host."""
+
+    def __init__(self, x: Tensor) -> None:
+        self._host = torch.empty_like(x, device="cpu", pin_memory=x.is_cuda)
+        self._host.copy_(x, non_blocking=True)
+        self._copied = torch.cuda.current_stream(x.device).record_event() if x.is_cuda else None
+
+    def wait(self) -> Tensor:
+        """The copy, once all that was queued before it is done."""
+        if self._copied is not None:
+            self._copied.synchronize()
+        return self._host
+
+
+def read(values: Mapping[str, Tensor | float]) -> dict[str, float]:
+    """Numbers on the host. Waits for the device, once for all of them."""
+    tensors = {name: x.detach().double().reshape(()) for name, x in values.items() if isinstance(x, Tensor)}
+    numbers = dict(zip(tensors, fetch(torch.stack(list(tensors.values()))).tolist())) if tensors else {}
+    return {name: numbers[name] if name in numbers else float(x) for name, x in values.items()}
+
+
+def fetch(x: Tensor) -> Tensor:
+    """``x`` on the host. Waits for the device."""
+    with waiting():
+        return x.cpu()

@@ -141,6 +141,12 @@ class View:
         }
         return replace(self, **moved)
 
+    def record_stream(self, stream: torch.cuda.Stream) -> None:
+        """Keep the memory of every tensor, made on another stream, until what ``stream`` does with it is done."""
+        for value in self.__dict__.values():
+            if isinstance(value, Tensor):
+                value.record_stream(stream)
+
     @classmethod
     def of(cls, x_BMTJC: Tensor, valid_BM: Tensor | None = None, **fields: Any) -> View:
         """A view made from dense coordinates [B, M, T, J, 3]; ``valid_BM`` None = all bodies present."""

@@ -109,6 +109,47 @@ def test_any_sizes_and_any_chunk(n, views, prototypes, chunk, mode, seed):
         torch.testing.assert_close(got, want)
 
 
+@pytest.mark.parametrize("mode", MODES)
+def test_factors_in_bfloat16_change_little_of_loss_and_gradients(mode):
+    """As on a GPU in bf16 autocast; figures at the paper's size: benchmarks/prototype_loss.py --rounded."""
+    tensors, centering = sample(64, 2, 64, 500, torch.float32), centering_of(mode, 500)
+    exact, rounded = (
+        prototype_cross_entropy(**tensors, **TEMPS, centering=centering, factors=factors, chunk=20)
+        for factors in (None, torch.bfloat16)
+    )
+    assert exact != rounded and abs(rounded - exact) <= 1e-3 * abs(exact)
+    for got, want in zip(grads(rounded, tensors), grads(exact, tensors)):
+        assert got.dtype == torch.float32 and 1e-4 * want.norm() < (got - want).norm() <= 1e-2 * want.norm()
+
+
+def test_bf16_autocast_rounds_nothing_on_a_cpu():
+    tensors = sample(16, 1, 16, 50, torch.float32)
+    plainly = prototype_cross_entropy(**tensors, **TEMPS, centering=Sinkhorn())
+    with torch.autocast("cpu", torch.bfloat16):
+        assert torch.equal(prototype_cross_entropy(**tensors, **TEMPS, centering=Sinkhorn()), plainly)
+
+
+class NoAliases(TorchDispatchMode):
+    """Refuses operations that write into what they read, but for in-place ones and a product that is added."""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        out = (kwargs or {}).get("out")
+        if out is not None and func is not torch.ops.aten.addmm.out:
+            read = {x.untyped_storage()._cdata for x in tree_leaves(args) if isinstance(x, torch.Tensor)}
+            assert out.untyped_storage()._cdata not in read, func
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("factors", [None, torch.bfloat16])
+@pytest.mark.parametrize("mode", MODES)
+def test_on_an_accelerator_no_tile_is_read_and_written_by_one_operation(mode, factors):
+    tensors = {name: x.detach().float().to("meta").requires_grad_(x.requires_grad) for name, x in sample().items()}
+    centering = centering_of(mode)
+    centering = centering.float().to("meta") if isinstance(centering, torch.Tensor) else centering
+    with NoAliases():
+        prototype_cross_entropy(**tensors, **TEMPS, centering=centering, chunk=5, factors=factors).backward()
+
+
 def test_float32_gradients_agree_with_the_plain_version():
     tensors = sample(64, 1, 16, 500, torch.float32)
     for centering in (None, Sinkhorn()):

@@ -12,6 +12,7 @@ from skelbench.methods import Config, Method
 from skelbench.nn.ema import ema_copy, ema_update
 from skelbench.plugin import MethodSpec, hookimpl
 from skelbench.views import Rotate, ViewSpec
+from skelbench.views.transfer import waiting
 
 
 class PoseConfig(Config):
@@ -189,6 +190,31 @@ class Copies(Pose):
         return error_R
 
 
+class Sends(Pose):
+    def error(self, said_RX, view):
+        return super().error(said_RX, view) * torch.tensor([0.5], device=view.x_RTJC.device)
+
+
+class Selects(Pose):
+    def error(self, said_RX, view):
+        error_R = super().error(said_RX, view)
+        return error_R[error_R > 0]
+
+
+class Looks(Pose):
+    def error(self, said_RX, view):
+        error_R = super().error(said_RX, view)
+        with waiting():
+            self.last = float(error_R.detach().sum())
+        return error_R
+
+
+class Cancels(Pose):
+    def error(self, said_RX, view):
+        at_RX = view.x_RTJC.mean(1).flatten(1)
+        return super().error(said_RX + 1000 * (at_RX @ torch.eye(at_RX.shape[1]) - at_RX), view)
+
+
 class Roleless(Pose):
     roles = {}
 
@@ -230,5 +256,9 @@ def skelbench_methods():
         MethodSpec(name="devices", target=":OnHost", config=":PoseConfig", **WHOLE),
         MethodSpec(name="asks", target=":Asks", config=":PoseConfig", **WHOLE),
         MethodSpec(name="copies", target=":Copies", config=":PoseConfig", **WHOLE),
+        MethodSpec(name="sends", target=":Sends", config=":PoseConfig", **WHOLE),
+        MethodSpec(name="selects", target=":Selects", config=":PoseConfig", **WHOLE),
+        MethodSpec(name="looks", target=":Looks", config=":PoseConfig", **WHOLE),
+        MethodSpec(name="cancels", target=":Cancels", config=":PoseConfig", **WHOLE),
         MethodSpec(name="cost", target=":Roleless", config=":PoseConfig", **WHOLE),
     ]

@@ -107,6 +107,12 @@ class Unfused(Knn):
         return result if len(sets) == 1 else replace(result, metrics=result.metrics | {"accuracy": 0.25})
 
 
+class Mixed(Knn):
+    def evaluate(self, features, seed, device, progress=None):
+        torch.from_numpy(features.train_x).to(device) @ torch.zeros(features.train_x.shape[1], 1)
+        return super().evaluate(features, seed, device, progress)
+
+
 class Loose(Knn):
     model_config = Knn.model_config | {"extra": "ignore"}
 
@@ -128,6 +134,7 @@ BROKEN = {
     "damaged": (Augments, "check it with np.isfinite"),
     "progress": (Backwards, "progress that never goes back; seen: 1 after 2"),
     "no-trace": (Greedy, "evaluate changed features.train_x"),
+    "devices": (Mixed, r"at least two devices.*; look at .*test_broken_protocols.py, line \d+ \(evaluate\)"),
     "fusion": (Unfused, "two streams that both tell classes apart; seen: accuracy 0.250"),
 }
 

@@ -62,9 +62,25 @@ def test_what_is_wrong_is_found(name, things):
 
 
 @pytest.mark.parametrize(
-    "name,seen", [("asks", "the value of a tensor is asked for"), ("copies", "copied to the host")]
+    "name,seen",
+    [
+        ("asks", "the value of a tensor is asked for"),
+        ("copies", "copied to the host"),
+        ("sends", "copied from the host"),
+        ("selects", "a mask is an index"),
+    ],
 )
 def test_a_gpu_that_is_waited_for(name, seen, things):
     (result,) = things[name].results(only=["devices"])
     assert result.state == "failed" and seen in result.seen
     assert re.search(r"broken.py, line \d+ \(error\)", result.look)
+
+
+def test_rounding_that_adds_up_is_found(things):
+    (result,) = things["cancels"].results(only=["bf16"])
+    assert result.state == "failed" and re.search(r"a loss within 5% of float32's; seen: ", result.sentence), result
+
+
+def test_a_gpu_may_be_waited_for_where_that_is_said(things):
+    (result,) = things["looks"].results(only=["devices"])
+    assert result.state == "passed", result.sentence

@@ -171,6 +171,41 @@ def test_a_verdict_is_of_the_first_step_that_was_not_finite():
     verdict.see(4, one[0], [one[0]])
 
 
+def test_a_verdict_is_read_two_steps_late_at_most():
+    verdict, one = Verdict(torch.device("cpu")), torch.ones(())
+    seen = []
+    for step in range(6):
+        verdict.see(step, one / (step != 2), [one])
+        seen.append(verdict.late())
+    assert seen == [None] * 4 + [(2, "loss", float("inf"))] * 2
+
+
+@pytest.mark.parametrize("what,index,noticed", [("loss", 1, 3), ("gradient", 2, 4), ("loss", 4, 5), ("gradient", 5, 5)])
+def test_where_reading_waits_a_step_is_judged_late_and_nothing_is_saved_after_it(
+    resolved, session, monkeypatch, what, index, noticed
+):
+    """As on an accelerator: by a reading two steps late, or before the state is saved at the end."""
+    init, step, made = loop.Trainer.__init__, loop.Trainer.train_step, []
+
+    def late(self, *args):
+        init(self, *args)
+        self.late, self.every = True, 1000
+
+    def counted(self, step_index, views):
+        made.append(step_index)
+        return step(self, step_index, views)
+
+    monkeypatch.setattr(loop.Trainer, "__init__", late)
+    monkeypatch.setattr(loop.Trainer, "train_step", counted)
+    monkeypatch.setattr(loop, "SNAPSHOTS", 6)  # after every step
+    spoil(monkeypatch, index, what)
+    with pytest.raises(SkelbenchError, match=f"the {what} became (inf|nan) at step {index} of 6"):
+        pretrain(session, resolved("mamp"))
+    (run,) = session.results.runs()
+    assert made[-1] <= noticed and run.outcome == "diverged" and not run.checkpoint.exists()
+    assert len(list(run.path.glob("encoder@*"))) == index, sorted(run.path.iterdir())
+
+
 def test_metrics_that_are_a_link_are_not_written_into(resolved, session, tmp_path):
     made = resolved("mamp")
     mine = tmp_path / "mine"

@@ -1,0 +1,49 @@
+"""Views of the next step, made while this one runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import torch
+from torch import cuda
+
+from skelbench.views.view import View
+
+Views = dict[str, View]
+
+
+def prefetched(make: Callable[[int], Views], steps: Iterable[int], device: torch.device) -> Iterator[tuple[int, Views]]:
+    """(step, ``make(step)``) of ``steps`` in order.
+
+    On a GPU a thread makes those of the next step, on a stream of its own: work on the stream of training would only
+    begin when the step is done. The step's stream waits for the views on the device, never the host.
+    """
+    if device.type != "cuda":
+        for step in steps:
+            yield step, make(step)
+        return
+    stream = cuda.Stream(device)
+    stream.wait_stream(cuda.current_stream(device))  # which may still be bringing the clips to the device
+
+    def build(step: int) -> tuple[int, Views, Any]:
+        with cuda.stream(stream):  # the current stream, like the current device, is a thread's own
+            return step, make(step), stream.record_event()
+
+    with ThreadPoolExecutor(1, thread_name_prefix="views") as pool:
+        ahead = None
+        for step in steps:
+            behind, ahead = ahead, pool.submit(build, step)
+            if behind is not None:
+                yield _handed_over(*behind.result(), cuda.current_stream(device))
+        if ahead is not None:
+            yield _handed_over(*ahead.result(), cuda.current_stream(device))
+
+
+def _handed_over(step: int, views: Views, made: Any, current: Any) -> tuple[int, Views]:
+    """The views, for use on the stream ``current``."""
+    current.wait_event(made)
+    for view in views.values():
+        view.record_stream(current)
+    return step, views
