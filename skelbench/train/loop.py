@@ -6,14 +6,16 @@ import copy
 import ctypes
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import nullcontext, suppress
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.parallel import DistributedDataParallel
 
 from skelbench import distributed
 from skelbench.data.store.clip_store import ClipStore
@@ -35,6 +37,8 @@ from skelbench.train.finite import Verdict, state_problem
 from skelbench.train.fixed_clips import FixedClips
 from skelbench.train.optimisation import Optimisation
 from skelbench.train.order import Order
+from skelbench.train.pieces import Means, averaged, check_pieces
+from skelbench.train.recompute import recompute
 from skelbench.train.shortcut import Shortcut
 from skelbench.train.watch import Watch
 from skelbench.views.builder import ViewBuilder
@@ -53,6 +57,7 @@ TRIM_SECONDS = 60.0
 """On a CPU, memory that the C library holds on to goes back to the system this often."""
 
 Report = Callable[..., None]
+Views = dict[str, View]
 
 
 def total_steps(spec: RunSpec, clips: int) -> int:
@@ -78,6 +83,7 @@ class Trainer:
             raise SkelbenchError(
                 f"batch size {spec.train.batch_size} cannot be shared by {self.world} processes; choose a multiple"
             )
+        self.save_memory(spec.train.recompute == "on", 1 if spec.train.accumulate == "auto" else spec.train.accumulate)
         self.forward: Callable[..., dict[str, Tensor]] = method
         if self.world > 1:
             if spec.train.batch_norm == "synchronised":
@@ -88,7 +94,7 @@ class Trainer:
                     )
                 method = self.method = torch.nn.SyncBatchNorm.convert_sync_batchnorm(method)
             normed = any(isinstance(module, torch.nn.modules.batchnorm._BatchNorm) for module in method.modules())
-            self.forward = torch.nn.parallel.DistributedDataParallel(
+            self.forward = DistributedDataParallel(
                 method,
                 broadcast_buffers=normed and spec.train.batch_norm == "broadcast",
                 find_unused_parameters=len(method.turns) > 1,  # each turn of a step reaches its own
@@ -99,11 +105,22 @@ class Trainer:
         fixed = None if self.rank else FixedClips(spec, self.source, self.ids)
         self.watch = Watch(method, self.total, self.every, fixed)
         self.verdict = Verdict(self.device)
+        self._first_pieces = True
         clips = spec.train.batch_size // self.world
         self.signs = {"collapse": Collapse(clips), "shortcut": Shortcut(clips, self.total, turns_bodies(spec))}
         self._last_save = self._last_trim = time.monotonic()
 
-    # ------------------------------------------------------------------------------------------ pieces
+    # ------------------------------------------------------------------------------------------ parts of a step
+    def save_memory(self, again: bool, pieces: int) -> None:
+        """Whether blocks are computed again in the backward pass, and in how many pieces a batch is taken.
+
+        Raises:
+            SkelbenchError: it cannot be taken in so many.
+        """
+        check_pieces(self.method, self.spec, pieces)
+        recompute(self.method, again)
+        self.recomputes, self.pieces = again, pieces
+
     def epoch(self, step: int) -> float:
         """Epochs done before ``step``."""
         per_epoch = self.spec.train.iters_per_epoch or len(self.ids) / self.spec.train.batch_size
@@ -111,13 +128,22 @@ class Trainer:
 
     def views(self, step: int) -> dict[str, View]:
         """This process's views of ``step``; the same draws whatever the number of processes."""
-        ids = np.array_split(self.order(step), self.world)[self.rank]
+        return self._views(step, np.array_split(self.order(step), self.world)[self.rank])
+
+    def batch(self, step: int) -> Views | list[Views]:
+        """What :meth:`train_step` takes: :meth:`views`, or those of each piece."""
+        ids = np.array_split(self.order(step), self.world * self.pieces)
+        own = ids[self.rank * self.pieces : (self.rank + 1) * self.pieces]
+        each = [self._views(step, some) for some in own]
+        return each if len(each) > 1 else each[0]
+
+    def _views(self, step: int, ids: np.ndarray) -> Views:
         return self.builder(self.source.gather(ids), Keyed(self.spec.seed, step))
 
     def trial(self) -> Callable[[], None]:
         """Forward and backward of a first step of a few clips, of which training keeps no trace; on one process."""
         method = copy.deepcopy(self.method)
-        views = self.builder(self.source.gather(self.order(0)[:TRIAL_CLIPS]), Keyed(self.spec.seed, 0))
+        views = self._views(0, self.order(0)[:TRIAL_CLIPS])
 
         def work() -> None:
             for turn in method.turns:
@@ -125,17 +151,33 @@ class Trainer:
 
         return work
 
-    def _backward(
-        self, forward: Callable[..., dict[str, Tensor]], views: dict[str, View], info: Step
-    ) -> dict[str, Tensor]:
-        """What a method reports of a turn, its gradients left in the parameters."""
+    def gradients(self, batch: Views | Sequence[Views], info: Step) -> dict[str, Tensor]:
+        """What a method reports of a turn, its gradients, of all pieces together, left in the parameters."""
+        if isinstance(batch, dict):
+            return self._backward(self.forward, batch, info)
+        means, last = Means(self.method, info.pieces), len(batch) - 1
+        info = replace(info, means=means)
+
+        def piece(at: int) -> dict[str, Tensor]:
+            self.watch.piece = at
+            apart = isinstance(self.forward, DistributedDataParallel) and at < last
+            with self.forward.no_sync() if apart else nullcontext():
+                return self._backward(self.forward, batch[at], info)
+
+        try:
+            return averaged(piece, means, list(self.method.parameters()), check=self._first_pieces)
+        finally:
+            self.watch.piece, self._first_pieces = 0, False
+
+    def _backward(self, forward: Callable[..., dict[str, Tensor]], views: Views, info: Step) -> dict[str, Tensor]:
+        """What a method reports of a turn of a piece, its share of the gradients left in the parameters."""
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.spec.train.precision == "bf16"):
             reported = forward(views, info)
         with plugin_code(self.method.training_step):  # a gradient has no line of its own
-            reported["loss"].backward()
+            (reported["loss"] / info.pieces).backward()
         return reported
 
-    def step_info(self, step: int, turn: str = "main") -> Step:
+    def step_info(self, step: int, turn: str = "main", pieces: int = 1) -> Step:
         keyed = Keyed(derive_seed(self.spec.seed, "method") & 0x7FFFFFFF, step)
         generator = torch.Generator(self.device).manual_seed(derive_seed(self.spec.seed, step, self.rank))
 
@@ -143,16 +185,17 @@ class Trainer:
             return keyed.uniform(keys_R, n, op=op).to(self.device)
 
         phase = [name for name, start in self.phases if start * self.total <= step][-1]
-        return Step(step, self.total, self.epoch(step), generator, uniform, self.world, phase, self.watch, turn)
+        return Step(step, self.total, self.epoch(step), generator, uniform, self.world, phase, self.watch, turn, pieces)
 
-    def train_step(self, step: int, views: dict[str, View]) -> dict[str, Tensor | float]:
-        """One forward, backward and update per turn; returns what the method reported, still on the device, of turns
-        after the first under their name: ``critic_loss``."""
+    def train_step(self, step: int, views: Views | Sequence[Views]) -> dict[str, Tensor | float]:
+        """One forward and backward, of each piece, and update per turn; returns what the method reported, still on the
+        device, of turns after the first under their name: ``critic_loss``."""
         torch.manual_seed(derive_seed(self.spec.seed, "noise", step, self.rank))
         figures: dict[str, Tensor | float] = {}
+        held: dict[str, list[Tensor]] = {}
         for turn in self.method.turns:
-            info = self.step_info(step, turn)
-            reported = self._backward(self.forward, views, info)
+            info = self.step_info(step, turn, 1 if isinstance(views, dict) else len(views))
+            reported = self.gradients(views, info)
             norms = self.optim.norms(turn)
             self.verdict.see(step, reported["loss"], norms.values())
             if self.device.type == "cpu":  # nothing to wait for: what is not finite reaches no weight
@@ -160,8 +203,9 @@ class Trainer:
             figures |= self.optim.step(step, norms, turn)
             prefix = "" if turn == self.method.turns[0] else f"{turn}_"
             figures |= {prefix + name: value.detach() for name, value in reported.items()}
+            held |= info.held
         with torch.no_grad(), plugin_code(self.method.after_step, "(step)"):
-            self.method.after_step(info)
+            self.method.after_step(replace(info, held=held))
         return figures
 
     # ------------------------------------------------------------------------------------------ state
@@ -281,18 +325,18 @@ class Trainer:
             save_encoders(self.run, self.spec.id, self.method, self.epoch(self.total))
         return seconds()
 
-    def prefetched(self, start: int) -> Iterator[tuple[int, dict[str, View]]]:
+    def prefetched(self, start: int) -> Iterator[tuple[int, Views | list[Views]]]:
         """(step, views) to the end; with an accelerator the next views are built while this step runs."""
         if self.device.type == "cpu":
             for step in range(start, self.total):
-                yield step, self.views(step)
+                yield step, self.batch(step)
             return
         with ThreadPoolExecutor(1, thread_name_prefix="views") as pool:
-            ahead = pool.submit(self.views, start)
+            ahead = pool.submit(self.batch, start)
             for step in range(start, self.total):
                 views = ahead.result()
                 if step + 1 < self.total:
-                    ahead = pool.submit(self.views, step + 1)
+                    ahead = pool.submit(self.batch, step + 1)
                 yield step, views
 
     # ------------------------------------------------------------------------------------------ what is not finite
