@@ -55,6 +55,15 @@ def barrier() -> None:
         dist.barrier()
 
 
+def least(value: float, device: torch.device) -> float:
+    """The smallest ``value`` of all processes."""
+    if world() > 1:
+        smallest = torch.tensor(value, dtype=torch.float64, device=device)
+        dist.all_reduce(smallest, dist.ReduceOp.MIN)
+        value = float(smallest)
+    return value
+
+
 def any_rank(flag: bool, device: torch.device) -> bool:
     """Whether ``flag`` is set on any process: all stop at the same step, or none."""
     if world() == 1:

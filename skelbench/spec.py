@@ -85,7 +85,7 @@ class DataSpec(Grown):
 
 class TrainSpec(Grown):
     """Training, whatever the optimiser and its schedule. Durations are shares of the schedule, so a shorter one keeps
-    its shape. Fields with ``exclude`` say how memory is saved: recorded beside the spec, no part of a run's identity."""
+    its shape. Fields with ``exclude`` say how memory is saved: no part of a run's identity, recorded beside it."""
 
     ADDED = frozenset({"align", "degrade"})
 

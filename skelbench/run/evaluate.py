@@ -28,6 +28,7 @@ from skelbench.plugin.host import Host
 from skelbench.plugin.mistakes import plugin_code, wrong
 from skelbench.results.environment import environment
 from skelbench.results.store import RunDir
+from skelbench.run.memory import memory_told
 from skelbench.run.resolve import open_dataset
 from skelbench.run.session import Session
 from skelbench.skeleton.topology import Topology
@@ -90,7 +91,11 @@ def evaluate(
         return run.record(path)
     check_finished(run, spec.checkpoint)
     with FileLock(run.path / ".probe.lock"):  # a second process that wants the same waits, and reads it
-        return run.record(path) if path.exists() and not force else _evaluate(session, run, spec, path, like, force)
+        if path.exists() and not force:
+            return run.record(path)
+        what = f"probing {run.name} by {spec.protocol}"
+        with memory_told(what, session.device, "free memory of it, or give --device cpu"):
+            return _evaluate(session, run, spec, path, like, force)
 
 
 def check_finished(run: RunDir, checkpoint: str) -> None:

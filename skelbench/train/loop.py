@@ -110,6 +110,17 @@ class Trainer:
         self.signs = {"collapse": Collapse(clips), "shortcut": Shortcut(clips, self.total, turns_bodies(spec))}
         self._last_save = self._last_trim = time.monotonic()
 
+    @property
+    def bodies_per_clip(self) -> float:
+        """Mean over the training clips of bodies in a view."""
+        store, every = self.source.store, self.spec.data.second_body == "repeat"
+        match self.spec.train.bodies:
+            case "valid":
+                return max(2, store.max_bodies) if every else float(np.mean(store.bodies[self.ids]))
+            case "all-slots":
+                return max(2, store.max_bodies) if every else store.max_bodies
+        return 1.0
+
     # ------------------------------------------------------------------------------------------ parts of a step
     def save_memory(self, again: bool, pieces: int) -> None:
         """Whether blocks are computed again in the backward pass, and in how many pieces a batch is taken.
@@ -128,22 +139,23 @@ class Trainer:
 
     def views(self, step: int) -> dict[str, View]:
         """This process's views of ``step``; the same draws whatever the number of processes."""
-        return self._views(step, np.array_split(self.order(step), self.world)[self.rank])
+        return self.views_of(step, np.array_split(self.order(step), self.world)[self.rank])
 
     def batch(self, step: int) -> Views | list[Views]:
         """What :meth:`train_step` takes: :meth:`views`, or those of each piece."""
         ids = np.array_split(self.order(step), self.world * self.pieces)
         own = ids[self.rank * self.pieces : (self.rank + 1) * self.pieces]
-        each = [self._views(step, some) for some in own]
+        each = [self.views_of(step, some) for some in own]
         return each if len(each) > 1 else each[0]
 
-    def _views(self, step: int, ids: np.ndarray) -> Views:
+    def views_of(self, step: int, ids: np.ndarray) -> Views:
+        """Views of the clips ``ids``, with the draws of ``step``."""
         return self.builder(self.source.gather(ids), Keyed(self.spec.seed, step))
 
     def trial(self) -> Callable[[], None]:
         """Forward and backward of a first step of a few clips, of which training keeps no trace; on one process."""
         method = copy.deepcopy(self.method)
-        views = self._views(0, self.order(0)[:TRIAL_CLIPS])
+        views = self.views_of(0, self.order(0)[:TRIAL_CLIPS])
 
         def work() -> None:
             for turn in method.turns:

@@ -35,14 +35,12 @@ def blocks(method: nn.Module) -> Iterator[nn.Module]:
                 yield block
 
 
-def recompute(method: nn.Module, on: bool = True) -> int:
-    """Have the :func:`blocks` of ``method`` computed again in the backward pass, or no more; returns their number."""
-    number = 0
-    for number, block in enumerate(blocks(method), 1):
+def recompute(method: nn.Module, on: bool = True) -> None:
+    """Have the :func:`blocks` of ``method`` computed again in the backward pass, or no more."""
+    for block in blocks(method):
         vars(block).pop("forward", None)
         if on:  # a partial can be copied and pickled with its module
             object.__setattr__(block, "forward", partial(_again, block))
-    return number
 
 
 def _again(block: nn.Module, *args: Any, **options: Any) -> Any:
