@@ -160,7 +160,7 @@ class Shrinks(nn.Linear):
 
     def forward(self, x):
         self.share = 0.9 * getattr(self, "share", 1.0)
-        return super().forward(x) * self.share
+        return torch.tanh(super().forward(x) * self.share)
 
 
 class Remembers(Pose):
@@ -171,7 +171,7 @@ class Remembers(Pose):
         self.more = nn.ModuleList([Shrinks(self.targets(context), self.targets(context))])
 
     def error(self, said_RX, view):
-        return super().error(torch.relu(self.more[0](torch.relu(self.more[0](said_RX)))), view)
+        return super().error(self.more[0](said_RX), view)
 
 
 class Hooked(Pose):
