@@ -61,9 +61,9 @@ from skelbench.train.loop import Trainer
 STEPS = ("slim", "mamp", "skeletonmae", "dino")
 RUNS = ("slim", "skeletonmae")
 SECTIONS = ("data", "tests", "peak", *STEPS, *(f"{name}-run" for name in RUNS))
-SHARES = {"data": 0.15, "tests": 0.25, "peak": 0.05, **dict.fromkeys(STEPS, 0.1)}
+SHARES = {"data": 0.1, "tests": 0.2, "peak": 0.05, **dict.fromkeys(STEPS, 0.1), "slim": 0.2}
 """Most of the whole time that a section may take; the runs share the rest."""
-WARM_STEPS, SYNC_STEPS = 3, 2
+WARM_STEPS, SYNC_STEPS, TIMED_SECONDS = 3, 2, 10.0
 TRAINED = 0.45
 """Share of a run's time that training takes; the rest is for reading in, features and probes."""
 ROOT = Path(__file__).parents[1]
@@ -105,9 +105,9 @@ def data(place: Place, save: Save) -> None:
 
 def tests(place: Place, save: Save) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-n0", "-m", "gpu", "--timeout=100", "-p", "no:cacheprovider"]
-    command = [*command, str(ROOT / "tests")]
+    files = [str(path) for path in sorted((ROOT / "tests").rglob("test_*.py")) if "mark.gpu" in path.read_text()]
     # It is stopped from here, since a section that is stopped cannot stop it any more.
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=place.left - 2)
+    done = subprocess.run([*command, *files], cwd=ROOT, capture_output=True, text=True, timeout=place.left - 2)
     last = done.stdout.strip().splitlines()
     found = {what: int(number) for number, what in re.findall(r"(\d+) (\w+)", last[-1] if last else "")}
     save(exit_code=done.returncode, counts=found, tail=last[-30:] if done.returncode else last[-1:])
@@ -147,7 +147,7 @@ def step(place: Place, save: Save, method: str) -> None:
     cuda = trainer.device.type == "cuda"
     if cuda:
         torch.cuda.reset_peak_memory_stats(trainer.device)
-    rate, steps = _clips_per_s(trainer, place.left / 3)
+    rate, steps = _clips_per_s(trainer, min(TIMED_SECONDS, place.left / 3))
     save(clips_per_s=rate, steps=steps, flops_per_s=rate * flops)
     save(of_peak=rate * flops / place.peak if place.peak else None)
     if cuda:
@@ -160,7 +160,7 @@ def step(place: Place, save: Save, method: str) -> None:
         rates = {}
         for how in ("off", "auto"):
             other, _ = _trainer(place, place.resolved(method, sets={"train.compile": how}), counted["flops_per_clip"])
-            rates[how] = _clips_per_s(other, place.left / 3)[0]
+            rates[how] = _clips_per_s(other, min(TIMED_SECONDS, place.left / 3))[0]
             save(compile=rates)
 
 
