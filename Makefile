@@ -2,13 +2,21 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+# A folder of wheels, from `make wheels`, to install from where there is no network.
+WHEELS ?=
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint $(VENV)/constraints.txt \
+	$(if $(WHEELS),--no-index --find-links $(WHEELS))
 CODE := skelbench plugins tests benchmarks docs
 
-.PHONY: run test check lint format types rooms fix docs bench clean
+.PHONY: run test check lint format types rooms fix docs bench gpu wheels clean
 
+# A torch of PYTHON's own that finds a GPU is taken as it is; else torch is installed like the rest.
 $(VENV)/.installed: pyproject.toml constraints.txt
-	$(PYTHON) -m venv $(VENV)
+	own=$$($(PYTHON) -c 'import torch; print(torch.__version__ if torch.cuda.is_available() else "")' 2>/dev/null || true); \
+	$(PYTHON) -m venv $${own:+--system-site-packages} $(VENV) && \
+	if [ "$$own" ]; then \
+		grep -Ev '^(torch|torchvision|triton|cuda-[a-z]+|nvidia-[a-z0-9-]+)==' constraints.txt; echo "torch==$$own"; \
+	else cat constraints.txt; fi > $(VENV)/constraints.txt
 	$(PIP) --editable ".[test]"
 	touch $@
 
@@ -56,6 +64,14 @@ bench: $(VENV)/.installed
 	$(BIN)/python -m benchmarks.synthetic_baselines
 	$(BIN)/python -m benchmarks.loading
 	$(BIN)/python -m benchmarks.watch
+
+# Wherever there is a GPU, first of all: at most nine minutes, and gpu.json, to be kept under results/reference/.
+gpu: $(VENV)/.installed
+	$(BIN)/python -m benchmarks.gpu --output gpu.json
+
+# What `make gpu WHEELS=folder` needs on a machine without network but with a torch of its own: see the script.
+wheels:
+	PYTHON=$(PYTHON) benchmarks/wheels.sh $(or $(WHEELS),wheels)
 
 clean:
 	rm -rf $(VENV) build dist site jupyter_execute docs/generated *.egg-info

@@ -38,6 +38,7 @@ class AimCLR(MomentumContrast):
     """Momentum contrast, and a strongly augmented view that learns the normal one's distribution over keys."""
 
     Config = AimCLRConfig
+    whole_batch = "what is left of dropped features is scaled by its share of the whole batch"
 
     @classmethod
     def views(cls, config, grid):

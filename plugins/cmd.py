@@ -52,6 +52,7 @@ class CMD(Method):
         **{f"key_encoder.{stream}": "teacher" for stream in STREAMS},
         **{f"key_head.{stream}": "head" for stream in STREAMS},
     }
+    whole_batch = ""
 
     def __init__(self, config, context):
         super().__init__(config, context)
@@ -100,7 +101,7 @@ class CMD(Method):
                 )
         for stream in STREAMS:
             step.watch(f"query_{stream}", query[stream])
-        self._keys_BE = torch.cat([key[s] for s in STREAMS], 1)
+        step.keep("keys", torch.cat([key[s] for s in STREAMS], 1))
         contrast, taught = (step.mean(x_B.sum(), clips) for x_B in (contrast_B, taught_B))
         return {"loss": contrast + config.distillation * taught, "contrast": contrast, "distillation": taught}
 
@@ -116,8 +117,7 @@ class CMD(Method):
         for stream, encoder in self.encoders.items():
             ema_update(self.key_encoder[stream], encoder, self.config.momentum)
             ema_update(self.key_head[stream], self.head[stream], self.config.momentum)
-        self.queue.push(step.index, self._keys_BE)
-        del self._keys_BE
+        self.queue.push(step.index, step.kept("keys"))
 
 
 def _head(width, embedding):

@@ -34,6 +34,10 @@ class DINO(Method):
         self.cl_head, self.cl_loss = config.head(context.summary_width), config.objective()
         self.teacher = Teacher(self, "encoder", "cl_head")
 
+    @property
+    def whole_batch(self):
+        return self.cl_loss.whole_batch
+
     @classmethod
     def views(cls, config, grid):
         return config.crops(grid)

@@ -65,6 +65,10 @@ class IBOT(Method):
         self.roles = {"encoder": "student", "teacher.encoder": "teacher", "cl_loss": "head", "patch_loss": "head"}
         self.roles |= {f"{owner}{name}": "head" for name in self.heads for owner in ("", "teacher.")}
 
+    @property
+    def whole_batch(self):
+        return self.cl_loss.whole_batch
+
     @classmethod
     def views(cls, config, grid):
         lo, hi = config.mask_ratio

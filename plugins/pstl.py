@@ -45,6 +45,7 @@ class PSTL(Method):
 
     Config = PSTLConfig
     roles = {"encoder": "student", "projector": "head"}
+    whole_batch = "correlations of features are those of the whole batch"
     min_clips = 2
     bone_ends_L: Tensor
 

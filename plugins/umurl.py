@@ -44,6 +44,7 @@ class UmURL(Method):
 
     Config = UmURLConfig
     roles = {"encoder": "student", "fuse": "head", **{f"projectors.{stream}": "head" for stream in SINGLE}}
+    whole_batch = "variance and covariance of features are those of the whole batch"
     min_clips = 2
 
     def __init__(self, config, context):

@@ -43,6 +43,7 @@ class USDRL(Method):
 
     Config = USDRLConfig
     roles = {"encoder": "student", "projectors": "head"}
+    whole_batch = "correlations of features are those of the whole batch"
     min_clips = 2
 
     def __init__(self, config, context):

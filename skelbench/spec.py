@@ -85,7 +85,7 @@ class DataSpec(Grown):
 
 class TrainSpec(Grown):
     """Training, whatever the optimiser and its schedule. Durations are shares of the schedule, so a shorter one keeps
-    its shape."""
+    its shape. Fields with ``exclude`` say how memory is saved: no part of a run's identity, recorded beside it."""
 
     ADDED = frozenset({"align", "degrade"})
 
@@ -104,6 +104,18 @@ class TrainSpec(Grown):
         (), description="what is done once to each training clip, in order: [{kind='zero-fill', share=0.2}]"
     )
     precision: Literal["fp32", "bf16"] = Field("fp32", description="autocast type of the forward pass")
+    accumulate: Literal["auto"] | Annotated[int, Field(ge=1)] = Field(
+        "auto",
+        exclude=True,
+        description="pieces in which a process takes its clips of a batch, one after another, to need less memory: the "
+        "same numbers to rounding, where the method's loss allows it; auto = 1, more where a GPU's memory is too small",
+    )
+    recompute: Literal["auto", "on", "off"] = Field(
+        "auto",
+        exclude=True,
+        description="compute activations of blocks again in the backward pass, to need less memory: the same numbers "
+        "in about a third more time; auto = where a GPU's memory is too small",
+    )
     batch_norm: Literal["broadcast", "synchronised"] = Field(
         "broadcast",
         description="batch norm over several processes: each its own share of the batch and the first one's running "

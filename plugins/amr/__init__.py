@@ -62,6 +62,7 @@ class AMR(Method):
 
     Config = AMRConfig
     roles = {"encoder": "student", "decoder": "decoder"}
+    whole_batch = ""
 
     def __init__(self, config, context):
         super().__init__(config, context)

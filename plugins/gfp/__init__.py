@@ -68,6 +68,7 @@ class GFP(Method):
 
     Config = GFPConfig
     roles = {"encoder": "student", "decoder": "decoder", "targets": "target"}
+    whole_batch = "variance and covariance of its targets are those of the whole batch"
 
     def __init__(self, config, context):
         super().__init__(config, context)

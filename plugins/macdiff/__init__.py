@@ -79,6 +79,7 @@ class MacDiff(Method):
 
     Config = MacDiffConfig
     roles = {"encoder": "student", "decoder": "decoder"}
+    whole_batch = ""
 
     def __init__(self, config, context):
         super().__init__(config, context)

@@ -60,6 +60,7 @@ class SJEPA(Method):
 
     Config = SJEPAConfig
     roles = {"encoder": "student", "predictor": "decoder", "teacher": "teacher"}
+    whole_batch = ""
 
     def __init__(self, config, context):
         super().__init__(config, context)
@@ -92,7 +93,7 @@ class SJEPA(Method):
         step.watch("masked", lambda: predicted_RND[mask_RN])
         temps = {"target_temp": c.target_temp, "predicted_temp": c.predicted_temp}
         loss_RN = channel_cross_entropy(predicted_RND, target_RND, self.centre.centre, **temps)
-        self._target_nD = target_RND.flatten(0, 1)
+        step.keep("target", target_RND.flatten(0, 1))
         return {
             "loss": step.mean((loss_RN * mask_RN).sum(), mask_RN.sum()),
             # Between bodies at the same place: 0 when targets say where a token is and nothing else.
@@ -101,8 +102,7 @@ class SJEPA(Method):
 
     def after_step(self, step):
         ema_update(self.teacher, self.encoder, cosine(self.config.momentum, 1.0, step.fraction))
-        self.centre.update(self._target_nD, all_reduce=all_reduce_sum)
-        del self._target_nD
+        self.centre.update(step.kept("target"), all_reduce=all_reduce_sum)
 
     def inference_encoder(self):
         return self.teacher

@@ -141,6 +141,12 @@ class Slim(Method):
             self.roles |= dict.fromkeys(("cl_head", "teacher.cl_head", "cl_loss"), "head")
         self.teacher = Teacher(self, "encoder", *(["cl_head"] if self.cl_head is not None else []))
 
+    @property
+    def whole_batch(self):
+        losses = [part.whole_batch for part in (self.target, self.cl_loss) if part is not None]
+        losses += ["KoLeo compares the clips of a batch"] if self.config.koleo and self.cl_loss is not None else []
+        return next(filter(None, losses), "")
+
     @classmethod
     def views(cls, config, grid):
         noise = {

@@ -74,6 +74,7 @@ def planned(resolved: Resolved, protocols: list[str], session: Session) -> dict[
         "flops_per_clip": flops,
         "flops": clips * flops,
         "memory_bytes": guess.memory_bytes,
+        "memory": guess.memory,
         "seconds": guess.seconds,
         "device": session.device,
         "basis": guess.basis,
@@ -96,9 +97,16 @@ def _told(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         giga = f"{training['flops_per_clip'] / 1e9:.2f} GFLOPs per clip with two bodies"
         yield "training step", f"{giga}, {training['flops']:.3g} FLOPs in all".replace("e+", "e")
         yield "schedule", f"{training['steps']:,} steps of {training['batch_size']} clips, {training['clips']:,} clips"
-        yield "memory", f"about {training['memory_bytes'] / 2**30:.1f} GiB ({training['basis']})"
+        yield "memory", f"about {_gib(training['memory_bytes'])} GiB"
+        for precision, ways in training["memory"].items():
+            kept, again = (f"{_gib(ways[way])} GiB" for way in ("kept", "recomputed"))
+            yield f"memory, {precision}", f"{kept}; {again} with train.recompute=on"
         time = f"about {duration(training['seconds'])} of training on {training['device']}"
         yield "time", f"{time} ({training['basis']})"
+
+
+def _gib(size: float) -> str:
+    return f"{size / 2**30:.3g}"
 
 
 def _versions(spec: Mapping[str, Any]) -> Iterator[str]:

@@ -35,6 +35,11 @@ def step_cost(spec: RunSpec, host: Host, topology: Topology, clips: int = 8, bod
     return {"flops_per_clip": share * cost.total_flops_per_clip, **asdict(cost)}
 
 
+def flops_per_clip(spec: RunSpec, host: Host, topology: Topology) -> float:
+    """FLOPs of a training step per clip with one present body; see :func:`step_cost`."""
+    return float(step_cost(spec, host, topology)["flops_per_clip"])
+
+
 def run_cost(spec: RunSpec, host: Host, topology: Topology, device: str, bodies: int) -> dict[str, Any]:
     """Everything ``cost.json`` holds: MACs three ways, parameters, step FLOPs, latency and peak memory here."""
     grid = grid_of(spec, topology)

@@ -18,7 +18,8 @@ Wide enough for the field. How methods that look awkward are written in it:
   ``step.uniform(view.keys_R, n, op)``; the decoder is an ordinary module.
 * **CMD**: three views, ``joint``, ``bone = ViewSpec(crop=Same("joint"), inherit=True, stream="bone")`` and
   ``motion``; three encoders from ``context.encoder()``; queues are buffers, written in ``after_step`` with
-  ``step.gather`` so that every rank holds the same queue. ``inference_encoder`` returns the joint one,
+  ``step.gather`` so that every rank holds the same queue, from what the step's pieces left by ``step.keep``.
+  ``inference_encoder`` returns the joint one,
   ``inference_encoders`` those of bone and motion.
 * **GL-Transformer**: an encoder plugin reads ``view.x_BMTJC`` and ``view.valid_BM`` (both bodies of a clip side by
   side) and returns one row per clip (``Encoded.per_clip``); ``ViewSpec(frames=300, resize="pad")`` gives padded
@@ -42,7 +43,7 @@ Wide enough for the field. How methods that look awkward are written in it:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from numbers import Real
 from typing import Any
@@ -134,6 +135,13 @@ class Step:
     """Which of the method's ``turns`` this is."""
     batch: int = 0
     """Clips of the step, of all processes together; 0 where no loop made the step. See :meth:`clips`."""
+    pieces: int = 1
+    """Equal pieces in which this process takes its clips, one ``training_step`` after another
+    (``train.accumulate``)."""
+    means: Callable[[Tensor, Tensor | float], Tensor] = distributed.global_mean
+    """What :meth:`mean` calls."""
+    held: dict[str, list[Tensor]] = field(default_factory=dict, repr=False)
+    """What :meth:`keep` kept, piece by piece."""
 
     @property
     def fraction(self) -> float:
@@ -142,11 +150,25 @@ class Step:
 
     def clips(self, view: View) -> int:
         """Clips of the step, of all processes together, of which ``view`` has this one's share."""
-        return self.batch or view.clips * self.world
+        return self.batch or view.clips * self.world * self.pieces
 
     def mean(self, total: Tensor, count: Tensor | float) -> Tensor:
-        """sum / count over all ranks, with the gradient that DDP's averaging turns into the right one."""
-        return distributed.global_mean(total, count)
+        """sum / count over all ranks and pieces, with the gradient that their averaging turns into the right one."""
+        return self.means(total, count)
+
+    def keep(self, name: str, x: Tensor) -> None:
+        """Keep ``x`` for ``after_step``, where :meth:`kept` has it with those of the step's other pieces; no gradient.
+
+        >>> step = Step(0, 1, 0.0, torch.Generator(), lambda keys_R, n, op=0: torch.zeros(len(keys_R), n))
+        >>> step.keep("keys", torch.zeros(2, 8))
+        >>> step.kept("keys").shape
+        torch.Size([2, 8])
+        """
+        self.held.setdefault(name, []).append(x.detach())
+
+    def kept(self, name: str) -> Tensor:
+        """What was kept as ``name`` in this step, all pieces along dim 0."""
+        return torch.cat(self.held[name])
 
     def gather(self, x: Tensor, gradient: bool = False) -> Tensor:
         """Concatenate ``x`` of all ranks along dim 0; equal sizes not required.
@@ -233,6 +255,11 @@ class Method(nn.Module):
     groups of that turn (``"turn": "critic"``; those that say none: the first) are updated. Each has its optimiser."""
     min_clips: int = 1
     """Clips that a step has at least: 2 for what is compared over a batch. Features of fewer would be divided by 0."""
+    whole_batch: str = "it does not say that its clips may be taken piece by piece"
+    """Why a step needs all of its clips at once: what is normalised or compared over them. "": it needs them one by
+    one. Then all its means are ``step.mean``, over counts that grow alike with the clips, and what ``after_step`` needs
+    of them is left by ``step.keep``: so a batch may be taken in pieces (``train.accumulate``), with the same gradients
+    as at once. An attribute or a property, where settings decide."""
     exchangeable: Mapping[str, str] = {}
     """Settings of the method that name a plugin -> its kind, ``{"target": "targets"}``: versions enter the identity."""
 

@@ -89,6 +89,7 @@ class MaskedAutoencoder(Method):
 
     Config = MaskedAutoencoderConfig
     roles = {"encoder": "student", "decoder": "decoder"}
+    whole_batch = ""
 
     def __init__(self, config: MaskedAutoencoderConfig, context: Context) -> None:
         super().__init__(config, context)

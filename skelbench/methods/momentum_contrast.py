@@ -64,6 +64,7 @@ class MomentumContrast(Method):
 
     Config: type[Config] = MomentumContrastConfig
     roles = {"encoder": "student", "head": "head", "key_encoder": "teacher", "key_head": "head"}
+    whole_batch = ""
 
     def __init__(self, config: MomentumContrastConfig, context: Context) -> None:
         super().__init__(config, context)
@@ -90,14 +91,14 @@ class MomentumContrast(Method):
     def keys(self, view: View, step: Step) -> tuple[Tensor, Tensor]:
         """Unit vectors: [B, E] of ``view``, which :meth:`after_step` puts into the queue, and [n, E] of the queue."""
         feature_BD = self.clip_features(self.key_encoder(view), view)
-        self._keys_BE = F.normalize(self.key_head(feature_BD).float(), dim=1)
-        return self._keys_BE, self.queue.written(step.index, step.clips(view))
+        key_BE = F.normalize(self.key_head(feature_BD).float(), dim=1)
+        step.keep("keys", key_BE)
+        return key_BE, self.queue.written(step.index, step.clips(view))
 
     def after_step(self, step: Step) -> None:
         ema_update(self.key_encoder, self.encoder, self.config.momentum)
         ema_update(self.key_head, self.head, self.config.momentum)
-        self.queue.push(step.index, self._keys_BE)
-        del self._keys_BE
+        self.queue.push(step.index, step.kept("keys"))
 
     def optim_groups(self) -> Iterator[dict[str, Any]]:
         """Everything decays, biases and norms too."""

@@ -84,6 +84,12 @@ class MaskedTarget(nn.Module):
     roles: Mapping[str, str] = {}
     """Attribute name -> role ("head", "decoder", "teacher"), as in :class:`skelbench.methods.contract.Method`."""
 
+    @property
+    def whole_batch(self) -> str:
+        """Why it needs all clips of a step at once, as in :class:`skelbench.methods.contract.Method`; "" = it does
+        not."""
+        return "its target does not say that clips may be taken piece by piece"
+
     def __init__(self, config: Any, context: Context, settings: Spec) -> None:
         super().__init__()
         self.config, self.context, self.settings = config, context, settings

@@ -51,7 +51,13 @@ class PrototypeObjective(nn.Module):
         self.student_temp = student_temp
         self.sinkhorn = Sinkhorn(all_reduce=all_reduce_sum) if centering == "sinkhorn" else None
         self.centre = RunningCentre(prototypes) if centering == "running" else None
-        self._seen: _Teacher | None = None
+        self._seen: list[_Teacher] = []
+        """What was seen in this step, piece by piece."""
+
+    @property
+    def whole_batch(self) -> str:
+        """See :attr:`skelbench.methods.contract.Method.whole_batch`."""
+        return "Sinkhorn balances the assignments of the whole batch" if self.sinkhorn else ""
 
     def forward(
         self, student_z: Tensor, student_W: Tensor, teacher_z: Tensor, teacher_W: Tensor, weights: Tensor, temp: float
@@ -60,7 +66,7 @@ class PrototypeObjective(nn.Module):
         teacher_z, teacher_W = teacher_z.detach(), teacher_W.detach()
         centering = self.sinkhorn or (self.centre.centre if self.centre is not None else None)
         offset_K = teacher_offset(centering, teacher_z, teacher_W, temp)
-        self._seen = _Teacher(teacher_z, teacher_W, offset_K, temp)
+        self._seen.append(_Teacher(teacher_z, teacher_W, offset_K, temp))
         return prototype_cross_entropy(
             student_z,
             student_W,
@@ -84,26 +90,28 @@ class PrototypeObjective(nn.Module):
         tell of the ``place`` in the token grid, the ``view``, the body ``slot``, and of the ``clip`` beyond all these,
         by the samples of this process alone.
         """
-        if self._seen is None:
+        if not self._seen:
             return {}
-        z_nD = self._seen.z_nD
-        most = min(SAMPLES, max(1, TILE // len(self._seen.W_KD)))
+        seen = self._seen[-1]
+        z_nD = seen.z_nD
+        most = min(SAMPLES, max(1, TILE // len(seen.W_KD)))
         samples_nD = sample_rows(gather(sample_rows(z_nD, most)), most)
         if not len(samples_nD):
             return {}
-        q_nK = self._seen.distributions(samples_nD)
+        q_nK = seen.distributions(samples_nD)
         found = {
             "teacher_entropy": torch.special.entr(q_nK).sum(1).mean(),
             "prototypes_used": torch.special.entr(q_nK.mean(0)).sum().exp(),
         }
         if view is not None and len(z_nD):
             chosen_n, parts = samples_of(view, len(z_nD), most)
-            split = split_information(self._seen.distributions(z_nD[chosen_n]), parts)
+            split = split_information(seen.distributions(z_nD[chosen_n]), parts)
             found |= {f"{part}_information": value for part, value in split.items()}
         return found
 
     def update(self) -> None:
         """After the step: move the running centre by what the teacher put out in it, and forget the step."""
-        if self.centre is not None and self._seen is not None:
-            self.centre.update(self._seen.z_nD, self._seen.W_KD, all_reduce=all_reduce_sum)
-        self._seen = None
+        if self.centre is not None and self._seen:
+            z_nD = torch.cat([seen.z_nD for seen in self._seen])
+            self.centre.update(z_nD, self._seen[-1].W_KD, all_reduce=all_reduce_sum)
+        self._seen = []

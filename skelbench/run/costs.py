@@ -15,9 +15,11 @@ def measure_cost(session: Session, run: RunDir, store: ClipStore, force: bool = 
     if not force and (cost := run.cost()):
         return cost
     from skelbench.cost.report import run_cost
+    from skelbench.run.memory import memory_told
 
     spec = run.spec
     bodies = max(store.max_bodies, 2 if spec.data.second_body == "repeat" else 1)
-    cost = run_cost(spec, session.host, store.topology, session.device, bodies=bodies)
+    with memory_told(f"measuring the cost of {run.name}", session.device, "free memory of it, or give --device cpu"):
+        cost = run_cost(spec, session.host, store.topology, session.device, bodies=bodies)
     write_json(run.cost_path, cost)
     return cost

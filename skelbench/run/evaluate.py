@@ -29,6 +29,7 @@ from skelbench.plugin.host import Host
 from skelbench.plugin.mistakes import plugin_code, wrong
 from skelbench.results.environment import environment
 from skelbench.results.store import RunDir
+from skelbench.run.memory import memory_told
 from skelbench.run.resolve import open_dataset
 from skelbench.run.session import Session
 from skelbench.skeleton.topology import Topology
@@ -97,7 +98,11 @@ def evaluate(
         return there()
 
     with ExitStack() as held:  # of several processes that evaluate together the first looks, and writes
-        return distributed.first(there) or distributed.first(begun) or _evaluate(session, run, spec, path, like, force)
+        if (record := distributed.first(there) or distributed.first(begun)) is not None:
+            return record
+        what = f"probing {run.name} by {spec.protocol}"
+        with memory_told(what, session.device, "free memory of it, or give --device cpu"):
+            return _evaluate(session, run, spec, path, like, force)
 
 
 def check_finished(run: RunDir, checkpoint: str) -> None:

@@ -13,6 +13,7 @@ import torch
 
 from skelbench import distributed
 from skelbench.cost.latency import wait_for
+from skelbench.cost.report import flops_per_clip
 from skelbench.data.store.clip_store import ClipStore
 from skelbench.errors import SkelbenchError
 from skelbench.files import read_json, write_json
@@ -21,6 +22,7 @@ from skelbench.results.environment import hardware
 from skelbench.results.store import ResultStore, RunDir
 from skelbench.run.budget import Pace
 from skelbench.run.length import lengthless
+from skelbench.run.memory import settle_memory
 from skelbench.run.pretrain import settle_threads
 from skelbench.run.session import Session
 from skelbench.spec import RunSpec
@@ -75,6 +77,7 @@ class Timer:
         trainer = Trainer(spec, method, store, run, self.session.device)
         method.train()
         try:
+            settle_memory(trainer, run, lambda: flops_per_clip(spec, self.session.host, store.topology))
             settle_threads(trainer, run)
             started = time.perf_counter()
             with self.session.progress(label=f"{spec.method}: timing steps", unit="steps") as report:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import torch
 
 from skelbench import distributed
 from skelbench.cores import fastest_threads, limit_threads, threads_are_named, usable_cores
+from skelbench.cost.report import flops_per_clip
 from skelbench.errors import Elsewhere, Interrupted, Left, SkelbenchError, Stopped
 from skelbench.methods.contract import Method
 from skelbench.nn.encoder import Encoder
@@ -19,9 +21,11 @@ from skelbench.results.added import FIELD
 from skelbench.results.environment import environment
 from skelbench.results.store import ResultStore, RunDir
 from skelbench.run.directory import alone, clear
+from skelbench.run.memory import full, recorded, settle_memory, ways_left
 from skelbench.run.observe import Observing
 from skelbench.run.resolve import Resolved
 from skelbench.run.session import Session
+from skelbench.spec import RunSpec
 from skelbench.train.build import build_method
 from skelbench.train.checkpoint import load_state, load_weights, save_encoders
 from skelbench.train.loop import Trainer
@@ -83,6 +87,7 @@ def _train(session: Session, resolved: Resolved, run: RunDir) -> RunDir:
             run.update(*gone, **fields)
 
     outcome, facts = "failed", {"steps": 0, "clips_seen": 0, "train_seconds": 0.0}
+    trainer: Trainer | None = None
     tell("run_started")
     try:
         method = build_method(spec, session.host, resolved.store.topology, session.device)
@@ -98,11 +103,14 @@ def _train(session: Session, resolved: Resolved, run: RunDir) -> RunDir:
             with session.progress(total=clips, label=label, unit="clips") as report:
                 if run.info.get("step") and not run.checkpoint.exists():
                     report(0, note=f"{run.checkpoint} is missing, which held what was done: the run begins anew")
-                if note := settle_threads(trainer, run):
+                chosen, saved = settle_memory(
+                    trainer, run, partial(flops_per_clip, spec, session.host, resolved.store.topology)
+                )
+                for note in filter(None, (settle_threads(trainer, run), saved)):
                     report(0, note=note)
                 # "step", where it was stopped before, and why, are past.
                 now = {"environment": environment(session.device), "train_clips": len(trainer.ids)}
-                record("step", "reason", outcome="running", **now)
+                record("step", "reason", "memory", outcome="running", **now, **recorded(chosen))
                 seconds = trainer.fit(
                     report,
                     log=lambda step, line: tell("log", step=step, metrics=line),
@@ -124,23 +132,26 @@ def _train(session: Session, resolved: Resolved, run: RunDir) -> RunDir:
         record(outcome=outcome)
         raise
     except (Exception, SystemExit) as error:
-        full = out_of_memory(error) and SkelbenchError(
-            f"out of memory on {session.device} with batches of {spec.train.batch_size} clips ({one_line(error)}); "
-            "choose a smaller --batch-size or preset, or --precision bf16"
-        )
+        clips = f"with batches of {spec.train.batch_size} clips in {spec.train.precision}"
+        said = full(error, clips, session.device, _advice(spec, run, trainer))
         with suppress(OSError):  # a full disk has no room for why, which must not take the place of what failed
-            record(outcome=outcome, reason=one_line(full or error))
-        if full:
-            raise full from error
+            record(outcome=outcome, reason=one_line(said or error))
+        if said:
+            raise said from error
         raise
     finally:
         tell("run_finished", outcome=outcome)
     return run
 
 
-def out_of_memory(error: BaseException) -> bool:
-    """Whether there was no memory left, on whatever device; torch says so of the CPU in words alone."""
-    return isinstance(error, MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in str(error)
+def _advice(spec: RunSpec, run: RunDir, trainer: Trainer | None) -> str:
+    """What needs less memory; first what leaves the numbers as they are, so that the same run goes on."""
+    other = "a smaller --batch-size or preset" + (", or --precision bf16" if spec.train.precision == "fp32" else "")
+    same = ways_left(trainer) if trainer else []
+    if not same:
+        return f"choose {other}"
+    kept = "the last state is kept, so issue the same command again" if run.checkpoint.exists() else "run again"
+    return f"{kept} with {' or '.join(f'--set {way}' for way in same)}, or choose {other}"
 
 
 def settle_threads(trainer: Trainer, run: RunDir) -> str:

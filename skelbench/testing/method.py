@@ -38,6 +38,7 @@ from skelbench.testing.tiny import tiny_run, write_store
 from skelbench.testing.twin import check_twin
 from skelbench.train.build import build_method, grid_of
 from skelbench.train.loop import Trainer
+from skelbench.train.pieces import obstacle
 from skelbench.views.keyed import Keyed
 from skelbench.views.view import View
 
@@ -432,35 +433,64 @@ def processes(m: MethodSubject) -> None:
             if code:
                 raise Failed("a step on each of two processes", said.strip().rpartition("\n")[2] or f"exit code {code}")
         ranks = [torch.load(Path(folder) / str(rank)) for rank in range(2)]
-    whole = _first_step(m)
-    expected = "gradients and state of two processes with half of the batch each that are those of one with all of it"
-    look = (
+    _same_step(
+        _first_step(m),
+        ranks,
+        "gradients and state of two processes with half of the batch each that are those of one with all of it",
         "means over the batch (step.mean), what is compared over it (step.gather), queues and centres in after_step; "
-        "batch norm of a process's own clips is excused by expected_failures"
+        "batch norm of a process's own clips is excused by expected_failures",
     )
-    loss = (ranks[0]["loss"] + ranks[1]["loss"]) / 2
+
+
+def pieces(m: MethodSubject) -> None:
+    training = m.trainer(batch_size=6)
+    if reason := obstacle(training.method, training.spec):
+        raise Skipped(reason)
+    _same_step(
+        _first_step(m),
+        [_first_step(m, **{"train.accumulate": 3})],
+        "gradients and state of a batch in three pieces that are those of the batch at once",
+        "means over the batch (step.mean), queues and centres in after_step (step.keep); or say in whole_batch what "
+        "needs all clips of a step",
+    )
+
+
+def recomputed(m: MethodSubject) -> None:
+    whole, again = (_first_step(m, **{"train.recompute": how}) for how in ("off", "on"))
+    if (name := next((n for n, g in whole["gradients"].items() if not torch.equal(g, again["gradients"][n])), "")) or (
+        not torch.equal(whole["loss"], again["loss"])
+    ):
+        raise Failed(
+            "the same gradients, bit by bit, where blocks are computed again in the backward pass",
+            f"the gradient of {name} is another" if name else "the loss is another",
+            "what blocks in an nn.ModuleList read besides their arguments and torch's random numbers",
+        )
+
+
+def _same_step(whole: dict[str, Any], parts: list[dict[str, Any]], expected: str, look: str) -> None:
+    """Raise :class:`Failed` unless each of ``parts`` has the gradients and state of the ``whole``, and all its loss."""
+    loss = torch.stack([part["loss"] for part in parts]).mean()
     if not torch.allclose(loss, whole["loss"], rtol=1e-5, atol=1e-7):
-        raise Failed(expected, f"the mean of their losses is {float(loss):.7g}, not {float(whole['loss']):.7g}", look)
+        raise Failed(expected, f"the loss is {float(loss):.7g}, not {float(whole['loss']):.7g}", look)
     largest = max(float(gradient.abs().max()) for gradient in whole["gradients"].values())
-    for part, atol in (("gradients", 1e-5 * largest), ("state", 1e-6)):
-        for name, value in whole[part].items():
-            for mine in (rank[part].get(name) for rank in ranks):
+    for kind, atol in (("gradients", 1e-5 * largest), ("state", 1e-6)):
+        for name, value in whole[kind].items():
+            for mine in (part[kind].get(name) for part in parts):
                 if mine is None or not torch.allclose(mine, value, rtol=1e-3, atol=atol, equal_nan=True):
-                    what = "gradient of " if part == "gradients" else ""
+                    what = "gradient of " if kind == "gradients" else ""
                     raise Failed(expected, f"{what}{name} is another", look)
 
 
-def _first_step(m: MethodSubject) -> dict[str, Any]:
+def _first_step(m: MethodSubject, **settings: Any) -> dict[str, Any]:
     """Loss, gradients and the state that ``after_step`` leaves, of this process's share of the first batch.
 
     It counts as the second step, so that queues are taken to hold the keys of one.
     """
-    training = m.trainer(batch_size=6)
-    views, method, gradients, loss = training.views(0), training.method, {}, torch.zeros(())
+    training = m.trainer(batch_size=6, **settings)
+    batch, method, gradients, loss = training.batch(0), training.method, {}, torch.zeros(())
     for turn in method.turns:
-        info = training.step_info(1, turn)
-        reported = training.forward(views, info)
-        reported["loss"].backward()
+        info = training.step_info(1, turn, training.pieces)
+        reported = training.gradients(batch, info)
         loss = loss + reported["loss"].detach()
     gradients = {name: p.grad for name, p in method.named_parameters() if p.grad is not None}
     with torch.no_grad():
@@ -614,6 +644,8 @@ CHECKS = [
     Check("seed", "the same seed gives the same losses, another seed others", seeded),
     Check("resume", "a run that was stopped and continued is the same, bit by bit", resume),
     Check("processes", "two processes with half of the batch each are one with all of it", processes),
+    Check("pieces", "a batch in three pieces is the batch at once, unless it says why not", pieces),
+    Check("recompute", "blocks that are computed again in the backward pass change no bit", recomputed),
     Check("repeatable-features", "its encoder gives the same features twice", repeats),
     Check("clips-apart", "features of a clip depend on no other clip, nor on a body that is not there", apart),
     Check("devices", "views and a whole step on a GPU mix no devices and wait for nothing", devices),

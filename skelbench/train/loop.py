@@ -6,14 +6,16 @@ import copy
 import ctypes
 import json
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import replace
 from threading import Event
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.parallel import DistributedDataParallel
 
 from skelbench import distributed
 from skelbench.data.store.clip_store import ClipStore
@@ -36,6 +38,8 @@ from skelbench.train.finite import Found, Verdict, state_problem
 from skelbench.train.fixed_clips import FixedClips
 from skelbench.train.optimisation import Optimisation
 from skelbench.train.order import Order
+from skelbench.train.pieces import Means, averaged, check_pieces
+from skelbench.train.recompute import recompute
 from skelbench.train.shortcut import Shortcut
 from skelbench.train.watch import Watch
 from skelbench.views.builder import ViewBuilder
@@ -56,6 +60,7 @@ TRIM_SECONDS = 60.0
 """On a CPU, memory that the C library holds on to goes back to the system this often."""
 
 Report = Callable[..., None]
+Views = dict[str, View]
 
 
 def total_steps(spec: RunSpec, clips: int) -> int:
@@ -83,6 +88,7 @@ class Trainer:
                 "processes than clips, or choose a larger --batch-size"
             )
         self.phases = _phases(method)
+        self.save_memory(spec.train.recompute == "on", 1 if spec.train.accumulate == "auto" else spec.train.accumulate)
         self.forward: Callable[..., dict[str, Tensor]] = method
         if self.world > 1:
             if spec.train.batch_norm == "synchronised":
@@ -97,12 +103,34 @@ class Trainer:
         self.verdict = Verdict(self.device)
         self.late = self.device.type != "cpu"
         """Whether a step's verdict is read some steps later, where to read it at once would be to wait."""
+        self._first_pieces = True
         batch = spec.train.batch_size
         clips = len(range(batch)[distributed.own_share(batch)])
         self.signs = {"collapse": Collapse(batch), "shortcut": Shortcut(clips, self.total, turns_bodies(spec))}
         self._last_save = self._last_trim = time.monotonic()
 
-    # ------------------------------------------------------------------------------------------ pieces
+    @property
+    def bodies_per_clip(self) -> float:
+        """Mean over the training clips of bodies in a view."""
+        store, every = self.source.store, self.spec.data.second_body == "repeat"
+        match self.spec.train.bodies:
+            case "valid":
+                return max(2, store.max_bodies) if every else float(np.mean(store.bodies[self.ids]))
+            case "all-slots":
+                return max(2, store.max_bodies) if every else store.max_bodies
+        return 1.0
+
+    # ------------------------------------------------------------------------------------------ parts of a step
+    def save_memory(self, again: bool, pieces: int) -> None:
+        """Whether blocks are computed again in the backward pass, and in how many pieces a batch is taken.
+
+        Raises:
+            SkelbenchError: it cannot be taken in so many.
+        """
+        check_pieces(self.method, self.spec, pieces)
+        recompute(self.method, again)
+        self.recomputes, self.pieces = again, pieces
+
     def epoch(self, step: int) -> float:
         """Epochs done before ``step``."""
         per_epoch = self.spec.train.iters_per_epoch or len(self.ids) / self.spec.train.batch_size
@@ -110,13 +138,24 @@ class Trainer:
 
     def views(self, step: int) -> dict[str, View]:
         """This process's views of ``step``; the same draws whatever the number of processes."""
-        ids = self.order(step)[distributed.own_share(self.spec.train.batch_size)]
+        return self.views_of(step, self._own(step))
+
+    def batch(self, step: int) -> Views | list[Views]:
+        """What :meth:`train_step` takes: :meth:`views`, or those of each piece."""
+        each = [self.views_of(step, ids) for ids in np.array_split(self._own(step), self.pieces)]
+        return each if len(each) > 1 else each[0]
+
+    def _own(self, step: int) -> np.ndarray:
+        return self.order(step)[distributed.own_share(self.spec.train.batch_size)]
+
+    def views_of(self, step: int, ids: np.ndarray) -> Views:
+        """Views of the clips ``ids``, with the draws of ``step``."""
         return self.builder(self.source.gather(ids), Keyed(self.spec.seed, step))
 
     def trial(self) -> Callable[[], None]:
         """Forward and backward of a first step of a few clips, of which training keeps no trace; on one process."""
         method = copy.deepcopy(self.method)
-        views = self.builder(self.source.gather(self.order(0)[:TRIAL_CLIPS]), Keyed(self.spec.seed, 0))
+        views = self.views_of(0, self.order(0)[:TRIAL_CLIPS])
 
         def work() -> None:
             for turn in method.turns:
@@ -124,18 +163,34 @@ class Trainer:
 
         return work
 
-    def _backward(
-        self, forward: Callable[..., dict[str, Tensor]], views: dict[str, View], info: Step
-    ) -> dict[str, Tensor]:
-        """What a method reports of a turn, its gradients left in the parameters."""
+    def gradients(self, batch: Views | Sequence[Views], info: Step) -> dict[str, Tensor]:
+        """What a method reports of a turn, its gradients, of all pieces together, left in the parameters."""
+        if isinstance(batch, dict):
+            return self._backward(self.forward, batch, info)
+        means, last = Means(self.method, info.pieces), len(batch) - 1
+        info = replace(info, means=means)
+
+        def piece(at: int) -> dict[str, Tensor]:
+            self.watch.piece = at
+            apart = isinstance(self.forward, DistributedDataParallel) and at < last
+            with self.forward.no_sync() if apart else nullcontext():
+                return self._backward(self.forward, batch[at], info)
+
+        try:
+            return averaged(piece, means, list(self.method.parameters()), check=self._first_pieces)
+        finally:
+            self.watch.piece, self._first_pieces = 0, False
+
+    def _backward(self, forward: Callable[..., dict[str, Tensor]], views: Views, info: Step) -> dict[str, Tensor]:
+        """What a method reports of a turn of a piece, its share of the gradients left in the parameters."""
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.spec.train.precision == "bf16"):
             with distributed.reaching():
                 reported = forward(views, info)
         with plugin_code(self.method.training_step), distributed.reaching():  # a gradient has no line of its own
-            reported["loss"].backward()
+            (reported["loss"] / info.pieces).backward()
         return reported
 
-    def step_info(self, step: int, turn: str = "main") -> Step:
+    def step_info(self, step: int, turn: str = "main", pieces: int = 1) -> Step:
         keyed = Keyed(derive_seed(self.spec.seed, "method") & 0x7FFFFFFF, step)
         generator = torch.Generator(self.device).manual_seed(derive_seed(self.spec.seed, step, self.rank))
 
@@ -143,17 +198,18 @@ class Trainer:
             return keyed.uniform(keys_R, n, op=op).to(self.device)
 
         phase = [name for name, start in self.phases if start * self.total <= step][-1]
-        where = step, self.total, self.epoch(step)
-        return Step(*where, generator, uniform, self.world, phase, self.watch, turn, self.spec.train.batch_size)
+        where, batch = (step, self.total, self.epoch(step)), self.spec.train.batch_size
+        return Step(*where, generator, uniform, self.world, phase, self.watch, turn, batch, pieces)
 
-    def train_step(self, step: int, views: dict[str, View]) -> dict[str, Tensor | float]:
-        """One forward, backward and update per turn; returns what the method reported, still on the device, of turns
-        after the first under their name: ``critic_loss``."""
+    def train_step(self, step: int, views: Views | Sequence[Views]) -> dict[str, Tensor | float]:
+        """One forward and backward, of each piece, and update per turn; returns what the method reported, still on the
+        device, of turns after the first under their name: ``critic_loss``."""
         torch.manual_seed(derive_seed(self.spec.seed, "noise", step, self.rank))
         figures: dict[str, Tensor | float] = {}
+        held: dict[str, list[Tensor]] = {}
         for turn in self.method.turns:
-            info = self.step_info(step, turn)
-            reported = distributed.mean_figures(self._backward(self.forward, views, info))
+            info = self.step_info(step, turn, 1 if isinstance(views, dict) else len(views))
+            reported = distributed.mean_figures(self.gradients(views, info))
             norms = self.optim.norms(turn)
             self.verdict.see(step, reported["loss"], norms.values())
             if not self.late:  # nothing to wait for: what is not finite reaches no weight
@@ -161,8 +217,9 @@ class Trainer:
             figures |= self.optim.step(step, norms, turn)
             prefix = "" if turn == self.method.turns[0] else f"{turn}_"
             figures |= {prefix + name: value.detach() for name, value in reported.items()}
+            held |= info.held
         with torch.no_grad(), plugin_code(self.method.after_step, "(step)"):
-            self.method.after_step(info)
+            self.method.after_step(replace(info, held=held))
         if self.late:
             self._check(self.verdict.late())
         return figures
@@ -323,9 +380,9 @@ class Trainer:
             save_encoders(self.run, self.spec.id, self.method, self.epoch(self.total))
         return seconds()
 
-    def prefetched(self, start: int) -> Iterator[tuple[int, dict[str, View]]]:
+    def prefetched(self, start: int) -> Iterator[tuple[int, Views | list[Views]]]:
         """(step, views) to the end; on a GPU the next views are made while this step runs."""
-        return prefetched(self.views, range(start, self.total), self.device)
+        return prefetched(self.batch, range(start, self.total), self.device)
 
     # ------------------------------------------------------------------------------------------ what is not finite
     def _check(self, found: Found | None) -> None:

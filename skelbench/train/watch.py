@@ -49,7 +49,10 @@ class Watch:
     ) -> None:
         self.method, self.total, self.fixed = method, total, fixed
         self.interval = -(-total // (LOOKS * every)) * every
-        self._seen: dict[str, Any] | None = None
+        self.piece = 0
+        """Which piece of the batch is looked at: what is seen of several is put together."""
+        self._seen: dict[str, dict[int, Tensor]] | None = None
+        """By figure and piece: the figure, or features [n, D] whose rank it is."""
 
     def due(self, done: int) -> bool:
         """Whether the step that makes ``done`` steps is looked at."""
@@ -67,7 +70,8 @@ class Watch:
             return
         with torch.no_grad(), waiting():
             if isinstance(what, PrototypeObjective):
-                self._seen |= {f"{figure}_{name}": value for figure, value in what.figures(view).items()}
+                for figure, value in what.figures(view).items():
+                    self._seen.setdefault(f"{figure}_{name}", {})[self.piece] = value
                 return
             x = what() if callable(what) else what
             if not isinstance(x, Tensor) or x.dim() < 2:
@@ -81,7 +85,7 @@ class Watch:
     def _rank(self, name: str, x: Tensor) -> None:
         x_nD = distributed.gather(sample_rows(x.detach().flatten(0, -2), ROWS))
         if len(x_nD) and self._seen is not None:
-            self._seen[f"rank_{name}"] = effective_rank(sample_rows(x_nD, ROWS))
+            self._seen.setdefault(f"rank_{name}", {})[self.piece] = sample_rows(x_nD, ROWS)
 
     @contextmanager
     def look(self, done: int) -> Iterator[dict[str, float]]:
@@ -92,11 +96,11 @@ class Watch:
             return
         target = self.method.inference_encoder()
         encoders = [target, *(m for m in self.method.modules() if isinstance(m, Encoder) and m is not target)]
-        first: dict[nn.Module, dict[str, Tensor]] = {}
+        first: dict[nn.Module, dict[int, dict[str, Tensor]]] = {}
 
         def keep(module: nn.Module, _: Any, out: Any) -> None:
-            if isinstance(out, Encoded) and module not in first:
-                first[module] = {name: x.detach() for name, x in out.readouts.items()}
+            if isinstance(out, Encoded) and self.piece not in (pieces := first.setdefault(module, {})):
+                pieces[self.piece] = {name: x.detach() for name, x in out.readouts.items()}
 
         self._seen = {}
         with ExitStack() as stack:
@@ -104,8 +108,17 @@ class Watch:
             for encoder in encoders:
                 stack.callback(encoder.register_forward_hook(keep).remove)
             yield figures
-            for name, x_RD in first.get(target, next(iter(first.values()), {})).items():
-                self._rank(name, x_RD)
-            figures |= read(self._seen)
+            for self.piece, readouts in first.get(target, next(iter(first.values()), {})).items():
+                for name, x_RD in readouts.items():
+                    self._rank(name, x_RD)
+            self.piece = 0
+            figures |= read({name: _together(list(values.values())) for name, values in self._seen.items()})
         if self.fixed is not None and self.turns(done):
             figures |= self.fixed.figures(target)
+
+
+def _together(pieces: list[Tensor]) -> float:
+    """The figure of all pieces: the rank of all features, or the mean of the pieces' figures."""
+    if pieces[0].dim():
+        return float(effective_rank(sample_rows(torch.cat(pieces), ROWS)))
+    return float(torch.stack(pieces).mean())

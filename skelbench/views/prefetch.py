@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import cuda
@@ -12,9 +12,11 @@ from torch import cuda
 from skelbench.views.view import View
 
 Views = dict[str, View]
+Batch = TypeVar("Batch", Views, Views | list[Views])
+"""Views of a step, or those of each piece of its batch."""
 
 
-def prefetched(make: Callable[[int], Views], steps: Iterable[int], device: torch.device) -> Iterator[tuple[int, Views]]:
+def prefetched(make: Callable[[int], Batch], steps: Iterable[int], device: torch.device) -> Iterator[tuple[int, Batch]]:
     """(step, ``make(step)``) of ``steps`` in order.
 
     On a GPU a thread makes those of the next step, on a stream of its own: work on the stream of training would only
@@ -27,7 +29,7 @@ def prefetched(make: Callable[[int], Views], steps: Iterable[int], device: torch
     stream = cuda.Stream(device)
     stream.wait_stream(cuda.current_stream(device))  # which may still be bringing the clips to the device
 
-    def build(step: int) -> tuple[int, Views, Any]:
+    def build(step: int) -> tuple[int, Batch, Any]:
         with cuda.stream(stream):  # the current stream, like the current device, is a thread's own
             return step, make(step), stream.record_event()
 
@@ -41,9 +43,10 @@ def prefetched(make: Callable[[int], Views], steps: Iterable[int], device: torch
             yield _handed_over(*ahead.result(), cuda.current_stream(device))
 
 
-def _handed_over(step: int, views: Views, made: Any, current: Any) -> tuple[int, Views]:
+def _handed_over(step: int, batch: Batch, made: Any, current: Any) -> tuple[int, Batch]:
     """The views, for use on the stream ``current``."""
     current.wait_event(made)
-    for view in views.values():
-        view.record_stream(current)
-    return step, views
+    for views in [batch] if isinstance(batch, dict) else batch:
+        for view in views.values():
+            view.record_stream(current)
+    return step, batch

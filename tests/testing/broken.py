@@ -24,6 +24,7 @@ class Pose(Method):
 
     Config = PoseConfig
     roles = {"encoder": "student", "teacher": "teacher", "head": "head"}
+    whole_batch = ""
 
     def __init__(self, config, context):
         super().__init__(config, context)
@@ -148,6 +149,32 @@ class Alone(Pose):
         return error_R.mean()
 
 
+class Compares(Pose):
+    """Its clips are compared, whatever ``whole_batch`` says."""
+
+    def mean(self, error_R, step):
+        return super().mean(error_R, step) + error_R.std()
+
+
+class Shrinks(nn.Linear):
+    """Every time a little less."""
+
+    def forward(self, x):
+        self.share = 0.9 * getattr(self, "share", 1.0)
+        return torch.tanh(super().forward(x) * self.share)
+
+
+class Remembers(Pose):
+    """A block does something else when it is called again."""
+
+    def __init__(self, config, context):
+        super().__init__(config, context)
+        self.more = nn.ModuleList([Shrinks(self.targets(context), self.targets(context))])
+
+    def error(self, said_RX, view):
+        return super().error(self.more[0](said_RX), view)
+
+
 class Hooked(Pose):
     """Whose encoder is not what it seems."""
 
@@ -251,6 +278,8 @@ def skelbench_methods():
         MethodSpec(name="seed", target=":Unseeded", config=":PoseConfig", **WHOLE),
         MethodSpec(name="resume", target=":Forgets", config=":PoseConfig", **WHOLE),
         MethodSpec(name="processes", target=":Alone", config=":PoseConfig", **WHOLE),
+        MethodSpec(name="pieces", target=":Compares", config=":PoseConfig", **WHOLE),
+        MethodSpec(name="recompute", target=":Remembers", config=":PoseConfig", **WHOLE),
         MethodSpec(name="repeatable-features", target=":Noisy", config=":PoseConfig", **WHOLE),
         MethodSpec(name="clips-apart", target=":Centred", config=":PoseConfig", **WHOLE),
         MethodSpec(name="devices", target=":OnHost", config=":PoseConfig", **WHOLE),

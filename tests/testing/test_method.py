@@ -30,6 +30,8 @@ FOUND = {
     "seed": "the same losses from the same seed; seen: .*, then ",
     "resume": "step 2 has loss .*, uninterrupted .*; look at what the method keeps besides parameters and buffers",
     "processes": "the mean of their losses is .*, not .*; look at means over the batch",
+    "pieces": "the loss is .*, not .*; look at means over the batch .* or say in whole_batch",
+    "recompute": "the gradient of .* is another; look at what blocks in an nn.ModuleList read",
     "repeatable-features": "they differ by up to .* noise that does not ask self.training",
     "clips-apart": "features of a clip alone in its batch differ",
     "devices": r"at least two devices.*; make tensors with device=x.device.*broken.py, line \d+ \(error\)",

@@ -21,6 +21,7 @@ class CoordinateTarget(MaskedTarget):
     """
 
     roles = {"decoder": "decoder"}
+    whole_batch = ""
 
     def __init__(self, config: Any, context: Context, settings: Spec) -> None:
         super().__init__(config, context, settings)

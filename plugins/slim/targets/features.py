@@ -38,6 +38,7 @@ class FeatureTarget(MaskedTarget):
     """
 
     roles = {"head": "head", "teacher_head": "head"}
+    whole_batch = ""
 
     def __init__(self, config: Any, context: Context, settings: Spec) -> None:
         super().__init__(config, context, settings)

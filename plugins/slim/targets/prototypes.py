@@ -25,6 +25,10 @@ class PrototypeTarget(MaskedTarget):
         self.head, self.objective = config.head(context.width), config.objective()
         self.teacher_head = ema_copy(self.head)
 
+    @property
+    def whole_batch(self) -> str:
+        return self.objective.whole_batch
+
     def forward(self, hidden: Hidden) -> Tensor:
         return predict_prototypes(self.objective, self.head, self.teacher_head, hidden)
 

@@ -1,0 +1,129 @@
+"""A run is made to fit into the memory there is, or refused in one sentence; so is one that runs out of it."""
+
+import pytest
+import torch
+
+from skelbench.cost.peak import step_peak
+from skelbench.errors import SkelbenchError
+from skelbench.run import memory
+from skelbench.run.evaluate import eval_spec, evaluate
+from skelbench.run.pretrain import pretrain
+from skelbench.train import loop
+
+
+@pytest.fixture
+def card(monkeypatch):
+    """``card(bytes)``: as much is free, as if this were a GPU."""
+
+    def set_free(size):
+        monkeypatch.setattr(memory, "free_bytes", lambda device: float(size))
+
+    return set_free
+
+
+@pytest.mark.parametrize(
+    ("name", "again", "settings"),
+    [("slim", False, {"local_counts": (0, 0, 1)}), ("macdiff", True, {"encoder.depth": 2})],
+)
+def test_a_step_takes_the_same_with_values_and_without(name, again, settings, trainer):
+    training = trainer(name, batch_size=6, **settings)
+    views, info = training.batch(0), training.step_info(0)
+    peaks = [step_peak(training.method, views, info, "fp32", again, shapes_alone) for shapes_alone in (False, True)]
+    assert peaks[0] == peaks[1] > 0
+
+
+def test_few_clips_tell_of_many(trainer):
+    training = trainer("cmd", batch_size=12)
+    views = training.batch(0)
+    view = next(iter(views.values()))
+    real = step_peak(training.method, views, training.step_info(0), "fp32", False, shapes_alone=False)
+    told = memory.step_line(training, "fp32", False, flops_per_clip=0.0)
+    assert told.at(view.rows / view.count / training.bodies_per_clip) == pytest.approx(real, rel=0.05)
+
+
+def test_blocks_computed_again_take_less(trainer):
+    training = trainer("skeletonmae", **{"batch_size": 12, "encoder.depth": 4, "encoder.dim": 64})
+    table = memory.table(training, 0.0)
+    for ways in table.values():
+        assert ways["recomputed"] < 0.8 * ways["kept"]
+    assert table["bf16"]["kept"] < 0.8 * table["fp32"]["kept"]
+
+
+def test_a_card_decides_how_memory_is_saved(trainer, monkeypatch):
+    """As it is, computed again, in ever more pieces, refused; a method of whole batches is refused sooner."""
+    lines = {False: memory.Line(1e6, 1e6), True: memory.Line(1e6, 1e5)}
+    monkeypatch.setattr(memory, "step_line", lambda trainer, precision, again, flops_per_clip: lines[again])
+    monkeypatch.setattr(memory, "state_bytes", lambda trainer: 2e6)
+
+    def chosen(training, needed):
+        return memory.choose(training, needed / memory.ROOM + 1, 0.0)
+
+    mamp, gfp = trainer("mamp", batch_size=12), trainer("gfp", batch_size=12)
+    for needed, ways in ((15e6, (False, 1)), (4.2e6, (True, 1))):
+        choice = chosen(mamp, needed)
+        assert (choice.recompute, choice.accumulate) == ways
+        assert bool(memory.told(choice)) == choice.recompute
+    lines[True] = memory.Line(1e6, 1e6)
+    least = chosen(mamp, 7e6)  # parameters' gradients, and three clips
+    assert (least.recompute, least.accumulate) == (True, 4)
+    assert memory.told(least).startswith(
+        "to save memory blocks are computed again in the backward pass and a batch is taken in 4 pieces, so that"
+    )
+    with pytest.raises(SkelbenchError, match=r"^a step of 12 clips in fp32 takes about .* free; set a smaller preset$"):
+        chosen(mamp, 0)
+    with pytest.raises(SkelbenchError, match=r"set --batch-size 5 \(in pieces it cannot be taken: method gfp needs"):
+        chosen(gfp, 8e6)
+
+
+def test_what_was_chosen_is_recorded_and_kept(resolved, session, card, monkeypatch):
+    made = resolved("mamp", epochs=2, batch_size=4)
+    monkeypatch.setattr(
+        memory, "choose", lambda trainer, free, flops: memory.Choice(True, 2, step_bytes=1e6, free_bytes=free)
+    )
+    card(2e6)
+    step, seen = loop.Trainer.train_step, []
+
+    def stop(self, index, views):
+        seen.append((self.recomputes, len(views)))
+        if index == 1:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 3.00 GiB.\nmore")
+        return step(self, index, views)
+
+    monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", -1.0)
+    monkeypatch.setattr(loop.Trainer, "train_step", stop)
+    with pytest.raises(SkelbenchError) as told:
+        pretrain(session, made)
+    assert str(told.value) == (
+        "out of memory on cpu with batches of 4 clips in fp32: OutOfMemoryError: CUDA out of memory. Tried to "
+        "allocate 3.00 GiB. more; "
+        "the last state is kept, so issue the same command again with --set train.accumulate=4, or choose a smaller "
+        "--batch-size or preset, or --precision bf16"
+    )
+    run = session.results.by_id(made.spec.id)
+    assert run.info["memory"] == {"recompute": True, "accumulate": 2, "step_bytes": 1e6, "free_bytes": 2e6}
+    assert run.outcome == "failed" and run.info["reason"] == str(told.value) and run.checkpoint.exists()
+    monkeypatch.setattr(loop.Trainer, "train_step", step)
+    card(1e9)
+    monkeypatch.setattr(memory, "choose", None)  # it goes on as it began
+    assert pretrain(session, made).outcome == "done"
+    assert run.info["memory"] == {"recompute": True, "accumulate": 2}
+
+
+def test_memory_that_runs_out_in_a_plugin_is_told_as_such(resolved, session, host, monkeypatch):
+    """Also where it is a method's line that asked for it, and in a probe."""
+    made = resolved("gfp", epochs=1)
+    method = host.load(made.method)
+
+    def full(self, views, step):
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(method, "training_step", full)
+        with pytest.raises(SkelbenchError, match="^out of memory on cpu with batches of 4 .*; run again with"):
+            pretrain(session, made)
+    run = pretrain(session, made)
+    spec = eval_spec(host, run.spec, "knn")
+    with monkeypatch.context() as patch:
+        patch.setattr("skelbench.run.evaluate._evaluate", lambda *_: full(*_[:3]))
+        with pytest.raises(SkelbenchError, match="^out of memory on cpu probing .* by knn: .*; free memory of it"):
+            evaluate(session, run, spec)
