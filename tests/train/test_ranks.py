@@ -78,12 +78,12 @@ def steps(case, folder):
     method = build_method(run.spec, get_host(), run.store.topology).train()
     trainer = Trainer(run.spec, method, run.store, RunDir(folder), "cpu")
     trainer.train_step(0, trainer.views(0))
-    views = trainer.views(1)
+    views, step = trainer.views(1), trainer.step_info(1)
     with trainer.watch.look(1) as watched:
-        reported = trainer.forward(views, trainer.step_info(1))
+        reported = trainer.forward(views, step)
         reported["loss"].backward()
     with torch.no_grad():
-        method.after_step(trainer.step_info(1))
+        method.after_step(step)
     return {
         "rows": next(iter(views.values())).rows,
         "figures": {key: float(value.detach()) for key, value in distributed.mean_figures(reported).items()},
