@@ -29,7 +29,7 @@ import tempfile
 import time
 import traceback
 import warnings
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -218,7 +218,7 @@ def _clips_per_s(trainer: Trainer, most: float) -> tuple[float, int]:
 
 def _shares(trainer: Trainer) -> dict[str, float]:
     """Seconds of a step, and shares of it; every part waits for the device."""
-    spent: Counter[str] = Counter()
+    spent: dict[str, float] = defaultdict(float)
 
     @contextmanager
     def timed(part: str) -> Iterator[None]:
@@ -297,7 +297,8 @@ def _trace(trainer: Trainer, path: Path) -> Path:
 def _least_seconds(work: Callable[[], Any], device: torch.device, most: float) -> float:
     """The least of many, in blocks of ten on a GPU, which hides what a launch costs."""
     times = 10 if device.type == "cuda" else 1
-    seconds, until = [], time.perf_counter() + most
+    seconds: list[float] = []
+    until = time.perf_counter() + most
     while len(seconds) < 3 or (time.perf_counter() < until and len(seconds) < 50):
         wait_for(device)
         began = time.perf_counter()
@@ -340,7 +341,7 @@ def _work(name: str, place: Place, found: Path) -> None:
 def section(name: str, place: Place) -> dict[str, Any]:
     """What ``name`` found until it ended, failed or was stopped."""
     # A GPU cannot be used in a fork.
-    context = multiprocessing.get_context("fork" if place.device == "cpu" else "spawn")
+    context: Any = multiprocessing.get_context("fork" if place.device == "cpu" else "spawn")
     found, began = place.folder / f"{name}.json", time.time()
     process = context.Process(target=_work, args=(name, place, found))
     process.start()

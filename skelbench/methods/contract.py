@@ -255,11 +255,6 @@ class Method(nn.Module):
     groups of that turn (``"turn": "critic"``; those that say none: the first) are updated. Each has its optimiser."""
     min_clips: int = 1
     """Clips that a step has at least: 2 for what is compared over a batch. Features of fewer would be divided by 0."""
-    whole_batch: str = "it does not say that its clips may be taken piece by piece"
-    """Why a step needs all of its clips at once: what is normalised or compared over them. "": it needs them one by
-    one. Then all its means are ``step.mean``, over counts that grow alike with the clips, and what ``after_step`` needs
-    of them is left by ``step.keep``: so a batch may be taken in pieces (``train.accumulate``), with the same gradients
-    as at once. An attribute or a property, where settings decide."""
     exchangeable: Mapping[str, str] = {}
     """Settings of the method that name a plugin -> its kind, ``{"target": "targets"}``: versions enter the identity."""
 
@@ -267,6 +262,14 @@ class Method(nn.Module):
         super().__init__()
         self.config = config
         self.context = context
+
+    @property
+    def whole_batch(self) -> str:
+        """Why a step needs all of its clips at once: what is normalised or compared over them. "": it needs them one by
+        one. Then all its means are ``step.mean``, over counts that grow alike with the clips, and what ``after_step``
+        needs of them is left by ``step.keep``: so a batch may be taken in pieces (``train.accumulate``), with the same
+        gradients as at once. An attribute, or a property where settings decide."""
+        return "it does not say that its clips may be taken piece by piece"
 
     @classmethod
     def views(cls, config: Any, grid: Grid) -> dict[str, ViewSpec]:

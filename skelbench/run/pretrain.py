@@ -132,8 +132,8 @@ def _train(session: Session, resolved: Resolved, run: RunDir) -> RunDir:
         record(outcome=outcome)
         raise
     except (Exception, SystemExit) as error:
-        clips = f"with batches of {spec.train.batch_size} clips in {spec.train.precision}"
-        said = full(error, clips, session.device, _advice(spec, run, trainer))
+        doing = f"with batches of {spec.train.batch_size} clips in {spec.train.precision}"
+        said = full(error, doing, session.device, _advice(spec, run, trainer))
         with suppress(OSError):  # a full disk has no room for why, which must not take the place of what failed
             record(outcome=outcome, reason=one_line(said or error))
         if said:

@@ -172,9 +172,10 @@ class Trainer:
 
         def piece(at: int) -> dict[str, Tensor]:
             self.watch.piece = at
-            apart = isinstance(self.forward, DistributedDataParallel) and at < last
-            with self.forward.no_sync() if apart else nullcontext():
-                return self._backward(self.forward, batch[at], info)
+            forward: Any = self.forward
+            apart = isinstance(forward, DistributedDataParallel) and at < last  # gradients meet with the last piece's
+            with forward.no_sync() if apart else nullcontext():
+                return self._backward(forward, batch[at], info)
 
         try:
             return averaged(piece, means, list(self.method.parameters()), check=self._first_pieces)
