@@ -78,9 +78,9 @@ def plain(centering: Tensor | None, student_z: Tensor, student_W: Tensor, **othe
     return -((target * log_student).sum(1) * others["weights"]).sum()
 
 
-def chunked(centering: Tensor | None, **tensors: Any) -> Tensor:
+def chunked(centering: Tensor | None, **given: Any) -> Tensor:
     kind = Sinkhorn() if centering is None else centering
-    return prototype_cross_entropy(**tensors, teacher_temp=TEACHER_TEMP, student_temp=STUDENT_TEMP, centering=kind)
+    return prototype_cross_entropy(**given, teacher_temp=TEACHER_TEMP, student_temp=STUDENT_TEMP, centering=kind)
 
 
 VERSIONS: dict[str, Callable[..., Tensor]] = {"plain": plain, "chunked": chunked}
@@ -165,11 +165,10 @@ def rounded(args: argparse.Namespace) -> bool:
             z_nD, W_KD = tensors[f"{side}_z"].detach(), tensors[f"{side}_W"].detach()
             mixed_nD = F.normalize((1 - near) * z_nD + near * W_KD[: len(z_nD)], dim=1)
             tensors[f"{side}_z"] = mixed_nD.requires_grad_(side == "student")
-        for mode, centering in (("centre", centre_of(args.prototypes)), ("sinkhorn", Sinkhorn())):
+        for mode, centering in (("centre", centre_of(args.prototypes)), ("sinkhorn", None)):
             found = []
             for factors in (torch.float32, torch.bfloat16):
-                temps: dict[str, Any] = {"teacher_temp": TEACHER_TEMP, "student_temp": STUDENT_TEMP}
-                loss = prototype_cross_entropy(**tensors, **temps, centering=centering, factors=factors)
+                loss = chunked(centering, **tensors, factors=factors)
                 grads = torch.autograd.grad(loss, [tensors["student_z"], tensors["student_W"]])
                 found.append([loss.detach(), *grads])
             errors = [relative(a, b) for a, b in zip(found[1], found[0])]
