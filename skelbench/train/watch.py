@@ -93,6 +93,7 @@ class Watch:
         first: dict[nn.Module, dict[str, Tensor]] = {}
 
         def keep(module: nn.Module, _: Any, out: Any) -> None:
+            out = out[0] if isinstance(out, list) else out
             if isinstance(out, Encoded) and module not in first:
                 first[module] = {name: x.detach() for name, x in out.readouts.items()}
 
