@@ -112,7 +112,7 @@ def original(checkout: Path) -> Callable[[int], dict[str, float]]:
         loss.backward()
         optimizer.step()
         optimizer.zero_grad()
-        return float(loss)
+        return loss.item()
 
     def step(number: int) -> dict[str, float]:
         wall, cpu, loss = _clocked(work)
@@ -184,15 +184,15 @@ def compare(case: str, wanted: dict[str, tuple[str, Path]], rounds: int) -> None
     first: dict[str, list[float]] = {}
     for name, steps in found.items():
         kept = steps[WARM:]
-        seconds = {
-            clock: [each[clock] + views * each[f"views_{clock}"] for each in kept] for clock in ("wall", "cpu")
-        }
+        seconds = {clock: [each[clock] + views * each[f"views_{clock}"] for each in kept] for clock in ("wall", "cpu")}
         line = f"{case:14s} {name:9s} {kept[0]['clips'] / median(seconds['wall']):8.2f} clips/s"
         line += f"  CPU {1e3 * median(seconds['cpu']):8.1f} ms a step (least {1e3 * min(seconds['cpu']):.1f})"
         line += f"  peak {max(each['mb'] for each in steps):5.0f} MB"
         if kept[0]["flops"]:
             reached = kept[0]["flops"] / median(each["cpu"] for each in kept) / median(peaks)
-            line += f"  {kept[0]['flops'] / 1e9:.2f} GFLOP, {reached:.2f} of GEMM peak ({median(peaks) / 1e9:.0f} GFLOP/s)"
+            line += (
+                f"  {kept[0]['flops'] / 1e9:.2f} GFLOP, {reached:.2f} of GEMM peak ({median(peaks) / 1e9:.0f} GFLOP/s)"
+            )
         if first:
             for clock, label in (("wall", "wall time"), ("cpu", "CPU time")):
                 line += f"  {label} {median(b / a for a, b in zip(first[clock], seconds[clock])):.2f} times ours"

@@ -27,16 +27,16 @@ class Group(NamedTuple):
 
 
 def rope_table(time_Rn: Tensor, head_width: int, base: float, prefix: int = 0) -> Tensor:
-    """Unit complex numbers [R, prefix + n, d / 2] for temporal indices [R, n]; 1 for ``prefix`` tokens in front.
+    """Cosines and sines [R, prefix + n, d / 2, 2] for temporal indices [R, n]; 1 and 0 for ``prefix`` tokens in front.
 
-    Pair (i, i + d/2) of a query or key turns by index * base^(-2 i / d); complex64 whatever autocast says.
+    Pair (i, i + d/2) of a query or key turns by index * base^(-2 i / d); float32 whatever autocast says.
 
     >>> rope_table(torch.arange(8)[None], head_width=16, base=10000.0, prefix=1).shape
-    torch.Size([1, 9, 8])
+    torch.Size([1, 9, 8, 2])
     """
     i = torch.arange(0, head_width, 2, device=time_Rn.device, dtype=torch.float32)
     angle = F.pad(time_Rn.float(), (prefix, 0)).unsqueeze(-1) * base ** (-i / head_width)
-    return torch.complex(angle.cos(), angle.sin())
+    return torch.stack([angle.cos(), angle.sin()], -1)
 
 
 class Attention(nn.Module):
@@ -86,7 +86,7 @@ def _plain(qkv_tE: Tensor, heads: int, groups: Sequence[Group]) -> tuple[Tensor,
     for part_tE, (rows, n, rope) in zip(_split(qkv_tE, groups), groups):
         q, k, v = part_tE.view(rows, n, 3, heads, -1).permute(2, 0, 3, 1, 4).unbind(0)
         if rope is not None:
-            cos, sin = rope.real[:, None], rope.imag[:, None]
+            cos, sin = rope[:, None].unbind(-1)
             q, k = (_turned(x.float(), cos, sin).to(v.dtype) for x in (q, k))
         parts += q, k, v
     return tuple(parts)
@@ -105,7 +105,7 @@ class _Heads(torch.autograd.Function):
         # Turned in place: nothing else reads what the linear layer put out. All heads' numbers stand in the table, for
         # long inner loops.
         width = qkv_tE.shape[1] // 3
-        ctx.turns = [None if rope is None else rope.repeat(1, 1, heads) for _, _, rope in groups]
+        ctx.turns = [None if rope is None else torch.view_as_complex(rope).repeat(1, 1, heads) for _, _, rope in groups]
         ctx.heads, ctx.groups = heads, groups
         parts: list[Tensor] = []
         for part_tE, (rows, n, _), turn in zip(_split(qkv_tE.detach(), groups), groups, ctx.turns):

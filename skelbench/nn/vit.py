@@ -11,12 +11,12 @@ from typing import Any, Literal
 
 import torch
 from pydantic import Field, PositiveFloat, model_validator
-from timm.layers import DropPath, Mlp, SwiGLU
 from torch import Tensor, nn
 
 from skelbench.component import Spec
 from skelbench.nn.attention import Attention, Group, rope_table
 from skelbench.nn.encoder import ABILITIES, Encoded, Encoder, Pass, Standardisation
+from skelbench.nn.layers import DropPath, Mlp, SwiGLU
 from skelbench.nn.tokenizer import Standardise, Tokenizer, take
 from skelbench.plugin import EncoderSpec, hookimpl
 from skelbench.skeleton.grid import Grid
@@ -113,7 +113,9 @@ class Block(nn.Module):
         if groups is None or not isinstance(self.drop_path, DropPath):
             return self.drop_path(branch)
         parts = zip(branch.split([group.rows * group.tokens for group in groups]), groups)
-        return torch.cat([self.drop_path(part.view(group.rows, group.tokens, -1)).flatten(0, 1) for part, group in parts])
+        return torch.cat(
+            [self.drop_path(part.view(group.rows, group.tokens, -1)).flatten(0, 1) for part, group in parts]
+        )
 
 
 class ViT(Encoder):
@@ -186,9 +188,7 @@ class ViT(Encoder):
             if token is not None:
                 nn.init.trunc_normal_(token, std=0.02)
 
-    def forward(
-        self, view: View | Sequence[Pass], mask_RN: Tensor | None = None, keep_RK: Tensor | None = None
-    ) -> Any:
+    def forward(self, view: View | Sequence[Pass], mask_RN: Tensor | None = None, keep_RK: Tensor | None = None) -> Any:
         """See :meth:`Encoder.forward`. Rows do not see each other."""
         if isinstance(view, View):
             return self._together([Pass(view, mask_RN, keep_RK)])[0]

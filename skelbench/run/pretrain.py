@@ -23,6 +23,7 @@ from skelbench.run.resolve import Resolved
 from skelbench.run.session import Session
 from skelbench.train.build import build_method
 from skelbench.train.checkpoint import load_state, load_weights, save_encoders
+from skelbench.train.compiled import compile_blocks
 from skelbench.train.loop import Trainer
 
 
@@ -83,8 +84,12 @@ def _train(session: Session, resolved: Resolved, run: RunDir) -> RunDir:
                     report(0, note=f"{run.checkpoint} is missing, which held what was done: the run begins anew")
                 if note := settle_threads(trainer, run):
                     report(0, note=note)
+                compiled, note = compile_blocks(trainer.method, trainer.device, spec.train.compile)
+                if note:
+                    report(0, note=note)
                 # "step", where it was stopped before, and why, are past.
                 now = {"environment": environment(session.device), "train_clips": len(trainer.ids)}
+                now |= {"compiled": True} if compiled else {}
                 record("step", "reason", outcome="running", **now)
                 seconds = trainer.fit(
                     report,
