@@ -2,13 +2,14 @@
 
     python -m benchmarks.steps [--cases slim:quick,slim:small,mamp:native] [--against CHECKOUT] [--original MAMP]
 
-A case is ``method:preset`` or ``method:preset:clips`` with another number of clips in a step; a preset ``native`` is the
-method's own setting on all body slots at 8 clips, T = 120. Every checkout runs in a process of its own; in every round
-each does one step of the same case, the order swapped from round to round, so that what else the machine does falls on
-all alike. Ratios are medians over rounds, of wall time and of CPU time. ``loss`` is the largest difference between the
-losses of the rounds relative to their size (the clips and draws are the same). ``peak`` is the largest resident size of
-the process. ``of GEMM peak`` is the counted FLOPs of the step over its CPU time, as a share of what a product of two
-2048 x 2048 float32 matrices reaches between the rounds on the same threads.
+A case is ``method:preset`` or ``method:preset:clips`` with another number of clips in a step; a preset ``native`` is
+the method's own setting on all body slots at 8 clips, T = 120. Every checkout runs in a process of its own; in every
+round each does one step of the same case, the order swapped from round to round, so that what else the machine does
+falls on all alike. Ratios are medians over rounds, of wall time and of CPU time. ``loss`` is the largest difference
+between the losses of the rounds relative to their size (the clips and draws are the same). ``peak`` is the largest
+resident size of the process. ``of GEMM peak`` is the counted FLOPs of forward and backward pass over the CPU time of
+the step without views, as a share of what a product of two 2048 x 2048 float32 matrices reaches between the rounds on
+the same threads.
 
 ``--original``: a checkout of maoyunyao/MAMP; its model (8 + 5 blocks), loss, backward pass and AdamW on as many bodies
 as ``mamp:native`` has, without what loads data; views are left out of ours there.
@@ -76,11 +77,10 @@ def trainer_of(case: str, folder: Path) -> Any:
 
 def ours(case: str, folder: Path) -> Callable[[int], dict[str, float]]:
     """A function that does one step and says what it took."""
-    from torch.utils.flop_counter import FlopCounterMode
+    from skelbench.cost.meta import flop_counter
 
     training = trainer_of(case, folder)
-    counter = FlopCounterMode(display=False)
-    with counter:
+    with flop_counter() as counter:
         training.train_step(0, training.views(0))
 
     def step(number: int) -> dict[str, float]:

@@ -83,7 +83,7 @@ class Attention(nn.Module):
 def _plain(qkv_tE: Tensor, heads: int, groups: Sequence[Group]) -> tuple[Tensor, ...]:
     """What :class:`_Heads` does to channels as the weights order them, in operations that a compiler fuses."""
     parts: list[Tensor] = []
-    for part_tE, (rows, n, rope) in zip(_split(qkv_tE, groups), groups):
+    for part_tE, (rows, n, rope) in zip(split(qkv_tE, groups), groups):
         q, k, v = part_tE.view(rows, n, 3, heads, -1).permute(2, 0, 3, 1, 4).unbind(0)
         if rope is not None:
             cos, sin = rope[:, None].unbind(-1)
@@ -108,7 +108,7 @@ class _Heads(torch.autograd.Function):
         ctx.turns = [None if rope is None else torch.view_as_complex(rope).repeat(1, 1, heads) for _, _, rope in groups]
         ctx.heads, ctx.groups = heads, groups
         parts: list[Tensor] = []
-        for part_tE, (rows, n, _), turn in zip(_split(qkv_tE.detach(), groups), groups, ctx.turns):
+        for part_tE, (rows, n, _), turn in zip(split(qkv_tE.detach(), groups), groups, ctx.turns):
             part = part_tE.view(rows, n, 3, width)
             if turn is not None:
                 _turn(part[:, :, :2], turn[:, :, None], out=part[:, :, :2])
@@ -120,7 +120,7 @@ class _Heads(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         width = grads[0].shape[1] * grads[0].shape[3]
         grad_tE = grads[0].new_empty(sum(group.rows * group.tokens for group in ctx.groups), 3 * width)
-        for place, (part_tE, (rows, n, _), turn) in enumerate(zip(_split(grad_tE, ctx.groups), ctx.groups, ctx.turns)):
+        for place, (part_tE, (rows, n, _), turn) in enumerate(zip(split(grad_tE, ctx.groups), ctx.groups, ctx.turns)):
             part = part_tE.view(rows, n, 3, width)
             for i in range(3):
                 grad = grads[3 * place + i].transpose(1, 2).flatten(2)
@@ -131,7 +131,12 @@ class _Heads(torch.autograd.Function):
         return grad_tE, None, None
 
 
-def _split(x_tE: Tensor, groups: Sequence[Group]) -> tuple[Tensor, ...]:
+def split(x_tE: Tensor, groups: Sequence[Group]) -> tuple[Tensor, ...]:
+    """The tokens of each group.
+
+    >>> [len(part) for part in split(torch.zeros(10, 4), [Group(2, 3), Group(1, 4)])]
+    [6, 4]
+    """
     return x_tE.split([group.rows * group.tokens for group in groups])
 
 

@@ -187,8 +187,10 @@ class Encoder(nn.Module):
         """:meth:`forward`; SkelbenchError for what is no :class:`Encoded`, or has other rows or widths than it says."""
         encoded = super().__call__(*args, **options)
         asked = args[0] if args else options.get("view")
-        views = [asked] if isinstance(asked, View) else [each.view for each in asked] if isinstance(asked, list) else []
-        for each, view in zip([encoded] if isinstance(asked, View) else encoded, views):
+        pairs = [(encoded, asked)] if isinstance(asked, View) else []
+        if isinstance(asked, list):
+            pairs = [(each, of.view) for each, of in zip(encoded, asked, strict=True)]
+        for each, view in pairs:
             if not torch.jit.is_tracing() and (problem := self._problem(each, view)):
                 raise wrong(self.forward, problem)
         return encoded
@@ -222,7 +224,8 @@ class Encoder(nn.Module):
 
 
 def encode_all(encoder: Encoder, passes: Sequence[Pass]) -> list[Encoded]:
-    """What ``encoder`` makes of several passes: at once if it can take them ``together``, else one after another.
+    """What ``encoder`` makes of several passes: at once on an accelerator if it can take them ``together``, else one
+    after another, as on a CPU, whose caches hold more of the tokens of one view.
 
     >>> from skelbench.nn.vit import ViT, ViTConfig
     >>> from skelbench.skeleton.topology import NTU25

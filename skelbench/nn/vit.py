@@ -14,7 +14,7 @@ from pydantic import Field, PositiveFloat, model_validator
 from torch import Tensor, nn
 
 from skelbench.component import Spec
-from skelbench.nn.attention import Attention, Group, rope_table
+from skelbench.nn.attention import Attention, Group, rope_table, split
 from skelbench.nn.encoder import ABILITIES, Encoded, Encoder, Pass, Standardisation
 from skelbench.nn.layers import DropPath, Mlp, SwiGLU
 from skelbench.nn.tokenizer import Standardise, Tokenizer, take
@@ -112,10 +112,8 @@ class Block(nn.Module):
         """Rows are left out whole."""
         if groups is None or not isinstance(self.drop_path, DropPath):
             return self.drop_path(branch)
-        parts = zip(branch.split([group.rows * group.tokens for group in groups]), groups)
-        return torch.cat(
-            [self.drop_path(part.view(group.rows, group.tokens, -1)).flatten(0, 1) for part, group in parts]
-        )
+        parts = (part.view(group.rows, group.tokens, -1) for part, group in zip(split(branch, groups), groups))
+        return torch.cat([self.drop_path(part_RnD).flatten(0, 1) for part_RnD in parts])
 
 
 class ViT(Encoder):
@@ -200,7 +198,7 @@ class ViT(Encoder):
         x_tD = torch.cat([x_RnD.flatten(0, 1) for x_RnD, _ in embedded])
         for block in self.blocks:
             x_tD = block(x_tD, groups)
-        parts = self.norm(x_tD).split([group.rows * group.tokens for group in groups])
+        parts = split(self.norm(x_tD), groups)
         return [self._encoded(part.view(group.rows, group.tokens, -1)) for part, group in zip(parts, groups)]
 
     def _embed(self, each: Pass) -> tuple[Tensor, Group]:
