@@ -123,7 +123,7 @@ class _Heads(torch.autograd.Function):
         for place, (part_tE, (rows, n, _), turn) in enumerate(zip(split(grad_tE, ctx.groups), ctx.groups, ctx.turns)):
             part = part_tE.view(rows, n, 3, width)
             for i in range(3):
-                grad = grads[3 * place + i].transpose(1, 2).flatten(2)
+                grad = grads[3 * place + i].transpose(1, 2).flatten(2).contiguous()  # as flash attention leaves it
                 if turn is None or i == 2:
                     part[:, :, i].copy_(grad)
                 else:
