@@ -62,20 +62,18 @@ class Attention(nn.Module):
         else:
             qkv = _Heads.apply(self._pairs(x_tD) if turned else self.qkv(x_tD), self.heads, of)
         mixed = [
-            F.scaled_dot_product_attention(*qkv[3 * i : 3 * i + 3]).transpose(1, 2).reshape(-1, x.shape[-1])
-            for i in range(len(of))
+            F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(-1, x.shape[-1])
+            for q, k, v in zip(qkv[::3], qkv[1::3], qkv[2::3])
         ]
         return self.proj(mixed[0] if len(mixed) == 1 else torch.cat(mixed)).view_as(x)
 
     def _pairs(self, x_tD: Tensor) -> Tensor:
         """Queries, keys and values with the two channels that turn together side by side, as complex numbers have
         them. Scores do not depend on the order of channels, and to reorder weights costs next to nothing."""
-        weight, bias = (self._paired(part) for part in (self.qkv.weight, self.qkv.bias))
-        return F.linear(x_tD, weight, bias)
+        bias = None if self.qkv.bias is None else self._paired(self.qkv.bias)
+        return F.linear(x_tD, self._paired(self.qkv.weight), bias)
 
-    def _paired(self, part: Tensor | None) -> Tensor | None:
-        if part is None:
-            return None
+    def _paired(self, part: Tensor) -> Tensor:
         queries_keys, values = part.tensor_split((2 * len(part) // 3,))
         return torch.cat([queries_keys.unflatten(0, (2 * self.heads, 2, -1)).transpose(1, 2).flatten(0, 2), values])
 
