@@ -10,7 +10,16 @@ import torch
 from pydantic import Field
 from skelbench_plugins._recipes import DISTILLED_SPACE, MULTI_CROP_READINGS, MULTI_CROP_RECIPE
 
-from skelbench.methods import Method, MultiCropConfig, Teacher, match_views, other_views, self_distillation_groups
+from skelbench.methods import (
+    Method,
+    MultiCropConfig,
+    Pass,
+    Teacher,
+    encode_all,
+    match_views,
+    other_views,
+    self_distillation_groups,
+)
 from skelbench.plugin import MethodSpec, hookimpl
 
 
@@ -46,7 +55,9 @@ class DINO(Method):
         encoder, head = self.teacher["encoder"], self.teacher["cl_head"]
         with torch.no_grad():
             anchors_RE = head(encoder(views["global"]).summary_RD)
-        pieces = {name: view.chunk(self.cl_head(self.encoder(view).summary_RD)) for name, view in views.items()}
+        summaries_RD = [encoded.summary_RD for encoded in encode_all(self.encoder, [Pass(v) for v in views.values()])]
+        embedded_RE = self.cl_head(torch.cat(summaries_RD)).split([len(x_RD) for x_RD in summaries_RD])
+        pieces = {name: view.chunk(x_RE) for (name, view), x_RE in zip(views.items(), embedded_RE)}
         students_RVE = other_views(pieces["global"], pieces.get("local", ()))
         temp = self.config.teacher_temp_at(step)
         total = match_views(self.cl_loss, self.cl_head, head, students_RVE, anchors_RE, temp)

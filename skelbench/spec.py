@@ -121,6 +121,11 @@ class TrainSpec(Grown):
         description="batch norm over several processes: each its own share of the batch and the first one's running "
         "statistics, or the batch of all, which is what one process does",
     )
+    compile: Literal["auto", "on", "off"] = Field(
+        "auto",
+        exclude=True,  # bits differ by rounding alone: recorded beside a run, no part of its identity
+        description="compile the blocks of encoders and decoders: the same numbers to rounding; auto = on a GPU",
+    )
 
     @field_validator("degrade", mode="before")
     @classmethod

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import torch
 import torch.nn.functional as F
-from timm.layers import Mlp
 from torch import Tensor, nn
 
+from skelbench.nn.layers import Mlp
 from skelbench.nn.vit import ViTConfig, xavier_linear
 from skelbench.skeleton.grid import Grid
 

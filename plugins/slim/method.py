@@ -16,8 +16,10 @@ from pydantic import Field, model_validator
 from skelbench.methods import (
     Hidden,
     Method,
+    Pass,
     PrototypeSettings,
     Teacher,
+    encode_all,
     match_views,
     self_distillation_groups,
 )
@@ -186,34 +188,44 @@ class Slim(Method):
         both, temp = View.cat([views["global1"], views["global2"]]), c.teacher_temp_at(step)
         with torch.no_grad():
             whole = teacher["encoder"](both)
-        out, loss, masked = {}, 0.0, None
+        passes, local, out, loss = [], [], {}, 0.0
         if self.target is not None:
-            masked = self.encoder(both, mask_RN=both.mask_RN)
-            hidden = Hidden(both, masked.tokens_RND, whole.tokens_RND, temp, step)
+            passes.append(Pass(both, both.mask_RN))
+        if self.cl_head is not None:
+            if c.clean_pass or not passes:
+                passes.append(Pass(both))
+            local = self._locals(views)
+            passes += [Pass(view, view.mask_RN) for view in local]
+        seen = encode_all(self.encoder, passes)
+        if self.target is not None:
+            hidden = Hidden(both, seen[0].tokens_RND, whole.tokens_RND, temp, step)
             out["mfp"] = step.mean(self.target(hidden), both.rows)
             loss = loss + c.mfp_weight * out["mfp"]
         if self.cl_head is not None:
             with torch.no_grad():
                 anchors_RE = teacher["cl_head"](whole.summary_RD)
-            summary_RD = (self.encoder(both) if c.clean_pass or masked is None else masked).summary_RD
-            students_RVE = self._per_anchor(both.chunk(self.cl_head(summary_RD)), views)
+            summaries_RD = [encoded.summary_RD for encoded in seen[-1 - len(local) :]]
+            embedded_RE = self.cl_head(torch.cat(summaries_RD)).split([len(x_RD) for x_RD in summaries_RD])
+            students_RVE = self._per_anchor(both.chunk(embedded_RE[0]), local, embedded_RE[1:])
             total = match_views(self.cl_loss, self.cl_head, teacher["cl_head"], students_RVE, anchors_RE, temp)
             step.watch("cl", self.cl_loss, both)
             out["glcl"] = step.mean(total, len(anchors_RE))
             loss = loss + c.glcl_weight * out["glcl"]
             if c.koleo:
-                out["koleo"] = sum(koleo(part) for part in both.chunk(summary_RD))
+                out["koleo"] = sum(koleo(part) for part in both.chunk(summaries_RD[0]))
                 loss = loss + c.koleo * out["koleo"]
         return {"loss": loss, **out}
 
-    def _per_anchor(self, global_RE, views):
+    def _locals(self, views):
+        """The local views of both anchors by length, those of the first anchor first."""
+        names = [[f"local{frames}-{anchor}" for anchor in (1, 2)] for frames, _, _ in LOCALS]
+        return [View.cat([views[name] for name in pair]) for pair in names if pair[0] in views]
+
+    def _per_anchor(self, global_RE, local, local_RE):
         """Student embeddings to match with each anchor: the other global view, then its local views; [2R, V, E]."""
         students = ([global_RE[1]], [global_RE[0]])
-        for frames, _, _ in LOCALS:
-            if f"local{frames}-1" not in views:
-                continue
-            local = View.cat([views[f"local{frames}-1"], views[f"local{frames}-2"]])
-            pieces = local.chunk(self.cl_head(self.encoder(local, mask_RN=local.mask_RN).summary_RD))
+        for view, embedded_RE in zip(local, local_RE):
+            pieces = view.chunk(embedded_RE)
             half = len(pieces) // 2
             students[0].extend(pieces if self.config.match_both else pieces[:half])
             students[1].extend(pieces if self.config.match_both else pieces[half:])

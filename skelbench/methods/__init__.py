@@ -14,10 +14,11 @@ from skelbench.methods.self_distillation import (
     self_distillation_groups,
 )
 from skelbench.methods.target import Hidden, MaskedTarget
+from skelbench.nn.encoder import Pass, encode_all
 
 __all__ = [
     "Config", "Context", "DistortedConfig", "Hidden", "Imported", "MaskedAutoencoder", "MaskedAutoencoderConfig",
-    "MaskedConfig", "MaskedTarget", "Method", "MomentumContrast", "MomentumContrastConfig", "MultiCropConfig",
-    "PrototypeSettings", "Step", "Teacher", "match_views", "other_views", "predict_prototypes", "rotated_view",
-    "self_distillation_groups",
+    "MaskedConfig", "MaskedTarget", "Method", "MomentumContrast", "MomentumContrastConfig", "MultiCropConfig", "Pass",
+    "PrototypeSettings", "Step", "Teacher", "encode_all", "match_views", "other_views", "predict_prototypes",
+    "rotated_view", "self_distillation_groups",
 ]  # fmt: skip

@@ -75,6 +75,14 @@ class Encoded:
         return {name: x for name, x in {"cls": self.cls_RD, "pooled": self.pooled_RD}.items() if x is not None}
 
 
+class Pass(NamedTuple):
+    """What an encoder is asked for in one pass: see :meth:`Encoder.forward`."""
+
+    view: View
+    mask_RN: Tensor | None = None
+    keep_RK: Tensor | None = None
+
+
 class Standardisation(NamedTuple):
     """Constants by which x, y, z are standardised, metres: (x - mean) / std.
 
@@ -118,6 +126,9 @@ class Encoder(nn.Module):
     """Bodies that one pass covers: body slots side by side of an encoder that returns one row per clip."""
     prefix_tokens: int = 0
     """Tokens that it adds in front of the grid's: a class token, registers."""
+    together: bool = False
+    """Whether it also takes a list of passes (:class:`Pass`) in place of a view and returns a list of as many
+    :class:`Encoded`, so that what treats tokens one by one runs once for all of them (:func:`encode_all`)."""
     prepared_state: tuple[str, ...] = ()
     """Names in its state of what :meth:`prepare` makes; weights of the same encoder may lack them."""
 
@@ -175,9 +186,13 @@ class Encoder(nn.Module):
     def __call__(self, *args: Any, **options: Any) -> Encoded:
         """:meth:`forward`; SkelbenchError for what is no :class:`Encoded`, or has other rows or widths than it says."""
         encoded = super().__call__(*args, **options)
-        view = args[0] if args else options.get("view")
-        if isinstance(view, View) and not torch.jit.is_tracing() and (problem := self._problem(encoded, view)):
-            raise wrong(self.forward, problem)
+        asked = args[0] if args else options.get("view")
+        pairs = [(encoded, asked)] if isinstance(asked, View) else []
+        if isinstance(asked, list):
+            pairs = [(each, of.view) for each, of in zip(encoded, asked, strict=True)]
+        for each, view in pairs:
+            if not torch.jit.is_tracing() and (problem := self._problem(each, view)):
+                raise wrong(self.forward, problem)
         return encoded
 
     def _problem(self, encoded: Any, view: View) -> str:
@@ -206,6 +221,23 @@ class Encoder(nn.Module):
         ``visible``: encode only that many tokens (the patch embedding still sees all N). Empty = no closed form.
         """
         return {}
+
+
+def encode_all(encoder: Encoder, passes: Sequence[Pass]) -> list[Encoded]:
+    """What ``encoder`` makes of several passes: at once on an accelerator if it can take them ``together``, else one
+    after another, as on a CPU, whose caches hold more of the tokens of one view.
+
+    >>> from skelbench.nn.vit import ViT, ViTConfig
+    >>> from skelbench.skeleton.topology import NTU25
+    >>> vit = ViT(ViTConfig(dim=16, depth=1, heads=2), NTU25, Grid(frames=16, patch=8, joints=25))
+    >>> long, short = (View.of(torch.randn(2, 1, frames, 25, 3)) for frames in (16, 8))
+    >>> [encoded.tokens_RND.shape[1] for encoded in encode_all(vit, [Pass(long), Pass(short)])]
+    [50, 25]
+    """
+    if encoder.together and len(passes) > 1 and passes[0].view.x_RTJC.device.type != "cpu":
+        return list(encoder(list(passes)))
+    alone = ({name: x for name, x in each._asdict().items() if x is not None} for each in passes)
+    return [encoder(asked.pop("view"), **asked) for asked in alone]
 
 
 def lines(patches_RP: Tensor, joints_RJ: Tensor, joints: int) -> Tensor:

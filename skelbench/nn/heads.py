@@ -88,4 +88,4 @@ class PrototypeHead(nn.Module):
     @property
     def prototypes(self) -> Tensor:
         """[K, E]: unit directions times gain, computed at each access."""
-        return F.normalize(self.prototype_direction, dim=1) * self.prototype_gain
+        return torch._weight_norm(self.prototype_direction, self.prototype_gain, 0)  # one kernel each way

@@ -6,15 +6,17 @@ S class and register tokens, n = S + N (or S + K) tokens in a block, D width, d 
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Sequence
+from typing import Any, Literal
 
 import torch
 from pydantic import Field, PositiveFloat, model_validator
-from timm.layers import AttentionRope, DropPath, Mlp, SwiGLU
 from torch import Tensor, nn
 
 from skelbench.component import Spec
-from skelbench.nn.encoder import ABILITIES, Encoded, Encoder, Standardisation
+from skelbench.nn.attention import Attention, Group, rope_table, split
+from skelbench.nn.encoder import ABILITIES, Encoded, Encoder, Pass, Standardisation
+from skelbench.nn.layers import DropPath, Mlp, SwiGLU
 from skelbench.nn.tokenizer import Standardise, Tokenizer, take
 from skelbench.plugin import EncoderSpec, hookimpl
 from skelbench.skeleton.grid import Grid
@@ -89,20 +91,6 @@ class ViTConfig(Spec):
         return self.readout
 
 
-def rope_table(time_Rn: Tensor, head_width: int, base: float) -> Tensor:
-    """Sines and cosines [R, 1, n, 2 d] for temporal indices [R, n], in the layout of timm's ``AttentionRope``.
-
-    Pair (i, i + d/2) of a query or key turns by index * base^(-2 i / d); float32 whatever autocast says.
-
-    >>> rope_table(torch.arange(8)[None], head_width=16, base=10000.0).shape
-    torch.Size([1, 1, 8, 32])
-    """
-    i = torch.arange(0, head_width, 2, device=time_Rn.device, dtype=torch.float32)
-    angle = time_Rn.unsqueeze(-1).float() * base ** (-i / head_width)
-    angle = torch.cat([angle, angle], -1)
-    return torch.cat([angle.sin(), angle.cos()], -1).unsqueeze(1)
-
-
 class Block(nn.Module):
     """x + attention(norm(x)), then x + mlp(norm(x))."""
 
@@ -110,17 +98,22 @@ class Block(nn.Module):
         super().__init__()
         dim, eps = config.dim, config.norm_eps
         self.norm1 = nn.LayerNorm(dim, eps=eps)
-        self.attn = AttentionRope(
-            dim, config.heads, qkv_bias=config.qkv_bias, num_prefix_tokens=config.prefix, rotate_half=True
-        )
+        self.attn = Attention(dim, config.heads, config.qkv_bias)
         self.norm2 = nn.LayerNorm(dim, eps=eps)
         self.mlp = (Mlp if config.mlp == "gelu" else SwiGLU)(dim, config.mlp_hidden)
         self.drop_path: nn.Module = nn.Identity()
 
-    def forward(self, x_RnD: Tensor, rope: Tensor | None = None) -> Tensor:
-        """``rope``: table of the patch tokens from :func:`rope_table`, or None."""
-        x_RnD = x_RnD + self.drop_path(self.attn(self.norm1(x_RnD), rope))
-        return x_RnD + self.drop_path(self.mlp(self.norm2(x_RnD)))
+    def forward(self, x: Tensor, groups: Sequence[Group] | None = None) -> Tensor:
+        """Same shape: [t, D] of ``groups``, or [R, n, D] of rows that are not rotated."""
+        x = x + self._dropped(self.attn(self.norm1(x), groups), groups)
+        return x + self._dropped(self.mlp(self.norm2(x)), groups)
+
+    def _dropped(self, branch: Tensor, groups: Sequence[Group] | None) -> Tensor:
+        """Rows are left out whole."""
+        if groups is None or not isinstance(self.drop_path, DropPath):
+            return self.drop_path(branch)
+        parts = (part.view(group.rows, group.tokens, -1) for part, group in zip(split(branch, groups), groups))
+        return torch.cat([self.drop_path(part_RnD).flatten(0, 1) for part_RnD in parts])
 
 
 class ViT(Encoder):
@@ -134,6 +127,7 @@ class ViT(Encoder):
     """
 
     abilities = frozenset(ABILITIES) - {"fuse-streams"}
+    together = True
     prepared_state = ("tokenizer.mask_token",)
     config: ViTConfig
 
@@ -192,29 +186,43 @@ class ViT(Encoder):
             if token is not None:
                 nn.init.trunc_normal_(token, std=0.02)
 
-    def forward(self, view: View, mask_RN: Tensor | None = None, keep_RK: Tensor | None = None) -> Encoded:
+    def forward(self, view: View | Sequence[Pass], mask_RN: Tensor | None = None, keep_RK: Tensor | None = None) -> Any:
         """See :meth:`Encoder.forward`. Rows do not see each other."""
+        if isinstance(view, View):
+            return self._together([Pass(view, mask_RN, keep_RK)])[0]
+        return self._together(view)
+
+    def _together(self, passes: Sequence[Pass]) -> list[Encoded]:
+        embedded = [self._embed(each) for each in passes]
+        groups = [group for _, group in embedded]
+        x_tD = torch.cat([x_RnD.flatten(0, 1) for x_RnD, _ in embedded])
+        for block in self.blocks:
+            x_tD = block(x_tD, groups)
+        parts = split(self.norm(x_tD), groups)
+        return [self._encoded(part.view(group.rows, group.tokens, -1)) for part, group in zip(parts, groups)]
+
+    def _embed(self, each: Pass) -> tuple[Tensor, Group]:
+        """Tokens [R, n, D] of one pass with what stands in front of them, and their group."""
+        view, mask_RN, keep_RK = each
         if mask_RN is not None and keep_RK is not None:
             raise ValueError("give mask_RN or keep_RK, not both")
-        config = self.config
+        config, rope = self.config, None
         x_RND = self.tokenizer(view.x_RTJC, mask_RN)
-        R, N, D = x_RND.shape
-        time_1N = torch.arange(N, device=x_RND.device).div(self.grid.joints, rounding_mode="floor").unsqueeze(0)
         if keep_RK is not None:
             keep_RK = keep_RK.flatten(1)
             x_RND = take(x_RND, keep_RK)
-            time_1N = keep_RK.div(self.grid.joints, rounding_mode="floor")
-        rope = rope_table(time_1N, D // config.heads, config.rope_base) if config.temporal == "rope" else None
+        if config.temporal == "rope":
+            token_RN = torch.arange(x_RND.shape[1], device=x_RND.device)[None] if keep_RK is None else keep_RK
+            time_RN = token_RN.div(self.grid.joints, rounding_mode="floor")
+            rope = rope_table(time_RN, config.dim // config.heads, config.rope_base, config.prefix)
+        x_RnD = torch.cat([*self._prefix(len(x_RND)), x_RND], 1) if config.prefix else x_RND
+        return x_RnD, Group(x_RnD.shape[0], x_RnD.shape[1], rope)
 
-        x_RnD = torch.cat([*self._prefix(R), x_RND], 1) if config.prefix else x_RND
-        for block in self.blocks:
-            x_RnD = block(x_RnD, rope)
-        x_RnD = self.norm(x_RnD)
-
-        tokens_RND = x_RnD[:, config.prefix :]
-        cls_RD = x_RnD[:, 0] if config.cls else None
+    def _encoded(self, x_RnD: Tensor) -> Encoded:
+        tokens_RND = x_RnD[:, self.config.prefix :]
+        cls_RD = x_RnD[:, 0] if self.config.cls else None
         parts = {"cls": lambda: x_RnD[:, 0], "mean": lambda: tokens_RND.mean(1)}
-        pooled_RD = torch.cat([parts[name]() for name in config.pooled.split("+")], 1)
+        pooled_RD = torch.cat([parts[name]() for name in self.config.pooled.split("+")], 1)
         return Encoded(tokens_RND=tokens_RND, pooled_RD=pooled_RD, cls_RD=cls_RD)
 
     def _prefix(self, rows: int) -> list[Tensor]:

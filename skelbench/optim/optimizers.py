@@ -49,7 +49,7 @@ class Adam(Optimizer):
     betas: tuple[Beta, Beta] = Field((0.9, 0.999), description="decay of the two moments")
 
     def build(self, groups: Groups, lr: float, weight_decay: float) -> torch.optim.Optimizer:
-        return torch.optim.Adam(groups, lr=lr, betas=self.betas, weight_decay=weight_decay)
+        return torch.optim.Adam(groups, lr=lr, betas=self.betas, weight_decay=weight_decay, fused=_fusable(groups))
 
 
 class AdamW(Adam):
@@ -62,7 +62,13 @@ class AdamW(Adam):
     kind = "adamw"
 
     def build(self, groups: Groups, lr: float, weight_decay: float) -> torch.optim.Optimizer:
-        return torch.optim.AdamW(groups, lr=lr, betas=self.betas, weight_decay=weight_decay)
+        return torch.optim.AdamW(groups, lr=lr, betas=self.betas, weight_decay=weight_decay, fused=_fusable(groups))
+
+
+def _fusable(groups: Groups) -> bool:
+    """Whether one kernel can update all parameters, instead of a dozen passes over each."""
+    parameters = [parameter for group in groups for parameter in group["params"]]
+    return all(p.device.type in ("cpu", "cuda") and p.is_floating_point() for p in parameters)
 
 
 class SGD(Optimizer):

@@ -28,6 +28,7 @@ from skelbench.run.session import Session
 from skelbench.spec import RunSpec
 from skelbench.train.build import build_method
 from skelbench.train.checkpoint import load_state, load_weights, save_encoders
+from skelbench.train.compiled import compile_blocks
 from skelbench.train.loop import Trainer
 
 PATIENCE = 60.0
@@ -108,8 +109,12 @@ def _train(session: Session, resolved: Resolved, run: RunDir) -> RunDir:
                 )
                 for note in filter(None, (settle_threads(trainer, run), saved)):
                     report(0, note=note)
+                compiled, note = compile_blocks(trainer.method, trainer.device, spec.train.compile)
+                if note:
+                    report(0, note=note)
                 # "step", where it was stopped before, and why, are past.
                 now = {"environment": environment(session.device), "train_clips": len(trainer.ids)}
+                now |= {"compiled": True} if compiled else {}
                 record("step", "reason", "memory", outcome="running", **now, **recorded(chosen))
                 seconds = trainer.fit(
                     report,

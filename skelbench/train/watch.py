@@ -99,6 +99,7 @@ class Watch:
         first: dict[nn.Module, dict[int, dict[str, Tensor]]] = {}
 
         def keep(module: nn.Module, _: Any, out: Any) -> None:
+            out = out[0] if isinstance(out, list) else out
             if isinstance(out, Encoded) and self.piece not in (pieces := first.setdefault(module, {})):
                 pieces[self.piece] = {name: x.detach() for name, x in out.readouts.items()}
 

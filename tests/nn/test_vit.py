@@ -9,8 +9,9 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from skelbench.errors import SkelbenchError
+from skelbench.nn.attention import rope_table
 from skelbench.nn.tokenizer import patchify
-from skelbench.nn.vit import ViT, ViTConfig, rope_table
+from skelbench.nn.vit import ViT, ViTConfig
 from skelbench.skeleton.grid import Grid
 from skelbench.skeleton.topology import NTU25
 from skelbench.views import View
@@ -145,7 +146,8 @@ def test_hidden_content_is_replaced_but_its_place_is_kept():
 
 
 def test_rope_follows_its_definition_and_sees_only_differences():
-    sin, cos = rope_table(torch.tensor([[0, 5, 9]]), 8, 100.0)[0, 0].chunk(2, -1)
+    table = rope_table(torch.tensor([[0, 5, 9]]), 8, 100.0)[0]
+    cos, sin = (torch.cat([part, part], -1) for part in table.unbind(-1))
     vector = torch.randn(8, dtype=torch.float64)
     for row, time in enumerate((0, 5, 9)):
         half = torch.cat([-vector[4:], vector[:4]])

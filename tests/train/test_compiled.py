@@ -1,0 +1,53 @@
+"""What is compiled, when, and what is said where nothing can be."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+from skelbench.nn.vit import Block, ViTConfig
+from skelbench.spec import TrainSpec
+from skelbench.train.compiled import compile_blocks
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture
+def method():
+    return nn.ModuleDict({"encoder": nn.ModuleList([Block(ViTConfig(dim=8, depth=1, heads=2)) for _ in range(2)])})
+
+
+def compiled(method):
+    return [part for part in method.modules() if part._compiled_call_impl is not None]
+
+
+@pytest.mark.parametrize("how", ["auto", "off"])
+def test_on_a_cpu_nothing_is_compiled_unasked(method, how):
+    assert compile_blocks(method, CPU, how) == (False, "") and not compiled(method)
+
+
+def test_blocks_are_compiled_and_their_copies_are_not(method, monkeypatch):
+    monkeypatch.setattr(torch, "compile", lambda forward, *args, **options: forward)
+    names = list(method.state_dict())
+    assert compile_blocks(method, CPU, "on") == (True, "")
+    assert compiled(method) == list(method["encoder"]) and not compiled(copy.deepcopy(method))
+    assert list(method.state_dict()) == names
+
+
+def test_without_a_compiler_a_line_is_said_and_training_goes_on(method, monkeypatch):
+    def broken(forward, *args, **options):
+        raise RuntimeError("no compiler\nfound")
+
+    monkeypatch.setattr(torch, "compile", broken)
+    done, said = compile_blocks(method, CPU, "on")
+    assert not done and said.startswith("blocks run uncompiled: ") and "no compiler" in said and "\n" not in said
+    assert not compiled(method)
+
+
+def test_a_method_without_blocks_has_nothing_to_compile():
+    assert compile_blocks(nn.Linear(2, 2), CPU, "on") == (False, "")
+
+
+def test_compiling_is_no_part_of_what_a_run_is():
+    assert TrainSpec(compile="on").model_dump() == TrainSpec().model_dump()
