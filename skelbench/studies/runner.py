@@ -18,7 +18,7 @@ from typing import Any
 
 from skelbench.cores import usable_cores
 from skelbench.files import naming, write_json
-from skelbench.locks import Busy, FileLock
+from skelbench.leases import Busy, Lease
 from skelbench.places import said
 from skelbench.run.request import parse_value
 from skelbench.run.session import Session
@@ -95,10 +95,10 @@ def typed(value: Any) -> str:
     return "None" if value is None else literal(value)
 
 
-def claim_of(trial: Trial, folder: Path) -> FileLock | None:
+def claim_of(trial: Trial, folder: Path) -> Lease | None:
     """Held, in ``folder``, while a study's process works on ``trial``, which locks its run only some seconds after it
     started; None while another study holds it."""
-    claim = FileLock(folder / f".{trial.id}.lock", timeout=0)
+    claim = Lease(folder / f".{trial.id}.lock")
     try:
         claim.acquire()
     except Busy:
@@ -167,7 +167,7 @@ class Runner:
                 failures[work.trial.id] = failure, work.log
             display.ended(work, failure)
 
-    def _free(self, waiting: deque[tuple[Trial, Status]]) -> tuple[Trial, Status, FileLock] | None:
+    def _free(self, waiting: deque[tuple[Trial, Status]]) -> tuple[Trial, Status, Lease] | None:
         """The next trial that no other command is working on, and the claim on it."""
         for place, (trial, before) in enumerate(waiting):
             run = self.session.results.by_id(trial.id)
@@ -176,7 +176,7 @@ class Runner:
                 return trial, before, claim
         return None
 
-    def _start(self, trial: Trial, before: Status, claim: FileLock) -> Work:
+    def _start(self, trial: Trial, before: Status, claim: Lease) -> Work:
         words = command(trial, self.protocols, self.session)
         self.logs.mkdir(parents=True, exist_ok=True)
         log = self.logs / f"{file_name(trial.method)}-{trial.resolved.spec.tokens}t-{trial.id}.log"

@@ -6,7 +6,6 @@ import json
 from typing import Any
 
 from skelbench.files import parsed
-from skelbench.locks import Busy
 from skelbench.results.metrics import is_figure
 from skelbench.results.store import RunDir
 
@@ -34,13 +33,5 @@ def trained(run: RunDir, clips: int) -> float:
 
 
 def at_work(run: RunDir) -> bool:
-    """Whether a process works in ``run``; looks without leaving anything."""
-    if not (run.path / ".lock").exists():
-        return False
-    try:
-        with run.lock():
-            return False
-    except Busy:
-        return True
-    except OSError:  # not ours to write in: nothing of ours will run there
-        return False
+    """Whether a process works in ``run``, on whatever machine; takes nothing."""
+    return run.lock().held()

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from skelbench.console import AGAIN
-from skelbench.locks import FileLock
+from skelbench.leases import Lease
 from skelbench.results.store import RunDir
 from skelbench.run.session import Session
 from skelbench.studies.trials import Trial
@@ -23,7 +23,7 @@ class Work:
     """A process of ``skelbench run`` that works on ``trial`` and writes to ``log``."""
 
     trial: Trial
-    claim: FileLock
+    claim: Lease
     """Keeps other studies from the trial."""
     process: subprocess.Popen[bytes]
     log: Path

@@ -239,6 +239,7 @@ class Trainer:
                     line = {"step": done, "epoch": self.epoch(done), "clips_seen": done * batch, **values, **figures}
                     line |= {"clips_per_s": rate, "seconds": seconds()}
                     if not self.rank:
+                        self.run.check_held()
                         rounded = {key: _rounded(value) for key, value in line.items()}
                         metrics.write(json.dumps(rounded) + "\n")
                         metrics.flush()
@@ -270,6 +271,7 @@ class Trainer:
                             f"{self.run.path} was removed while it was written; issue the same command again to start "
                             "anew"
                         )
+                    self.run.check_held()
                     self.save(done, seconds())
                 if stop and done < self.total:
                     raise Interrupted(
