@@ -36,6 +36,7 @@ from skelbench.errors import SkelbenchError
 from skelbench.plugin.files import named_file
 from skelbench.plugin.host import request_files
 from skelbench.plugin.mistakes import Mistake, told
+from skelbench.signals import AGAIN_LATER, warnings_heeded
 from skelbench.version import __version__
 
 app = typer.Typer(
@@ -95,7 +96,13 @@ def commands() -> Any:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point; returns the exit code (0 done, 1 internal error or a calibration that fails, 2 the user's to put
-    right, 3 done with something left out, 130 interrupted)."""
+    right, 3 done with something left out, 75 stopped by a scheduler's SIGUSR2, 130 interrupted)."""
+    with warnings_heeded() as warned:
+        code = _main(argv)
+    return AGAIN_LATER if code == 130 and warned.is_set() else code
+
+
+def _main(argv: Sequence[str] | None) -> int:
     debug = False
     try:
         log_to_terminal()

@@ -34,7 +34,7 @@ def fine_tune(
 ) -> ProtocolResult:
     """Fit every part and measure; what was stopped before goes on from ``task.state``.
 
-    Raises :class:`Interrupted` after SIGINT or SIGTERM, with the state saved, and :class:`Diverged`.
+    Raises :class:`Interrupted` after SIGINT, SIGTERM or SIGUSR2, with the state saved, and :class:`Diverged`.
     """
     lists = _label_lists(task, settings)
     parts = [part for draw in range(settings.draws) for part in _parts(task, settings, lists, draw, seed)]
