@@ -122,7 +122,8 @@ def test_who_was_too_slow_leaves_the_new_owner_alone(path, monkeypatch):
 def test_one_that_lives_elsewhere_keeps_it_whatever_the_clocks_say(path, monkeypatch):
     stranger(path, STALE_SECONDS - 10)
     for ahead in (-86400, 86400):
-        monkeypatch.setattr(time, "time", lambda ahead=ahead, now=time.time(): now + ahead)
+        there = time.time() + ahead
+        monkeypatch.setattr(time, "time", lambda there=there: there)
         with pytest.raises(Busy, match="another process holds"):
             Lease(path).acquire()
         assert Lease(path).held() and files(path) == [".lock"]
@@ -197,7 +198,12 @@ def test_who_lost_it_is_told_before_it_writes_and_leaves_it_to_the_other(path, m
 def test_what_is_not_a_lease_is_judged_by_its_time_alone(path):
     """An empty file, as an earlier skelbench left; damage; a pipe, which must not be waited for."""
     path.parent.mkdir()
-    for make in (path.touch, lambda: path.write_text('{"token"'), lambda: path.write_text("[]"), lambda: os.mkfifo(path)):
+    for make in (
+        path.touch,
+        lambda: path.write_text('{"token"'),
+        lambda: path.write_text("[]"),
+        lambda: os.mkfifo(path),
+    ):
         make()
         assert Lease(path).held()
         with pytest.raises(Busy):
@@ -212,5 +218,7 @@ def test_a_link_in_its_place_is_named(path):
     path.symlink_to(path.parent)
     with pytest.raises(OSError) as raised:
         Lease(path).acquire()
-    assert raised.value.errno == leases.errno.ELOOP and raised.value.filename == str(path) or raised.value.filename == path
+    assert (
+        raised.value.errno == leases.errno.ELOOP and raised.value.filename == str(path) or raised.value.filename == path
+    )
     assert files(path) == [".lock"]

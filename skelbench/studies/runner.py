@@ -82,6 +82,17 @@ def command(trial: Trial, protocols: Sequence[str], session: Session) -> list[st
     return words + [word for file in files for word in ("--plugin", file)]
 
 
+def name_of(trial: Trial) -> str:
+    """Of its log: ``slim-8t-6654ce724f0f``."""
+    return f"{file_name(trial.method)}-{trial.resolved.spec.tokens}t-{trial.id}"
+
+
+def say_queue(logs: Path, trials: Sequence[Trial]) -> None:
+    """Write down what is worked through, for who looks in from outside: how far each is, its run's folder says."""
+    queue = [{"id": trial.id, "title": trial.title} for trial in trials]
+    write_json(logs / QUEUE, {"began": time.time(), "trials": queue})
+
+
 def own_modules() -> list[str]:
     """Keeps Python from taking modules out of the current folder, where data and results lie that may be others';
     unless skelbench itself is there."""
@@ -122,7 +133,7 @@ class Runner:
         Raises :class:`Stopped` after a signal, when every process has saved its state; a second signal does not wait.
         """
         waiting = deque(trials)
-        self._say_queue(trials)
+        say_queue(self.logs, [trial for trial, _ in trials])
         failures: dict[str, tuple[str, Path]] = {}
         try:
             with stop_requested() as stop:
@@ -145,11 +156,6 @@ class Runner:
         if stop.is_set():
             raise Stopped
         return failures
-
-    def _say_queue(self, trials: Sequence[tuple[Trial, Status]]) -> None:
-        """Write down what is worked through, for who looks in from outside: how far each is, its run's folder says."""
-        queue = [{"id": trial.id, "title": trial.title} for trial, _ in trials]
-        write_json(self.logs / QUEUE, {"began": time.time(), "trials": queue})
 
     def _see_ends(self, failures: dict[str, tuple[str, Path]], display: Display, stopping: bool) -> None:
         """Read how far each process is, and take away those that have ended."""
@@ -179,7 +185,7 @@ class Runner:
     def _start(self, trial: Trial, before: Status, claim: Lease) -> Work:
         words = command(trial, self.protocols, self.session)
         self.logs.mkdir(parents=True, exist_ok=True)
-        log = self.logs / f"{file_name(trial.method)}-{trial.resolved.spec.tokens}t-{trial.id}.log"
+        log = self.logs / f"{name_of(trial)}.log"
         with naming(log), open(log, "ab") as file:
             file.write(f"$ skelbench {shlex.join(words)}\n".encode())
             file.flush()

@@ -72,10 +72,16 @@ class Work:
             run = session.results.by_id(self.trial.id)
             finished = run is not None and run.outcome == "done"
             return None if finished else f"it ended without a finished run {self.trial.id}"
-        if code < 0:
-            return f"its process was killed by {signal.Signals(-code).name}"
-        with open(self.log, "rb") as file:
-            file.seek(self.log_start)
-            lines = file.read().decode(errors="replace").splitlines()
-        errors = [line.removeprefix("error: ").removesuffix(AGAIN) for line in lines if line.startswith("error: ")]
-        return errors[-1] if errors else f"it ended with exit code {code}"
+        return why_failed(code, self.log, self.log_start)
+
+
+def why_failed(code: int, log: Path, start: int = 0) -> str:
+    """Why a process that ended with ``code`` (minus a signal's number) failed, by what it wrote after ``start`` bytes
+    of ``log``."""
+    if code < 0:
+        return f"its process was killed by {signal.Signals(-code).name}"
+    with open(log, "rb") as file:
+        file.seek(start)
+        lines = file.read().decode(errors="replace").splitlines()
+    errors = [line.removeprefix("error: ").removesuffix(AGAIN) for line in lines if line.startswith("error: ")]
+    return errors[-1] if errors else f"it ended with exit code {code}"

@@ -207,8 +207,8 @@ class Trainer:
         ``report(advance, **fields)`` is told clips and figures for a progress bar, and as ``note`` what to say at once;
         ``log(step, metrics)`` gets every line written; ``signs(collapse=..., shortcut=...)`` all that was found in the
         run whenever it changes (:class:`~skelbench.train.collapse.Sign`); these two on the first process alone. Raises
-        :class:`Interrupted` after SIGINT, SIGTERM or SIGUSR2 with the state saved, and :class:`SkelbenchError` with outcome
-        ``diverged`` when a loss is not finite.
+        :class:`Interrupted` after SIGINT, SIGTERM or SIGUSR2 with the state saved, and :class:`SkelbenchError` with
+        outcome ``diverged`` when a loss is not finite.
         """
         start, before = self.load()
         started = time.monotonic()
