@@ -30,7 +30,7 @@ def act(
     end if the study is at its end, else None: there is nothing to show of it yet."""
     missing = [(trial, state) for trial, state in states if not state.done]
     if asked == "--emit":
-        out.print(engine.emit(missing) if missing else f"# {len(states)} trials, all done", end="", soft_wrap=True)
+        out.print(engine.emit(missing) or f"# {study.name}: nothing to submit\n", end="", soft_wrap=True)
         return None
     if asked == "--cancel":
         jobs = engine.cancel()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import subprocess
 import time
 from contextlib import suppress
@@ -10,12 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from skelbench.console import AGAIN
 from skelbench.leases import Lease
 from skelbench.results.store import RunDir
 from skelbench.run.session import Session
 from skelbench.studies.trials import Trial
-from skelbench.studies.watch import last_metrics
+from skelbench.studies.watch import last_metrics, why_failed
 
 
 @dataclass
@@ -73,15 +71,3 @@ class Work:
             finished = run is not None and run.outcome == "done"
             return None if finished else f"it ended without a finished run {self.trial.id}"
         return why_failed(code, self.log, self.log_start)
-
-
-def why_failed(code: int, log: Path, start: int = 0) -> str:
-    """Why a process that ended with ``code`` (minus a signal's number) failed, by what it wrote after ``start`` bytes
-    of ``log``."""
-    if code < 0:
-        return f"its process was killed by {signal.Signals(-code).name}"
-    with open(log, "rb") as file:
-        file.seek(start)
-        lines = file.read().decode(errors="replace").splitlines()
-    errors = [line.removeprefix("error: ").removesuffix(AGAIN) for line in lines if line.startswith("error: ")]
-    return errors[-1] if errors else f"it ended with exit code {code}"

@@ -19,7 +19,7 @@ def end(sentence):
     sys.exit(f"{NAME}: error: {sentence}")
 
 
-settings = {"max_array": 11, "partitions": {"low*": "infinite", "short": "1:00:00"}, "hosts": [os.uname().nodename]}
+settings = {"max_array": 6, "partitions": {"low*": "infinite", "short": "1:00:00"}, "hosts": [os.uname().nodename]}
 settings |= json.loads(SETTINGS.read_text()) if SETTINGS.exists() else {}
 tasks = json.loads(QUEUE.read_text()) if QUEUE.exists() else []
 with open(HERE / "calls", "a") as calls:

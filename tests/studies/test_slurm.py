@@ -26,7 +26,7 @@ from tests.campaign import warm
 
 STUDY = """
 dataset = "small"
-seeds = [0, 1]
+seeds = [0]
 probe = ["knn"]
 [grid]
 method = ["calm", "raises"]
@@ -57,13 +57,13 @@ def slurm(tmp_path, monkeypatch):
 
 @pytest.fixture
 def issue(place, tmp_path, capsys):
-    """``issue(*words)`` -> (exit code, stdout, stderr) of the study of 12 trials, with results of its own."""
-    (place / "twelve.toml").write_text(STUDY)
+    """``issue(*words)`` -> (exit code, stdout, stderr) of the study of 6 trials, with results of its own."""
+    (place / "six.toml").write_text(STUDY)
 
     def call(*words, on="slurm"):
         capsys.readouterr()
         results = ["--results", str(tmp_path / "results")]
-        code = main(["study", "twelve.toml", "--plugin", "bees.py", "--on", on, *results, *words])
+        code = main(["study", "six.toml", "--plugin", "bees.py", "--on", on, *results, *words])
         printed = capsys.readouterr()
         return code, printed.out, printed.err
 
@@ -80,32 +80,35 @@ def set_queue(slurm, tasks):
 
 def arrays(tmp_path):
     """What is kept of each, the first first."""
-    kept = [json.loads(path.read_text()) for path in (tmp_path / "results/studies/twelve/slurm").glob("*.json")]
+    kept = [json.loads(path.read_text()) for path in (tmp_path / "results/studies/six/slurm").glob("*.json")]
     return sorted((one for one in kept if "cells" in one), key=lambda one: one["job"])
+
+
+def scripts(tmp_path):
+    return sorted((tmp_path / "results/studies/six/slurm").glob("*.sh"))
 
 
 def test_each_missing_trial_is_submitted_once_in_arrays_of_the_size_that_is_allowed(slurm, issue, tmp_path):
     code, out, err = issue(*ASKED, "--max-parallel", "3")
-    assert (code, out) == (0, "") and "12 trials, 0 done; submitted 12 trials as jobs 101, 102" in err
+    assert (code, out) == (0, "") and "6 trials, 0 done; submitted 6 trials as jobs 101, 102" in err
     first, second = arrays(tmp_path)
-    assert (first["job"], len(first["cells"]), second["job"], len(second["cells"])) == ("101", 10, "102", 2)
-    assert len({*first["cells"], *second["cells"]}) == 12
+    assert (first["job"], len(first["cells"]), second["job"], len(second["cells"])) == ("101", 5, "102", 1)
+    assert len({*first["cells"], *second["cells"]}) == 6
     calls = [line.split() for line in (slurm / "calls").read_text().splitlines() if line.startswith("sbatch")]
     assert "--dependency" not in calls[0] and calls[1][2:4] == ["--dependency", "afterany:101"]
     text = Path(calls[0][-1]).read_text()
-    assert "#SBATCH --array=1-10%3" in text and "#SBATCH --time=01:00:00" in text and "#SBATCH --mem=2G" in text
+    assert "#SBATCH --array=1-5%3" in text and "#SBATCH --time=01:00:00" in text and "#SBATCH --mem=2G" in text
     assert "--open-mode=append" in text and "--signal=B:USR2@120" in text and "gres" not in text
 
-    assert "nothing to submit, 12 are queued or running" in issue(*ASKED)[2] and len(queue(slurm)) == 12
+    assert "nothing to submit, 6 are queued or running" in issue(*ASKED)[2] and len(queue(slurm)) == 6
     tasks = queue(slurm)
     set_queue(slurm, [tasks[0] | {"state": "RUNNING", "node": "n1"}, *tasks[2:]])
     _, out, _ = issue("--status")
-    rows = {line.split("│")[0].strip(): line for line in out.splitlines()}
-    assert re.search(r"running \(job 101_1 on n1\)", out) and out.count("queued (job 10") == 10
-    assert re.search(r"calm .* failed: its job 101_2 left the queue without a word", out), rows
-    assert "12 trials: 1 running, 1 failed, 10 queued" in out
-    assert "submitted 1 trials as job 103, 11 are queued or running" in issue(*ASKED)[2]
-    assert "12 jobs cancelled" not in issue("--cancel")[1] and queue(slurm) == []
+    assert re.search(r"running \(job 101_1 on n1\)", out) and out.count("queued (job 10") == 4
+    assert re.search(r"calm .* failed: its job 101_2 left the queue without a word", out)
+    assert "6 trials: 1 running, 1 failed, 4 queued" in out
+    assert "submitted 1 trials as job 103, 5 are queued or running" in issue(*ASKED)[2]
+    assert "3 jobs cancelled" in issue("--cancel")[1] and queue(slurm) == []
 
 
 def test_the_script_is_what_a_study_here_would_run(slurm, issue, place, tmp_path, monkeypatch):
@@ -129,16 +132,16 @@ def test_the_script_is_what_a_study_here_would_run(slurm, issue, place, tmp_path
     issue("--jobs", "4", on="local")
     lines = re.findall(r"(?m)^\d+\) .*?set -- (.*) ;;$", one + two)
     local = [" ".join(words[words.index("skelbench") + 1 :]) for words, _ in started]
-    assert sorted(lines) == sorted(local) and len(lines) == 12 and {threads for _, threads in started} == {"1"}
+    assert sorted(lines) == sorted(local) and len(lines) == 6 and {threads for _, threads in started} == {"1"}
     assert f'{" ".join(started[0][0][: started[0][0].index("skelbench")])} skelbench "$@"' in one
 
 
 def test_times_and_memory_follow_the_dry_run_s_estimate(slurm, issue, monkeypatch):
     (slurm / "settings.json").write_text(json.dumps({"partitions": {"low": "infinite", "short*": "20:00"}}))
-    out = issue("--emit", "--seeds", "0")[1]
+    out = issue("--emit")[1]
     assert set(re.findall(r"--time=(\S+)", out)) == {"00:20:00"}  # the default partition's limit
     assert set(re.findall(r"--mem=(\S+)", out)) == {"4G"}  # 'raises' cannot be tried: as much as the largest
-    gpu = issue("--emit", "--seeds", "0", "--gpus", "1", "--preset", "quick")[1]
+    gpu = issue("--emit", "--gpus", "1", "--preset", "quick")[1]
     assert "--gres=gpu:1" in gpu and "--device cuda" in gpu and "--mem=16G" in gpu and "OMP_NUM_THREADS=1" in gpu
     assert "--cpus-per-task=4" in gpu
 
@@ -200,7 +203,7 @@ def test_without_slurm_there_is_its_script_alone(issue, tmp_path, monkeypatch):
     assert code == 2 and "--on slurm needs no-such-sbatch, which is not on PATH here; issue it on a login node" in err
     assert not (tmp_path / "results").exists()
     code, out, _ = issue(*ASKED, "--emit")
-    assert code == 0 and "#SBATCH --array=1-12" in out
+    assert code == 0 and "#SBATCH --array=1-6" in out
 
 
 def test_a_folder_of_one_machine_is_refused(slurm, issue, tmp_path, monkeypatch):
@@ -223,7 +226,7 @@ def test_of_several_arrays_all_are_submitted_or_none(slurm, issue, tmp_path):
 
 def test_a_controller_that_is_away_for_a_moment_changes_nothing(slurm, issue, tmp_path):
     (slurm / "settings.json").write_text(json.dumps({"away": {"squeue": 2, "scontrol": 1}}))
-    assert issue(*ASKED)[0] == 0 and len(queue(slurm)) == 12
+    assert issue(*ASKED)[0] == 0 and len(queue(slurm)) == 6
     set_queue(slurm, [])
     (slurm / "settings.json").write_text(json.dumps({"away": {"squeue": 100}}))
     code, _, err = issue(*ASKED)
@@ -232,11 +235,11 @@ def test_a_controller_that_is_away_for_a_moment_changes_nothing(slurm, issue, tm
 
 def test_a_job_whose_number_was_lost_is_known_by_its_name(slurm, issue, tmp_path):
     (slurm / "settings.json").write_text(json.dumps({"away": {"sbatch": 1}}))
-    assert issue(*ASKED)[0] == 0 and len(queue(slurm)) == 12
+    assert issue(*ASKED)[0] == 0 and len(queue(slurm)) == 6
     assert [array["job"] for array in arrays(tmp_path)] == ["101", "102"]
-    for path in (tmp_path / "results/studies/twelve/slurm").glob("*.json"):  # as if killed before it was written
+    for path in (tmp_path / "results/studies/six/slurm").glob("*.json"):  # as if killed before it was written
         path.write_text(json.dumps(json.loads(path.read_text()) | {"job": ""}))
-    assert "nothing to submit, 12 are" in issue(*ASKED)[2]
+    assert "nothing to submit, 6 are" in issue(*ASKED)[2]
 
 
 def test_waiting_ends_with_the_table_and_what_failed(slurm, issue, tmp_path, monkeypatch):
@@ -249,18 +252,18 @@ def test_waiting_ends_with_the_table_and_what_failed(slurm, issue, tmp_path, mon
             (slurm / "settings.json").write_text(json.dumps({"away": {"squeue": 2 * commands.TRIES}}))
         if len(looks) == 4:
             assert len(looks[-1]) == 6
-            (made,) = (tmp_path / "results/studies/twelve/slurm").glob("*.sh")
-            line = next(line for line in made.read_text().splitlines() if " set -- run calm " in line)
+            lines = [line for array in scripts(tmp_path) for line in array.read_text().splitlines()]
+            line = next(line for line in lines if " set -- run calm " in line)
             assert main(line.partition(" set -- ")[2].removesuffix(" ;;").split()) == 0
             set_queue(slurm, [])
         assert len(looks) < 6
 
     monkeypatch.setattr(study_queue, "time", SimpleNamespace(sleep=look))
-    code, out, err = issue(*ASKED, "--wait", "--seeds", "0")
+    code, out, err = issue(*ASKED, "--wait")
     assert code == 3 and "1 of 6 trials done" in out and "calm" in out
-    assert err.count("note: squeue refused: Unable to contact slurm controller") == 1 and "twelve: 6 queued" in err
+    assert err.count("note: squeue refused: Unable to contact slurm controller") == 1 and "six: 6 queued" in err
     assert err.count("failed: ") == 5 and err.count("left the queue without a word") == 5
-    assert "6 trials: 1 done, 5 failed" in issue("--status", "--seeds", "0")[1]
+    assert "6 trials: 1 done, 5 failed" in issue("--status")[1]
 
 
 # ------------------------------------------------------------------------------------------ what the script does
@@ -344,7 +347,7 @@ def made(place, slurm, tmp_path):
     store = ResultStore(tmp_path / "results")
     store.prepare()
     run = store.open(resolved.spec, "quick", {}, {})
-    logs = store.root / "studies" / "twelve"
+    logs = store.root / "studies" / "six"
     logs.mkdir(parents=True)
     (logs / f"calm-8t-{run.spec.id}.log").write_text("error: no bees today\n")
     set_queue(slurm, [{"job": 7, "index": 1, "state": "RUNNING", "reason": "None", "node": "n1", "name": "x"}])
@@ -389,6 +392,12 @@ def test_what_another_command_works_on_is_no_failure(made, capsys):
     with Lease(run.path / ".lock"):
         assert end(2) == 1 and "another command works on it" in capsys.readouterr().out
     assert run.outcome == "new" and sitting.read_record(logs, run.spec.id) == {}
+
+
+def test_the_end_of_a_sitting_does_not_wait_for_torch():
+    """There may be seconds left of it."""
+    code = "import sys, skelbench.studies.slurm.sitting; sys.exit('torch' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_devices_are_those_of_the_nodes(monkeypatch):

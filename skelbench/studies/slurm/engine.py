@@ -84,7 +84,8 @@ class Slurm(Queue):
     # ------------------------------------------------------------------------------------------ handing over
     def emit(self, trials: Trials) -> str:
         """The scripts, one after another."""
-        return "\n".join(text for _, _, text in self._arrays(trials))
+        there = self.there()
+        return "\n".join(text for _, _, text in self._arrays([each for each in trials if each[0].id not in there]))
 
     def submit(self, trials: Trials) -> str:
         """Hand over what is neither done nor there."""

@@ -75,7 +75,7 @@ def script(study: str, name: str, logs: Path, cells: Sequence[Cell], asked: Aske
         "cpus-per-task": asked.cpus,
         "gres": f"gpu:{asked.gpus}" if asked.gpus else None,
         "partition": asked.partition,
-        "output": str(place / "slurm" / "%A_%a.log"),
+        "output": str(place / "slurm").replace("%", "%%") + "/%A_%a.log",
         "open-mode": "append",
         "signal": f"B:USR2@{lead(asked.seconds)}",
     }

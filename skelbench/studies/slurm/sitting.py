@@ -22,8 +22,7 @@ from skelbench.files import read_json, write_json
 from skelbench.results.store import ResultStore, RunDir
 from skelbench.signals import AGAIN_LATER
 from skelbench.studies.slurm import commands
-from skelbench.studies.watch import at_work
-from skelbench.studies.work import why_failed
+from skelbench.studies.watch import at_work, why_failed
 
 IDLE = 3
 STOPPED = (AGAIN_LATER, 130, *(128 + number for number in (signal.SIGTERM, getattr(signal, "SIGUSR2", signal.SIGTERM))))
