@@ -200,7 +200,7 @@ def study(
 
 def _engine(host: Host, name: str, wishes: Wishes, asked: list[str], dry_run: bool) -> tuple[type[Engine], str]:
     """The engine of that name, and what it is asked to do; options that are none of its are refused."""
-    kind = host.subclass(host.get("engines", name), Engine)
+    kind = host.subclass(host.get("engines", name), Engine)  # type: ignore[type-abstract]
     check_taken(kind, name, wishes, [*asked, *(["--dry-run"] if dry_run and asked else [])])
     return kind, asked[0] if asked else ""
 

@@ -29,5 +29,5 @@ class Local(Engine):
 
 
 @hookimpl
-def skelbench_engines():
+def skelbench_engines() -> list[EngineSpec]:
     return [EngineSpec(name="local", target=":Local", summary="processes of this machine")]

@@ -35,7 +35,8 @@ class Task(NamedTuple):
     """One line of the queue."""
 
     job: str
-    index: str
+    number: str
+    """Of the task in its array; ``N/A`` for a job without one."""
     state: str
     reason: str
     node: str
@@ -44,7 +45,7 @@ class Task(NamedTuple):
     @property
     def title(self) -> str:
         """``12_3``."""
-        return self.job if self.index == "N/A" else f"{self.job}_{self.index}"
+        return self.job if self.number == "N/A" else f"{self.job}_{self.number}"
 
     @property
     def words(self) -> str:

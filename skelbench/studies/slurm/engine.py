@@ -192,12 +192,11 @@ class Slurm(Queue):
         timed = list(distinct.values()) if not gpu or torch.cuda.is_available() else []
         with session.progress(total=len(distinct), label="time and memory", unit="settings") as report:
             priced = prices(distinct.values(), timed, session, report)
-        flops = {setting: price.flops_per_clip for setting, price in priced.items()}
-        counted = {
-            setting: None if flops[setting] is None else flops[setting] * trial.clips / sizes.ASSUMED_FLOPS
-            for setting, trial in distinct.items()
-        }
-        seconds = {setting: price.seconds for setting, price in priced.items()} if timed else counted
+        seconds = {setting: price.seconds for setting, price in priced.items()}
+        if not timed:
+            flops = {setting: price.flops_per_clip for setting, price in priced.items()}
+            rate = {setting: trial.clips / sizes.ASSUMED_FLOPS for setting, trial in distinct.items()}
+            seconds = {key: None if count is None else count * rate[key] for key, count in flops.items()}
         return _filled(seconds), _filled({key: None if gpu else price.memory_bytes for key, price in priced.items()})
 
     def check_shared(self) -> None:
@@ -219,9 +218,9 @@ class Slurm(Queue):
             return {}
         arrays = {array.name: array for array in self._every()}
         return {
-            arrays[task.name].cells[int(task.index) - 1]: task.words
+            arrays[task.name].cells[int(task.number) - 1]: task.words
             for task in commands.tasks(list(arrays))
-            if task.name in arrays and task.index.isdigit() and int(task.index) <= len(arrays[task.name].cells)
+            if task.name in arrays and task.number.isdigit() and int(task.number) <= len(arrays[task.name].cells)
         }
 
     def failure(self, trial: Trial, state: Status) -> tuple[str, Path] | None:
@@ -287,5 +286,5 @@ def _mount(path: Path) -> tuple[str, str]:
 
 
 @hookimpl
-def skelbench_engines():
+def skelbench_engines() -> list[EngineSpec]:
     return [EngineSpec(name="slurm", target=":Slurm", summary="a SLURM cluster: an array task for each trial")]
