@@ -62,7 +62,7 @@ class Calm(Untrained):
 STUDY = """
 dataset = "small"
 seeds = [0]
-probe = ["knn"]
+probe = ["linear"]
 [grid]
 method = ["calm"]
 tag = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]
@@ -191,7 +191,7 @@ class Scenario:
             )
         self.expect(self.goes_back(LONG) > 0, f"the long trial went back into the queue {self.goes_back(LONG)} times")
         tables = [self.table(results) for results in ("here", "there")]
-        self.expect(tables[0] == tables[1], f"the tables of both are the same, {len(tables[0])} rows")
+        self.expect(tables[0] == tables[1] != [], f"the tables of both are the same, {len(tables[0])} rows")
         found = [line for line in differences(self.place / "here", self.place / "there") if "studies/" not in line]
         self.expect(not found, f"the runs of both are the same, bit for bit {found[:5] or ''}")
 
