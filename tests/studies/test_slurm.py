@@ -59,11 +59,12 @@ def slurm(tmp_path, monkeypatch):
 def issue(place, tmp_path, capsys):
     """``issue(*words)`` -> (exit code, stdout, stderr) of the study of 6 trials, with results of its own."""
     (place / "six.toml").write_text(STUDY)
+    (place / "one.toml").write_text(STUDY.partition("[grid]")[0] + '[set]\nmethod = "calm"\ntokens = 8\n')
 
-    def call(*words, on="slurm"):
+    def call(*words, on="slurm", study="six.toml"):
         capsys.readouterr()
         results = ["--results", str(tmp_path / "results")]
-        code = main(["study", "six.toml", "--plugin", "bees.py", "--on", on, *results, *words])
+        code = main(["study", study, "--plugin", "bees.py", "--on", on, *results, *words])
         printed = capsys.readouterr()
         return code, printed.out, printed.err
 
@@ -192,7 +193,7 @@ def test_estimates_are_rounded_up_with_room_to_spare():
     ],
 )
 def test_what_cannot_be_is_one_sentence_and_nothing_is_submitted(slurm, issue, tmp_path, words, on, said):
-    code, out, err = issue(*words, on=on)
+    code, out, err = issue(*words, on=on, study="one.toml")
     assert code == 2 and not out and said in err and err.count("error: ") == 1
     assert queue(slurm) == [] and not list((tmp_path / "results").glob("studies/*/slurm/*"))
 

@@ -117,6 +117,8 @@ class Slurm(Queue):
         path = self.folder / f"{key}.sh"
         write_atomic(path, lambda file: file.write(text.encode()))
         write_json(self.folder / f"{key}.json", {"job": "", "cells": ids, "submitted": time.time()})
+        for id_ in ids:  # how earlier sittings ended is past
+            record_of(self.errand.logs, id_).unlink(missing_ok=True)
         # Of several arrays together no more may run at once than of one.
         after = ["--dependency", f"afterany:{before[-1]}"] if before and self.wishes.max_parallel else []
         try:
@@ -129,8 +131,6 @@ class Slurm(Queue):
                     left.unlink()
                 raise
         write_json(self.folder / f"{key}.json", {"job": job, "cells": ids, "submitted": time.time()})
-        for id_ in ids:  # how earlier sittings ended is past
-            record_of(self.errand.logs, id_).unlink(missing_ok=True)
         return job
 
     def _taken_after_all(self, key: str) -> str:
