@@ -37,6 +37,8 @@ PLACES: tuple[str, ...] = (
     "skelbench.report.transfer",
     "skelbench.report.tuned",
     "skelbench.skeleton.topology.known",
+    "skelbench.studies.local",
+    "skelbench.studies.slurm.engine",
     "skelbench.suites.known",
     "skelbench.views.augmentations",
     "skelbench.views.crops",

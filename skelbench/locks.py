@@ -13,7 +13,8 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from skelbench.errors import SkelbenchError
+from skelbench.leases import Busy as Busy
+from skelbench.leases import Lease
 
 _POLL_S = 0.02
 _NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP}
@@ -21,17 +22,18 @@ _held: set[int] = set()
 """Descriptors; a forked process lets go of them, or it would keep the locks of a parent that is killed."""
 
 
-class Busy(SkelbenchError):
-    """Another process holds the lock."""
-
-
 class FileLock:
     """``with FileLock(path):`` excludes other processes, threads and objects for ``path``; the end of the process ends
-    it, however that comes. The same object may be entered again. Raises :class:`Busy` after ``timeout`` seconds."""
+    it, however that comes. The same object may be entered again. Raises :class:`Busy` after ``timeout`` seconds.
+
+    For what takes an instant, or is on this machine. What is worked on for long, and may be from other machines, is
+    claimed by a :class:`~skelbench.leases.Lease`; so is everything on a file system that has no locks.
+    """
 
     def __init__(self, path: Path, timeout: float = float("inf")) -> None:
         self.path, self.timeout = path, timeout
         self._file, self._depth = -1, 0
+        self._lease: Lease | None = None
 
     def acquire(self) -> None:
         if not self._depth:
@@ -45,7 +47,10 @@ class FileLock:
 
     def release(self) -> None:
         self._depth -= 1
-        if not self._depth and self._file in _held:
+        if not self._depth and self._lease:
+            self._lease.release()
+            self._lease = None
+        elif not self._depth and self._file in _held:
             with suppress(OSError):  # it may be gone with its folder
                 self.path.unlink()  # while nobody else can hold it; who has it open by now sees that it has no name
             self._close()
@@ -71,13 +76,20 @@ class FileLock:
         except OSError as error:
             self._close()
             if error.errno in _NO_LOCKS:
-                raise SkelbenchError(
-                    f"{self.path} cannot be locked ({error.strerror}); use a file system that has locks, as local "
-                    "disks do"
-                ) from error
+                self.path.unlink(missing_ok=True)  # unlocked it means nothing
+                return self._take_lease()
             raise
         self._close()
         return False
+
+    def _take_lease(self) -> bool:
+        lease = Lease(self.path.with_name(f"{self.path.name.removesuffix('.lock')}.lease.lock"))
+        try:
+            lease.acquire()
+        except Busy:
+            return False
+        self._lease = lease
+        return True
 
     def _close(self) -> None:
         _held.discard(self._file)

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from skelbench.signals import stop_requested
+from skelbench.signals import stop_requested, warnings_heeded
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
@@ -41,6 +41,23 @@ def test_of_several_processes_a_later_signal_changes_nothing(monkeypatch):
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def test_a_warning_may_come_twice():
+    """To every process of a step, and through the script that runs it."""
+    before = signal.getsignal(signal.SIGUSR2)
+    with warnings_heeded() as warned, stop_requested() as stop:
+        assert not warned.is_set()
+        for _ in range(2):
+            os.kill(os.getpid(), signal.SIGUSR2)
+        assert stop.is_set() and warned.is_set()
+    with pytest.raises(KeyboardInterrupt), warnings_heeded() as warned:
+        assert not warned.is_set()
+        try:
+            os.kill(os.getpid(), signal.SIGUSR2)
+        finally:
+            os.kill(os.getpid(), signal.SIGUSR2)  # while what goes on is being ended
+    assert warned.is_set() and signal.getsignal(signal.SIGUSR2) == before
 
 
 def test_under_nohup_a_closed_terminal_is_ignored():

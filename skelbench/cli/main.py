@@ -36,7 +36,7 @@ from skelbench.errors import Elsewhere, SkelbenchError
 from skelbench.plugin.files import named_file
 from skelbench.plugin.host import request_files
 from skelbench.plugin.mistakes import Mistake, told
-from skelbench.signals import several
+from skelbench.signals import AGAIN_LATER, several, warnings_heeded
 from skelbench.version import __version__
 
 app = typer.Typer(
@@ -98,7 +98,14 @@ def commands() -> Any:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point; returns the exit code (0 done, 1 internal error, a calibration that fails or a process of several
-    that was lost, 2 the user's to put right, 3 done with something left out, 130 interrupted)."""
+    that was lost, 2 the user's to put right, 3 done with something left out, 75 stopped by a scheduler's SIGUSR2, 130
+    interrupted)."""
+    with warnings_heeded() as warned:
+        code = _main(argv)
+    return AGAIN_LATER if code == 130 and warned.is_set() else code
+
+
+def _main(argv: Sequence[str] | None) -> int:
     debug = False
     try:
         log_to_terminal()

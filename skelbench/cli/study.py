@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,11 +14,17 @@ from skelbench.cli.options import Budget, DataRoot, Device, Jobs, Observe, Resul
 from skelbench.errors import SkelbenchError
 from skelbench.run.observe import named_observers
 from skelbench.run.session import Session, open_session
+from skelbench.studies.engine import Engine, Errand, Failures, Queue, Wishes, check_taken
 
 if TYPE_CHECKING:
     from skelbench.plugin.host import Host
     from skelbench.studies.study import Study
     from skelbench.studies.trials import Status, Trial
+
+
+def _queued(text: str, flag: str = "", **more: Any) -> Any:
+    """An option for an engine that queues."""
+    return typer.Option(*filter(None, [flag]), help=text, rich_help_panel="With --on slurm", **more)
 
 
 def study(
@@ -75,13 +82,44 @@ def study(
     show: Annotated[bool, typer.Option("--show", help="Print the study as a TOML file; run nothing.")] = False,
     observe: Observe = None,
     jobs: Jobs = None,
+    on: Annotated[
+        str,
+        typer.Option(
+            metavar="ENGINE",
+            help="Where trials run: local, slurm (a cluster), or a plugin's.",
+            autocompletion=complete.names("engines"),
+        ),
+    ] = "local",
+    partition: Annotated[str | None, _queued("Partition.", show_default="the cluster's")] = None,
+    gpus: Annotated[
+        int | None, _queued("GPUs of each trial, 0 or 1.", min=0, show_default="1 with --device cuda, else 0")
+    ] = None,
+    cpus: Annotated[int | None, _queued("Cores of each trial.", min=1, show_default="4 with a GPU, else 1")] = None,
+    mem: Annotated[str | None, _queued("Memory of each trial: 16G.", show_default="by the dry run's estimate")] = None,
+    time: Annotated[
+        str | None,
+        _queued(
+            "Time limit of a sitting: 4h, 90m, 1d12h; a trial that takes longer goes on in another.",
+            show_default="by the dry run's estimate",
+        ),
+    ] = None,
+    max_parallel: Annotated[int | None, _queued("Trials at a time.", min=1, show_default="no limit")] = None,
+    setup: Annotated[
+        list[str] | None,
+        _queued("A line of shell before each trial: 'module load cuda'; repeatable.", metavar="LINE"),
+    ] = None,
+    emit: Annotated[bool, _queued("Print the script; submit nothing.", flag="--emit")] = False,
+    status: Annotated[bool, _queued("How each trial is; submit nothing.", flag="--status")] = False,
+    wait: Annotated[bool, _queued("Submit, wait for the end, and show the table.", flag="--wait")] = False,
+    cancel: Annotated[bool, _queued("Take back what is in the queue.", flag="--cancel")] = False,
     device: Device = None,
     results: Results = None,
     data_root: DataRoot = None,
 ) -> None:
     """Run every trial of a study: skip what is done, continue what was interrupted, go on when one fails.
 
-    Options replace what the study says of the same thing in every trial. Issuing the same command again continues.
+    Options replace what the study says of the same thing in every trial. Issuing the same command again continues. With
+    --on slurm each missing trial is a task of a job array: the command submits them and returns.
     """
     from skelbench.plugin.host import get_host, request_more
 
@@ -91,6 +129,10 @@ def study(
     if name in (None, "list"):
         _list(host)
         return
+    lines = None if setup is None else tuple(setup)
+    wishes = Wishes(jobs, partition, gpus, cpus, mem, time, max_parallel, lines)
+    of_queue = {"--emit": emit, "--status": status, "--wait": wait, "--cancel": cancel}
+    engine_class, asked = _engine(host, on, wishes, [option for option, given in of_queue.items() if given], dry_run)
     replaced = {"dataset": dataset, "split": split, "preset": preset, "budget": budget}
     found = _find(name, host)
     host = request_more(found.plugins)
@@ -115,24 +157,52 @@ def study(
     from skelbench.console import err
     from skelbench.run.pace import Timer
     from skelbench.studies.runner import processes
-    from skelbench.studies.trials import complete, status
+    from skelbench.studies.trials import complete as trials_of
+    from skelbench.studies.trials import status as status_of
 
-    session = open_session(results, data_root, device, observers)
+    if issubclass(engine_class, Queue):
+        if any(request.budget and request.budget.kind == "minutes" for request in chosen.requests()):
+            raise SkelbenchError(
+                f"--budget minutes is timed on this machine, and with --on {on} trials run on others; give clips, "
+                "steps or flops"
+            )
+        session = open_session(results, data_root, "cpu", observers)
+        session = replace(session, device=engine_class.device(wishes, device) or "cpu")
+    else:
+        session = open_session(results, data_root, engine_class.device(wishes, device), observers)
     session.results.check_readable()
     at_once, threads = processes(session.device, jobs)
+    if issubclass(engine_class, Queue):
+        at_once, threads = max_parallel or 1, None if session.device == "cuda" else cpus or 1
     if threads is not None:
         torch.set_num_threads(threads)  # what is timed here is timed as trials are made
-    trials = complete(chosen, host, session.data_root, session.device, Timer(session, keep=not dry_run))
+    trials = trials_of(chosen, host, session.data_root, session.device, Timer(session, keep=not dry_run))
     if (same := sum(1 for _ in chosen.requests()) - len(trials)) > 0:
         err.print(f"note: {same} of the trials are the same run as another with these settings, and made once")
-    states = [(trial, status(trial, session, protocols)) for trial in trials]
+    states = [(trial, status_of(trial, session, protocols)) for trial in trials]
     for trial in {trial.setting: trial for trial in trials}.values():
         if length := trial.resolved.length:
             err.print(f"{trial.method}, {trial.resolved.spec.tokens} tokens: {length.sentence}", soft_wrap=True)
     if dry_run:
         show_trials(chosen, states, session, at_once)
         return
-    _run(chosen, states, session, protocols, at_once, threads)
+    engine = engine_class(Errand(chosen.name, session, protocols), wishes)
+    if isinstance(engine, Queue):
+        from skelbench.cli import study_queue
+
+        ended = study_queue.act(chosen, states, session, protocols, engine, on, asked)
+        if ended is not None:
+            _conclude(chosen, ended, session, protocols, study_queue.failures(ended, engine))
+        return
+    failures = work_through(chosen.name, states, session, protocols, at_once, threads, engine)
+    _conclude(chosen, states, session, protocols, failures)
+
+
+def _engine(host: Host, name: str, wishes: Wishes, asked: list[str], dry_run: bool) -> tuple[type[Engine], str]:
+    """The engine of that name, and what it is asked to do; options that are none of its are refused."""
+    kind = host.subclass(host.get("engines", name), Engine)  # type: ignore[type-abstract]
+    check_taken(kind, name, wishes, [*asked, *(["--dry-run"] if dry_run and asked else [])])
+    return kind, asked[0] if asked else ""
 
 
 # ---------------------------------------------------------------------------------------------------- which study
@@ -229,18 +299,12 @@ def show_trials(study: Study, states: list[tuple[Trial, Status]], session: Sessi
 
 
 # ---------------------------------------------------------------------------------------------------- running
-def _run(
-    study: Study,
-    states: list[tuple[Trial, Status]],
-    session: Session,
-    protocols: list[str],
-    jobs: int,
-    threads: int | None,
+def _conclude(
+    study: Study, states: list[tuple[Trial, Status]], session: Session, protocols: list[str], failures: Failures
 ) -> None:
-    """Bring every trial to its end, then show the table and what failed."""
+    """Show the table of trials that have come to their ends, and what failed."""
     from skelbench.console import LEFT_OUT, out
 
-    failures = work_through(study.name, states, session, protocols, jobs, threads)
     _table(study, [trial for trial, _ in states], session, protocols)
     say_failed([trial for trial, _ in states], failures)
     out.print(f"{len(states) - len(failures)} of {len(states)} trials done")
@@ -255,11 +319,13 @@ def work_through(
     protocols: list[str],
     jobs: int,
     threads: int | None,
-) -> dict[str, tuple[str, Path]]:
-    """Bring the trials of study ``name`` that are not done to their end; those that failed: id -> (reason, log)."""
+    engine: Engine | None = None,
+) -> Failures:
+    """Bring the trials of study ``name`` that are not done to their end, here or by ``engine``; those that failed."""
     from skelbench.console import err
     from skelbench.studies.display import display
-    from skelbench.studies.runner import Runner, Stopped
+    from skelbench.studies.local import Local
+    from skelbench.studies.runner import Stopped
     from skelbench.studies.trials import recognise
 
     open_trials = [(trial, state) for trial, state in states if not state.done]
@@ -267,17 +333,17 @@ def work_through(
     for trial, state in states:
         if state.done:
             recognise(trial, state, session)
-    logs = session.results.root / "studies" / name
-    failures: dict[str, tuple[str, Path]] = {}
+    engine = engine or Local(Errand(name, session, protocols), Wishes(jobs))
+    logs = engine.errand.logs
+    failures: Failures = {}
     if open_trials:
         session.results.prepare()
         jobs = min(jobs, len(open_trials))
         how = f"{jobs} at a time on {session.device}" + (f", {threads} threads each" if threads else "")
         err.print(f"{name}: {len(states)} trials, {done} done; {how}; logs in {logs}")
-        runner = Runner(session, protocols, logs, jobs, threads)
         with display(err, name, len(states), done, jobs) as watcher:
             try:
-                failures = runner.run(open_trials, watcher)
+                failures = engine.run(open_trials, watcher)
             except Stopped:
                 watcher.say(
                     f"{watcher.finished} of {len(states)} trials done; issue the same command again to continue"
@@ -286,7 +352,7 @@ def work_through(
     return failures
 
 
-def say_failed(trials: list[Trial], failures: dict[str, tuple[str, Path]]) -> None:
+def say_failed(trials: list[Trial], failures: Failures) -> None:
     """Which trials failed, why, and where to read more."""
     from skelbench.console import err, styled
     from skelbench.words import plain

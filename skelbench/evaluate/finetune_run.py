@@ -37,7 +37,7 @@ def fine_tune(
 
     Of several processes each makes some of the fits, alone, so that a fit has the same bits whatever their number.
 
-    Raises :class:`Interrupted` after SIGINT or SIGTERM, with the state saved, and :class:`Diverged`.
+    Raises :class:`Interrupted` after SIGINT, SIGTERM or SIGUSR2, with the state saved, and :class:`Diverged`.
     """
     lists = _label_lists(task, settings)
     parts = [part for draw in range(settings.draws) for part in _parts(task, settings, lists, draw, seed)]

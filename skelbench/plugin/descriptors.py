@@ -290,6 +290,18 @@ class ObserverSpec(Descriptor):
     """What to give to ``pip install`` then: ``"skelbench[tensorboard]"``; "" = the packages themselves."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class EngineSpec(Descriptor):
+    """Where the trials of a study are run: ``target`` names a :class:`skelbench.studies.engine.Engine`, chosen by
+    ``skelbench study NAME --on``.
+
+    It changes no number and no identity.
+
+    >>> EngineSpec(name="pool", target=":Pool", summary="the machines of our pool").name
+    'pool'
+    """
+
+
 KINDS: dict[str, type[Descriptor]] = {
     "methods": MethodSpec,
     "encoders": EncoderSpec,
@@ -310,5 +322,6 @@ KINDS: dict[str, type[Descriptor]] = {
     "schedules": ComponentSpec,
     "topologies": TopologySpec,
     "observers": ObserverSpec,
+    "engines": EngineSpec,
 }
 """Hook ``skelbench_<kind>`` -> the descriptor type it returns a list of."""

@@ -31,6 +31,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from skelbench.errors import SkelbenchError, did_you_mean
 from skelbench.files import read_json, write_json
+from skelbench.leases import Lease
 from skelbench.locks import FileLock
 from skelbench.places import said
 from skelbench.spec import EvalSpec, RunSpec, file_name, titled
@@ -204,6 +205,13 @@ class RunDir:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.held: Lease | None = None
+        """The lock, while this process works in the directory."""
+
+    def check_held(self) -> None:
+        """SkelbenchError if the lock was lost to another process: two would write one file."""
+        if self.held:
+            self.held.check()
 
     @property
     def name(self) -> str:
@@ -352,9 +360,10 @@ class RunDir:
         """All evaluation records, oldest first, but for damaged ones."""
         return ReadRun(self.path).records()
 
-    def lock(self, timeout: float = 0.0) -> FileLock:
-        """Held while a process works in this directory; a second one is refused, never mixed in."""
-        return FileLock(self.path / ".lock", timeout)
+    def lock(self, timeout: float = 0.0) -> Lease:
+        """Held while a process works in this directory; a second one is refused, never mixed in, on whatever machine
+        it is."""
+        return Lease(self.path / ".lock", timeout)
 
 
 class ReadRun(RunDir):

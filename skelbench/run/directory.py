@@ -8,7 +8,7 @@ from typing import Any
 
 from skelbench.errors import SkelbenchError
 from skelbench.files import write_json
-from skelbench.locks import Busy
+from skelbench.leases import STALE_SECONDS, Busy
 from skelbench.results.added import FIELD
 from skelbench.results.store import RunDir
 
@@ -23,12 +23,15 @@ def alone(run: RunDir, patience: float = 1.0) -> Iterator[None]:
     """No other process works in ``run`` meanwhile; one that only looks in, or makes an untrained twin, is waited for
     (at most ``patience`` seconds)."""
     try:
-        with run.lock(patience):
+        with run.lock(patience) as run.held:
             yield
     except Busy as error:
         raise SkelbenchError(
-            f"another process is working in {run.path}; wait for it, or use another directory with --results"
+            f"another process is working in {run.path}; wait for it, or use another directory with --results (one that "
+            f"was killed on another machine holds it for {STALE_SECONDS / 60:.0f} minutes)"
         ) from error
+    finally:
+        run.held = None
 
 
 def clear(run: RunDir, **facts: Any) -> None:

@@ -18,7 +18,7 @@ from typing import Any
 
 from skelbench.cores import usable_cores
 from skelbench.files import naming, write_json
-from skelbench.locks import Busy, FileLock
+from skelbench.leases import Busy, Lease
 from skelbench.places import said
 from skelbench.run.request import parse_value
 from skelbench.run.session import Session
@@ -82,6 +82,17 @@ def command(trial: Trial, protocols: Sequence[str], session: Session) -> list[st
     return words + [word for file in files for word in ("--plugin", file)]
 
 
+def name_of(trial: Trial) -> str:
+    """Of its log: ``slim-8t-6654ce724f0f``."""
+    return f"{file_name(trial.method)}-{trial.resolved.spec.tokens}t-{trial.id}"
+
+
+def say_queue(logs: Path, trials: Sequence[Trial]) -> None:
+    """Write down what is worked through, for who looks in from outside: how far each is, its run's folder says."""
+    queue = [{"id": trial.id, "title": trial.title} for trial in trials]
+    write_json(logs / QUEUE, {"began": time.time(), "trials": queue})
+
+
 def own_modules() -> list[str]:
     """Keeps Python from taking modules out of the current folder, where data and results lie that may be others';
     unless skelbench itself is there."""
@@ -95,10 +106,10 @@ def typed(value: Any) -> str:
     return "None" if value is None else literal(value)
 
 
-def claim_of(trial: Trial, folder: Path) -> FileLock | None:
+def claim_of(trial: Trial, folder: Path) -> Lease | None:
     """Held, in ``folder``, while a study's process works on ``trial``, which locks its run only some seconds after it
     started; None while another study holds it."""
-    claim = FileLock(folder / f".{trial.id}.lock", timeout=0)
+    claim = Lease(folder / f".{trial.id}.lock")
     try:
         claim.acquire()
     except Busy:
@@ -122,7 +133,7 @@ class Runner:
         Raises :class:`Stopped` after a signal, when every process has saved its state; a second signal does not wait.
         """
         waiting = deque(trials)
-        self._say_queue(trials)
+        say_queue(self.logs, [trial for trial, _ in trials])
         failures: dict[str, tuple[str, Path]] = {}
         try:
             with stop_requested() as stop:
@@ -146,11 +157,6 @@ class Runner:
             raise Stopped
         return failures
 
-    def _say_queue(self, trials: Sequence[tuple[Trial, Status]]) -> None:
-        """Write down what is worked through, for who looks in from outside: how far each is, its run's folder says."""
-        queue = [{"id": trial.id, "title": trial.title} for trial, _ in trials]
-        write_json(self.logs / QUEUE, {"began": time.time(), "trials": queue})
-
     def _see_ends(self, failures: dict[str, tuple[str, Path]], display: Display, stopping: bool) -> None:
         """Read how far each process is, and take away those that have ended."""
         for work in list(self.working):
@@ -167,7 +173,7 @@ class Runner:
                 failures[work.trial.id] = failure, work.log
             display.ended(work, failure)
 
-    def _free(self, waiting: deque[tuple[Trial, Status]]) -> tuple[Trial, Status, FileLock] | None:
+    def _free(self, waiting: deque[tuple[Trial, Status]]) -> tuple[Trial, Status, Lease] | None:
         """The next trial that no other command is working on, and the claim on it."""
         for place, (trial, before) in enumerate(waiting):
             run = self.session.results.by_id(trial.id)
@@ -176,10 +182,10 @@ class Runner:
                 return trial, before, claim
         return None
 
-    def _start(self, trial: Trial, before: Status, claim: FileLock) -> Work:
+    def _start(self, trial: Trial, before: Status, claim: Lease) -> Work:
         words = command(trial, self.protocols, self.session)
         self.logs.mkdir(parents=True, exist_ok=True)
-        log = self.logs / f"{file_name(trial.method)}-{trial.resolved.spec.tokens}t-{trial.id}.log"
+        log = self.logs / f"{name_of(trial)}.log"
         with naming(log), open(log, "ab") as file:
             file.write(f"$ skelbench {shlex.join(words)}\n".encode())
             file.flush()

@@ -187,13 +187,14 @@ class Price:
 
     flops_per_clip: float | None = None
     seconds: float | None = None
+    memory_bytes: float | None = None
 
 
 def prices(
     trials: Iterable[Trial], timed: Iterable[Trial], session: Session, report: Callable[[int], object]
 ) -> dict[str, Price]:
-    """Step FLOPs per clip of each distinct setting of ``trials`` and, of those ``timed``, seconds of training; by
-    ``setting``.
+    """Step FLOPs per clip of each distinct setting of ``trials`` and, of those ``timed``, seconds and memory of
+    training; by ``setting``.
 
     Counted on shapes and timed on a few real steps; nothing is written. A method whose step fails has no price.
     """
@@ -207,16 +208,18 @@ def prices(
             continue
         flops: float | None = 0.0
         seconds: float | None = 0.0
+        memory: float | None = 0.0
         if trial.resolved.method.trains:
             spec, store = trial.resolved.spec, trial.resolved.store
-            flops = seconds = None
+            flops = seconds = memory = None
             try:
                 flops = step_cost(spec, session.host, store.topology)["flops_per_clip"]
                 if trial.setting in settings:
-                    seconds = estimate(spec, session.host, store, session.device, flops).seconds
+                    found = estimate(spec, session.host, store, session.device, flops)
+                    seconds, memory = found.seconds, found.memory_bytes
             except Exception:  # a stranger's code: that it fails is for the run itself to say
                 pass
-        priced[trial.setting] = Price(flops, seconds)
+        priced[trial.setting] = Price(flops, seconds, memory)
         report(1)
     return priced
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import signal
+from pathlib import Path
 from typing import Any
 
+from skelbench.console import AGAIN
 from skelbench.files import parsed
-from skelbench.locks import Busy
 from skelbench.results.metrics import is_figure
 from skelbench.results.store import RunDir
 
@@ -34,13 +36,17 @@ def trained(run: RunDir, clips: int) -> float:
 
 
 def at_work(run: RunDir) -> bool:
-    """Whether a process works in ``run``; looks without leaving anything."""
-    if not (run.path / ".lock").exists():
-        return False
-    try:
-        with run.lock():
-            return False
-    except Busy:
-        return True
-    except OSError:  # not ours to write in: nothing of ours will run there
-        return False
+    """Whether a process works in ``run``, on whatever machine; takes nothing."""
+    return run.lock().held()
+
+
+def why_failed(code: int, log: Path, start: int = 0) -> str:
+    """Why a process that ended with ``code`` (minus a signal's number) failed, by what it wrote after ``start`` bytes
+    of ``log``."""
+    if code < 0:
+        return f"its process was killed by {signal.Signals(-code).name}"
+    with open(log, "rb") as file:
+        file.seek(start)
+        lines = file.read().decode(errors="replace").splitlines()
+    errors = [line.removeprefix("error: ").removesuffix(AGAIN) for line in lines if line.startswith("error: ")]
+    return errors[-1] if errors else f"it ended with exit code {code}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import subprocess
 import time
 from contextlib import suppress
@@ -10,12 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from skelbench.console import AGAIN
-from skelbench.locks import FileLock
+from skelbench.leases import Lease
 from skelbench.results.store import RunDir
 from skelbench.run.session import Session
 from skelbench.studies.trials import Trial
-from skelbench.studies.watch import last_metrics
+from skelbench.studies.watch import last_metrics, why_failed
 
 
 @dataclass
@@ -23,7 +21,7 @@ class Work:
     """A process of ``skelbench run`` that works on ``trial`` and writes to ``log``."""
 
     trial: Trial
-    claim: FileLock
+    claim: Lease
     """Keeps other studies from the trial."""
     process: subprocess.Popen[bytes]
     log: Path
@@ -72,10 +70,4 @@ class Work:
             run = session.results.by_id(self.trial.id)
             finished = run is not None and run.outcome == "done"
             return None if finished else f"it ended without a finished run {self.trial.id}"
-        if code < 0:
-            return f"its process was killed by {signal.Signals(-code).name}"
-        with open(self.log, "rb") as file:
-            file.seek(self.log_start)
-            lines = file.read().decode(errors="replace").splitlines()
-        errors = [line.removeprefix("error: ").removesuffix(AGAIN) for line in lines if line.startswith("error: ")]
-        return errors[-1] if errors else f"it ended with exit code {code}"
+        return why_failed(code, self.log, self.log_start)

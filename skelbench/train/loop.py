@@ -299,8 +299,8 @@ class Trainer:
         ``report(advance, **fields)`` is told clips and figures for a progress bar, and as ``note`` what to say at once;
         ``log(step, metrics)`` gets every line written; ``signs(collapse=..., shortcut=...)`` all that was found in the
         run whenever it changes (:class:`~skelbench.train.collapse.Sign`); these two on the first process alone. Raises
-        :class:`Interrupted` after SIGINT or SIGTERM with the state saved, and :class:`SkelbenchError` with outcome
-        ``diverged`` when a loss is not finite.
+        :class:`Interrupted` after SIGINT, SIGTERM or SIGUSR2 with the state saved, and :class:`SkelbenchError` with
+        outcome ``diverged`` when a loss is not finite.
         """
         start, before = self.load()
         if len(found := set(distributed.all_say(start))) > 1:
@@ -342,6 +342,7 @@ class Trainer:
                     line = {"step": done, "epoch": self.epoch(done), "clips_seen": done * batch, **values, **figures}
                     line |= {"clips_per_s": rate, "seconds": seconds()}
                     if not self.rank:
+                        self.run.check_held()
                         rounded = {key: _rounded(value) for key, value in line.items()}
                         metrics.write(json.dumps(rounded) + "\n")
                         metrics.flush()
@@ -373,6 +374,7 @@ class Trainer:
                             f"{self.run.path} was removed while it was written; issue the same command again to start "
                             "anew"
                         )
+                    self.run.check_held()
                     self.save(done, seconds())
                 if stop and done < self.total:
                     raise Interrupted(

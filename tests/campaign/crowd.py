@@ -5,8 +5,8 @@
 A round starts commands within a second of one another: the same run several times, other runs that share its untrained
 twin, evaluations, an import and a preparation of one name each twice, and meanwhile, over and over, ``runs list``,
 ``compare`` and ``data list``. What another process has the lock of may be refused in a sentence; who was refused is
-issued again, alone. ``--locks absent``: flock says that there is none (ENOSYS), and lock files are used instead;
-``refused``: it says that there are none left (ENOLCK), which every writer has to say in a sentence, exit code 2.
+issued again, alone. ``--locks absent``: flock says that there is none (ENOSYS), ``refused``: that there are none left
+(ENOLCK); leases hold instead.
 
 Falls: a traceback or an internal error of anyone; a reader that ends with another code than 0; a run that was trained
 more than once; results or data, field by field but :data:`.places.VARIES`, that are not those of the same commands one
@@ -119,9 +119,7 @@ class Crowd:
         if code == 2 and len(sentences) == 1 and any(word in said for word in REFUSALS) and name in self.writers:
             self.refused[name] += 1
             return True
-        if code == 2 and self.locks == errno.ENOLCK and len(sentences) == 1 and "lock" in said:
-            self.refused[name] += 1
-        elif code not in (0, None):
+        if code not in (0, None):
             self.fall(f"{name}: exit code {code}: {said.strip()[-400:]}")
         return False
 
@@ -147,8 +145,6 @@ class Crowd:
             reading += 1
             name, child, log = self.start(reader, self.readers[reader], where, reading)
             self.end(name, warm.wait(child, PATIENCE_S), log.read_text(errors="replace"))
-        if self.locks == errno.ENOLCK:
-            return
         for name in dict.fromkeys([*again, *self.writers]):  # refused ones, and those left out
             reading += 1
             _, child, log = self.start(name, self.writers[name], where, reading)

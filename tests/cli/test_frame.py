@@ -1,7 +1,9 @@
 """The frame of the command line: what it imports, how it fails, what `plugins` shows."""
 
 import errno
+import os
 import re
+import signal
 import subprocess
 import sys
 
@@ -11,6 +13,7 @@ from skelbench import __version__
 from skelbench.cli import plugins as plugins_command
 from skelbench.cli.main import main, split_globals
 from skelbench.errors import Interrupted, SkelbenchError
+from skelbench.signals import stop_requested
 
 PLUGIN = '''
 from pydantic import Field
@@ -108,6 +111,22 @@ def test_usage_errors_are_one_line_with_the_nearest_name(arguments, said, capsys
     assert printed.out == ""
     assert printed.err.startswith("error: ") and printed.err.count("\n") == 1
     assert said in printed.err
+
+
+def test_a_command_that_a_scheduler_stops_says_so_by_its_exit_code(monkeypatch, capsys):
+    monkeypatch.setattr(plugins_command, "get_host", lambda: os.kill(os.getpid(), signal.SIGUSR2))
+    assert main(["plugins", "list"]) == 75
+    assert capsys.readouterr().err == "interrupted\n"
+
+    def after_saving():
+        with stop_requested() as stop:
+            os.kill(os.getpid(), signal.SIGUSR2)
+            assert stop.is_set()
+        raise Interrupted("stopped after step 3", 3)
+
+    monkeypatch.setattr(plugins_command, "get_host", after_saving)
+    assert main(["plugins", "list"]) == 75
+    assert capsys.readouterr().err == "error: stopped after step 3\n"
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from skelbench.page.live import Growing, Watcher
 from skelbench.page.serve import open_server
 from skelbench.plugin.host import Host
 from skelbench.results.store import ResultStore, RunDir
-from skelbench.studies.runner import Runner
+from skelbench.studies.runner import Runner, say_queue
 
 
 def line(step, **more):
@@ -112,7 +112,7 @@ def test_the_queue_of_a_study_is_told_with_the_state_of_its_trials(watched):
     runner = Runner(SimpleNamespace(results=made.store), [], folder, 1, None)
     runner.run([], None)
     assert [*Watcher(made.store).state()["studies"]][0]["trials"] == []
-    runner._say_queue([(SimpleNamespace(**trial), None) for trial in trials])
+    say_queue(folder, [SimpleNamespace(**trial) for trial in trials])
     (made.root / "studies" / "broken").mkdir()
     (made.root / "studies" / "broken" / "queue.json").write_text('{"trials": 3}')
     (study,) = Watcher(made.store).state()["studies"]

@@ -1,0 +1,101 @@
+"""``skelbench study --on`` an engine that queues: submit, look, wait, take back."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from skelbench.console import err, make_table, out
+from skelbench.errors import SkelbenchError
+from skelbench.words import plain
+
+if TYPE_CHECKING:
+    from skelbench.run.session import Session
+    from skelbench.studies.engine import Failures, Queue
+    from skelbench.studies.study import Study
+    from skelbench.studies.trials import Status, Trial
+
+    States = list[tuple[Trial, Status]]
+
+POLL_SECONDS, LONGEST_POLL_SECONDS = 1.0, 30.0
+"""Between two looks at the queue: ever longer, as a queue is shared."""
+
+
+def act(
+    study: Study, states: States, session: Session, protocols: list[str], engine: Queue, on: str, asked: str
+) -> States | None:
+    """Do what was asked: ``--emit``, ``--status``, ``--cancel``, ``--wait`` or, for "", submit alone. The states at the
+    end if the study is at its end, else None: there is nothing to show of it yet."""
+    missing = [(trial, state) for trial, state in states if not state.done]
+    if asked == "--emit":
+        out.print(engine.emit(missing) or f"# {study.name}: nothing to submit\n", end="", soft_wrap=True)
+        return None
+    if asked == "--cancel":
+        jobs = engine.cancel()
+        out.print(f"{study.name}: {jobs} job{'s' * (jobs != 1)} cancelled; what ran has been asked to save its state")
+        return None
+    if asked == "--status":
+        _show(study, states, engine)
+        return None
+    if not missing:
+        return states
+    err.print(f"{study.name}: {len(states)} trials, {len(states) - len(missing)} done; {engine.submit(missing)}")
+    if asked != "--wait":
+        again = f"skelbench study {study.name} --on {on}"
+        err.print(f"the same command submits what is missing then; {again} --status, --wait or --cancel")
+        return None
+    _wait(study, [trial for trial, _ in missing], engine)
+    from skelbench.studies.trials import status
+
+    return [(trial, state if state.done else status(trial, session, protocols)) for trial, state in states]
+
+
+def failures(states: States, engine: Queue) -> Failures:
+    """Trials that are not done though none is in the queue."""
+    reasons = ((trial, engine.failure(trial, state)) for trial, state in states if not state.done)
+    return {trial.id: reason for trial, reason in reasons if reason}
+
+
+def _show(study: Study, states: States, engine: Queue) -> None:
+    there = engine.there()
+    rows = []
+    counts: Counter[str] = Counter()
+    for trial, state in states:
+        word, more = state.state, str(state)
+        if state.done:
+            pass
+        elif trial.id in there:
+            word, more = there[trial.id].partition(" ")[0], there[trial.id]
+            more += f" at {100 * state.share:.0f} %" if state.share else ""
+        elif failure := engine.failure(trial, state):
+            word, more = "failed", f"failed: {failure[0]} (see {failure[1]})"
+        counts[word] += 1
+        rows.append((" ".join(filter(None, (trial.method, trial.settings))), trial.resolved.spec.tokens,
+                     trial.resolved.spec.seed, trial.id, plain(more)))  # fmt: skip
+    out.print(make_table(("trial", "tokens", "seed", "id", "state"), rows, title=study.name))
+    out.print(f"{len(states)} trials: {', '.join(f'{count} {word}' for word, count in counts.items())}")
+
+
+def _wait(study: Study, trials: Sequence[Trial], engine: Queue) -> None:
+    """Until none of ``trials`` is in the queue; says how many wait and run whenever that changes."""
+    ids, said, pause = {trial.id for trial in trials}, "", POLL_SECONDS
+    try:
+        while True:
+            try:
+                words = sorted(word for id_, word in engine.there().items() if id_ in ids)
+                counts = Counter(word.partition(" ")[0] for word in words)
+                now = f"{study.name}: {', '.join(f'{count} {word}' for word, count in counts.items())}"
+                if not words:
+                    return
+            except SkelbenchError as error:  # as when its controller is started anew
+                now = f"note: {error}; it is asked again"
+            if now != said:
+                err.print(now)
+                said, pause = now, POLL_SECONDS
+            time.sleep(pause)
+            pause = min(LONGEST_POLL_SECONDS, pause * 1.5)
+    except KeyboardInterrupt:
+        err.print(f"{study.name}: what is in the queue goes on; the same command waits again, --cancel takes it back")
+        raise

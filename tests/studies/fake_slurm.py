@@ -1,0 +1,73 @@
+#!/usr/bin/env python3
+"""sbatch, squeue, scontrol, scancel and sinfo that only keep a list, in ``queue.json`` beside them.
+
+``settings.json``: {"max_array", "partitions", "hosts", "away": commands that get no answer so many times}.
+"""
+
+import json
+import os
+import re
+import sys
+from pathlib import Path
+
+HERE = Path(sys.argv[0]).parent
+NAME, WORDS = Path(sys.argv[0]).name, sys.argv[1:]
+QUEUE, SETTINGS = HERE / "queue.json", HERE / "settings.json"
+
+
+def end(sentence):
+    sys.exit(f"{NAME}: error: {sentence}")
+
+
+settings = {"max_array": 6, "partitions": {"low*": "infinite", "short": "1:00:00"}, "hosts": [os.uname().nodename]}
+settings |= json.loads(SETTINGS.read_text()) if SETTINGS.exists() else {}
+tasks = json.loads(QUEUE.read_text()) if QUEUE.exists() else []
+with open(HERE / "calls", "a") as calls:
+    calls.write(" ".join([NAME, *WORDS]) + "\n")
+away = settings.get("away", {}).get(NAME, 0) > 0
+if away:
+    settings["away"][NAME] -= 1
+    SETTINGS.write_text(json.dumps(settings))
+    if NAME != "sbatch":
+        end("Unable to contact slurm controller (connect failure)")
+if NAME == "sbatch":
+    text = Path(WORDS[-1]).read_text()
+    options = dict(re.findall(r"(?m)^#SBATCH --([a-z-]+)=(.*)$", text))
+    if options.get("partition", "low") not in [name.rstrip("*") for name in settings["partitions"]]:
+        sys.stderr.write(f"sbatch: error: invalid partition specified: {options['partition']}\n")
+        end("Batch job submission failed: Invalid partition name specified")
+    if len({task["job"] for task in tasks}) >= settings.get("most_jobs", 100):
+        end("Batch job submission failed: Job violates accounting/QOS policy")
+    count = int(re.match(r"1-(\d+)", options["array"])[1])
+    assert count < settings["max_array"]
+    job = 1 + max((task["job"] for task in tasks), default=100)
+    tasks += [
+        {
+            "job": job,
+            "index": index + 1,
+            "state": "PENDING",
+            "reason": "Resources",
+            "node": "",
+            "name": options["job-name"],
+        }
+        for index in range(count)
+    ]
+    QUEUE.write_text(json.dumps(tasks))
+    if away:  # it was taken
+        end("Batch job submission failed: Socket timed out on send/recv operation")
+    print(job)
+elif NAME == "squeue":
+    wanted = dict(word.partition("=")[::2] for word in WORDS if "=" in word).get("--name")
+    job = WORDS[WORDS.index("-j") + 1] if "-j" in WORDS else None
+    for task in tasks:
+        if job == f"{task['job']}_{task['index']}":
+            print(f"{task['state']}|{task['reason']}")
+        elif job is None and task["name"] in wanted.split(","):
+            print("|".join(str(task[key]) for key in ("job", "index", "state", "reason", "node", "name")))
+elif NAME == "scancel":
+    QUEUE.write_text(json.dumps([task for task in tasks if str(task["job"]) not in WORDS]))
+elif NAME == "sinfo":
+    lines = settings["hosts"] if "-N" in WORDS else [f"{name}|{most}" for name, most in settings["partitions"].items()]
+    print("\n".join(lines))
+elif NAME == "scontrol" and WORDS[0] == "show":
+    print(f"ClusterName = fake\nMaxArraySize            = {settings['max_array']}\n")
