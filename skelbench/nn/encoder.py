@@ -235,7 +235,8 @@ def encode_all(encoder: Encoder, passes: Sequence[Pass]) -> list[Encoded]:
     [50, 25]
     """
     if encoder.together and len(passes) > 1 and passes[0].view.x_RTJC.device.type != "cpu":
-        return list(encoder(list(passes)))
+        made: Any = encoder(list(passes))
+        return list(made)
     alone = ({name: x for name, x in each._asdict().items() if x is not None} for each in passes)
     return [encoder(asked.pop("view"), **asked) for asked in alone]
 
