@@ -6,7 +6,8 @@ Every method in its native setting and schedule, the masked ones also on 8 token
 clip (matrix products of a whole step, by the bodies that are trained on), over ``--peak`` TFLOP/s times the
 ``--fraction`` of it that is reached. A step cannot be shorter than its operations take to be issued, ``--launch``
 microseconds each: on many GPUs, which share a batch, that is what is left, and such hours are marked *. Of recurrent
-layers, a few kernels on a GPU and many operations here, nothing is said. Nothing was run on a GPU.
+layers, a few kernels on a GPU and many operations here, nothing is said. GiB are those of the whole batch on one card,
+with the bodies of the synthetic clips, as a run is and with ``train.recompute=on``. Nothing was run on a GPU.
 """
 
 from __future__ import annotations
@@ -14,21 +15,26 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from skelbench.cost.kept import kept_rows
+from skelbench.data.store.clip_store import ClipStore
 from skelbench.data.store.roots import data_root
 from skelbench.methods.contract import Step
 from skelbench.plugin.descriptors import MethodSpec
 from skelbench.plugin.host import Host, get_host
+from skelbench.results.store import RunDir
+from skelbench.run.memory import GIB, held_bytes, state_bytes, step_line
 from skelbench.run.request import Request
 from skelbench.run.resolve import resolve
 from skelbench.skeleton.topology import NTU25
 from skelbench.spec import GridSpec, RunSpec
 from skelbench.train.build import build_method, fake_views
+from skelbench.train.loop import Trainer
 
 CLIPS = {"NTU-60": (40_091, 1 + 11 / 60), "NTU-120": (63_026, 1 + 26 / 120), "10 x NTU-120": (630_260, 1 + 26 / 120)}
 """Training clips of the cross-subject split, and bodies of a clip: classes of two people have two."""
@@ -55,6 +61,8 @@ class Work:
     """1e9 FLOPs of a clip of two bodies."""
     operations: int | None
     """Of one step; None = not known."""
+    gib: tuple[float, float]
+    """Of a step of the whole batch in bf16: as it is, and with blocks computed again."""
 
     def gflops(self, bodies: float) -> float:
         """1e9 FLOPs of a clip with as many ``bodies``."""
@@ -95,6 +103,14 @@ def operations(spec: RunSpec, host: Host) -> int | None:
         return counted("cpu", 2)
 
 
+def memory(spec: RunSpec, host: Host, store: ClipStore, flops_per_clip: float) -> tuple[float, float]:
+    """GiB of a run in bf16, as it is and with blocks computed again; bodies as in the clips of ``store``."""
+    trainer = Trainer(spec, build_method(spec, host, store.topology), store, RunDir(Path("unused")), "cpu")
+    held = held_bytes(trainer) + state_bytes(trainer)
+    kept, again = (step_line(trainer, "bf16", way, flops_per_clip).at(spec.train.batch_size) for way in (False, True))
+    return (held + kept) / GIB, (held + again) / GIB
+
+
 def works(host: Host, names: list[str]) -> Iterator[Work]:
     """Every method natively, and the dense ones on 8 tokens."""
     for name in names:
@@ -103,7 +119,8 @@ def works(host: Host, names: list[str]) -> Iterator[Work]:
         grids: set[tuple[int, int]] = set()
         for tokens in (None, 8) if name in DENSE else (None,):
             request = Request(method=name, dataset="synthetic", preset="paper", native=True, tokens=tokens)
-            spec = resolve(request, host, data_root(), "cpu").spec
+            resolved = resolve(request, host, data_root(), "cpu")
+            spec = resolved.spec
             grid = GridSpec(frames=spec.grid.frames, patch=spec.grid.patch)
             if (grid.frames, grid.patch) in grids:
                 continue
@@ -111,7 +128,8 @@ def works(host: Host, names: list[str]) -> Iterator[Work]:
             (row,) = kept_rows(host, [(method, grid)])
             assert row.step_flops is not None
             title, train, gflops = f"{name}, {row.tokens}", spec.train, row.step_flops / 1e9
-            yield Work(title, train.epochs, train.batch_size, train.bodies, gflops, operations(spec, host))
+            size = train.epochs, train.batch_size, train.bodies, gflops
+            yield Work(title, *size, operations(spec, host), memory(spec, host, resolved.store, row.step_flops))
 
 
 def hours(work: Work, clips: int, bodies: float, gpus: int, flops: float, launch: float) -> tuple[float, bool]:
@@ -133,8 +151,9 @@ def main() -> None:
     names = args.methods.split(",") if args.methods else [one.name for one in host.all("methods") if _trains(one)]
     flops, launch = args.peak * args.fraction * 1e12, args.launch * 1e-6
     heads = [f"{name}: hours on {' / '.join(map(str, GPUS))}" for name in CLIPS]
-    print(f"| method, tokens | epochs | batch | GFLOP a clip | operations | EFLOP, NTU-60 | {' | '.join(heads)} |")
-    print("|---|" + "---:|" * (5 + len(heads)))
+    facts = "method, tokens | epochs | batch | GFLOP a clip | operations | GiB in bf16 | EFLOP, NTU-60"
+    print(f"| {facts} | {' | '.join(heads)} |")
+    print("|---|" + "---:|" * (6 + len(heads)))
     for work in works(host, names):
         clips, bodies = CLIPS["NTU-60"]
         total = work.epochs * clips * work.gflops(bodies) / 1e9
@@ -142,9 +161,11 @@ def main() -> None:
         for count, each in CLIPS.values():
             known = (hours(work, count, each, gpus, flops, launch) for gpus in GPUS)
             cells.append(" / ".join(f"{value:.2g}{'*' if issued else ''}" for value, issued in known))
+        kept, again = work.gib
         issued = "–" if work.operations is None else f"{work.operations:,}"
-        facts = f"{work.epochs:g} | {work.batch} | {work.gflops(bodies):.0f} | {issued} | {total:.2f}"
-        print(f"| {work.title} | {facts} | {' | '.join(cells)} |", flush=True)
+        facts = f"{work.title} | {work.epochs:g} | {work.batch} | {work.gflops(bodies):.0f} | {issued}"
+        facts += f" | {kept:.0f}, {again:.0f} | {total:.2f}"
+        print(f"| {facts} | {' | '.join(cells)} |", flush=True)
 
 
 def _trains(one: Any) -> bool:
