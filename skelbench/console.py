@@ -99,15 +99,26 @@ def log_to_terminal() -> None:
         logger.addHandler(_Terminal(logging.WARNING))
 
 
+def _wide(cell: str) -> int:
+    return len(cell) if cell.isascii() else cell_len(cell)
+
+
 class WordTable(Table):
     """A table of strings, laid out line by line where all of it fits: cell by cell, a thousand runs take seconds."""
 
+    _found: tuple[int, list[int] | None] = (-1, None)
+
     def _widths(self) -> list[int] | None:
-        """Of the columns; None where rich has to look at every cell."""
+        """Of the columns, for as many rows as there are by now; None where rich has to look at every cell."""
+        if self._found[0] != len(self.rows):
+            self._found = len(self.rows), self._widths_now()
+        return self._found[1]
+
+    def _widths_now(self) -> list[int] | None:
         cells = [[column.header, *column.cells] for column in self.columns]
         if not self.rows or not all(isinstance(cell, str) and "\t" not in cell for held in cells for cell in held):
             return None
-        return [max(map(cell_len, held)) for held in cells]  # type: ignore[arg-type]
+        return [max(map(_wide, held)) for held in cells]  # type: ignore[arg-type]
 
     def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
         if (widths := self._widths()) is None:
@@ -125,7 +136,7 @@ class WordTable(Table):
 
         def line(cells: Sequence[Any]) -> str:
             filled = (
-                " " * (wide - cell_len(cell)) + cell if flush else cell + " " * (wide - cell_len(cell))
+                " " * (wide - _wide(cell)) + cell if flush else cell + " " * (wide - _wide(cell))
                 for cell, wide, flush in zip(cells, widths, right, strict=True)
             )
             return f" {'   '.join(filled)} "

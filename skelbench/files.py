@@ -8,7 +8,7 @@ import glob
 import json
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, TypeVar
@@ -93,6 +93,13 @@ def write_json(path: Path, value: Any) -> None:
     """Indented JSON, atomically."""
     text = json.dumps(value, indent=1, allow_nan=False, default=_plain) + "\n"
     write_atomic(path, lambda file: file.write(text.encode()))
+
+
+def keep_newest(paths: Iterable[Path], most: int) -> None:
+    """Delete all but the ``most`` newest of ``paths``, as far as that can be."""
+    for old in sorted(paths, key=lambda path: path.stat().st_mtime, reverse=True)[most:]:
+        with suppress(OSError):
+            old.unlink()
 
 
 def check_regular(path: Path) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 
@@ -20,3 +22,13 @@ def digest(value: Any, length: int = 12) -> str:
 def derive_seed(*parts: Any) -> int:
     """A 63-bit seed from anything printable: independent streams for init, order, noise, probes."""
     return int(hashlib.sha256(canonical_json(list(parts)).encode()).hexdigest()[:16], 16) >> 1
+
+
+@cache
+def hash_of_code(folder: Path) -> str:
+    """Of all Python files below ``folder``, by name: a version alone does not say that somebody edited one."""
+    found = hashlib.sha256()
+    for path in sorted(folder.rglob("*.py")):
+        found.update(f"{path.relative_to(folder)}\0".encode())
+        found.update(hashlib.sha256(path.read_bytes()).digest())
+    return found.hexdigest()

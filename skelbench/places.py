@@ -145,3 +145,9 @@ def _of_file(file: Path, key: str, value: Any) -> Any:
         case "number" if isinstance(value, int) and not isinstance(value, bool) and value > 0:
             return value
     raise SkelbenchError(f"{file}: {key} = {value!r:.60} is not valid; write {key} = {WRITTEN[kind]}")
+
+
+def cache_root() -> Path:
+    """``$XDG_CACHE_HOME/skelbench``, else ``~/.cache/skelbench``: what is kept there may be deleted at any time."""
+    shared = os.environ.get("XDG_CACHE_HOME")
+    return (Path(shared) if shared else Path.home() / ".cache") / "skelbench"

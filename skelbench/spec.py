@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from itertools import chain
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import (
@@ -324,7 +325,17 @@ def evaluation_defaults(spec: RunSpec) -> dict[str, Any]:
 def trained_streams(specs: Iterable[RunSpec]) -> str:
     """What training looked at, ``joint + bone + motion``; "" for an encoder as initialised. It may be more than the
     encoder looks at when it is evaluated."""
-    seen = {view.get("stream", "joint") for spec in specs for view in spec.views.values()}
+    return stream_names(chain.from_iterable(map(streams_seen, specs)))
+
+
+def streams_seen(spec: RunSpec) -> set[str]:
+    """Of the views of its training."""
+    return {view.get("stream", "joint") for view in spec.views.values()}
+
+
+def stream_names(seen: Iterable[str]) -> str:
+    """``joint + bone + motion``, in this order; ``fused`` is all three."""
+    seen = {*seen}
     return " + ".join(name for name in ("joint", "bone", "motion") if name in seen or "fused" in seen)
 
 

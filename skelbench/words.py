@@ -13,9 +13,12 @@ halves of characters, invisible tags."""
 
 def printable(text: str) -> str:
     """``text`` with a replacement character for every one that would steer a terminal, or that none can show."""
+    if text.isprintable():  # which no such character is
+        return text
     return _STEERING.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def plain(text: object) -> str:
     """Anything as printable words on one line."""
-    return " ".join(printable(str(text)).splitlines())
+    text = str(text)
+    return text if text.isprintable() else " ".join(printable(text).splitlines())

@@ -91,7 +91,7 @@ def compare(
     from skelbench.errors import SkelbenchError, did_you_mean
 
     format_ = format_of(format_, output)
-    store = ResultStore(results)
+    store = ResultStore(results, progress if err.is_terminal else None)
     store.check_readable()
     from skelbench.report.inputs import TableInputs
 

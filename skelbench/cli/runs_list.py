@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -20,7 +21,10 @@ from skelbench.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from skelbench.report.table import Table
+    from pathlib import Path
+
+    from skelbench.report.filters import Filters
+    from skelbench.report.table import Cell, Column, Table
     from skelbench.results.store import ReadRun
 
 
@@ -41,29 +45,38 @@ def list_runs(
 ) -> None:
     """Every run with its number, which stands for it wherever a RUN is wanted (`skelbench eval 7`): the oldest is 1.
     Accuracies are those of the final weights."""
-    from skelbench.console import out
+    from skelbench.cores import uncollected
+
+    filters = filters_of(dataset=dataset, method=method, protocol=protocol, preset=preset, tag=tag)
+    with uncollected():
+        _list(filters, sort, columns, as_json, results)
+
+
+def _list(filters: Filters, sort: str | None, columns: str | None, as_json: bool, results: Path | None) -> None:
+    from skelbench.console import err, out, progress
     from skelbench.plugin.host import get_host
     from skelbench.report.arrange import sorted_by, with_columns
-    from skelbench.results.store import ResultStore
+    from skelbench.results.store import ResultStore, shown
 
-    store = ResultStore(results)
+    store = ResultStore(results, progress if err.is_terminal else None)
     numbered = store.numbered()
-    filters = filters_of(dataset=dataset, method=method, protocol=protocol, preset=preset, tag=tag)
-    filters.check(numbered, get_host())
+    if filters:  # else no plugin is asked for anything
+        filters.check(numbered, get_host())
     numbers = {run.name: number for number, run in enumerate(numbered, 1)}
     runs: list[ReadRun] = filters.runs(numbered)
+    facts = [_facts(numbers[run.name], run) for run in shown(runs, "evaluations", "reading evaluations")]
     if as_json:
-        out.print(json.dumps([_facts(numbers[run.name], run) for run in runs], indent=2), soft_wrap=True)
+        out.print(json.dumps(facts, indent=2), soft_wrap=True)
         return
     if not runs:
         start = f"no runs in {store.root} yet; start with: skelbench run METHOD --tokens 8"
         out.print(f"no run in {store.root} is of {filters}" if numbered else start)
         return
-    built = _table([_facts(numbers[run.name], run) for run in runs], asked=[*names_of(columns or ""), sort or ""])
+    built = _table(facts, asked=[*names_of(columns or ""), sort or ""])
     built = sorted_by(built, sort) if sort else built
     _print(with_columns(built, names_of(columns)) if columns else built)
     for run in runs:
-        for what, text in ((run.outcome, run.reason), ("note", run.info.get("note"))):
+        for what, text in ((run.outcome, run.reason), ("note", run.about["note"])):
             if text:
                 out.print(f"#{numbers[run.name]} {what}: {run.name}: {text}", soft_wrap=True)
 
@@ -71,33 +84,31 @@ def list_runs(
 def _facts(number: int, run: ReadRun) -> dict[str, Any]:
     """What a list says of a run; accuracies are shares."""
     from skelbench.results.added import added
-    from skelbench.spec import listed
 
-    info, spec = run.info, run.spec
-    records = [record for record in run.records() if record["standard"]]
-    accuracy = {record["spec"]["protocol"]: record["metrics"]["accuracy"] for record in records}
+    about = run.about
+    accuracy = {one["protocol"]: one["accuracy"] for one in run.evaluations if one["standard"]}
     return {
         "number": number,
-        "id": spec.id,
+        "id": about["id"],
         "run": run.name,
-        "method": run.title,
-        "dataset": spec.data.title,
-        "split": spec.data.split,
-        "tokens": spec.tokens,
-        "encoder": spec.encoder,
-        "preset": info["preset"] + ("+" if info["modified"] else ""),
-        "changed": listed(info["modified"]),
-        "seed": spec.seed,
-        "outcome": run.outcome,
-        "reason": run.reason,
+        "method": about["title"],
+        "dataset": about["data"],
+        "split": about["split"],
+        "tokens": about["tokens"],
+        "encoder": about["encoder"],
+        "preset": about["preset"] + ("+" if about["modified"] else ""),
+        "changed": about["changed"],
+        "seed": about["seed"],
+        "outcome": about["outcome"],
+        "reason": about["reason"],
         "linear": accuracy.get("linear"),
         "knn": accuracy.get("knn"),
-        "made": _iso(info.get("created")),
-        "finished": _iso(info.get("finished")),
-        "hardware": run.hardware,
-        "added": origin.sentence if (origin := added(info)) else "",
-        "tags": list(run.tags),
-        "note": info.get("note", ""),
+        "made": _iso(about["created"]),
+        "finished": _iso(about["finished"]),
+        "hardware": about["hardware"],
+        "added": origin.sentence if (origin := added(about["origin"])) else "",
+        "tags": about["tags"],
+        "note": about["note"],
     }
 
 
@@ -160,17 +171,19 @@ def _table(facts: list[dict[str, Any]], asked: list[str]) -> Table:
 
 def _print(table: Table) -> None:
     """Line by line: of a thousand runs every cell laid out by itself takes seconds."""
-    from dataclasses import replace
-
     from skelbench.console import make_table, out
     from skelbench.report.render import Terminal
 
-    keys = {column.key for column in table.columns}
-    if "made" in keys:
-        days = tuple(dict(row) | {"made": replace(row["made"], value=_day(row["made"].value))} for row in table.rows)
-        table = replace(table, rows=days)
-    chosen, left = (list(table.shown), []) if not out.is_terminal else Terminal(table).columns_for(out.width)
-    cells = [[column.text(row[column.key].value) for column in chosen] for row in table.rows]
+    def text(column: Column, cell: Cell) -> str:
+        return column.text(cell.value) if column.key != "made" else _day(str(cell.value or ""))
+
+    def wide(table: Table) -> Table:
+        """With days, as they are shown, for the widths."""
+        days = ({**row, "made": replace(row["made"], value=_day(row["made"].value))} for row in table.rows)
+        return replace(table, rows=tuple(days)) if "made" in {column.key for column in table.columns} else table
+
+    chosen, left = (list(table.shown), []) if not out.is_terminal else Terminal(wide(table)).columns_for(out.width)
+    cells = [[text(column, row[column.key]) for column in chosen] for row in table.rows]
     grid = make_table([column.header for column in chosen], cells)
     for place, column in enumerate(chosen):
         grid.columns[place].justify = "right" if column.format else "left"

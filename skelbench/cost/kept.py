@@ -5,21 +5,18 @@ Torch-free: where every count is there, PyTorch is not even imported.
 
 from __future__ import annotations
 
-import hashlib
 import logging
-import os
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from dataclasses import asdict
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 from skelbench.cost.count import CostRow, MacCount
 from skelbench.cost.grids import MethodOnGrid
 from skelbench.errors import SkelbenchError
-from skelbench.files import read_json, write_json
-from skelbench.identity import digest
+from skelbench.files import keep_newest, read_json, write_json
+from skelbench.identity import digest, hash_of_code
+from skelbench.places import cache_root
 from skelbench.plugin.descriptors import Descriptor, MethodSpec
 from skelbench.plugin.host import Host
 from skelbench.skeleton.topology import NTU25, Topology
@@ -30,12 +27,6 @@ KEPT = 4
 """Files that stay: one for each state of the code that was counted with last."""
 
 log = logging.getLogger(__name__)
-
-
-def cache_root() -> Path:
-    """``$XDG_CACHE_HOME/skelbench``, else ``~/.cache/skelbench``."""
-    shared = os.environ.get("XDG_CACHE_HOME")
-    return (Path(shared) if shared else Path.home() / ".cache") / "skelbench"
 
 
 def kept_rows(
@@ -89,23 +80,13 @@ def _code_of(host: Host, descriptor: Descriptor) -> str:
     folder = Path(origin.path).parent
     while (folder.parent / "__init__.py").exists():
         folder = folder.parent
-    return _hash_of(folder)
+    return hash_of_code(folder)
 
 
 def _counters() -> str:
     """Hash of what counts: this package's code, PyTorch and fvcore."""
-    code = _hash_of(Path(__file__).parents[1])
+    code = hash_of_code(Path(__file__).parents[1])
     return digest([code, *(installed(name) for name in ("torch", "fvcore"))])
-
-
-@cache
-def _hash_of(folder: Path) -> str:
-    """Of all Python files below ``folder``, by name: a version alone does not say that somebody edited one."""
-    found = hashlib.sha256()
-    for path in sorted(folder.rglob("*.py")):
-        found.update(f"{path.relative_to(folder)}\0".encode())
-        found.update(hashlib.sha256(path.read_bytes()).digest())
-    return found.hexdigest()
 
 
 def _read(file: Path) -> dict[str, Any]:
@@ -130,10 +111,6 @@ def _row(entry: Any) -> CostRow | None:
 def _write(file: Path, rows: dict[str, Any]) -> None:
     try:
         write_json(file, rows)
-        others = sorted(file.parent.glob("costs-*.json"), key=lambda path: path.stat().st_mtime, reverse=True)
+        keep_newest(file.parent.glob("costs-*.json"), KEPT)
     except OSError as error:
         log.debug("counts are not kept: %s", error)
-        return
-    for old in others[KEPT:]:
-        with suppress(OSError):
-            old.unlink()

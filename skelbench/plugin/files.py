@@ -6,7 +6,6 @@ announcements need is run in a namespace of its own, and the file itself is impo
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import importlib
 import importlib.util
@@ -106,7 +105,7 @@ def _files_of(spec: ModuleSpec, families: Mapping[str, str]) -> Iterator[PluginF
 
 @lru_cache(maxsize=KEPT)
 def _parsed(code: bytes, path: str) -> TopLevel:
-    return TopLevel(ast.parse(code, path))
+    return TopLevel(importlib.util.decode_source(code), path)
 
 
 @lru_cache(maxsize=KEPT)

@@ -20,6 +20,7 @@ import pluggy
 
 from skelbench import builtins
 from skelbench.component import Component, Spec
+from skelbench.cores import uncollected
 from skelbench.errors import SkelbenchError, did_you_mean
 from skelbench.places import said
 from skelbench.plugin import deprecated
@@ -324,5 +325,6 @@ def get_host(extra_files: Iterable[str] = ()) -> Host:
     files = tuple(str(file) for file in (*_requested, *extra_files))
     key = (files, builtins.PLACES, *map(said, ("entry_points", "plugins", "strict")))
     if key not in _hosts:
-        _hosts[key] = Host(files)
+        with uncollected():
+            _hosts[key] = Host(files)
     return _hosts[key]

@@ -29,13 +29,28 @@ SCOPE |= ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 
 
 class TopLevel:
-    """The statements of a module, and how they depend on each other."""
+    """The statements of a module, ``source``, and how they depend on each other."""
 
-    def __init__(self, tree: ast.Module) -> None:
+    def __init__(self, source: str, path: str = "<unknown>") -> None:
+        tree = ast.parse(source, path)
         self.body = tree.body
         self.docstring = ast.get_docstring(tree, clean=False)
         self.binds = [_binds(statement) for statement in self.body]
-        self.uses = [_uses(statement) for statement in self.body]
+        lines, ends = source.split("\n"), [1, *(statement.end_lineno or 1 for statement in self.body)]
+        self._texts = ["\n".join(lines[before - 1 : end]) for before, end in zip(ends, ends[1:], strict=False)]
+        """The lines of each statement, with its decorators, from where the one before ends."""
+        self._uses: dict[int, set[str]] = {}
+
+    def uses(self, index: int) -> set[str]:
+        """Names in a statement: looked for where they are asked for, as most statements announce nothing."""
+        if index not in self._uses:
+            self._uses[index] = _uses(self.body[index])
+        return self._uses[index]
+
+    def _uses_one(self, index: int, names: set[str]) -> bool:
+        text = self._texts[index]
+        possible = not text.isascii() or any(name in text for name in names)  # other letters may stand for plain ones
+        return possible and not names.isdisjoint(self.uses(index))
 
     @cached_property
     def names(self) -> set[str]:
@@ -56,13 +71,13 @@ class TopLevel:
             index
             for index, statement in enumerate(self.body)
             if not isinstance(statement, ast.Import)
-            and (any(name.startswith("skelbench_") for name in self.binds[index]) or self.uses[index] & markers)
+            and (any(name.startswith("skelbench_") for name in self.binds[index]) or self._uses_one(index, markers))
         }
 
     @property
     def silent(self) -> bool:
         """Whether the text holds no hook, and none can come from anywhere else."""
-        return not self.hooks and not OPAQUE & self.names.union(*self.uses)
+        return not self.hooks and not OPAQUE & self.names.union(*map(self.uses, range(len(self.body))))
 
     def slice(self) -> ast.Module | None:
         """What the hooks need, in order; None where only the whole file is sure to give it."""
@@ -72,7 +87,7 @@ class TopLevel:
         needed, more = set[int](), self.hooks | {i for i, bound in enumerate(self.binds) if "annotations" in bound}
         while more - needed:
             needed |= more
-            used = set().union(*(self.uses[i] for i in needed))
+            used = set().union(*map(self.uses, needed))
             more = {i for i, bound in enumerate(self.binds) if bound & used}
             if OPAQUE & used:
                 return None

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from skelbench.plugin.host import Host
     from skelbench.report.table import Table
-    from skelbench.results.store import RunDir
+    from skelbench.results.store import ReadRun
 
 _CALLED = {"dataset": "data set", "method": "method", "protocol": "protocol", "preset": "preset", "tag": "tag"}
 
@@ -60,12 +60,17 @@ class Filters:
             return True
         return not _names(kind, value).isdisjoint(wanted)
 
-    def runs(self, runs: Sequence[RunDir]) -> list[Any]:
+    def runs(self, runs: Sequence[ReadRun]) -> list[Any]:
         """Those of ``runs`` that are wanted."""
-        return [run for run in runs if self.takes(**_facts(run)) and (not self.protocol or self._evaluated(run))]
+        from skelbench.results.store import shown
 
-    def _evaluated(self, run: RunDir) -> bool:
-        return any(self.takes(protocol=record["spec"]["protocol"]) for record in run.records())
+        found = [run for run in runs if self.takes(**_facts(run))] if self else [*runs]
+        if not self.protocol:
+            return found
+        return [run for run in shown(found, "evaluations", "reading evaluations") if self._evaluated(run)]
+
+    def _evaluated(self, run: ReadRun) -> bool:
+        return any(self.takes(protocol=one["protocol"]) for one in run.evaluations)
 
     def rows(self, frame: DataFrame) -> DataFrame:
         """Those of the rows of :func:`skelbench.report.frame.frame` that are wanted. Paired tests against the controls
@@ -101,7 +106,7 @@ class Filters:
             return table
         return self.of_table(table, name)
 
-    def check(self, runs: Sequence[RunDir], host: Host) -> None:
+    def check(self, runs: Sequence[ReadRun], host: Host) -> None:
         """Refuse a name that neither ``runs`` nor plugins know.
 
         Raises:
@@ -111,7 +116,7 @@ class Filters:
             "dataset": lambda: [*host.names("datasets"), *_datasets(runs)],
             "method": lambda: [*_methods(host), *(name for run in runs for name in _names("method", run.title))],
             "protocol": lambda: [*host.names("protocols")],
-            "preset": lambda: [*_presets(host), *(run.info["preset"] for run in runs)],
+            "preset": lambda: [*_presets(host), *(run.about["preset"] for run in runs)],
             "tag": lambda: [tag for run in runs for tag in run.tags],
         }
         for kind, names in known.items():
@@ -124,13 +129,12 @@ class Filters:
                         raise SkelbenchError(f"--{kind}: {did_you_mean(name, there, _CALLED[kind], said)}")
 
 
-def _facts(run: RunDir) -> dict[str, Any]:
+def _facts(run: ReadRun) -> dict[str, Any]:
     """What is known of a run without looking at its evaluations."""
-    info = run.info
     return {
-        "dataset": run.spec.data.title,
+        "dataset": run.about["data"],
         "method": run.title,
-        "preset": info["preset"],
+        "preset": run.about["preset"],
         "tag": run.tags,
     }
 
@@ -146,11 +150,12 @@ def _names(kind: str, value: str | Collection[str]) -> set[str]:
     return {value, value.partition(" (")[0].removesuffix("+")}
 
 
-def _datasets(runs: Sequence[RunDir]) -> Iterator[str]:
-    for run in runs:
-        yield run.spec.data.name
-        for record in run.records():
-            yield record["spec"]["data"]["name"]
+def _datasets(runs: Sequence[ReadRun]) -> Iterator[str]:
+    from skelbench.results.store import shown
+
+    for run in shown(runs, "evaluations", "reading evaluations"):
+        yield run.about["dataset"]
+        yield from (one["dataset"] for one in run.evaluations)
 
 
 def _methods(host: Host) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, lru_cache, partial
 from itertools import chain
 from pathlib import Path
@@ -17,11 +17,11 @@ from skelbench.errors import SkelbenchError
 from skelbench.evaluate.resampling import sums
 from skelbench.files import check_regular
 from skelbench.identity import canonical_json, digest
-from skelbench.report.probes import Probes, spent
-from skelbench.results.added import added
-from skelbench.results.measures import measured
-from skelbench.results.store import Damaged, ReadRun, ResultStore, RunDir, if_whole
-from skelbench.spec import DataSpec, EvalSpec, RunSpec, listed, trained_streams, twin_fields
+from skelbench.report.probes import Probe, plain, spent
+from skelbench.results.added import FIELD, added
+from skelbench.results.measures import Measure, measured
+from skelbench.results.store import Damaged, ReadRun, ResultStore, RunDir, if_whole, keep_of, shown
+from skelbench.spec import DataSpec, EvalSpec, RunSpec, listed, stream_names, streams_seen, twin_fields
 from skelbench.train.collapse import sentence
 
 if TYPE_CHECKING:
@@ -42,6 +42,9 @@ COLUMNS = (
 
 DEFAULTS = {"encoder": RunSpec.model_fields["encoder"].default, "stream": "joint"}
 """What tables need not say."""
+
+KIND = "rows"
+"""Of what is kept of a run (:mod:`skelbench.results.kept`)."""
 
 CONTROLS = ("untrained", "raw")
 """Methods that others are measured against: the encoder as initialised; coordinates, no network."""
@@ -94,17 +97,9 @@ def frame(every: Iterable[ReadRun]) -> pandas.DataFrame:
     import pandas
 
     runs = [run for run in every if run.outcome == "done"]
-    controls, probes = Controls(runs), Probes(runs)
-    costs = {run.name: if_whole(run.cost) for run in runs}
-    read = reader()
-    by_id = {run.spec.id: run.spec for run in runs}
-    grids, encoders = _grids(runs, costs), _encoders(runs)
-    rows = [
-        {"tokens": grids[run.name], "encoder": encoders[run.name], **row}
-        for run in runs
-        for row in _rows(run, controls, probes, costs[run.name], by_id, read)
-    ]
-    return pandas.DataFrame(rows, columns=list(COLUMNS))
+    found = keep_of(runs, "frame", partial(_columns, runs))
+    columns = {name: _unpacked(found[name], _MADE.get(name)) for name in COLUMNS}
+    return pandas.DataFrame(columns, dtype=object if len(columns["run"]) == 0 else None)  # no rows: of any type
 
 
 class Controls:
@@ -113,28 +108,36 @@ class Controls:
     def __init__(self, runs: Iterable[ReadRun]) -> None:
         self._found: dict[str, dict[str, ReadRun]] = {kind: {} for kind in CONTROLS}
         for run in runs:
-            if run.outcome == "done" and (spec := run.spec).method in self._found:
-                self._found[spec.method].setdefault(_SHAPES[spec.method](spec), run)
+            if run.outcome == "done" and (kind := run.about["method"]) in self._found:
+                self._found[kind].setdefault(_SHAPES[kind](run.spec), run)
         self.records = cache(lambda run, seed: {_what(record, seed): record for record in run.records()})
 
     def of(self, kind: str, spec: RunSpec) -> ReadRun | None:
         """``kind`` "untrained": the untrained run with the same encoder, grid, data, precision and seed; "raw": the one
         on the same data and clip length. None where there is none, and for a control itself."""
-        found = self._found[kind]
+        return self.beside(kind, spec.method, _SHAPES[kind](spec)) if self._found[kind] else None
+
+    def beside(self, kind: str, method: str, shape: str) -> ReadRun | None:
+        """:meth:`of` a run of ``method`` and of a shape (:func:`shapes`)."""
         apart = CONTROLS if kind == "untrained" else ("raw",)
-        return found.get(_SHAPES[kind](spec)) if found and spec.method not in apart else None
+        return None if method in apart else self._found[kind].get(shape)
 
 
 def _shape(spec: RunSpec) -> str:
     fields = spec.model_dump(mode="json", include={*twin_fields(spec)})
-    return json.dumps([fields, spec.train.precision], sort_keys=True)
+    return digest([fields, spec.train.precision], 24)
 
 
 def _raw_shape(spec: RunSpec) -> str:
-    return json.dumps([spec.data.model_dump(mode="json"), spec.grid.frames], sort_keys=True)
+    return digest([spec.data.model_dump(mode="json"), spec.grid.frames], 24)
 
 
 _SHAPES: Mapping[str, Callable[[RunSpec], str]] = {"untrained": _shape, "raw": _raw_shape}
+
+
+def shapes(spec: RunSpec) -> dict[str, str]:
+    """By kind of control what a run and its control have in common, as a hash."""
+    return {kind: shape(spec) for kind, shape in _SHAPES.items()}
 
 
 def predictions(run: RunDir, record: Mapping[str, Any]) -> dict[str, np.ndarray]:
@@ -246,92 +249,252 @@ def _seedless(side: pandas.DataFrame) -> bool:
     return "method" in side and side["method"].iloc[0] == "raw"
 
 
-def _rows(
+def _columns(runs: Sequence[ReadRun]) -> dict[str, Any]:
+    """The columns of the frame as plain data."""
+    rows = _rows(runs)
+    return {name: _packed([row.get(name, _MISSING) for row in rows]) for name in COLUMNS}
+
+
+_MISSING = float("nan")
+
+
+def _packed(column: list[Any]) -> list[Any] | dict[str, list[Any]]:
+    """Of texts and of what holds several values each different one, and its place for every row: they are few."""
+    kinds = {type(value) for value in column if value is not _MISSING}
+    if kinds.isdisjoint((str, list, dict)):
+        return column
+    keys = column if kinds == {str} else [json.dumps(value) for value in column]
+    different = {key: value for key, value in zip(keys, column) if value is not _MISSING}
+    places = {key: place for place, key in enumerate(different)}
+    return {"different": [*different.values()], "places": [places.get(key, -1) for key in keys]}
+
+
+def _unpacked(column: Any, made: Callable[[Any], Any] | None) -> Any:
+    """The values of a column, those that hold several ``made`` into what they stand for."""
+    if not isinstance(column, dict):
+        return column
+    different = np.empty(len(column["different"]) + 1, object)
+    for place, value in enumerate(column["different"]):
+        different[place] = made(value) if made else value
+    different[-1] = _MISSING
+    return different[column["places"]]
+
+
+def _origin(found: dict[str, Any] | None) -> str | None:
+    origin = added(found) if found else None
+    return origin.sentence if origin else None
+
+
+def _measures(found: dict[str, list[Any]]) -> dict[str, tuple[float, Measure]]:
+    return {name: (value, Measure(*how)) for name, (value, *how) in found.items()}
+
+
+def _by_subject(found: list[list[Any]] | None) -> dict[int, tuple[float, int]] | None:
+    return dict(zip(found[0], zip(found[1], found[2]))) if found else None
+
+
+_MADE: Mapping[str, Callable[[Any], Any]] = {"added": _origin, "measures": _measures, "by_subject": _by_subject}
+
+
+def _rows(runs: Sequence[ReadRun]) -> list[dict[str, Any]]:
+    """The rows of finished runs. What the own files of a run say may have been kept (:func:`_facts`); what other runs
+    decide is added here."""
+    controls, read, rows = Controls(runs), reader(), list[dict[str, Any]]()
+    facts_of = cache(lambda run: run.keep(KIND, partial(_facts, read=read)))
+    tests = {
+        run.name: _Tests(run, facts_of, controls, read).figures() for run in shown(runs, KIND, "reading evaluations")
+    }
+    facts = {run.name: facts_of(run) for run in runs}
+    by_id = {run.about["id"]: facts[run.name]["streams"] for run in runs}
+    grids, encoders, plain = _grids(runs, facts), _encoders(runs, facts), _Plain(runs, facts)
+    for run in runs:
+        found = facts[run.name]
+        own = {"run": run.name, "tokens": grids[run.name], "encoder": encoders[run.name], **found["row"]}
+        for one in found["evaluations"]:
+            partners = [name.split("@")[0] for name in one["partners"]]
+            seen = chain(found["streams"], *(by_id[name] for name in partners if name in by_id))
+            changed = [run.about["changed"], plain.changed(one)]
+            rows.append(
+                own
+                | one["row"]
+                | {
+                    "trained_on": stream_names(seen),
+                    "changed": ", ".join(filter(None, changed)),
+                }
+                | tests[run.name][one["row"]["evaluation"]]
+            )
+    return rows
+
+
+def _facts(run: ReadRun, read: Reader) -> dict[str, Any]:
+    """What a run's own files say of it, as plain data that JSON gives back as they are."""
+    spec, info, cost = run.spec, run.info, if_whole(run.cost)
+    records = run.records()
+    by_protocol = plain(records)
+    own = {
+        "title": run.title,
+        "method": spec.method,
+        "version": spec.method_version,
+        "variant": info.get("variant", ""),
+        "setting": info.get("setting", "shared"),
+        "frames": spec.grid.frames,
+        "patch": spec.grid.patch,
+        "preset": info["preset"] + ("+" if info["modified"] else ""),
+        "hardware": run.hardware,
+        "seed": spec.seed,
+        "gflops": 2e-9 * cost["encoder"]["macs"] / cost["encoder"].get("bodies", 1) if cost else None,
+        "step_gflops": 1e-9 * cost["step"]["flops_per_clip"] if cost and cost["step"] else None,
+        "batch_size": spec.train.batch_size if spec.views else None,
+        "collapse": "; ".join(map(sentence, info.get("collapse") or ())) or None,
+        "finished": info.get("finished"),
+        "tags": ", ".join(run.tags),
+        "added": {FIELD: info[FIELD]} if FIELD in info else None,
+    }
+    return {
+        "row": own,
+        "shapes": shapes(spec),
+        "streams": sorted(streams_seen(spec)),
+        "fingerprint": spec.data.fingerprint,
+        "network": digest([spec.encoder, spec.encoder_config]),
+        "config": canonical_json(twin_fields(spec)["encoder_config"]),
+        "grid": cost and cost["grid"].split(" x ")[1],
+        "class_token": cost and cost["encoder"].get("class_token", cost.get("class_token", False)),
+        "evaluations": [_evaluation(run, record, cost, by_protocol, read) for record in records],
+        "tests": {},
+    }
+
+
+def _evaluation(
     run: ReadRun,
-    controls: Controls,
-    probes: Probes,
+    record: Mapping[str, Any],
     cost: dict[str, Any] | None,
-    by_id: Mapping[str, RunSpec],
+    by_protocol: Mapping[str, Mapping[str, Any]],
     read: Reader,
-) -> Iterator[dict[str, Any]]:
-    def outcome(of: RunDir, record: Mapping[str, Any]) -> Outcomes | None:
-        return if_whole(partial(read, of.path, record["id"], record["predictions"]))
+) -> dict[str, Any]:
+    """What a record and its predictions say; ``by_protocol``: the run's evaluations by protocol alone."""
+    spec, evaluated, metrics = run.spec, record["spec"], record["metrics"]
+    data, source = DataSpec.model_validate(evaluated["data"]), ""
+    if (data.title, data.split) != (spec.data.title, spec.data.split):
+        source = f"{spec.data.title} {spec.data.split}"
+    spending = spent(run, evaluated["checkpoint"])
+    row = {
+        "group": _group(spec, evaluated),
+        "dataset": data.title + (f" (from {source})" if source else ""),
+        "split": data.split,
+        "source": source,
+        "data": evaluated["data"]["fingerprint"][:12],
+        "exact": not run.info["modified"] and record["standard"],
+        "protocol": evaluated["protocol"],
+        "stream": EvalSpec.model_validate(evaluated).stream_title,
+        "checkpoint": evaluated["checkpoint"],
+        "accuracy": metrics["accuracy"],
+        "accuracy_selected": metrics.get("accuracy_selected"),
+        "accuracy_best_on_test": metrics.get("accuracy_best_on_test"),
+        "accuracy_sd": metrics.get("accuracy_sd"),
+        "drawn": record.get("drawn", ""),
+        "n_test": int(metrics["n_test"]),
+        **spending,
+        "train_flops": _train_flops(cost, spending["clips_seen"]),
+        "evaluation": record["id"],
+        "predictions": record["predictions"],
+        "measures": {name: [value, how.label, how.share] for name, (value, how) in measured(record).items()},
+    }
+    found = {
+        "row": row,
+        "partners": list(evaluated.get("partners", ())),
+        "standard": record["standard"],
+        "what": {"untrained": _what(record), "raw": _what(record, seed=False)},
+    }
+    if not record["standard"]:
+        probe, own = Probe.of(run, record), by_protocol.get(evaluated["protocol"])
+        found |= {"probe": list(probe)} if own is None else {"changed": probe.changed(own, own=True)}
+    mine = if_whole(partial(read, run.path, record["id"], record["predictions"]))
+    if mine is not None:
+        by_subject = mine.by_subject
+        row |= {"draws": len(mine.correct_DC), "subjects": by_subject and len(by_subject)}
+        row["accuracy_sd"] = mine.spread if row["accuracy_sd"] is None else row["accuracy_sd"]
+        row["by_subject"] = by_subject and [[*by_subject], *(list(each) for each in zip(*by_subject.values()))]
+    return found
 
-    def tested(record: Mapping[str, Any], control: tuple[RunDir, Mapping[str, Any]]) -> PairedTest | None:
-        mine, theirs = outcome(run, record), outcome(*control)
-        return mine and theirs and if_whole(partial(_paired, mine, theirs, (run.name, control[0].name)))
 
-    spec, info = run.spec, run.info
-    origin = added(info)
-    twin, raw = controls.of("untrained", spec), controls.of("raw", spec)
-    twin_records = controls.records(twin, True) if twin else {}
-    raw_records = controls.records(raw, False) if raw else {}
-    for record in run.records():
-        evaluated, metrics = record["spec"], record["metrics"]
-        partners = [name.split("@")[0] for name in evaluated.get("partners", ())]
-        data, source = DataSpec.model_validate(evaluated["data"]), ""
-        if (data.title, data.split) != (spec.data.title, spec.data.split):
-            source = f"{spec.data.title} {spec.data.split}"
-        spending = spent(run, evaluated["checkpoint"])
-        changed = [listed(info["modified"]), probes.changed(run, record)]
-        row = {
-            "run": run.name,
-            "group": _group(spec, evaluated),
-            "title": run.title,
-            "method": spec.method,
-            "version": spec.method_version,
-            "variant": info.get("variant", ""),
-            "setting": info.get("setting", "shared"),
-            "dataset": data.title + (f" (from {source})" if source else ""),
-            "split": data.split,
-            "source": source,
-            "data": evaluated["data"]["fingerprint"][:12],
-            "frames": spec.grid.frames,
-            "patch": spec.grid.patch,
-            "preset": info["preset"] + ("+" if info["modified"] else ""),
-            "exact": not info["modified"] and record["standard"],
-            "changed": ", ".join(filter(None, changed)),
-            "hardware": run.hardware,
-            "seed": spec.seed,
-            "protocol": evaluated["protocol"],
-            "trained_on": trained_streams([spec, *(by_id[name] for name in partners if name in by_id)]),
-            "stream": EvalSpec.model_validate(evaluated).stream_title,
-            "checkpoint": evaluated["checkpoint"],
-            "accuracy": metrics["accuracy"],
-            "accuracy_selected": metrics.get("accuracy_selected"),
-            "accuracy_best_on_test": metrics.get("accuracy_best_on_test"),
-            "accuracy_sd": metrics.get("accuracy_sd"),
-            "drawn": record.get("drawn", ""),
-            "n_test": int(metrics["n_test"]),
-            "measures": measured(record),
-            "gflops": 2e-9 * cost["encoder"]["macs"] / cost["encoder"].get("bodies", 1) if cost else None,
-            "step_gflops": 1e-9 * cost["step"]["flops_per_clip"] if cost and cost["step"] else None,
-            "batch_size": spec.train.batch_size if spec.views else None,
-            **spending,
-            "train_flops": _train_flops(cost, spending["clips_seen"]),
-            "collapse": "; ".join(map(sentence, info.get("collapse") or ())) or None,
-            "finished": info.get("finished"),
-            "evaluation": record["id"],
-            "predictions": record["predictions"],
-            "tags": ", ".join(run.tags),
-            "added": origin.sentence if origin else None,
-        }
-        mine = outcome(run, record)
-        if mine is not None:
-            by_subject = mine.by_subject
-            row |= {"draws": len(mine.correct_DC), "by_subject": by_subject, "subjects": by_subject and len(by_subject)}
-            row["accuracy_sd"] = mine.spread if row["accuracy_sd"] is None else row["accuracy_sd"]
-        control = twin_records.get(_what(record)) if twin_records else None
-        if twin is not None and control is not None:
-            row |= {"control_run": twin.name, "control_accuracy": control["metrics"]["accuracy"]}
-            if (test := tested(record, (twin, control))) is not None:
-                row |= {"difference": test.difference, "p_value": test.p_value}
-        floor = raw_records.get(_what(record, seed=False))
-        if raw is not None and floor is not None:
-            row["raw_evaluation"] = floor["id"]
-            if (test := tested(record, (raw, floor))) is not None:
-                row |= {"raw_difference": test.difference, "raw_p_value": test.p_value}
-        yield row
+class _Plain:
+    """Of each protocol the first evaluation that was asked for by it alone, for runs that have none of their own."""
+
+    def __init__(self, runs: Sequence[ReadRun], facts: Mapping[str, dict[str, Any]]) -> None:
+        self._runs: dict[str, ReadRun] = {}
+        for run in runs:
+            for one in facts[run.name]["evaluations"]:
+                if one["standard"]:
+                    self._runs.setdefault(one["row"]["protocol"], run)
+        self._of = cache(lambda protocol: plain(self._runs[protocol].records())[protocol])
+
+    def changed(self, evaluation: Mapping[str, Any]) -> str:
+        """What is changed in an evaluation of :func:`_evaluation`."""
+        if "probe" not in evaluation:
+            return evaluation.get("changed", "")
+        protocol = evaluation["row"]["protocol"]
+        return Probe(*evaluation["probe"]).changed(self._of(protocol) if protocol in self._runs else None, own=False)
+
+
+class _Tests:
+    """The paired tests of a run's evaluations against the controls. They rest on the files of two runs: they are kept
+    with the run's own facts, beside the stamp of the control's predictions."""
+
+    def __init__(
+        self,
+        run: ReadRun,
+        facts_of: Callable[[ReadRun], dict[str, Any]],
+        controls: Controls,
+        read: Reader,
+    ) -> None:
+        self._run, self._facts_of, self._read = run, facts_of, read
+        self._facts = facts = facts_of(run)
+        found = {kind: controls.beside(kind, facts["row"]["method"], facts["shapes"][kind]) for kind in CONTROLS}
+        self._controls = {kind: control for kind, control in found.items() if control}
+
+    def figures(self) -> dict[str, dict[str, Any]]:
+        """By evaluation the columns of the frame that the controls fill."""
+        return {one["row"]["evaluation"]: self._of(one) for one in self._facts["evaluations"]}
+
+    def _of(self, evaluation: Mapping[str, Any]) -> dict[str, Any]:
+        filled: dict[str, Any] = {}
+        for kind, control in self._controls.items():
+            theirs = self._facts_of(control)["evaluations"]
+            alike = [one for one in theirs if one["what"][kind] == evaluation["what"][kind]]
+            if not alike:
+                continue
+            beside = alike[-1]["row"]
+            tested = self._tested(kind, evaluation["row"], control, beside)
+            if kind == "untrained":
+                filled |= {"control_run": control.name, "control_accuracy": beside["accuracy"]}
+                filled |= dict(zip(("difference", "p_value"), tested))
+            else:
+                filled |= {"raw_evaluation": beside["evaluation"]}
+                filled |= dict(zip(("raw_difference", "raw_p_value"), tested))
+        return filled
+
+    def _tested(
+        self, kind: str, mine: Mapping[str, Any], control: ReadRun, theirs: Mapping[str, Any]
+    ) -> Sequence[float]:
+        """Difference and p; nothing where they cannot be told."""
+        stamp = control.stamps.of(Path(theirs["predictions"]).name) if control.stamps else []
+        mark = [control.name, theirs["evaluation"], theirs["predictions"], stamp]
+        kept = self._facts["tests"].setdefault(mine["evaluation"], {}).get(kind)
+        if stamp and kept and kept[0] == mark:
+            return kept[1]
+        places = (
+            (run.path, row["evaluation"], row["predictions"]) for run, row in ((self._run, mine), (control, theirs))
+        )
+        first, second = (if_whole(partial(self._read, *place)) for place in places)
+        names = (self._run.name, control.name)
+        test = first and second and if_whole(partial(_paired, first, second, names))
+        if not test:
+            return ()
+        figures = [test.difference, test.p_value]
+        if stamp and self._run.is_kept(KIND):
+            self._facts["tests"][mine["evaluation"]][kind] = [mark, figures]
+            self._run.kept_more(KIND)
+        return figures
 
 
 def _train_flops(cost: Mapping[str, Any] | None, clips: float | None) -> float | None:
@@ -339,44 +502,42 @@ def _train_flops(cost: Mapping[str, Any] | None, clips: float | None) -> float |
     return BODIES * cost["step"]["flops_per_clip"] * clips if cost and cost["step"] and clips else None
 
 
-def _grids(runs: Sequence[RunDir], costs: Mapping[str, dict[str, Any] | None]) -> dict[str, str]:
+def _grids(runs: Sequence[ReadRun], facts: Mapping[str, dict[str, Any]]) -> dict[str, str]:
     """Token grid of each run, ``8x25``, with ``+1`` for a class token: two untrained encoders of one grid can differ in
     it. Joints and class token stand in the cost alone: a run without one has those of its neighbours, on the same data
     and with the same encoder."""
-
-    def encoder(run: RunDir) -> str:
-        return digest([run.spec.encoder, run.spec.encoder_config])
-
-    costed = [(run, cost) for run in runs if (cost := costs[run.name])]
-    joints = {run.spec.data.fingerprint: cost["grid"].split(" x ")[1] for run, cost in costed}
-    class_token = {
-        encoder(run): cost["encoder"].get("class_token", cost.get("class_token", False)) for run, cost in costed
-    }
+    costed = [found for found in facts.values() if found["grid"]]
+    joints = {found["fingerprint"]: found["grid"] for found in costed}
+    class_token = {found["network"]: found["class_token"] for found in costed}
     return {
-        run.name: "x".join(filter(None, [str(run.spec.tokens), joints.get(run.spec.data.fingerprint)]))
-        + ("+1" if class_token.get(encoder(run)) else "")
+        run.name: "x".join(filter(None, [str(run.about["tokens"]), joints.get(facts[run.name]["fingerprint"])]))
+        + ("+1" if class_token.get(facts[run.name]["network"]) else "")
         for run in runs
     }
 
 
-def _encoders(runs: Sequence[RunDir]) -> dict[str, str]:
+def _encoders(runs: Sequence[ReadRun], facts: Mapping[str, dict[str, Any]]) -> dict[str, str]:
     """The encoder of each run: its name, and those of its settings in which it differs from the encoder that the exact
     runs of its preset have. A method's own setting has its own form of the encoder, which is not spelt out."""
-    settings: dict[tuple[str, ...], list[tuple[RunDir, dict[str, Any]]]] = {}
-    labels = {}
+    settings: dict[tuple[str, ...], list[ReadRun]] = {}
+    labels = {run.name: run.about["encoder"] for run in runs}
     for run in runs:
-        spec, info = run.spec, run.info
-        labels[run.name] = spec.encoder
-        if info.get("setting", "shared") == "shared":
-            settings.setdefault((spec.encoder, info["preset"]), []).append((run, twin_fields(spec)["encoder_config"]))
+        if facts[run.name]["row"]["setting"] == "shared":
+            settings.setdefault((run.about["encoder"], run.about["preset"]), []).append(run)
     for group in settings.values():
-        exact = [config for run, config in group if not run.info["modified"]] or [config for _, config in group]
-        usual = json.loads(Counter(map(canonical_json, exact)).most_common(1)[0][0])
-        for run, config in group:
-            config = json.loads(canonical_json(config))
-            own = {key: value for key, value in config.items() if key not in usual or usual[key] != value}
-            labels[run.name] += f" ({listed(own)})" if own else ""
+        exact = [run for run in group if not run.about["modified"]] or group
+        usual = Counter(facts[run.name]["config"] for run in exact).most_common(1)[0][0]
+        for run in group:
+            labels[run.name] += _apart(facts[run.name]["config"], usual)
     return labels
+
+
+@cache
+def _apart(config: str, usual: str) -> str:
+    """`` (dim=32)``: in which settings, written as JSON, an encoder is not the usual one."""
+    theirs = json.loads(usual)
+    own = {key: value for key, value in json.loads(config).items() if key not in theirs or theirs[key] != value}
+    return f" ({listed(own)})" if own else ""
 
 
 def _group(spec: RunSpec, evaluated: dict[str, Any]) -> str:
@@ -387,8 +548,8 @@ def _group(spec: RunSpec, evaluated: dict[str, Any]) -> str:
     return digest([spec.model_copy(update={"seed": 0}).model_dump(mode="json"), probe])
 
 
-def _what(record: dict[str, Any], seed: bool = True) -> str:
-    """Everything that must agree between two evaluations for a paired test, whatever the encoder and checkpoint;
+def _what(record: Mapping[str, Any], seed: bool = True) -> str:
+    """Hash of everything that must agree between two evaluations for a paired test, whatever encoder and checkpoint;
     ``seed`` False: and the seed, of which the control ``raw`` has none."""
     apart = ("pretrain_id", "partners", "checkpoint", *(() if seed else ("seed",)))
-    return canonical_json({key: value for key, value in record["spec"].items() if key not in apart})
+    return digest({key: value for key, value in record["spec"].items() if key not in apart}, 24)

@@ -29,7 +29,7 @@ from skelbench.report.table import Cell, Column, Table, footnotes_of
 from skelbench.results.measures import Measure
 
 if TYPE_CHECKING:
-    from pandas import DataFrame, Series
+    from pandas import DataFrame
 
     from skelbench.plugin.host import Host
     from skelbench.report.inputs import TableInputs
@@ -323,7 +323,7 @@ def _further_columns(measures: Mapping[str, Measure], metrics: Collection[str]) 
         yield Column(_key(name), how.label, ".1f" if how.share else ".4g", shown=name in metrics)
 
 
-def _row(group: DataFrame, knn: Callable[[DataFrame], Series], best_on_test: bool) -> dict[str, Any]:
+def _row(group: DataFrame, knn: Callable[[DataFrame], list[float]], best_on_test: bool) -> dict[str, Any]:
     first = group.iloc[0]
     best = {"accuracy_best_on_test": percent(group["accuracy_best_on_test"])} if best_on_test else {}
     setting = {key: str(first[key]) for key in _SETTING}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,39 +13,45 @@ from skelbench.results.store import ReadRun, RunDir, if_whole
 
 UNKNOWN = "settings of the probe"
 """Where no evaluation by the protocol alone is there to compare with."""
-_OF_THE_RUN = ("bodies", "centre", "align")
+_OF_THE_RUN = {"bodies", "centre", "align"}
 """Settings that an evaluation takes from its run unless told otherwise."""
-_SETTINGS = ("readout", "bodies_pool", "share", "resize", "min_confidence", *_OF_THE_RUN)
+_SETTINGS = ("readout", "bodies_pool", "share", "resize", "min_confidence", "bodies", "centre", "align")
 """Others that decide a result have columns of their own: data, stream, checkpoint, seed."""
 
 
-class Probes:
-    """The evaluations of ``runs`` that were asked for by protocol alone: what others are told apart from."""
-
-    def __init__(self, runs: Iterable[ReadRun]) -> None:
-        self._plain: dict[tuple[str, str], Mapping[str, Any]] = {}
-        for run in runs:
-            for record in run.records():
-                if record["standard"]:
-                    for name in (run.name, ""):
-                        self._plain.setdefault((name, record["spec"]["protocol"]), record["spec"])
-
-    def changed(self, run: RunDir, record: Mapping[str, Any]) -> str:
-        """``probe.lr=0.1, probe.readout=mean``: settings in which it differs from what its protocol has; "" for none,
-        also of another data set, stream or checkpoint, which tables say in columns of their own."""
+def plain(records: Iterable[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+    """By protocol the first evaluation that was asked for by protocol alone: what others are told apart from."""
+    found: dict[str, Mapping[str, Any]] = {}
+    for record in records:
         if record["standard"]:
-            return ""
+            found.setdefault(record["spec"]["protocol"], record["spec"])
+    return found
+
+
+class Probe(NamedTuple):
+    """What an evaluation of a run was asked for besides its protocol; plain data."""
+
+    settings: Mapping[str, Any]
+    seed: int | None
+    """Where it is not the run's."""
+    elsewhere: bool
+    """Of other data, another checkpoint or stream, which tables say in columns of their own."""
+
+    @classmethod
+    def of(cls, run: RunDir, record: Mapping[str, Any]) -> Probe:
         evaluated = record["spec"]
-        protocol, apart = evaluated["protocol"], tuple[str, ...]()
-        plain = self._plain.get((run.name, protocol))
-        if plain is None:
-            plain, apart = self._plain.get(("", protocol)), _OF_THE_RUN
-        theirs = _settings(plain) if plain is not None else {}
-        mine = _settings(evaluated) if plain is not None else {}
+        seed = evaluated["seed"] if evaluated["seed"] != run.spec.seed else None
+        return cls(_settings(evaluated), seed, _elsewhere(run, evaluated))
+
+    def changed(self, plain: Mapping[str, Any] | None, own: bool) -> str:
+        """``probe.lr=0.1, probe.readout=mean``: settings in which it differs from the evaluation ``plain`` of the same
+        protocol, the run's ``own`` or another one's; "" for none, also of one that is ``elsewhere``."""
+        theirs, apart = _settings(plain) if plain is not None else {}, set() if own else _OF_THE_RUN
+        mine = self.settings if plain is not None else {}
         names = [name for name in mine if name not in apart and mine[name] != theirs.get(name)]
         changed = [f"probe.{name}={mine[name]}" for name in names]
-        changed += [f"probe.seed={evaluated['seed']}"] if evaluated["seed"] != run.spec.seed else []
-        return ", ".join(changed) or ("" if _elsewhere(run, evaluated) else UNKNOWN)
+        changed += [f"probe.seed={self.seed}"] if self.seed is not None else []
+        return ", ".join(changed) or ("" if self.elsewhere else UNKNOWN)
 
 
 def _elsewhere(run: RunDir, evaluated: Mapping[str, Any]) -> bool:

@@ -6,7 +6,8 @@ whichever makes them wider. Every cell says which (``plus_minus_over``, ``interv
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from statistics import mean, stdev
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,7 @@ from skelbench.report.frame import DEFAULTS
 from skelbench.report.table import Cell
 
 if TYPE_CHECKING:
-    from pandas import DataFrame, Series
+    from pandas import DataFrame
 
 RAW = "not shown to be better than coordinates without a network: paired p > 0.05 for at least one seed"
 """Footnote ``raw`` of the cells of :func:`over_raw`."""
@@ -79,11 +80,12 @@ def footnotes(frame: DataFrame) -> dict[str, str]:
     return {"raw": RAW, "subjects": SUBJECTS, **over}
 
 
-def percent(shares: Series) -> Cell:
+def percent(shares: Iterable[float]) -> Cell:
     """Mean over all seeds in percent and its t interval, empty unless every seed has the figure."""
-    if shares.isna().any():
+    values = [*shares]
+    if any(value is None or math.isnan(value) for value in values):
         return Cell()
-    return spread([100 * share for share in shares])
+    return spread([100 * value for value in values])
 
 
 def spread(values: Sequence[float]) -> Cell:
@@ -141,21 +143,28 @@ def over_raw(group: DataFrame) -> Cell:
     return replace(over, footnotes=("raw",)) if over.value is not None and unshown.any() else over
 
 
-def nearest(frame: DataFrame) -> Callable[[DataFrame], Series]:
+def nearest(frame: DataFrame) -> Callable[[DataFrame], list[float]]:
     """Accuracies of the nearest-neighbour probe for the rows of a group, NaN where there is none or more than one."""
-    knn = frame[frame["protocol"] == "knn"].drop_duplicates(_EVALUATION, keep=False).set_index(_EVALUATION)["accuracy"]
-    return lambda group: knn.reindex(group.set_index(_EVALUATION).index)
+    knn = frame[frame["protocol"] == "knn"].drop_duplicates(_EVALUATION, keep=False)
+    found = dict(zip(_places(knn), knn["accuracy"]))
+    return lambda group: [found.get(place, math.nan) for place in _places(group)]
+
+
+def _places(frame: DataFrame) -> Iterator[tuple[Any, ...]]:
+    """Of its rows what evaluations of one run by several protocols have in common."""
+    return zip(*(frame[name] for name in _EVALUATION))
 
 
 def further(frame: DataFrame, name: str) -> Callable[[DataFrame], Cell]:
     """The figure ``name`` of the rows of a group: mean and t interval, in percent if it is a share. Of their own
     protocol, else of the one other that measured it on the same runs; empty unless every seed has it."""
     has = frame[[name in each for each in frame["measures"]]]
-    others = has.drop_duplicates(_EVALUATION, keep=False).set_index(_EVALUATION)["measures"]
+    alone = has.drop_duplicates(_EVALUATION, keep=False)
+    others = dict(zip(_places(alone), alone["measures"]))
 
     def cell(group: DataFrame) -> Cell:
-        places = group.set_index(_EVALUATION)["measures"]
-        found = [own if name in own else others.get(place, {}) for place, own in places.items()]
+        places = zip(_places(group), group["measures"])
+        found = [own if name in own else others.get(place, {}) for place, own in places]
         if not all(name in each for each in found):
             return Cell()
         values = [each[name][0] * (100 if each[name][1].share else 1) for each in found]

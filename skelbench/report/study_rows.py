@@ -35,7 +35,7 @@ from skelbench.results.store import ResultStore, if_whole
 from skelbench.spec import titled
 
 if TYPE_CHECKING:
-    from pandas import DataFrame, Series
+    from pandas import DataFrame
 
 BLOCK = {
     "dataset": "Data set",
@@ -257,7 +257,7 @@ def _rows(
     inputs: TableInputs,
     wanted: Sequence[Row],
     runs: Sequence[DataFrame | None],
-    knn: Callable[[DataFrame], Series],
+    knn: Callable[[DataFrame], list[float]],
     told: list[str],
     block: DataFrame | None = None,
 ) -> list[dict[str, Any]]:
@@ -337,7 +337,7 @@ def _common(study: StudyTable, row: Row, block: DataFrame) -> dict[str, Any]:
 
 
 def _filled(
-    study: StudyTable, inputs: TableInputs, row: Row, group: DataFrame, knn: Callable[[DataFrame], Series]
+    study: StudyTable, inputs: TableInputs, row: Row, group: DataFrame, knn: Callable[[DataFrame], list[float]]
 ) -> dict[str, Any]:
     first = group.iloc[0]
     over = percent(group["accuracy"] - group["control_accuracy"])

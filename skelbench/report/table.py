@@ -111,17 +111,19 @@ class Table:
         keys = [column.key for column in self.columns]
         if len(set(keys)) != len(keys):
             raise ValueError(f"table {self.title!r} has two columns of one key: {keys}")
-        by_key = {column.key: column for column in self.columns}
+        known, published = set(keys), {column.key for column in self.columns if column.published}
         self._known(note for column in self.columns for note in column.footnotes)
-        rows = []
+        rows, bare = [], _Bare()
         for row in self.rows:
-            if unknown := sorted(set(row) - set(keys)):
+            if unknown := sorted(set(row) - known):
                 raise ValueError(f"table {self.title!r} has no column {', '.join(unknown)}")
-            cells = {key: value if isinstance(value := row.get(key), Cell) else Cell(value) for key in keys}
-            for key, cell in cells.items():
-                self._known(cell.footnotes)
-                if by_key[key].published and not cell.published:
-                    cells[key] = replace(cell, published=True)
+            cells = {key: value if isinstance(value := row.get(key), Cell) else bare.cell(value) for key in keys}
+            for cell in cells.values():
+                if cell.footnotes:
+                    self._known(cell.footnotes)
+            for key in published:
+                if not cells[key].published:
+                    cells[key] = replace(cells[key], published=True)
             rows.append(cells)
         object.__setattr__(self, "columns", tuple(self.columns))
         object.__setattr__(self, "rows", tuple(rows))
@@ -182,6 +184,20 @@ class Table:
                 for group in groups.values():
                     _rank(column, group)
         return replace(self, rows=tuple(rows))
+
+
+class _Bare:
+    """Cells of bare values; texts repeat from row to row, and share one."""
+
+    def __init__(self) -> None:
+        self._texts: dict[str | None, Cell] = {}
+
+    def cell(self, value: Any) -> Cell:
+        if value is not None and type(value) is not str:
+            return Cell(value)
+        if value not in self._texts:
+            self._texts[value] = Cell(value)
+        return self._texts[value]
 
 
 def _letters(number: int) -> str:

@@ -23,18 +23,23 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from skelbench.cores import uncollected
 from skelbench.errors import SkelbenchError, did_you_mean
 from skelbench.files import read_json, write_json
+from skelbench.identity import digest
 from skelbench.leases import Lease
 from skelbench.locks import FileLock
 from skelbench.places import said
-from skelbench.spec import EvalSpec, RunSpec, file_name, titled
+from skelbench.results import kept
+from skelbench.results.added import FIELD as ADDED
+from skelbench.spec import EvalSpec, RunSpec, file_name, listed, titled
 
 FORMAT = 2
 """2: views, optimiser and schedule stand in a run's spec as plain data; ids are others than those of format 1."""
@@ -60,13 +65,29 @@ def _warn(sentence: str) -> None:
     log.warning("note: left out: %s", sentence)
 
 
+_listening: list[list[str]] = []
+
+
 def if_whole(read: Callable[[], Found]) -> Found | None:
     """What ``read`` returns; None where that is :class:`Damaged`, with one warning per file in a process."""
     try:
         return read()
     except Damaged as error:
+        for said in _listening:
+            said.append(str(error))
         _warn(str(error))
         return None
+
+
+@contextmanager
+def left_out() -> Iterator[list[str]]:
+    """What :func:`if_whole` leaves out meanwhile, as sentences."""
+    said: list[str] = []
+    _listening.append(said)
+    try:
+        yield said
+    finally:
+        _listening[:] = [one for one in _listening if one is not said]
 
 
 class _Facts(BaseModel):
@@ -367,10 +388,67 @@ class RunDir:
 
 
 class ReadRun(RunDir):
-    """A run as it was when it was first looked at, for what lists many and holds none while it changes."""
+    """A run as it was when it was first looked at, for what lists many and holds none while it changes.
+
+    ``shelves``: where what its files say is kept, by their ``stamps`` from before the first of them was read; without
+    either nothing is kept, and every file is read.
+    """
+
+    name = ""
+
+    def __init__(
+        self, path: Path, shelves: kept.Shelves | None = None, stamps: kept.Stamps | None = None, name: str = ""
+    ) -> None:
+        super().__init__(path)
+        self.name = name or path.name
+        self.shelves, self.stamps = shelves, stamps
 
     info = cached_property(RunDir._read_info)
     spec = cached_property(RunDir._read_spec)
+
+    @cached_property
+    def about(self) -> dict[str, Any]:
+        """What run.json says in short, as plain data: what every list of runs needs."""
+        info, spec = self.info, self.spec
+        return {
+            "id": spec.id,
+            "said_id": info.get("id"),
+            "method": spec.method,
+            "title": titled(spec.method, info.get("variant", "")),
+            "dataset": spec.data.name,
+            "data": spec.data.title,
+            "split": spec.data.split,
+            "tokens": spec.tokens,
+            "encoder": spec.encoder,
+            "preset": info["preset"],
+            "modified": bool(info["modified"]),
+            "changed": listed(info["modified"]),
+            "seed": spec.seed,
+            "outcome": info.get("outcome", "new"),
+            "reason": info.get("reason", ""),
+            "hardware": info.get("environment", {}).get("hardware", ""),
+            "tags": list(info.get("tags", ())),
+            "note": info.get("note", ""),
+            "created": info.get("created", 0.0),
+            "finished": info.get("finished"),
+            "origin": {ADDED: info[ADDED]} if ADDED in info else {},
+        }
+
+    @property
+    def evaluations(self) -> list[dict[str, Any]]:
+        """What the records say in short, as plain data, the oldest first."""
+        return self.keep("evaluations", ReadRun._evaluations)
+
+    def _evaluations(self) -> list[dict[str, Any]]:
+        return [
+            {
+                "protocol": record["spec"]["protocol"],
+                "dataset": record["spec"]["data"]["name"],
+                "standard": record["standard"],
+                "accuracy": record["metrics"]["accuracy"],
+            }
+            for record in self.records()
+        ]
 
     def records(self) -> list[dict[str, Any]]:
         return list(self._records)
@@ -380,6 +458,98 @@ class ReadRun(RunDir):
         found = (if_whole(partial(self.record, path)) for path in sorted(self.path.glob("eval-*.json")))
         return sorted(filter(None, found), key=lambda record: record["finished"])
 
+    @property
+    def mark(self) -> str | None:
+        """Of the stamps; None where nothing is kept."""
+        return self.stamps.mark if self.shelves and self.stamps else None
+
+    def is_kept(self, kind: str) -> bool:
+        """Whether :meth:`keep` makes nothing anew."""
+        return bool(self.shelves and self.mark and self.shelves[kind].get(self.name, self.mark) is not None)
+
+    def keep(self, kind: str, make: Callable[[ReadRun], Found]) -> Found:
+        """``make(self)``, plain data that this run's own files decide, or what that was while they were the same.
+
+        Of a run with a damaged file nothing is kept: it is read, and said, again.
+        """
+        if self.shelves is None or (mark := self.mark) is None:
+            return make(self)
+        found = self.shelves[kind].get(self.name, mark)
+        if found is None:
+            with left_out() as damaged:
+                found = make(ReadRun(self.path))  # of what is remembered here damage is not said again
+            if not damaged:
+                self.shelves[kind].put(self.name, mark, found)
+        return found
+
+    def kept_more(self, kind: str) -> None:
+        """Of what :meth:`keep` returned something was added in place."""
+        if self.shelves is not None:
+            self.shelves[kind].changed = True
+
+
+class KeptRun(ReadRun):
+    """A run of which it is known that it is whole, and what it is ``about``: its files are read when they are asked
+    for."""
+
+    def __init__(
+        self, path: Path, shelves: kept.Shelves, stamps: kept.Stamps, name: str, about: dict[str, Any]
+    ) -> None:
+        super().__init__(path, shelves, stamps, name)
+        self.about = about
+
+    @property
+    def title(self) -> str:
+        return self.about["title"]
+
+    @property
+    def hardware(self) -> str:
+        return self.about["hardware"]
+
+    @property
+    def outcome(self) -> str:
+        return self.about["outcome"]
+
+    @property
+    def reason(self) -> str:
+        return self.about["reason"]
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        return tuple(self.about["tags"])
+
+
+def keep_of(runs: Sequence[ReadRun], kind: str, make: Callable[[], Found]) -> Found:
+    """``make()``, plain data that the files of all ``runs`` decide, or what that was while they were the same runs and
+    files; see :meth:`ReadRun.keep`."""
+    shelves = runs[0].shelves if runs else None
+    marks = [run.mark for run in runs]
+    if shelves is None or None in marks:
+        return make()
+    mark = digest([[run.name, mark] for run, mark in zip(runs, marks, strict=True)], 24)
+    found = shelves[kind].get(kept.ALL, mark)
+    if found is None:
+        with left_out() as damaged:
+            found = make()
+        if not damaged:
+            shelves[kind].put(kept.ALL, mark, found)
+            shelves.save()
+    return found
+
+
+def shown(runs: Sequence[ReadRun], kind: str, label: str) -> Iterator[ReadRun]:
+    """The ``runs`` one by one while something of the ``kind`` is made of them (:meth:`ReadRun.keep`), which is written
+    at the end, also if that comes early."""
+    shelves = runs[0].shelves if runs else None
+    if shelves is None:
+        yield from runs
+        return
+    missing = sum(not run.is_kept(kind) for run in runs)
+    with shelves.filling(len(runs), missing, label) as report:
+        for run in runs:
+            yield run
+            report(1)
+
 
 def _by_another_budget(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
     """Whether a run of one length is asked for by another budget, or by another word for the same one."""
@@ -387,10 +557,11 @@ def _by_another_budget(before: Mapping[str, Any], now: Mapping[str, Any]) -> boo
 
 
 class ResultStore:
-    """All runs below one directory."""
+    """All runs below one directory. ``progress``: shown where many are read that were not before."""
 
-    def __init__(self, root: Path | str | None = None) -> None:
+    def __init__(self, root: Path | str | None = None, progress: kept.Progress | None = None) -> None:
         self.root = Path(root) if root is not None else default_root()
+        self._progress = progress
 
     def check_readable(self) -> None:
         """Refuse a file in its place, and a directory written by a newer or an earlier version."""
@@ -431,26 +602,54 @@ class ResultStore:
         return (RunDir(run.path) for run in self.read())
 
     def read(self) -> list[ReadRun]:
-        """The same, as they are now: run.json of each is read once."""
-        whole = [run for directory in self._directories() if (run := if_whole(directory.read))]
+        """The same, as they are now: run.json of each is read once, or not at all where it is as it was."""
+        whole = [*filter(None, self._read())]
         by_id: dict[str, ReadRun] = {}
-        for run in sorted(whole, key=lambda run: (not run.name.endswith(f"-{run.info.get('id')}"), run.name)):
-            twin = by_id.setdefault(run.info.get("id") or run.name, run)
+        for run in sorted(whole, key=lambda run: (not run.name.endswith(f"-{run.about['said_id']}"), run.name)):
+            twin = by_id.setdefault(run.about["said_id"] or run.name, run)
             if twin is not run:
                 _warn(f"{run.path} is a copy of run {twin.name}; remove one of them")
         return sorted(by_id.values(), key=lambda run: run.name)
 
+    def _read(self) -> Iterator[ReadRun | None]:
+        names = self._names()
+        if len(names) < kept.LEAST:
+            yield from (if_whole(directory.read) for directory in self._of(names))
+            return
+        with uncollected():
+            looked = ((name, *kept.looked_at(f"{self.root}/{name}")) for name in names)
+            found = [(name, stamps) for name, is_run, stamps in looked if is_run]
+        shelves = kept.Shelves(self.root, [name for name, _ in found], self._progress)
+        shelf = shelves["runs"]
+        abouts = [shelf.get(name, stamps.mark) if stamps else None for name, stamps in found]
+        with shelves.filling(len(found), sum(not about for about in abouts), "reading runs") as report:
+            for (name, stamps), about in zip(found, abouts, strict=True):
+                if about and stamps:
+                    yield KeptRun(self.root / name, shelves, stamps, name, about)
+                elif whole := if_whole(RunDir(self.root / name).read):
+                    whole.shelves, whole.stamps = shelves, stamps
+                    if stamps:
+                        shelf.put(name, stamps.mark, whole.about)
+                    yield whole
+                report(1)
+
     def numbered(self) -> list[ReadRun]:
         """The same, the oldest first: a run's place in this list, from 1, is its number."""
-        return sorted(self.read(), key=lambda run: (run.info.get("created", 0.0), run.name))
+        return sorted(self.read(), key=lambda run: (run.about["created"], run.name))
 
     def _directories(self) -> Iterator[RunDir]:
         """Every directory with something of a run in it."""
+        return self._of(self._names())
+
+    def _of(self, names: Sequence[str]) -> Iterator[RunDir]:
+        for name in names:
+            if any(os.path.lexists(f"{self.root}/{name}/{sign}") for sign in kept.SIGNS):
+                yield RunDir(self.root / name)
+
+    def _names(self) -> list[str]:
+        """Of everything in it that is not hidden."""
         self.check_readable()
-        if self.root.is_dir():
-            for path in sorted(path for path in self.root.iterdir() if not path.name.startswith(".")):
-                if any(os.path.lexists(path / name) for name in ("run.json", "metrics.jsonl", "last.pt")):
-                    yield RunDir(path)
+        return sorted(name for name in os.listdir(self.root) if name[0] != ".") if self.root.is_dir() else []
 
     def find(self, pattern: str) -> tuple[RunDir, str]:
         """The run named by its name, id, title, number, or an unambiguous part of name or id; ``RUN@50`` also names a

@@ -8,6 +8,7 @@ import pytest
 from skelbench.cost import kept
 from skelbench.cost.count import CostRow, MacCount
 from skelbench.cost.kept import kept_rows
+from skelbench.identity import hash_of_code
 from skelbench.plugin.host import Host
 from skelbench.spec import GridSpec
 
@@ -65,11 +66,11 @@ def test_another_counter_counts_anew(counted, tmp_path, monkeypatch, what):
 
 def test_edited_code_is_counted_anew(tmp_path):
     (tmp_path / "a.py").write_text("x = 1\n")
-    first = kept._hash_of.__wrapped__(tmp_path)
+    first = hash_of_code.__wrapped__(tmp_path)
     (tmp_path / "notes.txt").write_text("no code")
-    assert kept._hash_of.__wrapped__(tmp_path) == first
+    assert hash_of_code.__wrapped__(tmp_path) == first
     (tmp_path / "a.py").write_text("x = 2\n")
-    assert kept._hash_of.__wrapped__(tmp_path) != first
+    assert hash_of_code.__wrapped__(tmp_path) != first
 
 
 @pytest.mark.parametrize("damage", ["{", "[]", '{"a": 1}', "\\u0000"])
