@@ -64,7 +64,7 @@ def planned(resolved: Resolved, protocols: list[str], session: Session) -> dict[
         beside.method: beside.id for beside in (m(resolved, host).spec for m in (control, raw_control))
     }
     step = step_cost(spec, host, resolved.store.topology)
-    guess = estimate(spec, host, resolved.store, session.device, step["flops_per_clip"])
+    guess = estimate(spec, host, resolved.store, session.device, step["flops_per_clip"], ways=True)
     clips, flops = guess.steps * spec.train.batch_size, BODIES * step["flops_per_clip"]
     facts["training"] = {
         "steps": guess.steps,

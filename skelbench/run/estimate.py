@@ -12,7 +12,7 @@ from skelbench.cost.latency import wait_for
 from skelbench.data.store.clip_store import ClipStore
 from skelbench.plugin.host import Host
 from skelbench.results.store import RunDir
-from skelbench.run.memory import table
+from skelbench.run.memory import MUCH, run_bytes, table
 from skelbench.spec import RunSpec
 from skelbench.train.build import build_method
 from skelbench.train.loop import Trainer, total_steps
@@ -25,24 +25,26 @@ BUDGET_FLOPS = 2e11
 class Estimate:
     steps: int
     seconds: float
-    memory: dict[str, dict[str, float]]
-    """Bytes by precision and by whether blocks are ``kept`` or ``recomputed``."""
     memory_bytes: float
-    """Of the run as it is."""
+    memory: dict[str, dict[str, float]]
+    """The same by precision and by whether blocks are ``kept`` or ``recomputed``, if it was asked for."""
     basis: str
 
 
-def estimate(spec: RunSpec, host: Host, store: ClipStore, device: str, flops_per_clip: float) -> Estimate:
+def estimate(
+    spec: RunSpec, host: Host, store: ClipStore, device: str, flops_per_clip: float, ways: bool = False
+) -> Estimate:
     """Time steps of two batch sizes, as large as a second or two allows, and extrapolate linearly in clips.
 
-    Memory: :func:`skelbench.run.memory.table`.
+    ``ways``: say of a run that takes ``MUCH`` memory what it would take in the other ways of training too.
     """
     clips = len(store.split(spec.data.split, spec.data.min_frames).train)
     steps = total_steps(spec, clips)
     method = build_method(spec, host, store.topology, device)
     large = int(max(2 * method.min_clips, min(spec.train.batch_size, BUDGET_FLOPS / flops_per_clip)))
     sizes = (large // 2, large)
-    memory = table(whole := Trainer(spec, method, store, RunDir(Path("unused")), device), flops_per_clip)
+    whole = Trainer(spec, method, store, RunDir(Path("unused")), device)
+    memory = run_bytes(whole, spec.train.precision, whole.recomputes, flops_per_clip)
     times = []
     for batch in sizes:
         small = spec.model_copy(update={"train": spec.train.model_copy(update={"batch_size": batch, "accumulate": 1})})
@@ -59,7 +61,7 @@ def estimate(spec: RunSpec, host: Host, store: ClipStore, device: str, flops_per
     return Estimate(
         steps=steps,
         seconds=steps * (fixed + batch * per_clip),
-        memory=memory,
-        memory_bytes=memory[spec.train.precision]["recomputed" if whole.recomputes else "kept"],
+        memory_bytes=memory,
+        memory=table(whole, flops_per_clip) if ways and memory >= MUCH else {},
         basis=f"from steps of {sizes[0]} and {sizes[1]} clips",
     )

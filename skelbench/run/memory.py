@@ -22,12 +22,13 @@ from skelbench.results.store import RunDir
 from skelbench.train.loop import Trainer
 from skelbench.train.pieces import obstacle, pieces_of
 
-SAMPLE = (16, 32)
-"""Clips of the steps from which the memory of larger ones is told: it grows linearly."""
 FEW = (4, 8)
-"""The same of steps that are computed: small ones, and those that look at values."""
+"""Clips of the steps that are computed, small ones and those that look at values, to tell the memory of larger ones: it
+grows linearly."""
 SMALL = 2e9
 """FLOPs of a clip below which a few are sooner computed than followed without values."""
+MUCH = 4 * 2**30
+"""Bytes of a run from which it is worth while to say what other ways of training take."""
 ROOM = 0.9
 """Share of a card's free memory that a step may fill: gaps between blocks, and what kernels take while they work."""
 GIB = 2**30
@@ -69,7 +70,8 @@ def state_bytes(trainer: Trainer) -> int:
 
 
 def step_line(trainer: Trainer, precision: Precision, again: bool, flops_per_clip: float) -> Line:
-    """Most bytes at a time of the forward and backward pass of a piece, from steps of two sizes.
+    """Most bytes at a time of the forward and backward pass of a piece, from steps of two sizes: without values, a
+    quarter of this process's clips and all of them, which take no longer than few.
 
     Raises:
         Exception: whatever stops a step; a real error shows again in training.
@@ -92,7 +94,7 @@ def step_line(trainer: Trainer, precision: Precision, again: bool, flops_per_cli
     if flops_per_clip < SMALL:
         return measured(FEW, shapes_alone=False)
     try:
-        return measured(SAMPLE, shapes_alone=True)
+        return measured((share // 4, share), shapes_alone=True)
     except Exception:  # it looks at values
         return measured(FEW, shapes_alone=False)
 
@@ -158,13 +160,18 @@ def choose(trainer: Trainer, free: float, flops_per_clip: float) -> Choice:
     )
 
 
-def table(trainer: Trainer, flops_per_clip: float) -> dict[str, dict[str, float]]:
-    """Bytes of a run, parameters and all, by precision and by whether its blocks are ``kept`` or ``recomputed``."""
+def run_bytes(trainer: Trainer, precision: Precision, again: bool, flops_per_clip: float) -> float:
+    """Bytes of a run, parameters and all."""
     clips = trainer.spec.train.batch_size / trainer.world / trainer.pieces
     fixed = held_bytes(trainer) + state_bytes(trainer) * (1.5 if trainer.pieces > 1 else 1.0)
+    return fixed + step_line(trainer, precision, again, flops_per_clip).at(clips)
+
+
+def table(trainer: Trainer, flops_per_clip: float) -> dict[str, dict[str, float]]:
+    """:func:`run_bytes` by precision and by whether blocks are ``kept`` or ``recomputed``."""
     return {
         precision: {
-            name: fixed + step_line(trainer, precision, again, flops_per_clip).at(clips)
+            name: run_bytes(trainer, precision, again, flops_per_clip)
             for name, again in (("kept", False), ("recomputed", True))
         }
         for precision in get_args(Precision)

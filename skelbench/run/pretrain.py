@@ -112,10 +112,10 @@ def _train(session: Session, resolved: Resolved, run: RunDir) -> RunDir:
                 compiled, note = compile_blocks(trainer.method, trainer.device, spec.train.compile)
                 if note:
                     report(0, note=note)
-                # "step", where it was stopped before, and why, are past.
+                # Where it was stopped before and why is past, and so is how it was made to fit and to be fast.
                 now = {"environment": environment(session.device), "train_clips": len(trainer.ids)}
                 now |= {"compiled": True} if compiled else {}
-                record("step", "reason", "memory", outcome="running", **now, **recorded(chosen))
+                record("step", "reason", "memory", "compiled", outcome="running", **now, **recorded(chosen))
                 seconds = trainer.fit(
                     report,
                     log=lambda step, line: tell("log", step=step, metrics=line),

@@ -272,7 +272,7 @@ class Trainer:
         if not self.run.checkpoint.exists():
             cut_back(self.run.metrics, 0)
             return 0, 0.0
-        # AdamW's step counts stay on the host, as in an unbroken run.
+        # The optimiser takes each part to where it keeps it in an unbroken run: step counts may be on the host.
         state = load_state(self.run.checkpoint, "cpu", self.spec.id)
         try:
             self.method.load_state_dict(state["method"])

@@ -113,13 +113,15 @@ class Watch:
                 for name, x_RD in readouts.items():
                     self._rank(name, x_RD)
             self.piece = 0
-            figures |= read({name: _together(list(values.values())) for name, values in self._seen.items()})
+            with torch.no_grad(), waiting():
+                seen = {name: _together(list(pieces.values())) for name, pieces in self._seen.items()}
+            figures |= read(seen)
         if self.fixed is not None and self.turns(done):
             figures |= self.fixed.figures(target)
 
 
-def _together(pieces: list[Tensor]) -> float:
+def _together(pieces: list[Tensor]) -> Tensor:
     """The figure of all pieces: the rank of all features, or the mean of the pieces' figures."""
     if pieces[0].dim():
-        return float(effective_rank(sample_rows(torch.cat(pieces), ROWS)))
-    return float(torch.stack(pieces).mean())
+        return effective_rank(sample_rows(torch.cat(pieces), ROWS))
+    return torch.stack(pieces).mean()

@@ -104,7 +104,6 @@ def test_passes_together_are_passes_alone(temporal):
 
 def test_rows_are_dropped_whole_also_from_a_list_of_tokens():
     torch.manual_seed(0)
-    block = Block(ViTConfig(dim=DIM, depth=1, heads=HEADS))
     vit = ViT(ViTConfig(dim=DIM, depth=2, heads=HEADS, drop_path=0.5), NTU25, Grid(16, 8, 25)).train()
     block = vit.blocks[1]
     x_tD = torch.randn(40 * 3, DIM)

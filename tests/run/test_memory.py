@@ -3,9 +3,11 @@
 import pytest
 import torch
 
+from skelbench.cost import peak
 from skelbench.cost.peak import step_peak
 from skelbench.errors import SkelbenchError
-from skelbench.run import memory
+from skelbench.nn import prototype_loss
+from skelbench.run import estimate, memory
 from skelbench.run.evaluate import eval_spec, evaluate
 from skelbench.run.pretrain import pretrain
 from skelbench.train import loop
@@ -25,11 +27,29 @@ def card(monkeypatch):
     ("name", "again", "settings"),
     [("slim", False, {"local_counts": (0, 0, 1)}), ("macdiff", True, {"encoder.depth": 2})],
 )
-def test_a_step_takes_the_same_with_values_and_without(name, again, settings, trainer):
+def test_a_step_takes_the_same_with_values_and_without(name, again, settings, trainer, monkeypatch):
+    """Of many tiles of the prototype loss too, of which few are followed."""
+    monkeypatch.setattr(prototype_loss, "TILE", 2**10)
     training = trainer(name, batch_size=6, **settings)
     views, info = training.batch(0), training.step_info(0)
     peaks = [step_peak(training.method, views, info, "fp32", again, shapes_alone) for shapes_alone in (False, True)]
     assert peaks[0] == peaks[1] > 0
+
+
+def test_tiles_that_are_followed_are_the_first_and_the_last():
+    assert peak._few_tiles(3, 2) == [slice(0, 2), slice(2, 3)]
+    assert peak._few_tiles(13, 2) == [slice(0, 2), slice(2, 4), slice(12, 13)]
+
+
+def test_other_ways_are_told_of_what_takes_much(resolved, host, monkeypatch):
+    made = resolved("skeletonmae", batch_size=8)
+    monkeypatch.setattr(estimate, "table", lambda *_: {"fp32": {}})
+    told = {}
+    for much in (1, 2**40):
+        monkeypatch.setattr(estimate, "MUCH", much)
+        told[much] = estimate.estimate(made.spec, host, made.store, "cpu", 1e9, ways=True)
+    assert [each.memory for each in told.values()] == [{"fp32": {}}, {}]
+    assert len({each.memory_bytes for each in told.values()}) == 1
 
 
 def test_few_clips_tell_of_many(trainer):

@@ -29,7 +29,7 @@ FOUND = {
     "collapse": r"effective rank .*, \d\.\d% of their distances after 40 steps; look at what keeps features",
     "seed": "the same losses from the same seed; seen: .*, then ",
     "resume": "step 2 has loss .*, uninterrupted .*; look at what the method keeps besides parameters and buffers",
-    "processes": "the mean of their losses is .*, not .*; look at means over the batch",
+    "processes": "the loss is .*, not .*; look at means over the batch",
     "pieces": "the loss is .*, not .*; look at means over the batch .* or say in whole_batch",
     "recompute": "the gradient of .* is another; look at what blocks in an nn.ModuleList read",
     "repeatable-features": "they differ by up to .* noise that does not ask self.training",

@@ -1,14 +1,17 @@
 """What is compiled, when, and what is said where nothing can be."""
 
 import copy
+from functools import partial
 
 import pytest
 import torch
 from torch import nn
 
+from skelbench.nn.attention import Group, rope_table
 from skelbench.nn.vit import Block, ViTConfig
 from skelbench.spec import TrainSpec
 from skelbench.train.compiled import compile_blocks
+from skelbench.train.recompute import recompute
 
 CPU = torch.device("cpu")
 
@@ -33,6 +36,25 @@ def test_blocks_are_compiled_and_their_copies_are_not(method, monkeypatch):
     assert compile_blocks(method, CPU, "on") == (True, "")
     assert compiled(method) == list(method["encoder"]) and not compiled(copy.deepcopy(method))
     assert list(method.state_dict()) == names
+
+
+def test_compiled_blocks_that_are_computed_again_give_what_plain_ones_give(method, monkeypatch):
+    """Traced as for any compiler, of rows of two lengths; what a compiler makes of it is not ours."""
+    x_tD, groups = torch.randn(6 + 4, 8), [Group(2, 3, rope_table(torch.arange(3)[None], 4, 100.0)), Group(1, 4)]
+
+    def outcome(of):
+        y_tD = x_tD
+        for block in of["encoder"]:
+            y_tD = block(y_tD, groups)
+        y_tD.square().sum().backward()
+        return [y_tD.detach(), *(p.grad for p in of.parameters())]
+
+    both = copy.deepcopy(method)
+    recompute(both)
+    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="eager"))
+    assert compile_blocks(both, CPU, "on") == (True, "") and compiled(both) == list(both["encoder"])
+    for mine, theirs in zip(outcome(both), outcome(method), strict=True):
+        torch.testing.assert_close(mine, theirs)
 
 
 def test_without_a_compiler_a_line_is_said_and_training_goes_on(method, monkeypatch):
