@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -123,8 +122,6 @@ def study(
     """
     from skelbench.plugin.host import get_host, request_more
 
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        raise SkelbenchError("a study starts processes of its own; issue it without torchrun")
     host = get_host()
     if name in (None, "list"):
         _list(host)
