@@ -146,12 +146,13 @@ def test_the_script_is_what_a_study_here_would_run(slurm, issue, place, tmp_path
     assert f'{" ".join(started[0][0][: started[0][0].index("skelbench")])} skelbench "$@"' in one
 
 
-def test_times_and_memory_follow_the_dry_run_s_estimate(slurm, issue, monkeypatch):
+def test_times_and_memory_follow_the_dry_run_s_estimate(slurm, issue, place):
+    (place / "two.toml").write_text(re.sub("(?m)^.*train.lr.*\n", "", STUDY))
     (slurm / "settings.json").write_text(json.dumps({"partitions": {"low": "infinite", "short*": "20:00"}}))
-    out = issue("--emit")[1]
+    out = issue("--emit", study="two.toml")[1]
     assert set(re.findall(r"--time=(\S+)", out)) == {"00:20:00"}  # the default partition's limit
     assert set(re.findall(r"--mem=(\S+)", out)) == {"4G"}  # 'raises' cannot be tried: as much as the largest
-    gpu = issue("--emit", "--gpus", "1", "--preset", "quick")[1]
+    gpu = issue("--emit", "--gpus", "1", "--preset", "quick", study="two.toml")[1]
     assert "--gres=gpu:1" in gpu and "--device cuda" in gpu and "--mem=16G" in gpu and "OMP_NUM_THREADS=1" in gpu
     assert "--cpus-per-task=4" in gpu
 
