@@ -10,7 +10,7 @@ remove the new lease of the faster. They claim the right to follow that one owne
 its own; who has it looks whether that owner is still the last, and renames it into place.
 
 A process that stands still for longer than :data:`STALE_SECONDS` (a suspended machine, a file server that is away) may
-lose its lease: it finds out at its next heartbeat, and :meth:`Lease.check` says so before anything more is written.
+lose its lease: :meth:`Lease.check` looks, and says so before anything more is written.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Owner:
     token: str
     host: str = ""
     boot: str = ""
-    """Of its machine since when: a process of before a restart is dead."""
+    """Of its machine since when. Of another boot nothing is known: machines may have one name."""
     space: str = ""
     """In which processes have numbers: that of a container is another than its host's."""
     pid: int = 0
@@ -59,12 +59,9 @@ class Owner:
 
     def alive(self) -> bool | None:
         """Whether its process lives; None if that cannot be seen from here."""
-        here = _here()
-        if not self.pid or self.host != here[0]:
+        if not self.pid or (self.host, self.boot, self.space) != _here():
             return None
-        if self.boot != here[1]:
-            return False
-        return _started(self.pid) == self.started if self.space == here[2] else None
+        return _started(self.pid) == self.started
 
 
 class Lease:
@@ -77,7 +74,7 @@ class Lease:
     def __init__(self, path: Path, timeout: float = 0.0) -> None:
         self.path, self.timeout = path, timeout
         self._token, self._depth, self._pid = "", 0, 0
-        self._released, self._lost = threading.Event(), threading.Event()
+        self._released = threading.Event()
 
     def acquire(self) -> None:
         if not self._depth:
@@ -87,8 +84,8 @@ class Lease:
                 if time.monotonic() >= end:
                     raise Busy(f"another process holds {self.path}; wait for it to end")
                 time.sleep(_POLL_S)
-            self._released, self._lost, self._pid = threading.Event(), threading.Event(), os.getpid()
-            threading.Thread(target=self._beat, args=(self._released, self._lost), daemon=True, name="lease").start()
+            self._released, self._pid = threading.Event(), os.getpid()
+            threading.Thread(target=self._beat, args=(self._released,), daemon=True, name="lease").start()
         self._depth += 1
 
     def release(self) -> None:
@@ -96,7 +93,7 @@ class Lease:
         if not self._depth and self._pid == os.getpid():  # a forked process is not the one that holds it
             self._released.set()
             with suppress(OSError):  # it may be gone with its folder
-                if (owner := _owner(self.path)) and owner.token == self._token:
+                if self._is_ours():
                     self.path.unlink()
 
     def __enter__(self) -> Lease:
@@ -107,8 +104,8 @@ class Lease:
         self.release()
 
     def check(self) -> None:
-        """SkelbenchError if another process has taken it over meanwhile."""
-        if self._lost.is_set():
+        """SkelbenchError if another process has taken it over meanwhile, and may have ended since."""
+        if not self._is_ours() and self.path.parent.exists():  # else it was removed, not taken over
             raise SkelbenchError(
                 f"another process has taken over {self.path.parent}, as this one stood still for more than "
                 f"{STALE_SECONDS:.0f} seconds; nothing more is written there, issue the same command again later"
@@ -149,13 +146,14 @@ class Lease:
                 if (owner := _owner(left)) and owner.alive() is False:
                     left.unlink()
 
-    def _beat(self, released: threading.Event, lost: threading.Event) -> None:
+    def _is_ours(self) -> bool:
+        owner = _owner(self.path)
+        return owner is not None and owner.token == self._token
+
+    def _beat(self, released: threading.Event) -> None:
         while not released.wait(BEAT_SECONDS):
             with suppress(OSError):  # the file server may be away
-                if (owner := _owner(self.path)) is None:
-                    continue
-                if owner.token != self._token:
-                    lost.set()
+                if not self._is_ours():
                     return
                 os.utime(self.path)
 
@@ -173,7 +171,10 @@ def _claim(own: Path, path: Path) -> bool:
     if (now := _owner(path)) is None or now.token != owner.token:
         heir.unlink()
         return False
-    os.replace(heir, path)
+    try:
+        os.replace(heir, path)
+    except FileNotFoundError:  # this process stood still meanwhile, and was taken for dead
+        return False
     return True
 
 

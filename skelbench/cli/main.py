@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import sys
 import traceback
 from collections.abc import Sequence
@@ -114,7 +115,8 @@ def _main(argv: Sequence[str] | None) -> int:
         # Without standalone mode typer raises what it would otherwise print in a box cut at the terminal's width.
         with complete.completing(_without_globals):
             if several() and argv and argv[0] not in TOGETHER and not argv[0].startswith("-"):
-                raise SkelbenchError(f"`skelbench {argv[0]}` is the work of one process; issue it without torchrun")
+                said = f"`skelbench {argv[0]}` is the work of one process; issue it without torchrun"
+                raise SkelbenchError(said) if os.environ.get("RANK", "0") == "0" else Elsewhere(said, 2)
             result = commands().main(args=argv, prog_name="skelbench", standalone_mode=False)
         if result == 130:  # typer's answer to Ctrl-C
             raise KeyboardInterrupt

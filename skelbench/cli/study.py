@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -90,7 +89,7 @@ def study(
             autocompletion=complete.names("engines"),
         ),
     ] = "local",
-    partition: Annotated[str | None, _queued("Partition.", show_default="the cluster's")] = None,
+    partition: Annotated[str | None, _queued("Partition.", show_default="SBATCH_PARTITION, else the cluster's")] = None,
     gpus: Annotated[
         int | None, _queued("GPUs of each trial, 0 or 1.", min=0, show_default="1 with --device cuda, else 0")
     ] = None,
@@ -123,8 +122,6 @@ def study(
     """
     from skelbench.plugin.host import get_host, request_more
 
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        raise SkelbenchError("a study starts processes of its own; issue it without torchrun")
     host = get_host()
     if name in (None, "list"):
         _list(host)
@@ -190,7 +187,7 @@ def study(
     if isinstance(engine, Queue):
         from skelbench.cli import study_queue
 
-        ended = study_queue.act(chosen, states, session, protocols, engine, on, asked)
+        ended = study_queue.act(chosen, states, session, protocols, engine, asked)
         if ended is not None:
             _conclude(chosen, ended, session, protocols, study_queue.failures(ended, engine))
         return

@@ -19,12 +19,13 @@ if TYPE_CHECKING:
 
     States = list[tuple[Trial, Status]]
 
+AGAIN = "the same command submits what is missing then; with --status it looks, --wait waits, --cancel takes back"
 POLL_SECONDS, LONGEST_POLL_SECONDS = 1.0, 30.0
 """Between two looks at the queue: ever longer, as a queue is shared."""
 
 
 def act(
-    study: Study, states: States, session: Session, protocols: list[str], engine: Queue, on: str, asked: str
+    study: Study, states: States, session: Session, protocols: list[str], engine: Queue, asked: str
 ) -> States | None:
     """Do what was asked: ``--emit``, ``--status``, ``--cancel``, ``--wait`` or, for "", submit alone. The states at the
     end if the study is at its end, else None: there is nothing to show of it yet."""
@@ -41,10 +42,10 @@ def act(
         return None
     if not missing:
         return states
-    err.print(f"{study.name}: {len(states)} trials, {len(states) - len(missing)} done; {engine.submit(missing)}")
+    done = f"{study.name}: {len(states)} trials, {len(states) - len(missing)} done"
+    err.print(f"{done}; {engine.submit(missing)}", soft_wrap=True)
     if asked != "--wait":
-        again = f"skelbench study {study.name} --on {on}"
-        err.print(f"the same command submits what is missing then; {again} --status, --wait or --cancel")
+        err.print(AGAIN, soft_wrap=True)
         return None
     _wait(study, [trial for trial, _ in missing], engine)
     from skelbench.studies.trials import status

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import sys
 from collections.abc import Sequence
@@ -97,8 +96,6 @@ def tune(
     from skelbench.plugin.host import get_host
     from skelbench.run.request import parse_sets
 
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        raise SkelbenchError("tuning starts processes of its own; issue it without torchrun")
     host = get_host()
     names = list(dict.fromkeys(names_of(methods)))
     if not names:

@@ -76,7 +76,11 @@ class Encoded:
 
 
 class Pass(NamedTuple):
-    """What an encoder is asked for in one pass: see :meth:`Encoder.forward`."""
+    """What an encoder is asked for in one pass: see :meth:`Encoder.forward`.
+
+    >>> Pass(View.of(torch.randn(2, 1, 16, 25, 3)), keep_RK=torch.tensor([[0, 7], [3, 9]])).keep_RK.shape
+    torch.Size([2, 2])
+    """
 
     view: View
     mask_RN: Tensor | None = None

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from skelbench.errors import SkelbenchError, did_you_mean
-from skelbench.locks import Busy, FileLock
+from skelbench.leases import Busy, Lease
 from skelbench.results.store import ResultStore, RunDir
 
 _GONE = ".removed-"
@@ -90,7 +90,7 @@ def remove(store: ResultStore, runs: Sequence[RunDir], force: bool = False) -> N
         )
     with ExitStack() as held:
         for run in runs:
-            for lock in (run.lock(), FileLock(run.path / ".probe.lock", 0.0)):
+            for lock in (run.lock(), Lease(run.path / ".probe.lock")):
                 try:
                     held.enter_context(lock)
                 except Busy as busy:

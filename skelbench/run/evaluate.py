@@ -23,7 +23,7 @@ from skelbench.evaluate.hidden import Hiding, can_hide_tokens, check_confidence
 from skelbench.evaluate.protocol import Features, Protocol, ProtocolResult, result_problem
 from skelbench.files import write_atomic, write_json
 from skelbench.identity import derive_seed
-from skelbench.locks import FileLock
+from skelbench.leases import Lease
 from skelbench.nn.encoder import ABILITIES, Encoder
 from skelbench.plugin.host import Host
 from skelbench.plugin.mistakes import plugin_code, wrong
@@ -94,7 +94,8 @@ def evaluate(
 
     def begun() -> dict[str, Any] | None:
         check_finished(run, spec.checkpoint)
-        held.enter_context(FileLock(run.path / ".probe.lock"))  # a second command that wants the same waits, and reads
+        # A second command that wants the same, as of trials with one untrained twin, waits, and reads.
+        held.enter_context(Lease(run.path / ".probe.lock", math.inf))
         return there()
 
     with ExitStack() as held:  # of several processes that evaluate together the first looks, and writes

@@ -38,6 +38,8 @@ PATIENCE = 60.0
 def pretrain(session: Session, resolved: Resolved, force: bool = False) -> RunDir:
     """Train ``resolved`` to the end, or continue, or return at once when it is done."""
 
+    mine: list[RunDir] = []  # with the lock that the first process holds, which it looks at before it writes
+
     def opened() -> tuple[Path, bool]:
         session.results.prepare()
         facts = {"environment": environment(session.device)}
@@ -45,6 +47,7 @@ def pretrain(session: Session, resolved: Resolved, force: bool = False) -> RunDi
         how = resolved.preset, resolved.modified, facts, resolved.setting, resolved.variant
         run = session.results.open(resolved.spec, *how)
         held.enter_context(alone(run, patience=1.0 if resolved.method.trains else 60.0))
+        mine.append(run)
         if force:
             clear(run, **facts)
         return run.path, run.outcome == "done" and not _lacks_weights(resolved, run)
@@ -52,7 +55,8 @@ def pretrain(session: Session, resolved: Resolved, force: bool = False) -> RunDi
     with ExitStack() as held:  # the first process makes and locks the directory, the others join it
         path, done = distributed.first(opened)
         _await(path)
-        return RunDir(path) if done else _train(session, resolved, RunDir(path))
+        run = mine[0] if mine else RunDir(path)
+        return run if done else _train(session, resolved, run)
 
 
 def _await(path: Path) -> None:
@@ -85,6 +89,7 @@ def _train(session: Session, resolved: Resolved, run: RunDir) -> RunDir:
 
     def record(*gone: str, **fields: Any) -> None:
         if chief:
+            run.check_held()
             run.update(*gone, **fields)
 
     outcome, facts = "failed", {"steps": 0, "clips_seen": 0, "train_seconds": 0.0}

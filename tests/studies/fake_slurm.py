@@ -40,6 +40,7 @@ if NAME == "sbatch":
         end("Batch job submission failed: Job violates accounting/QOS policy")
     count = int(re.match(r"1-(\d+)", options["array"])[1])
     assert count < settings["max_array"]
+    assert "SBATCH_TIMELIMIT" not in os.environ, "it goes before what the script says"
     job = 1 + max((task["job"] for task in tasks), default=100)
     tasks += [
         {

@@ -89,7 +89,11 @@ def scripts(tmp_path):
     return sorted((tmp_path / "results/studies/six/slurm").glob("*.sh"))
 
 
-def test_each_missing_trial_is_submitted_once_in_arrays_of_the_size_that_is_allowed(slurm, issue, tmp_path):
+def test_each_missing_trial_is_submitted_once_in_arrays_of_the_size_that_is_allowed(
+    slurm, issue, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("SBATCH_TIMELIMIT", "1")
+    monkeypatch.setenv("SBATCH_PARTITION", "low")
     code, out, err = issue(*ASKED, "--max-parallel", "3")
     assert (code, out) == (0, "") and "6 trials, 0 done; submitted 6 trials as jobs 101, 102" in err
     first, second = arrays(tmp_path)
@@ -99,7 +103,12 @@ def test_each_missing_trial_is_submitted_once_in_arrays_of_the_size_that_is_allo
     assert "--dependency" not in calls[0] and calls[1][2:4] == ["--dependency", "afterany:101"]
     text = Path(calls[0][-1]).read_text()
     assert "#SBATCH --array=1-5%3" in text and "#SBATCH --time=01:00:00" in text and "#SBATCH --mem=2G" in text
-    assert "--open-mode=append" in text and "--signal=B:USR2@120" in text and "gres" not in text
+    assert (
+        "--partition=low" in text
+        and "--open-mode=append" in text
+        and "--signal=B:USR2@120" in text
+        and "gres" not in text
+    )
 
     assert "nothing to submit, 6 are queued or running" in issue(*ASKED)[2] and len(queue(slurm)) == 6
     tasks = queue(slurm)
@@ -137,12 +146,13 @@ def test_the_script_is_what_a_study_here_would_run(slurm, issue, place, tmp_path
     assert f'{" ".join(started[0][0][: started[0][0].index("skelbench")])} skelbench "$@"' in one
 
 
-def test_times_and_memory_follow_the_dry_run_s_estimate(slurm, issue, monkeypatch):
+def test_times_and_memory_follow_the_dry_run_s_estimate(slurm, issue, place):
+    (place / "two.toml").write_text(re.sub("(?m)^.*train.lr.*\n", "", STUDY))
     (slurm / "settings.json").write_text(json.dumps({"partitions": {"low": "infinite", "short*": "20:00"}}))
-    out = issue("--emit")[1]
+    out = issue("--emit", study="two.toml")[1]
     assert set(re.findall(r"--time=(\S+)", out)) == {"00:20:00"}  # the default partition's limit
     assert set(re.findall(r"--mem=(\S+)", out)) == {"4G"}  # 'raises' cannot be tried: as much as the largest
-    gpu = issue("--emit", "--gpus", "1", "--preset", "quick")[1]
+    gpu = issue("--emit", "--gpus", "1", "--preset", "quick", study="two.toml")[1]
     assert "--gres=gpu:1" in gpu and "--device cuda" in gpu and "--mem=16G" in gpu and "OMP_NUM_THREADS=1" in gpu
     assert "--cpus-per-task=4" in gpu
 
@@ -205,6 +215,8 @@ def test_without_slurm_there_is_its_script_alone(issue, tmp_path, monkeypatch):
     assert not (tmp_path / "results").exists()
     code, out, _ = issue(*ASKED, "--emit")
     assert code == 0 and "#SBATCH --array=1-6" in out
+    code, _, err = issue("--status")
+    assert code == 2 and "--on slurm needs no-such-sbatch" in err
 
 
 def test_a_folder_of_one_machine_is_refused(slurm, issue, tmp_path, monkeypatch):
@@ -241,6 +253,16 @@ def test_a_job_whose_number_was_lost_is_known_by_its_name(slurm, issue, tmp_path
     for path in (tmp_path / "results/studies/six/slurm").glob("*.json"):  # as if killed before it was written
         path.write_text(json.dumps(json.loads(path.read_text()) | {"job": ""}))
     assert "nothing to submit, 6 are" in issue(*ASKED)[2]
+
+
+def test_what_a_controller_may_have_taken_before_it_went_is_not_submitted_twice(slurm, issue, tmp_path):
+    (slurm / "settings.json").write_text(json.dumps({"away": {"sbatch": 1, "squeue": commands.TRIES}}))
+    code, _, err = issue(*ASKED)
+    assert code == 2 and "Socket timed out on send/recv operation; if the trials are in the queue nevertheless" in err
+    assert len(queue(slurm)) == 5
+    assert "submitted 1 trials as job 102, 5 are queued or running" in issue(*ASKED)[2] and len(queue(slurm)) == 6
+    assert "2 jobs cancelled" in issue("--cancel")[1]
+    assert "5 new, 1 failed" in issue("--status")[1]  # of the first nothing is known
 
 
 def test_waiting_ends_with_the_table_and_what_failed(slurm, issue, tmp_path, monkeypatch):
@@ -286,10 +308,11 @@ def task(slurm, tmp_path, monkeypatch):
     (tmp_path / "python3").chmod(stat.S_IRWXU)
     logs = tmp_path / "results/studies/a study"
     logs.mkdir(parents=True)
-    asked = script.Asked(3600, "1G", 1, 0, None, None, ())
+    asked = script.Asked(3600, "1G", 1, 0, None, None, ("set -euo pipefail",))
     cell = script.Cell("0a1b", "calm-8t-0a1b", "2c3d", ("run", "calm", "--set", "name='a b'"))
     (tmp_path / "job.sh").write_text(script.script("a study", "name", logs, [cell], asked, [str(tmp_path / "python3")]))
     environment = os.environ | {"SLURM_ARRAY_TASK_ID": "1", "SLURM_ARRAY_JOB_ID": "7", "HERE": str(tmp_path)}
+    environment |= {"run": "a user's own", "stopping": "yes"}
 
     def start(*signals, code=None):
         for name in ("runs", "python"):
@@ -376,8 +399,9 @@ def test_a_failure_is_kept_with_its_reason(made, capsys):
     assert end(1) == 1 and "no bees today" in capsys.readouterr().out
     assert (run.outcome, run.reason) == ("failed", "no bees today")
     assert sitting.read_record(logs, run.spec.id)["failure"] == "no bees today"
-    run.update(outcome="running")
-    assert end(137) == 1 and run.reason == "its process was killed by SIGKILL"
+    for code, reason in ((137, "its process was killed by SIGKILL"), (255, "no bees today")):
+        run.update(outcome="running")
+        assert end(code) == 1 and run.reason == reason
 
 
 @pytest.mark.parametrize(("state", "reason", "code"), [("COMPLETING", "None", 1), ("COMPLETING", "TimeLimit", 0)])
@@ -388,11 +412,21 @@ def test_what_was_cancelled_stays_out_and_what_its_limit_ended_goes_back(made, s
     assert end(143, "yes") == code and run.outcome == "interrupted"
 
 
-def test_what_another_command_works_on_is_no_failure(made, capsys):
+def test_what_another_command_works_on_is_no_failure(made, capsys, monkeypatch):
     run, end, logs = made
+    monkeypatch.setattr(sitting, "PATIENCE", 0)
     with Lease(run.path / ".lock"):
-        assert end(2) == 1 and "another command works on it" in capsys.readouterr().out
+        for words in ((2,), (75, "yes")):
+            assert end(*words) == 1 and "another command works on it" in capsys.readouterr().out
     assert run.outcome == "new" and sitting.read_record(logs, run.spec.id) == {}
+
+
+def test_what_a_lost_node_held_goes_back_when_it_is_let_go(made, monkeypatch):
+    run, end, _ = made
+    lease = Lease(run.path / ".lock")
+    lease.acquire()
+    monkeypatch.setattr(sitting, "time", SimpleNamespace(sleep=lambda _: lease.release(), monotonic=time.monotonic))
+    assert end(2) == 0 and run.outcome == "new"
 
 
 def test_the_end_of_a_sitting_does_not_wait_for_torch():

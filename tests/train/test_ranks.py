@@ -72,9 +72,8 @@ def made(folder, case, **asked):
     return tiny_run(folder, host, name, sets=sets, native="batch-norm" in case, **asked)
 
 
-def steps(case, folder):
+def steps(run, folder):
     """Figures, gradients and state of the second step of this process's share of the batches."""
-    run = made(folder, case, epochs=4, batch_size=BATCH, sets=PLAIN)
     method = build_method(run.spec, get_host(), run.store.topology).train()
     trainer = Trainer(run.spec, method, run.store, RunDir(folder), "cpu")
     trainer.train_step(0, trainer.views(0))
@@ -201,15 +200,16 @@ def done(tmp_path_factory):
     write_small_store(folder)
     for name in ("failed", "diverged", "killed"):
         (folder / name).mkdir()
-    found = {1: [{case: steps(case, folder) for case in CASES}]}
+    runs = {case: made(folder, case, epochs=4, batch_size=BATCH, sets=PLAIN) for case in CASES}
+    found = {1: [{case: steps(run, folder) for case, run in runs.items()}]}
 
     def group(after):
         warnings.simplefilter("ignore")
         torch.set_num_threads(1)
         distributed.start_from_environment("cpu")
         world, rank = distributed.world(), distributed.rank()
-        cases = [case for case in CASES if world == 2 or case not in VARIANTS]
-        torch.save({case: steps(case, folder) for case in cases}, folder / f"steps by {world}, {rank}")
+        mine = {case: run for case, run in runs.items() if world == 2 or case not in VARIANTS}
+        torch.save({case: steps(run, folder) for case, run in mine.items()}, folder / f"steps by {world}, {rank}")
         after(folder)
 
     ends = {2: grouped(partial(group, by_two), 2)}

@@ -20,7 +20,11 @@ USUAL_ARRAY = 1001
 """SLURM's own default of MaxArraySize."""
 MOST_ARRAY = 1000
 """Trials of one script, whatever the limit: more would be hard to read."""
+MOST_NAMES = 1000
+"""Of jobs that squeue is asked for at once: a word of a command has at most 128 KiB."""
 _AWAY = ("unable to contact slurm controller", "socket timed out", "connection refused", "communication connection")
+_OURS = re.compile(r"SBATCH_(JOB_NAME|ARRAY_INX|TIMELIMIT|MEM_PER_\w+|PARTITION|OUTPUT|OPEN_MODE|SIGNAL|(NO_)?REQUEUE)")
+"""Variables that would take the place of what a script says."""
 
 
 class Refused(SkelbenchError):
@@ -82,7 +86,10 @@ def ask(*words: str, tries: int = TRIES) -> str:
 
 def _once(words: Sequence[str]) -> str:
     try:
-        done = subprocess.run(words, capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL)
+        kept = {key: value for key, value in os.environ.items() if not _OURS.fullmatch(key)}
+        done = subprocess.run(
+            words, capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL, env=kept
+        )
     except OSError as error:
         raise Refused(f"{words[0]} cannot be run: {error.strerror or error}") from error
     if done.returncode == 0:
@@ -95,10 +102,11 @@ def _once(words: Sequence[str]) -> str:
 
 def tasks(names: Sequence[str]) -> list[Task]:
     """What of the jobs of these names is in the queue, a line for each task of an array."""
-    if not names:
-        return []
-    printed = ask("squeue", "-h", "-r", f"--name={','.join(names)}", "-o", "%F|%K|%T|%r|%N|%j")
-    return [Task(*line.split("|", 5)) for line in printed.splitlines() if line.count("|") >= 5]
+    lines: list[str] = []
+    for start in range(0, len(names), MOST_NAMES):
+        wanted = ",".join(names[start : start + MOST_NAMES])
+        lines += ask("squeue", "-h", "-r", f"--name={wanted}", "-o", "%F|%K|%T|%r|%N|%j").splitlines()
+    return [Task(*line.split("|", 5)) for line in lines if line.count("|") >= 5]
 
 
 def array_size() -> int:

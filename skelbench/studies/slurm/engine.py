@@ -7,6 +7,7 @@ SLURM knows can be told even if this process dies in between.
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 import time
@@ -83,8 +84,8 @@ class Slurm(Queue):
 
     # ------------------------------------------------------------------------------------------ handing over
     def emit(self, trials: Trials) -> str:
-        """The scripts, one after another."""
-        there = self.there()
+        """The scripts, one after another; of all trials where no queue can be asked."""
+        there = self.there() if commands.here() else {}
         return "\n".join(text for _, _, text in self._arrays([each for each in trials if each[0].id not in there]))
 
     def submit(self, trials: Trials) -> str:
@@ -124,12 +125,16 @@ class Slurm(Queue):
         try:
             said = commands.ask("sbatch", "--parsable", *after, str(path), tries=1)
             job = said.strip().partition(";")[0]
-        except SkelbenchError as error:
-            job = self._taken_after_all(key) if isinstance(error, commands.Away) else ""
-            if not job:
-                for left in (path, self.folder / f"{key}.json"):
-                    left.unlink()
-                raise
+        except commands.Away as error:
+            if not (job := self._taken_after_all(key)):  # it may be yet: what is kept tells it then
+                raise commands.Refused(
+                    f"{error}; if the trials are in the queue nevertheless, --status shows them and none is submitted "
+                    "twice, so issue the same command again"
+                ) from error
+        except SkelbenchError:
+            for left in (path, self.folder / f"{key}.json"):
+                left.unlink()
+            raise
         write_json(self.folder / f"{key}.json", {"job": job, "cells": ids, "submitted": time.time()})
         return job
 
@@ -169,8 +174,9 @@ class Slurm(Queue):
         """Trials by what they ask for: what the options say, else what the dry run's estimate of each does."""
         wishes, gpus = self.wishes, int(self.errand.session.device.startswith("cuda"))
         cpus = wishes.cpus or (4 if gpus else 1)
-        base = Asked(0, "", cpus, gpus, wishes.partition, wishes.max_parallel, wishes.setup or ())
-        most = None if self.seconds else commands.partition_limit(wishes.partition)
+        partition = wishes.partition or os.environ.get("SBATCH_PARTITION")  # a user's usual one
+        base = Asked(0, "", cpus, gpus, partition, wishes.max_parallel, wishes.setup or ())
+        most = None if self.seconds else commands.partition_limit(partition)
         known = bool(self.seconds and self.memory)
         seconds, bytes_ = ({}, {}) if known else self._estimates([trial for trial, _ in trials])
         alike: dict[Asked, list[Trial]] = {}
@@ -214,8 +220,7 @@ class Slurm(Queue):
     # ------------------------------------------------------------------------------------------ what is there
     def there(self) -> Mapping[str, str]:
         """Of every study of these results: a trial may belong to several."""
-        if not commands.here():
-            return {}
+        commands.check_here()
         arrays = {array.name: array for array in self._every()}
         return {
             arrays[task.name].cells[int(task.number) - 1]: task.words
@@ -232,7 +237,7 @@ class Slurm(Queue):
             return str(reason), log
         if state.state in ("failed", "diverged") and state.run:
             return state.run.reason or state.state, log
-        mine = [array for array in self._kept(self.folder) if trial.id in array.cells]
+        mine = [array for array in self._kept(self.folder) if array.job and trial.id in array.cells]
         if not mine:
             return None
         job = f"{mine[-1].job}_{mine[-1].cells.index(trial.id) + 1}"

@@ -18,7 +18,8 @@ PREFIXES = ("SKELBENCH_", "OMP_", "MKL_")
 wherever it is submitted from."""
 
 _BODY = """
-stopping=
+set +eu  # whatever the lines before have set
+run= stopping=
 stop() {{ stopping=yes; [ -z "$run" ] || kill -USR2 "$run" 2>/dev/null; }}
 trap stop USR2 TERM
 
@@ -34,7 +35,8 @@ wait "$run"; code=$?
 job=${{SLURM_ARRAY_JOB_ID}}_$SLURM_ARRAY_TASK_ID
 {python} -m skelbench.studies.slurm.sitting "$logs" "$cell" "$twin" "$job" "$code" $stopping || exit "$code"
 echo "$(date '+%F %T') $cell: goes back into the queue"
-scontrol requeue "$job"
+for pause in 0 2 5 10 20; do sleep "$pause"; scontrol requeue "$job" && exit 0; done
+exit "$code"
 """
 
 

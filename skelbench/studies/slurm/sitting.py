@@ -19,12 +19,14 @@ from typing import Any
 
 from skelbench.errors import SkelbenchError
 from skelbench.files import read_json, write_json
+from skelbench.leases import STALE_SECONDS
 from skelbench.results.store import ResultStore, RunDir
 from skelbench.signals import AGAIN_LATER
 from skelbench.studies.slurm import commands
 from skelbench.studies.watch import at_work, why_failed
 
 IDLE = 3
+PATIENCE = STALE_SECONDS + 15
 STOPPED = (AGAIN_LATER, 130, *(128 + number for number in (signal.SIGTERM, getattr(signal, "SIGUSR2", signal.SIGTERM))))
 """Exit codes of a trial that was stopped, as a shell sees them."""
 _NO_PROGRESS = ("run.json", "metrics.jsonl")
@@ -52,6 +54,8 @@ def main(words: Sequence[str]) -> int:
     run = store.by_id(id_)
     stopped = bool(stopping) or int(code) in STOPPED
     if run is not None and at_work(run):
+        if not stopped and _left(run):
+            return 0
         print(f"{cell}: another command works on it")
         return 1
     if stopped and not _runs_on(job):
@@ -66,7 +70,8 @@ def main(words: Sequence[str]) -> int:
             f"it was stopped in {IDLE} sittings in a row before anything was saved; give each more --time"
         )
     else:
-        failure = why_failed(128 - int(code) if int(code) > 128 else int(code), logs / f"{cell}.log")
+        killed = int(code) - 128 in {*signal.Signals}
+        failure = why_failed(128 - int(code) if killed else int(code), logs / f"{cell}.log")
     write_json(
         record_of(logs, id_),
         record | {"job": job, "code": int(code), "when": time.time()} | ({"failure": failure} if failure else {}),
@@ -85,6 +90,17 @@ def progress(runs: Sequence[RunDir | None]) -> int:
     return max(
         (path.stat().st_mtime_ns for path in made if path.is_file() and path.name not in _NO_PROGRESS), default=0
     )
+
+
+def _left(run: RunDir) -> bool:
+    """Whether who holds the run does so no longer after a while: a node that was lost, whose task SLURM gave to
+    another, holds it for :data:`~skelbench.leases.STALE_SECONDS`."""
+    end = time.monotonic() + PATIENCE
+    while at_work(run):
+        if time.monotonic() > end:
+            return False
+        time.sleep(1)
+    return True
 
 
 def _runs_on(job: str) -> bool:
