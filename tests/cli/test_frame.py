@@ -313,7 +313,7 @@ def test_a_data_set_that_is_not_there_says_how_to_get_it(small, fails, name, sai
         ("optimizer.betas=0.9", "give a list, for example --set 'optimizer.betas=[0.9, 0.9"),
         ("optimizer.betas=0.9,0.95", "give a list, for example --set 'optimizer.betas=[0.9, 0.9"),
         ("temperatur=1", "unknown setting 'temperatur'; see `skelbench plugins info`"),
-        ("train.foo=1", "unknown setting 'train.foo'; settings of train: align, batch_norm, batch_size"),
+        ("train.foo=1", "unknown setting 'train.foo'; settings of train: accumulate, align, batch_norm"),
         ("foo.lrate=1", "unknown setting 'foo.lrate'; sections: method, encoder"),
     ],
 )

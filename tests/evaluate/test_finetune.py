@@ -224,6 +224,8 @@ def test_the_first_steps_are_those_of_a_literal_loop(postures, fit):
         loss.backward()
         optimizer.step()
     for (name, p), q in zip(mine.model.named_parameters(), theirs.parameters()):
+        if name.endswith("qkv.bias"):  # keys' have no gradient but rounding, of which Adam keeps the sign
+            p, q = (torch.cat([x.chunk(3)[0], x.chunk(3)[2]]) for x in (p, q))
         assert torch.allclose(p, q, atol=1e-6), name
     rates = [mine.schedule.lr(1e-2, step, total) for step in range(total)]
     assert rates[10] == pytest.approx(1e-4 + (1e-2 - 1e-4) * (1 + math.cos(math.pi * 6 / 16)) / 2)
