@@ -18,7 +18,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import socket
 import tempfile
 import threading
 import time
@@ -246,7 +245,7 @@ def _here() -> tuple[str, str, str]:
     space = ""
     with suppress(OSError):
         space = os.readlink("/proc/self/ns/pid")
-    return socket.gethostname(), _boot(), space
+    return os.uname().nodename, _boot(), space
 
 
 def _started(pid: int) -> str:

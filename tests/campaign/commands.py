@@ -134,7 +134,7 @@ def at_writes(act: Callable[[int], Any], folder: Path) -> None:
         if not changes or not isinstance(values[0], str | os.PathLike):
             return
         path = os.fspath(values[0])
-        if path.startswith(inside) and not path.endswith(("/log", ".log", ".lock")):
+        if path.startswith(inside) and not path.endswith(("/log", ".log")) and ".lock" not in path:
             count += 1
             act(count)
 
