@@ -84,9 +84,9 @@ def test_the_loss_is_the_formula_from_the_first_step_on():
     """Clip by clip and key by key: nothing is taught before there are keys, and never more than were written."""
     method, written = make(nearest=0.75, distillation=0.5), {stream: [] for stream in STREAMS}
     for index in range(4):
-        batch = views(clips(index), clips(index + 9))
+        batch, step = views(clips(index), clips(index + 9)), at(index)
         with torch.no_grad():
-            out = method(batch, at(index))
+            out = method(batch, step)
             side = {"query": (method.encoders, method.head), "key": (method.key_encoder, method.key_head)}
             z = {
                 f"{name}-{s}": F.normalize(heads[s](encoders[s](batch[f"{name}-{s}"]).pooled_RD), dim=1).double()
@@ -109,7 +109,7 @@ def test_the_loss_is_the_formula_from_the_first_step_on():
         assert out["contrast"].item() == pytest.approx(contrast, rel=1e-4, abs=1e-5)
         assert out["distillation"].item() == pytest.approx(taught, rel=1e-4, abs=1e-5)
         assert out["loss"].item() == pytest.approx(contrast + 0.5 * taught, rel=1e-4, abs=1e-5)
-        method.after_step(at(index))
+        method.after_step(step)
         for s in STREAMS:
             written[s] += list(z[f"key-{s}"])
 
@@ -129,11 +129,12 @@ def test_streams_are_looked_at_alike(trainer):
 def test_every_stream_has_an_encoder_that_learns_and_one_that_follows():
     method = make(momentum=0.75)
     before = {s: encoder.first[0].weight_ih_l0.clone() for s, encoder in method.key_encoder.items()}
-    out = method(views(clips(0), clips(1)), at(2))
+    step = at(2)
+    out = method(views(clips(0), clips(1)), step)
     out["loss"].backward()
     trained = {id(p) for group in method.optim_groups() for p in group["params"]}
     assert trained == {id(p) for p in method.parameters() if p.grad is not None}
-    method.after_step(at(2))
+    method.after_step(step)
     for s, encoder in method.encoders.items():
         expected = 0.75 * before[s] + 0.25 * encoder.first[0].weight_ih_l0
         torch.testing.assert_close(method.key_encoder[s].first[0].weight_ih_l0, expected)
