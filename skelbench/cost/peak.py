@@ -27,6 +27,7 @@ from skelbench.nn import prototype_loss
 from skelbench.train.recompute import recompute
 from skelbench.views.view import View
 
+CPU = torch.device("cpu")
 Module = TypeVar("Module", bound=nn.Module)
 
 
@@ -97,7 +98,7 @@ def step_peak(
         patch.object(prototype_loss, "_slices", _few_tiles) if shapes_alone else nullcontext(),
     ):
         if shapes_alone:
-            there, seen = without_values(method), {name: _shapes(view) for name, view in views.items()}
+            there, seen = without_values(method), {name: view_without_values(view) for name, view in views.items()}
         else:
             there, seen = copy.deepcopy(method).cpu(), {name: view.to("cpu") for name, view in views.items()}
         recompute(there, again)
@@ -115,21 +116,23 @@ def _few_tiles(n: int, size: int, every: Callable[[int, int], list[slice]] = pro
     return tiles if len(tiles) < 4 else [*tiles[:2], tiles[-1]]
 
 
-def without_values(module: Module) -> Module:
-    """A copy of ``module`` with parameters and buffers of the same shapes on a CPU. Inside a ``FakeTensorMode``."""
+def without_values(module: Module, device: torch.device = CPU) -> Module:
+    """A copy of ``module`` whose parameters and buffers have the same shapes on ``device``; what else it holds is
+    copied as it is. Inside a ``FakeTensorMode``."""
     memo: dict[int, Any] = {}
     for parameter in module.parameters():
-        memo[id(parameter)] = nn.Parameter(_like(parameter), parameter.requires_grad)
+        memo[id(parameter)] = nn.Parameter(_like(parameter, device), parameter.requires_grad)
     for buffer in module.buffers():
-        memo[id(buffer)] = _like(buffer)
-    with _disable_current_modes():  # what it holds besides is copied as it is
+        memo[id(buffer)] = _like(buffer, device)
+    with _disable_current_modes():
         return copy.deepcopy(module, memo)
 
 
-def _shapes(view: View) -> View:
-    moved: dict[str, Any] = {name: _like(x) for name, x in vars(view).items() if isinstance(x, Tensor)}
+def view_without_values(view: View, device: torch.device = CPU) -> View:
+    """``view`` with tensors of the same shapes on ``device``. Inside a ``FakeTensorMode``."""
+    moved: dict[str, Any] = {name: _like(x, device) for name, x in vars(view).items() if isinstance(x, Tensor)}
     return replace(view, **moved)
 
 
-def _like(x: Tensor) -> Tensor:
-    return torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device="cpu")
+def _like(x: Tensor, device: torch.device) -> Tensor:
+    return torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device=device)

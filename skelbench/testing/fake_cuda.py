@@ -14,7 +14,6 @@ asks the driver for streams, and where PyTorch is built for CUDA and there is no
 
 from __future__ import annotations
 
-import copy
 import logging
 import os
 import sys
@@ -23,7 +22,6 @@ from collections import defaultdict
 from collections.abc import Iterator
 from concurrent.futures import Executor, Future
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from itertools import zip_longest
 from typing import Any, TypeVar
 from unittest import mock
@@ -39,9 +37,10 @@ from torch._subclasses.fake_tensor import (
     unset_fake_temporarily,
 )
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, ShapeEnv
-from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from skelbench.cost.peak import view_without_values, without_values
 from skelbench.data.store import source
 from skelbench.plugin.mistakes import Mistake
 from skelbench.testing.check import Failed, Skipped
@@ -232,19 +231,12 @@ def on_device(module: Module) -> Module:
 
     Inside :func:`fake_cuda`.
     """
-    memo: dict[int, Any] = {}
-    for parameter in module.parameters():
-        memo[id(parameter)] = nn.Parameter(_like(parameter), parameter.requires_grad)
-    for buffer in module.buffers():
-        memo[id(buffer)] = _like(buffer)
-    with _disable_current_modes():  # what it holds besides is copied as it is
-        return copy.deepcopy(module, memo)
+    return without_values(module, DEVICE)
 
 
 def view_on_device(view: View) -> View:
     """``view`` on the device. Inside :func:`fake_cuda`."""
-    moved: dict[str, Any] = {name: _like(x) for name, x in vars(view).items() if isinstance(x, Tensor)}
-    return replace(view, **moved)
+    return view_without_values(view, DEVICE)
 
 
 def backward(loss: Tensor) -> None:
@@ -289,10 +281,6 @@ def backward(loss: Tensor) -> None:
             waiting[after] -= 1
             if not waiting[after]:
                 ready.append(after)
-
-
-def _like(x: Tensor) -> Tensor:
-    return torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device=DEVICE)
 
 
 _TORCH = os.path.dirname(torch.__file__) + os.sep

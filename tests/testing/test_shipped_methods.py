@@ -6,7 +6,6 @@ from small import METHODS
 
 from skelbench.testing import parametrize_with_checks
 
-
 CHECKS = parametrize_with_checks([*METHODS, "untrained", "raw"], kind="methods")
 ELSEWHERE = "-processes"
 """Two and three processes of every method, with uneven shares besides: tests/train/test_ranks.py."""
