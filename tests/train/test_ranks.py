@@ -20,6 +20,7 @@ from skelbench import distributed
 from skelbench.cli.main import report
 from skelbench.errors import Elsewhere, Interrupted
 from skelbench.evaluate import downstream, features, knn
+from skelbench.locks import FileLock
 from skelbench.plugin.host import get_host
 from skelbench.results.store import ResultStore, RunDir
 from skelbench.run import evaluate as evaluation
@@ -195,8 +196,20 @@ def by_three(folder):
 
 @pytest.fixture(scope="module")
 def done(tmp_path_factory):
-    """The folder with all that groups of two and three processes did, and how they ended."""
-    folder = tmp_path_factory.mktemp("ranks")
+    """The folder with all that groups of two and three processes did, what they found, and how they ended; made once
+    for all workers of the tests."""
+    place = tmp_path_factory.getbasetemp()
+    place = place.parent if "PYTEST_XDIST_WORKER" in os.environ else place
+    folder = place / "ranks"
+    with FileLock(place / "ranks.lock"):
+        if not (folder / "all").exists():
+            folder.mkdir()
+            torch.save(all_done(folder), folder / "all")
+    return folder, *torch.load(folder / "all", weights_only=False)
+
+
+def all_done(folder):
+    """What was found by number of processes, and exit codes."""
     write_small_store(folder)
     for name in ("failed", "diverged", "killed"):
         (folder / name).mkdir()
@@ -219,7 +232,7 @@ def done(tmp_path_factory):
     for world, of in ends.items():
         assert not any(said for _, said in of), of
         found[world] = [torch.load(folder / f"steps by {world}, {rank}") for rank in range(world)]
-    return folder, found, {world: [code for code, _ in of] for world, of in ends.items()}
+    return found, {world: [code for code, _ in of] for world, of in ends.items()}
 
 
 def close(mine, theirs, rtol, atol):
