@@ -59,6 +59,8 @@ TRIAL_CLIPS = 16
 TRIM_SECONDS = 60.0
 """On a CPU, memory that the C library holds on to goes back to the system this often."""
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # malloc.h
+USUAL_BYTES = 32 << 20
+"""Above which the C library asks the system anew for each allocation, unless told otherwise."""
 
 Report = Callable[..., None]
 Views = dict[str, View]
@@ -384,6 +386,9 @@ class Trainer:
                     )
         if not self.rank:
             save_encoders(self.run, self.spec.id, self.method, self.epoch(self.total))
+        if self.device.type == "cpu":  # what comes after training has tensors of other sizes
+            _keep_freed_memory(USUAL_BYTES)
+            _give_back_memory()
         return seconds()
 
     def prefetched(self, start: int) -> Iterator[tuple[int, Views | list[Views]]]:
@@ -443,8 +448,8 @@ def _phases(method: Method) -> list[tuple[str, float]]:
     return names
 
 
-def _keep_freed_memory() -> None:
-    """Have the C library (glibc) keep what tensors give back for the next ones, whatever their size.
+def _keep_freed_memory(most: int = 1 << 30) -> None:
+    """Have the C library (glibc) keep what tensors of up to ``most`` bytes give back for the next ones.
 
     It asks the system anew for every one above 32 MB, whose pages are then cleared one by one as they are first
     written: five times the work of a GELU.
@@ -452,7 +457,7 @@ def _keep_freed_memory() -> None:
     with suppress(AttributeError, OSError, TypeError):
         mallopt = ctypes.CDLL(None).mallopt
         for parameter in (_M_MMAP_THRESHOLD, _M_TRIM_THRESHOLD):
-            mallopt(parameter, 1 << 30)
+            mallopt(parameter, most)
 
 
 def _give_back_memory() -> None:
