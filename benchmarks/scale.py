@@ -22,6 +22,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from skelbench.cost.kept import kept_rows
+from skelbench.cost.report import no_draws
 from skelbench.data.store.clip_store import ClipStore
 from skelbench.data.store.roots import data_root
 from skelbench.methods.contract import Step
@@ -83,15 +84,12 @@ class _Issued(TorchDispatchMode):
 def operations(spec: RunSpec, host: Host) -> int | None:
     """Operations of one step's forward and backward pass, counted on shapes, or on two clips where it needs values."""
 
-    def zeros(keys_R: Any, n: int, op: int = 0) -> torch.Tensor:
-        return torch.zeros(len(keys_R), n, device=keys_R.device)
-
     def counted(device: str, clips: int) -> int:
         method = build_method(spec, host, NTU25, device).train()
         views = fake_views(spec, NTU25, clips, 2, device)
         with _Issued() as issued:
             for turn in method.turns:
-                step = Step(0, 1, 0.0, torch.Generator(), zeros, turn=turn)
+                step = Step(0, 1, 0.0, torch.Generator(), no_draws, turn=turn)
                 method(views, step)["loss"].backward()
         return issued.count
 

@@ -15,6 +15,7 @@ from skelbench.methods import (
     MultiCropConfig,
     Pass,
     Teacher,
+    embedded,
     encode_all,
     match_views,
     other_views,
@@ -55,8 +56,7 @@ class DINO(Method):
         encoder, head = self.teacher["encoder"], self.teacher["cl_head"]
         with torch.no_grad():
             anchors_RE = head(encoder(views["global"]).summary_RD)
-        summaries_RD = [encoded.summary_RD for encoded in encode_all(self.encoder, [Pass(v) for v in views.values()])]
-        embedded_RE = self.cl_head(torch.cat(summaries_RD)).split([len(x_RD) for x_RD in summaries_RD])
+        embedded_RE = embedded(self.cl_head, encode_all(self.encoder, [Pass(view) for view in views.values()]))
         pieces = {name: view.chunk(x_RE) for (name, view), x_RE in zip(views.items(), embedded_RE)}
         students_RVE = other_views(pieces["global"], pieces.get("local", ()))
         temp = self.config.teacher_temp_at(step)

@@ -22,10 +22,12 @@ import tempfile
 import threading
 import time
 import uuid
+from abc import ABC, abstractmethod
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
+from typing import ClassVar, Self
 
 from skelbench.errors import SkelbenchError
 from skelbench.files import naming, parsed
@@ -33,7 +35,6 @@ from skelbench.files import naming, parsed
 BEAT_SECONDS = 10.0
 STALE_SECONDS = 120.0
 """An owner on another machine that missed so many seconds of heartbeats is taken for dead."""
-_POLL_S = 0.05
 _LONGEST = 4096
 _NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV}
 
@@ -63,17 +64,15 @@ class Owner:
         return _started(self.pid) == self.started
 
 
-class Lease:
-    """``with Lease(path):`` excludes every other process and object for ``path``, on whatever machine.
+class Claim(ABC):
+    """``with Claim(path):`` waits for ``path`` to be free and has it alone. The same object may be entered again."""
 
-    It ends with its process: at once for those on the same machine, for others after :data:`STALE_SECONDS`. The same
-    object may be entered again. Raises :class:`Busy` after ``timeout`` seconds.
-    """
+    poll_s: ClassVar[float]
+    """Between two tries."""
 
-    def __init__(self, path: Path, timeout: float = 0.0) -> None:
+    def __init__(self, path: Path, timeout: float) -> None:
         self.path, self.timeout = path, timeout
-        self._token, self._depth, self._pid = "", 0, 0
-        self._released = threading.Event()
+        self._depth = 0
 
     def acquire(self) -> None:
         if not self._depth:
@@ -82,25 +81,50 @@ class Lease:
             while not self._take():
                 if time.monotonic() >= end:
                     raise Busy(f"another process holds {self.path}; wait for it to end")
-                time.sleep(_POLL_S)
-            self._released, self._pid = threading.Event(), os.getpid()
-            threading.Thread(target=self._beat, args=(self._released,), daemon=True, name="lease").start()
+                time.sleep(self.poll_s)
         self._depth += 1
 
     def release(self) -> None:
         self._depth -= 1
-        if not self._depth and self._pid == os.getpid():  # a forked process is not the one that holds it
-            self._released.set()
-            with suppress(OSError):  # it may be gone with its folder
-                if self._is_ours():
-                    self.path.unlink()
+        if not self._depth:
+            self._let_go()
 
-    def __enter__(self) -> Lease:
+    def __enter__(self) -> Self:
         self.acquire()
         return self
 
     def __exit__(self, *_: object) -> None:
         self.release()
+
+    @abstractmethod
+    def _take(self) -> bool:
+        """Whether it could be had just now."""
+
+    @abstractmethod
+    def _let_go(self) -> None:
+        """Others may have it."""
+
+
+class Lease(Claim):
+    """``with Lease(path):`` excludes every other process and object for ``path``, on whatever machine.
+
+    It ends with its process: at once for those on the same machine, for others after :data:`STALE_SECONDS`. The same
+    object may be entered again. Raises :class:`Busy` after ``timeout`` seconds.
+    """
+
+    poll_s = 0.05
+
+    def __init__(self, path: Path, timeout: float = 0.0) -> None:
+        super().__init__(path, timeout)
+        self._token, self._pid = "", 0
+        self._released = threading.Event()
+
+    def _let_go(self) -> None:
+        if self._pid == os.getpid():  # a forked process is not the one that holds it
+            self._released.set()
+            with suppress(OSError):  # it may be gone with its folder
+                if self._is_ours():
+                    self.path.unlink()
 
     def check(self) -> None:
         """SkelbenchError if another process has taken it over meanwhile, and may have ended since."""
@@ -122,7 +146,6 @@ class Lease:
             return False
 
     def _take(self) -> bool:
-        """Whether it could be had just now."""
         self._token = uuid.uuid4().hex[:12]
         own = self.path.with_name(f"{self.path.name}.{self._token}.new")
         host, boot, space = _here()
@@ -136,6 +159,8 @@ class Lease:
             own.unlink(missing_ok=True)
         if taken:
             self._sweep()
+            self._released, self._pid = threading.Event(), os.getpid()
+            threading.Thread(target=self._beat, args=(self._released,), daemon=True, name="lease").start()
         return taken
 
     def _sweep(self) -> None:

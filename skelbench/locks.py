@@ -9,20 +9,18 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import time
 from contextlib import suppress
 from pathlib import Path
 
 from skelbench.leases import Busy as Busy
-from skelbench.leases import Lease
+from skelbench.leases import Claim, Lease
 
-_POLL_S = 0.02
 _NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP}
 _held: set[int] = set()
 """Descriptors; a forked process lets go of them, or it would keep the locks of a parent that is killed."""
 
 
-class FileLock:
+class FileLock(Claim):
     """``with FileLock(path):`` excludes other processes, threads and objects for ``path``; the end of the process ends
     it, however that comes. The same object may be entered again. Raises :class:`Busy` after ``timeout`` seconds.
 
@@ -30,40 +28,23 @@ class FileLock:
     claimed by a :class:`~skelbench.leases.Lease`; so is everything on a file system that has no locks.
     """
 
+    poll_s = 0.02
+
     def __init__(self, path: Path, timeout: float = float("inf")) -> None:
-        self.path, self.timeout = path, timeout
-        self._file, self._depth = -1, 0
+        super().__init__(path, timeout)
+        self._file = -1
         self._lease: Lease | None = None
 
-    def acquire(self) -> None:
-        if not self._depth:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            end = time.monotonic() + self.timeout
-            while not self._take():
-                if time.monotonic() >= end:
-                    raise Busy(f"another process holds {self.path}; wait for it to end")
-                time.sleep(_POLL_S)
-        self._depth += 1
-
-    def release(self) -> None:
-        self._depth -= 1
-        if not self._depth and self._lease:
+    def _let_go(self) -> None:
+        if self._lease:
             self._lease.release()
             self._lease = None
-        elif not self._depth and self._file in _held:
+        elif self._file in _held:
             with suppress(OSError):  # it may be gone with its folder
                 self.path.unlink()  # while nobody else can hold it; who has it open by now sees that it has no name
             self._close()
 
-    def __enter__(self) -> FileLock:
-        self.acquire()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.release()
-
     def _take(self) -> bool:
-        """Whether it could be had just now."""
         self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
         _held.add(self._file)
         try:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from itertools import chain
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import (
@@ -322,14 +321,9 @@ def evaluation_defaults(spec: RunSpec) -> dict[str, Any]:
     }
 
 
-def trained_streams(specs: Iterable[RunSpec]) -> str:
-    """What training looked at, ``joint + bone + motion``; "" for an encoder as initialised. It may be more than the
-    encoder looks at when it is evaluated."""
-    return stream_names(chain.from_iterable(map(streams_seen, specs)))
-
-
 def streams_seen(spec: RunSpec) -> set[str]:
-    """Of the views of its training."""
+    """Of the views of its training; it may be more than the encoder looks at when it is evaluated. None of an encoder
+    as initialised."""
     return {view.get("stream", "joint") for view in spec.views.values()}
 
 

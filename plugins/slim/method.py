@@ -19,6 +19,7 @@ from skelbench.methods import (
     Pass,
     PrototypeSettings,
     Teacher,
+    embedded,
     encode_all,
     match_views,
     self_distillation_groups,
@@ -204,15 +205,15 @@ class Slim(Method):
         if self.cl_head is not None:
             with torch.no_grad():
                 anchors_RE = teacher["cl_head"](whole.summary_RD)
-            summaries_RD = [encoded.summary_RD for encoded in seen[-1 - len(local) :]]
-            embedded_RE = self.cl_head(torch.cat(summaries_RD)).split([len(x_RD) for x_RD in summaries_RD])
+            passed = seen[-1 - len(local) :]
+            embedded_RE = embedded(self.cl_head, passed)
             students_RVE = self._per_anchor(both.chunk(embedded_RE[0]), local, embedded_RE[1:])
             total = match_views(self.cl_loss, self.cl_head, teacher["cl_head"], students_RVE, anchors_RE, temp)
             step.watch("cl", self.cl_loss, both)
             out["glcl"] = step.mean(total, len(anchors_RE))
             loss = loss + c.glcl_weight * out["glcl"]
             if c.koleo:
-                out["koleo"] = sum(koleo(part) for part in both.chunk(summaries_RD[0]))
+                out["koleo"] = sum(koleo(part) for part in both.chunk(passed[0].summary_RD))
                 loss = loss + c.koleo * out["koleo"]
         return {"loss": loss, **out}
 

@@ -165,12 +165,11 @@ def study(
             )
         session = open_session(results, data_root, "cpu", observers)
         session = replace(session, device=engine_class.device(wishes, device) or "cpu")
+        at_once, threads = max_parallel or 1, None if session.device == "cuda" else cpus or 1
     else:
         session = open_session(results, data_root, engine_class.device(wishes, device), observers)
+        at_once, threads = processes(session.device, jobs)
     session.results.check_readable()
-    at_once, threads = processes(session.device, jobs)
-    if issubclass(engine_class, Queue):
-        at_once, threads = max_parallel or 1, None if session.device == "cuda" else cpus or 1
     if threads is not None:
         torch.set_num_threads(threads)  # what is timed here is timed as trials are made
     trials = trials_of(chosen, host, session.data_root, session.device, Timer(session, keep=not dry_run))

@@ -24,7 +24,7 @@ def step_cost(spec: RunSpec, host: Host, topology: Topology, clips: int = 8, bod
     Counted on shapes alone where the method allows it, else on two clips of zeros on the CPU. ``flops_per_clip``: of an
     encoder that reads more bodies together their share of it, so that two bodies always cost twice one.
     """
-    step = Step(0, 1, 0.0, torch.Generator(), _no_draws)
+    step = Step(0, 1, 0.0, torch.Generator(), no_draws)
     try:
         method = build_method(spec, host, topology, "meta")
         cost = count_step(method, fake_views(spec, topology, clips, bodies), step)
@@ -70,6 +70,6 @@ def run_cost(spec: RunSpec, host: Host, topology: Topology, device: str, bodies:
     }
 
 
-def _no_draws(keys_R: Any, n: int, op: int = 0) -> torch.Tensor:
+def no_draws(keys_R: Any, n: int, op: int = 0) -> torch.Tensor:
     """Draws for counting: their values do not matter."""
     return torch.zeros(len(keys_R), n, device=keys_R.device)

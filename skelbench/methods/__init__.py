@@ -9,6 +9,7 @@ from skelbench.methods.multi_crop import MultiCropConfig, other_views
 from skelbench.methods.self_distillation import (
     PrototypeSettings,
     Teacher,
+    embedded,
     match_views,
     predict_prototypes,
     self_distillation_groups,
@@ -19,6 +20,6 @@ from skelbench.nn.encoder import Pass, encode_all
 __all__ = [
     "Config", "Context", "DistortedConfig", "Hidden", "Imported", "MaskedAutoencoder", "MaskedAutoencoderConfig",
     "MaskedConfig", "MaskedTarget", "Method", "MomentumContrast", "MomentumContrastConfig", "MultiCropConfig", "Pass",
-    "PrototypeSettings", "Step", "Teacher", "encode_all", "match_views", "other_views", "predict_prototypes",
-    "rotated_view", "self_distillation_groups",
+    "PrototypeSettings", "Step", "Teacher", "embedded", "encode_all", "match_views", "other_views",
+    "predict_prototypes", "rotated_view", "self_distillation_groups",
 ]  # fmt: skip

@@ -5,7 +5,7 @@ R rows (bodies of all anchors), V student views per anchor, I hidden tokens, D e
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 import torch
@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from skelbench.methods.contract import Config, Step
 from skelbench.methods.target import Hidden
 from skelbench.nn.ema import ema_copy, ema_update
-from skelbench.nn.encoder import Encoder
+from skelbench.nn.encoder import Encoded, Encoder
 from skelbench.nn.heads import PrototypeHead
 from skelbench.nn.prototype_objective import PrototypeObjective
 from skelbench.nn.schedule import cosine, linear_ramp
@@ -89,6 +89,17 @@ class Teacher(nn.ModuleDict):
         """Move every twin towards its part."""
         for name, twin in self.items():
             ema_update(twin, getattr(method, name), momentum)
+
+
+def embedded(head: nn.Module, passes: Sequence[Encoded]) -> tuple[Tensor, ...]:
+    """``head`` on the summaries of several passes of an encoder, all rows at once; [R, E] of each pass.
+
+    >>> passes = [Encoded(torch.zeros(rows, 5, 8), torch.zeros(rows, 8)) for rows in (2, 3)]
+    >>> [x_RE.shape for x_RE in embedded(nn.Linear(8, 4), passes)]
+    [torch.Size([2, 4]), torch.Size([3, 4])]
+    """
+    summaries_RD = [encoded.summary_RD for encoded in passes]
+    return head(torch.cat(summaries_RD)).split([len(x_RD) for x_RD in summaries_RD])
 
 
 def match_views(

@@ -44,7 +44,8 @@ def estimate(
     large = int(max(2 * method.min_clips, min(spec.train.batch_size, BUDGET_FLOPS / flops_per_clip)))
     sizes = (large // 2, large)
     whole = Trainer(spec, method, store, RunDir(Path("unused")), device)
-    memory = run_bytes(whole, spec.train.precision, whole.recomputes, flops_per_clip)
+    way = spec.train.precision, whole.recomputes
+    memory = run_bytes(whole, *way, flops_per_clip)
     times = []
     for batch in sizes:
         small = spec.model_copy(update={"train": spec.train.model_copy(update={"batch_size": batch, "accumulate": 1})})
@@ -62,6 +63,6 @@ def estimate(
         steps=steps,
         seconds=steps * (fixed + batch * per_clip),
         memory_bytes=memory,
-        memory=table(whole, flops_per_clip) if ways and memory >= MUCH else {},
+        memory=table(whole, flops_per_clip, {way: memory}) if ways and memory >= MUCH else {},
         basis=f"from steps of {sizes[0]} and {sizes[1]} clips",
     )

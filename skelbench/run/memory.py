@@ -6,10 +6,11 @@ identity.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
+from types import MappingProxyType
 from typing import Any, Literal, get_args
 
 import torch
@@ -167,13 +168,18 @@ def run_bytes(trainer: Trainer, precision: Precision, again: bool, flops_per_cli
     return fixed + step_line(trainer, precision, again, flops_per_clip).at(clips)
 
 
-def table(trainer: Trainer, flops_per_clip: float) -> dict[str, dict[str, float]]:
-    """:func:`run_bytes` by precision and by whether blocks are ``kept`` or ``recomputed``."""
+def table(
+    trainer: Trainer, flops_per_clip: float, known: Mapping[tuple[str, bool], float] = MappingProxyType({})
+) -> dict[str, dict[str, float]]:
+    """:func:`run_bytes` by precision and by whether blocks are ``kept`` or ``recomputed``; ``known``: those that were
+    found before, as each takes seconds, by precision and whether blocks are computed again."""
+
+    def found(precision: Precision, again: bool) -> float:
+        way = precision, again
+        return known[way] if way in known else run_bytes(trainer, precision, again, flops_per_clip)
+
     return {
-        precision: {
-            name: run_bytes(trainer, precision, again, flops_per_clip)
-            for name, again in (("kept", False), ("recomputed", True))
-        }
+        precision: {"kept": found(precision, False), "recomputed": found(precision, True)}
         for precision in get_args(Precision)
     }
 
