@@ -38,6 +38,9 @@ TINY_METHOD = {
 }
 
 METHODS = tuple(TINY_METHOD)
+KINDS = ("slim", "mamp", "skeletonclr", "cmd", "sjepa")
+"""One of each kind of what a run keeps: a teacher with prototypes, weights alone, a queue, queues of streams, a running
+centre. For what the loop does with any of them; what a method has to do itself is asked of all."""
 COMPARING = {"skeletonclr", "aimclr", "cmd", "pstl", "usdrl", "umurl"}
 """Methods that tell clips from earlier ones or from others of their batch, and learn nothing of one alone."""
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 from safetensors.torch import load_file
-from small import METHODS
+from small import KINDS
 
 from skelbench import cores
 from skelbench.errors import Interrupted
@@ -33,7 +33,7 @@ def trials(monkeypatch):
     torch.set_num_threads(before)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", KINDS)
 def test_a_trial_leaves_no_trace_in_the_training(method, resolved, session, trials, monkeypatch):
     made = resolved(method, epochs=1)
     run = pretrain(session, made)

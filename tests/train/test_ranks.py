@@ -14,7 +14,7 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
-from small import METHODS, silent_session, tiny_run, write_small_store
+from small import KINDS, METHODS, silent_session, tiny_run, write_small_store
 
 from skelbench import distributed
 from skelbench.cli.main import report
@@ -41,7 +41,7 @@ VARIANTS = (
     "slim:cl-only",
     "usdrl:no-correlation",
 )
-"""With modules, state or untrained parameters that their method's own setting does not have; by two processes."""
+"""With modules, state or untrained parameters that their method's own setting does not have."""
 SETTINGS = {
     "slim koleo": {"method.koleo": 0.1},
     "skeletonclr batch-norm": {"encoder.dropout": 0.0, "train.batch_norm": "synchronised"},
@@ -49,6 +49,8 @@ SETTINGS = {
 OF_ALL = ("rank_", "teacher_entropy_", "prototypes_used_")
 """Of what is watched: figures of all processes' rows. They are samples, and not quite the same, of more than 1,024."""
 CASES = (*METHODS, *VARIANTS, *SETTINGS)
+OF_THREE = (*KINDS, *SETTINGS)
+"""Those that three processes do as well."""
 PLAIN = {"optimizer": "sgd", "schedule": "constant", "train.lr": 1e-3, "train.clip_grad": 1.0}
 """Adam divides rounding by rounding where a gradient is 0."""
 RUNS = ("skeletonclr", "sjepa")
@@ -221,7 +223,7 @@ def all_done(folder):
         torch.set_num_threads(1)
         distributed.start_from_environment("cpu")
         world, rank = distributed.world(), distributed.rank()
-        mine = {case: run for case, run in runs.items() if world == 2 or case not in VARIANTS}
+        mine = {case: run for case, run in runs.items() if world == 2 or case in OF_THREE}
         torch.save({case: steps(run, folder) for case, run in mine.items()}, folder / f"steps by {world}, {rank}")
         after(folder)
 
@@ -246,7 +248,7 @@ def test_gradients_state_and_figures_are_those_of_one_process(case, done):
     _, found, _ = done
     ((whole,), *groups) = ([each[case] for each in of] for of in found.values() if case in of[0])
     largest = max(float(gradient.abs().max()) for gradient in whole["gradients"].values())
-    assert len(groups) == (1 if case in VARIANTS else 2)
+    assert len(groups) == 1 + (case in OF_THREE)
     for shares in groups:
         assert sum(share["rows"] for share in shares) == whole["rows"]
         for share in shares:

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from small import METHODS, forked, silent_session, tiny_run
+from small import KINDS, forked, silent_session, tiny_run
 
 from skelbench.errors import Interrupted, SkelbenchError
 from skelbench.plugin.host import get_host
@@ -72,7 +72,7 @@ def test_killed_in_mid_epoch_and_issued_again(data_root, tmp_path):
     same(run, other)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", KINDS)
 def test_stopped_by_a_signal_and_continued(method, resolved, session, tmp_path, monkeypatch):
     made, said = resolved(method, epochs=2), []
     step = loop.Trainer.train_step
