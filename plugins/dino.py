@@ -56,7 +56,9 @@ class DINO(Method):
         encoder, head = self.teacher["encoder"], self.teacher["cl_head"]
         with torch.no_grad():
             anchors_RE = head(encoder(views["global"]).summary_RD)
-        embedded_RE = embedded(self.cl_head, encode_all(self.encoder, [Pass(view) for view in views.values()]))
+        embedded_RE = embedded(
+            self.cl_head, encode_all(self.encoder, [Pass(view, summary=True) for view in views.values()])
+        )
         pieces = {name: view.chunk(x_RE) for (name, view), x_RE in zip(views.items(), embedded_RE)}
         students_RVE = other_views(pieces["global"], pieces.get("local", ()))
         temp = self.config.teacher_temp_at(step)

@@ -82,7 +82,7 @@ class IBOT(Method):
         with torch.no_grad():
             whole = self.teacher["encoder"](both)
             anchors_RE = self.teacher["cl_head"](whole.summary_RD)
-        passes = [Pass(both, both.mask_RN), *([Pass(local)] if local is not None else [])]
+        passes = [Pass(both, both.mask_RN), *([Pass(local, summary=True)] if local is not None else [])]
         masked, *short = encode_all(self.encoder, passes)
 
         hidden = Hidden(both, masked.tokens_RND, whole.tokens_RND, c.teacher_temp_at(step), step)

@@ -194,9 +194,9 @@ class Slim(Method):
             passes.append(Pass(both, both.mask_RN))
         if self.cl_head is not None:
             if c.clean_pass or not passes:
-                passes.append(Pass(both))
+                passes.append(Pass(both, summary=True))
             local = self._locals(views)
-            passes += [Pass(view, view.mask_RN) for view in local]
+            passes += [Pass(view, view.mask_RN, summary=True) for view in local]
         seen = encode_all(self.encoder, passes)
         if self.target is not None:
             hidden = Hidden(both, seen[0].tokens_RND, whole.tokens_RND, temp, step)

@@ -24,6 +24,13 @@ class Group(NamedTuple):
     tokens: int
     rope: Tensor | None = None
     """:func:`rope_table` of the group's tokens; None = nothing is rotated."""
+    first: bool = False
+    """Only the first token of each row, which is not rotated, is asked for; it sees all of them."""
+
+    @property
+    def left(self) -> Group:
+        """The group of what comes out."""
+        return Group(self.rows, 1) if self.first else self
 
 
 def rope_table(time_Rn: Tensor, head_width: int, base: float, prefix: int = 0) -> Tensor:
@@ -54,7 +61,11 @@ class Attention(nn.Module):
         self.proj = nn.Linear(dim, dim)
 
     def forward(self, x: Tensor, groups: Sequence[Group] | None = None) -> Tensor:
-        """Same shape: [t, D] of ``groups``, or [R, n, D] of rows that are not rotated."""
+        """Same shape: [t, D] of ``groups``, or [R, n, D] of rows that are not rotated; of groups with ``first`` one
+        token a row."""
+        if groups is not None and any(group.first for group in groups):
+            parts = zip(split(x, groups), groups)
+            return torch.cat([self.first(part, group) if group.first else self(part, [group]) for part, group in parts])
         x_tD, of = x.flatten(0, -2), [Group(*x.shape[:2])] if groups is None else groups
         turned = any(group.rope is not None for group in of)
         if torch.compiler.is_compiling() or torch.jit.is_tracing():
@@ -66,6 +77,19 @@ class Attention(nn.Module):
             for q, k, v in zip(qkv[::3], qkv[1::3], qkv[2::3])
         ]
         return self.proj(mixed[0] if len(mixed) == 1 else torch.cat(mixed)).view_as(x)
+
+    def first(self, x_tD: Tensor, group: Group) -> Tensor:
+        """[R, D] of the first token of every row of one group [R * n, D]."""
+        rows, n, rope = group[:3]
+        dim = x_tD.shape[-1]
+        q_weight, kv_weight = self.qkv.weight.split((dim, 2 * dim))
+        q_bias, kv_bias = (None, None) if self.qkv.bias is None else self.qkv.bias.split((dim, 2 * dim))
+        q_RD = F.linear(x_tD.view(rows, n, dim)[:, 0], q_weight, q_bias)
+        q = q_RD.view(rows, 1, self.heads, -1).transpose(1, 2)
+        k, v = F.linear(x_tD, kv_weight, kv_bias).view(rows, n, 2, self.heads, -1).permute(2, 0, 3, 1, 4).unbind(0)
+        if rope is not None:
+            k = _turned(k.float(), *rope[:, None].unbind(-1)).to(v.dtype)
+        return self.proj(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(rows, dim))
 
     def _pairs(self, x_tD: Tensor) -> Tensor:
         """Queries, keys and values with the two channels that turn together side by side, as complex numbers have
@@ -81,7 +105,7 @@ class Attention(nn.Module):
 def _plain(qkv_tE: Tensor, heads: int, groups: Sequence[Group]) -> tuple[Tensor, ...]:
     """What :class:`_Heads` does to channels as the weights order them, in operations that a compiler fuses."""
     parts: list[Tensor] = []
-    for part_tE, (rows, n, rope) in zip(split(qkv_tE, groups), groups):
+    for part_tE, (rows, n, rope, _) in zip(split(qkv_tE, groups), groups):
         q, k, v = part_tE.view(rows, n, 3, heads, -1).permute(2, 0, 3, 1, 4).unbind(0)
         if rope is not None:
             cos, sin = rope[:, None].unbind(-1)
@@ -103,10 +127,12 @@ class _Heads(torch.autograd.Function):
         # Turned in place: nothing else reads what the linear layer put out. All heads' numbers stand in the table, for
         # long inner loops.
         width = qkv_tE.shape[1] // 3
-        ctx.turns = [None if rope is None else torch.view_as_complex(rope).repeat(1, 1, heads) for _, _, rope in groups]
+        ctx.turns = [
+            None if rope is None else torch.view_as_complex(rope).repeat(1, 1, heads) for _, _, rope, _ in groups
+        ]
         ctx.heads, ctx.groups = heads, groups
         parts: list[Tensor] = []
-        for part_tE, (rows, n, _), turn in zip(split(qkv_tE.detach(), groups), groups, ctx.turns):
+        for part_tE, (rows, n, *_), turn in zip(split(qkv_tE.detach(), groups), groups, ctx.turns):
             part = part_tE.view(rows, n, 3, width)
             if turn is not None:
                 _turn(part[:, :, :2], turn[:, :, None], out=part[:, :, :2])
@@ -118,7 +144,7 @@ class _Heads(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         width = grads[0].shape[1] * grads[0].shape[3]
         grad_tE = grads[0].new_empty(sum(group.rows * group.tokens for group in ctx.groups), 3 * width)
-        for place, (part_tE, (rows, n, _), turn) in enumerate(zip(split(grad_tE, ctx.groups), ctx.groups, ctx.turns)):
+        for place, (part_tE, (rows, n, *_), turn) in enumerate(zip(split(grad_tE, ctx.groups), ctx.groups, ctx.turns)):
             part = part_tE.view(rows, n, 3, width)
             for i in range(3):
                 grad = grads[3 * place + i].transpose(1, 2).flatten(2).contiguous()  # as flash attention leaves it

@@ -85,6 +85,8 @@ class Pass(NamedTuple):
     view: View
     mask_RN: Tensor | None = None
     keep_RK: Tensor | None = None
+    summary: bool = False
+    """Only ``summary_RD`` of what comes out is read; an encoder that ``summarises`` then does no more."""
 
 
 class Standardisation(NamedTuple):
@@ -126,6 +128,9 @@ class Encoder(nn.Module):
     """Width of ``pooled_RD``."""
     has_class_token: bool = False
     """Whether it returns ``cls_RD``."""
+    summarises: bool = False
+    """Whether its ``forward`` takes ``summary=True``, does less then and returns the summary as ``pooled_RD`` (see
+    :class:`Pass`)."""
     bodies: int = 1
     """Bodies that one pass covers: body slots side by side of an encoder that returns one row per clip."""
     prefix_tokens: int = 0
@@ -191,20 +196,21 @@ class Encoder(nn.Module):
         """:meth:`forward`; SkelbenchError for what is no :class:`Encoded`, or has other rows or widths than it says."""
         encoded = super().__call__(*args, **options)
         asked = args[0] if args else options.get("view")
-        pairs = [(encoded, asked)] if isinstance(asked, View) else []
+        made = [(encoded, asked, options.get("summary", False))] if isinstance(asked, View) else []
         if isinstance(asked, list):
-            pairs = [(each, of.view) for each, of in zip(encoded, asked, strict=True)]
-        for each, view in pairs:
-            if not torch.jit.is_tracing() and (problem := self._problem(each, view)):
+            made = [(each, of.view, of.summary) for each, of in zip(encoded, asked, strict=True)]
+        for each, view, summary in made:
+            if not torch.jit.is_tracing() and (problem := self._problem(each, view, summary and self.summarises)):
                 raise wrong(self.forward, problem)
         return encoded
 
-    def _problem(self, encoded: Any, view: View) -> str:
+    def _problem(self, encoded: Any, view: View, summary: bool) -> str:
         if not isinstance(encoded, Encoded):
             return f"returned a {type(encoded).__name__}, not an Encoded(tokens_RND=..., pooled_RD=...)"
         rows = view.count * view.clips if encoded.per_clip else view.rows
         what = f"{rows} rows ({'views of clips, as per_clip says' if encoded.per_clip else 'bodies in the view'})"
-        widths = {"tokens_RND": self.width, "pooled_RD": self.features, "cls_RD": self.width}
+        pooled = "summary_width" if summary else "features"
+        widths = {"tokens_RND": self.width, "pooled_RD": getattr(self, pooled), "cls_RD": self.width}
         for name, width in widths.items():
             x = getattr(encoded, name)
             if x is None and name == "cls_RD":
@@ -214,7 +220,7 @@ class Encoder(nn.Module):
             right = [rows, x.shape[1] if x.dim() == 3 else "N", width] if name == "tokens_RND" else [rows, width]
             empty = name == "tokens_RND" and x.dim() == 3 and not x.shape[1]
             if list(x.shape) != right and not empty:
-                says = "self.features" if name == "pooled_RD" else "self.width"
+                says = f"self.{pooled}" if name == "pooled_RD" else "self.width"
                 shape = str(right).replace("'", "")
                 return f"returned {name} of shape {list(x.shape)}, not {shape}: {what}, and {says} = {width}"
         return ""
@@ -241,8 +247,12 @@ def encode_all(encoder: Encoder, passes: Sequence[Pass]) -> list[Encoded]:
     if encoder.together and len(passes) > 1 and passes[0].view.x_RTJC.device.type != "cpu":
         made: Any = encoder(list(passes))
         return list(made)
-    alone = ({name: x for name, x in each._asdict().items() if x is not None} for each in passes)
-    return [encoder(asked.pop("view"), **asked) for asked in alone]
+    return [encoder(each.view, **_asked(encoder, each)) for each in passes]
+
+
+def _asked(encoder: Encoder, each: Pass) -> dict[str, Any]:
+    asked = {name: x for name, x in each._asdict().items() if name not in ("view", "summary") and x is not None}
+    return asked | ({"summary": True} if each.summary and encoder.summarises else {})
 
 
 def lines(patches_RP: Tensor, joints_RJ: Tensor, joints: int) -> Tensor:

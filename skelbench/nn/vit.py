@@ -105,8 +105,20 @@ class Block(nn.Module):
 
     def forward(self, x: Tensor, groups: Sequence[Group] | None = None) -> Tensor:
         """Same shape: [t, D] of ``groups``, or [R, n, D] of rows that are not rotated."""
+        if groups is not None and any(group.first for group in groups):
+            return self._some(x, groups)
         x = x + self._dropped(self.attn(self.norm1(x), groups), groups)
         return x + self._dropped(self.mlp(self.norm2(x)), groups)
+
+    def _some(self, x_tD: Tensor, groups: Sequence[Group]) -> Tensor:
+        """[t', D]: of groups with ``first`` the first token of each row alone, which sees all of them."""
+        left = [group.left for group in groups]
+        parts = zip(split(x_tD, groups), groups)
+        kept_tD = torch.cat(
+            [part.view(group.rows, group.tokens, -1)[:, 0] if group.first else part for part, group in parts]
+        )
+        x_tD = kept_tD + self._dropped(self.attn(self.norm1(x_tD), groups), left)
+        return x_tD + self._dropped(self.mlp(self.norm2(x_tD)), left)
 
     def _dropped(self, branch: Tensor, groups: Sequence[Group] | None) -> Tensor:
         """Rows are left out whole."""
@@ -137,6 +149,7 @@ class ViT(Encoder):
         self.width = dim
         self.features = dim * (1 + (config.pooled == "cls+mean"))
         self.has_class_token, self.prefix_tokens = config.cls, config.prefix
+        self.summarises = config.cls
         self.tokenizer = Tokenizer(
             grid,
             dim,
@@ -186,24 +199,37 @@ class ViT(Encoder):
             if token is not None:
                 nn.init.trunc_normal_(token, std=0.02)
 
-    def forward(self, view: View | Sequence[Pass], mask_RN: Tensor | None = None, keep_RK: Tensor | None = None) -> Any:
-        """See :meth:`Encoder.forward`. Rows do not see each other."""
+    def forward(
+        self,
+        view: View | Sequence[Pass],
+        mask_RN: Tensor | None = None,
+        keep_RK: Tensor | None = None,
+        summary: bool = False,
+    ) -> Any:
+        """See :meth:`Encoder.forward`. Rows do not see each other. Of a ``summary`` the last block makes the class
+        token alone: there are no tokens, and it is the readout."""
         if isinstance(view, View):
-            return self._together([Pass(view, mask_RN, keep_RK)])[0]
+            return self._together([Pass(view, mask_RN, keep_RK, summary)])[0]
         return self._together(view)
 
     def _together(self, passes: Sequence[Pass]) -> list[Encoded]:
         embedded = [self._embed(each) for each in passes]
         groups = [group for _, group in embedded]
         x_tD = torch.cat([x_RnD.flatten(0, 1) for x_RnD, _ in embedded])
-        for block in self.blocks:
+        *before, last = self.blocks
+        for block in before:
             x_tD = block(x_tD, groups)
+        if self.summarises and any(each.summary for each in passes):
+            groups = [group._replace(first=each.summary) for group, each in zip(groups, passes)]
+        x_tD = last(x_tD, groups)
+        groups = [group.left for group in groups]
         parts = split(self.norm(x_tD), groups)
-        return [self._encoded(part.view(group.rows, group.tokens, -1)) for part, group in zip(parts, groups)]
+        of_passes = zip(parts, groups, passes)
+        return [self._encoded(part.view(group.rows, group.tokens, -1), each.summary) for part, group, each in of_passes]
 
     def _embed(self, each: Pass) -> tuple[Tensor, Group]:
         """Tokens [R, n, D] of one pass with what stands in front of them, and their group."""
-        view, mask_RN, keep_RK = each
+        view, mask_RN, keep_RK, _ = each
         if mask_RN is not None and keep_RK is not None:
             raise ValueError("give mask_RN or keep_RK, not both")
         config, rope = self.config, None
@@ -218,9 +244,11 @@ class ViT(Encoder):
         x_RnD = torch.cat([*self._prefix(len(x_RND)), x_RND], 1) if config.prefix else x_RND
         return x_RnD, Group(x_RnD.shape[0], x_RnD.shape[1], rope)
 
-    def _encoded(self, x_RnD: Tensor) -> Encoded:
+    def _encoded(self, x_RnD: Tensor, summary: bool) -> Encoded:
         tokens_RND = x_RnD[:, self.config.prefix :]
         cls_RD = x_RnD[:, 0] if self.config.cls else None
+        if summary and cls_RD is not None:
+            return Encoded(tokens_RND=tokens_RND[:, :0], pooled_RD=cls_RD, cls_RD=cls_RD)
         parts = {"cls": lambda: x_RnD[:, 0], "mean": lambda: tokens_RND.mean(1)}
         pooled_RD = torch.cat([parts[name]() for name in self.config.pooled.split("+")], 1)
         return Encoded(tokens_RND=tokens_RND, pooled_RD=pooled_RD, cls_RD=cls_RD)

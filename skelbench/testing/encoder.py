@@ -469,6 +469,18 @@ def short_views(subject: EncoderSubject) -> None:
             raise Failed(f"{GRID.at(frames).tokens} tokens of a view of {frames} frames", seen, "tokens_RND")
 
 
+def summary(subject: EncoderSubject) -> None:
+    if not subject.encoder.summarises:
+        raise Skipped("it makes no summary alone")
+    views = [subject.view]
+    if "short-views" in subject.encoder.abilities:
+        views.append(subject.make_view(GRID.at(GRID.patch)))
+    for view in views:
+        whole, brief = (_run(subject.encoder, view, **how) for how in ({}, {"summary": True}))
+        if apart := differs(whole.summary_RD, brief.summary_RD, ROUNDING):
+            raise Failed("the summary of the whole pass", f"it differs by {apart:.1%}", "forward(..., summary=True)")
+
+
 def fuse_streams(subject: EncoderSubject) -> None:
     encoder = subject.needs("fuse-streams")
     for stream in ("fused", *SINGLE):
@@ -507,6 +519,7 @@ CHECKS: tuple[Check[EncoderSubject], ...] = (
     Check("cells", f"it can {ABILITIES['cells']}, if it says so", cells),
     Check("time-and-space", f"it can {ABILITIES['time-and-space']}, if it says so", time_and_space),
     Check("short-views", f"it can {ABILITIES['short-views']}, if it says so", short_views),
+    Check("summary", "a pass of which only the summary is asked gives that of the whole pass", summary),
     Check("fuse-streams", f"it can {ABILITIES['fuse-streams']}, if it says so", fuse_streams),
 )
 

@@ -109,3 +109,40 @@ def test_rows_are_dropped_whole_also_from_a_list_of_tokens():
     x_tD = torch.randn(40 * 3, DIM)
     changed_Rn = (block(x_tD, [Group(40, 3)]) != x_tD).any(-1).view(40, 3)
     assert (changed_Rn == changed_Rn[:, :1]).all() and 0 < int(changed_Rn[:, 0].sum()) < 40
+
+
+@pytest.mark.parametrize("temporal", ["rope", "learned"])
+@pytest.mark.parametrize("registers", [0, 2])
+def test_a_summary_is_the_class_token_of_the_whole_pass(temporal, registers):
+    """Alone and beside a whole pass in one list; its value, and the gradients of all parameters."""
+    torch.manual_seed(0)
+    config = ViTConfig(dim=DIM, depth=2, heads=HEADS, temporal=temporal, registers=registers)
+    vit = ViT(config, NTU25, Grid(16, 8, 25)).double()
+    vit.prepare(frozenset({"replace-tokens"}))
+    vit.double()
+    long, short = (View.of(torch.randn(3, 1, frames, 25, 3, dtype=torch.float64)) for frames in (16, 8))
+    asked = [Pass(long, mask_RN=torch.rand(3, 50) < 0.5), Pass(short), Pass(long, keep_RK=torch.tensor([[1, 30]] * 3))]
+
+    def cls_and_gradients(made):
+        vit.zero_grad()
+        (sum(encoded.summary_RD[:, 0].sum() for encoded in made)).backward()
+        return [encoded.summary_RD for encoded in made], {name: p.grad.clone() for name, p in vit.named_parameters()}
+
+    expected, gradients = cls_and_gradients([vit(*each[:3]) for each in asked])
+    brief = [each._replace(summary=True) for each in asked]
+    for made in (encode_all(vit, brief), vit(brief), vit([asked[0], *brief[1:]])):
+        found, theirs = cls_and_gradients(made)
+        assert made[1].tokens_RND.shape == (3, 0, DIM) and made[1].pooled_RD is made[1].cls_RD
+        for mine, other in zip(found, expected, strict=True):
+            torch.testing.assert_close(mine, other, rtol=1e-4, atol=1e-7)
+        for name, gradient in gradients.items():
+            torch.testing.assert_close(theirs[name], gradient, rtol=1e-4, atol=1e-6, msg=name)
+
+
+def test_a_summary_of_rows_that_are_dropped_is_the_class_token_as_it_came():
+    torch.manual_seed(0)
+    vit = ViT(ViTConfig(dim=DIM, depth=2, heads=HEADS, drop_path=0.5), NTU25, Grid(16, 8, 25)).train()
+    x_RnD = torch.randn(40, 3, DIM)
+    kept_RD = vit.blocks[1](x_RnD.flatten(0, 1), [Group(40, 3, first=True)])
+    same_R = (kept_RD == x_RnD[:, 0]).all(1)
+    assert kept_RD.shape == (40, DIM) and 0 < int(same_R.sum()) < 40

@@ -180,6 +180,15 @@ class OneStream(After):
         return x_RD * {"joint": 1.0, "bone": 1.0, "fused": 1.0}[view.stream]
 
 
+class Neighbour(ViT):
+    """Its summary alone is of the token after the class token."""
+
+    def forward(self, view, mask_RN=None, keep_RK=None, summary=False):
+        encoded = super().forward(view, mask_RN, keep_RK)
+        first_RD = encoded.tokens_RND[:, 0]
+        return replace(encoded, pooled_RD=first_RD, cls_RD=first_RD) if summary else encoded
+
+
 BROKEN = {
     "announcement": (ViT, "a summary, which .* seen: summary is empty"),
     "form": (Misspelt, "did you mean 'drop-tokens'"),
@@ -207,6 +216,7 @@ BROKEN = {
     "cells": (Maximum, "the mean of the cells"),
     "time-and-space": (OneBranch, "features over time apart from those over joints"),
     "short-views": (OneGrid, "AssertionError"),
+    "summary": (Neighbour, "the summary of the whole pass; seen: it differs by"),
     "fuse-streams": (OneStream, "KeyError: 'motion'"),
 }
 
