@@ -15,12 +15,13 @@ from skelbench.methods.self_distillation import (
     self_distillation_groups,
 )
 from skelbench.methods.stream_contrast import STREAMS, StreamContrast
+from skelbench.methods.strong import StrongConfig
 from skelbench.methods.target import Hidden, MaskedTarget
 from skelbench.nn.encoder import Pass, encode_all
 
 __all__ = [
     "Config", "Context", "DistortedConfig", "Hidden", "Imported", "MaskedAutoencoder", "MaskedAutoencoderConfig",
     "MaskedConfig", "MaskedTarget", "Method", "MomentumContrast", "MomentumContrastConfig", "MultiCropConfig", "Pass",
-    "PrototypeSettings", "STREAMS", "ShearedConfig", "Step", "StreamContrast", "Teacher", "embedded", "encode_all", "match_views",
-    "other_views", "predict_prototypes", "rotated_view", "self_distillation_groups",
+    "PrototypeSettings", "STREAMS", "ShearedConfig", "Step", "StreamContrast", "StrongConfig", "Teacher", "embedded",
+    "encode_all", "match_views", "other_views", "predict_prototypes", "rotated_view", "self_distillation_groups",
 ]  # fmt: skip
