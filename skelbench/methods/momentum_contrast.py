@@ -83,7 +83,7 @@ class MomentumContrast(Method):
         self.encoder = context.encoder()
         self.head = self.make_head(self.clip_width)
         self.key_encoder = ema_copy(self.encoder, batch_norm="train")
-        self.key_head = ema_copy(self.head)
+        self.key_head = ema_copy(self.head, batch_norm="train")
         self.queue = KeyQueue(config.queue, config.embedding)
 
     def make_head(self, width: int) -> nn.Module:

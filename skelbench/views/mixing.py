@@ -92,6 +92,16 @@ def region_swap(
     return Mixed(mixed, region_RTJ, weight_B)
 
 
+def stretches(frames: int, shares: tuple[float, float], unit: int = 4) -> tuple[int, int]:
+    """Shares of a view's ``frames`` as limits of :func:`region_swap`: whole units, one at least.
+
+    >>> stretches(64, (0.25, 0.4375)), stretches(16, (0.25, 0.4375))
+    ((16, 28), (4, 8))
+    """
+    low, high = (max(1, round(share * frames / unit)) * unit for share in shares)
+    return low, high
+
+
 def rolled(clips: int, u: Tensor) -> Tensor:
     """int64 [B]: a partner for each of ``clips`` clips of a batch, the one so many places on, never itself.
 
