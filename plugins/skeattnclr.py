@@ -160,42 +160,44 @@ def _initialise(layer):
 _PARTS = {"predictor": "whole", "predictor_s": "salient", "predictor_p": "salient"}
 _PARTS |= {"predictor_ns": "rest", "predictor_c": "rest"}
 """Predictors by the names that the code makes them with and those that it asks for."""
-_NECK = {"neck.norm0": "norm", "neck.Attn.qkv": "qkv", "neck.Attn.proj": "project"}
+_ATTENTION = {"neck.norm0": "norm", "neck.Attn.qkv": "qkv", "neck.Attn.proj": "project"}
 
 
 def _ours(name):
-    """Our name of a tensor; "" = it is of no use here."""
+    """Our name of a tensor; None = it is of no use here."""
     first, _, rest = name.partition(".")
-    if first in ("encoder_q", "encoder_k"):
-        twin = "key_" if first == "encoder_k" else ""
-        if rest.startswith("backbone."):
-            ours = "" if rest.startswith("backbone.fc.") else graph_name(rest.removeprefix("backbone."))
-            return twin + ours if ours else ""
-        if rest.startswith("neck.proj.mlp."):
-            return f"{twin}head.{rest.removeprefix('neck.proj.mlp.')}"
-        module, _, last = rest.rpartition(".")
-        return f"attention.{_NECK[module]}.{last}" if module in _NECK and not twin else ""
-    return f"predictor.{_PARTS[first]}.{rest.removeprefix('mlp.')}" if first in _PARTS else ""
+    module, _, last = rest.rpartition(".")
+    twin = "key_" if first == "encoder_k" else ""
+    if name == "queue_z":
+        return "queue.keys_KE"
+    if first.startswith("queue") or rest.startswith("backbone.fc."):
+        return None
+    if first in _PARTS:
+        return f"predictor.{_PARTS[first]}.{rest.removeprefix('mlp.')}"
+    if first not in ("encoder_q", "encoder_k"):
+        raise SkelbenchError(f"its tensor {name!r} belongs to another model")
+    if rest.startswith("backbone."):
+        ours = graph_name(rest.removeprefix("backbone."))
+        return ours and twin + ours
+    if module in _ATTENTION and not twin:
+        return f"attention.{_ATTENTION[module]}.{last}"
+    return f"{twin}head.{rest.removeprefix('neck.proj.mlp.')}" if rest.startswith("neck.proj.") else None
 
 
 def imported(state, options) -> Imported:
-    """A checkpoint of the authors' code: encoder, head, attention, predictors, their twins and the queue."""
+    """A checkpoint of the authors' code: encoder, head, attention, predictors, twins and queue; or encoder alone."""
     settings = graph_settings(state, "encoder_q.backbone.") | {"encoder.partition": "directed"}
-    weights, left = {}, []
-    for name, x in state.items():
-        if name.partition(".")[0] not in (*_PARTS, "encoder_q", "encoder_k") and not name.startswith("queue"):
-            raise SkelbenchError(f"its tensor {name!r} belongs to another model")
-        if ours := _ours(name):
-            weights[ours] = x.squeeze(-1) if x.dim() == 3 and ".blocks." not in ours else x
-        elif name != "queue_z":
-            left.append(name)
-    if "queue_z" in state:
-        weights["queue.keys_KE"] = state["queue_z"].T
+    whole = "queue_z" in state
+    ours = {name: _ours(name) for name in state}
+    used = {name: mine for name, mine in ours.items() if mine and (whole or mine.startswith("encoder."))}
+    weights = {mine: state[name] for name, mine in used.items()}
+    for mine, x in weights.items():
+        if mine.startswith(("head.", "key_head.", "predictor.")) and x.dim() == 3:
+            weights[mine] = x[:, :, 0]
+    if whole:
+        weights["queue.keys_KE"] = weights["queue.keys_KE"].T
         settings |= {"method.embedding": len(state["queue_z"]), "method.queue": state["queue_z"].shape[1]}
-    else:  # an encoder and a classifier
-        weights = {name: x for name, x in weights.items() if name.startswith("encoder.")}
-        left = [name for name in state if not name.startswith("encoder_q.backbone.") or ".fc." in name]
-    return Imported(settings, weights, tuple(left))
+    return Imported(settings, weights, tuple(name for name in state if name not in used))
 
 
 @hookimpl
@@ -209,7 +211,7 @@ def skelbench_methods():
             citation="Hua et al., Part Aware Contrastive Learning for Self-Supervised Action Recognition, IJCAI 2023 "
             "(arXiv 2305.00666)",
             requires=("cells",),
-            readings="as skeletonclr; the two predictors that the code asks for and never makes are those that it makes "
+            readings="as skeletonclr; two predictors that the code asks for and never makes are those that it makes "
             "and never asks for; the losses of both parts count alike, as on NTU-120 and PKU-MMD (variant ntu60: the "
             "salient one alone); regions are drawn for every clip (--native: one per batch) and swapped in the stream "
             "itself; the momentum's cosine begins with the first epoch, not the second; a class token is one more cell",
