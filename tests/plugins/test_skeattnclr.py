@@ -22,7 +22,7 @@ from skelbench.skeleton.topology import NTU25
 from skelbench.views import View
 
 GOLDEN = (1.8645710, 2.2089773, 1.3036442, 334.76893, 28.909365, 26.793287, 2.6674878)
-"""Losses of whole clips, salient cells and the rest, and norms of :data:`GRADIENTS`, of GitHubOfHyl97/SkeAttnCLR (commit
+"""Losses of whole clips, salient cells and the rest, norms of :data:`GRADIENTS`: GitHubOfHyl97/SkeAttnCLR (commit
 e3f05c6), net/SkeAttnCLR.py in float64, training mode without dropout, its ``predictor_p`` and ``predictor_c`` being its
 ``predictor_s`` and ``predictor_ns``, on clips 1 (query) and 2 (key), of which frames 8 to 27 of trunk, left arm and
 right leg come from the next clip."""
