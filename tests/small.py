@@ -32,6 +32,7 @@ TINY_METHOD = {
     "aimclr": QUEUE,
     "cmd": QUEUE,
     "skeattnclr": QUEUE,
+    "actclr": QUEUE,
     "pstl": {"head_hidden": 16},
     "usdrl": {"head_hidden": 16},
     "umurl": {"head_hidden": 16, "embedding": 12},
@@ -39,7 +40,7 @@ TINY_METHOD = {
 }
 
 METHODS = tuple(TINY_METHOD)
-COMPARING = {"skeletonclr", "aimclr", "cmd", "pstl", "usdrl", "umurl", "skeattnclr"}
+COMPARING = {"skeletonclr", "aimclr", "cmd", "pstl", "usdrl", "umurl", "skeattnclr", "actclr"}
 """Methods that tell clips from earlier ones or from others of their batch, and learn nothing of one alone."""
 
 
