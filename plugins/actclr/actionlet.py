@@ -17,7 +17,7 @@ def mean_clip(view: View) -> tuple[View, torch.Tensor]:
     bodies that each is the mean of."""
     slot_R = view.rows_R % view.bodies
     sum_MTJC = view.x_RTJC.new_zeros(view.bodies, *view.x_RTJC.shape[1:]).index_add(0, slot_R, view.x_RTJC)
-    count_M = view.x_RTJC.new_zeros(view.bodies).index_add(0, slot_R, torch.ones_like(slot_R, dtype=torch.float32))
+    count_M = view.x_RTJC.new_zeros(view.bodies).index_add(0, slot_R, torch.ones_like(slot_R, dtype=sum_MTJC.dtype))
     sums = distributed.all_reduce_sum(torch.cat([sum_MTJC.flatten(), count_M]))
     count_M = sums[-view.bodies :]
     mean_MTJC = sums[: -view.bodies].view_as(sum_MTJC) / count_M.clamp(min=1)[:, None, None, None]

@@ -38,12 +38,13 @@ def bone_transfer(view: View, partner_B: Tensor, topology) -> View:
         length_RTJ1 = (bone_RTJC.square().sum(3, keepdim=True) + 1e-5).sqrt()
         moved_RTJC = bone_RTJC * (length_RTJ1[other_R] / length_RTJ1)
         if view.stream == "joint":
-            path_JJ, root = send(_paths(topology.bones), x_RTJC.device), topology.bones.index(_root(topology.bones))
+            path_JJ, root = send(_paths(topology.bones), x_RTJC.device), root_of(topology.bones)
             moved_RTJC = torch.einsum("rtkc,jk->rtjc", moved_RTJC, path_JJ) + x_RTJC[:, :, root : root + 1]
     return view.with_x(torch.where((other_R >= 0)[:, None, None, None], moved_RTJC, x_RTJC))
 
 
-def _root(bones) -> int:
+def root_of(bones) -> int:
+    """The joint whose bone begins at itself."""
     return next(j for j, start in enumerate(bones) if start == j)
 
 
