@@ -83,13 +83,14 @@ class ActCLR(ExtremeContrast):
     def training_step(self, views, step):
         if step.phase in ("contrast", "mining"):
             return self.contrast(views["normal-all"], views["positive"], views["key"], step, step.phase == "mining")
-        names = [f"strong-{step.phase}", f"normal-{step.phase}", "positive", "key"]
-        strong, normal, positive, key = (views[name if step.phase != "none" else "plain"] for name in names)
+        level = step.phase if step.phase in LEVELS else "all"
+        names = (f"strong-{level}", f"normal-{level}", "positive", "key")
+        strong, normal, positive, key = (views[name if level != "none" else "plain"] for name in names)
         config, topology = self.config, self.context.topology
         with torch.no_grad():
             anchor_1E, key_BE, keys_nE = self.teach(key, step)
             maps = [self.map(self.head, self.encoder(view), view, anchor_1E) for view in (normal, positive)]
-        alike, late = config.batch_region, step.phase in ("few", "none")
+        alike, late = config.batch_region, level in ("few", "none")
         moved = bone_transfer(positive, partners(positive, step, 1), topology)
         around = mix(
             moved, partners(moved, step, 2), topology, step, (1, 2) if late else (2, 3), SHARES[late], alike, op=2
