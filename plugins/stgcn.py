@@ -28,14 +28,17 @@ class STGCNConfig(Spec):
     """Defaults are those of the contrastive methods' code.
 
     Its partition is ST-GCN's only next to the hub: distances of more than one hop are infinite there, hence equal
-    (net/utils/graph.py with max_hop 1). What was published was trained so; "spatial" is the paper's.
+    (net/utils/graph.py with max_hop 1). What was published was trained so; "spatial" is the paper's. "directed" is
+    2s-AGCN's, which SkeAttnCLR trains with (GitHubOfHyl97/SkeAttnCLR, net/utils/ntu_rgb_d.py).
     """
 
     base: int = Field(16, ge=1, description="channels of the first blocks: 16, or 64 in ST-GCN's own paper")
     out: int = Field(256, ge=1, description="channels of the last block: the width of features")
     kernel: int = Field(9, ge=1, description="frames that a temporal convolution sees; odd")
-    partition: Literal["one-hop", "spatial"] = Field(
-        "one-hop", description="neighbours nearer to the hub apart from others: next to the hub alone, or everywhere"
+    partition: Literal["one-hop", "spatial", "directed"] = Field(
+        "one-hop",
+        description="neighbours nearer to the hub apart from others: next to the hub alone, or everywhere; directed: a "
+        "joint itself, its parent, and the mean of its children",
     )
     dropout: float = Field(0.5, ge=0, lt=1, description="after every temporal convolution but the first")
     init: Literal["normal", "torch"] = Field("normal", description="weights from N(0, 0.02), or as PyTorch draws them")
@@ -50,7 +53,10 @@ class STGCN(Encoder):
     def __init__(self, config, topology, grid):
         super().__init__(config, topology, grid)
         self.width = self.features = config.out
-        partition_SJJ = spatial_partition(topology, seen=1 if config.partition == "one-hop" else None)
+        if config.partition == "directed":
+            partition_SJJ = directed_partition(topology)
+        else:
+            partition_SJJ = spatial_partition(topology, seen=1 if config.partition == "one-hop" else None)
         self.register_buffer("adjacency_SJJ", partition_SJJ, persistent=False)
         self.norm = nn.BatchNorm1d(3 * topology.num_joints)
         widths = [3, *(config.base * times for times in WIDTHS), config.out]
@@ -151,6 +157,17 @@ def spatial_partition(topology, seen: int | None = None) -> Tensor:
     farther_JJ = hops_J[:, None] - hops_J[None, :]
     own = torch.eye(joints) * share_JJ
     return torch.stack([own, (farther_JJ >= 0) * share_JJ - own, (farther_JJ < 0) * share_JJ])
+
+
+def directed_partition(topology) -> Tensor:
+    """float32 [S, J, J]: column k says how joint k is made of itself, of the joint at which its bone begins, and of the
+    mean of those whose bones begin at it."""
+    joints = topology.num_joints
+    parents = torch.zeros(joints, joints)
+    for child, parent in enumerate(topology.bones):
+        parents[parent, child] = float(parent != child)
+    children = parents.T / parents.sum(1).clamp(min=1)
+    return torch.stack([torch.eye(joints), parents, children])
 
 
 def _initialise(module: nn.Module) -> None:

@@ -31,6 +31,8 @@ TINY_METHOD = {
     "skeletonclr": QUEUE,
     "aimclr": QUEUE,
     "cmd": QUEUE,
+    "skeattnclr": QUEUE,
+    "actclr": QUEUE,
     "pstl": {"head_hidden": 16},
     "usdrl": {"head_hidden": 16},
     "umurl": {"head_hidden": 16, "embedding": 12},
@@ -42,6 +44,7 @@ KINDS = ("slim", "mamp", "skeletonclr", "cmd", "sjepa")
 """One of each kind of what a run keeps: a teacher with prototypes, weights alone, a queue, queues of streams, a running
 centre. For what the loop does with any of them; what a method has to do itself is asked of all."""
 COMPARING = {"skeletonclr", "aimclr", "cmd", "pstl", "usdrl", "umurl"}
+COMPARING = {"skeletonclr", "aimclr", "cmd", "pstl", "usdrl", "umurl", "skeattnclr", "actclr"}
 """Methods that tell clips from earlier ones or from others of their batch, and learn nothing of one alone."""
 
 

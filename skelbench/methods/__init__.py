@@ -2,9 +2,10 @@
 
 from skelbench.methods.contract import Config, Context, Method, Step
 from skelbench.methods.distorted import DistortedConfig
+from skelbench.methods.extreme_contrast import ExtremeContrast, ExtremeContrastConfig
 from skelbench.methods.imported import Imported
 from skelbench.methods.masked_autoencoder import MaskedAutoencoder, MaskedAutoencoderConfig, MaskedConfig, rotated_view
-from skelbench.methods.momentum_contrast import MomentumContrast, MomentumContrastConfig
+from skelbench.methods.momentum_contrast import MomentumContrast, MomentumContrastConfig, ShearedConfig
 from skelbench.methods.multi_crop import MultiCropConfig, other_views
 from skelbench.methods.self_distillation import (
     PrototypeSettings,
@@ -14,12 +15,15 @@ from skelbench.methods.self_distillation import (
     predict_prototypes,
     self_distillation_groups,
 )
+from skelbench.methods.stream_contrast import STREAMS, StreamContrast
+from skelbench.methods.strong import StrongConfig
 from skelbench.methods.target import Hidden, MaskedTarget
 from skelbench.nn.encoder import Pass, encode_all
 
 __all__ = [
-    "Config", "Context", "DistortedConfig", "Hidden", "Imported", "MaskedAutoencoder", "MaskedAutoencoderConfig",
-    "MaskedConfig", "MaskedTarget", "Method", "MomentumContrast", "MomentumContrastConfig", "MultiCropConfig", "Pass",
-    "PrototypeSettings", "Step", "Teacher", "embedded", "encode_all", "match_views", "other_views",
+    "Config", "Context", "DistortedConfig", "ExtremeContrast", "ExtremeContrastConfig", "Hidden", "Imported",
+    "MaskedAutoencoder", "MaskedAutoencoderConfig", "MaskedConfig", "MaskedTarget", "Method", "MomentumContrast",
+    "MomentumContrastConfig", "MultiCropConfig", "Pass", "PrototypeSettings", "STREAMS", "ShearedConfig", "Step",
+    "StreamContrast", "StrongConfig", "Teacher", "embedded", "encode_all", "match_views", "other_views",
     "predict_prototypes", "rotated_view", "self_distillation_groups",
 ]  # fmt: skip

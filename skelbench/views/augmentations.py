@@ -24,7 +24,18 @@ from skelbench.plugin.mistakes import lacking, plugin_code, wrong
 from skelbench.skeleton.topology import Topology
 from skelbench.views.bounds import in_order, in_unit
 from skelbench.views.keyed import Keyed, pick
-from skelbench.views.transform import Change, Jitter, Linear, Matrices, Reverse, Shift, Smooth, Transform, compose
+from skelbench.views.transform import (
+    Change,
+    Jitter,
+    Linear,
+    Matrices,
+    Paced,
+    Reverse,
+    Shift,
+    Smooth,
+    Transform,
+    compose,
+)
 
 PER_CLIP, PER_BODY = 16, 17
 """``op`` of operation i of the list is 16 + 2 i for draws per clip and 17 + 2 i for draws per body."""
@@ -234,8 +245,8 @@ class BoneScale(Augment):
     kind = "bone-scale"
     lo: float = 0.85
     hi: float = 1.15
-    groups: Literal["parts", "limbs"] = "parts"
-    """"parts" = the topology's parts (trunk and four limbs), "limbs" = torso / both arms / both legs."""
+    groups: Literal["parts", "limbs", "bones"] = "parts"
+    """"parts" = the topology's parts (trunk and four limbs), "limbs" = torso / both arms / both legs; or "bones"."""
 
     def draw(self, draws: Draws) -> Change:
         basis = scaling_basis(draws.topology, self.groups)
@@ -352,6 +363,24 @@ class TimeFlip(Augment):
         return Reverse(draws.active_R)
 
 
+class Pace(Augment):
+    """Play faster or slower: a duration ``lo`` to ``hi`` times as long (uniform, per clip), of which the view keeps the
+    beginning, and zeros where it is over (LanglandsLin/ActCLR, feeder/tools.py, interpolate).
+
+    >>> Pace(hi=1.2)
+    Pace(p=0.5, lo=0.5, hi=1.2)
+    """
+
+    kind = "pace"
+    of_padded = False
+    lo: float = Field(0.5, gt=0)
+    hi: float = 1.5
+
+    def draw(self, draws: Draws) -> Change:
+        factor_K = self.lo + draws.per_clip(1)[:, 0] * (self.hi - self.lo)
+        return Paced(torch.zeros(len(draws.view_R)).index_copy(0, draws.rows_K, factor_K.float()))
+
+
 def draw_transform(
     ops: Sequence[Augment],
     topology: Topology,
@@ -398,7 +427,8 @@ def scaling_basis(topology: Topology, groups: str) -> Tensor:
     x' = A diag(s) D x (Algorithm 4 in closed form), split by the group whose factor multiplies; basis[0] carries the
     root's trajectory, which no factor touches.
     """
-    parts = (topology.parts if groups == "parts" else topology.limbs).values()
+    each = {str(j): (j,) for j in range(topology.num_joints) if j != topology.root}
+    parts = {"parts": topology.parts, "limbs": topology.limbs, "bones": each}[groups].values()
     weights = [[float(j in part and j != topology.root) for j in range(topology.num_joints)] for part in parts]
     weights = [[float(j == topology.root) for j in range(topology.num_joints)], *weights]
     a, d = torch.from_numpy(topology.ancestors), torch.from_numpy(topology.differences)

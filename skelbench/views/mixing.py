@@ -77,11 +77,7 @@ def region_swap(
     time_T = torch.arange(T, device=slot_R.device)
     inside_RT = (time_T >= unit * start_R[:, None]) & (time_T < unit * (start_R + length_R)[:, None])
 
-    entry_R = torch.div(view.rows_R, view.bodies, rounding_mode="floor")
-    partner_R = entry_R - view.clip_R + partner_B[view.clip_R]
-    row_of = torch.full((view.count * view.clips * view.bodies,), -1, device=slot_R.device)
-    row_of[view.rows_R] = torch.arange(view.rows, device=slot_R.device)
-    other_R = row_of[partner_R * view.bodies + slot_R]
+    other_R = counterparts(view, partner_B)
     region_RTJ = inside_RT[:, :, None] & chosen_RP[:, part_J][:, None] & (other_R >= 0)[:, None, None]
     # Rows without a counterpart read the last row and take nothing of it.
     mixed = view.with_x(torch.where(region_RTJ[..., None], view.x_RTJC[other_R], view.x_RTJC))
@@ -90,6 +86,30 @@ def region_swap(
         mixed = replace(mixed, confidence_RTJ=confidence_RTJ)
     weight_B = view.per_clip(region_RTJ.float().mean((1, 2))[:, None])[:, 0]
     return Mixed(mixed, region_RTJ, weight_B)
+
+
+def counterparts(view: View, partner_B: Tensor) -> Tensor:
+    """int64 [R]: the row of the same body slot of the clip ``partner_B``, in the same view of it; -1 = there is none.
+
+    >>> counterparts(View.of(torch.zeros(3, 1, 8, 25, 3)), torch.tensor([1, 2, 0]))
+    tensor([1, 2, 0])
+    """
+    slot_R, device = view.rows_R % view.bodies, view.rows_R.device
+    entry_R = torch.div(view.rows_R, view.bodies, rounding_mode="floor")
+    partner_R = entry_R - view.clip_R + partner_B[view.clip_R]
+    row_of = torch.full((view.count * view.clips * view.bodies,), -1, device=device)
+    row_of[view.rows_R] = torch.arange(view.rows, device=device)
+    return row_of[partner_R * view.bodies + slot_R]
+
+
+def stretches(frames: int, shares: tuple[float, float], unit: int = 4) -> tuple[int, int]:
+    """Shares of a view's ``frames`` as limits of :func:`region_swap`: whole units, one at least.
+
+    >>> stretches(64, (0.25, 0.4375)), stretches(16, (0.25, 0.4375))
+    ((16, 28), (4, 8))
+    """
+    low, high = (max(1, round(share * frames / unit)) * unit for share in shares)
+    return low, high
 
 
 def rolled(clips: int, u: Tensor) -> Tensor:

@@ -199,6 +199,35 @@ class Reverse(Change):
         return _on_rows(x_R3TJ, send(rows_K, x_R3TJ.device), lambda x: x.flip(2)) if len(rows_K) else x_R3TJ
 
 
+@dataclass(frozen=True)
+class Paced(Change):
+    """Other durations: of T frames the first floor(T factor) show the row, interpolated as OpenCV resizes, the rest are
+    0; where they are more than T, the first T."""
+
+    factor_R: Tensor
+    """float32 [R]; 0 where nothing changes."""
+
+    def take(self, index: Tensor) -> Paced:
+        return Paced(self.factor_R[index])
+
+    def apply(self, x_R3TJ: Tensor, keyed: Keyed) -> Tensor:
+        rows_K = (self.factor_R > 0).nonzero()[:, 0]
+        if not len(rows_K):
+            return x_R3TJ
+        frames = x_R3TJ.shape[2]
+        lasts_K1 = (self.factor_R[rows_K] * frames).floor().clamp(min=1)[:, None]
+        frame_T = torch.arange(frames)
+        place_KT = ((frame_T + 0.5) * frames / lasts_K1 - 0.5).clamp(0, frames - 1)
+        before_KT = place_KT.long()
+        share_KT, there_KT = place_KT - before_KT, frame_T < lasts_K1
+        after_KT = (before_KT + 1).clamp(max=frames - 1)
+        weight_KTT = torch.zeros(len(rows_K), frames, frames)  # row t: what frame t is made of
+        weight_KTT.scatter_add_(2, before_KT[:, :, None], (there_KT * (1 - share_KT))[:, :, None])
+        weight_KTT.scatter_add_(2, after_KT[:, :, None], (there_KT * share_KT)[:, :, None])
+        weight_KTT, rows_K = send(weight_KTT, x_R3TJ.device), send(rows_K, x_R3TJ.device)
+        return _on_rows(x_R3TJ, rows_K, lambda x: weight_KTT[:, None] @ x)
+
+
 Transform = tuple[Change, ...]
 
 

@@ -5,11 +5,12 @@ import math
 import official_graph
 import pytest
 import torch
-from skelbench_plugins.aimclr import AimCLR, AimCLRConfig, drop_energetic
+from skelbench_plugins.aimclr import AimCLR, AimCLRConfig
 from skelbench_plugins.stgcn import STGCN, STGCNConfig
 
 from skelbench.methods import Step
 from skelbench.methods.contract import Context
+from skelbench.methods.extreme_contrast import drop_energetic
 from skelbench.methods.momentum_contrast import imported
 from skelbench.nn.encoder import Encoded
 from skelbench.nn.vit import ViT, ViTConfig

@@ -15,6 +15,7 @@ from skelbench.views.augmentations import (
     CoordinateScale,
     Mirror,
     Noise,
+    Pace,
     Rotate,
     Shear,
     TimeFlip,
@@ -117,10 +118,13 @@ def literal(ops, x_3TJ, clip_key, body_key):
             x = blurred(x, op.lo + u[0] * (op.hi - op.lo), op.kernel // 2, op.normalised)
         elif isinstance(op, TimeFlip):
             x = x[:, ::-1]
+        elif isinstance(op, Pace):
+            x = paced(x, op.lo + u[0] * (op.hi - op.lo))
         elif isinstance(op, Mirror):
             x = mirror(x, op.reflect)
         elif isinstance(op, BoneScale):
-            groups = list((NTU25.parts if op.groups == "parts" else NTU25.limbs).values())
+            each = {j: (j,) for j in range(25) if j != NTU25.root}
+            groups = list({"parts": NTU25.parts, "limbs": NTU25.limbs, "bones": each}[op.groups].values())
             factors = [op.lo + v * (op.hi - op.lo) for v in draws(body_key, len(groups), i, per_body=1)]
             x = scale_bones(x, factors, groups)
         elif isinstance(op, CoordinateScale):
@@ -136,12 +140,27 @@ def literal(ops, x_3TJ, clip_key, body_key):
     return x
 
 
+def paced(x, factor):
+    """Frame by frame: resized between centres of frames, what is over is left out, what is missing is 0."""
+    frames = max(1, int(FRAMES * factor))
+    out = np.zeros_like(x)
+    for t in range(min(frames, FRAMES)):
+        place = min(max((t + 0.5) * FRAMES / frames - 0.5, 0), FRAMES - 1)
+        before = int(place)
+        after = min(before + 1, FRAMES - 1)
+        out[:, t] = x[:, before] * (1 - place + before) + x[:, after] * (place - before)
+    return out
+
+
 OPS = {
     "rotate": Rotate(),
     "mirror": Mirror(),
     "index swap": Mirror(reflect=False),
     "bones, five parts": BoneScale(),
     "bones, three limbs": BoneScale(groups="limbs", lo=0.5, hi=2),
+    "bones, each": BoneScale(groups="bones", lo=0, hi=0.5),
+    "pace": Pace(lo=1.2, hi=1.6),
+    "a slow pace": Pace(lo=0.1, hi=0.3),
     "coordinates": CoordinateScale(),
     "noise": Noise(std=0.1),
     "axis drop": AxisDrop(p=0.5),
