@@ -6,6 +6,7 @@ from skelbench.methods.imported import Imported
 from skelbench.methods.masked_autoencoder import MaskedAutoencoder, MaskedAutoencoderConfig, MaskedConfig, rotated_view
 from skelbench.methods.momentum_contrast import MomentumContrast, MomentumContrastConfig
 from skelbench.methods.multi_crop import MultiCropConfig, other_views
+from skelbench.methods.multi_grained import MultiGrained, MultiGrainedConfig
 from skelbench.methods.self_distillation import (
     PrototypeSettings,
     Teacher,
@@ -14,12 +15,13 @@ from skelbench.methods.self_distillation import (
     predict_prototypes,
     self_distillation_groups,
 )
+from skelbench.methods.sequence import SequenceConfig
 from skelbench.methods.target import Hidden, MaskedTarget
 from skelbench.nn.encoder import Pass, encode_all
 
 __all__ = [
     "Config", "Context", "DistortedConfig", "Hidden", "Imported", "MaskedAutoencoder", "MaskedAutoencoderConfig",
-    "MaskedConfig", "MaskedTarget", "Method", "MomentumContrast", "MomentumContrastConfig", "MultiCropConfig", "Pass",
-    "PrototypeSettings", "Step", "Teacher", "embedded", "encode_all", "match_views", "other_views",
-    "predict_prototypes", "rotated_view", "self_distillation_groups",
+    "MaskedConfig", "MaskedTarget", "Method", "MomentumContrast", "MomentumContrastConfig", "MultiCropConfig",
+    "MultiGrained", "MultiGrainedConfig", "Pass", "PrototypeSettings", "SequenceConfig", "Step", "Teacher", "embedded",
+    "encode_all", "match_views", "other_views", "predict_prototypes", "rotated_view", "self_distillation_groups",
 ]  # fmt: skip

@@ -79,7 +79,7 @@ class Cut:
         return self.keyed.uniform(self.keys_B, n, view=self.view_B, op=CROP).double()
 
     def interval(self, start_B: Tensor, duration_B: Tensor) -> Interval:
-        """The interval; for "pad", "strided" and "bins", which take frames as they are, between the nearest whole ones."""
+        """The interval; where frames are taken as they are ("bins" too), the one between the nearest whole ones."""
         if self.resize not in (*PADDED, "bins"):
             return Interval(start_B, duration_B)
         first, last = torch.floor(start_B + 0.5), torch.floor(start_B + duration_B + 0.5)
