@@ -128,11 +128,11 @@ def skelbench_methods():
             summary="hidden frames or body parts are filled in from a clip's feature, against a critic",
             citation="Zheng et al., Unsupervised Representation Learning with Long-Term Dynamics for Skeleton Based "
             "Action Recognition, AAAI 2018",
-            readings="no code is public: all but the idea. Data, encoder, optimiser and schedule are Predict and Cluster's, "
-            "whose authors re-implemented it without a word on how; the encoder sees the whole clip, the decoder (as "
-            "wide as the feature) what is not hidden: a stretch of 20 to 50 % of the frames or one body part; the error "
-            "is the mean square where hidden, plus 0.01 of the critic's loss, which sees the clip with what was filled "
-            "in; one step of each by turns",
+            readings="no code is public: all but the idea. Data, encoder, optimiser and schedule are Predict and "
+            "Cluster's, whose authors re-implemented it without a word on how; the encoder sees the whole clip, the "
+            "decoder (as wide as the feature) what is not hidden: a stretch of 20 to 50 % of the frames or one body "
+            "part; the error is the mean square where hidden, plus 0.01 of the critic's loss, which sees the clip with "
+            "what was filled in; one step of each by turns",
             recipe=RECURRENT_RECIPE,
             native=RECURRENT_NATIVE,
             space=RATES_SPACE | {"method.adversary": Log(0.001, 0.1)},

@@ -492,7 +492,9 @@ def _first_step(m: MethodSubject, **settings: Any) -> dict[str, Any]:
         info = training.step_info(1, turn, training.pieces)
         reported = training.gradients(batch, info)
         loss = loss + reported["loss"].detach()
-    gradients = {name: p.grad for name, p in method.named_parameters() if p.grad is not None}
+        after = "" if turn == method.turns[0] else f" ({turn})"
+        gradients |= {name + after: p.grad for name, p in method.named_parameters() if p.grad is not None}
+        method.zero_grad()  # as between turns of the loop
     with torch.no_grad():
         method.after_step(info)
     return {"loss": loss, "gradients": gradients, "state": method.state_dict()}
