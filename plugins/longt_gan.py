@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from pydantic import Field, model_validator
 from skelbench_plugins._recipes import RATES_SPACE, RECURRENT_NATIVE, RECURRENT_RECIPE
-from torch import nn
+from torch import Tensor, nn
 
 from skelbench.methods import Method, SequenceConfig
 from skelbench.nn.recurrent import FrameDecoder, flattened, last_real, unit_range
@@ -47,6 +47,7 @@ class LongTGAN(Method):
     roles = {"encoder": "student", "decoder": "decoder", "critic": "head"}
     turns = ("main", "critic")
     whole_batch = ""
+    part_J: Tensor
 
     def __init__(self, config, context):
         super().__init__(config, context)

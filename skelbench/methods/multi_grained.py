@@ -95,7 +95,7 @@ class MultiGrained(Method):
         step.watch("instance", embeddings[-1])
         return {"loss": sum(getattr(config, name) * value for name, value in total.items()), **total}
 
-    def _terms(self, embeddings: Sequence[Tensor]) -> dict[str, Any]:
+    def _terms(self, embeddings: Sequence[Any]) -> dict[str, Any]:
         """Of one level, from an embedding [B, E] of each view: the first three agree with their mean and the last."""
         *others, last_BE = embeddings
         centre_BE = sum(others) / len(others)

@@ -487,7 +487,8 @@ def _first_step(m: MethodSubject, **settings: Any) -> dict[str, Any]:
     It counts as the second step, so that queues are taken to hold the keys of one.
     """
     training = m.trainer(batch_size=6, **settings)
-    batch, method, gradients, loss = training.batch(0), training.method, {}, torch.zeros(())
+    batch, method, loss = training.batch(0), training.method, torch.zeros(())
+    gradients: dict[str, Tensor] = {}
     for turn in method.turns:
         info = training.step_info(1, turn, training.pieces)
         reported = training.gradients(batch, info)
