@@ -88,3 +88,38 @@ LONG_STEPS = {"schedule": "step", "schedule.milestones": (351 / 451,), "schedule
 LONG_NATIVE = {"grid.frames": 64, "grid.patch": 1, "train.epochs": 451, "method.resize": "half-pixel"}
 TWO_BRANCH_RECIPE = LONG_STEPS | {"optimizer": "adam", "train.lr": 5e-4, "train.weight_decay": 1e-5}
 TWO_BRANCH_NATIVE = LONG_NATIVE | {"train.align": "first-frame-shoulders"}
+USDRL_PROBE = NativeProbe(
+    protocol="linear@umurl",
+    best_on_test=True,
+    settings={
+        "": {"lr": 0.006, "epochs": 160, "drops": [0.75, 0.875]},
+        "ntu60/cross-view": {"lr": 0.03},
+        "pku2": {"lr": 0.01, "crop_min": 0.5},
+    },
+)
+
+# Recurrent autoencoders, as Predict and Cluster trains on NTU: 15,000 steps, a twentieth off the rate every thousand.
+RECURRENT_RECIPE = {
+    "optimizer": "adam",
+    "schedule": "step",
+    "schedule.milestones": tuple(k / 15 for k in range(1, 15)),
+    "schedule.gamma": 0.95,
+    "train.batch_size": 256,
+    "train.lr": 1e-4,
+    "train.weight_decay": 0.0,
+    "train.clip_grad": 25.0,
+}
+RECURRENT_NATIVE = FP32 | {
+    "encoder": "bigru",
+    "encoder.bodies": 0,
+    "encoder.input_norm": False,
+    "encoder.second": "backward",
+    "encoder.unit_range": True,
+    "grid.frames": 50,
+    "grid.patch": 1,
+    "train.bodies": "first",
+    "train.align": "first-frame-hips",
+    "train.epochs": 15,
+    "train.iters_per_epoch": 1000,
+    "method.resize": "strided",
+}

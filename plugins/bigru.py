@@ -11,34 +11,39 @@ import torch
 from pydantic import Field
 from torch import nn
 
-from skelbench.component import Spec
+from skelbench.component import Grown
 from skelbench.nn.encoder import Encoded, Encoder, side_by_side
+from skelbench.nn.recurrent import last_real, real_of_clips, turned, unit_range
 from skelbench.plugin import EncoderSpec, hookimpl
 
 
-class BiGRUConfig(Spec):
+class BiGRUConfig(Grown):
     """Defaults are those of CMD's code."""
+
+    ADDED = frozenset({"unit_range"})
 
     hidden: int = Field(1024, ge=1, description="width of each GRU; features are twice as wide")
     depth: int = Field(3, ge=1, description="layers")
-    bodies: int = Field(2, ge=1, description="body slots of a clip, read side by side")
+    bodies: int = Field(2, ge=0, description="body slots of a clip, read side by side; 0 = each body by itself")
     input_norm: bool = Field(True, description="batch norm of every number of a frame; ISC has none")
     second: Literal["forward", "backward"] = Field(
         "forward", description="how the second GRU of a layer reads the frames: as the code does, or as its name says"
     )
+    unit_range: bool = Field(False, description="each coordinate of a body is scaled to [-1, 1] over a clip (P&C)")
 
 
 class BiGRU(Encoder):
-    """``BiGRU(config, topology, grid)``: one feature per clip, the last states of both GRUs of the last layer."""
+    """``BiGRU(config, topology, grid)``: one feature per clip, or per body, the last states of both GRUs of the last
+    layer. Frames that are padding are seen by nothing before them, nor by what reads backwards."""
 
     Config = BiGRUConfig
     abilities = frozenset({"short-views"})
 
     def __init__(self, config, topology, grid):
         super().__init__(config, topology, grid)
-        self.bodies, self.width = config.bodies, 2 * config.hidden
-        self.features = self.width
-        numbers = topology.num_joints * 3 * config.bodies
+        self.bodies = max(1, config.bodies)
+        self.width = self.features = 2 * config.hidden
+        numbers = topology.num_joints * 3 * self.bodies
         self.input_norm = nn.BatchNorm1d(numbers) if config.input_norm else nn.Identity()
         widths = [numbers, *[self.width] * (config.depth - 1)]
         self.first, self.second = (
@@ -49,22 +54,28 @@ class BiGRU(Encoder):
                 nn.init.xavier_uniform_(parameter)
 
     def forward(self, view, mask_RN=None, keep_RK=None):
-        x_BTL = side_by_side(view, self.bodies).permute(0, 2, 3, 4, 1).flatten(2)  # as in the code: bodies innermost
+        together, real_BT = self.config.bodies > 0, view.real_RT
+        if self.config.unit_range:
+            view = view.with_x(unit_range(view.x_RTJC, real_BT))
+        x_BTL = view.x_RTJC.flatten(2)
+        if together:
+            # as in the code: bodies innermost
+            x_BTL, real_BT = side_by_side(view, self.bodies).permute(0, 2, 3, 4, 1).flatten(2), real_of_clips(view)
         x_BTH = self.input_norm(x_BTL.transpose(1, 2)).transpose(1, 2)
         for first, second in zip(self.first, self.second):
-            x_BTH = torch.cat([first(x_BTH)[0], self._second(second, x_BTH)], 2)
-        hidden = self.config.hidden
-        ends = -1 if self.config.second == "forward" else 0
-        pooled_BD = torch.cat([x_BTH[:, -1, :hidden], x_BTH[:, ends, hidden:]], 1)
-        return Encoded(tokens_RND=x_BTH, pooled_RD=pooled_BD, per_clip=True)
+            x_BTH = torch.cat([first(x_BTH)[0], self._second(second, x_BTH, real_BT)], 2)
+        first_BTH, second_BTH = x_BTH.chunk(2, 2)
+        ends_BH = last_real(second_BTH, real_BT) if self.config.second == "forward" else second_BTH[:, 0]
+        pooled_BD = torch.cat([last_real(first_BTH, real_BT), ends_BH], 1)
+        return Encoded(tokens_RND=x_BTH, pooled_RD=pooled_BD, per_clip=together)
 
-    def _second(self, gru, x_BTH):
+    def _second(self, gru, x_BTH, real_BT):
         if self.config.second == "forward":
             return gru(x_BTH)[0]
-        return gru(x_BTH.flip(1))[0].flip(1)
+        return turned(gru(turned(x_BTH, real_BT))[0], real_BT)
 
     def closed_form_macs(self, grid, visible=None):
-        """Of one clip, by layer: three gates of each GRU, from its input and from its state."""
+        """Of one clip, or body, by layer: three gates of each GRU, from its input and from its state."""
         hidden = self.config.hidden
         grus = enumerate(self.first)
         return {
@@ -81,7 +92,7 @@ def skelbench_encoders():
             name="bigru",
             target=":BiGRU",
             config=":BiGRUConfig",
-            summary="three layers of two GRUs over the frames of both bodies, one feature per clip",
+            summary="three layers of two GRUs over the frames of both bodies, one feature per clip, or of each body",
             presets={"small": {"hidden": 64}, "quick": {"hidden": 48}},
         )
     ]

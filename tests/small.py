@@ -36,6 +36,9 @@ TINY_METHOD = {
     "pstl": {"head_hidden": 16},
     "usdrl": {"head_hidden": 16},
     "umurl": {"head_hidden": 16, "embedding": 12},
+    "pclust": {},
+    "longt-gan": {"critic_hidden": 8},
+    "hsp": {"head_hidden": 16, "lift_hidden": 8},
     "gfp": DECODER | {"target_hidden": 16, "target_hidden_global": 32, "target_dim": 16},
 }
 
@@ -45,6 +48,7 @@ KINDS = ("slim", "mamp", "skeletonclr", "cmd", "sjepa")
 centre. For what the loop does with any of them; what a method has to do itself is asked of all."""
 COMPARING = {"skeletonclr", "aimclr", "cmd", "pstl", "usdrl", "umurl"}
 COMPARING = {"skeletonclr", "aimclr", "cmd", "pstl", "usdrl", "umurl", "skeattnclr", "actclr"}
+COMPARING = {"skeletonclr", "aimclr", "cmd", "pstl", "usdrl", "umurl", "hsp"}
 """Methods that tell clips from earlier ones or from others of their batch, and learn nothing of one alone."""
 
 

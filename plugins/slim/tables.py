@@ -133,7 +133,9 @@ SEMI = [
 RETRIEVAL = [
     row
     for spelling in ("LongT-GAN", "P&C", "ISC", "HaLP", "HiCo", "SkeAttnCLR", "MAMP", "GFP", "SLiM")
-    for row in _columns("retrieval", spelling, {"accuracy": "joint"}, spelling.lower())
+    for row in _columns(
+        "retrieval", spelling, {"accuracy": "joint"}, "pclust" if spelling == "P&C" else spelling.lower()
+    )
 ]
 RETRIEVAL += _columns("retrieval", "UmURL", {"accuracy": "joint+bone+motion"}, "umurl", stream="joint + bone + motion")
 

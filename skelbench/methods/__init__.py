@@ -7,6 +7,7 @@ from skelbench.methods.imported import Imported
 from skelbench.methods.masked_autoencoder import MaskedAutoencoder, MaskedAutoencoderConfig, MaskedConfig, rotated_view
 from skelbench.methods.momentum_contrast import MomentumContrast, MomentumContrastConfig, ShearedConfig
 from skelbench.methods.multi_crop import MultiCropConfig, other_views
+from skelbench.methods.multi_grained import MultiGrained, MultiGrainedConfig
 from skelbench.methods.self_distillation import (
     PrototypeSettings,
     Teacher,
@@ -15,6 +16,7 @@ from skelbench.methods.self_distillation import (
     predict_prototypes,
     self_distillation_groups,
 )
+from skelbench.methods.sequence import SequenceConfig
 from skelbench.methods.stream_contrast import STREAMS, StreamContrast
 from skelbench.methods.strong import StrongConfig
 from skelbench.methods.target import Hidden, MaskedTarget
@@ -23,7 +25,7 @@ from skelbench.nn.encoder import Pass, encode_all
 __all__ = [
     "Config", "Context", "DistortedConfig", "ExtremeContrast", "ExtremeContrastConfig", "Hidden", "Imported",
     "MaskedAutoencoder", "MaskedAutoencoderConfig", "MaskedConfig", "MaskedTarget", "Method", "MomentumContrast",
-    "MomentumContrastConfig", "MultiCropConfig", "Pass", "PrototypeSettings", "STREAMS", "ShearedConfig", "Step",
-    "StreamContrast", "StrongConfig", "Teacher", "embedded", "encode_all", "match_views", "other_views",
-    "predict_prototypes", "rotated_view", "self_distillation_groups",
+    "MomentumContrastConfig", "MultiCropConfig", "MultiGrained", "MultiGrainedConfig", "Pass", "PrototypeSettings",
+    "STREAMS", "SequenceConfig", "ShearedConfig", "Step", "StreamContrast", "StrongConfig", "Teacher", "embedded",
+    "encode_all", "match_views", "other_views", "predict_prototypes", "rotated_view", "self_distillation_groups",
 ]  # fmt: skip

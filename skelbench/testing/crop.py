@@ -19,7 +19,7 @@ from skelbench.testing.check import Check, Failed, Skipped, rests_on
 from skelbench.testing.clips import clip_batch, differs
 from skelbench.testing.component import PARENT, ComponentSubject, form, settings
 from skelbench.views.builder import ViewBuilder
-from skelbench.views.crops import Center, Crop, Cut, Free, Interval, Resize
+from skelbench.views.crops import PADDED, Center, Crop, Cut, Free, Interval, Resize
 from skelbench.views.keyed import Keyed
 from skelbench.views.spec import ViewSpec
 
@@ -34,7 +34,7 @@ def cut(crop: Crop, which: Tensor, keyed: Keyed = KEYED, resize: Resize = "ends"
     """The intervals of the clips ``which`` of :data:`CLIPS`; of a crop with a parent, in intervals of theirs."""
     length_B, view_B = CLIPS[which], torch.full_like(which, 256)
     inner = Interval(0.1 * (length_B - 1).double(), 0.8 * (length_B - 1).double())
-    if resize in ("pad", "bins"):
+    if resize in (*PADDED, "bins"):
         inner = Interval(inner.start_B.floor(), inner.duration_B.floor())
     within = inner if hasattr(crop, "parent") else None
     return crop.cut(Cut(length_B, resize, keyed, 2 * which + 6, view_B, within))
@@ -65,7 +65,7 @@ def _inside(crop: Crop, interval: Interval, resize: str) -> None:
             f"{start_B[clip]:.2f} to {end_B[clip]:.2f} of a clip of {CLIPS[clip]} frames (resize={resize!r})",
             "cut; a crop whose ends are to be played backwards says so by reflects = True",
         )
-    if resize in ("pad", "bins") and ((start_B % 1).any() or (end_B % 1).any()):
+    if resize in (*PADDED, "bins") and ((start_B % 1).any() or (end_B % 1).any()):
         look = "cut, which returns cut.interval(start, duration)"
         raise Failed(f"whole frames for resize={resize!r}", "parts of frames", look)
 

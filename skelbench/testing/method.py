@@ -487,12 +487,15 @@ def _first_step(m: MethodSubject, **settings: Any) -> dict[str, Any]:
     It counts as the second step, so that queues are taken to hold the keys of one.
     """
     training = m.trainer(batch_size=6, **settings)
-    batch, method, gradients, loss = training.batch(0), training.method, {}, torch.zeros(())
+    batch, method, loss = training.batch(0), training.method, torch.zeros(())
+    gradients: dict[str, Tensor] = {}
     for turn in method.turns:
         info = training.step_info(1, turn, training.pieces)
         reported = training.gradients(batch, info)
         loss = loss + reported["loss"].detach()
-    gradients = {name: p.grad for name, p in method.named_parameters() if p.grad is not None}
+        after = "" if turn == method.turns[0] else f" ({turn})"
+        gradients |= {name + after: p.grad for name, p in method.named_parameters() if p.grad is not None}
+        method.zero_grad()  # as between turns of the loop
     with torch.no_grad():
         method.after_step(info)
     return {"loss": loss, "gradients": gradients, "state": method.state_dict()}

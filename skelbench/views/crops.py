@@ -22,8 +22,10 @@ from skelbench.views.keyed import Keyed, pick
 CROP = 0
 """``op`` of the draws for the interval."""
 
-Resize = Literal["ends", "half-pixel", "pad", "bins", "uniform-frames"]
+Resize = Literal["ends", "half-pixel", "pad", "strided", "bins", "uniform-frames"]
 """How a crop becomes T frames, see :class:`~skelbench.views.spec.ViewSpec`."""
+PADDED = ("pad", "strided")
+"""Those after which frames at the end may be padding."""
 
 
 @dataclass(frozen=True)
@@ -77,8 +79,8 @@ class Cut:
         return self.keyed.uniform(self.keys_B, n, view=self.view_B, op=CROP).double()
 
     def interval(self, start_B: Tensor, duration_B: Tensor) -> Interval:
-        """The interval; for "pad" and "bins", which take frames as they are, the one between the nearest whole ones."""
-        if self.resize not in ("pad", "bins"):
+        """The interval; where frames are taken as they are ("bins" too), the one between the nearest whole ones."""
+        if self.resize not in (*PADDED, "bins"):
             return Interval(start_B, duration_B)
         first, last = torch.floor(start_B + 0.5), torch.floor(start_B + duration_B + 0.5)
         return Interval(first, last - first)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from skelbench.views.crops import Interval, Resize
+from skelbench.views.crops import PADDED, Interval, Resize
 from skelbench.views.keyed import Keyed, pick
 
 BINS = 1
@@ -29,7 +29,7 @@ class Frames:
     weight_BT: Tensor
     """float32 [B, T] in [0, 1)."""
     real_BT: Tensor | None = None
-    """bool [B, T] for ``resize="pad"``."""
+    """bool [B, T] for ``resize="pad"`` and "strided"."""
 
     def take(self, index: Tensor) -> Frames:
         """Entries ``index`` of this one."""
@@ -56,8 +56,9 @@ def frame_positions(
     real_BT = None
     if resize == "half-pixel":
         within = ((t_T + 0.5) * (duration_B1 + 1) / frames - 0.5).clamp(min=0)
-    elif resize == "pad":
-        within = t_T.expand(len(start_B1), -1)
+    elif resize in PADDED:
+        stride_B1 = torch.floor((duration_B1 + 1) / frames).clamp(min=1) if resize == "strided" else 1
+        within = (t_T * stride_B1).expand(len(start_B1), -1)
         real_BT = within <= duration_B1
     elif resize == "bins":
         within = _bins(duration_B1.long() + 1, frames, keyed.uniform(keys_B, 2 * frames, view=view_B, op=BINS))

@@ -15,7 +15,7 @@ from skelbench.skeleton.grid import Grid
 from skelbench.skeleton.topology import Topology
 from skelbench.spec import Bodies, Stream
 from skelbench.views.augmentations import Augment
-from skelbench.views.crops import Crop, Free, Resize
+from skelbench.views.crops import PADDED, Crop, Free, Resize
 from skelbench.views.masks import Mask
 
 MAX_VIEWS = 255
@@ -29,7 +29,8 @@ class ViewSpec(Grown):
     transform draws (crop must be Same or Inside); then the ops of ``augment`` in order, each with its own draws.
     ``resize``: "ends" = linear interpolation at uniformly spaced positions that include both ends of the interval;
     "half-pixel" = torch's bilinear resize without aligned corners (the MAMP family); "pad" = the frames as they
-    are, cut or zero-padded to ``frames`` (views then carry ``real_RT``); "bins" = the SLiM release's sampling
+    are, cut or zero-padded to ``frames`` (views then carry ``real_RT``); "strided" = so too, but of n frames only every
+    floor(n / ``frames``)-th (Predict and Cluster); "bins" = the SLiM release's sampling
     (random frame per bin when long, dropped frames when a little long, linear when short); "uniform-frames" = "ends",
     but of an interval of more than ``frames`` frames the recorded frames nearest to those positions, nothing between.
     ``extend``: clips shorter than this are first played forth and back to at least this many frames.
@@ -92,12 +93,13 @@ def checked_counts(specs: Mapping[str, ViewSpec], topology: Topology, patch: int
         counts[name] = spec.count * counts.get(spec.parent or "", 1)
         if counts[name] > MAX_VIEWS:
             raise SkelbenchError(f"{where} makes {counts[name]} views of every clip; ask for at most {MAX_VIEWS}")
-        if spec.stream == "fused" and spec.resize == "pad":
-            raise SkelbenchError(f"{where} is padded, which makes no motion at its end; use another resize than 'pad'")
+        if spec.stream == "fused" and spec.resize in PADDED:
+            how = f"use another resize than {spec.resize!r}"
+            raise SkelbenchError(f"{where} is padded, which makes no motion at its end; {how}")
         spec.crop.check(where)
         for augmentation in spec.augment:
             augmentation.check(where)
-            if spec.resize == "pad" and not augmentation.of_padded:
+            if spec.resize in PADDED and not augmentation.of_padded:
                 raise SkelbenchError(f"{where} is padded at its end and would begin with it when flipped in time")
         if spec.mask is not None:
             if spec.frames < patch or spec.frames % patch:

@@ -13,7 +13,10 @@ from skelbench.data.store.source import ClipSource
 from skelbench.errors import SkelbenchError
 from skelbench.skeleton.topology import COCO17, H36M17, KINECT20, NTU25
 
-HOWS = ("frames", "first-frame", "frames-as-released", "first-frame-as-released", "first-frame-shoulders")
+HOWS = (
+    "frames", "first-frame", "frames-as-released", "first-frame-as-released", "first-frame-shoulders",
+    "first-frame-hips",
+)  # fmt: skip
 
 
 def people(count=5, seed=0):
@@ -94,11 +97,21 @@ def slow_first_frame(x_MTJC, how):
                     body[later] = body[later - t]
                 break
     main = out[0, :, 1].copy()
+    if how == "first-frame-hips":  # Predict and Cluster's "view-invariant transform"; z is up there
+        main = np.repeat(out[0, :1, 0], len(main), 0)
+        v1, v2 = out[0, 0, 1] - out[0, 0, 0], out[0, 0, 12] - out[0, 0, 16]
+        v1 /= np.linalg.norm(v1)
+        v2 -= (v1 @ v2) * v1
+        v2 /= np.linalg.norm(v2)
+        v3 = np.cross(v2, v1) / np.linalg.norm(np.cross(v2, v1))
+        turn = np.linalg.inv(np.stack([v2, v3, v1], 1))[[0, 2, 1]]
     for body in out:
         for t, frame in enumerate(body):
             body[t] = (frame - main[t]) * frame.any()
     spine, across = out[0, 0, 1] - out[0, 0, 0], out[0, 0, 8] - out[0, 0, 4]
-    if how == "first-frame-shoulders":
+    if how == "first-frame-hips":
+        pass
+    elif how == "first-frame-shoulders":
         turn = shortest(across, np.array([1, 0, 0]))
     elif how == "first-frame-as-released":
         turn = shortest(spine, np.array([0, 0, 1]))
@@ -130,7 +143,7 @@ def test_the_same_bits_in_every_batch_and_whichever_way_they_travel(store, how):
     assert np.array_equal(store.clip(0), people()[0]), "the store itself is untouched"
 
 
-@pytest.mark.parametrize("how", ["frames", "first-frame"])
+@pytest.mark.parametrize("how", ["frames", "first-frame", "first-frame-hips"])
 def test_a_clip_that_is_turned_about_the_vertical_and_moved_is_the_same_clip(tmp_path, store, how):
     turned = [(x @ about_y(0.4 + i).T + [1, 0, 2]) * x.any((2, 3), keepdims=True) for i, x in enumerate(people())]
     other = ClipStore.open(write_store(tmp_path / "turned", [x.astype(np.float32) for x in turned]))
@@ -192,3 +205,10 @@ def test_a_body_without_shoulders_or_spine_is_turned_by_nothing(tmp_path):
     for how in HOWS:
         found = aligned(store, how)[0]
         assert not torch.from_numpy(found).any()
+
+
+def test_a_body_without_a_direction_is_not_turned(tmp_path):
+    x = np.random.default_rng(0).normal(size=(1, 3, 25, 3)).astype(np.float32)
+    x[0, 0, 1] = x[0, 0, 0]
+    found = aligned(ClipStore.open(write_store(tmp_path / "made", [x] * 3)), "first-frame-hips")[0]
+    np.testing.assert_allclose(found[0], x[0] - x[0, 0, 0], atol=1e-6)

@@ -52,6 +52,14 @@ def test_what_differs_between_rows_is_a_footnote(made):
     assert table.markers(list(table.footnotes)[:2]) == "a,b"
 
 
+def test_a_method_that_the_paper_spells_otherwise_stands_above_its_figure(made):
+    for name in ("pclust", "longt-gan"):
+        made.run(name, 0.4, protocol="retrieval", **NTU)
+    names = [row["method"].value for row in built(made, "retrieval").rows]
+    for name, spelling in (("pclust", "P&C"), ("longt-gan", "LongT-GAN")):
+        assert names[names.index(name) + 1] == spelling
+
+
 def measure(made, name, protocol, figures):
     """Give an evaluation of a made run further figures."""
     for path in (made.root / name).glob("eval-*.json"):

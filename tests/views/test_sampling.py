@@ -160,6 +160,17 @@ def test_pad_takes_frames_as_they_are():
     assert not frames.weight_BT.any()
 
 
+def test_strided_takes_every_nth_frame_from_the_beginning():
+    """As Predict and Cluster samples: at stride floor(n / T) until there are T frames; shorter clips are padded."""
+    counts, frames = (4, 6, 11, 12, 17, 40), 6
+    interval = Interval(torch.zeros(len(counts)), torch.tensor(counts).double() - 1)
+    at = positions(interval, frames, "strided", lengths(*counts))
+    for b, count in enumerate(counts):
+        expected = [*range(0, count, max(1, count // frames))][:frames]
+        assert at.first_BT[b, : len(expected)].tolist() == expected and not at.weight_BT.any()
+        assert at.real_BT[b].tolist() == [t < len(expected) for t in range(frames)]
+
+
 @pytest.mark.parametrize("count,frames", [(5, 8), (8, 8), (9, 8), (15, 8), (16, 8), (75, 8), (1, 4)])
 def test_bins_is_the_literal_sampling(count, frames):
     rows = 40

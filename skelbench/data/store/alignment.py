@@ -19,6 +19,7 @@ NECK = (("spine shoulder",), ("shoulder center",), ("thorax",), ("neck",))
 SPINE = (("spine base", "spine mid"), ("hip center", "spine"), ("pelvis", "spine"))
 """The spine's foot, and the joint above it, on which clips are centred."""
 SHOULDERS = (("left shoulder", "right shoulder"),)
+HIPS = (("right hip", "left hip"),)
 TINY = 1e-6
 """Metres: what is shorter has no direction, and nothing is turned by it."""
 
@@ -32,6 +33,8 @@ class Alignment:
     frame, its shoulders to x and its spine into the upper half of the x-y plane (y is up here, z in that code); frames
     in which a body is missing are closed up if it begins with them, and filled from its beginning if it ends with them.
     "...-as-released": with the faults of their codes; "first-frame-shoulders": their second half alone (docs/data.md).
+    "first-frame-hips" (Predict and Cluster): the foot of the first body's spine is at the origin in its first frame,
+    and one rotation brings, in that frame, its spine to y and its left hip into the x-y plane, x > 0.
 
     Clips are computed one by one on the CPU: the bits do not depend on the batch, nor on where it travels.
 
@@ -51,7 +54,7 @@ class Alignment:
                 raise SkelbenchError(f"align={how} needs {wanted}; topology {topology.name} has no such joints")
             return [topology.joints.index(name) for name in names]
 
-        self.shoulders = joints(*SHOULDERS)
+        self.across = joints(*(HIPS if how == "first-frame-hips" else SHOULDERS))
         self.neck = joints(*NECK)[0] if how.startswith("frames") else -1
         self.spine = joints(*SPINE) if how.startswith("first-frame") else []
 
@@ -79,7 +82,7 @@ class Alignment:
 
     def _frames(self, x_F3J: Tensor, group_F: Tensor, bodies: int) -> Tensor:
         x_F3J = x_F3J - x_F3J[:, :, self.neck, None]
-        x_F, z_F = _between(x_F3J, self.shoulders)[:, ::2].unbind(1)
+        x_F, z_F = _between(x_F3J, self.across)[:, ::2].unbind(1)
         if self.how == "frames-as-released":  # every frame by its own angle, all in the sense of the body's sum
             sum_G = torch.zeros(bodies, dtype=torch.float64).index_add_(0, group_F, z_F)
             z_F = torch.where(sum_G[group_F] >= 0, z_F.abs(), -z_F.abs())
@@ -91,11 +94,14 @@ class Alignment:
 
     def _first_frame(self, x_F3J: Tensor, start_B: Tensor, clip_F: Tensor, first_F: Tensor) -> Tensor:
         """``start_B``: where a clip's first body begins; ``first_F``: where it is in the same frame."""
-        spine_B3, across_B3 = (_between(x_F3J[start_B], joints) for joints in (self.spine, self.shoulders))
-        turn = {"first-frame": _upright, "first-frame-shoulders": _shoulders}.get(self.how, _two_shortest)
-        turn_F33 = turn(spine_B3, across_B3).float()[clip_F]
+        spine_B3, across_B3 = (_between(x_F3J[start_B], joints) for joints in (self.spine, self.across))
+        turns = {"first-frame": _upright, "first-frame-shoulders": _shoulders, "first-frame-hips": _spine_up}
+        turn_F33 = turns.get(self.how, _two_shortest)(spine_B3, across_B3).float()[clip_F]
         there_F11 = x_F3J.flatten(1).any(1)[:, None, None]
-        x_F3J = torch.where(there_F11, x_F3J - x_F3J[first_F, :, self.spine[1], None], 0.0)
+        origin_F3 = x_F3J[first_F, :, self.spine[1]]
+        if self.how == "first-frame-hips":
+            origin_F3 = x_F3J[start_B, :, self.spine[0]][clip_F]
+        x_F3J = torch.where(there_F11, x_F3J - origin_F3[:, :, None], 0.0)
         # Written out: a product of matrices would round differently in other batches.
         x, y, z = (turn_F33[:, :, axis, None] * x_F3J[:, axis, None] for axis in range(3))
         return x + y + z
@@ -121,11 +127,27 @@ def _filled(there_F: np.ndarray, start_G: np.ndarray, length_G: np.ndarray) -> n
 def _upright(spine_B3: Tensor, across_B3: Tensor) -> Tensor:
     """float64 [B, 3, 3]: turns ``across`` to +x and ``spine`` into the x-y plane, y > 0; none where they have no
     direction."""
-    x_B3 = across_B3 / across_B3.norm(dim=1, keepdim=True)
-    rest_B3 = spine_B3 - (spine_B3 * x_B3).sum(1, keepdim=True) * x_B3
-    y_B3 = rest_B3 / rest_B3.norm(dim=1, keepdim=True)
+    x_B3, y_B3, known_B = _at_right_angles(across_B3, spine_B3)
+    return _axes(x_B3, y_B3, known_B)
+
+
+def _spine_up(spine_B3: Tensor, across_B3: Tensor) -> Tensor:
+    """float64 [B, 3, 3]: turns ``spine`` to +y and ``across`` into the x-y plane, x > 0; none where they have no
+    direction."""
+    y_B3, x_B3, known_B = _at_right_angles(spine_B3, across_B3)
+    return _axes(x_B3, y_B3, known_B)
+
+
+def _at_right_angles(first_B3: Tensor, second_B3: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Unit vectors along the first and what the second has at right angles to it; bool [B]: both have a length."""
+    unit_B3 = first_B3 / first_B3.norm(dim=1, keepdim=True)
+    rest_B3 = second_B3 - (second_B3 * unit_B3).sum(1, keepdim=True) * unit_B3
+    known_B = (first_B3.norm(dim=1) > TINY) & (rest_B3.norm(dim=1) > TINY)
+    return unit_B3, rest_B3 / rest_B3.norm(dim=1, keepdim=True), known_B
+
+
+def _axes(x_B3: Tensor, y_B3: Tensor, known_B: Tensor) -> Tensor:
     turn_B33 = torch.stack([x_B3, y_B3, torch.linalg.cross(x_B3, y_B3)], 1)
-    known_B = (across_B3.norm(dim=1) > TINY) & (rest_B3.norm(dim=1) > TINY)
     return torch.where(known_B[:, None, None], turn_B33, torch.eye(3, dtype=torch.float64))
 
 

@@ -1,0 +1,119 @@
+"""HSP: one encoder for heterogeneous skeletons, poses of the image plane lifted and prompted (Wang et al., CVPR 2025).
+
+Facts: hongsong-wang/Heter-Skeleton, which holds a README alone: the loss and encoder are USDRL's, a small network of
+linear layers and a norm estimates depth. The rest is our reading: two of USDRL's four views of a clip are shown as a
+flat skeleton, projected along z, of the joints that COCO has, and agree with the two that are not. Third channels of
+wengwanjiang/FoundSkelModel @945fe91, feeder_ntu2d_pretrain.py. R rows, T frames, J joints, C = 3.
+"""
+
+from typing import Literal
+
+import torch
+from pydantic import Field
+from skelbench_plugins._recipes import RATES_SPACE, TWO_BRANCH_NATIVE, TWO_BRANCH_RECIPE, USDRL_PROBE
+from torch import Tensor, nn
+
+from skelbench.errors import SkelbenchError
+from skelbench.methods import MultiGrained, MultiGrainedConfig
+from skelbench.plugin import Log, MethodSpec, hookimpl
+from skelbench.skeleton.topology import COCO17
+
+SHARED = {*COCO17.joints, "head"}
+"""Names of joints that poses of the image plane have; a Kinect's head is about where COCO's nose is."""
+
+
+class HSPConfig(MultiGrainedConfig):
+    """USDRL's settings, and how the flat skeleton is made."""
+
+    joints: Literal["common", "all"] = Field(
+        "common", description="joints of the flat skeleton: those that COCO has too, or all; the others are prompts"
+    )
+    third: Literal["lifted", "confidence", "zero"] = Field(
+        "lifted", description="its third coordinate: estimated depth, or as FoundSkelModel reads 2-D poses"
+    )
+    lift_hidden: int = Field(256, ge=1, description="width of the network that estimates depth")
+    lifting: float = Field(1.0, ge=0, description="weight of the squared error of the estimated depth, m^2")
+
+
+class HSP(MultiGrained):
+    """Multi-grained decorrelation between a clip's skeleton in space and in the image plane."""
+
+    Config = HSPConfig
+    shown_J: Tensor
+
+    def __init__(self, config, context):
+        super().__init__(config, context)
+        names = context.topology.joints
+        shown = [config.joints == "all" or name in SHARED for name in names]
+        if not any(shown):
+            raise SkelbenchError(
+                f"topology {context.topology.name} has no joint that poses of the image plane have; "
+                "give --set method.joints=all"
+            )
+        self.register_buffer("shown_J", torch.tensor(shown), persistent=False)
+        self.prompt_JC = nn.Parameter(torch.empty(len(names), 3))
+        nn.init.trunc_normal_(self.prompt_JC, std=0.02)
+        if config.third == "lifted":
+            self.lift = nn.Sequential(
+                nn.Linear(3 * len(names), config.lift_hidden),
+                nn.LayerNorm(config.lift_hidden),
+                nn.ReLU(),
+                nn.Linear(config.lift_hidden, len(names)),
+            )
+            self.roles = MultiGrained.roles | {"lift": "head"}
+
+    def training_step(self, views, step):
+        view = views["clip"]
+        flat_RTJ3, lifting = self.flat(view, step)
+        pairs = zip(view.chunk(view.x_RTJC), view.chunk(flat_RTJ3))
+        shown = [flat if number % 2 else space for number, (space, flat) in enumerate(pairs)]
+        view = view.with_x(torch.cat(shown))
+        out = self.decorrelate(self.encoder(view), view, step)
+        if lifting is None:
+            return out
+        return out | {"loss": out["loss"] + self.config.lifting * lifting, "lifting": lifting}
+
+    def flat(self, view, step):
+        """The bodies as flat skeletons, [R, T, J, 3], and the mean squared error of their depth, if it is estimated."""
+        x_RTJC, shown_J1 = view.x_RTJC, self.shown_J[:, None]
+        sure_RTJ = view.confidence_RTJ
+        if sure_RTJ is None:
+            sure_RTJ = x_RTJC.abs().sum(3).gt(0).float()
+        flat_RTJC = torch.cat([x_RTJC[..., :2], sure_RTJ[..., None]], 3) * shown_J1
+        third_RTJ, lifting = flat_RTJC[..., 2], None
+        if self.config.third == "lifted":
+            third_RTJ = self.lift(flat_RTJC.flatten(2)).float()
+            error_R = ((third_RTJ - x_RTJC[..., 2]).square() * self.shown_J).sum((1, 2))
+            lifting = step.mean(error_R.sum() / x_RTJC.shape[1] / self.shown_J.sum(), len(error_R))
+        if self.config.third == "zero":
+            third_RTJ = torch.zeros_like(third_RTJ)
+        return torch.cat([flat_RTJC[..., :2], third_RTJ[..., None]], 3) * shown_J1 + self.prompt_JC, lifting
+
+
+@hookimpl
+def skelbench_methods():
+    return [
+        MethodSpec(
+            name="hsp",
+            target=":HSP",
+            config=":HSPConfig",
+            probe=USDRL_PROBE,
+            summary="a clip's skeleton in space and in the image plane agree by USDRL's loss, in one encoder",
+            citation="Wang et al., Heterogeneous Skeleton-Based Action Representation Learning, CVPR 2025 "
+            "(arXiv 2506.03481)",
+            readings="no code is public, and the table that prints HSP may mean another paper: encoder, loss, views, "
+            "optimiser and probe are USDRL's, which its README names; the 2-D poses are projections of the distorted "
+            "3-D ones (the README: HRNet's of the videos), every second of four views, their confidence 1 where a "
+            "joint is; depth is estimated frame by frame, with layer norm, and learnt from the clip's own; the flat "
+            "skeleton has a prompt of one point per joint, which stands alone where it has no joint, and the skeleton "
+            "in space has none; no semantic motion encoding",
+            requires=("time-and-space",),
+            recipe=TWO_BRANCH_RECIPE | {"train.batch_size": 356},
+            native=TWO_BRANCH_NATIVE | {"encoder": "dste"},
+            space=RATES_SPACE | {"method.similarity": Log(1.0, 25.0), "method.correlation": Log(1e-4, 1e-2)},
+            variants={
+                "confidence": {"method.third": "confidence", "method.joints": "all"},
+                "zero": {"method.third": "zero", "method.joints": "all"},
+            },
+        )
+    ]

@@ -1,0 +1,142 @@
+"""LongT-GAN: what is hidden of a clip is filled in from its feature, against a critic (Zheng et al., AAAI 2018).
+
+No code is public, and the figures that are printed are those of a re-implementation that is not: this is our reading.
+A recurrent decoder starts from the feature of the whole clip and reads what is not hidden. R rows, T frames, J joints,
+C = 3, L numbers of a frame, in [-1, 1].
+"""
+
+import torch
+import torch.nn.functional as F
+from pydantic import Field, model_validator
+from skelbench_plugins._recipes import RATES_SPACE, RECURRENT_NATIVE, RECURRENT_RECIPE
+from torch import Tensor, nn
+
+from skelbench.methods import Method, SequenceConfig
+from skelbench.nn.recurrent import FrameDecoder, flattened, last_real, unit_range
+from skelbench.optim.groups import one_group
+from skelbench.plugin import Log, MethodSpec, hookimpl
+from skelbench.views.keyed import pick
+
+
+class LongTGANConfig(SequenceConfig):
+    """All but the idea is our reading."""
+
+    hidden_min: float = Field(
+        0.2, gt=0, le=1, description="shortest stretch of frames that is hidden, share of the clip"
+    )
+    hidden_max: float = Field(
+        0.5, gt=0, le=1, description="longest stretch of frames that is hidden, share of the clip"
+    )
+    parts: float = Field(
+        0.5, ge=0, le=1, description="chance that a body part is hidden all the while, in place of a stretch of frames"
+    )
+    adversary: float = Field(0.01, ge=0, description="weight of what the critic says; 0 = no more than inpainting")
+    critic_hidden: int = Field(128, ge=1, description="width of the critic's GRU")
+
+    @model_validator(mode="after")
+    def _consistent(self):
+        if self.hidden_min > self.hidden_max:
+            raise ValueError(f"hidden_min {self.hidden_min} is above hidden_max {self.hidden_max}")
+        return self
+
+
+class LongTGAN(Method):
+    """Conditional inpainting of sequences, against a critic that has its own turn."""
+
+    Config = LongTGANConfig
+    roles = {"encoder": "student", "decoder": "decoder", "critic": "head"}
+    turns = ("main", "critic")
+    whole_batch = ""
+    part_J: Tensor
+
+    def __init__(self, config, context):
+        super().__init__(config, context)
+        self.encoder = context.encoder()
+        numbers = 3 * context.grid.joints * self.encoder.bodies
+        self.decoder = FrameDecoder(numbers, context.summary_width)
+        self.critic = Critic(numbers, config.critic_hidden)
+        part_J = torch.empty(context.grid.joints, dtype=torch.int64)
+        for place, joints in enumerate(context.topology.parts.values()):
+            part_J[list(joints)] = place
+        self.register_buffer("part_J", part_J, persistent=False)
+
+    @classmethod
+    def views(cls, config, grid):
+        return {"clip": config.view(grid)}
+
+    def training_step(self, views, step):
+        view = views["clip"]
+        main = step.turn == "main"
+        with torch.set_grad_enabled(main and torch.is_grad_enabled()):
+            encoded = self.encoder(view)
+            x_RTL, real_RT = flattened(view, unit_range(view.x_RTJC, view.real_RT), encoded, self.encoder.bodies)
+            hidden_RTJ = self.hidden(view, step).float()
+            hidden_RTL, _ = flattened(view, hidden_RTJ[..., None].expand_as(view.x_RTJC), encoded, self.encoder.bodies)
+            y_RTL = self.decoder(encoded.summary_RD, x_RTL * (1 - hidden_RTL)).float()
+            filled_RTL = torch.lerp(x_RTL, y_RTL, hidden_RTL)
+        made_R = self.critic(filled_RTL, real_RT).float()
+        if not main:
+            loss_R = F.softplus(made_R) + F.softplus(-self.critic(x_RTL, real_RT).float())
+            return {"loss": step.mean(loss_R.sum(), len(loss_R))}
+        error_R = ((y_RTL - x_RTL).square() * hidden_RTL).sum((1, 2)) / hidden_RTL.sum((1, 2)).clamp(min=1)
+        error, fooled = (step.mean(each_R.sum(), len(each_R)) for each_R in (error_R, F.softplus(-made_R)))
+        return {"loss": error + self.config.adversary * fooled, "inpainting": error, "fooled": fooled}
+
+    def hidden(self, view, step):
+        """bool [R, T, J]: a stretch of real frames, or a part of the body in all of them; alike for a clip's bodies."""
+        config, (_, frames, _, _) = self.config, view.x_RTJC.shape
+        real_RT = view.real_RT
+        if real_RT is None:
+            real_RT = torch.ones(view.rows, frames, dtype=torch.bool, device=view.rows_R.device)
+        u_R4 = step.uniform(view.keys_R - view.rows_R % view.bodies, 4)
+        share_R = config.hidden_min + u_R4[:, 1] * (config.hidden_max - config.hidden_min)
+        real_R = real_RT.sum(1)
+        length_R = (share_R * real_R).long().clamp(min=1)
+        start_R = pick(u_R4[:, 2], real_R - length_R + 1)
+        t_T = torch.arange(frames, device=start_R.device)
+        stretch_RT = (t_T >= start_R[:, None]) & (t_T < (start_R + length_R)[:, None])
+        part_RJ = self.part_J == pick(u_R4[:, 3], torch.full_like(start_R, len(self.context.topology.parts)))[:, None]
+        of_part_R11 = (u_R4[:, 0] < config.parts)[:, None, None]
+        return torch.where(of_part_R11, part_RJ[:, None], stretch_RT[:, :, None]) & real_RT[:, :, None]
+
+    def optim_groups(self):
+        """The critic has an optimiser and a turn of its own."""
+        yield from one_group(nn.ModuleList([self.encoder, self.decoder]))
+        for group in one_group(self.critic):
+            yield group | {"turn": "critic"}
+
+
+class Critic(nn.Module):
+    """A GRU over the frames and a linear layer: above 0 for what it holds to be real."""
+
+    def __init__(self, numbers, width):
+        super().__init__()
+        self.gru = nn.GRU(numbers, width, batch_first=True)
+        self.out = nn.Linear(width, 1)
+
+    def forward(self, x_RTL, real_RT):
+        """[R]."""
+        return self.out(last_real(self.gru(x_RTL)[0], real_RT))[:, 0]
+
+
+@hookimpl
+def skelbench_methods():
+    return [
+        MethodSpec(
+            name="longt-gan",
+            target=":LongTGAN",
+            config=":LongTGANConfig",
+            summary="hidden frames or body parts are filled in from a clip's feature, against a critic",
+            citation="Zheng et al., Unsupervised Representation Learning with Long-Term Dynamics for Skeleton Based "
+            "Action Recognition, AAAI 2018",
+            readings="no code is public: all but the idea. Data, encoder, optimiser and schedule are Predict and "
+            "Cluster's, whose authors re-implemented it without a word on how; the encoder sees the whole clip, the "
+            "decoder (as wide as the feature) what is not hidden: a stretch of 20 to 50 % of the frames or one body "
+            "part; the error is the mean square where hidden, plus 0.01 of the critic's loss, which sees the clip with "
+            "what was filled in; one step of each by turns",
+            recipe=RECURRENT_RECIPE,
+            native=RECURRENT_NATIVE,
+            space=RATES_SPACE | {"method.adversary": Log(0.001, 0.1)},
+            variants={"inpainting": {"method.adversary": 0.0}},
+        )
+    ]

@@ -1,0 +1,123 @@
+"""Predict and Cluster: a decoder too weak to help makes the encoder tell a whole clip (Su et al., CVPR 2020).
+
+Facts: shlizee/Predict-Cluster, NTU_demo.ipynb and ucla_demo.ipynb (TensorFlow) and ucla_github_pytorch. A recurrent
+decoder starts from the encoder's feature. With a fixed state it goes back to the feature at every frame and adds what
+it says to its own last frame; with fixed weights it reads nothing and its GRU stays as initialised. R rows, T frames,
+L numbers of a frame, in [-1, 1].
+"""
+
+from typing import Literal
+
+import torch
+from pydantic import Field, model_validator
+from skelbench_plugins._recipes import RATES_SPACE, RECURRENT_NATIVE, RECURRENT_RECIPE
+
+from skelbench.methods import Method, SequenceConfig
+from skelbench.nn.recurrent import FrameDecoder, flattened, frame_mean, unit_range
+from skelbench.optim.groups import one_group
+from skelbench.plugin import MethodSpec, ProtocolSpec, hookimpl
+
+
+class PClustConfig(SequenceConfig):
+    """Defaults are those of the notebook for NTU, but for ``resize``."""
+
+    decoder: Literal["fixed-state", "fixed-weights"] = Field(
+        "fixed-state", description="how the decoder is kept weak: by its state or by its weights"
+    )
+    freeze_decoder: bool = Field(
+        False,
+        description="leave the decoder's GRU as initialised, as the paper has fixed weights; no released code does",
+    )
+    target: Literal["next", "same"] = Field(
+        "next",
+        description="what frames from a fixed state are held against: the next ones, or, a fault of the PyTorch code, "
+        "those that they were made from",
+    )
+    count_padding: bool = Field(
+        False,
+        description="a fault of the PyTorch code: errors in padding are summed too, over the number of real frames",
+    )
+
+    @model_validator(mode="after")
+    def _consistent(self):
+        if self.target == "same" and self.decoder == "fixed-weights":
+            raise ValueError("decoder=fixed-weights makes every frame anew; target is for decoder=fixed-state")
+        return self
+
+
+class PClust(Method):
+    """An autoencoder over frames, judged by its feature."""
+
+    Config = PClustConfig
+    roles = {"encoder": "student", "decoder": "decoder"}
+    whole_batch = ""
+
+    def __init__(self, config, context):
+        super().__init__(config, context)
+        self.encoder = context.encoder()
+        self.decoder = FrameDecoder(3 * context.grid.joints * self.encoder.bodies, context.summary_width)
+        self.decoder.gru.requires_grad_(not config.freeze_decoder)
+
+    @classmethod
+    def views(cls, config, grid):
+        return {"clip": config.view(grid)}
+
+    def training_step(self, views, step):
+        view, config = views["clip"], self.config
+        encoded = self.encoder(view)
+        x_RTL, real_RT = flattened(view, unit_range(view.x_RTJC, view.real_RT), encoded, self.encoder.bodies)
+        state_RD = encoded.summary_RD
+        if config.decoder == "fixed-weights":
+            y_RTL = self.decoder(state_RD, torch.zeros_like(x_RTL))
+        elif config.target == "same":
+            y_RTL = self.decoder.held(state_RD, x_RTL[:, 0], x_RTL.shape[1])
+        else:
+            y_RTL = self.decoder.held(state_RD, x_RTL[:, 0], x_RTL.shape[1] - 1)
+            x_RTL, real_RT = x_RTL[:, 1:], None if real_RT is None else real_RT[:, 1:]
+        error_RT = (y_RTL.float() - x_RTL).abs().sum(2)
+        loss_R = frame_mean(error_RT, real_RT)
+        if config.count_padding and real_RT is not None:
+            loss_R = error_RT.sum(1) / real_RT.sum(1)
+        return {"loss": step.mean(loss_R.sum(), len(loss_R))}
+
+    def optim_groups(self):
+        """One rate for all, as in the codes, which have no decay."""
+        return one_group(self)
+
+
+@hookimpl
+def skelbench_methods():
+    return [
+        MethodSpec(
+            name="pclust",
+            target=":PClust",
+            config=":PClustConfig",
+            summary="Predict and Cluster (P&C): a weak recurrent decoder goes on from a clip's feature",
+            citation="Su et al., Predict & Cluster: Unsupervised Skeleton Based Action Recognition, CVPR 2020 "
+            "(arXiv 1911.12409)",
+            readings="PyTorch's GRU, whose reset gate acts after the product, matrices drawn as Xavier has them; "
+            "coordinates are scaled by the range of the frames that are seen (the code: of the clip before it is "
+            "sampled); clips are taken pass by pass (the code: with replacement); the first body is the one that the "
+            "data set puts first; frames in which it is missing are not cut out. Shared: the feature is the class "
+            "token, the decoder as wide, every present body a sequence",
+            recipe=RECURRENT_RECIPE,
+            native=RECURRENT_NATIVE,
+            space=RATES_SPACE,
+            variants={
+                "fixed-weights": {"method.decoder": "fixed-weights"},
+                "frozen": {"method.decoder": "fixed-weights", "method.freeze_decoder": True},
+            },
+        )
+    ]
+
+
+@hookimpl
+def skelbench_protocols():
+    return [
+        ProtocolSpec(
+            name="knn@pclust",
+            target="skelbench.evaluate.knn:Knn",
+            summary="as `knn`, of the first body of whole clips; its authors chose k on test, 9 on X-Sub: --set k=9",
+            defaults={"bodies": "first", "share": 1.0},
+        )
+    ]

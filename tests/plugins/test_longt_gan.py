@@ -1,0 +1,98 @@
+from dataclasses import replace
+
+import official
+import pytest
+import torch
+from skelbench_plugins.bigru import BiGRU, BiGRUConfig
+from skelbench_plugins.longt_gan import LongTGAN, LongTGANConfig
+from torch.nn import functional as F
+
+from skelbench.errors import SkelbenchError
+from skelbench.methods import Context, Step
+from skelbench.nn.recurrent import unit_range
+from skelbench.skeleton.grid import Grid
+from skelbench.skeleton.topology import NTU25
+from skelbench.views import View
+from skelbench.views.keyed import Keyed
+
+T, H = 10, 4
+LENGTHS = (10, 7, 4, 10, 10, 3)
+STEP = Step(0, 1, 0.0, torch.Generator(), Keyed(seed=0, step=3).uniform)
+PARTS = [set(joints) for joints in NTU25.parts.values()]
+
+
+def make(**settings):
+    grid = Grid(T, 1, 25)
+
+    def encoder():
+        return BiGRU(BiGRUConfig(hidden=H, depth=1, bodies=0, input_norm=False, second="backward"), NTU25, grid)
+
+    context = Context(NTU25, grid, encoder, 2 * H, 2 * H)
+    return official.fill(LongTGAN(LongTGANConfig(**{"critic_hidden": 3} | settings), context))
+
+
+def padded(bodies=1):
+    real_RT = (torch.arange(T) < torch.tensor(LENGTHS)[:, None]).repeat_interleave(bodies, 0)
+    x_BMTJC = official.clip(len(LENGTHS), T)[:, :bodies] + 0.1
+    view = View.of(x_BMTJC * real_RT.view(len(LENGTHS), bodies, T, 1, 1))
+    return replace(view, real_RT=real_RT, keys_R=torch.arange(view.rows) + 40 * bodies)
+
+
+@pytest.mark.parametrize("parts", [0.0, 0.5, 1.0])
+def test_a_stretch_of_real_frames_or_a_body_part_is_hidden(parts):
+    method, view = make(parts=parts), padded(bodies=2)
+    hidden_BMTJ = method.hidden(view, STEP).unflatten(0, (len(LENGTHS), 2))
+    assert torch.equal(hidden_BMTJ[:, 0], hidden_BMTJ[:, 1])
+    kinds = set()
+    for length, hidden_TJ in zip(LENGTHS, hidden_BMTJ[:, 0]):
+        frames, joints = (hidden_TJ.any(dim).nonzero().flatten().tolist() for dim in (1, 0))
+        assert hidden_TJ.sum() == len(frames) * len(joints) and max(frames) < length
+        if set(joints) in PARTS:
+            kinds.add("part")
+            assert frames == [*range(length)]
+        else:
+            kinds.add("frames")
+            assert len(joints) == 25 and frames == [*range(frames[0], frames[0] + len(frames))]
+            assert max(1, int(0.2 * length)) <= len(frames) <= max(1, length // 2)
+    assert kinds == {0.0: {"frames"}, 0.5: {"frames", "part"}, 1.0: {"part"}}[parts]
+
+
+def test_losses_of_both_turns_are_those_of_clips_one_by_one():
+    method, view = make(adversary=0.5), padded()
+    main, critic = (method({"clip": view}, replace(STEP, turn=turn)) for turn in method.turns)
+    errors, fooled, told = [], [], []
+    for r, length in enumerate(LENGTHS):
+        alone = View.of(view.x_RTJC[r : r + 1, None, :length])
+        x_TL = unit_range(alone.x_RTJC)[0].flatten(1)
+        hidden_TL = method.hidden(view, STEP)[r, :length].repeat_interleave(3, 1)
+        code_D = method.encoder(alone).summary_RD
+        y_TL = method.decoder.out(method.decoder.gru((x_TL * ~hidden_TL)[None], code_D[None])[0])[0]
+        errors.append((y_TL - x_TL)[hidden_TL].square().mean())
+        filled_TL = torch.where(hidden_TL, y_TL, x_TL)
+        made, real = (method.critic.out(method.critic.gru(x[None])[1][0])[0, 0] for x in (filled_TL, x_TL))
+        fooled.append(-F.logsigmoid(made))
+        told.append(-F.logsigmoid(-made) - F.logsigmoid(real))
+    error, fooled, told = (torch.stack(each).mean().item() for each in (errors, fooled, told))
+    assert main["inpainting"].item() == pytest.approx(error, rel=1e-5)
+    assert main["fooled"].item() == pytest.approx(fooled, rel=1e-5)
+    assert main["loss"].item() == pytest.approx(error + 0.5 * fooled, rel=1e-5)
+    assert critic["loss"].item() == pytest.approx(told, rel=1e-5)
+
+
+def test_each_turn_moves_its_own_part(trainer):
+    training = trainer("longt-gan", batch_size=4)
+    method, optim, views = training.method, training.optim, training.views(0)
+    for turn, moved in (("main", {"encoder", "decoder"}), ("critic", {"critic"})):
+        before = {name: p.detach().clone() for name, p in method.named_parameters()}
+        training.forward(views, training.step_info(0, turn))["loss"].backward()
+        reached = {name.split(".")[0] for name, p in method.named_parameters() if p.grad is not None}
+        assert reached == ({"encoder", "decoder", "critic"} if turn == "main" else {"critic"})
+        optim.step(0, optim.norms(turn), turn)
+        changed = {name.split(".")[0] for name, p in method.named_parameters() if not torch.equal(p, before[name])}
+        assert changed == moved
+
+
+def test_shares_out_of_order_are_refused(resolved):
+    with pytest.raises(SkelbenchError, match="hidden_min 0.6 is above hidden_max 0.5") as error:
+        resolved("longt-gan", hidden_min=0.6)
+    assert "\n" not in str(error.value)
