@@ -30,24 +30,50 @@ def encoder_shapes(base, out, embedding, joints=25):
     return shapes | {f"edge_importance.{k}": (3, joints, joints) for k in range(10)} | {"A": (3, joints, joints)}
 
 
-def state(base=4, out=12, embedding=6, keys=8):
-    """A state dict of a pre-training checkpoint: everything but the adjacency, which is all zeros."""
+def encoder_state(prefix, phase, base=4, out=12, embedding=6):
+    """Everything of one encoder and its head; the adjacency is all zeros."""
     made = {}
-    for prefix, phase in (("encoder_q", 0.0), ("encoder_k", 0.02)):
-        for k, (name, shape) in enumerate(sorted(encoder_shapes(base, out, embedding).items())):
-            part, _, last = name.rpartition(".")
-            if name == "A":
-                value = np.zeros(shape)
-            elif len(shape) in (2, 4):  # matrices and convolutions
-                value = wave(shape, 0.1 * k + phase) * 2.5 / np.sqrt(np.prod(shape[1:]))
-            else:
-                centre = float(last in ("weight", "running_var") or part == "edge_importance")
-                value = centre + (0.3 if centre else 0.05) * wave(shape, 0.1 * k + phase)
-            made[f"{prefix}.{name}"] = torch.from_numpy(np.ascontiguousarray(value)).float()
-            if last == "running_mean":
-                made[f"{prefix}.{part}.num_batches_tracked"] = torch.tensor(7)
-    queue = torch.from_numpy(wave((embedding, keys), 2.0)).float()
-    return made | {"queue": torch.nn.functional.normalize(queue, dim=0), "queue_ptr": torch.zeros(1, dtype=torch.long)}
+    for k, (name, shape) in enumerate(sorted(encoder_shapes(base, out, embedding).items())):
+        part, _, last = name.rpartition(".")
+        if name == "A":
+            value = np.zeros(shape)
+        elif len(shape) in (2, 4):  # matrices and convolutions
+            value = wave(shape, 0.1 * k + phase) * 2.5 / np.sqrt(np.prod(shape[1:]))
+        else:
+            centre = float(last in ("weight", "running_var") or part == "edge_importance")
+            value = centre + (0.3 if centre else 0.05) * wave(shape, 0.1 * k + phase)
+        made[f"{prefix}.{name}"] = torch.from_numpy(np.ascontiguousarray(value)).float()
+        if last == "running_mean":
+            made[f"{prefix}.{part}.num_batches_tracked"] = torch.tensor(7)
+    return made
+
+
+def queue_state(name, phase, embedding=6, keys=8):
+    """Unit keys, column by column, and where the next ones go."""
+    queue = torch.from_numpy(wave((embedding, keys), phase)).float()
+    pointer = name.replace("queue", "queue_ptr")
+    return {name: torch.nn.functional.normalize(queue, dim=0), pointer: torch.zeros(1, dtype=torch.long)}
+
+
+def state():
+    """A state dict of a pre-training checkpoint of one stream."""
+    return encoder_state("encoder_q", 0.0) | encoder_state("encoder_k", 0.02) | queue_state("queue", 2.0)
+
+
+def three_streams():
+    """The same of CrosSCLR, whose motion and bones have a layer each before the head of joints."""
+    made = {}
+    for twin, phase in (("encoder_q", 0.0), ("encoder_k", 0.02)):
+        made |= encoder_state(twin, phase)
+        head = {name: x for name, x in made.items() if name.startswith(f"{twin}.fc.")}
+        for stream, more in (("motion", 0.3), ("bone", 0.6)):
+            front = f"{twin}_{stream}"
+            made |= encoder_state(front, phase + more)
+            del made[f"{front}.fc.2.weight"], made[f"{front}.fc.2.bias"]
+            made |= {name.replace(f"{twin}.fc", f"{front}.fc.2"): x for name, x in head.items()}
+    for name, phase in (("queue", 2.0), ("queue_motion", 2.3), ("queue_bone", 2.6)):
+        made |= queue_state(name, phase)
+    return made
 
 
 def clips(number, frames=16):

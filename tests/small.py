@@ -33,6 +33,8 @@ TINY_METHOD = {
     "cmd": QUEUE,
     "skeattnclr": QUEUE,
     "actclr": QUEUE,
+    "crosclr": QUEUE,
+    "rvtclr": QUEUE,
     "pstl": {"head_hidden": 16},
     "usdrl": {"head_hidden": 16},
     "umurl": {"head_hidden": 16, "embedding": 12},
@@ -49,6 +51,7 @@ centre. For what the loop does with any of them; what a method has to do itself 
 COMPARING = {"skeletonclr", "aimclr", "cmd", "pstl", "usdrl", "umurl"}
 COMPARING = {"skeletonclr", "aimclr", "cmd", "pstl", "usdrl", "umurl", "skeattnclr", "actclr"}
 COMPARING = {"skeletonclr", "aimclr", "cmd", "pstl", "usdrl", "umurl", "hsp"}
+COMPARING = {"skeletonclr", "aimclr", "cmd", "crosclr", "rvtclr", "pstl", "usdrl", "umurl"}
 """Methods that tell clips from earlier ones or from others of their batch, and learn nothing of one alone."""
 
 

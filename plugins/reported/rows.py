@@ -15,6 +15,8 @@ def _row(method, group, spelling, stream="joint", variant="", expected=False):
 
 LINEAR = [
     _row("skeletonclr", _CONTRASTIVE, "SkeletonCLR"),
+    # Its authors print three streams alone; in no row of the paper's Table 1: shown also where nobody ran it.
+    _row("crosclr", _CONTRASTIVE, "CrosSCLR", "joint + bone + motion (logits)", expected=True),
     _row("aimclr", _CONTRASTIVE, "AimCLR", "bone", "bone"),
     _row("aimclr", _CONTRASTIVE, "AimCLR", "motion", "motion"),
     _row("aimclr", _CONTRASTIVE, "AimCLR", _WEIGHTED),

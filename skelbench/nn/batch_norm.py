@@ -20,7 +20,7 @@ def synchronised(module: M, device: torch.device) -> M:
         return nn.SyncBatchNorm.convert_sync_batchnorm(module)
     for part in module.modules():
         if isinstance(part, _BatchNorm):
-            part.__class__ = _GlobalBatchNorm  # weights, statistics and mode stay
+            part.__class__ = GlobalBatchNorm  # weights, statistics and mode stay
     return module
 
 
@@ -36,8 +36,12 @@ class _Sum(torch.autograd.Function):
         return all_reduce_sum(grad.clone())
 
 
-class _GlobalBatchNorm(_BatchNorm):
-    """Any batch norm of PyTorch's, on a CPU; shares of the batch may differ in size."""
+class GlobalBatchNorm(_BatchNorm):
+    """Any batch norm of PyTorch's, by the batch of all processes, on a CPU too; their shares may differ in size.
+
+    >>> GlobalBatchNorm(2)(torch.zeros(4, 2, 3)).shape
+    torch.Size([4, 2, 3])
+    """
 
     def _check_input_dim(self, input: Tensor) -> None:
         """Any number of dimensions will do."""

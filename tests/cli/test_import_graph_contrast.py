@@ -8,14 +8,17 @@ import torch
 from safetensors.torch import load_file
 
 from skelbench.cli.main import main
-from skelbench.methods.momentum_contrast import imported
+from skelbench.plugin.host import get_host
 
 pytestmark = pytest.mark.usefixtures("shipped_plugins")
 
 
-@pytest.mark.parametrize("method", ["skeletonclr", "aimclr"])
+STATES = {"skeletonclr": official_graph.state, "aimclr": official_graph.state, "crosclr": official_graph.three_streams}
+
+
+@pytest.mark.parametrize("method", STATES)
 def test_a_public_checkpoint_becomes_a_run(method, data_root, capsys):
-    small, state = data_root.parent, official_graph.state()
+    small, state = data_root.parent, STATES[method]()
     path = small / "epoch300_model.pt"
     torch.save(state, path)
     command = ["import-checkpoint", method, str(path), "--dataset", "small"]
@@ -24,7 +27,8 @@ def test_a_public_checkpoint_becomes_a_run(method, data_root, capsys):
     (folder,) = (small / "results").glob(f"{method}-*imported*")
     spec = json.loads((folder / "run.json").read_text())["spec"]
     assert (spec["encoder"], spec["encoder_config"]["base"], spec["method_config"]["queue"]) == ("stgcn", 4, 8)
-    weights, expected = load_file(folder / "encoder.safetensors"), imported(state, {}).weights
+    read = get_host().load(get_host().get("methods", method), "imports")
+    weights, expected = load_file(folder / "encoder.safetensors"), read(state, {}).weights
     assert weights and all(torch.equal(x, expected[f"encoder.{name}"]) for name, x in weights.items())
 
     del state["encoder_q.st_gcn_networks.3.tcn.0.bias"]

@@ -22,6 +22,8 @@ PUBLISHED = {
     "pstl": ("stgcn", 50, 150, "all-slots", "frames-as-released", "adam", "cosine", 5e-3, 1e-5),
     "skeattnclr": ("stgcn", 64, *GRAPH[2:]),
     "actclr": ("stgcn", 50, 350, *GRAPH[3:]),
+    "crosclr": GRAPH,
+    "rvtclr": (GRAPH[0], 100, *GRAPH[2:]),
     "usdrl": ("dste", 64, 451, "valid", "first-frame-shoulders", "adam", "step", 5e-4, 1e-5),
     "hsp": ("dste", 64, 451, "valid", "first-frame-shoulders", "adam", "step", 5e-4, 1e-5),
     "pclust": RECURRENT,

@@ -429,6 +429,20 @@ def test_rows_say_what_they_were_trained_on_where_it_is_not_what_they_look_at():
     assert [row["accuracy"].mark for row in found.rows] == ["best", "second", None]  # one block
 
 
+def test_figures_of_three_streams_stand_beside_three_streams_alone():
+    """CrosSCLR prints no others; they are shown where results of three streams are, whoever's."""
+    from skelbench.report.study_rows import announced
+
+    host, three = Host(), "joint + bone + motion (logits)"
+    told = Announced([row for rows in announced(TableInputs(host, None), "linear") for row in rows], host)
+    for stream, expected in ((three, 77.8), ("joint", None)):
+        found = build(frame(record("a", "crosclr", stream=stream, **NTU)), told)
+        (row,) = (row for row in found.rows if row["method"].value == "crosclr")
+        assert (row["group"].value, row["paper"].value) == (GROUPS[1], expected)
+    found = build(frame(record("a", "cmd", stream=three, **NTU)), told)
+    assert {row["method"].value: row["paper"].value for row in found.rows} == {"cmd": None, "CrosSCLR": 77.8}
+
+
 def test_the_papers_first_table_is_whole(made):
     """Every method of Table 1, connected to its plugin by the name that is typed; PSTL is printed PTSL."""
     kind = {"dataset": "ntu60", "split": "xsub", "knn": None}

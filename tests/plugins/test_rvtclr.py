@@ -1,0 +1,178 @@
+"""RVTCLR against numbers of the public code, and its parts against slow references."""
+
+import official
+import official_graph
+import pytest
+import torch
+import torch.nn.functional as F
+from skelbench_plugins.rvtclr import RVTCLR, PartRelation, RVTCLRConfig
+from skelbench_plugins.stgcn import STGCN, STGCNConfig
+
+from skelbench.errors import SkelbenchError
+from skelbench.methods import Step
+from skelbench.methods.contract import Context
+from skelbench.methods.momentum_contrast import BLOCKS
+from skelbench.skeleton.grid import Grid
+from skelbench.skeleton.topology import H36M17, NTU25
+from skelbench.views import View
+
+GOLDEN = {
+    "contrast": (3.0605726, 0.9883463, 2.4109802, 4.655427, 7.0798359, 0.0739782, 0.002288),
+    "mining": (3.7458925, 0.9883463, 2.4109802, 1.5677059, 3.3385561, 0.0739782, 0.002288),
+}
+"""Both InfoNCE, the margin and the cross-entropy, and gradient norms of the first temporal convolution, of the heads of
+appearance and motion and of one layer between parts, of Zhuysheng/RVTCLR (commit 68dd7f4), net/skeletonclr.py, in
+training mode without dropout at temperature 0.5 on batches 0 (query), 1 (key) and 2 (whole), whose clips 1 and 2 are
+fast."""
+FAST = torch.tensor([False, True, True, False])
+E, K = 6, 8
+
+
+def made(**settings):
+    """With the numbers of ``official.fill``; the key encoder is another one."""
+    grid, encoder = Grid(16, 1, 25), STGCNConfig(base=4, out=12, dropout=0.0)
+    config = RVTCLRConfig(**{"queue": K, "embedding": E, "temperature": 0.5} | settings)
+    method = official.fill(RVTCLR(config, Context(NTU25, grid, lambda: STGCN(encoder, NTU25, grid), 12, 12)))
+    method.queue.keys_KE.copy_(F.normalize(torch.from_numpy(official.wave((K, E), 2.0)).float(), dim=1))
+    return method.train()
+
+
+def public(method):
+    """Its weights under the names of the public code, whose convolutions of one cell are our linear layers."""
+    part = {"parts.excite": "part.se", "parts.value": "relation.g", "parts.query": "relation.theta"}
+    part |= {"parts.key": "relation.phi", "parts.out": "relation.W.0", "parts.norm": "relation.W.1", "part_head": "fc"}
+    made = {"queue": method.queue.keys_KE.T}
+    for name, x in method.state_dict().items():
+        front, name = ("encoder_k.", name.removeprefix("key_")) if name.startswith("key_") else ("encoder_q.", name)
+        if name.startswith("head."):
+            end = name.removeprefix("head.")
+            made[f"{front}fc1.{end}"], made[f"{front}fc2.{end}"] = x.chunk(2)
+        elif ours := next((ours for ours in part if name.startswith(ours + ".")), None):
+            made[front + part[ours] + name.removeprefix(ours)] = x
+        elif name.startswith("encoder.blocks."):
+            number, inner = name.removeprefix("encoder.blocks.").split(".", 1)
+            if inner == "importance_SJJ":
+                made[f"{front}edge_importance.{number}"] = x
+            theirs = next((theirs for theirs, ours in BLOCKS.items() if inner.startswith(ours + ".")), "")
+            made[f"{front}st_gcn_networks.{number}.{theirs}{inner.removeprefix(BLOCKS.get(theirs, ''))}"] = x
+        elif name.startswith("encoder.norm."):
+            made[f"{front}data_bn{name.removeprefix('encoder.norm')}"] = x
+    return made
+
+
+def tempo(keys_R, n, op=0):
+    """Stands in for ``step.uniform``: clips 1 and 2 are fast."""
+    return torch.where(FAST[keys_R.div(2, rounding_mode="floor")], 0.25, 0.75)[:, None]
+
+
+def views(first=0):
+    names = ("query", "key", "whole")
+    return {name: View.of(official_graph.clips(first + k), keys_R=torch.arange(8)) for k, name in enumerate(names)}
+
+
+def at(index, phase="contrast"):
+    return Step(index, 9, 0.0, torch.Generator(), tempo, phase=phase)
+
+
+@pytest.mark.parametrize("phase", GOLDEN)
+def test_the_step_is_the_public_code_s(phase):
+    method = made()
+    out = method(views(), at(2, phase))
+    out["loss"].backward()
+    weights = method.encoder.blocks[0].time[2].weight, method.parts.query.weight
+    first, relation = (float(weight.grad.norm()) for weight in weights)
+    norms = [first, *(float(part.norm()) for part in method.head.weight.grad.chunk(2)), relation]
+    found = [float(out[name].detach()) for name in ("contrast", "tempo", "taught")]
+    assert found + norms == pytest.approx(GOLDEN[phase], rel=3e-4)
+    assert float(out["loss"].detach()) == pytest.approx(sum(found), rel=1e-6)
+
+
+def test_the_loss_is_the_formula_from_the_first_step_on():
+    """Clip by clip and key by key; the queue holds the keys of the other tempo."""
+    method, written = made(margin=2.0, neighbours=2), []
+    for index, phase in enumerate(("mining", "contrast", "contrast", "mining")):
+        batch, step = views(3 * index), at(index, phase)
+        with torch.no_grad():
+            out = method(batch, step)
+
+            def embedded(x_BMTJC, fast, encoder, head):
+                halves = [x[:, ::2] if fast[b] else x[:, :8] for b, x in enumerate(x_BMTJC)]
+                view = View.of(torch.stack(halves))
+                both = head(view.per_clip(encoder(view).pooled_RD))
+                return F.normalize(both[:, :E], dim=1), F.normalize(both[:, E:], dim=1)
+
+            q, q_motion = embedded(batch["query"].x_BMTJC, FAST, method.encoder, method.head)
+            k, k_motion = embedded(batch["key"].x_BMTJC, FAST, method.key_encoder, method.key_head)
+            n, n_motion = embedded(batch["key"].x_BMTJC, ~FAST, method.key_encoder, method.key_head)
+            whole = batch["whole"]
+            parts = method.parts(method.encoder(whole).tokens_RND.unflatten(1, (-1, 25)))
+            z = F.normalize(method.part_head(whole.per_clip(parts)), dim=1)
+        expected = {"contrast": 0.0, "tempo": 0.0, "taught": 0.0}
+        for b in range(4):
+            keys = written[-K:]
+            near = set()
+            if phase == "mining":
+                for x in (q[b], z[b]):
+                    near |= set(sorted(range(len(keys)), key=lambda i: -float(x @ keys[i]))[:2])
+            positives = [0, *(1 + i for i in near)]
+            scores = torch.stack([q[b] @ other for other in (k[b], *keys)]) / 0.5
+            for own in (k[b], n[b]):
+                log_p = (torch.stack([q[b] @ other for other in (own, *keys)]) / 0.5).log_softmax(0)
+                expected["contrast"] -= float(log_p[positives].mean()) / 4
+            gap = float(q_motion[b] @ k_motion[b] - q_motion[b] @ n_motion[b]) / 0.5
+            expected["tempo"] += max(0.0, 2.0 - gap) / 4
+            student = torch.stack([z[b] @ other for other in (k[b], *keys)]) / 0.5
+            expected["taught"] -= float((scores.softmax(0) * student.log_softmax(0)).sum()) / 4
+        for name, value in expected.items():
+            assert float(out[name]) == pytest.approx(value, rel=1e-3, abs=1e-4), (index, name)
+        method.after_step(step)
+        written += list(n)
+
+
+@pytest.mark.parametrize("topology", [NTU25, H36M17])
+def test_parts_are_related_over_time(topology):
+    """Number by number: pooled by part, two layers, attention over frames, batch norm over rows, parts and frames."""
+    torch.manual_seed(0)
+    relation = PartRelation(6, topology).train()
+    for p in relation.parameters():
+        p.data = torch.randn_like(p)
+    x_RTJD = torch.randn(3, 4, topology.num_joints, 6)
+    parts = list(topology.parts.values())
+    with torch.no_grad():
+        found = relation(x_RTJD)
+        h = torch.stack([relation.excite(x_RTJD[:, :, list(joints)].mean(2)) for joints in parts], 1)  # [R, S, T, D]
+        y = torch.zeros(3, len(parts), 4, 6)
+        for r in range(3):
+            mean = [sum(h[r, s, t] for s in range(len(parts))) / len(parts) for t in range(4)]
+            for t in range(4):
+                score = torch.stack([relation.query(mean[t]) @ relation.key(mean[u]) for u in range(4)]).softmax(0)
+                for s in range(len(parts)):
+                    y[r, s, t] = relation.out(sum(score[u] * relation.value(h[r, s, u]) for u in range(4)))
+        every = y.flatten(0, 2)
+        y = (y - every.mean(0)) / (every.var(0, unbiased=False) + 1e-5).sqrt()
+        expected = (h + y * relation.norm.weight + relation.norm.bias).mean((1, 2))
+    torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-3)
+
+
+def test_bodies_of_a_clip_have_one_tempo_and_halves_are_of_whole_patches(resolved, trainer):
+    training = trainer("rvtclr", clip_length=24, patch=8, queue=8, embedding=8)
+    method, view, seen = training.method, training.views(0)["query"], []
+    assert method.frames == 8
+    uniform = training.step_info(0).uniform
+    fast_R = uniform(view.keys_R - view.rows_R % view.bodies, 1)[:, 0] < 0.5
+    for clip in range(view.clips):
+        seen.append({bool(fast_R[r]) for r in range(view.rows) if view.clip_R[r] == clip})
+    assert all(len(tempi) == 1 for tempi in seen) and len(fast_R) > view.clips
+    at_R = method.at_tempo(view, fast_R).x_RTJC
+    for r, fast in enumerate(fast_R):
+        assert torch.equal(at_R[r], view.x_RTJC[r, :16:2] if fast else view.x_RTJC[r, :8])
+    with pytest.raises(SkelbenchError, match="half of 8 frames, which is less than a patch of 8; choose"):
+        resolved("rvtclr", clip_length=8, patch=8)
+
+
+def test_streams_are_seen_by_every_view(resolved):
+    for stream in ("joint", "bone", "motion"):
+        views = resolved("rvtclr", stream=stream).spec.views
+        assert {view["stream"] for view in views.values()} == {stream}
+        kinds = {name: [op["kind"] for op in view["augment"]] for name, view in views.items()}
+        assert kinds == {"query": ["shear", "noise", "blur", "axis-drop"], "key": ["shear"], "whole": ["shear"]}
