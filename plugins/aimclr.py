@@ -6,8 +6,6 @@ net/aimclr.py, net/att_drop.py, net/st_gcn.py, feeder/tools.py. B clips, R rows 
 (stretches of frames x joints), N = T J, D channels, E width of the embedding, n keys.
 """
 
-from typing import Literal
-
 import torch
 import torch.nn.functional as F
 from pydantic import Field
@@ -15,23 +13,17 @@ from skelbench_plugins._recipes import GRAPH_CONTRAST_NATIVE, GRAPH_CONTRAST_REC
 from torch import Tensor
 
 from skelbench import distributed
-from skelbench.methods import MomentumContrast, MomentumContrastConfig
+from skelbench.methods import MomentumContrast, MomentumContrastConfig, StrongConfig
 from skelbench.nn.contrast import cross_entropy, info_nce, nearest, similarities
 from skelbench.plugin import Log, MethodSpec, NativeProbe, hookimpl
-from skelbench.views import AxisDrop, AxisRotate, Blur, Mirror, Noise, TimeFlip
 
 
-class AimCLRConfig(MomentumContrastConfig):
+class AimCLRConfig(StrongConfig, MomentumContrastConfig):
     """Defaults are those of the authors' code."""
 
     drop_from: float = Field(0.7, gt=0, le=1, description="attention from which joints and features are dropped")
     mining_from: float = Field(0.5, ge=0, le=1, description="share of the schedule without positives among the keys")
     neighbours: int = Field(1, ge=1, description="nearest keys of each query that then become positives")
-    flip: Literal["swap", "mirror"] = Field("swap", description="sides change places; mirror: and x is negated")
-    blur: Literal["released", "normalised"] = Field(
-        "released", description="weights of the blur as released, summing to up to 5, or summing to 1"
-    )
-    time_flip: bool = Field(False, description="play half of the strong views backwards")
 
 
 class AimCLR(MomentumContrast):
@@ -42,15 +34,7 @@ class AimCLR(MomentumContrast):
 
     @classmethod
     def views(cls, config, grid):
-        strong = (
-            Mirror(reflect=config.flip == "mirror"),
-            AxisRotate(),
-            Noise(std=0.01),
-            Blur(normalised=config.blur == "normalised"),
-            AxisDrop(p=0.5),
-            *([TimeFlip()] if config.time_flip else []),
-        )
-        return {"strong": config.view(grid, *strong), "query": config.view(grid), "key": config.view(grid)}
+        return {"strong": config.view(grid, *config.strong()), "query": config.view(grid), "key": config.view(grid)}
 
     def phases(self):
         return [("contrast", 0.0), ("mining", self.config.mining_from)]

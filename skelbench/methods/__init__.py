@@ -14,12 +14,13 @@ from skelbench.methods.self_distillation import (
     predict_prototypes,
     self_distillation_groups,
 )
+from skelbench.methods.strong import StrongConfig
 from skelbench.methods.target import Hidden, MaskedTarget
 from skelbench.nn.encoder import Pass, encode_all
 
 __all__ = [
     "Config", "Context", "DistortedConfig", "Hidden", "Imported", "MaskedAutoencoder", "MaskedAutoencoderConfig",
     "MaskedConfig", "MaskedTarget", "Method", "MomentumContrast", "MomentumContrastConfig", "MultiCropConfig", "Pass",
-    "PrototypeSettings", "Step", "Teacher", "embedded", "encode_all", "match_views", "other_views",
+    "PrototypeSettings", "Step", "StrongConfig", "Teacher", "embedded", "encode_all", "match_views", "other_views",
     "predict_prototypes", "rotated_view", "self_distillation_groups",
 ]  # fmt: skip
