@@ -34,11 +34,13 @@ TINY_METHOD = {
     "pstl": {"head_hidden": 16},
     "usdrl": {"head_hidden": 16},
     "umurl": {"head_hidden": 16, "embedding": 12},
+    "hysp": {"head_hidden": 16},
+    "cpm": QUEUE,
     "gfp": DECODER | {"target_hidden": 16, "target_hidden_global": 32, "target_dim": 16},
 }
 
 METHODS = tuple(TINY_METHOD)
-COMPARING = {"skeletonclr", "aimclr", "cmd", "pstl", "usdrl", "umurl"}
+COMPARING = {"skeletonclr", "aimclr", "cmd", "pstl", "usdrl", "umurl", "hysp", "cpm"}
 """Methods that tell clips from earlier ones or from others of their batch, and learn nothing of one alone."""
 
 

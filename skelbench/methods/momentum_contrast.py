@@ -140,14 +140,19 @@ def graph_name(name: str) -> str | None:
     raise SkelbenchError(f"its tensor {name!r} belongs to another model")
 
 
+def graph_settings(state: Mapping[str, Tensor], prefix: str) -> dict[str, Any]:
+    """Settings of the encoder whose tensors' names begin with ``prefix``, from their shapes."""
+    spread = tensor_of(state, f"{prefix}st_gcn_networks.0.gcn.conv.weight", "3 C x 3 x 1 x 1", lambda s: len(s) == 4)
+    last = tensor_of(state, f"{prefix}st_gcn_networks.9.gcn.conv.weight", "3 C x C' x 1 x 1", lambda s: len(s) == 4)
+    time = tensor_of(state, f"{prefix}st_gcn_networks.0.tcn.2.weight", "C x C x frames x 1", lambda s: len(s) == 4)
+    sizes = {"base": spread.shape[0] // 3, "out": last.shape[0] // 3, "kernel": time.shape[2]}
+    return {f"encoder.{name}": size for name, size in sizes.items()}
+
+
 def imported(state: Mapping[str, Tensor], options: Mapping[str, Any]) -> Imported:
     """A checkpoint of either code: encoder, head, their twins and the queue; or encoder and classifier alone."""
     query, twins = "encoder_q.", {"encoder_q.": "", "encoder_k.": "key_"}
-    spread = tensor_of(state, f"{query}st_gcn_networks.0.gcn.conv.weight", "3 C x 3 x 1 x 1", lambda s: len(s) == 4)
-    last = tensor_of(state, f"{query}st_gcn_networks.9.gcn.conv.weight", "3 C x C' x 1 x 1", lambda s: len(s) == 4)
-    time = tensor_of(state, f"{query}st_gcn_networks.0.tcn.2.weight", "C x C x frames x 1", lambda s: len(s) == 4)
-    sizes = {"base": spread.shape[0] // 3, "out": last.shape[0] // 3, "kernel": time.shape[2]}
-    settings: dict[str, Any] = {f"encoder.{name}": size for name, size in sizes.items()}
+    settings = graph_settings(state, query)
     weights: dict[str, Tensor] = {}
     for name, tensor in state.items():
         prefix = next((prefix for prefix in twins if name.startswith(prefix)), None)
