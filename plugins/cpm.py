@@ -13,7 +13,7 @@ from skelbench_plugins._recipes import GRAPH_CONTRAST_NATIVE, GRAPH_CONTRAST_REC
 
 from skelbench.methods import MomentumContrast, MomentumContrastConfig
 from skelbench.methods.momentum_contrast import contrast_head
-from skelbench.nn.contrast import cosines, cross_entropy, nearest
+from skelbench.nn.contrast import cosines, divergence, nearest
 from skelbench.plugin import Log, MethodSpec, NativeProbe, hookimpl
 
 
@@ -55,7 +55,7 @@ class CPM(MomentumContrast):
         if step.phase == "mining":
             positives = max(1, round(config.positives * config.queue))
             alike_Bn = alike_Bn.masked_fill(nearest(alike_Bn, positives), 1.0)  # as alike as the clip itself
-        loss_B = cross_entropy(cosines(student_BE, keys_nE) / config.temperature, alike_Bn / config.target_temperature)
+        loss_B = divergence(cosines(student_BE, keys_nE) / config.temperature, alike_Bn / config.target_temperature)
         step.watch("student", student_BE)
         return {"loss": step.mean(loss_B.sum(), len(loss_B))}
 
