@@ -76,6 +76,8 @@ PUBLISHED = {
     "pstl": ("stgcn", 50, 150, "all-slots", "frames-as-released", "adam", "cosine", 5e-3, 1e-5),
     "usdrl": ("dste", 64, 451, "valid", "first-frame-shoulders", "adam", "step", 5e-4, 1e-5),
     "umurl": ("two-branch", 64, 451, "valid", "first-frame-shoulders", "adam", "step", 5e-4, 1e-5),
+    "hysp": ("stgcn", 50, 400, "all-slots", "frames-as-released", "sgd", "step", 0.2, 1e-4),
+    "cpm": GRAPH,
 }
 
 
