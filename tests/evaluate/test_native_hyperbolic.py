@@ -39,15 +39,15 @@ def loss(x, y, weight, bias):
     return np.mean(np.log(np.exp(logits).sum(1)) - logits[np.arange(len(y)), y])
 
 
-def slopes(f, at, h=1e-6):
-    """Gradient by central differences."""
-    out = np.zeros_like(at)
-    for i in np.ndindex(at.shape):
-        there = np.array(at)
-        there[i] += h
-        out[i] = f(there)
-        there[i] -= 2 * h
-        out[i] = (out[i] - f(there)) / (2 * h)
+def slopes(x, y, *at, h=1e-6):
+    """Gradients of :func:`loss` by weight and bias, as central differences."""
+    out = [np.zeros_like(each) for each in at]
+    for which, each in enumerate(at):
+        for i in np.ndindex(each.shape):
+            there, back = ([np.array(one) for one in at] for _ in range(2))
+            there[which][i] += h
+            back[which][i] -= h
+            out[which][i] = (loss(x, y, *there) - loss(x, y, *back)) / (2 * h)
     return out
 
 
@@ -64,9 +64,8 @@ def reference(config, features, seed):
         for start in range(0, n - config.batch_size + 1, config.batch_size):
             chosen = order[start : start + config.batch_size]
             x, y = features.train_x[chosen].astype(np.float64), features.train_y[chosen]
-            of_weight = slopes(lambda there: loss(x, y, there, bias), weight)
-            of_bias = slopes(lambda there: loss(x, y, weight, there), bias)
-            plain = of_bias
+            of_weight, plain = slopes(x, y, weight, bias)
+            of_bias = plain
             if config.optimizer == "riemannian":
                 of_bias = of_bias * ((1 - bias @ bias) / 2) ** 2
                 momenta = (of_weight, plain) if momenta is None else momenta
@@ -96,7 +95,8 @@ def test_equals_the_code_s_layer_and_sgd_written_out(make_features, optimizer):
 
 
 def test_the_rate_falls_where_the_code_lets_it():
-    assert [HYSPLinear().rate(e) for e in range(100)] == pytest.approx([10 * 0.1 ** sum(e >= m for m in (60, 80)) for e in range(100)])  # fmt: skip
+    code = [10 * 0.1 ** sum(epoch >= milestone for milestone in (60, 80)) for epoch in range(100)]
+    assert [HYSPLinear().rate(epoch) for epoch in range(100)] == pytest.approx(code)
 
 
 @pytest.mark.parametrize("settings", [{}, {"optimizer": "riemannian"}, {"hyperbolic": False, "lr": 0.1}])
