@@ -16,6 +16,8 @@ REFUSED = [
     ("amr", {"focal_k": -1.0}, "focal_k"),
     ("cmd", {"queue": 25}, "queue of 25 keys, which the 24 clips that this run sees never fill"),
     ("skeletonclr", {"queue": 25}, "queue of 25 keys, which the 24 clips that this run sees never fill"),
+    ("cpm", {"queue": 25}, "queue of 25 keys, which the 24 clips that this run sees never fill"),
+    ("hysp", {"ramp": 0.0}, "ramp"),
 ]
 
 
