@@ -28,7 +28,7 @@ lambda_hyper 0, 0.5 and 1, in training mode without dropout and in float64, on c
 
 def make(**settings):
     grid, encoder = Grid(16, 1, 25), STGCNConfig(base=official_hysp.BASE, out=official_hysp.OUT, dropout=0.0)
-    config = HYSPConfig(head_hidden=official_hysp.HIDDEN, ramp_from=2 / 16, ramp=8 / 16, **settings)
+    config = HYSPConfig(head_hidden=official_hysp.HIDDEN, ramp_from=2 / 16, ramp=8 / 16, **{"capped": True} | settings)
     return HYSP(config, Context(NTU25, grid, lambda: STGCN(encoder, NTU25, grid), official_hysp.OUT, official_hysp.OUT))
 
 
