@@ -151,8 +151,9 @@ def skelbench_methods():
             "Representations, ICLR 2023 (arXiv 2303.06242)",
             readings="crops are drawn before resampling and in continuous time; the ramp rises step by step (the code: "
             "once per epoch); the target has no dropout (the code's has) and follows the weights after a step (the "
-            "code: before it); plain SGD, which Riemannian SGD is here but for its first step; the learning rate, "
-            "and distances without a limit, of the shared setting; a clip's present bodies are averaged (the code averages an empty one in: --native)",
+            "code: before it); plain SGD, which Riemannian SGD is here but for its first step; in the shared setting "
+            "the learning rate, distances without a limit, and a clip's present bodies are averaged (the code averages "
+            "an empty one in: --native)",
             recipe=MOCO_RECIPE | {"schedule.milestones": (300 / 400,), "train.batch_size": 512, "train.lr": 0.02},
             native=GRAPH_NATIVE
             | {
