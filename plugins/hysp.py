@@ -102,6 +102,7 @@ PARTS = {
     "online_predictor.net": "predictor",
     "target_projector.net": "target_projector",
 }
+"""Names of its parts and, after the arrow, ours; of encoders what comes before :func:`graph_name`."""
 
 
 def imported(state, options) -> Imported:
@@ -154,7 +155,7 @@ def skelbench_methods():
             "code: before it); plain SGD, which Riemannian SGD is here but for its first step; in the shared setting "
             "the learning rate, distances without a limit, and a clip's present bodies are averaged (the code averages "
             "an empty one in: --native)",
-            recipe=MOCO_RECIPE | {"schedule.milestones": (300 / 400,), "train.batch_size": 512, "train.lr": 0.02},
+            recipe=MOCO_RECIPE | {"schedule.milestones": (300 / 400,), "train.batch_size": 512, "train.lr": 0.005},
             native=GRAPH_NATIVE
             | {
                 "encoder.base": 64,

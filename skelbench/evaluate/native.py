@@ -185,7 +185,8 @@ class _Probe:
     @property
     def head(self) -> Heads:
         """The probe as it is now, with the running statistics of its normalisation."""
-        weight_CD, bias_C = (x.detach() for x in (self.layer.weight, self.layer.bias))
+        weights = self.layer.state_dict()
+        weight_CD, bias_C = weights["weight"], weights["bias"]
         mean_D, inverse_std_D = weight_CD.new_zeros(weight_CD.shape[1]), weight_CD.new_ones(weight_CD.shape[1])
         if self.norm is not None:
             running_D, variance_D = self.norm.running_mean, self.norm.running_var

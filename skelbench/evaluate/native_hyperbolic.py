@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from pydantic import Field
@@ -60,7 +60,7 @@ class HYSPLinear(AimCLRLinear):
         """SGD, or Riemannian SGD of the bias."""
         if not self.hyperbolic or self.optimizer == "sgd":
             return super().optimiser(layer)
-        groups = [{"params": [layer.weight]}, {"params": [layer.bias], "ball": True}]
+        groups: list[dict[str, Any]] = [{"params": [layer.weight]}, {"params": [layer.bias], "ball": True}]
         return RiemannianSGD(groups, self.lr, MOMENTUM)
 
     @property
