@@ -8,6 +8,7 @@ PLACES: tuple[str, ...] = (
     "skelbench.evaluate.knn",
     "skelbench.evaluate.linear",
     "skelbench.evaluate.native_contrastive",
+    "skelbench.evaluate.native_hyperbolic",
     "skelbench.evaluate.native_masked",
     "skelbench.evaluate.robustness",
     "skelbench.evaluate.retrieval",

@@ -41,6 +41,8 @@ TINY_METHOD = {
     "pclust": {},
     "longt-gan": {"critic_hidden": 8},
     "hsp": {"head_hidden": 16, "lift_hidden": 8},
+    "hysp": {"head_hidden": 16},
+    "cpm": QUEUE,
     "gfp": DECODER | {"target_hidden": 16, "target_hidden_global": 32, "target_dim": 16},
 }
 
@@ -52,6 +54,7 @@ COMPARING = {"skeletonclr", "aimclr", "cmd", "pstl", "usdrl", "umurl"}
 COMPARING = {"skeletonclr", "aimclr", "cmd", "pstl", "usdrl", "umurl", "skeattnclr", "actclr"}
 COMPARING = {"skeletonclr", "aimclr", "cmd", "pstl", "usdrl", "umurl", "hsp"}
 COMPARING = {"skeletonclr", "aimclr", "cmd", "crosclr", "rvtclr", "pstl", "usdrl", "umurl"}
+COMPARING = {"skeletonclr", "aimclr", "cmd", "pstl", "usdrl", "umurl", "hysp", "cpm"}
 """Methods that tell clips from earlier ones or from others of their batch, and learn nothing of one alone."""
 
 

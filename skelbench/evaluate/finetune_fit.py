@@ -70,9 +70,7 @@ class Classifier(nn.Module):
         with evaluating(self.encoder):
             width = task.clip_features(self.encoder, like).shape[1]
         hidden = settings.head_hidden
-        last = nn.Linear(hidden or width, task.num_classes)
-        nn.init.normal_(last.weight, std=0.01)
-        nn.init.zeros_(last.bias)
+        last = settings.classifier(hidden or width, task.num_classes)
         bends = [nn.Linear(width, hidden), nn.BatchNorm1d(hidden), nn.ReLU()] if hidden else []
         with waiting():
             self.head = nn.Sequential(*bends, last).to(task.device)

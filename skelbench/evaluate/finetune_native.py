@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Literal
 
 from pydantic import Field
+from torch import nn
 
 from skelbench.evaluate.finetune import FineTune
 from skelbench.evaluate.finetune_settings import Share
 from skelbench.evaluate.label_subsets import DRAWS
+from skelbench.nn.hyperbolic import MoebiusLinear
 from skelbench.plugin import ProtocolSpec, hookimpl
 
 LABELS = "share of the training clips whose labels are used"
@@ -48,6 +50,7 @@ def skelbench_protocols() -> list[ProtocolSpec]:
             "AimCLR's code: the encoder in eval mode while its weights move",
             {**SLOTS, "share": 1.0},
         ),
+        *semi("hysp", "HYSPSemi", "HYSP's code: a Möbius-linear layer in the Poincaré ball", {**SLOTS, "share": 1.0}),
     ]
 
 
@@ -129,5 +132,30 @@ class AimCLRSemi(CMDSemi):
 
 class AimCLRSemi10(AimCLRSemi):
     """``semi@10@aimclr``: with 10 %."""
+
+    label_share: float = Field(0.1, gt=0, le=1, description=LABELS)
+
+
+class HYSPSemi(AimCLRSemi):
+    """``semi@1@hysp``: semi-supervised learning of HYSP's code (paolomandica/HYSP 7aa7bc0: src/eval_learners.py,
+    config/ntu60/eval/eval_xsub.yaml), published for 10 %: SGD 0.1 of the encoder and 10 of the Möbius-linear layer of
+    its probe, without decay, batch 256, 100 epochs, a tenth from epochs 61 and 81, whole clips, in training mode. Our
+    reading: SGD of its bias as its probe's; with ``label_share=1`` and ``draws=1`` its supervised learning.
+    """
+
+    batch_size: int = Field(256, ge=2, description="clips per step; those of an epoch are cut into batches alike")
+    head_lr: float = Field(100.0, gt=0, description="the classifier's rate, times lr")
+    weight_decay: float = Field(0.0, ge=0, description="of the optimiser")
+    drops: tuple[Share, ...] = Field((0.6, 0.8), description="when the rate falls to a tenth, shares")
+    encoder_mode: Literal["train", "eval"] = Field("train", description="eval = the encoder as it is evaluated")
+    hyperbolic: bool = Field(True, description="a Möbius-linear layer in the ball; false: a linear layer")
+
+    def classifier(self, width: int, classes: int) -> nn.Module:
+        """Möbius-linear, or linear."""
+        return MoebiusLinear(width, classes) if self.hyperbolic else super().classifier(width, classes)
+
+
+class HYSPSemi10(HYSPSemi):
+    """``semi@10@hysp``: with 10 %."""
 
     label_share: float = Field(0.1, gt=0, le=1, description=LABELS)

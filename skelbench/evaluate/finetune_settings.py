@@ -84,6 +84,13 @@ class FineTuneSettings(EncoderProtocol):
         """Epochs of ``clips``."""
         return max(self.epochs, math.ceil(self.min_steps / self.per_epoch(clips)))
 
+    def classifier(self, width: int, classes: int) -> nn.Module:
+        """The last layer, logits [B, C] of what comes before it."""
+        layer = nn.Linear(width, classes)
+        nn.init.normal_(layer.weight, std=0.01)
+        nn.init.zeros_(layer.bias)
+        return layer
+
     def optimiser(self, groups: Groups) -> torch.optim.Optimizer:
         """Of :meth:`groups`, at the peak rate."""
         return OPTIMIZERS[self.optimizer].build(groups, self.lr, self.weight_decay)

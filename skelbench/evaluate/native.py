@@ -66,6 +66,25 @@ class NativeLinear(Protocol):
         """Features of all training clips, float32 [n, D], once per epoch."""
         raise NotImplementedError
 
+    def classifier(self, width: int, classes: int, generator: torch.Generator, device: torch.device | str) -> nn.Module:
+        """What is trained: ``weight`` [C, D] and ``bias`` [C], logits [b, C] of features [b, D]. First weights come
+        from ``generator``, on the CPU."""
+        layer = nn.utils.skip_init(nn.Linear, width, classes, device=device)
+        with torch.no_grad():
+            first_CD = self.weight_std * torch.randn(classes, width, generator=generator)
+            layer.weight.copy_(send(first_CD, device))
+            layer.bias.zero_()
+        return layer
+
+    def optimiser(self, layer: nn.Module) -> torch.optim.Optimizer:
+        """Of :meth:`classifier`; the rate is :meth:`rate`'s."""
+        return torch.optim.SGD(layer.parameters(), lr=self.lr, momentum=MOMENTUM)
+
+    @property
+    def heads(self) -> type[Heads]:
+        """How the layer scores clips."""
+        return Heads
+
     def evaluate(
         self, features: Features, seed: int, device: torch.device | str, progress: Progress | None = None
     ) -> ProtocolResult:
@@ -127,7 +146,7 @@ class NativeLinear(Protocol):
 
 
 class _Probe:
-    """A linear layer, after batch normalisation if the protocol has it, trained on the clips ``index_n`` of train."""
+    """The protocol's layer, after batch normalisation if it has that, trained on the clips ``index_n`` of train."""
 
     def __init__(
         self, features: Features, index_n: np.ndarray, config: NativeLinear, seed: int, device: torch.device | str
@@ -141,12 +160,8 @@ class _Probe:
         width, classes = features.train_x.shape[1], features.num_classes
         with waiting():  # for the count of batches
             self.norm = nn.BatchNorm1d(width, eps=NORM_EPS, affine=False, device=device) if config.normalises else None
-        self.linear = nn.utils.skip_init(nn.Linear, width, classes, device=device)
-        with torch.no_grad():
-            first_CD = config.weight_std * torch.randn(classes, width, generator=self.generator)
-            self.linear.weight.copy_(send(first_CD, device))
-            self.linear.bias.zero_()
-        self.optimizer = torch.optim.SGD(self.linear.parameters(), lr=config.lr, momentum=MOMENTUM)
+        self.layer = config.classifier(width, classes, self.generator, device)
+        self.optimizer = config.optimiser(self.layer)
         self.steps: list[int] = []
         self.columns: defaultdict[str, list[float]] = defaultdict(list)
         """Of the curve, one entry per epoch that is scored."""
@@ -156,9 +171,10 @@ class _Probe:
         losses = []
         order_n = self.index_n[torch.randperm(len(self.index_n), generator=self.generator)]
         for i, chosen_b in enumerate(order_n[: self.per_epoch * self.batch].split(self.batch)):
-            self.optimizer.param_groups[0]["lr"] = self.config.rate(epoch + i / self.per_epoch)
+            for group in self.optimizer.param_groups:
+                group["lr"] = self.config.rate(epoch + i / self.per_epoch)
             x_bD = send(x_nD[send(chosen_b, x_nD.device)], self.device)
-            logits_bC = self.linear(x_bD if self.norm is None else self.norm(x_bD))
+            logits_bC = self.layer(x_bD if self.norm is None else self.norm(x_bD))
             loss = F.cross_entropy(logits_bC, send(self.y_n[chosen_b], self.device))
             self.optimizer.zero_grad()
             loss.backward()
@@ -169,10 +185,11 @@ class _Probe:
     @property
     def head(self) -> Heads:
         """The probe as it is now, with the running statistics of its normalisation."""
-        weight_CD, bias_C = self.linear.weight.detach(), self.linear.bias.detach()
+        weights = self.layer.state_dict()
+        weight_CD, bias_C = weights["weight"], weights["bias"]
         mean_D, inverse_std_D = weight_CD.new_zeros(weight_CD.shape[1]), weight_CD.new_ones(weight_CD.shape[1])
         if self.norm is not None:
             running_D, variance_D = self.norm.running_mean, self.norm.running_var
             assert running_D is not None and variance_D is not None  # this normalisation keeps them
             mean_D, inverse_std_D = running_D, (variance_D + NORM_EPS).rsqrt()
-        return Heads(self.steps[-1:], weight_CD[None], bias_C[None], mean_D, inverse_std_D)
+        return self.config.heads(self.steps[-1:], weight_CD[None], bias_C[None], mean_D, inverse_std_D)

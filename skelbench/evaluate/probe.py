@@ -57,15 +57,20 @@ class Heads:
         chunks = ((x_bD - self.mean_D) * self.inverse_std_D for x_bD in x_nD.split(CHUNK))
         return torch.cat([F.linear(x_bD, self.weight_ECD[-1], self.bias_EC[-1]) for x_bD in chunks])
 
+    def every(self, x_bD: Tensor) -> Tensor:
+        """[b, E, C]: logits of a chunk at every checkpoint."""
+        x_bD = (x_bD - self.mean_D) * self.inverse_std_D
+        logits = F.linear(x_bD, self.weight_ECD.flatten(0, 1), self.bias_EC.flatten())
+        return logits.unflatten(1, self.bias_EC.shape)
+
     def score(self, part: Part) -> tuple[list[float], list[float], Tensor]:
         """Mean loss (nats) and accuracy at every checkpoint, and the logits [n, C] of the last one."""
-        E, C, _ = self.weight_ECD.shape
+        E = len(self.bias_EC)
         loss_E = torch.zeros(E, dtype=torch.float64, device=part.x_nD.device)
         right_E = torch.zeros_like(loss_E)
         last = []
         for x_bD, y_b in zip(part.x_nD.split(CHUNK), part.y_n.split(CHUNK)):
-            x_bD = (x_bD - self.mean_D) * self.inverse_std_D
-            logits_bEC = F.linear(x_bD, self.weight_ECD.flatten(0, 1), self.bias_EC.flatten()).unflatten(1, (E, C))
+            logits_bEC = self.every(x_bD)
             y_bE = y_b[:, None].expand(-1, E)
             loss_bE = F.cross_entropy(logits_bEC.flatten(0, 1), y_bE.flatten(), reduction="none").view(-1, E)
             loss_E += loss_bE.sum(0, dtype=torch.float64)

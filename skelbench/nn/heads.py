@@ -52,6 +52,15 @@ def projector(dim_in: int, hidden: int, dim_out: int, bias: bool = True) -> nn.S
     )
 
 
+def perceptron(dim_in: int, hidden: int, dim_out: int) -> nn.Sequential:
+    """Linear, batch norm, ReLU, linear (BYOL). As :func:`projector`, it is for the global batch.
+
+    >>> perceptron(8, 16, 4)(torch.randn(3, 8)).shape
+    torch.Size([3, 4])
+    """
+    return nn.Sequential(nn.Linear(dim_in, hidden), nn.BatchNorm1d(hidden), nn.ReLU(), nn.Linear(hidden, dim_out))
+
+
 class PrototypeHead(nn.Module):
     """Three-layer MLP to a unit bottleneck vector, and weight-normalised prototypes (DINOv2; paper, appendix A).
 

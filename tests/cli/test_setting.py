@@ -24,6 +24,8 @@ PUBLISHED = {
     "actclr": ("stgcn", 50, 350, *GRAPH[3:]),
     "crosclr": GRAPH,
     "rvtclr": (GRAPH[0], 100, *GRAPH[2:]),
+    "hysp": ("stgcn", 50, 400, "all-slots", "frames-as-released", "sgd", "step", 0.2, 1e-4),
+    "cpm": GRAPH,
     "usdrl": ("dste", 64, 451, "valid", "first-frame-shoulders", "adam", "step", 5e-4, 1e-5),
     "hsp": ("dste", 64, 451, "valid", "first-frame-shoulders", "adam", "step", 5e-4, 1e-5),
     "pclust": RECURRENT,

@@ -20,6 +20,8 @@ REFUSED = [
         for method in ("crosclr", "rvtclr")
     ),
     ("skeletonclr", {"queue": 25}, "queue of 25 keys, which the 24 clips that this run sees never fill"),
+    ("cpm", {"queue": 25}, "queue of 25 keys, which the 24 clips that this run sees never fill"),
+    ("hysp", {"ramp": 0.0}, "ramp"),
 ]
 
 

@@ -1,0 +1,88 @@
+"""CPM: a clip's views are alike to the same earlier clips, the nearest of which become positives (Zhang et al., ECCV
+2022).
+
+There is no public code: what follows is our reading of the paper's abstract and of notes on it. A student with a
+predictor matches the similarities of a target, which follows it, to the embeddings of earlier clips in a queue; in the
+last part of the schedule the nearest of these count for the target as much as the clip itself. B clips, E width of an
+embedding, n keys.
+"""
+
+import torch.nn.functional as F
+from pydantic import Field
+from skelbench_plugins._recipes import GRAPH_CONTRAST_NATIVE, GRAPH_CONTRAST_RECIPE, MOMENTUM_SPACE, RATES_SPACE
+
+from skelbench.methods import MomentumContrast, MomentumContrastConfig
+from skelbench.methods.momentum_contrast import contrast_head
+from skelbench.nn.contrast import cosines, divergence, nearest
+from skelbench.plugin import Log, MethodSpec, NativeProbe, hookimpl
+
+
+class CPMConfig(MomentumContrastConfig):
+    """Every number is our reading; those of the queue and key encoder are SkeletonCLR's."""
+
+    momentum: float = Field(0.999, ge=0, le=1, description="of the target; 0 = it shares the student's weights")
+    temperature: float = Field(0.1, gt=0, description="of the student's similarities to keys; our reading")
+    target_temperature: float = Field(0.05, gt=0, description="of the target's, which are sharper; our reading")
+    mining_from: float = Field(2 / 3, ge=0, le=1, description="share of the schedule without positives; our reading")
+    positives: float = Field(
+        1e-3, gt=0, le=1, description="share of the queue that then are positives, one key at least; our reading"
+    )
+
+
+class CPM(MomentumContrast):
+    """Match a target's similarities to the embeddings of earlier clips."""
+
+    Config = CPMConfig
+    roles = MomentumContrast.roles | {"predictor": "head"}
+
+    def __init__(self, config, context):
+        super().__init__(config, context)
+        self.predictor = contrast_head(config.embedding, config.embedding)
+
+    @classmethod
+    def views(cls, config, grid):
+        return {"student": config.view(grid), "target": config.view(grid)}
+
+    def phases(self):
+        return [("similarity", 0.0), ("mining", self.config.mining_from)]
+
+    def training_step(self, views, step):
+        config, view = self.config, views["student"]
+        embedding_BE = self.head(self.clip_features(self.encoder(view), view))
+        student_BE = F.normalize(self.predictor(embedding_BE).float(), dim=1)
+        target_BE, keys_nE = self.keys(views["target"], step)
+        alike_Bn = cosines(target_BE, keys_nE)
+        if step.phase == "mining":
+            positives = max(1, round(config.positives * config.queue))
+            alike_Bn = alike_Bn.masked_fill(nearest(alike_Bn, positives), 1.0)  # as alike as the clip itself
+        loss_B = divergence(cosines(student_BE, keys_nE) / config.temperature, alike_Bn / config.target_temperature)
+        step.watch("student", student_BE)
+        return {"loss": step.mean(loss_B.sum(), len(loss_B))}
+
+
+@hookimpl
+def skelbench_methods():
+    return [
+        MethodSpec(
+            name="cpm",
+            target=":CPM",
+            config=":CPMConfig",
+            summary="two views of a clip are alike to the same earlier clips in a queue; the nearest become positives",
+            citation="Zhang et al., Contrastive Positive Mining for Unsupervised 3D Action Representation Learning, "
+            "ECCV 2022 (arXiv 2208.03497)",
+            readings="there is no public code: encoder, clips, optimiser, queue and heads are SkeletonCLR's, the "
+            "predictor is shaped like the head; temperatures, momentum, the share of positives and when they begin; a "
+            "positive's similarity is 1 for the target; one view is the student's, the other the target's; the target "
+            "is a moving average (method.momentum=0, cpm:shared: it shares the weights, as notes on the paper say)",
+            recipe=GRAPH_CONTRAST_RECIPE,
+            native=GRAPH_CONTRAST_NATIVE,
+            probe=NativeProbe(protocol="linear@aimclr"),
+            space=RATES_SPACE | MOMENTUM_SPACE | {"method.temperature": Log(0.03, 0.3)},
+            variants={
+                "shared": {"method.momentum": 0.0},
+                "no-mining": {"method.mining_from": 1.0},
+                "bone": {"method.stream": "bone"},
+                "motion": {"method.stream": "motion"},
+            },
+        )
+    ]
