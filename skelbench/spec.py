@@ -30,7 +30,13 @@ Centre = Literal["clip", "body"]
 habit), or each body's own. With "clip" a second body's distance is the largest thing that its tokens show."""
 
 Align = Literal[
-    "none", "frames", "first-frame", "frames-as-released", "first-frame-as-released", "first-frame-shoulders"
+    "none",
+    "frames",
+    "first-frame",
+    "frames-as-released",
+    "first-frame-as-released",
+    "first-frame-shoulders",
+    "frames-with-path",
 ]
 """Where clips are and what they face before anything else is done to them: as stored; each body in each frame, its
 shoulders along x; the first body in its first frame (:mod:`skelbench.data.store.alignment`)."""
@@ -317,7 +323,7 @@ def evaluation_defaults(spec: RunSpec) -> dict[str, Any]:
         "centre": spec.train.centre,
         "align": spec.train.align,
         "bodies_pool": "all-mean" if slots else "valid-mean",
-        "resize": next((how for how in ("half-pixel", "uniform-frames") if how in resized), "ends"),
+        "resize": next((how for how in ("half-pixel", "uniform-frames", "pad") if how in resized), "ends"),
     }
 
 

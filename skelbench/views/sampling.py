@@ -57,8 +57,9 @@ def frame_positions(
     if resize == "half-pixel":
         within = ((t_T + 0.5) * (duration_B1 + 1) / frames - 0.5).clamp(min=0)
     elif resize == "pad":
-        within = t_T.expand(len(start_B1), -1)
-        real_BT = within <= duration_B1
+        shown_B1 = duration_B1 + 1 if interval.frames_B is None else interval.frames_B[:, None]
+        within = ((t_T + 0.5) * (duration_B1 + 1) / shown_B1 - 0.5).clamp(min=0)
+        real_BT = t_T < shown_B1
     elif resize == "bins":
         within = _bins(duration_B1.long() + 1, frames, keyed.uniform(keys_B, 2 * frames, view=view_B, op=BINS))
     else:
