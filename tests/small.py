@@ -14,6 +14,7 @@ TINY_ENCODER = {
     "dste": {"encoder.dim": 8},
     "bigru": {"encoder.hidden": 8, "encoder.depth": 2},
     "two-branch": {"encoder.dim": 8},
+    "glt": {"encoder.dim": 2, "encoder.depth": 2, "encoder.heads": 2},
 }
 
 DECODER = {"decoder_dim": 16, "decoder_depth": 1, "decoder_heads": 2}
@@ -34,6 +35,7 @@ TINY_METHOD = {
     "pstl": {"head_hidden": 16},
     "usdrl": {"head_hidden": 16},
     "umurl": {"head_hidden": 16, "embedding": 12},
+    "gl-transformer": {},
     "gfp": DECODER | {"target_hidden": 16, "target_hidden_global": 32, "target_dim": 16},
 }
 

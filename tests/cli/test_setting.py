@@ -54,7 +54,7 @@ def test_an_encoder_that_is_chosen_has_its_own_size_in_every_preset(preset, base
     assert resolve(request, made.host, tmp_path, "cpu").spec.encoder_config["base"] == base
 
 
-@pytest.mark.parametrize("name", [name for name in METHODS if name not in {*WITHOUT, *COMPARING}])
+@pytest.mark.parametrize("name", [name for name in METHODS if name not in {*WITHOUT, *COMPARING, "gl-transformer"}])
 def test_native_is_the_published_setting(name, made):
     native = made(name, native=True)
     assert native.setting == "native" and control(native, made.host).setting == "native"
@@ -76,11 +76,13 @@ PUBLISHED = {
     "pstl": ("stgcn", 50, 150, "all-slots", "frames-as-released", "adam", "cosine", 5e-3, 1e-5),
     "usdrl": ("dste", 64, 451, "valid", "first-frame-shoulders", "adam", "step", 5e-4, 1e-5),
     "umurl": ("two-branch", 64, 451, "valid", "first-frame-shoulders", "adam", "step", 5e-4, 1e-5),
+    "gl-transformer": ("glt", 300, 120, "valid", "frames-with-path", "adamw", "exponential", 5e-5, 0.1),
 }
 
 
-@pytest.mark.parametrize("name", sorted(COMPARING))
-def test_native_is_the_published_setting_of_methods_that_compare_clips(name, made):
+@pytest.mark.usefixtures("shipped_plugins")  # one has an augmentation of its own
+@pytest.mark.parametrize("name", sorted({*COMPARING, "gl-transformer"}))
+def test_native_is_the_published_setting_of_methods_with_encoders_of_their_own(name, made):
     spec = made(name, native=True).spec
     train, how = spec.train, (spec.optimizer, spec.schedule)
     found = spec.encoder, spec.grid.frames, train.epochs, train.bodies, train.align, *how, train.lr, train.weight_decay
