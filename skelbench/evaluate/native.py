@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterator
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -42,6 +42,8 @@ class NativeLinear(Protocol):
     """
 
     unit: ClassVar[str] = "clips"
+    adam: ClassVar[bool] = False
+    """Adam instead of SGD."""
     normalises: ClassVar[bool]
     """Batch normalisation without affine comes first."""
     weight_std: ClassVar[float] = 0.01
@@ -110,6 +112,7 @@ class NativeLinear(Protocol):
         augment: tuple[Augment, ...] = (),
         dropout: float = 0.0,
         progress: Progress | None = None,
+        noisy: bool = False,
     ) -> Tensor:
         """The training features of the epoch ``keyed.step``, float32 [n, D] on the host."""
         if features.again is None:
@@ -117,7 +120,8 @@ class NativeLinear(Protocol):
                 "this probe needs newly augmented training clips in every epoch and was handed finished features; "
                 "use it on a run: skelbench eval RUN"
             )
-        x_nD = features.again(keyed, crop, augment, dropout, share(progress, keyed.step, self.epochs))
+        how = {"noisy": True} if noisy else {}
+        x_nD = features.again(keyed, crop, augment, dropout, share(progress, keyed.step, self.epochs), **how)
         if not np.isfinite(x_nD).all():
             raise SkelbenchError(
                 f"features of augmented clips are not finite in epoch {keyed.step}; check the clips' data and whether "
@@ -146,7 +150,8 @@ class _Probe:
             first_CD = config.weight_std * torch.randn(classes, width, generator=self.generator)
             self.linear.weight.copy_(send(first_CD, device))
             self.linear.bias.zero_()
-        self.optimizer = torch.optim.SGD(self.linear.parameters(), lr=config.lr, momentum=MOMENTUM)
+        made: dict[str, Any] = {"params": self.linear.parameters(), "lr": config.lr}
+        self.optimizer = torch.optim.Adam(**made) if config.adam else torch.optim.SGD(**made, momentum=MOMENTUM)
         self.steps: list[int] = []
         self.columns: defaultdict[str, list[float]] = defaultdict(list)
         """Of the curve, one entry per epoch that is scored."""
