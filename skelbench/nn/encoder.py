@@ -275,7 +275,12 @@ def side_by_side(view: View, bodies: int) -> Tensor:
 
 
 def real_frames(view: View) -> Tensor | None:
-    """bool [count * B, T]: frames of each clip that are not padding; None where nothing is padded."""
+    """bool [count * B, T]: frames of each clip that are not padding; None where nothing is padded.
+
+    >>> view = View.of(torch.ones(2, 1, 4, 25, 3), real_RT=torch.tensor([[True] * 4, [True] * 3 + [False]]))
+    >>> real_frames(view).sum(1)
+    tensor([4, 3])
+    """
     if view.real_RT is None:
         return None
     real_GT = view.real_RT.new_zeros(view.count * view.clips * view.bodies, view.real_RT.shape[1])

@@ -6,7 +6,7 @@ B here is views times clips. A crop of your own is a subclass of :class:`Crop` w
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal
 
 import torch
@@ -40,7 +40,7 @@ class Interval:
     """float64 [B], frames."""
     duration_B: Tensor
     """float64 [B], frames; a crop of n whole frames lasts n - 1."""
-    frames_B: Tensor | None = None
+    frames_B: Tensor | None = field(default=None, repr=False)
     """float64 [B]: as how many frames it is shown where views are padded; None = as many as it has."""
 
     def take(self, index: Tensor) -> Interval:
