@@ -5,7 +5,7 @@ Everything of it but its checkpoints is :mod:`skelbench.methods.masked_diffusion
 
 from math import isfinite
 
-from skelbench_plugins._recipes import DROPS_TOKENS, MAE_NATIVE, MAE_RECIPE, MASKED_SPACE
+from skelbench_plugins._recipes import DIFFUSION_NATIVE, DIFFUSION_RECIPE, DROPS_TOKENS, MASKED_SPACE
 
 from skelbench.errors import SkelbenchError
 from skelbench.methods.imported import (
@@ -86,15 +86,9 @@ def skelbench_methods() -> list[MethodSpec]:
             summary="denoise the whole clip, conditioned on the encoder's view of 10 % of its tokens",
             citation="Wu et al., MacDiff: Unified Skeleton Modeling with Masked Conditional Diffusion, ECCV 2024 "
             "(arXiv 2409.10473)",
-            recipe=MAE_RECIPE | {"schedule.min_lr": 1e-5},
+            recipe=DIFFUSION_RECIPE,
             requires=DROPS_TOKENS,
-            # The encoder sees what is diffused: coordinates standardised by NTU's constants (MaskedDiffusionConfig).
-            native=MAE_NATIVE
-            | {
-                "encoder.input_mean": (-0.0058, -0.1333, -0.0246),
-                "encoder.input_std": (0.0206**0.5, 0.0805**0.5, 0.0218**0.5),
-                "train.bodies": "first",
-            },
+            native=DIFFUSION_NATIVE,
             space=MASKED_SPACE | {"method.uniformity": Log("x0.1", "x10")},
         )
     ]

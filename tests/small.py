@@ -36,6 +36,7 @@ TINY_METHOD = {
     "usdrl": {"head_hidden": 16},
     "umurl": {"head_hidden": 16, "embedding": 12},
     "gl-transformer": {},
+    "igm": DECODER | {"queue": 8},
     "gfp": DECODER | {"target_hidden": 16, "target_hidden_global": 32, "target_dim": 16},
 }
 

@@ -72,6 +72,8 @@ class Denoised:
     """The diffused clip, standardised."""
     step_R: Tensor
     """int64: how many steps it is diffused by, 0 = one."""
+    informed_R: Tensor
+    """bool: whether the decoder had the condition."""
     predicted_RNL: Tensor
     """Noise that the decoder sees in it."""
     losses: Mapping[str, Tensor]
@@ -142,4 +144,4 @@ class MaskedDiffusion(Method):
         denoising = step.mean(*masked_mse(predicted_RNL, noise_RNL, source.mask_RN))
         uniformity = step.mean(token_uniformity(visible_RKD).sum(), source.rows)
         losses = {"loss": denoising + c.uniformity * uniformity, "denoising": denoising, "uniformity": uniformity}
-        return Denoised(encoded, noisy_RTJC, step_R, predicted_RNL, losses)
+        return Denoised(encoded, noisy_RTJC, step_R, informed_R, predicted_RNL, losses)
