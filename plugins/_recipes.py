@@ -42,6 +42,14 @@ MAE_PROBE = NativeProbe(
 )
 FP32 = {"train.precision": "fp32"}
 
+# MacDiff and IGM. The encoder sees what is diffused: coordinates standardised by NTU's constants.
+DIFFUSION_RECIPE = MAE_RECIPE | {"schedule.min_lr": 1e-5}
+DIFFUSION_NATIVE = MAE_NATIVE | {
+    "encoder.input_mean": (-0.0058, -0.1333, -0.0246),
+    "encoder.input_std": (0.0206**0.5, 0.0805**0.5, 0.0218**0.5),
+    "train.bodies": "first",
+}
+
 # DINO and iBOT: durations are shares of the 100 epochs of their code.
 MULTI_CROP_RECIPE = {
     "train.batch_size": 768,

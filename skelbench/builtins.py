@@ -10,6 +10,7 @@ PLACES: tuple[str, ...] = (
     "skelbench.evaluate.native_contrastive",
     "skelbench.evaluate.native_hyperbolic",
     "skelbench.evaluate.native_masked",
+    "skelbench.evaluate.native_padded",
     "skelbench.evaluate.robustness",
     "skelbench.evaluate.retrieval",
     "skelbench.evaluate.swept",

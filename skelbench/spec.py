@@ -37,6 +37,7 @@ Align = Literal[
     "first-frame-as-released",
     "first-frame-shoulders",
     "first-frame-hips",
+    "frames-with-path",
 ]
 """Where clips are and what they face before anything else is done to them: as stored; each body in each frame, its
 shoulders along x; the first body in its first frame (:mod:`skelbench.data.store.alignment`)."""
@@ -323,7 +324,7 @@ def evaluation_defaults(spec: RunSpec) -> dict[str, Any]:
         "centre": spec.train.centre,
         "align": spec.train.align,
         "bodies_pool": "all-mean" if slots else "valid-mean",
-        "resize": next((how for how in ("half-pixel", "uniform-frames", "strided") if how in resized), "ends"),
+        "resize": next((how for how in ("half-pixel", "uniform-frames", "strided", "pad") if how in resized), "ends"),
     }
 
 

@@ -14,6 +14,7 @@ TINY_ENCODER = {
     "dste": {"encoder.dim": 8},
     "bigru": {"encoder.hidden": 8, "encoder.depth": 2},
     "two-branch": {"encoder.dim": 8},
+    "glt": {"encoder.dim": 2, "encoder.depth": 2, "encoder.heads": 2},
 }
 
 DECODER = {"decoder_dim": 16, "decoder_depth": 1, "decoder_heads": 2}
@@ -43,6 +44,8 @@ TINY_METHOD = {
     "hsp": {"head_hidden": 16, "lift_hidden": 8},
     "hysp": {"head_hidden": 16},
     "cpm": QUEUE,
+    "gl-transformer": {},
+    "igm": DECODER | {"queue": 8},
     "gfp": DECODER | {"target_hidden": 16, "target_hidden_global": 32, "target_dim": 16},
 }
 

@@ -5,13 +5,15 @@ Shapes: n clips in all, B clips of a batch, M body slots, R present bodies (rows
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from skelbench import distributed
 from skelbench.data.store.clip_store import ClipStore
@@ -64,10 +66,15 @@ def split_features(
         return extract(encoder, source, ids, builder, device=device, **options)
 
     def again(
-        keyed: Keyed, crop: Crop, augment: tuple[Augment, ...], dropout: float = 0.0, progress: Report | None = None
+        keyed: Keyed,
+        crop: Crop,
+        augment: tuple[Augment, ...],
+        dropout: float = 0.0,
+        progress: Report | None = None,
+        noisy: bool = False,
     ) -> np.ndarray:
         view = ViewSpec(frames=grid.frames, crop=crop, augment=augment, resize=spec.resize)
-        return one_pass(split.train, view, keyed=keyed, dropout=dropout, progress=progress)
+        return one_pass(split.train, view, keyed=keyed, dropout=dropout, progress=progress, noisy=noisy)
 
     plain = evaluation_spec(grid, share=spec.share, resize=spec.resize)
     return Features(
@@ -108,6 +115,7 @@ def extract(
     dropout: float = 0.0,
     hiding: Hiding = "",
     min_confidence: float = 0.0,
+    noisy: bool = False,
 ) -> np.ndarray:
     """Features of the clips ``ids``: float32 [n, D] (D times M for "concat"); row i belongs to ``ids[i]``.
 
@@ -115,7 +123,8 @@ def extract(
     in which it came. Clips do not see each other, so ``batch_size`` changes nothing but rounding. ``keyed`` is handed
     to the builder. ``progress(done, total)`` counts clips. An encoder that returns one row per clip has pooled the
     bodies itself: ``pooling`` then has no effect. ``readout``, ``grid`` and ``dropout``: see :func:`read_out`; dropout
-    is drawn from ``keyed``'s seed and step along ``ids``, the same for the same order and batch size. ``hiding`` and
+    is drawn from ``keyed``'s seed and step along ``ids``, the same for the same order and batch size; so is that of the
+    encoder's own layers where it is ``noisy``: all but batch norm are then in training mode. ``hiding`` and
     ``min_confidence``, for joints that are missing or doubtful: see :func:`~skelbench.evaluate.hidden.encode`.
     """
     ids = np.asarray(ids, dtype=np.int64)
@@ -126,10 +135,10 @@ def extract(
         noise = torch.Generator(device).manual_seed(derive_seed("dropout", keyed.seed, keyed.step))
     features: list[Tensor] = []
     starts, shared = range(0, len(ids), batch_size), False
-    if not dropout:
+    if not dropout and not noisy:
         starts, shared = distributed.own_pieces(len(ids), batch_size)
     end = min(starts.stop, len(ids))
-    with evaluating(encoder):
+    with evaluating(encoder), drawing(encoder, keyed, device) if noisy else nullcontext():
         for start in starts:
             batch = source.gather(ids[start : start + batch_size])
             if start + batch_size < end:
@@ -148,6 +157,17 @@ def extract(
         return np.zeros((0, 0), dtype=np.float32)
     x_nD = torch.cat(features)
     return fetch(distributed.gather(x_nD) if shared else x_nD).numpy()
+
+
+@contextmanager
+def drawing(encoder: nn.Module, keyed: Keyed, device: torch.device) -> Iterator[None]:
+    """All of ``encoder`` but batch norm in training mode, with torch's own generators begun by ``keyed``'s seed and
+    step and left as they were. To be used within :func:`~skelbench.nn.encoder.evaluating`, which ends it."""
+    for module in encoder.modules():
+        module.training = not isinstance(module, _BatchNorm)
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        torch.manual_seed(derive_seed("noise", keyed.seed, keyed.step))
+        yield
 
 
 def check_dropout(dropout: float, hiding: Hiding, min_confidence: float) -> None:

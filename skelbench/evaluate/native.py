@@ -129,6 +129,7 @@ class NativeLinear(Protocol):
         augment: tuple[Augment, ...] = (),
         dropout: float = 0.0,
         progress: Progress | None = None,
+        noisy: bool = False,
     ) -> Tensor:
         """The training features of the epoch ``keyed.step``, float32 [n, D] on the host."""
         if features.again is None:
@@ -136,7 +137,8 @@ class NativeLinear(Protocol):
                 "this probe needs newly augmented training clips in every epoch and was handed finished features; "
                 "use it on a run: skelbench eval RUN"
             )
-        x_nD = features.again(keyed, crop, augment, dropout, share(progress, keyed.step, self.epochs))
+        how = {"noisy": True} if noisy else {}
+        x_nD = features.again(keyed, crop, augment, dropout, share(progress, keyed.step, self.epochs), **how)
         if not np.isfinite(x_nD).all():
             raise SkelbenchError(
                 f"features of augmented clips are not finite in epoch {keyed.step}; check the clips' data and whether "

@@ -35,11 +35,13 @@ def share(progress: Progress | None, part: int, parts: int) -> Progress | None:
 
 
 Again = Callable[..., np.ndarray]
-"""``again(keyed, crop, augment, dropout=0.0, progress=None)``: another pass of the frozen encoder, in eval mode, over
-the training clips. Features like ``train_x``, of the clips cut and augmented with the draws of ``keyed`` (by clip).
+"""``again(keyed, crop, augment, dropout=0.0, progress=None, noisy=False)``: another pass of the frozen encoder, in eval
+mode, over the training clips. Features like ``train_x``, of the clips cut and augmented with the draws of ``keyed`` (by
+clip).
 
 ``dropout``: chance with which each number of each token is set to 0 (the others grow) before tokens are averaged.
-``progress`` counts clips. Only the array returned is kept in memory.
+``noisy``: the encoder's own dropout and stochastic depth stay on. ``progress`` counts clips. Only the array returned is
+kept in memory.
 """
 
 

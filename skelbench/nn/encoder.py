@@ -24,6 +24,7 @@ ABILITIES: Mapping[str, str] = {
     "tokens": "return a token per joint and patch of frames",
     "cells": "return features by joint and stretch of frames that it reads out by their mean",
     "time-and-space": "say what a view is over time apart from what it is over joints",
+    "frames": "return a token per frame of all bodies together",
     "short-views": "encode views with fewer frames than the grid",
     "fuse-streams": "take joints, bones and motion as one input",
 }
@@ -41,8 +42,8 @@ class Encoded:
 
     tokens_RND: Tensor
     """Features after the final norm: all N tokens of the grid, or the K visible ones when tokens were dropped; of an
-    encoder with the ability "cells" alone T' x J of stretches of its own, time-major; of one with neither whatever
-    sequence it has, or none (N = 0)."""
+    encoder with the ability "cells" alone T' x J of stretches of its own, time-major; one per frame with the ability
+    "frames"; of one with none of these whatever sequence it has, or none (N = 0)."""
     pooled_RD: Tensor
     """The readout used downstream (may be wider than D, e.g. class token and mean token side by side)."""
     cls_RD: Tensor | None = None
@@ -281,6 +282,19 @@ def side_by_side(view: View, bodies: int) -> Tensor:
             f"give --set encoder.bodies={view.bodies}"
         )
     return torch.cat([x_BMTJC, x_BMTJC.new_zeros(x_BMTJC.shape[0], bodies - view.bodies, *x_BMTJC.shape[2:])], 1)
+
+
+def real_frames(view: View) -> Tensor | None:
+    """bool [count * B, T]: frames of each clip that are not padding; None where nothing is padded.
+
+    >>> view = View.of(torch.ones(2, 1, 4, 25, 3), real_RT=torch.tensor([[True] * 4, [True] * 3 + [False]]))
+    >>> real_frames(view).sum(1)
+    tensor([4, 3])
+    """
+    if view.real_RT is None:
+        return None
+    real_GT = view.real_RT.new_zeros(view.count * view.clips * view.bodies, view.real_RT.shape[1])
+    return real_GT.index_copy(0, view.rows_R, view.real_RT).unflatten(0, (-1, view.bodies)).any(1)
 
 
 @contextmanager

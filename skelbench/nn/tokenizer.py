@@ -26,6 +26,17 @@ def patchify(x_RTJC: Tensor, patch: int) -> Tensor:
     return x.reshape(R, (T // patch) * J, patch * C)
 
 
+def unpatchify(x_RNL: Tensor, patch: int, joints: int) -> Tensor:
+    """[R, N, patch * C] -> [R, T, J, C]: what :func:`patchify` was made from.
+
+    >>> x_RTJC = torch.randn(2, 16, 25, 3)
+    >>> torch.equal(unpatchify(patchify(x_RTJC, patch=8), patch=8, joints=25), x_RTJC)
+    True
+    """
+    x_RPJpC = x_RNL.unflatten(1, (-1, joints)).unflatten(3, (patch, -1))
+    return x_RPJpC.transpose(2, 3).flatten(1, 2)
+
+
 def take(x_RND: Tensor, keep_RK: Tensor) -> Tensor:
     """The tokens ``keep_RK`` (int64 [R, K]) of each row: [R, K, D].
 

@@ -71,6 +71,23 @@ class StepDecay(Schedule):
         return peak * self.gamma ** sum(step >= round(milestone * total) for milestone in self.milestones)
 
 
+class Exponential(Schedule):
+    """The peak, multiplied by ``gamma`` after each of ``parts`` equal parts of the schedule: epochs, in most codes.
+
+    >>> [round(Exponential(parts=4, gamma=0.5).lr(1.0, step, 100), 3) for step in (0, 24, 25, 99)]
+    [1.0, 1.0, 0.5, 0.125]
+    """
+
+    kind = "exponential"
+    warmup: float = Field(0.0, ge=0, lt=1, description="linear warm-up, share of the schedule")
+    parts: int = Field(100, ge=1, description="equal parts of the schedule, of one rate each")
+    gamma: float = Field(0.99, gt=0, le=1, description="rate of a part over that of the one before")
+
+    def after(self, peak: float, step: int, warm: int, total: int) -> float:
+        """Parts are those of the whole schedule, warm-up included."""
+        return peak * self.gamma ** (step * self.parts // total)
+
+
 class Constant(Schedule):
     """The peak throughout.
 

@@ -76,7 +76,7 @@ def keyed(subject: ComponentSubject) -> None:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             passes.append(cut(subject.make(), torch.arange(len(CLIPS))))
-    if differs(passes[0].start_B, passes[1].start_B, 0) or differs(passes[0].duration_B, passes[1].duration_B, 0):
+    if differs(_numbers(passes[0]), _numbers(passes[1]), 0):
         look = "random numbers: cut.uniform, never torch.rand"
         raise Failed("the same interval from the same key", "another one", look)
 
@@ -84,7 +84,7 @@ def keyed(subject: ComponentSubject) -> None:
 def drawn(subject: ComponentSubject) -> None:
     which = torch.arange(len(CLIPS))
     found = [cut(subject.make(), which, Keyed(seed, 0)) for seed in range(6)]
-    draws = [torch.stack([interval.start_B, interval.duration_B], 1) for interval in found]
+    draws = [_numbers(interval) for interval in found]
     asked = _asks(subject.make(), which)
     if not asked:
         raise Skipped("it draws nothing")
@@ -93,6 +93,12 @@ def drawn(subject: ComponentSubject) -> None:
     if len(set(map(tuple, draws[0][-3:].tolist()))) == 1:  # clips of one length
         look = "one draw for all clips: cut.uniform has a row for each"
         raise Failed("draws of its own for each clip", "the same for clips of one length", look)
+
+
+def _numbers(interval: Interval) -> Tensor:
+    """float64 [B, 2], or [B, 3] of one that says how many frames it is shown as."""
+    shown = [] if interval.frames_B is None else [interval.frames_B]
+    return torch.stack([interval.start_B, interval.duration_B, *shown], 1)
 
 
 def _asks(crop: Crop, which: Tensor) -> bool:

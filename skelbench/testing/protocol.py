@@ -45,7 +45,9 @@ def made_features(separation: float = 1.0, seed: int = 0, asked: list[int] | Non
     x = (centre_CD[y] + 0.1 * rng.normal(size=(len(y), WIDTH))).astype(np.float32)
     ids = 10 + rng.permutation(4 * len(y))[: len(y)]
 
-    def again(keyed: Any, crop: Any, augment: Any, dropout: float = 0.0, progress: Any = None) -> np.ndarray:
+    def again(
+        keyed: Any, crop: Any, augment: Any, dropout: float = 0.0, progress: Any = None, noisy: bool = False
+    ) -> np.ndarray:
         """The training features a little moved by clip, as augmentation moves them."""
         if asked is not None:
             asked.append(1)

@@ -16,7 +16,7 @@ from skelbench.views.augmentations import (
     TimeFlip,
     Translate,
 )
-from skelbench.views.crops import Alike, Center, Crop, Cut, Free, Inside, Interval, ReflectCrop, Same
+from skelbench.views.crops import Alike, Center, Crop, Cut, Free, Inside, Interval, Pace, ReflectCrop, Same
 from skelbench.views.degradations import Degrade, JointNoise, MissingJoints, ParentFill, Poses, ZeroFill
 from skelbench.views.distortions import Distort
 from skelbench.views.masks import Mask, MaskRows, RandomTokens, TokenMask

@@ -6,7 +6,7 @@ B here is views times clips. A crop of your own is a subclass of :class:`Crop` w
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal
 
 import torch
@@ -42,10 +42,13 @@ class Interval:
     """float64 [B], frames."""
     duration_B: Tensor
     """float64 [B], frames; a crop of n whole frames lasts n - 1."""
+    frames_B: Tensor | None = field(default=None, repr=False)
+    """float64 [B]: as how many frames it is shown where views are padded; None = as many as it has."""
 
     def take(self, index: Tensor) -> Interval:
         """Entries ``index`` of this one."""
-        return Interval(self.start_B[index], self.duration_B[index])
+        frames_B = None if self.frames_B is None else self.frames_B[index]
+        return Interval(self.start_B[index], self.duration_B[index], frames_B)
 
 
 @dataclass(frozen=True)
@@ -156,7 +159,8 @@ class Same(Crop):
     parent: str
 
     def cut(self, cut: Cut) -> Interval:
-        return cut.interval(cut.parent.start_B, cut.parent.duration_B)
+        interval = cut.interval(cut.parent.start_B, cut.parent.duration_B)
+        return replace(interval, frames_B=cut.parent.frames_B)
 
 
 class Alike(Crop):
@@ -213,6 +217,25 @@ class ReflectCrop(Crop):
     def cut(self, cut: Cut) -> Interval:
         duration_B = cut.length_B.double() - 1
         return cut.interval((2 * cut.uniform(1)[:, 0] - 1) * self.pad * duration_B, duration_B)
+
+
+class Pace(Crop):
+    """The whole clip, played slower or faster: as a uniform share in 1 +- ``amount`` of its frames, rounded down.
+
+    With ``resize="pad"`` alone, where a clip that is played slower fills more frames; other views have as many frames
+    as ever. Boeun-Kim/GL-Transformer, feeder/tools.py.
+
+    >>> Pace(amount=0.2)
+    Pace(amount=0.2)
+    """
+
+    kind = "pace"
+    amount: float = Field(0.1, ge=0, lt=1)
+
+    def cut(self, cut: Cut) -> Interval:
+        length_B = cut.length_B.double()
+        frames_B = torch.floor(length_B * (1 + (2 * cut.uniform(1)[:, 0] - 1) * self.amount)).clamp(min=1)
+        return Interval(torch.zeros_like(length_B), length_B - 1, frames_B)
 
 
 class Center(Crop):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from skelbench.views.crops import PADDED, Interval, Resize
+from skelbench.views.crops import Interval, Resize
 from skelbench.views.keyed import Keyed, pick
 
 BINS = 1
@@ -56,10 +56,14 @@ def frame_positions(
     real_BT = None
     if resize == "half-pixel":
         within = ((t_T + 0.5) * (duration_B1 + 1) / frames - 0.5).clamp(min=0)
-    elif resize in PADDED:
-        stride_B1 = torch.floor((duration_B1 + 1) / frames).clamp(min=1) if resize == "strided" else 1
+    elif resize == "strided":
+        stride_B1 = torch.floor((duration_B1 + 1) / frames).clamp(min=1)
         within = (t_T * stride_B1).expand(len(start_B1), -1)
         real_BT = within <= duration_B1
+    elif resize == "pad":
+        shown_B1 = duration_B1 + 1 if interval.frames_B is None else interval.frames_B[:, None]
+        within = ((t_T + 0.5) * (duration_B1 + 1) / shown_B1 - 0.5).clamp(min=0)
+        real_BT = t_T < shown_B1
     elif resize == "bins":
         within = _bins(duration_B1.long() + 1, frames, keyed.uniform(keys_B, 2 * frames, view=view_B, op=BINS))
     else:

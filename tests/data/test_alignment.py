@@ -15,7 +15,7 @@ from skelbench.skeleton.topology import COCO17, H36M17, KINECT20, NTU25
 
 HOWS = (
     "frames", "first-frame", "frames-as-released", "first-frame-as-released", "first-frame-shoulders",
-    "first-frame-hips",
+    "first-frame-hips", "frames-with-path",
 )  # fmt: skip
 
 
@@ -69,10 +69,14 @@ def shortest(a, b):
     return np.eye(3) + k + k @ k / (1 + c)
 
 
-def slow_frames(x_MTJC, one_sense):
+def slow_frames(x_MTJC, one_sense, with_path):
     out = x_MTJC.astype(np.float64)
     for body in out:
+        seen = body.any((1, 2))
+        path = (body[:, 20] - body[seen.argmax(), 20]) * seen[:, None]
         body -= body[:, 20:21]
+        if with_path:
+            body[:, 20] = path
         across = body[:, 8] - body[:, 4]
         sense = across[:, 2].sum() >= 0
         for frame, (x, _, z) in zip(body, across):
@@ -128,8 +132,8 @@ def slow_first_frame(x_MTJC, how):
 @pytest.mark.parametrize("how", HOWS)
 def test_clips_are_aligned_as_frame_by_frame(store, how):
     for found, clip in zip(aligned(store, how), people(), strict=True):
-        one_sense = how.endswith("released")
-        slow = slow_frames(clip, one_sense) if how.startswith("frames") else slow_first_frame(clip, how)
+        one_sense, with_path = how != "frames", how.endswith("path")
+        slow = slow_frames(clip, one_sense, with_path) if how.startswith("frames") else slow_first_frame(clip, how)
         np.testing.assert_allclose(found, slow, atol=1e-5)
 
 

@@ -25,7 +25,7 @@ def make_features():
         x = centres[y] + rng.normal(size=(len(y), width))
         ids = rng.permutation(10_000)[: len(y)]
 
-        def again(keyed, crop, augment, dropout=0.0, progress=None):
+        def again(keyed, crop, augment, dropout=0.0, progress=None, noisy=False):
             """The training features with noise by clip, as augmentation makes it."""
             if progress:
                 progress(n_train // 2, n_train)

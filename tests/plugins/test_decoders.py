@@ -5,9 +5,9 @@ import torch
 from literal_vit import randomised
 from skelbench_plugins.amr.query import QueryDecoder
 from skelbench_plugins.gfp.pyramid import PyramidDecoder
-from skelbench_plugins.macdiff.diffusion import DiffusionDecoder
 
 from skelbench.nn.decoder import MaskedDecoder
+from skelbench.nn.diffusion import DiffusionDecoder
 from skelbench.skeleton.grid import Grid
 
 GRID = Grid(24, 4, 5)

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skelbench.views.crops import CROP, Alike, Center, Cut, Free, Inside, Interval, ReflectCrop, Same
+from skelbench.views.crops import CROP, Alike, Center, Cut, Free, Inside, Interval, Pace, ReflectCrop, Same
 from skelbench.views.keyed import Keyed
 from skelbench.views.sampling import BINS, extended_length, frame_positions
 
@@ -169,6 +169,27 @@ def test_strided_takes_every_nth_frame_from_the_beginning():
         expected = [*range(0, count, max(1, count // frames))][:frames]
         assert at.first_BT[b, : len(expected)].tolist() == expected and not at.weight_BT.any()
         assert at.real_BT[b].tolist() == [t < len(expected) for t in range(frames)]
+
+
+def test_pace_is_a_resize_to_the_frames_drawn_then_cut_or_padded():
+    """As in GL-Transformer's feeder: int(length (1 +- u amount)) frames, half-pixel, at most T of them."""
+    length_B = lengths(*range(1, 41))
+    interval = draw(Pace(amount=0.3), "pad", length_B)
+    frames = positions(interval, 30, "pad", length_B)
+    u_B = KEYED.uniform(2 * torch.arange(40), 1, view=1, op=CROP)[:, 0].double()
+    clips = [torch.from_numpy(np.random.default_rng(n).normal(size=n)) for n in length_B.tolist()]
+    for b, (n, x) in enumerate(zip(length_B.tolist(), clips)):
+        shown = max(1, int(n * (1 + (2 * float(u_B[b]) - 1) * 0.3)))
+        expected = F.interpolate(x[None, None], size=shown, mode="linear", align_corners=False)[0, 0, :30]
+        assert frames.real_BT[b].tolist() == [t < shown for t in range(30)]
+        assert torch.allclose(read(frames, clips)[b][: len(expected)], expected, atol=1e-6)
+    again = draw(Same(parent="x"), "pad", length_B, parent=interval)
+    assert torch.equal(again.frames_B, interval.frames_B) and torch.equal(
+        again.take(length_B - 1).frames_B, again.frames_B
+    )
+    assert torch.equal(
+        positions(interval, 30, "ends", length_B).first_BT, positions(again, 30, "ends", length_B).first_BT
+    )
 
 
 @pytest.mark.parametrize("count,frames", [(5, 8), (8, 8), (9, 8), (15, 8), (16, 8), (75, 8), (1, 4)])

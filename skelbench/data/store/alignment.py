@@ -12,10 +12,10 @@ from torch import Tensor
 
 from skelbench.data.store.clip_store import ClipStore
 from skelbench.errors import SkelbenchError
+from skelbench.skeleton.topology.tree import BETWEEN_SHOULDERS
 from skelbench.spec import Align
 
-NECK = (("spine shoulder",), ("shoulder center",), ("thorax",), ("neck",))
-"""What topologies call the joint between the shoulders."""
+NECK = tuple((name,) for name in BETWEEN_SHOULDERS)
 SPINE = (("spine base", "spine mid"), ("hip center", "spine"), ("pelvis", "spine"))
 """The spine's foot, and the joint above it, on which clips are centred."""
 SHOULDERS = (("left shoulder", "right shoulder"),)
@@ -35,6 +35,8 @@ class Alignment:
     "...-as-released": with the faults of their codes; "first-frame-shoulders": their second half alone (docs/data.md).
     "first-frame-hips" (Predict and Cluster): the foot of the first body's spine is at the origin in its first frame,
     and one rotation brings, in that frame, its spine to y and its left hip into the x-y plane, x > 0.
+    "frames-with-path" (GL-Transformer): "frames-as-released", but the joint between a body's shoulders shows where it
+    is, from its place in the first frame that has the body.
 
     Clips are computed one by one on the CPU: the bits do not depend on the batch, nor on where it travels.
 
@@ -69,7 +71,7 @@ class Alignment:
         row_F3 = torch.from_numpy((3 * start_G[group_F] + time_F)[:, None] + length_G[group_F, None] * np.arange(3))
         x_F3J = frames_FJ[row_F3]
         if self.neck >= 0:
-            frames_FJ[row_F3] = self._frames(x_F3J, torch.from_numpy(group_F), len(length_G))
+            frames_FJ[row_F3] = self._frames(x_F3J, torch.from_numpy(group_F), start_G)
             return
         filled_F = torch.from_numpy(_filled(x_F3J.flatten(1).any(1).numpy(), start_G, length_G))
         clip_F = np.repeat(np.arange(len(length_B)), length_B * bodies_B)
@@ -80,11 +82,17 @@ class Alignment:
         if confidence_FJ is not None:
             confidence_FJ.copy_(confidence_FJ[filled_F])
 
-    def _frames(self, x_F3J: Tensor, group_F: Tensor, bodies: int) -> Tensor:
-        x_F3J = x_F3J - x_F3J[:, :, self.neck, None]
+    def _frames(self, x_F3J: Tensor, group_F: Tensor, start_G: np.ndarray) -> Tensor:
+        neck_F3 = x_F3J[:, :, self.neck]
+        x_F3J = x_F3J - neck_F3[:, :, None]
+        if self.how == "frames-with-path":
+            there_F = x_F3J.flatten(1).any(1)
+            frame_F = torch.where(there_F, torch.arange(len(there_F)), len(there_F) - 1)
+            first_G = torch.from_numpy(np.minimum.reduceat(frame_F.numpy(), start_G))
+            x_F3J[:, :, self.neck] = torch.where(there_F[:, None], neck_F3 - neck_F3[first_G[group_F]], 0.0)
         x_F, z_F = _between(x_F3J, self.across)[:, ::2].unbind(1)
-        if self.how == "frames-as-released":  # every frame by its own angle, all in the sense of the body's sum
-            sum_G = torch.zeros(bodies, dtype=torch.float64).index_add_(0, group_F, z_F)
+        if self.how != "frames":  # every frame by its own angle, all in the sense of the body's sum
+            sum_G = torch.zeros(len(start_G), dtype=torch.float64).index_add_(0, group_F, z_F)
             z_F = torch.where(sum_G[group_F] >= 0, z_F.abs(), -z_F.abs())
         far_F = (x_F * x_F + z_F * z_F).sqrt()
         cos_F1 = torch.where(far_F > TINY, x_F / far_F, 1.0).float()[:, None]

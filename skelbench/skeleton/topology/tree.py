@@ -10,6 +10,9 @@ import numpy as np
 
 from skelbench.errors import SkelbenchError
 
+BETWEEN_SHOULDERS = ("spine shoulder", "shoulder center", "thorax", "neck")
+"""What topologies call the joint between the shoulders."""
+
 
 @dataclass(frozen=True, eq=False)
 class Topology:
@@ -82,6 +85,11 @@ class Topology:
     def num_joints(self) -> int:
         """J."""
         return len(self.joints)
+
+    @cached_property
+    def anchor(self) -> int:
+        """The joint between the shoulders; where no joint is called so, ``center``."""
+        return next((self.joints.index(name) for name in BETWEEN_SHOULDERS if name in self.joints), self.center)
 
     @cached_property
     def swap(self) -> tuple[int, ...]:

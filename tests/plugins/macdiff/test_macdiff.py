@@ -6,11 +6,12 @@ import re
 import numpy as np
 import pytest
 import torch
-from skelbench_plugins.macdiff import NOISE, TIME, MacDiff, MacDiffConfig, imported
-from skelbench_plugins.macdiff.diffusion import cumulative_alphas
+from skelbench_plugins.macdiff import MacDiff, imported
 
 from skelbench.errors import SkelbenchError
 from skelbench.methods.contract import Context, Step
+from skelbench.methods.masked_diffusion import NOISE, TIME, MaskedDiffusionConfig
+from skelbench.nn.diffusion import cumulative_alphas
 from skelbench.nn.vit import ViT, ViTConfig
 from skelbench.skeleton.grid import Grid
 from skelbench.skeleton.topology import NTU25
@@ -89,7 +90,7 @@ def test_a_dropped_condition_tells_the_encoder_nothing(made):
 
 def test_native_encoder_sees_what_is_diffused(resolved):
     spec = resolved("macdiff", native=True).spec
-    config = MacDiffConfig.model_validate(spec.method_config)
+    config = MaskedDiffusionConfig.model_validate(spec.method_config)
     assert tuple(spec.encoder_config["input_mean"]) == config.mean == MEAN
     assert [std**2 for std in spec.encoder_config["input_std"]] == pytest.approx(config.variance)
     assert spec.train.bodies == "first"
@@ -178,7 +179,7 @@ def imported_method():
     encoder = ViTConfig(temporal="learned", cls=False, norm_eps=1e-5, **section("encoder"))
     grid = Grid(joints=JOINTS, **section("grid"))
     context = Context.of(NTU25, grid, lambda: ViT(encoder, NTU25, grid))
-    method = MacDiff(MacDiffConfig(**section("method")), context)
+    method = MacDiff(MaskedDiffusionConfig(**section("method")), context)
     method.load_state_dict(made.weights)
     return method, made
 

@@ -1,6 +1,7 @@
 import pytest
 import torch
-from skelbench_plugins.macdiff.uniformity import token_uniformity
+
+from skelbench.nn.uniformity import token_uniformity
 
 
 def test_token_uniformity_by_loops():

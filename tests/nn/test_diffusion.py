@@ -3,8 +3,8 @@ import math
 import pytest
 import torch
 from literal_vit import attention, feed_forward, layer_norm, linear, randomised
-from skelbench_plugins.macdiff.diffusion import DiffusionDecoder, NoiseSchedule, cumulative_alphas, time_features
 
+from skelbench.nn.diffusion import DiffusionDecoder, NoiseSchedule, cumulative_alphas, time_features
 from skelbench.nn.tokenizer import patchify
 from skelbench.skeleton.grid import Grid
 

@@ -1,0 +1,247 @@
+"""GL-Transformer: which way, and how far, every joint has come since a few frames ago (Kim et al., ECCV 2022).
+
+Nothing is hidden. For each frame and joint two classes are predicted per interval: the signs of the displacement from
+an earlier frame, and its length in centimetres; of the joints about the joint between the shoulders (local), and of
+that joint itself (global). Facts: Boeun-Kim/GL-Transformer, learn_PTmodel.py, model/pretrain.py, feeder/. X sequences
+(clips, or bodies), M bodies of one, T frames, J joints, S = J * M joints of a frame, joint by joint, I intervals.
+"""
+
+from typing import Annotated, Literal
+
+import torch
+import torch.nn.functional as F
+from pydantic import Field
+from skelbench_plugins._recipes import FP32, RATES_SPACE
+from torch import nn
+
+from skelbench.errors import SkelbenchError
+from skelbench.methods import Config, Imported, Method
+from skelbench.methods.imported import renamed, tensor_of
+from skelbench.nn.encoder import ABILITIES, real_frames, side_by_side
+from skelbench.optim.groups import one_group
+from skelbench.plugin import Log, MethodSpec, NativeProbe, hookimpl
+from skelbench.views import Free, Pace, Shear, ViewSpec
+from skelbench.views.distortions import OnJoints
+
+DIRECTIONS, LONGEST, ABSENT = 27, 14, 15
+"""Directions; classes of length are 0 (still), 1 to LONGEST, and that of a body that is not there."""
+
+
+class LocalShear(Shear):
+    """A shear of all joints but the one between the shoulders, which shows a body's path in the room.
+
+    >>> LocalShear(amplitude=0.3)
+    LocalShear(p=1.0, amplitude=0.3)
+    """
+
+    kind = "local-shear"
+
+    def draw(self, draws):
+        space, joints = super().draw(draws).space, torch.arange(draws.topology.num_joints)
+        return OnJoints(space, (joints != draws.topology.anchor).expand(len(draws.rows_K), -1))
+
+
+class GLTransformerConfig(Config):
+    """Defaults are those of the authors' code, but for ``resize`` and ``relative``."""
+
+    intervals: tuple[Annotated[int, Field(ge=1, json_schema_extra={"unit": "frames"})], ...] = Field(
+        (1, 5, 10), min_length=1, description="how many frames ago; from the first frame where there are not as many"
+    )
+    length: float = Field(
+        0.01, gt=0, description="step from one class of length to the next", json_schema_extra={"unit": "m"}
+    )
+    length_weight: float = Field(1.0, ge=0, description="weight of lengths; directions have 1")
+    global_weight: float = Field(0.05, ge=0, description="weight of the global term; the local one has 1")
+    global_term: Literal["first-interval", "all-intervals"] = Field(
+        "first-interval", description="of which intervals; in the code the others' are among the local ones, unweighted"
+    )
+    relative: bool = Field(
+        True, description="joints move about the one between the shoulders; false: clips are aligned so (native)"
+    )
+    shear: float = Field(0.3, ge=0, description="amplitude of the shear")
+    pace: float = Field(0.1, ge=0, lt=1, description="how much slower or faster a clip is played, at most")
+    resize: Literal["ends", "half-pixel", "pad"] = Field(
+        "ends", description="how a clip becomes T frames; pad: at its own pace, zeros at its end, left out of the loss"
+    )
+
+
+class GLTransformer(Method):
+    """A linear layer per interval for directions and lengths, on frames of all joints or on tokens."""
+
+    Config = GLTransformerConfig
+    roles = {"encoder": "student", "direction": "head", "length": "head"}
+    whole_batch = ""
+
+    def __init__(self, config, context):
+        super().__init__(config, context)
+        self.encoder, grid = context.encoder(), context.grid
+        self.by_frame = "frames" in self.encoder.abilities
+        if not self.by_frame and "tokens" not in self.encoder.abilities:
+            needs = " or ".join(f"{ABILITIES[name]} ({name})" for name in ("tokens", "frames"))
+            raise SkelbenchError(
+                f"method gl-transformer needs an encoder that can {needs}, which {type(self.encoder).__name__} cannot; "
+                "choose another encoder or method"
+            )
+        self.places = grid.joints * self.encoder.bodies if self.by_frame else grid.patch
+        self.direction, self.length = (
+            nn.ModuleList(nn.Linear(context.width, self.places * classes) for _ in config.intervals)
+            for classes in (DIRECTIONS, ABSENT + 1)
+        )
+
+    @classmethod
+    def views(cls, config, grid):
+        crop = Pace(amount=config.pace) if config.resize == "pad" else Free(lo=1 - config.pace, hi=1.0)
+        shear = (Shear if config.relative else LocalShear)(amplitude=config.shear)
+        return {"whole": ViewSpec(frames=grid.frames, crop=crop, augment=(shear,), resize=config.resize)}
+
+    def training_step(self, views, step):
+        view, config, anchor = views["whole"], self.config, self.context.topology.anchor
+        tokens = self.encoder(view).tokens_RND
+        if self.by_frame:
+            x_XMTJC, real_XT = side_by_side(view, self.encoder.bodies), real_frames(view)
+            later_XM = torch.arange(self.encoder.bodies, device=tokens.device) > 0
+        else:
+            x_XMTJC, real_XT = view.x_RTJC[:, None], view.real_RT
+            later_XM = (view.rows_R % view.bodies > 0)[:, None]
+        if config.relative:
+            x_XMTJC = local_and_global(x_XMTJC, anchor)
+        real_XT = torch.ones_like(x_XMTJC[:, 0, :, 0, 0]) if real_XT is None else real_XT.to(tokens.device).float()
+        joint_S = torch.arange(x_XMTJC.shape[3], device=tokens.device).repeat_interleave(x_XMTJC.shape[1])
+
+        sums, counts = dict.fromkeys(NAMES, 0.0), dict.fromkeys(NAMES, 0)
+        for i, interval in enumerate(config.intervals):
+            apart = i == 0 or config.global_term == "all-intervals"
+            global_S, moved = (joint_S == anchor) & apart, x_XMTJC.shape[1] * apart
+            targets = displacement_classes(x_XMTJC, later_XM, interval, config.length)
+            for kind, head, target_XTS in zip(("direction", "length"), (self.direction, self.length), targets):
+                loss_XTS = self._cross_entropy(head[i](tokens), target_XTS) * real_XT[:, :, None]
+                for part, of_S, places in (("", ~global_S, len(joint_S) - moved), ("global_", global_S, moved)):
+                    sums[part + kind] = sums[part + kind] + (loss_XTS * of_S).sum()
+                    counts[part + kind] += places
+        losses = {name: step.mean(sums[name], real_XT.sum() * counts[name]) for name in NAMES}
+        direction, length = (losses[kind] + config.global_weight * losses[f"global_{kind}"] for kind in NAMES[:2])
+        return {"loss": direction + config.length_weight * length, **losses}
+
+    def _cross_entropy(self, logits, target_XTS):
+        """[X, T, S], in float32, of what one head says of all tokens."""
+        if self.by_frame:  # a token says it of all joints of a frame
+            logits_XTSc = logits.unflatten(2, (self.places, -1))
+        else:  # of all frames of its patch
+            logits_RPJpc = logits.unflatten(2, (self.places, -1)).unflatten(1, (-1, self.context.grid.joints))
+            logits_XTSc = logits_RPJpc.transpose(2, 3).flatten(1, 2)
+        loss = F.cross_entropy(logits_XTSc.flatten(0, 2).float(), target_XTS.flatten(), reduction="none")
+        return loss.view_as(target_XTS)
+
+    def optim_groups(self):
+        """Everything decays, biases and norms too."""
+        return one_group(self)
+
+
+NAMES = ("direction", "length", "global_direction", "global_length")
+
+
+def local_and_global(x_XMTJC, anchor):
+    """Joints about joint ``anchor``, and that joint where it is."""
+    at_XMT1C = x_XMTJC[:, :, :, anchor : anchor + 1]
+    is_anchor_J1 = (torch.arange(x_XMTJC.shape[3], device=x_XMTJC.device) == anchor)[:, None]
+    return torch.where(is_anchor_J1, x_XMTJC, x_XMTJC - at_XMT1C)
+
+
+def displacement_classes(x_XMTJC, later_XM, interval, length):
+    """Direction (sx + 3 sy + 9 sz; 0 backwards, 1 none, 2 forwards) and length of the way back to where each joint was
+    ``interval`` frames ago, or in the first frame: int64 [X, T, S] each.
+
+    Bodies that are not in the first frame have a class of length of their own, but for a clip's first (``later_XM``).
+    """
+    frame_T = torch.arange(x_XMTJC.shape[2], device=x_XMTJC.device)
+    back_XMTJC = x_XMTJC[:, :, (frame_T - interval).clamp(min=0)] - x_XMTJC
+    x, y, z = (back_XMTJC.sign().long() + 1).unbind(-1)
+    direction_XMTJ = x + 3 * y + 9 * z
+    far_XMTJ = back_XMTJC.square().sum(-1).sqrt()
+    length_XMTJ = (torch.div(far_XMTJ, length, rounding_mode="floor") + 1).clamp(max=LONGEST).long()
+    length_XMTJ = length_XMTJ.masked_fill(far_XMTJ == 0, 0)
+    absent_XM = later_XM & ~x_XMTJC[:, :, 0].flatten(2).any(2)
+    length_XMTJ = length_XMTJ.masked_fill(absent_XM[:, :, None, None], ABSENT)
+    return tuple(x.permute(0, 2, 3, 1).flatten(2) for x in (direction_XMTJ, length_XMTJ))
+
+
+_PARTS = {
+    "positional_emb": "positions",
+    "norm1_sp": "norm_space",
+    "norm1_tm": "norm_time",
+    "norm2": "norm",
+    "attention_sp": "space",
+    "attention_tm": "time",
+    "feedforward.fc1": "mlp.0",
+    "feedforward.fc2": "mlp.3",
+}
+_LEFT_OUT = ("pred_token_emb", "linear.")
+"""A token that no forward pass uses, and the classifier of a linear probe."""
+
+
+def read_public(state, options):
+    """The encoder of a checkpoint of the authors' code, with or without their classifier; heads are not in it."""
+    state = {name.removeprefix("transformer."): x for name, x in state.items()}
+    tables = "tm_pos_encoder.pe", "sp_pos_encoder.pe"  # sines of an ablation
+    state = {name: x for name, x in state.items() if not name.endswith(tables)}
+    form = "1 x T x 2 J x D"
+    positions = tensor_of(state, "encoder_blocks.0.positional_emb", form, lambda s: len(s) == 4 and s[2] % 25 == 0)
+    hidden = tensor_of(state, "encoder_blocks.0.feedforward.fc1.weight", "hidden x 2 J D", lambda s: len(s) == 2)
+    frames, places, dim = positions.shape[1:]
+    depth = len({name.split(".")[1] for name in state if name.startswith("encoder_blocks.")})
+    names = {"emb": "embed", "emb_global": "embed_path", "norm": "norm", "mlp": "head"}
+    for block in range(depth):
+        names |= {f"encoder_blocks.{block}.{old}": f"blocks.{block}.{new}" for old, new in _PARTS.items()}
+    left = tuple(name for name in state if name.startswith(_LEFT_OUT))
+    weights = {}
+    for name in state.keys() - {*left}:
+        if not (ours := renamed(name, names)):
+            raise SkelbenchError(f"its tensor {name!r} is not of GL-Transformer's code")
+        weights[f"encoder.{ours}"] = state[name][0] if ours.endswith("positions") else state[name]
+    settings = {
+        "encoder.dim": dim,
+        "encoder.depth": depth,
+        "encoder.expand": hidden.shape[0] / hidden.shape[1],
+        "encoder.bodies": places // 25,
+        "grid.frames": frames,
+    }
+    return Imported(settings, weights, left)
+
+
+@hookimpl
+def skelbench_methods():
+    return [
+        MethodSpec(
+            name="gl-transformer",
+            target=":GLTransformer",
+            config=":GLTransformerConfig",
+            imports=":read_public",
+            probe=NativeProbe(protocol="linear@gl-transformer", best_on_test=True),
+            summary="predict which way and how far each joint has come, about the body and in the room; nothing hidden",
+            citation="Kim et al., Global-local Motion Transformer for Unsupervised Skeleton-based Action Learning, "
+            "ECCV 2022 (arXiv 2207.06101)",
+            readings="a body's missing frames are zeros, its path begins where it first is; clips longer than the grid "
+            "are played at their pace before they are cut; shared: a token predicts for each frame of its patch, of "
+            "its own joint and body, whole clips at another pace are crops of 90 to 100 %, joints are taken relative "
+            "to the one between the shoulders in the targets alone, and the shear is of all joints",
+            recipe={
+                "schedule": "exponential",
+                "schedule.parts": 120,
+                "schedule.gamma": 0.99,
+                "train.batch_size": 128,
+                "train.lr": 5e-5,
+                "train.weight_decay": 0.1,
+            },
+            native=FP32
+            | {
+                "encoder": "glt",
+                "grid.frames": 300,
+                "grid.patch": 1,
+                "train.epochs": 120,
+                "train.align": "frames-with-path",
+                "method.resize": "pad",
+                "method.relative": False,
+            },
+            space=RATES_SPACE | {"method.global_weight": Log(0.01, 1.0)},
+        )
+    ]

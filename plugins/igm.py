@@ -1,0 +1,123 @@
+"""IGM: what is generated from a clip's features has these features again (Lin et al., ECCV 2024).
+
+No code is published, and of the paper only its formulas are known here: all else is MacDiff's, by the same group, or
+our reading. A generator denoises the clip conditioned on the encoder's tokens; its estimate of the clip without noise
+is encoded again, and has to have the clip's feature (feature idempotency) and the clip's similarities to earlier clips
+(distribution idempotency). An adapter passes on what a token has beyond the tokens like it. B clips, R bodies, N
+tokens, K visible ones, D width, L values of a token, n earlier clips.
+"""
+
+import torch
+import torch.nn.functional as F
+from pydantic import Field
+from skelbench_plugins._recipes import DIFFUSION_NATIVE, DIFFUSION_RECIPE, DROPS_TOKENS, MASKED_SPACE
+
+from skelbench.methods.masked_diffusion import MaskedDiffusion, MaskedDiffusionConfig
+from skelbench.nn.contrast import KeyQueue, cosines, divergence
+from skelbench.nn.tokenizer import unpatchify
+from skelbench.plugin import Log, MethodSpec, NativeProbe, hookimpl
+
+
+class IGMConfig(MaskedDiffusionConfig):
+    """Defaults are MacDiff's, and our reading where it has none."""
+
+    high_pass: float = Field(0.5, ge=0, description="eta: how much of what similar tokens share the adapter takes away")
+    feature_weight: float = Field(1.0, ge=0, description="weight of feature idempotency (our reading)")
+    distribution_weight: float = Field(1.0, ge=0, description="weight of distribution idempotency (our reading)")
+    queue: int = Field(16384, ge=1, description="features of earlier clips (our reading: CMD's)")
+    temperature: float = Field(0.1, gt=0, description="of the generated clip's similarities (our reading: CMD's)")
+    teacher_temperature: float = Field(0.05, gt=0, description="of the clip's own (our reading: CMD's)")
+    limit: float = Field(
+        4.0,
+        gt=0,
+        description="estimates of the clip are cut off at so many standard deviations, as samplers do (our reading)",
+    )
+
+
+class IGM(MaskedDiffusion):
+    """MacDiff with an adapter, and two terms on the estimate of the clip."""
+
+    Config = IGMConfig
+
+    def __init__(self, config, context):
+        super().__init__(config, context)
+        self.queue = KeyQueue(config.queue, context.summary_width)
+
+    @classmethod
+    def views(cls, config, grid):
+        """And one that says which tokens of the estimate are encoded: others than those that it was made from."""
+        views = super().views(config, grid)
+        again = views["source"].model_copy(update={"augment": ()})
+        return views | {"target-generated": again}
+
+    def training_step(self, views, step):
+        source, generated, config = views["source"], views["target-generated"], self.config
+        denoised = self.denoise(views, step, self.adapt)
+        again = self.encoder(generated.with_x(self.estimate(denoised)), keep_RK=generated.keep_RK)
+        feature_BD = F.normalize(denoised.source.clip_summary(source).float(), dim=1).detach()
+        again_BD = F.normalize(again.clip_summary(generated).float(), dim=1)
+        for name, x_BD in (("source", feature_BD), ("generated", again_BD)):
+            step.watch(name, x_BD)
+
+        # How much of a body the generator could see: of what was all noise little is asked, without condition nothing.
+        seen_R = self.schedule.signal_S[denoised.step_R].square() * denoised.informed_R
+        terms = {"feature_idempotency": 1 - (feature_BD * again_BD).sum(1)}
+        keys_nD = self.queue.written(step.index, step.clips(source))
+        if len(keys_nD):
+            mine, theirs = cosines(again_BD, keys_nD), cosines(feature_BD, keys_nD)
+            apart_B = divergence(mine / config.temperature, theirs / config.teacher_temperature)
+        else:
+            apart_B = torch.zeros_like(terms["feature_idempotency"])
+        terms["distribution_idempotency"] = apart_B
+        means = {name: step.mean((x_B[source.clip_R] * seen_R).sum(), source.rows) for name, x_B in terms.items()}
+        step.keep("features", feature_BD)
+        losses = denoised.losses | means
+        asked = config.feature_weight * means["feature_idempotency"]
+        asked = asked + config.distribution_weight * means["distribution_idempotency"]
+        return losses | {"loss": losses["loss"] + asked}
+
+    def adapt(self, visible_RKD):
+        """(1 + eta) z - eta softmax(z z^T / sqrt(D)) z of the tokens z of a body."""
+        smooth_RKD = F.scaled_dot_product_attention(visible_RKD, visible_RKD, visible_RKD)
+        return (1 + self.config.high_pass) * visible_RKD - self.config.high_pass * smooth_RKD
+
+    def estimate(self, denoised):
+        """float32 [R, T, J, 3], metres: the clip as one step of denoising leaves it."""
+        grid, standard = self.context.grid, self.standardise
+        noise_RTJC = unpatchify(denoised.predicted_RNL.float(), grid.patch, grid.joints)
+        signal_R, share_R = (x_S[denoised.step_R] for x_S in (self.schedule.signal_S, self.schedule.noise_S))
+        x_RTJC = (denoised.noisy_RTJC - share_R.view(-1, 1, 1, 1) * noise_RTJC) / signal_R.view(-1, 1, 1, 1)
+        return x_RTJC.clamp(-self.config.limit, self.config.limit) * standard.std_C + standard.mean_C
+
+    def after_step(self, step):
+        self.queue.push(step.index, step.kept("features"))
+
+
+@hookimpl
+def skelbench_methods():
+    return [
+        MethodSpec(
+            name="igm",
+            target=":IGM",
+            config=":IGMConfig",
+            probe=NativeProbe(protocol="linear@macdiff", best_on_test=True),
+            summary="MacDiff, and what is generated from a clip's features has these features again",
+            citation="Lin et al., Idempotent Unsupervised Representation Learning for Skeleton-Based Action "
+            "Recognition, ECCV 2024 (arXiv 2410.20349)",
+            readings="no code is published; from the paper: noise predicted from a condition that an adapter filters, "
+            "and two idempotency terms on an estimate by one step. All else is MacDiff's (masks, loss on hidden "
+            "tokens, decoder, optimiser, epochs, bodies, probe) or ours: the estimate is cut off; 10 % of its tokens "
+            "are encoded, without a time and weighted by the share of the signal that was left, in place of the time "
+            "and noise that the paper tells the encoder; a clip's own feature gets no gradient; distributions are "
+            "softmaxes over a queue, compared by KL; eta, weights, temperatures and queue",
+            recipe=DIFFUSION_RECIPE,
+            requires=DROPS_TOKENS,
+            native=DIFFUSION_NATIVE,
+            space=MASKED_SPACE | {"method.distribution_weight": Log(0.1, 10.0)},
+            variants={
+                "no-feature": {"method.feature_weight": 0.0},
+                "no-distribution": {"method.distribution_weight": 0.0},
+                "no-idempotency": {"method.feature_weight": 0.0, "method.distribution_weight": 0.0},
+            },
+        )
+    ]

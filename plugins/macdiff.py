@@ -1,0 +1,94 @@
+"""MacDiff: masked conditional diffusion (Wu et al., ECCV 2024).
+
+Everything of it but its checkpoints is :mod:`skelbench.methods.masked_diffusion`, which IGM stands on as well.
+"""
+
+from math import isfinite
+
+from skelbench_plugins._recipes import DIFFUSION_NATIVE, DIFFUSION_RECIPE, DROPS_TOKENS, MASKED_SPACE
+
+from skelbench.errors import SkelbenchError
+from skelbench.methods.imported import (
+    ENCODER,
+    Imported,
+    check_record,
+    decoder_of,
+    encoder_of,
+    leftovers,
+    model_arguments,
+    tensor_of,
+)
+from skelbench.methods.masked_diffusion import MaskedDiffusion
+from skelbench.plugin import Log, MethodSpec, NativeProbe, hookimpl
+
+DECODER = {
+    "decoder_embed.proj": "tokenizer.project",
+    "decoder_pos_embed": "tokenizer.joint_embed",
+    "decoder_temp_embed": "tokenizer.time_embed",
+    "decoder_blocks": "blocks",
+    "decoder_norm": "norm",
+    "decoder_pred": "predict",
+}
+"""Names of the official decoder and ours; what is inside a block has the same names."""
+
+
+class MacDiff(MaskedDiffusion):
+    """Masked conditional diffusion."""
+
+    def training_step(self, views, step):
+        return self.denoise(views, step).losses
+
+
+def imported(state, options) -> Imported:
+    """A checkpoint of the official code; see :mod:`skelbench.methods.imported`."""
+    check_record(options)
+    rest, model = leftovers(state, ENCODER, DECODER), model_arguments(options)
+    if model.get("self_shift"):
+        raise SkelbenchError("it was trained on clips centred one by one (self_shift), which no encoder here does")
+    settings, weights = encoder_of(state, options)
+    if "decoder_pred.weight" in state:
+        more, decoder = decoder_of(state, options, DECODER, "decoder_embed.proj.weight")
+        settings, weights = settings | more, weights | decoder
+        of_time = tensor_of(state, "decoder_blocks.0.norm1.fc_t.weight", "2 D x features", lambda s: len(s) == 2)
+        settings["method.time_width"] = of_time.shape[1]
+    if "input_mean" in model:
+        mean = _three(model, "input_mean")
+        settings |= {"encoder.input_mean": mean, "method.mean": mean}
+    if "input_var" in model:
+        variances = _three(model, "input_var")
+        if min(variances) <= 0:
+            raise SkelbenchError(f"its own record says input_var={variances}; variances are positive")
+        std = [variance**0.5 for variance in variances]
+        settings |= {"encoder.input_std": std, "method.variance": variances}
+    known = {"uncond_ratio": "condition_drop", "lambda_loss_uni": "uniformity", "diff_steps": "diffusion_steps"}
+    settings |= {f"method.{name}": model[option] for option, name in known.items() if option in model}
+    return Imported(settings, weights, rest)
+
+
+def _three(model, name) -> list[float]:
+    """Three finite numbers that the file recorded; else :class:`SkelbenchError`."""
+    values = model[name]
+    numbers = isinstance(values, (list, tuple)) and all(type(value) in (int, float) for value in values)
+    if not numbers or len(values) != 3 or not all(isfinite(value) for value in values):
+        raise SkelbenchError(f"its own record says {name}={values!r}; three finite numbers are expected")
+    return list(values)
+
+
+@hookimpl
+def skelbench_methods() -> list[MethodSpec]:
+    return [
+        MethodSpec(
+            name="macdiff",
+            target=":MacDiff",
+            config="skelbench.methods.masked_diffusion:MaskedDiffusionConfig",
+            imports=":imported",
+            probe=NativeProbe(protocol="linear@macdiff", best_on_test=True),
+            summary="denoise the whole clip, conditioned on the encoder's view of 10 % of its tokens",
+            citation="Wu et al., MacDiff: Unified Skeleton Modeling with Masked Conditional Diffusion, ECCV 2024 "
+            "(arXiv 2409.10473)",
+            recipe=DIFFUSION_RECIPE,
+            requires=DROPS_TOKENS,
+            native=DIFFUSION_NATIVE,
+            space=MASKED_SPACE | {"method.uniformity": Log("x0.1", "x10")},
+        )
+    ]
