@@ -12,6 +12,7 @@ TINY_ENCODER = {
     "vit": TINY,
     "stgcn": {"encoder.base": 2, "encoder.out": 8},
     "dste": {"encoder.dim": 8},
+    "hico": {"encoder.dim": 8, "encoder.heads": 2},
     "bigru": {"encoder.hidden": 8, "encoder.depth": 2},
     "two-branch": {"encoder.dim": 8},
 }
@@ -31,6 +32,7 @@ TINY_METHOD = {
     "skeletonclr": QUEUE,
     "aimclr": QUEUE,
     "cmd": QUEUE,
+    "hico": QUEUE,
     "pstl": {"head_hidden": 16},
     "usdrl": {"head_hidden": 16},
     "umurl": {"head_hidden": 16, "embedding": 12},
@@ -38,7 +40,7 @@ TINY_METHOD = {
 }
 
 METHODS = tuple(TINY_METHOD)
-COMPARING = {"skeletonclr", "aimclr", "cmd", "pstl", "usdrl", "umurl"}
+COMPARING = {"skeletonclr", "aimclr", "cmd", "hico", "pstl", "usdrl", "umurl"}
 """Methods that tell clips from earlier ones or from others of their batch, and learn nothing of one alone."""
 
 

@@ -24,6 +24,7 @@ ABILITIES: Mapping[str, str] = {
     "tokens": "return a token per joint and patch of frames",
     "cells": "return features by joint and stretch of frames that it reads out by their mean",
     "time-and-space": "say what a view is over time apart from what it is over joints",
+    "granularities": "say both of finer and of coarser stretches of frames and groups of joints",
     "short-views": "encode views with fewer frames than the grid",
     "fuse-streams": "take joints, bones and motion as one input",
 }
@@ -69,10 +70,40 @@ class Encoded:
         tokens_RPJD = self.tokens_RND.unflatten(1, (-1, joints))
         return tokens_RPJD.mean(2).amax(1), tokens_RPJD.mean(1).amax(1)
 
+    def granularities(self, joints: int, count: int) -> tuple[Tensor, Tensor]:
+        """[R, G, D] over time and over joints, G = ``count`` granularities, the finest first, of an encoder with the
+        ability "granularities": readouts ``times`` and ``spaces`` ([R, G * D]) of one that has them. Else of the tokens'
+        mean over ``joints``, and of their mean over patches, the maximum; then that of the means of neighbours by twos,
+        of these by twos, and so on until there is one; what is left over at the end goes.
+
+        Raises:
+            SkelbenchError: the encoder has another number of them.
+        """
+        if "times" in self.levels:
+            both = [self.levels[name].unflatten(1, (-1, self.tokens_RND.shape[2])) for name in ("times", "spaces")]
+            if both[0].shape[1] != count:
+                raise SkelbenchError(
+                    f"{count} granularities are asked for and the encoder has {both[0].shape[1]}; give "
+                    f"--set encoder.granularities={count}"
+                )
+            return both[0], both[1]
+        tokens_RPJD = self.tokens_RND.unflatten(1, (-1, joints))
+        return _coarser(tokens_RPJD.mean(2), count), _coarser(tokens_RPJD.mean(1), count)
+
     @property
     def readouts(self) -> dict[str, Tensor]:
         """What it says of a whole view: ``cls``, if it has one, and ``pooled``."""
         return {name: x for name, x in {"cls": self.cls_RD, "pooled": self.pooled_RD}.items() if x is not None}
+
+
+def _coarser(x_RnD: Tensor, count: int) -> Tensor:
+    """[R, count, D]: maxima of ever longer means of neighbours, see :meth:`Encoded.granularities`."""
+    found = [x_RnD.amax(1)]
+    for _ in range(count - 1):
+        pairs = x_RnD.shape[1] // 2
+        x_RnD = x_RnD[:, : 2 * pairs].unflatten(1, (pairs, 2)).mean(2) if pairs else x_RnD
+        found.append(x_RnD.amax(1))
+    return torch.stack(found, 1)
 
 
 class Pass(NamedTuple):

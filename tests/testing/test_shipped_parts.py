@@ -24,7 +24,7 @@ SETTINGS = {
     ("protocols", "missing-representation"): BRIEF | {"missing": [0.2], "draws": [0]},
     ("protocols", "linear-swept"): {"lrs": [1e-3, 1e-2], "weight_decays": [0.1], "epochs": 4, "min_steps": 60},
     **{("protocols", f"linear@{name}"): SHORT for name in ("mamp", "macdiff", "cmd")},
-    **{("protocols", f"linear@{name}"): SHORT | {"epochs": 10} for name in ("aimclr", "umurl")},
+    **{("protocols", f"linear@{name}"): SHORT | {"epochs": 10} for name in ("aimclr", "hico", "umurl")},
     **{("protocols", name): TUNED for name in ("finetune", "supervised", "transfer@finetune")},
     ("protocols", "finetune@mamp"): NATIVE,
     **{("protocols", f"semi@{share}"): FEW for share in (1, 10)},
@@ -32,6 +32,7 @@ SETTINGS = {
     **{("protocols", f"semi@{share}@aimclr"): HALF for share in (1, 10)},
     ("encoders", "bigru"): {"hidden": 8, "depth": 1},
     ("encoders", "dste"): {"dim": 8},
+    ("encoders", "hico"): {"dim": 8, "heads": 2},
     ("encoders", "stgcn"): {"base": 2, "out": 8},
 }
 """What makes the slow ones fast."""
