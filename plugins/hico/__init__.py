@@ -33,7 +33,7 @@ class HiCoConfig(DistortedConfig):
     """Defaults are those of the authors' code, but for ``resize`` and ``coarse_queue``."""
 
     stream: Literal["joint", "bone", "motion"] = Field("joint", description="what of the clip it is trained on")
-    granularities: int = Field(4, ge=2, description="granularities of either domain; an encoder that has some says so")
+    granularities: int = Field(4, ge=2, description="granularities over time and over joints")
     queue: int = Field(2048, ge=1, description="clips in the queues")
     coarse_queue: Literal["whole", "refreshes-a-part-as-released"] = Field(
         "whole",
@@ -56,7 +56,11 @@ class HiCo(Method):
     def __init__(self, config, context):
         super().__init__(config, context)
         self.encoder = context.encoder()
-        width, count = context.width, config.granularities
+        width, count, own = context.width, config.granularities, self.encoder.granularities
+        if own not in (0, count):
+            raise SkelbenchError(
+                f"method.granularities={count} but the encoder has {own}; give --set method.granularities={own}"
+            )
         widths = dict(zip((*GRANULAR, *WHOLE), (width, width, count * width, count * width, context.summary_width)))
         self.heads = nn.ModuleDict({level: _head(w, width, config.embedding) for level, w in widths.items()})
         self.key_encoder, self.key_heads = ema_copy(self.encoder, batch_norm="train"), ema_copy(self.heads)
@@ -145,7 +149,8 @@ def imported(state, options):
     front = front or "encoder_q.hi_encoder"
     if f"{front}.t_encoder.weight_ih_l0" in state:
         raise SkelbenchError("its encoder is a GRU or an LSTM; of HiCo's encoders the transformer alone is here")
-    names, depth = {}, len({name.split(".")[-3] for name in state if name.startswith(f"{front}.t_encoder.layers.")})
+    layers = f"{front}.t_encoder.layers."
+    names, depth = {}, len({x.removeprefix(layers).split(".")[0] for x in state if x.startswith(layers)})
     for theirs, ours in (("t", "time"), ("s", "space")):
         form = "D x numbers of three axes"
         tensor_of(state, f"{front}.{theirs}_embedding.0.weight", form, lambda s: len(s) == 2 and s[1] % 3 == 0)

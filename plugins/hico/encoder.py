@@ -46,7 +46,7 @@ class HiCoEncoder(TwoBranchEncoder):
 
     def __init__(self, config, topology, grid):
         super().__init__(config, topology, grid, config.dim, config.bodies)
-        self.features = 2 * config.granularities * config.dim
+        self.granularities, self.features = config.granularities, 2 * config.granularities * config.dim
         fewest = 2 ** (config.granularities - 1)
         if min(self.lengths) < fewest:
             raise SkelbenchError(

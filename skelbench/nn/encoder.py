@@ -71,22 +71,15 @@ class Encoded:
         return tokens_RPJD.mean(2).amax(1), tokens_RPJD.mean(1).amax(1)
 
     def granularities(self, joints: int, count: int) -> tuple[Tensor, Tensor]:
-        """[R, G, D] over time and over joints, G = ``count`` granularities, the finest first, of an encoder with the
-        ability "granularities": readouts ``times`` and ``spaces`` ([R, G * D]) of one that has them. Else of the tokens'
-        mean over ``joints``, and of their mean over patches, the maximum; then that of the means of neighbours by twos,
-        of these by twos, and so on until there is one; what is left over at the end goes.
-
-        Raises:
-            SkelbenchError: the encoder has another number of them.
-        """
+        """[R, G, D] over time and over joints at G granularities, the finest first, of an encoder with the ability
+        "granularities": readouts ``times`` and ``spaces`` ([R, G * D]) of one that has its own. Else ``count`` of the
+        tokens' mean over ``joints`` and of their mean over patches: the maximum; then that of the means of neighbours by
+        twos, of these by twos, and so on until there is one; what is left over at the end goes."""
         if "times" in self.levels:
-            both = [self.levels[name].unflatten(1, (-1, self.tokens_RND.shape[2])) for name in ("times", "spaces")]
-            if both[0].shape[1] != count:
-                raise SkelbenchError(
-                    f"{count} granularities are asked for and the encoder has {both[0].shape[1]}; give "
-                    f"--set encoder.granularities={count}"
-                )
-            return both[0], both[1]
+            times_RGD, spaces_RGD = (
+                self.levels[name].unflatten(1, (-1, self.tokens_RND.shape[2])) for name in ("times", "spaces")
+            )
+            return times_RGD, spaces_RGD
         tokens_RPJD = self.tokens_RND.unflatten(1, (-1, joints))
         return _coarser(tokens_RPJD.mean(2), count), _coarser(tokens_RPJD.mean(1), count)
 
@@ -97,7 +90,7 @@ class Encoded:
 
 
 def _coarser(x_RnD: Tensor, count: int) -> Tensor:
-    """[R, count, D]: maxima of ever longer means of neighbours, see :meth:`Encoded.granularities`."""
+    """[R, count, D]: maxima of ever longer means of neighbours."""
     found = [x_RnD.amax(1)]
     for _ in range(count - 1):
         pairs = x_RnD.shape[1] // 2
@@ -161,6 +154,8 @@ class Encoder(nn.Module):
     """Bodies that one pass covers: body slots side by side of an encoder that returns one row per clip."""
     prefix_tokens: int = 0
     """Tokens that it adds in front of the grid's: a class token, registers."""
+    granularities: int = 0
+    """Those that it has of its own; 0 = as many as are asked for are made of its tokens, if it has that ability."""
     together: bool = False
     """Whether it also takes a list of passes (:class:`Pass`) in place of a view and returns a list of as many
     :class:`Encoded`, so that what treats tokens one by one runs once for all of them (:func:`encode_all`)."""

@@ -463,9 +463,7 @@ def time_and_space(subject: EncoderSubject) -> None:
 def granularities(subject: EncoderSubject) -> None:
     encoder = subject.needs("granularities")
     encoded = _run(encoder, subject.view)
-    rows, count = encoded.pooled_RD.shape[0], GRANULARITIES
-    if "times" in encoded.levels:
-        count = encoded.levels["times"].shape[1] // encoder.width
+    rows, count = encoded.pooled_RD.shape[0], encoder.granularities or GRANULARITIES
     for name, x in zip(("time", "space"), encoded.granularities(GRID.joints, count)):
         if tuple(x.shape) != (rows, count, encoder.width) or not torch.isfinite(x).all():
             expected = f"finite features over {name} of {[rows, count, encoder.width]}"

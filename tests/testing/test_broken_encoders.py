@@ -174,6 +174,8 @@ class OneBranch(After):
 
 
 class OneGranularity(After):
+    granularities = 2
+
     def change(self, encoded, view):
         return replace(encoded, levels={name: encoded.cls_RD.repeat(1, 2) for name in ("times", "spaces")})
 
