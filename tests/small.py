@@ -14,6 +14,7 @@ TINY_ENCODER = {
     "dste": {"encoder.dim": 8},
     "hico": {"encoder.dim": 8, "encoder.heads": 2},
     "bigru": {"encoder.hidden": 8, "encoder.depth": 2},
+    "scd-net": {"encoder.dim": 8, "encoder.heads": 2, "encoder.channels": 8},
     "two-branch": {"encoder.dim": 8},
 }
 
@@ -34,13 +35,14 @@ TINY_METHOD = {
     "cmd": QUEUE,
     "hico": QUEUE,
     "pstl": {"head_hidden": 16},
+    "scd-net": QUEUE,
     "usdrl": {"head_hidden": 16},
     "umurl": {"head_hidden": 16, "embedding": 12},
     "gfp": DECODER | {"target_hidden": 16, "target_hidden_global": 32, "target_dim": 16},
 }
 
 METHODS = tuple(TINY_METHOD)
-COMPARING = {"skeletonclr", "aimclr", "cmd", "hico", "pstl", "usdrl", "umurl"}
+COMPARING = {"skeletonclr", "aimclr", "cmd", "hico", "pstl", "scd-net", "usdrl", "umurl"}
 """Methods that tell clips from earlier ones or from others of their batch, and learn nothing of one alone."""
 
 

@@ -20,6 +20,7 @@ from skelbench.methods import DistortedConfig, Imported, Method
 from skelbench.methods.imported import renamed, tensor_of
 from skelbench.nn.contrast import KeyQueue, cosines, info_nce, similarities
 from skelbench.nn.ema import ema_copy, ema_update
+from skelbench.nn.heads import xavier_head
 from skelbench.optim.groups import one_group
 from skelbench.plugin import EncoderSpec, Log, MethodSpec, NativeProbe, hookimpl
 
@@ -62,7 +63,7 @@ class HiCo(Method):
                 f"method.granularities={count} but the encoder has {own}; give --set method.granularities={own}"
             )
         widths = dict(zip((*GRANULAR, *WHOLE), (width, width, count * width, count * width, context.summary_width)))
-        self.heads = nn.ModuleDict({level: _head(w, width, config.embedding) for level, w in widths.items()})
+        self.heads = nn.ModuleDict({level: xavier_head(w, width, config.embedding) for level, w in widths.items()})
         self.key_encoder, self.key_heads = ema_copy(self.encoder, batch_norm="train"), ema_copy(self.heads)
         self.queue = KeyQueue(config.queue, len(WHOLE) * config.embedding)
         clips = config.queue if config.coarse_queue == "whole" else max(1, config.queue // count)
@@ -119,14 +120,6 @@ class HiCo(Method):
         ema_update(self.key_heads, self.heads, self.config.momentum)
         self.queue.push(step.index, step.kept("keys"))
         self.coarse_queue.push(step.index, step.kept("coarse"))
-
-
-def _head(features, width, embedding):
-    """Linear, ReLU, linear."""
-    head = nn.Sequential(nn.Linear(features, width), nn.ReLU(), nn.Linear(width, embedding))
-    for layer in (head[0], head[2]):
-        nn.init.xavier_uniform_(layer.weight)
-    return head
 
 
 _LAYER = {

@@ -469,7 +469,9 @@ def granularities(subject: EncoderSubject) -> None:
             expected = f"finite features over {name} of {[rows, count, encoder.width]}"
             raise Failed(expected, str(list(x.shape)), "levels 'times' and 'spaces', or tokens by patch and joint")
         if not differs(x[:, 0], x[:, 1]):
-            raise Failed(f"finer features over {name} apart from coarser ones", "they are the same", "levels of Encoded")
+            raise Failed(
+                f"finer features over {name} apart from coarser ones", "they are the same", "levels of Encoded"
+            )
 
 
 def short_views(subject: EncoderSubject) -> None:

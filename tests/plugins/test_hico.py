@@ -171,7 +171,11 @@ PARTS = {
 
 def public(method, front="encoder_q.hi_encoder"):
     """Its encoder and heads in the layout of the public code, z up, and what else such a file holds."""
-    out = {"c_queue": torch.zeros(E, G * K), "c_queue_ptr": torch.zeros(1), "encoder_k.clip_proj.0.bias": torch.zeros(D)}
+    out = {
+        "c_queue": torch.zeros(E, G * K),
+        "c_queue_ptr": torch.zeros(1),
+        "encoder_k.clip_proj.0.bias": torch.zeros(D),
+    }
     for name, x in method.encoder.state_dict().items():
         first, second, *rest = name.split(".")
         if first == "embed":

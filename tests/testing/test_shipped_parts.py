@@ -33,6 +33,7 @@ SETTINGS = {
     ("encoders", "bigru"): {"hidden": 8, "depth": 1},
     ("encoders", "dste"): {"dim": 8},
     ("encoders", "hico"): {"dim": 8, "heads": 2},
+    ("encoders", "scd-net"): {"dim": 8, "channels": 8},
     ("encoders", "stgcn"): {"base": 2, "out": 8},
 }
 """What makes the slow ones fast."""
