@@ -136,8 +136,8 @@ _OTHER = ("encoder_k.", "encoder_q.", "c_queue", "p_queue", "t_queue", "s_queue"
 
 
 def imported(state, options):
-    """The encoder of a checkpoint of the authors' code, of pre-training or of a probe, if it is the transformer; z is up
-    in its clips, y here."""
+    """The encoder of a checkpoint of the authors' code, of pre-training or of a probe, if it is the transformer; z is
+    up in its clips, y here."""
     front = next((x for x in ("encoder_q.hi_encoder", "hi_encoder") if f"{x}.t_embedding.0.weight" in state), "")
     front = front or "encoder_q.hi_encoder"
     if f"{front}.t_encoder.weight_ih_l0" in state:
@@ -198,10 +198,10 @@ def skelbench_methods():
             citation="Dong et al., Hierarchical Contrast for Unsupervised Skeleton-based Action Representation "
             "Learning, AAAI 2023 (arXiv 2212.02082)",
             requires=("granularities",),
-            readings="shared: granularities are maxima of the means of 1, 2, 4 and 8 neighbouring patches of the tokens' "
-            "mean over joints, and of neighbouring joints of their mean over patches, a clip's present bodies averaged, "
-            "and the instance is the class token; only keys that have been written are negatives (the code begins with "
-            "random ones); keys are made without dropout",
+            readings="shared: granularities are maxima of the means of 1, 2, 4 and 8 neighbouring patches of the "
+            "tokens' mean over joints, and of neighbouring joints of their mean over patches, a clip's present bodies "
+            "averaged; the instance is the class token; only keys that have been written are negatives (the code "
+            "begins with random ones); keys are made without dropout",
             recipe=MOCO_RECIPE | LONG_STEPS | {"train.batch_size": 64, "train.lr": 0.01},
             native=LONG_NATIVE
             | FP32

@@ -35,7 +35,7 @@ PAIRS = (("time", "instance"), ("space", "instance"), ("instance", "time"), ("in
 
 class StructuralMask(Augment):
     """Put joints near each other at the origin: the ``share`` of all to which most walks of two steps, along bones or
-    staying, lead from ``seeds`` joints, which are drawn with repeats.
+    staying, lead from ``seeds`` joints, which are drawn with repeats; where as many lead, chance decides.
 
     >>> StructuralMask(seeds=3)
     StructuralMask(p=0.5, seeds=3, share=0.32)
@@ -50,9 +50,10 @@ class StructuralMask(Augment):
         near_JJ = torch.eye(joints)
         for pair in enumerate(draws.topology.bones):
             near_JJ[pair] = near_JJ[pair[::-1]] = 1.0
-        walks_KJ = (near_JJ @ near_JJ)[pick(draws.per_clip(self.seeds), joints)].sum(1)
-        hidden_Kn = walks_KJ.argsort(dim=1, stable=True)[:, joints - math.floor(self.share * joints + 0.5) :]
-        return draws.linear(joints_KJJ=torch.diag_embed(torch.ones_like(walks_KJ).scatter(1, hidden_Kn, 0.0)))
+        u_KN = draws.per_clip(self.seeds + joints)
+        walks_KJ = (near_JJ @ near_JJ)[pick(u_KN[:, : self.seeds], joints)].sum(1) + 0.5 * u_KN[:, self.seeds :]
+        hidden_Kn = walks_KJ.topk(math.floor(self.share * joints + 0.5), dim=1).indices
+        return draws.linear(joints_KJJ=torch.diag_embed(torch.ones(walks_KJ.shape).scatter(1, hidden_Kn, 0.0)))
 
     def check(self, where):
         super().check(where)
@@ -189,10 +190,10 @@ def skelbench_methods():
             "Skeleton-based Action Recognition, AAAI 2024 (arXiv 2309.05834)",
             requires=("time-and-space",),
             readings="bones and motion are made after augmenting (the code: before; the same but for what is missing); "
-            "of joints with as many walks the later ones are hidden; only keys that have been written are negatives (the "
-            "code begins with random ones); keys are made without dropout; shared: time is the maximum over patches of "
-            "the tokens' mean over joints, space the maximum over joints of their mean over patches, the instance the "
-            "class token, each a mean over the clip's bodies",
+            "which of joints with as many walks are hidden is drawn (the code: as its sort leaves them); only keys "
+            "that have been written are negatives (the code begins with random ones); keys are made without dropout; "
+            "shared: time is the maximum over patches of the tokens' mean over joints, space the maximum over joints "
+            "of their mean over patches, the instance the class token, each a mean over the clip's bodies",
             recipe=MOCO_RECIPE | LONG_STEPS | {"train.batch_size": 64, "train.lr": 0.01},
             native=LONG_NATIVE | FP32 | {"encoder": "scd-net", "train.align": "first-frame-as-released"},
             space=RATES_SPACE | MOMENTUM_SPACE | {"method.temperature": Log(0.05, 0.5)},

@@ -1,8 +1,8 @@
 """SCD-Net's encoder: graph convolutions and a transformer layer over a clip's frames, others over its joints.
 
 Facts: cong-wu/SCD-Net, scd/scd_encoder.py and model/ctrgcn.py (CTR-GCN: Chen et al., ICCV 2021). B clips, M body slots,
-R = B * M bodies, T frames, J joints (U those that a sum is for), C = 3, L channels, S = 3 subsets of neighbours, D width
-of a branch.
+R = B * M bodies, T frames, J joints (U those that a sum is for), C = 3, L channels, S = 3 subsets of neighbours, D
+width of a branch.
 """
 
 import torch

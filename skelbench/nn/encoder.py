@@ -73,8 +73,8 @@ class Encoded:
     def granularities(self, joints: int, count: int) -> tuple[Tensor, Tensor]:
         """[R, G, D] over time and over joints at G granularities, the finest first, of an encoder with the ability
         "granularities": readouts ``times`` and ``spaces`` ([R, G * D]) of one that has its own. Else ``count`` of the
-        tokens' mean over ``joints`` and of their mean over patches: the maximum; then that of the means of neighbours by
-        twos, of these by twos, and so on until there is one; what is left over at the end goes."""
+        tokens' mean over ``joints`` and of their mean over patches: the maximum; then that of the means of neighbours
+        by twos, of these by twos, and so on until there is one; what is left over at the end goes."""
         if "times" in self.levels:
             times_RGD, spaces_RGD = (
                 self.levels[name].unflatten(1, (-1, self.tokens_RND.shape[2])) for name in ("times", "spaces")

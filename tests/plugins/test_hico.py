@@ -65,8 +65,9 @@ GRADIENTS = {
     "heads.time.0.weight": [0.0398371, 0.0067847, 0.0551745],
 }
 FEATURES = {"times": [-0.14719, 3.142523, -0.58806], "spaces": [-0.467799, -0.21577, -0.376495]}
-"""Made by running HuiGuanLab/HiCo (commit cf39a93), ``hico.builder.HiCo`` and its losses without dropout, in float64, with
-these weights, clips and queues, and without its first momentum update, which changes nothing: its encoders begin alike."""
+"""Made by running HuiGuanLab/HiCo (commit cf39a93), ``hico.builder.HiCo`` and its losses without dropout, in float64,
+with these weights, clips and queues, and without its first momentum update, which changes nothing: its encoders begin
+alike."""
 
 
 def test_losses_features_and_gradients_are_those_of_the_public_code():
