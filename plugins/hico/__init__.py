@@ -3,8 +3,8 @@
 Stretches of frames and groups of joints at several granularities ("clips" and "parts"), all of them over time, all over
 joints, and the whole. The finest stretch has the key's at every granularity as positives, and so has the finest group;
 what is seen over time is told from the keys over joints and the other way round. Facts: HuiGuanLab/HiCo @cf39a93,
-hico/builder.py, losses.py, pretraining.py. B clips, G granularities, D width, E of an embedding, n clips
-in a queue, N random vectors that pass for keys.
+hico/builder.py, losses.py, pretraining.py. B clips, G granularities, D width, E of an embedding, n clips in a queue, N
+random vectors that pass for keys.
 """
 
 from typing import Literal
@@ -16,8 +16,7 @@ from skelbench_plugins._recipes import FP32, LONG_NATIVE, LONG_STEPS, MOCO_RECIP
 from torch import Tensor, nn
 
 from skelbench.errors import SkelbenchError
-from skelbench.methods import DistortedConfig, Imported, Method
-from skelbench.methods.imported import renamed, tensor_of
+from skelbench.methods import DistortedConfig, Method
 from skelbench.nn.contrast import KeyQueue, cosines, info_nce, similarities
 from skelbench.nn.ema import ema_copy, ema_update
 from skelbench.nn.heads import xavier_head
@@ -122,55 +121,6 @@ class HiCo(Method):
         self.coarse_queue.push(step.index, step.kept("coarse"))
 
 
-_LAYER = {
-    "self_attn.in_proj_weight": "attn.qkv.weight",
-    "self_attn.in_proj_bias": "attn.qkv.bias",
-    "self_attn.out_proj": "attn.proj",
-    "linear1": "mlp.0",
-    "linear2": "mlp.3",
-    "norm1": "norm1",
-    "norm2": "norm2",
-}
-_OTHER = ("encoder_k.", "encoder_q.", "c_queue", "p_queue", "t_queue", "s_queue", "i_queue", "fc.")
-"""What is of no use once training is over, heads among it, and a classifier."""
-
-
-def imported(state, options):
-    """The encoder of a checkpoint of the authors' code, of pre-training or of a probe, if it is the transformer; z is
-    up in its clips, y here."""
-    front = next((x for x in ("encoder_q.hi_encoder", "hi_encoder") if f"{x}.t_embedding.0.weight" in state), "")
-    front = front or "encoder_q.hi_encoder"
-    if f"{front}.t_encoder.weight_ih_l0" in state:
-        raise SkelbenchError("its encoder is a GRU or an LSTM; of HiCo's encoders the transformer alone is here")
-    layers = f"{front}.t_encoder.layers."
-    names, depth = {}, len({x.removeprefix(layers).split(".")[0] for x in state if x.startswith(layers)})
-    for theirs, ours in (("t", "time"), ("s", "space")):
-        form = "D x numbers of three axes"
-        tensor_of(state, f"{front}.{theirs}_embedding.0.weight", form, lambda s: len(s) == 2 and s[1] % 3 == 0)
-        names |= {
-            f"{front}.{theirs}_embedding": f"encoder.embed.{ours}",
-            f"{front}.{theirs}_downsample.conv.dw_conv": f"encoder.halve.{ours}.conv",
-            f"{front}.{theirs}_downsample.norm": f"encoder.halve.{ours}.norm",
-        }
-        for layer in range(depth):
-            before, after = f"{front}.{theirs}_encoder.layers.{layer}", f"encoder.{ours}.{layer}"
-            names |= {f"{before}.{old}": f"{after}.{new}" for old, new in _LAYER.items()}
-    weights = {renamed(name, names): x for name, x in state.items() if renamed(name, names)}
-    left = tuple(name for name in state if not renamed(name, names))
-    if strange := [name for name in left if not name.startswith(_OTHER) or name.startswith(front)]:
-        raise SkelbenchError(f"{len(strange)} of its tensors are not of HiCo's code, first {strange[0]!r}")
-    for branch in ("time", "space"):
-        name = f"encoder.embed.{branch}.0.weight"
-        x, y, z = weights[name].unflatten(1, (-1, 3)).unbind(2)
-        weights[name] = torch.stack([x, z, -y], 2).flatten(1)  # our (x, y, z) are its (x, z, -y)
-    settings = {"encoder.dim": len(x), "encoder.depth": depth, "grid.frames": x.shape[1]}
-    for name, domains in (("encoder_q.td_proj.0.weight", 1), ("fc.weight", 2)):
-        if name in state:
-            count = state[name].shape[1] // (domains * len(x))
-            settings |= {"encoder.granularities": count, "method.granularities": count}
-    return Imported(settings, weights, left)
-
-
 @hookimpl
 def skelbench_encoders():
     return [
@@ -191,7 +141,7 @@ def skelbench_methods():
             name="hico",
             target=":HiCo",
             config=":HiCoConfig",
-            imports=":imported",
+            imports="skelbench_plugins.hico.checkpoint:imported",
             probe=NativeProbe(protocol="linear@hico", best_on_test=True),
             summary="two views of a clip agree at five levels, from stretches of frames and groups of joints to the "
             "whole, told apart from the keys of earlier clips in queues",

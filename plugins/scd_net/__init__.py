@@ -3,100 +3,28 @@
 Of two views of a clip, in which joints and stretches of frames may be missing, the embedding over time and that over
 joints have the key of the whole as their positive, and the embedding of the whole has the key of either; nothing is
 compared with its own kind. Facts: cong-wu/SCD-Net, scd/builder.py, pretraining.py, feeder/augmentations.py and
-feeder_pretraining.py. B clips, E width of an embedding, R rows, K rows that are changed, T frames, J joints.
+feeder_pretraining.py. B clips, E width of an embedding.
 """
 
-import math
-from dataclasses import dataclass
 from typing import Literal
 
 import torch
 import torch.nn.functional as F
 from pydantic import Field
 from skelbench_plugins._recipes import FP32, LONG_NATIVE, LONG_STEPS, MOCO_RECIPE, MOMENTUM_SPACE, RATES_SPACE
-from torch import Tensor, nn
+from torch import nn
 
-from skelbench.errors import SkelbenchError
 from skelbench.methods import DistortedConfig, Method
 from skelbench.nn.contrast import KeyQueue, info_nce, similarities
 from skelbench.nn.ema import ema_copy, ema_update
 from skelbench.nn.heads import xavier_head
 from skelbench.optim.groups import one_group
 from skelbench.plugin import EncoderSpec, Log, MethodSpec, NativeProbe, hookimpl
-from skelbench.views import Augment, AxisRotate, Change, Mirror, Shear
-from skelbench.views.bounds import in_unit
-from skelbench.views.keyed import pick
-from skelbench.views.transfer import send
+from skelbench.views import AxisRotate, HideFrames, HideJoints, Mirror, Shear
 
 LEVELS = ("time", "space", "instance")
 PAIRS = (("time", "instance"), ("space", "instance"), ("instance", "time"), ("instance", "space"))
 """A level of the query, and the level whose keys it is compared with."""
-
-
-class StructuralMask(Augment):
-    """Put joints near each other at the origin: the ``share`` of all to which most walks of two steps, along bones or
-    staying, lead from ``seeds`` joints, which are drawn with repeats; where as many lead, chance decides.
-
-    >>> StructuralMask(seeds=3)
-    StructuralMask(p=0.5, seeds=3, share=0.32)
-    """
-
-    kind = "structural-mask"
-    seeds: int = Field(5, ge=1)
-    share: float = 0.32
-
-    def draw(self, draws):
-        joints = draws.topology.num_joints
-        near_JJ = torch.eye(joints)
-        for pair in enumerate(draws.topology.bones):
-            near_JJ[pair] = near_JJ[pair[::-1]] = 1.0
-        u_KN = draws.per_clip(self.seeds + joints)
-        walks_KJ = (near_JJ @ near_JJ)[pick(u_KN[:, : self.seeds], joints)].sum(1) + 0.5 * u_KN[:, self.seeds :]
-        hidden_Kn = walks_KJ.topk(math.floor(self.share * joints + 0.5), dim=1).indices
-        return draws.linear(joints_KJJ=torch.diag_embed(torch.ones(walks_KJ.shape).scatter(1, hidden_Kn, 0.0)))
-
-    def check(self, where):
-        super().check(where)
-        in_unit(self.share, f"{where}: the share of joints of {self.kind!r}")
-
-
-class BlockMask(Augment):
-    """Put all joints at the origin in ``hidden`` of ``blocks`` equal stretches of frames.
-
-    >>> BlockMask(hidden=3)
-    BlockMask(p=0.5, blocks=16, hidden=3)
-    """
-
-    kind = "block-mask"
-    blocks: int = Field(16, ge=1)
-    hidden: int = Field(6, ge=1)
-
-    def draw(self, draws):
-        order_KN = draws.per_clip(self.blocks).argsort(dim=1, stable=True).argsort(dim=1)
-        hidden_RN = torch.zeros(len(draws.view_R), self.blocks, dtype=torch.bool)
-        hidden_RN[draws.rows_K] = order_KN < self.hidden
-        return Blank(hidden_RN)
-
-    def check(self, where):
-        super().check(where)
-        if self.hidden > self.blocks:
-            raise SkelbenchError(f"{where}: {self.kind!r} cannot hide {self.hidden} of {self.blocks} blocks")
-
-
-@dataclass(frozen=True)
-class Blank(Change):
-    """Some of N equal stretches of a row's frames at the origin."""
-
-    hidden_RN: Tensor
-    """bool."""
-
-    def take(self, index):
-        return Blank(self.hidden_RN[index])
-
-    def apply(self, x_R3TJ, keyed):
-        frames, blocks = x_R3TJ.shape[2], self.hidden_RN.shape[1]
-        hidden_RT = self.hidden_RN[:, torch.arange(frames) * blocks // frames]
-        return x_R3TJ.masked_fill_(send(hidden_RT, x_R3TJ.device)[:, None, :, None], 0.0)
 
 
 class SCDNetConfig(DistortedConfig):
@@ -126,7 +54,7 @@ class SCDNet(Method):
 
     @classmethod
     def views(cls, config, grid):
-        missing = (AxisRotate(p=0.5), Mirror(reflect=False), Shear(p=0.5, amplitude=1.0), StructuralMask(), BlockMask())
+        missing = (AxisRotate(p=0.5), Mirror(reflect=False), Shear(p=0.5, amplitude=1.0), HideJoints(), HideFrames())
         return {name: config.view(grid, stream=config.stream, augment=missing) for name in ("query", "key")}
 
     def training_step(self, views, step):

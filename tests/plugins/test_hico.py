@@ -6,7 +6,8 @@ import official
 import pytest
 import torch
 import torch.nn.functional as F
-from skelbench_plugins.hico import GRANULAR, OTHER, WHOLE, HiCo, HiCoConfig, imported
+from skelbench_plugins.hico import GRANULAR, OTHER, WHOLE, HiCo, HiCoConfig
+from skelbench_plugins.hico.checkpoint import imported
 from skelbench_plugins.hico.encoder import HiCoEncoder, HiCoEncoderConfig
 
 from skelbench.cost.macs import count_encoder

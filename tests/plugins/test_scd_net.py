@@ -6,7 +6,7 @@ import official
 import pytest
 import torch
 import torch.nn.functional as F
-from skelbench_plugins.scd_net import LEVELS, PAIRS, BlockMask, SCDNet, SCDNetConfig, StructuralMask
+from skelbench_plugins.scd_net import LEVELS, PAIRS, SCDNet, SCDNetConfig
 from skelbench_plugins.scd_net.encoder import SCDNetEncoder, SCDNetEncoderConfig, neighbours
 
 from skelbench.cost.macs import count_encoder
@@ -15,8 +15,6 @@ from skelbench.methods import Context, Step
 from skelbench.skeleton.grid import Grid
 from skelbench.skeleton.topology import NTU25, topologies
 from skelbench.views import View
-from skelbench.views.augmentations import Draws
-from skelbench.views.keyed import Keyed
 
 T, D, B, E, K = 8, 8, 4, 6, 8
 GRID = Grid(T, 1, 25)
@@ -131,41 +129,9 @@ def test_key_encoder_and_heads_follow_and_everything_else_learns():
 
 
 # ------------------------------------------------------------------------------------------------ views
-def drawn(augment, rows=40):
-    """What it does to ``rows`` clips of 64 frames that are 1 everywhere, [R, T, J], and its draws."""
-    key_R = torch.arange(rows)
-    draws = Draws(1.0, 0, NTU25, 3, Keyed(0, 0), key_R, key_R, torch.full((rows,), 256))
-    return augment.draw(draws).apply(torch.ones(rows, 3, 64, 25), None)[:, 0], draws
-
-
-def test_joints_to_which_most_walks_lead_are_missing():
-    x_RTJ, draws = drawn(StructuralMask())
-    near = {j: {j} for j in range(25)}
-    for joint, begin in enumerate(NTU25.bones):
-        near[joint].add(begin)
-        near[begin].add(joint)
-    sets = set()
-    for x_TJ, u in zip(x_RTJ, draws.per_clip(5 + 25)):
-        missing = {j for j in range(25) if not x_TJ[:, j].any()}
-        assert len(missing) == 8 and (x_TJ[:, [j for j in range(25) if j not in missing]] == 1).all()
-        walks = [
-            sum(j in near[step] for seed in (u[:5] * 25).long().tolist() for step in near[seed]) for j in range(25)
-        ]
-        assert min(walks[j] for j in missing) >= max(walks[j] for j in range(25) if j not in missing)
-        sets.add(frozenset(missing))
-    assert len(sets) > 20
-
-
-def test_six_of_sixteen_stretches_of_four_frames_are_missing():
-    x_RTJ, _ = drawn(BlockMask())
-    blocks_RN = x_RTJ.unflatten(1, (16, 4)).flatten(2).mean(2)
-    assert set(blocks_RN.flatten().tolist()) == {0.0, 1.0} and (blocks_RN.sum(1) == 10).all()
-    assert len({tuple(row) for row in blocks_RN.tolist()}) > 35 and (blocks_RN.mean(0) > 0.3).all()
-
-
 def test_half_of_the_clips_are_changed_by_each(trainer):
     specs = SCDNet.views(SCDNetConfig(), Grid(64, 1, 25))
-    kinds = ["axis-rotate", "mirror", "shear", "structural-mask", "block-mask"]
+    kinds = ["axis-rotate", "mirror", "shear", "hide-joints", "hide-frames"]
     for spec in specs.values():
         assert [each.kind for each in spec.augment] == kinds and {each.p for each in spec.augment} == {0.5}
     batch = trainer("scd-net").views(0)
@@ -217,8 +183,3 @@ def test_refused(settings, said, resolved):
     with pytest.raises(SkelbenchError, match=said) as error:
         resolved("scd-net", **settings)
     assert "\n" not in str(error.value)
-
-
-def test_more_blocks_than_there_are_cannot_be_hidden():
-    with pytest.raises(SkelbenchError, match="view 'x': 'block-mask' cannot hide 6 of 4 blocks"):
-        BlockMask(blocks=4).check("view 'x'")
