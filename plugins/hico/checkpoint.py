@@ -27,7 +27,8 @@ def imported(state, options):
     if f"{front}.t_encoder.weight_ih_l0" in state:
         raise SkelbenchError("its encoder is a GRU or an LSTM; of HiCo's encoders the transformer alone is here")
     layers = f"{front}.t_encoder.layers."
-    names, depth = {}, len({x.removeprefix(layers).split(".")[0] for x in state if x.startswith(layers)})
+    names: dict[str, str] = {}
+    depth = len({x.removeprefix(layers).split(".")[0] for x in state if x.startswith(layers)})
     for theirs, ours in (("t", "time"), ("s", "space")):
         form = "D x numbers of three axes"
         tensor_of(state, f"{front}.{theirs}_embedding.0.weight", form, lambda s: len(s) == 2 and s[1] % 3 == 0)

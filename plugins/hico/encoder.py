@@ -47,11 +47,11 @@ class HiCoEncoder(TwoBranchEncoder):
     def __init__(self, config, topology, grid):
         super().__init__(config, topology, grid, config.dim, config.bodies)
         self.granularities, self.features = config.granularities, 2 * config.granularities * config.dim
-        fewest = 2 ** (config.granularities - 1)
-        if min(self.lengths) < fewest:
+        fewest, joints = 2 ** (config.granularities - 1), config.bodies * grid.joints
+        if min(grid.frames, joints) < fewest:
             raise SkelbenchError(
                 f"{config.granularities} granularities need {fewest} frames and as many joints of all bodies, the grid "
-                f"has {self.lengths.time} and {self.lengths.space}; give --set encoder.granularities or a longer grid"
+                f"has {grid.frames} and {joints}; set fewer encoder.granularities, or longer clips"
             )
         self.embed = Embedding(config.bodies, grid, config.dim)
         self.halve = nn.ModuleDict({branch: Halving(config.dim) for branch in Branches._fields})
@@ -65,15 +65,11 @@ class HiCoEncoder(TwoBranchEncoder):
             if parameter.dim() == 2:
                 nn.init.xavier_uniform_(parameter)
 
-    @property
-    def lengths(self):
-        """Tokens of both branches at the finest granularity."""
-        return Branches(self.grid.frames, self.bodies * self.grid.joints)
-
     def forward(self, view, mask_RN=None, keep_RK=None):
         """Readouts ``time`` and ``space`` are the finest granularity's, ``times`` and ``spaces`` [B, G * D] all."""
         embedded = self.embed(self.coordinates(view))
-        finest, found = [], {}
+        finest: list[Tensor] = []
+        found: dict[str, Tensor] = {}
         for branch, layers in zip(Branches._fields, (self.time, self.space)):
             x_BnD = getattr(embedded, branch)
             finest.append(layers(x_BnD))

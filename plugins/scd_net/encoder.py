@@ -72,9 +72,9 @@ class SCDNetEncoder(TwoBranchEncoder):
     def closed_form_macs(self, grid, visible=None):
         """Of one clip: ``graph`` (of both branches), ``embed``, and the layers of each branch."""
         config, bodies = self.config, self.bodies
-        one = sum(unit.macs(grid.frames, grid.joints) for unit in self.graph["time"].units)
+        units = sum(unit.macs(grid.frames, grid.joints) for unit in self.modules() if isinstance(unit, Unit))
         return {
-            "graph": 2 * bodies * one,
+            "graph": bodies * units,
             "embed": embedding_macs(bodies, grid, config.dim, config.channels),
             "time": config.depth * post_norm_macs(grid.frames, config.dim, config.dim),
             "space": config.depth * post_norm_macs(bodies * grid.joints, config.dim, config.dim),
