@@ -20,7 +20,7 @@ from skelbench.methods.imported import renamed, tensor_of
 from skelbench.nn.encoder import ABILITIES, real_frames, side_by_side
 from skelbench.optim.groups import one_group
 from skelbench.plugin import Log, MethodSpec, NativeProbe, hookimpl
-from skelbench.views import Free, Pace, Shear, ViewSpec
+from skelbench.views import Free, Shear, Tempo, ViewSpec
 from skelbench.views.distortions import OnJoints
 
 DIRECTIONS, LONGEST, ABSENT = 27, 14, 15
@@ -90,7 +90,7 @@ class GLTransformer(Method):
 
     @classmethod
     def views(cls, config, grid):
-        crop = Pace(amount=config.pace) if config.resize == "pad" else Free(lo=1 - config.pace, hi=1.0)
+        crop = Tempo(amount=config.pace) if config.resize == "pad" else Free(lo=1 - config.pace, hi=1.0)
         shear = (Shear if config.relative else LocalShear)(amplitude=config.shear)
         return {"whole": ViewSpec(frames=grid.frames, crop=crop, augment=(shear,), resize=config.resize)}
 

@@ -46,6 +46,7 @@ PLACES: tuple[str, ...] = (
     "skelbench.views.crops",
     "skelbench.views.degradations",
     "skelbench.views.distortions",
+    "skelbench.views.hidden",
     "skelbench.views.masks",
     "skelbench.views.tubes",
 )

@@ -12,7 +12,9 @@ TINY_ENCODER = {
     "vit": TINY,
     "stgcn": {"encoder.base": 2, "encoder.out": 8},
     "dste": {"encoder.dim": 8},
+    "hico": {"encoder.dim": 8, "encoder.heads": 2},
     "bigru": {"encoder.hidden": 8, "encoder.depth": 2},
+    "scd-net": {"encoder.dim": 8, "encoder.heads": 2, "encoder.channels": 8},
     "two-branch": {"encoder.dim": 8},
     "glt": {"encoder.dim": 2, "encoder.depth": 2, "encoder.heads": 2},
 }
@@ -36,7 +38,9 @@ TINY_METHOD = {
     "actclr": QUEUE,
     "crosclr": QUEUE,
     "rvtclr": QUEUE,
+    "hico": QUEUE,
     "pstl": {"head_hidden": 16},
+    "scd-net": QUEUE,
     "usdrl": {"head_hidden": 16},
     "umurl": {"head_hidden": 16, "embedding": 12},
     "pclust": {},
@@ -58,6 +62,7 @@ COMPARING = {"skeletonclr", "aimclr", "cmd", "pstl", "usdrl", "umurl", "skeattnc
 COMPARING = {"skeletonclr", "aimclr", "cmd", "pstl", "usdrl", "umurl", "hsp"}
 COMPARING = {"skeletonclr", "aimclr", "cmd", "crosclr", "rvtclr", "pstl", "usdrl", "umurl"}
 COMPARING = {"skeletonclr", "aimclr", "cmd", "pstl", "usdrl", "umurl", "hysp", "cpm"}
+COMPARING = {"skeletonclr", "aimclr", "cmd", "hico", "pstl", "scd-net", "usdrl", "umurl"}
 """Methods that tell clips from earlier ones or from others of their batch, and learn nothing of one alone."""
 
 

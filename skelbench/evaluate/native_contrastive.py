@@ -20,7 +20,7 @@ Share = Annotated[float, Field(gt=0, lt=1)]
 DROPS = "shares of the epochs at which the rate falls to a tenth"
 
 SIDE_BY_SIDE = {"bodies_pool": "concat", "resize": "half-pixel"}
-"""How CMD and UmURL evaluate: both bodies of a clip in one vector, in the order of their slots."""
+"""How CMD, HiCo and UmURL evaluate: both bodies of a clip in one vector, in the order of their slots."""
 
 
 @hookimpl
@@ -44,6 +44,13 @@ def skelbench_protocols() -> list[ProtocolSpec]:
             target=":UmURLLinear",
             summary="linear probe of UmURL's code: SGD 0.03, 150 epochs, whole clips, no augmentation",
             defaults={**SIDE_BY_SIDE, "share": 1.0},
+        ),
+        ProtocolSpec(
+            name="linear@hico",
+            target=":HiCoLinear",
+            summary="linear probe of HiCo's and SCD-Net's codes: SGD 2.0, 80 epochs, the central 95 % of clips, no "
+            "augmentation",
+            defaults={**SIDE_BY_SIDE, "share": 0.95},
         ),
     ]
 
@@ -118,3 +125,17 @@ class UmURLLinear(AimCLRLinear):
     batch_size: int = Field(512, ge=2, description="clips per step")
     epochs: int = Field(150, ge=1, description="passes over the training clips; USDRL's 160")
     drops: tuple[Share, ...] = Field((120 / 150, 140 / 150), description=DROPS)
+
+
+class HiCoLinear(AimCLRLinear):
+    """``linear@hico``: the probe of HiCo's and SCD-Net's codes (HuiGuanLab/HiCo cf39a93, cong-wu/SCD-Net:
+    action_classification.py, its script or README, options_classification.py), which cut training clips as test clips.
+    """
+
+    weight_std: ClassVar[float] = 0.01
+    drops_incomplete: ClassVar[bool] = False
+
+    lr: float = Field(2.0, gt=0, description="at the start, not scaled by the batch size")
+    batch_size: int = Field(1024, ge=2, description="clips per step")
+    epochs: int = Field(80, ge=1, description="passes over the training clips")
+    drops: tuple[Share, ...] = Field((50 / 80, 70 / 80), description=DROPS)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from skelbench.evaluate.native import NativeLinear
 from skelbench.evaluate.protocol import Features, Progress
 from skelbench.plugin import ProtocolSpec, hookimpl
-from skelbench.views.crops import Pace
+from skelbench.views.crops import Tempo
 from skelbench.views.keyed import Keyed
 
 
@@ -64,4 +64,4 @@ class GLTransformerLinear(NativeLinear):
         """Clips at another pace in every epoch."""
         for epoch in range(self.epochs):
             how = {"progress": progress, "noisy": self.noisy}
-            yield self.augmented(features, Keyed(seed, epoch), Pace(amount=self.pace), **how)
+            yield self.augmented(features, Keyed(seed, epoch), Tempo(amount=self.pace), **how)

@@ -25,6 +25,7 @@ ABILITIES: Mapping[str, str] = {
     "cells": "return features by joint and stretch of frames that it reads out by their mean",
     "time-and-space": "say what a view is over time apart from what it is over joints",
     "frames": "return a token per frame of all bodies together",
+    "granularities": "say both of finer and of coarser stretches of frames and groups of joints",
     "short-views": "encode views with fewer frames than the grid",
     "fuse-streams": "take joints, bones and motion as one input",
 }
@@ -70,10 +71,33 @@ class Encoded:
         tokens_RPJD = self.tokens_RND.unflatten(1, (-1, joints))
         return tokens_RPJD.mean(2).amax(1), tokens_RPJD.mean(1).amax(1)
 
+    def granularities(self, joints: int, count: int) -> tuple[Tensor, Tensor]:
+        """[R, G, D] over time and over joints at G granularities, the finest first, of an encoder with the ability
+        "granularities": readouts ``times`` and ``spaces`` ([R, G * D]) of one that has its own. Else ``count`` of the
+        tokens' mean over ``joints`` and of their mean over patches: the maximum; then that of the means of neighbours
+        by twos, of these by twos, and so on until there is one; what is left over at the end goes."""
+        if "times" in self.levels:
+            times_RGD, spaces_RGD = (
+                self.levels[name].unflatten(1, (-1, self.tokens_RND.shape[2])) for name in ("times", "spaces")
+            )
+            return times_RGD, spaces_RGD
+        tokens_RPJD = self.tokens_RND.unflatten(1, (-1, joints))
+        return _coarser(tokens_RPJD.mean(2), count), _coarser(tokens_RPJD.mean(1), count)
+
     @property
     def readouts(self) -> dict[str, Tensor]:
         """What it says of a whole view: ``cls``, if it has one, and ``pooled``."""
         return {name: x for name, x in {"cls": self.cls_RD, "pooled": self.pooled_RD}.items() if x is not None}
+
+
+def _coarser(x_RnD: Tensor, count: int) -> Tensor:
+    """[R, count, D]: maxima of ever longer means of neighbours."""
+    found = [x_RnD.amax(1)]
+    for _ in range(count - 1):
+        pairs = x_RnD.shape[1] // 2
+        x_RnD = x_RnD[:, : 2 * pairs].unflatten(1, (pairs, 2)).mean(2) if pairs else x_RnD
+        found.append(x_RnD.amax(1))
+    return torch.stack(found, 1)
 
 
 class Pass(NamedTuple):
@@ -136,6 +160,8 @@ class Encoder(nn.Module):
     """Bodies that one pass covers: body slots side by side of an encoder that returns one row per clip."""
     prefix_tokens: int = 0
     """Tokens that it adds in front of the grid's: a class token, registers."""
+    granularities: int = 0
+    """Those that it has of its own; 0 = as many as are asked for are made of its tokens, if it has that ability."""
     together: bool = False
     """Whether it also takes a list of passes (:class:`Pass`) in place of a view and returns a list of as many
     :class:`Encoded`, so that what treats tokens one by one runs once for all of them (:func:`encode_all`)."""

@@ -61,6 +61,18 @@ def perceptron(dim_in: int, hidden: int, dim_out: int) -> nn.Sequential:
     return nn.Sequential(nn.Linear(dim_in, hidden), nn.BatchNorm1d(hidden), nn.ReLU(), nn.Linear(hidden, dim_out))
 
 
+def xavier_head(dim_in: int, hidden: int, dim_out: int) -> nn.Sequential:
+    """Linear, ReLU, linear, with Xavier's uniform weights and PyTorch's biases (HiCo, SCD-Net).
+
+    >>> xavier_head(8, 16, 4)(torch.randn(2, 3, 8)).shape
+    torch.Size([2, 3, 4])
+    """
+    layers = nn.Linear(dim_in, hidden), nn.Linear(hidden, dim_out)
+    for layer in layers:
+        nn.init.xavier_uniform_(layer.weight)
+    return nn.Sequential(layers[0], nn.ReLU(), layers[1])
+
+
 class PrototypeHead(nn.Module):
     """Three-layer MLP to a unit bottleneck vector, and weight-normalised prototypes (DINOv2; paper, appendix A).
 

@@ -1,4 +1,4 @@
-"""Encoders of two token sequences, a clip's frames and its joints (HiCo, UmURL, USDRL): what they share.
+"""What encoders of two token sequences, a clip's frames and its joints, share (HiCo, SCD-Net, UmURL, USDRL).
 
 A token in time is a frame of all joints of all bodies, a token in space is a joint of one body over all frames. Each
 branch has an embedding and layers of its own; the features of a branch are the maximum over its tokens.
@@ -37,12 +37,12 @@ def sequences(x_BMTJC: Tensor) -> Branches:
 
 
 class Embedding(nn.Module):
-    """An MLP of its own for each branch: linear, layer norm, ReLU, linear."""
+    """An MLP of its own for each branch: linear, layer norm, ReLU, linear; C ``channels`` at every joint and frame."""
 
-    def __init__(self, bodies: int, grid: Grid, width: int) -> None:
+    def __init__(self, bodies: int, grid: Grid, width: int, channels: int = 3) -> None:
         super().__init__()
-        self.time = self._mlp(bodies * grid.joints * 3, width)
-        self.space = self._mlp(grid.frames * 3, width)
+        self.time = self._mlp(bodies * grid.joints * channels, width)
+        self.space = self._mlp(grid.frames * channels, width)
 
     def forward(self, x_BMTJC: Tensor) -> Branches:
         """Tokens [B, T, D] and [B, K, D]."""
@@ -132,8 +132,8 @@ def post_norm_macs(tokens: int, width: int, hidden: int) -> int:
     return 4 * tokens * width**2 + 2 * tokens**2 * width + 2 * tokens * width * hidden
 
 
-def embedding_macs(bodies: int, grid: Grid, width: int) -> int:
+def embedding_macs(bodies: int, grid: Grid, width: int, channels: int = 3) -> int:
     """Multiply-accumulates of matrix products of one :class:`Embedding`."""
     joints = bodies * grid.joints
-    values = 2 * grid.frames * joints * 3  # all numbers of a clip, once per branch
+    values = 2 * grid.frames * joints * channels  # all numbers of a clip, once per branch
     return values * width + (grid.frames + joints) * width**2

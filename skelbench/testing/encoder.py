@@ -37,6 +37,8 @@ GRID = Grid(32, 8, NTU25.num_joints)
 GRIDS = (GRID, Grid(16, 4, NTU25.num_joints), Grid(24, 8, NTU25.num_joints), Grid(64, 8, NTU25.num_joints))
 VALID = ((1, 0), (1, 1), (1, 0))
 """Which bodies of three clips are there: four rows of encoders that see one body at a time."""
+GRANULARITIES = 3
+"""Asked of an encoder that makes them of its tokens."""
 ROUNDING = 1e-4
 """Share of the largest feature by which two passes may differ that sum in another order."""
 
@@ -458,6 +460,20 @@ def time_and_space(subject: EncoderSubject) -> None:
         raise Failed("features over time apart from those over joints", "they are the same", "levels of Encoded")
 
 
+def granularities(subject: EncoderSubject) -> None:
+    encoder = subject.needs("granularities")
+    encoded = _run(encoder, subject.view)
+    rows, count = encoded.pooled_RD.shape[0], encoder.granularities or GRANULARITIES
+    for name, x in zip(("time", "space"), encoded.granularities(GRID.joints, count)):
+        if tuple(x.shape) != (rows, count, encoder.width) or not torch.isfinite(x).all():
+            expected = f"finite features over {name} of {[rows, count, encoder.width]}"
+            raise Failed(expected, str(list(x.shape)), "levels 'times' and 'spaces', or tokens by patch and joint")
+        if not differs(x[:, 0], x[:, 1]):
+            raise Failed(
+                f"finer features over {name} apart from coarser ones", "they are the same", "levels of Encoded"
+            )
+
+
 def short_views(subject: EncoderSubject) -> None:
     encoder = subject.needs("short-views")
     for frames in range(GRID.patch, GRID.frames, GRID.patch):
@@ -518,6 +534,7 @@ CHECKS: tuple[Check[EncoderSubject], ...] = (
     Check("tokens", f"it can {ABILITIES['tokens']}, if it says so", tokens),
     Check("cells", f"it can {ABILITIES['cells']}, if it says so", cells),
     Check("time-and-space", f"it can {ABILITIES['time-and-space']}, if it says so", time_and_space),
+    Check("granularities", f"it can {ABILITIES['granularities']}, if it says so", granularities),
     Check("short-views", f"it can {ABILITIES['short-views']}, if it says so", short_views),
     Check("summary", "a pass of which only the summary is asked gives that of the whole pass", summary),
     Check("fuse-streams", f"it can {ABILITIES['fuse-streams']}, if it says so", fuse_streams),

@@ -219,17 +219,17 @@ class ReflectCrop(Crop):
         return cut.interval((2 * cut.uniform(1)[:, 0] - 1) * self.pad * duration_B, duration_B)
 
 
-class Pace(Crop):
+class Tempo(Crop):
     """The whole clip, played slower or faster: as a uniform share in 1 +- ``amount`` of its frames, rounded down.
 
     With ``resize="pad"`` alone, where a clip that is played slower fills more frames; other views have as many frames
     as ever. Boeun-Kim/GL-Transformer, feeder/tools.py.
 
-    >>> Pace(amount=0.2)
-    Pace(amount=0.2)
+    >>> Tempo(amount=0.2)
+    Tempo(amount=0.2)
     """
 
-    kind = "pace"
+    kind = "tempo"
     amount: float = Field(0.1, ge=0, lt=1)
 
     def cut(self, cut: Cut) -> Interval:

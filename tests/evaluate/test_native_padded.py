@@ -7,7 +7,7 @@ import torch
 from skelbench.evaluate.native_padded import GLTransformerLinear
 from skelbench.run.evaluate import eval_spec, feature_sets
 from skelbench.run.pretrain import pretrain
-from skelbench.views import Center, Pace
+from skelbench.views import Center, Tempo
 from skelbench.views.keyed import Keyed
 
 SHORT = GLTransformerLinear(epochs=3, batch_size=16, val_share=0.0)
@@ -48,4 +48,4 @@ def test_the_frozen_encoder_draws_in_training_passes_and_in_no_others(session, r
     assert torch.equal(torch.random.get_rng_state(), before), "torch's own generator is left as it was"
     assert np.array_equal(noisy, same) and (np.abs(noisy - later).max(1) > 1e-4).all()
     assert np.array_equal(found.again(Keyed(5, 0), whole, ()), found.train_x) and not np.allclose(noisy, found.train_x)
-    assert not np.array_equal(found.again(Keyed(5, 0), Pace(amount=0.1), ()), found.train_x)
+    assert not np.array_equal(found.again(Keyed(5, 0), Tempo(amount=0.1), ()), found.train_x)

@@ -173,6 +173,13 @@ class OneBranch(After):
         return replace(encoded, levels=dict.fromkeys(("time", "space"), encoded.cls_RD))
 
 
+class OneGranularity(After):
+    granularities = 2
+
+    def change(self, encoded, view):
+        return replace(encoded, levels={name: encoded.cls_RD.repeat(1, 2) for name in ("times", "spaces")})
+
+
 class OneStream(After):
     abilities = frozenset({"fuse-streams"})
 
@@ -215,6 +222,7 @@ BROKEN = {
     "tokens": (ClassFirst, "100 tokens of 32 frames, .* seen: 101"),
     "cells": (Maximum, "the mean of the cells"),
     "time-and-space": (OneBranch, "features over time apart from those over joints"),
+    "granularities": (OneGranularity, "finer features over time apart from coarser ones"),
     "short-views": (OneGrid, "AssertionError"),
     "summary": (Neighbour, "the summary of the whole pass; seen: it differs by"),
     "fuse-streams": (OneStream, "KeyError: 'motion'"),

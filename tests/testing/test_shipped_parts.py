@@ -26,7 +26,7 @@ SETTINGS = {
     **{("protocols", f"linear@{name}"): SHORT for name in ("mamp", "macdiff", "cmd")},
     **{
         ("protocols", f"linear@{name}"): SHORT | {"epochs": 10}
-        for name in ("aimclr", "umurl", "hysp", "gl-transformer")
+        for name in ("aimclr", "gl-transformer", "hico", "hysp", "umurl")
     },
     **{("protocols", name): TUNED for name in ("finetune", "supervised", "transfer@finetune")},
     ("protocols", "finetune@mamp"): NATIVE,
@@ -37,6 +37,8 @@ SETTINGS = {
     ("encoders", "bigru"): {"hidden": 8, "depth": 1},
     ("encoders", "dste"): {"dim": 8},
     ("encoders", "glt"): {"dim": 4, "heads": 2},
+    ("encoders", "hico"): {"dim": 8, "heads": 2},
+    ("encoders", "scd-net"): {"dim": 8, "channels": 8},
     ("encoders", "stgcn"): {"base": 2, "out": 8},
 }
 """What makes the slow ones fast."""

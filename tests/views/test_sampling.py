@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skelbench.views.crops import CROP, Alike, Center, Cut, Free, Inside, Interval, Pace, ReflectCrop, Same
+from skelbench.views.crops import CROP, Alike, Center, Cut, Free, Inside, Interval, ReflectCrop, Same, Tempo
 from skelbench.views.keyed import Keyed
 from skelbench.views.sampling import BINS, extended_length, frame_positions
 
@@ -174,7 +174,7 @@ def test_strided_takes_every_nth_frame_from_the_beginning():
 def test_pace_is_a_resize_to_the_frames_drawn_then_cut_or_padded():
     """As in GL-Transformer's feeder: int(length (1 +- u amount)) frames, half-pixel, at most T of them."""
     length_B = lengths(*range(1, 41))
-    interval = draw(Pace(amount=0.3), "pad", length_B)
+    interval = draw(Tempo(amount=0.3), "pad", length_B)
     frames = positions(interval, 30, "pad", length_B)
     u_B = KEYED.uniform(2 * torch.arange(40), 1, view=1, op=CROP)[:, 0].double()
     clips = [torch.from_numpy(np.random.default_rng(n).normal(size=n)) for n in length_B.tolist()]

@@ -1,0 +1,276 @@
+"""HiCo and its encoder against numbers of the public code, and what is made of them here."""
+
+import math
+
+import official
+import pytest
+import torch
+import torch.nn.functional as F
+from skelbench_plugins.hico import GRANULAR, OTHER, WHOLE, HiCo, HiCoConfig
+from skelbench_plugins.hico.checkpoint import imported
+from skelbench_plugins.hico.encoder import HiCoEncoder, HiCoEncoderConfig
+
+from skelbench.cost.macs import count_encoder
+from skelbench.errors import SkelbenchError
+from skelbench.methods import Context, Step
+from skelbench.nn.encoder import Encoded
+from skelbench.run.checkpoint_file import fit, read_checkpoint
+from skelbench.skeleton.grid import Grid
+from skelbench.skeleton.topology import NTU25, topologies
+from skelbench.views import View
+
+T, D, B, E, K, G = 8, 8, 4, 6, 8, 4
+GRID = Grid(T, 1, 25)
+RELEASED = "refreshes-a-part-as-released"
+
+
+def make_encoder(topology=NTU25, **settings):
+    settings = {"dim": D, "heads": 2, "dropout": 0.0} | settings
+    return HiCoEncoder(HiCoEncoderConfig(**settings), topology, Grid(T, 1, topology.num_joints))
+
+
+def make(**settings):
+    """A tiny HiCo whose numbers are sines, with full queues; key encoder and heads are copies."""
+    config = HiCoConfig(**{"queue": K, "embedding": E} | settings)
+    method = official.fill(HiCo(config, Context.of(NTU25, GRID, make_encoder)))
+    for keys, queries in ((method.key_encoder, method.encoder), (method.key_heads, method.heads)):
+        keys.load_state_dict(queries.state_dict())
+    for phase, rows_NL in enumerate((method.queue.keys_KE, method.coarse_queue.keys_KE, method.stale_2NE)):
+        if rows_NL.numel():
+            x = torch.from_numpy(official.wave(tuple(rows_NL.shape), phase)).float().unflatten(-1, (-1, E))
+            rows_NL.copy_(F.normalize(x, dim=-1).flatten(-2))
+    return method.train()
+
+
+def clips(seed=0):
+    x_BMTJC = official.clip(B, T)
+    return x_BMTJC * (1 + 0.3 * torch.from_numpy(official.wave((B, 2, T, 25, 3), seed))).float()
+
+
+def views(seed=0):
+    x = {"query": clips(seed), "key": clips(seed + 9)}
+    return {name: View.of(x_BMTJC, x_BMTJC.flatten(2).any(2)) for name, x_BMTJC in x.items()}
+
+
+def at(index):
+    return Step(index, 9, 0.0, torch.Generator(), lambda *_: None)
+
+
+GOLDEN = {"clip": 0.483343, "part": 1.442407, "time": 3.239322, "space": 3.409184, "instance": 0.077269}
+GRADIENTS = {
+    "encoder.embed.time.0.weight": [-0.4409207, -4.8300003, 6.7904753],
+    "encoder.halve.space.conv.weight": [0.0010588, 0.018421, 0.0197729],
+    "encoder.space.0.attn.qkv.weight": [0.0017268, 0.0018309, 0.0023004],
+    "encoder.time.0.mlp.3.weight": [-0.0591321, -0.1557085, -0.2349387],
+    "heads.clip.2.weight": [-0.0938601, -0.031303, -0.0434874],
+    "heads.time.0.weight": [0.0398371, 0.0067847, 0.0551745],
+}
+FEATURES = {"times": [-0.14719, 3.142523, -0.58806], "spaces": [-0.467799, -0.21577, -0.376495]}
+"""Made by running HuiGuanLab/HiCo (commit cf39a93), ``hico.builder.HiCo`` and its losses without dropout, in float64,
+with these weights, clips and queues, and without its first momentum update, which changes nothing: its encoders begin
+alike."""
+
+
+def test_losses_features_and_gradients_are_those_of_the_public_code():
+    method, batch = make(coarse_queue=RELEASED), views()
+    out = method(batch, at(K // B))
+    assert {level: out[level].item() for level in GOLDEN} == pytest.approx(GOLDEN, rel=1e-5)
+    assert out["loss"].item() == pytest.approx(sum(GOLDEN.values()), rel=1e-5)
+    out["loss"].backward()
+    gradients = dict(method.named_parameters())
+    for name, expected in GRADIENTS.items():
+        assert gradients[name].grad.flatten()[:3].tolist() == pytest.approx(expected, rel=2e-3, abs=1e-6)
+    with torch.no_grad():
+        encoded = method.encoder(batch["query"])
+    for name, expected in FEATURES.items():
+        assert encoded.levels[name][3, -3:].tolist() == pytest.approx(expected, abs=1e-5)
+
+
+@pytest.mark.parametrize("coarse", ["whole", RELEASED])
+def test_the_loss_is_the_formula_from_the_first_step_on(coarse):
+    """Clip by clip and key by key, of what has been written and, as released, of random keys too."""
+    method, temperature = make(coarse_queue=coarse), 0.2
+    written = {level: [] for level in (*GRANULAR, *WHOLE)}
+    stale = dict(zip(GRANULAR, method.stale_2NE))
+    assert [len(x_NE) for x_NE in stale.values()] == [0 if coarse == "whole" else 3 * K] * 2
+    held = G * K if coarse == "whole" else K
+    for index in range(4):
+        batch, step = views(index), at(index)
+        with torch.no_grad():
+            out = method(batch, step)
+            q, k = (
+                {level: x.double() for level, x in method._embeddings(*parts, batch[name]).items()}
+                for name, parts in (
+                    ("query", (method.encoder, method.heads)),
+                    ("key", (method.key_encoder, method.key_heads)),
+                )
+            )
+        for level in (*GRANULAR, *WHOLE):
+            total, coarse_level = 0.0, level in GRANULAR
+            other = level if coarse_level else OTHER[level]
+            for b in range(B):
+                query = q[level][b, 0] if coarse_level else q[level][b]
+                own = list(k[other][b]) if coarse_level else [k[other][b]]
+                others = [*written[other][-(held if coarse_level else K) :], *stale.get(level, ())]
+                p = [math.exp(float(query @ x.double()) / temperature) for x in (*own, *others)]
+                total -= math.log(sum(p[: len(own)]) / sum(p)) / B
+            assert out[level].item() == pytest.approx(total, rel=1e-4, abs=1e-5)
+        assert out["loss"].item() == pytest.approx(sum(out[level].item() for level in written), rel=1e-5)
+        method.after_step(step)
+        for level in (*GRANULAR, *WHOLE):
+            written[level] += list(k[level].reshape(-1, E))
+
+
+def test_key_encoder_and_heads_follow_and_everything_else_learns():
+    method, step = make(momentum=0.75), at(2)
+    before = {name: x.clone() for name, x in method.key_heads.state_dict().items()}
+    method(views(), step)["loss"].backward()
+    trained = {id(p) for group in method.optim_groups() for p in group["params"]}
+    assert trained == {id(p) for p in method.parameters() if p.grad is not None}
+    with torch.no_grad():
+        for p in method.heads.parameters():
+            p.add_(1.0)
+    method.after_step(step)
+    for name, x in method.heads.state_dict().items():
+        torch.testing.assert_close(method.key_heads.state_dict()[name], 0.75 * before[name] + 0.25 * x)
+
+
+def test_granularities_of_tokens_are_maxima_of_ever_longer_means():
+    """Of 6 patches and 5 joints: 6, 3, 1 and 1 stretches, 5, 2, 1 and 1 groups; what is left over at the end goes."""
+    tokens_RND = official.noise(2, 6 * 5 * 3).unflatten(1, (30, 3))
+    found = Encoded(tokens_RND, tokens_RND.mean(1)).granularities(5, 4)
+    grid_RPJD = tokens_RND.unflatten(1, (6, 5))
+    for x_RGD, x_RnD, stretches in zip(found, (grid_RPJD.mean(2), grid_RPJD.mean(1)), ((6, 3, 1, 1), (5, 2, 1, 1))):
+        assert x_RGD.shape == (2, 4, 3)
+        for g, (n, length) in enumerate(zip(stretches, (1, 2, 4, 4))):
+            means = torch.stack([x_RnD[:, i * length : (i + 1) * length].mean(1) for i in range(n)])
+            torch.testing.assert_close(x_RGD[:, g], means.amax(0))
+
+
+def test_of_two_bodies_the_mean_is_compared_in_the_shared_setting(trainer):
+    training = trainer("hico")
+    method, batch = training.method.eval(), training.views(0)
+    with torch.no_grad():
+        found = method._embeddings(method.encoder, method.heads, batch["query"])
+        encoded = method.encoder(batch["query"])
+        time_RGD, _ = encoded.granularities(25, G)
+        mean_BL = batch["query"].per_clip(time_RGD.flatten(1))
+        expected_BE = F.normalize(method.heads["time"](mean_BL), dim=1)
+    assert batch["query"].rows > batch["query"].clips
+    torch.testing.assert_close(found["time"], expected_BE)
+    assert found["clip"].shape == (4, G, 8) and found["instance"].shape == (4, 8)
+
+
+# ------------------------------------------------------------------------------------------------ checkpoints
+PARTS = {
+    "attn.qkv.": "self_attn.in_proj_",
+    "attn.proj.": "self_attn.out_proj.",
+    "mlp.0.": "linear1.",
+    "mlp.3.": "linear2.",
+    "norm": "norm",
+}
+
+
+def public(method, front="encoder_q.hi_encoder"):
+    """Its encoder and heads in the layout of the public code, z up, and what else such a file holds."""
+    out = {
+        "c_queue": torch.zeros(E, G * K),
+        "c_queue_ptr": torch.zeros(1),
+        "encoder_k.clip_proj.0.bias": torch.zeros(D),
+    }
+    for name, x in method.encoder.state_dict().items():
+        first, second, *rest = name.split(".")
+        if first == "embed":
+            if rest[0] == "0" and x.dim() == 2:
+                a, b, c = x.unflatten(1, (-1, 3)).unbind(2)
+                x = torch.stack([a, -c, b], 2).flatten(1)
+            name = f"{second[0]}_embedding." + ".".join(rest)
+        elif first == "halve":
+            inside = "conv.dw_conv" if rest[0] == "conv" else "norm"
+            name = f"{second[0]}_downsample.{inside}.{rest[1]}"
+        else:
+            inside = ".".join(rest)
+            old = next(old for old in PARTS if inside.startswith(old))
+            name = f"{first[0]}_encoder.layers.{second}.{PARTS[old]}{inside.removeprefix(old)}"
+        out[f"{front}.{name}"] = x.clone()
+    levels = ("clip_proj", "part_proj", "td_proj", "sd_proj", "instance_proj")
+    for theirs, ours in zip(levels, method.heads.values()):
+        out |= {f"encoder_q.{theirs}.{name}": x for name, x in ours.state_dict().items()}
+    return out
+
+
+def test_an_imported_encoder_sees_clips_whose_z_was_up(tmp_path, host):
+    theirs, ours = make(), make()
+    torch.save({"state_dict": public(theirs), "optimizer": {}, "epoch": 451}, tmp_path / "hico.pth.tar")
+    checkpoint = read_checkpoint(tmp_path / "hico.pth.tar")
+    found = host.load(host.get("methods", "hico"), "imports")(checkpoint.state, checkpoint.options)
+    assert found.settings == {
+        "encoder.dim": D,
+        "encoder.depth": 1,
+        "grid.frames": T,
+        "encoder.granularities": G,
+        "method.granularities": G,
+    }
+    for parameter in ours.parameters():
+        parameter.data.zero_()
+    assert not fit(ours, found.weights, "hico.pth.tar"), "the encoder alone"
+    assert all(torch.equal(x, ours.encoder.state_dict()[name]) for name, x in theirs.encoder.state_dict().items())
+
+
+def test_the_file_of_a_probe_is_read_too():
+    state = {name: x for name, x in public(make(), "hi_encoder").items() if name.startswith("hi_encoder.")}
+    found = imported(state | {"fc.weight": torch.zeros(60, 2 * G * D), "fc.bias": torch.zeros(60)}, {})
+    assert found.leftover == ("fc.weight", "fc.bias") and found.settings["encoder.granularities"] == G
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"encoder_q.hi_encoder.t_encoder.weight_ih_l0": torch.ones(2, 2)}, "a GRU or an LSTM"),
+        ({"blocks.0.norm1.weight": torch.ones(2)}, "not of HiCo's code, first 'blocks.0.norm1.weight'"),
+        ({"encoder_q.hi_encoder.s_embedding.0.weight": torch.ones(2)}, "s_embedding.0.weight' is 2; a checkpoint"),
+    ],
+)
+def test_a_checkpoint_of_another_model_is_refused(change, said):
+    with pytest.raises(SkelbenchError, match=said):
+        imported(public(make()) | change, {})
+
+
+# ------------------------------------------------------------------------------------------------ the encoder
+def test_the_published_size_and_its_cost_by_all_counters():
+    grid = Grid(64, 1, 25)
+    with torch.device("meta"):
+        encoder = HiCoEncoder(HiCoEncoderConfig(), NTU25, grid)
+        heads = HiCo(HiCoConfig(queue=4), Context(NTU25, grid, lambda: encoder, 512, 4096)).heads
+    assert sum(p.numel() for p in encoder.parameters()) == 3_867_648 and encoder.features == 4096
+    assert sum(p.numel() for p in heads.parameters()) == 5_049_472
+    count = count_encoder(make_encoder(), GRID, NTU25)
+    assert count.closed_form == count.fvcore == count.torch_flop_counter and count.bodies == 2
+
+
+@pytest.mark.parametrize("topology", topologies().values(), ids=topologies())
+def test_clips_do_not_see_each_other_on_any_skeleton(topology):
+    encoder = official.fill(make_encoder(topology)).eval()
+    x_BMTJC = official.clip(3, T, topology.num_joints)
+    together = encoder(View.of(x_BMTJC))
+    alone = torch.cat([encoder(View.of(x[None])).pooled_RD for x in x_BMTJC])
+    assert torch.allclose(together.pooled_RD, alone, atol=1e-5)
+    time_BGD, space_BGD = together.granularities(topology.num_joints, G)
+    assert torch.equal(torch.cat([time_BGD.flatten(1), space_BGD.flatten(1)], 1), together.pooled_RD)
+    assert torch.equal(time_BGD[:, 0], together.levels["time"])
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"native": True, "granularities": 3}, "granularities=3 but the encoder has 4"),
+        ({"native": True, "encoder.granularities": 8}, "8 granularities need 128 frames"),
+        ({"native": True, "encoder.heads": 3}, "multiple of 3 heads"),
+        ({"encoder": "two-branch"}, "two-branch cannot"),
+        ({"queue": 25}, "queue of 25 keys, which the 24 clips that this run sees never fill"),
+    ],
+)
+def test_refused(settings, said, resolved):
+    with pytest.raises(SkelbenchError, match=said) as error:
+        resolved("hico", **settings)
+    assert "\n" not in str(error.value)

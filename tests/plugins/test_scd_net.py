@@ -1,0 +1,185 @@
+"""SCD-Net, its views and its encoder against the public code, and what is made of them here."""
+
+import math
+
+import official
+import pytest
+import torch
+import torch.nn.functional as F
+from skelbench_plugins.scd_net import LEVELS, PAIRS, SCDNet, SCDNetConfig
+from skelbench_plugins.scd_net.encoder import SCDNetEncoder, SCDNetEncoderConfig, neighbours
+
+from skelbench.cost.macs import count_encoder
+from skelbench.errors import SkelbenchError
+from skelbench.methods import Context, Step
+from skelbench.skeleton.grid import Grid
+from skelbench.skeleton.topology import NTU25, topologies
+from skelbench.views import View
+
+T, D, B, E, K = 8, 8, 4, 6, 8
+GRID = Grid(T, 1, 25)
+
+
+def make_encoder(topology=NTU25):
+    config = SCDNetEncoderConfig(dim=D, heads=2, channels=8, dropout=0.0)
+    return SCDNetEncoder(config, topology, Grid(T, 1, topology.num_joints))
+
+
+def make(**settings):
+    """A tiny SCD-Net whose numbers are sines, with a full queue; key encoder and heads are copies."""
+    config = SCDNetConfig(**{"queue": K, "embedding": E} | settings)
+    method = official.fill(SCDNet(config, Context.of(NTU25, GRID, make_encoder)))
+    for keys, queries in ((method.key_encoder, method.encoder), (method.key_heads, method.heads)):
+        keys.load_state_dict(queries.state_dict())
+    keys_KLE = torch.from_numpy(official.wave((K, len(LEVELS), E), 0.0)).float()
+    method.queue.keys_KE.copy_(F.normalize(keys_KLE, dim=2).flatten(1))
+    return method.train()
+
+
+def clips(seed=0):
+    x_BMTJC = official.clip(B, T)
+    return x_BMTJC * (1 + 0.3 * torch.from_numpy(official.wave((B, 2, T, 25, 3), seed))).float()
+
+
+def views(seed=0):
+    x = {"query": clips(seed), "key": clips(seed + 9)}
+    return {name: View.of(x_BMTJC, x_BMTJC.flatten(2).any(2)) for name, x_BMTJC in x.items()}
+
+
+def at(index):
+    return Step(index, 9, 0.0, torch.Generator(), lambda *_: None)
+
+
+GOLDEN = {
+    "time_instance": 0.357428,
+    "space_instance": 0.25054,
+    "instance_time": 0.209809,
+    "instance_space": 0.128952,
+}
+GRADIENTS = {
+    "encoder.graph.time.units.0.space.value.weight": [0.0083733, -0.0052057, -0.0079006],
+    "encoder.graph.space.units.1.space.spread.weight": [0.0199864, 0.0297457, 0.0009834],
+    "encoder.graph.space.units.2.space.weight_SJJ": [0.0016487, 0.0008215, -0.0003713],
+    "encoder.graph.time.units.2.time.paths.1.3.weight": [-0.0137501, -0.0027692, -0.0051612],
+    "encoder.embed.time.0.weight": [-0.0183009, -0.025333, -0.0502463],
+    "encoder.space.0.attn.qkv.weight": [0.0048712, 0.0044988, 0.0039461],
+    "heads.instance.0.weight": [-0.0203462, 0.1699157, 0.3791284],
+}
+FEATURES = {"time": [-0.124975, -1.120703, -1.541598], "space": [0.985125, 0.332275, -0.863762]}
+RUNNING = [0.958432, 0.956265, 0.923935, 0.92208, 0.960637, 0.953019, 0.989144, 0.998028]
+"""Made by running cong-wu/SCD-Net (commit 0af1b19), ``scd.builder.SCD_Net`` without dropout, its width, channels and
+frames made these, in float64 with these weights, clips and queue, and without its first momentum update, which changes
+nothing: its encoders begin alike."""
+
+
+def test_losses_features_and_gradients_are_those_of_the_public_code():
+    method, batch = make(), views()
+    out = method(batch, at(K // B))
+    assert {pair: out[pair].item() for pair in GOLDEN} == pytest.approx(GOLDEN, rel=2e-5)
+    assert out["loss"].item() == pytest.approx(sum(GOLDEN.values()), rel=1e-5)
+    out["loss"].backward()
+    gradients = dict(method.named_parameters())
+    for name, expected in GRADIENTS.items():
+        assert gradients[name].grad.flatten()[:3].tolist() == pytest.approx(expected, rel=5e-3, abs=1e-5)
+    found = method.key_encoder.graph["time"].units[1].time.paths[0][1].running_var
+    assert found.tolist() == pytest.approx(RUNNING, rel=1e-4), "the key encoder's own statistics"
+    with torch.no_grad():
+        encoded = method.encoder(batch["query"])
+    for name, expected in FEATURES.items():
+        assert encoded.levels[name][3, -3:].tolist() == pytest.approx(expected, abs=2e-5)
+
+
+def test_the_loss_is_the_formula_from_the_first_step_on():
+    method, written = make(), {level: [] for level in LEVELS}
+    for index in range(4):
+        batch, step = views(index), at(index)
+        with torch.no_grad():
+            out = method(batch, step)
+            q, k = (
+                {level: x.double() for level, x in method._embeddings(*parts, batch[name]).items()}
+                for name, parts in (
+                    ("query", (method.encoder, method.heads)),
+                    ("key", (method.key_encoder, method.key_heads)),
+                )
+            )
+        for level, other in PAIRS:
+            total = 0.0
+            for b in range(B):
+                p = [math.exp(float(q[level][b] @ x) / 0.2) for x in (k[other][b], *written[other][-K:])]
+                total -= math.log(p[0] / sum(p)) / B
+            assert out[f"{level}_{other}"].item() == pytest.approx(total, rel=1e-4, abs=1e-5)
+        assert out["loss"].item() == pytest.approx(sum(out[f"{a}_{b}"].item() for a, b in PAIRS), rel=1e-5)
+        method.after_step(step)
+        for level in LEVELS:
+            written[level] += list(k[level])
+
+
+def test_key_encoder_and_heads_follow_and_everything_else_learns():
+    method, step = make(momentum=0.75), at(2)
+    before = {name: x.clone() for name, x in method.key_heads.state_dict().items()}
+    method(views(), step)["loss"].backward()
+    trained = {id(p) for group in method.optim_groups() for p in group["params"]}
+    assert trained == {id(p) for p in method.parameters() if p.grad is not None}
+    with torch.no_grad():
+        for p in method.heads.parameters():
+            p.add_(1.0)
+    method.after_step(step)
+    for name, x in method.heads.state_dict().items():
+        torch.testing.assert_close(method.key_heads.state_dict()[name], 0.75 * before[name] + 0.25 * x)
+
+
+# ------------------------------------------------------------------------------------------------ views
+def test_half_of_the_clips_are_changed_by_each(trainer):
+    specs = SCDNet.views(SCDNetConfig(), Grid(64, 1, 25))
+    kinds = ["axis-rotate", "mirror", "shear", "hide-joints", "hide-frames"]
+    for spec in specs.values():
+        assert [each.kind for each in spec.augment] == kinds and {each.p for each in spec.augment} == {0.5}
+    batch = trainer("scd-net").views(0)
+    assert not torch.allclose(batch["query"].x_RTJC, batch["key"].x_RTJC, atol=0.01)
+
+
+# ------------------------------------------------------------------------------------------------ the encoder
+def test_the_published_size_and_its_cost_by_all_counters():
+    grid = Grid(64, 1, 25)
+    with torch.device("meta"):
+        encoder = SCDNetEncoder(SCDNetEncoderConfig(), NTU25, grid)
+        heads = SCDNet(SCDNetConfig(queue=4), Context(NTU25, grid, lambda: encoder, 2048, 4096)).heads
+    assert sum(p.numel() for p in encoder.parameters()) == 74_447_664 and encoder.features == 4096
+    assert sum(p.numel() for p in heads.parameters()) == 17_570_176
+    count = count_encoder(make_encoder(), GRID, NTU25)
+    assert count.closed_form == count.fvcore == count.torch_flop_counter and count.bodies == 2
+
+
+@pytest.mark.parametrize("topology", topologies().values(), ids=topologies())
+def test_neighbours_share_what_a_joint_contributes(topology):
+    own_JJ, inward_JJ, outward_JJ = neighbours(topology)
+    bones = {(joint, begin) for joint, begin in enumerate(topology.bones) if joint != begin}
+    assert torch.equal(own_JJ, torch.eye(topology.num_joints))
+    assert (
+        {(b, a) for a, b in inward_JJ.nonzero().tolist()} == bones == {tuple(x) for x in outward_JJ.nonzero().tolist()}
+    )
+    for shares_J in (inward_JJ.sum(0), outward_JJ.sum(0)):
+        assert all(share == pytest.approx(round(share)) and share < 1.5 for share in shares_J.tolist())
+
+
+@pytest.mark.parametrize("topology", topologies().values(), ids=topologies())
+def test_clips_do_not_see_each_other_on_any_skeleton(topology):
+    encoder = official.fill(make_encoder(topology)).eval()
+    x_BMTJC = official.clip(3, T, topology.num_joints)
+    together = encoder(View.of(x_BMTJC)).pooled_RD
+    alone = torch.cat([encoder(View.of(x[None])).pooled_RD for x in x_BMTJC])
+    assert torch.allclose(together, alone, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"native": True, "encoder.channels": 12}, "channels 12 one of 8"),
+        ({"native": True, "encoder.heads": 3}, "multiple of 3 heads"),
+        ({"queue": 25}, "queue of 25 keys, which the 24 clips that this run sees never fill"),
+    ],
+)
+def test_refused(settings, said, resolved):
+    with pytest.raises(SkelbenchError, match=said) as error:
+        resolved("scd-net", **settings)
+    assert "\n" not in str(error.value)
