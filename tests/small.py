@@ -14,6 +14,8 @@ TINY_ENCODER = {
     "dste": {"encoder.dim": 8},
     "bigru": {"encoder.hidden": 8, "encoder.depth": 2},
     "two-branch": {"encoder.dim": 8},
+    "agcn": {"encoder.base": 4},
+    "hcn": {"encoder.channels": 4, "encoder.image": 16},
 }
 
 DECODER = {"decoder_dim": 16, "decoder_depth": 1, "decoder_heads": 2}

@@ -30,8 +30,10 @@ SETTINGS = {
     **{("protocols", f"semi@{share}"): FEW for share in (1, 10)},
     **{("protocols", f"semi@{share}@{source}"): MOST for share in (1, 10) for source in ("mamp", "cmd")},
     **{("protocols", f"semi@{share}@aimclr"): HALF for share in (1, 10)},
+    ("encoders", "agcn"): {"base": 4},
     ("encoders", "bigru"): {"hidden": 8, "depth": 1},
     ("encoders", "dste"): {"dim": 8},
+    ("encoders", "hcn"): {"channels": 4, "image": 16},
     ("encoders", "stgcn"): {"base": 2, "out": 8},
 }
 """What makes the slow ones fast."""
