@@ -33,20 +33,26 @@ TINY_METHOD = {
     "skeletonclr": QUEUE,
     "aimclr": QUEUE,
     "cmd": QUEUE,
+    "isc": QUEUE,
     "pstl": {"head_hidden": 16},
     "usdrl": {"head_hidden": 16},
     "umurl": {"head_hidden": 16, "embedding": 12},
     "gfp": DECODER | {"target_hidden": 16, "target_hidden_global": 32, "target_dim": 16},
 }
 
+TINY_PARTNER = {"isc": {"partner_settings": {"base": 4}}}
+"""Settings of a method that has a second encoder natively."""
 METHODS = tuple(TINY_METHOD)
-COMPARING = {"skeletonclr", "aimclr", "cmd", "pstl", "usdrl", "umurl"}
+COMPARING = {"skeletonclr", "aimclr", "cmd", "isc", "pstl", "usdrl", "umurl"}
 """Methods that tell clips from earlier ones or from others of their batch, and learn nothing of one alone."""
 
 
 def tiny(method: str, encoder: str = "vit") -> dict:
     """Dotted settings of a tiny run of ``method``."""
-    return TINY_ENCODER[encoder] | {f"method.{key}": value for key, value in TINY_METHOD.get(method, {}).items()}
+    sizes = TINY_PARTNER.get(method, {}) if encoder != "vit" else {}
+    return TINY_ENCODER[encoder] | {
+        f"method.{key}": value for key, value in (TINY_METHOD.get(method, {}) | sizes).items()
+    }
 
 
 def tiny_run(root, host, method="slim", epochs=2, batch_size=4, tokens=None, sets=(), **asked):
