@@ -26,7 +26,7 @@ SUBSETS = 3
 class AGCNConfig(Spec):
     """Defaults are those of ISC's code."""
 
-    base: int = Field(64, ge=4, description="channels of the first blocks; features are four times as wide")
+    base: int = Field(64, ge=1, description="channels of the first blocks; features are four times as wide")
     kernel: int = Field(9, ge=1, description="frames that a temporal convolution sees; odd")
     bodies: int = Field(2, ge=1, description="body slots of a clip, which have one batch norm and are averaged")
 
@@ -65,7 +65,7 @@ class AGCN(Encoder):
         for block in self.blocks:
             assert isinstance(block, Block)
             before, after, cells = block.before, block.after, self.bodies * frames * joints
-            macs["likeness"] += cells * SUBSETS * (after // 4) * (2 * before + joints)
+            macs["likeness"] += cells * SUBSETS * _narrow(after) * (2 * before + joints)
             macs["graph"] += cells * SUBSETS * before * (joints + after)
             macs["residual"] += cells * before * after * isinstance(block.graph.residual, nn.Sequential)
             frames = -(-frames // block.stride)
@@ -99,7 +99,7 @@ class AdaptiveGraph(nn.Module):
     def __init__(self, before: int, after: int, joints: int) -> None:
         super().__init__()
         self.own_SJJ = nn.Parameter(torch.full((SUBSETS, joints, joints), 1e-6))
-        widths = after // 4, after // 4, after
+        widths = _narrow(after), _narrow(after), after
         self.query, self.key, self.value = (
             nn.ModuleList(nn.Conv2d(before, width, 1) for _ in range(SUBSETS)) for width in widths
         )
@@ -123,6 +123,11 @@ class AdaptiveGraph(nn.Module):
             around_RCTJ = (x_RLJ @ (alike_RJJ + graph_JJ)).view_as(x_RCTJ)
             parts.append(self.value[subset](around_RCTJ))
         return torch.relu(self.norm(torch.stack(parts).sum(0)) + self.residual(x_RCTJ))
+
+
+def _narrow(after: int) -> int:
+    """Channels by which joints are compared."""
+    return max(1, after // 4)
 
 
 def _temporal(before: int, after: int, kernel: int, stride: int) -> nn.Sequential:

@@ -192,7 +192,7 @@ def test_what_cannot_be_is_refused(settings, said, resolved, monkeypatch):
 
 
 def test_what_a_step_costs_counts_both_encoders(resolved, host):
-    made = resolved("isc", native=True)
+    made = resolved("isc", partner="hcn", partner_settings={"channels": 4, "image": 16}, clip_length=16)
     topology = made.store.topology
     encoders = build_method(made.spec, host, topology, "meta").encoders
     both = sum(sum(each.closed_form_macs(grid_of(made.spec, topology)).values()) for each in encoders)
@@ -203,7 +203,7 @@ def test_what_a_step_costs_counts_both_encoders(resolved, host):
 
 def test_a_native_run_is_probed_by_either_encoder(session, resolved):
     """One row per clip all the way; the second encoder is a readout of the run, also of its snapshots."""
-    made = resolved("isc", native=True, epochs=1)
+    made = resolved("isc", native=True, epochs=1, clip_length=16)
     run = pretrain(session, made)
     spec = eval_spec(session.host, run.spec, "knn")
     assert (spec.align, spec.resize, spec.readout) == ("first-frame-as-released", "half-pixel", "pooled")
