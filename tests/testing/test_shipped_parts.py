@@ -23,7 +23,7 @@ SETTINGS = {
     ("protocols", "robustness"): BRIEF | {"missing": [0.2], "noise": [0.05], "draws": [0]},
     ("protocols", "missing-representation"): BRIEF | {"missing": [0.2], "draws": [0]},
     ("protocols", "linear-swept"): {"lrs": [1e-3, 1e-2], "weight_decays": [0.1], "epochs": 4, "min_steps": 60},
-    **{("protocols", f"linear@{name}"): SHORT for name in ("mamp", "macdiff", "cmd")},
+    **{("protocols", f"linear@{name}"): SHORT for name in ("mamp", "macdiff", "cmd", "isc")},
     **{("protocols", f"linear@{name}"): SHORT | {"epochs": 10} for name in ("aimclr", "umurl")},
     **{("protocols", name): TUNED for name in ("finetune", "supervised", "transfer@finetune")},
     ("protocols", "finetune@mamp"): NATIVE,
