@@ -99,19 +99,15 @@ class AdaptiveGraph(nn.Module):
     def __init__(self, before: int, after: int, joints: int) -> None:
         super().__init__()
         self.own_SJJ = nn.Parameter(torch.full((SUBSETS, joints, joints), 1e-6))
-        widths = _narrow(after), _narrow(after), after
-        self.query, self.key, self.value = (
-            nn.ModuleList(nn.Conv2d(before, width, 1) for _ in range(SUBSETS)) for width in widths
+        self.query, self.key = (
+            nn.ModuleList(_convolution(before, _narrow(after)) for _ in range(SUBSETS)) for _ in range(2)
         )
+        share = (2 / (SUBSETS * before * after)) ** 0.5
+        self.value = nn.ModuleList(_convolution(before, after, std=share) for _ in range(SUBSETS))
         self.norm = nn.BatchNorm2d(after)
         self.residual: nn.Module = nn.Identity()
         if before != after:
             self.residual = _temporal(before, after, 1, 1)
-        for convolution in (*self.query, *self.key):
-            _initialise(convolution)
-        for convolution in self.value:
-            nn.init.normal_(convolution.weight, 0.0, (2 / (SUBSETS * before * after)) ** 0.5)
-            nn.init.zeros_(convolution.bias)
         nn.init.constant_(self.norm.weight, 1e-6)
 
     def forward(self, x_RCTJ: Tensor, adjacency_SJJ: Tensor) -> Tensor:
@@ -131,15 +127,16 @@ def _narrow(after: int) -> int:
 
 
 def _temporal(before: int, after: int, kernel: int, stride: int) -> nn.Sequential:
-    convolution = nn.Conv2d(before, after, (kernel, 1), (stride, 1), (kernel // 2, 0))
-    _initialise(convolution)
-    return nn.Sequential(convolution, nn.BatchNorm2d(after))
+    return nn.Sequential(_convolution(before, after, kernel, stride), nn.BatchNorm2d(after))
 
 
-def _initialise(convolution: nn.Conv2d) -> None:
-    nn.init.kaiming_normal_(convolution.weight, mode="fan_out")
-    if convolution.bias is not None:
-        nn.init.zeros_(convolution.bias)
+def _convolution(before: int, after: int, kernel: int = 1, stride: int = 1, std: float | None = None) -> nn.Conv2d:
+    """Over time; normal weights, by the fan-out unless ``std`` says otherwise."""
+    made = nn.Conv2d(before, after, (kernel, 1), (stride, 1), (kernel // 2, 0))
+    nn.init.normal_(made.weight, 0.0, (2 / (after * kernel)) ** 0.5 if std is None else std)
+    if made.bias is not None:
+        nn.init.zeros_(made.bias)
+    return made
 
 
 def bone_subsets(topology) -> Tensor:

@@ -78,19 +78,14 @@ class ISC(Method):
         self.key_encoder = nn.ModuleList(ema_copy(encoder, batch_norm="train") for encoder in self.encoders)
         self.key_head = nn.ModuleList(ema_copy(head) for head in self.head)
         self.queue = KeyQueue(config.queue, 2 * config.embedding)
+        self.roles = dict.fromkeys(("encoder", "partner") if self.partner is not None else ("encoder",), "student")
+        for part, role in (("head", "head"), ("key_head", "head"), ("key_encoder", "teacher")):
+            self.roles |= {f"{part}.{k}": role for k in range(len(getattr(self, part)))}
 
     @property
     def encoders(self):
         """Those that learn: one or two."""
         return [encoder for encoder in (self.encoder, self.partner) if encoder is not None]
-
-    @property
-    def roles(self):
-        """See :class:`Method`; the partner is a student as well."""
-        roles = {"encoder": "student"} | ({} if self.partner is None else {"partner": "student"})
-        for part, role in (("head", "head"), ("key_head", "head"), ("key_encoder", "teacher")):
-            roles |= {f"{part}.{k}": role for k in range(len(getattr(self, part)))}
-        return roles
 
     @property
     def whole_batch(self):

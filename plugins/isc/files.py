@@ -5,6 +5,7 @@ z is up in its clips and y here: our (x, y, z) are its (x, z, -y). H width of a 
 
 import re
 from collections.abc import Mapping
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -23,7 +24,8 @@ def imported(state, options) -> Imported:
     """The two encoders of a checkpoint of the authors' code."""
     if strange := next((name for name in state if not name.startswith((*OTHER, *(f"{side}." for side in SIDES)))), ""):
         raise SkelbenchError(f"its tensor {strange!r} is of another model")
-    settings, weights = {}, {}
+    settings: dict[str, Any] = {}
+    weights: dict[str, Tensor] = {}
     for side, ours in SIDES.items():
         own = {
             name.removeprefix(f"{side}."): x
@@ -109,9 +111,9 @@ def _image(own: Mapping[str, Tensor]):
     return {"channels": points.shape[1], "image": points.shape[0]}, weights
 
 
-def _matched(pattern: str, name: str) -> tuple[str | None, ...]:
+def _matched(pattern: str, name: str) -> tuple[str, ...]:
     if match := re.fullmatch(pattern, name):
-        return match.groups()
+        return match.groups("")
     raise SkelbenchError(f"its tensor {name!r} is of another model")
 
 

@@ -210,10 +210,9 @@ def _measure_encoder(
         if trained:
             return load_encoder(session, run, spec.checkpoint, store.topology, stream, spec.readout)
         method = build_method(run.spec, session.host, store.topology, session.device)
+        encoder = method.inference_encoders().get(stream, method.inference_encoder())
         if named := named_encoder(run, spec.checkpoint, spec.readout):
             encoder = _as_readout(method, named)
-        else:
-            encoder = method.inference_encoders().get(stream, method.inference_encoder())
         assert isinstance(encoder, Encoder)  # as the builder of methods has made sure
         plain = dict(build_encoder(run.spec, session.host, store.topology).named_parameters())
         for name, parameter in encoder.named_parameters():  # a teacher's are not trained
