@@ -17,6 +17,8 @@ TINY_ENCODER = {
     "scd-net": {"encoder.dim": 8, "encoder.heads": 2, "encoder.channels": 8},
     "two-branch": {"encoder.dim": 8},
     "glt": {"encoder.dim": 2, "encoder.depth": 2, "encoder.heads": 2},
+    "agcn": {"encoder.base": 4},
+    "hcn": {"encoder.channels": 4, "encoder.image": 16},
 }
 
 DECODER = {"decoder_dim": 16, "decoder_depth": 1, "decoder_heads": 2}
@@ -39,6 +41,7 @@ TINY_METHOD = {
     "crosclr": QUEUE,
     "rvtclr": QUEUE,
     "hico": QUEUE,
+    "isc": QUEUE,
     "pstl": {"head_hidden": 16},
     "scd-net": QUEUE,
     "usdrl": {"head_hidden": 16},
@@ -53,6 +56,8 @@ TINY_METHOD = {
     "gfp": DECODER | {"target_hidden": 16, "target_hidden_global": 32, "target_dim": 16},
 }
 
+TINY_PARTNER = {"isc": {"partner_settings": {"base": 4}}}
+"""Settings of a method that has a second encoder natively."""
 METHODS = tuple(TINY_METHOD)
 KINDS = ("slim", "mamp", "skeletonclr", "cmd", "sjepa")
 """One of each kind of what a run keeps: a teacher with prototypes, weights alone, a queue, queues of streams, a running
@@ -63,12 +68,16 @@ COMPARING = {"skeletonclr", "aimclr", "cmd", "pstl", "usdrl", "umurl", "hsp"}
 COMPARING = {"skeletonclr", "aimclr", "cmd", "crosclr", "rvtclr", "pstl", "usdrl", "umurl"}
 COMPARING = {"skeletonclr", "aimclr", "cmd", "pstl", "usdrl", "umurl", "hysp", "cpm"}
 COMPARING = {"skeletonclr", "aimclr", "cmd", "hico", "pstl", "scd-net", "usdrl", "umurl"}
+COMPARING = {"skeletonclr", "aimclr", "cmd", "isc", "pstl", "usdrl", "umurl"}
 """Methods that tell clips from earlier ones or from others of their batch, and learn nothing of one alone."""
 
 
 def tiny(method: str, encoder: str = "vit") -> dict:
     """Dotted settings of a tiny run of ``method``."""
-    return TINY_ENCODER[encoder] | {f"method.{key}": value for key, value in TINY_METHOD.get(method, {}).items()}
+    sizes = TINY_PARTNER.get(method, {}) if encoder != "vit" else {}
+    return TINY_ENCODER[encoder] | {
+        f"method.{key}": value for key, value in (TINY_METHOD.get(method, {}) | sizes).items()
+    }
 
 
 def tiny_run(root, host, method="slim", epochs=2, batch_size=4, tokens=None, sets=(), **asked):

@@ -49,7 +49,10 @@ def evaluate(
     ] = None,
     readout: Annotated[
         str | None,
-        typer.Option(help="Features: pooled, mean, joints, or a level of the encoder.", show_default="the protocol's"),
+        typer.Option(
+            help="Features: pooled, mean, joints, a level of the encoder, or another encoder of the method.",
+            show_default="the protocol's",
+        ),
     ] = None,
     bodies_pool: Annotated[
         str | None,

@@ -40,6 +40,12 @@ def skelbench_protocols() -> list[ProtocolSpec]:
             defaults={**SIDE_BY_SIDE, "share": 0.95},
         ),
         ProtocolSpec(
+            name="linear@isc",
+            target=":ISCLinear",
+            summary="linear probe of ISC's code, which CMD's has kept: SGD 0.1, 80 epochs, each on newly cropped clips",
+            defaults={**SIDE_BY_SIDE, "share": 0.95},
+        ),
+        ProtocolSpec(
             name="linear@umurl",
             target=":UmURLLinear",
             summary="linear probe of UmURL's code: SGD 0.03, 150 epochs, whole clips, no augmentation",
@@ -110,6 +116,12 @@ class CMDLinear(AimCLRLinear):
     epochs: int = Field(80, ge=1, description="passes of the encoder over the cropped training clips: the cost")
     drops: tuple[Share, ...] = Field((50 / 80, 70 / 80), description=DROPS)
     crop_min: float = Field(0.5, gt=0, le=1, description="shortest training crop, share of the clip; 1 = not cropped")
+
+
+class ISCLinear(CMDLinear):
+    """``linear@isc``: the probe of ISC's code (fmthoker/skeleton-contrast: action_classification.py, its script,
+    feeder/feeder_downstream.py), from which CMD has its own, of any of its encoders.
+    """
 
 
 class UmURLLinear(AimCLRLinear):

@@ -27,6 +27,9 @@ Wide enough for the field. How methods that look awkward are written in it:
 * **A recurrent or graph encoder** (P&C, CMD's GRU; ST-GCN): an encoder plugin that returns ``Encoded(tokens,
   pooled=last state)`` and does not claim the abilities that it lacks; a method that does not require them runs on it.
   What a method needs of a whole view in one vector is ``Encoded.summary_RD``, ``context.summary_width`` wide.
+* **ISC** (two encoders of different kinds): a setting ``partner`` names the second one, ``exchangeable = {"partner":
+  "encoders"}`` has its version in the run's id and ``partner_settings`` completed, ``context.encoder(config.partner,
+  config.partner_settings)`` makes it; ``inference_encoders`` gives it as "partner": ``eval --readout partner``.
 * **MoCo, BYOL with batch norm**: ``ema_copy(encoder, batch_norm="train")`` makes a key encoder that normalises
   by the batch.
 * **Two stages** (HaLP, ActCLR: phase 2 starts from phase 1's weights): ``phases()`` names stages by their share of the
@@ -80,8 +83,9 @@ class Context:
     topology: Topology
     grid: Grid
     """Grid of the full-length view (T, P_T, J)."""
-    encoder: Callable[[], Encoder]
-    """Makes a new, freshly initialised encoder of the run's family and size."""
+    encoder: Callable[..., Encoder]
+    """Makes a new, freshly initialised encoder of the run's family and size; ``encoder("agcn", {"base": 16})``: of
+    another family, for which what the method requires need not hold."""
     width: int
     """D, width of the encoder's tokens."""
     summary_width: int
@@ -91,7 +95,11 @@ class Context:
 
     @classmethod
     def of(
-        cls, topology: Topology, grid: Grid, encoder: Callable[[], Encoder], target: Callable[[str], type] | None = None
+        cls,
+        topology: Topology,
+        grid: Grid,
+        encoder: Callable[..., Encoder],
+        target: Callable[[str], type] | None = None,
     ) -> Context:
         """With the widths that an encoder states, for which one is made without weights (on the meta device)."""
         with torch.device("meta"):
@@ -257,7 +265,9 @@ class Method(nn.Module):
     min_clips: int = 1
     """Clips that a step has at least: 2 for what is compared over a batch. Features of fewer would be divided by 0."""
     exchangeable: Mapping[str, str] = {}
-    """Settings of the method that name a plugin -> its kind, ``{"target": "targets"}``: versions enter the identity."""
+    """Settings of the method that name a plugin -> its kind, ``{"target": "targets"}``: versions enter the identity.
+    "" names none. Beside one that names an encoder, ``partner``, stands ``partner_settings``, a dict: the harness adds
+    the sizes of the run's preset and the defaults to what it says."""
 
     def __init__(self, config: Any, context: Context) -> None:
         super().__init__()
@@ -308,9 +318,9 @@ class Method(nn.Module):
         return self.encoder
 
     def inference_encoders(self) -> Mapping[str, nn.Module]:
-        """Encoders of streams ("bone", "motion") that have one of their own, all of the run's family and size.
-
-        Every other stream is seen by ``inference_encoder``.
+        """Encoders of streams ("bone", "motion") that have one of their own, all of the run's family and size; every
+        other stream is seen by ``inference_encoder``. An encoder by another name, of any family, is a readout of the
+        run (``skelbench eval RUN --readout NAME``).
         """
         return {}
 

@@ -125,7 +125,7 @@ def _features(session: Session, run: RunDir, spec: EvalSpec, store: ClipStore, i
 
     (stream,) = spec.streams
     device, grid = torch.device(session.device), grid_of(run.spec, store.topology)
-    encoder = load_encoder(session, run, spec.checkpoint, store.topology, stream)
+    encoder = load_encoder(session, run, spec.checkpoint, store.topology, stream, spec.readout)
     source = ClipSource(store, device=device, second_body=spec.data.second_body, align=spec.align)
     view = evaluation_spec(grid, share=spec.share, resize=spec.resize)
     builder = view_builder(store, spec, stream, grid, view, device)

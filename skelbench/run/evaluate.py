@@ -6,7 +6,8 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, get_args
 
@@ -24,7 +25,8 @@ from skelbench.evaluate.protocol import Features, Protocol, ProtocolResult, resu
 from skelbench.files import write_atomic, write_json
 from skelbench.identity import derive_seed
 from skelbench.leases import Lease
-from skelbench.nn.encoder import ABILITIES, Encoder
+from skelbench.methods.contract import Method
+from skelbench.nn.encoder import ABILITIES, Encoded, Encoder
 from skelbench.plugin.host import Host
 from skelbench.plugin.mistakes import plugin_code, wrong
 from skelbench.results.environment import environment
@@ -206,9 +208,11 @@ def _measure_encoder(
 
     def make(trained: bool) -> Encoder:
         if trained:
-            return load_encoder(session, run, spec.checkpoint, store.topology, stream)
+            return load_encoder(session, run, spec.checkpoint, store.topology, stream, spec.readout)
         method = build_method(run.spec, session.host, store.topology, session.device)
         encoder = method.inference_encoders().get(stream, method.inference_encoder())
+        if named := named_encoder(run, spec.checkpoint, spec.readout):
+            encoder = _as_readout(method, named)
         assert isinstance(encoder, Encoder)  # as the builder of methods has made sure
         plain = dict(build_encoder(run.spec, session.host, store.topology).named_parameters())
         for name, parameter in encoder.named_parameters():  # a teacher's are not trained
@@ -265,7 +269,7 @@ def _features(
     key = f"{run.spec.id} {checkpoint} {stream} {way}"
     if key not in session.features:
         run_spec, split = run.spec, store.split(spec.data.split, spec.data.min_frames)
-        encoder = load_encoder(session, run, checkpoint, store.topology, stream)
+        encoder = load_encoder(session, run, checkpoint, store.topology, stream, spec.readout)
         hiding = hiding_of(session, run, spec, stream, store, checkpoint)
         label = f"{run.title} features" if stream == "joint" else f"{run.title} {stream} features"
         with session.progress(total=len(split.train) + len(split.test), label=label, unit="clips") as report:
@@ -338,13 +342,48 @@ def _check_alike(session: Session, source: DataSpec, target: DataSpec, topology:
         )
 
 
-def load_encoder(session: Session, run: RunDir, checkpoint: str, topology: Topology, stream: str = "joint") -> Encoder:
-    """The inference encoder of a run that looks at ``stream``, with its weights, in eval mode.
+def named_encoder(run: RunDir, checkpoint: str, readout: str) -> str:
+    """``readout`` if the method of a run keeps an encoder by that name, else "". Streams are no readouts."""
+    return "" if readout in get_args(Stream) or not run.encoder_path(checkpoint, readout).exists() else readout
+
+
+def _as_readout(method: Method, name: str) -> Encoder:
+    """The inference encoder that ``method`` gives by ``name``; what it reads out has that name, too."""
+    encoder = method.inference_encoders()[name]
+    assert isinstance(encoder, Encoder)
+    encoder.register_forward_hook(partial(_call_level, name))
+    return encoder
+
+
+def _call_level(name: str, _encoder: torch.nn.Module, _args: tuple[Any, ...], encoded: Encoded) -> Encoded:
+    return replace(encoded, levels={**encoded.levels, name: encoded.pooled_RD})
+
+
+def load_encoder(
+    session: Session,
+    run: RunDir,
+    checkpoint: str,
+    topology: Topology,
+    stream: str = "joint",
+    readout: str = "pooled",
+) -> Encoder:
+    """The inference encoder of a run that looks at ``stream``, or gives ``readout``, with its weights, in eval mode.
 
     Raises:
         SkelbenchError: the encoder of that name is another than the run's: it may make other features of the weights.
     """
     made = run.spec
+    if named := named_encoder(run, checkpoint, readout):
+        for component, identity in made.components.items():
+            kind, _, other = component.partition(" ")
+            if kind == "encoders" and session.host.identity(session.host.get(kind, other)) != identity:
+                raise SkelbenchError(
+                    f"encoder {other} is not the one that run {run.name} was made with; "
+                    "use that one, or train again with this one"
+                )
+        encoder = _as_readout(build_method(made, session.host, topology), named)
+        load_weights(run.encoder_path(checkpoint, named), encoder, made.id, encoder.prepared_state)
+        return encoder.to(session.device).eval()
     if how := other_encoder(session.host, made.encoder, made.encoder_version, made.encoder_source):
         raise SkelbenchError(
             f"encoder {made.encoder} is not the one that run {run.name} was made with ({how}); "

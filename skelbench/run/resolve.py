@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from pydantic import ValidationError
 
-from skelbench.component import Component
+from skelbench.component import Component, Spec
 from skelbench.data.store import roots
 from skelbench.data.store.alignment import Alignment
 from skelbench.data.store.clip_store import ClipStore
@@ -113,7 +113,7 @@ def resolve(request: Request, host: Host, data_root: Path, device: str, timer: T
         data = data.model_copy(update={"min_frames": 0})
     data = data_of(data, store, data.name, split.name)
 
-    settle = _Settle(host, parts, f"{data.name}/{split.name}", split, request)
+    settle = _Settle(host, parts, f"{data.name}/{split.name}", split, request, preset)
     plain = bare = settle([*base, choices])
     layers = list(base)
     if variant:
@@ -174,19 +174,26 @@ class _Settle:
     """Data set and split, in words."""
     split: Split
     request: Request
+    preset: str
 
     def __call__(self, layers: list[Layer], typed: Layer | None = None, notes: list[str] | None = None) -> Settings:
         """``typed``: the layer that the user gave; what they should know of the outcome is added to ``notes``."""
         values, typed, notes = joined(layers), typed or {}, [] if notes is None else notes
         sections = {name: self.parts.section(values, name) for name in ("method", *CHOICES)}
-        exchangeable = self.host.subclass(self.parts.method, Method).exchangeable
-        plugins = {
-            field: self.host.get(kind, getattr(sections["method"], field)) for field, kind in exchangeable.items()
-        }
-        full_names = {field: self.host.name(descriptor) for field, descriptor in plugins.items()}
-        sections["method"] = sections["method"].model_copy(update=full_names)
+        sections["method"] = sections["method"].model_copy(update=dict(self._named(sections["method"])))
         train = self._train(self.parts.section(values, "train"), values, typed, notes)
         return Settings(train=train, **sections)
+
+    def _named(self, method: Spec) -> Iterator[tuple[str, Any]]:
+        """What of the method's settings names plugins, in full, with all settings of an encoder that is named."""
+        for setting, kind in self.host.subclass(self.parts.method, Method).exchangeable.items():
+            if name := getattr(method, setting):
+                descriptor = self.host.get(kind, name)
+                yield setting, self.host.name(descriptor)
+                if isinstance(descriptor, EncoderSpec):
+                    settings = f"{setting}_settings"
+                    values = {**descriptor.presets.get(self.preset, {}), **getattr(method, settings)}
+                    yield settings, config(validated(self.host.config(descriptor), values, f"method.{settings}"))
 
     def _train(self, train: TrainSpec, values: Layer, typed: Layer, notes: list[str]) -> TrainSpec:
         clips = len(self.split.train)
@@ -315,8 +322,8 @@ def _spec(
     method, full = parts.method, Grid(grid.frames, grid.patch, store.topology.num_joints)
     components = {f"topologies {store.topology.name}": host.identity(host.get("topologies", store.topology.name))}
     for setting, kind in host.subclass(method, Method).exchangeable.items():
-        name = getattr(settings.method, setting)
-        components[f"{kind} {name}"] = host.identity(host.get(kind, name))
+        if name := getattr(settings.method, setting):
+            components[f"{kind} {name}"] = host.identity(host.get(kind, name))
     views = _views(host.subclass(method, Method), settings.method, full) if method.trains else {}
     plain_views = {name: view.model_dump(mode="json") for name, view in views.items()}
     for name, view in views.items():

@@ -91,28 +91,38 @@ def write_store(
     return root / name
 
 
-def sizes(host: Host, method: MethodSpec, native: bool = False, wide: bool = False) -> dict[str, Any]:
-    """Dotted settings that make ``method`` and its encoder tiny, as far as they have settings that :data:`SIZES` names.
+def sizes(
+    host: Host, method: MethodSpec, native: bool = False, wide: bool = False, variant: str = ""
+) -> dict[str, Any]:
+    """Dotted settings that make ``method`` and its encoders tiny, as far as they have settings of :data:`SIZES`.
 
     A section that its own rules refuse with them is left at its preset's size. ``wide``: features twice as wide, with
     which a method learns in a few steps what it cannot learn with less.
     """
-    chosen = names([method.recipe, method.native if native else {}])
-    made: dict[str, Any] = {}
-    wider = {"dim": 32, "decoder_dim": 32} if wide else {}
-    encoder = host.get("encoders", chosen["encoder"])
-    for section, config, own in (
-        ("method", host.config(method), {}),
-        ("encoder", host.config(encoder), encoder.presets.get("quick", {})),
-    ):
-        smaller = {**own, **_smaller(config, SIZES[section])}
-        smaller |= {name: value for name, value in wider.items() if name in smaller}
-        try:
-            config.model_validate(smaller)
-        except ValidationError:
-            continue
-        made |= {f"{section}.{name}": value for name, value in smaller.items()}
+    layers = [method.recipe, method.native if native else {}, method.variants.get(variant, {})]
+    encoder = names(layers)["encoder"]
+    made = {f"encoder.{name}": value for name, value in _encoder_sizes(host, encoder, wide).items()}
+    made |= {f"method.{name}": x for name, x in _fitting(host.config(method), {}, SIZES["method"], wide).items()}
+    for setting, kind in getattr(host.load(method), "exchangeable", {}).items():
+        other = next((layer[f"method.{setting}"] for layer in layers[::-1] if f"method.{setting}" in layer), "")
+        if kind == "encoders" and other:
+            made[f"method.{setting}_settings"] = _encoder_sizes(host, other, wide)
     return made
+
+
+def _encoder_sizes(host: Host, name: str, wide: bool) -> dict[str, Any]:
+    encoder = host.get("encoders", name)
+    return _fitting(host.config(encoder), encoder.presets.get("quick", {}), SIZES["encoder"], wide)
+
+
+def _fitting(config: type[Spec], own: Mapping[str, Any], wanted: Mapping[str, int], wide: bool) -> dict[str, Any]:
+    smaller = {**own, **_smaller(config, wanted)}
+    smaller |= {name: 32 for name in ("dim", "decoder_dim") if wide and name in smaller}
+    try:
+        config.model_validate(smaller)
+    except ValidationError:
+        return {}
+    return smaller
 
 
 def _smaller(config: type[Spec], wanted: Mapping[str, int]) -> dict[str, int]:
@@ -144,7 +154,7 @@ def tiny_run(
     ``sets``: further dotted settings.
     """
     grid: dict[str, Any] = {"tokens": tokens} if tokens else {} if native else {"clip_length": 32, "patch": 8}
-    settings = {**sizes(host, method, native, wide), **sets}
+    settings = {**sizes(host, method, native, wide, variant), **sets}
     fields: dict[str, Any] = {"epochs": epochs, "batch_size": batch_size} if method.trains else {}
     request = Request(
         titled(host.name(method), variant),

@@ -113,12 +113,17 @@ def other_encoder(host: Host, name: str, version: int, source: str | None) -> st
     return "" if here == source else f"a file of sha256 {str(source)[:12]}, here it is {str(here)[:12]}"
 
 
-def build_encoder(spec: RunSpec, host: Host, topology: Topology) -> Encoder:
-    """A freshly initialised encoder of the run's family and size (drawn from torch's current random state).
+def build_encoder(
+    spec: RunSpec, host: Host, topology: Topology, name: str = "", settings: Mapping[str, Any] | None = None
+) -> Encoder:
+    """A freshly initialised encoder of the run's family and size (drawn from torch's current random state), or the one
+    called ``name`` with ``settings``.
 
     Raises:
-        SkelbenchError: it cannot do what the run's method requires.
+        SkelbenchError: the run's cannot do what its method requires.
     """
+    if name:
+        return bare_encoder(host, name, settings or {}, topology, grid_of(spec, topology))
     requires = frozenset(host.get("methods", spec.method).requires)
     if any(view["stream"] == "fused" for view in spec.views.values()):
         requires |= {"fuse-streams"}

@@ -28,11 +28,12 @@ class ViewSpec(Grown):
     ``frames``: length after resizing. ``crop``: where it comes from. ``inherit``: first apply the parent's own
     transform draws (crop must be Same or Inside); then the ops of ``augment`` in order, each with its own draws.
     ``resize``: "ends" = linear interpolation at uniformly spaced positions that include both ends of the interval;
-    "half-pixel" = torch's bilinear resize without aligned corners (the MAMP family); "pad" = the frames as they
-    are (of a ``Tempo`` crop: as many as it says, half-pixel), cut or zero-padded to ``frames`` (views then carry
-    ``real_RT``); "strided" = so too, but of n frames only every floor(n / ``frames``)-th (Predict and Cluster); "bins" =
-    the SLiM release's sampling (random frame per bin when long, dropped frames when a little long, linear when short); "uniform-frames" = "ends",
-    but of an interval of more than ``frames`` frames the recorded frames nearest to those positions, nothing between.
+    "half-pixel" = torch's bilinear resize without aligned corners (the MAMP family); "pad" = the frames as they are
+    (of a ``Tempo`` crop: as many as it says, half-pixel), cut or zero-padded to ``frames`` (views then carry
+    ``real_RT``); "strided" = so too, but of n frames only every floor(n / ``frames``)-th (Predict and Cluster); "bins"
+    = the SLiM release's sampling (random frame per bin when long, dropped frames when a little long, linear when
+    short); "uniform-frames" = "ends", but of an interval of more than ``frames`` frames the recorded frames nearest to
+    those positions, nothing between.
     ``extend``: clips shorter than this are first played forth and back to at least this many frames.
     ``count``: independent views per clip (per parent view for Inside / Same). ``stream``: joint, bone, motion or fused.
     ``draws``: crop and augmentations are drawn for each clip, or once for all clips of a step ("batch"; PSTL's code).

@@ -29,6 +29,7 @@ PUBLISHED = {
     "gl-transformer": ("glt", 300, 120, "valid", "frames-with-path", "adamw", "exponential", 5e-5, 0.1),
     "hico": ("hico", 64, 451, "valid", "first-frame-as-released", "sgd", "step", 0.01, 1e-4),
     "scd-net": ("scd-net", 64, 451, "valid", "first-frame-as-released", "sgd", "step", 0.01, 1e-4),
+    "isc": ("bigru", 64, 451, "valid", "first-frame-as-released", "sgd", "step", 0.01, 1e-4),
     "usdrl": ("dste", 64, 451, "valid", "first-frame-shoulders", "adam", "step", 5e-4, 1e-5),
     "hsp": ("dste", 64, 451, "valid", "first-frame-shoulders", "adam", "step", 5e-4, 1e-5),
     "pclust": RECURRENT,

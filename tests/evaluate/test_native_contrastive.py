@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from skelbench.errors import SkelbenchError
-from skelbench.evaluate.native_contrastive import AimCLRLinear, CMDLinear, HiCoLinear, UmURLLinear
+from skelbench.evaluate.native_contrastive import AimCLRLinear, CMDLinear, HiCoLinear, ISCLinear, UmURLLinear
 from skelbench.evaluate.probe import stratified
 from skelbench.run.evaluate import eval_spec
 from skelbench.spec import validated
@@ -22,7 +22,10 @@ FAMILY = pytest.mark.parametrize("kind", [AimCLRLinear, CMDLinear, UmURLLinear, 
         # LE_Processor.adjust_lr counts epochs from 1: 0.1 ** (epoch > 80)
         (AimCLRLinear(), [3.0 * 0.1 ** (epoch > 80) for epoch in range(1, 101)]),
         # adjust_learning_rate of CMD and UmURL counts them from 0: a tenth for every milestone that is not above
-        (CMDLinear(), [0.1 * 0.1 ** sum(epoch >= m for m in (50, 70)) for epoch in range(80)]),
+        *(
+            (kind(), [0.1 * 0.1 ** sum(epoch >= m for m in (50, 70)) for epoch in range(80)])
+            for kind in (CMDLinear, ISCLinear)
+        ),
         (HiCoLinear(), [2.0 * 0.1 ** sum(epoch >= m for m in (50, 70)) for epoch in range(80)]),
         (UmURLLinear(), [0.03 * 0.1 ** sum(epoch >= m for m in (120, 140)) for epoch in range(150)]),
         # USDRL's loop goes on for 10 epochs more than it was told
@@ -31,7 +34,7 @@ FAMILY = pytest.mark.parametrize("kind", [AimCLRLinear, CMDLinear, UmURLLinear, 
             [0.006 * 0.1 ** sum(epoch >= m for m in (120, 140)) for epoch in range(160)],
         ),
     ],
-    ids=["aimclr", "cmd", "hico", "umurl", "usdrl"],
+    ids=["aimclr", "cmd", "isc", "hico", "umurl", "usdrl"],
 )
 def test_the_rate_falls_where_the_codes_let_it(config, code):
     assert [config.rate(epoch) for epoch in range(config.epochs)] == pytest.approx(code)
@@ -149,12 +152,13 @@ def test_a_split_smaller_than_a_batch_says_so(make_features):
 def test_clips_are_looked_at_as_the_codes_do(session, resolved):
     run = resolved("untrained").spec
     ways = {}
-    for name in ("linear@aimclr", "linear@cmd", "linear@umurl", "linear@hico"):
+    for name in ("linear@aimclr", "linear@cmd", "linear@isc", "linear@umurl", "linear@hico"):
         spec = eval_spec(session.host, run, name)
         ways[name] = (spec.bodies, spec.bodies_pool, spec.share, spec.resize)
     assert ways == {
         "linear@aimclr": ("all-slots", "all-mean", 1.0, "half-pixel"),
         "linear@cmd": ("valid", "concat", 0.95, "half-pixel"),
+        "linear@isc": ("valid", "concat", 0.95, "half-pixel"),
         "linear@umurl": ("valid", "concat", 1.0, "half-pixel"),
         "linear@hico": ("valid", "concat", 0.95, "half-pixel"),
     }

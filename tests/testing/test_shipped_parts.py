@@ -23,11 +23,11 @@ SETTINGS = {
     ("protocols", "robustness"): BRIEF | {"missing": [0.2], "noise": [0.05], "draws": [0]},
     ("protocols", "missing-representation"): BRIEF | {"missing": [0.2], "draws": [0]},
     ("protocols", "linear-swept"): {"lrs": [1e-3, 1e-2], "weight_decays": [0.1], "epochs": 4, "min_steps": 60},
-    **{("protocols", f"linear@{name}"): SHORT for name in ("mamp", "macdiff", "cmd")},
     **{
         ("protocols", f"linear@{name}"): SHORT | {"epochs": 10}
         for name in ("aimclr", "gl-transformer", "hico", "hysp", "umurl")
     },
+    **{("protocols", f"linear@{name}"): SHORT for name in ("mamp", "macdiff", "cmd", "isc")},
     **{("protocols", name): TUNED for name in ("finetune", "supervised", "transfer@finetune")},
     ("protocols", "finetune@mamp"): NATIVE,
     **{("protocols", f"semi@{share}"): FEW for share in (1, 10)},
@@ -39,6 +39,8 @@ SETTINGS = {
     ("encoders", "glt"): {"dim": 4, "heads": 2},
     ("encoders", "hico"): {"dim": 8, "heads": 2},
     ("encoders", "scd-net"): {"dim": 8, "channels": 8},
+    ("encoders", "agcn"): {"base": 4},
+    ("encoders", "hcn"): {"channels": 4, "image": 16},
     ("encoders", "stgcn"): {"base": 2, "out": 8},
 }
 """What makes the slow ones fast."""

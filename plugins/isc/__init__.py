@@ -1,0 +1,176 @@
+"""ISC: momentum contrast between two representations of a clip (Thoker et al., ACM MM 2021).
+
+Two encoders of different kinds look at the same distorted views: a recurrent one at the sequence of frames, a graph or
+convolutional one at all joints. What one makes of a view finds what the key encoder of the *other* makes of the clip's
+second view, among the keys that the other made of earlier clips. Facts: fmthoker/skeleton-contrast,
+moco/builder_inter.py, main_moco_inter_skeleton.py. B clips, E width of an embedding, n keys that are in a queue.
+"""
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from pydantic import Field, model_validator
+from skelbench_plugins._recipes import FP32, LONG_NATIVE, LONG_STEPS, MOCO_RECIPE, MOMENTUM_SPACE, RATES_SPACE
+from torch import nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from skelbench.errors import SkelbenchError
+from skelbench.methods import DistortedConfig, Method
+from skelbench.nn.contrast import KeyQueue, info_nce, similarities
+from skelbench.nn.ema import ema_copy, ema_update
+from skelbench.nn.encoder import ABILITIES
+from skelbench.optim.groups import one_group
+from skelbench.plugin import Log, MethodSpec, NativeProbe, hookimpl
+
+from .files import imported as imported
+
+SIDES = ("first", "second")
+READS_BOTH = ("tokens", "time-and-space")
+"""Abilities of which either lets one encoder be read out over time and over joints."""
+
+
+class ISCConfig(DistortedConfig):
+    """Defaults are those of the authors' code, but for ``partner``, which is native there, and ``resize``."""
+
+    partner: str = Field(
+        "",
+        description="encoder of the second representation; empty = the run's own encoder, read out over time and over "
+        "joints (our reading)",
+    )
+    partner_settings: dict[str, Any] = Field({}, description="of the partner, beside those of its preset: {base=32}")
+    queue: int = Field(16384, ge=1, description="keys in each of the two queues")
+    embedding: int = Field(128, ge=1, description="width of the embeddings")
+    momentum: float = Field(0.999, ge=0, le=1, description="of the key encoders, constant")
+    temperature: float = Field(0.07, gt=0, description="of the softmax over keys")
+
+    @model_validator(mode="after")
+    def _check(self):
+        if self.partner_settings and not self.partner:
+            raise ValueError("partner_settings are those of a second encoder; name one by partner=agcn")
+        return self
+
+
+class ISC(Method):
+    """Either side has a head, and both again for keys; a clip's two keys stand side by side in one queue.
+
+    Raises:
+        SkelbenchError: there is no partner, and the encoder has no two readouts.
+    """
+
+    Config = ISCConfig
+    exchangeable = {"partner": "encoders"}
+
+    def __init__(self, config, context):
+        super().__init__(config, context)
+        self.encoder = context.encoder()
+        self.partner = context.encoder(config.partner, config.partner_settings) if config.partner else None
+        widths = [context.width] * 2
+        if self.partner is not None:
+            widths = [context.summary_width, self.partner.summary_width]
+        elif self.encoder.abilities.isdisjoint(READS_BOTH):
+            raise SkelbenchError(
+                "method isc contrasts two representations: without a partner it needs an encoder that can "
+                + " or ".join(ABILITIES[name] for name in READS_BOTH)
+                + ", which this one cannot; choose another encoder or name a second one, --set partner=agcn"
+            )
+        self.head = nn.ModuleList(_head(width, config.embedding) for width in widths)
+        self.key_encoder = nn.ModuleList(ema_copy(encoder, batch_norm="train") for encoder in self.encoders)
+        self.key_head = nn.ModuleList(ema_copy(head) for head in self.head)
+        self.queue = KeyQueue(config.queue, 2 * config.embedding)
+        self.roles = dict.fromkeys(("encoder", "partner") if self.partner is not None else ("encoder",), "student")
+        for part, role in (("head", "head"), ("key_head", "head"), ("key_encoder", "teacher")):
+            self.roles |= {f"{part}.{k}": role for k in range(len(getattr(self, part)))}
+
+    @property
+    def encoders(self):
+        """Those that learn: one or two."""
+        return [encoder for encoder in (self.encoder, self.partner) if encoder is not None]
+
+    @property
+    def whole_batch(self):
+        """See :class:`Method`."""
+        normed = self.partner is not None and any(isinstance(part, _BatchNorm) for part in self.partner.modules())
+        return f"batch norm of its partner {self.config.partner} normalises by the whole batch" if normed else ""
+
+    def inference_encoders(self):
+        return {} if self.partner is None else {"partner": self.partner}
+
+    @classmethod
+    def views(cls, config, grid):
+        return {"query": config.view(grid), "key": config.view(grid)}
+
+    def training_step(self, views, step):
+        query = self._embeddings(self.encoders, self.head, views["query"])
+        with torch.no_grad():
+            key = self._embeddings(self.key_encoder, self.key_head, views["key"])
+        keys = self.queue.written(step.index, step.clips(views["key"])).chunk(2, 1)
+        losses = {}
+        for side, name in enumerate(SIDES):
+            logits_Bn = similarities(query[side], key[1 - side], keys[1 - side], self.config.temperature)
+            losses[name] = step.mean(info_nce(logits_Bn).sum(), views["query"].clips)
+            step.watch(f"query_{name}", query[side])
+        step.keep("keys", torch.cat(key, 1))
+        return {"loss": sum(losses.values()), **losses}
+
+    def _embeddings(self, encoders, heads, view):
+        """Unit vectors [B, E] of both sides."""
+        encoded = [encoder(view) for encoder in encoders]
+        features = [each.clip_summary(view) for each in encoded]
+        if len(encoded) == 1:
+            features = encoded[0].time_and_space(self.context.grid.joints)
+            if not encoded[0].per_clip:
+                features = [view.per_clip(x_RD) for x_RD in features]
+        return [F.normalize(head(x_BD).float(), dim=1) for head, x_BD in zip(heads, features)]
+
+    def optim_groups(self):
+        """Everything decays, biases and norms too."""
+        return one_group(self)
+
+    def after_step(self, step):
+        for key, query in zip((*self.key_encoder, *self.key_head), (*self.encoders, *self.head)):
+            ema_update(key, query, self.config.momentum)
+        self.queue.push(step.index, step.kept("keys"))
+
+
+def _head(width, embedding):
+    last = nn.Linear(width, embedding)
+    nn.init.xavier_uniform_(last.weight)  # of the last layer alone: the code initialises before it puts the first there
+    return nn.Sequential(nn.Linear(width, width), nn.ReLU(), last)
+
+
+@hookimpl
+def skelbench_methods():
+    return [
+        MethodSpec(
+            name="isc",
+            target=":ISC",
+            config=":ISCConfig",
+            imports=":imported",
+            probe=NativeProbe(protocol="linear@isc", best_on_test=True),
+            summary="momentum contrast between two representations of a clip: natively frames in a GRU and joints in a "
+            "graph network, on one encoder its readouts over time and over joints",
+            citation="Thoker et al., Skeleton-Contrastive 3D Action Representation Learning, ACM MM 2021 "
+            "(arXiv 2108.03656)",
+            readings="shared: one encoder whose two readouts are the two representations, the maximum over patches of "
+            "the tokens' mean over joints and the maximum over joints of their mean over patches, a clip's present "
+            "bodies averaged (two kinds of encoder cannot be one shared one; two of a kind: --set partner=vit); only "
+            "keys that have been written are negatives; key encoders drop nothing out (hcn); every head begins as the "
+            "recurrent one's; clips are not cut to their first 300 frames. Its row is the recurrent encoder's, as its "
+            "README probes it; the second one's is `skelbench eval RUN --readout partner`",
+            recipe=MOCO_RECIPE | LONG_STEPS | {"train.batch_size": 64, "train.lr": 0.01},
+            native=LONG_NATIVE
+            | FP32
+            | {
+                "encoder": "bigru",
+                "encoder.input_norm": False,
+                "method.partner": "agcn",
+                "train.align": "first-frame-as-released",
+            },
+            space=RATES_SPACE | MOMENTUM_SPACE | {"method.temperature": Log(0.03, 0.3)},
+            variants={
+                "seq-and-image": {"method.partner": "hcn"},
+                "graph-and-image": {"encoder": "agcn", "method.partner": "hcn"},
+            },
+        )
+    ]

@@ -1,0 +1,85 @@
+"""2s-AGCN against numbers of the public code, and its graph against a literal reading of it."""
+
+import official
+import pytest
+import torch
+from skelbench_plugins.agcn import AGCN, AGCNConfig, bone_subsets
+
+from skelbench.cost.macs import count_encoder
+from skelbench.errors import SkelbenchError
+from skelbench.skeleton.grid import Grid
+from skelbench.skeleton.topology import NTU25, topologies
+from skelbench.views import View
+
+T = 10
+
+
+def encoder(topology=NTU25, frames=T, **settings):
+    settings = {"base": 8} | settings
+    return official.fill(AGCN(AGCNConfig(**settings), topology, Grid(frames, 1, topology.num_joints)))
+
+
+FEATURES = {
+    "train": [0.75453, 1.410042, 1.347977, 1.378331, 1.262275, 1.166559, 0.985153, 1.1926],
+    "eval": [1.153728, 6.193229, 3.179819, 4.086559, 1.200895, 6.47618, 2.921892, 3.921587],
+}
+GRADIENTS = {
+    "blocks.0.graph.own_SJJ": [-0.038248, -0.029289, 0.057077],
+    "blocks.4.graph.query.1.weight": [-0.00092671, 0.0018783, 0.020385],
+    "blocks.7.residual.0.weight": [0.012542, -0.35238, -0.10528],
+}
+
+
+def test_features_and_gradients_of_the_public_code():
+    """Made by running fmthoker/skeleton-contrast, ``moco.AGCN.Model`` of ten of its units, eight times narrower than
+    published, with these weights on these clips: a step in training mode, then, by its statistics, in eval mode."""
+    made, view = encoder(), View.of(official.clip(3, T))
+    encoded = made.train()(view)
+    assert encoded.per_clip and encoded.pooled_RD.shape == (3, 32)
+    (encoded.pooled_RD * torch.from_numpy(official.wave((3, 32), 1.0))).sum().backward()
+    assert encoded.pooled_RD[::2, ::8].flatten().tolist() == pytest.approx(FEATURES["train"], abs=2e-5)
+    for name, expected in GRADIENTS.items():
+        assert made.get_parameter(name).grad.flatten()[:3].tolist() == pytest.approx(expected, rel=2e-3, abs=1e-5)
+    with torch.no_grad():
+        features = made.eval()(view).pooled_RD
+    assert features[::2, ::8].flatten().tolist() == pytest.approx(FEATURES["eval"], rel=2e-5)
+
+
+@pytest.mark.parametrize("topology", topologies().values(), ids=topologies())
+def test_joints_are_made_of_the_two_ends_of_their_bones(topology):
+    own, parents, children = bone_subsets(topology)
+    assert torch.equal(own, torch.eye(topology.num_joints))
+    for k in range(topology.num_joints):
+        begins = topology.bones[k]
+        assert parents[:, k].tolist() == [float(j == begins != k) for j in range(topology.num_joints)]
+        ends = [j for j in range(topology.num_joints) if topology.bones[j] == k != j]
+        expected = [1 / len(ends) if j in ends else 0.0 for j in range(topology.num_joints)]
+        assert children[:, k].tolist() == pytest.approx(expected)
+    made = encoder(topology)
+    assert made(View.of(official.clip(2, T, topology.num_joints))).pooled_RD.shape == (2, 32)
+
+
+def test_the_published_size_and_its_cost_by_all_counters():
+    with torch.device("meta"):
+        made = AGCN(AGCNConfig(), NTU25, Grid(64, 1, 25))
+    assert sum(p.numel() for p in made.parameters()) == 3_454_090
+    assert sum(made.closed_form_macs(made.grid).values()) == 4_140_240_000
+    small = encoder(frames=11)  # an odd number of frames, halved twice
+    count = count_encoder(small, small.grid, NTU25)
+    assert count.macs == count.closed_form == count.torch_flop_counter and count.bodies == 2
+
+
+def test_it_begins_as_the_public_code_does():
+    """A graph convolution that adds next to nothing, so that a block is its residual."""
+    torch.manual_seed(0)
+    made = AGCN(AGCNConfig(), NTU25, Grid(T, 1, 25))
+    graph = made.blocks[5].graph
+    assert (graph.own_SJJ == 1e-6).all() and (graph.norm.weight == 1e-6).all()
+    assert graph.value[1].weight.std().item() == pytest.approx((2 / (3 * 128 * 128)) ** 0.5, rel=0.05)
+    assert made.blocks[5].time[0].weight.std().item() == pytest.approx((2 / (128 * 9)) ** 0.5, rel=0.05)
+    assert not any(part.bias.any() for part in (*graph.query, *graph.key, *graph.value, made.blocks[5].time[0]))
+
+
+def test_more_bodies_than_it_reads_are_refused():
+    with pytest.raises(SkelbenchError, match="clips have 2 bodies but this encoder reads 1"):
+        encoder(bodies=1)(View.of(official.clip(2, T)))

@@ -1,0 +1,299 @@
+"""ISC against numbers of the public code and against its formula; its second encoder from settings to readout."""
+
+import re
+
+import official
+import pytest
+import torch
+import torch.nn.functional as F
+from skelbench_plugins.agcn import AGCN, AGCNConfig
+from skelbench_plugins.bigru import BiGRU, BiGRUConfig
+from skelbench_plugins.hcn import HCN, HCNConfig
+from skelbench_plugins.isc import ISC, ISCConfig, imported
+from skelbench_plugins.isc.files import GRAPH, IMAGE
+
+from skelbench.cost.report import step_cost
+from skelbench.errors import SkelbenchError
+from skelbench.methods import Context, Step
+from skelbench.run.checkpoint_file import fit, read_checkpoint
+from skelbench.run.evaluate import eval_spec, evaluate, feature_sets, load_encoder
+from skelbench.run.pretrain import pretrain
+from skelbench.run.request import Request
+from skelbench.run.resolve import resolve
+from skelbench.skeleton.grid import Grid
+from skelbench.skeleton.topology import NTU25
+from skelbench.train.build import build_method, grid_of
+from skelbench.views import View
+
+T, H, B, E, K = 6, 8, 4, 6, 8
+KINDS = {
+    "bigru": lambda grid: BiGRU(BiGRUConfig(hidden=H, input_norm=False), NTU25, grid),
+    "agcn": lambda grid: AGCN(AGCNConfig(base=4), NTU25, grid),
+    "hcn": lambda grid: HCN(HCNConfig(channels=4, image=16, dropout=0), NTU25, grid),
+}
+
+
+def make(first="bigru", partner="agcn", frames=T, **settings):
+    """A tiny ISC whose numbers are sines."""
+    grid = Grid(frames, 1, 25)
+
+    def encoder(name=first, settings=None):
+        return KINDS[name](grid)
+
+    method = ISC(
+        ISCConfig(**{"queue": K, "embedding": E, "partner": partner} | settings), Context.of(NTU25, grid, encoder)
+    )
+    state = method.state_dict()
+    for k, (name, x) in enumerate(sorted(state.items())):
+        gain = "norm.weight" in name or "running_var" in name or re.search(r"(time|residual)\.1\.weight", name)
+        if x.dim():
+            state[name] = bool(gain) + torch.from_numpy(0.3 * official.wave(x.shape, 0.2 * k)).float()
+    keys_KE = state["queue.keys_KE"]
+    state["queue.keys_KE"] = torch.cat([F.normalize(x_KE, dim=1) for x_KE in keys_KE.chunk(2, 1)], 1)
+    method.load_state_dict(state)
+    return method.train()
+
+
+def clips(seed=0, frames=T):
+    x_BMTJC = official.clip(B, frames)
+    return x_BMTJC * (1 + 0.3 * torch.from_numpy(official.wave((B, 1, frames, 25, 3), seed))).float()
+
+
+def views(query_BMTJC, key_BMTJC):
+    pair = {"query": query_BMTJC, "key": key_BMTJC}
+    return {name: View.of(x_BMTJC, x_BMTJC.flatten(2).any(2)) for name, x_BMTJC in pair.items()}
+
+
+def at(index):
+    return Step(index, 9, 0.0, torch.Generator(), lambda *_: None)
+
+
+GOLDEN = {
+    "first": 3.1981034,
+    "second": 0.1169485,
+    "encoder.first.0.weight_ih_l0": [0.000608623, 0.00275914, 0.00427482],
+    "partner.blocks.4.graph.query.0.weight": [0.00057223, 0.000276128, -0.000118935],
+    "head.1.2.weight": [-0.353176, -0.26829, -0.37639],
+}
+
+
+def test_loss_and_gradient_of_the_public_code():
+    """Made by running fmthoker/skeleton-contrast, ``moco.builder_inter.MoCo("seq-based_and_graph-based")`` with these
+    weights, clips and queues, its graph encoder 16 times narrower than published and without the first momentum update,
+    which changes nothing: its encoders begin alike."""
+    method = make()
+    out = method(views(clips(0), clips(1)), at(K // B))
+    assert out["first"].item() == pytest.approx(GOLDEN["first"], rel=1e-5)
+    assert out["second"].item() == pytest.approx(GOLDEN["second"], rel=1e-5)
+    out["loss"].backward()
+    for name in ("encoder.first.0.weight_ih_l0", "partner.blocks.4.graph.query.0.weight", "head.1.2.weight"):
+        found = method.get_parameter(name).grad.flatten()[:3].tolist()
+        assert found == pytest.approx(GOLDEN[name], rel=2e-3, abs=1e-7)
+
+
+@pytest.mark.parametrize("partner", ["agcn", ""])
+def test_the_loss_is_the_formula_from_the_first_step_on(partner, resolved, host):
+    """Clip by clip and key by key, of two encoders and of two readouts of one: a side's query finds the other's key."""
+    if partner:
+        method, frames = make(partner=partner), T
+    else:
+        made = resolved("isc")
+        method, frames = build_method(made.spec, host, made.store.topology).train(), 32
+    written = ([], [])
+
+    def features(view, encoders):
+        if len(encoders) == 2:
+            return [encoder(view).pooled_RD for encoder in encoders]
+        tokens_RPJD = encoders[0](view).tokens_RND.unflatten(1, (-1, 25))
+        by_row = tokens_RPJD.mean(2).max(1).values, tokens_RPJD.mean(1).max(1).values
+        owner_R = view.rows_R // view.bodies
+        return [torch.stack([x_RD[owner_R == b].mean(0) for b in range(B)]) for x_RD in by_row]
+
+    for index in range(4):
+        batch, step = views(clips(index, frames), clips(index + 9, frames)), at(index)
+        with torch.no_grad():
+            out = method(batch, step)
+            sides = (batch["query"], method.encoders, method.head), (batch["key"], method.key_encoder, method.key_head)
+            query, key = (
+                [F.normalize(head(x), dim=1).double() for head, x in zip(heads, features(view, list(encoders)))]
+                for view, encoders, heads in sides
+            )
+        size = method.config.queue
+        for side, name in enumerate(("first", "second")):
+            loss, other = 0.0, 1 - side
+            for b in range(B):
+                scores = torch.stack([query[side][b] @ k for k in (key[other][b], *written[other][-size:])])
+                scores = scores / method.config.temperature
+                loss += float(torch.logsumexp(scores, 0) - scores[0]) / B
+            assert out[name].item() == pytest.approx(loss, rel=1e-4, abs=1e-5)
+        assert out["loss"].item() == pytest.approx(out["first"].item() + out["second"].item())
+        method.after_step(step)
+        for side in range(2):
+            written[side].extend(key[side])
+
+
+def test_both_sides_learn_and_have_keys_that_follow():
+    method = make(momentum=0.75)
+    before = [head[2].weight.clone() for head in method.key_head]
+    graph = method.key_encoder[1].blocks[0].graph.own_SJJ.clone()
+    step = at(2)
+    method(views(clips(0), clips(1)), step)["loss"].backward()
+    trained = {id(p) for group in method.optim_groups() for p in group["params"]}
+    assert trained == {id(p) for p in method.parameters() if p.grad is not None}
+    method.after_step(step)
+    expected = 0.75 * graph + 0.25 * method.partner.blocks[0].graph.own_SJJ
+    torch.testing.assert_close(method.key_encoder[1].blocks[0].graph.own_SJJ, expected)
+    for key, head, was in zip(method.key_head, method.head, before):
+        torch.testing.assert_close(key[2].weight, 0.75 * was + 0.25 * head[2].weight)
+    assert method.inference_encoder() is method.encoder and method.inference_encoders() == {"partner": method.partner}
+    assert "agcn normalises" in method.whole_batch and not make(partner="hcn", frames=16).whole_batch
+
+
+def test_the_second_encoder_is_part_of_what_a_run_is(resolved, host, data_root):
+    """Complete with the sizes of its preset, and with its version; settings that are none of its are refused."""
+    native = {"native": True, "partner_settings": {"base": 4}}
+    small = resolved("isc", **native)
+    assert small.spec.method_config["partner_settings"] == {"base": 4, "kernel": 9, "bodies": 2}
+    assert small.spec.components["encoders agcn"] == "1" and small.setting == "native"
+    said = resolved("isc", **native | {"partner_settings": {"base": 4, "kernel": 9}})
+    other = resolved("isc", **native | {"partner_settings": {"base": 8}})
+    image, quick = (
+        resolve(Request(name, dataset="small", native=True, preset="quick"), host, data_root, "cpu")
+        for name in ("isc:seq-and-image", "isc")
+    )
+    assert small.spec.id == said.spec.id and len({small.spec.id, other.spec.id, image.spec.id}) == 3
+    assert image.spec.method_config["partner"] == "hcn" and "encoders hcn" in image.spec.components
+    assert quick.spec.method_config["partner_settings"]["base"] == 12 and not quick.modified
+    shared = resolved("isc")
+    assert shared.spec.method_config["partner"] == "" and not any("encoders" in name for name in shared.spec.components)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"partner": "agnc"}, "did you mean 'agcn'"),
+        ({"partner": "agcn", "partner_settings": {"bsae": 4}}, "setting of method.partner_settings.*'base'"),
+        ({"partner": "hcn", "partner_settings": {"image": 8}}, "method.partner_settings.image=8 is not valid"),
+        ({"partner_settings": {"base": 4}}, "those of a second encoder; name one by partner=agcn"),
+        ({"partner": "hcn", "clip_length": 8}, "8 frames are too few"),
+        (
+            {"encoder": "stgcn", "sets": {"encoder.base": 2}},
+            "without a partner it needs an encoder that can return a token",
+        ),
+        ({"queue": 25}, "queue of 25 keys, which the 24 clips that this run sees never fill"),
+    ],
+)
+def test_what_cannot_be_is_refused(settings, said, resolved, monkeypatch):
+    if "encoder" in settings:
+        monkeypatch.setattr("small.tiny", lambda *_: {})
+    with pytest.raises(SkelbenchError, match=said) as error:
+        resolved("isc", **settings)
+    assert "\n" not in str(error.value)
+
+
+def test_what_a_step_costs_counts_both_encoders(resolved, host):
+    made = resolved("isc", partner="hcn", partner_settings={"channels": 4, "image": 16}, clip_length=16)
+    topology = made.store.topology
+    encoders = build_method(made.spec, host, topology, "meta").encoders
+    both = sum(sum(each.closed_form_macs(grid_of(made.spec, topology)).values()) for each in encoders)
+    by_role = step_cost(made.spec, host, topology)["by_role"]
+    assert by_role["student"]["forward"] == by_role["teacher"]["forward"] == both
+    assert set(by_role) == {"student", "teacher", "head"}
+
+
+def test_a_native_run_is_probed_by_either_encoder(session, resolved):
+    """One row per clip all the way; the second encoder is a readout of the run, also of its snapshots."""
+    made = resolved("isc", native=True, epochs=1, clip_length=16)
+    run = pretrain(session, made)
+    spec = eval_spec(session.host, run.spec, "knn")
+    assert (spec.align, spec.resize, spec.readout) == ("first-frame-as-released", "half-pixel", "pooled")
+    other = eval_spec(session.host, run.spec, "knn", readout="partner")
+    assert spec.id != other.id
+    first, second = (feature_sets(session, run, each)["joint"].train_x for each in (spec, other))
+    assert first.shape == (12, 16) and second.shape == (12, 16)
+    encoder = load_encoder(session, run, "last", made.store.topology, readout="partner")
+    assert isinstance(encoder, AGCN)
+    state = torch.load(run.checkpoint, weights_only=True)["method"]
+    for name, x in encoder.state_dict().items():
+        assert torch.equal(x, state[f"partner.{name}"])
+    assert evaluate(session, run, other)["metrics"]["accuracy"] >= 0
+    tuned = eval_spec(session.host, run.spec, "finetune", readout="partner", config={"epochs": 1, "min_steps": 0})
+    assert evaluate(session, run, tuned)["metrics"]["accuracy"] >= 0
+    with pytest.raises(SkelbenchError, match="did you mean 'pooled'"):
+        feature_sets(session, run, eval_spec(session.host, run.spec, "knn", readout="poled"))
+
+
+def public(method):
+    """Encoders of ``method`` under the names of the public code, and what else its files hold."""
+    state = {"Queue_S1": torch.zeros(E, K), "queue_ptr_S1": torch.zeros(1, dtype=torch.int64)}
+    for side, twin, encoder in (("encoder_q", "encoder_k", method.encoder), ("encoder_r", "encoder_l", method.partner)):
+        state |= {f"{side}.fc.0.weight": torch.zeros(2, 2), f"{twin}.fc.2.bias": torch.zeros(2)}
+        for name, x in encoder.state_dict().items():
+            state[f"{side}.{theirs(name)}"] = x.clone()
+    return state
+
+
+def theirs(name):
+    if match := re.fullmatch(r"(first|second)\.(\d)\.(\w+)_l0", name):
+        return f"encoder.gru.{match[3]}_l{match[2]}" + ("_reverse" if match[1] == "second" else "")
+    if name.startswith("norm."):
+        return f"data_bn.{name[5:]}"
+    if match := re.fullmatch(r"blocks\.(\d+)\.(.*)", name):
+        old, new = next((old, new) for old, new in GRAPH.items() if match[2].startswith(new))
+        return f"l{int(match[1]) + 1}.{old}{match[2].removeprefix(new)}"
+    branch, _, rest = name.partition(".")
+    inner = name if branch == "joined" else rest
+    old, new = next((old, new) for old, new in IMAGE.items() if inner.startswith(new))
+    number, _, place = old.partition(".")
+    motion = "m" if branch == "motion" else ""
+    return f"{number}{motion}{'.' if place else ''}{place}{inner.removeprefix(new)}"
+
+
+PAIRS = [("bigru", "agcn"), ("bigru", "hcn"), ("agcn", "hcn")]
+
+
+@pytest.mark.parametrize("pair", PAIRS, ids=str)
+def test_imported_encoders_see_clips_whose_z_was_up(pair, tmp_path, host):
+    """A file of the authors' layout gives the features that its weights have of the same clips with z up."""
+    from_file, ours = make(*pair, frames=16), make(*pair, frames=16)
+    for parameter in ours.parameters():
+        parameter.data.zero_()
+    content = {f"module.{name}": x for name, x in public(from_file).items()}
+    torch.save({"state_dict": content, "optimizer": {}, "epoch": 451}, tmp_path / "isc.pth.tar")
+    checkpoint = read_checkpoint(tmp_path / "isc.pth.tar")
+    found = host.load(host.get("methods", "isc"), "imports")(checkpoint.state, checkpoint.options)
+    sizes = {
+        "bigru": {"hidden": H, "depth": 3, "input_norm": False},
+        "agcn": {"base": 4, "kernel": 9},
+        "hcn": {"channels": 4, "image": 16},
+    }
+    assert found.settings == {
+        "encoder": pair[0],
+        **{f"encoder.{name}": size for name, size in sizes[pair[0]].items()},
+        "method.partner": pair[1],
+        "method.partner_settings": sizes[pair[1]],
+    }
+    assert checkpoint.epoch == 451 and not fit(ours, found.weights, "isc.pth.tar"), "encoders alone"
+    x, y, z = clips(frames=16).unbind(-1)
+    up, stored = (views(each, each)["query"] for each in (torch.stack([x, -z, y], -1), clips(frames=16)))
+    for known, read in zip(from_file.encoders, ours.encoders):
+        with torch.no_grad():
+            expected, features = known.eval()(up).pooled_RD, read.eval()(stored).pooled_RD
+        torch.testing.assert_close(features, expected, atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda state: {k: x for k, x in state.items() if "_r." not in k}, r"its encoder_r.\* is no encoder of this"),
+        (lambda state: state | {"blocks.0.norm1.weight": torch.ones(2)}, "'blocks.0.norm1.weight' is of another model"),
+        (lambda state: state | {"encoder_r.l11.gcn1.conv_e": torch.ones(2)}, "conv_e' is of another model"),
+        (
+            lambda state: state | {"encoder_q.input_norm.weight": torch.ones(2)},
+            "input_norm.weight' is of another model",
+        ),
+    ],
+)
+def test_a_checkpoint_of_another_method_is_refused(change, said):
+    with pytest.raises(SkelbenchError, match=said):
+        imported(change(public(make())), {})
