@@ -252,8 +252,9 @@ def run(
     """
     from skelbench.run.conclude import conclude
     from skelbench.run.pace import Timer
-    from skelbench.run.pretrain import finished, pretrain
+    from skelbench.run.pretrain import pretrain
     from skelbench.run.resolve import resolve
+    from skelbench.run.stages import finished
 
     host = use_plugins(plugins)
     host.method(method)
@@ -279,7 +280,8 @@ def run(
         config=path_of(config),
     )
     if init_from is not None:
-        request.init_from = init_from.id if isinstance(init_from, Run) else finished(session.results, init_from)
+        pattern = init_from.id if isinstance(init_from, Run) else init_from
+        request.init_from = finished(session.results, pattern)
     resolved = resolve(request, session.host, session.data_root, session.device, Timer(session, keep=True))
     for note in resolved.notes:
         log.warning("note: %s", note)

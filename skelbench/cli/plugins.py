@@ -112,6 +112,7 @@ def _show_entry(host: Host, entry: Entry) -> None:
             ("version", about.version),
             ("requires", ", ".join(getattr(about, "requires", ()))),
             ("needs", ", ".join(getattr(about, "packages", ()))),
+            ("starts from", ", ".join(getattr(getattr(about, "stage", None), "after", ()))),
             ("authors' probe", getattr(getattr(about, "probe", None), "protocol", "")),
             ("class", about.target),
             ("plugin", f"{plugin.name} ({plugin.dist} {plugin.version})" if plugin.dist else plugin.name),
@@ -124,6 +125,7 @@ def _show_entry(host: Host, entry: Entry) -> None:
     groups = {
         "optimiser, in every setting (a preset may scale it)": getattr(about, "recipe", {}),
         "native setting (run --native)": getattr(about, "native", {}),
+        "without a run to start from (--init-from)": getattr(getattr(about, "stage", None), "alone", {}),
         "evaluated with": getattr(about, "defaults", {}),
     }
     groups |= {f"preset {preset}": values for preset, values in getattr(about, "presets", {}).items()}

@@ -147,8 +147,9 @@ def run(
     from skelbench import distributed
     from skelbench.cli.summary import print_header
     from skelbench.run.pace import Timer
-    from skelbench.run.pretrain import finished, pretrain
+    from skelbench.run.pretrain import pretrain
     from skelbench.run.resolve import resolve
+    from skelbench.run.stages import check_parent, finished
 
     session = open_session(results, data_root, device, observers)
     if init_from:
@@ -156,6 +157,8 @@ def run(
     requests = [replace(request, seed=one) for one in chosen]
     timer = Timer(session, keep=not dry_run)
     every = [resolve(one, host, session.data_root, session.device, timer) for one in requests]
+    for one in every:
+        check_parent(one.method, one.spec, one.setting)
     chief = not distributed.rank()
     if dry_run:
         from skelbench.cli.dry_run import show

@@ -31,7 +31,8 @@ Wide enough for the field. How methods that look awkward are written in it:
   by the batch.
 * **Two stages** (HaLP, ActCLR: phase 2 starts from phase 1's weights): ``phases()`` names stages by their share of the
   schedule, ``step.phase`` tells ``training_step`` where it is; a stage trained separately is a run of its own, named
-  by ``init_from`` in the run spec (its id enters the identity), whose method weights are loaded before step 0.
+  by ``init_from`` in the run spec (its id enters the identity), whose method weights are loaded before step 0;
+  ``MethodSpec.stage`` says whose second stage a method is.
 * **Frozen layers, rates of their own, no decay**: ``optim_groups`` returns parameter groups with ``lr_scale``,
   ``wd_scale``, ``frozen_until`` (share of the schedule) and ``clip``. Which optimiser and schedule drive them is the
   run's choice, the method's recipe by default (SGD with steps for SkeletonCLR); an unknown key is refused.

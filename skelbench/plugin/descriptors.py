@@ -68,6 +68,21 @@ class NativeProbe:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Stage:
+    """A method that goes on from the weights of another: what a run of it may start from (``--init-from``).
+
+    >>> Stage(after=("aimclr",), alone={"method.first": 0.5}).after
+    ('aimclr',)
+    """
+
+    after: tuple[str, ...]
+    """Methods of which a finished run is its first stage; a run of any other is refused."""
+    alone: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of a run that starts from none, as dotted keys: it makes its first stage itself, in the shared setting
+    only, since the published one has two schedules. Empty: no run goes without its first stage."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class MethodSpec(Descriptor):
     """A pre-training method: ``target`` names a :class:`skelbench.methods.contract.Method`.
 
@@ -102,6 +117,8 @@ class MethodSpec(Descriptor):
     """``"package.module:function"`` that reads a public checkpoint (``skelbench import-checkpoint``); "" = none."""
     probe: NativeProbe | None = None
     """How its authors measured linear accuracy (``skelbench calibrate``); None = not known here."""
+    stage: Stage | None = None
+    """Whose second stage it is; None = it begins with new weights, or with those of any run."""
     presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Further presets of this method alone, each a mapping of dotted keys (SLiM's ``release``)."""
     variants: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)

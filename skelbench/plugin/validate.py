@@ -10,7 +10,7 @@ from typing import Any
 import pluggy
 
 from skelbench.errors import nearest
-from skelbench.plugin.descriptors import API_VERSION, KINDS, Descriptor, NativeProbe
+from skelbench.plugin.descriptors import API_VERSION, KINDS, Descriptor, NativeProbe, Stage
 from skelbench.plugin.hookspecs import HOOKS
 from skelbench.plugin.space import space_problem
 from skelbench.plugin.status import State
@@ -99,16 +99,21 @@ def _field_problem(what: str, value: Descriptor, own_file: bool) -> tuple[State,
         return "invalid", f"{what}: packages={packages!r} is not a tuple of names of modules"
     names = ("recipe", "native", "defaults", "notes", "presets", "variants")
     mappings = [getattr(value, name, {}) for name in names]
+    mappings.append(getattr(getattr(value, "stage", None), "alone", {}))
     for name in ("presets", "variants"):
         several = getattr(value, name, {})
         mappings += several.values() if isinstance(several, Mapping) else ()
     if not all(isinstance(mapping, Mapping) for mapping in mappings):
         return "invalid", (
-            f"{what}: recipe, native, defaults, notes and every preset and variant must be mappings of keys to values"
+            f"{what}: recipe, native, defaults, notes, alone of a stage, and every preset and variant must be mappings "
+            "of keys to values"
         )
     probe = getattr(value, "probe", None)
     if probe is not None and not isinstance(probe, NativeProbe):
         return "invalid", f"{what}: probe={probe!r} is not a NativeProbe"
+    stage = getattr(value, "stage", None)
+    if stage is not None and not (isinstance(stage, Stage) and stage.after and isinstance(stage.after, tuple | list)):
+        return "invalid", f"{what}: stage={stage!r} is not a Stage after the names of other methods"
     if problem := space_problem(getattr(value, "space", {})):
         return "invalid", f"{what}: its space {problem}"
     for name in getattr(value, "variants", {}):

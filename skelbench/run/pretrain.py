@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Collection
 from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from skelbench import distributed
 from skelbench.cores import fastest_threads, limit_threads, threads_are_named, usable_cores
@@ -25,6 +27,7 @@ from skelbench.run.memory import full, recorded, settle_memory, ways_left
 from skelbench.run.observe import Observing
 from skelbench.run.resolve import Resolved
 from skelbench.run.session import Session
+from skelbench.run.stages import check_parent
 from skelbench.spec import RunSpec
 from skelbench.train.build import build_method
 from skelbench.train.checkpoint import load_state, load_weights, save_encoders
@@ -52,6 +55,7 @@ def pretrain(session: Session, resolved: Resolved, force: bool = False) -> RunDi
             clear(run, **facts)
         return run.path, run.outcome == "done" and not _lacks_weights(resolved, run)
 
+    check_parent(resolved.method, resolved.spec, resolved.setting)
     with ExitStack() as held:  # the first process makes and locks the directory, the others join it
         path, done = distributed.first(opened)
         _await(path)
@@ -102,7 +106,8 @@ def _train(session: Session, resolved: Resolved, run: RunDir) -> RunDir:
                 save_encoders(run, spec.id, method, 0)
         else:
             if spec.init_from:
-                warm_start(session.results, method, spec.method, spec.init_from)
+                after = resolved.method.stage.after if resolved.method.stage else ()
+                warm_start(session.results, method, spec.method, spec.init_from, after)
             trainer = Trainer(spec, method, resolved.store, run, session.device)
             clips = trainer.total * spec.train.batch_size
             label = f"{resolved.title} {spec.tokens}x{resolved.store.topology.num_joints}"
@@ -179,31 +184,25 @@ def settle_threads(trainer: Trainer, run: RunDir) -> str:
     return ""
 
 
-def finished(results: ResultStore, pattern: str) -> str:
-    """The pretrain_id of a finished run to start from; SkelbenchError if there is none."""
-    run, checkpoint = results.find(pattern)
-    if checkpoint != "last" or run.outcome != "done":
-        raise SkelbenchError(
-            f"--init-from {pattern}: a run can start from the final weights of a finished run only; "
-            f"{run.name} is {run.outcome}"
-        )
-    return run.spec.id
-
-
-def warm_start(results: ResultStore, method: Method, name: str, parent_id: str) -> None:
+def warm_start(results: ResultStore, method: Method, name: str, parent_id: str, after: Collection[str] = ()) -> None:
     """Weights of the parent: all that fit by name and shape, and its inference encoder in every encoder.
 
     So a second stage of the same method starts where the first ended, and another method with the parent's encoder.
+    The second stage of a method that is named in ``after`` takes as it is each encoder that its parent has too.
     """
     parent = results.by_id(parent_id)
     if parent is None or parent.outcome != "done":
         raise SkelbenchError(f"--init-from {parent_id}: no finished run with that id in {results.root}")
+    fitting: dict[str, Tensor] = {}
     if parent.checkpoint.exists():
         weights, own = load_state(parent.checkpoint, "cpu", parent_id)["method"], method.state_dict()
         fitting = {name: x for name, x in weights.items() if name in own and own[name].shape == x.shape}
         method.load_state_dict(fitting, strict=False)
-    if parent.spec.method != name:
-        for module in method.modules():
-            if isinstance(module, Encoder):
-                # A method that replaces hidden tokens may start from one that drops them, and the other way round.
-                load_weights(parent.encoder(), module, parent_id, module.prepared_state)
+    if parent.spec.method == name:
+        return
+    staged = parent.spec.method in after
+    for path, module in method.named_modules():
+        if not isinstance(module, Encoder) or (staged and all(f"{path}.{x}" in fitting for x in module.state_dict())):
+            continue
+        # A method that replaces hidden tokens may start from one that drops them, and the other way round.
+        load_weights(parent.encoder(), module, parent_id, module.prepared_state)

@@ -21,6 +21,7 @@ from skelbench.skeleton.grid import BUDGETS
 
 if TYPE_CHECKING:
     from skelbench.plugin.host import Host
+    from skelbench.results.store import RunDir
 
 CHOICES = {"encoder": "encoders", "optimizer": "optimizers", "schedule": "schedules"}
 """Sections that are a component of one's choice -> what the plugin host calls its kind."""
@@ -50,8 +51,8 @@ class Request:
     batch_size: int | None = None
     seed: int | None = None
     precision: str | None = None
-    init_from: str | None = None
-    """pretrain_id of a finished run."""
+    init_from: RunDir | None = None
+    """A finished run to start from."""
     imported: str | None = None
     """sha256 of the checkpoint file that the weights come from; nothing is trained."""
     presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)

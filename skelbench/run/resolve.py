@@ -34,6 +34,7 @@ from skelbench.run.length import Timer, length_of, of_steps
 from skelbench.run.presets import PRESETS, QUEUED
 from skelbench.run.request import CHOICES, Request, full_key, read_config
 from skelbench.run.settings import Layer, Parts, Settings, config, joined, names, variant_layers
+from skelbench.run.stages import check_fits, is_first_stage, without_parent
 from skelbench.skeleton.grid import Grid
 from skelbench.spec import DataSpec, GridSpec, RunSpec, TrainSpec, titled, twin_fields, validated
 from skelbench.train.build import build_method, degradations, view_specs
@@ -87,9 +88,10 @@ def resolve(request: Request, host: Host, data_root: Path, device: str, timer: T
     choices = {name: layer[name] for layer in (changed, top, request.sets) for name in CHOICES if name in layer}
     choices |= {"encoder": request.encoder} if request.encoder else {}
 
+    alone = {} if request.init_from or request.imported else without_parent(method, native)
     base: list[Layer] = [
         {"train.precision": "bf16" if kind == "cuda" and half else "fp32", "data.name": "synthetic"},
-        {"grid.frames": 64, "grid.patch": 8, **method.recipe, **(method.native if native else {})},
+        {"grid.frames": 64, "grid.patch": 8, **method.recipe, **(method.native if native else {}), **alone},
         {**PRESETS, **method.presets, **request.presets}[preset],
     ]
     chosen = names([*base, choices])
@@ -136,7 +138,11 @@ def resolve(request: Request, host: Host, data_root: Path, device: str, timer: T
     usual = {key: value for key, value in bare.plain().items() if key in modified}
     if length and modified.pop("train.epochs", None):  # by what was asked, which is the same for all methods
         modified[f"budget {length.budget.kind}"] = length.budget.number
-    modified |= {"init_from": spec.init_from} if spec.init_from else {}
+    setting = "native" if native and method.native else "shared"
+    if request.init_from:
+        check_fits(method, spec, request.init_from)
+        first = is_first_stage(method, spec, preset, setting, request.init_from)
+        modified |= {} if first else {"init_from": spec.init_from}
     announced = names([*base, changed])
     modified |= {name: own for name, own in choices.items() if name != "encoder" and own != announced[name]}
     usual |= {name: announced[name] for name in CHOICES if name in modified}
@@ -149,7 +155,7 @@ def resolve(request: Request, host: Host, data_root: Path, device: str, timer: T
         store,
         variant,
         complete.unlike(plain),
-        "native" if native and method.native else "shared",
+        setting,
         tuple(notes),
         usual,
         length,
@@ -344,7 +350,7 @@ def _spec(
         data=data,
         train=settings.train,
         seed=seed,
-        init_from=request.init_from,
+        init_from=request.init_from.spec.id if request.init_from else None,
         imported=request.imported,
     )
 

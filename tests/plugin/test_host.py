@@ -59,6 +59,7 @@ def test_a_broken_plugin_is_a_status_and_the_next_one_works(write, good, on_path
         ("MethodSpec(name='x', target='a.B')", "invalid", "package.module:Name"),
         ("MethodSpec(name='x', target='a:B', config='nowhere')", "invalid", "config='nowhere'"),
         ("MethodSpec(name='x', target='a:B', presets={'small': 3})", "invalid", "preset"),
+        ("MethodSpec(name='x', target='a:B', stage='aimclr')", "invalid", "stage='aimclr' is not a Stage"),
         ("MethodSpec(name='x', target='a:B', variants=['cold'])", "invalid", "preset and variant must be mappings"),
         ("MethodSpec(name='x', target='a:B', variants={'cold': 3})", "invalid", "preset and variant must be mappings"),
         ("MethodSpec(name='x', target='a:B', variants={'a:b': {}})", "invalid", "variant 'a:b' must be named by"),

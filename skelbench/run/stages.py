@@ -1,0 +1,80 @@
+"""A method that is the second stage of another: the finished run that it starts from.
+
+A stage without its parent, or with a parent that is none of its, is refused before anything is written.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skelbench.errors import SkelbenchError
+from skelbench.plugin.descriptors import MethodSpec
+from skelbench.results.store import ResultStore, RunDir
+from skelbench.spec import RunSpec
+
+
+def finished(results: ResultStore, pattern: str) -> RunDir:
+    """The finished run to start from; SkelbenchError if there is none."""
+    run, checkpoint = results.find(pattern)
+    if checkpoint != "last" or run.outcome != "done":
+        raise SkelbenchError(
+            f"--init-from {pattern}: a run can start from the final weights of a finished run only; "
+            f"{run.name} is {run.outcome}"
+        )
+    return run
+
+
+def without_parent(method: MethodSpec, native: bool) -> dict[str, Any]:
+    """Settings of a run that starts from no other."""
+    return dict(method.stage.alone) if method.stage and not native else {}
+
+
+def check_parent(method: MethodSpec, spec: RunSpec, setting: str) -> None:
+    """SkelbenchError for a second stage that has nothing to start from."""
+    stage = method.stage
+    if not stage or spec.init_from or spec.imported or (stage.alone and setting != "native"):
+        return
+    first, native = stage.after[0], " --native" if setting == "native" else ""
+    alone = "; in the shared setting it can also make its first stage itself" if stage.alone else ""
+    raise SkelbenchError(
+        f"method {spec.method} is the second stage of {' or '.join(stage.after)} and needs a finished run of it: train "
+        f"one with `skelbench run {first}{native}`, then add --init-from RUN{alone}"
+    )
+
+
+def check_fits(method: MethodSpec, spec: RunSpec, parent: RunDir) -> None:
+    """SkelbenchError for a second stage of which ``parent`` is not the first."""
+    stage, first = method.stage, parent.spec
+    if not stage:
+        return
+    if first.method not in stage.after:
+        raise SkelbenchError(
+            f"--init-from {parent.name}: method {spec.method} is the second stage of {' or '.join(stage.after)}, and "
+            f"that is a run of {first.method}"
+        )
+    for what, ours, theirs in (
+        ("encoder", _encoder(spec), _encoder(first)),
+        ("token grid", f"{spec.grid.frames}/{spec.grid.patch}", f"{first.grid.frames}/{first.grid.patch}"),
+        ("stream", spec.method_config.get("stream"), first.method_config.get("stream")),
+    ):
+        if ours != theirs:
+            raise SkelbenchError(
+                f"--init-from {parent.name}: its {what} is {theirs}, that of this run {ours}; both stages are of one "
+                f"{what}"
+            )
+
+
+def _encoder(spec: RunSpec) -> str:
+    settings = ", ".join(f"{name}={value}" for name, value in sorted(spec.encoder_config.items()))
+    return f"{spec.encoder} ({settings})"
+
+
+def is_first_stage(method: MethodSpec, spec: RunSpec, preset: str, setting: str, parent: RunDir) -> bool:
+    """Whether ``parent`` is what the published procedure starts from: the bare preset on the same clips and seed."""
+    info, first = parent.info, parent.spec
+    return bool(
+        method.stage
+        and not (info["modified"] or info.get("variant") or first.imported)
+        and (info["preset"], info.get("setting", "shared")) == (preset, setting)
+        and (first.data, first.seed) == (spec.data, spec.seed)
+    )
