@@ -31,6 +31,8 @@ TINY_METHOD = {
     "skeletonclr": QUEUE,
     "aimclr": QUEUE,
     "cmd": QUEUE,
+    "moco": QUEUE,
+    "halp": QUEUE | {"clusters": 3, "positives": 4, "every": 1},
     "pstl": {"head_hidden": 16},
     "usdrl": {"head_hidden": 16},
     "umurl": {"head_hidden": 16, "embedding": 12},
@@ -38,7 +40,7 @@ TINY_METHOD = {
 }
 
 METHODS = tuple(TINY_METHOD)
-COMPARING = {"skeletonclr", "aimclr", "cmd", "pstl", "usdrl", "umurl"}
+COMPARING = {"skeletonclr", "aimclr", "cmd", "moco", "halp", "pstl", "usdrl", "umurl"}
 """Methods that tell clips from earlier ones or from others of their batch, and learn nothing of one alone."""
 
 

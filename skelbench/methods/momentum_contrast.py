@@ -66,13 +66,18 @@ class MomentumContrast(Method):
     roles = {"encoder": "student", "head": "head", "key_encoder": "teacher", "key_head": "head"}
     whole_batch = ""
 
-    def __init__(self, config: MomentumContrastConfig, context: Context) -> None:
+    def __init__(self, config: Any, context: Context) -> None:
         super().__init__(config, context)
         self.encoder = context.encoder()
-        self.head = contrast_head(self.clip_width, config.embedding)
+        self.head = self.new_head(self.clip_width, config.embedding)
         self.key_encoder = ema_copy(self.encoder, batch_norm="train")
         self.key_head = ema_copy(self.head)
         self.queue = KeyQueue(config.queue, config.embedding)
+
+    @staticmethod
+    def new_head(width: int, embedding: int) -> nn.Sequential:
+        """From D to E, freshly initialised."""
+        return contrast_head(width, embedding)
 
     @property
     def clip_width(self) -> int:
