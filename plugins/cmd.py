@@ -8,20 +8,14 @@ maoyunyao/CMD, moco/builder_cmd.py. B clips, E width of the embedding, n keys th
 from itertools import permutations
 
 import torch
-import torch.nn.functional as F
 from pydantic import Field
 from skelbench_plugins._recipes import MOMENTUM_SPACE, RATES_SPACE, RECURRENT_NATIVE, RECURRENT_RECIPE
 from torch import nn
 
-from skelbench.methods import DistortedConfig, Method
+from skelbench.methods import STREAMS, DistortedConfig, StreamContrast
 from skelbench.methods.recurrent_contrast import recurrent_encoders, xavier_head
-from skelbench.nn.contrast import KeyQueue, cosines, divergence, info_nce, similarities
-from skelbench.nn.ema import ema_copy, ema_update
-from skelbench.optim.groups import one_group
+from skelbench.nn.contrast import cosines, divergence, info_nce, similarities
 from skelbench.plugin import Log, MethodSpec, NativeProbe, hookimpl
-from skelbench.views import Same
-
-STREAMS = ("joint", "motion", "bone")
 
 
 class CMDConfig(DistortedConfig):
@@ -39,54 +33,17 @@ class CMDConfig(DistortedConfig):
     distillation: float = Field(1.0, ge=0, description="weight of what streams teach each other")
 
 
-class CMD(Method):
-    """Every stream has an encoder, a head, and both again for keys; a clip's keys stand side by side in one queue."""
+class CMD(StreamContrast):
+    """Streams that tell clips from earlier ones and learn each other's distribution over the nearest of them."""
 
     Config = CMDConfig
-    roles = {
-        "encoder": "student",
-        **{f"{stream}_encoder": "student" for stream in STREAMS[1:]},
-        **{f"head.{stream}": "head" for stream in STREAMS},
-        **{f"key_encoder.{stream}": "teacher" for stream in STREAMS},
-        **{f"key_head.{stream}": "head" for stream in STREAMS},
-    }
-    whole_batch = ""
 
-    def __init__(self, config, context):
-        super().__init__(config, context)
-        width = context.summary_width
-        self.encoder, self.motion_encoder, self.bone_encoder = (context.encoder() for _ in STREAMS)
-        self.head = nn.ModuleDict({stream: xavier_head(width, config.embedding) for stream in STREAMS})
-        self.key_encoder = nn.ModuleDict(
-            {stream: ema_copy(encoder, batch_norm="train") for stream, encoder in self.encoders.items()}
-        )
-        self.key_head = nn.ModuleDict({stream: ema_copy(head) for stream, head in self.head.items()})
-        self.queue = KeyQueue(config.queue, len(STREAMS) * config.embedding)
-
-    @property
-    def encoders(self):
-        """By stream; those that learn."""
-        return {"joint": self.encoder, "motion": self.motion_encoder, "bone": self.bone_encoder}
-
-    def inference_encoders(self):
-        return {"bone": self.bone_encoder, "motion": self.motion_encoder}
-
-    @classmethod
-    def views(cls, config, grid):
-        views = {}
-        for name in ("query", "key"):
-            views[f"{name}-joint"] = config.view(grid)
-            for stream in STREAMS[1:]:
-                same = {"crop": Same(parent=f"{name}-joint"), "inherit": True, "augment": ()}
-                views[f"{name}-{stream}"] = config.view(grid, stream=stream, **same)
-        return views
+    def heads(self, width):
+        return nn.ModuleDict({stream: xavier_head(width, self.config.embedding) for stream in STREAMS})
 
     def training_step(self, views, step):
         config, clips = self.config, views["query-joint"].clips
-        query = {s: self._embedding(self.encoders[s], self.head[s], views[f"query-{s}"]) for s in STREAMS}
-        with torch.no_grad():
-            key = {s: self._embedding(self.key_encoder[s], self.key_head[s], views[f"key-{s}"]) for s in STREAMS}
-        keys = dict(zip(STREAMS, self.queue.written(step.index, step.clips(views["key-joint"])).chunk(len(STREAMS), 1)))
+        query, key, keys = self.embeddings(views, step)
         alike = {s: similarities(query[s], key[s], keys[s], 1.0) for s in STREAMS}
         contrast_B = torch.stack([info_nce(alike[s] / config.temperature) for s in STREAMS]).sum(0)
         taught_B = torch.zeros_like(contrast_B)
@@ -97,25 +54,8 @@ class CMD(Method):
                 taught_B = taught_B + divergence(
                     student_Bk / config.student_temperature, near_Bk / config.teacher_temperature
                 )
-        for stream in STREAMS:
-            step.watch(f"query_{stream}", query[stream])
-        step.keep("keys", torch.cat([key[s] for s in STREAMS], 1))
         contrast, taught = (step.mean(x_B.sum(), clips) for x_B in (contrast_B, taught_B))
         return {"loss": contrast + config.distillation * taught, "contrast": contrast, "distillation": taught}
-
-    @staticmethod
-    def _embedding(encoder, head, view):
-        return F.normalize(head(encoder(view).clip_summary(view)).float(), dim=1)
-
-    def optim_groups(self):
-        """Everything decays, biases and norms too."""
-        return one_group(self)
-
-    def after_step(self, step):
-        for stream, encoder in self.encoders.items():
-            ema_update(self.key_encoder[stream], encoder, self.config.momentum)
-            ema_update(self.key_head[stream], self.head[stream], self.config.momentum)
-        self.queue.push(step.index, step.kept("keys"))
 
 
 def imported(state, options):

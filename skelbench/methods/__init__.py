@@ -4,7 +4,7 @@ from skelbench.methods.contract import Config, Context, Method, Step
 from skelbench.methods.distorted import DistortedConfig
 from skelbench.methods.imported import Imported
 from skelbench.methods.masked_autoencoder import MaskedAutoencoder, MaskedAutoencoderConfig, MaskedConfig, rotated_view
-from skelbench.methods.momentum_contrast import MomentumContrast, MomentumContrastConfig
+from skelbench.methods.momentum_contrast import MomentumContrast, MomentumContrastConfig, ShearedConfig
 from skelbench.methods.multi_crop import MultiCropConfig, other_views
 from skelbench.methods.self_distillation import (
     PrototypeSettings,
@@ -14,12 +14,13 @@ from skelbench.methods.self_distillation import (
     predict_prototypes,
     self_distillation_groups,
 )
+from skelbench.methods.stream_contrast import STREAMS, StreamContrast
 from skelbench.methods.target import Hidden, MaskedTarget
 from skelbench.nn.encoder import Pass, encode_all
 
 __all__ = [
     "Config", "Context", "DistortedConfig", "Hidden", "Imported", "MaskedAutoencoder", "MaskedAutoencoderConfig",
     "MaskedConfig", "MaskedTarget", "Method", "MomentumContrast", "MomentumContrastConfig", "MultiCropConfig", "Pass",
-    "PrototypeSettings", "Step", "Teacher", "embedded", "encode_all", "match_views", "other_views",
-    "predict_prototypes", "rotated_view", "self_distillation_groups",
+    "PrototypeSettings", "STREAMS", "ShearedConfig", "Step", "StreamContrast", "Teacher", "embedded", "encode_all", "match_views",
+    "other_views", "predict_prototypes", "rotated_view", "self_distillation_groups",
 ]  # fmt: skip

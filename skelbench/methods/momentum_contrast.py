@@ -26,14 +26,13 @@ from skelbench.spec import Stream
 from skelbench.views import Augment, ReflectCrop, Shear, View, ViewSpec
 
 
-class MomentumContrastConfig(Config):
-    """Defaults are those of the authors' code.
+class ShearedConfig(Config):
+    """What configs of CrosSCLR's family begin with; defaults are those of the authors' code.
 
-    >>> MomentumContrastConfig(queue=1024).view(Grid(frames=64, patch=8, joints=25)).crop
+    >>> ShearedConfig(queue=1024).view(Grid(frames=64, patch=8, joints=25)).crop
     ReflectCrop(pad=0.16666666666666666)
     """
 
-    stream: Stream = Field("joint", description="what of the clip it is trained on")
     queue: int = Field(32768, ge=1, description="keys in the queue")
     embedding: int = Field(128, ge=1, description="width of the embedding")
     momentum: float = Field(0.999, ge=0, le=1, description="of the key encoder, constant")
@@ -42,8 +41,21 @@ class MomentumContrastConfig(Config):
 
     def view(self, grid: Grid, *augment: Augment) -> ViewSpec:
         """A stretch as long as the clip, sheared; then ``augment``."""
-        augment = (Shear(amplitude=self.shear), *augment)
-        return ViewSpec(frames=grid.frames, crop=ReflectCrop(), augment=augment, stream=self.stream)
+        return ViewSpec(frames=grid.frames, crop=ReflectCrop(), augment=(Shear(amplitude=self.shear), *augment))
+
+
+class MomentumContrastConfig(ShearedConfig):
+    """The same for one stream.
+
+    >>> MomentumContrastConfig(stream="bone").view(Grid(frames=64, patch=8, joints=25)).stream
+    'bone'
+    """
+
+    stream: Stream = Field("joint", description="what of the clip it is trained on")
+
+    def view(self, grid: Grid, *augment: Augment) -> ViewSpec:
+        """The same of its stream."""
+        return super().view(grid, *augment).model_copy(update={"stream": self.stream})
 
 
 class MomentumContrast(Method):
@@ -69,15 +81,14 @@ class MomentumContrast(Method):
     def __init__(self, config: Any, context: Context) -> None:
         super().__init__(config, context)
         self.encoder = context.encoder()
-        self.head = self.new_head(self.clip_width, config.embedding)
+        self.head = self.make_head(self.clip_width)
         self.key_encoder = ema_copy(self.encoder, batch_norm="train")
         self.key_head = ema_copy(self.head)
         self.queue = KeyQueue(config.queue, config.embedding)
 
-    @staticmethod
-    def new_head(width: int, embedding: int) -> nn.Sequential:
-        """From D to E, freshly initialised."""
-        return contrast_head(width, embedding)
+    def make_head(self, width: int) -> nn.Module:
+        """From D = ``width`` to E."""
+        return contrast_head(width, self.config.embedding)
 
     @property
     def clip_width(self) -> int:
@@ -145,14 +156,23 @@ def graph_name(name: str) -> str | None:
     raise SkelbenchError(f"its tensor {name!r} belongs to another model")
 
 
+def graph_settings(state: Mapping[str, Tensor], prefix: str = "encoder_q.") -> dict[str, Any]:
+    """Of the public ST-GCN whose tensors' names begin with ``prefix``.
+
+    Raises:
+        SkelbenchError: there is none.
+    """
+    spread = tensor_of(state, f"{prefix}st_gcn_networks.0.gcn.conv.weight", "3 C x 3 x 1 x 1", lambda s: len(s) == 4)
+    last = tensor_of(state, f"{prefix}st_gcn_networks.9.gcn.conv.weight", "3 C x C' x 1 x 1", lambda s: len(s) == 4)
+    time = tensor_of(state, f"{prefix}st_gcn_networks.0.tcn.2.weight", "C x C x frames x 1", lambda s: len(s) == 4)
+    sizes = {"base": spread.shape[0] // 3, "out": last.shape[0] // 3, "kernel": time.shape[2]}
+    return {f"encoder.{name}": size for name, size in sizes.items()}
+
+
 def imported(state: Mapping[str, Tensor], options: Mapping[str, Any]) -> Imported:
     """A checkpoint of either code: encoder, head, their twins and the queue; or encoder and classifier alone."""
     query, twins = "encoder_q.", {"encoder_q.": "", "encoder_k.": "key_"}
-    spread = tensor_of(state, f"{query}st_gcn_networks.0.gcn.conv.weight", "3 C x 3 x 1 x 1", lambda s: len(s) == 4)
-    last = tensor_of(state, f"{query}st_gcn_networks.9.gcn.conv.weight", "3 C x C' x 1 x 1", lambda s: len(s) == 4)
-    time = tensor_of(state, f"{query}st_gcn_networks.0.tcn.2.weight", "C x C x frames x 1", lambda s: len(s) == 4)
-    sizes = {"base": spread.shape[0] // 3, "out": last.shape[0] // 3, "kernel": time.shape[2]}
-    settings: dict[str, Any] = {f"encoder.{name}": size for name, size in sizes.items()}
+    settings = graph_settings(state)
     weights: dict[str, Tensor] = {}
     for name, tensor in state.items():
         prefix = next((prefix for prefix in twins if name.startswith(prefix)), None)

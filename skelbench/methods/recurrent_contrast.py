@@ -40,11 +40,7 @@ class RecurrentContrastConfig(DistortedConfig):
 
 
 class RecurrentContrast(MomentumContrast):
-    """Two distorted crops of a clip agree, told apart from the keys of earlier clips: CMD of one stream, untaught.
-
-    >>> RecurrentContrast.new_head(width=8, embedding=4)[2].weight.shape
-    torch.Size([4, 8])
-    """
+    """Two distorted crops of a clip agree, told apart from the keys of earlier clips: CMD of one stream, untaught."""
 
     Config: type[Config] = RecurrentContrastConfig
 
@@ -64,9 +60,8 @@ class RecurrentContrast(MomentumContrast):
         step.watch("query", query_BE)
         return step.mean(loss_B.sum(), len(loss_B)), query_BE, key_BE
 
-    @staticmethod
-    def new_head(width: int, embedding: int) -> nn.Sequential:
-        return xavier_head(width, embedding)
+    def make_head(self, width: int) -> nn.Sequential:
+        return xavier_head(width, self.config.embedding)
 
 
 def xavier_head(width: int, embedding: int) -> nn.Sequential:

@@ -6,10 +6,10 @@ import pytest
 import torch
 import torch.nn.functional as F
 from skelbench_plugins.bigru import BiGRU, BiGRUConfig
-from skelbench_plugins.cmd import CMD, STREAMS, CMDConfig, imported
+from skelbench_plugins.cmd import CMD, CMDConfig, imported
 
 from skelbench.errors import SkelbenchError
-from skelbench.methods import Context, Step
+from skelbench.methods import STREAMS, Context, Step
 from skelbench.run.checkpoint_file import fit, read_checkpoint
 from skelbench.skeleton.grid import Grid
 from skelbench.skeleton.topology import NTU25
