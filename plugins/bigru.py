@@ -32,7 +32,7 @@ class BiGRU(Encoder):
     """``BiGRU(config, topology, grid)``: one feature per clip, the last states of both GRUs of the last layer."""
 
     Config = BiGRUConfig
-    abilities = frozenset({"short-views"})
+    abilities = frozenset({"short-views", "steps"})
 
     def __init__(self, config, topology, grid):
         super().__init__(config, topology, grid)

@@ -33,6 +33,7 @@ TINY_METHOD = {
     "cmd": QUEUE,
     "moco": QUEUE,
     "halp": QUEUE | {"clusters": 3, "positives": 4, "every": 1},
+    "pcm3": QUEUE | {"decoder_dim": 16, "decoder_depth": 1},
     "pstl": {"head_hidden": 16},
     "usdrl": {"head_hidden": 16},
     "umurl": {"head_hidden": 16, "embedding": 12},
@@ -40,7 +41,7 @@ TINY_METHOD = {
 }
 
 METHODS = tuple(TINY_METHOD)
-COMPARING = {"skeletonclr", "aimclr", "cmd", "moco", "halp", "pstl", "usdrl", "umurl"}
+COMPARING = {"skeletonclr", "aimclr", "cmd", "moco", "halp", "pcm3", "pstl", "usdrl", "umurl"}
 """Methods that tell clips from earlier ones or from others of their batch, and learn nothing of one alone."""
 
 

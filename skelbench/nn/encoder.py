@@ -24,6 +24,7 @@ ABILITIES: Mapping[str, str] = {
     "tokens": "return a token per joint and patch of frames",
     "cells": "return features by joint and stretch of frames that it reads out by their mean",
     "time-and-space": "say what a view is over time apart from what it is over joints",
+    "steps": "say what a view is at each patch of frames, or at each frame if it has no tokens",
     "short-views": "encode views with fewer frames than the grid",
     "fuse-streams": "take joints, bones and motion as one input",
 }
@@ -68,6 +69,11 @@ class Encoded:
             return self.levels["time"], self.levels["space"]
         tokens_RPJD = self.tokens_RND.unflatten(1, (-1, joints))
         return tokens_RPJD.mean(2).amax(1), tokens_RPJD.mean(1).amax(1)
+
+    def steps(self, joints: int) -> Tensor:
+        """[R, S, D], of an encoder with the ability "steps": the mean over ``joints`` of the tokens of each patch of
+        frames; of one that has seen a clip's bodies together its feature of each frame."""
+        return self.tokens_RND if self.per_clip else self.tokens_RND.unflatten(1, (-1, joints)).mean(2)
 
     @property
     def readouts(self) -> dict[str, Tensor]:

@@ -75,6 +75,7 @@ PUBLISHED = {
     "cmd": ("bigru", 64, 451, "valid", "first-frame-as-released", "sgd", "step", 0.01, 1e-4),
     "moco": ("bigru", 64, 200, "valid", "first-frame-as-released", "sgd", "step", 0.01, 1e-4),
     "halp": ("bigru", 64, 251, "valid", "first-frame-as-released", "sgd", "step", 0.01, 1e-4),
+    "pcm3": ("bigru", 64, 451, "all-slots", "first-frame-as-released", "sgd", "step", 0.02, 1e-4),
     "pstl": ("stgcn", 50, 150, "all-slots", "frames-as-released", "adam", "cosine", 5e-3, 1e-5),
     "usdrl": ("dste", 64, 451, "valid", "first-frame-shoulders", "adam", "step", 5e-4, 1e-5),
     "umurl": ("two-branch", 64, 451, "valid", "first-frame-shoulders", "adam", "step", 5e-4, 1e-5),

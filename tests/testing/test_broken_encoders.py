@@ -173,6 +173,10 @@ class OneBranch(After):
         return replace(encoded, levels=dict.fromkeys(("time", "space"), encoded.cls_RD))
 
 
+class OneStep(ViT):
+    abilities = frozenset({"steps"})
+
+
 class OneStream(After):
     abilities = frozenset({"fuse-streams"})
 
@@ -206,6 +210,7 @@ BROKEN = {
     "tokens": (ClassFirst, "100 tokens of 32 frames, .* seen: 101"),
     "cells": (Maximum, "the mean of the cells"),
     "time-and-space": (OneBranch, "features over time apart from those over joints"),
+    "steps": (OneStep, "features at 32 steps of 32 frames; seen: 4"),
     "short-views": (OneGrid, "AssertionError"),
     "fuse-streams": (OneStream, "KeyError: 'motion'"),
 }
