@@ -37,7 +37,7 @@ class BiGRU(Encoder):
     layer. Frames that are padding are seen by nothing before them, nor by what reads backwards."""
 
     Config = BiGRUConfig
-    abilities = frozenset({"short-views"})
+    abilities = frozenset({"short-views", "steps"})
 
     def __init__(self, config, topology, grid):
         super().__init__(config, topology, grid)

@@ -5,17 +5,15 @@ queue; besides, over the keys nearest to a clip in one stream, the others learn 
 maoyunyao/CMD, moco/builder_cmd.py. B clips, E width of the embedding, n keys that are in a queue, k nearest ones.
 """
 
-import re
 from itertools import permutations
 
 import torch
 from pydantic import Field
-from skelbench_plugins._recipes import FP32, LONG_NATIVE, LONG_STEPS, MOCO_RECIPE, MOMENTUM_SPACE, RATES_SPACE
+from skelbench_plugins._recipes import MOMENTUM_SPACE, RATES_SPACE, RECURRENT_NATIVE, RECURRENT_RECIPE
 from torch import nn
 
-from skelbench.errors import SkelbenchError
 from skelbench.methods import STREAMS, DistortedConfig, StreamContrast
-from skelbench.methods.imported import Imported, tensor_of
+from skelbench.methods.recurrent_contrast import recurrent_encoders, xavier_head
 from skelbench.nn.contrast import cosines, divergence, info_nce, similarities
 from skelbench.plugin import Log, MethodSpec, NativeProbe, hookimpl
 
@@ -41,7 +39,7 @@ class CMD(StreamContrast):
     Config = CMDConfig
 
     def heads(self, width):
-        return nn.ModuleDict({stream: _head(width, self.config.embedding) for stream in STREAMS})
+        return nn.ModuleDict({stream: xavier_head(width, self.config.embedding) for stream in STREAMS})
 
     def training_step(self, views, step):
         config, clips = self.config, views["query-joint"].clips
@@ -60,44 +58,10 @@ class CMD(StreamContrast):
         return {"loss": contrast + config.distillation * taught, "contrast": contrast, "distillation": taught}
 
 
-def _head(width, embedding):
-    last = nn.Linear(width, embedding)
-    nn.init.xavier_uniform_(last.weight)  # of the last layer alone: the code initialises before it puts the first there
-    return nn.Sequential(nn.Linear(width, width), nn.ReLU(), last)
-
-
-_FILE = re.compile(r"encoder_q(?:_(motion|bone))?\.(?:encoder\.gru|(input_norm))\.(\w+?)(?:_l(\d+)(_reverse)?)?")
-_OTHER = ("encoder_k", "queue", "encoder_q.fc.", "encoder_q_motion.fc.", "encoder_q_bone.fc.")
-"""What is of no use once training is over."""
-
-
-def imported(state, options) -> Imported:
-    """The three encoders of a checkpoint of the authors' code; z is up in its clips, y here."""
-    first = tensor_of(state, "encoder_q.encoder.gru.weight_ih_l0", "3 H x L", lambda s: len(s) == 2 and s[1] % 6 == 0)
-    for stream in STREAMS[1:]:
-        tensor_of(state, f"encoder_q_{stream}.encoder.gru.weight_ih_l0", "3 H x L", lambda s: s == tuple(first.shape))
-    number_L = torch.arange(first.shape[1]).view(-1, 3, 2)
-    from_L, sign_L = number_L[:, [0, 2, 1]].flatten(), torch.ones(number_L.shape)
-    sign_L[:, 2] = -1.0  # our (x, y, z) are its (x, z, -y)
-    weights, layers = {}, set()
-    for name, x in state.items():
-        match = _FILE.fullmatch(name)
-        if match is None:
-            if not name.startswith(_OTHER):
-                raise SkelbenchError(f"its tensor {name!r} is of another model")
-            continue
-        stream, norm, part, layer, second = match.groups()
-        encoder = f"{stream}_encoder" if stream else "encoder"
-        if norm:
-            flipped = part in ("weight", "running_mean")
-            x = x if x.dim() == 0 else x[from_L] * (sign_L.flatten() if flipped else 1.0)
-            weights[f"{encoder}.input_norm.{part}"] = x
-            continue
-        layers.add(layer)
-        x = x[:, from_L] if (part, layer) == ("weight_ih", "0") else x
-        weights[f"{encoder}.{'second' if second else 'first'}.{layer}.{part}_l0"] = x
-    settings = {"encoder.hidden": first.shape[0] // 3, "encoder.depth": len(layers)}
-    return Imported(settings, weights, tuple(name for name in state if name.startswith(_OTHER)))
+def imported(state, options):
+    """The three encoders of a checkpoint of the authors' code."""
+    encoders = {"encoder_q": "encoder"} | {f"encoder_q_{s}": f"{s}_encoder" for s in STREAMS[1:]}
+    return recurrent_encoders(state, encoders, ("encoder_k", "queue", *(f"{name}.fc." for name in encoders)))
 
 
 @hookimpl
@@ -116,8 +80,8 @@ def skelbench_methods():
             readings="only keys that have been written are negatives or teach; the nearest keys are half of the queue "
             "at any size; clips are not cut to their first 300 frames; shared: three encoders of the shared kind, a "
             "clip's present bodies averaged. A result on joints alone is of an encoder trained beside bones and motion",
-            recipe=MOCO_RECIPE | LONG_STEPS | {"train.batch_size": 64, "train.lr": 0.01},
-            native=LONG_NATIVE | FP32 | {"encoder": "bigru", "train.align": "first-frame-as-released"},
+            recipe=RECURRENT_RECIPE,
+            native=RECURRENT_NATIVE,
             space=RATES_SPACE | MOMENTUM_SPACE | {"method.temperature": Log(0.03, 0.3)},
             variants={"no-distillation": {"method.distillation": 0.0}},
         )

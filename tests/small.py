@@ -42,6 +42,9 @@ TINY_METHOD = {
     "rvtclr": QUEUE,
     "hico": QUEUE,
     "isc": QUEUE,
+    "moco": QUEUE,
+    "halp": QUEUE | {"clusters": 3, "positives": 4, "every": 1},
+    "pcm3": QUEUE | {"decoder_dim": 16, "decoder_depth": 1},
     "pstl": {"head_hidden": 16},
     "scd-net": QUEUE,
     "usdrl": {"head_hidden": 16},
@@ -69,6 +72,7 @@ COMPARING = {"skeletonclr", "aimclr", "cmd", "crosclr", "rvtclr", "pstl", "usdrl
 COMPARING = {"skeletonclr", "aimclr", "cmd", "pstl", "usdrl", "umurl", "hysp", "cpm"}
 COMPARING = {"skeletonclr", "aimclr", "cmd", "hico", "pstl", "scd-net", "usdrl", "umurl"}
 COMPARING = {"skeletonclr", "aimclr", "cmd", "isc", "pstl", "usdrl", "umurl"}
+COMPARING = {"skeletonclr", "aimclr", "cmd", "moco", "halp", "pcm3", "pstl", "usdrl", "umurl"}
 """Methods that tell clips from earlier ones or from others of their batch, and learn nothing of one alone."""
 
 

@@ -78,7 +78,7 @@ class MomentumContrast(Method):
     roles = {"encoder": "student", "head": "head", "key_encoder": "teacher", "key_head": "head"}
     whole_batch = ""
 
-    def __init__(self, config: MomentumContrastConfig, context: Context) -> None:
+    def __init__(self, config: Any, context: Context) -> None:
         super().__init__(config, context)
         self.encoder = context.encoder()
         self.head = self.make_head(self.clip_width)

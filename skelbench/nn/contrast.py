@@ -102,6 +102,8 @@ class KeyQueue(nn.Module):
     >>> queue.push(1, torch.full((3, 2), 2.0))
     >>> queue.written(step=2, clips=3)[:, 0]  # the oldest two were overwritten
     tensor([2., 2., 1., 2.])
+    >>> queue.newest(step=2, clips=3, n=4)[:, 0]
+    tensor([1., 2., 2., 2.])
     """
 
     keys_KE: Tensor
@@ -115,6 +117,11 @@ class KeyQueue(nn.Module):
         """float32 [n, E]: keys pushed in the steps from ``since`` up to ``step``, of ``clips`` clips each, those of
         all processes (``step.clips(view)``); n is ``size`` once it is full."""
         return self.keys_KE[: (step - since) * clips]
+
+    def newest(self, step: int, clips: int, n: int) -> Tensor:
+        """float32 [n, E]: the ``n`` last of what :meth:`written` returns, or all if there are fewer; oldest first."""
+        end = step * clips
+        return self.keys_KE.roll(-(end % self.size), 0)[self.size - min(n, end, self.size) :]
 
     @torch.no_grad()
     def push(self, step: int, keys_BE: Tensor, since: int = 0) -> None:

@@ -26,6 +26,7 @@ ABILITIES: Mapping[str, str] = {
     "time-and-space": "say what a view is over time apart from what it is over joints",
     "frames": "return a token per frame of all bodies together",
     "granularities": "say both of finer and of coarser stretches of frames and groups of joints",
+    "steps": "say what a view is at each patch of frames, or at each frame if it has no tokens",
     "short-views": "encode views with fewer frames than the grid",
     "fuse-streams": "take joints, bones and motion as one input",
 }
@@ -83,6 +84,11 @@ class Encoded:
             return times_RGD, spaces_RGD
         tokens_RPJD = self.tokens_RND.unflatten(1, (-1, joints))
         return _coarser(tokens_RPJD.mean(2), count), _coarser(tokens_RPJD.mean(1), count)
+
+    def steps(self, joints: int) -> Tensor:
+        """[R, S, D], of an encoder with the ability "steps": the mean over ``joints`` of the tokens of each patch of
+        frames; of one that has seen a clip's bodies together its feature of each frame."""
+        return self.tokens_RND if self.per_clip else self.tokens_RND.unflatten(1, (-1, joints)).mean(2)
 
     @property
     def readouts(self) -> dict[str, Tensor]:

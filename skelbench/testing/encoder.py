@@ -474,6 +474,14 @@ def granularities(subject: EncoderSubject) -> None:
             )
 
 
+def steps(subject: EncoderSubject) -> None:
+    encoder = subject.needs("steps")
+    found = _run(encoder, subject.view).steps(GRID.joints)
+    wanted = GRID.times if "tokens" in encoder.abilities else GRID.frames
+    if found.shape[1] != wanted:
+        raise Failed(f"features at {wanted} steps of {GRID.frames} frames", f"{found.shape[1]}", "tokens_RND, per_clip")
+
+
 def short_views(subject: EncoderSubject) -> None:
     encoder = subject.needs("short-views")
     for frames in range(GRID.patch, GRID.frames, GRID.patch):
@@ -535,6 +543,7 @@ CHECKS: tuple[Check[EncoderSubject], ...] = (
     Check("cells", f"it can {ABILITIES['cells']}, if it says so", cells),
     Check("time-and-space", f"it can {ABILITIES['time-and-space']}, if it says so", time_and_space),
     Check("granularities", f"it can {ABILITIES['granularities']}, if it says so", granularities),
+    Check("steps", f"it can {ABILITIES['steps']}, if it says so", steps),
     Check("short-views", f"it can {ABILITIES['short-views']}, if it says so", short_views),
     Check("summary", "a pass of which only the summary is asked gives that of the whole pass", summary),
     Check("fuse-streams", f"it can {ABILITIES['fuse-streams']}, if it says so", fuse_streams),

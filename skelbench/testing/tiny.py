@@ -29,6 +29,7 @@ SIZES: Mapping[str, Mapping[str, int]] = {
         "prototypes": 32,
         "head_hidden": 32,
         "bottleneck": 16,
+        "clusters": 3,
         "embedding": 12,
         "projection": 16,
         "queue": 8,

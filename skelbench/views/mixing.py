@@ -40,25 +40,25 @@ def region_swap(
     unit: int = 4,
     alike: bool = False,
     op: int = 0,
+    fast: float = 0.0,
+    whole: float = 0.0,
 ) -> Mixed:
     """``view`` with a region of each clip replaced by the same region of the clip ``partner_B`` (int64 [B], in 0..B-1).
 
     A region is so many whole ``topology.parts`` times so many frames in a row, both uniform between limits that are
     included; stretches begin at multiples of ``unit`` frames and are multiples of it long. All bodies of a clip have
     one region; one whose slot is empty in the partner stays as it is. Drawn by ``uniform`` (``step.uniform``) for every
-    clip and view of it, or once for the batch (``alike``, as the codes do).
+    clip and view of it, or once for the batch (``alike``, as the codes do). With the chance ``fast`` the region shows
+    the partner's first frames, twice as many, at double speed; with the chance ``whole`` there is no region but the
+    two clips are averaged with a uniform weight.
 
     LanglandsLin/ActCLR net/actclr.py (parts 2 to 3, frames 12 to 20), GitHubOfHyl97/SkeAttnCLR net/SkeAttnCLR.py (3 to
-    4, 16 to 28), JHang2020/PCM3 moco/builder_mask_recons.py (2 to 3, 28 to 44).
+    4, 16 to 28), JHang2020/PCM3 moco/builder_mask_recons.py (2 to 3, 28 to 44; ``fast`` and ``whole`` a quarter each).
 
     Raises:
         SkelbenchError: limits that the topology's parts or the view's frames do not allow.
     """
     _, T, _, _ = view.x_RTJC.shape
-    part_J = torch.empty(topology.num_joints, dtype=torch.int64)
-    for place, joints in enumerate(topology.parts.values()):
-        part_J[list(joints)] = place
-    part_J = send(part_J, view.rows_R.device)
     P, units = len(topology.parts), [n // unit for n in frames]
     if not 1 <= parts[0] <= parts[1] <= P:
         raise SkelbenchError(f"regions of {parts[0]} to {parts[1]} parts: {topology.name} has {P}, give 1 to {P}")
@@ -69,22 +69,38 @@ def region_swap(
     slot_R = view.rows_R % view.bodies
     assert view.keys_R is not None  # views of the builder have them
     keys_R = torch.zeros_like(view.keys_R) if alike else view.keys_R - slot_R
-    u_Rn = uniform(keys_R, 3 + P, op=op)
+    u_Rn = uniform(keys_R, 3 + P + 2 * (fast + whole > 0), op=op)
     number_R = parts[0] + pick(u_Rn[:, 0], parts[1] - parts[0] + 1)
     length_R = units[0] + pick(u_Rn[:, 1], units[1] - units[0] + 1)
     start_R = pick(u_Rn[:, 2], T // unit - length_R + 1)
-    chosen_RP = u_Rn[:, 3:].argsort(1).argsort(1) < number_R[:, None]
-    time_T = torch.arange(T, device=slot_R.device)
-    inside_RT = (time_T >= unit * start_R[:, None]) & (time_T < unit * (start_R + length_R)[:, None])
+    chosen_RP = u_Rn[:, 3 : 3 + P].argsort(1).argsort(1) < number_R[:, None]
+    length_R, start_R = unit * length_R, unit * start_R
+    past_RT = torch.arange(T, device=slot_R.device) - start_R[:, None]
+    inside_RT = (past_RT >= 0) & (past_RT < length_R[:, None])
 
     other_R = counterparts(view, partner_B)
-    region_RTJ = inside_RT[:, :, None] & chosen_RP[:, part_J][:, None] & (other_R >= 0)[:, None, None]
+    there_R11 = (other_R >= 0)[:, None, None]
+    region_RTJ = inside_RT[:, :, None] & chosen_RP[:, part_of(topology, slot_R.device)][:, None] & there_R11
     # Rows without a counterpart read the last row and take nothing of it.
-    mixed = view.with_x(torch.where(region_RTJ[..., None], view.x_RTJC[other_R], view.x_RTJC))
+    own_RTJC, other_RTJC = view.x_RTJC, view.x_RTJC[other_R]
+    weight_RTJ = region_RTJ.float()
+    if fast + whole > 0:
+        way_R11, share_R11 = u_Rn[:, 3 + P, None, None], u_Rn[:, 4 + P, None, None]
+        early_RT = past_RT.clamp(min=0) * (2 * length_R).clamp(max=T)[:, None] // length_R[:, None]
+        early_RTJC = other_RTJC.take_along_dim(early_RT.clamp(max=T - 1)[:, :, None, None], 1)
+        whole_R11 = way_R11 < whole
+        other_RTJC = torch.where(((way_R11 < whole + fast) & ~whole_R11)[..., None], early_RTJC, other_RTJC)
+        weight_RTJ = torch.where(whole_R11, share_R11 * there_R11, weight_RTJ)
+        region_RTJ = region_RTJ | whole_R11 & there_R11
+        blend_RTJC = own_RTJC * (1 - weight_RTJ[..., None]) + other_RTJC * weight_RTJ[..., None]
+        other_RTJC = torch.where(whole_R11[..., None], blend_RTJC, other_RTJC)
+    mixed = view.with_x(torch.where(region_RTJ[..., None], other_RTJC, own_RTJC))
     if view.confidence_RTJ is not None:
-        confidence_RTJ = torch.where(region_RTJ, view.confidence_RTJ[other_R], view.confidence_RTJ)
-        mixed = replace(mixed, confidence_RTJ=confidence_RTJ)
-    weight_B = view.per_clip(region_RTJ.float().mean((1, 2))[:, None])[:, 0]
+        other_RTJ = view.confidence_RTJ[other_R]
+        if fast + whole > 0:
+            other_RTJ = torch.minimum(other_RTJ, view.confidence_RTJ)
+        mixed = replace(mixed, confidence_RTJ=torch.where(region_RTJ, other_RTJ, view.confidence_RTJ))
+    weight_B = view.per_clip(weight_RTJ.mean((1, 2))[:, None])[:, 0]
     return Mixed(mixed, region_RTJ, weight_B)
 
 
@@ -100,6 +116,19 @@ def counterparts(view: View, partner_B: Tensor) -> Tensor:
     row_of = torch.full((view.count * view.clips * view.bodies,), -1, device=device)
     row_of[view.rows_R] = torch.arange(view.rows, device=device)
     return row_of[partner_R * view.bodies + slot_R]
+
+
+def part_of(topology: Topology, device: torch.device) -> Tensor:
+    """int64 [J]: the place of each joint's part among ``topology.parts``.
+
+    >>> from skelbench.skeleton.topology import NTU25
+    >>> part_of(NTU25, torch.device("cpu"))[:6]
+    tensor([0, 0, 0, 0, 1, 1])
+    """
+    part_J = torch.empty(topology.num_joints, dtype=torch.int64)
+    for place, joints in enumerate(topology.parts.values()):
+        part_J[list(joints)] = place
+    return send(part_J, device)
 
 
 def stretches(frames: int, shares: tuple[float, float], unit: int = 4) -> tuple[int, int]:

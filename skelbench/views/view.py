@@ -88,6 +88,15 @@ class View:
         return torch.div(self.rows_R, self.bodies, rounding_mode="floor") % self.clips
 
     @property
+    def keys_B(self) -> Tensor:
+        """int64 [B]: the key of each clip, of its first slot in its first view, for draws that its bodies share."""
+        assert self.keys_R is not None  # views of the builder have them
+        first_R = self.keys_R - self.rows_R % self.bodies
+        entry_R = torch.div(self.rows_R, self.bodies, rounding_mode="floor")
+        keys_B = first_R.new_zeros(self.count * self.clips)
+        return keys_B.scatter_(0, entry_R, first_R)[: self.clips]
+
+    @property
     def masked_per_row(self) -> Tensor:
         """int64 [R]: number of hidden tokens of each row."""
         assert self.mask_RN is not None, "this view was declared without a mask"

@@ -180,6 +180,10 @@ class OneGranularity(After):
         return replace(encoded, levels={name: encoded.cls_RD.repeat(1, 2) for name in ("times", "spaces")})
 
 
+class OneStep(ViT):
+    abilities = frozenset({"steps"})
+
+
 class OneStream(After):
     abilities = frozenset({"fuse-streams"})
 
@@ -223,6 +227,7 @@ BROKEN = {
     "cells": (Maximum, "the mean of the cells"),
     "time-and-space": (OneBranch, "features over time apart from those over joints"),
     "granularities": (OneGranularity, "finer features over time apart from coarser ones"),
+    "steps": (OneStep, "features at 32 steps of 32 frames; seen: 4"),
     "short-views": (OneGrid, "AssertionError"),
     "summary": (Neighbour, "the summary of the whole pass; seen: it differs by"),
     "fuse-streams": (OneStream, "KeyError: 'motion'"),

@@ -1,0 +1,109 @@
+"""HaLP: positives that no clip has, hallucinated between a key and prototypes of the queue (Shah et al., CVPR 2023).
+
+Momentum contrast of a clip's two views. Besides, the query is drawn to points on the way from its key to prototypes of
+the newest keys, as long as the key's own prototype stays the nearest. Facts: anshulbshah/HaLP @ae460b4,
+moco/builder_single_modality_halp.py. B clips, G points of each, E width of the embedding, K prototypes.
+"""
+
+from math import ceil
+
+import torch
+from pydantic import Field, model_validator
+from skelbench_plugins._recipes import RATES_SPACE, RECURRENT_NATIVE, RECURRENT_RECIPE
+from torch import Tensor
+
+from skelbench.methods.recurrent_contrast import RecurrentContrast, RecurrentContrastConfig
+from skelbench.plugin import Log, MethodSpec, NativeProbe, Stage, hookimpl
+
+from .sphere import points, prototypes
+
+POINTS, SEEDS = 0, 1
+"""``op`` of the draws for points and for the first prototypes."""
+
+
+class HaLPConfig(RecurrentContrastConfig):
+    """Defaults are those of the authors' scripts for NTU RGB+D."""
+
+    first: float = Field(
+        0.0, ge=0, lt=1, description="share of the schedule that is momentum contrast alone; 0 after a run of moco"
+    )
+    weight: float = Field(2.0, ge=0, description="of the hallucinated positives; 1 on PKU-MMD II")
+    positives: int = Field(100, ge=1, description="points drawn for each key")
+    reach: float = Field(
+        0.8, ge=0, le=1, description="points lie this share of the way, or less, short of where prototypes change"
+    )
+    clusters: int = Field(20, ge=2, description="prototypes")
+    newest: int = Field(256, ge=2, description="newest keys that prototypes are made of")
+    every: int = Field(10, ge=1, description="steps from prototypes to the next ones")
+
+    @model_validator(mode="after")
+    def _enough_keys(self):
+        if self.clusters > (keys := min(self.newest, self.queue)):
+            raise ValueError(
+                f"{self.clusters} clusters of {keys} keys, the newest {self.newest} of a queue of {self.queue}; choose "
+                "fewer clusters, or more keys"
+            )
+        return self
+
+
+class HaLP(RecurrentContrast):
+    """Momentum contrast, and from its second stage on positives between keys and prototypes."""
+
+    Config = HaLPConfig
+    prototype_KE: Tensor
+
+    def __init__(self, config, context):
+        super().__init__(config, context)
+        self.register_buffer("prototype_KE", torch.zeros(config.clusters, config.embedding))
+
+    @property
+    def whole_batch(self):
+        return "hallucinated positives are averaged over the whole batch" if self.config.weight else ""
+
+    def training_step(self, views, step):
+        config, clips = self.config, step.clips(views["key"])
+        contrast, query_BE, key_BE = self.contrast(views, step)
+        since = step.index - self.begins(step.total, clips)
+        if since < 0 or not config.weight:
+            return {"loss": contrast, "contrast": contrast}
+        if since % config.every == 0:
+            keys_nE = self.queue.newest(step.index, clips, config.newest)
+            u_1K = step.uniform(torch.zeros_like(views["key"].keys_R[:1]), config.clusters, op=SEEDS)
+            self.prototype_KE.copy_(prototypes(keys_nE, u_1K[0]))
+        u_BG2 = step.uniform(views["key"].keys_B, 2 * config.positives, op=POINTS).unflatten(1, (-1, 2))
+        found = points(key_BE, self.prototype_KE, u_BG2, config.reach)
+        like_BG = found.cosines(query_BE, key_BE, self.prototype_KE) / config.temperature
+        attraction = step.mean((like_BG * found.kept_BG).sum(), found.kept_BG.sum())
+        kept = step.mean(found.kept_BG.sum(), found.kept_BG.numel())
+        loss = contrast - config.weight * attraction
+        return {"loss": loss, "contrast": contrast, "attraction": attraction, "kept": kept}
+
+    def begins(self, steps, clips):
+        """The first step, of ``clips`` clips each, with hallucinated positives: the code waits for two full queues."""
+        return max(ceil(self.config.first * steps), 2 * self.config.queue // clips + 1)
+
+
+@hookimpl
+def skelbench_methods():
+    return [
+        MethodSpec(
+            name="halp",
+            target=":HaLP",
+            config=":HaLPConfig",
+            imports="skelbench.methods.recurrent_contrast:imported",
+            probe=NativeProbe(
+                protocol="linear@cmd", best_on_test=True, settings={"": {"lr": 0.005}, "pku2": {"lr": 0.001}}
+            ),
+            stage=Stage(after=("moco",), alone={"method.first": 200 / 451, "schedule.milestones": (351 / 451,)}),
+            summary="momentum contrast with positives hallucinated between a key and prototypes of the queue",
+            citation="Shah et al., HaLP: Hallucinating Latent Positives for Skeleton-based Self-Supervised Learning of "
+            "Actions, CVPR 2023 (arXiv 2304.00387)",
+            readings="as moco; k-means: 50 iterations in place of a tolerance, prototypes without keys stay; with "
+            "--init-from the queue and the optimiser's momentum begin anew; without it the first 200 / 451 of the "
+            "schedule are momentum contrast alone; the script's reach on PKU-MMD is one its code cannot read",
+            recipe=RECURRENT_RECIPE | {"schedule.milestones": (151 / 251,)},
+            native=RECURRENT_NATIVE | {"train.epochs": 251},
+            space=RATES_SPACE | {"method.temperature": Log(0.03, 0.3), "method.weight": Log(0.25, 8.0)},
+            variants={"bone": {"method.stream": "bone"}, "motion": {"method.stream": "motion"}},
+        )
+    ]

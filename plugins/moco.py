@@ -1,0 +1,32 @@
+"""MoCo on the recurrent family's views and encoder: the baseline of CMD, HaLP and PCM3, and HaLP's first stage.
+
+Facts: anshulbshah/HaLP, moco/builder_single_modality_baseline.py.
+"""
+
+from skelbench_plugins._recipes import MOMENTUM_SPACE, RATES_SPACE, RECURRENT_NATIVE, RECURRENT_RECIPE
+
+from skelbench.plugin import Log, MethodSpec, NativeProbe, hookimpl
+
+
+@hookimpl
+def skelbench_methods():
+    return [
+        MethodSpec(
+            name="moco",
+            target="skelbench.methods.recurrent_contrast:RecurrentContrast",
+            config="skelbench.methods.recurrent_contrast:RecurrentContrastConfig",
+            imports="skelbench.methods.recurrent_contrast:imported",
+            probe=NativeProbe(protocol="linear@cmd", best_on_test=True, settings={"": {"lr": 0.005}}),
+            summary="two distorted crops of a clip agree, told apart from the keys of earlier clips in a queue; the "
+            "first stage of HaLP",
+            citation="He et al., Momentum Contrast for Unsupervised Visual Representation Learning, CVPR 2020 (arXiv "
+            "1911.05722), as in HaLP and CMD",
+            readings="native: HaLP's first 200 epochs on NTU, at one rate (500 on PKU-MMD: --epochs 500); only keys "
+            "that have been written are negatives; clips are not cut to their first 300 frames; shared: a clip's "
+            "present bodies averaged",
+            recipe=RECURRENT_RECIPE,
+            native=RECURRENT_NATIVE | {"train.epochs": 200, "schedule.milestones": ()},
+            space=RATES_SPACE | MOMENTUM_SPACE | {"method.temperature": Log(0.03, 0.3)},
+            variants={"bone": {"method.stream": "bone"}, "motion": {"method.stream": "motion"}},
+        )
+    ]

@@ -1,0 +1,237 @@
+"""PCM3: contrast of clips that are mixed, partly hidden and filled in again, with prompts (Zhang et al., ACM MM 2023).
+
+Four queries agree with one key, told apart by one queue: a view, the same with another clip mixed in, a view of which
+body parts are hidden, and that one with what a decoder fills in; each learns the key's distribution over the queue.
+Facts: JHang2020/PCM3, moco/builder_mask_recons.py, pretrain_moco_mask.py, utils.py. B clips, R rows, M body slots,
+S steps (frames, or patches of them), D width of a feature, E of an embedding, P body parts, n keys written so far.
+"""
+
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from pydantic import Field
+from skelbench_plugins._recipes import RATES_SPACE, RECURRENT_NATIVE, RECURRENT_RECIPE
+from torch import nn
+
+from skelbench.errors import SkelbenchError
+from skelbench.methods.recurrent_contrast import RecurrentContrast, RecurrentContrastConfig
+from skelbench.nn.contrast import cosines, divergence, info_nce, similarities
+from skelbench.plugin import Log, MethodSpec, NativeProbe, hookimpl
+from skelbench.views import Distort
+from skelbench.views.keyed import pick
+from skelbench.views.mixing import part_of, region_swap, rolled, stretches
+
+PARTNER, REGION, HIDDEN, OFFSETS = 0, 1, 2, 3
+"""``op`` of the draws for clips that are mixed, regions, hidden parts, and from there on for each place of a prompt."""
+PASSES = ("base", "mixed", "hidden", "filled")
+"""Queries, each with a prompt of its own at the input."""
+PARTS, FRAMES, FAST, WHOLE = (2, 3), (28 / 64, 44 / 64), 0.25, 0.25
+"""Of regions that come from another clip: body parts, share of the frames, chances of double speed and of an average."""
+
+
+class PCM3Config(RecurrentContrastConfig):
+    """Defaults are those of the authors' code for joints, but for ``draws``."""
+
+    teacher_temperature: float = Field(0.05, gt=0, description="of the key's distribution over the queue")
+    student_temperature: float = Field(0.1, gt=0, description="of the queries', which learn it")
+    distillation: float = Field(1.0, ge=0, description="weight of what queries learn of it; 0 for bones and motion")
+    reconstruction: float = Field(40.0, ge=0, description="weight of the squared error of what is filled in, m^2")
+    prompts: bool = Field(True, description="prompts at the input and at features; none for bones and motion")
+    into_decoder: bool = Field(
+        True, description="gradient of the filled view's contrast reaches the decoder; not for bones and motion"
+    )
+    hide: float = Field(0.6, gt=0, lt=1, description="share of the body parts that are hidden, of the first body")
+    hide_frames: int = Field(8, ge=1, description="frames for which the same parts are hidden")
+    decoder_dim: int = Field(512, ge=1, description="width of the decoder")
+    decoder_depth: int = Field(2, ge=1, description="its recurrent layers")
+    draws: Literal["clip", "batch"] = Field(
+        "clip", description="regions and hidden parts: each clip's own, or one draw for a whole step (the code)"
+    )
+
+
+class PCM3(RecurrentContrast):
+    """Momentum contrast of four queries, and reconstruction of hidden body parts."""
+
+    Config = PCM3Config
+    roles = RecurrentContrast.roles | {"decoder": "decoder"}
+    whole_batch = "clips are mixed with others of their batch"
+    min_clips = 2
+
+    def __init__(self, config, context):
+        super().__init__(config, context)
+        grid, joints, encoder = context.grid, context.topology.num_joints, self.encoder
+        self.hidden_parts = round(config.hide * len(context.topology.parts))
+        if not 0 < self.hidden_parts < len(context.topology.parts):
+            raise SkelbenchError(
+                f"hide={config.hide:g} hides {self.hidden_parts} of the {len(context.topology.parts)} body parts of "
+                f"{context.topology.name}; change it so that some, and not all, are hidden"
+            )
+        patch = grid.patch if "tokens" in encoder.abilities else 1
+        self.decoder = Decoder(context.width, config, (patch, joints, 3, encoder.bodies))
+        self.inputs, self.features = nn.ParameterDict(), nn.ParameterDict()
+        if config.prompts:
+            shape_MJC, widths = (encoder.bodies, joints, 3), {"contrast": context.summary_width, "fill": context.width}
+            self.inputs.update({name: _xavier(shape_MJC, 2 * joints * 3 * encoder.bodies) for name in PASSES})
+            sizes = {name: 2 * max(1, width // 16) for name, width in widths.items()}  # an eighth: 256 of 2048
+            self.features.update({name: _xavier((size,), size + 1) for name, size in sizes.items()})
+
+    @classmethod
+    def views(cls, config, grid):
+        view = config.view(grid, stream=config.stream)
+        sheared = view.model_copy(update={"augment": (Distort(zero=0.0, corrupt=0.0),)})
+        return {"query": view, "key": view, "hidden": sheared}
+
+    def training_step(self, views, step):
+        config, query, whole = self.config, views["query"], views["hidden"]
+        limits, alike = stretches(query.x_RTJC.shape[1], FRAMES), config.draws == "batch"
+        partner_B = rolled(query.clips, self._once(query, step, PARTNER))
+        mixed = region_swap(
+            query, partner_B, self.context.topology, step.uniform, PARTS, limits, alike=alike, op=REGION,
+            fast=FAST, whole=WHOLE,
+        )  # fmt: skip
+        hidden_RTJ1 = self.hidden(whole, step)[..., None]
+        shown = whole.with_x(whole.x_RTJC.masked_fill(hidden_RTJ1, 0.0))
+
+        encoded = self.encoder(self.prompted(shown, "hidden"))
+        steps_RSD = self.at_random(encoded.steps(self.context.topology.num_joints), "fill", whole, step, len(PASSES))
+        found_RTJC = self.decoder(steps_RSD, shown)
+        fill_RTJC = self.decoder(steps_RSD.detach(), shown) if config.into_decoder else found_RTJC.detach()
+        filled = shown.with_x(torch.where(hidden_RTJ1, fill_RTJC, shown.x_RTJC))
+        queries = {
+            "base": self.embedding(query, "base", step),
+            "mixed": self.embedding(mixed.view, "mixed", step),
+            "hidden": self.projected(encoded.clip_summary(shown), "hidden", whole, step),
+            "filled": self.embedding(filled, "filled", step),
+        }
+        with torch.no_grad():
+            key = views["key"]
+            summary_BD = self.key_encoder(self.prompted(key, "base")).clip_summary(key)
+            key_BE = self.projected(summary_BD, "key", key, step, self.key_head)
+            weight_B1 = mixed.weight_B[:, None]
+            mixed_BE = F.normalize(key_BE * (1 - weight_B1) + key_BE[partner_B] * weight_B1, dim=1)
+        step.keep("keys", key_BE)
+        keys_nE = self.queue.written(step.index, step.clips(key))
+
+        losses = {}
+        taught_B = key_BE.new_zeros(query.clips)
+        for name, query_BE in queries.items():
+            own_BE = mixed_BE if name == "mixed" else key_BE
+            alike_Bn = similarities(query_BE, own_BE, keys_nE, 1.0)
+            losses[name] = step.mean(info_nce(alike_Bn / config.temperature).sum(), query.clips)
+            if config.distillation and len(keys_nE):
+                teacher_Bn = cosines(own_BE, keys_nE) / config.teacher_temperature
+                taught_B = taught_B + divergence(alike_Bn[:, 1:] / config.student_temperature, teacher_Bn)
+        losses["taught"] = step.mean(taught_B.sum(), query.clips)
+        error_RTJC = (found_RTJC - whole.x_RTJC).square() * hidden_RTJ1
+        losses["error"] = step.mean(error_RTJC.sum(), 3 * hidden_RTJ1.sum())
+        step.watch("query", queries["base"])
+        weight = {"taught": config.distillation, "error": config.reconstruction}
+        return {"loss": sum(weight.get(name, 1.0) * x for name, x in losses.items()), **losses}
+
+    def hidden(self, view, step):
+        """bool [R, T, J]: of the body in a clip's first slot, other parts for every few frames."""
+        frames, parts = view.x_RTJC.shape[1], len(self.context.topology.parts)
+        slot_R = view.rows_R % view.bodies
+        stretches = -(-frames // self.config.hide_frames)
+        keys_R = torch.zeros_like(view.keys_R) if self.config.draws == "batch" else view.keys_R - slot_R
+        u_RSP = step.uniform(keys_R, stretches * parts, op=HIDDEN).unflatten(1, (stretches, parts))
+        hidden_RSP = u_RSP.argsort(2).argsort(2) < self.hidden_parts
+        hidden_RTP = hidden_RSP.repeat_interleave(self.config.hide_frames, 1)[:, :frames]
+        hidden_RTJ = hidden_RTP[:, :, part_of(self.context.topology, view.rows_R.device)]
+        return hidden_RTJ & (slot_R == 0)[:, None, None]
+
+    def embedding(self, view, name, step):
+        """float32 [B, E], unit vectors of a query."""
+        return self.projected(self.encoder(self.prompted(view, name)).clip_summary(view), name, view, step)
+
+    def projected(self, summary_BD, name, view, step, head=None):
+        """float32 [B, E], unit vectors; the prompt of features stands elsewhere in each pass."""
+        place = (*PASSES, "key").index(name)
+        summary_BD = self.at_random(summary_BD, "contrast", view, step, place if name != "key" else len(PASSES) + 1)
+        return F.normalize((head or self.head)(summary_BD).float(), dim=1)
+
+    def prompted(self, view, name):
+        """``view`` with the prompt of a pass added to every frame of each body slot."""
+        if not self.config.prompts:
+            return view
+        prompt_MJC = self.inputs[name]
+        slot_R = view.rows_R % view.bodies % len(prompt_MJC)
+        return view.with_x(view.x_RTJC + prompt_MJC[slot_R][:, None])
+
+    def at_random(self, x_D, name, view, step, place):
+        """``x_D`` [..., D] with a prompt of features: a half of it in each half of D, from one random place on."""
+        if not self.config.prompts:
+            return x_D
+        prompt, half = self.features[name], x_D.shape[-1] // 2
+        size = len(prompt) // 2
+        first = pick(self._once(view, step, OFFSETS + place), half - size) + torch.arange(size, device=prompt.device)
+        return x_D + torch.zeros_like(x_D[(0,) * (x_D.dim() - 1)]).scatter(0, torch.cat([first, first + half]), prompt)
+
+    @staticmethod
+    def _once(view, step, op):
+        """float32 [1], one draw for all clips of a step."""
+        return step.uniform(torch.zeros_like(view.keys_R[:1]), 1, op=op)[0]
+
+
+class Decoder(nn.Module):
+    """[R, S, D] to coordinates [R, T, J, 3]: an MLP step by step, recurrent layers, a linear map to a step's numbers."""
+
+    def __init__(self, width, config, shape):
+        super().__init__()
+        self.shape, hidden = shape, config.decoder_dim
+        self.enter = nn.Sequential(
+            nn.Linear(width, hidden), nn.BatchNorm1d(hidden), nn.ReLU(), nn.Linear(hidden, hidden)
+        )
+        self.gru = nn.GRU(hidden, hidden, config.decoder_depth, batch_first=True)
+        self.predict = nn.Linear(hidden, torch.Size(shape).numel())
+
+    def forward(self, steps_RSD, view):
+        x_RSD = self.enter(steps_RSD.flatten(0, 1)).unflatten(0, steps_RSD.shape[:2])
+        x_RSFJCM = self.predict(self.gru(x_RSD)[0]).float().unflatten(2, self.shape)
+        x_RMTJC = x_RSFJCM.permute(0, 5, 1, 2, 3, 4).flatten(2, 3)
+        if len(x_RMTJC) == view.rows and self.shape[-1] == 1:
+            return x_RMTJC[:, 0]
+        entry_R = torch.div(view.rows_R, view.bodies, rounding_mode="floor")
+        return x_RMTJC[entry_R, view.rows_R % view.bodies]
+
+
+def _xavier(shape, fan):
+    return nn.Parameter(torch.empty(shape).uniform_(-1, 1) * (6 / fan) ** 0.5)
+
+
+PLAIN = {"method.prompts": False, "method.distillation": 0.0, "method.into_decoder": False}
+"""The code's PCM3_woprompt."""
+
+
+@hookimpl
+def skelbench_methods():
+    return [
+        MethodSpec(
+            name="pcm3",
+            target=":PCM3",
+            config=":PCM3Config",
+            imports="skelbench.methods.recurrent_contrast:imported",
+            probe=NativeProbe(
+                protocol="linear@cmd",
+                best_on_test=True,
+                settings={"": {"batch_size": 1024, "epochs": 100, "drops": [0.2, 0.5, 0.8]}},
+            ),
+            summary="views that are mixed with another clip, partly hidden or filled in again agree with one key",
+            citation="Zhang et al., Prompted Contrast with Masked Motion Modeling: Towards Versatile 3D Action "
+            "Representation Learning, ACM MM 2023 (arXiv 2308.03975)",
+            requires=("steps",),
+            expected_failures={"processes": "clips are mixed with others of their process"},
+            readings="only keys that have been written are negatives or teach; a partner is any other clip of the "
+            "process, the code leaves out the one before; clips are not cut to their first 300 frames; shared: regions "
+            "and hidden parts of each clip's own, prompts of every body alike, the decoder sees a patch's mean token",
+            recipe=RECURRENT_RECIPE | {"train.batch_size": 128, "train.lr": 0.02},
+            native=RECURRENT_NATIVE | {"train.bodies": "all-slots", "method.draws": "batch"},
+            space=RATES_SPACE | {"method.temperature": Log(0.03, 0.3), "method.reconstruction": Log(4.0, 400.0)},
+            variants={
+                "bone": PLAIN | {"method.stream": "bone"},
+                "motion": PLAIN | {"method.stream": "motion"},
+                "no-prompts": {"method.prompts": False},
+            },
+        )
+    ]

@@ -1,0 +1,118 @@
+"""What CMD's descendants share: its head, momentum contrast of one stream over its views, and its files.
+
+Facts: maoyunyao/CMD (moco/builder_cmd.py), anshulbshah/HaLP (moco/builder_single_modality_baseline.py) and
+JHang2020/PCM3 (moco/builder_mask_recons.py), which agree in all of this. B clips, E width of an embedding, L numbers
+of a frame.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from skelbench.errors import SkelbenchError
+from skelbench.methods.contract import Config, Step
+from skelbench.methods.distorted import DistortedConfig
+from skelbench.methods.imported import Imported, tensor_of
+from skelbench.methods.momentum_contrast import MomentumContrast
+from skelbench.nn.contrast import info_nce, similarities
+from skelbench.skeleton.grid import Grid
+from skelbench.views import View, ViewSpec
+
+
+class RecurrentContrastConfig(DistortedConfig):
+    """Defaults are those of the authors' codes.
+
+    >>> RecurrentContrastConfig(queue=1024).momentum
+    0.999
+    """
+
+    stream: Literal["joint", "bone", "motion"] = Field("joint", description="what of the clip it is trained on")
+    queue: int = Field(16384, ge=1, description="keys in the queue")
+    embedding: int = Field(128, ge=1, description="width of the embedding")
+    momentum: float = Field(0.999, ge=0, le=1, description="of the key encoder, constant")
+    temperature: float = Field(0.07, gt=0, description="of the softmax over keys")
+
+
+class RecurrentContrast(MomentumContrast):
+    """Two distorted crops of a clip agree, told apart from the keys of earlier clips: CMD of one stream, untaught."""
+
+    Config: type[Config] = RecurrentContrastConfig
+
+    @classmethod
+    def views(cls, config: Any, grid: Grid) -> dict[str, ViewSpec]:
+        view = config.view(grid, stream=config.stream)
+        return {"query": view, "key": view}
+
+    def training_step(self, views: Mapping[str, View], step: Step) -> dict[str, Tensor]:
+        return {"loss": self.contrast(views, step)[0]}
+
+    def contrast(self, views: Mapping[str, View], step: Step) -> tuple[Tensor, Tensor, Tensor]:
+        """InfoNCE of the step; queries and keys, unit vectors [B, E]."""
+        query_BE = self.queries(views["query"])
+        key_BE, keys_nE = self.keys(views["key"], step)
+        loss_B = info_nce(similarities(query_BE, key_BE, keys_nE, self.config.temperature))
+        step.watch("query", query_BE)
+        return step.mean(loss_B.sum(), len(loss_B)), query_BE, key_BE
+
+    def make_head(self, width: int) -> nn.Sequential:
+        return xavier_head(width, self.config.embedding)
+
+
+def xavier_head(width: int, embedding: int) -> nn.Sequential:
+    """Linear, ReLU, linear; Xavier weights in the last one alone: the codes initialise before they put the first there.
+
+    >>> [layer.out_features for layer in xavier_head(8, 4)[::2]]
+    [8, 4]
+    """
+    last = nn.Linear(width, embedding)
+    nn.init.xavier_uniform_(last.weight)
+    return nn.Sequential(nn.Linear(width, width), nn.ReLU(), last)
+
+
+def recurrent_encoders(state: Mapping[str, Tensor], encoders: Mapping[str, str], other: tuple[str, ...]) -> Imported:
+    """The ``bigru`` encoders of a checkpoint of these codes: their names there -> ours. z is up in its clips, y here.
+
+    ``other``: how the names begin of what is of no use once training is over.
+
+    Raises:
+        SkelbenchError: the file is of another model.
+    """
+    firsts = [f"{name}.encoder.gru.weight_ih_l0" for name in encoders]
+    shape = tuple(tensor_of(state, firsts[0], "3 H x L", lambda s: len(s) == 2 and s[1] % 6 == 0).shape)
+    for name in firsts[1:]:
+        tensor_of(state, name, "3 H x L", lambda s: s == shape)
+    number_L = torch.arange(shape[1]).view(-1, 3, 2)
+    from_L, sign_L = number_L[:, [0, 2, 1]].flatten(), torch.ones(number_L.shape)
+    sign_L[:, 2] = -1.0  # our (x, y, z) are its (x, z, -y)
+    ours = re.compile(rf"({'|'.join(encoders)})\.(?:encoder\.gru|(input_norm))\.(\w+?)(?:_l(\d+)(_reverse)?)?")
+    weights, layers = {}, set()
+    for name, x in state.items():
+        match = ours.fullmatch(name)
+        if match is None:
+            if not name.startswith(other):
+                raise SkelbenchError(f"its tensor {name!r} is of another model")
+            continue
+        encoder, norm, part, layer, second = match.groups()
+        if norm:
+            flipped = part in ("weight", "running_mean")
+            x = x if x.dim() == 0 else x[from_L] * (sign_L.flatten() if flipped else 1.0)
+            weights[f"{encoders[encoder]}.input_norm.{part}"] = x
+            continue
+        layers.add(layer)
+        x = x[:, from_L] if (part, layer) == ("weight_ih", "0") else x
+        weights[f"{encoders[encoder]}.{'second' if second else 'first'}.{layer}.{part}_l0"] = x
+    settings = {"encoder.hidden": shape[0] // 3, "encoder.depth": len(layers)}
+    return Imported(settings, weights, tuple(name for name in state if name.startswith(other)))
+
+
+def imported(state: Mapping[str, Tensor], options: Mapping[str, Any]) -> Imported:
+    """The encoder of a checkpoint of HaLP's or PCM3's code, or of their baselines."""
+    other = ("encoder_k.", "encoder_q.fc.", "queue", "prototypes", "linear.", "recons_decoder.")
+    prompts = tuple(f"{name}_prompt" for name in ("cl", "mp", "base", "mask", "recons", "mix"))
+    return recurrent_encoders(state, {"encoder_q": "encoder"}, other + prompts)
