@@ -127,9 +127,10 @@ def skelbench_methods():
             citation="Li et al., 3D Human Action Representation Learning via Cross-View Consistency Pursuit, CVPR 2021 "
             "(arXiv 2104.14466)",
             readings="as skeletonclr; three encoders of the run's kind; the code's nested heads and its two key "
-            "encoders that stand still once neighbours are positives are left to --native, as the published numbers "
-            "have both; its linear probe is one sum of three heads that are trained together, ours are trained apart "
-            "and summed. A result on joints alone is of an encoder trained beside bones and motion",
+            "encoders that stand still once neighbours are positives are left to --native, as the code that prints "
+            "the published numbers has both; its linear probe is one mean of three heads that are trained together, "
+            "ours are trained apart and summed. A result on joints alone is of an encoder trained beside bones and "
+            "motion",
             recipe=GRAPH_CONTRAST_RECIPE,
             native=GRAPH_CONTRAST_NATIVE | {"method.head": "nested-as-released", "method.keys": "motion-as-released"},
             space=RATES_SPACE | MOMENTUM_SPACE | {"method.temperature": Log(0.03, 0.3)},
