@@ -15,6 +15,7 @@ REFUSED = [
     ("amr", {"query_frames": 0}, "query_frames"),
     ("amr", {"focal_k": -1.0}, "focal_k"),
     ("cmd", {"queue": 25}, "queue of 25 keys, which the 24 clips that this run sees never fill"),
+    ("actclr", {"queue": 25}, "queue of 25 keys, which the 24 clips that this run sees never fill"),
     ("skeletonclr", {"queue": 25}, "queue of 25 keys, which the 24 clips that this run sees never fill"),
 ]
 
