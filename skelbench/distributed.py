@@ -261,6 +261,16 @@ def gather(x: Tensor) -> Tensor:
     return torch.cat([piece[:size] for piece, size in zip(pieces, sizes)])
 
 
+def own_place(size: int) -> tuple[int, int]:
+    """Where this process's ``size`` rows begin among those of all, in the order of :func:`gather`; how many all have.
+
+    >>> own_place(3)
+    (0, 3)
+    """
+    sizes = _sizes(size) if world() > 1 else [size]
+    return sum(sizes[: rank()]), sum(sizes)
+
+
 def _sizes(size: int) -> list[int]:
     """Of all processes; no device is waited for."""
     found = [torch.zeros((), dtype=torch.int64) for _ in range(world())]

@@ -98,7 +98,7 @@ class ActCLR(ExtremeContrast):
         across_of, partner_B = moved if config.transferred else positive, partners(positive, step, 3)
         across = mix(across_of, partner_B, topology, step, (2, 3), SHARES[0], alike, op=3)
         share_B1 = across.shares((maps[1] / 0.1).exp())[:, None]
-        mixed_key_BE = F.normalize(key_BE * (1 - share_B1) + key_BE[partner_B] * share_B1, dim=1)
+        mixed_key_BE = F.normalize(key_BE * (1 - share_B1) + step.gather(key_BE)[partner_B] * share_B1, dim=1)
         losses = {
             "strong": self.taught(outside(normal, strong, maps[0]), key_BE, keys_nE, step),
             "around": self.taught(outside(moved, around, maps[1]), key_BE, keys_nE, step),
@@ -185,6 +185,5 @@ def skelbench_methods():
             ),
             space=RATES_SPACE | MOMENTUM_SPACE | {"method.student_temperature": Log(0.05, 0.2)},
             variants={"bone": {"method.stream": "bone"}, "motion": {"method.stream": "motion"}},
-            expected_failures={"processes": "clips are mixed with others of their process"},
         )
     ]

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from skelbench import distributed
 from skelbench.views import View
 from skelbench.views.mixing import counterparts, region_swap, rolled, stretches
 from skelbench.views.transfer import send
@@ -25,22 +26,26 @@ def bone_transfer(view: View, partner_B: Tensor, topology) -> View:
     """Each bone of a body gets, frame by frame, the length of its counterpart's, and keeps its direction; of motion,
     mean over joints and deviation over time take the place of lengths. Bodies without a counterpart stay as they are.
     """
-    other_R = counterparts(view, partner_B)
-    x_RTJC = view.x_RTJC
+    other_R, x_RTJC = counterparts(view, partner_B), view.x_RTJC
     if view.stream == "motion":
         mean_RT1C, std_R1JC = x_RTJC.mean(2, keepdim=True), x_RTJC.std(1, keepdim=True)
-        moved_RTJC = (x_RTJC - mean_RT1C) / (std_R1JC + 1e-3) * std_R1JC[other_R] + mean_RT1C[other_R]
+        moved_RTJC = (x_RTJC - mean_RT1C) / (std_R1JC + 1e-3) * theirs(std_R1JC, other_R) + theirs(mean_RT1C, other_R)
     else:
         bone_RTJC = x_RTJC
         if view.stream == "joint":
             from_J = send(torch.tensor(topology.bones), x_RTJC.device)
             bone_RTJC = x_RTJC - x_RTJC.index_select(2, from_J)
         length_RTJ1 = (bone_RTJC.square().sum(3, keepdim=True) + 1e-5).sqrt()
-        moved_RTJC = bone_RTJC * (length_RTJ1[other_R] / length_RTJ1)
+        moved_RTJC = bone_RTJC * (theirs(length_RTJ1, other_R) / length_RTJ1)
         if view.stream == "joint":
             path_JJ, root = send(_paths(topology.bones), x_RTJC.device), root_of(topology.bones)
             moved_RTJC = torch.einsum("rtkc,jk->rtjc", moved_RTJC, path_JJ) + x_RTJC[:, :, root : root + 1]
     return view.with_x(torch.where((other_R >= 0)[:, None, None, None], moved_RTJC, x_RTJC))
+
+
+def theirs(x_R: Tensor, other_R: Tensor) -> Tensor:
+    """Rows ``other_R`` (:func:`counterparts`) of ``x_R`` of all processes; any for -1."""
+    return distributed.gather(x_R)[other_R]
 
 
 def root_of(bones) -> int:
@@ -65,7 +70,7 @@ class Mix:
 
     view: View
     other_R: Tensor
-    """int64: the row that it comes from; -1 = none."""
+    """int64: the row of all processes that it comes from; -1 = none."""
     taken_RTJ: Tensor
     """float32: what share of each joint at each time was taken of the other."""
     gone_RTJ: Tensor
@@ -80,7 +85,7 @@ class Mix:
             padded = torch.nn.functional.pad(share_RTJ, (0, 0, 0, P * size - T))
             return padded.unflatten(1, (P, size)).mean(2)
 
-        theirs_RPJ = weight_RPJ[self.other_R]
+        theirs_RPJ = theirs(weight_RPJ, self.other_R)
         taken_R = (theirs_RPJ * by_cell(self.taken_RTJ)).sum((1, 2)) / (theirs_RPJ + 1e-5).sum((1, 2))
         left_R = (weight_RPJ * (1 - by_cell(self.gone_RTJ))).sum((1, 2)) / (weight_RPJ.sum((1, 2)) + 1e-5)
         taken_B, left_B = self.view.per_clip(torch.stack([taken_R, left_R], 1)).unbind(1)
@@ -101,7 +106,7 @@ def mix(view: View, partner_B: Tensor, topology, step, parts, shares, alike: boo
 
     place_RT = (region_RTJ.any(2).cumsum(1) - 1).clamp(min=0) * 2
     place_RT = place_RT.clamp(max=view.x_RTJC.shape[1] - 1)[:, :, None, None].expand_as(view.x_RTJC)
-    theirs_RTJC = view.x_RTJC[other_R]
+    theirs_RTJC = theirs(view.x_RTJC, other_R)
     fast_RTJC = torch.where(region_RTJ[..., None], theirs_RTJC.gather(1, place_RT), view.x_RTJC)
     blend_RTJC = view.x_RTJC * (1 - blend_R11[..., None]) + theirs_RTJC * blend_R11[..., None]
     x_RTJC = torch.where(cut_R[..., None], fast_RTJC, region.view.x_RTJC)

@@ -52,8 +52,10 @@ def check_fits(method: MethodSpec, spec: RunSpec, parent: RunDir) -> None:
             f"--init-from {parent.name}: method {spec.method} is the second stage of {' or '.join(stage.after)}, and "
             f"that is a run of {first.method}"
         )
+    settings = sorted(spec.encoder_config.keys() | first.encoder_config.keys())
     for what, ours, theirs in (
-        ("encoder", _encoder(spec), _encoder(first)),
+        ("encoder", spec.encoder, first.encoder),
+        *((f"encoder.{key}", spec.encoder_config.get(key), first.encoder_config.get(key)) for key in settings),
         ("token grid", f"{spec.grid.frames}/{spec.grid.patch}", f"{first.grid.frames}/{first.grid.patch}"),
         ("stream", spec.method_config.get("stream"), first.method_config.get("stream")),
     ):
@@ -62,11 +64,6 @@ def check_fits(method: MethodSpec, spec: RunSpec, parent: RunDir) -> None:
                 f"--init-from {parent.name}: its {what} is {theirs}, that of this run {ours}; both stages are of one "
                 f"{what}"
             )
-
-
-def _encoder(spec: RunSpec) -> str:
-    settings = ", ".join(f"{name}={value}" for name, value in sorted(spec.encoder_config.items()))
-    return f"{spec.encoder} ({settings})"
 
 
 def is_first_stage(method: MethodSpec, spec: RunSpec, preset: str, setting: str, parent: RunDir) -> bool:

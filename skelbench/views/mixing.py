@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from skelbench import distributed
 from skelbench.errors import SkelbenchError
 from skelbench.skeleton.topology import Topology
 from skelbench.views.keyed import pick
@@ -43,7 +44,8 @@ def region_swap(
     fast: float = 0.0,
     whole: float = 0.0,
 ) -> Mixed:
-    """``view`` with a region of each clip replaced by the same region of the clip ``partner_B`` (int64 [B], in 0..B-1).
+    """``view`` with a region of each clip replaced by the same region of the clip ``partner_B`` (int64 [B], places in
+    the batch of all processes).
 
     A region is so many whole ``topology.parts`` times so many frames in a row, both uniform between limits that are
     included; stretches begin at multiples of ``unit`` frames and are multiples of it long. All bodies of a clip have
@@ -82,7 +84,7 @@ def region_swap(
     there_R11 = (other_R >= 0)[:, None, None]
     region_RTJ = inside_RT[:, :, None] & chosen_RP[:, part_of(topology, slot_R.device)][:, None] & there_R11
     # Rows without a counterpart read the last row and take nothing of it.
-    own_RTJC, other_RTJC = view.x_RTJC, view.x_RTJC[other_R]
+    own_RTJC, other_RTJC = view.x_RTJC, distributed.gather(view.x_RTJC)[other_R]
     weight_RTJ = region_RTJ.float()
     if fast + whole > 0:
         way_R11, share_R11 = u_Rn[:, 3 + P, None, None], u_Rn[:, 4 + P, None, None]
@@ -96,7 +98,7 @@ def region_swap(
         other_RTJC = torch.where(whole_R11[..., None], blend_RTJC, other_RTJC)
     mixed = view.with_x(torch.where(region_RTJ[..., None], other_RTJC, own_RTJC))
     if view.confidence_RTJ is not None:
-        other_RTJ = view.confidence_RTJ[other_R]
+        other_RTJ = distributed.gather(view.confidence_RTJ)[other_R]
         if fast + whole > 0:
             other_RTJ = torch.minimum(other_RTJ, view.confidence_RTJ)
         mixed = replace(mixed, confidence_RTJ=torch.where(region_RTJ, other_RTJ, view.confidence_RTJ))
@@ -105,17 +107,19 @@ def region_swap(
 
 
 def counterparts(view: View, partner_B: Tensor) -> Tensor:
-    """int64 [R]: the row of the same body slot of the clip ``partner_B``, in the same view of it; -1 = there is none.
+    """int64 [R]: the row of the same body slot of the clip ``partner_B``, in the same view of it, among the rows of all
+    processes (``distributed.gather``); -1 = there is none.
 
     >>> counterparts(View.of(torch.zeros(3, 1, 8, 25, 3)), torch.tensor([1, 2, 0]))
     tensor([1, 2, 0])
     """
     slot_R, device = view.rows_R % view.bodies, view.rows_R.device
-    entry_R = torch.div(view.rows_R, view.bodies, rounding_mode="floor")
-    partner_R = entry_R - view.clip_R + partner_B[view.clip_R]
-    row_of = torch.full((view.count * view.clips * view.bodies,), -1, device=device)
-    row_of[view.rows_R] = torch.arange(view.rows, device=device)
-    return row_of[partner_R * view.bodies + slot_R]
+    start, clips = distributed.own_place(view.clips)
+    before_R = torch.div(view.rows_R, view.clips * view.bodies, rounding_mode="floor") * clips
+    place_n = distributed.gather((before_R + start + view.clip_R) * view.bodies + slot_R)
+    row_of = torch.full((view.count * clips * view.bodies,), -1, device=device)
+    row_of[place_n] = torch.arange(len(place_n), device=device)
+    return row_of[(before_R + partner_B[view.clip_R]) * view.bodies + slot_R]
 
 
 def part_of(topology: Topology, device: torch.device) -> Tensor:
@@ -142,13 +146,13 @@ def stretches(frames: int, shares: tuple[float, float], unit: int = 4) -> tuple[
 
 
 def rolled(clips: int, u: Tensor) -> Tensor:
-    """int64 [B]: a partner for each of ``clips`` clips of a batch, the one so many places on, never itself.
-
-    ``u`` is one uniform draw. Partners are clips of the same process, so several processes pair others than one does.
+    """int64 [B]: a partner for each of this process's ``clips`` clips, the one so many places on in the batch of all
+    processes, never itself. ``u`` is one uniform draw.
 
     Raises:
         SkelbenchError: a batch of one clip.
     """
-    if clips < 2:
+    start, every = distributed.own_place(clips)
+    if every < 2:
         raise SkelbenchError("clips are mixed with others of their batch, which has 1; give a larger batch")
-    return (torch.arange(clips, device=u.device) + 1 + pick(u.reshape(()), clips - 1)) % clips
+    return (torch.arange(start, start + clips, device=u.device) + 1 + pick(u.reshape(()), every - 1)) % every

@@ -17,7 +17,7 @@ REFUSED = [
     ("cmd", {"queue": 25}, "queue of 25 keys, which the 24 clips that this run sees never fill"),
     *(
         (method, {"queue": 25}, "queue of 25 keys, which the 24 clips that this run sees never fill")
-        for method in ("crosclr", "rvtclr")
+        for method in ("actclr", "crosclr", "rvtclr")
     ),
     ("skeletonclr", {"queue": 25}, "queue of 25 keys, which the 24 clips that this run sees never fill"),
     ("cpm", {"queue": 25}, "queue of 25 keys, which the 24 clips that this run sees never fill"),

@@ -96,7 +96,7 @@ def test_a_parent_of_another_kind_is_refused(made, at):
         made(init_from=other)
     parent = pretrain(at, made("skeletonclr"))
     for settings, what in (
-        ({"encoder.depth": 2}, "encoder"),
+        ({"encoder.depth": 2}, "encoder.depth"),
         ({"tokens": 8}, "token grid"),
         ({"stream": "bone"}, "stream"),
     ):

@@ -43,6 +43,7 @@ VARIANTS = (
 )
 """With modules, state or untrained parameters that their method's own setting does not have."""
 SETTINGS = {
+    "actclr second": {"method.first": 0.0},
     "slim koleo": {"method.koleo": 0.1},
     "skeletonclr batch-norm": {"encoder.dropout": 0.0, "train.batch_norm": "synchronised"},
 }
