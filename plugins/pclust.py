@@ -95,7 +95,7 @@ def skelbench_methods():
             summary="Predict and Cluster (P&C): a weak recurrent decoder goes on from a clip's feature",
             citation="Su et al., Predict & Cluster: Unsupervised Skeleton Based Action Recognition, CVPR 2020 "
             "(arXiv 1911.12409)",
-            readings="PyTorch's GRU, whose reset gate acts after the product, matrices drawn as Xavier has them; "
+            readings="PyTorch's GRU, whose reset gate acts after the product, its matrices drawn as Xavier has them; "
             "coordinates are scaled by the range of the frames that are seen (the code: of the clip before it is "
             "sampled); clips are taken pass by pass (the code: with replacement); the first body is the one that the "
             "data set puts first; frames in which it is missing are not cut out. Shared: the feature is the class "
