@@ -15,6 +15,9 @@ REFUSED = [
     ("amr", {"query_frames": 0}, "query_frames"),
     ("amr", {"focal_k": -1.0}, "focal_k"),
     ("cmd", {"queue": 25}, "queue of 25 keys, which the 24 clips that this run sees never fill"),
+    ("igm", {"queue": 25}, "queue of 25 keys, which the 24 clips that this run sees never fill"),
+    ("gl-transformer", {"intervals": ()}, "intervals"),
+    ("gl-transformer", {"intervals": (0, 5)}, "intervals"),
     ("skeletonclr", {"queue": 25}, "queue of 25 keys, which the 24 clips that this run sees never fill"),
 ]
 
