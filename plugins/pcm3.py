@@ -109,7 +109,7 @@ class PCM3(RecurrentContrast):
             summary_BD = self.key_encoder(self.prompted(key, "base")).clip_summary(key)
             key_BE = self.projected(summary_BD, "key", key, step, self.key_head)
             weight_B1 = mixed.weight_B[:, None]
-            mixed_BE = F.normalize(key_BE * (1 - weight_B1) + key_BE[partner_B] * weight_B1, dim=1)
+            mixed_BE = F.normalize(key_BE * (1 - weight_B1) + step.gather(key_BE)[partner_B] * weight_B1, dim=1)
         step.keep("keys", key_BE)
         keys_nE = self.queue.written(step.index, step.clips(key))
 

@@ -63,5 +63,5 @@ class GLTransformerLinear(NativeLinear):
     ) -> Iterator[Tensor]:
         """Clips at another pace in every epoch."""
         for epoch in range(self.epochs):
-            how = {"progress": progress, "noisy": self.noisy}
-            yield self.augmented(features, Keyed(seed, epoch), Tempo(amount=self.pace), **how)
+            keyed, crop = Keyed(seed, epoch), Tempo(amount=self.pace)
+            yield self.augmented(features, keyed, crop, progress=progress, noisy=self.noisy)

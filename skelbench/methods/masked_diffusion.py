@@ -76,7 +76,7 @@ class Denoised:
     """bool: whether the decoder had the condition."""
     predicted_RNL: Tensor
     """Noise that the decoder sees in it."""
-    losses: Mapping[str, Tensor]
+    losses: dict[str, Tensor]
     """``loss``, and of what it is the sum: ``denoising``, ``uniformity``."""
 
 
@@ -85,7 +85,7 @@ class MaskedDiffusion(Method):
 
     >>> class Plain(MaskedDiffusion):
     ...     def training_step(self, views, step):
-    ...         return dict(self.denoise(views, step).losses)
+    ...         return self.denoise(views, step).losses
     >>> sorted(Plain.views(MaskedDiffusionConfig(), Grid(frames=64, patch=8, joints=25)))
     ['source', 'target']
     """
@@ -129,6 +129,8 @@ class MaskedDiffusion(Method):
         """Encode the visible tokens of ``source``, diffuse ``target`` and predict its noise from both; the loss is that
         of hidden tokens. ``adapt`` makes the condition from the encoder's tokens."""
         source, c = views["source"], self.config
+        assert source.keep_RK is not None and source.mask_RN is not None  # by its mask
+        mask_RN = source.mask_RN
         x_RTJC, keys_R = self.standardise(views["target"].x_RTJC), views["target"].keys_R
         u_R2 = step.uniform(keys_R, 2, op=TIME)
         step_R, informed_R = pick(u_R2[:, 0], c.diffusion_steps), u_R2[:, 1] >= c.condition_drop
@@ -139,9 +141,9 @@ class MaskedDiffusion(Method):
         visible_RKD = encoded.tokens_RND
         noisy_RTJC = self.schedule(x_RTJC, noise_RTJC, step_R)
         predicted_RNL = self.decoder(noisy_RTJC, adapt(visible_RKD), source.keep_RK, step_R, informed_R)
-        step.watch("masked", lambda: predicted_RNL[source.mask_RN])
+        step.watch("masked", lambda: predicted_RNL[mask_RN])
         noise_RNL = patchify(noise_RTJC, self.context.grid.patch)
-        denoising = step.mean(*masked_mse(predicted_RNL, noise_RNL, source.mask_RN))
+        denoising = step.mean(*masked_mse(predicted_RNL, noise_RNL, mask_RN))
         uniformity = step.mean(token_uniformity(visible_RKD).sum(), source.rows)
         losses = {"loss": denoising + c.uniformity * uniformity, "denoising": denoising, "uniformity": uniformity}
         return Denoised(encoded, noisy_RTJC, step_R, informed_R, predicted_RNL, losses)

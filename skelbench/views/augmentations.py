@@ -208,7 +208,7 @@ class Shear(Augment):
     p: float = 1.0
     amplitude: float = Field(0.5, ge=0)
 
-    def draw(self, draws: Draws) -> Change:
+    def draw(self, draws: Draws) -> Linear:
         """What is flat stays flat."""
         factor_K6 = (2 * draws.per_clip(6) - 1) * self.amplitude
         space_K33 = torch.eye(3).repeat(len(factor_K6), 1, 1)

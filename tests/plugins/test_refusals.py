@@ -19,6 +19,9 @@ REFUSED = [
         (method, {"queue": 25}, "queue of 25 keys, which the 24 clips that this run sees never fill")
         for method in ("actclr", "crosclr", "rvtclr")
     ),
+    ("igm", {"queue": 25}, "queue of 25 keys, which the 24 clips that this run sees never fill"),
+    ("gl-transformer", {"intervals": ()}, "intervals"),
+    ("gl-transformer", {"intervals": (0, 5)}, "intervals"),
     ("skeletonclr", {"queue": 25}, "queue of 25 keys, which the 24 clips that this run sees never fill"),
     ("cpm", {"queue": 25}, "queue of 25 keys, which the 24 clips that this run sees never fill"),
     ("hysp", {"ramp": 0.0}, "ramp"),
