@@ -1,10 +1,9 @@
-import re
 from itertools import permutations
 
-import official
 import pytest
 import torch
 import torch.nn.functional as F
+from official_recurrent import clips, public_encoder, sines
 from skelbench_plugins.bigru import BiGRU, BiGRUConfig
 from skelbench_plugins.cmd import CMD, CMDConfig, imported
 
@@ -32,20 +31,6 @@ def make(**settings):
     return method.train()
 
 
-def sines(state):
-    """The same names and shapes: numbers around 0, those of norms around 1."""
-    made = {}
-    for k, (name, x) in enumerate(sorted(state.items())):
-        about_1 = name.endswith(("input_norm.weight", "running_var"))
-        made[name] = x if x.dim() == 0 else torch.from_numpy(about_1 + 0.3 * official.wave(x.shape, 0.2 * k)).float()
-    return made
-
-
-def clips(seed=0):
-    x_BMTJC = official.clip(B, T)
-    return x_BMTJC * (1 + 0.3 * torch.from_numpy(official.wave((B, 1, T, 25, 3), seed))).float()
-
-
 def views(query_BMTJC, key_BMTJC):
     found = {}
     for name, x_BMTJC in (("query", query_BMTJC), ("key", key_BMTJC)):
@@ -62,7 +47,7 @@ def test_loss_and_gradient_of_the_public_code():
     """Made by running maoyunyao/CMD (commit 6e9a8ac), ``moco.builder_cmd.MoCo`` with these weights, clips and queues
     (K = 8, topk = 4) and without its first momentum update, which changes nothing: its encoders begin alike."""
     method = make()
-    out = method(views(clips(0), clips(1)), at(K // B))
+    out = method(views(clips(B, T), clips(B, T, 1)), at(K // B))
     assert out["contrast"].item() == pytest.approx(GOLDEN["contrast"], rel=1e-5)
     assert out["distillation"].item() == pytest.approx(GOLDEN["distillation"], rel=1e-5)
     out["loss"].backward()
@@ -84,7 +69,7 @@ def test_the_loss_is_the_formula_from_the_first_step_on():
     """Clip by clip and key by key: nothing is taught before there are keys, and never more than were written."""
     method, written = make(nearest=0.75, distillation=0.5), {stream: [] for stream in STREAMS}
     for index in range(4):
-        batch, step = views(clips(index), clips(index + 9)), at(index)
+        batch, step = views(clips(B, T, index), clips(B, T, index + 9)), at(index)
         with torch.no_grad():
             out = method(batch, step)
             side = {"query": (method.encoders, method.head), "key": (method.key_encoder, method.key_head)}
@@ -130,7 +115,7 @@ def test_every_stream_has_an_encoder_that_learns_and_one_that_follows():
     method = make(momentum=0.75)
     before = {s: encoder.first[0].weight_ih_l0.clone() for s, encoder in method.key_encoder.items()}
     step = at(2)
-    out = method(views(clips(0), clips(1)), step)
+    out = method(views(clips(B, T), clips(B, T, 1)), step)
     out["loss"].backward()
     trained = {id(p) for group in method.optim_groups() for p in group["params"]}
     assert trained == {id(p) for p in method.parameters() if p.grad is not None}
@@ -148,11 +133,7 @@ def public(method):
     for stream, encoder in method.encoders.items():
         front = "encoder_q" if stream == "joint" else f"encoder_q_{stream}"
         state |= {f"{front}.fc.0.weight": torch.zeros(2 * H, 2 * H), f"encoder_k{front[9:]}.fc.0.bias": torch.zeros(2)}
-        for name, x in encoder.state_dict().items():
-            match = re.fullmatch(r"(first|second)\.(\d)\.(\w+)_l0", name)
-            end = "_reverse" if match and match[1] == "second" else ""
-            new = f"encoder.gru.{match[3]}_l{match[2]}{end}" if match else name
-            state[f"{front}.{new}"] = x.clone()
+        state |= public_encoder(encoder, front)
     return state
 
 
@@ -166,8 +147,8 @@ def test_an_imported_encoder_sees_clips_whose_z_was_up(tmp_path, host):
     found = host.load(host.get("methods", "cmd"), "imports")(checkpoint.state, checkpoint.options)
     assert checkpoint.epoch == 451 and found.settings == {"encoder.hidden": H, "encoder.depth": 3}
     assert not fit(ours, found.weights, "cmd.pth.tar"), "encoders alone"
-    x, y, z = clips().unbind(-1)
-    up, stored = views(torch.stack([x, -z, y], -1), clips()), views(clips(), clips())
+    x, y, z = clips(B, T).unbind(-1)
+    up, stored = views(torch.stack([x, -z, y], -1), clips(B, T)), views(clips(B, T), clips(B, T))
     for stream in STREAMS:
         with torch.no_grad():
             expected = theirs.encoders[stream].eval()(up[f"query-{stream}"]).pooled_RD

@@ -1,0 +1,190 @@
+import pytest
+import torch
+import torch.nn.functional as F
+from official import noise
+from official_recurrent import clips, public_encoder, sines
+from skelbench_plugins.bigru import BiGRU, BiGRUConfig
+from skelbench_plugins.halp import POINTS, HaLP, HaLPConfig
+from skelbench_plugins.halp.sphere import prototypes, spread_out
+
+from skelbench.errors import SkelbenchError
+from skelbench.methods import Context, Step
+from skelbench.methods.recurrent_contrast import imported
+from skelbench.run.checkpoint_file import fit
+from skelbench.skeleton.grid import Grid
+from skelbench.skeleton.topology import NTU25
+from skelbench.views import View
+
+T, H, B, E, K, G = 6, 8, 4, 6, 8, 5
+
+
+def make(**settings):
+    """A tiny HaLP of the recurrent encoder whose numbers are sines; keys and prototypes are unit vectors."""
+
+    def encoder():
+        return BiGRU(BiGRUConfig(hidden=H), NTU25, Grid(T, 1, 25))
+
+    sizes = {"queue": K, "embedding": E, "clusters": 5, "newest": 6, "positives": G}
+    method = HaLP(HaLPConfig(**sizes | settings), Context.of(NTU25, Grid(T, 1, 25), encoder))
+    method.load_state_dict(sines(method.state_dict()))
+    for x in (method.queue.keys_KE, method.prototype_KE):
+        x.copy_(F.normalize(x, dim=1))
+    return method.train()
+
+
+def views(index=0):
+    keys_R = torch.arange(2 * B)
+    return {name: View.of(clips(B, T, index + 9 * (name == "key")), keys_R=keys_R) for name in ("query", "key")}
+
+
+def at(index, total=99):
+    return Step(index, total, index / total, torch.Generator(), lambda keys, n, op=0: noise(len(keys), n))
+
+
+def test_loss_and_gradient_of_the_public_code():
+    """Made by running anshulbshah/HaLP (commit ae460b4), ``moco.builder_single_modality_halp.MoCo`` with these weights,
+    clips, queue, prototypes and draws, and mu = 2."""
+    method = make()
+    out = method(views(), at(6))
+    assert out["contrast"].item() == pytest.approx(GOLDEN["contrast"], rel=1e-5)
+    assert -2 * out["attraction"].item() == pytest.approx(GOLDEN["attraction"], rel=1e-5)
+    assert out["kept"].item() == pytest.approx(GOLDEN["kept"])
+    out["loss"].backward()
+    found = method.encoder.first[0].weight_ih_l0.grad[0, :3].tolist()
+    assert found == pytest.approx(GOLDEN["gradient"], rel=1e-3, abs=1e-7)
+
+
+GOLDEN = {
+    "contrast": 0.140281,
+    "attraction": -26.022451,
+    "kept": 0.7,
+    "gradient": [-0.00032376, 0.00066097, 0.00025112],
+}
+
+
+def boundary(key, own, other):
+    """The point of the great circle from ``key`` to ``other`` as near to ``other`` as to ``own``, by bisection."""
+    angle = torch.acos(key @ other)
+    low, high = 0.0, 1.0
+    for _ in range(60):
+        t = (low + high) / 2
+        point = (torch.sin((1 - t) * angle) * key + torch.sin(t * angle) * other) / torch.sin(angle)
+        low, high = (t, high) if point @ own > point @ other else (low, t)
+    return low, angle
+
+
+def test_points_are_where_they_are_said_to_be():
+    """One by one; the loss is momentum contrast minus the mean cosine with the points that are kept."""
+    method, step = make(reach=0.5), at(6)
+    method.prototype_KE.copy_(F.normalize(torch.eye(E)[:5] + 0.3, dim=1))  # no right angle on the way
+    with torch.no_grad():
+        query_BE, key_BE = (
+            F.normalize(head(encoder(views()[name]).pooled_RD), dim=1).double()
+            for name, encoder, head in (
+                ("query", method.encoder, method.head),
+                ("key", method.key_encoder, method.key_head),
+            )
+        )
+        key_BE = F.normalize(key_BE + 2 * method.prototype_KE[[0, 1, 2, 0]].double(), dim=1)
+        method.keys = lambda view, step: (key_BE.float(), method.queue.keys_KE)
+        out = method(views(), step)
+    centre = method.prototype_KE.double()
+    u_BG2 = step.uniform(views()["key"].keys_B, 2 * G, op=POINTS).unflatten(1, (G, 2)).double()
+    like = []
+    for b in range(B):
+        order = (centre @ key_BE[b]).argsort(descending=True).tolist()
+        for which, u in u_BG2[b]:
+            other = centre[order[1 + int(which * 4)]]
+            most, angle = boundary(key_BE[b], centre[order[0]], other)
+            t = (1 - 0.5 * u) * most
+            point = (torch.sin((1 - t) * angle) * key_BE[b] + torch.sin(t * angle) * other) / torch.sin(angle)
+            assert point.norm() == pytest.approx(1)
+            if (centre @ point).argmax() == order[0]:
+                like.append(float(point @ query_BE[b]) / 0.07)
+    assert out["attraction"].item() == pytest.approx(sum(like) / len(like), rel=1e-4)
+    assert out["kept"].item() == pytest.approx(len(like) / (B * G))
+    assert out["loss"].item() == pytest.approx(out["contrast"].item() - 2 * out["attraction"].item(), rel=1e-5)
+
+
+def test_prototypes_are_means_of_their_keys_along_great_circles():
+    generator = torch.Generator().manual_seed(0)
+    centre_5E = F.normalize(torch.randn(5, 16, generator=generator), dim=1)
+    x_nE = F.normalize(centre_5E[torch.arange(60) % 5] + 0.08 * torch.randn(60, 16, generator=generator), dim=1)
+    u_5 = torch.rand(5, generator=generator)
+    found = prototypes(x_nE, u_5).double()
+    nearest = (x_nE.double() @ found.T).argmax(1)
+    used = nearest.unique().tolist()
+    for k in used:
+        members = x_nE[nearest == k].double()
+        cosine = members @ found[k]
+        ways = (torch.acos(cosine) / torch.sqrt(1 - cosine**2))[:, None] * (members - cosine[:, None] * found[k])
+        assert ways.mean(0).norm() < 1e-6
+    assert found.norm(dim=1).tolist() == pytest.approx([1.0] * 5)
+    assert len(used) >= 4
+
+
+def test_first_prototypes_are_keys_and_the_farther_the_likelier():
+    x_nE = torch.tensor([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]])
+    drawn = [spread_out(x_nE, torch.tensor([0.0, (k + 0.5) / 300]))[1].tolist() for k in range(300)]
+    assert [drawn.count(x.tolist()) for x in x_nE] == [0, 100, 200]  # angles of 0, pi / 2, pi
+
+
+def test_hallucination_begins_after_its_share_and_two_queues_and_prototypes_are_renewed():
+    method = make(first=0.5, every=3)
+    before, changed, kinds = method.prototype_KE.clone(), [], []
+    for index in range(5, 12):
+        kinds.append("attraction" in method(views(index), at(index, 14)))
+        changed.append(not torch.equal(before, method.prototype_KE))
+        before = method.prototype_KE.clone()
+        method.after_step(replace_kept(at(index, 14)))
+    assert kinds == [False] * 2 + [True] * 5 and changed == [False, False, True, False, False, True, False]
+    assert method.begins(14, B) == 7 and make(first=0.0).begins(14, B) == 2 * K // B + 1
+    assert make().whole_batch and not make(weight=0.0).whole_batch
+
+
+def replace_kept(step):
+    step.keep("keys", F.normalize(torch.randn(B, E), dim=1))
+    return step
+
+
+def test_newest_keys_are_those_that_were_written_last():
+    queue = make().queue
+    for index in range(5):
+        queue.push(index, torch.full((3, E), float(index)))
+    assert queue.newest(5, 3, 5)[:, 0].tolist() == [3.0, 3.0, 4.0, 4.0, 4.0]
+    assert queue.newest(1, 3, 5).shape == (3, E)
+
+
+def test_a_file_of_the_public_layout_is_read():
+    theirs, ours = make(), make()
+    state = public_encoder(theirs.encoder, "encoder_q") | {"queue": torch.zeros(E, K), "prototypes": torch.zeros(5, E)}
+    state |= {"encoder_k.fc.0.bias": torch.zeros(2), "recons_decoder.decoder.weight_hh_l0": torch.zeros(6, 2)}
+    read = imported(state | {"mp_prompt": torch.zeros(1, 256)}, {})
+    assert read.settings == {"encoder.hidden": H, "encoder.depth": 3}
+    assert len(read.leftover) == 5 and not fit(ours, read.weights, "halp.pth.tar")
+    x, y, z = clips(B, T).unbind(-1)
+    with torch.no_grad():
+        expected = theirs.encoder.eval()(View.of(torch.stack([x, -z, y], -1))).pooled_RD
+        torch.testing.assert_close(ours.encoder.eval()(View.of(clips(B, T))).pooled_RD, expected, atol=1e-5, rtol=1e-4)
+    with pytest.raises(SkelbenchError, match="'encoder_q_motion.fc.0.bias' is of another model"):
+        imported(state | {"encoder_q_motion.fc.0.bias": torch.zeros(2)}, {})
+
+
+def test_it_starts_from_a_run_of_moco_or_makes_its_first_stage_itself(session, resolved):
+    from skelbench.run.pretrain import pretrain, warm_start
+    from skelbench.train.build import build_method
+
+    parent = pretrain(session, resolved("moco", epochs=1))
+    alone, after = resolved("halp"), resolved("halp", init_from=parent)
+    assert [made.spec.method_config["first"] for made in (alone, after)] == [pytest.approx(200 / 451), 0.0]
+    method = build_method(after.spec, session.host, after.store.topology)
+    warm_start(session.results, method, "halp", parent.spec.id, ("moco",))
+    state = torch.load(parent.checkpoint, weights_only=True)["method"]
+    assert all(torch.equal(x, state[name]) for name, x in method.state_dict().items() if name != "prototype_KE")
+    with pytest.raises(SkelbenchError, match="halp is the second stage of moco and needs a finished run of it"):
+        pretrain(session, resolved("halp", native=True))
+    other = pretrain(session, resolved("cmd", epochs=1))
+    with pytest.raises(SkelbenchError, match="halp is the second stage of moco, and that is a run of cmd"):
+        resolved("halp", init_from=other)
+    with pytest.raises(SkelbenchError, match="20 clusters of 8 keys, the newest 256 of a queue of 8"):
+        resolved("halp", clusters=20)
