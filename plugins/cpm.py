@@ -83,7 +83,7 @@ def skelbench_methods():
             "ECCV 2022 (arXiv 2208.03497)",
             readings="there is no public code: encoder, clips, optimiser and queue are SkeletonCLR's, head and "
             "predictor are BYOL's (linear, batch norm, ReLU, linear); temperatures, momentum, the share of positives "
-            "and when they begin; a positive's similarity is 1 for the target; one view is the student's, the other the "
+            "and when they begin; a positive's similarity is 1 for the target; one view is the student's, one the "
             "target's; the target is a moving average (method.momentum=0, cpm:shared: it shares the weights, as notes "
             "on the paper say)",
             recipe=GRAPH_CONTRAST_RECIPE,
