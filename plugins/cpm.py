@@ -7,13 +7,16 @@ last part of the schedule the nearest of these count for the target as much as t
 embedding, n keys.
 """
 
+import torch
 import torch.nn.functional as F
 from pydantic import Field
 from skelbench_plugins._recipes import GRAPH_CONTRAST_NATIVE, GRAPH_CONTRAST_RECIPE, MOMENTUM_SPACE, RATES_SPACE
 
+from skelbench import distributed
 from skelbench.methods import MomentumContrast, MomentumContrastConfig
-from skelbench.methods.momentum_contrast import contrast_head
 from skelbench.nn.contrast import cosines, divergence, nearest
+from skelbench.nn.ema import ema_copy
+from skelbench.nn.heads import perceptron
 from skelbench.plugin import Log, MethodSpec, NativeProbe, hookimpl
 
 
@@ -34,10 +37,14 @@ class CPM(MomentumContrast):
 
     Config = CPMConfig
     roles = MomentumContrast.roles | {"predictor": "head"}
+    whole_batch = "heads normalise by the whole batch"
+    min_clips = 2
 
     def __init__(self, config, context):
         super().__init__(config, context)
-        self.predictor = contrast_head(config.embedding, config.embedding)
+        self.head = perceptron(self.clip_width, self.clip_width, config.embedding)
+        self.key_head = ema_copy(self.head, batch_norm="train")
+        self.predictor = perceptron(config.embedding, config.embedding, config.embedding)
 
     @classmethod
     def views(cls, config, grid):
@@ -47,17 +54,21 @@ class CPM(MomentumContrast):
         return [("similarity", 0.0), ("mining", self.config.mining_from)]
 
     def training_step(self, views, step):
-        config, view = self.config, views["student"]
-        embedding_BE = self.head(self.clip_features(self.encoder(view), view))
-        student_BE = F.normalize(self.predictor(embedding_BE).float(), dim=1)
-        target_BE, keys_nE = self.keys(views["target"], step)
+        config, (student, target) = self.config, views.values()
+        feature_BD = step.gather(self.clip_features(self.encoder(student), student), gradient=True)
+        student_BE = F.normalize(self.predictor(self.head(feature_BD)).float(), dim=1)
+        with torch.no_grad():
+            feature_BD = step.gather(self.clip_features(self.key_encoder(target), target))
+            target_BE = F.normalize(self.key_head(feature_BD).float(), dim=1)
+        step.keep("keys", target_BE[distributed.own_share(len(target_BE))])
+        keys_nE = self.queue.written(step.index, step.clips(target))
         alike_Bn = cosines(target_BE, keys_nE)
         if step.phase == "mining":
             positives = max(1, round(config.positives * config.queue))
             alike_Bn = alike_Bn.masked_fill(nearest(alike_Bn, positives), 1.0)  # as alike as the clip itself
         loss_B = divergence(cosines(student_BE, keys_nE) / config.temperature, alike_Bn / config.target_temperature)
         step.watch("student", student_BE)
-        return {"loss": step.mean(loss_B.sum(), len(loss_B))}
+        return {"loss": loss_B.mean()}
 
 
 @hookimpl
@@ -70,10 +81,11 @@ def skelbench_methods():
             summary="two views of a clip are alike to the same earlier clips in a queue; the nearest become positives",
             citation="Zhang et al., Contrastive Positive Mining for Unsupervised 3D Action Representation Learning, "
             "ECCV 2022 (arXiv 2208.03497)",
-            readings="there is no public code: encoder, clips, optimiser, queue and heads are SkeletonCLR's, the "
-            "predictor is shaped like the head; temperatures, momentum, the share of positives and when they begin; a "
-            "positive's similarity is 1 for the target; one view is the student's, the other the target's; the target "
-            "is a moving average (method.momentum=0, cpm:shared: it shares the weights, as notes on the paper say)",
+            readings="there is no public code: encoder, clips, optimiser and queue are SkeletonCLR's, head and "
+            "predictor are BYOL's (linear, batch norm, ReLU, linear); temperatures, momentum, the share of positives "
+            "and when they begin; a positive's similarity is 1 for the target; one view is the student's, one the "
+            "target's; the target is a moving average (method.momentum=0, cpm:shared: it shares the weights, as notes "
+            "on the paper say)",
             recipe=GRAPH_CONTRAST_RECIPE,
             native=GRAPH_CONTRAST_NATIVE,
             probe=NativeProbe(protocol="linear@aimclr"),
