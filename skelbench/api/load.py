@@ -15,7 +15,7 @@ from skelbench.data.store.source import ClipSource
 from skelbench.errors import SkelbenchError
 from skelbench.nn.encoder import Encoder
 from skelbench.results.store import RunDir
-from skelbench.run.evaluate import check_finished, clips_of, eval_spec
+from skelbench.run.evaluate import check_finished, clips_of, eval_spec, named_encoder
 from skelbench.run.evaluate import load_encoder as load_weights_of
 from skelbench.run.session import Session
 from skelbench.skeleton.topology import Topology, get_topology
@@ -52,7 +52,8 @@ def load_encoder(
         checkpoint: "last", or the epoch of a kept snapshot.
         stream: joint, bone, motion or fused; none = as the run is evaluated.
         protocol: the features are those that this protocol sees.
-        readout: of a body: pooled, mean, joints, or a level of the encoder; none = the protocol's.
+        readout: of a body: pooled, mean, joints, a level of the encoder, or another encoder of the method; none = the
+            protocol's.
         device: cpu, cuda or cuda:N; none = cuda when there is one.
         plugins: files that the encoder or method comes from.
 
@@ -72,7 +73,9 @@ def load_encoder(
     loaded = load_from_run(session, run, checkpoint, stream, protocol, readout)
     title = loaded.run.name + ("" if loaded.checkpoint == "last" else f"@{loaded.checkpoint}")
     spec = loaded.run.spec
-    return FrozenEncoder(loaded.module, spec.encoder, loaded.preprocessing, spec.train.precision, session.device, title)
+    own = named_encoder(loaded.run, loaded.checkpoint, loaded.preprocessing.readout)
+    kind = spec.method_config.get(own, own) if own else spec.encoder
+    return FrozenEncoder(loaded.module, kind, loaded.preprocessing, spec.train.precision, session.device, title)
 
 
 def load_from_run(

@@ -12,6 +12,7 @@ from skelbench_plugins.hcn import HCN, HCNConfig
 from skelbench_plugins.isc import ISC, ISCConfig, imported
 from skelbench_plugins.isc.files import GRAPH, IMAGE
 
+import skelbench
 from skelbench.cost.report import step_cost
 from skelbench.errors import SkelbenchError
 from skelbench.methods import Context, Step
@@ -217,6 +218,9 @@ def test_a_native_run_is_probed_by_either_encoder(session, resolved):
     for name, x in encoder.state_dict().items():
         assert torch.equal(x, state[f"partner.{name}"])
     assert evaluate(session, run, other)["metrics"]["accuracy"] >= 0
+    frozen = skelbench.load_encoder(run.path, readout="partner", data=session.data_root, device="cpu")
+    assert (frozen.name, isinstance(frozen.module, AGCN)) == ("agcn", True)
+    assert frozen.embed(clips()).shape == (B, 16)
     tuned = eval_spec(session.host, run.spec, "finetune", readout="partner", config={"epochs": 1, "min_steps": 0})
     assert evaluate(session, run, tuned)["metrics"]["accuracy"] >= 0
     with pytest.raises(SkelbenchError, match="did you mean 'pooled'"):
