@@ -21,6 +21,6 @@ from skelbench.nn.encoder import Pass, encode_all
 __all__ = [
     "Config", "Context", "DistortedConfig", "Hidden", "Imported", "MaskedAutoencoder", "MaskedAutoencoderConfig",
     "MaskedConfig", "MaskedTarget", "Method", "MomentumContrast", "MomentumContrastConfig", "MultiCropConfig", "Pass",
-    "PrototypeSettings", "STREAMS", "ShearedConfig", "Step", "StreamContrast", "Teacher", "embedded", "encode_all", "match_views",
-    "other_views", "predict_prototypes", "rotated_view", "self_distillation_groups",
+    "PrototypeSettings", "STREAMS", "ShearedConfig", "Step", "StreamContrast", "Teacher", "embedded", "encode_all",
+    "match_views", "other_views", "predict_prototypes", "rotated_view", "self_distillation_groups",
 ]  # fmt: skip
