@@ -109,7 +109,7 @@ USDRL_PROBE = NativeProbe(
 )
 
 # Recurrent autoencoders, as Predict and Cluster trains on NTU: 15,000 steps, a twentieth off the rate every thousand.
-RECURRENT_RECIPE = {
+AUTOENCODER_RECIPE = {
     "optimizer": "adam",
     "schedule": "step",
     "schedule.milestones": tuple(k / 15 for k in range(1, 15)),
@@ -119,7 +119,7 @@ RECURRENT_RECIPE = {
     "train.weight_decay": 0.0,
     "train.clip_grad": 25.0,
 }
-RECURRENT_NATIVE = FP32 | {
+AUTOENCODER_NATIVE = FP32 | {
     "encoder": "bigru",
     "encoder.bodies": 0,
     "encoder.input_norm": False,

@@ -8,7 +8,7 @@ C = 3, L numbers of a frame, in [-1, 1].
 import torch
 import torch.nn.functional as F
 from pydantic import Field, model_validator
-from skelbench_plugins._recipes import RATES_SPACE, RECURRENT_NATIVE, RECURRENT_RECIPE
+from skelbench_plugins._recipes import AUTOENCODER_NATIVE, AUTOENCODER_RECIPE, RATES_SPACE
 from torch import Tensor, nn
 
 from skelbench.methods import Method, SequenceConfig
@@ -134,8 +134,8 @@ def skelbench_methods():
             "decoder (as wide as the feature) what is not hidden: a stretch of 20 to 50 % of the frames or one body "
             "part; the error is the mean square where hidden, plus 0.01 of the critic's loss, which sees the clip with "
             "what was filled in; one step of each by turns",
-            recipe=RECURRENT_RECIPE,
-            native=RECURRENT_NATIVE,
+            recipe=AUTOENCODER_RECIPE,
+            native=AUTOENCODER_NATIVE,
             space=RATES_SPACE | {"method.adversary": Log(0.001, 0.1)},
             variants={"inpainting": {"method.adversary": 0.0}},
         )

@@ -10,7 +10,7 @@ from typing import Literal
 
 import torch
 from pydantic import Field, model_validator
-from skelbench_plugins._recipes import RATES_SPACE, RECURRENT_NATIVE, RECURRENT_RECIPE
+from skelbench_plugins._recipes import AUTOENCODER_NATIVE, AUTOENCODER_RECIPE, RATES_SPACE
 
 from skelbench.methods import Method, SequenceConfig
 from skelbench.nn.recurrent import FrameDecoder, flattened, frame_mean, unit_range
@@ -100,8 +100,8 @@ def skelbench_methods():
             "sampled); clips are taken pass by pass (the code: with replacement); the first body is the one that the "
             "data set puts first; frames in which it is missing are not cut out. Shared: the feature is the class "
             "token, the decoder as wide, every present body a sequence",
-            recipe=RECURRENT_RECIPE,
-            native=RECURRENT_NATIVE,
+            recipe=AUTOENCODER_RECIPE,
+            native=AUTOENCODER_NATIVE,
             space=RATES_SPACE,
             variants={
                 "fixed-weights": {"method.decoder": "fixed-weights"},

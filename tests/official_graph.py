@@ -55,9 +55,9 @@ def queue_state(name, phase, embedding=6, keys=8):
     return {name: torch.nn.functional.normalize(queue, dim=0), pointer: torch.zeros(1, dtype=torch.long)}
 
 
-def state():
+def state(keys=8):
     """A state dict of a pre-training checkpoint of one stream."""
-    return encoder_state("encoder_q", 0.0) | encoder_state("encoder_k", 0.02) | queue_state("queue", 2.0)
+    return encoder_state("encoder_q", 0.0) | encoder_state("encoder_k", 0.02) | queue_state("queue", 2.0, keys=keys)
 
 
 def three_streams():

@@ -12,22 +12,22 @@ import torch
 import torch.nn.functional as F
 from pydantic import Field
 from skelbench_plugins._recipes import RATES_SPACE, RECURRENT_NATIVE, RECURRENT_RECIPE
-from torch import nn
 
 from skelbench.errors import SkelbenchError
 from skelbench.methods.recurrent_contrast import RecurrentContrast, RecurrentContrastConfig
 from skelbench.nn.contrast import cosines, divergence, info_nce, similarities
 from skelbench.plugin import Log, MethodSpec, NativeProbe, hookimpl
 from skelbench.views import Distort
-from skelbench.views.keyed import pick
 from skelbench.views.mixing import part_of, region_swap, rolled, stretches
+
+from .parts import Decoder, Prompts
 
 PARTNER, REGION, HIDDEN, OFFSETS = 0, 1, 2, 3
 """``op`` of the draws for clips that are mixed, regions, hidden parts, and from there on for each place of a prompt."""
 PASSES = ("base", "mixed", "hidden", "filled")
 """Queries, each with a prompt of its own at the input."""
 PARTS, FRAMES, FAST, WHOLE = (2, 3), (28 / 64, 44 / 64), 0.25, 0.25
-"""Of regions that come from another clip: body parts, share of the frames, chances of double speed and of an average."""
+"""Of regions that come from another clip: body parts, share of frames, chances of double speed and of an average."""
 
 
 class PCM3Config(RecurrentContrastConfig):
@@ -67,14 +67,10 @@ class PCM3(RecurrentContrast):
                 f"hide={config.hide:g} hides {self.hidden_parts} of the {len(context.topology.parts)} body parts of "
                 f"{context.topology.name}; change it so that some, and not all, are hidden"
             )
-        patch = grid.patch if "tokens" in encoder.abilities else 1
-        self.decoder = Decoder(context.width, config, (patch, joints, 3, encoder.bodies))
-        self.inputs, self.features = nn.ParameterDict(), nn.ParameterDict()
-        if config.prompts:
-            shape_MJC, widths = (encoder.bodies, joints, 3), {"contrast": context.summary_width, "fill": context.width}
-            self.inputs.update({name: _xavier(shape_MJC, 2 * joints * 3 * encoder.bodies) for name in PASSES})
-            sizes = {name: 2 * max(1, width // 16) for name, width in widths.items()}  # an eighth: 256 of 2048
-            self.features.update({name: _xavier((size,), size + 1) for name, size in sizes.items()})
+        shape = grid.patch if "tokens" in encoder.abilities else 1, joints, 3, encoder.bodies
+        self.decoder = Decoder(context.width, config.decoder_dim, config.decoder_depth, shape)
+        widths = {"contrast": context.summary_width, "fill": context.width}
+        self.prompts = Prompts(PASSES, joints, encoder.bodies, widths) if config.prompts else None
 
     @classmethod
     def views(cls, config, grid):
@@ -147,57 +143,21 @@ class PCM3(RecurrentContrast):
 
     def projected(self, summary_BD, name, view, step, head=None):
         """float32 [B, E], unit vectors; the prompt of features stands elsewhere in each pass."""
-        place = (*PASSES, "key").index(name)
-        summary_BD = self.at_random(summary_BD, "contrast", view, step, place if name != "key" else len(PASSES) + 1)
+        place = (*PASSES, "fill", "key").index(name)
+        summary_BD = self.at_random(summary_BD, "contrast", view, step, place)
         return F.normalize((head or self.head)(summary_BD).float(), dim=1)
 
     def prompted(self, view, name):
-        """``view`` with the prompt of a pass added to every frame of each body slot."""
-        if not self.config.prompts:
-            return view
-        prompt_MJC = self.inputs[name]
-        slot_R = view.rows_R % view.bodies % len(prompt_MJC)
-        return view.with_x(view.x_RTJC + prompt_MJC[slot_R][:, None])
+        return self.prompts.at_input(view, name) if self.prompts else view
 
     def at_random(self, x_D, name, view, step, place):
-        """``x_D`` [..., D] with a prompt of features: a half of it in each half of D, from one random place on."""
-        if not self.config.prompts:
-            return x_D
-        prompt, half = self.features[name], x_D.shape[-1] // 2
-        size = len(prompt) // 2
-        first = pick(self._once(view, step, OFFSETS + place), half - size) + torch.arange(size, device=prompt.device)
-        return x_D + torch.zeros_like(x_D[(0,) * (x_D.dim() - 1)]).scatter(0, torch.cat([first, first + half]), prompt)
+        """``x_D`` [..., D] with a prompt of features."""
+        return self.prompts.at_features(x_D, name, self._once(view, step, OFFSETS + place)) if self.prompts else x_D
 
     @staticmethod
     def _once(view, step, op):
         """float32 [1], one draw for all clips of a step."""
         return step.uniform(torch.zeros_like(view.keys_R[:1]), 1, op=op)[0]
-
-
-class Decoder(nn.Module):
-    """[R, S, D] to coordinates [R, T, J, 3]: an MLP step by step, recurrent layers, a linear map to a step's numbers."""
-
-    def __init__(self, width, config, shape):
-        super().__init__()
-        self.shape, hidden = shape, config.decoder_dim
-        self.enter = nn.Sequential(
-            nn.Linear(width, hidden), nn.BatchNorm1d(hidden), nn.ReLU(), nn.Linear(hidden, hidden)
-        )
-        self.gru = nn.GRU(hidden, hidden, config.decoder_depth, batch_first=True)
-        self.predict = nn.Linear(hidden, torch.Size(shape).numel())
-
-    def forward(self, steps_RSD, view):
-        x_RSD = self.enter(steps_RSD.flatten(0, 1)).unflatten(0, steps_RSD.shape[:2])
-        x_RSFJCM = self.predict(self.gru(x_RSD)[0]).float().unflatten(2, self.shape)
-        x_RMTJC = x_RSFJCM.permute(0, 5, 1, 2, 3, 4).flatten(2, 3)
-        if len(x_RMTJC) == view.rows and self.shape[-1] == 1:
-            return x_RMTJC[:, 0]
-        entry_R = torch.div(view.rows_R, view.bodies, rounding_mode="floor")
-        return x_RMTJC[entry_R, view.rows_R % view.bodies]
-
-
-def _xavier(shape, fan):
-    return nn.Parameter(torch.empty(shape).uniform_(-1, 1) * (6 / fan) ** 0.5)
 
 
 PLAIN = {"method.prompts": False, "method.distillation": 0.0, "method.into_decoder": False}
