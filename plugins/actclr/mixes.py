@@ -19,7 +19,7 @@ PARTNER, KIND = 1, 2
 
 def partners(view: View, step, op: int) -> Tensor:
     """int64 [B]: another clip of the batch for each; ``op`` tells draws apart."""
-    return rolled(view.clips, step.uniform(view.keys_R[:1] * 0, 1, op=8 * op + PARTNER))
+    return rolled(view.clips, step.uniform(torch.zeros_like(view.rows_R[:1]), 1, op=8 * op + PARTNER))
 
 
 def bone_transfer(view: View, partner_B: Tensor, topology) -> View:
@@ -99,7 +99,8 @@ def mix(view: View, partner_B: Tensor, topology, step, parts, shares, alike: boo
     frames = stretches(view.x_RTJC.shape[1], shares)
     region = region_swap(view, partner_B, topology, step.uniform, parts, frames, alike=alike, op=8 * op)
     other_R, region_RTJ = counterparts(view, partner_B), region.region_RTJ
-    keys_R = view.keys_R * 0 if alike else view.keys_R - view.rows_R % view.bodies
+    assert view.keys_R is not None  # views of the builder have them
+    keys_R = torch.zeros_like(view.keys_R) if alike else view.keys_R - view.rows_R % view.bodies
     kind_R, blend_R = step.uniform(keys_R, 2, op=8 * op + KIND).unbind(1)
     cut_R, blend_R11 = (kind_R <= 0.5)[:, None, None], torch.where(other_R >= 0, blend_R, 0.0)[:, None, None]
     blended_R = (kind_R <= 0.25)[:, None, None]

@@ -12,7 +12,7 @@ from pydantic import Field
 from torch import Tensor
 
 from skelbench import distributed
-from skelbench.methods.contract import Step
+from skelbench.methods.contract import Config, Step
 from skelbench.methods.momentum_contrast import MomentumContrast, MomentumContrastConfig
 from skelbench.methods.strong import StrongConfig
 from skelbench.nn.contrast import cross_entropy, info_nce, nearest, similarities
@@ -38,7 +38,7 @@ class ExtremeContrast(MomentumContrast):
     'what is left of dropped features is scaled by its share of the whole batch'
     """
 
-    config: ExtremeContrastConfig
+    Config: type[Config] = ExtremeContrastConfig
     whole_batch = "what is left of dropped features is scaled by its share of the whole batch"
 
     @property
