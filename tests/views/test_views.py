@@ -166,7 +166,7 @@ def test_streams(store):
 
 
 # ---------------------------------------------------------------------------------------------- parents
-@pytest.mark.parametrize("resize", ["ends", "half-pixel", "pad", "bins"])
+@pytest.mark.parametrize("resize", ["ends", "half-pixel", "pad", "strided", "bins"])
 def test_same_and_inherit(store, resize):
     _, batch = store
     specs = {
