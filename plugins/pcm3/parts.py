@@ -3,6 +3,7 @@
 import torch
 from torch import nn
 
+from skelbench.nn.batch_norm import GlobalBatchNorm
 from skelbench.views.keyed import pick
 
 
@@ -15,7 +16,7 @@ class Decoder(nn.Module):
     def __init__(self, width: int, hidden: int, depth: int, shape: tuple[int, int, int, int]) -> None:
         super().__init__()
         self.shape = shape
-        layers = nn.Linear(width, hidden), nn.BatchNorm1d(hidden), nn.ReLU(), nn.Linear(hidden, hidden)
+        layers = nn.Linear(width, hidden), GlobalBatchNorm(hidden), nn.ReLU(), nn.Linear(hidden, hidden)
         self.enter = nn.Sequential(*layers)
         self.gru = nn.GRU(hidden, hidden, depth, batch_first=True)
         self.predict = nn.Linear(hidden, torch.Size(shape).numel())

@@ -50,9 +50,7 @@ SETTINGS = {
 }
 OF_ALL = ("rank_", "teacher_entropy_", "prototypes_used_")
 """Of what is watched: figures of all processes' rows. They are samples, and not quite the same, of more than 1,024."""
-ONE = [name for name in METHODS if "processes" not in get_host().get("methods", name).expected_failures]
-"""Methods of which several processes make what one makes."""
-CASES = (*ONE, *VARIANTS, *SETTINGS)
+CASES = (*METHODS, *VARIANTS, *SETTINGS)
 OF_THREE = (*KINDS, *SETTINGS)
 """Those that three processes do as well."""
 PLAIN = {"optimizer": "sgd", "schedule": "constant", "train.lr": 1e-3, "train.clip_grad": 1.0}
