@@ -1,4 +1,4 @@
-"""Recurrent encoder of ISC, CMD and HaLP: three layers of two GRUs over a clip's frames, bodies side by side.
+"""Recurrent encoder of ISC, CMD, HaLP and PCM3: three layers of two GRUs over a clip's frames, bodies side by side.
 
 Facts: maoyunyao/CMD and fmthoker/skeleton-contrast, moco/GRU.py. A "bidirectional" GRU is fed one frame at a time,
 so both of its directions run forwards: two causal GRUs per layer, each reading both of the layer below. B clips (times

@@ -27,7 +27,7 @@ class HaLPConfig(RecurrentContrastConfig):
     first: float = Field(
         0.0, ge=0, lt=1, description="share of the schedule that is momentum contrast alone; 0 after a run of moco"
     )
-    weight: float = Field(2.0, ge=0, description="of the hallucinated positives; 1 on PKU-MMD II")
+    weight: float = Field(2.0, gt=0, description="of the hallucinated positives; 1 on PKU-MMD II")
     positives: int = Field(100, ge=1, description="points drawn for each key")
     reach: float = Field(
         0.8, ge=0, le=1, description="points lie this share of the way, or less, short of where prototypes change"
@@ -50,21 +50,18 @@ class HaLP(RecurrentContrast):
     """Momentum contrast, and from its second stage on positives between keys and prototypes."""
 
     Config = HaLPConfig
+    whole_batch = "hallucinated positives are averaged over the whole batch"
     prototype_KE: Tensor
 
     def __init__(self, config, context):
         super().__init__(config, context)
         self.register_buffer("prototype_KE", torch.zeros(config.clusters, config.embedding))
 
-    @property
-    def whole_batch(self):
-        return "hallucinated positives are averaged over the whole batch" if self.config.weight else ""
-
     def training_step(self, views, step):
         config, clips = self.config, step.clips(views["key"])
         contrast, query_BE, key_BE = self.contrast(views, step)
         since = step.index - self.begins(step.total, clips)
-        if since < 0 or not config.weight:
+        if since < 0:
             return {"loss": contrast, "contrast": contrast}
         if since % config.every == 0:
             keys_nE = self.queue.newest(step.index, clips, config.newest)

@@ -139,7 +139,6 @@ def test_hallucination_begins_after_its_share_and_two_queues_and_prototypes_are_
         method.after_step(replace_kept(at(index, 14)))
     assert kinds == [False] * 2 + [True] * 5 and changed == [False, False, True, False, False, True, False]
     assert method.begins(14, B) == 7 and make(first=0.0).begins(14, B) == 2 * K // B + 1
-    assert make().whole_batch and not make(weight=0.0).whole_batch
 
 
 def replace_kept(step):
