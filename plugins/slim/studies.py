@@ -49,8 +49,9 @@ CENTRING = _ablation("centring", tables.CENTRING.rows)
 BATCH = _ablation("batch", tables.BATCH.rows)
 
 
-# Tables over any methods: those of the paper's rows that are here, in its order.
-_CONTRASTIVE = ("usdrl", "cmd", "aimclr", "pstl")
+# Tables over any methods: the paper's rows, in its order.
+_OTHERS = ("gl-transformer", "macdiff", "igm", "usdrl", "hsp")
+_CONTRASTIVE = ("cpm", "cmd", "aimclr", "rvtclr", "pstl", "hysp", "halp", "actclr")
 _MASKED = ("skeletonmae", "mamp", "sjepa", "gfp")
 
 
@@ -68,9 +69,15 @@ def _over_methods(table: str, *methods: str, probe: tuple[str, ...], **more: Any
     )
 
 
-LINEAR = _over_methods("linear", "macdiff", *_CONTRASTIVE, *_MASKED, "amr", "slim", probe=("linear", "knn"))
-SEMI = _over_methods("semi", "macdiff", "cmd", "usdrl", *_MASKED, "slim", probe=("semi@1", "semi@10"))
-RETRIEVAL = _over_methods("retrieval", "umurl", "mamp", "gfp", "slim", probe=("retrieval",))
+LINEAR = _over_methods("linear", *_OTHERS, *_CONTRASTIVE, *_MASKED, "amr", "slim", probe=("linear", "knn"))
+SEMI = _over_methods(
+    "semi", "macdiff", "cpm", "cmd", "hysp", "halp", "hico", "usdrl", *_MASKED, "slim", probe=("semi@1", "semi@10")
+)
+RETRIEVAL = _over_methods(
+    "retrieval",
+    *("longt-gan", "pclust", "isc", "halp", "hico", "umurl", "skeattnclr", "mamp", "gfp", "slim"),
+    probe=("retrieval",),
+)
 ROBUSTNESS = _over_methods("robustness", "skeletonmae", "mamp", "slim", probe=("robustness",))
 MISSING_REPRESENTATION = _over_methods(
     "missing-representation", "skeletonmae", "mamp", "slim", probe=("missing-representation",)
@@ -80,12 +87,7 @@ DEGRADED_PRETRAINING = _over_methods(
 ).model_copy(update={"gpu_preset": "ablation"})
 TRANSFER = _over_methods(
     "transfer",
-    "macdiff",
-    "cmd",
-    "skeletonmae",
-    "mamp",
-    "sjepa",
-    "slim",
+    *("longt-gan", "isc", "cmd", "macdiff", "igm", "skeletonmae", "mamp", "sjepa", "slim"),
     probe=("linear", "knn"),
     then="skelbench eval RUN --protocol transfer --dataset NAME",
 )
