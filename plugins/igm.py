@@ -41,7 +41,7 @@ class IGM(MaskedDiffusion):
 
     def __init__(self, config, context):
         super().__init__(config, context)
-        self.queue = KeyQueue(config.queue, context.summary_width)
+        self.queue = KeyQueue(config.queue, context.width)
 
     @classmethod
     def views(cls, config, grid):
@@ -54,8 +54,12 @@ class IGM(MaskedDiffusion):
         source, generated, config = views["source"], views["target-generated"], self.config
         denoised = self.denoise(views, step, self.adapt)
         again = self.encoder(generated.with_x(self.estimate(denoised)), keep_RK=generated.keep_RK)
-        feature_BD = F.normalize(denoised.source.clip_summary(source).float(), dim=1).detach()
-        again_BD = F.normalize(again.clip_summary(generated).float(), dim=1)
+        # Of the tokens alone: the generator is not told a class token, so all could have the same.
+        feature_BD, again_BD = (
+            F.normalize(view.per_clip(encoded.tokens_RND.mean(1)).float(), dim=1)
+            for view, encoded in ((source, denoised.source), (generated, again))
+        )
+        feature_BD = feature_BD.detach()
         for name, x_BD in (("source", feature_BD), ("generated", again_BD)):
             step.watch(name, x_BD)
 

@@ -43,7 +43,7 @@ def test_both_terms_from_the_formulas(trainer):
                 estimate[r, 8 * p : 8 * p + 8, j] = found.clamp(-2, 2) * std + mean
             weights.append(a * float(informed))
         again = method.encoder(generated.with_x(estimate), keep_RK=generated.keep_RK)
-        first, second = (e.clip_summary(source) for e in (encoded, again))
+        first, second = (source.per_clip(e.tokens_RND.mean(1)) for e in (encoded, again))
         first, second = (x / x.norm(dim=1, keepdim=True) for x in (first, second))
         keys = method.queue.keys_KE
         assert keys.any(1).all(), "the queue is full"
