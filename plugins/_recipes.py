@@ -3,16 +3,20 @@
 from skelbench.plugin import Linear, Log, NativeProbe
 
 # What `skelbench tune` draws from. Rates and momenta are times what the preset says, which scales both.
-RATES_SPACE = {"train.lr": Log("x0.125", "x8"), "train.weight_decay": Log("x0.1", "x10")}
+LR_SPACE = {"train.lr": Log("x0.125", "x8")}
+RATES_SPACE = LR_SPACE | {"train.weight_decay": Log("x0.1", "x10")}
 MOMENTUM_SPACE = {"method.momentum": Log("x0.25", "x4", from_one=True)}
 MASKED_SPACE = RATES_SPACE | {"method.mask_ratio": Linear(0.8, 0.95)}
 MOTION_SPACE = {"method.tau": Log(0.2, 3.2)}
 # Methods that raise weight decay: its end outweighs its start.
-DISTILLED_SPACE = MOMENTUM_SPACE | {
-    "train.lr": Log("x0.125", "x8"),
-    "train.weight_decay_end": Log(0.04, 1.0),
-    "method.teacher_temp": Log(0.02, 0.08),
-}
+DISTILLED_SPACE = (
+    MOMENTUM_SPACE
+    | LR_SPACE
+    | {
+        "train.weight_decay_end": Log(0.04, 1.0),
+        "method.teacher_temp": Log(0.02, 0.08),
+    }
+)
 
 # The masked-autoencoder family: AdamW as MAE sets it, tokens dropped, and the setting of MAMP's code (maoyunyao/MAMP).
 MAE_RECIPE = {

@@ -8,7 +8,7 @@ C = 3, L numbers of a frame, in [-1, 1].
 import torch
 import torch.nn.functional as F
 from pydantic import Field, model_validator
-from skelbench_plugins._recipes import AUTOENCODER_NATIVE, AUTOENCODER_RECIPE, RATES_SPACE
+from skelbench_plugins._recipes import AUTOENCODER_NATIVE, AUTOENCODER_RECIPE, LR_SPACE
 from torch import Tensor, nn
 
 from skelbench.methods import Method, SequenceConfig
@@ -136,7 +136,7 @@ def skelbench_methods():
             "what was filled in; one step of each by turns",
             recipe=AUTOENCODER_RECIPE,
             native=AUTOENCODER_NATIVE,
-            space=RATES_SPACE | {"method.adversary": Log(0.001, 0.1)},
+            space=LR_SPACE | {"method.adversary": Log(0.001, 0.1)},
             variants={"inpainting": {"method.adversary": 0.0}},
         )
     ]

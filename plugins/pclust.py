@@ -10,7 +10,7 @@ from typing import Literal
 
 import torch
 from pydantic import Field, model_validator
-from skelbench_plugins._recipes import AUTOENCODER_NATIVE, AUTOENCODER_RECIPE, RATES_SPACE
+from skelbench_plugins._recipes import AUTOENCODER_NATIVE, AUTOENCODER_RECIPE, LR_SPACE
 
 from skelbench.methods import Method, SequenceConfig
 from skelbench.nn.recurrent import FrameDecoder, flattened, frame_mean, unit_range
@@ -102,7 +102,7 @@ def skelbench_methods():
             "token, the decoder as wide, every present body a sequence",
             recipe=AUTOENCODER_RECIPE,
             native=AUTOENCODER_NATIVE,
-            space=RATES_SPACE,
+            space=LR_SPACE,
             variants={
                 "fixed-weights": {"method.decoder": "fixed-weights"},
                 "frozen": {"method.decoder": "fixed-weights", "method.freeze_decoder": True},

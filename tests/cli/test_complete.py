@@ -39,7 +39,7 @@ def tab(monkeypatch, capsys):
         (["run", "slim", "--preset", "re"], ["release"]),
         (["run", "gfp", "--preset", "re"], []),
         (["run", "slim", "--tokens", "1"], ["15"]),
-        (["run", "slim", "--probe", "linear,kn"], ["linear,knn", "linear,knn@5", "linear,knn@20"]),
+        (["run", "slim", "--probe", "linear,kn"], ["linear,knn", "linear,knn@5", "linear,knn@20", "linear,knn@pclust"]),
         (["run", "slim", "--set", "method.glcl"], ["method.glcl_weight="]),
         (["run", "mamp", "--set", "method.glcl"], []),
         (["run", "slim", "--encoder", "stgcn", "--set", "encoder.k"], ["encoder.kernel="]),

@@ -9,6 +9,8 @@ from skelbench.run.presets import PRESETS
 from skelbench.run.request import Request
 from skelbench.run.resolve import control, resolve
 
+pytestmark = pytest.mark.usefixtures("shipped_plugins")  # which also announce parts of views
+
 FAMILY = [name for name in METHODS if name != "slim"]
 WITHOUT = ("slim", "dino", "ibot")
 """Methods without a setting of their own on skeletons: native is the shared one."""

@@ -67,7 +67,7 @@ def test_the_space_of_every_shipped_method_is_around_its_preset(host, data_root,
     methods = {spec.name: spec for spec in host.all("methods") if spec.trains}
     assert {"slim", "mamp", "cmd"} <= methods.keys()
     for method, announced in methods.items():
-        sets = {"method.queue": 16} if "queue" in host.config(announced).model_fields else {}  # there are few clips
+        sets = {"method.queue": 24} if "queue" in host.config(announced).model_fields else {}  # there are few clips
         spec = resolve(Request(method, "small", preset=preset, tokens=8, sets=sets), host, data_root, "cpu").spec
         axes = axes_of(announced.space, spec, method)
         assert 1 <= len(axes) <= 4
