@@ -65,14 +65,27 @@ METHODS = tuple(TINY_METHOD)
 KINDS = ("slim", "mamp", "skeletonclr", "cmd", "sjepa")
 """One of each kind of what a run keeps: a teacher with prototypes, weights alone, a queue, queues of streams, a running
 centre. For what the loop does with any of them; what a method has to do itself is asked of all."""
-COMPARING = {"skeletonclr", "aimclr", "cmd", "pstl", "usdrl", "umurl"}
-COMPARING = {"skeletonclr", "aimclr", "cmd", "pstl", "usdrl", "umurl", "skeattnclr", "actclr"}
-COMPARING = {"skeletonclr", "aimclr", "cmd", "pstl", "usdrl", "umurl", "hsp"}
-COMPARING = {"skeletonclr", "aimclr", "cmd", "crosclr", "rvtclr", "pstl", "usdrl", "umurl"}
-COMPARING = {"skeletonclr", "aimclr", "cmd", "pstl", "usdrl", "umurl", "hysp", "cpm"}
-COMPARING = {"skeletonclr", "aimclr", "cmd", "hico", "pstl", "scd-net", "usdrl", "umurl"}
-COMPARING = {"skeletonclr", "aimclr", "cmd", "isc", "pstl", "usdrl", "umurl"}
-COMPARING = {"skeletonclr", "aimclr", "cmd", "moco", "halp", "pcm3", "pstl", "usdrl", "umurl"}
+COMPARING = {
+    "skeletonclr",
+    "aimclr",
+    "cmd",
+    "pstl",
+    "usdrl",
+    "umurl",
+    "skeattnclr",
+    "actclr",
+    "hsp",
+    "crosclr",
+    "rvtclr",
+    "hysp",
+    "cpm",
+    "hico",
+    "scd-net",
+    "isc",
+    "moco",
+    "halp",
+    "pcm3",
+}
 """Methods that tell clips from earlier ones or from others of their batch, and learn nothing of one alone."""
 
 
