@@ -67,7 +67,7 @@ class BiGRU(Encoder):
         first_BTH, second_BTH = x_BTH.chunk(2, 2)
         ends_BH = last_real(second_BTH, real_BT) if self.config.second == "forward" else second_BTH[:, 0]
         pooled_BD = torch.cat([last_real(first_BTH, real_BT), ends_BH], 1)
-        return Encoded(tokens_RND=x_BTH, pooled_RD=pooled_BD, per_clip=together)
+        return Encoded(tokens_RND=x_BTH, pooled_RD=pooled_BD, per_clip=together, by_frame=True)
 
     def _second(self, gru, x_BTH, real_BT):
         if self.config.second == "forward":

@@ -13,8 +13,9 @@ from skelbench_plugins._recipes import MOMENTUM_SPACE, RATES_SPACE, RECURRENT_NA
 from torch import nn
 
 from skelbench.methods import STREAMS, DistortedConfig, StreamContrast
-from skelbench.methods.recurrent_contrast import recurrent_encoders, xavier_head
+from skelbench.methods.recurrent_contrast import recurrent_encoders
 from skelbench.nn.contrast import cosines, divergence, info_nce, similarities
+from skelbench.nn.heads import recurrent_head
 from skelbench.plugin import Log, MethodSpec, NativeProbe, hookimpl
 
 
@@ -39,7 +40,7 @@ class CMD(StreamContrast):
     Config = CMDConfig
 
     def heads(self, width):
-        return nn.ModuleDict({stream: xavier_head(width, self.config.embedding) for stream in STREAMS})
+        return nn.ModuleDict({stream: recurrent_head(width, self.config.embedding) for stream in STREAMS})
 
     def training_step(self, views, step):
         config, clips = self.config, views["query-joint"].clips

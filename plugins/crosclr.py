@@ -18,8 +18,9 @@ from torch import nn
 from skelbench.errors import SkelbenchError
 from skelbench.methods import STREAMS, Imported, ShearedConfig, StreamContrast
 from skelbench.methods.imported import tensor_of
-from skelbench.methods.momentum_contrast import contrast_head, graph_name, graph_settings
+from skelbench.methods.momentum_contrast import graph_name, graph_settings
 from skelbench.nn.contrast import info_nce, nearest, similarities
+from skelbench.nn.heads import contrast_head
 from skelbench.plugin import Log, MethodSpec, NativeProbe, hookimpl
 
 

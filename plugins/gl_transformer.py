@@ -17,7 +17,7 @@ from torch import nn
 from skelbench.errors import SkelbenchError
 from skelbench.methods import Config, Imported, Method
 from skelbench.methods.imported import renamed, tensor_of
-from skelbench.nn.encoder import ABILITIES, real_frames, side_by_side
+from skelbench.nn.encoder import real_frames, side_by_side
 from skelbench.optim.groups import one_group
 from skelbench.plugin import Log, MethodSpec, NativeProbe, hookimpl
 from skelbench.views import Free, Shear, Tempo, ViewSpec
@@ -75,13 +75,7 @@ class GLTransformer(Method):
     def __init__(self, config, context):
         super().__init__(config, context)
         self.encoder, grid = context.encoder(), context.grid
-        self.by_frame = "frames" in self.encoder.abilities
-        if not self.by_frame and "tokens" not in self.encoder.abilities:
-            needs = " or ".join(f"{ABILITIES[name]} ({name})" for name in ("tokens", "frames"))
-            raise SkelbenchError(
-                f"method gl-transformer needs an encoder that can {needs}, which {type(self.encoder).__name__} cannot; "
-                "choose another encoder or method"
-            )
+        self.by_frame = "tokens" not in self.encoder.abilities
         self.places = grid.joints * self.encoder.bodies if self.by_frame else grid.patch
         self.direction, self.length = (
             nn.ModuleList(nn.Linear(context.width, self.places * classes) for _ in config.intervals)
@@ -96,8 +90,9 @@ class GLTransformer(Method):
 
     def training_step(self, views, step):
         view, config, anchor = views["whole"], self.config, self.context.topology.anchor
-        tokens = self.encoder(view).tokens_RND
-        if self.by_frame:
+        encoded = self.encoder(view)
+        tokens = encoded.tokens_RND
+        if encoded.per_clip:
             x_XMTJC, real_XT = side_by_side(view, self.encoder.bodies), real_frames(view)
             later_XM = torch.arange(self.encoder.bodies, device=tokens.device) > 0
         else:
@@ -216,6 +211,7 @@ def skelbench_methods():
             target=":GLTransformer",
             config=":GLTransformerConfig",
             imports=":read_public",
+            requires=("steps",),
             probe=NativeProbe(protocol="linear@gl-transformer", best_on_test=True),
             summary="predict which way and how far each joint has come, about the body and in the room; nothing hidden",
             citation="Kim et al., Global-local Motion Transformer for Unsupervised Skeleton-based Action Learning, "

@@ -68,7 +68,7 @@ class GLT(Encoder):
     """
 
     Config = GLTConfig
-    abilities = frozenset({"frames"})
+    abilities = frozenset({"steps"})
 
     def __init__(self, config, topology, grid):
         super().__init__(config, topology, grid)
@@ -106,7 +106,7 @@ class GLT(Encoder):
             pooled_BW = tokens_BTW.mean(1)
         else:
             pooled_BW = (tokens_BTW * real_BT[:, :, None]).sum(1) / real_BT.sum(1, keepdim=True)
-        return Encoded(tokens_RND=tokens_BTW, pooled_RD=pooled_BW, per_clip=True)
+        return Encoded(tokens_RND=tokens_BTW, pooled_RD=pooled_BW, per_clip=True, by_frame=True)
 
     def closed_form_macs(self, grid, visible=None):
         """Of one clip: ``embed``, attention over ``space`` and ``time``, ``mlp`` and the last layers (``head``)."""

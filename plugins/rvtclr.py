@@ -17,9 +17,9 @@ from torch import Tensor, nn
 
 from skelbench.errors import SkelbenchError
 from skelbench.methods import MomentumContrast, MomentumContrastConfig
-from skelbench.methods.momentum_contrast import contrast_head
 from skelbench.nn.batch_norm import GlobalBatchNorm
 from skelbench.nn.contrast import cross_entropy, info_nce, nearest, similarities
+from skelbench.nn.heads import contrast_head
 from skelbench.plugin import Log, MethodSpec, NativeProbe, hookimpl
 from skelbench.views import AxisDrop, Blur, Noise
 

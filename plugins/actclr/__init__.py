@@ -18,7 +18,7 @@ from skelbench.plugin import Log, MethodSpec, NativeProbe, Stage, hookimpl
 from skelbench.views import BoneScale, Center, Noise, Pace, ViewSpec
 
 from .actionlet import actionlet, mean_clip, outside
-from .mixes import bone_transfer, mix, partners
+from .mixes import bone_transfer, mix, partner_share, partners
 
 LEVELS = {"all": 0, "many": 100 / 350, "few": 200 / 350, "none": 300 / 350}
 """How much is augmented, and the share of the second stage from which on."""
@@ -97,7 +97,7 @@ class ActCLR(ExtremeContrast):
         ).view
         across_of, partner_B = moved if config.transferred else positive, partners(positive, step, 3)
         across = mix(across_of, partner_B, topology, step, (2, 3), SHARES[0], alike, op=3)
-        share_B1 = across.shares((maps[1] / 0.1).exp())[:, None]
+        share_B1 = partner_share(across, (maps[1] / 0.1).exp())[:, None]
         mixed_key_BE = F.normalize(key_BE * (1 - share_B1) + step.gather(key_BE)[partner_B] * share_B1, dim=1)
         losses = {
             "strong": self.taught(outside(normal, strong, maps[0]), key_BE, keys_nE, step),

@@ -3,18 +3,17 @@
 B clips, R rows (bodies), T frames, J joints, P stretches of frames.
 """
 
-from dataclasses import dataclass, replace
-
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from skelbench import distributed
 from skelbench.views import View
-from skelbench.views.mixing import counterparts, region_swap, rolled, stretches
+from skelbench.views.mixing import Mixed, counterparts, region_swap, rolled, stretches
 from skelbench.views.transfer import send
 
-PARTNER, KIND = 1, 2
-"""``op`` of the draws of a batch's partners and of what is done with them."""
+PARTNER = 1
+"""``op`` of the draws of a batch's partners."""
 
 
 def partners(view: View, step, op: int) -> Tensor:
@@ -64,55 +63,28 @@ def _paths(bones) -> Tensor:
     return path_JJ
 
 
-@dataclass(frozen=True)
-class Mix:
-    """A view with something of other clips in it."""
-
-    view: View
-    other_R: Tensor
-    """int64: the row of all processes that it comes from; -1 = none."""
-    taken_RTJ: Tensor
-    """float32: what share of each joint at each time was taken of the other."""
-    gone_RTJ: Tensor
-    """float32: what share of the own clip was overwritten."""
-
-    def shares(self, weight_RPJ: Tensor) -> Tensor:
-        """float32 [B]: how much of a mixed clip is the partner's, 1 - it is its own, by ``weight_RPJ`` of cells."""
-        P, T = weight_RPJ.shape[1], self.taken_RTJ.shape[1]
-        size = -(-T // P)
-
-        def by_cell(share_RTJ):
-            padded = torch.nn.functional.pad(share_RTJ, (0, 0, 0, P * size - T))
-            return padded.unflatten(1, (P, size)).mean(2)
-
-        theirs_RPJ = theirs(weight_RPJ, self.other_R)
-        taken_R = (theirs_RPJ * by_cell(self.taken_RTJ)).sum((1, 2)) / (theirs_RPJ + 1e-5).sum((1, 2))
-        left_R = (weight_RPJ * (1 - by_cell(self.gone_RTJ))).sum((1, 2)) / (weight_RPJ.sum((1, 2)) + 1e-5)
-        taken_B, left_B = self.view.per_clip(torch.stack([taken_R, left_R], 1)).unbind(1)
-        return taken_B / (taken_B + left_B)
-
-
-def mix(view: View, partner_B: Tensor, topology, step, parts, shares, alike: bool, op: int) -> Mix:
+def mix(view: View, partner_B: Tensor, topology, step, parts, shares, alike: bool, op: int) -> Mixed:
     """Half of the clips get a region of their partner's (``parts`` body parts, ``shares`` of the frames), a quarter get
     the beginning of their partner there, twice as fast, a quarter become a weighted mean of both. With ``alike`` all
     clips of a batch have one draw, as in the code."""
     frames = stretches(view.x_RTJC.shape[1], shares)
-    region = region_swap(view, partner_B, topology, step.uniform, parts, frames, alike=alike, op=8 * op)
-    other_R, region_RTJ = counterparts(view, partner_B), region.region_RTJ
-    assert view.keys_R is not None  # views of the builder have them
-    keys_R = torch.zeros_like(view.keys_R) if alike else view.keys_R - view.rows_R % view.bodies
-    kind_R, blend_R = step.uniform(keys_R, 2, op=8 * op + KIND).unbind(1)
-    cut_R, blend_R11 = (kind_R <= 0.5)[:, None, None], torch.where(other_R >= 0, blend_R, 0.0)[:, None, None]
-    blended_R = (kind_R <= 0.25)[:, None, None]
+    how = {"alike": alike, "op": 8 * op, "fast": 0.25, "whole": 0.25}
+    return region_swap(view, partner_B, topology, step.uniform, parts, frames, **how)
 
-    place_RT = (region_RTJ.any(2).cumsum(1) - 1).clamp(min=0) * 2
-    place_RT = place_RT.clamp(max=view.x_RTJC.shape[1] - 1)[:, :, None, None].expand_as(view.x_RTJC)
-    theirs_RTJC = theirs(view.x_RTJC, other_R)
-    fast_RTJC = torch.where(region_RTJ[..., None], theirs_RTJC.gather(1, place_RT), view.x_RTJC)
-    blend_RTJC = view.x_RTJC * (1 - blend_R11[..., None]) + theirs_RTJC * blend_R11[..., None]
-    x_RTJC = torch.where(cut_R[..., None], fast_RTJC, region.view.x_RTJC)
-    x_RTJC = torch.where(blended_R[..., None], blend_RTJC, x_RTJC)
 
-    gone_RTJ = torch.where(blended_R, blend_R11, region_RTJ.float())
-    taken_RTJ = torch.where(cut_R & ~blended_R, region_RTJ.any(1, keepdim=True).float(), gone_RTJ)
-    return Mix(replace(region.view, x_RTJC=x_RTJC), other_R, taken_RTJ, gone_RTJ)
+def partner_share(mixed: Mixed, weight_RPJ: Tensor) -> Tensor:
+    """float32 [B]: how much of a mixed clip is the partner's, 1 - it is its own, by ``weight_RPJ`` of cells. At double
+    speed all that the partner's parts ever do counts as taken, as in the code."""
+    P, T = weight_RPJ.shape[1], mixed.weight_RTJ.shape[1]
+    size = -(-T // P)
+
+    def by_cell(share_RTJ):
+        return F.pad(share_RTJ, (0, 0, 0, P * size - T)).unflatten(1, (P, size)).mean(2)
+
+    parts_R1J = mixed.region_RTJ.any(1, keepdim=True).float()
+    taken_RTJ = torch.where(mixed.fast_R[:, None, None], parts_R1J, mixed.weight_RTJ)
+    theirs_RPJ = theirs(weight_RPJ, mixed.other_R)
+    taken_R = (theirs_RPJ * by_cell(taken_RTJ)).sum((1, 2)) / (theirs_RPJ + 1e-5).sum((1, 2))
+    left_R = (weight_RPJ * (1 - by_cell(mixed.weight_RTJ))).sum((1, 2)) / (weight_RPJ.sum((1, 2)) + 1e-5)
+    taken_B, left_B = mixed.view.per_clip(torch.stack([taken_R, left_R], 1)).unbind(1)
+    return taken_B / (taken_B + left_B)

@@ -20,6 +20,7 @@ from skelbench.methods import DistortedConfig, Method
 from skelbench.nn.contrast import KeyQueue, info_nce, similarities
 from skelbench.nn.ema import ema_copy, ema_update
 from skelbench.nn.encoder import ABILITIES
+from skelbench.nn.heads import recurrent_head
 from skelbench.optim.groups import one_group
 from skelbench.plugin import Log, MethodSpec, NativeProbe, hookimpl
 
@@ -74,7 +75,7 @@ class ISC(Method):
                 + " or ".join(ABILITIES[name] for name in READS_BOTH)
                 + ", which this one cannot; choose another encoder or name a second one, --set partner=agcn"
             )
-        self.head = nn.ModuleList(_head(width, config.embedding) for width in widths)
+        self.head = nn.ModuleList(recurrent_head(width, config.embedding) for width in widths)
         self.key_encoder = nn.ModuleList(ema_copy(encoder, batch_norm="train") for encoder in self.encoders)
         self.key_head = nn.ModuleList(ema_copy(head) for head in self.head)
         self.queue = KeyQueue(config.queue, 2 * config.embedding)
@@ -131,12 +132,6 @@ class ISC(Method):
         for key, query in zip((*self.key_encoder, *self.key_head), (*self.encoders, *self.head)):
             ema_update(key, query, self.config.momentum)
         self.queue.push(step.index, step.kept("keys"))
-
-
-def _head(width, embedding):
-    last = nn.Linear(width, embedding)
-    nn.init.xavier_uniform_(last.weight)  # of the last layer alone: the code initialises before it puts the first there
-    return nn.Sequential(nn.Linear(width, width), nn.ReLU(), last)
 
 
 @hookimpl

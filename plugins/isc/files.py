@@ -1,6 +1,6 @@
 """Checkpoints of ISC's code (fmthoker/skeleton-contrast): two encoders, which may be of three kinds.
 
-z is up in its clips and y here: our (x, y, z) are its (x, z, -y). H width of a GRU, J joints, L numbers of a frame.
+z is up in its clips and y here: our (x, y, z) are its (x, z, -y).
 """
 
 import re
@@ -12,6 +12,7 @@ from torch import Tensor
 
 from skelbench.errors import SkelbenchError
 from skelbench.methods.imported import Imported, tensor_of
+from skelbench.methods.recurrent_contrast import FIRST, recurrent_weights
 
 SIDES = {"encoder_q": "encoder", "encoder_r": "partner"}
 OTHER = ("encoder_k.", "encoder_l.", "encoder_q.fc.", "encoder_r.fc.", "Queue_S", "queue_ptr_S")
@@ -46,16 +47,8 @@ def imported(state, options) -> Imported:
 
 
 def _recurrent(own: Mapping[str, Tensor]):
-    first = tensor_of(own, "encoder.gru.weight_ih_l0", "3 H x L", lambda s: len(s) == 2 and s[1] % 6 == 0)
-    number_L = torch.arange(first.shape[1]).view(-1, 3, 2)  # joint by joint its coordinates, bodies innermost
-    from_L, sign_L = number_L[:, AXES].flatten(), torch.tensor(SIGNS).repeat_interleave(2).repeat(len(number_L))
-    weights, layers = {}, set()
-    for name, x in own.items():
-        part, layer, second = _matched(r"encoder\.gru\.(\w+?)_l(\d+)(_reverse)?", name)
-        layers.add(layer)
-        x = x[:, from_L] * sign_L if (part, layer) == ("weight_ih", "0") else x
-        weights[f"{'second' if second else 'first'}.{layer}.{part}_l0"] = x
-    return {"hidden": first.shape[0] // 3, "depth": len(layers), "input_norm": False}, weights
+    sizes, weights = recurrent_weights(own, normed=False)
+    return sizes | {"input_norm": False}, weights
 
 
 GRAPH = {
@@ -118,7 +111,7 @@ def _matched(pattern: str, name: str) -> tuple[str, ...]:
 
 
 KINDS = {
-    "bigru": ("encoder.gru.weight_ih_l0", _recurrent),
+    "bigru": (FIRST, _recurrent),
     "agcn": ("l1.gcn1.PA", _graph),
     "hcn": ("conv1.0.weight", _image),
 }

@@ -20,6 +20,7 @@ from skelbench.methods.imported import Imported, tensor_of
 from skelbench.nn.contrast import KeyQueue
 from skelbench.nn.ema import ema_copy, ema_update
 from skelbench.nn.encoder import Encoded
+from skelbench.nn.heads import contrast_head
 from skelbench.optim.groups import one_group
 from skelbench.skeleton.grid import Grid
 from skelbench.spec import Stream
@@ -119,15 +120,6 @@ class MomentumContrast(Method):
     def optim_groups(self) -> Iterator[dict[str, Any]]:
         """Everything decays, biases and norms too."""
         return one_group(self)
-
-
-def contrast_head(width: int, embedding: int) -> nn.Sequential:
-    """Linear, ReLU, linear; weights from N(0, 0.02), zero biases."""
-    layers = nn.Linear(width, width), nn.Linear(width, embedding)
-    for layer in layers:
-        nn.init.normal_(layer.weight, std=0.02)
-        nn.init.zeros_(layer.bias)
-    return nn.Sequential(layers[0], nn.ReLU(), layers[1])
 
 
 BLOCKS = {"gcn.conv": "spread", "tcn": "time", "residual": "residual"}

@@ -1,4 +1,4 @@
-"""What CMD's descendants share: its head, momentum contrast of one stream over its views, and its files.
+"""What CMD's descendants share: momentum contrast of one stream over its views, and its files.
 
 Facts: maoyunyao/CMD (moco/builder_cmd.py), anshulbshah/HaLP (moco/builder_single_modality_baseline.py) and
 JHang2020/PCM3 (moco/builder_mask_recons.py), which agree in all of this. B clips, E width of an embedding, L numbers
@@ -21,6 +21,7 @@ from skelbench.methods.distorted import DistortedConfig
 from skelbench.methods.imported import Imported, tensor_of
 from skelbench.methods.momentum_contrast import MomentumContrast
 from skelbench.nn.contrast import info_nce, similarities
+from skelbench.nn.heads import recurrent_head
 from skelbench.skeleton.grid import Grid
 from skelbench.views import View, ViewSpec
 
@@ -61,18 +62,7 @@ class RecurrentContrast(MomentumContrast):
         return step.mean(loss_B.sum(), len(loss_B)), query_BE, key_BE
 
     def make_head(self, width: int) -> nn.Sequential:
-        return xavier_head(width, self.config.embedding)
-
-
-def xavier_head(width: int, embedding: int) -> nn.Sequential:
-    """Linear, ReLU, linear; Xavier weights in the last one alone: the codes initialise before they put the first there.
-
-    >>> [layer.out_features for layer in xavier_head(8, 4)[::2]]
-    [8, 4]
-    """
-    last = nn.Linear(width, embedding)
-    nn.init.xavier_uniform_(last.weight)
-    return nn.Sequential(nn.Linear(width, width), nn.ReLU(), last)
+        return recurrent_head(width, self.config.embedding)
 
 
 def recurrent_encoders(state: Mapping[str, Tensor], encoders: Mapping[str, str], other: tuple[str, ...]) -> Imported:
@@ -83,32 +73,54 @@ def recurrent_encoders(state: Mapping[str, Tensor], encoders: Mapping[str, str],
     Raises:
         SkelbenchError: the file is of another model.
     """
-    firsts = [f"{name}.encoder.gru.weight_ih_l0" for name in encoders]
-    shape = tuple(tensor_of(state, firsts[0], "3 H x L", lambda s: len(s) == 2 and s[1] % 6 == 0).shape)
-    for name in firsts[1:]:
-        tensor_of(state, name, "3 H x L", lambda s: s == shape)
-    number_L = torch.arange(shape[1]).view(-1, 3, 2)
+    used = {name: x for name, x in state.items() if not name.startswith(other)}
+    first, *more = (f"{theirs}.{FIRST}" for theirs in encoders)
+    shape = tuple(tensor_of(used, first, FORM, _is_first).shape)
+    for name in more:
+        tensor_of(used, name, FORM, lambda s: s == shape)
+    if strange := next((name for name in used if name.partition(".")[0] not in encoders), ""):
+        raise SkelbenchError(f"its tensor {strange!r} is of another model")
+    weights: dict[str, Tensor] = {}
+    for theirs, ours in encoders.items():
+        own = {name.partition(".")[2]: x for name, x in used.items() if name.partition(".")[0] == theirs}
+        sizes, tensors = recurrent_weights(own)
+        weights |= {f"{ours}.{name}": x for name, x in tensors.items()}
+    settings = {f"encoder.{name}": size for name, size in sizes.items()}
+    return Imported(settings, weights, tuple(name for name in state if name.startswith(other)))
+
+
+FIRST, FORM = "encoder.gru.weight_ih_l0", "3 H x L"
+
+
+def _is_first(shape: tuple[int, ...]) -> bool:
+    return len(shape) == 2 and shape[1] % 6 == 0
+
+
+def recurrent_weights(own: Mapping[str, Tensor], normed: bool = True) -> tuple[dict[str, int], dict[str, Tensor]]:
+    """Sizes and weights of a ``bigru`` from the tensors of one in these codes, or in ISC's, which is not ``normed``.
+
+    Raises:
+        SkelbenchError: some are of another model.
+    """
+    first = tensor_of(own, FIRST, FORM, _is_first)
+    number_L = torch.arange(first.shape[1]).view(-1, 3, 2)  # joint by joint its coordinates, bodies innermost
     from_L, sign_L = number_L[:, [0, 2, 1]].flatten(), torch.ones(number_L.shape)
     sign_L[:, 2] = -1.0  # our (x, y, z) are its (x, z, -y)
-    ours = re.compile(rf"({'|'.join(encoders)})\.(?:encoder\.gru|(input_norm))\.(\w+?)(?:_l(\d+)(_reverse)?)?")
-    weights, layers = {}, set()
-    for name, x in state.items():
-        match = ours.fullmatch(name)
-        if match is None:
-            if not name.startswith(other):
-                raise SkelbenchError(f"its tensor {name!r} is of another model")
-            continue
-        encoder, norm, part, layer, second = match.groups()
+    weights, layers, sign_L = {}, set(), sign_L.flatten()
+    for name, x in own.items():
+        match = re.fullmatch(r"encoder\.gru\.(\w+?)_l(\d+)(_reverse)?|input_norm\.(\w+)", name)
+        if match is None or (match[4] and not normed):
+            raise SkelbenchError(f"its tensor {name!r} is of another model")
+        part, layer, second, norm = match.groups()
         if norm:
-            flipped = part in ("weight", "running_mean")
-            x = x if x.dim() == 0 else x[from_L] * (sign_L.flatten() if flipped else 1.0)
-            weights[f"{encoders[encoder]}.input_norm.{part}"] = x
+            flipped = norm in ("weight", "running_mean")
+            weights[name] = x if x.dim() == 0 else x[from_L] * (sign_L if flipped else 1.0)
             continue
         layers.add(layer)
-        x = x[:, from_L] if (part, layer) == ("weight_ih", "0") else x
-        weights[f"{encoders[encoder]}.{'second' if second else 'first'}.{layer}.{part}_l0"] = x
-    settings = {"encoder.hidden": shape[0] // 3, "encoder.depth": len(layers)}
-    return Imported(settings, weights, tuple(name for name in state if name.startswith(other)))
+        if (part, layer) == ("weight_ih", "0"):
+            x = x[:, from_L] * (1.0 if normed else sign_L)  # the norm has them, if there is one
+        weights[f"{'second' if second else 'first'}.{layer}.{part}_l0"] = x
+    return {"hidden": first.shape[0] // 3, "depth": len(layers)}, weights
 
 
 def imported(state: Mapping[str, Tensor], options: Mapping[str, Any]) -> Imported:

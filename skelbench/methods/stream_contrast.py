@@ -14,10 +14,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from skelbench.methods.contract import Context, Method, Step
-from skelbench.methods.momentum_contrast import contrast_head
 from skelbench.nn.contrast import KeyQueue
 from skelbench.nn.ema import ema_copy, ema_update
 from skelbench.nn.encoder import Encoder
+from skelbench.nn.heads import contrast_head
 from skelbench.optim.groups import one_group
 from skelbench.skeleton.grid import Grid
 from skelbench.views import Same, View, ViewSpec

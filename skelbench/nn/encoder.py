@@ -24,9 +24,8 @@ ABILITIES: Mapping[str, str] = {
     "tokens": "return a token per joint and patch of frames",
     "cells": "return features by joint and stretch of frames that it reads out by their mean",
     "time-and-space": "say what a view is over time apart from what it is over joints",
-    "frames": "return a token per frame of all bodies together",
     "granularities": "say both of finer and of coarser stretches of frames and groups of joints",
-    "steps": "say what a view is at each patch of frames, or at each frame if it has no tokens",
+    "steps": "say what a view is at each patch of frames, or at each frame",
     "short-views": "encode views with fewer frames than the grid",
     "fuse-streams": "take joints, bones and motion as one input",
 }
@@ -44,12 +43,14 @@ class Encoded:
 
     tokens_RND: Tensor
     """Features after the final norm: all N tokens of the grid, or the K visible ones when tokens were dropped; of an
-    encoder with the ability "cells" alone T' x J of stretches of its own, time-major; one per frame with the ability
-    "frames"; of one with none of these whatever sequence it has, or none (N = 0)."""
+    encoder with the ability "cells" alone T' x J of stretches of its own, time-major; of all joints together if it is
+    ``by_frame``; else whatever sequence it has, or none (N = 0)."""
     pooled_RD: Tensor
     """The readout used downstream (may be wider than D, e.g. class token and mean token side by side)."""
     cls_RD: Tensor | None = None
     per_clip: bool = False
+    by_frame: bool = False
+    """Whether tokens are frames, T of them, and not places of joints."""
     levels: Mapping[str, Tensor] = field(default_factory=dict)
     """Further readouts by name, rows as in ``pooled_RD``; an evaluation chooses one by its ``readout``."""
 
@@ -86,9 +87,9 @@ class Encoded:
         return _coarser(tokens_RPJD.mean(2), count), _coarser(tokens_RPJD.mean(1), count)
 
     def steps(self, joints: int) -> Tensor:
-        """[R, S, D], of an encoder with the ability "steps": the mean over ``joints`` of the tokens of each patch of
-        frames; of one that has seen a clip's bodies together its feature of each frame."""
-        return self.tokens_RND if self.per_clip else self.tokens_RND.unflatten(1, (-1, joints)).mean(2)
+        """[R, S, D], of an encoder with the ability "steps": its tokens if they are frames, else the mean over
+        ``joints`` of those of each patch of frames."""
+        return self.tokens_RND if self.by_frame else self.tokens_RND.unflatten(1, (-1, joints)).mean(2)
 
     @property
     def readouts(self) -> dict[str, Tensor]:

@@ -61,8 +61,33 @@ def perceptron(dim_in: int, hidden: int, dim_out: int) -> nn.Sequential:
     return nn.Sequential(nn.Linear(dim_in, hidden), nn.BatchNorm1d(hidden), nn.ReLU(), nn.Linear(hidden, dim_out))
 
 
+def contrast_head(width: int, embedding: int) -> nn.Sequential:
+    """Linear, ReLU, linear; weights from N(0, 0.02), zero biases (CrosSCLR and its descendants).
+
+    >>> contrast_head(8, 4)(torch.randn(2, 8)).shape
+    torch.Size([2, 4])
+    """
+    layers = nn.Linear(width, width), nn.Linear(width, embedding)
+    for layer in layers:
+        nn.init.normal_(layer.weight, std=0.02)
+        nn.init.zeros_(layer.bias)
+    return nn.Sequential(layers[0], nn.ReLU(), layers[1])
+
+
+def recurrent_head(width: int, embedding: int) -> nn.Sequential:
+    """Linear, ReLU, linear, as PyTorch begins them but for Xavier weights in the last one (ISC, CMD, HaLP, PCM3): their
+    codes initialise before they put the first one there.
+
+    >>> [layer.out_features for layer in recurrent_head(8, 4)[::2]]
+    [8, 4]
+    """
+    last = nn.Linear(width, embedding)
+    nn.init.xavier_uniform_(last.weight)
+    return nn.Sequential(nn.Linear(width, width), nn.ReLU(), last)
+
+
 def xavier_head(dim_in: int, hidden: int, dim_out: int) -> nn.Sequential:
-    """Linear, ReLU, linear, with Xavier's uniform weights and PyTorch's biases (HiCo, SCD-Net).
+    """Linear, ReLU, linear, with Xavier's uniform weights in both and PyTorch's biases (HiCo, SCD-Net).
 
     >>> xavier_head(8, 16, 4)(torch.randn(2, 3, 8)).shape
     torch.Size([2, 3, 4])

@@ -138,7 +138,7 @@ class ViT(Encoder):
     (torch.Size([2, 50, 16]), torch.Size([2, 32]), torch.Size([2, 16]))
     """
 
-    abilities = frozenset(ABILITIES) - {"frames", "fuse-streams"}
+    abilities = frozenset(ABILITIES) - {"fuse-streams"}
     together = True
     prepared_state = ("tokenizer.mask_token",)
     config: ViTConfig

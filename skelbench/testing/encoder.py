@@ -476,10 +476,10 @@ def granularities(subject: EncoderSubject) -> None:
 
 def steps(subject: EncoderSubject) -> None:
     encoder = subject.needs("steps")
-    found = _run(encoder, subject.view).steps(GRID.joints)
-    wanted = GRID.times if "tokens" in encoder.abilities else GRID.frames
-    if found.shape[1] != wanted:
-        raise Failed(f"features at {wanted} steps of {GRID.frames} frames", f"{found.shape[1]}", "tokens_RND, per_clip")
+    encoded = _run(encoder, subject.view)
+    wanted = GRID.frames if encoded.by_frame else GRID.times
+    if (found := encoded.steps(GRID.joints).shape[1]) != wanted:
+        raise Failed(f"features at {wanted} steps of {GRID.frames} frames", f"{found}", "tokens_RND, by_frame")
 
 
 def short_views(subject: EncoderSubject) -> None:

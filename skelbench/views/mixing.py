@@ -24,11 +24,20 @@ class Mixed:
     """A view with regions of others in it."""
 
     view: View
+    other_R: Tensor
+    """int64 [R]: the partner's rows (:func:`counterparts`)."""
     region_RTJ: Tensor
-    """bool [R, T, J]: what comes from the partner."""
-    weight_B: Tensor
-    """float32 [count * B]: the partner's share of a clip's cells, mean over its present bodies: of a mixed key it is
-    the weight of the partner's, 1 - weight that of the clip's own."""
+    """bool [R, T, J]: what comes from the partner, if only in part."""
+    weight_RTJ: Tensor
+    """float32 [R, T, J]: the part of it."""
+    fast_R: Tensor
+    """bool [R]: whether the region shows the partner at double speed."""
+
+    @property
+    def weight_B(self) -> Tensor:
+        """float32 [count * B]: the partner's share of a clip's cells, mean over its present bodies: of a mixed key it
+        is the weight of the partner's, 1 - weight that of the clip's own."""
+        return self.view.per_clip(self.weight_RTJ.mean((1, 2))[:, None])[:, 0]
 
 
 def region_swap(
@@ -55,7 +64,8 @@ def region_swap(
     two clips are averaged with a uniform weight.
 
     LanglandsLin/ActCLR net/actclr.py (parts 2 to 3, frames 12 to 20), GitHubOfHyl97/SkeAttnCLR net/SkeAttnCLR.py (3 to
-    4, 16 to 28), JHang2020/PCM3 moco/builder_mask_recons.py (2 to 3, 28 to 44; ``fast`` and ``whole`` a quarter each).
+    4, 16 to 28), JHang2020/PCM3 moco/builder_mask_recons.py (2 to 3, 28 to 44); ``fast`` and ``whole`` are a quarter
+    each in the first and the last.
 
     Raises:
         SkelbenchError: limits that the topology's parts or the view's frames do not allow.
@@ -85,13 +95,14 @@ def region_swap(
     region_RTJ = inside_RT[:, :, None] & chosen_RP[:, part_of(topology, slot_R.device)][:, None] & there_R11
     # Rows without a counterpart read the last row and take nothing of it.
     own_RTJC, other_RTJC = view.x_RTJC, distributed.gather(view.x_RTJC)[other_R]
-    weight_RTJ = region_RTJ.float()
+    weight_RTJ, fast_R = region_RTJ.float(), torch.zeros_like(there_R11[:, 0, 0])
     if fast + whole > 0:
         way_R11, share_R11 = u_Rn[:, 3 + P, None, None], u_Rn[:, 4 + P, None, None]
         early_RT = past_RT.clamp(min=0) * (2 * length_R).clamp(max=T)[:, None] // length_R[:, None]
         early_RTJC = other_RTJC.take_along_dim(early_RT.clamp(max=T - 1)[:, :, None, None], 1)
         whole_R11 = way_R11 < whole
-        other_RTJC = torch.where(((way_R11 < whole + fast) & ~whole_R11)[..., None], early_RTJC, other_RTJC)
+        fast_R = ((way_R11 < whole + fast) & ~whole_R11)[:, 0, 0]
+        other_RTJC = torch.where(fast_R[:, None, None, None], early_RTJC, other_RTJC)
         weight_RTJ = torch.where(whole_R11, share_R11 * there_R11, weight_RTJ)
         region_RTJ = region_RTJ | whole_R11 & there_R11
         blend_RTJC = own_RTJC * (1 - weight_RTJ[..., None]) + other_RTJC * weight_RTJ[..., None]
@@ -102,8 +113,7 @@ def region_swap(
         if fast + whole > 0:
             other_RTJ = torch.minimum(other_RTJ, view.confidence_RTJ)
         mixed = replace(mixed, confidence_RTJ=torch.where(region_RTJ, other_RTJ, view.confidence_RTJ))
-    weight_B = view.per_clip(weight_RTJ.mean((1, 2))[:, None])[:, 0]
-    return Mixed(mixed, region_RTJ, weight_B)
+    return Mixed(mixed, other_R, region_RTJ, weight_RTJ, fast_R)
 
 
 def counterparts(view: View, partner_B: Tensor) -> Tensor:

@@ -122,12 +122,14 @@ def test_classes_are_those_worked_out_one_by_one(interval):
 
 
 @pytest.mark.parametrize("term", ["first-interval", "all-intervals"])
-@pytest.mark.parametrize("by_frame", [True, False])
-def test_the_loss_is_the_mean_over_real_frames_of_each_term(by_frame, term):
+@pytest.mark.parametrize("kind_of_token", ["frame-of-clip", "frame-of-body", "patch"])
+def test_the_loss_is_the_mean_over_real_frames_of_each_term(kind_of_token, term):
     """Slot by slot; in the code only the first interval's joint between the shoulders is global."""
-    batch = view()
-    if by_frame:
+    batch, of_clips = view(), kind_of_token == "frame-of-clip"
+    if of_clips:
         made = method(global_term=term)
+    elif kind_of_token == "frame-of-body":
+        made = method(lambda: BiGRU(BiGRUConfig(hidden=8, depth=1, bodies=0), NTU25, Grid(T, 1, 25)), global_term=term)
     else:
         grid = Grid(T, 2, 25)
         vit = ViTConfig(dim=8, depth=1, heads=2)
@@ -142,14 +144,16 @@ def test_the_loss_is_the_mean_over_real_frames_of_each_term(by_frame, term):
             logits = [heads[i](tokens) for heads in (made.direction, made.length)]
             for clip in range(4):
                 for (t, j, m), classes in slow_classes(batch.x_BMTJC[clip], interval).items():
-                    if t >= LENGTHS[clip] or not (by_frame or batch.valid_BM[clip, m]):
+                    if t >= LENGTHS[clip] or not (of_clips or batch.valid_BM[clip, m]):
                         continue
                     part = "global_" * (j == 20 and (i == 0 or term == "all-intervals"))
                     for kind, of, target in zip(("direction", "length"), logits, classes):
-                        if by_frame:
-                            scores = of[clip, t].view(50, -1)[2 * j + m]
+                        row = clip if of_clips else batch.rows_R.tolist().index(2 * clip + m)
+                        if of_clips:
+                            scores = of[row, t].view(50, -1)[2 * j + m]
+                        elif kind_of_token == "frame-of-body":
+                            scores = of[row, t].view(25, -1)[j]
                         else:
-                            row = batch.rows_R.tolist().index(2 * clip + m)
                             scores = of[row, t // 2 * 25 + j].view(2, -1)[t % 2]
                         terms[part + kind].append(float(-scores.log_softmax(0)[target]))
     means = {name: sum(values) / len(values) for name, values in terms.items()}
@@ -166,11 +170,6 @@ def test_of_clips_as_they_are_the_targets_are_about_the_joint_between_the_should
     torch.testing.assert_close(put[:, :, :, 3], x_BMTJC[:, :, :, 3] - x_BMTJC[:, :, :, 20])
     views = gl.GLTransformer.views(gl.GLTransformerConfig(), Grid(64, 8, 25))
     assert views["whole"].augment[0].kind == "shear" and views["whole"].crop.lo == pytest.approx(0.9)
-
-
-def test_an_encoder_without_frames_and_tokens_is_refused():
-    with pytest.raises(SkelbenchError, match=r"needs an encoder that can .*\(tokens\) or .*\(frames\), which BiGRU"):
-        method(lambda: BiGRU(BiGRUConfig(hidden=8), NTU25, Grid(T, 1, 25)))
 
 
 # ------------------------------------------------------------------------------------------------ checkpoints

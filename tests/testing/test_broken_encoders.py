@@ -180,8 +180,9 @@ class OneGranularity(After):
         return replace(encoded, levels={name: encoded.cls_RD.repeat(1, 2) for name in ("times", "spaces")})
 
 
-class OneStep(ViT):
-    abilities = frozenset({"steps"})
+class ManySteps(After):
+    def change(self, encoded, view):
+        return replace(encoded, by_frame=True)
 
 
 class OneStream(After):
@@ -227,7 +228,7 @@ BROKEN = {
     "cells": (Maximum, "the mean of the cells"),
     "time-and-space": (OneBranch, "features over time apart from those over joints"),
     "granularities": (OneGranularity, "finer features over time apart from coarser ones"),
-    "steps": (OneStep, "features at 32 steps of 32 frames; seen: 4"),
+    "steps": (ManySteps, "features at 32 steps of 32 frames; seen: 100"),
     "short-views": (OneGrid, "AssertionError"),
     "summary": (Neighbour, "the summary of the whole pass; seen: it differs by"),
     "fuse-streams": (OneStream, "KeyError: 'motion'"),

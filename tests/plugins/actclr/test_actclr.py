@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from skelbench_plugins.actclr import ActCLR, ActCLRConfig, imported
 from skelbench_plugins.actclr.actionlet import actionlet, mean_clip, outside
-from skelbench_plugins.actclr.mixes import bone_transfer, mix, partners
+from skelbench_plugins.actclr.mixes import bone_transfer, mix, partner_share, partners
 from skelbench_plugins.stgcn import STGCN, STGCNConfig
 
 from skelbench.cli.main import main
@@ -44,10 +44,9 @@ def draws(kind):
         what, place = op % 8, op // 8
         if what == 1:  # partners
             u = [(place - 1 + 0.5) / 3]
-        elif what == 2:
-            u = [KINDS[kind], BLEND]
         else:  # parts, length in units of 4 frames, of 2 to 3, start of 6
             u = [0.1, 0.9, (START // 4 + 0.5) / 6, *(0.1 if part in CHOSEN else 0.8 for part in range(5))]
+            u += [KINDS[kind], BLEND]
         return torch.tensor(u).expand(len(keys_R), n)
 
     return uniform
@@ -193,7 +192,7 @@ def test_a_mix_is_a_slow_reference_s(kind):
     assert partner_B.tolist() == [3, 0, 1, 2]
     out = mix(view, partner_B, NTU25, step, (2, 3), (0.24, 0.4), False, op=3)
     weight = torch.rand(4, 8, 25) + 0.5  # 8 cells of 4 frames, the last of 2
-    share_B = out.shares(weight)
+    share_B = partner_share(out, weight)
     parts = list(NTU25.parts.values())
     chosen = {j for part in CHOSEN for j in parts[part]}
     start = int((START // 4 + 0.5) / 6 * 5) * 4  # of 7 units of 4 frames
