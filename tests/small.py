@@ -65,7 +65,6 @@ METHODS = tuple(TINY_METHOD)
 KINDS = ("slim", "mamp", "skeletonclr", "cmd", "sjepa", "longt-gan")
 """One of each kind of what a run keeps: a teacher with prototypes, weights alone, a queue, queues of streams, a running
 centre, optimisers in turn. For what the loop does with any of them; what a method has to do itself is asked of all."""
-centre. For what the loop does with any of them; what a method has to do itself is asked of all."""
 COMPARING = {
     "skeletonclr",
     "aimclr",
