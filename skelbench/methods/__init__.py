@@ -5,7 +5,7 @@ from skelbench.methods.distorted import DistortedConfig
 from skelbench.methods.extreme_contrast import ExtremeContrast, ExtremeContrastConfig
 from skelbench.methods.imported import Imported
 from skelbench.methods.masked_autoencoder import MaskedAutoencoder, MaskedAutoencoderConfig, MaskedConfig, rotated_view
-from skelbench.methods.masked_diffusion import Denoised, MaskedDiffusion, MaskedDiffusionConfig
+from skelbench.methods.masked_diffusion import MaskedDiffusion, MaskedDiffusionConfig
 from skelbench.methods.momentum_contrast import MomentumContrast, MomentumContrastConfig, ShearedConfig
 from skelbench.methods.multi_crop import MultiCropConfig, other_views
 from skelbench.methods.multi_grained import MultiGrained, MultiGrainedConfig
@@ -25,7 +25,7 @@ from skelbench.methods.target import Hidden, MaskedTarget
 from skelbench.nn.encoder import Pass, encode_all
 
 __all__ = [
-    "Config", "Context", "Denoised", "DistortedConfig", "ExtremeContrast", "ExtremeContrastConfig", "Hidden",
+    "Config", "Context", "DistortedConfig", "ExtremeContrast", "ExtremeContrastConfig", "Hidden",
     "Imported", "MaskedAutoencoder", "MaskedAutoencoderConfig", "MaskedConfig", "MaskedDiffusion",
     "MaskedDiffusionConfig", "MaskedTarget", "Method", "MomentumContrast", "MomentumContrastConfig",
     "MultiCropConfig", "MultiGrained", "MultiGrainedConfig", "Pass", "PrototypeSettings", "RecurrentContrast",
