@@ -8,6 +8,7 @@ from math import isfinite
 from skelbench_plugins._recipes import DIFFUSION_NATIVE, DIFFUSION_RECIPE, DROPS_TOKENS, MASKED_SPACE
 
 from skelbench.errors import SkelbenchError
+from skelbench.methods import MaskedDiffusion
 from skelbench.methods.imported import (
     ENCODER,
     Imported,
@@ -18,7 +19,6 @@ from skelbench.methods.imported import (
     model_arguments,
     tensor_of,
 )
-from skelbench.methods.masked_diffusion import MaskedDiffusion
 from skelbench.plugin import Log, MethodSpec, NativeProbe, hookimpl
 
 DECODER = {

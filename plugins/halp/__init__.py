@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 from skelbench_plugins._recipes import RATES_SPACE, RECURRENT_NATIVE, RECURRENT_RECIPE
 from torch import Tensor
 
-from skelbench.methods.recurrent_contrast import RecurrentContrast, RecurrentContrastConfig
+from skelbench.methods import RecurrentContrast, RecurrentContrastConfig
 from skelbench.plugin import Log, MethodSpec, NativeProbe, Stage, hookimpl
 
 from .sphere import points, prototypes

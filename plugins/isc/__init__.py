@@ -119,9 +119,8 @@ class ISC(Method):
         encoded = [encoder(view) for encoder in encoders]
         features = [each.clip_summary(view) for each in encoded]
         if len(encoded) == 1:
-            features = encoded[0].time_and_space(self.context.grid.joints)
-            if not encoded[0].per_clip:
-                features = [view.per_clip(x_RD) for x_RD in features]
+            both = encoded[0].time_and_space(self.context.grid.joints)
+            features = [encoded[0].of_clips(x_RD, view) for x_RD in both]
         return [F.normalize(head(x_BD).float(), dim=1) for head, x_BD in zip(heads, features)]
 
     def optim_groups(self):

@@ -14,7 +14,7 @@ from pydantic import Field
 from skelbench_plugins._recipes import RATES_SPACE, RECURRENT_NATIVE, RECURRENT_RECIPE
 
 from skelbench.errors import SkelbenchError
-from skelbench.methods.recurrent_contrast import RecurrentContrast, RecurrentContrastConfig
+from skelbench.methods import RecurrentContrast, RecurrentContrastConfig
 from skelbench.nn.contrast import cosines, divergence, info_nce, similarities
 from skelbench.plugin import Log, MethodSpec, NativeProbe, hookimpl
 from skelbench.views import Distort

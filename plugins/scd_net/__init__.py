@@ -75,11 +75,9 @@ class SCDNet(Method):
     def _embeddings(self, encoder, heads, view):
         """Unit vectors [B, E] by level."""
         encoded = encoder(view)
-        both = encoded.time_and_space(self.context.grid.joints)
-        if not encoded.per_clip:
-            both = [view.per_clip(x_RD) for x_RD in both]
-        features = zip(LEVELS, (*both, encoded.clip_summary(view)))
-        return {level: F.normalize(heads[level](x_BD).float(), dim=1) for level, x_BD in features}
+        features = (*encoded.time_and_space(self.context.grid.joints), encoded.summary_RD)
+        of_clips = {level: encoded.of_clips(x_RD, view) for level, x_RD in zip(LEVELS, features)}
+        return {level: F.normalize(heads[level](x_BD).float(), dim=1) for level, x_BD in of_clips.items()}
 
     def optim_groups(self):
         """Everything decays, biases and norms too, as in the code."""

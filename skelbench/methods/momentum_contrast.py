@@ -1,4 +1,4 @@
-"""What SkeletonCLR and AimCLR share: an encoder, one that follows it, heads, a queue of keys; their code's checkpoints.
+"""What SkeletonCLR and its descendants share: an encoder, one that follows it, heads, queue; their codes' checkpoints.
 
 Facts: LinguoLi/CrosSCLR (net/skeletonclr.py) and Levigty/AimCLR (net/aimclr.py), which agree in all of this. B clips,
 D width of a clip's features, E of an embedding, n keys written so far.

@@ -79,10 +79,8 @@ class MultiGrained(Method):
     def decorrelate(self, encoded: Encoded, view: View, step: Step) -> dict[str, Tensor]:
         """The loss and its terms, of what the encoder made of all four views."""
         config = self.config
-        features = dict(zip(("time", "space"), encoded.time_and_space(self.context.grid.joints)))
-        if not encoded.per_clip:
-            features = {level: view.per_clip(x_RD) for level, x_RD in features.items()}
-        features["instance"] = encoded.clip_summary(view)
+        parts = (*encoded.time_and_space(self.context.grid.joints), encoded.summary_RD)
+        features = {level: encoded.of_clips(x_RD, view) for level, x_RD in zip(LEVELS, parts)}
 
         total: dict[str, Tensor] = {}
         for level, weight in LEVELS.items():

@@ -41,7 +41,12 @@ class RecurrentContrastConfig(DistortedConfig):
 
 
 class RecurrentContrast(MomentumContrast):
-    """Two distorted crops of a clip agree, told apart from the keys of earlier clips: CMD of one stream, untaught."""
+    """Two distorted crops of a clip agree, told apart from the keys of earlier clips: CMD of one stream, untaught.
+
+    >>> views = RecurrentContrast.views(RecurrentContrastConfig(stream="bone"), Grid(frames=64, patch=8, joints=25))
+    >>> {name: view.stream for name, view in views.items()}
+    {'query': 'bone', 'key': 'bone'}
+    """
 
     Config: type[Config] = RecurrentContrastConfig
 

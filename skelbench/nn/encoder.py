@@ -60,9 +60,13 @@ class Encoded:
         return self.pooled_RD if self.cls_RD is None else self.cls_RD
 
     def clip_summary(self, view: View) -> Tensor:
-        """:attr:`summary_RD` with one entry per view of a clip, [count * B, D]: the mean over a clip's present bodies,
-        unless the encoder has seen them together."""
-        return self.summary_RD if self.per_clip else view.per_clip(self.summary_RD)
+        """:attr:`summary_RD` with one entry per view of a clip, [count * B, D]."""
+        return self.of_clips(self.summary_RD, view)
+
+    def of_clips(self, x_RD: Tensor, view: View) -> Tensor:
+        """``x_RD``, one of its features, with one entry per view of a clip, [count * B, D]: the mean over a clip's
+        present bodies, unless the encoder has seen them together."""
+        return x_RD if self.per_clip else view.per_clip(x_RD)
 
     def time_and_space(self, joints: int) -> tuple[Tensor, Tensor]:
         """[R, D] each, of an encoder with the ability "time-and-space": readouts ``time`` and ``space`` of one that has
