@@ -15,7 +15,7 @@ from torch import nn
 from skelbench import distributed
 from skelbench.errors import SkelbenchError
 from skelbench.methods import MomentumContrast, MomentumContrastConfig
-from skelbench.methods.imported import Imported
+from skelbench.methods.imported import Imported, tensor_of
 from skelbench.methods.momentum_contrast import graph_name, graph_settings
 from skelbench.nn.contrast import info_nce, similarities
 from skelbench.nn.ema import ema_update
@@ -200,8 +200,9 @@ def imported(state, options) -> Imported:
         if mine.startswith(("head.", "key_head.", "predictor.")) and x.dim() == 3:
             weights[mine] = x[:, :, 0]
     if whole:
-        weights["queue.keys_KE"] = weights["queue.keys_KE"].T
-        settings |= {"method.embedding": len(state["queue_z"]), "method.queue": state["queue_z"].shape[1]}
+        keys_EK = tensor_of(state, "queue_z", "E x K", lambda s: len(s) == 2)
+        weights["queue.keys_KE"] = keys_EK.T
+        settings |= {"method.embedding": keys_EK.shape[0], "method.queue": keys_EK.shape[1]}
     return Imported(settings, weights, tuple(name for name in state if name not in used))
 
 

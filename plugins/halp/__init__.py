@@ -51,6 +51,7 @@ class HaLP(RecurrentContrast):
 
     Config = HaLPConfig
     whole_batch = "hallucinated positives are averaged over the whole batch"
+    queue_fills = 3  # the first positive is hallucinated after two
     prototype_KE: Tensor
 
     def __init__(self, config, context):

@@ -264,6 +264,8 @@ class Method(nn.Module):
     groups of that turn (``"turn": "critic"``; those that say none: the first) are updated. Each has its optimiser."""
     min_clips: int = 1
     """Clips that a step has at least: 2 for what is compared over a batch. Features of fewer would be divided by 0."""
+    queue_fills: int = 1
+    """How often a run's clips fill the queue of keys at least: more for what only begins once it has been full."""
     exchangeable: Mapping[str, str] = {}
     """Settings of the method that name a plugin -> its kind, ``{"target": "targets"}``: versions enter the identity.
     "" names none. Beside one that names an encoder, ``partner``, stands ``partner_settings``, a dict: the harness adds

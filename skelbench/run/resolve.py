@@ -515,14 +515,15 @@ def _check_buildable(resolved: Resolved, host: Host) -> None:
 
 
 def _check_queues(resolved: Resolved, method: Method) -> None:
-    """A queue that the run cannot fill once is a mistake of scale, and its keys never grow old."""
+    """A queue that the run cannot fill (as often as the method needs it) is a mistake of scale: keys never grow old."""
     spec, sizes = resolved.spec, [part.size for part in method.modules() if isinstance(part, KeyQueue)]
     if not sizes or spec.imported:
         return
     split = resolved.store.split(spec.data.split, spec.data.min_frames)
     clips = spec.train.batch_size * total_steps(spec, len(split.train))
-    if max(sizes) > clips:
+    if max(sizes) * method.queue_fills > clips:
+        often = "never fill" if method.queue_fills == 1 else f"do not fill {method.queue_fills} times"
         raise SkelbenchError(
             f"method {spec.method} has a queue of {max(sizes):,} keys, which the {clips:,} clips that this run sees "
-            "never fill; make it smaller or train for longer"
+            f"{often}; make it smaller or train for longer"
         )

@@ -19,6 +19,7 @@ REFUSED = [
         (method, {"queue": 25}, "queue of 25 keys, which the 24 clips that this run sees never fill")
         for method in ("actclr", "crosclr", "rvtclr")
     ),
+    ("halp", {"queue": 9}, "queue of 9 keys, which the 24 clips that this run sees do not fill 3 times"),
     ("igm", {"queue": 25}, "queue of 25 keys, which the 24 clips that this run sees never fill"),
     ("gl-transformer", {"intervals": ()}, "intervals"),
     ("gl-transformer", {"intervals": (0, 5)}, "intervals"),
