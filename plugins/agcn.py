@@ -13,14 +13,13 @@ from torch import Tensor, nn
 
 from skelbench.component import Spec
 from skelbench.nn.encoder import Encoded, Encoder, side_by_side
+from skelbench.nn.graph import SUBSETS, bone_subsets
 from skelbench.plugin import EncoderSpec, hookimpl
 
 WIDTHS = (1, 1, 1, 1, 2, 2, 2, 4, 4, 4)
 """Channels of the blocks, in multiples of ``base``."""
 STRIDED = (4, 7)
 """Blocks, from 0, that halve the frames."""
-SUBSETS = 3
-"""A joint itself, the joint that its bone begins at, the joints that bones lead to from it."""
 
 
 class AGCNConfig(Spec):
@@ -137,17 +136,6 @@ def _convolution(before: int, after: int, kernel: int = 1, stride: int = 1, std:
     if made.bias is not None:
         nn.init.zeros_(made.bias)
     return made
-
-
-def bone_subsets(topology) -> Tensor:
-    """float32 [S, J, J]: column k says that joint k is made of itself; of the joint at which its bone begins; of those
-    at which the bones end that begin at it, all alike. Bones are :attr:`Topology.bones`, as in 2s-AGCN's code."""
-    joints = topology.num_joints
-    from_parent = torch.zeros(joints, joints)
-    for joint, parent in enumerate(topology.bones):
-        from_parent[parent, joint] = float(joint != parent)
-    from_children = from_parent.T / from_parent.sum(1).clamp(min=1)
-    return torch.stack([torch.eye(joints), from_parent, from_children])
 
 
 @hookimpl

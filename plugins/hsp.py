@@ -36,7 +36,11 @@ class HSPConfig(MultiGrainedConfig):
 
 
 class HSP(MultiGrained):
-    """Multi-grained decorrelation between a clip's skeleton in space and in the image plane."""
+    """Multi-grained decorrelation between a clip's skeleton in space and in the image plane.
+
+    Raises:
+        SkelbenchError: the skeleton has none of the joints, or poses are 2-D and depth would be learnt from them.
+    """
 
     Config = HSPConfig
     shown_J: Tensor
@@ -54,6 +58,11 @@ class HSP(MultiGrained):
         self.prompt_JC = nn.Parameter(torch.empty(len(names), 3))
         nn.init.trunc_normal_(self.prompt_JC, std=0.02)
         if config.third == "lifted":
+            if context.dimensions == 2:
+                raise SkelbenchError(
+                    "method hsp learns depth from poses in space, and those of this data set are 2-D; "
+                    "give --set method.third=confidence, or choose another data set or method"
+                )
             self.lift = nn.Sequential(
                 nn.Linear(3 * len(names), config.lift_hidden),
                 nn.LayerNorm(config.lift_hidden),

@@ -77,7 +77,7 @@ class PClust(Method):
         error_RT = (y_RTL.float() - x_RTL).abs().sum(2)
         loss_R = frame_mean(error_RT, real_RT)
         if config.count_padding and real_RT is not None:
-            loss_R = error_RT.sum(1) / real_RT.sum(1)
+            loss_R = error_RT.sum(1) / real_RT.sum(1).clamp(min=1)
         return {"loss": step.mean(loss_R.sum(), len(loss_R))}
 
     def optim_groups(self):

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from skelbench.component import Spec
 from skelbench.nn.encoder import Encoded, Encoder
+from skelbench.nn.graph import bone_subsets
 from skelbench.nn.tokenizer import take
 from skelbench.plugin import EncoderSpec, hookimpl
 
@@ -54,7 +55,7 @@ class STGCN(Encoder):
         super().__init__(config, topology, grid)
         self.width = self.features = config.out
         if config.partition == "directed":
-            partition_SJJ = directed_partition(topology)
+            partition_SJJ = bone_subsets(topology)
         else:
             partition_SJJ = spatial_partition(topology, seen=1 if config.partition == "one-hop" else None)
         self.register_buffer("adjacency_SJJ", partition_SJJ, persistent=False)
@@ -157,17 +158,6 @@ def spatial_partition(topology, seen: int | None = None) -> Tensor:
     farther_JJ = hops_J[:, None] - hops_J[None, :]
     own = torch.eye(joints) * share_JJ
     return torch.stack([own, (farther_JJ >= 0) * share_JJ - own, (farther_JJ < 0) * share_JJ])
-
-
-def directed_partition(topology) -> Tensor:
-    """float32 [S, J, J]: column k says how joint k is made of itself, of the joint at which its bone begins, and of the
-    mean of those whose bones begin at it."""
-    joints = topology.num_joints
-    parents = torch.zeros(joints, joints)
-    for child, parent in enumerate(topology.bones):
-        parents[parent, child] = float(parent != child)
-    children = parents.T / parents.sum(1).clamp(min=1)
-    return torch.stack([torch.eye(joints), parents, children])
 
 
 def _initialise(module: nn.Module) -> None:

@@ -48,9 +48,10 @@ def imported(state, options):
         name = f"encoder.embed.{branch}.0.weight"
         x, y, z = weights[name].unflatten(1, (-1, 3)).unbind(2)
         weights[name] = torch.stack([x, z, -y], 2).flatten(1)  # our (x, y, z) are its (x, z, -y)
-    settings = {"encoder.dim": len(x), "encoder.depth": depth, "grid.frames": x.shape[1]}
+    dim, frames = x.shape  # of a joint's numbers over time
+    settings = {"encoder.dim": dim, "encoder.depth": depth, "grid.frames": frames}
     for name, domains in (("encoder_q.td_proj.0.weight", 1), ("fc.weight", 2)):
         if name in state:
-            count = state[name].shape[1] // (domains * len(x))
+            count = state[name].shape[1] // (domains * dim)
             settings |= {"encoder.granularities": count, "method.granularities": count}
     return Imported(settings, weights, left)

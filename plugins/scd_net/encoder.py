@@ -1,13 +1,11 @@
 """SCD-Net's encoder: graph convolutions and a transformer layer over a clip's frames, others over its joints.
 
-Facts: cong-wu/SCD-Net, scd/scd_encoder.py and model/ctrgcn.py (CTR-GCN: Chen et al., ICCV 2021). B clips, M body slots,
-R = B * M bodies, T frames, J joints (U those that a sum is for), C = 3, L channels, S = 3 subsets of neighbours, D
-width of a branch.
+Facts: cong-wu/SCD-Net, scd/scd_encoder.py. B clips, M body slots, T frames, K = M * J joints of all slots, D width of a
+branch.
 """
 
-import torch
 from pydantic import Field, model_validator
-from torch import Tensor, nn
+from torch import nn
 
 from skelbench.component import Spec
 from skelbench.nn.two_branch import (
@@ -20,10 +18,7 @@ from skelbench.nn.two_branch import (
     sequences,
 )
 
-SUBSETS = 3
-KERNEL, DILATIONS = 5, (1, 2)
-PATHS = len(DILATIONS) + 2
-"""Of a convolution over time: dilated ones, a maximum over three frames, and a frame by itself."""
+from .graph import Graph, Unit
 
 
 class SCDNetEncoderConfig(Spec):
@@ -52,7 +47,9 @@ class SCDNetEncoder(TwoBranchEncoder):
 
     def __init__(self, config, topology, grid):
         super().__init__(config, topology, grid, config.dim, config.bodies)
-        self.graph = nn.ModuleDict({branch: Graph(config, topology) for branch in Branches._fields})
+        self.graph = nn.ModuleDict(
+            {branch: Graph(config.channels, config.bodies, topology) for branch in Branches._fields}
+        )
         self.embed = Embedding(config.bodies, grid, config.dim, config.channels)
         self.time, self.space = (
             nn.Sequential(
@@ -79,126 +76,3 @@ class SCDNetEncoder(TwoBranchEncoder):
             "time": config.depth * post_norm_macs(grid.frames, config.dim, config.dim),
             "space": config.depth * post_norm_macs(bodies * grid.joints, config.dim, config.dim),
         }
-
-
-class Graph(nn.Module):
-    """Batch norm of every number of a frame, and three units over graph and time, body by body."""
-
-    def __init__(self, config: SCDNetEncoderConfig, topology) -> None:
-        super().__init__()
-        channels, adjacency_SJJ = config.channels, neighbours(topology)
-        self.norm = nn.BatchNorm1d(config.bodies * topology.num_joints * 3)
-        self.units = nn.ModuleList(
-            Unit(before, after, adjacency_SJJ)
-            for before, after in ((3, channels), (channels, 4 * channels), (4 * channels, channels))
-        )
-
-    def forward(self, x_BMTJC: Tensor) -> Tensor:
-        """[B, M, T, J, L]."""
-        bodies, _, joints = x_BMTJC.shape[1:4]
-        x_BNT = self.norm(x_BMTJC.permute(0, 1, 3, 4, 2).flatten(1, 3))
-        x_RLTJ = x_BNT.unflatten(1, (bodies, joints, 3)).permute(0, 1, 3, 4, 2).flatten(0, 1)
-        for unit in self.units:
-            x_RLTJ = unit(x_RLTJ)
-        return x_RLTJ.unflatten(0, (-1, bodies)).permute(0, 1, 3, 4, 2)
-
-
-class Unit(nn.Module):
-    """A sum over neighbours, convolutions over time, a residual (not of coordinates)."""
-
-    def __init__(self, before: int, after: int, adjacency_SJJ: Tensor) -> None:
-        super().__init__()
-        self.space, self.time = Neighbours(before, after, adjacency_SJJ), Time(after)
-        self.residual = None if before == 3 else _point(before, after)
-
-    def forward(self, x_RLTJ: Tensor) -> Tensor:
-        """[R, L, T, J] -> [R, L', T, J]."""
-        y_RLTJ = self.time(self.space(x_RLTJ))
-        return torch.relu(y_RLTJ if self.residual is None else y_RLTJ + self.residual(x_RLTJ))
-
-    def macs(self, frames: int, joints: int) -> int:
-        """Multiply-accumulates of matrix products, of one body."""
-        space, cells = self.space, frames * joints
-        before, after, related = space.value.in_channels, len(space.norm.weight), space.left.out_channels
-        graph = cells * before * (2 * related + SUBSETS * after) + joints**2 * related * after
-        time = cells * (after**2 + len(DILATIONS) * KERNEL * (after // PATHS) ** 2)
-        points = cells * before * after * (1 if self.residual is None else 2)
-        return graph + SUBSETS * cells * joints * after + time + points
-
-
-class Neighbours(nn.Module):
-    """Of each joint a sum over the others, with weights that are learned for all clips and, for each channel, corrected
-    by how two joints' means over time differ; a residual."""
-
-    def __init__(self, before: int, after: int, adjacency_SJJ: Tensor) -> None:
-        super().__init__()
-        related = 8 if before == 3 else before // 8
-        self.left, self.right = (nn.Conv2d(before, SUBSETS * related, 1) for _ in range(2))
-        self.value = nn.Conv2d(before, SUBSETS * after, 1)
-        self.spread = nn.Conv2d(SUBSETS * related, SUBSETS * after, 1, groups=SUBSETS)
-        self.weight_SJJ, self.corrected = nn.Parameter(adjacency_SJJ.clone()), nn.Parameter(torch.zeros(1))
-        self.norm, self.residual = nn.BatchNorm2d(after), _point(before, after)
-        for conv in (self.left, self.right, self.value, self.spread):
-            _kaiming(conv, SUBSETS)
-        nn.init.constant_(self.norm.weight, 1e-6)
-
-    def forward(self, x_RLTJ: Tensor) -> Tensor:
-        """[R, L, T, J] -> [R, L', T, J]."""
-        left_RLJ, right_RLJ = (conv(x_RLTJ).mean(2) for conv in (self.left, self.right))
-        differ_RLUJ = torch.tanh(left_RLJ[..., None] - right_RLJ[..., None, :])
-        weight_RSLUJ = self.spread(differ_RLUJ).unflatten(1, (SUBSETS, -1)) * self.corrected
-        weight_RSLUJ = weight_RSLUJ + self.weight_SJJ[:, None]
-        value_RSLTJ = self.value(x_RLTJ).unflatten(1, (SUBSETS, -1))
-        y_RLTU = torch.einsum("rslvw,rsltw->rltv", weight_RSLUJ, value_RSLTJ)
-        return torch.relu(self.norm(y_RLTU) + self.residual(x_RLTJ))
-
-
-class Time(nn.Module):
-    """Four paths over time side by side, a quarter of the channels each."""
-
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        part = width // PATHS
-        self.paths = nn.ModuleList()
-        for dilation in DILATIONS:
-            reach = dilation * (KERNEL // 2)
-            over_time = nn.Conv2d(part, part, (KERNEL, 1), padding=(reach, 0), dilation=(dilation, 1))
-            self.paths.append(nn.Sequential(*_point(width, part), nn.ReLU(), over_time, nn.BatchNorm2d(part)))
-        nearest = nn.MaxPool2d((3, 1), stride=1, padding=(1, 0))
-        self.paths.append(nn.Sequential(*_point(width, part), nn.ReLU(), nearest, nn.BatchNorm2d(part)))
-        self.paths.append(_point(width, part))
-        for module in self.modules():
-            if isinstance(module, nn.Conv2d):
-                _kaiming(module)
-            elif isinstance(module, nn.BatchNorm2d):
-                nn.init.normal_(module.weight, 1.0, 0.02)
-
-    def forward(self, x_RLTJ: Tensor) -> Tensor:
-        """Same shape."""
-        return torch.cat([path(x_RLTJ) for path in self.paths], 1)
-
-
-def _point(before: int, after: int) -> nn.Sequential:
-    """A convolution of a joint in a frame alone, and batch norm."""
-    conv = nn.Conv2d(before, after, 1)
-    _kaiming(conv)
-    return nn.Sequential(conv, nn.BatchNorm2d(after))
-
-
-def _kaiming(conv: nn.Conv2d, subsets: int = 1) -> None:
-    """He's normal weights by the outputs of a subset, zero biases."""
-    outputs = conv.out_channels // subsets * conv.kernel_size[0]
-    nn.init.normal_(conv.weight, std=(2 / outputs) ** 0.5)
-    assert conv.bias is not None
-    nn.init.zeros_(conv.bias)
-
-
-def neighbours(topology) -> Tensor:
-    """float32 [S, J, J]: row j says how joint j is made of itself, of the joints whose bones begin at it and of the one
-    at which its own bone begins; the joints that one joint contributes to share it (columns sum to 1 or 0)."""
-    joints = topology.num_joints
-    inward_JJ = torch.zeros(joints, joints)
-    for joint, begin in enumerate(topology.bones):
-        inward_JJ[begin, joint] = float(begin != joint)
-    outward_JJ = inward_JJ.T
-    return torch.stack([torch.eye(joints), inward_JJ, outward_JJ / outward_JJ.sum(0).clamp(min=1)])

@@ -50,7 +50,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from numbers import Real
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -92,6 +92,8 @@ class Context:
     """Width of ``Encoded.summary_RD``: of the class token, or of the readout of an encoder that has none."""
     target: Callable[[str], type] | None = None
     """``target(name)``: the class of what hidden tokens are made to predict (:mod:`skelbench.methods.target`)."""
+    dimensions: Literal[2, 3] = 3
+    """2: poses of the image plane, whose z is 0."""
 
     @classmethod
     def of(
@@ -100,11 +102,12 @@ class Context:
         grid: Grid,
         encoder: Callable[..., Encoder],
         target: Callable[[str], type] | None = None,
+        dimensions: Literal[2, 3] = 3,
     ) -> Context:
         """With the widths that an encoder states, for which one is made without weights (on the meta device)."""
         with torch.device("meta"):
             instance = encoder()
-        return cls(topology, grid, encoder, instance.width, instance.summary_width, target)
+        return cls(topology, grid, encoder, instance.width, instance.summary_width, target, dimensions)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Context:
         """Itself: a copy of a method has modules of its own and plugins, which ``encoder`` reaches, in common."""

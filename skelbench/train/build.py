@@ -163,7 +163,8 @@ def build_method(spec: RunSpec, host: Host, topology: Topology, device: torch.de
 
     meta = str(device) == "meta"
     with torch.random.fork_rng(devices=[]), torch.device("meta" if meta else "cpu"):
-        context = Context.of(topology, grid, partial(build_encoder, spec, host, topology), target)
+        encoders = partial(build_encoder, spec, host, topology)
+        context = Context.of(topology, grid, encoders, target, spec.data.dimensions)
         torch.manual_seed(derive_seed(spec.seed, "init"))
         with plugin_code(cls, "(config, context)"):
             method = cls(config, context)

@@ -8,6 +8,8 @@ import pytest
 import torch
 from skelbench_plugins import gl_transformer as gl
 from skelbench_plugins.bigru import BiGRU, BiGRUConfig
+from skelbench_plugins.gl_transformer import checkpoint
+from skelbench_plugins.gl_transformer.targets import displacement_classes, local_and_global
 from skelbench_plugins.glt import GLT, GLTConfig
 
 from skelbench.cost.macs import count_encoder
@@ -35,7 +37,7 @@ def method(made=encoder, **settings):
 
 def view():
     """Four clips of different lengths, the second body of every other one absent; joint 20 is where a body has come."""
-    x_BMTJC = gl.local_and_global(official.clip(4, T), 20)
+    x_BMTJC = local_and_global(official.clip(4, T), 20)
     x_BMTJC[:, :, :, 20] -= x_BMTJC[:, :, :1, 20].clone()
     real_BT = torch.arange(T) < torch.tensor(LENGTHS)[:, None]
     made = View.of(x_BMTJC * real_BT[:, None, :, None, None], x_BMTJC.flatten(2).any(2))
@@ -112,7 +114,7 @@ def slow_classes(x_MTJC, interval):
 def test_classes_are_those_worked_out_one_by_one(interval):
     x_BMTJC = 0.2 * view().x_BMTJC[:2]
     x_BMTJC[1, 0, 3:6] = x_BMTJC[1, 0, 3]  # still for a while
-    found = gl.displacement_classes(x_BMTJC, torch.tensor([[False, True]]), interval, 0.01)
+    found = displacement_classes(x_BMTJC, torch.tensor([[False, True]]), interval, 0.01)
     seen = set()
     for clip in range(2):
         for (t, j, m), expected in slow_classes(x_BMTJC[clip], interval).items():
@@ -165,7 +167,7 @@ def test_the_loss_is_the_mean_over_real_frames_of_each_term(kind_of_token, term)
 def test_of_clips_as_they_are_the_targets_are_about_the_joint_between_the_shoulders():
     """The shared setting: the same classes as of clips that were put so beforehand, whatever a body's place."""
     x_BMTJC = official.clip(2, T)
-    put = gl.local_and_global(x_BMTJC, 20)
+    put = local_and_global(x_BMTJC, 20)
     assert torch.equal(put[:, :, :, 20], x_BMTJC[:, :, :, 20])
     torch.testing.assert_close(put[:, :, :, 3], x_BMTJC[:, :, :, 3] - x_BMTJC[:, :, :, 20])
     views = gl.GLTransformer.views(gl.GLTransformerConfig(), Grid(64, 8, 25))
@@ -175,7 +177,7 @@ def test_of_clips_as_they_are_the_targets_are_about_the_joint_between_the_should
 # ------------------------------------------------------------------------------------------------ checkpoints
 def public_state(made):
     """Weights of ``made`` as the authors' code names them, with what it saves besides."""
-    back = {ours: theirs for theirs, ours in gl._PARTS.items()}
+    back = {ours: theirs for theirs, ours in checkpoint._PARTS.items()}
     state = {"pred_token_emb": torch.zeros(1, 1, 50, 4), "encoder_blocks.0.tm_pos_encoder.pe": torch.zeros(1, T, 200)}
     for name, x in made.state_dict().items():
         first, _, rest = name.partition(".")
@@ -196,7 +198,7 @@ def test_a_public_checkpoint_is_read(classifier):
     state = public_state(made)
     if classifier:
         state = {f"transformer.{name}": x for name, x in state.items()} | {"linear.weight": torch.zeros(60, 200)}
-    imported = gl.read_public(state, {})
+    imported = checkpoint.imported(state, {})
     assert imported.settings == {
         "encoder.dim": 4, "encoder.depth": 2, "encoder.expand": 1.5, "encoder.bodies": 2, "grid.frames": T,
     }  # fmt: skip
@@ -209,9 +211,9 @@ def test_a_public_checkpoint_is_read(classifier):
 
 def test_a_checkpoint_of_another_model_is_refused():
     with pytest.raises(SkelbenchError, match="'encoder_blocks.0.positional_emb' is not there"):
-        gl.read_public({"encoder_q.fc.weight": torch.zeros(2, 2)}, {})
+        checkpoint.imported({"encoder_q.fc.weight": torch.zeros(2, 2)}, {})
     with pytest.raises(SkelbenchError, match="'cls_token' is not of GL-Transformer's code"):
-        gl.read_public(public_state(encoder()) | {"cls_token": torch.zeros(4)}, {})
+        checkpoint.imported(public_state(encoder()) | {"cls_token": torch.zeros(4)}, {})
 
 
 # ------------------------------------------------------------------------------------------------ the encoder

@@ -107,6 +107,14 @@ def test_errors_of_fixed_weights_are_of_real_frames_alone():
     assert method({"clip": view}, STEP)["loss"].item() == pytest.approx(torch.stack(errors).mean().item(), rel=1e-5)
 
 
+@pytest.mark.parametrize("decoder", ["fixed-state", "fixed-weights"])
+@pytest.mark.parametrize("count_padding", [False, True])
+def test_a_clip_of_one_frame_has_a_loss(decoder, count_padding):
+    view = padded()
+    view = replace(view, real_RT=torch.arange(T) < torch.tensor([6, 6, 4, 1])[:, None])
+    assert torch.isfinite(make(decoder=decoder, count_padding=count_padding)({"clip": view}, STEP)["loss"])
+
+
 def test_what_does_not_vary_and_what_is_padding_is_zero():
     x_RTJC = official.clip(2, T)[:, 0]
     x_RTJC[..., 2] = 7.0

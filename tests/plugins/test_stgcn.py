@@ -5,7 +5,7 @@ import itertools
 import official_graph
 import pytest
 import torch
-from skelbench_plugins.stgcn import STGCN, STGCNConfig, directed_partition, spatial_partition
+from skelbench_plugins.stgcn import STGCN, STGCNConfig, spatial_partition
 
 from skelbench.methods.momentum_contrast import imported
 from skelbench.skeleton.grid import Grid
@@ -49,15 +49,6 @@ def test_neighbours_are_parted_by_their_distance_from_the_hub(topology, hub, see
         share = 1 / sum((other, k) in linked for other in range(topology.num_joints)) if (j, k) in linked else 0.0
         subset = 0 if j == k else 1 if distance[j] >= distance[k] else 2
         expected = [share if s == subset else 0.0 for s in range(3)]
-        assert partition[:, j, k].tolist() == pytest.approx(expected)
-
-
-@pytest.mark.parametrize("topology", [NTU25, H36M17])
-def test_the_directed_graph_is_of_a_joint_its_parent_and_its_children(topology):
-    partition = directed_partition(topology)
-    for j, k in itertools.product(range(topology.num_joints), repeat=2):
-        children = [child for child, start in enumerate(topology.bones) if start == k != child]
-        expected = [float(j == k), float(topology.bones[k] == j != k), (j in children) / max(1, len(children))]
         assert partition[:, j, k].tolist() == pytest.approx(expected)
 
 

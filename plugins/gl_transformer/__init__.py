@@ -15,16 +15,16 @@ from skelbench_plugins._recipes import FP32, RATES_SPACE
 from torch import nn
 
 from skelbench.errors import SkelbenchError
-from skelbench.methods import Config, Imported, Method
-from skelbench.methods.imported import renamed, tensor_of
+from skelbench.methods import Config, Method
 from skelbench.nn.encoder import real_frames, side_by_side
 from skelbench.optim.groups import one_group
 from skelbench.plugin import Log, MethodSpec, NativeProbe, hookimpl
 from skelbench.views import Free, Shear, Tempo, ViewSpec
 from skelbench.views.distortions import OnJoints
 
-DIRECTIONS, LONGEST, ABSENT = 27, 14, 15
-"""Directions; classes of length are 0 (still), 1 to LONGEST, and that of a body that is not there."""
+from .targets import ABSENT, DIRECTIONS, displacement_classes, local_and_global
+
+NAMES = ("direction", "length", "global_direction", "global_length")
 
 
 class LocalShear(Shear):
@@ -132,77 +132,6 @@ class GLTransformer(Method):
         return one_group(self)
 
 
-NAMES = ("direction", "length", "global_direction", "global_length")
-
-
-def local_and_global(x_XMTJC, anchor):
-    """Joints about joint ``anchor``, and that joint where it is."""
-    at_XMT1C = x_XMTJC[:, :, :, anchor : anchor + 1]
-    is_anchor_J1 = (torch.arange(x_XMTJC.shape[3], device=x_XMTJC.device) == anchor)[:, None]
-    return torch.where(is_anchor_J1, x_XMTJC, x_XMTJC - at_XMT1C)
-
-
-def displacement_classes(x_XMTJC, later_XM, interval, length):
-    """Direction (sx + 3 sy + 9 sz; 0 backwards, 1 none, 2 forwards) and length of the way back to where each joint was
-    ``interval`` frames ago, or in the first frame: int64 [X, T, S] each.
-
-    Bodies that are not in the first frame have a class of length of their own, but for a clip's first (``later_XM``).
-    """
-    frame_T = torch.arange(x_XMTJC.shape[2], device=x_XMTJC.device)
-    back_XMTJC = x_XMTJC[:, :, (frame_T - interval).clamp(min=0)] - x_XMTJC
-    x, y, z = (back_XMTJC.sign().long() + 1).unbind(-1)
-    direction_XMTJ = x + 3 * y + 9 * z
-    far_XMTJ = back_XMTJC.square().sum(-1).sqrt()
-    length_XMTJ = (torch.div(far_XMTJ, length, rounding_mode="floor") + 1).clamp(max=LONGEST).long()
-    length_XMTJ = length_XMTJ.masked_fill(far_XMTJ == 0, 0)
-    absent_XM = later_XM & ~x_XMTJC[:, :, 0].flatten(2).any(2)
-    length_XMTJ = length_XMTJ.masked_fill(absent_XM[:, :, None, None], ABSENT)
-    return tuple(x.permute(0, 2, 3, 1).flatten(2) for x in (direction_XMTJ, length_XMTJ))
-
-
-_PARTS = {
-    "positional_emb": "positions",
-    "norm1_sp": "norm_space",
-    "norm1_tm": "norm_time",
-    "norm2": "norm",
-    "attention_sp": "space",
-    "attention_tm": "time",
-    "feedforward.fc1": "mlp.0",
-    "feedforward.fc2": "mlp.3",
-}
-_LEFT_OUT = ("pred_token_emb", "linear.")
-"""A token that no forward pass uses, and the classifier of a linear probe."""
-
-
-def read_public(state, options):
-    """The encoder of a checkpoint of the authors' code, with or without their classifier; heads are not in it."""
-    state = {name.removeprefix("transformer."): x for name, x in state.items()}
-    tables = "tm_pos_encoder.pe", "sp_pos_encoder.pe"  # sines of an ablation
-    state = {name: x for name, x in state.items() if not name.endswith(tables)}
-    form = "1 x T x 2 J x D"
-    positions = tensor_of(state, "encoder_blocks.0.positional_emb", form, lambda s: len(s) == 4 and s[2] % 25 == 0)
-    hidden = tensor_of(state, "encoder_blocks.0.feedforward.fc1.weight", "hidden x 2 J D", lambda s: len(s) == 2)
-    frames, places, dim = positions.shape[1:]
-    depth = len({name.split(".")[1] for name in state if name.startswith("encoder_blocks.")})
-    names = {"emb": "embed", "emb_global": "embed_path", "norm": "norm", "mlp": "head"}
-    for block in range(depth):
-        names |= {f"encoder_blocks.{block}.{old}": f"blocks.{block}.{new}" for old, new in _PARTS.items()}
-    left = tuple(name for name in state if name.startswith(_LEFT_OUT))
-    weights = {}
-    for name in state.keys() - {*left}:
-        if not (ours := renamed(name, names)):
-            raise SkelbenchError(f"its tensor {name!r} is not of GL-Transformer's code")
-        weights[f"encoder.{ours}"] = state[name][0] if ours.endswith("positions") else state[name]
-    settings = {
-        "encoder.dim": dim,
-        "encoder.depth": depth,
-        "encoder.expand": hidden.shape[0] / hidden.shape[1],
-        "encoder.bodies": places // 25,
-        "grid.frames": frames,
-    }
-    return Imported(settings, weights, left)
-
-
 @hookimpl
 def skelbench_methods():
     return [
@@ -210,7 +139,7 @@ def skelbench_methods():
             name="gl-transformer",
             target=":GLTransformer",
             config=":GLTransformerConfig",
-            imports=":read_public",
+            imports="skelbench_plugins.gl_transformer.checkpoint:imported",
             requires=("steps",),
             probe=NativeProbe(protocol="linear@gl-transformer", best_on_test=True),
             summary="predict which way and how far each joint has come, about the body and in the room; nothing hidden",
