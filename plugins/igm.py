@@ -112,7 +112,8 @@ def skelbench_methods():
             "and two idempotency terms on an estimate by one step. All else is MacDiff's (masks, loss on hidden "
             "tokens, decoder, optimiser, epochs, bodies, probe) or ours: the estimate is cut off; 10 % of its tokens "
             "are encoded, without a time and weighted by the share of the signal that was left, in place of the time "
-            "and noise that the paper tells the encoder; a clip's own feature gets no gradient; distributions are "
+            "and noise that the paper tells the encoder; a feature is the mean of its tokens, a clip's own without "
+            "gradient; distributions are "
             "softmaxes over a queue, compared by KL; eta, weights, temperatures and queue",
             recipe=DIFFUSION_RECIPE,
             requires=DROPS_TOKENS,
