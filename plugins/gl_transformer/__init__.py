@@ -14,7 +14,6 @@ from pydantic import Field
 from skelbench_plugins._recipes import FP32, RATES_SPACE
 from torch import nn
 
-from skelbench.errors import SkelbenchError
 from skelbench.methods import Config, Method
 from skelbench.nn.encoder import real_frames, side_by_side
 from skelbench.optim.groups import one_group
