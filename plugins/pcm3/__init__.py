@@ -181,15 +181,9 @@ def skelbench_methods():
             citation="Zhang et al., Prompted Contrast with Masked Motion Modeling: Towards Versatile 3D Action "
             "Representation Learning, ACM MM 2023 (arXiv 2308.03975)",
             requires=("steps",),
-<<<<<<< HEAD
             readings="only keys that have been written are negatives or teach; a partner is any other clip of a batch "
             "(the code leaves out the one before); clips are not cut to their first 300 frames; shared: regions and "
             "hidden parts of each clip's own, prompts of every body alike, the decoder sees a patch's mean token",
-=======
-            readings="only keys that have been written are negatives or teach; a partner is any other clip of the "
-            "batch, the code leaves out the one before; clips are not cut to their first 300 frames; shared: regions "
-            "and hidden parts of each clip's own, prompts of every body alike, the decoder sees a patch's mean token",
->>>>>>> w-revB
             recipe=RECURRENT_RECIPE | {"train.batch_size": 128, "train.lr": 0.02},
             native=RECURRENT_NATIVE | {"train.bodies": "all-slots", "method.draws": "batch"},
             space=RATES_SPACE | {"method.temperature": Log(0.03, 0.3), "method.reconstruction": Log(4.0, 400.0)},
