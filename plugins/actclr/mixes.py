@@ -68,8 +68,9 @@ def mix(view: View, partner_B: Tensor, topology, step, parts, shares, alike: boo
     the beginning of their partner there, twice as fast, a quarter become a weighted mean of both. With ``alike`` all
     clips of a batch have one draw, as in the code."""
     frames = stretches(view.x_RTJC.shape[1], shares)
-    how = {"alike": alike, "op": 8 * op, "fast": 0.25, "whole": 0.25}
-    return region_swap(view, partner_B, topology, step.uniform, parts, frames, **how)
+    return region_swap(
+        view, partner_B, topology, step.uniform, parts, frames, alike=alike, op=8 * op, fast=0.25, whole=0.25
+    )
 
 
 def partner_share(mixed: Mixed, weight_RPJ: Tensor) -> Tensor:
