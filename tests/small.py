@@ -43,7 +43,7 @@ TINY_METHOD = {
     "hico": QUEUE,
     "isc": QUEUE,
     "moco": QUEUE,
-    "halp": QUEUE | {"clusters": 3, "positives": 4, "every": 1},
+    "halp": QUEUE | {"queue": 4, "clusters": 3, "positives": 4, "every": 1},
     "pcm3": QUEUE | {"decoder_dim": 16, "decoder_depth": 1},
     "pstl": {"head_hidden": 16},
     "scd-net": QUEUE,

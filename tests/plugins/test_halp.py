@@ -173,7 +173,7 @@ def test_it_starts_from_a_run_of_moco_or_makes_its_first_stage_itself(session, r
     from skelbench.run.pretrain import pretrain, warm_start
     from skelbench.train.build import build_method
 
-    parent = pretrain(session, resolved("moco", epochs=1))
+    parent = pretrain(session, resolved("moco", epochs=1, queue=4))
     alone, after = resolved("halp"), resolved("halp", init_from=parent)
     assert [made.spec.method_config["first"] for made in (alone, after)] == [pytest.approx(200 / 451), 0.0]
     method = build_method(after.spec, session.host, after.store.topology)
@@ -185,5 +185,5 @@ def test_it_starts_from_a_run_of_moco_or_makes_its_first_stage_itself(session, r
     other = pretrain(session, resolved("cmd", epochs=1))
     with pytest.raises(SkelbenchError, match="halp is the second stage of moco, and that is a run of cmd"):
         resolved("halp", init_from=other)
-    with pytest.raises(SkelbenchError, match="20 clusters of 8 keys, the newest 256 of a queue of 8"):
+    with pytest.raises(SkelbenchError, match="20 clusters of 4 keys, the newest 256 of a queue of 4"):
         resolved("halp", clusters=20)
