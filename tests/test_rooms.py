@@ -6,6 +6,7 @@ it learns it. No part of skelbench is imported here, so this also runs where its
 
 import ast
 import re
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -147,3 +148,14 @@ def test_plugins_are_found_by_name_alone():
         if plugin(arrow.module) is not None and plugin(arrow.module) != plugin(arrow.importer)
     ]
     assert not faults, report(faults)
+
+
+def test_every_folder_is_installed():
+    """pyproject.toml names packages one by one; an editable install that is older than a folder does not miss it."""
+    named = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
+    there = {
+        ".".join([package, *path.parent.relative_to(ROOT / folder).parts])
+        for package, folder in PACKAGES.items()
+        for path in (ROOT / folder).rglob("__init__.py")
+    }
+    assert named == sorted(named) and set(named) == there
