@@ -9,6 +9,7 @@ import numpy as np
 
 from skelbench.console import make_table, out, print_facts, styled
 from skelbench.evaluate.statistics import PairedTest, SeedsTest
+from skelbench.plugin.descriptors import MethodSpec
 from skelbench.plugin.host import get_host
 from skelbench.results import measures
 from skelbench.results.store import RunDir, default_root, if_whole
@@ -80,7 +81,8 @@ def _next(resolved: Resolved) -> list[tuple[str, str]]:
         grid = f"--clip-length {spec.grid.frames}"
         grid += f" --patch {spec.grid.patch}" if resolved.method.weights else ""
         alike = "the same conditions" if resolved.setting == "shared" or resolved.variant else "shared setting"
-        others = (method.name for method in get_host().all("methods") if getattr(method, "trains", True))
+        methods = (spec for spec in get_host().all("methods") if isinstance(spec, MethodSpec))
+        others = (method.name for method in methods if method.trains and not method.stage)
         other = next((name for name in others if name != spec.method), "METHOD")
         alike = f"preset {resolved.preset} without your changes" if resolved.modified else alike
         what = f"another method, {alike}"
