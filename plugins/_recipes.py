@@ -98,8 +98,8 @@ GRAPH_CONTRAST_NATIVE = GRAPH_NATIVE | {"train.epochs": 300, "train.lr": 0.1}
 # ISC's family (CMD, UmURL, USDRL): 64 frames, 451 epochs, a tenth of the rate for the last hundred.
 LONG_STEPS = {"schedule": "step", "schedule.milestones": (351 / 451,), "schedule.gamma": 0.1}
 LONG_NATIVE = {"grid.frames": 64, "grid.patch": 1, "train.epochs": 451, "method.resize": "half-pixel"}
-RECURRENT_RECIPE = MOCO_RECIPE | LONG_STEPS | {"train.batch_size": 64, "train.lr": 0.01}
-RECURRENT_NATIVE = LONG_NATIVE | FP32 | {"encoder": "bigru", "train.align": "first-frame-as-released"}
+LONG_CONTRAST_RECIPE = MOCO_RECIPE | LONG_STEPS | {"train.batch_size": 64, "train.lr": 0.01}
+LONG_CONTRAST_NATIVE = LONG_NATIVE | FP32 | {"encoder": "bigru", "train.align": "first-frame-as-released"}
 TWO_BRANCH_RECIPE = LONG_STEPS | {"optimizer": "adam", "train.lr": 5e-4, "train.weight_decay": 1e-5}
 TWO_BRANCH_NATIVE = LONG_NATIVE | {"train.align": "first-frame-shoulders"}
 USDRL_PROBE = NativeProbe(

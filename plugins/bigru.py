@@ -12,8 +12,8 @@ from pydantic import Field
 from torch import nn
 
 from skelbench.component import Grown
-from skelbench.nn.encoder import Encoded, Encoder, side_by_side
-from skelbench.nn.recurrent import last_real, real_of_clips, turned, unit_range
+from skelbench.nn.encoder import Encoded, Encoder, real_frames, side_by_side
+from skelbench.nn.recurrent import last_real, turned, unit_range
 from skelbench.plugin import EncoderSpec, hookimpl
 
 
@@ -60,7 +60,7 @@ class BiGRU(Encoder):
         x_BTL = view.x_RTJC.flatten(2)
         if together:
             # as in the code: bodies innermost
-            x_BTL, real_BT = side_by_side(view, self.bodies).permute(0, 2, 3, 4, 1).flatten(2), real_of_clips(view)
+            x_BTL, real_BT = side_by_side(view, self.bodies).permute(0, 2, 3, 4, 1).flatten(2), real_frames(view)
         x_BTH = self.input_norm(x_BTL.transpose(1, 2)).transpose(1, 2)
         for first, second in zip(self.first, self.second):
             x_BTH = torch.cat([first(x_BTH)[0], self._second(second, x_BTH, real_BT)], 2)

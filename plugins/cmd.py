@@ -9,7 +9,7 @@ from itertools import permutations
 
 import torch
 from pydantic import Field
-from skelbench_plugins._recipes import MOMENTUM_SPACE, RATES_SPACE, RECURRENT_NATIVE, RECURRENT_RECIPE
+from skelbench_plugins._recipes import LONG_CONTRAST_NATIVE, LONG_CONTRAST_RECIPE, MOMENTUM_SPACE, RATES_SPACE
 from torch import nn
 
 from skelbench.methods import STREAMS, DistortedConfig, StreamContrast
@@ -81,8 +81,8 @@ def skelbench_methods():
             readings="only keys that have been written are negatives or teach; the nearest keys are half of the queue "
             "at any size; clips are not cut to their first 300 frames; shared: three encoders of the shared kind, a "
             "clip's present bodies averaged. A result on joints alone is of an encoder trained beside bones and motion",
-            recipe=RECURRENT_RECIPE,
-            native=RECURRENT_NATIVE,
+            recipe=LONG_CONTRAST_RECIPE,
+            native=LONG_CONTRAST_NATIVE,
             space=RATES_SPACE | MOMENTUM_SPACE | {"method.temperature": Log(0.03, 0.3)},
             variants={"no-distillation": {"method.distillation": 0.0}},
         )

@@ -13,7 +13,7 @@ from torch import nn
 from skelbench.component import Spec
 from skelbench.errors import SkelbenchError
 from skelbench.nn.encoder import Encoded, Encoder, real_frames, side_by_side
-from skelbench.nn.layers import DropPath
+from skelbench.nn.layers import set_drop_path
 from skelbench.plugin import EncoderSpec, hookimpl
 
 
@@ -84,9 +84,7 @@ class GLT(Encoder):
         self.head = nn.Sequential(*(layer for part in layers for layer in part))
 
     def set_drop_path(self, rate):
-        for place, block in enumerate(self.blocks):
-            drop = rate * place / max(1, len(self.blocks) - 1)
-            block.drop_path = (DropPath(drop) if drop else nn.Identity()).train(block.training)
+        set_drop_path(list(self.blocks), rate)
         return True
 
     def forward(self, view, mask_RN=None, keep_RK=None):

@@ -9,13 +9,14 @@ import torch
 import torch.nn.functional as F
 from pydantic import Field, model_validator
 from skelbench_plugins._recipes import AUTOENCODER_NATIVE, AUTOENCODER_RECIPE, LR_SPACE
-from torch import Tensor, nn
+from torch import nn
 
 from skelbench.methods import Method, SequenceConfig
 from skelbench.nn.recurrent import FrameDecoder, flattened, last_real, unit_range
 from skelbench.optim.groups import one_group
 from skelbench.plugin import Log, MethodSpec, hookimpl
 from skelbench.views.keyed import pick
+from skelbench.views.mixing import part_of
 
 
 class LongTGANConfig(SequenceConfig):
@@ -47,7 +48,6 @@ class LongTGAN(Method):
     roles = {"encoder": "student", "decoder": "decoder", "critic": "head"}
     turns = ("main", "critic")
     whole_batch = ""
-    part_J: Tensor
 
     def __init__(self, config, context):
         super().__init__(config, context)
@@ -55,10 +55,6 @@ class LongTGAN(Method):
         numbers = 3 * context.grid.joints * self.encoder.bodies
         self.decoder = FrameDecoder(numbers, context.summary_width)
         self.critic = Critic(numbers, config.critic_hidden)
-        part_J = torch.empty(context.grid.joints, dtype=torch.int64)
-        for place, joints in enumerate(context.topology.parts.values()):
-            part_J[list(joints)] = place
-        self.register_buffer("part_J", part_J, persistent=False)
 
     @classmethod
     def views(cls, config, grid):
@@ -84,7 +80,7 @@ class LongTGAN(Method):
 
     def hidden(self, view, step):
         """bool [R, T, J]: a stretch of real frames, or a part of the body in all of them; alike for a clip's bodies."""
-        config, (_, frames, _, _) = self.config, view.x_RTJC.shape
+        config, topology, (_, frames, _, _) = self.config, self.context.topology, view.x_RTJC.shape
         real_RT = view.real_RT
         if real_RT is None:
             real_RT = torch.ones(view.rows, frames, dtype=torch.bool, device=view.rows_R.device)
@@ -95,7 +91,8 @@ class LongTGAN(Method):
         start_R = pick(u_R4[:, 2], real_R - length_R + 1)
         t_T = torch.arange(frames, device=start_R.device)
         stretch_RT = (t_T >= start_R[:, None]) & (t_T < (start_R + length_R)[:, None])
-        part_RJ = self.part_J == pick(u_R4[:, 3], torch.full_like(start_R, len(self.context.topology.parts)))[:, None]
+        part_R1 = pick(u_R4[:, 3], len(topology.parts))[:, None]
+        part_RJ = part_of(topology, start_R.device) == part_R1
         of_part_R11 = (u_R4[:, 0] < config.parts)[:, None, None]
         return torch.where(of_part_R11, part_RJ[:, None], stretch_RT[:, :, None]) & real_RT[:, :, None]
 

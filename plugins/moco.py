@@ -3,7 +3,7 @@
 Facts: anshulbshah/HaLP, moco/builder_single_modality_baseline.py.
 """
 
-from skelbench_plugins._recipes import MOMENTUM_SPACE, RATES_SPACE, RECURRENT_NATIVE, RECURRENT_RECIPE
+from skelbench_plugins._recipes import LONG_CONTRAST_NATIVE, LONG_CONTRAST_RECIPE, MOMENTUM_SPACE, RATES_SPACE
 
 from skelbench.plugin import Log, MethodSpec, NativeProbe, hookimpl
 
@@ -14,7 +14,7 @@ def skelbench_methods():
         MethodSpec(
             name="moco",
             target="skelbench.methods.recurrent_contrast:RecurrentContrast",
-            config="skelbench.methods.recurrent_contrast:RecurrentContrastConfig",
+            config="skelbench.methods.distorted:DistortedContrastConfig",
             imports="skelbench.methods.recurrent_contrast:imported",
             probe=NativeProbe(protocol="linear@cmd", best_on_test=True, settings={"": {"lr": 0.005}}),
             summary="two distorted crops of a clip agree, told apart from the keys of earlier clips in a queue; the "
@@ -24,8 +24,8 @@ def skelbench_methods():
             readings="native: HaLP's first 200 epochs on NTU, at one rate (500 on PKU-MMD: --epochs 500); only keys "
             "that have been written are negatives; clips are not cut to their first 300 frames; shared: a clip's "
             "present bodies averaged",
-            recipe=RECURRENT_RECIPE,
-            native=RECURRENT_NATIVE | {"train.epochs": 200, "schedule.milestones": ()},
+            recipe=LONG_CONTRAST_RECIPE,
+            native=LONG_CONTRAST_NATIVE | {"train.epochs": 200, "schedule.milestones": ()},
             space=RATES_SPACE | MOMENTUM_SPACE | {"method.temperature": Log(0.03, 0.3)},
             variants={"bone": {"method.stream": "bone"}, "motion": {"method.stream": "motion"}},
         )

@@ -77,7 +77,7 @@ class SkeAttnCLR(MomentumContrast):
 
     def training_step(self, views, step):
         query, key, topology = views["query"], views["key"], self.context.topology
-        partner_B = rolled(query.clips, step.uniform(query.keys_R[:1] * 0, 1, op=1))
+        partner_B = rolled(query.clips, step.once(query, op=1))
         limits = stretches(query.x_RTJC.shape[1], self.config.frames)
         alike = self.config.batch_region
         mixed = region_swap(query, partner_B, topology, step.uniform, PARTS, limits, alike=alike).view
@@ -97,8 +97,7 @@ class SkeAttnCLR(MomentumContrast):
                 for mask in (None, mask_RND, 1 - mask_RND)
             )
         keys_nE = self.queue.written(step.index, step.clips(key))
-        start, _ = distributed.own_place(key.clips)
-        step.keep("keys", key_BE[start : start + key.clips])
+        step.keep("keys", key_BE[distributed.own_share(len(key_BE))])
         temperature = self.config.temperature
 
         def contrast(query_BE, own_BE, *away_BE):

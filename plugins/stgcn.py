@@ -143,9 +143,7 @@ def spatial_partition(topology, seen: int | None = None) -> Tensor:
     shoulders of Kinect's skeletons, as in ST-GCN's code. ``seen``: distances of more hops are all alike.
     """
     joints = topology.num_joints
-    bones = torch.zeros(joints, joints)
-    for pair in enumerate(topology.bones):
-        bones[pair] = bones[pair[::-1]] = pair[0] != pair[1]
+    bones = torch.from_numpy(topology.linked).float()
     hops_J, reached_J = torch.full((joints,), joints), torch.zeros(joints)
     reached_J[int(bones.sum(0).argmax())] = 1
     for hop in range(joints):

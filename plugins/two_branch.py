@@ -11,11 +11,11 @@ from skelbench.component import Spec
 from skelbench.nn.two_branch import (
     Branches,
     Embedding,
-    PostNormLayer,
     TwoBranchEncoder,
     embedding_macs,
     pooled,
     post_norm_macs,
+    post_norm_stack,
     sine_positions,
 )
 from skelbench.plugin import EncoderSpec, hookimpl
@@ -60,10 +60,7 @@ class TwoBranch(TwoBranchEncoder):
         positions = torch.empty(config.bodies * grid.joints, config.dim) if config.joint_positions else None
         self.space_KD = None if positions is None else nn.Parameter(nn.init.trunc_normal_(positions, std=0.02))
         self.register_buffer("time_TD", sine_positions(grid.frames, config.dim), persistent=False)
-        self.time, self.space = (
-            nn.Sequential(*(PostNormLayer(config.dim, config.heads, config.dim) for _ in range(config.depth)))
-            for _ in range(2)
-        )
+        self.time, self.space = (post_norm_stack(config.depth, config.dim, config.heads) for _ in Branches._fields)
 
     def forward(self, view, mask_RN=None, keep_RK=None):
         x_BMTJC = self.coordinates(view)

@@ -17,6 +17,7 @@ from skelbench.methods import DistortedConfig, Imported, Method
 from skelbench.methods.imported import renamed, tensor_of
 from skelbench.nn.decorrelation import covariance, variance_hinge
 from skelbench.nn.heads import projector
+from skelbench.nn.two_branch import TORCH_LAYER
 from skelbench.optim.groups import one_group
 from skelbench.plugin import Log, MethodSpec, NativeProbe, hookimpl
 from skelbench.views import Same
@@ -89,17 +90,6 @@ class UmURL(Method):
         return step.gather(self.encoder(view).clip_summary(view), gradient=True)
 
 
-_LAYER = {
-    "self_attn.in_proj_weight": "attn.qkv.weight",
-    "self_attn.in_proj_bias": "attn.qkv.bias",
-    "self_attn.out_proj": "attn.proj",
-    "linear1": "mlp.0",
-    "linear2": "mlp.3",
-    "norm1": "norm1",
-    "norm2": "norm2",
-}
-
-
 def read_public(state, options):
     """A pre-training checkpoint of the authors' code; settings are read from shapes."""
     times = tensor_of(state, "backbone.j_emb.t_embedding.0.weight", "D x 3 M J", lambda s: len(s) == 2)
@@ -112,7 +102,7 @@ def read_public(state, options):
             names[f"backbone.{stream[0]}_emb.{theirs}_embedding"] = f"encoder.embed.{stream}.{ours}"
         for layer in range(depth):
             before, after = f"backbone.ma_encoder.{theirs}_tr.layers.{layer}", f"encoder.{ours}.{layer}"
-            names |= {f"{before}.{old}": f"{after}.{new}" for old, new in _LAYER.items()}
+            names |= {f"{before}.{old}": f"{after}.{new}" for old, new in TORCH_LAYER.items()}
     state = {name: x for name, x in state.items() if name != "backbone.ma_encoder.pe.pe"}  # sines
     if strange := [name for name in state if not renamed(name, names)]:
         raise SkelbenchError(f"{len(strange)} of its tensors are not of UmURL's code, first {strange[0]!r}")

@@ -18,7 +18,7 @@ PARTNER = 1
 
 def partners(view: View, step, op: int) -> Tensor:
     """int64 [B]: another clip of the batch for each; ``op`` tells draws apart."""
-    return rolled(view.clips, step.uniform(torch.zeros_like(view.rows_R[:1]), 1, op=8 * op + PARTNER))
+    return rolled(view.clips, step.once(view, op=8 * op + PARTNER))
 
 
 def bone_transfer(view: View, partner_B: Tensor, topology) -> View:

@@ -9,10 +9,10 @@ from math import ceil
 
 import torch
 from pydantic import Field, model_validator
-from skelbench_plugins._recipes import RATES_SPACE, RECURRENT_NATIVE, RECURRENT_RECIPE
+from skelbench_plugins._recipes import LONG_CONTRAST_NATIVE, LONG_CONTRAST_RECIPE, RATES_SPACE
 from torch import Tensor
 
-from skelbench.methods import RecurrentContrast, RecurrentContrastConfig
+from skelbench.methods import DistortedContrastConfig, RecurrentContrast
 from skelbench.plugin import Log, MethodSpec, NativeProbe, Stage, hookimpl
 
 from .sphere import points, prototypes
@@ -21,7 +21,7 @@ POINTS, SEEDS = 0, 1
 """``op`` of the draws for points and for the first prototypes."""
 
 
-class HaLPConfig(RecurrentContrastConfig):
+class HaLPConfig(DistortedContrastConfig):
     """Defaults are those of the authors' scripts for NTU RGB+D."""
 
     first: float = Field(
@@ -66,8 +66,7 @@ class HaLP(RecurrentContrast):
             return {"loss": contrast, "contrast": contrast}
         if since % config.every == 0:
             keys_nE = self.queue.newest(step.index, clips, config.newest)
-            u_1K = step.uniform(torch.zeros_like(views["key"].keys_R[:1]), config.clusters, op=SEEDS)
-            self.prototype_KE.copy_(prototypes(keys_nE, u_1K[0]))
+            self.prototype_KE.copy_(prototypes(keys_nE, step.once(views["key"], config.clusters, op=SEEDS)))
         u_BG2 = step.uniform(views["key"].keys_B, 2 * config.positives, op=POINTS).unflatten(1, (-1, 2))
         found = points(key_BE, self.prototype_KE, u_BG2, config.reach)
         like_BG = found.cosines(query_BE, key_BE, self.prototype_KE) / config.temperature
@@ -99,8 +98,8 @@ def skelbench_methods():
             readings="as moco; k-means: 50 iterations in place of a tolerance, prototypes without keys stay; with "
             "--init-from the queue and the optimiser's momentum begin anew; without it the first 200 / 451 of the "
             "schedule are momentum contrast alone; the script's reach on PKU-MMD is one its code cannot read",
-            recipe=RECURRENT_RECIPE | {"schedule.milestones": (151 / 251,)},
-            native=RECURRENT_NATIVE | {"train.epochs": 251},
+            recipe=LONG_CONTRAST_RECIPE | {"schedule.milestones": (151 / 251,)},
+            native=LONG_CONTRAST_NATIVE | {"train.epochs": 251},
             space=RATES_SPACE | {"method.temperature": Log(0.03, 0.3), "method.weight": Log(0.25, 8.0)},
             variants={"bone": {"method.stream": "bone"}, "motion": {"method.stream": "motion"}},
         )

@@ -5,16 +5,8 @@ import torch
 from skelbench.errors import SkelbenchError
 from skelbench.methods import Imported
 from skelbench.methods.imported import renamed, tensor_of
+from skelbench.nn.two_branch import TORCH_LAYER
 
-_LAYER = {
-    "self_attn.in_proj_weight": "attn.qkv.weight",
-    "self_attn.in_proj_bias": "attn.qkv.bias",
-    "self_attn.out_proj": "attn.proj",
-    "linear1": "mlp.0",
-    "linear2": "mlp.3",
-    "norm1": "norm1",
-    "norm2": "norm2",
-}
 _OTHER = ("encoder_k.", "encoder_q.", "c_queue", "p_queue", "t_queue", "s_queue", "i_queue", "fc.")
 """What is of no use once training is over, heads among it, and a classifier."""
 
@@ -39,7 +31,7 @@ def imported(state, options):
         }
         for layer in range(depth):
             before, after = f"{front}.{theirs}_encoder.layers.{layer}", f"encoder.{ours}.{layer}"
-            names |= {f"{before}.{old}": f"{after}.{new}" for old, new in _LAYER.items()}
+            names |= {f"{before}.{old}": f"{after}.{new}" for old, new in TORCH_LAYER.items()}
     weights = {renamed(name, names): x for name, x in state.items() if renamed(name, names)}
     left = tuple(name for name in state if not renamed(name, names))
     if strange := [name for name in left if not name.startswith(_OTHER) or name.startswith(front)]:

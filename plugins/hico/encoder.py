@@ -11,7 +11,14 @@ from torch import Tensor, nn
 from skelbench.component import Spec
 from skelbench.errors import SkelbenchError
 from skelbench.nn.encoder import Encoded
-from skelbench.nn.two_branch import Branches, Embedding, PostNormLayer, TwoBranchEncoder, embedding_macs, post_norm_macs
+from skelbench.nn.two_branch import (
+    Branches,
+    Embedding,
+    TwoBranchEncoder,
+    embedding_macs,
+    post_norm_macs,
+    post_norm_stack,
+)
 
 KERNEL = 5
 
@@ -56,10 +63,7 @@ class HiCoEncoder(TwoBranchEncoder):
         self.embed = Embedding(config.bodies, grid, config.dim)
         self.halve = nn.ModuleDict({branch: Halving(config.dim) for branch in Branches._fields})
         self.time, self.space = (
-            nn.Sequential(
-                *(PostNormLayer(config.dim, config.heads, config.dim, config.dropout) for _ in range(config.depth))
-            )
-            for _ in range(2)
+            post_norm_stack(config.depth, config.dim, config.heads, config.dropout) for _ in Branches._fields
         )
         for parameter in self.parameters():
             if parameter.dim() == 2:

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from pydantic import Field, model_validator
-from skelbench_plugins._recipes import FP32, LONG_NATIVE, LONG_STEPS, MOCO_RECIPE, MOMENTUM_SPACE, RATES_SPACE
+from skelbench_plugins._recipes import LONG_CONTRAST_NATIVE, LONG_CONTRAST_RECIPE, MOMENTUM_SPACE, RATES_SPACE
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
@@ -152,15 +152,8 @@ def skelbench_methods():
             "keys that have been written are negatives; key encoders drop nothing out (hcn); every head begins as the "
             "recurrent one's; clips are not cut to their first 300 frames. Its row is the recurrent encoder's, as its "
             "README probes it; the second one's is `skelbench eval RUN --readout partner`",
-            recipe=MOCO_RECIPE | LONG_STEPS | {"train.batch_size": 64, "train.lr": 0.01},
-            native=LONG_NATIVE
-            | FP32
-            | {
-                "encoder": "bigru",
-                "encoder.input_norm": False,
-                "method.partner": "agcn",
-                "train.align": "first-frame-as-released",
-            },
+            recipe=LONG_CONTRAST_RECIPE,
+            native=LONG_CONTRAST_NATIVE | {"encoder.input_norm": False, "method.partner": "agcn"},
             space=RATES_SPACE | MOMENTUM_SPACE | {"method.temperature": Log(0.03, 0.3)},
             variants={
                 "seq-and-image": {"method.partner": "hcn"},

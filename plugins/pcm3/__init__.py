@@ -11,10 +11,10 @@ from typing import Literal
 import torch
 import torch.nn.functional as F
 from pydantic import Field
-from skelbench_plugins._recipes import RATES_SPACE, RECURRENT_NATIVE, RECURRENT_RECIPE
+from skelbench_plugins._recipes import LONG_CONTRAST_NATIVE, LONG_CONTRAST_RECIPE, RATES_SPACE
 
 from skelbench.errors import SkelbenchError
-from skelbench.methods import RecurrentContrast, RecurrentContrastConfig
+from skelbench.methods import DistortedContrastConfig, RecurrentContrast
 from skelbench.nn.contrast import cosines, divergence, info_nce, similarities
 from skelbench.plugin import Log, MethodSpec, NativeProbe, hookimpl
 from skelbench.views import Distort
@@ -30,7 +30,7 @@ PARTS, FRAMES, FAST, WHOLE = (2, 3), (28 / 64, 44 / 64), 0.25, 0.25
 """Of regions that come from another clip: body parts, share of frames, chances of double speed and of an average."""
 
 
-class PCM3Config(RecurrentContrastConfig):
+class PCM3Config(DistortedContrastConfig):
     """Defaults are those of the authors' code for joints, but for ``draws``."""
 
     teacher_temperature: float = Field(0.05, gt=0, description="of the key's distribution over the queue")
@@ -81,7 +81,7 @@ class PCM3(RecurrentContrast):
     def training_step(self, views, step):
         config, query, whole = self.config, views["query"], views["hidden"]
         limits, alike = stretches(query.x_RTJC.shape[1], FRAMES), config.draws == "batch"
-        partner_B = rolled(query.clips, self._once(query, step, PARTNER))
+        partner_B = rolled(query.clips, step.once(query, op=PARTNER))
         mixed = region_swap(
             query, partner_B, self.context.topology, step.uniform, PARTS, limits, alike=alike, op=REGION,
             fast=FAST, whole=WHOLE,
@@ -152,12 +152,7 @@ class PCM3(RecurrentContrast):
 
     def at_random(self, x_D, name, view, step, place):
         """``x_D`` [..., D] with a prompt of features."""
-        return self.prompts.at_features(x_D, name, self._once(view, step, OFFSETS + place)) if self.prompts else x_D
-
-    @staticmethod
-    def _once(view, step, op):
-        """float32 [1], one draw for all clips of a step."""
-        return step.uniform(torch.zeros_like(view.keys_R[:1]), 1, op=op)[0]
+        return self.prompts.at_features(x_D, name, step.once(view, op=OFFSETS + place)) if self.prompts else x_D
 
 
 PLAIN = {"method.prompts": False, "method.distillation": 0.0, "method.into_decoder": False}
@@ -184,8 +179,8 @@ def skelbench_methods():
             readings="only keys that have been written are negatives or teach; a partner is any other clip of a batch "
             "(the code leaves out the one before); clips are not cut to their first 300 frames; shared: regions and "
             "hidden parts of each clip's own, prompts of every body alike, the decoder sees a patch's mean token",
-            recipe=RECURRENT_RECIPE | {"train.batch_size": 128, "train.lr": 0.02},
-            native=RECURRENT_NATIVE | {"train.bodies": "all-slots", "method.draws": "batch"},
+            recipe=LONG_CONTRAST_RECIPE | {"train.batch_size": 128, "train.lr": 0.02},
+            native=LONG_CONTRAST_NATIVE | {"train.bodies": "all-slots", "method.draws": "batch"},
             space=RATES_SPACE | {"method.temperature": Log(0.03, 0.3), "method.reconstruction": Log(4.0, 400.0)},
             variants={
                 "bone": PLAIN | {"method.stream": "bone"},

@@ -6,51 +6,29 @@ compared with its own kind. Facts: cong-wu/SCD-Net, scd/builder.py, pretraining.
 feeder_pretraining.py. B clips, E width of an embedding.
 """
 
-from typing import Literal
-
-import torch
-import torch.nn.functional as F
 from pydantic import Field
-from skelbench_plugins._recipes import FP32, LONG_NATIVE, LONG_STEPS, MOCO_RECIPE, MOMENTUM_SPACE, RATES_SPACE
-from torch import nn
+from skelbench_plugins._recipes import LONG_CONTRAST_NATIVE, LONG_CONTRAST_RECIPE, MOMENTUM_SPACE, RATES_SPACE
 
-from skelbench.methods import DistortedConfig, Method
-from skelbench.nn.contrast import KeyQueue, info_nce, similarities
-from skelbench.nn.ema import ema_copy, ema_update
-from skelbench.nn.heads import xavier_head
-from skelbench.optim.groups import one_group
+from skelbench.methods import DistortedContrastConfig, LevelContrast
+from skelbench.nn.contrast import info_nce, similarities
 from skelbench.plugin import EncoderSpec, Log, MethodSpec, NativeProbe, hookimpl
 from skelbench.views import AxisRotate, HideFrames, HideJoints, Mirror, Shear
 
-LEVELS = ("time", "space", "instance")
 PAIRS = (("time", "instance"), ("space", "instance"), ("instance", "time"), ("instance", "space"))
 """A level of the query, and the level whose keys it is compared with."""
 
 
-class SCDNetConfig(DistortedConfig):
+class SCDNetConfig(DistortedContrastConfig):
     """Defaults are those of the authors' code, but for ``resize``."""
 
-    stream: Literal["joint", "bone", "motion"] = Field("joint", description="what of the clip it is trained on")
     queue: int = Field(8192, ge=1, description="keys in each queue")
-    embedding: int = Field(128, ge=1, description="width of the embeddings")
-    momentum: float = Field(0.999, ge=0, le=1, description="of the key encoder, constant")
     temperature: float = Field(0.2, gt=0, description="of the softmax over keys")
 
 
-class SCDNet(Method):
-    """An encoder and three heads, and both again for keys; a clip's three keys stand side by side in one queue."""
+class SCDNet(LevelContrast):
+    """Time and space against the whole, and the whole against either."""
 
     Config = SCDNetConfig
-    roles = {"encoder": "student", "heads": "head", "key_encoder": "teacher", "key_heads": "head"}
-    whole_batch = ""
-
-    def __init__(self, config, context):
-        super().__init__(config, context)
-        self.encoder, width = context.encoder(), context.width
-        widths = dict(zip(LEVELS, (width, width, context.summary_width)))
-        self.heads = nn.ModuleDict({level: xavier_head(w, width, config.embedding) for level, w in widths.items()})
-        self.key_encoder, self.key_heads = ema_copy(self.encoder, batch_norm="train"), ema_copy(self.heads)
-        self.queue = KeyQueue(config.queue, len(LEVELS) * config.embedding)
 
     @classmethod
     def views(cls, config, grid):
@@ -59,34 +37,12 @@ class SCDNet(Method):
 
     def training_step(self, views, step):
         clips = views["query"].clips
-        query = self._embeddings(self.encoder, self.heads, views["query"])
-        with torch.no_grad():
-            key = self._embeddings(self.key_encoder, self.key_heads, views["key"])
-        keys = dict(zip(LEVELS, self.queue.written(step.index, step.clips(views["key"])).chunk(len(LEVELS), 1)))
+        query, key, keys = self.embeddings(views, step)
         loss = {}
         for level, other in PAIRS:
             loss_B = info_nce(similarities(query[level], key[other], keys[other], self.config.temperature))
             loss[f"{level}_{other}"] = step.mean(loss_B.sum(), clips)
-        for level in LEVELS:
-            step.watch(level, query[level])
-        step.keep("keys", torch.cat([key[level] for level in LEVELS], 1))
         return {"loss": sum(loss.values()), **{pair: x.detach() for pair, x in loss.items()}}
-
-    def _embeddings(self, encoder, heads, view):
-        """Unit vectors [B, E] by level."""
-        encoded = encoder(view)
-        features = (*encoded.time_and_space(self.context.grid.joints), encoded.summary_RD)
-        of_clips = {level: encoded.of_clips(x_RD, view) for level, x_RD in zip(LEVELS, features)}
-        return {level: F.normalize(heads[level](x_BD).float(), dim=1) for level, x_BD in of_clips.items()}
-
-    def optim_groups(self):
-        """Everything decays, biases and norms too, as in the code."""
-        return one_group(self)
-
-    def after_step(self, step):
-        ema_update(self.key_encoder, self.encoder, self.config.momentum)
-        ema_update(self.key_heads, self.heads, self.config.momentum)
-        self.queue.push(step.index, step.kept("keys"))
 
 
 @hookimpl
@@ -120,8 +76,8 @@ def skelbench_methods():
             "that have been written are negatives (the code begins with random ones); keys are made without dropout; "
             "shared: time is the maximum over patches of the tokens' mean over joints, space the maximum over joints "
             "of their mean over patches, the instance the class token, each a mean over the clip's bodies",
-            recipe=MOCO_RECIPE | LONG_STEPS | {"train.batch_size": 64, "train.lr": 0.01},
-            native=LONG_NATIVE | FP32 | {"encoder": "scd-net", "train.align": "first-frame-as-released"},
+            recipe=LONG_CONTRAST_RECIPE,
+            native=LONG_CONTRAST_NATIVE | {"encoder": "scd-net"},
             space=RATES_SPACE | MOMENTUM_SPACE | {"method.temperature": Log(0.05, 0.5)},
             variants={"bone": {"method.stream": "bone"}, "motion": {"method.stream": "motion"}},
         )

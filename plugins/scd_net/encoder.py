@@ -11,10 +11,10 @@ from skelbench.component import Spec
 from skelbench.nn.two_branch import (
     Branches,
     Embedding,
-    PostNormLayer,
     TwoBranchEncoder,
     embedding_macs,
     post_norm_macs,
+    post_norm_stack,
     sequences,
 )
 
@@ -52,10 +52,7 @@ class SCDNetEncoder(TwoBranchEncoder):
         )
         self.embed = Embedding(config.bodies, grid, config.dim, config.channels)
         self.time, self.space = (
-            nn.Sequential(
-                *(PostNormLayer(config.dim, config.heads, config.dim, config.dropout) for _ in range(config.depth))
-            )
-            for _ in range(2)
+            post_norm_stack(config.depth, config.dim, config.heads, config.dropout) for _ in Branches._fields
         )
         for parameter in (*self.embed.parameters(), *self.time.parameters(), *self.space.parameters()):
             if parameter.dim() == 2:

@@ -137,8 +137,7 @@ class NativeLinear(Protocol):
                 "this probe needs newly augmented training clips in every epoch and was handed finished features; "
                 "use it on a run: skelbench eval RUN"
             )
-        how = {"noisy": True} if noisy else {}
-        x_nD = features.again(keyed, crop, augment, dropout, share(progress, keyed.step, self.epochs), **how)
+        x_nD = features.again(keyed, crop, augment, dropout, share(progress, keyed.step, self.epochs), noisy)
         if not np.isfinite(x_nD).all():
             raise SkelbenchError(
                 f"features of augmented clips are not finite in epoch {keyed.step}; check the clips' data and whether "

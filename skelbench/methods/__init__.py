@@ -1,15 +1,16 @@
 """What a method plugin imports: the contract and the parts of families."""
 
 from skelbench.methods.contract import Config, Context, Method, Step
-from skelbench.methods.distorted import DistortedConfig
+from skelbench.methods.distorted import DistortedConfig, DistortedContrastConfig
 from skelbench.methods.extreme_contrast import ExtremeContrast, ExtremeContrastConfig
 from skelbench.methods.imported import Imported
+from skelbench.methods.level_contrast import LEVELS, LevelContrast
 from skelbench.methods.masked_autoencoder import MaskedAutoencoder, MaskedAutoencoderConfig, MaskedConfig, rotated_view
 from skelbench.methods.masked_diffusion import MaskedDiffusion, MaskedDiffusionConfig
 from skelbench.methods.momentum_contrast import MomentumContrast, MomentumContrastConfig, ShearedConfig
 from skelbench.methods.multi_crop import MultiCropConfig, other_views
 from skelbench.methods.multi_grained import MultiGrained, MultiGrainedConfig
-from skelbench.methods.recurrent_contrast import RecurrentContrast, RecurrentContrastConfig
+from skelbench.methods.recurrent_contrast import RecurrentContrast
 from skelbench.methods.self_distillation import (
     PrototypeSettings,
     Teacher,
@@ -25,11 +26,10 @@ from skelbench.methods.target import Hidden, MaskedTarget
 from skelbench.nn.encoder import Pass, encode_all
 
 __all__ = [
-    "Config", "Context", "DistortedConfig", "ExtremeContrast", "ExtremeContrastConfig", "Hidden",
-    "Imported", "MaskedAutoencoder", "MaskedAutoencoderConfig", "MaskedConfig", "MaskedDiffusion",
-    "MaskedDiffusionConfig", "MaskedTarget", "Method", "MomentumContrast", "MomentumContrastConfig",
+    "Config", "Context", "DistortedConfig", "DistortedContrastConfig", "ExtremeContrast", "ExtremeContrastConfig",
+    "Hidden", "Imported", "LEVELS", "LevelContrast", "MaskedAutoencoder", "MaskedAutoencoderConfig", "MaskedConfig",
+    "MaskedDiffusion", "MaskedDiffusionConfig", "MaskedTarget", "Method", "MomentumContrast", "MomentumContrastConfig",
     "MultiCropConfig", "MultiGrained", "MultiGrainedConfig", "Pass", "PrototypeSettings", "RecurrentContrast",
-    "RecurrentContrastConfig", "STREAMS", "SequenceConfig", "ShearedConfig", "Step", "StreamContrast",
-    "StrongConfig", "Teacher", "embedded", "encode_all", "match_views", "other_views", "predict_prototypes",
-    "rotated_view", "self_distillation_groups",
+    "STREAMS", "SequenceConfig", "ShearedConfig", "Step", "StreamContrast", "StrongConfig", "Teacher", "embedded",
+    "encode_all", "match_views", "other_views", "predict_prototypes", "rotated_view", "self_distillation_groups",
 ]  # fmt: skip

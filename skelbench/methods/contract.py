@@ -164,6 +164,15 @@ class Step:
         """Clips of the step, of all processes together, of which ``view`` has this one's share."""
         return self.batch or view.clips * self.world * self.pieces
 
+    def once(self, view: View, n: int = 1, op: int = 0) -> Tensor:
+        """float32 [n] in [0, 1) on the device of ``view``: draws that all clips of the step have in common.
+
+        >>> step = Step(0, 1, 0.0, torch.Generator(), lambda keys_R, n, op=0: torch.zeros(len(keys_R), n))
+        >>> step.once(View.of(torch.zeros(2, 1, 8, 25, 3)), 3)
+        tensor([0., 0., 0.])
+        """
+        return self.uniform(torch.zeros_like(view.rows_R[:1]), n, op=op)[0]
+
     def mean(self, total: Tensor, count: Tensor | float) -> Tensor:
         """sum / count over all ranks and pieces, with the gradient that their averaging turns into the right one."""
         return self.means(total, count)

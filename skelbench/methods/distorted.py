@@ -26,3 +26,17 @@ class DistortedConfig(Config):
         return ViewSpec(
             **{"frames": grid.frames, "crop": crop, "augment": (Distort(),), "resize": self.resize} | fields
         )
+
+
+class DistortedContrastConfig(DistortedConfig):
+    """The same of momentum contrast of one stream; numbers are those of MoCo in CMD's and HaLP's codes.
+
+    >>> DistortedContrastConfig(queue=1024).momentum
+    0.999
+    """
+
+    stream: Literal["joint", "bone", "motion"] = Field("joint", description="what of the clip it is trained on")
+    queue: int = Field(16384, ge=1, description="keys in the queue")
+    embedding: int = Field(128, ge=1, description="width of the embedding")
+    momentum: float = Field(0.999, ge=0, le=1, description="of the key encoder, constant")
+    temperature: float = Field(0.07, gt=0, description="of the softmax over keys")

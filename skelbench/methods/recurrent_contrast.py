@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
 import torch
-from pydantic import Field
 from torch import Tensor, nn
 
 from skelbench.errors import SkelbenchError
 from skelbench.methods.contract import Config, Step
-from skelbench.methods.distorted import DistortedConfig
+from skelbench.methods.distorted import DistortedContrastConfig
 from skelbench.methods.imported import Imported, tensor_of
 from skelbench.methods.momentum_contrast import MomentumContrast
 from skelbench.nn.contrast import info_nce, similarities
@@ -26,29 +25,15 @@ from skelbench.skeleton.grid import Grid
 from skelbench.views import View, ViewSpec
 
 
-class RecurrentContrastConfig(DistortedConfig):
-    """Defaults are those of the authors' codes.
-
-    >>> RecurrentContrastConfig(queue=1024).momentum
-    0.999
-    """
-
-    stream: Literal["joint", "bone", "motion"] = Field("joint", description="what of the clip it is trained on")
-    queue: int = Field(16384, ge=1, description="keys in the queue")
-    embedding: int = Field(128, ge=1, description="width of the embedding")
-    momentum: float = Field(0.999, ge=0, le=1, description="of the key encoder, constant")
-    temperature: float = Field(0.07, gt=0, description="of the softmax over keys")
-
-
 class RecurrentContrast(MomentumContrast):
     """Two distorted crops of a clip agree, told apart from the keys of earlier clips: CMD of one stream, untaught.
 
-    >>> views = RecurrentContrast.views(RecurrentContrastConfig(stream="bone"), Grid(frames=64, patch=8, joints=25))
+    >>> views = RecurrentContrast.views(DistortedContrastConfig(stream="bone"), Grid(frames=64, patch=8, joints=25))
     >>> {name: view.stream for name, view in views.items()}
     {'query': 'bone', 'key': 'bone'}
     """
 
-    Config: type[Config] = RecurrentContrastConfig
+    Config: type[Config] = DistortedContrastConfig
 
     @classmethod
     def views(cls, config: Any, grid: Grid) -> dict[str, ViewSpec]:

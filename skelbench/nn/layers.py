@@ -6,7 +6,7 @@ Shapes: ... any number of leading dimensions, D width.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -42,6 +42,19 @@ class SwiGLU(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """[..., D]."""
         return self.fc2(F.silu(self.fc1_g(x)) * self.fc1_x(x))
+
+
+def set_drop_path(blocks: Sequence[nn.Module], rate: float) -> None:
+    """Give each block a ``drop_path`` (:class:`DropPath`) that grows from 0 in the first to ``rate`` in the last.
+
+    >>> blocks = [nn.Module(), nn.Module(), nn.Module()]
+    >>> set_drop_path(blocks, 0.5)
+    >>> [getattr(block.drop_path, "drop_prob", 0.0) for block in blocks]
+    [0.0, 0.25, 0.5]
+    """
+    for place, block in enumerate(blocks):
+        drop = rate * place / max(1, len(blocks) - 1)
+        block.drop_path = (DropPath(drop) if drop else nn.Identity()).train(block.training)
 
 
 class DropPath(nn.Module):

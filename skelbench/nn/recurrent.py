@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from skelbench.nn.encoder import Encoded, side_by_side
+from skelbench.nn.encoder import Encoded, real_frames, side_by_side
 from skelbench.views.view import View
 
 TINY = 1e-6
@@ -43,15 +43,7 @@ def flattened(view: View, x_RTJC: Tensor, encoded: Encoded, bodies: int) -> tupl
     if not encoded.per_clip:
         return x_RTJC.flatten(2), view.real_RT
     x_BMTJC = side_by_side(view.with_x(x_RTJC), bodies)
-    return x_BMTJC.transpose(1, 2).flatten(2), real_of_clips(view)
-
-
-def real_of_clips(view: View) -> Tensor | None:
-    """bool [count * B, T]: frames of a clip that are not padding, alike for all of its bodies; None = all of them."""
-    if view.real_RT is None:
-        return None
-    real_BT = torch.ones(view.count * view.clips, view.real_RT.shape[1], dtype=torch.bool, device=view.real_RT.device)
-    return real_BT.index_copy(0, torch.div(view.rows_R, view.bodies, rounding_mode="floor"), view.real_RT)
+    return x_BMTJC.transpose(1, 2).flatten(2), real_frames(view)
 
 
 def turned(x_RTH: Tensor, real_RT: Tensor | None) -> Tensor:

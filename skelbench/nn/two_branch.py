@@ -84,6 +84,27 @@ class PostNormLayer(nn.Module):
         return self.norm2(x_BnD + self.mlp(x_BnD))
 
 
+TORCH_LAYER = {
+    "self_attn.in_proj_weight": "attn.qkv.weight",
+    "self_attn.in_proj_bias": "attn.qkv.bias",
+    "self_attn.out_proj": "attn.proj",
+    "linear1": "mlp.0",
+    "linear2": "mlp.3",
+    "norm1": "norm1",
+    "norm2": "norm2",
+}
+"""Names inside a ``TransformerEncoderLayer`` of PyTorch and, after the arrow, inside a :class:`PostNormLayer`."""
+
+
+def post_norm_stack(depth: int, width: int, heads: int, dropout: float = 0.0) -> nn.Sequential:
+    """So many layers, their feed-forward parts as wide as D.
+
+    >>> len(post_norm_stack(2, width=8, heads=2))
+    2
+    """
+    return nn.Sequential(*(PostNormLayer(width, heads, width, dropout) for _ in range(depth)))
+
+
 class TwoBranchEncoder(Encoder):
     """Base class: a subclass turns coordinates into the final tokens of both branches in :meth:`branches`.
 

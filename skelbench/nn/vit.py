@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from skelbench.component import Spec
 from skelbench.nn.attention import Attention, Group, rope_table, split
 from skelbench.nn.encoder import ABILITIES, Encoded, Encoder, Pass, Standardisation
-from skelbench.nn.layers import DropPath, Mlp, SwiGLU
+from skelbench.nn.layers import DropPath, Mlp, SwiGLU, set_drop_path
 from skelbench.nn.tokenizer import Standardise, Tokenizer, take
 from skelbench.plugin import EncoderSpec, hookimpl
 from skelbench.skeleton.grid import Grid
@@ -186,9 +186,7 @@ class ViT(Encoder):
 
     def set_drop_path(self, rate: float) -> bool:
         """Of both branches of every block."""
-        for place, block in enumerate(self.blocks):
-            drop = rate * place / max(1, len(self.blocks) - 1)
-            block.drop_path = (DropPath(drop) if drop else nn.Identity()).train(block.training)
+        set_drop_path(list(self.blocks), rate)
         return True
 
     def reset_parameters(self) -> None:

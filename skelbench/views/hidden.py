@@ -35,9 +35,7 @@ class HideJoints(Augment):
 
     def draw(self, draws: Draws) -> Change:
         joints = draws.topology.num_joints
-        near_JJ = torch.eye(joints)
-        for pair in enumerate(draws.topology.bones):
-            near_JJ[pair] = near_JJ[pair[::-1]] = 1.0
+        near_JJ = torch.eye(joints) + torch.from_numpy(draws.topology.linked)
         u_KN = draws.per_clip(self.seeds + joints)
         walks_KJ = (near_JJ @ near_JJ)[pick(u_KN[:, : self.seeds], joints)].sum(1) + 0.5 * u_KN[:, self.seeds :]
         hidden_Kn = walks_KJ.topk(math.floor(self.share * joints + 0.5), dim=1).indices

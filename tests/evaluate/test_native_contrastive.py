@@ -117,9 +117,9 @@ def test_only_cropping_asks_for_another_pass(make_features):
     features = make_features()
     asked = []
 
-    def again(keyed, crop, augment, dropout=0.0, progress=None):
+    def again(keyed, crop, augment, dropout=0.0, progress=None, noisy=False):
         asked.append((keyed.step, crop, augment, dropout))
-        return features.again(keyed, crop, augment, dropout, progress)
+        return features.again(keyed, crop, augment, dropout, progress, noisy)
 
     watched, finished = (dataclasses.replace(features, again=each) for each in (again, None))
     seen = []

@@ -78,9 +78,9 @@ def test_one_pass_per_epoch_serves_both_probes(make_features):
     features = make_features()
     asked = []
 
-    def again(keyed, crop, augment, dropout=0.0, progress=None):
+    def again(keyed, crop, augment, dropout=0.0, progress=None, noisy=False):
         asked.append((keyed.seed, keyed.step, crop, augment, dropout))
-        return features.again(keyed, crop, augment, dropout, progress)
+        return features.again(keyed, crop, augment, dropout, progress, noisy)
 
     seen = []
     config = MacDiffLinear(epochs=3, batch_size=32)

@@ -6,20 +6,21 @@ import official
 import pytest
 import torch
 import torch.nn.functional as F
-from skelbench_plugins.hico import GRANULAR, OTHER, WHOLE, HiCo, HiCoConfig
+from official_levels import CLIPS, FRAMES, at, check_what_follows_and_what_learns, embedded, filled, views
+from skelbench_plugins.hico import GRANULAR, OTHER, HiCo, HiCoConfig
 from skelbench_plugins.hico.checkpoint import imported
 from skelbench_plugins.hico.encoder import HiCoEncoder, HiCoEncoderConfig
 
 from skelbench.cost.macs import count_encoder
 from skelbench.errors import SkelbenchError
-from skelbench.methods import Context, Step
+from skelbench.methods import LEVELS, Context
 from skelbench.nn.encoder import Encoded
 from skelbench.run.checkpoint_file import fit, read_checkpoint
 from skelbench.skeleton.grid import Grid
 from skelbench.skeleton.topology import NTU25, topologies
 from skelbench.views import View
 
-T, D, B, E, K, G = 8, 8, 4, 6, 8, 4
+T, D, B, E, K, G = FRAMES, 8, CLIPS, 6, 8, 4
 GRID = Grid(T, 1, 25)
 RELEASED = "refreshes-a-part-as-released"
 
@@ -32,28 +33,12 @@ def make_encoder(topology=NTU25, **settings):
 def make(**settings):
     """A tiny HiCo whose numbers are sines, with full queues; key encoder and heads are copies."""
     config = HiCoConfig(**{"queue": K, "embedding": E} | settings)
-    method = official.fill(HiCo(config, Context.of(NTU25, GRID, make_encoder)))
-    for keys, queries in ((method.key_encoder, method.encoder), (method.key_heads, method.heads)):
-        keys.load_state_dict(queries.state_dict())
+    method = filled(HiCo(config, Context.of(NTU25, GRID, make_encoder)))
     for phase, rows_NL in enumerate((method.queue.keys_KE, method.coarse_queue.keys_KE, method.stale_2NE)):
         if rows_NL.numel():
             x = torch.from_numpy(official.wave(tuple(rows_NL.shape), phase)).float().unflatten(-1, (-1, E))
             rows_NL.copy_(F.normalize(x, dim=-1).flatten(-2))
     return method.train()
-
-
-def clips(seed=0):
-    x_BMTJC = official.clip(B, T)
-    return x_BMTJC * (1 + 0.3 * torch.from_numpy(official.wave((B, 2, T, 25, 3), seed))).float()
-
-
-def views(seed=0):
-    x = {"query": clips(seed), "key": clips(seed + 9)}
-    return {name: View.of(x_BMTJC, x_BMTJC.flatten(2).any(2)) for name, x_BMTJC in x.items()}
-
-
-def at(index):
-    return Step(index, 9, 0.0, torch.Generator(), lambda *_: None)
 
 
 GOLDEN = {"clip": 0.483343, "part": 1.442407, "time": 3.239322, "space": 3.409184, "instance": 0.077269}
@@ -90,7 +75,7 @@ def test_losses_features_and_gradients_are_those_of_the_public_code():
 def test_the_loss_is_the_formula_from_the_first_step_on(coarse):
     """Clip by clip and key by key, of what has been written and, as released, of random keys too."""
     method, temperature = make(coarse_queue=coarse), 0.2
-    written = {level: [] for level in (*GRANULAR, *WHOLE)}
+    written = {level: [] for level in (*GRANULAR, *LEVELS)}
     stale = dict(zip(GRANULAR, method.stale_2NE))
     assert [len(x_NE) for x_NE in stale.values()] == [0 if coarse == "whole" else 3 * K] * 2
     held = G * K if coarse == "whole" else K
@@ -98,14 +83,8 @@ def test_the_loss_is_the_formula_from_the_first_step_on(coarse):
         batch, step = views(index), at(index)
         with torch.no_grad():
             out = method(batch, step)
-            q, k = (
-                {level: x.double() for level, x in method._embeddings(*parts, batch[name]).items()}
-                for name, parts in (
-                    ("query", (method.encoder, method.heads)),
-                    ("key", (method.key_encoder, method.key_heads)),
-                )
-            )
-        for level in (*GRANULAR, *WHOLE):
+            q, k = embedded(method, batch)
+        for level in (*GRANULAR, *LEVELS):
             total, coarse_level = 0.0, level in GRANULAR
             other = level if coarse_level else OTHER[level]
             for b in range(B):
@@ -117,22 +96,12 @@ def test_the_loss_is_the_formula_from_the_first_step_on(coarse):
             assert out[level].item() == pytest.approx(total, rel=1e-4, abs=1e-5)
         assert out["loss"].item() == pytest.approx(sum(out[level].item() for level in written), rel=1e-5)
         method.after_step(step)
-        for level in (*GRANULAR, *WHOLE):
+        for level in (*GRANULAR, *LEVELS):
             written[level] += list(k[level].reshape(-1, E))
 
 
 def test_key_encoder_and_heads_follow_and_everything_else_learns():
-    method, step = make(momentum=0.75), at(2)
-    before = {name: x.clone() for name, x in method.key_heads.state_dict().items()}
-    method(views(), step)["loss"].backward()
-    trained = {id(p) for group in method.optim_groups() for p in group["params"]}
-    assert trained == {id(p) for p in method.parameters() if p.grad is not None}
-    with torch.no_grad():
-        for p in method.heads.parameters():
-            p.add_(1.0)
-    method.after_step(step)
-    for name, x in method.heads.state_dict().items():
-        torch.testing.assert_close(method.key_heads.state_dict()[name], 0.75 * before[name] + 0.25 * x)
+    check_what_follows_and_what_learns(make(momentum=0.75))
 
 
 def test_granularities_of_tokens_are_maxima_of_ever_longer_means():

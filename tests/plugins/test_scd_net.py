@@ -6,17 +6,18 @@ import official
 import pytest
 import torch
 import torch.nn.functional as F
-from skelbench_plugins.scd_net import LEVELS, PAIRS, SCDNet, SCDNetConfig
+from official_levels import CLIPS, FRAMES, at, check_what_follows_and_what_learns, embedded, filled, views
+from skelbench_plugins.scd_net import PAIRS, SCDNet, SCDNetConfig
 from skelbench_plugins.scd_net.encoder import SCDNetEncoder, SCDNetEncoderConfig
 
 from skelbench.cost.macs import count_encoder
 from skelbench.errors import SkelbenchError
-from skelbench.methods import Context, Step
+from skelbench.methods import LEVELS, Context
 from skelbench.skeleton.grid import Grid
 from skelbench.skeleton.topology import NTU25, topologies
 from skelbench.views import View
 
-T, D, B, E, K = 8, 8, 4, 6, 8
+T, D, B, E, K = FRAMES, 8, CLIPS, 6, 8
 GRID = Grid(T, 1, 25)
 
 
@@ -28,26 +29,10 @@ def make_encoder(topology=NTU25):
 def make(**settings):
     """A tiny SCD-Net whose numbers are sines, with a full queue; key encoder and heads are copies."""
     config = SCDNetConfig(**{"queue": K, "embedding": E} | settings)
-    method = official.fill(SCDNet(config, Context.of(NTU25, GRID, make_encoder)))
-    for keys, queries in ((method.key_encoder, method.encoder), (method.key_heads, method.heads)):
-        keys.load_state_dict(queries.state_dict())
+    method = filled(SCDNet(config, Context.of(NTU25, GRID, make_encoder)))
     keys_KLE = torch.from_numpy(official.wave((K, len(LEVELS), E), 0.0)).float()
     method.queue.keys_KE.copy_(F.normalize(keys_KLE, dim=2).flatten(1))
     return method.train()
-
-
-def clips(seed=0):
-    x_BMTJC = official.clip(B, T)
-    return x_BMTJC * (1 + 0.3 * torch.from_numpy(official.wave((B, 2, T, 25, 3), seed))).float()
-
-
-def views(seed=0):
-    x = {"query": clips(seed), "key": clips(seed + 9)}
-    return {name: View.of(x_BMTJC, x_BMTJC.flatten(2).any(2)) for name, x_BMTJC in x.items()}
-
-
-def at(index):
-    return Step(index, 9, 0.0, torch.Generator(), lambda *_: None)
 
 
 GOLDEN = {
@@ -95,13 +80,7 @@ def test_the_loss_is_the_formula_from_the_first_step_on():
         batch, step = views(index), at(index)
         with torch.no_grad():
             out = method(batch, step)
-            q, k = (
-                {level: x.double() for level, x in method._embeddings(*parts, batch[name]).items()}
-                for name, parts in (
-                    ("query", (method.encoder, method.heads)),
-                    ("key", (method.key_encoder, method.key_heads)),
-                )
-            )
+            q, k = embedded(method, batch)
         for level, other in PAIRS:
             total = 0.0
             for b in range(B):
@@ -115,17 +94,7 @@ def test_the_loss_is_the_formula_from_the_first_step_on():
 
 
 def test_key_encoder_and_heads_follow_and_everything_else_learns():
-    method, step = make(momentum=0.75), at(2)
-    before = {name: x.clone() for name, x in method.key_heads.state_dict().items()}
-    method(views(), step)["loss"].backward()
-    trained = {id(p) for group in method.optim_groups() for p in group["params"]}
-    assert trained == {id(p) for p in method.parameters() if p.grad is not None}
-    with torch.no_grad():
-        for p in method.heads.parameters():
-            p.add_(1.0)
-    method.after_step(step)
-    for name, x in method.heads.state_dict().items():
-        torch.testing.assert_close(method.key_heads.state_dict()[name], 0.75 * before[name] + 0.25 * x)
+    check_what_follows_and_what_learns(make(momentum=0.75))
 
 
 # ------------------------------------------------------------------------------------------------ views

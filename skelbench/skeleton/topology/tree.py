@@ -119,6 +119,14 @@ class Topology:
         return matrix
 
     @cached_property
+    def linked(self) -> np.ndarray:
+        """Bool [J, J]: two joints that share one of ``bones``, whichever begins it; no joint with itself."""
+        matrix = np.zeros((self.num_joints, self.num_joints), dtype=bool)
+        for joint, begin in enumerate(self.bones):
+            matrix[joint, begin] = matrix[begin, joint] = joint != begin
+        return matrix
+
+    @cached_property
     def differences(self) -> np.ndarray:
         """D, float64 [J, J]: (D x)[j] = x[j] - x[parents[j]], and the root's own position in the root's row."""
         matrix = np.eye(self.num_joints)
