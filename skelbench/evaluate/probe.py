@@ -5,7 +5,7 @@ Shapes: n clips, b clips of a chunk, D feature width, C classes, E checkpoints.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -50,12 +50,12 @@ class Heads:
         """One of the checkpoints."""
         chosen = slice(checkpoint, checkpoint + 1)
         weight_1CD, bias_1C = self.weight_ECD[chosen], self.bias_EC[chosen]
-        return Heads([self.steps[checkpoint]], weight_1CD, bias_1C, self.mean_D, self.inverse_std_D)
+        return replace(self, steps=[self.steps[checkpoint]], weight_ECD=weight_1CD, bias_EC=bias_1C)
 
     def logits(self, x_nD: Tensor) -> Tensor:
         """[n, C], of the last checkpoint."""
-        chunks = ((x_bD - self.mean_D) * self.inverse_std_D for x_bD in x_nD.split(CHUNK))
-        return torch.cat([F.linear(x_bD, self.weight_ECD[-1], self.bias_EC[-1]) for x_bD in chunks])
+        last = self.only(len(self.steps) - 1)
+        return torch.cat([last.every(x_bD)[:, 0] for x_bD in x_nD.split(CHUNK)])
 
     def every(self, x_bD: Tensor) -> Tensor:
         """[b, E, C]: logits of a chunk at every checkpoint."""
