@@ -179,7 +179,7 @@ def run(place: Place, save: Save, method: str) -> None:
     control = pretrain(session, place.resolved("untrained"))
     for protocol in ("knn", "linear"):
         for name, of in (("trained", made), ("untrained", control)):
-            record = evaluate(session, of, eval_spec(session.host, of.spec, protocol, like=made.spec))
+            record = evaluate(session, of, eval_spec(session.host, of, protocol, like=made))
             save(**{f"{protocol}_{name}": record["metrics"]["accuracy"]})
 
 

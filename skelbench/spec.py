@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, ClassVar, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, Protocol, TypeVar
 
 from pydantic import (
     Field,
@@ -180,6 +180,17 @@ class RunSpec(Spec):
     def tokens(self) -> int:
         """Temporal tokens P of the grid."""
         return self.grid.frames // self.grid.patch
+
+
+class Configured(Protocol):
+    """A run, made or only resolved."""
+
+    @property
+    def spec(self) -> RunSpec: ...
+
+    @property
+    def preset(self) -> str:
+        """By which it was asked for."""
 
 
 class EvalSpec(Grown):

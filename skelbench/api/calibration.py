@@ -148,7 +148,7 @@ def _case(
     probe = method.probe if isinstance(method, MethodSpec) else None
     if probe is None:
         return f"no plugin says by which protocol the authors of {run.spec.method} measured (probe of its MethodSpec)"
-    own = eval_spec(host, run.spec, probe.protocol, checkpoint, config=probe.on(data.name, full_name(data.split)))
+    own = eval_spec(host, run, probe.protocol, checkpoint, config=probe.on(data.name, full_name(data.split)))
     figure = announced.printed(run.title, own.stream_title, data.name, data.split)
     if figure is None:
         return (

@@ -62,13 +62,13 @@ def evaluate_runs(
         fields["seed"] = seed
     if min_confidence is not None:
         fields["min_confidence"] = min_confidence
-    specs = [eval_spec(session.host, run.spec, name, checkpoint, **fields) for name in protocols]
+    specs = [eval_spec(session.host, run, name, checkpoint, **fields) for name in protocols]
     records = [evaluate(session, run, spec, force) for spec in specs]
     for spec in specs:
         if "streams" in fields or getattr(session.host.get("protocols", spec.protocol), "elsewhere", False):
             for control, alike in first(partial(_controls, session.results, run, spec)):
                 if hides_doubtful(session, control, alike):
-                    evaluate(session, control, alike, force, like=run.spec)
+                    evaluate(session, control, alike, force, like=run)
                 else:
                     log.warning(
                         "note: control %s has not learnt to do without joints: not evaluated with --min-confidence",

@@ -92,7 +92,7 @@ def load_from_run(
     check_finished(directory, checkpoint)
     fields: dict[str, Any] = {"readout": readout} if readout else {}
     fields |= {"streams": (stream,)} if stream else {}
-    spec = eval_spec(session.host, directory.spec, protocol, checkpoint, **fields)
+    spec = eval_spec(session.host, directory, protocol, checkpoint, **fields)
     topology, slots = _skeleton(session, directory.spec, spec, with_data)
     module = load_weights_of(session, directory, checkpoint, topology, spec.streams[0], spec.readout)
     return Loaded(directory, checkpoint, module, Preprocessing.of(spec, spec.streams[0], slots))

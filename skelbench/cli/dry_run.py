@@ -52,7 +52,7 @@ def planned(resolved: Resolved, protocols: list[str], session: Session) -> dict[
         "modified": dict(resolved.modified),
         "budget": resolved.length.record() if resolved.length else None,
         "notes": list(resolved.notes),
-        "evaluations": {name: eval_spec(host, spec, name).id for name in protocols},
+        "evaluations": {name: eval_spec(host, resolved, name).id for name in protocols},
         "controls": {},
         "parameters": dict(parameters(build_method(spec, host, resolved.store.topology, "meta"))),
         "training": None,

@@ -23,7 +23,7 @@ from skelbench.results.store import RunDir
 from skelbench.run.evaluate import clips_of, eval_spec, load_encoder
 from skelbench.run.session import Session
 from skelbench.skeleton.grid import Grid
-from skelbench.spec import Align, Bodies, Centre, EvaluationResize, RunSpec, SecondBody, Stream
+from skelbench.spec import Align, Bodies, Centre, Configured, EvaluationResize, SecondBody, Stream
 from skelbench.train.build import grid_of
 from skelbench.views.augmentations import Augment, rotation
 from skelbench.views.builder import ViewBuilder, evaluation_spec
@@ -115,12 +115,12 @@ class Frozen:
     is not finished and for data that have changed.
     """
 
-    def __init__(self, session: Session, run: RunDir, checkpoint: str = "last", like: RunSpec | None = None) -> None:
+    def __init__(self, session: Session, run: RunDir, checkpoint: str = "last", like: Configured | None = None) -> None:
         if run.outcome != "done" and checkpoint == "last":
             raise SkelbenchError(f"run {run.name} is {run.outcome}, not done; issue its command again to finish it")
         self.session, self.run, self.checkpoint = session, run, checkpoint
         self.run_spec = run.spec
-        self.spec = eval_spec(session.host, self.run_spec, "linear", checkpoint, like=like)
+        self.spec = eval_spec(session.host, run, "linear", checkpoint, like=like)
         store = clips_of(session, self.spec)
         self.clips = Clips(
             store,
@@ -162,7 +162,7 @@ class Frozen:
         if self.run_spec.method == "untrained":
             return None
         twin = Controls(self.session.results.read()).of("untrained", self.run_spec)
-        return Frozen(self.session, RunDir(twin.path), like=self.run_spec) if twin else None
+        return Frozen(self.session, RunDir(twin.path), like=self.run) if twin else None
 
     def features(
         self,

@@ -14,6 +14,9 @@ from skelbench.evaluate.label_subsets import DRAWS
 from skelbench.evaluate.protocol import Progress, ProtocolResult
 from skelbench.plugin import ProtocolSpec, hookimpl
 
+REDUCED = {"small": {"epochs": 30, "min_steps": 300}, "quick": {"epochs": 10, "min_steps": 100}}
+"""For the harness's presets: fine-tuning at full length would see more clips than the pre-training there."""
+
 
 @hookimpl
 def skelbench_protocols() -> list[ProtocolSpec]:
@@ -21,26 +24,31 @@ def skelbench_protocols() -> list[ProtocolSpec]:
         ProtocolSpec(
             name="finetune",
             target=":FineTune",
-            summary="encoder and a linear layer trained together, AdamW with layer decay and drop path, 100 epochs",
+            presets=REDUCED,
+            summary="encoder and a linear layer trained together by AdamW with layer decay, 100 epochs or the preset's",
         ),
         ProtocolSpec(
             name="supervised",
             target=":Supervised",
+            presets=REDUCED,
             summary="as finetune, from the encoder as it was initialised: what labels alone give",
         ),
         ProtocolSpec(
             name="semi@1",
             target=":SemiSupervised",
+            presets=REDUCED,
             summary="as finetune, with 1 % of the labels of every class; mean over five lists of clips",
         ),
         ProtocolSpec(
             name="semi@10",
             target=":SemiSupervised10",
+            presets=REDUCED,
             summary="as finetune, with 10 % of the labels of every class; mean over five lists of clips",
         ),
         ProtocolSpec(
             name="transfer@finetune",
             target=":FineTune",
+            presets=REDUCED,
             summary="as finetune, on another data set than the run's: --dataset NAME",
             elsewhere=True,
         ),

@@ -68,7 +68,7 @@ def _candidates(inputs: TableInputs) -> list[ReadRun]:
 
 
 def _example(inputs: TableInputs, session: Session, run: ReadRun) -> dict[str, Any]:
-    spec = eval_spec(session.host, run.spec, "knn")
+    spec = eval_spec(session.host, run, "knn")
     store = clips_of(session, spec)
     split = store.split(spec.data.split, spec.data.min_frames)
     draw = np.random.default_rng(derive_seed(0, "report", "queries"))
@@ -101,7 +101,7 @@ def _nearest(
     session: Session, run: RunDir, store: ClipStore, query_Q: np.ndarray, gallery_G: np.ndarray
 ) -> dict[str, Any]:
     """The neighbours of one run, with their cosine similarity."""
-    spec = eval_spec(session.host, run.spec, "knn")
+    spec = eval_spec(session.host, run, "knn")
     x_ND = _features(session, run, spec, store, np.concatenate([query_Q, gallery_G]))
     x_ND = x_ND / np.maximum(np.linalg.norm(x_ND, axis=1, keepdims=True), 1e-12)
     similarity_QG = x_ND[: len(query_Q)] @ x_ND[len(query_Q) :].T

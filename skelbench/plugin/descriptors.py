@@ -172,6 +172,9 @@ class ProtocolSpec(Descriptor):
     defaults: Mapping[str, Any] = field(default_factory=dict)
     """How it wants runs to be evaluated, as fields of the evaluation spec: ``{"readout": "joints", "share": 0.95}``.
     They go before what suits the run; what the user says goes before them."""
+    presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Its own settings for runs of the harness's presets, where full ones would take longer than the training:
+    ``{"quick": {"epochs": 10}}``."""
     elsewhere: bool = False
     """Whether it measures on other data than the run's: an evaluation on the run's own is refused."""
 

@@ -313,7 +313,7 @@ def _rows(runs: Sequence[ReadRun]) -> list[dict[str, Any]]:
         for one in found["evaluations"]:
             partners = [name.split("@")[0] for name in one["partners"]]
             seen = chain(found["streams"], *(by_id[name] for name in partners if name in by_id))
-            changed = [run.about["changed"], plain.changed(one)]
+            changed = [run.about["changed"], plain.changed(one, run.preset)]
             rows.append(
                 own
                 | one["row"]
@@ -418,22 +418,23 @@ def _evaluation(
 
 
 class _Plain:
-    """Of each protocol the first evaluation that was asked for by it alone, for runs that have none of their own."""
+    """Of each protocol and preset, which decides its settings, the first evaluation that was asked for by protocol
+    alone, for runs that have none of their own."""
 
     def __init__(self, runs: Sequence[ReadRun], facts: Mapping[str, dict[str, Any]]) -> None:
-        self._runs: dict[str, ReadRun] = {}
+        self._runs: dict[tuple[str, str], ReadRun] = {}
         for run in runs:
             for one in facts[run.name]["evaluations"]:
                 if one["standard"]:
-                    self._runs.setdefault(one["row"]["protocol"], run)
-        self._of = cache(lambda protocol: plain(self._runs[protocol].records())[protocol])
+                    self._runs.setdefault((one["row"]["protocol"], run.preset), run)
+        self._of = cache(lambda protocol, preset: plain(self._runs[protocol, preset].records())[protocol])
 
-    def changed(self, evaluation: Mapping[str, Any]) -> str:
-        """What is changed in an evaluation of :func:`_evaluation`."""
+    def changed(self, evaluation: Mapping[str, Any], preset: str) -> str:
+        """What is changed in an evaluation of :func:`_evaluation`, of a run of ``preset``."""
         if "probe" not in evaluation:
             return evaluation.get("changed", "")
-        protocol = evaluation["row"]["protocol"]
-        return Probe(*evaluation["probe"]).changed(self._of(protocol) if protocol in self._runs else None, own=False)
+        like = evaluation["row"]["protocol"], preset
+        return Probe(*evaluation["probe"]).changed(self._of(*like) if like in self._runs else None, own=False)
 
 
 class _Tests:

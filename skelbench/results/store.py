@@ -275,6 +275,11 @@ class RunDir:
         return run
 
     @property
+    def preset(self) -> str:
+        """By which it was asked for."""
+        return str(self.info["preset"])
+
+    @property
     def spec(self) -> RunSpec:
         return self._read_spec()
 
@@ -501,6 +506,10 @@ class KeptRun(ReadRun):
     @property
     def title(self) -> str:
         return self.about["title"]
+
+    @property
+    def preset(self) -> str:
+        return self.about["preset"]
 
     @property
     def hardware(self) -> str:

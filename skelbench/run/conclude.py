@@ -42,8 +42,8 @@ def conclude(
     """
 
     def probed(of: RunDir) -> Records:
-        specs = {name: eval_spec(session.host, of.spec, name, like=resolved.spec) for name in protocols}
-        return {name: evaluate(session, of, spec, force, like=resolved.spec) for name, spec in specs.items()}
+        specs = {name: eval_spec(session.host, of, name, like=resolved) for name in protocols}
+        return {name: evaluate(session, of, spec, force, like=resolved) for name, spec in specs.items()}
 
     def cost(of: RunDir, what: Resolved) -> dict[str, Any] | None:
         try:

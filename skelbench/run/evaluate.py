@@ -35,7 +35,7 @@ from skelbench.run.memory import memory_told
 from skelbench.run.resolve import open_dataset
 from skelbench.run.session import Session
 from skelbench.skeleton.topology import Topology
-from skelbench.spec import DataSpec, EvalSpec, RunSpec, Stream, evaluation_defaults, validated
+from skelbench.spec import Configured, DataSpec, EvalSpec, Stream, evaluation_defaults, validated
 from skelbench.train.build import build_encoder, build_method, grid_of, other_encoder
 from skelbench.train.checkpoint import load_weights, tensor_names
 
@@ -44,15 +44,18 @@ WAY = {"data", "readout", "bodies_pool", "bodies", "centre", "align", "share", "
 
 
 def eval_spec(
-    host: Host, spec: RunSpec, protocol: str, checkpoint: str = "last", like: RunSpec | None = None, **fields: Any
+    host: Host, run: Configured, protocol: str, checkpoint: str = "last", like: Configured | None = None, **fields: Any
 ) -> EvalSpec:
-    """The evaluation of run ``spec`` by ``protocol``.
+    """The evaluation of ``run`` by ``protocol``.
 
-    Settings: ``fields``, else the protocol's defaults, else those that suit the run ``like`` (None = ``spec``).
-    ``fields``: those of :class:`EvalSpec`, and config (settings of the protocol).
+    Settings: ``fields``, else the protocol's defaults, else those that suit the run ``like`` (None = ``run``), by whose
+    preset the protocol's own settings are scaled. ``fields``: those of :class:`EvalSpec`, and config (settings of the
+    protocol).
     """
     descriptor = host.get("protocols", protocol)
-    config = validated(protocol_class(host, protocol), fields.pop("config", {}), f"protocol {protocol}")
+    spec, like = run.spec, like or run
+    own = {**getattr(descriptor, "presets", {}).get(like.preset, {}), **fields.pop("config", {})}
+    config = validated(protocol_class(host, protocol), own, f"protocol {protocol}")
     values = {
         "pretrain_id": spec.id,
         "checkpoint": checkpoint,
@@ -60,7 +63,7 @@ def eval_spec(
         "protocol_version": descriptor.version,
         "protocol_source": host.origin(descriptor).source_hash,
         "protocol_config": config.model_dump(mode="json"),
-        **{"data": spec.data, "seed": spec.seed, **evaluation_defaults(like or spec)},
+        **{"data": spec.data, "seed": spec.seed, **evaluation_defaults(like.spec)},
         **descriptor.defaults,
         **fields,
     }
@@ -83,7 +86,7 @@ def protocol_class(host: Host, name: str) -> type[Protocol]:
 
 
 def evaluate(
-    session: Session, run: RunDir, spec: EvalSpec, force: bool = False, like: RunSpec | None = None
+    session: Session, run: RunDir, spec: EvalSpec, force: bool = False, like: Configured | None = None
 ) -> dict[str, Any]:
     """The record of ``spec``: read back when it exists, else computed and written.
 
@@ -115,7 +118,7 @@ def check_finished(run: RunDir, checkpoint: str) -> None:
 
 
 def _evaluate(
-    session: Session, run: RunDir, spec: EvalSpec, path: Path, like: RunSpec | None, force: bool
+    session: Session, run: RunDir, spec: EvalSpec, path: Path, like: Configured | None, force: bool
 ) -> dict[str, Any]:
     """Compute the record of ``spec`` and write it to ``path``; ``force``: not from where an earlier one was stopped."""
     started = time.monotonic()
@@ -143,7 +146,7 @@ def _evaluate(
     # A protocol for other data has none of its own accord: any is as standard as another.
     elsewhere = getattr(session.host.get("protocols", spec.protocol), "elsewhere", False)
     fields: dict[str, Any] = {"data": spec.data} if elsewhere else {}
-    plain = eval_spec(session.host, run.spec, spec.protocol, like=like, **fields)
+    plain = eval_spec(session.host, run, spec.protocol, like=like, **fields)
     ids = np.asarray(result.predictions["ids"])
     if not np.array_equal(np.sort(ids), np.sort(split.test)):
         raise SkelbenchError(

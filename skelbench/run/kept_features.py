@@ -32,7 +32,7 @@ def kept_features(session: Session, run: RunDir, checkpoint: str = "last") -> tu
         SkelbenchError: the run is not finished, kept no such snapshot, or its data are gone or have changed.
     """
     check_finished(run, checkpoint)
-    spec = eval_spec(session.host, run.spec, "knn", checkpoint)
+    spec = eval_spec(session.host, run, "knn", checkpoint)
     store, stream = clips_of(session, spec), spec.streams[0]
     split = store.split(spec.data.split, spec.data.min_frames)
     with run.encoder(checkpoint, stream).open("rb") as file:

@@ -165,7 +165,7 @@ def status(trial: Trial, session: Session, protocols: Iterable[str]) -> Status:
     there = run.cost_path.exists() and (trial.twin is None or (twin and twin.outcome == "done"))
     for name in protocols:
         for where in filter(None, (run, twin)):
-            there = there and where.record_path(eval_spec(session.host, where.spec, name, like=spec)).exists()
+            there = there and where.record_path(eval_spec(session.host, where, name, like=trial.resolved)).exists()
     return Status("done" if there else "probes missing", 1.0, run)
 
 

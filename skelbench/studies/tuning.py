@@ -291,7 +291,7 @@ def evaluated(trial: Trial, session: Session, probe: str) -> tuple[RunDir | None
     run = session.results.by_id(trial.id)
     if run is None or run.outcome != "done":
         return run, None
-    path = run.record_path(eval_spec(session.host, trial.resolved.spec, probe))
+    path = run.record_path(eval_spec(session.host, trial.resolved, probe))
     return run, run.record(path) if path.exists() else None
 
 

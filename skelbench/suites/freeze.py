@@ -112,7 +112,8 @@ def protocol_of(host: Host, name: str) -> FrozenProtocol:
 
     descriptor = host.get("protocols", name)
     config = protocol_class(host, name)().model_dump(mode="json")
-    return FrozenProtocol(version=descriptor.version, config=config, defaults=dict(getattr(descriptor, "defaults", {})))
+    said = {name: getattr(descriptor, name, {}) for name in ("defaults", "presets")}
+    return FrozenProtocol(version=descriptor.version, config=config, **said)
 
 
 def preset_of(host: Host, encoder: str, name: str, protocols: tuple[str, ...] = ()) -> FrozenPreset:

@@ -7,7 +7,7 @@ from typing import Any
 
 from skelbench.report.frame import CONTROLS
 from skelbench.results.store import RunDir
-from skelbench.spec import EvalSpec, RunSpec, evaluation_defaults
+from skelbench.spec import Configured, EvalSpec, RunSpec, evaluation_defaults
 from skelbench.suites.match import Recorded, differences
 from skelbench.suites.suite import Suite
 
@@ -103,9 +103,9 @@ def _clips(suite: Suite, recorded: Recorded, info: Mapping[str, Any], spec: RunS
     return said if isinstance(said, int) else 0
 
 
-def evaluation_reasons(suite: Suite, spec: RunSpec, evaluation: EvalSpec) -> list[str]:
+def evaluation_reasons(suite: Suite, run: Configured, evaluation: EvalSpec) -> list[str]:
     """Why an evaluation of a run that is a row is none of the suite's; empty = it is."""
-    name = evaluation.protocol
+    name, spec = evaluation.protocol, run.spec
     if name not in suite.protocols:
         return [f"protocol {name} is none of the suite's"]
     if evaluation.protocol_source:
@@ -114,9 +114,10 @@ def evaluation_reasons(suite: Suite, spec: RunSpec, evaluation: EvalSpec) -> lis
     values = {**suite.evaluation, **evaluation_defaults(spec), **frozen.defaults}
     # Controls are looked at as the run that they are compared with.
     skipped = {*evaluation_defaults(spec)} if spec.method in CONTROLS else set()
+    config = {**frozen.config, **frozen.presets.get(run.preset, {})}
     expected = EvalSpec(
-        pretrain_id=spec.id, protocol=name, protocol_version=frozen.version, protocol_config=frozen.config,
-        data=spec.data, seed=spec.seed, **values,
+        pretrain_id=spec.id, protocol=name, protocol_version=frozen.version, protocol_config=config, data=spec.data,
+        seed=spec.seed, **values,
     )  # fmt: skip
     pairs = differences(expected.model_dump(mode="json"), evaluation.model_dump(mode="json"))
     return [
@@ -134,7 +135,7 @@ def rows_of(suite: Suite, recorded: Recorded, run: RunDir) -> tuple[set[str], li
     found: set[str] = set()
     for record in run.records():
         evaluation = EvalSpec.model_validate(record["spec"])
-        if against := evaluation_reasons(suite, spec, evaluation):
+        if against := evaluation_reasons(suite, run, evaluation):
             reasons.append(f"evaluation {record['id']} ({evaluation.protocol}): {against[0]}")
         else:
             found.add(record["id"])

@@ -31,6 +31,8 @@ class FrozenProtocol(Spec):
     """All of its settings."""
     defaults: dict[str, Any] = {}
     """How it wants clips to be looked at, before what suits the run."""
+    presets: dict[str, dict[str, Any]] = {}
+    """What of ``config`` is otherwise for runs of a preset."""
 
 
 class FrozenPreset(Spec):

@@ -39,8 +39,8 @@ def compared(session: Session, resolved: Resolved) -> dict[str, PairedTest]:
     runs = [pretrain(session, one) for one in (resolved, control(resolved, session.host))]
     tests = {}
     for protocol in PROTOCOLS:
-        specs = [eval_spec(session.host, run.spec, protocol, like=resolved.spec) for run in runs]
-        records = [evaluate(session, run, spec, like=resolved.spec) for run, spec in zip(runs, specs)]
+        specs = [eval_spec(session.host, run, protocol, like=resolved) for run in runs]
+        records = [evaluate(session, run, spec, like=resolved) for run, spec in zip(runs, specs)]
         tests[protocol] = paired(runs[0], records[0], runs[1], records[1])
     return tests
 

@@ -79,7 +79,7 @@ def build(root: Path) -> Place:
             shutil.copytree(session.results.by_id(made.spec.id).path, kept)
         pairs = [pretrain(session, made), pretrain(session, control(made, session.host))]
         for run in pairs:
-            evaluate(session, run, eval_spec(session.host, run.spec, "knn", like=made.spec), like=made.spec)
+            evaluate(session, run, eval_spec(session.host, run, "knn", like=made), like=made)
             run.cost_path.write_text(json.dumps(COST, indent=1))
         if kept.exists():
             shutil.copy(pairs[0].cost_path, kept)

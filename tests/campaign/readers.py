@@ -567,7 +567,7 @@ def small_run() -> tuple[Path, dict[str, Any]]:
     session = silent_session(root / "data", get_host(), root / "results")
     made = tiny_run(root / "data", session.host, epochs=2, batch_size=6)
     for run in [pretrain(session, made), pretrain(session, control(made, session.host))]:
-        evaluate(session, run, eval_spec(session.host, run.spec, "knn", like=made.spec), like=made.spec)
+        evaluate(session, run, eval_spec(session.host, run, "knn", like=made), like=made)
         run.cost_path.write_text(json.dumps(COST))
     run = session.results.by_id(made.spec.id)
     return run.path, {p.name: json.loads(p.read_text()) for p in sorted(run.path.glob("*.json"))}

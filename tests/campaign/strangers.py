@@ -162,9 +162,9 @@ def build(folder: Path) -> Stage:
     session = silent_session(work / "data", get_host(), work / "results")
     made = tiny_run(work / "data", session.host, "mamp", epochs=1)
     run = pretrain(session, made)
-    evaluate(session, run, eval_spec(session.host, run.spec, "knn"))
+    evaluate(session, run, eval_spec(session.host, run, "knn"))
     twin = pretrain(session, tiny_run(work / "data", session.host, "untrained"))
-    evaluate(session, twin, eval_spec(session.host, twin.spec, "knn", like=run.spec))
+    evaluate(session, twin, eval_spec(session.host, twin, "knn", like=run))
     np.savez(outside / "predictions.npz", **dict(np.load(next(run.path.glob("eval-*.npz")))))
     seconds, step = loop.CHECKPOINT_SECONDS, loop.Trainer.train_step
 

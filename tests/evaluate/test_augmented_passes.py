@@ -25,7 +25,7 @@ def run(session, resolved):
 
 
 def features(session, run, protocol, **fields):
-    (only,) = feature_sets(session, run, eval_spec(session.host, run.spec, protocol, **fields)).values()
+    (only,) = feature_sets(session, run, eval_spec(session.host, run, protocol, **fields)).values()
     return only
 
 
@@ -52,8 +52,8 @@ def test_augmented_features_are_never_kept(session, run):
     """What is remembered between protocols are plain features, apart by readout and bodies."""
     plain = features(session, run, "linear")
     before = plain.train_x.copy()
-    evaluate(session, run, eval_spec(session.host, run.spec, "linear@mamp", config=FEW))
-    evaluate(session, run, eval_spec(session.host, run.spec, "linear@macdiff", config=FEW))
+    evaluate(session, run, eval_spec(session.host, run, "linear@mamp", config=FEW))
+    evaluate(session, run, eval_spec(session.host, run, "linear@macdiff", config=FEW))
     assert features(session, run, "knn") is plain and np.array_equal(plain.train_x, before)
     mean, joints = features(session, run, "linear@mamp"), features(session, run, "linear@macdiff")
     assert len(session.features) == 3
@@ -64,13 +64,13 @@ def test_augmented_features_are_never_kept(session, run):
 
 
 def test_the_protocol_s_wishes_go_before_the_run_s_and_after_the_user_s(session, run):
-    own = eval_spec(session.host, run.spec, "linear")
+    own = eval_spec(session.host, run, "linear")
     assert (own.readout, own.bodies, own.bodies_pool, own.resize) == ("pooled", "valid", "valid-mean", "ends")
-    wished = eval_spec(session.host, run.spec, "linear@macdiff")
+    wished = eval_spec(session.host, run, "linear@macdiff")
     assert (wished.readout, wished.bodies, wished.bodies_pool, wished.resize, wished.share) == (
         "joints", "all-slots", "all-mean", "half-pixel", 0.95,
     )  # fmt: skip
-    said = eval_spec(session.host, run.spec, "linear@macdiff", bodies="valid", bodies_pool="concat")
+    said = eval_spec(session.host, run, "linear@macdiff", bodies="valid", bodies_pool="concat")
     assert (said.readout, said.bodies, said.bodies_pool) == ("joints", "valid", "concat")
     assert len({own.id, wished.id, said.id}) == 3
 
@@ -93,18 +93,18 @@ def test_a_protocol_that_wishes_for_nonsense_is_named(run, tmp_path):
     (tmp_path / "odd.py").write_text(textwrap.dedent(odd))
     host = Host([tmp_path / "odd.py"])
     with pytest.raises(SkelbenchError, match="evaluation by odd.*did you mean 'centre'"):
-        eval_spec(host, run.spec, "odd")
+        eval_spec(host, run, "odd")
     with pytest.raises(SkelbenchError, match="'path'.*pathlib:Path is no subclass of Protocol"):
-        eval_spec(host, run.spec, "path")
+        eval_spec(host, run, "path")
 
 
 @pytest.mark.parametrize("protocol", ["linear@mamp", "linear@macdiff"])
 def test_a_native_probe_is_tested_against_the_untrained_twin(session, resolved, run, protocol):
     made = resolved("skeletonmae", epochs=1)
     twin = pretrain(session, control(made, session.host))
-    spec = eval_spec(session.host, run.spec, protocol, config=FEW)
+    spec = eval_spec(session.host, run, protocol, config=FEW)
     record = evaluate(session, run, spec)
-    other = evaluate(session, twin, eval_spec(session.host, twin.spec, protocol, like=run.spec, config=FEW))
+    other = evaluate(session, twin, eval_spec(session.host, twin, protocol, like=run, config=FEW))
     assert set(record["metrics"]) >= {"accuracy", "accuracy_selected", "accuracy_best_on_test", "train_accuracy"}
     assert record["spec"]["readout"] == other["spec"]["readout"]
     test = paired(run, record, twin, other)

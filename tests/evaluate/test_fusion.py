@@ -195,9 +195,9 @@ def test_notes_name_their_set_unless_all_say_the_same(sets):
 # ------------------------------------------------------------------------------------------------ of runs
 def test_a_bone_stream_is_the_features_of_bones(session, resolved):
     run = pretrain(session, resolved("untrained"))
-    own = eval_spec(session.host, run.spec, "knn")
+    own = eval_spec(session.host, run, "knn")
     (joint,) = feature_sets(session, run, own).values()
-    (bone,) = feature_sets(session, run, eval_spec(session.host, run.spec, "knn", streams=("bone",))).values()
+    (bone,) = feature_sets(session, run, eval_spec(session.host, run, "knn", streams=("bone",))).values()
     store = resolved("untrained").store
     encoder = load_encoder(session, run, "last", store.topology)
     builder = ViewBuilder({"eval": evaluation_spec(encoder.grid, share=0.95)}, store.topology, 8, centre=own.centre)
@@ -215,16 +215,16 @@ def test_a_bone_stream_is_the_features_of_bones(session, resolved):
 def test_a_run_is_evaluated_on_the_stream_it_was_trained_on(session, resolved):
     made = resolved("bones", epochs=1)
     run, twin = pretrain(session, made), pretrain(session, control(made, session.host))
-    spec = eval_spec(session.host, run.spec, "knn")
+    spec = eval_spec(session.host, run, "knn")
     assert spec.streams == ("bone",) and spec.stream_title == "bone"
-    assert eval_spec(session.host, twin.spec, "knn").streams == ("joint",)
+    assert eval_spec(session.host, twin, "knn").streams == ("joint",)
     record = evaluate(session, run, spec)
-    other = evaluate(session, twin, eval_spec(session.host, twin.spec, "knn", like=run.spec), like=run.spec)
+    other = evaluate(session, twin, eval_spec(session.host, twin, "knn", like=run), like=run)
     assert record["standard"] and other["standard"]
     assert record["spec"]["streams"] == other["spec"]["streams"] == ["bone"]
     row = frame(session.results.read()).set_index("method").loc["bones"]
     assert row["control_run"] == twin.name and row["control_accuracy"] == other["metrics"]["accuracy"]
-    asked = eval_spec(session.host, run.spec, "knn", streams=("joint",))
+    asked = eval_spec(session.host, run, "knn", streams=("joint",))
     assert asked.id != spec.id and not evaluate(session, run, asked)["standard"]
 
 
@@ -234,8 +234,8 @@ def test_a_stream_with_an_encoder_of_its_own_is_seen_by_it(session, resolved):
     assert {"encoder.safetensors", "encoder.bone.safetensors", "encoder.bone@1.safetensors"} <= names
     assert "encoder.joint.safetensors" not in names  # it is the run's
     assert run.snapshots() == ["1", "2", "3"]
-    spec = eval_spec(session.host, run.spec, "knn", "1", streams=("joint", "bone"), fusion="scores")
-    assert eval_spec(session.host, run.spec, "knn").streams == ("joint",)
+    spec = eval_spec(session.host, run, "knn", "1", streams=("joint", "bone"), fusion="scores")
+    assert eval_spec(session.host, run, "knn").streams == ("joint",)
     store = resolved("apart").store
     state = torch.load(run.checkpoint, weights_only=True)["method"]
     for stream, name in (("joint", "encoder"), ("bone", "of_bones"), ("motion", "encoder")):
@@ -254,9 +254,9 @@ def test_a_fused_record_says_so_and_is_paired_with_the_twin(session, resolved):
     config = {"min_steps": 20, "epochs": 1, "tolerance": None}
     ids = set()
     for protocol, settings in (("linear", config), ("knn", {})):
-        spec = eval_spec(session.host, run.spec, protocol, config=settings, **fused)
+        spec = eval_spec(session.host, run, protocol, config=settings, **fused)
         record = evaluate(session, run, spec)
-        other = evaluate(session, twin, eval_spec(session.host, twin.spec, protocol, config=settings, **fused))
+        other = evaluate(session, twin, eval_spec(session.host, twin, protocol, config=settings, **fused))
         assert (record["spec"]["streams"], record["spec"]["fusion"]) == (["joint", "bone", "motion"], "scores")
         assert spec.stream_title == "joint + bone + motion (scores)" and not record["standard"]
         assert {"accuracy_joint", "accuracy_bone", "accuracy_motion"} <= set(record["metrics"])
@@ -264,21 +264,21 @@ def test_a_fused_record_says_so_and_is_paired_with_the_twin(session, resolved):
         rows = frame(session.results.read())
         assert rows[rows["evaluation"] == record["id"]]["control_accuracy"].item() == other["metrics"]["accuracy"]
         joined = {**fused, "fusion": "features"}
-        ids |= {spec.id, eval_spec(session.host, run.spec, protocol, config=settings, **joined).id}
+        ids |= {spec.id, eval_spec(session.host, run, protocol, config=settings, **joined).id}
     assert len(ids) == 4
 
 
 def test_runs_of_several_streams_are_fused_in_the_record_of_the_first(session, resolved):
     joint, bone = (pretrain(session, resolved(name, epochs=1)) for name in ("skeletonmae", "bones"))
     fused = {"streams": ("joint", "bone"), "fusion": "scores", "partners": (bone.spec.id,)}
-    spec = eval_spec(session.host, joint.spec, "knn", **fused)
+    spec = eval_spec(session.host, joint, "knn", **fused)
     record = evaluate(session, joint, spec)
     assert record["run"] == joint.name and record["spec"]["partners"] == [bone.spec.id]
-    assert spec.id != eval_spec(session.host, joint.spec, "knn", **{**fused, "partners": ()}).id
+    assert spec.id != eval_spec(session.host, joint, "knn", **{**fused, "partners": ()}).id
     (row,) = frame(session.results.read()).to_dict("records")
     assert row["trained_on"] == "joint + bone"  # by one of the two each
     sets = feature_sets(session, joint, spec)
-    alone = [feature_sets(session, run, eval_spec(session.host, run.spec, "knn")) for run in (joint, bone)]
+    alone = [feature_sets(session, run, eval_spec(session.host, run, "knn")) for run in (joint, bone)]
     assert sets["joint"] is alone[0]["joint"] and sets["bone"] is alone[1]["bone"]  # extracted once
 
 
@@ -294,12 +294,12 @@ def test_runs_that_do_not_belong_together_are_not_fused(session, resolved):
         (run.spec.id + "@9", "no snapshot at epoch 9"),
     ):
         with pytest.raises(SkelbenchError, match=said):
-            evaluate(session, run, eval_spec(session.host, run.spec, "knn", **fused, partners=(partner,)))
+            evaluate(session, run, eval_spec(session.host, run, "knn", **fused, partners=(partner,)))
 
 
 def test_weights_that_are_alike_are_none(session, resolved):
     fused = {"streams": ("joint", "bone"), "fusion": "scores"}
-    run = resolved("untrained").spec
+    run = resolved("untrained")
     plain, alike, apart = (
         eval_spec(session.host, run, "knn", **fused, **weights)
         for weights in ({}, {"weights": (0.5, 0.5)}, {"weights": (0.6, 0.4)})
@@ -332,7 +332,7 @@ TWO = {"streams": ("joint", "bone"), "fusion": "scores"}
 )
 def test_streams_and_fusion_that_contradict_each_other_are_one_sentence(session, resolved, fields, said):
     with pytest.raises(SkelbenchError, match=said):
-        eval_spec(session.host, resolved("untrained").spec, "knn", **fields)
+        eval_spec(session.host, resolved("untrained"), "knn", **fields)
 
 
 def test_a_level_of_the_encoder_is_a_feature_set(session, tmp_path, data_root):
@@ -356,10 +356,10 @@ def test_a_level_of_the_encoder_is_a_feature_set(session, tmp_path, data_root):
     session = dataclasses.replace(session, host=host)
     run = pretrain(session, tiny_run(data_root, host, "untrained", encoder="levels"))
     plain, peak = (
-        feature_sets(session, run, eval_spec(host, run.spec, "knn", readout=name))["joint"].test_x
+        feature_sets(session, run, eval_spec(host, run, "knn", readout=name))["joint"].test_x
         for name in ("pooled", "peak")
     )
     assert peak.shape == (12, 16) and not np.allclose(plain[:, :16], peak)
     with pytest.raises(SkelbenchError, match="unknown readout of this encoder 'peek'; did you mean 'peak'"):
-        evaluate(session, run, eval_spec(host, run.spec, "knn", readout="peek"))
-    assert json.loads(json.dumps(evaluate(session, run, eval_spec(host, run.spec, "knn", readout="peak"))))
+        evaluate(session, run, eval_spec(host, run, "knn", readout="peek"))
+    assert json.loads(json.dumps(evaluate(session, run, eval_spec(host, run, "knn", readout="peak"))))

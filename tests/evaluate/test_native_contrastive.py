@@ -150,7 +150,7 @@ def test_a_split_smaller_than_a_batch_says_so(make_features):
 
 
 def test_clips_are_looked_at_as_the_codes_do(session, resolved):
-    run = resolved("untrained").spec
+    run = resolved("untrained")
     ways = {}
     for name in ("linear@aimclr", "linear@cmd", "linear@isc", "linear@umurl", "linear@hico"):
         spec = eval_spec(session.host, run, name)

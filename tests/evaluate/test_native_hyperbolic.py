@@ -111,5 +111,5 @@ def test_separable_classes_are_told_apart_and_test_labels_reach_nothing(make_fea
 
 
 def test_clips_are_looked_at_as_the_code_does(session, resolved):
-    spec = eval_spec(session.host, resolved("untrained").spec, "linear@hysp")
+    spec = eval_spec(session.host, resolved("untrained"), "linear@hysp")
     assert (spec.bodies, spec.bodies_pool, spec.share, spec.resize) == ("all-slots", "all-mean", 1.0, "half-pixel")

@@ -39,9 +39,9 @@ def test_equals_adam_written_out(make_features):
 
 def test_the_frozen_encoder_draws_in_training_passes_and_in_no_others(session, resolved):
     run = pretrain(session, resolved("gl-transformer", native=True, epochs=1, **{"encoder.dropout": 0.3}))
-    spec = eval_spec(session.host, run.spec, "linear@gl-transformer")
+    spec = eval_spec(session.host, run, "linear@gl-transformer")
     assert (spec.resize, spec.share, spec.bodies, spec.align) == ("pad", 1.0, "valid", "frames-with-path")
-    assert eval_spec(session.host, run.spec, "linear").resize == "pad", "as it was trained"
+    assert eval_spec(session.host, run, "linear").resize == "pad", "as it was trained"
     (found,) = feature_sets(session, run, spec).values()
     whole = Center(share=1.0)
     before = torch.random.get_rng_state()

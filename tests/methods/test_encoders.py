@@ -64,7 +64,7 @@ def made(data_root, host):
 @pytest.mark.parametrize("method", ["untrained", "dino"])
 def test_what_asks_for_a_summary_runs_on_any_encoder(method, encoder, made, session):
     run = pretrain(session, made(method, encoder))
-    record = evaluate(session, run, eval_spec(session.host, run.spec, "knn"))
+    record = evaluate(session, run, eval_spec(session.host, run, "knn"))
     assert run.outcome == "done" and math.isfinite(record["metrics"]["accuracy"])
 
 

@@ -28,7 +28,7 @@ def place(tmp_path_factory):
     made = tiny_run(root / "data", session.host, "skeletonmae", epochs=0.5)
     for one in (made, control(made, session.host)):
         run = pretrain(session, one)
-        evaluate(session, run, eval_spec(session.host, run.spec, "knn", like=made.spec), like=made.spec)
+        evaluate(session, run, eval_spec(session.host, run, "knn", like=made), like=made)
     return root, session
 
 
@@ -42,7 +42,7 @@ def test_the_neighbours_are_those_of_the_features(place):
     assert why == "" and [run["title"] for run in found["runs"]] == ["skeletonmae", "untrained"]
     assert found["gallery"] == found["train"] == 12
     run = next(run for run in session.results.read() if run.title == "skeletonmae")
-    features = feature_sets(session, run, eval_spec(session.host, run.spec, "knn"))["joint"]
+    features = feature_sets(session, run, eval_spec(session.host, run, "knn"))["joint"]
     for query, nearest, similar in zip(found["queries"], found["runs"][0]["nearest"], found["runs"][0]["similarity"]):
         x_D = features.test_x[features.test_ids.tolist().index(query)]
         cosine_G = features.train_x @ x_D / np.linalg.norm(features.train_x, axis=1) / np.linalg.norm(x_D)

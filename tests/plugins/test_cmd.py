@@ -180,9 +180,9 @@ def test_a_native_run_is_probed_stream_by_stream(session):
     request = Request("cmd", dataset="small", native=True, epochs=1, batch_size=4, sets=tiny)
     made = resolve(request, session.host, session.data_root, "cpu")
     run = pretrain(session, made)
-    spec = eval_spec(session.host, run.spec, "knn")
+    spec = eval_spec(session.host, run, "knn")
     assert (spec.align, spec.resize, spec.streams) == ("first-frame-as-released", "half-pixel", ("joint",))
-    three = eval_spec(session.host, run.spec, "knn", streams=STREAMS, fusion="scores")
+    three = eval_spec(session.host, run, "knn", streams=STREAMS, fusion="scores")
     sets = feature_sets(session, run, three)
     assert {x.train_x.shape for x in sets.values()} == {(12, 16)}
     assert len({x.train_x.tobytes() for x in sets.values()}) == 3

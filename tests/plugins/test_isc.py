@@ -206,9 +206,9 @@ def test_a_native_run_is_probed_by_either_encoder(session, resolved):
     """One row per clip all the way; the second encoder is a readout of the run, also of its snapshots."""
     made = resolved("isc", native=True, epochs=1, clip_length=16)
     run = pretrain(session, made)
-    spec = eval_spec(session.host, run.spec, "knn")
+    spec = eval_spec(session.host, run, "knn")
     assert (spec.align, spec.resize, spec.readout) == ("first-frame-as-released", "half-pixel", "pooled")
-    other = eval_spec(session.host, run.spec, "knn", readout="partner")
+    other = eval_spec(session.host, run, "knn", readout="partner")
     assert spec.id != other.id
     first, second = (feature_sets(session, run, each)["joint"].train_x for each in (spec, other))
     assert first.shape == (12, 16) and second.shape == (12, 16)
@@ -221,10 +221,10 @@ def test_a_native_run_is_probed_by_either_encoder(session, resolved):
     frozen = skelbench.load_encoder(run.path, readout="partner", data=session.data_root, device="cpu")
     assert (frozen.name, isinstance(frozen.module, AGCN)) == ("agcn", True)
     assert frozen.embed(clips()).shape == (B, 16)
-    tuned = eval_spec(session.host, run.spec, "finetune", readout="partner", config={"epochs": 1, "min_steps": 0})
+    tuned = eval_spec(session.host, run, "finetune", readout="partner", config={"epochs": 1, "min_steps": 0})
     assert evaluate(session, run, tuned)["metrics"]["accuracy"] >= 0
     with pytest.raises(SkelbenchError, match="did you mean 'pooled'"):
-        feature_sets(session, run, eval_spec(session.host, run.spec, "knn", readout="poled"))
+        feature_sets(session, run, eval_spec(session.host, run, "knn", readout="poled"))
 
 
 def public(method):

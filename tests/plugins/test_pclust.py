@@ -171,9 +171,10 @@ def test_the_published_size():
 
 
 def test_the_native_run_is_measured_as_published(session, resolved):
-    spec = resolved("pclust", native=True).spec
+    run = resolved("pclust", native=True)
+    spec = run.spec
     assert spec.train.align == "first-frame-hips" and spec.views["clip"]["resize"] == "strided"
-    found = eval_spec(session.host, spec, "knn@pclust")
+    found = eval_spec(session.host, run, "knn@pclust")
     assert (found.bodies, found.share, found.resize, found.align) == ("first", 1.0, "strided", "first-frame-hips")
 
 

@@ -46,13 +46,13 @@ def literally(store, clip, frames):
 def test_features_are_the_resampled_coordinates_of_the_clip(made, host, session):
     resolved = made()
     run, store = pretrain(session, resolved), resolved.store
-    (features,) = feature_sets(session, run, eval_spec(host, run.spec, "knn")).values()
+    (features,) = feature_sets(session, run, eval_spec(host, run, "knn")).values()
     assert features.test_x.shape == (len(features.test_ids), 16 * 25 * 3)
     assert {store.clip(clip).shape[0] for clip in features.test_ids} == {1, 2}
     expected = np.stack([literally(store, clip, 16) for clip in features.test_ids])
     np.testing.assert_allclose(features.test_x, expected, atol=1e-5)
     for readout in ("mean", "joints"):  # there are no tokens to average
-        spec = eval_spec(host, run.spec, "knn", readout=readout)
+        spec = eval_spec(host, run, "knn", readout=readout)
         (same,) = feature_sets(session, run, spec).values()
         np.testing.assert_array_equal(same.test_x, features.test_x)
 
@@ -83,7 +83,7 @@ def test_tables_show_it_beside_what_is_measured_against_it(host, session):
     raw = pretrain(session, raw_control(runs[0], host))
     for run, like in [(raw, runs[0]), *((pretrain(session, one), one) for one in runs)]:
         for protocol in ("linear@slim", "knn"):
-            evaluate(session, run, eval_spec(host, run.spec, protocol, like=like.spec), like=like.spec)
+            evaluate(session, run, eval_spec(host, run, protocol, like=like), like=like)
     table = build(frame(session.results.read()))
     rows = {row["method"].value: row for row in table.rows}
     assert set(rows) == {"untrained", "raw"} and rows["untrained"]["seeds"].value == 2

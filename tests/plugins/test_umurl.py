@@ -168,23 +168,23 @@ def test_a_native_run_is_evaluated_on_fused_streams_and_its_controls_alike(sessi
     made = resolved("umurl", native=True, epochs=1)
     run = pretrain(session, made)
     assert evaluation_defaults(run.spec)["streams"] == ("fused",)
-    fused = eval_spec(session.host, run.spec, "knn")
+    fused = eval_spec(session.host, run, "knn")
     assert fused.stream_title == "joint + bone + motion (input)"
     records = {"fused": evaluate(session, run, fused)}
     for streams in (("joint",), ("bone",), ("joint", "fused")):
         fusion = "scores" if len(streams) > 1 else "none"
-        spec = eval_spec(session.host, run.spec, "knn", streams=streams, fusion=fusion)
+        spec = eval_spec(session.host, run, "knn", streams=streams, fusion=fusion)
         records[spec.stream_title] = evaluate(session, run, spec)
     assert records.keys() == {"fused", "joint", "bone", "joint + fused (scores)"}
     for beside in (control(made, session.host), raw_control(made, session.host)):
-        spec = eval_spec(session.host, beside.spec, "knn", like=run.spec)
+        spec = eval_spec(session.host, beside, "knn", like=run)
         assert spec.streams == ("fused",)
         assert evaluate(session, pretrain(session, beside), spec)["metrics"]["n_test"] > 0
 
 
 def test_fused_streams_of_an_encoder_that_cannot_are_refused(session, resolved):
     run = pretrain(session, resolved("untrained"))
-    spec = eval_spec(session.host, run.spec, "knn", streams=("fused",))
+    spec = eval_spec(session.host, run, "knn", streams=("fused",))
     with pytest.raises(SkelbenchError, match="encoder vit .* cannot take joints, bones and motion as one input"):
         evaluate(session, run, spec)
     assert not run.record_path(spec).exists()

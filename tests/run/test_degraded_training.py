@@ -65,9 +65,9 @@ def test_the_run_learns_something_else_and_is_evaluated_on_clean_clips(session, 
     )
     controls = Controls(session.results.read())
     assert controls.of("untrained", made.spec).name == twin.name and controls.of("raw", made.spec).name == raw.name
-    by_twin, by_clean = (eval_spec(session.host, twin.spec, "knn", like=spec) for spec in (made.spec, plain.spec))
+    by_twin, by_clean = (eval_spec(session.host, twin, "knn", like=spec) for spec in (made, plain))
     assert by_twin == by_clean, "the same clips, as they are"
-    x = feature_sets(session, raw, eval_spec(session.host, raw.spec, "knn", like=made.spec))["joint"].train_x
+    x = feature_sets(session, raw, eval_spec(session.host, raw, "knn", like=made))["joint"].train_x
     assert (x != 0).mean() > 0.99
 
 

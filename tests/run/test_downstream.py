@@ -66,7 +66,7 @@ def measured(session, resolved, host):
     run = pretrain(session, made)
 
     def measure(**config):
-        return run, evaluate(session, run, eval_spec(host, made.spec, "centroids", config=config))
+        return run, evaluate(session, run, eval_spec(host, made, "centroids", config=config))
 
     return measure
 
@@ -112,7 +112,7 @@ def test_labels_of_test_clips_decide_nothing(session, resolved, host, monkeypatc
     """The same clips are taken for the same classes, whatever those of the test side are called."""
     made = resolved("dino", epochs=1)
     run = pretrain(session, made)
-    store, spec = made.store, eval_spec(host, made.spec, "centroids")
+    store, spec = made.store, eval_spec(host, made, "centroids")
     before = predictions(run, evaluate(session, run, spec))
     labels = store.labels.copy()
     labels[before["ids"]] = (labels[before["ids"]] + 1) % store.num_classes

@@ -53,6 +53,6 @@ def test_an_edited_encoder_is_refused(edit, how, tmp_path, data_root):
     file.write_text(ENCODER.replace(*edit))
     edited = silent_session(data_root, Host([file]), tmp_path / "results")
     with pytest.raises(SkelbenchError, match=f"encoder flat is not the one that run untrained-.* was made with .{how}"):
-        evaluate(edited, run, eval_spec(edited.host, run.spec, "knn"))
+        evaluate(edited, run, eval_spec(edited.host, run, "knn"))
     assert not list(run.path.glob("eval-*"))
-    evaluate(session, run, eval_spec(session.host, run.spec, "knn"))
+    evaluate(session, run, eval_spec(session.host, run, "knn"))

@@ -26,7 +26,22 @@ def run(session, resolved):
 
 
 def spec_of(host, run, protocol="finetune", config=(), **fields):
-    return eval_spec(host, run.spec, protocol, config=SHORT | dict(config), **fields)
+    return eval_spec(host, run, protocol, config=SHORT | dict(config), **fields)
+
+
+@pytest.mark.parametrize("protocol", ["finetune", "supervised", "semi@1", "semi@10"])
+def test_a_preset_shortens_what_nothing_else_is_said_of(host, resolved, protocol):
+    """The full recipe of few clips would see more of them than the pre-training of a small preset."""
+    quick, paper = resolved("untrained", preset="quick"), resolved("untrained")
+    assert (quick.preset, paper.preset) == ("quick", "paper")
+    full, short = (eval_spec(host, of, protocol).protocol_config for of in (paper, quick))
+    assert (full["epochs"], full["min_steps"]) == (100, 500) and (short["epochs"], short["min_steps"]) == (10, 100)
+    assert {**full, "epochs": 10, "min_steps": 100} == short
+    asked = eval_spec(host, quick, protocol, config={"epochs": 100, "min_steps": 500})
+    assert asked.protocol_config == full and asked.id != eval_spec(host, quick, protocol).id
+    # A control is measured as the run is that it stands beside, whatever it was made by itself.
+    assert eval_spec(host, paper, protocol, like=quick).protocol_config == short
+    assert eval_spec(host, quick, "linear").protocol_config == eval_spec(host, paper, "linear").protocol_config
 
 
 def test_a_teacher_is_trained_from_either_start(session, host, run, monkeypatch):

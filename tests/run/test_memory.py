@@ -142,7 +142,7 @@ def test_memory_that_runs_out_in_a_plugin_is_told_as_such(resolved, session, hos
         with pytest.raises(SkelbenchError, match="^out of memory on cpu with batches of 4 .*; run again with"):
             pretrain(session, made)
     run = pretrain(session, made)
-    spec = eval_spec(host, run.spec, "knn")
+    spec = eval_spec(host, run, "knn")
     with monkeypatch.context() as patch:
         patch.setattr("skelbench.run.evaluate._evaluate", lambda *_: full(*_[:3]))
         with pytest.raises(SkelbenchError, match="^out of memory on cpu probing .* by knn: .*; free memory of it"):

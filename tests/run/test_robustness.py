@@ -31,7 +31,7 @@ def measured(session):
     """``measured(run, protocol, **settings)``: the record, and the arrays kept with it."""
 
     def measure(run, protocol, force=False, **config):
-        record = evaluate(session, run, eval_spec(session.host, run.spec, protocol, config=config), force)
+        record = evaluate(session, run, eval_spec(session.host, run, protocol, config=config), force)
         with np.load(run.path / record["predictions"]) as file:
             return record, {name: file[name] for name in file}
 
@@ -98,7 +98,7 @@ def test_what_is_predicted_is_what_the_probe_says_of_features_of_degraded_clips(
 def test_how_a_run_hides_is_what_its_training_did(session, resolved, method, hiding, settings):
     made = resolved(method, epochs=1, **settings)
     run = pretrain(session, made)
-    assert hiding_of(session, run, eval_spec(session.host, run.spec, "linear"), "joint", made.store) == hiding
+    assert hiding_of(session, run, eval_spec(session.host, run, "linear"), "joint", made.store) == hiding
 
 
 def test_what_an_encoder_cannot_is_said_and_the_rest_measured(session, resolved, measured):
@@ -131,9 +131,9 @@ def test_low_confidence_is_hidden_and_an_evaluation_of_its_own(session, resolved
     write_store(data_root, "poses", topology=COCO17, flat=True)
     made = resolved("slim", epochs=1, dataset="poses")
     run = pretrain(session, made)
-    plain, sure = (eval_spec(session.host, run.spec, "knn", **how) for how in ({}, {"min_confidence": 0.5}))
+    plain, sure = (eval_spec(session.host, run, "knn", **how) for how in ({}, {"min_confidence": 0.5}))
     assert plain.id != sure.id and "min_confidence" not in plain.model_dump()
-    assert plain.id == eval_spec(session.host, run.spec, "knn", min_confidence=0.0).id
+    assert plain.id == eval_spec(session.host, run, "knn", min_confidence=0.0).id
     features = [feature_sets(session, run, spec)["joint"].test_x for spec in (plain, sure)]
     assert not np.allclose(*features, atol=1e-3)
     assert evaluate(session, run, plain)["standard"] and not evaluate(session, run, sure)["standard"]
@@ -151,4 +151,4 @@ def test_low_confidence_is_hidden_and_an_evaluation_of_its_own(session, resolved
     assert main(["eval", run.spec.id, *words]) == 0 and len(twin.records()) == 1
     assert "has not learnt" not in capsys.readouterr().err
     with pytest.raises(SkelbenchError, match="min_confidence=1.5 is not valid"):
-        eval_spec(session.host, run.spec, "knn", min_confidence=1.5)
+        eval_spec(session.host, run, "knn", min_confidence=1.5)

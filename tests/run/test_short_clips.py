@@ -30,7 +30,7 @@ def test_left_out_of_training_they_are_counted_in_every_record_and_no_test_clip_
     session = silent_session(tmp_path, host, tmp_path / "results")
     done = pretrain(session, fewer)
     assert done.info["train_clips"] == 10
-    record = evaluate(session, done, eval_spec(host, fewer.spec, "knn"))
+    record = evaluate(session, done, eval_spec(host, fewer, "knn"))
     assert record["clips"] == {"train": 10, "test": 12} and record["spec"]["data"]["min_frames"] == 21
 
 

@@ -60,7 +60,7 @@ def test_it_is_the_linear_probe_on_the_target(session, run, command, capsys):
 
 def test_any_target_is_standard_and_says_its_source(session, run):
     data = run.spec.data.model_copy(update={"name": "other", "fingerprint": ""})
-    record = evaluate(session, run, eval_spec(session.host, run.spec, "transfer@slim", data=data))
+    record = evaluate(session, run, eval_spec(session.host, run, "transfer@slim", data=data))
     assert record["standard"]
     row = frame(session.results.read()).iloc[0]
     assert (row["dataset"], row["source"]) == ("other (from small half)", "small half") and row["exact"] == (

@@ -87,7 +87,7 @@ def test_method_encoder_data_and_parts_run_together(on_path, tmp_path, capsys):
     assert logged(run)[-1]["loss"] > 0 and "similarity" in logged(run)[-1]
     assert float((run.path / "new-observer" / "best.txt").read_text().split()[1]) <= logged(run)[-1]["loss"] + 1e-6
     assert (run.path / "new-observer" / "outcome.txt").read_text() == "done\n"
-    record = evaluate(session, run, eval_spec(session.host, run.spec, "new-protocol"))
+    record = evaluate(session, run, eval_spec(session.host, run, "new-protocol"))
     assert 0 <= record["metrics"]["accuracy"] <= 1
     assert main(["compare", "--table", "new-table", "--all", "--format", "csv"]) == 0
     assert "new-method:cold,new-dataset,cross-subject,4,new-protocol,1" in capsys.readouterr().out

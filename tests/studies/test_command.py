@@ -233,7 +233,7 @@ def test_a_trial_is_done_when_all_that_a_run_makes_is_there(trials_of):
     run.update(outcome="done")
     twin = pretrain(session, trial.twin)
     for part in (run, twin):
-        evaluate(session, part, eval_spec(session.host, part.spec, "knn", like=run.spec), like=run.spec)
+        evaluate(session, part, eval_spec(session.host, part, "knn", like=run), like=run)
     assert state() == "probes missing"
     measure_cost(session, run, trial.resolved.store)
     assert state() == "done"

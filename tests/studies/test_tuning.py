@@ -76,7 +76,7 @@ def worker(session, made):
             made.append(trial.id)
             try:
                 run = pretrain(session, trial.resolved)
-                evaluate(session, run, eval_spec(session.host, run.spec, "knn"))
+                evaluate(session, run, eval_spec(session.host, run, "knn"))
             except SkelbenchError as error:
                 failures[trial.id] = str(error), Path("log")
         return failures
@@ -141,7 +141,7 @@ def test_no_label_of_a_test_clip_is_looked_at(here):
     store.labels = store.labels.view(Guarded)
     run = pretrain(replace_results(here), replace(trial.resolved, store=store))
     encoder = load_encoder(here, run, "last", store.topology)
-    evaluation, grid = eval_spec(here.host, spec, "knn"), grid_of(spec, store.topology)
+    evaluation, grid = eval_spec(here.host, trial.resolved, "knn"), grid_of(spec, store.topology)
     features = split_features(encoder, store, evaluation, "joint", grid, "cpu", "fp32")
     assert not FORBIDDEN & {*features.train_ids.tolist(), *features.test_ids.tolist()}
     with pytest.raises(AssertionError):

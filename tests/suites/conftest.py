@@ -60,7 +60,7 @@ def write_run(results: Path, made, like=None, **info) -> Path:
     (folder / "run.json").write_text(json.dumps(facts))
     labels = store.labels[clips.test]
     for number, protocol in enumerate(("linear", "knn")):
-        evaluated = eval_spec(get_host(), spec, protocol, like=(like or made).spec)
+        evaluated = eval_spec(get_host(), made, protocol, like=like)
         predicted = np.where(np.arange(len(labels)) % (2 + spec.seed + number) == 0, labels, (labels + 1) % 4)
         path = folder / f"eval-{evaluated.id}.npz"
         np.savez(path, ids=clips.test, labels=labels, predicted=predicted)

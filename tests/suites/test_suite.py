@@ -36,7 +36,7 @@ def test_freezing_the_plan_again_gives_the_file_that_ships(monkeypatch):
     monkeypatch.setattr(freeze, "data_of", lambda store, *_: shipped.datasets[store])
     plan = freeze.read_plan(file.with_suffix(".toml"))
     again = freeze.freeze(plan, host, {"synthetic": "synthetic"}, freeze.fixed_datasets(host))
-    assert again.model_dump(mode="json") == json.loads(file.read_text()) and shipped.hash == "eb738489baf7e81c"
+    assert again.model_dump(mode="json") == json.loads(file.read_text()) and shipped.hash == "9212bd2a1e4920fb"
     assert shipped.datasets["synthetic"].fingerprint and all(
         split.sha256 and set(split.labels) == {"0.01", "0.1"} for split in shipped.datasets["synthetic"].splits.values()
     )
@@ -164,9 +164,9 @@ def test_an_evaluation_by_other_settings_is_none_of_the_suite(place):
     suite, run = read_suite(place.suite), ReadRun(place.run)
     for record in run.records():
         values = record["spec"]
-        assert evaluation_reasons(suite, run.spec, EvalSpec.model_validate(values)) == []
+        assert evaluation_reasons(suite, run, EvalSpec.model_validate(values)) == []
         for change in ({"protocol_version": 2}, {"seed": 5}, {"checkpoint": "3"}, {"share": 0.5}, {"readout": "mean"}):
-            (reason,) = evaluation_reasons(suite, run.spec, EvalSpec.model_validate(values | change))
+            (reason,) = evaluation_reasons(suite, run, EvalSpec.model_validate(values | change))
             assert next(iter(change)) in reason
 
 

@@ -49,7 +49,7 @@ def test_training_stops_in_the_step_itself_and_keeps_the_last_good_state(
     (run,) = session.results.runs()
     assert run.outcome == "diverged" and run.info["step"] == index
     with pytest.raises(SkelbenchError, match="diverged, not done"):
-        evaluate(session, run, eval_spec(session.host, run.spec, "knn"))
+        evaluate(session, run, eval_spec(session.host, run, "knn"))
     state = torch.load(run.checkpoint, weights_only=True)
     assert state["step"] == index
     assert all(x.isfinite().all() for x in state["method"].values() if x.is_floating_point())
@@ -99,7 +99,7 @@ def test_a_test_clip_that_is_not_finite_is_named_and_no_record_written(resolved,
     clip = int(ClipStore.open(data_root / "small").split().test[0])
     spoil_store(monkeypatch, data_root / "small", clip)
     with pytest.raises(SkelbenchError, match=f"not finite, the first of clip {clip}"):
-        evaluate(session, run, eval_spec(session.host, run.spec, "knn"))
+        evaluate(session, run, eval_spec(session.host, run, "knn"))
     assert not list(run.path.glob("eval-*"))
 
 
@@ -132,7 +132,7 @@ def test_weights_with_nan_are_refused_wherever_they_are_read(resolved, session):
     encoder.norm.bias.data[0] = float("nan")
     save_weights(run.encoder(), encoder, {"id": run.spec.id, "epoch": 1})
     with pytest.raises(SkelbenchError, match=r"encoder.safetensors hold.* not finite.*norm.bias"):
-        evaluate(session, run, eval_spec(session.host, run.spec, "knn"))
+        evaluate(session, run, eval_spec(session.host, run, "knn"))
     assert not list(run.path.glob("eval-*"))
     made = resolved("slim", epochs=1)
     method = build_method(made.spec, session.host, made.store.topology)
@@ -156,7 +156,7 @@ def test_a_probe_that_diverges_leaves_no_record(resolved, session):
     run = pretrain(session, resolved("untrained"))
     wild = {"lr": 1e38, "optimizer": "sgd", "min_steps": 20, "max_steps": 20, "tolerance": None}
     with pytest.raises(SkelbenchError, match="not finite.*lr"):
-        evaluate(session, run, eval_spec(session.host, run.spec, "linear", config=wild))
+        evaluate(session, run, eval_spec(session.host, run, "linear", config=wild))
     assert not list(run.path.glob("eval-*"))
 
 

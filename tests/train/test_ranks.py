@@ -142,7 +142,7 @@ def probe(session, run, force=False):
     small = partial(features.extract, batch_size=2)
     with patched(features, "extract", small), patched(downstream, "extract", small), patched(knn, "CHUNK", 3):
         for protocol, config in PROBES.items():
-            spec = eval_spec(session.host, run.spec, protocol, config=config)
+            spec = eval_spec(session.host, run, protocol, config=config)
             found[protocol] = evaluate(session, run, spec, force)
         session.features.clear()
         (sets,) = feature_sets(session, run, spec).values()

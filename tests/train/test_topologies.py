@@ -25,7 +25,7 @@ def test_a_run_is_probed(topology, flat, session, data_root, resolved):
     run = pretrain(session, made)
     assert run.outcome == "done" and run.info["clips_seen"] > 0
     for protocol in ("linear", "knn"):
-        record = evaluate(session, run, eval_spec(session.host, run.spec, protocol))
+        record = evaluate(session, run, eval_spec(session.host, run, protocol))
         assert 0 <= record["metrics"]["accuracy"] <= 1 and record["spec"]["data"]["dimensions"] == (2 if flat else 3)
 
 
@@ -43,7 +43,7 @@ def test_a_repeated_body_is_another_run_and_is_recorded(host, session, resolved)
     assert resolved(sets={"second_body": "repeat"}).spec.id == repeat.spec.id
     assert control(repeat, host).spec.data.second_body == "repeat"
     run = pretrain(session, repeat)
-    record = evaluate(session, run, eval_spec(session.host, run.spec, "knn"))
+    record = evaluate(session, run, eval_spec(session.host, run, "knn"))
     assert run.spec.data.second_body == "repeat" == record["spec"]["data"]["second_body"]
     assert set(frame(session.results.read())["dataset"]) == {"small (second body repeated)"}
     assert DataSpec(name="small").title == "small"
@@ -57,7 +57,7 @@ def test_of_an_untrained_encoder_a_repeated_body_changes_the_mean_over_all_slots
         twin = control(resolved(sets={"second_body": second}), host)
         run = pretrain(session, twin)
         for pool, bodies in (("valid-mean", "valid"), ("all-mean", "all-slots")):
-            spec = eval_spec(session.host, run.spec, "knn", bodies_pool=pool, bodies=bodies)
+            spec = eval_spec(session.host, run, "knn", bodies_pool=pool, bodies=bodies)
             features[second, pool] = torch.from_numpy(feature_sets(session, run, spec)["joint"].train_x)
     torch.testing.assert_close(features["zero", "valid-mean"], features["repeat", "valid-mean"], rtol=1e-4, atol=1e-5)
     assert not torch.allclose(features["zero", "all-mean"], features["repeat", "all-mean"], atol=1e-3)
