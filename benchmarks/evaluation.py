@@ -1,11 +1,11 @@
 """Where an evaluation spends its time: each protocol on finished runs, in seconds, with the share outside the encoder.
 
-    python -m benchmarks.evaluation RUN [RUN ...] [--protocols linear,knn] [--dataset OTHER] [--set KEY=VALUE]
+    python -m benchmarks.evaluation RUN [RUN ...] [--protocols linear,knn] [--dataset OTHER] [--set KEY=VALUE] [--keep]
 
 Inside the encoder are its forward passes and all backward passes (also that of a classifier trained with it);
 outside are reading clips, making views, pooling, probes, optimisers, statistics. Seconds are wall time with a GPU
 waited for before and after every pass, features are extracted anew for every protocol, nothing stays behind: records
-are written below a folder that is removed.
+are written below a folder that is removed, but with --keep, where they become the run's.
 """
 
 from __future__ import annotations
@@ -72,6 +72,7 @@ def main() -> int:
     parser.add_argument("--protocols", default="linear,knn")
     parser.add_argument("--dataset", help="another one, for protocols that need it")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="settings of the protocols")
+    parser.add_argument("--keep", action="store_true", help="the records are written into the runs")
     parser.add_argument("--results", type=Path)
     parser.add_argument("--device")
     parser.add_argument("--csv", type=Path)
@@ -92,6 +93,9 @@ def main() -> int:
                     asked = {"config": parse_sets(typed.set), "dataset": typed.dataset}
                     (record,) = evaluate_runs(own, [(found, checkpoint)], [protocol], **asked)
                 whole = time.perf_counter() - began
+                if typed.keep:
+                    for file in copy.glob(f"eval-{record['id']}.*"):
+                        shutil.copy2(file, run.path)
                 metrics = record["metrics"]
                 outside = 1 - clock.seconds / whole
                 rows.append((run.title, protocol, metrics["accuracy"], metrics.get("accuracy_sd", ""), whole, outside))
