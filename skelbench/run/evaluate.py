@@ -124,9 +124,11 @@ def _evaluate(
     started = time.monotonic()
     protocol = protocol_class(session.host, spec.protocol).model_validate(spec.protocol_config)
     store = clips_of(session, spec)
+    split = store.split(spec.data.split, spec.data.min_frames)
+    notes: list[str] = []
     if spec.data.name != run.spec.data.name:
         _check_alike(session, run.spec.data, spec.data, store.meta.topology)
-    split = store.split(spec.data.split, spec.data.min_frames)
+        notes += _not_new(session, run, store, split.test)
     state = path.with_suffix(".state")
     if force:
         distributed.first(lambda: _remove(state))
@@ -163,7 +165,7 @@ def _evaluate(
         "measures": {name: asdict(how) for name, how in protocol.measures.items() if name in result.metrics},
         "drawn": protocol.drawn if np.ndim(result.predictions["predicted"]) == 2 else "",
         "curve": result.curve,
-        "notes": result.notes,
+        "notes": [*result.notes, *notes],
         "details": result.details,
         "clips": {"train": len(split.train), "test": len(split.test)},
         "predictions": path.with_suffix(".npz").name,
@@ -343,6 +345,24 @@ def _check_alike(session: Session, source: DataSpec, target: DataSpec, topology:
             f"the encoder was trained on skeleton {known} of {source.name}, the clips of {target.name} have skeleton "
             f"{topology}; choose a data set with the same skeleton"
         )
+
+
+def _not_new(session: Session, run: RunDir, store: ClipStore, test: np.ndarray) -> Iterator[str]:
+    """Says so if clips of another data set, on which an encoder is tested, are some that it was trained on."""
+    source = run.spec.data
+    if not run.spec.views and not run.spec.imported:
+        return
+    try:
+        there = open_dataset(source.name, session.host, session.data_root)
+    except SkelbenchError:  # it need not be here
+        return
+    if there.fingerprint == source.fingerprint:
+        known = store.recurring(test, there, there.split(source.split, source.min_frames).train)
+        if len(known):
+            yield (
+                f"{len(known):,} of the {len(test):,} test clips are training clips of {source.title} {source.split}, "
+                f"on which the encoder was trained; its accuracy is not that on data that it has not seen"
+            )
 
 
 def named_encoder(run: RunDir, checkpoint: str, readout: str) -> str:

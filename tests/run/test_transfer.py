@@ -9,6 +9,7 @@ from small import write_small_store
 
 import skelbench
 from skelbench.cli.main import main
+from skelbench.data.store.clip_store import ClipStore
 from skelbench.errors import SkelbenchError
 from skelbench.evaluate.linear import Linear
 from skelbench.identity import derive_seed
@@ -66,6 +67,20 @@ def test_any_target_is_standard_and_says_its_source(session, run):
     assert (row["dataset"], row["source"]) == ("other (from small half)", "small half") and row["exact"] == (
         not run.info["modified"]
     )
+
+
+def test_clips_that_the_encoder_was_trained_on_are_told(session, run, data_root, command, capsys):
+    """By their numbers, as NTU-120 has the clips of NTU-60 by the same names and strangers may share a name."""
+    write_small_store(data_root, "fewer", clips=16)
+    small, fewer, other = (ClipStore.open(data_root / name) for name in ("small", "fewer", "other"))
+    every = np.arange(16)
+    assert fewer.recurring(every[3:], small, np.arange(24)[:9]).tolist() == [3, 4, 5, 6, 7, 8]
+    assert len(other.recurring(every, small, np.arange(24))) == 0
+    assert command("--dataset", "fewer", "--split", "half~tune") == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "4 of the 4 test clips are training clips of small half" in said
+    assert command("--dataset", "fewer") == 0 and "training clips" not in capsys.readouterr().out, "other subjects'"
+    assert command("--dataset", "other") == 0 and "training clips" not in capsys.readouterr().out
 
 
 def test_controls_are_measured_beside_it(session, run, command, resolved):

@@ -302,6 +302,23 @@ class ClipStore:
                 sums = [zlib.crc32(rows_FJ[start:end].data, crc) for (start, end), crc in zip(parts, sums)]
         return np.array(sums, dtype=np.uint32)
 
+    def recurring(self, ids: np.ndarray, other: ClipStore, others: np.ndarray) -> np.ndarray:
+        """Of the clips ``ids`` those that are, number by number, one of the clips ``others`` of the data set ``other``.
+
+        Found by their recorded checksums, then compared.
+        """
+        seen: dict[tuple[int, ...], list[int]] = {}
+        for i, key in zip(others.tolist(), other._keys(others)):
+            seen.setdefault(key, []).append(i)
+        keyed = zip(ids.tolist(), self._keys(ids))
+        alike = [i for i, key in keyed if any(np.array_equal(self.clip(i), other.clip(o)) for o in seen.get(key, ()))]
+        return np.array(alike, dtype=np.int64)
+
+    def _keys(self, ids: np.ndarray) -> list[tuple[int, ...]]:
+        """The same for clips that are the same: bodies, frames, checksum."""
+        sums = self.index["crc32"][ids] if "crc32" in self.index else self.checksums(ids)
+        return list(zip(self.bodies[ids].tolist(), self.lengths[ids].tolist(), sums.tolist()))
+
     def title(self, i: int) -> str:
         """``clip 17``, ``clip 17 (S001C001P001R001A018)``."""
         return f"clip {i}" + (f" ({self.names[i]})" if self.names is not None and self.names[i] else "")
