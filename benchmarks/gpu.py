@@ -46,7 +46,8 @@ from skelbench.errors import SkelbenchError
 from skelbench.files import write_json
 from skelbench.plugin.host import get_host
 from skelbench.results.environment import environment
-from skelbench.results.store import ResultStore, RunDir
+from skelbench.results.run_dir import RunDir
+from skelbench.results.store import ResultStore
 from skelbench.run.budget import Budget
 from skelbench.run.evaluate import eval_spec, evaluate
 from skelbench.run.memory import settle_memory

@@ -28,7 +28,7 @@ from skelbench.data.store.roots import data_root
 from skelbench.methods.contract import Step
 from skelbench.plugin.descriptors import MethodSpec
 from skelbench.plugin.host import Host, get_host
-from skelbench.results.store import RunDir
+from skelbench.results.run_dir import RunDir
 from skelbench.run.memory import GIB, held_bytes, state_bytes, step_line
 from skelbench.run.request import Request
 from skelbench.run.resolve import resolve

@@ -55,7 +55,7 @@ def trainer_of(case: str, folder: Path) -> Any:
     """A trainer of the case on the synthetic data."""
     from skelbench.data.store.roots import data_root
     from skelbench.plugin.host import get_host
-    from skelbench.results.store import RunDir
+    from skelbench.results.run_dir import RunDir
     from skelbench.run.request import Request
     from skelbench.run.resolve import resolve
     from skelbench.train.build import build_method

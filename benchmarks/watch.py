@@ -22,7 +22,7 @@ from statistics import median
 from skelbench.cost.latency import wait_for
 from skelbench.data.store.roots import data_root
 from skelbench.plugin.host import get_host
-from skelbench.results.store import RunDir
+from skelbench.results.run_dir import RunDir
 from skelbench.run.request import Request
 from skelbench.run.resolve import resolve
 from skelbench.train.build import build_method

@@ -47,7 +47,7 @@ def resolved(data_root, host):
 @pytest.fixture
 def trainer(resolved, host, tmp_path):
     """``trainer("gfp", **settings)``: a trainer of such a run, its method in training mode."""
-    from skelbench.results.store import RunDir
+    from skelbench.results.run_dir import RunDir
     from skelbench.train.build import build_method
     from skelbench.train.loop import Trainer
 

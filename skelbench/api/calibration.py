@@ -15,7 +15,7 @@ from skelbench.report import study_rows
 from skelbench.report.inputs import TableInputs
 from skelbench.report.linear import NAME, Announced
 from skelbench.report.published import Figure
-from skelbench.results.store import RunDir
+from skelbench.results.run_dir import RunDir
 from skelbench.run.evaluate import eval_spec, evaluate
 from skelbench.run.resolve import open_dataset
 from skelbench.run.session import Session

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from skelbench.api.exported import ONNX, Settings
 from skelbench.data.store.clip_store import ClipStore
 from skelbench.plugin.descriptors import MethodSpec
-from skelbench.results.store import RunDir
+from skelbench.results.run_dir import RunDir
 from skelbench.run.presets import BLURB, SETTING
 from skelbench.spec import listed
 from skelbench.train.collapse import sentence

@@ -10,7 +10,7 @@ from typing import Any
 from skelbench.errors import SkelbenchError
 from skelbench.plugin.descriptors import MethodSpec
 from skelbench.plugin.host import Host
-from skelbench.results.store import RunDir
+from skelbench.results.run_dir import RunDir
 from skelbench.run.checkpoint_file import read_checkpoint
 from skelbench.run.imports import import_weights
 from skelbench.run.request import Request

@@ -10,7 +10,8 @@ from typing import Any, get_args
 from skelbench.distributed import first
 from skelbench.errors import SkelbenchError, did_you_mean
 from skelbench.report.frame import CONTROLS, Controls
-from skelbench.results.store import ResultStore, RunDir
+from skelbench.results.run_dir import RunDir
+from skelbench.results.store import ResultStore
 from skelbench.run.evaluate import eval_spec, evaluate, hides_doubtful
 from skelbench.run.resolve import data_of, open_dataset
 from skelbench.run.session import Session

@@ -14,7 +14,7 @@ from skelbench.api.preprocessing import Preprocessing, slots_matter
 from skelbench.data.store.source import ClipSource
 from skelbench.errors import SkelbenchError
 from skelbench.nn.encoder import Encoder
-from skelbench.results.store import RunDir
+from skelbench.results.run_dir import RunDir
 from skelbench.run.evaluate import check_finished, clips_of, eval_spec, named_encoder
 from skelbench.run.evaluate import load_encoder as load_weights_of
 from skelbench.run.session import Session

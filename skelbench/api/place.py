@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from skelbench.api.plugins import use_plugins
-from skelbench.results.store import RunDir
+from skelbench.results.run_dir import RunDir
 from skelbench.run.observe import named_observers
 from skelbench.run.session import Session, open_session
 

@@ -12,7 +12,8 @@ from skelbench.api.place import Place, RunOnDisk, open_place, path_of
 from skelbench.api.plugins import use_plugins
 from skelbench.errors import SkelbenchError
 from skelbench.results.metrics import read_metrics
-from skelbench.results.store import ReadRun, ResultStore, RunDir
+from skelbench.results.run_dir import ReadRun, RunDir
+from skelbench.results.store import ResultStore
 from skelbench.run.budget import Budget
 from skelbench.run.request import Request, check_measures_here
 from skelbench.spec import EvalSpec, RunSpec

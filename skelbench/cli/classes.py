@@ -12,7 +12,8 @@ from skelbench.plugin.host import get_host
 from skelbench.report import confusion
 from skelbench.report.frame import predictions
 from skelbench.report.render import Terminal
-from skelbench.results.store import RunDir, default_root
+from skelbench.results.run_dir import RunDir
+from skelbench.results.store import default_root
 from skelbench.spec import EvalSpec
 
 

@@ -12,7 +12,7 @@ from skelbench.cli.options import ReadResults
 from skelbench.errors import SkelbenchError
 
 if TYPE_CHECKING:
-    from skelbench.results.store import RunDir
+    from skelbench.results.run_dir import RunDir
 
 _RUN = "Run: name, id, number, or an unambiguous part of name or id."
 Run = Annotated[str, typer.Argument(help=_RUN, autocompletion=complete.runs)]

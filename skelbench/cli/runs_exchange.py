@@ -14,7 +14,8 @@ from skelbench.errors import SkelbenchError
 
 if TYPE_CHECKING:
     from skelbench.results.packed import Packed
-    from skelbench.results.store import ReadRun, ResultStore
+    from skelbench.results.run_dir import ReadRun
+    from skelbench.results.store import ResultStore
     from skelbench.suites.verify import Finding, Place
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="A file of `skelbench runs export`.")]
@@ -55,7 +56,8 @@ def export(
     from skelbench.console import out
     from skelbench.plugin.host import get_host
     from skelbench.results.pack import pack
-    from skelbench.results.store import ReadRun, ResultStore
+    from skelbench.results.run_dir import ReadRun
+    from skelbench.results.store import ResultStore
     from skelbench.suites.match import Recorded
     from skelbench.suites.rows import rows_of
     from skelbench.suites.suite import find_suite

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from skelbench.report.filters import Filters
     from skelbench.report.table import Cell, Column, Table
-    from skelbench.results.store import ReadRun
+    from skelbench.results.run_dir import ReadRun
 
 
 def list_runs(
@@ -56,7 +56,8 @@ def _list(filters: Filters, sort: str | None, columns: str | None, as_json: bool
     from skelbench.console import err, out, progress
     from skelbench.plugin.host import get_host
     from skelbench.report.arrange import sorted_by, with_columns
-    from skelbench.results.store import ResultStore, shown
+    from skelbench.results.run_dir import shown
+    from skelbench.results.store import ResultStore
 
     store = ResultStore(results, progress if err.is_terminal else None)
     numbered = store.numbered()

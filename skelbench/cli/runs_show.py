@@ -13,7 +13,7 @@ from skelbench.cli import complete
 from skelbench.cli.options import DataRoot, ReadResults
 
 if TYPE_CHECKING:
-    from skelbench.results.store import RunDir
+    from skelbench.results.run_dir import RunDir
 
 _SECTIONS = ("method", "encoder", "optimizer", "schedule")
 """Of a spec: a name, and its settings under ``NAME_config``."""

@@ -12,7 +12,9 @@ from skelbench.evaluate.statistics import PairedTest, SeedsTest
 from skelbench.plugin.descriptors import MethodSpec
 from skelbench.plugin.host import get_host
 from skelbench.results import measures
-from skelbench.results.store import RunDir, default_root, if_whole
+from skelbench.results.damage import if_whole
+from skelbench.results.run_dir import RunDir
+from skelbench.results.store import default_root
 from skelbench.run.presets import BLURB, SETTING
 from skelbench.skeleton.grid import BUDGETS
 from skelbench.spec import DataSpec, EvalSpec, listed

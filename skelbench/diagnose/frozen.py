@@ -19,7 +19,7 @@ from skelbench.data.store.source import ClipSource
 from skelbench.errors import SkelbenchError
 from skelbench.evaluate.features import Builder, extract
 from skelbench.report.frame import Controls
-from skelbench.results.store import RunDir
+from skelbench.results.run_dir import RunDir
 from skelbench.run.evaluate import clips_of, eval_spec, load_encoder
 from skelbench.run.session import Session
 from skelbench.skeleton.grid import Grid

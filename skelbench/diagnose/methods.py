@@ -16,7 +16,8 @@ from skelbench.plugin import TableSpec, hookimpl
 from skelbench.report.frame import Controls
 from skelbench.report.seeds import alike, spread
 from skelbench.report.table import Column, Table
-from skelbench.results.store import Damaged, ReadRun, if_whole
+from skelbench.results.damage import Damaged, if_whole
+from skelbench.results.run_dir import ReadRun
 
 if TYPE_CHECKING:
     from skelbench.report.inputs import TableInputs

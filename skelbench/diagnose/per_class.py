@@ -11,7 +11,7 @@ from skelbench.data.store.splits import full_name
 from skelbench.errors import SkelbenchError
 from skelbench.evaluate.statistics import PairedTest, holm, paired_test
 from skelbench.report.frame import predictions
-from skelbench.results.store import RunDir
+from skelbench.results.run_dir import RunDir
 from skelbench.spec import EvalSpec
 
 ALIKE = ("data", "protocol", "protocol_version", "protocol_source", "protocol_config")

@@ -18,7 +18,8 @@ from skelbench.page.summary import sentences
 from skelbench.page.text import data, packed, part, source_hash
 from skelbench.picture.page import drawing
 from skelbench.report.inputs import TableInputs
-from skelbench.results.store import ReadRun, if_whole
+from skelbench.results.damage import if_whole
+from skelbench.results.run_dir import ReadRun
 from skelbench.run.session import Session
 from skelbench.version import __version__
 from skelbench.words import plain

@@ -18,8 +18,9 @@ from skelbench.report.confusion import classes_of, matrix
 from skelbench.report.frame import predictions
 from skelbench.report.inputs import TableInputs
 from skelbench.report.seeds import seeds_of
+from skelbench.results.damage import Damaged, if_whole
 from skelbench.results.metrics import read_metrics
-from skelbench.results.store import Damaged, RunDir, if_whole
+from skelbench.results.run_dir import RunDir
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series

@@ -19,8 +19,10 @@ import numpy as np
 from skelbench.files import parsed, read_json, shallow
 from skelbench.page.charts import APART, thinned
 from skelbench.page.text import rounded
+from skelbench.results.damage import if_whole
 from skelbench.results.metrics import is_figure
-from skelbench.results.store import ReadRun, ResultStore, RunDir, if_whole
+from skelbench.results.run_dir import ReadRun, RunDir
+from skelbench.results.store import ResultStore
 from skelbench.studies.watch import QUEUE, at_work
 
 EVERY_SECONDS = 1.0

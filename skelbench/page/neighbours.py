@@ -17,7 +17,7 @@ from skelbench.picture.page import page_data
 from skelbench.picture.scene import Scene, clip_scene
 from skelbench.report.frame import CONTROLS
 from skelbench.report.inputs import TableInputs
-from skelbench.results.store import ReadRun, RunDir
+from skelbench.results.run_dir import ReadRun, RunDir
 from skelbench.run.evaluate import clips_of, eval_spec, hiding_of, load_encoder
 from skelbench.run.session import Session
 from skelbench.spec import EvalSpec

@@ -9,7 +9,8 @@ from typing import Any
 
 from skelbench.report.table import Cell
 from skelbench.results.added import added
-from skelbench.results.store import ReadRun, if_whole
+from skelbench.results.damage import if_whole
+from skelbench.results.run_dir import ReadRun
 
 _RUN_FACTS = ("setting", "modified", "reason", "created", "finished", "steps", "clips_seen", "train_seconds",
               "collapse", "shortcut", "imported", "tags", "note", "suites", "budget")  # fmt: skip

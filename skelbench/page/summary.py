@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from skelbench.report.frame import CONTROLS
 from skelbench.report.significance import ALPHA
 from skelbench.report.table import Cell, Table
-from skelbench.results.store import ReadRun
+from skelbench.results.run_dir import ReadRun
 from skelbench.train.collapse import sentence
 from skelbench.words import plain
 

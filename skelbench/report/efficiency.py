@@ -11,7 +11,8 @@ from skelbench.cost import BODIES
 from skelbench.plugin import TableSpec, hookimpl
 from skelbench.report.seeds import INTERVALS, accuracy, alike, footnotes, seeds_of, subjects_note
 from skelbench.report.table import Cell, Column, Table, footnotes_of
-from skelbench.results.store import RunDir, if_whole
+from skelbench.results.damage import if_whole
+from skelbench.results.run_dir import RunDir
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from skelbench.plugin.host import Host
     from skelbench.report.table import Table
-    from skelbench.results.store import ReadRun
+    from skelbench.results.run_dir import ReadRun
 
 _CALLED = {"dataset": "data set", "method": "method", "protocol": "protocol", "preset": "preset", "tag": "tag"}
 
@@ -62,7 +62,7 @@ class Filters:
 
     def runs(self, runs: Sequence[ReadRun]) -> list[Any]:
         """Those of ``runs`` that are wanted."""
-        from skelbench.results.store import shown
+        from skelbench.results.run_dir import shown
 
         found = [run for run in runs if self.takes(**_facts(run))] if self else [*runs]
         if not self.protocol:
@@ -151,7 +151,7 @@ def _names(kind: str, value: str | Collection[str]) -> set[str]:
 
 
 def _datasets(runs: Sequence[ReadRun]) -> Iterator[str]:
-    from skelbench.results.store import shown
+    from skelbench.results.run_dir import shown
 
     for run in shown(runs, "evaluations", "reading evaluations"):
         yield run.about["dataset"]

@@ -19,8 +19,10 @@ from skelbench.files import check_regular
 from skelbench.identity import canonical_json, digest
 from skelbench.report.probes import Probe, plain, spent
 from skelbench.results.added import FIELD, added
+from skelbench.results.damage import Damaged, if_whole
 from skelbench.results.measures import Measure, measured
-from skelbench.results.store import Damaged, ReadRun, ResultStore, RunDir, if_whole, keep_of, shown
+from skelbench.results.run_dir import ReadRun, RunDir, keep_of, shown
+from skelbench.results.store import ResultStore
 from skelbench.spec import DataSpec, EvalSpec, RunSpec, listed, stream_names, streams_seen, twin_fields
 from skelbench.train.collapse import sentence
 

@@ -14,7 +14,8 @@ from skelbench.data.store.splits import TUNE
 from skelbench.plugin.host import Host
 from skelbench.report.filters import Filters
 from skelbench.results.measures import Measure
-from skelbench.results.store import ReadRun, ResultStore
+from skelbench.results.run_dir import ReadRun
+from skelbench.results.store import ResultStore
 
 if TYPE_CHECKING:
     import pandas

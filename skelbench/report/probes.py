@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from skelbench.results.damage import if_whole
 from skelbench.results.metrics import logged_lines
-from skelbench.results.store import ReadRun, RunDir, if_whole
+from skelbench.results.run_dir import ReadRun, RunDir
 
 UNKNOWN = "settings of the probe"
 """Where no evaluation by the protocol alone is there to compare with."""

@@ -15,7 +15,7 @@ from skelbench.evaluate.letters import letters, ranks
 from skelbench.evaluate.statistics import SeedsTest, holm, minimum_detectable_difference
 from skelbench.report.frame import paired_over_seeds, reader
 from skelbench.report.table import Column
-from skelbench.results.store import if_whole
+from skelbench.results.damage import if_whole
 
 if TYPE_CHECKING:
     from pandas import DataFrame

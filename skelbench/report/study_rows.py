@@ -31,7 +31,8 @@ from skelbench.report.seeds import (
     subjects_note,
 )
 from skelbench.report.table import Cell, Column, Table, footnotes_of
-from skelbench.results.store import ResultStore, if_whole
+from skelbench.results.damage import if_whole
+from skelbench.results.store import ResultStore
 from skelbench.spec import titled
 
 if TYPE_CHECKING:

@@ -14,8 +14,10 @@ from skelbench.report.inputs import TableInputs
 from skelbench.report.seeds import spread
 from skelbench.report.study_rows import PAPER_COLUMNS, Row, StudyTable
 from skelbench.report.table import Cell, Column, Table
+from skelbench.results.damage import if_whole
 from skelbench.results.metrics import read_metrics
-from skelbench.results.store import ResultStore, RunDir, if_whole
+from skelbench.results.run_dir import RunDir
+from skelbench.results.store import ResultStore
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from skelbench.errors import SkelbenchError, did_you_mean
 from skelbench.leases import Busy, Lease
-from skelbench.results.store import ResultStore, RunDir
+from skelbench.results.run_dir import RunDir
+from skelbench.results.store import ResultStore
 
 _GONE = ".removed-"
 """Begins the name of a run that is being deleted; nobody looks at hidden folders."""

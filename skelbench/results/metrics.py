@@ -6,7 +6,8 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from skelbench.files import parsed, read_text
-from skelbench.results.store import Damaged, RunDir
+from skelbench.results.damage import Damaged
+from skelbench.results.run_dir import RunDir
 
 if TYPE_CHECKING:
     import pandas

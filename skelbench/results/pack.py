@@ -17,7 +17,7 @@ from typing import Any
 from skelbench.errors import SkelbenchError
 from skelbench.files import check_regular, write_whole
 from skelbench.results.added import FIELD
-from skelbench.results.store import RunDir
+from skelbench.results.run_dir import RunDir
 from skelbench.version import __version__
 
 FORMAT = 1

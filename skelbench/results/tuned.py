@@ -12,7 +12,9 @@ from pydantic import Field
 from skelbench.component import Spec
 from skelbench.files import read_json, write_json
 from skelbench.identity import digest
-from skelbench.results.store import Damaged, ResultStore, Share, facts_of, if_whole
+from skelbench.results.damage import Damaged, if_whole
+from skelbench.results.facts import Share, facts_of
+from skelbench.results.store import ResultStore
 from skelbench.spec import file_name
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from skelbench import distributed
-from skelbench.results.store import RunDir
+from skelbench.results.run_dir import RunDir
 from skelbench.run.costs import measure_cost
 from skelbench.run.evaluate import eval_spec, evaluate
 from skelbench.run.pretrain import pretrain

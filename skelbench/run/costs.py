@@ -6,7 +6,7 @@ from typing import Any
 
 from skelbench.data.store.clip_store import ClipStore
 from skelbench.files import write_json
-from skelbench.results.store import RunDir
+from skelbench.results.run_dir import RunDir
 from skelbench.run.session import Session
 
 

@@ -10,7 +10,7 @@ from skelbench.errors import SkelbenchError
 from skelbench.files import write_json
 from skelbench.leases import STALE_SECONDS, Busy
 from skelbench.results.added import FIELD
-from skelbench.results.store import RunDir
+from skelbench.results.run_dir import RunDir
 
 RESULTS = ("outcome", "reason", "step", "steps", "clips_seen", "train_seconds", "collapse", "shortcut", "finished")
 """What training adds to run.json."""

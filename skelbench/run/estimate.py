@@ -11,7 +11,7 @@ import torch
 from skelbench.cost.latency import wait_for
 from skelbench.data.store.clip_store import ClipStore
 from skelbench.plugin.host import Host
-from skelbench.results.store import RunDir
+from skelbench.results.run_dir import RunDir
 from skelbench.run.memory import MUCH, run_bytes, table
 from skelbench.spec import RunSpec
 from skelbench.train.build import build_method

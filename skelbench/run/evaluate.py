@@ -30,7 +30,7 @@ from skelbench.nn.encoder import ABILITIES, Encoded, Encoder
 from skelbench.plugin.host import Host
 from skelbench.plugin.mistakes import plugin_code, wrong
 from skelbench.results.environment import environment
-from skelbench.results.store import RunDir
+from skelbench.results.run_dir import RunDir
 from skelbench.run.memory import memory_told
 from skelbench.run.resolve import open_dataset
 from skelbench.run.session import Session

@@ -7,8 +7,8 @@ import time
 from skelbench.methods.contract import Method
 from skelbench.methods.imported import Imported
 from skelbench.results.environment import environment
+from skelbench.results.run_dir import RunDir
 from skelbench.results.state_file import write_state
-from skelbench.results.store import RunDir
 from skelbench.run.checkpoint_file import Checkpoint, fit
 from skelbench.run.directory import alone, clear
 from skelbench.run.resolve import Resolved

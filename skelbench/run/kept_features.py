@@ -12,7 +12,7 @@ from skelbench.data.store.clip_store import ClipStore
 from skelbench.evaluate.protocol import Features
 from skelbench.files import write_atomic
 from skelbench.identity import digest
-from skelbench.results.store import RunDir
+from skelbench.results.run_dir import RunDir
 from skelbench.run.evaluate import WAY, check_finished, clips_of, eval_spec, feature_sets
 from skelbench.run.session import Session
 

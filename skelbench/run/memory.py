@@ -19,7 +19,7 @@ from skelbench import distributed
 from skelbench.cost.peak import step_peak
 from skelbench.errors import SkelbenchError
 from skelbench.plugin.status import one_line
-from skelbench.results.store import RunDir
+from skelbench.results.run_dir import RunDir
 from skelbench.train.loop import Trainer
 from skelbench.train.pieces import obstacle, pieces_of
 

@@ -19,7 +19,8 @@ from skelbench.errors import SkelbenchError
 from skelbench.files import read_json, write_json
 from skelbench.identity import digest
 from skelbench.results.environment import hardware
-from skelbench.results.store import ResultStore, RunDir
+from skelbench.results.run_dir import RunDir
+from skelbench.results.store import ResultStore
 from skelbench.run.budget import Pace
 from skelbench.run.length import lengthless
 from skelbench.run.memory import settle_memory

@@ -21,7 +21,8 @@ from skelbench.nn.encoder import Encoder
 from skelbench.plugin.status import one_line
 from skelbench.results.added import FIELD
 from skelbench.results.environment import environment
-from skelbench.results.store import ResultStore, RunDir
+from skelbench.results.run_dir import RunDir
+from skelbench.results.store import ResultStore
 from skelbench.run.directory import alone, clear
 from skelbench.run.memory import full, recorded, settle_memory, ways_left
 from skelbench.run.observe import Observing

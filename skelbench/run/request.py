@@ -21,7 +21,7 @@ from skelbench.skeleton.grid import BUDGETS
 
 if TYPE_CHECKING:
     from skelbench.plugin.host import Host
-    from skelbench.results.store import RunDir
+    from skelbench.results.run_dir import RunDir
 
 CHOICES = {"encoder": "encoders", "optimizer": "optimizers", "schedule": "schedules"}
 """Sections that are a component of one's choice -> what the plugin host calls its kind."""

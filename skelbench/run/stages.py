@@ -9,7 +9,8 @@ from typing import Any
 
 from skelbench.errors import SkelbenchError
 from skelbench.plugin.descriptors import MethodSpec
-from skelbench.results.store import ResultStore, RunDir
+from skelbench.results.run_dir import RunDir
+from skelbench.results.store import ResultStore
 from skelbench.spec import RunSpec
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from skelbench.data.store.clip_store import ClipStore
 from skelbench.errors import SkelbenchError, did_you_mean, nearest
 from skelbench.plugin.host import Host
-from skelbench.results.store import RunDir
+from skelbench.results.run_dir import RunDir
 from skelbench.run.evaluate import eval_spec
 from skelbench.run.length import Timer
 from skelbench.run.request import Request

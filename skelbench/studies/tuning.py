@@ -17,7 +17,7 @@ from skelbench.errors import SkelbenchError
 from skelbench.plugin.host import Host
 from skelbench.report.frame import paired_over_seeds
 from skelbench.results.environment import environment
-from skelbench.results.store import RunDir
+from skelbench.results.run_dir import RunDir
 from skelbench.results.tuned import Compared, Retrained, TunedTrial, TuningRecord
 from skelbench.run.budget import Budget
 from skelbench.run.evaluate import eval_spec

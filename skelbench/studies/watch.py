@@ -10,7 +10,7 @@ from typing import Any
 from skelbench.console import AGAIN
 from skelbench.files import parsed
 from skelbench.results.metrics import is_figure
-from skelbench.results.store import RunDir
+from skelbench.results.run_dir import RunDir
 
 QUEUE = "queue.json"
 """Beside the logs of a study: the trials that were begun last, in order."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from skelbench.leases import Lease
-from skelbench.results.store import RunDir
+from skelbench.results.run_dir import RunDir
 from skelbench.run.session import Session
 from skelbench.studies.trials import Trial
 from skelbench.studies.watch import last_metrics, why_failed

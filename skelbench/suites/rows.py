@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from skelbench.report.frame import CONTROLS
-from skelbench.results.store import RunDir
+from skelbench.results.run_dir import RunDir
 from skelbench.spec import Configured, EvalSpec, RunSpec, evaluation_defaults
 from skelbench.suites.match import Recorded, differences
 from skelbench.suites.suite import Suite

@@ -14,7 +14,7 @@ from skelbench.report.inputs import TableInputs
 from skelbench.report.seeds import alike as alike_rows
 from skelbench.report.seeds import percent, spread
 from skelbench.report.table import Cell, Column, Table, footnotes_of
-from skelbench.results.store import ReadRun
+from skelbench.results.run_dir import ReadRun
 from skelbench.suites.match import Recorded
 from skelbench.suites.rows import rows_of
 from skelbench.suites.suite import Suite

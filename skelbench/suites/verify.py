@@ -19,9 +19,11 @@ from skelbench.errors import SkelbenchError
 from skelbench.evaluate.recomputed import recomputed, unlike
 from skelbench.plugin.host import Host
 from skelbench.report.frame import CONTROLS
+from skelbench.results.damage import Damaged
 from skelbench.results.pack import MANIFEST
 from skelbench.results.packed import Packed, load_json, load_predictions
-from skelbench.results.store import Damaged, ReadRun, ResultStore, RunDir
+from skelbench.results.run_dir import ReadRun, RunDir
+from skelbench.results.store import ResultStore
 from skelbench.spec import DataSpec, EvalSpec, RunSpec, titled
 from skelbench.suites.freeze import fingerprints
 from skelbench.suites.match import Recorded

@@ -25,7 +25,7 @@ from skelbench.nn.rank import effective_rank
 from skelbench.plugin.descriptors import Descriptor, MethodSpec
 from skelbench.plugin.host import Host
 from skelbench.plugin.mistakes import Mistake
-from skelbench.results.store import RunDir
+from skelbench.results.run_dir import RunDir
 from skelbench.run.resolve import Resolved
 from skelbench.skeleton.grid import BUDGETS
 from skelbench.skeleton.topology import COCO17, get_topology

@@ -17,8 +17,8 @@ from torch import Tensor, nn
 from skelbench.errors import SkelbenchError
 from skelbench.files import check_regular, write_atomic
 from skelbench.methods.contract import Method
+from skelbench.results.run_dir import RunDir
 from skelbench.results.state_file import read_state
-from skelbench.results.store import RunDir
 from skelbench.train.finite import saved_problem, state_problem
 
 ANEW = "remove it, or use --force, to start the run anew"

@@ -27,8 +27,8 @@ from skelbench.nn.batch_norm import synchronised
 from skelbench.optim.groups import groups_of
 from skelbench.plugin.mistakes import plugin_code, where, wrong
 from skelbench.results.metrics import logged_lines
+from skelbench.results.run_dir import RunDir
 from skelbench.results.state_file import write_state
-from skelbench.results.store import RunDir
 from skelbench.signals import stop_requested
 from skelbench.spec import RunSpec
 from skelbench.train.build import training_clips, turns_bodies, view_specs

@@ -31,7 +31,7 @@ from skelbench.cli.main import main as skelbench
 from skelbench.console import LEFT_OUT
 from skelbench.errors import Interrupted
 from skelbench.plugin.host import get_host
-from skelbench.results.store import _warn
+from skelbench.results.damage import warn_once
 
 from .isolated import run_all
 
@@ -200,7 +200,7 @@ def call(command: Command, root: Path) -> Seen:
     words = [word.format(root=root) for word in command.words]
     words += ["--data-root", str(root / "data")] if words[0] not in ("runs", "compare", "plot") else []
     words += ["--results", str(root / "results")] if words[0] != "data" else []
-    _warn.cache_clear()  # every command is a process of its own to who types it
+    warn_once.cache_clear()  # every command is a process of its own to who types it
     with redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()) as err:
         code = skelbench(words)
     return Seen(code, out.getvalue(), err.getvalue())

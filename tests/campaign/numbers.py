@@ -64,7 +64,7 @@ def measure(place: Path, methods: list[str]) -> dict[str, Any]:
     from skelbench.data.synthetic.dataset import generate
     from skelbench.evaluate.features import extract
     from skelbench.plugin.host import Host
-    from skelbench.results.store import RunDir
+    from skelbench.results.run_dir import RunDir
     from skelbench.train.build import build_method, grid_of
     from skelbench.train.loop import Trainer
     from skelbench.views.builder import ViewBuilder, evaluation_spec

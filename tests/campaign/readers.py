@@ -592,7 +592,7 @@ def replaced(path: Path, data: bytes):
 
 def read_run(spoilt: tuple[str, bytes]) -> bool:
     """What stands behind ``runs show``, ``eval`` and ``run``."""
-    from skelbench.results.store import RunDir
+    from skelbench.results.run_dir import RunDir
     from skelbench.run.evaluate import evaluate  # noqa: F401
 
     path, _ = small_run()
@@ -636,7 +636,7 @@ def spoil_metrics(rng: random.Random) -> bytes:
 
 def read_metrics(data: bytes) -> bool:
     from skelbench.results.metrics import read_metrics
-    from skelbench.results.store import RunDir
+    from skelbench.results.run_dir import RunDir
     from skelbench.studies.watch import last_metrics, trained
     from skelbench.train.collapse import Collapse
     from skelbench.train.shortcut import Shortcut
@@ -661,7 +661,7 @@ def small_predictions() -> dict[str, np.ndarray]:
 
 def read_predictions(data: bytes) -> bool:
     from skelbench.report.frame import predictions
-    from skelbench.results.store import RunDir
+    from skelbench.results.run_dir import RunDir
 
     path, held = small_run()
     run = RunDir(PLACE.write("predicted/run.json", canonical_json(held["run.json"]).encode()).parent)

@@ -351,7 +351,7 @@ def _packed_runs() -> Iterator[Case]:
     def handed_on(stage: Stage, change: Callable[[dict[str, bytes], str], None]) -> None:
         """A file of the finished run with ``change(members, folder)`` done to it, whose manifest agrees."""
         from skelbench.results.pack import pack
-        from skelbench.results.store import ReadRun
+        from skelbench.results.run_dir import ReadRun
 
         path = stage.work / "x.zip"
         pack([ReadRun(stage.run)], path, {})

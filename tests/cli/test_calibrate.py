@@ -13,7 +13,7 @@ from skelbench.api.calibration import expected
 from skelbench.cli.main import main
 from skelbench.evaluate.statistics import wilson
 from skelbench.plugin.host import get_host, request_files
-from skelbench.results.store import RunDir
+from skelbench.results.run_dir import RunDir
 
 PLUGIN = """
 from pathlib import Path

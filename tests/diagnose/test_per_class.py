@@ -11,7 +11,7 @@ from skelbench.diagnose.per_class import check_alike, compare, evaluation
 from skelbench.diagnose.tables import per_class
 from skelbench.errors import SkelbenchError
 from skelbench.report.render import FORMATS, render
-from skelbench.results.store import RunDir
+from skelbench.results.run_dir import RunDir
 from skelbench.spec import DataSpec, EvalSpec
 
 

@@ -11,7 +11,8 @@ from fabricated import Fabricated
 from skelbench.page.live import Growing, Watcher
 from skelbench.page.serve import open_server
 from skelbench.plugin.host import Host
-from skelbench.results.store import ResultStore, RunDir
+from skelbench.results.run_dir import RunDir
+from skelbench.results.store import ResultStore
 from skelbench.studies.runner import Runner, say_queue
 
 

@@ -170,7 +170,7 @@ def made(host, data_root):
 
 @pytest.mark.parametrize("clip", [1, 3])
 def test_a_scene_of_views_shows_what_the_trainer_gives_the_method(made, host, tmp_path, clip):
-    from skelbench.results.store import RunDir
+    from skelbench.results.run_dir import RunDir
     from skelbench.train.build import build_method
     from skelbench.train.loop import Trainer
 

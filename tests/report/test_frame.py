@@ -12,7 +12,7 @@ from skelbench.errors import SkelbenchError
 from skelbench.files import read_json
 from skelbench.report import linear
 from skelbench.report.frame import COLUMNS, frame, outcomes, paired_over_seeds, predictions
-from skelbench.results.store import RunDir
+from skelbench.results.run_dir import RunDir
 
 
 @pytest.fixture
@@ -237,7 +237,7 @@ def test_each_file_is_read_once_for_a_table(made, monkeypatch):
     for method in ("untrained", "slim", "gfp"):
         made.run(method)
     opened = []
-    monkeypatch.setattr("skelbench.results.store.read_json", lambda path: opened.append(path) or read_json(path))
+    monkeypatch.setattr("skelbench.results.run_dir.read_json", lambda path: opened.append(path) or read_json(path))
     assert len(frame(made.store.read())["control_run"].dropna()) == 4
     opened = [path for path in opened if "untrained" not in path.parent.name or path.name == "run.json"]
     assert len(opened) == len(set(opened))

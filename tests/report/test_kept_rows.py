@@ -13,8 +13,10 @@ from skelbench.cli.main import main
 from skelbench.files import read_json
 from skelbench.report import frame as frames
 from skelbench.report.frame import frame
-from skelbench.results import kept, store
-from skelbench.results.store import ResultStore, RunDir
+from skelbench.results import kept
+from skelbench.results.damage import warn_once
+from skelbench.results.run_dir import RunDir
+from skelbench.results.store import ResultStore
 from skelbench.spec import EvalSpec
 
 METRICS = [{"step": step, "epoch": float(step), "clips_seen": 32 * step, "seconds": 0.1 * step} for step in (1, 50, 99)]
@@ -58,7 +60,7 @@ def made(tmp_path):
 
 def told(root, caplog):
     """The frame, as it can be compared, and what was said to be left out."""
-    store._warn.cache_clear()
+    warn_once.cache_clear()
     caplog.clear()
     with caplog.at_level(logging.WARNING):
         rows = frame(ResultStore(root).read())
@@ -170,7 +172,7 @@ def test_only_what_changed_is_read_again(whole, cache, caplog, counted, monkeypa
     told(whole.root, caplog)
     assert counted == {"_facts": 7, "_paired": 8}  # linear and knn against the untrained encoder
     first = told(whole.root, caplog)
-    monkeypatch.setattr("skelbench.results.store.read_json", None)
+    monkeypatch.setattr("skelbench.results.run_dir.read_json", None)
     monkeypatch.setattr(frames, "_rows", None)
     assert told(whole.root, caplog) == first and counted == {"_facts": 7, "_paired": 8}
 
@@ -218,7 +220,7 @@ def test_few_runs_are_read_and_reading_writes_nothing_beside_them(whole, cache, 
 
 def test_a_list_and_a_table_of_kept_runs_are_those_of_read_ones(made, cache, capsys, monkeypatch):
     def printed(*command):
-        store._warn.cache_clear()
+        warn_once.cache_clear()
         assert main([*command, "--results", str(made.root)]) == 0
         said = capsys.readouterr()
         return said.out, sorted(said.err.splitlines())

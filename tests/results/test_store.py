@@ -6,7 +6,8 @@ from skelbench.errors import SkelbenchError
 from skelbench.files import read_json, write_json
 from skelbench.locks import Busy
 from skelbench.results.metrics import read_metrics
-from skelbench.results.store import ResultStore, RunDir
+from skelbench.results.run_dir import RunDir
+from skelbench.results.store import ResultStore
 from skelbench.spec import DataSpec, EvalSpec, RunSpec
 
 SPEC = RunSpec(method="slim", data=DataSpec(name="synthetic", split="cross-view", fingerprint="f"))
@@ -57,7 +58,9 @@ def test_a_listing_reads_each_run_once_and_a_run_says_what_is_on_disk_now(store,
         }
         write_json(run.record_path(spec), {**record, "metrics": {"accuracy": 0.5, "n_test": 2}})
     opened = []
-    monkeypatch.setattr("skelbench.results.store.read_json", lambda path: opened.append(path.name) or read_json(path))
+    for module in ("run_dir", "store"):
+        told = f"skelbench.results.{module}.read_json"
+        monkeypatch.setattr(told, lambda path: opened.append(path.name) or read_json(path))
     (read,) = store.read()
     assert (read.spec, read.title, read.hardware, len(read.records())) == (SPEC, "slim", "test", 2)
     assert opened.count("run.json") == 1 and len(opened) == len(set(opened)) == 4

@@ -14,7 +14,8 @@ from skelbench.cli.main import main
 from skelbench.plugin.host import get_host, request_files
 from skelbench.results.pack import pack
 from skelbench.results.packed import opened
-from skelbench.results.store import ReadRun, ResultStore
+from skelbench.results.run_dir import ReadRun
+from skelbench.results.store import ResultStore
 from skelbench.run.evaluate import eval_spec
 from skelbench.run.request import Request
 from skelbench.run.resolve import control, raw_control, resolve

@@ -15,7 +15,8 @@ from small import silent_session
 
 from skelbench.plugin.host import get_host
 from skelbench.results.packed import MOST_BYTES, Unreadable, load_json, load_predictions, opened
-from skelbench.results.store import ReadRun, ResultStore
+from skelbench.results.run_dir import ReadRun
+from skelbench.results.store import ResultStore
 from skelbench.run.pretrain import pretrain
 from skelbench.run.request import Request
 from skelbench.run.resolve import control, resolve

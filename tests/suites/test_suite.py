@@ -9,7 +9,8 @@ import pytest
 
 from skelbench.plugin.host import Host, get_host
 from skelbench.report.render import FORMATS, render
-from skelbench.results.store import ReadRun, ResultStore
+from skelbench.results.run_dir import ReadRun
+from skelbench.results.store import ResultStore
 from skelbench.spec import EvalSpec
 from skelbench.suites import freeze
 from skelbench.suites.freeze import Plan

@@ -12,7 +12,7 @@ import pytest
 from small import COMPARING, METHODS, tiny_run, write_small_store
 
 from skelbench.plugin.host import Host, get_host
-from skelbench.results.store import RunDir
+from skelbench.results.run_dir import RunDir
 from skelbench.train.build import build_method
 from skelbench.train.loop import Trainer
 

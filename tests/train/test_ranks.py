@@ -22,7 +22,8 @@ from skelbench.errors import Elsewhere, Interrupted
 from skelbench.evaluate import downstream, features, knn
 from skelbench.locks import FileLock
 from skelbench.plugin.host import get_host
-from skelbench.results.store import ResultStore, RunDir
+from skelbench.results.run_dir import RunDir
+from skelbench.results.store import ResultStore
 from skelbench.run import evaluate as evaluation
 from skelbench.run.evaluate import eval_spec, evaluate, feature_sets
 from skelbench.run.pretrain import pretrain

@@ -19,7 +19,8 @@ from skelbench.report.figures import NothingToDraw
 from skelbench.report.figures.style import GUIDE, INK, PALE, PLAIN, house
 from skelbench.report.frame import predictions
 from skelbench.report.seeds import seeds_of
-from skelbench.results.store import RunDir, if_whole
+from skelbench.results.damage import if_whole
+from skelbench.results.run_dir import RunDir
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -18,8 +18,9 @@ from skelbench.report.figures import NothingToDraw
 from skelbench.report.figures.sheet import Heading, Sheet
 from skelbench.report.figures.style import COLOURS, DOTTED, PALE, PLAIN, house, log_axis, thousands_axis
 from skelbench.report.frame import DEFAULTS
+from skelbench.results.damage import if_whole
 from skelbench.results.metrics import read_metrics
-from skelbench.results.store import RunDir, if_whole
+from skelbench.results.run_dir import RunDir
 from skelbench.spec import RunSpec
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skelbench.report.figures import NothingToDraw
-from skelbench.results.store import ReadRun
+from skelbench.results.run_dir import ReadRun
 
 if TYPE_CHECKING:
     from skelbench.data.store.clip_store import ClipStore

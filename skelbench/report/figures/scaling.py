@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
     from skelbench.report.inputs import TableInputs
-    from skelbench.results.store import ReadRun
+    from skelbench.results.run_dir import ReadRun
 
 PANEL = ["dataset", "split", "of_preset", "encoder", "stream", "hardware", "data"]
 LENGTH = frozenset({"train.epochs", "train.iters_per_epoch", *(f"budget {kind}" for kind in KINDS)})

@@ -20,7 +20,8 @@ from typing import Any
 from skelbench.errors import SkelbenchError
 from skelbench.files import read_json, write_json
 from skelbench.leases import STALE_SECONDS
-from skelbench.results.store import ResultStore, RunDir
+from skelbench.results.run_dir import RunDir
+from skelbench.results.store import ResultStore
 from skelbench.signals import AGAIN_LATER
 from skelbench.studies.slurm import commands
 from skelbench.studies.watch import at_work, why_failed
