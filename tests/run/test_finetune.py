@@ -36,8 +36,8 @@ def test_a_preset_shortens_what_nothing_else_is_said_of(host, resolved, protocol
     assert (quick.preset, paper.preset) == ("quick", "paper")
     full, short = (eval_spec(host, of, protocol).protocol_config for of in (paper, quick))
     assert (full["epochs"], full["min_steps"]) == (100, 500) and (short["epochs"], short["min_steps"]) == (10, 100)
-    assert {**full, "epochs": 10, "min_steps": 100} == short
-    asked = eval_spec(host, quick, protocol, config={"epochs": 100, "min_steps": 500})
+    assert {**full, "epochs": 10, "min_steps": 100, "lr": 1e-3} == short
+    asked = eval_spec(host, quick, protocol, config={"epochs": 100, "min_steps": 500, "lr": 3e-4})
     assert asked.protocol_config == full and asked.id != eval_spec(host, quick, protocol).id
     # A control is measured as the run is that it stands beside, whatever it was made by itself.
     assert eval_spec(host, paper, protocol, like=quick).protocol_config == short
