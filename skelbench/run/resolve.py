@@ -395,10 +395,17 @@ def _method(host: Host, method: MethodSpec) -> dict[str, Any]:
     }
 
 
+def _topology(spec: RunSpec) -> dict[str, str]:
+    """The skeleton, of the components of a run: the only one that a control has too."""
+    return {name: version for name, version in spec.components.items() if name.startswith("topologies ")}
+
+
 def control(resolved: Resolved, host: Host) -> Resolved:
-    """The untrained twin: same encoder, grid, data, precision and seed, no training."""
+    """The untrained twin: same encoder, grid, data, precision and seed, no training; the run that `skelbench run
+    untrained` makes."""
     spec, method = resolved.spec, host.get("methods", "untrained")
-    twin = RunSpec(**_method(host, method), train=_still(spec.train.precision), **twin_fields(spec))
+    seen = {"train": _still(spec.train.precision), "components": _topology(spec)}
+    twin = RunSpec(**_method(host, method), **seen, **twin_fields(spec))
     # A twin has no variant: where a variant changes the encoder, its twin is that of a changed preset.
     changed = {
         key: value
@@ -418,7 +425,7 @@ def raw_control(resolved: Resolved, host: Host) -> Resolved:
         encoder=host.name(encoder),
         encoder_version=encoder.version,
         encoder_source=host.origin(encoder).source_hash,
-        components={name: version for name, version in spec.components.items() if name.startswith("topologies ")},
+        components=_topology(spec),
         grid=spec.grid.model_copy(update=_NO_PATCH),
         data=spec.data,
         train=_still("fp32"),
