@@ -108,7 +108,7 @@ def compare(
         return SkelbenchError(f"table {table} has nothing to show for {option}; leave it out or take table linear")
 
     for option in added:
-        if not descriptor.needs_runs:
+        if descriptor.counts:
             raise nothing(option)
     if descriptor.needs_runs and not inputs.stored:
         studied = table != "linear" and table in host.names("studies")  # which is about any run
@@ -129,9 +129,9 @@ def compare(
     headers = [column.header for column in built.shown]
     if built.rows and any(inputs.measures[name].label not in headers for name in asked):
         raise no_columns
-    known = {column.key for column in built.columns}
+    known = [column.key for column in built.columns]
     for option, key in added.items():
-        if built.rows and key not in known:
+        if built.rows and not any(name.endswith(key) for name in known):
             raise nothing(option)
     if descriptor.needs_runs and inputs.left_out:
         err.print(f"note: {inputs.left_out} runs with settings changed from their preset are left out; see --all")

@@ -6,13 +6,13 @@ belongs in which column (:class:`~skelbench.report.study_rows.Row` with the labe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from skelbench.data.store.splits import full_name
-from skelbench.report import published, study_rows
+from skelbench.report import published, significance, study_rows
 from skelbench.report.frame import CONTROLS
 from skelbench.report.seeds import INTERVALS, accuracy, alike, footnotes, seeds_of, spread, subjects_note
 from skelbench.report.table import Cell, Column, Table, footnotes_of
@@ -29,6 +29,12 @@ _SHOWN = {
 _SETTING = ["title", "dataset", "split", "tokens", *_SHOWN]
 _BLOCK = ["dataset", "split", "setting", "encoder", "stream", "checkpoint"]
 """What rows that compete have in common."""
+LETTERS = "_letters"
+HOW = (
+    "Letters behind a figure: rows that share one are not told apart by it, rows that share none are: paired tests of "
+    "all pairs of a block (data set, split, preset, ...) over the seeds that both have, the larger p of clips and "
+    f"subjects, Holm-adjusted to {100 * significance.ALPHA:.0f} % for the block and figure."
+)
 PRINTED = (
     "published, not measured here: at the full size and, where something is trained for it, mostly of the best epoch "
     "on test, where rows of runs have the last"
@@ -55,6 +61,15 @@ class Measured:
     """Those that measure it, the first of them goes before the others."""
     metric: str = ""
     """Name of the figure; "" = the headline accuracy."""
+
+    @property
+    def predicted(self) -> str:
+        """By which name an evaluation holds the predictions that the figure is the accuracy of; "" for another kind of
+        figure."""
+        if not self.metric:
+            return "predicted"
+        name = self.metric.removeprefix("accuracy_")
+        return f"predicted_{name}" if name != self.metric else ""
 
 
 @dataclass(frozen=True)
@@ -98,7 +113,10 @@ def build(about: ColumnTable, inputs: TableInputs) -> Table:
     columns = about.columns(frame)
     frame = frame[frame["protocol"].isin({name for column in columns for name in column.protocols})]
     keys = {column.key for column in columns}
-    own = [row for groups in settings(frame, _SETTING) if keys & (row := _row(columns, groups)).keys()]
+    grouped = [*settings(frame, _SETTING)]
+    made = [(row, groups) for groups in grouped if keys & (row := _row(columns, groups)).keys()]
+    told = [*_told_apart(columns, made, inputs)] if inputs.significance else []
+    own = [row for row, _ in made]
     papers = [row for row in _papers(about, inputs, own) if keys & row.keys()]
     if papers:
         own = [row | {"method": smaller(row)} for row in own]
@@ -114,6 +132,7 @@ def build(about: ColumnTable, inputs: TableInputs) -> Table:
         *([f"All rows: {', '.join(constant)}."] if constant else []),
         *(about.notes if rows else ()),
         *((INTERVALS, *subjects_note(frame)) if own else ()),
+        *told,
         *(published.notes(inputs.host, about.name) if papers else ()),
         *([f"Left out: {inputs.left_out} runs with settings changed from their preset; see --all."] if cut else []),
     )
@@ -121,7 +140,35 @@ def build(about: ColumnTable, inputs: TableInputs) -> Table:
     texts = _FOOTNOTES | footnotes(frame) | size_footnotes(own) | published.footnotes(shown)
     texts["printed"] += f"; `skelbench study {about.name}` runs the methods that are here" if studied else ""
     texts = footnotes_of(shown, texts)
-    return Table(about.title, _columns(used, varying, bool(own)), tuple(shown), notes, texts).ranked(within=_BLOCK)
+    lettered = {key for row in own for key in row if key.endswith(LETTERS)}
+    shown_columns = _columns(used, varying, bool(own), lettered)
+    return Table(about.title, shown_columns, tuple(shown), notes, texts).ranked(within=_BLOCK)
+
+
+def _told_apart(
+    columns: Sequence[Measured], made: Sequence[tuple[dict[str, Any], list[DataFrame]]], inputs: TableInputs
+) -> Iterator[str]:
+    """Give the rows letters for every figure that is the accuracy of predictions; what is to be said of them."""
+    yield HOW
+    blocks: dict[tuple[str, ...], list[tuple[dict[str, Any], dict[str, DataFrame]]]] = {}
+    for row, groups in made:
+        block = *(row[key] for key in _BLOCK), row["preset"].removesuffix("+")
+        blocks.setdefault(block, []).append((row, {group["protocol"].iloc[0]: group for group in groups}))
+    for rows in blocks.values():
+        where = significance.place(rows[0][0], ["dataset", "split", "preset"])
+        for column in filter(lambda column: column.predicted, columns):
+            there = [(row, group) for row, by in rows if (group := _group(column, by)) is not None]
+            if len(there) < 2:
+                continue
+            values = [row[column.key].value for row, _ in there]
+            groups = [group for _, group in there]
+            _, letters, said = significance.apart(values, groups, inputs.store, column.predicted)
+            for row, _ in rows:
+                row[column.key + LETTERS] = ""
+            for (row, _), name in zip(there, letters, strict=True):
+                row[column.key + LETTERS] = name
+            if not column.metric:
+                yield f"{where}, {column.header}: {said}"
 
 
 def smaller(row: Mapping[str, Any]) -> Cell:
@@ -152,16 +199,17 @@ def _row(columns: Sequence[Measured], groups: Sequence[DataFrame]) -> dict[str, 
     }
 
 
+def _group(column: Measured, groups: Mapping[str, DataFrame]) -> DataFrame | None:
+    """The evaluations that a column shows, of those of a row by protocol."""
+    there = (group for name in column.protocols if (group := groups.get(name)) is not None)
+    has = (group for group in there if all(not column.metric or column.metric in each for each in group["measures"]))
+    return next(has, None)
+
+
 def _cell(column: Measured, groups: Mapping[str, DataFrame]) -> Cell:
-    for name in column.protocols:
-        if (group := groups.get(name)) is None:
-            continue
-        if not column.metric:
-            return accuracy(group)
-        found = list(group["measures"])
-        if all(column.metric in each for each in found):
-            return _further(column.metric, found)
-    return Cell()
+    if (group := _group(column, groups)) is None:
+        return Cell()
+    return _further(column.metric, list(group["measures"])) if column.metric else accuracy(group)
 
 
 def _further(name: str, found: Sequence[Mapping[str, Any]]) -> Cell:
@@ -216,7 +264,15 @@ def _place(row: Mapping[str, Any]) -> tuple[Any, ...]:
     return text("dataset"), text("split"), row["title"] in CONTROLS, row["title"], "run" not in row, text("stream")
 
 
-def _columns(used: Sequence[Measured], varying: set[str], own: bool) -> tuple[Column, ...]:
+def _with_letters(column: Measured, lettered: Collection[str]) -> Iterator[Column]:
+    yield Column(column.key, column.header, ".1f", best="max")
+    if (key := column.key + LETTERS) in lettered:
+        yield Column(key, "", minor=True)
+
+
+def _columns(
+    used: Sequence[Measured], varying: set[str], own: bool, lettered: Collection[str] = ()
+) -> tuple[Column, ...]:
     return (
         Column("method", "Method", leads=True),
         Column("dataset", "Data set", leads=True),
@@ -224,6 +280,6 @@ def _columns(used: Sequence[Measured], varying: set[str], own: bool) -> tuple[Co
         Column("tokens", "Tokens", shown=own),
         *(Column(key, header, shown=key in varying) for key, header in _SHOWN.items()),
         Column("seeds", "Seeds", "d", shown=own),
-        *(Column(column.key, column.header, ".1f", best="max") for column in used),
+        *chain.from_iterable(_with_letters(column, lettered) for column in used),
         Column("run", "Run", shown=own),
     )

@@ -142,14 +142,15 @@ def shapes(spec: RunSpec) -> dict[str, str]:
     return {kind: shape(spec) for kind, shape in _SHAPES.items()}
 
 
-def predictions(run: RunDir, record: Mapping[str, Any]) -> dict[str, np.ndarray]:
+def predictions(run: RunDir, record: Mapping[str, Any], named: str = "predicted") -> dict[str, np.ndarray]:
     """Per-clip test predictions of an evaluation: ids, labels [C]; predicted, correct [C], or of several draws
-    [draws, C]; and, where the file says who is seen in the clips, subjects [C]."""
+    [draws, C]; and, where the file says who is seen in the clips, subjects [C]. ``named``: those of its headline, or
+    of a condition that it has predictions of (``predicted_noise_0.01``)."""
     try:
         path = run.path / Path(record["predictions"]).name  # a record that came from elsewhere leads nowhere else
         check_regular(path)
         with np.load(path) as file:
-            arrays = {name: file[name] for name in ("ids", "labels", "predicted")}
+            arrays = {"ids": file["ids"], "labels": file["labels"], "predicted": file[named]}
             if "subjects" in file:
                 arrays["subjects"] = file["subjects"]
         drawn = arrays["predicted"].shape[:-1]
@@ -166,9 +167,9 @@ def predictions(run: RunDir, record: Mapping[str, Any]) -> dict[str, np.ndarray]
     return {**arrays, "correct": arrays["labels"] == arrays["predicted"]}
 
 
-def outcomes_of(run: RunDir, record: Mapping[str, Any]) -> Outcomes:
-    """The outcomes of an evaluation of ``run``."""
-    found = predictions(run, record)
+def outcomes_of(run: RunDir, record: Mapping[str, Any], named: str = "predicted") -> Outcomes:
+    """The outcomes of an evaluation of ``run``; ``named``: see :func:`predictions`."""
+    found = predictions(run, record, named)
     order, subjects = np.argsort(found["ids"], kind="stable"), found.get("subjects")
     known = subjects is not None and len(np.unique(subjects)) > 1
     return Outcomes(
@@ -203,10 +204,11 @@ Reader = Callable[[Path, str, str], Outcomes]
 """``read(run, evaluation, predictions)``: the outcomes in a run's directory."""
 
 
-def reader() -> Reader:
-    """Of outcomes, each of which it reads once: who compares many rows comes back to the same ones."""
+def reader(named: str = "predicted") -> Reader:
+    """Of outcomes, each of which it reads once: who compares many rows comes back to the same ones. ``named``: see
+    :func:`predictions`."""
     return lru_cache(maxsize=256)(
-        lambda run, evaluation, name: outcomes_of(RunDir(run), {"id": evaluation, "predictions": name})
+        lambda run, evaluation, name: outcomes_of(RunDir(run), {"id": evaluation, "predictions": name}, named)
     )
 
 

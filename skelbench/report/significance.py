@@ -37,25 +37,37 @@ def mark(rows: Sequence[dict[str, Any]], groups: Sequence[DataFrame], store: Res
     said of the block, which is ``where``. Nothing for fewer than two rows."""
     if len(rows) < 2:
         return
-    order = sorted(range(len(rows)), key=lambda place: -rows[place]["accuracy"].value)
-    pairs = list(combinations(range(len(rows)), 2))
-    read = reader()
+    shown, named, said = apart([row["accuracy"].value for row in rows], groups, store)
+    for row, rank, name in zip(rows, shown, named, strict=True):
+        row |= {"rank": rank, "letters": name}
+    yield f"{where}: {said}"
+
+
+def apart(
+    values: Sequence[float], groups: Sequence[DataFrame], store: ResultStore, predicted: str = "predicted"
+) -> tuple[list[int], list[str], str]:
+    """Ranks and letters of two or more rows with accuracies ``values``, in percent, whose evaluations are ``groups``,
+    and what their tests could show; ``predicted``: see :func:`~skelbench.report.frame.predictions`."""
+    order = sorted(range(len(values)), key=lambda place: -values[place])
+    pairs = list(combinations(range(len(values)), 2))
+    read = reader(predicted)
     tries = [partial(paired_over_seeds, store, groups[order[i]], groups[order[j]], read) for i, j in pairs]
     found = [if_whole(one) for one in tries]
     tested = {pair: test for pair, test in zip(pairs, found) if test is not None}
-    different = np.zeros((len(rows), len(rows)), dtype=bool)
+    different = np.zeros((len(values), len(values)), dtype=bool)
     for (i, j), p in zip(tested, holm([test.p_value for test in tested.values()])):
         different[i, j] = different[j, i] = p <= ALPHA
-    shown = ranks([float(format(rows[place]["accuracy"].value, ".1f")) for place in order])
-    for place, rank, name in zip(order, shown, letters(different)):
-        rows[place] |= {"rank": rank, "letters": name}
+    places = [order.index(place) for place in range(len(values))]
+    shown = ranks([float(format(values[place], ".1f")) for place in order])
+    names = letters(different)
     untested = len(pairs) - len(tested)
     missing = (
         f" {untested} pairs have no seed or not the same test clips in common, and share a letter untested."
         if untested
         else ""
     )
-    yield f"{where}: {_detectable(list(tested.values()))}{missing}"
+    said = f"{_detectable(list(tested.values()))}{missing}"
+    return [shown[place] for place in places], [names[place] for place in places], said
 
 
 def _detectable(tests: Sequence[SeedsTest]) -> str:

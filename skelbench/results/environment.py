@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import platform
+import shlex
 import sys
+from pathlib import Path
 from typing import Any
 
 from skelbench.version import __version__, installed
@@ -26,7 +28,7 @@ def environment(device: str) -> dict[str, Any]:
         "hardware": hardware(device),
         "device": device,
         "threads": torch.get_num_threads(),
-        "command": " ".join(["skelbench", *sys.argv[1:]]),
+        "command": command(),
     }
     if world() > 1:
         facts["processes"] = world()
@@ -35,6 +37,14 @@ def environment(device: str) -> dict[str, Any]:
         facts["gpus"] = torch.cuda.device_count()
         facts["deterministic"] = torch.are_deterministic_algorithms_enabled()
     return facts
+
+
+def command() -> str:
+    """What this process was started with, as it is typed: ``skelbench run slim``, else ``python -m mine --fast``."""
+    program = Path(sys.argv[0])
+    if program.name == "skelbench" or program.parts[-2:] == ("skelbench", "__main__.py"):
+        return shlex.join(["skelbench", *sys.argv[1:]])
+    return shlex.join(["python", *sys.orig_argv[1:]])
 
 
 def hardware(device: str) -> str:

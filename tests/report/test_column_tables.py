@@ -24,9 +24,9 @@ def made(tmp_path):
     return Fabricated(tmp_path / "results")
 
 
-def built(made, name):
+def built(made, name, **asked):
     host = Host()
-    return host.load(host.get("tables", name))(TableInputs(host, made.store))
+    return host.load(host.get("tables", name))(TableInputs(host, made.store, **asked))
 
 
 def rows(table):
@@ -123,6 +123,40 @@ def test_conditions_are_columns_with_their_spread_over_draws(made):
     assert several.value == pytest.approx(60) and several.plus_minus_over == "2 seeds" and not several.footnotes
     paper = found["SLiM", True]
     assert (paper["clean"].value, paper["missing_0.12"].value, paper["missing_0.12"].plus_minus) == (87.9, 87.86, 0.06)
+
+
+def test_significance_gives_every_accuracy_letters_of_its_own(made):
+    """Alike on clean clips, apart where joints are missing: by the predictions of the condition, not of clean clips."""
+    place = {"protocol": "robustness", "dataset": "moves", "split": "cross-view", "knn": None}
+    clean = np.arange(200) % 10 < 9
+    for title, share in (("slim", 0.9), ("mamp", 0.4), ("gfp", 0.42), ("dino", None)):
+        name = made.run(title, clean, **place)
+        if share is None:
+            continue
+        measure(made, name, "robustness", {"accuracy_missing_0.2": share, "accuracy_missing_0.2_sd": 0.01})
+        (path,) = (made.root / name).glob("eval-*.npz")
+        with np.load(path) as file:
+            arrays = dict(file)
+        gone = np.arange(200) < 200 * share
+        np.savez(path, **arrays, **{"predicted_missing_0.2": np.stack([gone, gone, gone]).astype(int)})
+    assert not any(column.key.endswith("_letters") for column in built(made, "robustness").columns)
+    table = built(made, "robustness", significance=True)
+    found = {key[0]: row for key, row in rows(table).items()}
+    assert {name: found[name]["clean_letters"].value for name in found} == dict.fromkeys(found, "a")
+    gone = {name: found[name]["missing_0.2_letters"].value for name in found}
+    assert gone == {"slim": "a", "mamp": "b", "gfp": "b", "dino": ""}
+    keys = [column.key for column in table.columns]
+    assert keys[keys.index("missing_0.2") + 1] == "missing_0.2_letters" and "missing_0.12_letters" not in keys
+    assert any("Clean: 200 test clips" in note for note in table.notes)
+    assert sum("test clips" in note and "Missing" in note for note in table.notes) == 0, "a sentence per headline"
+
+
+def test_figures_that_are_no_accuracy_have_no_letters(made):
+    for title in ("slim", "mamp"):
+        name = made.run(title, 0.6, protocol="retrieval", knn=None)
+        measure(made, name, "retrieval", {"map": 0.5})
+    keys = [column.key for column in built(made, "retrieval", significance=True).columns]
+    assert "accuracy_letters" in keys and "map" in keys and "map_letters" not in keys
 
 
 def test_degraded_training_is_of_two_methods_and_either_protocol(made):

@@ -1,0 +1,21 @@
+"""What is recorded of the process that made a run or an evaluation."""
+
+import shlex
+import sys
+
+import pytest
+
+from skelbench.results.environment import command
+
+
+@pytest.mark.parametrize("program", ["/venv/bin/skelbench", "/site-packages/skelbench/__main__.py"])
+def test_the_command_can_be_typed_again(monkeypatch, program):
+    words = ["run", "slim", "--set", 'train.degrade=[{kind="zero-fill", share=0.2}]']
+    monkeypatch.setattr(sys, "argv", [program, *words])
+    assert command().startswith("skelbench run slim --set ") and shlex.split(command()) == ["skelbench", *words]
+
+
+def test_another_program_is_not_called_skelbench(monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["/home/me/work/mine/__main__.py", "--fast"])
+    monkeypatch.setattr(sys, "orig_argv", ["/usr/bin/python3", "-m", "mine", "--fast"])
+    assert command() == "python -m mine --fast"
