@@ -94,8 +94,8 @@ def main() -> int:
                     (record,) = evaluate_runs(own, [(found, checkpoint)], [protocol], **asked)
                 whole = time.perf_counter() - began
                 if typed.keep:
-                    for file in copy.glob(f"eval-{record['id']}.*"):
-                        shutil.copy2(file, run.path)
+                    for end in ("npz", "json"):  # a record is there when its predictions are
+                        shutil.copy2(copy / f"eval-{record['id']}.{end}", run.path)
                 metrics = record["metrics"]
                 outside = 1 - clock.seconds / whole
                 rows.append((run.title, protocol, metrics["accuracy"], metrics.get("accuracy_sd", ""), whole, outside))

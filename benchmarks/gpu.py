@@ -361,7 +361,7 @@ def section(name: str, place: Place) -> dict[str, Any]:
 def measured(device: str, size: str, minutes: float, output: Path, sections: list[str]) -> dict[str, Any]:
     """Every section in turn, written to ``output`` after each."""
     report: dict[str, Any] = {"started": time.time(), "minutes": minutes, "size": size}
-    report |= {"environment": environment(device) | {"command": " ".join(sys.argv)}, "sections": {}}
+    report |= {"environment": environment(device), "sections": {}}
     if device != "cpu":
         total = torch.cuda.get_device_properties(torch.device(device)).total_memory
         report["gpu"] = {"name": torch.cuda.get_device_name(torch.device(device)), "memory": total}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -200,9 +198,10 @@ def _run(tunings: Sequence[Tuning], session: Session, jobs: int | None) -> None:
         say_failed([trial for trial, _ in states], failures)
         return failures
 
-    command = shlex.join(["skelbench", *sys.argv[1:]])
+    from skelbench.results.environment import command
+
     try_all(tunings, session, work)
-    records = [tuning.record(session, command) for tuning in tunings]
+    records = [tuning.record(session, command()) for tuning in tunings]
     for record in records:  # hours went into the trials; one that is there may be complete
         if not path_of(session.results, record).exists():
             write(session.results, record)

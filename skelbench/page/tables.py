@@ -12,6 +12,7 @@ from skelbench.plugin.descriptors import TableSpec
 from skelbench.plugin.host import Host
 from skelbench.plugin.status import one_line
 from skelbench.report import published
+from skelbench.report.columns import ColumnTable
 from skelbench.report.inputs import TableInputs
 from skelbench.report.table import Cell, Column, Table, is_number
 from skelbench.words import plain
@@ -98,12 +99,18 @@ def _counts(descriptor: Any) -> bool:
 def _build(inputs: TableInputs, descriptor: Any, built: Built) -> None:
     host = inputs.host
     name = host.name(descriptor)
+    asked = inputs.significance
     try:
-        table = host.checked(descriptor, host.load(descriptor)(inputs), Table, "skelbench.report.table.Table")
+        make = host.load(descriptor)
+        # Tests of all pairs for each of its columns take minutes, and the page has no room for their letters.
+        inputs.significance = asked and not isinstance(make, ColumnTable)
+        table = host.checked(descriptor, make(inputs), Table, "skelbench.report.table.Table")
         table = inputs.filters.narrowed(table, name)
     except Exception as error:  # a stranger's code, or a damaged record: the rest of the page is as ever
         built.failed[name] = plain(one_line(error))
         return
+    finally:
+        inputs.significance = asked
     if table.rows:
         built.tables[name] = table
 

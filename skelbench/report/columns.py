@@ -6,7 +6,7 @@ belongs in which column (:class:`~skelbench.report.study_rows.Row` with the labe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -61,15 +61,9 @@ class Measured:
     """Those that measure it, the first of them goes before the others."""
     metric: str = ""
     """Name of the figure; "" = the headline accuracy."""
-
-    @property
-    def predicted(self) -> str:
-        """By which name an evaluation holds the predictions that the figure is the accuracy of; "" for another kind of
-        figure."""
-        if not self.metric:
-            return "predicted"
-        name = self.metric.removeprefix("accuracy_")
-        return f"predicted_{name}" if name != self.metric else ""
+    predicted: str = ""
+    """By which name an evaluation holds the predictions that the figure is the accuracy of, if it does; the headline's
+    are known."""
 
 
 @dataclass(frozen=True)
@@ -140,8 +134,7 @@ def build(about: ColumnTable, inputs: TableInputs) -> Table:
     texts = _FOOTNOTES | footnotes(frame) | size_footnotes(own) | published.footnotes(shown)
     texts["printed"] += f"; `skelbench study {about.name}` runs the methods that are here" if studied else ""
     texts = footnotes_of(shown, texts)
-    lettered = {key for row in own for key in row if key.endswith(LETTERS)}
-    shown_columns = _columns(used, varying, bool(own), lettered)
+    shown_columns = _columns(used, varying, bool(own), inputs.significance)
     return Table(about.title, shown_columns, tuple(shown), notes, texts).ranked(within=_BLOCK)
 
 
@@ -156,18 +149,18 @@ def _told_apart(
         blocks.setdefault(block, []).append((row, {group["protocol"].iloc[0]: group for group in groups}))
     for rows in blocks.values():
         where = significance.place(rows[0][0], ["dataset", "split", "preset"])
-        for column in filter(lambda column: column.predicted, columns):
+        for column in (column for column in columns if column.predicted or not column.metric):
             there = [(row, group) for row, by in rows if (group := _group(column, by)) is not None]
+            for row, _ in rows if there else ():
+                row[column.key + LETTERS] = ""
             if len(there) < 2:
                 continue
             values = [row[column.key].value for row, _ in there]
             groups = [group for _, group in there]
-            _, letters, said = significance.apart(values, groups, inputs.store, column.predicted)
-            for row, _ in rows:
-                row[column.key + LETTERS] = ""
-            for (row, _), name in zip(there, letters, strict=True):
+            found = significance.apart(values, groups, inputs.store, column.predicted or "predicted")
+            for (row, _), name in zip(there, found.letters, strict=True):
                 row[column.key + LETTERS] = name
-            if not column.metric:
+            if said := " ".join(filter(None, (found.detectable if not column.metric else "", found.untested))):
                 yield f"{where}, {column.header}: {said}"
 
 
@@ -264,15 +257,13 @@ def _place(row: Mapping[str, Any]) -> tuple[Any, ...]:
     return text("dataset"), text("split"), row["title"] in CONTROLS, row["title"], "run" not in row, text("stream")
 
 
-def _with_letters(column: Measured, lettered: Collection[str]) -> Iterator[Column]:
+def _with_letters(column: Measured, lettered: bool) -> Iterator[Column]:
     yield Column(column.key, column.header, ".1f", best="max")
-    if (key := column.key + LETTERS) in lettered:
-        yield Column(key, "", minor=True)
+    if lettered and (column.predicted or not column.metric):
+        yield Column(column.key + LETTERS, "Letters", minor=True)
 
 
-def _columns(
-    used: Sequence[Measured], varying: set[str], own: bool, lettered: Collection[str] = ()
-) -> tuple[Column, ...]:
+def _columns(used: Sequence[Measured], varying: set[str], own: bool, lettered: bool = False) -> tuple[Column, ...]:
     return (
         Column("method", "Method", leads=True),
         Column("dataset", "Data set", leads=True),

@@ -63,7 +63,10 @@ def conditions(*protocols: str, usual: Sequence[str] = ()) -> Callable[[DataFram
         found = {*usual, *_names(frame[frame["protocol"].isin(protocols)])}
         return [
             Measured("clean", "Clean", protocols),
-            *(Measured(name, _header(name), protocols, f"accuracy_{name}") for name in sorted(found, key=_order)),
+            *(
+                Measured(name, _header(name), protocols, f"accuracy_{name}", f"predicted_{name}")
+                for name in sorted(found, key=_order)
+            ),
         ]
 
     return columns

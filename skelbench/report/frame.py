@@ -109,9 +109,11 @@ class Controls:
 
     def __init__(self, runs: Iterable[ReadRun]) -> None:
         self._found: dict[str, dict[str, ReadRun]] = {kind: {} for kind in CONTROLS}
-        for run in runs:
-            if run.outcome == "done" and (kind := run.about["method"]) in self._found:
-                self._found[kind].setdefault(_SHAPES[kind](run.spec), run)
+        there = [run for run in runs if run.outcome == "done" and run.about["method"] in self._found]
+        # Twins of before they knew the version of their skeleton count where there is no other.
+        for run in sorted(there, key=lambda run: not run.spec.components):
+            kind = run.about["method"]
+            self._found[kind].setdefault(_SHAPES[kind](run.spec), run)
         self.records = cache(lambda run, seed: {_what(record, seed): record for record in run.records()})
 
     def of(self, kind: str, spec: RunSpec) -> ReadRun | None:
@@ -388,6 +390,7 @@ def _evaluation(
         "source": source,
         "data": evaluated["data"]["fingerprint"][:12],
         "exact": not run.info["modified"] and record["standard"],
+        **({"preset": record["preset"]} if "preset" in record and spec.method in CONTROLS else {}),
         "protocol": evaluated["protocol"],
         "stream": EvalSpec.model_validate(evaluated).stream_title,
         "checkpoint": evaluated["checkpoint"],
@@ -422,23 +425,25 @@ def _evaluation(
 
 
 class _Plain:
-    """Of each protocol and preset, which decides its settings, the first evaluation that was asked for by protocol
-    alone, for runs that have none of their own."""
+    """Of each protocol the first evaluation that was asked for by it alone, for runs that have none of their own: one
+    of a run's preset, which may decide the protocol's settings, goes before others."""
 
     def __init__(self, runs: Sequence[ReadRun], facts: Mapping[str, dict[str, Any]]) -> None:
         self._runs: dict[tuple[str, str], ReadRun] = {}
         for run in runs:
             for one in facts[run.name]["evaluations"]:
-                if one["standard"]:
-                    self._runs.setdefault((one["row"]["protocol"], run.preset), run)
+                if one["standard"] and run.about["method"] not in CONTROLS:
+                    for preset in (run.preset, ""):
+                        self._runs.setdefault((one["row"]["protocol"], preset), run)
         self._of = cache(lambda protocol, preset: plain(self._runs[protocol, preset].records())[protocol])
 
     def changed(self, evaluation: Mapping[str, Any], preset: str) -> str:
         """What is changed in an evaluation of :func:`_evaluation`, of a run of ``preset``."""
         if "probe" not in evaluation:
             return evaluation.get("changed", "")
-        like = evaluation["row"]["protocol"], preset
-        return Probe(*evaluation["probe"]).changed(self._of(*like) if like in self._runs else None, own=False)
+        protocol = evaluation["row"]["protocol"]
+        like = next((key for key in ((protocol, preset), (protocol, "")) if key in self._runs), None)
+        return Probe(*evaluation["probe"]).changed(self._of(*like) if like else None, own=False)
 
 
 class _Tests:

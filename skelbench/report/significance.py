@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import combinations
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -37,17 +37,28 @@ def mark(rows: Sequence[dict[str, Any]], groups: Sequence[DataFrame], store: Res
     said of the block, which is ``where``. Nothing for fewer than two rows."""
     if len(rows) < 2:
         return
-    shown, named, said = apart([row["accuracy"].value for row in rows], groups, store)
-    for row, rank, name in zip(rows, shown, named, strict=True):
+    found = apart([row["accuracy"].value for row in rows], groups, store)
+    for row, rank, name in zip(rows, found.ranks, found.letters, strict=True):
         row |= {"rank": rank, "letters": name}
-    yield f"{where}: {said}"
+    yield f"{where}: {found.detectable}" + (f" {found.untested}" if found.untested else "")
+
+
+class Apart(NamedTuple):
+    """Which rows can be told apart."""
+
+    ranks: list[int]
+    letters: list[str]
+    detectable: str
+    """What the tests could show at all."""
+    untested: str
+    """What could not be tested; "" for nothing."""
 
 
 def apart(
     values: Sequence[float], groups: Sequence[DataFrame], store: ResultStore, predicted: str = "predicted"
-) -> tuple[list[int], list[str], str]:
-    """Ranks and letters of two or more rows with accuracies ``values``, in percent, whose evaluations are ``groups``,
-    and what their tests could show; ``predicted``: see :func:`~skelbench.report.frame.predictions`."""
+) -> Apart:
+    """Of two or more rows with accuracies ``values``, in percent, whose evaluations are ``groups``; ``predicted``: see
+    :func:`~skelbench.report.frame.predictions`."""
     order = sorted(range(len(values)), key=lambda place: -values[place])
     pairs = list(combinations(range(len(values)), 2))
     read = reader(predicted)
@@ -61,13 +72,9 @@ def apart(
     shown = ranks([float(format(values[place], ".1f")) for place in order])
     names = letters(different)
     untested = len(pairs) - len(tested)
-    missing = (
-        f" {untested} pairs have no seed or not the same test clips in common, and share a letter untested."
-        if untested
-        else ""
-    )
-    said = f"{_detectable(list(tested.values()))}{missing}"
-    return [shown[place] for place in places], [names[place] for place in places], said
+    missing = f"{untested} pairs have no seed or not the same test clips in common, and share a letter untested."
+    by_row = [shown[place] for place in places], [names[place] for place in places]
+    return Apart(*by_row, _detectable(list(tested.values())), missing if untested else "")
 
 
 def _detectable(tests: Sequence[SeedsTest]) -> str:

@@ -49,9 +49,9 @@ class RunDir:
                 raise ValueError("it holds no run")
             return info
         except (OSError, ValueError) as error:
-            raise self._damaged(error) from error
+            raise self.damaged(error) from error
 
-    def _damaged(self, error: Exception) -> Damaged:
+    def damaged(self, error: Exception) -> Damaged:
         said = f"run.json of {self.path} is missing or damaged; remove that directory and run again"
         return Damaged.because(said, error)
 
@@ -59,7 +59,7 @@ class RunDir:
         """Itself; :class:`Damaged` if run.json is not what its readers rely on, or its spec not that of its id."""
         run = self.read()
         if run.info.get("id", run.spec.id) != run.spec.id:
-            raise self._damaged(ValueError("its spec is not that of its id"))
+            raise self.damaged(ValueError("its spec is not that of its id"))
         return self
 
     def read(self) -> ReadRun:
@@ -70,7 +70,7 @@ class RunDir:
             if run.spec.imported and facts.outcome == "done" and facts.imported is None:
                 raise ValueError("it does not say what was imported")
         except ValueError as error:
-            raise self._damaged(error) from error
+            raise self.damaged(error) from error
         return run
 
     @property
@@ -86,7 +86,7 @@ class RunDir:
         try:
             return facts_of(RunSpec, self.info["spec"])
         except ValueError as error:
-            raise self._damaged(error) from error
+            raise self.damaged(error) from error
 
     @property
     def title(self) -> str:

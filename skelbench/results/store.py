@@ -199,7 +199,7 @@ class ResultStore:
             run = self.by_id(spec.id)
             if run is not None:
                 if run.spec.model_dump(mode="json") != spec.model_dump(mode="json"):
-                    raise run._damaged(ValueError("its spec is not that of its id"))
+                    raise run.damaged(ValueError("its spec is not that of its id"))
                 if run.info["modified"] and not modified:
                     # The same run, now asked for by the preset, or preset and variant, that it equals.
                     run.update(preset=preset, variant=variant, modified={})

@@ -54,7 +54,7 @@ def eval_spec(
     """
     descriptor = host.get("protocols", protocol)
     spec, like = run.spec, like or run
-    own = {**getattr(descriptor, "presets", {}).get(like.preset, {}), **fields.pop("config", {})}
+    own = {**descriptor.presets.get(like.preset, {}), **fields.pop("config", {})}
     config = validated(protocol_class(host, protocol), own, f"protocol {protocol}")
     values = {
         "pretrain_id": spec.id,
@@ -128,6 +128,7 @@ def _evaluate(
     notes: list[str] = []
     if spec.data.name != run.spec.data.name:
         _check_alike(session, run.spec.data, spec.data, store.meta.topology)
+    if (spec.data.name, spec.data.split) != (run.spec.data.name, run.spec.data.split):
         notes += _not_new(session, run, store, split.test)
     state = path.with_suffix(".state")
     if force:
@@ -146,8 +147,8 @@ def _evaluate(
             "written; give it a lower learning rate: --set lr=..."
         )
     # A protocol for other data has none of its own accord: any is as standard as another.
-    elsewhere = getattr(session.host.get("protocols", spec.protocol), "elsewhere", False)
-    fields: dict[str, Any] = {"data": spec.data} if elsewhere else {}
+    descriptor = session.host.get("protocols", spec.protocol)
+    fields: dict[str, Any] = {"data": spec.data} if descriptor.elsewhere else {}
     plain = eval_spec(session.host, run, spec.protocol, like=like, **fields)
     ids = np.asarray(result.predictions["ids"])
     if not np.array_equal(np.sort(ids), np.sort(split.test)):
@@ -160,6 +161,8 @@ def _evaluate(
         "id": spec.id,
         "run": run.name,
         "standard": spec == plain,
+        # Of a control it is that of the run beside it, which the control's own may differ from.
+        **({"preset": (like or run).preset} if descriptor.presets else {}),
         "spec": spec.model_dump(mode="json"),
         "metrics": result.metrics,
         "measures": {name: asdict(how) for name, how in protocol.measures.items() if name in result.metrics},
@@ -348,21 +351,24 @@ def _check_alike(session: Session, source: DataSpec, target: DataSpec, topology:
 
 
 def _not_new(session: Session, run: RunDir, store: ClipStore, test: np.ndarray) -> Iterator[str]:
-    """Says so if clips of another data set, on which an encoder is tested, are some that it was trained on."""
+    """Says so if clips of another split or data set, on which an encoder is tested, are some that it was trained on."""
     source = run.spec.data
-    if not run.spec.views and not run.spec.imported:
+    if not run.spec.views:
         return
     try:
         there = open_dataset(source.name, session.host, session.data_root)
     except SkelbenchError:  # it need not be here
         return
-    if there.fingerprint == source.fingerprint:
-        known = store.recurring(test, there, there.split(source.split, source.min_frames).train)
-        if len(known):
-            yield (
-                f"{len(known):,} of the {len(test):,} test clips are training clips of {source.title} {source.split}, "
-                f"on which the encoder was trained; its accuracy is not that on data that it has not seen"
-            )
+    if there.fingerprint != source.fingerprint:
+        return
+    trained = there.split(source.split, source.min_frames).train
+    same = there.fingerprint == store.fingerprint
+    known = np.intersect1d(test, trained) if same else store.recurring(test, there, trained)
+    if len(known):
+        yield (
+            f"{len(known):,} of the {len(test):,} test clips are training clips of {source.title} {source.split}, on "
+            "which the encoder was trained; its accuracy is not that on clips that it has not seen"
+        )
 
 
 def named_encoder(run: RunDir, checkpoint: str, readout: str) -> str:

@@ -112,8 +112,9 @@ def protocol_of(host: Host, name: str) -> FrozenProtocol:
 
     descriptor = host.get("protocols", name)
     config = protocol_class(host, name)().model_dump(mode="json")
-    said = {name: getattr(descriptor, name, {}) for name in ("defaults", "presets")}
-    return FrozenProtocol(version=descriptor.version, config=config, **said)
+    return FrozenProtocol(
+        version=descriptor.version, config=config, defaults=descriptor.defaults, presets=descriptor.presets
+    )
 
 
 def preset_of(host: Host, encoder: str, name: str, protocols: tuple[str, ...] = ()) -> FrozenPreset:

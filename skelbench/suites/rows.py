@@ -103,8 +103,9 @@ def _clips(suite: Suite, recorded: Recorded, info: Mapping[str, Any], spec: RunS
     return said if isinstance(said, int) else 0
 
 
-def evaluation_reasons(suite: Suite, run: Configured, evaluation: EvalSpec) -> list[str]:
-    """Why an evaluation of a run that is a row is none of the suite's; empty = it is."""
+def evaluation_reasons(suite: Suite, run: Configured, evaluation: EvalSpec, preset: str = "") -> list[str]:
+    """Why an evaluation of a run that is a row is none of the suite's; empty = it is. ``preset``: by which it was
+    measured, where that is not the run's own."""
     name, spec = evaluation.protocol, run.spec
     if name not in suite.protocols:
         return [f"protocol {name} is none of the suite's"]
@@ -114,7 +115,7 @@ def evaluation_reasons(suite: Suite, run: Configured, evaluation: EvalSpec) -> l
     values = {**suite.evaluation, **evaluation_defaults(spec), **frozen.defaults}
     # Controls are looked at as the run that they are compared with.
     skipped = {*evaluation_defaults(spec)} if spec.method in CONTROLS else set()
-    config = {**frozen.config, **frozen.presets.get(run.preset, {})}
+    config = {**frozen.config, **frozen.presets.get(preset or run.preset, {})}
     expected = EvalSpec(
         pretrain_id=spec.id, protocol=name, protocol_version=frozen.version, protocol_config=config, data=spec.data,
         seed=spec.seed, **values,
@@ -135,7 +136,7 @@ def rows_of(suite: Suite, recorded: Recorded, run: RunDir) -> tuple[set[str], li
     found: set[str] = set()
     for record in run.records():
         evaluation = EvalSpec.model_validate(record["spec"])
-        if against := evaluation_reasons(suite, run, evaluation):
+        if against := evaluation_reasons(suite, run, evaluation, record.get("preset", "")):
             reasons.append(f"evaluation {record['id']} ({evaluation.protocol}): {against[0]}")
         else:
             found.add(record["id"])

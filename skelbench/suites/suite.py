@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import Field, ValidationError
 
-from skelbench.component import Spec
+from skelbench.component import Grown, Spec
 from skelbench.errors import SkelbenchError
 from skelbench.files import parsed, read_text, shallow
 from skelbench.identity import digest
@@ -23,8 +23,10 @@ from skelbench.spec import GridSpec
 FORMAT = 1
 
 
-class FrozenProtocol(Spec):
+class FrozenProtocol(Grown):
     """A protocol as every row is measured by it."""
+
+    ADDED = frozenset({"presets"})
 
     version: int
     config: dict[str, Any]

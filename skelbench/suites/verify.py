@@ -239,7 +239,7 @@ def _cost_wrong(run: RunDir, spec: RunSpec) -> Iterator[str]:
 def _exact(name: str, info: Mapping[str, Any], spec: RunSpec, place: Place) -> Finding:
     """Whether the spec is what method and preset give here."""
     from skelbench.run.request import Request
-    from skelbench.run.resolve import control, resolve
+    from skelbench.run.resolve import resolve
 
     def finding(holds: bool | None, detail: str) -> Finding:
         return Finding(name, "preset", holds, detail)
@@ -259,10 +259,7 @@ def _exact(name: str, info: Mapping[str, Any], spec: RunSpec, place: Place) -> F
             clip_length=spec.grid.frames, patch=spec.grid.patch, native=info.get("setting") == "native",
             precision=spec.train.precision,
         )  # fmt: skip
-        resolved = resolve(request, place.host, place.data_root, "cpu")
-        # The untrained twin of a run is named by what both have in common.
-        here = control(resolved, place.host).spec if spec.method == "untrained" else resolved.spec
-        here = resolved.spec if resolved.spec.id == spec.id else here
+        here = resolve(request, place.host, place.data_root, "cpu").spec
     except SkelbenchError as error:
         return finding(None, f"cannot be made here: {error}")
     if here.id == spec.id:

@@ -14,7 +14,8 @@ from skelbench.skeleton.topology import COCO17
 
 def seen_by_probes(session, run, **fields):
     """Test features as a protocol gets them, and the part of the data that they are of."""
-    (features,) = feature_sets(session, run._directory, eval_spec(session.host, run, "knn", **fields)).values()
+    directory = run._directory
+    (features,) = feature_sets(session, directory, eval_spec(session.host, directory, "knn", **fields)).values()
     return features.test_x, skelbench.dataset("small", part="test", data=session.data_root)
 
 

@@ -53,6 +53,14 @@ def test_significance(results, capsys):
     assert "of 20 subjects, worth" in " ".join(shown(capsys, "compare", "--significance").split())
 
 
+def test_significance_of_tables_of_protocols(results, capsys):
+    text = shown(capsys, "compare", "--table", "retrieval", "--significance", "--format", "csv")
+    assert "accuracy_letters" in text.splitlines()[0]
+    results.run("gfp", 0.5, protocol="finetune", knn=None)
+    text = shown(capsys, "compare", "--table", "finetune", "--significance", "--format", "csv")
+    assert "finetune_letters" in text.splitlines()[0], "one row is told from none"
+
+
 @pytest.mark.parametrize(
     ("option", "table"), [("--significance", "flops"), ("--best-on-test", "flops"), ("--best-on-test", "token-budget")]
 )

@@ -120,6 +120,16 @@ def test_tables_that_only_papers_fill_are_folded_away(page):
     assert 'id="table-target-control"' not in page  # without rows
 
 
+def test_the_page_tests_no_pairs_for_every_column(tmp_path):
+    made = Fabricated(tmp_path / "results")
+    for title in ("slim", "mamp"):
+        made.run(title, 0.6, protocol="retrieval")
+    inputs = TableInputs(Host(), made.store, significance=True)
+    built = tables.build(inputs, ["retrieval", "linear", "token-budget"])
+    keys = {name: [column.key for column in table.columns] for name, table in built.tables.items()}
+    assert not any("letters" in key for key in keys["retrieval"]) and inputs.significance
+
+
 def test_a_table_that_fails_takes_nothing_with_it(hostile, monkeypatch):
     def broken(inputs):
         raise RuntimeError(f"broken {EVIL}")

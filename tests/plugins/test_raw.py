@@ -1,17 +1,19 @@
 """The control without a network: coordinates as features, one run whatever decides only weights, beside all others."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from small import tiny_run
 
 from skelbench.errors import SkelbenchError
-from skelbench.report.frame import frame
+from skelbench.report.frame import Controls, frame
 from skelbench.report.linear import build
 from skelbench.run.costs import measure_cost
 from skelbench.run.evaluate import eval_spec, evaluate, feature_sets
 from skelbench.run.pretrain import pretrain
 from skelbench.run.request import Request
-from skelbench.run.resolve import raw_control, resolve
+from skelbench.run.resolve import control, raw_control, resolve
 
 
 @pytest.fixture
@@ -70,6 +72,30 @@ def test_what_decides_only_weights_makes_no_other_run(made, resolved, host, sess
         made(encoder="vit")
     with pytest.raises(SkelbenchError, match="encoder raw has no weights to train"):
         resolve(Request("skeletonclr", dataset="small", encoder="raw"), host, session.data_root, "cpu")
+
+
+def test_it_is_measured_as_the_run_beside_it_is(made, resolved, session):
+    """Of all presets there is one run of it; by a protocol that presets shorten each has a record of its own."""
+    raw = pretrain(session, made())
+    few = {"epochs": 1, "draws": 1, "min_steps": 0}
+    for preset, lr in (("quick", 1e-3), ("small", 2e-3)):
+        like = resolved("dino", preset=preset, clip_length=16)
+        spec = eval_spec(session.host, raw, "semi@10", like=like, config=few)
+        assert spec.protocol_config["lr"] == lr
+        assert evaluate(session, raw, spec, like=like)["preset"] == preset
+    assert sorted(frame(session.results.read())["preset"]) == ["quick", "small"]
+    assert "preset" not in evaluate(session, raw, eval_spec(session.host, raw, "knn"))
+
+
+def test_of_two_untrained_twins_the_one_that_is_made_today_counts(resolved, host, session):
+    """Those of before did not know the version of their skeleton; their evaluations are not made any more."""
+    run = resolved("dino")
+    twin = control(run, host)
+    before = replace(twin, spec=twin.spec.model_copy(update={"components": {}}))
+    for one in (before, twin):
+        pretrain(session, one)
+        there = Controls(session.results.read()).of("untrained", run.spec)
+        assert there is not None and there.spec.id == one.spec.id
 
 
 def test_it_costs_nothing_and_has_no_parameters(made, session):

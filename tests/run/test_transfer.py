@@ -81,6 +81,9 @@ def test_clips_that_the_encoder_was_trained_on_are_told(session, run, data_root,
     assert "4 of the 4 test clips are training clips of small half" in said
     assert command("--dataset", "fewer") == 0 and "training clips" not in capsys.readouterr().out, "other subjects'"
     assert command("--dataset", "other") == 0 and "training clips" not in capsys.readouterr().out
+    places = ["--results", str(session.results.root), "--data-root", str(data_root)]
+    assert main(["eval", "dino", "--protocol", "linear", *FAST, *places, "--split", "half~tune"]) == 0
+    assert "test clips are training clips of small half" in " ".join(capsys.readouterr().out.split()), "its own data"
 
 
 def test_controls_are_measured_beside_it(session, run, command, resolved):

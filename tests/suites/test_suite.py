@@ -37,7 +37,7 @@ def test_freezing_the_plan_again_gives_the_file_that_ships(monkeypatch):
     monkeypatch.setattr(freeze, "data_of", lambda store, *_: shipped.datasets[store])
     plan = freeze.read_plan(file.with_suffix(".toml"))
     again = freeze.freeze(plan, host, {"synthetic": "synthetic"}, freeze.fixed_datasets(host))
-    assert again.model_dump(mode="json") == json.loads(file.read_text()) and shipped.hash == "16dcb32eb74501d7"
+    assert again.model_dump(mode="json") == json.loads(file.read_text()) and shipped.hash == "a91219e1383fa077"
     assert shipped.datasets["synthetic"].fingerprint and all(
         split.sha256 and set(split.labels) == {"0.01", "0.1"} for split in shipped.datasets["synthetic"].splits.values()
     )
@@ -169,6 +169,21 @@ def test_an_evaluation_by_other_settings_is_none_of_the_suite(place):
         for change in ({"protocol_version": 2}, {"seed": 5}, {"checkpoint": "3"}, {"share": 0.5}, {"readout": "mean"}):
             (reason,) = evaluation_reasons(suite, run, EvalSpec.model_validate(values | change))
             assert next(iter(change)) in reason
+
+
+def test_what_a_preset_decides_of_a_protocol_is_frozen_and_held_against(place):
+    suite, run = read_suite(place.suite), ReadRun(place.run)
+    (record,) = (record for record in run.records() if record["spec"]["protocol"] == "linear")
+    frozen = suite.protocols["linear"]
+    assert "presets" not in frozen.model_dump(mode="json"), "suites of before keep their hash"
+    shorter = {name: frozen.model_copy(update={"presets": {"quick": {"epochs": 3}}}) for name in ("linear",)}
+    scaled = suite.model_copy(update={"protocols": {**suite.protocols, **shorter}})
+    assert run.preset == "quick" and scaled.hash != suite.hash
+    plain = EvalSpec.model_validate(record["spec"])
+    short = plain.model_copy(update={"protocol_config": {**plain.protocol_config, "epochs": 3}})
+    assert evaluation_reasons(scaled, run, short) == evaluation_reasons(suite, run, plain) == []
+    assert evaluation_reasons(scaled, run, plain) and evaluation_reasons(suite, run, short)
+    assert evaluation_reasons(scaled, run, plain, "paper") == [], "a control beside a run of another preset"
 
 
 def test_differences_name_the_place():

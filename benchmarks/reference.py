@@ -1,0 +1,69 @@
+"""Tables of the records in ``results/reference``, made again from them.
+
+``python -m benchmarks.reference`` reads every pack there (``NAME.zip``, of `skelbench runs export`) and writes
+``NAME/TABLE.csv`` for every table in which its runs have a row. ``--check`` writes nothing and says what differs.
+A pack keeps what was measured; how a table shows it may change, and then this command is run again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import skelbench
+from skelbench.plugin.descriptors import TableSpec
+from skelbench.plugin.host import get_host
+from skelbench.results.packed import opened
+from skelbench.results.store import ResultStore
+
+FOLDER = Path(__file__).parents[1] / "results" / "reference"
+
+
+def tables(pack: Path) -> Iterator[tuple[str, str]]:
+    """(name, CSV) of every table in which runs of ``pack`` have a row."""
+    with tempfile.TemporaryDirectory(prefix="skelbench-reference-") as folder:
+        store = ResultStore(folder)
+        store.prepare()
+        with opened(pack) as packed:
+            for run in packed.runs:
+                (store.root / run).mkdir()
+                for file in packed.files(run):
+                    (store.root / run / file).write_bytes(packed.read(f"runs/{run}/{file}"))
+        for about in get_host().all("tables"):
+            if isinstance(about, TableSpec) and not about.counts:
+                table = skelbench.compare(about.name, results=store.root)
+                frame = table.frame()
+                if "run" in frame and frame["run"].astype(bool).any():
+                    yield about.name, table.render("csv")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="write nothing; exit code 1 if a table is another")
+    parser.add_argument("--folder", type=Path, default=FOLDER)
+    typed = parser.parse_args()
+    others = 0
+    for pack in sorted(typed.folder.glob("*.zip")):
+        made = {pack.with_suffix("") / f"{name}.csv": text for name, text in tables(pack)}
+        for path in sorted({*made, *pack.with_suffix("").glob("*.csv")}):
+            there = path.read_text() if path.exists() else None
+            if there == made.get(path):
+                continue
+            others += 1
+            what = "written" if path in made else "removed"
+            print(f"{path.relative_to(typed.folder)}: {'is another' if typed.check else what}")
+            if typed.check:
+                continue
+            if path in made:
+                path.parent.mkdir(exist_ok=True)
+                path.write_text(made[path])
+            else:
+                path.unlink()
+    return int(typed.check and others > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
