@@ -1,8 +1,8 @@
 """Tables of the records in ``results/reference``, made again from them.
 
-``python -m benchmarks.reference`` reads every pack there (``NAME.zip``, of `skelbench runs export`) and writes
-``NAME/TABLE.csv`` for every table in which its runs have a row. ``--check`` writes nothing and says what differs.
-A pack keeps what was measured; how a table shows it may change, and then this command is run again.
+``python -m benchmarks.reference`` reads the packs of every folder there (``NAME/RUN.zip``, of `skelbench runs export
+--alone`) and writes ``NAME/TABLE.csv`` for every table in which its runs have a row. ``--check`` writes nothing and
+says what differs. A pack keeps what was measured; how a table shows it may change, and then this command is run again.
 """
 
 from __future__ import annotations
@@ -22,16 +22,14 @@ from skelbench.results.store import ResultStore
 FOLDER = Path(__file__).parents[1] / "results" / "reference"
 
 
-def tables(pack: Path) -> Iterator[tuple[str, str]]:
-    """(name, CSV) of every table in which runs of ``pack`` have a row."""
+def tables(kept: Path) -> Iterator[tuple[str, str]]:
+    """(name, CSV) of every table in which the runs packed in the folder ``kept`` have a row."""
     with tempfile.TemporaryDirectory(prefix="skelbench-reference-") as folder:
         store = ResultStore(folder)
         store.prepare()
-        with opened(pack) as packed:
-            for run in packed.runs:
-                (store.root / run).mkdir()
-                for file in packed.files(run):
-                    (store.root / run / file).write_bytes(packed.read(f"runs/{run}/{file}"))
+        for pack in sorted(kept.glob("*.zip")):
+            with opened(pack) as packed:
+                packed.unpack(store.root)
         for about in get_host().all("tables"):
             if isinstance(about, TableSpec) and not about.counts:
                 table = skelbench.compare(about.name, results=store.root)
@@ -46,9 +44,9 @@ def main() -> int:
     parser.add_argument("--folder", type=Path, default=FOLDER)
     typed = parser.parse_args()
     others = 0
-    for pack in sorted(typed.folder.glob("*.zip")):
-        made = {pack.with_suffix("") / f"{name}.csv": text for name, text in tables(pack)}
-        for path in sorted({*made, *pack.with_suffix("").glob("*.csv")}):
+    for kept in sorted(path for path in typed.folder.iterdir() if path.is_dir()):
+        made = {kept / f"{name}.csv": text for name, text in tables(kept)}
+        for path in sorted({*made, *kept.glob("*.csv")}):
             there = path.read_text() if path.exists() else None
             if there == made.get(path):
                 continue
@@ -58,7 +56,6 @@ def main() -> int:
             if typed.check:
                 continue
             if path in made:
-                path.parent.mkdir(exist_ok=True)
                 path.write_text(made[path])
             else:
                 path.unlink()

@@ -66,7 +66,7 @@ def evaluate_runs(
     specs = [eval_spec(session.host, run, name, checkpoint, **fields) for name in protocols]
     records = [evaluate(session, run, spec, force) for spec in specs]
     for spec in specs:
-        if "streams" in fields or getattr(session.host.get("protocols", spec.protocol), "elsewhere", False):
+        if "streams" in fields or session.host.get("protocols", spec.protocol).elsewhere:
             for control, alike in first(partial(_controls, session.results, run, spec)):
                 if hides_doubtful(session, control, alike):
                     evaluate(session, control, alike, force, like=run)

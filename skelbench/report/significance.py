@@ -68,13 +68,14 @@ def apart(
     different = np.zeros((len(values), len(values)), dtype=bool)
     for (i, j), p in zip(tested, holm([test.p_value for test in tested.values()])):
         different[i, j] = different[j, i] = p <= ALPHA
-    places = [order.index(place) for place in range(len(values))]
     shown = ranks([float(format(values[place], ".1f")) for place in order])
-    names = letters(different)
+    by_row = sorted(zip(order, shown, letters(different), strict=True))
     untested = len(pairs) - len(tested)
     missing = f"{untested} pairs have no seed or not the same test clips in common, and share a letter untested."
-    by_row = [shown[place] for place in places], [names[place] for place in places]
-    return Apart(*by_row, _detectable(list(tested.values())), missing if untested else "")
+    detectable = _detectable(list(tested.values()))
+    return Apart(
+        [rank for _, rank, _ in by_row], [name for _, _, name in by_row], detectable, missing if untested else ""
+    )
 
 
 def _detectable(tests: Sequence[SeedsTest]) -> str:

@@ -15,7 +15,7 @@ import re
 import stat
 import zipfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +90,14 @@ class Packed:
             return self._file.read(self.members[name])
         except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, OSError) as error:
             raise ValueError(f"it cannot be read: {error}") from error
+
+    def unpack(self, folder: Path) -> None:
+        """Write the runs below ``folder``, a directory for each; what is not what was written is left out."""
+        for run in self.runs:
+            (folder / run).mkdir(parents=True)
+            for file in self.files(run):
+                with suppress(ValueError):
+                    (folder / run / file).write_bytes(self.read(f"runs/{run}/{file}"))
 
     def _manifest(self) -> Manifest:
         if MANIFEST not in self.members:

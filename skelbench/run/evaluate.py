@@ -35,7 +35,7 @@ from skelbench.run.memory import memory_told
 from skelbench.run.resolve import open_dataset
 from skelbench.run.session import Session
 from skelbench.skeleton.topology import Topology
-from skelbench.spec import Configured, DataSpec, EvalSpec, Stream, evaluation_defaults, validated
+from skelbench.spec import Configured, DataSpec, EvalSpec, RunSpec, Stream, evaluation_defaults, validated
 from skelbench.train.build import build_encoder, build_method, grid_of, other_encoder
 from skelbench.train.checkpoint import load_weights, tensor_names
 
@@ -125,11 +125,10 @@ def _evaluate(
     protocol = protocol_class(session.host, spec.protocol).model_validate(spec.protocol_config)
     store = clips_of(session, spec)
     split = store.split(spec.data.split, spec.data.min_frames)
-    notes: list[str] = []
-    if spec.data.name != run.spec.data.name:
-        _check_alike(session, run.spec.data, spec.data, store.meta.topology)
-    if (spec.data.name, spec.data.split) != (run.spec.data.name, run.spec.data.split):
-        notes += _not_new(session, run, store, split.test)
+    source = store if spec.data.name == run.spec.data.name else _source(session, run.spec.data)
+    if source is not store:
+        _check_alike(run.spec.data, source, spec.data, store.meta.topology)
+    notes = [*_not_new(run.spec, source, store, split.test)] if spec.data != run.spec.data else []
     state = path.with_suffix(".state")
     if force:
         distributed.first(lambda: _remove(state))
@@ -332,38 +331,37 @@ def clips_of(session: Session, spec: EvalSpec) -> ClipStore:
     return store
 
 
-def _check_alike(session: Session, source: DataSpec, target: DataSpec, topology: str) -> None:
-    """SkelbenchError if an encoder that was trained on ``source`` cannot look at clips of ``target``."""
+def _source(session: Session, data: DataSpec) -> ClipStore | None:
+    """The data set that a run was made with; None where it is not here, which it need not be."""
+    try:
+        return open_dataset(data.name, session.host, session.data_root)
+    except SkelbenchError:
+        return None
+
+
+def _check_alike(source: DataSpec, clips: ClipStore | None, target: DataSpec, topology: str) -> None:
+    """SkelbenchError if an encoder that was trained on ``source``, ``clips`` if they are here, cannot look at clips of
+    ``target``. Without them another number of joints is found by the weights."""
     if source.dimensions != target.dimensions:
         raise SkelbenchError(
             f"the encoder was trained on {source.dimensions}-D poses of {source.name}, those of {target.name} are "
             f"{target.dimensions}-D; choose a data set with poses of the same kind"
         )
-    try:
-        known = open_dataset(source.name, session.host, session.data_root).meta.topology
-    except SkelbenchError:  # it need not be here; another number of joints is found by the weights
-        return
-    if known != topology:
+    if clips is not None and clips.meta.topology != topology:
         raise SkelbenchError(
-            f"the encoder was trained on skeleton {known} of {source.name}, the clips of {target.name} have skeleton "
-            f"{topology}; choose a data set with the same skeleton"
+            f"the encoder was trained on skeleton {clips.meta.topology} of {source.name}, the clips of "
+            f"{target.name} have skeleton {topology}; choose a data set with the same skeleton"
         )
 
 
-def _not_new(session: Session, run: RunDir, store: ClipStore, test: np.ndarray) -> Iterator[str]:
-    """Says so if clips of another split or data set, on which an encoder is tested, are some that it was trained on."""
-    source = run.spec.data
-    if not run.spec.views:
-        return
-    try:
-        there = open_dataset(source.name, session.host, session.data_root)
-    except SkelbenchError:  # it need not be here
-        return
-    if there.fingerprint != source.fingerprint:
+def _not_new(run: RunSpec, there: ClipStore | None, store: ClipStore, test: np.ndarray) -> Iterator[str]:
+    """Says so if clips of another split or data set, on which an encoder is tested, are some that it was trained on;
+    ``there``: the data set that its run was made with, if it is here."""
+    source = run.data
+    if not run.views or there is None or there.fingerprint != source.fingerprint:
         return
     trained = there.split(source.split, source.min_frames).train
-    same = there.fingerprint == store.fingerprint
-    known = np.intersect1d(test, trained) if same else store.recurring(test, there, trained)
+    known = np.intersect1d(test, trained) if there is store else store.recurring(test, there, trained)
     if len(known):
         yield (
             f"{len(known):,} of the {len(test):,} test clips are training clips of {source.title} {source.split}, on "

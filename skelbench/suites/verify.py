@@ -78,14 +78,8 @@ class Place:
 def verify(packed: Packed, folder: Path, place: Place) -> list[Finding]:
     """All checks of a file, whose runs are unpacked into the empty ``folder``, a directory for each."""
     found = [*_hashes(packed)]
+    packed.unpack(folder)
     for name in packed.runs:
-        (folder / name).mkdir(parents=True)
-        for file in packed.files(name):
-            try:
-                data = packed.read(f"runs/{name}/{file}")
-            except ValueError:
-                continue  # said with the hashes
-            (folder / name / file).write_bytes(data)
         found += _run(ReadRun(folder / name), packed, place)
     return found
 

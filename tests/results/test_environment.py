@@ -16,6 +16,6 @@ def test_the_command_can_be_typed_again(monkeypatch, program):
 
 
 def test_another_program_is_not_called_skelbench(monkeypatch):
-    monkeypatch.setattr(sys, "argv", ["/home/me/work/mine/__main__.py", "--fast"])
+    monkeypatch.setattr(sys, "argv", ["/site-packages/mine/__main__.py", "--fast"])
     monkeypatch.setattr(sys, "orig_argv", ["/usr/bin/python3", "-m", "mine", "--fast"])
     assert command() == "python -m mine --fast"
