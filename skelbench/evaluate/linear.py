@@ -205,7 +205,9 @@ def _fit(
     step = 0
     while step < total:
         order = send(torch.randperm(n, generator=generator), device)
-        for x_bD, y_b in zip(x_nD[order].split(config.batch_size), y_n[order].split(config.batch_size)):
+        # Rows batch by batch: a shuffled copy of all of wide features is as costly as the products with them.
+        for chosen_b in order.split(config.batch_size):
+            x_bD, y_b = x_nD.index_select(0, chosen_b), y_n[chosen_b]
             if config.schedule == "cosine" and step >= hold:
                 decay = 0.5 * (1 + math.cos(math.pi * (step - hold) / (total - hold)))
                 optimizer.param_groups[0]["lr"] = config.lr * decay

@@ -156,7 +156,8 @@ def fit_together(
     step = 0
     while step < total:
         order = send(torch.randperm(n, generator=generator), device)
-        for x_bD, y_b in zip(x_nD[order].split(config.batch_size), part.y_n[order].split(config.batch_size)):
+        for chosen_b in order.split(config.batch_size):
+            x_bD, y_b = x_nD.index_select(0, chosen_b), part.y_n[chosen_b]
             decay = 0.5 * (1 + math.cos(math.pi * step / total))
             for group, (lr, _) in zip(optimizer.param_groups, pairs):
                 group["lr"] = lr * decay
