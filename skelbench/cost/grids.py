@@ -26,3 +26,8 @@ def flops_grids(host: Host) -> list[MethodOnGrid]:
         ordered = sorted(grids, key=lambda g: (g.frames // g.patch, g.frames), reverse=True)
         pairs += [(method, grid) for grid in ordered]
     return pairs
+
+
+def with_reference(pairs: list[MethodOnGrid], wanted: list[MethodOnGrid]) -> list[MethodOnGrid]:
+    """``wanted`` behind the first of ``pairs``, the dense grid without a class token that other costs are shares of."""
+    return [*(pair for pair in pairs[:1] if wanted and pair not in wanted), *wanted]

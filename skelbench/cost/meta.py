@@ -12,8 +12,10 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import torch
-from torch import nn
+import torch.nn.functional as F
+from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.overrides import TorchFunctionMode
 from torch.utils.flop_counter import FlopCounterMode
 
 Module = TypeVar("Module", bound=nn.Module)
@@ -40,7 +42,41 @@ def flop_counter() -> Iterator[FlopCounterMode]:
     enabled = mkldnn.enabled
     mkldnn.enabled = False
     try:
-        with torch.enable_grad(), sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
+        with torch.enable_grad(), sdpa_kernel(SDPBackend.MATH), _AllFrames(), FlopCounterMode(display=False) as counter:
             yield counter
     finally:
         mkldnn.enabled = enabled
+
+
+class _AllFrames(TorchFunctionMode):
+    """Recurrent layers on the meta device as the products that they are, of all frames at once.
+
+    Frame by frame they are tens of thousands of small operators a step, each of which takes its time on shapes too.
+    Products and their sizes are the same, forward and backward; what becomes of gates is not counted.
+    """
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        if func in (torch.gru, torch.lstm) and isinstance(args[3], bool) and args[0].is_meta:  # else packed
+            x, states, weights, has_biases, depth, _, _, bidirectional, batch_first = args
+            starts = states if func is torch.lstm else (states,)
+            ways = 1 + bidirectional
+            if len(weights) == depth * ways * (4 if has_biases else 2):  # else projected, which is left as it is
+                kinds = zip(*[iter(weights)] * (4 if has_biases else 2))
+                x_TBF, ends_NBH = (x.transpose(0, 1) if batch_first else x), []
+                for start_WBH in starts[0].split(ways):
+                    way = [_recurrent(x_TBF, start_BH, *next(kinds)[:2]) for start_BH in start_WBH]
+                    ends_NBH += [out_TBH[-1] for out_TBH in way]
+                    x_TBF = torch.cat(way, 2)
+                ends = [torch.stack(ends_NBH) for _ in starts]
+                return (x_TBF.transpose(0, 1) if batch_first else x_TBF), *ends
+        return func(*args, **(kwargs or {}))
+
+
+def _recurrent(x_TBF: Tensor, start_BH: Tensor, of_input_GF: Tensor, of_state_GH: Tensor) -> Tensor:
+    """[T, B, H] with the products of one layer in one direction: of every frame, and of the state before it."""
+    width = of_state_GH.shape[1]
+    state_TBH = F.linear(x_TBF, of_input_GF)[..., :width]
+    before_TBG = torch.cat([F.linear(start_BH, of_state_GH)[None], F.linear(state_TBH[:-1], of_state_GH)])
+    return state_TBH + before_TBG[..., :width]

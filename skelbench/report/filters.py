@@ -85,7 +85,8 @@ class Filters:
         return frame
 
     def of_table(self, table: Table, name: str) -> Table:
-        """``table`` with the wanted rows alone, by its own columns: of one that is not made of evaluations.
+        """``table`` with the wanted rows alone, by its own columns: of one that is not made of evaluations. A column
+        ``plugin`` says what a method is called here where ``method`` spells it as papers do.
 
         Raises:
             SkelbenchError: it has no column for one of the kinds.
@@ -94,11 +95,23 @@ class Filters:
 
         kinds = [one.name for one in fields(self) if getattr(self, one.name)]
         keys = {column.key for column in table.columns}
-        for kind in kinds:
-            if table.rows and kind not in keys:
-                raise SkelbenchError(f"table {name} does not say a row's {_CALLED[kind]}; leave --{kind} out")
-        wanted = (row for row in table.rows if self.takes(**{kind: str(row[kind].value) for kind in kinds}))
+        if table.rows:
+            self.check_told(name, keys)
+        columns = {kind: "plugin" if kind == "method" and "plugin" in keys else kind for kind in kinds}
+        wanted = (
+            row for row in table.rows if self.takes(**{kind: str(row[key].value) for kind, key in columns.items()})
+        )
         return replace(table, rows=tuple(wanted))
+
+    def check_told(self, name: str, kinds: Collection[str]) -> None:
+        """Refuse what the rows of the table ``name``, which say ``kinds``, cannot be chosen by.
+
+        Raises:
+            SkelbenchError: says which.
+        """
+        for one in fields(self):
+            if getattr(self, one.name) and one.name not in kinds:
+                raise SkelbenchError(f"table {name} does not say a row's {_CALLED[one.name]}; leave --{one.name} out")
 
     def narrowed(self, table: Table, name: str) -> Table:
         """``table``, which the host calls ``name``: if it is made of evaluations, these were chosen before."""

@@ -44,8 +44,11 @@ _PRINTED = {
 }
 """(protocol, metric) of published tables -> column."""
 
+_PLUGIN = Column("plugin", "Plugin", shown=False)
+"""The method as it is called here; "method" spells it as papers do."""
 _COLUMNS = (
     Column("method", "Method"),
+    _PLUGIN,
     Column("tokens", "Tokens"),
     Column("gmacs_body", "GMAC per body", ".3f"),
     Column("gflops_1", "GFLOPs, 1 body", ".2f"),
@@ -60,6 +63,7 @@ _COLUMNS = (
 )
 _COLUMNS_DETAIL = (
     Column("method", "Method"),
+    _PLUGIN,
     Column("tokens", "Tokens"),
     Column("grid", "Grid"),
     Column("visible", "Visible", "d"),
@@ -88,20 +92,22 @@ def skelbench_tables() -> list[TableSpec]:
 
 def table(inputs: TableInputs) -> Table:
     """The cost of every installed method."""
-    return build(_counted(inputs), inputs.host)
+    return build(_counted(inputs, "flops"), inputs.host)
 
 
 def table_detail(inputs: TableInputs) -> Table:
     """The cost of every installed method by module."""
-    return build_detail(_counted(inputs), inputs.host)
+    return build_detail(_counted(inputs, "flops-detail"), inputs.host)
 
 
-def _counted(inputs: TableInputs) -> Iterator[CostRow]:
-    """Every method on every grid, counted with progress or as it was counted before."""
-    from skelbench.cost.grids import flops_grids
+def _counted(inputs: TableInputs, table: str) -> Iterator[CostRow]:
+    """Every wanted method on every grid, counted with progress or as it was counted before."""
+    inputs.filters.check_told(table, ("method",))  # which would be said after minutes
+    from skelbench.cost.grids import flops_grids, with_reference
     from skelbench.cost.kept import kept_rows
 
     grids = flops_grids(inputs.host)
+    grids = with_reference(grids, [pair for pair in grids if inputs.filters.takes(method=pair[0].name)])
     with inputs.track(total=len(grids), label="counting cost", unit="rows") as report:
         yield from kept_rows(inputs.host, (report(1) or one for one in grids))
 
@@ -156,6 +162,7 @@ def _build(
     rows: list[dict[str, Any]] = [
         {
             "method": Cell(printed.spelling(cost.method), footnotes=("one-body",) if cost.one_body else ()),
+            "plugin": cost.method,
             "tokens": cost.tokens + ("+1" if cost.class_token else ""),
             **cells(cost),
             "step": None if cost.step_flops is None else cost.step_flops / 1e9,

@@ -429,6 +429,30 @@ def test_flops_need_no_runs_and_no_data(tmp_path, capsys, monkeypatch):
     assert not (tmp_path / "results").exists()
 
 
+def test_flops_of_named_methods_alone_are_counted(capsys, monkeypatch):
+    """As they are called here, whatever papers call them; shares are of the same dense grid as in the whole table."""
+    asked = []
+
+    def kept(host, pairs):
+        from skelbench.cost.count import CostRow, MacCount
+
+        for method, grid in pairs:
+            asked.append(method.name)
+            macs, tokens = grid.frames // grid.patch, f"{grid.frames // grid.patch}x25"
+            yield CostRow(method.name, tokens, MacCount(macs, {"mlp": macs}, None, macs, macs, macs * 25))
+
+    monkeypatch.setattr("skelbench.cost.kept.kept_rows", kept)
+    assert main(["compare", "--table", "flops", "--method", "slim", "--format", "json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert [(row["method"]["value"], row["plugin"]["value"]) for row in rows] == [("SLiM", "slim")] * 3
+    assert asked[1:] == ["slim"] * 3 and asked[0] != "slim"
+    assert [row["ratio"]["value"] for row in rows] == [1, 2, 3.75]
+
+    asked.clear()
+    assert main(["compare", "--table", "flops-detail", "--dataset", "synthetic"]) == 2
+    assert "does not say a row's data set; leave --dataset out" in capsys.readouterr().err and not asked
+
+
 def presets_of(results):
     runs = [json.loads(path.read_text()) for path in results.glob("*/run.json")]
     return {run["spec"]["method"]: run for run in runs}
