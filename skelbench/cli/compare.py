@@ -74,11 +74,12 @@ def compare(
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Write to a file instead.")] = None,
     results: ReadResults = None,
 ) -> None:
-    """Show a table over the results: `linear` (accuracy of all runs), comparisons of any methods (`token-budget`,
-    `target-control`), methods over many data sets (`pooled`), cost at three token budgets, which needs no run (`flops`,
-    by module `flops-detail`), accuracy beside its cost (`efficiency`), what `skelbench diagnose` kept (`diagnostics`),
-    default and tuned settings (`tuned`), or a table of a plugin; `skelbench study` runs what
-    a table of the same name shows."""
+    """Show a table over the results: accuracy of all runs, a comparison, what methods cost.
+
+    Tables: `linear` (accuracy of all runs), comparisons of any methods (`token-budget`, `target-control`), methods over
+    many data sets (`pooled`), cost at three token budgets, which needs no run (`flops`, by module `flops-detail`),
+    accuracy beside its cost (`efficiency`), what `skelbench diagnose` kept (`diagnostics`), default and tuned settings
+    (`tuned`), and those of plugins. `skelbench study` runs what a table of the same name shows."""
     from skelbench.plugin import TableSpec
     from skelbench.plugin.host import get_host
     from skelbench.results.store import ResultStore

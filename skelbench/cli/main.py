@@ -94,7 +94,16 @@ def options(
 @cache
 def commands() -> Any:
     """All commands with their options, read once from the signatures: for a process that issues many."""
-    return typer.main.get_command(app)
+    return _flowing(typer.main.get_command(app))
+
+
+def _flowing(command: Any) -> Any:
+    """``command`` and those below it with help that is broken where the terminal ends, not where its source does."""
+    if command.help:
+        command.help = "\n\n".join(" ".join(paragraph.split()) for paragraph in command.help.split("\n\n"))
+    for below in getattr(command, "commands", {}).values():
+        _flowing(below)
+    return command
 
 
 def main(argv: Sequence[str] | None = None) -> int:

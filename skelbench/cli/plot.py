@@ -67,9 +67,10 @@ def plot(
     results: ReadResults = None,
     data_root: DataRoot = None,
 ) -> None:
-    """Draw a figure: of finished runs `token-budget`, `trade-off`, `scaling`, `target-control`, `curves`, `robustness`,
-    `confusion`, `map` and `retrieval`; of a method, without a run, `coverage` and `gallery`
-    (`--method NAME`)."""
+    """Draw a figure of finished runs, or of a method's masks and views.
+
+    Of finished runs: `token-budget`, `trade-off`, `scaling`, `target-control`, `curves`, `robustness`, `confusion`,
+    `map` and `retrieval`; of a method, without a run: `coverage` and `gallery` (`--method NAME`)."""
     from skelbench.plugin import FigureSpec
     from skelbench.plugin.host import get_host
     from skelbench.report.figures.settings import settings_of

@@ -58,9 +58,10 @@ def report(
     data_root: DataRoot = None,
     device: Device = None,
 ) -> None:
-    """Write one page of all results: a summary in words, tables to sort and filter, interactive figures, skeletons in
-    motion, and behind every number the run, spec, environment and command that it comes from. The page is one file and
-    loads nothing from anywhere.
+    """Write one page of all results, which is one file and loads nothing from anywhere.
+
+    In it are a summary in words, tables to sort and filter, interactive figures, skeletons in motion, and behind every
+    number the run, spec, environment and command that it comes from.
 
     With --serve: a page at http://127.0.0.1:8765 that shows losses, ranks and progress of the runs that go on, and the
     queue of studies, until Ctrl-C."""
