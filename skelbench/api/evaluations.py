@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 from skelbench.distributed import first
 from skelbench.errors import SkelbenchError, did_you_mean
-from skelbench.report.frame import CONTROLS, Controls
+from skelbench.report.controls import CONTROLS, Controls
 from skelbench.results.run_dir import RunDir
 from skelbench.results.store import ResultStore
 from skelbench.run.evaluate import eval_spec, evaluate, hides_doubtful

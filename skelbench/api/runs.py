@@ -183,7 +183,7 @@ class Evaluation:
         import numpy as np
         import pandas
 
-        from skelbench.report.frame import predictions
+        from skelbench.report.outcomes import predictions
 
         found = predictions(RunDir(self.run.path), self.record)
         if found["predicted"].ndim == 1:

@@ -10,7 +10,7 @@ import pandas
 from skelbench.cli.summary import print_basis
 from skelbench.console import make_table, out
 from skelbench.evaluate.statistics import SeedsTest, t_half_width
-from skelbench.report.frame import paired_over_seeds
+from skelbench.report.outcomes import paired_over_seeds
 from skelbench.results.store import ResultStore
 from skelbench.run.conclude import Conclusion
 

@@ -84,7 +84,7 @@ def export(
 
 def _controls(store: ResultStore, chosen: dict[str, ReadRun]) -> dict[str, ReadRun]:
     """Those of the runs that are here and made here."""
-    from skelbench.report.frame import CONTROLS, Controls
+    from skelbench.report.controls import CONTROLS, Controls
     from skelbench.results.added import FIELD
 
     controls = Controls(run for run in store.read() if FIELD not in run.info)

@@ -168,7 +168,7 @@ def run(
     plugin file is a row as any other: --plugin mine.py.
     """
     from skelbench.plugin.host import get_host
-    from skelbench.report.frame import CONTROLS
+    from skelbench.report.controls import CONTROLS
     from skelbench.studies.study import Study
     from skelbench.suites.suite import find_suite
 

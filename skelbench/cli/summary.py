@@ -21,7 +21,7 @@ from skelbench.spec import DataSpec, EvalSpec, listed
 from skelbench.train.collapse import sentence
 
 if TYPE_CHECKING:
-    from skelbench.report.frame import Outcomes
+    from skelbench.report.outcomes import Outcomes
     from skelbench.run.resolve import Resolved
 
 
@@ -104,7 +104,7 @@ def _next(resolved: Resolved) -> list[tuple[str, str]]:
 
 
 def _print_accuracy(pairs: list[tuple[Any, dict[str, Any]]]) -> None:
-    from skelbench.report.frame import paired
+    from skelbench.report.outcomes import paired
 
     run, records = pairs[0]
     columns = ["probe", run.title, "95 % interval"]
@@ -223,7 +223,7 @@ def accuracy(run: RunDir, record: Mapping[str, Any]) -> str:
 
 
 def _outcomes(run: RunDir, record: Mapping[str, Any]) -> Outcomes | None:
-    from skelbench.report.frame import outcomes_of
+    from skelbench.report.outcomes import outcomes_of
 
     return if_whole(lambda: outcomes_of(run, record))
 

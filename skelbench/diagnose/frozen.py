@@ -18,7 +18,7 @@ from skelbench.data.store.clip_store import ClipStore
 from skelbench.data.store.source import ClipSource
 from skelbench.errors import SkelbenchError
 from skelbench.evaluate.features import Builder, extract
-from skelbench.report.frame import Controls
+from skelbench.report.controls import Controls
 from skelbench.results.run_dir import RunDir
 from skelbench.run.evaluate import clips_of, eval_spec, load_encoder
 from skelbench.run.session import Session

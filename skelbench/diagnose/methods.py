@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from skelbench.files import read_json
 from skelbench.identity import digest
 from skelbench.plugin import TableSpec, hookimpl
-from skelbench.report.frame import Controls
+from skelbench.report.controls import Controls
 from skelbench.report.seeds import alike, spread
 from skelbench.report.table import Column, Table
 from skelbench.results.damage import Damaged, if_whole

@@ -10,7 +10,7 @@ import numpy as np
 from skelbench.data.store.splits import full_name
 from skelbench.errors import SkelbenchError
 from skelbench.evaluate.statistics import PairedTest, holm, paired_test
-from skelbench.report.frame import predictions
+from skelbench.report.outcomes import predictions
 from skelbench.results.run_dir import RunDir
 from skelbench.spec import EvalSpec
 

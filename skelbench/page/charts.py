@@ -15,8 +15,8 @@ import numpy as np
 from skelbench.page.provenance import Provenance
 from skelbench.page.text import rounded
 from skelbench.report.confusion import classes_of, matrix
-from skelbench.report.frame import predictions
 from skelbench.report.inputs import TableInputs
+from skelbench.report.outcomes import predictions
 from skelbench.report.seeds import seeds_of
 from skelbench.results.damage import Damaged, if_whole
 from skelbench.results.metrics import read_metrics

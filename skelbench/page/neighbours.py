@@ -15,7 +15,7 @@ from skelbench.errors import SkelbenchError
 from skelbench.identity import derive_seed
 from skelbench.picture.page import page_data
 from skelbench.picture.scene import Scene, clip_scene
-from skelbench.report.frame import CONTROLS
+from skelbench.report.controls import CONTROLS
 from skelbench.report.inputs import TableInputs
 from skelbench.results.run_dir import ReadRun, RunDir
 from skelbench.run.evaluate import clips_of, eval_spec, hiding_of, load_encoder

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from skelbench.report.frame import CONTROLS
+from skelbench.report.controls import CONTROLS
 from skelbench.report.significance import ALPHA
 from skelbench.report.table import Cell, Table
 from skelbench.results.run_dir import ReadRun

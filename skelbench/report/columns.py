@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from skelbench.data.store.splits import full_name
 from skelbench.report import published, significance, study_rows
-from skelbench.report.frame import CONTROLS
+from skelbench.report.controls import CONTROLS
 from skelbench.report.seeds import INTERVALS, accuracy, alike, footnotes, seeds_of, spread, subjects_note
 from skelbench.report.table import Cell, Column, Table, footnotes_of
 

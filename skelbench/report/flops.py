@@ -48,8 +48,8 @@ _PLUGIN = Column("plugin", "Plugin", shown=False)
 """The method as it is called here; "method" spells it as papers do."""
 _COLUMNS = (
     Column("method", "Method"),
-    _PLUGIN,
     Column("tokens", "Tokens"),
+    _PLUGIN,
     Column("gmacs_body", "GMAC per body", ".3f"),
     Column("gflops_1", "GFLOPs, 1 body", ".2f"),
     Column("gflops_2", "GFLOPs, 2 bodies", ".2f"),
@@ -63,8 +63,8 @@ _COLUMNS = (
 )
 _COLUMNS_DETAIL = (
     Column("method", "Method"),
-    _PLUGIN,
     Column("tokens", "Tokens"),
+    _PLUGIN,
     Column("grid", "Grid"),
     Column("visible", "Visible", "d"),
     Column("inference", "Inference", ".2f"),

@@ -5,31 +5,28 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache, lru_cache, partial
+from functools import cache, partial
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from skelbench.cost import BODIES
-from skelbench.errors import SkelbenchError
-from skelbench.evaluate.resampling import sums
-from skelbench.files import check_regular
 from skelbench.identity import canonical_json, digest
+from skelbench.report.controls import CONTROLS, Controls, question, shapes
+from skelbench.report.outcomes import Reader, paired_outcomes, reader
 from skelbench.report.probes import Probe, plain, spent
 from skelbench.results.added import FIELD, added
-from skelbench.results.damage import Damaged, if_whole
+from skelbench.results.damage import if_whole
 from skelbench.results.measures import Measure, measured
-from skelbench.results.run_dir import ReadRun, RunDir, keep_of, shown
-from skelbench.results.store import ResultStore
+from skelbench.results.run_dir import ReadRun, keep_of, shown
 from skelbench.spec import DataSpec, EvalSpec, RunSpec, listed, stream_names, streams_seen, twin_fields
 from skelbench.train.collapse import sentence
 
 if TYPE_CHECKING:
     import pandas
 
-    from skelbench.evaluate.statistics import PairedTest, SeedsTest
 
 COLUMNS = (
     "run", "group", "title", "method", "version", "variant", "setting", "dataset", "split", "source", "data", "tokens",
@@ -47,33 +44,6 @@ DEFAULTS = {"encoder": RunSpec.model_fields["encoder"].default, "stream": "joint
 
 KIND = "rows"
 """Of what is kept of a run (:mod:`skelbench.results.kept`)."""
-
-CONTROLS = ("untrained", "raw")
-"""Methods that others are measured against: the encoder as initialised; coordinates, no network."""
-
-
-class Outcomes(NamedTuple):
-    """What an evaluation made of the test clips, by clip id."""
-
-    ids_C: np.ndarray
-    """Ascending."""
-    correct_DC: np.ndarray
-    """bool [draws, C]: whether each was recognised."""
-    subject_C: np.ndarray | None
-    """Who is seen; None in files that do not say, and where all are the same."""
-
-    @property
-    def spread(self) -> float | None:
-        """Sample standard deviation of the accuracy over draws; None of one draw."""
-        return float(self.correct_DC.mean(1).std(ddof=1)) if len(self.correct_DC) > 1 else None
-
-    @property
-    def by_subject(self) -> dict[int, tuple[float, int]] | None:
-        """Clips recognised (means over draws) and clips, of each subject."""
-        if self.subject_C is None:
-            return None
-        right_G, clips_G = sums(self.subject_C, self.correct_DC.mean(0))
-        return dict(zip(np.unique(self.subject_C).tolist(), zip(right_G.tolist(), clips_G.tolist())))
 
 
 def frame(every: Iterable[ReadRun]) -> pandas.DataFrame:
@@ -102,157 +72,6 @@ def frame(every: Iterable[ReadRun]) -> pandas.DataFrame:
     found = keep_of(runs, "frame", partial(_columns, runs))
     columns = {name: _unpacked(found[name], _MADE.get(name)) for name in COLUMNS}
     return pandas.DataFrame(columns, dtype=object if len(columns["run"]) == 0 else None)  # no rows: of any type
-
-
-class Controls:
-    """Of finished ``runs`` those that others are measured against, the first of each shape, and their records."""
-
-    def __init__(self, runs: Iterable[ReadRun]) -> None:
-        self._found: dict[str, dict[str, ReadRun]] = {kind: {} for kind in CONTROLS}
-        there = [run for run in runs if run.outcome == "done" and run.about["method"] in self._found]
-        # Twins of before they knew the version of their skeleton count where there is no other.
-        for run in sorted(there, key=lambda run: not run.spec.components):
-            kind = run.about["method"]
-            self._found[kind].setdefault(_SHAPES[kind](run.spec), run)
-        self.records = cache(lambda run, seed: {_what(record, seed): record for record in run.records()})
-
-    def of(self, kind: str, spec: RunSpec) -> ReadRun | None:
-        """``kind`` "untrained": the untrained run with the same encoder, grid, data, precision and seed; "raw": the one
-        on the same data and clip length. None where there is none, and for a control itself."""
-        return self.beside(kind, spec.method, _SHAPES[kind](spec)) if self._found[kind] else None
-
-    def beside(self, kind: str, method: str, shape: str) -> ReadRun | None:
-        """:meth:`of` a run of ``method`` and of a shape (:func:`shapes`)."""
-        apart = CONTROLS if kind == "untrained" else ("raw",)
-        return None if method in apart else self._found[kind].get(shape)
-
-
-def _shape(spec: RunSpec) -> str:
-    fields = spec.model_dump(mode="json", include={*twin_fields(spec)})
-    return digest([fields, spec.train.precision], 24)
-
-
-def _raw_shape(spec: RunSpec) -> str:
-    return digest([spec.data.model_dump(mode="json"), spec.grid.frames], 24)
-
-
-_SHAPES: Mapping[str, Callable[[RunSpec], str]] = {"untrained": _shape, "raw": _raw_shape}
-
-
-def shapes(spec: RunSpec) -> dict[str, str]:
-    """By kind of control what a run and its control have in common, as a hash."""
-    return {kind: shape(spec) for kind, shape in _SHAPES.items()}
-
-
-def predictions(run: RunDir, record: Mapping[str, Any], named: str = "predicted") -> dict[str, np.ndarray]:
-    """Per-clip test predictions of an evaluation: ids, labels [C]; predicted, correct [C], or of several draws
-    [draws, C]; and, where the file says who is seen in the clips, subjects [C]. ``named``: those of its headline, or
-    of a condition that it has predictions of (``predicted_noise_0.01``)."""
-    try:
-        path = run.path / Path(record["predictions"]).name  # a record that came from elsewhere leads nowhere else
-        check_regular(path)
-        with np.load(path) as file:
-            arrays = {"ids": file["ids"], "labels": file["labels"], "predicted": file[named]}
-            if "subjects" in file:
-                arrays["subjects"] = file["subjects"]
-        drawn = arrays["predicted"].shape[:-1]
-        sizes = {array.shape for name, array in arrays.items() if name != "predicted"}
-        if sizes != {arrays["predicted"].shape[-1:]} or len(drawn) > 1:
-            raise ValueError("they are not one whole number per clip")
-        if any(array.dtype.kind not in "iu" for array in arrays.values()):
-            raise ValueError("they are not whole numbers")
-    except Exception as error:  # damaged bytes make zipfile and numpy raise almost anything
-        raise Damaged(
-            f"predictions of evaluation {record['id']} in {run.path} are missing or damaged; "
-            f"evaluate again: skelbench eval {run.spec.id} --force"
-        ) from error
-    return {**arrays, "correct": arrays["labels"] == arrays["predicted"]}
-
-
-def outcomes_of(run: RunDir, record: Mapping[str, Any], named: str = "predicted") -> Outcomes:
-    """The outcomes of an evaluation of ``run``; ``named``: see :func:`predictions`."""
-    found = predictions(run, record, named)
-    order, subjects = np.argsort(found["ids"], kind="stable"), found.get("subjects")
-    known = subjects is not None and len(np.unique(subjects)) > 1
-    return Outcomes(
-        found["ids"][order],
-        np.atleast_2d(found["correct"])[:, order],
-        subjects[order] if subjects is not None and known else None,
-    )
-
-
-def outcomes(store: ResultStore, row: Any) -> Outcomes:
-    """The outcomes of one row of the frame."""
-    return outcomes_of(RunDir(store.root / row["run"]), {"id": row["evaluation"], "predictions": row["predictions"]})
-
-
-def paired(run: RunDir, record: dict[str, Any], other: RunDir, other_record: dict[str, Any]) -> PairedTest:
-    """Paired test of two evaluations of the same test clips (first minus second)."""
-    return _paired(outcomes_of(run, record), outcomes_of(other, other_record), (run.name, other.name))
-
-
-def _paired(mine: Outcomes, theirs: Outcomes, names: tuple[str, str]) -> PairedTest:
-    from skelbench.evaluate.statistics import paired_test
-
-    # Of the same clips the subjects are the same, whichever of the files says so.
-    subject_C = mine.subject_C if mine.subject_C is not None else theirs.subject_C
-    try:
-        return paired_test(mine.ids_C, mine.correct_DC, theirs.ids_C, theirs.correct_DC, names, subjects_a=subject_C)
-    except SkelbenchError as error:  # other clips: no test of this pair, and all the others as ever
-        raise Damaged(str(error)) from error
-
-
-Reader = Callable[[Path, str, str], Outcomes]
-"""``read(run, evaluation, predictions)``: the outcomes in a run's directory."""
-
-
-def reader(named: str = "predicted") -> Reader:
-    """Of outcomes, each of which it reads once: who compares many rows comes back to the same ones. ``named``: see
-    :func:`predictions`."""
-    return lru_cache(maxsize=256)(
-        lambda run, evaluation, name: outcomes_of(RunDir(run), {"id": evaluation, "predictions": name}, named)
-    )
-
-
-def paired_over_seeds(
-    store: ResultStore, mine: pandas.DataFrame, theirs: pandas.DataFrame, read: Reader | None = None
-) -> SeedsTest | None:
-    """Paired test of two settings, each with one row of the frame per seed, over the seeds that both have; coordinates
-    without a network (``raw``) have none, and stand beside every seed.
-
-    None where they have no seed in common, or predictions of one are damaged. The same test clips under several seeds
-    and draws are not several clips: a clip counts once, with its mean over them.
-    """
-    from skelbench.evaluate.statistics import seeds_test
-
-    sides = (mine, theirs)
-    seeds = [set(side["seed"]) for side in sides if not _seedless(side)]
-    both = sorted(set.intersection(*seeds)) if seeds else [0]
-    if not both:
-        return None
-    names, found, read = [], [], read or reader()
-    for side in sides:
-        repeated = [0] * len(both) if _seedless(side) else [list(side["seed"]).index(seed) for seed in both]
-        rows = [side.iloc[place] for place in repeated]
-        names += [row["run"] for row in rows]
-        places = [(store.root / row["run"], row["evaluation"], row["predictions"]) for row in rows]
-        found.append([outcome for place in places if (outcome := if_whole(partial(read, *place)))])
-        if len(found[-1]) < len(rows):
-            return None
-    every = list(chain(*found))
-    for name, one in zip(names, every, strict=True):
-        if not np.array_equal(one.ids_C, every[0].ids_C):
-            raise Damaged(
-                f"runs {names[0]} and {name} were evaluated on different test clips; evaluate both again: "
-                "skelbench eval RUN --force"
-            )
-    subject_C = next((one.subject_C for one in every if one.subject_C is not None), None)
-    first_SDC, second_SDC = (np.stack([one.correct_DC for one in side]) for side in found)
-    return seeds_test(first_SDC, second_SDC, subject_C=subject_C)
-
-
-def _seedless(side: pandas.DataFrame) -> bool:
-    return "method" in side and side["method"].iloc[0] == "raw"
 
 
 def _columns(runs: Sequence[ReadRun]) -> dict[str, Any]:
@@ -410,7 +229,7 @@ def _evaluation(
         "row": row,
         "partners": list(evaluated.get("partners", ())),
         "standard": record["standard"],
-        "what": {"untrained": _what(record), "raw": _what(record, seed=False)},
+        "what": {"untrained": question(record), "raw": question(record, seed=False)},
     }
     if not record["standard"]:
         probe, own = Probe.of(run, record), by_protocol.get(evaluated["protocol"])
@@ -497,7 +316,7 @@ class _Tests:
         )
         first, second = (if_whole(partial(self._read, *place)) for place in places)
         names = (self._run.name, control.name)
-        test = first and second and if_whole(partial(_paired, first, second, names))
+        test = first and second and if_whole(partial(paired_outcomes, first, second, names))
         if not test:
             return ()
         figures = [test.difference, test.p_value]
@@ -556,10 +375,3 @@ def _group(spec: RunSpec, evaluated: dict[str, Any]) -> str:
         key: value for key, value in evaluated.items() if key not in ("pretrain_id", "partners", "seed", "checkpoint")
     }
     return digest([spec.model_copy(update={"seed": 0}).model_dump(mode="json"), probe])
-
-
-def _what(record: Mapping[str, Any], seed: bool = True) -> str:
-    """Hash of everything that must agree between two evaluations for a paired test, whatever encoder and checkpoint;
-    ``seed`` False: and the seed, of which the control ``raw`` has none."""
-    apart = ("pretrain_id", "partners", "checkpoint", *(() if seed else ("seed",)))
-    return digest({key: value for key, value in record["spec"].items() if key not in apart}, 24)

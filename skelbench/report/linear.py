@@ -11,7 +11,7 @@ from skelbench.data.store.splits import full_name
 from skelbench.errors import SkelbenchError
 from skelbench.plugin import TableSpec, hookimpl
 from skelbench.report import published, significance, study_rows
-from skelbench.report.frame import CONTROLS
+from skelbench.report.controls import CONTROLS
 from skelbench.report.seeds import (
     INTERVALS,
     accuracy,

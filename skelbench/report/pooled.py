@@ -9,7 +9,7 @@ import numpy as np
 
 from skelbench.evaluate.pooled import SEEDS, TASKS, Pooled, Scores, iqm, probability_of_improvement
 from skelbench.plugin import TableSpec, hookimpl
-from skelbench.report.frame import CONTROLS
+from skelbench.report.controls import CONTROLS
 from skelbench.report.seeds import alike
 from skelbench.report.table import Cell, Column, Table
 

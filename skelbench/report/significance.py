@@ -13,7 +13,7 @@ import numpy as np
 
 from skelbench.evaluate.letters import letters, ranks
 from skelbench.evaluate.statistics import SeedsTest, holm, minimum_detectable_difference
-from skelbench.report.frame import paired_over_seeds, reader
+from skelbench.report.outcomes import paired_over_seeds, reader
 from skelbench.report.table import Column
 from skelbench.results.damage import if_whole
 
@@ -58,7 +58,7 @@ def apart(
     values: Sequence[float], groups: Sequence[DataFrame], store: ResultStore, predicted: str = "predicted"
 ) -> Apart:
     """Of two or more rows with accuracies ``values``, in percent, whose evaluations are ``groups``; ``predicted``: see
-    :func:`~skelbench.report.frame.predictions`."""
+    :func:`~skelbench.report.outcomes.predictions`."""
     order = sorted(range(len(values)), key=lambda place: -values[place])
     pairs = list(combinations(range(len(values)), 2))
     read = reader(predicted)

@@ -15,8 +15,8 @@ from skelbench.cost import BODIES
 from skelbench.errors import SkelbenchError
 from skelbench.plugin.descriptors import RowsSpec
 from skelbench.report import published, significance
-from skelbench.report.frame import paired_over_seeds
 from skelbench.report.inputs import TableInputs
+from skelbench.report.outcomes import paired_over_seeds
 from skelbench.report.seeds import (
     INTERVALS,
     accuracy,

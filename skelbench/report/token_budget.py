@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from skelbench.plugin import TableSpec, hookimpl
 from skelbench.report import study_rows
-from skelbench.report.frame import CONTROLS
+from skelbench.report.controls import CONTROLS
 from skelbench.report.inputs import TableInputs
 from skelbench.report.study_rows import BLOCK, PAPER_COLUMNS, Row, StudyTable
 from skelbench.report.table import Column, Table

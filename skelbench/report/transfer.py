@@ -10,7 +10,7 @@ from skelbench.data.store.splits import full_name
 from skelbench.plugin import TableSpec, hookimpl
 from skelbench.report import published, study_rows
 from skelbench.report.columns import settings, size_footnotes, smaller
-from skelbench.report.frame import CONTROLS
+from skelbench.report.controls import CONTROLS
 from skelbench.report.seeds import INTERVALS, accuracy, alike, footnotes, percent, subjects_note
 from skelbench.report.table import Cell, Column, Table, footnotes_of
 

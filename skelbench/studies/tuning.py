@@ -15,7 +15,7 @@ from typing import Any
 from skelbench.data.store.splits import HeldOut
 from skelbench.errors import SkelbenchError
 from skelbench.plugin.host import Host
-from skelbench.report.frame import paired_over_seeds
+from skelbench.report.outcomes import paired_over_seeds
 from skelbench.results.environment import environment
 from skelbench.results.run_dir import RunDir
 from skelbench.results.tuned import Compared, Retrained, TunedTrial, TuningRecord

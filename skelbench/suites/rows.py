@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from skelbench.report.frame import CONTROLS
+from skelbench.report.controls import CONTROLS
 from skelbench.results.run_dir import RunDir
 from skelbench.spec import Configured, EvalSpec, RunSpec, evaluation_defaults
 from skelbench.suites.match import Recorded, differences

@@ -9,7 +9,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from skelbench.identity import digest
-from skelbench.report.frame import CONTROLS
+from skelbench.report.controls import CONTROLS
 from skelbench.report.inputs import TableInputs
 from skelbench.report.seeds import alike as alike_rows
 from skelbench.report.seeds import percent, spread

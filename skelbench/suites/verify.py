@@ -18,7 +18,7 @@ import numpy as np
 from skelbench.errors import SkelbenchError
 from skelbench.evaluate.recomputed import recomputed, unlike
 from skelbench.plugin.host import Host
-from skelbench.report.frame import CONTROLS
+from skelbench.report.controls import CONTROLS
 from skelbench.results.damage import Damaged
 from skelbench.results.pack import MANIFEST
 from skelbench.results.packed import Packed, load_json, load_predictions

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from skelbench.evaluate.statistics import PairedTest
 from skelbench.plugin.host import Host
-from skelbench.report.frame import paired
+from skelbench.report.outcomes import paired
 from skelbench.run.evaluate import eval_spec, evaluate
 from skelbench.run.pretrain import pretrain
 from skelbench.run.request import Request

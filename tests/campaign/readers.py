@@ -660,7 +660,7 @@ def small_predictions() -> dict[str, np.ndarray]:
 
 
 def read_predictions(data: bytes) -> bool:
-    from skelbench.report.frame import predictions
+    from skelbench.report.outcomes import predictions
     from skelbench.results.run_dir import RunDir
 
     path, held = small_run()

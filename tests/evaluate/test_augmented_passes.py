@@ -7,7 +7,7 @@ import pytest
 
 from skelbench.errors import SkelbenchError
 from skelbench.plugin.host import Host
-from skelbench.report.frame import paired
+from skelbench.report.outcomes import paired
 from skelbench.run.evaluate import eval_spec, evaluate, feature_sets
 from skelbench.run.pretrain import pretrain
 from skelbench.run.resolve import control

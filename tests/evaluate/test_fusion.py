@@ -16,7 +16,8 @@ from skelbench.evaluate.knn import Knn
 from skelbench.evaluate.linear import Linear
 from skelbench.evaluate.native_masked import MampLinear
 from skelbench.plugin.host import Host
-from skelbench.report.frame import frame, paired
+from skelbench.report.frame import frame
+from skelbench.report.outcomes import paired
 from skelbench.run.evaluate import eval_spec, evaluate, feature_sets, load_encoder
 from skelbench.run.pretrain import pretrain
 from skelbench.run.resolve import control

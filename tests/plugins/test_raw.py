@@ -7,7 +7,8 @@ import pytest
 from small import tiny_run
 
 from skelbench.errors import SkelbenchError
-from skelbench.report.frame import Controls, frame
+from skelbench.report.controls import Controls
+from skelbench.report.frame import frame
 from skelbench.report.linear import build
 from skelbench.run.costs import measure_cost
 from skelbench.run.evaluate import eval_spec, evaluate, feature_sets

@@ -11,7 +11,8 @@ from skelbench.cli.summary import accuracy, print_records
 from skelbench.errors import SkelbenchError
 from skelbench.files import read_json
 from skelbench.report import linear
-from skelbench.report.frame import COLUMNS, frame, outcomes, paired_over_seeds, predictions
+from skelbench.report.frame import COLUMNS, frame
+from skelbench.report.outcomes import outcomes, paired_over_seeds, predictions
 from skelbench.results.run_dir import RunDir
 
 

@@ -149,7 +149,7 @@ def whole(tmp_path):
 @pytest.fixture
 def counted(monkeypatch):
     """How often facts of a run and paired tests were made."""
-    count = {"_facts": 0, "_paired": 0}
+    count = {"_facts": 0, "paired_outcomes": 0}
 
     def watch(name):
         function = getattr(frames, name)
@@ -167,14 +167,14 @@ def counted(monkeypatch):
 
 def test_only_what_changed_is_read_again(whole, cache, caplog, counted, monkeypatch):
     told(whole.root, caplog)
-    assert counted == {"_facts": 6, "_paired": 6}
+    assert counted == {"_facts": 6, "paired_outcomes": 6}
     whole.run("mamp", 0.7)
     told(whole.root, caplog)
-    assert counted == {"_facts": 7, "_paired": 8}  # linear and knn against the untrained encoder
+    assert counted == {"_facts": 7, "paired_outcomes": 8}  # linear and knn against the untrained encoder
     first = told(whole.root, caplog)
     monkeypatch.setattr("skelbench.results.run_dir.read_json", None)
     monkeypatch.setattr(frames, "_rows", None)
-    assert told(whole.root, caplog) == first and counted == {"_facts": 7, "_paired": 8}
+    assert told(whole.root, caplog) == first and counted == {"_facts": 7, "paired_outcomes": 8}
 
 
 @pytest.mark.parametrize("damage", [b"", b"{}\n{}", b"\xff", None])

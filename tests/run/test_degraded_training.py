@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from skelbench.errors import SkelbenchError
-from skelbench.report.frame import Controls
+from skelbench.report.controls import Controls
 from skelbench.run.evaluate import eval_spec, feature_sets
 from skelbench.run.pretrain import pretrain
 from skelbench.run.resolve import control, raw_control

@@ -6,7 +6,7 @@ import pytest
 from skelbench.cli.main import main
 from skelbench.errors import SkelbenchError
 from skelbench.plugin.host import Host
-from skelbench.report.frame import predictions
+from skelbench.report.outcomes import predictions
 from skelbench.run.evaluate import eval_spec, evaluate
 from skelbench.run.pretrain import pretrain
 

@@ -10,7 +10,7 @@ from small import write_small_store
 from skelbench.cli.main import main
 from skelbench.errors import Interrupted, SkelbenchError
 from skelbench.evaluate.finetune_fit import Fit
-from skelbench.report.frame import predictions
+from skelbench.report.outcomes import predictions
 from skelbench.run.evaluate import eval_spec, evaluate
 from skelbench.run.pretrain import pretrain
 from skelbench.run.resolve import data_of, open_dataset

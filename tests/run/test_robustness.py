@@ -11,7 +11,7 @@ from skelbench.errors import SkelbenchError
 from skelbench.evaluate.features import split_features
 from skelbench.evaluate.linear import Linear
 from skelbench.identity import derive_seed
-from skelbench.report.frame import predictions
+from skelbench.report.outcomes import predictions
 from skelbench.run.evaluate import eval_spec, evaluate, feature_sets, hiding_of, load_encoder
 from skelbench.run.pretrain import pretrain
 from skelbench.run.resolve import control, raw_control

@@ -17,7 +17,7 @@ from skelbench.plugin import FigureSpec, hookimpl
 from skelbench.report.confusion import classes_of, matrix, short
 from skelbench.report.figures import NothingToDraw
 from skelbench.report.figures.style import GUIDE, INK, PALE, PLAIN, house
-from skelbench.report.frame import predictions
+from skelbench.report.outcomes import predictions
 from skelbench.report.seeds import seeds_of
 from skelbench.results.damage import if_whole
 from skelbench.results.run_dir import RunDir
