@@ -58,20 +58,34 @@ class _AllFrames(TorchFunctionMode):
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        if func in (torch.gru, torch.lstm) and isinstance(args[3], bool) and args[0].is_meta:  # else packed
-            x, states, weights, has_biases, depth, _, _, bidirectional, batch_first = args
-            starts = states if func is torch.lstm else (states,)
-            ways = 1 + bidirectional
-            if len(weights) == depth * ways * (4 if has_biases else 2):  # else projected, which is left as it is
-                kinds = zip(*[iter(weights)] * (4 if has_biases else 2))
-                x_TBF, ends_NBH = (x.transpose(0, 1) if batch_first else x), []
-                for start_WBH in starts[0].split(ways):
-                    way = [_recurrent(x_TBF, start_BH, *next(kinds)[:2]) for start_BH in start_WBH]
-                    ends_NBH += [out_TBH[-1] for out_TBH in way]
-                    x_TBF = torch.cat(way, 2)
-                ends = [torch.stack(ends_NBH) for _ in starts]
-                return (x_TBF.transpose(0, 1) if batch_first else x_TBF), *ends
-        return func(*args, **(kwargs or {}))
+        counted = func in (torch.gru, torch.lstm) and isinstance(args[3], bool) and args[0].is_meta  # else packed
+        return (counted and _all_frames(func is torch.lstm, *args)) or func(*args, **(kwargs or {}))
+
+
+def _all_frames(
+    lstm: bool,
+    x: Tensor,
+    states: Any,
+    weights: list[Tensor],
+    has_biases: bool,
+    depth: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+    batch_first: bool,
+) -> tuple[Tensor, ...] | None:
+    """What ``torch.gru`` and ``torch.lstm`` return, in shape; None of projected states."""
+    ways, each = 1 + bidirectional, 4 if has_biases else 2
+    if len(weights) != depth * ways * each:
+        return None
+    products = zip(weights[::each], weights[1::each], strict=True)
+    x_TBF, ends_NBH = (x.transpose(0, 1) if batch_first else x), []
+    for start_WBH in (states[0] if lstm else states).split(ways):
+        way = [_recurrent(x_TBF, start_BH, *next(products)) for start_BH in start_WBH]
+        ends_NBH += [out_TBH[-1] for out_TBH in way]
+        x_TBF = torch.cat(way, 2)
+    ends = [torch.stack(ends_NBH)] * (2 if lstm else 1)
+    return (x_TBF.transpose(0, 1) if batch_first else x_TBF), *ends
 
 
 def _recurrent(x_TBF: Tensor, start_BH: Tensor, of_input_GF: Tensor, of_state_GH: Tensor) -> Tensor:

@@ -6,6 +6,7 @@ Shapes: n clips, b clips of a batch, D feature width, C classes, E checkpoints.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal
@@ -163,6 +164,13 @@ def residual(logits: Tensor, y_b: Tensor) -> Tensor:
     return found.div_(len(y_b))
 
 
+def shuffled(x_nD: Tensor, y_n: Tensor, size: int, generator: torch.Generator) -> Iterator[tuple[Tensor, Tensor]]:
+    """The mini-batches of an epoch. Each is picked by itself: a shuffled copy of all of wide features is as costly as
+    the products with them."""
+    for chosen_b in send(torch.randperm(len(x_nD), generator=generator), x_nD.device).split(size):
+        yield x_nD.index_select(0, chosen_b), y_n[chosen_b]
+
+
 def _fit(
     part: Part,
     num_classes: int,
@@ -204,10 +212,7 @@ def _fit(
     snapshots: list[tuple[int, Tensor, Tensor]] = []
     step = 0
     while step < total:
-        order = send(torch.randperm(n, generator=generator), device)
-        # Rows batch by batch: a shuffled copy of all of wide features is as costly as the products with them.
-        for chosen_b in order.split(config.batch_size):
-            x_bD, y_b = x_nD.index_select(0, chosen_b), y_n[chosen_b]
+        for x_bD, y_b in shuffled(x_nD, y_n, config.batch_size, generator):
             if config.schedule == "cosine" and step >= hold:
                 decay = 0.5 * (1 + math.cos(math.pi * (step - hold) / (total - hold)))
                 optimizer.param_groups[0]["lr"] = config.lr * decay

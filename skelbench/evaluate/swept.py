@@ -20,7 +20,7 @@ from torch.nn import functional as F
 from skelbench.cores import one_thread
 from skelbench.data.store.splits import HELD_SHARE, Split, hold_out
 from skelbench.errors import SkelbenchError
-from skelbench.evaluate.linear import Linear, residual, standardisation
+from skelbench.evaluate.linear import Linear, residual, shuffled, standardisation
 from skelbench.evaluate.probe import Heads, Part, stratified
 from skelbench.evaluate.protocol import Features, Progress, Protocol, ProtocolResult, share
 from skelbench.plugin import ProtocolSpec, hookimpl
@@ -155,9 +155,7 @@ def fit_together(
     total = max(config.min_steps, config.epochs * math.ceil(n / config.batch_size))
     step = 0
     while step < total:
-        order = send(torch.randperm(n, generator=generator), device)
-        for chosen_b in order.split(config.batch_size):
-            x_bD, y_b = x_nD.index_select(0, chosen_b), part.y_n[chosen_b]
+        for x_bD, y_b in shuffled(x_nD, part.y_n, config.batch_size, generator):
             decay = 0.5 * (1 + math.cos(math.pi * step / total))
             for group, (lr, _) in zip(optimizer.param_groups, pairs):
                 group["lr"] = lr * decay

@@ -95,6 +95,7 @@ def paired(run: RunDir, record: dict[str, Any], other: RunDir, other_record: dic
 
 
 def paired_outcomes(mine: Outcomes, theirs: Outcomes, names: tuple[str, str]) -> PairedTest:
+    """The same of outcomes that are read, of the runs ``names``; Damaged where they are of other clips."""
     from skelbench.evaluate.statistics import paired_test
 
     # Of the same clips the subjects are the same, whichever of the files says so.
