@@ -92,7 +92,7 @@ def skelbench_tables() -> list[TableSpec]:
 
 def table(inputs: TableInputs) -> Table:
     """The cost of every installed method."""
-    return build(_counted(inputs, "flops"), inputs.host)
+    return build(_counted(inputs, "flops", shares=True), inputs.host)
 
 
 def table_detail(inputs: TableInputs) -> Table:
@@ -100,14 +100,16 @@ def table_detail(inputs: TableInputs) -> Table:
     return build_detail(_counted(inputs, "flops-detail"), inputs.host)
 
 
-def _counted(inputs: TableInputs, table: str) -> Iterator[CostRow]:
-    """Every wanted method on every grid, counted with progress or as it was counted before."""
+def _counted(inputs: TableInputs, table: str, shares: bool = False) -> Iterator[CostRow]:
+    """Every wanted method on every grid, counted with progress or as it was counted before; with ``shares`` the dense
+    grid too, whatever is wanted."""
     inputs.filters.check_told(table, ("method",))  # which would be said after minutes
     from skelbench.cost.grids import flops_grids, with_reference
     from skelbench.cost.kept import kept_rows
 
-    grids = flops_grids(inputs.host)
-    grids = with_reference(grids, [pair for pair in grids if inputs.filters.takes(method=pair[0].name)])
+    every = flops_grids(inputs.host)
+    grids = [pair for pair in every if inputs.filters.takes(method=pair[0].name)]
+    grids = with_reference(every, grids) if shares else grids
     with inputs.track(total=len(grids), label="counting cost", unit="rows") as report:
         yield from kept_rows(inputs.host, (report(1) or one for one in grids))
 

@@ -449,6 +449,9 @@ def test_flops_of_named_methods_alone_are_counted(capsys, monkeypatch):
     assert [row["ratio"]["value"] for row in rows] == [1, 2, 3.75]
 
     asked.clear()
+    assert main(["compare", "--table", "flops-detail", "--method", "slim"]) == 0 and asked == ["slim"] * 3
+    capsys.readouterr()
+    asked.clear()
     assert main(["compare", "--table", "flops-detail", "--dataset", "synthetic"]) == 2
     assert "does not say a row's data set; leave --dataset out" in capsys.readouterr().err and not asked
 
