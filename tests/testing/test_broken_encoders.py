@@ -13,7 +13,8 @@ from skelbench.errors import SkelbenchError
 from skelbench.nn.encoder import Encoded
 from skelbench.nn.vit import ViT
 from skelbench.plugin import EncoderSpec
-from skelbench.testing.encoder import CHECKS, GRID
+from skelbench.testing.encoder import CHECKS
+from skelbench.testing.encoder.subject import GRID
 
 QUICK = {"quick": {"dim": 16, "depth": 1, "heads": 2}}
 SERIAL = count()
