@@ -50,8 +50,7 @@ class Transduces(Changed):
 
 class Throws(Changed):
     def predicted(self, features, predicted):
-        next(SERIAL)
-        return np.roll(predicted, int(torch.randint(1, 1000, ())))
+        return np.roll(predicted, next(SERIAL))
 
 
 class Sorted(Changed):
@@ -180,8 +179,7 @@ class NearestPeeks(Nearest):
 
 class NearestThrows(Nearest):
     def predicted(self, task, predicted):
-        next(SERIAL)
-        return np.roll(predicted, int(torch.randint(1, 1000, ())))
+        return np.roll(predicted, next(SERIAL))
 
 
 class NearestTransduces(Nearest):
