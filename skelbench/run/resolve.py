@@ -14,22 +14,19 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import ValidationError
-
 from skelbench.component import Component, Spec
 from skelbench.data.store import roots
-from skelbench.data.store.alignment import Alignment
 from skelbench.data.store.clip_store import ClipStore
 from skelbench.data.store.splits import Split
 from skelbench.errors import SkelbenchError, did_you_mean
 from skelbench.methods.contract import Method
-from skelbench.nn.contrast import KeyQueue
 from skelbench.nn.precision import has_bf16
 from skelbench.optim.optimizers import Optimizer
 from skelbench.plugin.descriptors import EncoderSpec, MethodSpec
 from skelbench.plugin.host import Host
-from skelbench.plugin.mistakes import Mistake, plugin_code, where, wrong
+from skelbench.plugin.mistakes import plugin_code, wrong
 from skelbench.run.budget import Budget, Length
+from skelbench.run.buildable import check_buildable
 from skelbench.run.length import Timer, length_of, of_steps
 from skelbench.run.presets import PRESETS, QUEUED
 from skelbench.run.request import CHOICES, Request, full_key, read_config
@@ -37,9 +34,7 @@ from skelbench.run.settings import Layer, Parts, Settings, config, joined, names
 from skelbench.run.stages import check_fits, is_first_stage, without_parent
 from skelbench.skeleton.grid import Grid
 from skelbench.spec import DataSpec, GridSpec, RunSpec, TrainSpec, titled, twin_fields, validated
-from skelbench.train.build import build_method, degradations, view_specs
-from skelbench.train.loop import total_steps
-from skelbench.views.builder import ViewBuilder
+from skelbench.train.build import degradations
 from skelbench.views.spec import ViewSpec
 
 
@@ -160,7 +155,7 @@ def resolve(request: Request, host: Host, data_root: Path, device: str, timer: T
         usual,
         length,
     )
-    _check_buildable(resolved, host)
+    check_buildable(resolved.spec, method, store, host)
     return resolved
 
 
@@ -487,50 +482,4 @@ def _check_grid(grid: GridSpec) -> None:
         raise SkelbenchError(
             f"clip length {grid.frames} is not a multiple of the patch {grid.patch}; "
             "choose --clip-length and --patch so that it is"
-        )
-
-
-def _check_buildable(resolved: Resolved, host: Host) -> None:
-    """Views and modules that cannot be made fail here, before a run directory exists."""
-    spec, topology = resolved.spec, resolved.store.topology
-    if spec.train.align != "none":
-        Alignment(resolved.store, spec.train.align)
-    if spec.views:
-        try:
-            ViewBuilder(view_specs(spec), topology, spec.grid.patch, bodies=spec.train.bodies)
-        except SkelbenchError as error:
-            raise SkelbenchError(f"{error} ({where(host.load(resolved.method).views)})") from error
-    try:
-        method = build_method(spec, host, topology, "meta")
-    except Mistake as error:
-        cause = error.__cause__
-        if not isinstance(cause, ValidationError) or cause.errors()[0]["loc"]:
-            raise
-        reason = cause.errors()[0]["msg"].removeprefix("Value error, ")  # settings that contradict each other
-        raise SkelbenchError(f"method {spec.method} cannot be built with these settings: {reason}") from error
-    if resolved.method.trains and not spec.imported and spec.train.batch_size < method.min_clips:
-        raise SkelbenchError(
-            f"method {spec.method} compares the clips of a batch: train.batch_size={spec.train.batch_size} is too "
-            f"small, use at least {method.min_clips}"
-        )
-    _check_queues(resolved, method)
-    weights = any(True for _ in method.encoder.parameters())
-    if resolved.method.trains and not weights:
-        raise SkelbenchError(f"encoder {spec.encoder} has no weights to train; choose another --encoder")
-    if weights and not resolved.method.weights:
-        raise SkelbenchError(f"method {spec.method} is a control without a network; leave out --encoder {spec.encoder}")
-
-
-def _check_queues(resolved: Resolved, method: Method) -> None:
-    """A queue that the run cannot fill (as often as the method needs it) is a mistake of scale: keys never grow old."""
-    spec, sizes = resolved.spec, [part.size for part in method.modules() if isinstance(part, KeyQueue)]
-    if not sizes or spec.imported:
-        return
-    split = resolved.store.split(spec.data.split, spec.data.min_frames)
-    clips = spec.train.batch_size * total_steps(spec, len(split.train))
-    if max(sizes) * method.queue_fills > clips:
-        often = "never fill" if method.queue_fills == 1 else f"do not fill {method.queue_fills} times"
-        raise SkelbenchError(
-            f"method {spec.method} has a queue of {max(sizes):,} keys, which the {clips:,} clips that this run sees "
-            f"{often}; make it smaller or train for longer"
         )
