@@ -14,7 +14,7 @@ DISTILLED_SPACE = (
     | LR_SPACE
     | {
         "train.weight_decay_end": Log(0.04, 1.0),
-        "method.teacher_temp": Log(0.02, 0.08),
+        "method.teacher_temp": Log(0.005, 0.08),
     }
 )
 

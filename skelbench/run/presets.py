@@ -3,13 +3,15 @@
 ``paper``: the published encoder size and 150 epochs, or, natively, the method's own schedule (default with a GPU).
 ``ablation``: the same for 100 epochs, the schedule of the paper's ablations and target controls.
 ``small``: a real experiment on two CPU cores in under 40 minutes.
-``quick``: a first look in minutes (default without a GPU).
+``quick``: a quarter of that, for a first look in minutes (default without a GPU).
 
 A preset scales the encoder, the prototypes and projection heads, the batch, the learning rate and the clips seen, and
 with them what only makes sense at the full size: an EMA momentum of 0.994 looks back over 2 % of the paper's steps, so
 fewer steps want a faster teacher, embeddings are as wide for their batch as published (UmURL: 8 features per clip; the
 covariances of more keep features small), and with a few hundred prototypes a teacher at temperature 0.07 drifts to
-uniform assignments (measured: the masked loss stays near log K), at 0.04 it does not. Masked feature prediction weighs
+uniform assignments (measured: the masked loss stays near log K), at 0.04 it does not. Sinkhorn evens targets out besides,
+and the more so the fewer rows it has: at 0.04 those of SLiM's class tokens say nothing of the clip for most of a short
+schedule, at 0.01 they do (docs/results.md); a running centre does without (DINO is better at 0.04). Masked feature prediction weighs
 a tenth: over the first steps its gradient in the encoder is up to 22 times that of the contrast, and a short schedule
 does not outgrow what it learns first, which body and which view a token is of (docs/results.md has the figures of both
 weights). A method with a queue of keys wants it to be full for most of the schedule and its key encoder slower than
@@ -25,43 +27,46 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-_REDUCED: Mapping[str, tuple[float, float]] = {
-    "method.prototypes": (256, 256),
-    "method.head_hidden": (256, 192),
-    "method.bottleneck": (64, 48),
-    "method.embedding": (128, 128),
-    "method.teacher_temp": (0.04, 0.04),
-    "method.mfp_weight": (0.1, 0.1),
-    "method.momentum": (0.96, 0.95),
-    "method.queue": (1024, 256),
-    "method.decoder_dim": (64, 48),
-    "method.decoder_depth": (2, 1),
-    "method.decoder_heads": (2, 2),
-    "method.target_hidden": (128, 96),
-    "method.target_hidden_global": (256, 192),
-    "method.target_dim": (64, 48),
-    "train.batch_size": (32, 16),
-    "train.lr": (2e-3, 1e-3),
-    "schedule.min_lr": (1e-6, 1e-6),
-    "clips_seen": (40_000, 8_000),
+_REDUCED: Mapping[str, Any] = {
+    "method.prototypes": 256,
+    "method.head_hidden": 256,
+    "method.bottleneck": 64,
+    "method.embedding": 128,
+    "method.teacher_temp": 0.04,
+    "method.mfp_weight": 0.1,
+    "method.momentum": 0.96,
+    "method.queue": 1024,
+    "method.decoder_dim": 64,
+    "method.decoder_depth": 2,
+    "method.decoder_heads": 2,
+    "method.target_hidden": 128,
+    "method.target_hidden_global": 256,
+    "method.target_dim": 64,
+    "train.batch_size": 32,
+    "train.lr": 2e-3,
+    "schedule.min_lr": 1e-6,
 }
-"""``small`` and ``quick``."""
+"""``small`` and ``quick``, which differ in the clips seen and what follows from them."""
 
 QUEUED: Mapping[str, Mapping[str, Any]] = {"small": {"method.momentum": 0.995}, "quick": {"method.momentum": 0.99}}
 """What of a preset is otherwise for a method with a queue."""
 
+_SHARP = {"method.teacher_temp": 0.01, "method.teacher_temp_start": 0.01}
+SINKHORN: Mapping[str, Mapping[str, Any]] = {"small": _SHARP, "quick": _SHARP}
+"""What of a preset is otherwise for a method whose targets are Sinkhorn's unless it is told so."""
+
 PRESETS: Mapping[str, Mapping[str, Any]] = {
     "paper": {},
     "ablation": {"train.epochs": 100.0},
-    "small": {key: small for key, (small, _) in _REDUCED.items()},
-    "quick": {key: quick for key, (_, quick) in _REDUCED.items()},
+    "small": {**_REDUCED, "clips_seen": 40_000},
+    "quick": {**_REDUCED, "clips_seen": 10_000},
 }
 
 BLURB: Mapping[str, str] = {
     "paper": "published encoder size; 150 epochs, or the method's own with --native",
     "ablation": "published encoder size and 100 epochs, as in the paper's ablations",
     "small": "reduced encoder and schedule for 2 CPU cores; not the paper's setting",
-    "quick": "a first look at a tiny size; not the paper's setting",
+    "quick": "a quarter of small's schedule, for a first look; not the paper's setting",
 }
 
 SETTING: Mapping[str, str] = {

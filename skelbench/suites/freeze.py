@@ -18,7 +18,7 @@ from skelbench.errors import SkelbenchError
 from skelbench.files import parsed, read_text, shallow
 from skelbench.plugin.host import Host
 from skelbench.results.store import FORMAT
-from skelbench.run.presets import PRESETS, QUEUED
+from skelbench.run.presets import PRESETS, QUEUED, SINKHORN
 from skelbench.run.request import token_grid
 from skelbench.spec import EvalSpec, GridSpec, TrainSpec, validated
 from skelbench.suites.suite import FrozenData, FrozenPreset, FrozenProtocol, FrozenSplit, LabelRule, Suite
@@ -121,7 +121,9 @@ def preset_of(host: Host, encoder: str, name: str, protocols: tuple[str, ...] = 
     """What a preset of the harness is here; ``protocols`` is the suite's own word."""
     descriptor = host.get("encoders", encoder)
     sizes = getattr(descriptor, "presets", {}).get(name, {})
-    values = {**PRESETS[name], **{f"{key} (queue)": value for key, value in QUEUED.get(name, {}).items()}}
+    values = dict(PRESETS[name])
+    for part, otherwise in (("queue", QUEUED), ("sinkhorn", SINKHORN)):
+        values |= {f"{key} ({part})": value for key, value in otherwise.get(name, {}).items()}
     clips = values.get("clips_seen")
     return FrozenPreset(
         encoder_config=host.config(descriptor)(**sizes).model_dump(mode="json"),

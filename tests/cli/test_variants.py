@@ -117,7 +117,7 @@ def test_times_scales_numbers_and_leaves_the_rest_alone(number, factor):
         ("paper", 150, 150 * 16),
         ("ablation", 100, 100 * 16),
         ("small", 2500, 40_000),
-        ("quick", 500, 8_000),
+        ("quick", 625, 10_000),
         ("release", 150 * 1250, 150 * 1250 * 16),
     ],
 )

@@ -106,7 +106,7 @@ def test_a_preset_s_own_length_is_the_preset_s_run_however_it_is_asked_for(made,
     assert plain.length is None
     length, batch = steps(plain), plain.spec.train.batch_size
     flops = BODIES * step_cost(plain.spec, host, plain.store.topology)["flops_per_clip"] * length * batch
-    for budget in ("clips=8000", "clips=8k", f"steps={length}", f"flops={flops:.9g}"):
+    for budget in ("clips=10000", "clips=10k", f"steps={length}", f"flops={flops:.9g}"):
         same = made(budget=budget)
         assert same.spec.id == plain.spec.id and not same.modified and same.length.steps == length
     # Other lengths are their steps, not the words.

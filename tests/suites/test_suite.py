@@ -67,7 +67,7 @@ def test_suites_are_listed_and_shown_with_their_hashes(place):
     [
         (lambda s: s["protocols"]["linear"].update(version=7), "protocol linear: version is 1 here and 7 in the suite"),
         (lambda s: s["protocols"]["linear"]["config"].update(lr=0.5), "config.lr is 0.01 here and 0.5 in the suite"),
-        (lambda s: s["presets"]["quick"]["values"].update({"train.lr": 1.0}), "values.train.lr is 0.001 here"),
+        (lambda s: s["presets"]["quick"]["values"].update({"train.lr": 1.0}), "values.train.lr is 0.002 here"),
         (lambda s: s["components"].update({"masks tube": "9"}), "masks tube: it is 1 here and 9 in the suite"),
         (lambda s: s["components"].update({"masks gone": "1"}), "masks gone cannot be had here: unknown mask"),
         (lambda s: s["label_lists"].update(example_sha256="0" * 64), "rule of label lists"),
@@ -139,8 +139,8 @@ def test_a_run_is_a_row_by_what_it_is(place):
     [
         ("seed", 2, "seed 2 is none of the suite's"),
         ("grid.patch", 4, "token grid 64/4"),
-        ("encoder_config.dim", 64, "encoder.dim is 64, 48 in preset quick"),
-        ("train.epochs", 1.0, "clips, 8,000 in preset quick"),
+        ("encoder_config.dim", 48, "encoder.dim is 48, 64 in preset quick"),
+        ("train.epochs", 1.0, "clips, 10,000 in preset quick"),
         ("train.batch_size", 2, "its batch is 2"),
         ("train.centre", "body", "train.centre is body, clip in the suite"),
         ("data.name", "other", "other half is no data set and split"),
