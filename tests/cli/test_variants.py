@@ -166,14 +166,14 @@ def test_every_variant_of_slim_is_another_run_of_the_exact_preset(made, host):
 def test_a_variant_is_compared_with_its_preset_and_its_twin_without_it(made, bee):
     assert set(made("slim:glcl-only", sets={"koleo": 0.1}).modified) == {"method.koleo"}
     deep = made("bee:deep", at=bee)
-    assert deep.modified == {} and deep.spec.encoder_config["depth"] == 4
-    assert control(deep, bee).modified == {"encoder.depth": 4}  # no exact twin of the preset
+    assert deep.modified == {} and deep.spec.encoder_config["depth"] == 6
+    assert control(deep, bee).modified == {"encoder.depth": 6}  # no exact twin of the preset
 
 
 def test_a_variant_may_set_the_schedule(made, bee):
     for preset in ("paper", "quick"):
         assert made("bee:short", preset, at=bee).spec.train.epochs == 6
-    assert length(made("bee:shorter", "quick", at=bee)) == (125, 2_000)
+    assert length(made("bee:shorter", "quick", at=bee)) == (156, 2_496)
 
 
 def test_a_variant_goes_after_the_native_setting(made, bee):
