@@ -11,7 +11,8 @@ fewer steps want a faster teacher, embeddings are as wide for their batch as pub
 covariances of more keep features small), and with a few hundred prototypes a teacher at temperature 0.07 drifts to
 uniform assignments (measured: the masked loss stays near log K), at 0.04 it does not. Sinkhorn evens targets out
 besides: at 0.04 those of SLiM's class tokens say nothing of the clip for most of a short schedule, at 0.01 they do
-(docs/results.md); with a running centre 0.04 is better (DINO). Masked feature prediction weighs a tenth: over the first steps its gradient in the encoder is up to 22 times that of the contrast, and a short schedule
+(docs/results.md); with a running centre 0.04 is better (DINO). Masked feature prediction weighs a tenth: over the
+first steps its gradient in the encoder is up to 22 times that of the contrast, and a short schedule
 does not outgrow what it learns first, which body and which view a token is of (docs/results.md has the figures of both
 weights). A method with a queue of keys wants it to be full for most of the schedule and its key encoder slower than
 that: where keys of a few steps ago are told from new ones by their age, clips need not be (SkeletonCLR's loss after 120

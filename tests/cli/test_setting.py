@@ -110,7 +110,7 @@ def test_native_is_the_published_setting_of_other_families(name, made):
 def test_a_queue_is_younger_than_its_key_encoder_and_far_below_the_clips_seen(preset, made):
     """What a preset says, whatever the tests' own sizes: in steps, keys are younger than the encoder looks back."""
     queued = made("skeletonclr", preset, sets={"method.queue": PRESETS[preset]["method.queue"]}).spec
-    steps = queued.method_config["queue"] / queued.train.batch_size
+    steps = queued.method_config["queue"] / PRESETS[preset]["train.batch_size"]
     assert steps < 0.5 / (1 - queued.method_config["momentum"])
     assert queued.method_config["queue"] * 9 < PRESETS[preset]["clips_seen"]
     assert made("dino", preset).spec.method_config["momentum"] == PRESETS[preset]["method.momentum"]
