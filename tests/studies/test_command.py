@@ -200,7 +200,7 @@ def test_equal_trials_occur_once_and_under_the_plain_name(trials_of):
         seeds=(0,),
         set=TINY,  # a batch of its own leaves nothing of the variant
         grid={"method": ("slim:half-batch", "slim", "mamp"), "tokens": (8,)},
-        trials=({"method": "mamp", "tokens": 8, "lr": 1e-3}, {"method": "mamp", "tokens": 8, "lr": 0.5}),
+        trials=({"method": "mamp", "tokens": 8, "lr": 2e-3}, {"method": "mamp", "tokens": 8, "lr": 0.5}),
         preset="quick",
     )
     trials, _ = trials_of(study)

@@ -67,7 +67,7 @@ def test_the_dry_run_lists_settings_and_writes_nothing(place, run_tune):
     assert code == 0 and not (place / "results").exists()
     rows = [line for line in out.splitlines() if "small/half~tune" in line]
     assert len(rows) == 4 and ["train.lr=" in row for row in rows] == [False, True, True, True]
-    assert "0.0005 to 0.002" in out and "1 of 2 training subjects" in out
+    assert "0.001 to 0.004" in out and "1 of 2 training subjects" in out
     assert "on small/half with seeds 1, 2, 3: at most 6 runs" in out
 
 
