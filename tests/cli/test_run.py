@@ -480,7 +480,7 @@ def test_what_counts_as_the_exact_preset(small, capsys, host):
     assert modified(sets={"centering": "none"})[0] == {"method.centering": "none"}
     assert modified(sets={"clip_grad": "none"})[0] == {"train.clip_grad": None}
     changed, made = modified(sets={"train.iters_per_epoch": "10", "batch_size": "4"})
-    assert made.spec.train.iters_per_epoch == 10 and made.spec.train.epochs == 8000 / 40
+    assert made.spec.train.iters_per_epoch == 10 and made.spec.train.epochs == 10_000 / 40
     # A trial schedule leaves the control that exact runs share as it is.
     assert control(modified(epochs=1)[1], host).modified == {}
     assert set(control(modified(sets={"encoder.depth": "1"})[1], host).modified) == {"encoder.depth"}
