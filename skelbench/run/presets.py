@@ -10,13 +10,16 @@ with them what only makes sense at the full size: an EMA momentum of 0.994 looks
 fewer steps want a faster teacher, embeddings are as wide for their batch as published (UmURL: 8 features per clip; the
 covariances of more keep features small), and with a few hundred prototypes a teacher at temperature 0.07 drifts to
 uniform assignments (measured: the masked loss stays near log K), at 0.04 it does not. Sinkhorn evens targets out
-besides: at 0.04 those of SLiM's class tokens say nothing of the clip for most of a short schedule, at 0.01 they do
-(docs/results.md); with a running centre 0.04 is better (DINO). Masked feature prediction weighs a tenth: over the
-first steps its gradient in the encoder is up to 22 times that of the contrast, and a short schedule
-does not outgrow what it learns first, which body and which view a token is of (docs/results.md has the figures of both
-weights). A method with a queue of keys wants it to be full for most of the schedule and its key encoder slower than
-that: where keys of a few steps ago are told from new ones by their age, clips need not be (SkeletonCLR's loss after 120
-steps of quick: 2.7 nats at momentum 0.95, 5.0 at 0.998, with 512 keys).
+besides: at 0.04 those of SLiM's class tokens say nothing of the clip for most of a short schedule, at 0.01 they do;
+with a running centre 0.04 is better (DINO). The batch is small because steps are what a short schedule lacks: at 16
+clips, not 32, as many clips teach SLiM, SkeletonMAE and GFP more. Half of the local views, and heads twice as wide as
+the encoder (published: eight times), make a step cheaper and teach as much. The patch projection learns as fast as the
+rest. Masked feature prediction weighs 0.03: over the first steps its gradient in the encoder is up to 22 times that of
+the contrast, and a short schedule does not outgrow what it learns first, which body and which view a token is of.
+docs/results.md has the figures of all of these.
+A method with a queue of keys wants it to be full for most of the schedule and its key encoder slower than that: where
+keys of a few steps ago are told from new ones by their age, clips need not be (SkeletonCLR's loss after 120 steps of
+quick: 2.7 nats at momentum 0.95, 5.0 at 0.998, with 512 keys).
 The learning rate is that of Adam and its kin; a method with SGD keeps its own. Keys that a method's config does not
 have are skipped, so a method without prototypes needs nothing; how large an encoder is in a preset it says itself
 (``EncoderSpec.presets``).
@@ -29,20 +32,23 @@ from typing import Any
 
 _REDUCED: Mapping[str, Any] = {
     "method.prototypes": 256,
-    "method.head_hidden": 256,
+    "method.head_hidden": 128,
     "method.bottleneck": 64,
     "method.embedding": 128,
     "method.teacher_temp": 0.04,
-    "method.mfp_weight": 0.1,
+    "method.mfp_weight": 0.03,
     "method.momentum": 0.96,
-    "method.queue": 1024,
+    "method.patch_lr": 1.0,
+    "method.local_counts": (1, 1, 1),
+    "method.local_views": 4,
+    "method.queue": 512,
     "method.decoder_dim": 64,
     "method.decoder_depth": 2,
     "method.decoder_heads": 2,
     "method.target_hidden": 128,
     "method.target_hidden_global": 256,
     "method.target_dim": 64,
-    "train.batch_size": 32,
+    "train.batch_size": 16,
     "train.lr": 2e-3,
     "schedule.min_lr": 1e-6,
 }

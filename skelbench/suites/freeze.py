@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -16,6 +17,7 @@ from skelbench.component import Spec
 from skelbench.data.store.splits import full_name
 from skelbench.errors import SkelbenchError
 from skelbench.files import parsed, read_text, shallow
+from skelbench.identity import canonical_json
 from skelbench.plugin.host import Host
 from skelbench.results.store import FORMAT
 from skelbench.run.presets import PRESETS, QUEUED, SINKHORN
@@ -130,7 +132,7 @@ def preset_of(host: Host, encoder: str, name: str, protocols: tuple[str, ...] = 
         batch_size=values.get("train.batch_size"),
         clips_seen=clips,
         epochs=None if clips else values.get("train.epochs", TrainSpec().epochs),
-        values=values,
+        values=json.loads(canonical_json(values)),  # as the file has them: tuples are lists there
         protocols=protocols,
     )
 
