@@ -34,6 +34,7 @@ PLACES: tuple[str, ...] = (
     "skelbench.report.flops",
     "skelbench.report.linear",
     "skelbench.report.pooled",
+    "skelbench.report.scaling",
     "skelbench.report.target_control",
     "skelbench.report.token_budget",
     "skelbench.report.transfer",

@@ -154,6 +154,7 @@ def skelbench_studies():
         "saa": "skeleton-aware rotation, mirroring and scaling: none, conventional, as proposed",
         "centring": "what keeps the teacher's prototypes in use: Sinkhorn, a running centre, nothing",
         "batch": "half the batch, for as many clips and for as many steps",
+        "scaling": "what longer training gives SLiM, DINO and masked methods, over clips seen and over training FLOPs",
         "linear": "the methods of the paper's Table 1 that are here, all else equal",
         "semi": "what is left of the methods with 1 and 10 % of the labels",
         "retrieval": "are the nearest clips of the same action, without a label being learnt",

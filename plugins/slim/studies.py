@@ -48,6 +48,19 @@ SAA = _ablation("saa", tables.SAA.rows)
 CENTRING = _ablation("centring", tables.CENTRING.rows)
 BATCH = _ablation("batch", tables.BATCH.rows)
 
+SCALING = Study(
+    name="scaling",
+    table="scaling",
+    figure="scaling",
+    preset="small",
+    sets={"tokens": 8},
+    # Trainings of their own, not snapshots of one: each comes to the end of its learning rate. The longest are last.
+    grid={
+        "budget": ("clips=8000", "clips=40000", "clips=160000", "clips=640000"),
+        "method": ("gfp", "mamp", "skeletonmae", "dino", "slim"),
+    },
+)
+
 
 # Tables over any methods: the paper's rows, in its order.
 _OTHERS = ("gl-transformer", "macdiff", "igm", "usdrl", "hsp")

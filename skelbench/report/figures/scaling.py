@@ -19,8 +19,8 @@ from skelbench.report.figures.curves import spread
 from skelbench.report.figures.sheet import Heading, Sheet
 from skelbench.report.figures.style import GUIDE, MARKERS, PALE, house, log_axis, number, places, thousands
 from skelbench.report.figures.token_budget import look_of
+from skelbench.report.scaling import other_settings, trainings
 from skelbench.report.seeds import alike, seeds_of
-from skelbench.run.budget import KINDS
 from skelbench.spec import listed
 
 if TYPE_CHECKING:
@@ -30,11 +30,9 @@ if TYPE_CHECKING:
     from skelbench.results.run_dir import ReadRun
 
 PANEL = ["dataset", "split", "of_preset", "encoder", "stream", "hardware", "data"]
-LENGTH = frozenset({"train.epochs", "train.iters_per_epoch", *(f"budget {kind}" for kind in KINDS)})
-"""Settings by which only the length of a training differs."""
 HOW = "no trained run was evaluated by {protocol} in {root} yet; start with: skelbench run METHOD --tokens 8"
 CAPTION = (
-    "Filled: finished trainings, whose learning rate has run its whole course; those of other lengths (--all) are "
+    "Filled: finished trainings, whose learning rate has run its whole course; those of several lengths are "
     "joined by a solid line. Hollow, dashed: snapshots (RUN@EPOCH) on the way of one training, whose learning rate had "
     "not come down yet: they say how it went, not what a shorter training would reach. Points: mean over seeds. "
     f"Training FLOPs: all views, teacher, heads, forward and backward, of clips with {BODIES} bodies, matrix products."
@@ -100,11 +98,8 @@ def draw(inputs: TableInputs) -> Figure:
 def measured(inputs: TableInputs) -> list[Panel]:
     """Panels of what ``inputs.protocol`` evaluated of trained methods."""
     runs = {run.name: run for run in inputs.stored}
-    frame = inputs.every
-    frame = frame[(frame["protocol"] == inputs.protocol) & (frame["clips_seen"].astype(float) > 0)]
-    if inputs.exact_only:  # a snapshot is never the preset's result, but one of it if the training and the probe are
-        exact = frame["exact"].astype(bool)
-        frame = frame[exact | (frame["checkpoint"].ne("last") & frame["group"].isin(set(frame["group"][exact])))]
+    frame = trainings(inputs)
+    frame = frame[frame["protocol"] == inputs.protocol]
     frame = frame.assign(of_preset=frame["preset"].str.removesuffix("+"))
     panels = []
     for (dataset, split, preset, encoder, stream, hardware, _), rows in frame.groupby(PANEL, sort=False):
@@ -124,7 +119,7 @@ def _lines(rows: DataFrame, runs: dict[str, ReadRun]) -> dict[Line, list[list[St
     lines: dict[Line, dict[str, list[Stage]]] = {}
     for own in seeds_of(rows, ["checkpoint"]):
         first, run = own.iloc[0], runs[own.iloc[0]["run"]]
-        other = {key: value for key, value in run.info["modified"].items() if key not in LENGTH}
+        other = other_settings(run)
         line = Line(str(first["title"]), run.spec.tokens, listed(other) if other else "")
         lines.setdefault(line, {}).setdefault(str(first["group"]), []).append(_stage(own))
     return {

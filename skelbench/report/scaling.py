@@ -1,0 +1,131 @@
+"""``compare --table scaling``: accuracy over what training spent, of finished trainings of different lengths."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from skelbench.cost import BODIES
+from skelbench.plugin import TableSpec, hookimpl
+from skelbench.report.seeds import (
+    INTERVALS,
+    accuracy,
+    adjust,
+    alike,
+    footnotes,
+    nearest,
+    over_raw,
+    percent,
+    seeds_of,
+    subjects_note,
+)
+from skelbench.report.table import Column, Table, footnotes_of
+from skelbench.run.budget import KINDS
+from skelbench.spec import listed
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+    from skelbench.report.inputs import TableInputs
+    from skelbench.results.run_dir import ReadRun
+
+NAME = "scaling"
+TITLE = "Accuracy in percent over the length of training"
+LENGTH = frozenset({"train.epochs", "train.iters_per_epoch", *(f"budget {kind}" for kind in KINDS)})
+"""Settings by which only the length of a training differs."""
+HOW = "nothing to compare yet: `skelbench study scaling` trains methods for different numbers of clips"
+_BLOCK = {
+    "dataset": "Data set", "split": "Split", "tokens": "Tokens", "preset": "Preset", "setting": "Setting",
+    "encoder": "Encoder", "stream": "Stream", "hardware": "Hardware", "protocol": "Probe",
+}  # fmt: skip
+"""What rows that are compared have in common, and its headers."""
+_NUMBERS = ("accuracy", "difference", "p_value", "raw_difference", "raw_p_value", "n_test", "train_flops", "clips_seen")
+
+
+@hookimpl
+def skelbench_tables() -> list[TableSpec]:
+    summary = "accuracy over clips seen and training FLOPs, of trainings that differ in length"
+    return [TableSpec(name=NAME, target=":table", summary=summary)]
+
+
+def other_settings(run: ReadRun) -> dict[str, Any]:
+    """Settings of a run that are not its preset's and say more than how long it trained."""
+    return {key: value for key, value in run.info["modified"].items() if key not in LENGTH}
+
+
+def trainings(inputs: TableInputs) -> DataFrame:
+    """The evaluations of trained runs, with the column ``others``: settings of the training or the probe that are not
+    their preset's and say more than how long it trained. Rows that have any are for ``--all``."""
+    frame = inputs.every
+    frame = frame[frame["clips_seen"].astype(float) > 0]
+    lengths = {run.name: (run.about["changed"], listed(other_settings(run))) for run in inputs.stored}
+    others = [
+        changed.replace(*lengths[run], 1) if lengths[run][0] else changed
+        for run, changed in zip(frame["run"], frame["changed"])
+    ]
+    frame = frame.assign(others=[text.removeprefix(", ") for text in others])
+    return frame[frame["others"] == ""] if inputs.exact_only else frame
+
+
+def table(inputs: TableInputs) -> Table:
+    """A row per method and length, over its seeds."""
+    import pandas
+
+    frame = trainings(inputs)
+    frame = frame[(frame["checkpoint"] == "last") & (frame["source"] == "")]
+    frame = frame.assign(preset=frame["preset"].str.removesuffix("+"))
+    frame = frame.assign(**{name: pandas.to_numeric(frame[name]) for name in _NUMBERS})
+    shown = frame[frame["protocol"].astype(str).str.startswith("linear")]
+    knn = nearest(frame)
+    rows = [_row(group, percent(knn(group))) for group in seeds_of(shown, ["title", *_BLOCK, "others", "clips_seen"])]
+    if not rows:
+        return Table(TITLE, _columns(set()), notes=(HOW,))
+    adjust(rows, within=lambda row: tuple(row[key] for key in _BLOCK))
+    rows.sort(key=lambda row: (*(str(row[key]) for key in _BLOCK), row["title"], row["others"], row["clips_seen"]))
+    varying, constant = alike(rows, list(_BLOCK))
+    notes = (*([f"All rows: {', '.join(constant)}."] if constant else []), *_notes(shown))
+    used = footnotes_of(rows, footnotes(frame))
+    columns = _columns(varying | ({"others"} if any(row["others"] for row in rows) else set()))
+    return Table(TITLE, columns, tuple(rows), notes, used).ranked(within=list(_BLOCK))
+
+
+def _row(group: DataFrame, knn: Any) -> dict[str, Any]:
+    first = group.iloc[0]
+    return {
+        **{key: str(first[key]) for key in ("title", *_BLOCK, "others")},
+        "clips_seen": float(first["clips_seen"]),
+        "training": 1e-12 * group["train_flops"].mean(skipna=False),
+        "seeds": len(group),
+        "accuracy": accuracy(group),
+        "knn": knn,
+        "difference": percent(group["difference"]),
+        "p_value": float(group["p_value"].max()) if group["p_value"].notna().all() else None,
+        "raw": over_raw(group),
+        "run": ", ".join(map(str, group["run"])),
+    }
+
+
+def _columns(varying: set[str]) -> tuple[Column, ...]:
+    return (
+        *(Column(key, header, shown=key in varying, leads=True) for key, header in _BLOCK.items()),
+        Column("title", "Method", leads=True),
+        Column("others", "Changed settings", leads=True, shown="others" in varying),
+        Column("clips_seen", "Clips seen", ",.0f"),
+        Column("training", f"Training TFLOPs, {BODIES} bodies", ",.1f"),
+        Column("seeds", "Seeds", "d"),
+        Column("accuracy", "Linear", ".1f", best="max", beside=("pm", "interval")),
+        Column("knn", "1-NN", ".1f", best="max", beside=("pm",)),
+        Column("difference", "Over untrained", "+.1f", beside=("pm",)),
+        Column("p_value", "p (Holm)", ".2g"),
+        Column("raw", "Over raw", "+.1f", beside=("pm",)),
+        Column("run", "Run", shown=False),
+    )
+
+
+def _notes(frame: DataFrame) -> Iterator[str]:
+    yield (
+        "Every row is a training of its own, whose learning rate has run its whole course; training FLOPs: all views, "
+        f"teacher, heads, forward and backward, of clips with {BODIES} bodies, matrix products. p: against the "
+        f"untrained encoder, the largest over seeds, Holm-adjusted over the rows beside it. {INTERVALS}"
+    )
+    yield from subjects_note(frame)
