@@ -181,7 +181,7 @@ def test_a_scene_of_views_shows_what_the_trainer_gives_the_method(made, host, tm
     trainer.order = lambda step: np.array([clip])
     views = trainer.views(5)
     panels = iter(scene.panels[1:])
-    assert len(scene.panels) == 1 + sum(view.count for view in views.values()) == 15
+    assert len(scene.panels) == 1 + sum(view.count for view in views.values()) == 9
     for view in views.values():
         for x, mask in zip(view.chunk(view.x_RTJC), view.chunk(view.mask_RN)):
             panel = next(panels)
