@@ -20,6 +20,8 @@ docs/results.md has the figures of all of these.
 A method with a queue of keys wants it to be full for most of the schedule and its key encoder slower than that: where
 keys of a few steps ago are told from new ones by their age, clips need not be (SkeletonCLR's loss after 120 steps of
 quick: 2.7 nats at momentum 0.95, 5.0 at 0.998, with 512 keys).
+Where hidden tokens are to predict a teacher's features themselves (S-JEPA), a fast teacher and its student run after
+each other into few dimensions; at momentum 0.99 and half the rate it learns.
 The learning rate is that of Adam and its kin; a method with SGD keeps its own. Keys that a method's config does not
 have are skipped, so a method without prototypes needs nothing; how large an encoder is in a preset it says itself
 (``EncoderSpec.presets``).
@@ -54,12 +56,15 @@ _REDUCED: Mapping[str, Any] = {
 }
 """``small`` and ``quick``, which differ in the clips seen and what follows from them."""
 
-QUEUED: Mapping[str, Mapping[str, Any]] = {"small": {"method.momentum": 0.995}, "quick": {"method.momentum": 0.99}}
-"""What of a preset is otherwise for a method with a queue."""
-
 _SHARP = {"method.teacher_temp": 0.01, "method.teacher_temp_start": 0.01}
-SINKHORN: Mapping[str, Mapping[str, Any]] = {"small": _SHARP, "quick": _SHARP}
-"""What of a preset is otherwise for a method whose targets are Sinkhorn's unless it is told so."""
+_SLOW = {"method.momentum": 0.99, "train.lr": 1e-3}
+EXCEPTIONS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
+    "queue": {"small": {"method.momentum": 0.995}, "quick": {"method.momentum": 0.99}},
+    "sinkhorn": {"small": _SHARP, "quick": _SHARP},
+    "features": {"small": _SLOW, "quick": _SLOW},
+}
+"""What of a preset is otherwise, for a method that has a ``queue`` of keys, whose targets are ``sinkhorn``'s unless it
+"is told so, or in which hidden tokens predict the ``features`` of an EMA teacher, without prototypes."""
 
 PRESETS: Mapping[str, Mapping[str, Any]] = {
     "paper": {},

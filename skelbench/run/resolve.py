@@ -28,7 +28,7 @@ from skelbench.plugin.mistakes import plugin_code, wrong
 from skelbench.run.budget import Budget, Length
 from skelbench.run.buildable import check_buildable
 from skelbench.run.length import Timer, length_of, of_steps
-from skelbench.run.presets import PRESETS, QUEUED, SINKHORN
+from skelbench.run.presets import EXCEPTIONS, PRESETS
 from skelbench.run.request import CHOICES, Request, full_key, read_config
 from skelbench.run.settings import Layer, Parts, Settings, config, joined, names, variant_layers
 from skelbench.run.stages import check_fits, is_first_stage, without_parent
@@ -264,15 +264,22 @@ def _scaled(preset: Layer, parts: Parts, name: str) -> dict[str, Any]:
     """
     fields, optimizer = parts.fields, parts.classes["optimizer"]
     apart = () if issubclass(optimizer, Optimizer) and optimizer.adaptive else ("train.lr",)
-    centering = parts.classes["method"].model_fields.get("centering")
-    preset = {
-        **preset,
-        **(QUEUED.get(name, {}) if "queue" in fields["method"] else {}),
-        **(SINKHORN.get(name, {}) if centering and centering.default == "sinkhorn" else {}),
-    }
+    for trait in _traits(parts):
+        preset = {**preset, **EXCEPTIONS[trait].get(name, {})}
     known = {key: value for key, value in preset.items() if key == "clips_seen" or _has(fields, key)}
     mine = {key: value for key, value in known.items() if key not in apart}
     return mine | {f"encoder.{key}": value for key, value in parts.encoder.presets.get(name, {}).items()}
+
+
+def _traits(parts: Parts) -> Iterator[str]:
+    """What of a method makes presets otherwise: keys of ``EXCEPTIONS``."""
+    fields = parts.classes["method"].model_fields
+    if "queue" in fields:
+        yield "queue"
+    if {"mask_ratio", "momentum"} <= fields.keys() and "prototypes" not in fields:
+        yield "features"
+    if "centering" in fields and fields["centering"].default == "sinkhorn":
+        yield "sinkhorn"
 
 
 def _has(fields: Mapping[str, set[str]], key: str) -> bool:

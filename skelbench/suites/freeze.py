@@ -20,7 +20,7 @@ from skelbench.files import parsed, read_text, shallow
 from skelbench.identity import canonical_json
 from skelbench.plugin.host import Host
 from skelbench.results.store import FORMAT
-from skelbench.run.presets import PRESETS, QUEUED, SINKHORN
+from skelbench.run.presets import EXCEPTIONS, PRESETS
 from skelbench.run.request import token_grid
 from skelbench.spec import EvalSpec, GridSpec, TrainSpec, validated
 from skelbench.suites.suite import FrozenData, FrozenPreset, FrozenProtocol, FrozenSplit, LabelRule, Suite
@@ -124,8 +124,8 @@ def preset_of(host: Host, encoder: str, name: str, protocols: tuple[str, ...] = 
     descriptor = host.get("encoders", encoder)
     sizes = getattr(descriptor, "presets", {}).get(name, {})
     values = dict(PRESETS[name])
-    for part, otherwise in (("queue", QUEUED), ("sinkhorn", SINKHORN)):
-        values |= {f"{key} ({part})": value for key, value in otherwise.get(name, {}).items()}
+    for trait, otherwise in EXCEPTIONS.items():
+        values |= {f"{key} ({trait})": value for key, value in otherwise.get(name, {}).items()}
     clips = values.get("clips_seen")
     return FrozenPreset(
         encoder_config=host.config(descriptor)(**sizes).model_dump(mode="json"),

@@ -116,6 +116,16 @@ def test_a_queue_is_younger_than_its_key_encoder_and_far_below_the_clips_seen(pr
     assert made("dino", preset).spec.method_config["momentum"] == PRESETS[preset]["method.momentum"]
 
 
+@pytest.mark.parametrize("preset", ["small", "quick"])
+def test_where_hidden_tokens_predict_a_teachers_features_the_teacher_is_slow(made, preset):
+    spec, usual = made("sjepa", preset).spec, PRESETS[preset]
+    assert spec.method_config["momentum"] > usual["method.momentum"] and spec.train.lr < usual["train.lr"]
+    for other in ("hysp", "slim", "mamp"):  # predicts without masks, has prototypes, has no teacher
+        spec = made(other, preset).spec
+        assert spec.method_config.get("momentum", usual["method.momentum"]) == usual["method.momentum"]
+    assert made("sjepa", preset, sets={"method.momentum": 0.9}).spec.method_config["momentum"] == 0.9
+
+
 def test_the_optimiser_is_the_method_s_own_in_either(made):
     for native in (False, True):
         spec = made("skeletonmae", native=native).spec
