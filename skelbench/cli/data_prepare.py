@@ -79,12 +79,13 @@ def _prepare(
     root: Path | None,
 ) -> None:  # fmt: skip
     from skelbench.cores import free_cores, usable_cores
-    from skelbench.data.raw.parallel import keep_memory
+    from skelbench.data.raw.parallel import KEPT_BYTES
     from skelbench.data.store import roots
     from skelbench.data.store.clip_store import ClipStore
+    from skelbench.heap import keep_freed_memory
 
     name = new_dataset_name(name)
-    keep_memory()
+    keep_freed_memory(KEPT_BYTES)
     if workers is None and (workers := free_cores()) < (cores := usable_cores()):
         err.print(f"others keep cores busy: files are read by {workers} of {cores} possible processes (--workers)")
     with late_progress(f"prepare {name}", unit) as report_progress:

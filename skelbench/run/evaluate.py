@@ -23,6 +23,7 @@ from skelbench.evaluate.fusion import evaluate_sets
 from skelbench.evaluate.hidden import Hiding, can_hide_tokens, check_confidence
 from skelbench.evaluate.protocol import Features, Protocol, ProtocolResult, result_problem
 from skelbench.files import write_atomic, write_json
+from skelbench.heap import give_back_memory
 from skelbench.identity import derive_seed
 from skelbench.leases import Lease
 from skelbench.methods.contract import Method
@@ -200,6 +201,7 @@ def _probing(session: Session, spec: EvalSpec, protocol: Protocol) -> Iterator[C
     """The progress of a protocol, as it is told."""
     with session.progress(label=f"{spec.protocol} probe", unit=protocol.unit) as report:
         yield _advances(report, with_total=True)
+    give_back_memory()
 
 
 def _measure_encoder(
@@ -285,6 +287,7 @@ def _features(
                 encoder, store, spec, stream, grid, torch.device(device), precision, _advances(report), hiding
             )
             session.features[key] = features
+        give_back_memory()
     return session.features[key]
 
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import copy
-import ctypes
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from threading import Event
 from typing import Any
@@ -21,6 +20,7 @@ from skelbench import distributed
 from skelbench.data.store.clip_store import ClipStore
 from skelbench.errors import Diverged, Interrupted, Left, PeerLost, SkelbenchError
 from skelbench.files import naming
+from skelbench.heap import USUAL_BYTES, give_back_memory, keep_freed_memory
 from skelbench.identity import derive_seed
 from skelbench.methods.contract import Method, Step
 from skelbench.nn.batch_norm import synchronised
@@ -58,9 +58,8 @@ TRIAL_CLIPS = 16
 """Of the steps that are timed to choose the number of threads."""
 TRIM_SECONDS = 60.0
 """On a CPU, memory that the C library holds on to goes back to the system this often."""
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # malloc.h
-USUAL_BYTES = 32 << 20
-"""Above which the C library asks the system anew for each allocation, unless told otherwise."""
+KEPT_BYTES = 1 << 30
+"""On a CPU, memory of tensors up to this size stays with the process while it trains."""
 
 Report = Callable[..., None]
 Views = dict[str, View]
@@ -111,7 +110,7 @@ class Trainer:
         clips = len(range(batch)[distributed.own_share(batch)])
         self.signs = {"collapse": Collapse(batch), "shortcut": Shortcut(clips, self.total, turns_bodies(spec))}
         if self.device.type == "cpu":
-            _keep_freed_memory()
+            keep_freed_memory(KEPT_BYTES)
         self._last_save = self._last_trim = time.monotonic()
 
     @property
@@ -358,7 +357,7 @@ class Trainer:
                         if log:
                             log(done, line)
                 if self.device.type == "cpu" and time.monotonic() - self._last_trim > TRIM_SECONDS:
-                    _give_back_memory()
+                    give_back_memory()
                     self._last_trim = time.monotonic()
                 if report:
                     report(batch, **shown)
@@ -387,8 +386,8 @@ class Trainer:
         if not self.rank:
             save_encoders(self.run, self.spec.id, self.method, self.epoch(self.total))
         if self.device.type == "cpu":  # what comes after training has tensors of other sizes
-            _keep_freed_memory(USUAL_BYTES)
-            _give_back_memory()
+            keep_freed_memory(USUAL_BYTES)
+            give_back_memory()
         return seconds()
 
     def prefetched(self, start: int) -> Iterator[tuple[int, Views | list[Views]]]:
@@ -446,27 +445,6 @@ def _phases(method: Method) -> list[tuple[str, float]]:
     if not names or names[0][1] > 0:
         raise wrong(method.phases, f'returned {phases}; the first begins at 0: [("warm", 0.0), ("main", 0.3)]')
     return names
-
-
-def _keep_freed_memory(most: int = 1 << 30) -> None:
-    """Have the C library (glibc) keep what tensors of up to ``most`` bytes give back for the next ones.
-
-    It asks the system anew for every one above 32 MB, whose pages are then cleared one by one as they are first
-    written: five times the work of a GELU.
-    """
-    with suppress(AttributeError, OSError, TypeError):
-        mallopt = ctypes.CDLL(None).mallopt
-        for parameter in (_M_MMAP_THRESHOLD, _M_TRIM_THRESHOLD):
-            mallopt(parameter, most)
-
-
-def _give_back_memory() -> None:
-    """Return freed memory to the system, where the C library can be told to (glibc).
-
-    Tensors of ever other sizes leave gaps in its heap: without this a run of an hour grew from 3 to 6 GB.
-    """
-    with suppress(AttributeError, OSError, TypeError):
-        ctypes.CDLL(None).malloc_trim(0)
 
 
 def _rounded(value: float) -> float:
