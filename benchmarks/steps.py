@@ -9,7 +9,8 @@ falls on all alike. Ratios are medians over rounds, of wall time and of CPU time
 between the losses of the rounds relative to their size (the clips and draws are the same). ``peak`` is the largest
 resident size of the process. ``of GEMM peak`` is the counted FLOPs of forward and backward pass over the CPU time of
 the step without views, as a share of what a product of two 2048 x 2048 float32 matrices reaches between the rounds on
-the same threads.
+the same threads. Where presets are others than those of the other checkout, ``--set method.head_hidden=128`` and the
+like give both the same work.
 
 ``--original``: a checkout of maoyunyao/MAMP; its model (8 + 5 blocks), loss, backward pass and AdamW on as many bodies
 as ``mamp:native`` has, without what loads data; views are left out of ours there.
@@ -51,8 +52,8 @@ def _clocked(work: Callable[[], Any]) -> tuple[float, float, Any]:
     return time.perf_counter() - wall, time.process_time() - cpu, out
 
 
-def trainer_of(case: str, folder: Path) -> Any:
-    """A trainer of the case on the synthetic data."""
+def trainer_of(case: str, folder: Path, sets: dict[str, Any] | None = None) -> Any:
+    """A trainer of the case on the synthetic data, with the settings ``sets`` changed."""
     from skelbench.data.store.roots import data_root
     from skelbench.plugin.host import get_host
     from skelbench.results.run_dir import RunDir
@@ -64,10 +65,14 @@ def trainer_of(case: str, folder: Path) -> Any:
     method, preset, *clips = case.split(":")
     batch = int(clips[0]) if clips else None
     if preset == "native":
-        given: dict[str, Any] = {"preset": "paper", "native": True, "sets": {"train.bodies": "all-slots"}}
+        given: dict[str, Any] = {
+            "preset": "paper",
+            "native": True,
+            "sets": {"train.bodies": "all-slots"} | (sets or {}),
+        }
         batch = batch or 8
     else:
-        given = {"preset": preset}
+        given = {"preset": preset, "sets": sets or {}}
     host = get_host()
     run = resolve(Request(method=method, batch_size=batch, **given), host, data_root(), "cpu")
     module = build_method(run.spec, host, run.store.topology, "cpu")
@@ -75,11 +80,11 @@ def trainer_of(case: str, folder: Path) -> Any:
     return Trainer(run.spec, module, run.store, RunDir(folder), "cpu")
 
 
-def ours(case: str, folder: Path) -> Callable[[int], dict[str, float]]:
+def ours(case: str, folder: Path, sets: dict[str, Any] | None = None) -> Callable[[int], dict[str, float]]:
     """A function that does one step and says what it took."""
     from skelbench.cost.meta import flop_counter
 
-    training = trainer_of(case, folder)
+    training = trainer_of(case, folder, sets)
     with flop_counter() as counter:
         training.train_step(0, training.views(0))
 
@@ -121,10 +126,10 @@ def original(checkout: Path) -> Callable[[int], dict[str, float]]:
     return step
 
 
-def serve(case: str, checkout: str) -> None:
+def serve(case: str, checkout: str, sets: str) -> None:
     """One step for every line of the standard input; a line of JSON for each."""
     with tempfile.TemporaryDirectory() as folder:
-        step = original(Path(checkout)) if case == "original" else ours(case, Path(folder))
+        step = original(Path(checkout)) if case == "original" else ours(case, Path(folder), json.loads(sets))
         for line in sys.stdin:
             if line.strip() == "peak":
                 answer = {"peak": peak_flops()}
@@ -136,11 +141,11 @@ def serve(case: str, checkout: str) -> None:
 class Server:
     """A process that does steps of one case with one checkout."""
 
-    def __init__(self, case: str, checkout: Path, folder: Path) -> None:
+    def __init__(self, case: str, checkout: Path, folder: Path, sets: str) -> None:
         paths = [] if case == "original" else [str(checkout), str(folder)]
         if paths and not (folder / "skelbench_plugins").exists():  # as an installation has them
             (folder / "skelbench_plugins").symlink_to(checkout / "plugins", target_is_directory=True)
-        command = [sys.executable, "-P", __file__, "--serve", case, str(checkout)]
+        command = [sys.executable, "-P", __file__, "--serve", case, str(checkout), sets]
         env = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env)
 
@@ -160,22 +165,22 @@ class Server:
 
 
 @contextmanager
-def servers(wanted: dict[str, tuple[str, Path]]) -> Iterator[dict[str, Server]]:
+def servers(wanted: dict[str, tuple[str, Path]], sets: str) -> Iterator[dict[str, Server]]:
     """One for every name: (case, checkout)."""
     with ExitStack() as stack:
         started = {}
         for name, (case, checkout) in wanted.items():
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-            started[name] = Server(case, checkout, folder)
+            started[name] = Server(case, checkout, folder, sets)
             stack.callback(started[name].stop)
         yield started
 
 
-def compare(case: str, wanted: dict[str, tuple[str, Path]], rounds: int) -> None:
+def compare(case: str, wanted: dict[str, tuple[str, Path]], rounds: int, sets: str) -> None:
     """Print what a case takes with each, and the ratios to the first."""
     found: dict[str, list[dict[str, float]]] = {name: [] for name in wanted}
     peaks: list[float] = []
-    with servers(wanted) as started:
+    with servers(wanted, sets) as started:
         for number in range(WARM + rounds):
             for name in list(started) if number % 2 else list(started)[::-1]:
                 found[name].append(started[name].ask(str(number)))
@@ -211,17 +216,19 @@ def main() -> None:
     parser.add_argument("--against", type=Path, help="another checkout of this repository")
     parser.add_argument("--original", type=Path, help="a checkout of maoyunyao/MAMP, for mamp:native")
     parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--serve", nargs=2, metavar=("CASE", "CHECKOUT"), help=argparse.SUPPRESS)
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=JSON", help="a setting of every checkout's")
+    parser.add_argument("--serve", nargs=3, metavar=("CASE", "CHECKOUT", "SETS"), help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.serve:
         return serve(*args.serve)
+    sets = json.dumps({key: json.loads(value) for key, value in (each.split("=", 1) for each in args.set)})
     for case in args.cases.split(","):
         wanted = {"ours": (case, HERE)}
         if args.against:
             wanted["before"] = (case, args.against.resolve())
         if args.original and case == "mamp:native":
             wanted["original"] = ("original", args.original.resolve())
-        compare(case, wanted, args.rounds)
+        compare(case, wanted, args.rounds, sets)
 
 
 if __name__ == "__main__":

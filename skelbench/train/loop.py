@@ -56,7 +56,7 @@ CHECKPOINT_SECONDS = 120.0
 """A state to continue from is written at least this often."""
 TRIAL_CLIPS = 16
 """Of the steps that are timed to choose the number of threads."""
-TRIM_SECONDS = 60.0
+TRIM_SECONDS = 10.0
 """On a CPU, memory that the C library holds on to goes back to the system this often."""
 KEPT_BYTES = 1 << 30
 """On a CPU, memory of tensors up to this size stays with the process while it trains."""
