@@ -18,8 +18,8 @@ def keep_freed_memory(most: int) -> None:
     """
     with suppress(AttributeError, OSError, TypeError):
         mallopt = ctypes.CDLL(None).mallopt
-        for parameter in (_M_MMAP_THRESHOLD, _M_TRIM_THRESHOLD):
-            mallopt(parameter, most)
+        if mallopt(_M_MMAP_THRESHOLD, most) or mallopt(_M_MMAP_THRESHOLD, USUAL_BYTES):  # older ones take no more
+            mallopt(_M_TRIM_THRESHOLD, most)
 
 
 def give_back_memory() -> None:

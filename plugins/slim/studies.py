@@ -1,7 +1,7 @@
-"""The SLiM paper's comparisons as studies of what its tables show (torch-free).
+"""The SLiM paper's comparisons as studies of what its tables show, and our own of the length of training (torch-free).
 
-Without a GPU each is a first look at the tiny size; with one it has the paper's: 150 epochs for the comparison of
-token budgets, 100 for ablations and target controls, as the paper says.
+Without a GPU each of the paper's is a first look at the tiny size; with one it has the paper's: 150 epochs for the
+comparison of token budgets, 100 for ablations and target controls, as the paper says.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ SCALING = Study(
     figure="scaling",
     preset="small",
     sets={"tokens": 8},
-    # Trainings of their own, not snapshots of one: each comes to the end of its learning rate. The longest are last.
+    # Trainings of their own, not snapshots of one: each comes to the end of its learning rate. The longest are last
+    # of a seed.
     grid={
         "budget": ("clips=8000", "clips=40000", "clips=160000", "clips=640000"),
         "method": ("gfp", "mamp", "skeletonmae", "dino", "slim"),

@@ -367,6 +367,8 @@ def _table(study: Study, trials: list[Trial], session: Session, protocols: list[
     from skelbench.plugin.status import one_line
     from skelbench.report.inputs import TableInputs
     from skelbench.report.render import Terminal
+    from skelbench.report.scaling import LENGTH
+    from skelbench.report.scaling import NAME as SCALING
     from skelbench.words import plain
 
     if not protocols:
@@ -374,7 +376,8 @@ def _table(study: Study, trials: list[Trial], session: Session, protocols: list[
     host, results = session.host, session.results
     ids = {trial.id for trial in trials} | {trial.twin.spec.id for trial in trials if trial.twin}
     names = {run.name for run in results.read() if run.name.rsplit("-", 1)[-1] in ids}
-    changed = any(trial.resolved.modified for trial in trials)
+    free = LENGTH if study.table == SCALING else ()
+    changed = any(set(trial.resolved.modified).difference(free) for trial in trials)
     inputs = TableInputs(host, results, exact_only=not changed, only=names, progress=session.progress)
     # A study's own table is for exact presets: where it stays empty, and where there is none, the general one speaks.
     for table in dict.fromkeys(name for name in (study.table, "linear") if name in host.names("tables")):

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 COLUMNS = (
     "run", "group", "title", "method", "version", "variant", "setting", "dataset", "split", "source", "data", "tokens",
-    "frames", "patch", "preset", "encoder", "exact", "changed", "hardware", "seed", "protocol", "trained_on", "stream",
-    "checkpoint",
+    "frames", "patch", "preset", "encoder", "exact", "standard", "changed", "hardware", "seed", "protocol",
+    "trained_on", "stream", "checkpoint",
     "accuracy", "accuracy_selected", "accuracy_best_on_test", "accuracy_sd", "draws", "drawn", "n_test", "subjects",
     "by_subject", "control_run", "control_accuracy", "difference", "p_value", "raw_evaluation", "raw_difference",
     "raw_p_value",
@@ -53,7 +53,8 @@ def frame(every: Iterable[ReadRun]) -> pandas.DataFrame:
     clip, both for one body (two bodies cost exactly twice as much); ``train_flops`` is that of the whole
     pre-training up to the checkpoint, on clips of two bodies, as in ``--budget flops=...``. ``title`` is what one types
     (``slim:glcl-only``), ``changed`` the settings that differ from preset, variant and protocol (``train.lr=0.001,
-    probe.k=5``), ``encoder`` its name with the settings that are not its preset's, ``trained_on`` the streams of
+    probe.k=5``), ``exact`` that there are none, ``standard`` that there are none of the evaluation, nor another stream,
+    checkpoint or data, ``encoder`` its name with the settings that are not its preset's, ``trained_on`` the streams of
     training, of all runs that are fused, ``stream`` what was evaluated (``joint + bone (scores)``), ``collapse``
     what collapsed in training (None = nothing), ``data`` the data set's fingerprint, ``finished`` when the training
     was.
@@ -209,6 +210,7 @@ def _evaluation(
         "source": source,
         "data": evaluated["data"]["fingerprint"][:12],
         "exact": not run.info["modified"] and record["standard"],
+        "standard": record["standard"],
         **({"preset": record["preset"]} if "preset" in record and spec.method in CONTROLS else {}),
         "protocol": evaluated["protocol"],
         "stream": EvalSpec.model_validate(evaluated).stream_title,

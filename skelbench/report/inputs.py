@@ -49,6 +49,8 @@ class TableInputs:
     """Show which rows can be told apart (``--significance``)."""
     protocol: str = "linear"
     """What figures of one protocol show (``--protocol``)."""
+    also_shown: Collection[str] = frozenset()
+    """Runs that a table shows though their settings were changed; it says so itself (``scaling``: of other lengths)."""
     data_root: Path | None = None
     """Where data sets are, for the names of classes; None = the usual place."""
     settings: Spec = field(default_factory=Spec)
@@ -93,7 +95,7 @@ class TableInputs:
     @property
     def left_out(self) -> int:
         """Runs that ``--all`` would add."""
-        return self.every["run"].nunique() - self.frame["run"].nunique()
+        return len(set(self.every["run"]) - set(self.frame["run"]) - set(self.also_shown))
 
     @property
     def data_place(self) -> Path:

@@ -39,6 +39,9 @@ _BLOCK = {
     "encoder": "Encoder", "stream": "Stream", "hardware": "Hardware", "protocol": "Probe",
 }  # fmt: skip
 """What rows that are compared have in common, and its headers."""
+FLOPS = (
+    f"Training FLOPs: all views, teacher, heads, forward and backward, of clips with {BODIES} bodies, matrix products"
+)
 _NUMBERS = ("accuracy", "difference", "p_value", "raw_difference", "raw_p_value", "n_test", "train_flops", "clips_seen")
 
 
@@ -48,23 +51,27 @@ def skelbench_tables() -> list[TableSpec]:
     return [TableSpec(name=NAME, target=":table", summary=summary)]
 
 
-def other_settings(run: ReadRun) -> dict[str, Any]:
-    """Settings of a run that are not its preset's and say more than how long it trained."""
-    return {key: value for key, value in run.info["modified"].items() if key not in LENGTH}
-
-
 def trainings(inputs: TableInputs) -> DataFrame:
     """The evaluations of trained runs, with the column ``others``: settings of the training or the probe that are not
-    their preset's and say more than how long it trained. Rows that have any are for ``--all``."""
+    their preset's and say more than how long it trained. Without ``--all`` those that differ in nothing else, and their
+    snapshots."""
     frame = inputs.every
     frame = frame[frame["clips_seen"].astype(float) > 0]
-    lengths = {run.name: (run.about["changed"], listed(other_settings(run))) for run in inputs.stored}
+    trained = {run.name: (run.about["changed"], _other_settings(run)) for run in inputs.stored}
     others = [
-        changed.replace(*lengths[run], 1) if lengths[run][0] else changed
+        changed.replace(*trained[run], 1) if trained[run][0] else changed
         for run, changed in zip(frame["run"], frame["changed"])
     ]
     frame = frame.assign(others=[text.removeprefix(", ") for text in others])
-    return frame[frame["others"] == ""] if inputs.exact_only else frame
+    if inputs.exact_only:
+        alone = (frame["others"] == "") & frame["standard"].astype(bool)
+        frame = frame[alone | (frame["checkpoint"].ne("last") & frame["group"].isin(set(frame["group"][alone])))]
+        inputs.also_shown = {*inputs.also_shown, *frame["run"]}
+    return frame
+
+
+def _other_settings(run: ReadRun) -> str:
+    return listed({key: value for key, value in run.info["modified"].items() if key not in LENGTH})
 
 
 def table(inputs: TableInputs) -> Table:
@@ -124,8 +131,8 @@ def _columns(varying: set[str]) -> tuple[Column, ...]:
 
 def _notes(frame: DataFrame) -> Iterator[str]:
     yield (
-        "Every row is a training of its own, whose learning rate has run its whole course; training FLOPs: all views, "
-        f"teacher, heads, forward and backward, of clips with {BODIES} bodies, matrix products. p: against the "
-        f"untrained encoder, the largest over seeds, Holm-adjusted over the rows beside it. {INTERVALS}"
+        "Every row is a training of its own, whose learning rate has run its whole course; to have another length "
+        f"than the preset is no changed setting here. {FLOPS}. p: against the untrained encoder, the largest over "
+        f"seeds, Holm-adjusted over the rows beside it. {INTERVALS}"
     )
     yield from subjects_note(frame)

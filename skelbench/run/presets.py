@@ -12,16 +12,16 @@ covariances of more keep features small), and with a few hundred prototypes a te
 uniform assignments (measured: the masked loss stays near log K), at 0.04 it does not. Sinkhorn evens targets out
 besides: at 0.04 those of SLiM's class tokens say nothing of the clip for most of a short schedule, at 0.01 they do;
 with a running centre 0.04 is better (DINO). The batch is small because steps are what a short schedule lacks: at 16
-clips, not 32, as many clips teach SLiM, SkeletonMAE and GFP more. Half of the local views, and heads twice as wide as
-the encoder (published: eight times), make a step cheaper and teach as much. The patch projection learns as fast as the
-rest. Masked feature prediction weighs 0.03: over the first steps its gradient in the encoder is up to 22 times that of
-the contrast, and a short schedule does not outgrow what it learns first, which body and which view a token is of.
-docs/results.md has the figures of all of these.
+clips, not 32, as many clips teach the contrast of SLiM more, and in minutes SkeletonMAE and GFP. Fewer local views,
+half of SLiM's, and heads twice as wide as the encoder (published: eight times), make a step cheaper and teach as much.
+The patch projection learns as fast as the rest. Masked feature prediction weighs 0.03: over the first steps its
+gradient in the encoder is up to 22 times that of the contrast, and a short schedule does not outgrow what it learns
+first, which body and which view a token is of. docs/results.md has the figures of all of these.
 A method with a queue of keys wants it to be full for most of the schedule and its key encoder slower than that: where
 keys of a few steps ago are told from new ones by their age, clips need not be (SkeletonCLR's loss after 120 steps of
 quick: 2.7 nats at momentum 0.95, 5.0 at 0.998, with 512 keys).
 Where hidden tokens are to predict a teacher's features themselves (S-JEPA), a fast teacher and its student run after
-each other into few dimensions; at momentum 0.99 and half the rate it learns.
+each other into few dimensions; at momentum 0.99 and half the rate it learns more.
 The learning rate is that of Adam and its kin; a method with SGD keeps its own. Keys that a method's config does not
 have are skipped, so a method without prototypes needs nothing; how large an encoder is in a preset it says itself
 (``EncoderSpec.presets``).
@@ -64,7 +64,7 @@ EXCEPTIONS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     "features": {"small": _SLOW, "quick": _SLOW},
 }
 """What of a preset is otherwise, for a method that has a ``queue`` of keys, whose targets are ``sinkhorn``'s unless it
-"is told so, or in which hidden tokens predict the ``features`` of an EMA teacher, without prototypes."""
+is told so, or in which hidden tokens predict the ``features`` of an EMA teacher, without prototypes."""
 
 PRESETS: Mapping[str, Mapping[str, Any]] = {
     "paper": {},

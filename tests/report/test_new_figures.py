@@ -134,7 +134,9 @@ def test_trainings_of_other_lengths_are_one_line_and_the_untrained_encoder_is_be
         seen = {"clips_seen": epochs * 40_000 // 150}
         path.write_text(json.dumps(json.loads(path.read_text()) | seen))
     run(made, "untrained", 0.2)
-    axes = scaling.draw(inputs(made, True)).axes[0]
+    given = inputs(made)
+    axes = scaling.draw(given).axes[0]
+    assert not given.left_out
     assert line(axes, "slim, 8 tokens") == pairs((40_000, 60), (80_000, 80), (160_000, 90))
     assert [y for _, y in line(axes, "_untrained")] == pairs(20, 20)
 

@@ -51,6 +51,23 @@ def test_what_differs_in_more_than_length_is_asked_for(made):
     assert [(row["others"].value, row["accuracy"].value) for row in every] == [("", 60), ("train.lr=1", 50)]
 
 
+def test_another_look_at_a_training_is_asked_for(made):
+    trained(made, "slim", 0.5, 8000, modified={"budget clips": 8000})
+    made.run("slim", 0.9, standard=False, streams=("joint", "bone"), fusion="scores", knn=None,
+             modified={"budget clips": 8000})  # fmt: skip
+    assert [row["accuracy"].value for row in rows(made)] == [50]
+    assert sorted(row["accuracy"].value for row in rows(made, exact_only=False)) == [50, 90]
+
+
+def test_what_is_left_out_is_what_differs_in_more_than_length(made):
+    for seed, changed in enumerate(({}, {"budget clips": 8000}, {"train.epochs": 3}, {"train.lr": 1})):
+        trained(made, "slim", 0.5, 8000, modified=changed, seed=seed)
+    inputs = TableInputs(Host(), made.store)
+    assert inputs.left_out == 3
+    table(inputs)
+    assert inputs.left_out == 1
+
+
 def test_controls_snapshots_and_other_machines_are_no_lengths(made):
     made.run("raw", 0.3)
     made.run("untrained", 0.3)

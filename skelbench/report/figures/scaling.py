@@ -12,16 +12,14 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from skelbench.cost import BODIES
 from skelbench.plugin import FigureSpec, hookimpl
 from skelbench.report.figures import NothingToDraw
 from skelbench.report.figures.curves import spread
 from skelbench.report.figures.sheet import Heading, Sheet
 from skelbench.report.figures.style import GUIDE, MARKERS, PALE, house, log_axis, number, places, thousands
 from skelbench.report.figures.token_budget import look_of
-from skelbench.report.scaling import other_settings, trainings
+from skelbench.report.scaling import FLOPS, trainings
 from skelbench.report.seeds import alike, seeds_of
-from skelbench.spec import listed
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -35,7 +33,7 @@ CAPTION = (
     "Filled: finished trainings, whose learning rate has run its whole course; those of several lengths are "
     "joined by a solid line. Hollow, dashed: snapshots (RUN@EPOCH) on the way of one training, whose learning rate had "
     "not come down yet: they say how it went, not what a shorter training would reach. Points: mean over seeds. "
-    f"Training FLOPs: all views, teacher, heads, forward and backward, of clips with {BODIES} bodies, matrix products."
+    f"{FLOPS}."
 )
 NO_SNAPSHOTS = "No snapshot was evaluated yet: skelbench runs show RUN lists them, skelbench eval RUN@EPOCH does."
 
@@ -119,8 +117,7 @@ def _lines(rows: DataFrame, runs: dict[str, ReadRun]) -> dict[Line, list[list[St
     lines: dict[Line, dict[str, list[Stage]]] = {}
     for own in seeds_of(rows, ["checkpoint"]):
         first, run = own.iloc[0], runs[own.iloc[0]["run"]]
-        other = other_settings(run)
-        line = Line(str(first["title"]), run.spec.tokens, listed(other) if other else "")
+        line = Line(str(first["title"]), run.spec.tokens, str(first["others"]))
         lines.setdefault(line, {}).setdefault(str(first["group"]), []).append(_stage(own))
     return {
         line: [sorted(stages, key=lambda stage: stage.clips) for stages in schedules.values()]
