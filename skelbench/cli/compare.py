@@ -94,56 +94,54 @@ def compare(
     from skelbench.console import err, out, progress
     from skelbench.errors import SkelbenchError, did_you_mean
 
-    # Runs are read into objects that stay; to count costs is to make many that go.
-    with uncollected() if descriptor.needs_runs else nullcontext():
-        from skelbench.report.inputs import TableInputs
-        from skelbench.report.table import Table
+    format_ = format_of(format_, output)
+    store = ResultStore(results, progress if err.is_terminal else None)
+    store.check_readable()
+    from skelbench.report.inputs import TableInputs
 
-        format_ = format_of(format_, output)
-        store = ResultStore(results, progress if err.is_terminal else None)
-        store.check_readable()
-        asked = names_of(metrics or "")
-        no_columns = SkelbenchError(
-            f"table {table} has no columns for metrics; leave --metrics out or take table linear"
-        )
-        filters = filters_of(dataset=dataset, method=method, protocol=protocol, preset=preset, tag=tag)
-        inputs = TableInputs(host, store, exact_only=not all_, progress=progress, metrics=asked, filters=filters)
-        inputs.check_filters()
-        inputs.significance, inputs.best_on_test = significance, best_on_test
-        added = {"--significance": "letters"} if significance else {}
-        added |= {"--best-on-test": "accuracy_best_on_test"} if best_on_test else {}
+    asked = names_of(metrics or "")
+    no_columns = SkelbenchError(f"table {table} has no columns for metrics; leave --metrics out or take table linear")
+    filters = filters_of(dataset=dataset, method=method, protocol=protocol, preset=preset, tag=tag)
+    inputs = TableInputs(host, store, exact_only=not all_, progress=progress, metrics=asked, filters=filters)
+    inputs.check_filters()
+    inputs.significance, inputs.best_on_test = significance, best_on_test
+    added = {"--significance": "letters"} if significance else {}
+    added |= {"--best-on-test": "accuracy_best_on_test"} if best_on_test else {}
 
-        def nothing(option: str) -> SkelbenchError:
-            return SkelbenchError(f"table {table} has nothing to show for {option}; leave it out or take table linear")
+    def nothing(option: str) -> SkelbenchError:
+        return SkelbenchError(f"table {table} has nothing to show for {option}; leave it out or take table linear")
 
-        for option in added:
-            if descriptor.counts:
-                raise nothing(option)
-        if descriptor.needs_runs and not inputs.stored:
-            studied = table != "linear" and table in host.names("studies")  # which is about any run
-            start = f"study {table}" if studied else "run METHOD --tokens 8"
-            out.print(f"no runs in {store.root} yet; start with: skelbench {start}")
-            return
-        for name in asked:
-            if not descriptor.needs_runs:
-                raise no_columns
-            if name not in inputs.measures:
-                raise SkelbenchError(did_you_mean(name, list(inputs.measures), "metric of the evaluations here"))
-        built = host.checked(descriptor, host.load(descriptor)(inputs), Table, "skelbench.report.table.Table")
-        built = replace(built, name=table)
-        if descriptor.needs_runs and built.rows and (files := inputs.added):
-            built = replace(built, notes=(*built.notes, f"Runs that were not made here are from: {'; '.join(files)}."))
-        headers = [column.header for column in built.shown]
-        if built.rows and any(inputs.measures[name].label not in headers for name in asked):
+    for option in added:
+        if descriptor.counts:
+            raise nothing(option)
+    if descriptor.needs_runs and not inputs.stored:
+        studied = table != "linear" and table in host.names("studies")  # which is about any run
+        start = f"study {table}" if studied else "run METHOD --tokens 8"
+        out.print(f"no runs in {store.root} yet; start with: skelbench {start}")
+        return
+    from skelbench.report.table import Table
+
+    for name in asked:
+        if not descriptor.needs_runs:
             raise no_columns
-        known = [column.key for column in built.columns]
-        for option, key in added.items():
-            if built.rows and not any(name.endswith(key) for name in known):
-                raise nothing(option)
-        if descriptor.needs_runs and inputs.left_out:
-            err.print(f"note: {inputs.left_out} runs with settings changed from their preset are left out; see --all")
-        built = arranged(built, inputs, table, sort, names_of(columns or ""))
-        put(built, format_, output, "--wide shows all, --columns those that you name", paged=wide)
+        if name not in inputs.measures:
+            raise SkelbenchError(did_you_mean(name, list(inputs.measures), "metric of the evaluations here"))
+    with uncollected() if descriptor.needs_runs else nullcontext():  # to count is to make much that goes
+        built = host.checked(descriptor, host.load(descriptor)(inputs), Table, "skelbench.report.table.Table")
+    built = replace(built, name=table)
+    if descriptor.needs_runs and built.rows and (files := inputs.added):
+        built = replace(built, notes=(*built.notes, f"Runs that were not made here are from: {'; '.join(files)}."))
+    headers = [column.header for column in built.shown]
+    if built.rows and any(inputs.measures[name].label not in headers for name in asked):
+        raise no_columns
+    known = [column.key for column in built.columns]
+    for option, key in added.items():
+        if built.rows and not any(name.endswith(key) for name in known):
+            raise nothing(option)
+    if descriptor.needs_runs and inputs.left_out:
+        err.print(f"note: {inputs.left_out} runs with settings changed from their preset are left out; see --all")
+    built = arranged(built, inputs, table, sort, names_of(columns or ""))
+    put(built, format_, output, "--wide shows all, --columns those that you name", paged=wide)
 
 
 def arranged(table: Table, inputs: TableInputs, name: str, sort: str | None, columns: list[str]) -> Table:

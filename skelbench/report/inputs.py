@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from skelbench.component import Spec
+from skelbench.cores import uncollected
 from skelbench.data.store.splits import TUNE
 from skelbench.plugin.host import Host
 from skelbench.report.filters import Filters
@@ -70,9 +71,10 @@ class TableInputs:
     def every(self) -> pandas.DataFrame:
         """Every evaluation record of a finished run (columns: ``skelbench.report.frame``); those that settings were
         chosen by, on held-out training subjects, compete with nothing and are asked for by name (``only``)."""
-        from skelbench.report.frame import frame
+        with uncollected():
+            from skelbench.report.frame import frame
 
-        every = self.filters.rows(frame(self.stored))  # who is not wanted may be a control of who is
+            every = self.filters.rows(frame(self.stored))  # who is not wanted may be a control of who is
         if self.only is not None:
             return every[every["run"].isin(self.only)]
         return every[~every["split"].astype(str).str.endswith(TUNE)]

@@ -96,7 +96,8 @@ class ResultStore:
 
     def read(self) -> list[ReadRun]:
         """The same, as they are now: run.json of each is read once, or not at all where it is as it was."""
-        whole = [*filter(None, self._read())]
+        with uncollected():
+            whole = [*filter(None, self._read())]
         by_id: dict[str, ReadRun] = {}
         for run in sorted(whole, key=lambda run: (not run.name.endswith(f"-{run.about['said_id']}"), run.name)):
             twin = by_id.setdefault(run.about["said_id"] or run.name, run)
@@ -109,9 +110,8 @@ class ResultStore:
         if len(names) < kept.LEAST:
             yield from (if_whole(directory.read) for directory in self._of(names))
             return
-        with uncollected():
-            looked = ((name, *kept.looked_at(f"{self.root}/{name}")) for name in names)
-            found = [(name, stamps) for name, is_run, stamps in looked if is_run]
+        looked = ((name, *kept.looked_at(f"{self.root}/{name}")) for name in names)
+        found = [(name, stamps) for name, is_run, stamps in looked if is_run]
         shelves = kept.Shelves(self.root, [name for name, _ in found], self._progress)
         shelf = shelves["runs"]
         abouts = [shelf.get(name, stamps.mark) if stamps else None for name, stamps in found]
