@@ -52,7 +52,7 @@ def _clocked(work: Callable[[], Any]) -> tuple[float, float, Any]:
     return time.perf_counter() - wall, time.process_time() - cpu, out
 
 
-def trainer_of(case: str, folder: Path, sets: dict[str, Any] | None = None) -> Any:
+def trainer_of(case: str, folder: Path, sets: dict[str, Any]) -> Any:
     """A trainer of the case on the synthetic data, with the settings ``sets`` changed."""
     from skelbench.data.store.roots import data_root
     from skelbench.plugin.host import get_host
@@ -65,22 +65,18 @@ def trainer_of(case: str, folder: Path, sets: dict[str, Any] | None = None) -> A
     method, preset, *clips = case.split(":")
     batch = int(clips[0]) if clips else None
     if preset == "native":
-        given: dict[str, Any] = {
-            "preset": "paper",
-            "native": True,
-            "sets": {"train.bodies": "all-slots"} | (sets or {}),
-        }
-        batch = batch or 8
+        given: dict[str, Any] = {"preset": "paper", "native": True}
+        sets, batch = {"train.bodies": "all-slots"} | sets, batch or 8
     else:
-        given = {"preset": preset, "sets": sets or {}}
+        given = {"preset": preset}
     host = get_host()
-    run = resolve(Request(method=method, batch_size=batch, **given), host, data_root(), "cpu")
+    run = resolve(Request(method=method, batch_size=batch, sets=sets, **given), host, data_root(), "cpu")
     module = build_method(run.spec, host, run.store.topology, "cpu")
     module.train()
     return Trainer(run.spec, module, run.store, RunDir(folder), "cpu")
 
 
-def ours(case: str, folder: Path, sets: dict[str, Any] | None = None) -> Callable[[int], dict[str, float]]:
+def ours(case: str, folder: Path, sets: dict[str, Any]) -> Callable[[int], dict[str, float]]:
     """A function that does one step and says what it took."""
     from skelbench.cost.meta import flop_counter
 
