@@ -6,16 +6,19 @@ import heapq
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from skelbench.data.store.clip_store import ClipStore
 from skelbench.errors import SkelbenchError, did_you_mean, nearest
+from skelbench.identity import digest
 from skelbench.plugin.host import Host
 from skelbench.results.run_dir import RunDir
 from skelbench.run.evaluate import eval_spec
-from skelbench.run.length import Timer
+from skelbench.run.length import Timer, lengthless
 from skelbench.run.request import Request
 from skelbench.run.resolve import Resolved, control, resolve
 from skelbench.run.session import Session
+from skelbench.spec import RunSpec
 from skelbench.studies.study import TRIAL, Study
 from skelbench.studies.watch import at_work, trained
 from skelbench.train.loop import total_steps
@@ -196,32 +199,49 @@ def prices(
     """Step FLOPs per clip of each distinct setting of ``trials`` and, of those ``timed``, seconds and memory of
     training; by ``setting``.
 
-    Counted on shapes and timed on a few real steps; nothing is written. A method whose step fails has no price.
+    Counted on shapes and timed on a few real steps, once for all that step alike; nothing is written. A method whose
+    step fails has no price.
     """
     from skelbench.cost.report import step_cost
     from skelbench.run.estimate import estimate
 
     priced: dict[str, Price] = {}
+    per_step: dict[tuple[str, float], tuple[float, float]] = {}
     settings = {trial.setting for trial in timed}
     for trial in trials:
         if trial.setting in priced:
             continue
-        flops: float | None = 0.0
-        seconds: float | None = 0.0
-        memory: float | None = 0.0
+        price = Price(0.0, 0.0, 0.0)
         if trial.resolved.method.trains:
             spec, store = trial.resolved.spec, trial.resolved.store
-            flops = seconds = memory = None
+            price = Price()
             try:
                 flops = step_cost(spec, session.host, store.topology)["flops_per_clip"]
+                price = Price(flops)
                 if trial.setting in settings:
-                    found = estimate(spec, session.host, store, session.device, flops)
-                    seconds, memory = found.seconds, found.memory_bytes
+                    alike = (_step(spec), flops)
+                    if alike not in per_step:
+                        found = estimate(spec, session.host, store, session.device, flops)
+                        per_step[alike] = found.seconds / max(1, found.steps), found.memory_bytes
+                    seconds, memory = per_step[alike]
+                    price = Price(flops, seconds * trial.steps, memory)
             except Exception:  # a stranger's code: that it fails is for the run itself to say
                 pass
-        priced[trial.setting] = Price(flops, seconds, memory)
+        priced[trial.setting] = price
         report(1)
     return priced
+
+
+def _step(spec: RunSpec) -> str:
+    """What decides how long a step of known FLOPs takes: all but length, seed, rates, weights and temperatures."""
+    plain = lengthless(spec).model_dump(mode="json")
+
+    def without(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: without(inner) for key, inner in value.items() if not isinstance(inner, float)}
+        return value
+
+    return digest(without(plain))
 
 
 def makespan(seconds: Iterable[float], jobs: int) -> float:

@@ -17,7 +17,7 @@ from skelbench.run.pretrain import pretrain
 from skelbench.run.session import Session
 from skelbench.studies.runner import claim_of, command, own_modules, processes
 from skelbench.studies.study import Study
-from skelbench.studies.trials import Trial, complete, makespan, recognise, status
+from skelbench.studies.trials import Trial, complete, makespan, prices, recognise, status
 
 TINY = {"epochs": 1, "batch_size": 4, "encoder.dim": 16, "encoder.depth": 1}
 
@@ -268,6 +268,32 @@ def test_jobs_share_the_time(seconds, jobs):
     total, longest = sum(seconds), max(seconds, default=0.0)
     assert max(total / jobs, longest) - 1e-6 <= made <= total / jobs + longest + 1e-6
     assert makespan([4.0, 3.0, 2.0, 1.0], 2) == 5.0 and makespan([1.0, 2.0, 3.0, 4.0], 2) == 6.0
+
+
+def test_what_steps_alike_is_timed_once(trials_of, monkeypatch):
+    """Rates and temperatures change no step's work; mask ratios, batches, grids and methods do."""
+    import skelbench.run.estimate
+
+    timed, estimate = [], skelbench.run.estimate.estimate
+    monkeypatch.setattr(
+        skelbench.run.estimate, "estimate", lambda spec, *rest: timed.append(spec) or estimate(spec, *rest)
+    )
+    common = {"method": "mamp", "tokens": 8}
+    points = [{"lr": 2e-3}, {"lr": 4e-3, "tau": 0.5}, {"epochs": 3.0}, {"mask_ratio": 0.5}, {"batch_size": 2}]
+    study = Study(
+        name="alike",
+        dataset="small",
+        seeds=(0,),
+        set=TINY,
+        trials=[*({**common, **point} for point in points), {"method": "skeletonmae", "tokens": 8}],
+    )
+    trials, session = trials_of(study)
+    priced = list(prices(trials, trials, session, lambda n: None).values())
+    same, _, long, few, small, other = trials
+    assert [spec.id for spec in timed] == [trial.resolved.spec.id for trial in (same, few, small, other)]
+    assert priced[0] == priced[1] and priced[2].memory_bytes == priced[0].memory_bytes
+    assert priced[2].seconds / long.steps == pytest.approx(priced[0].seconds / same.steps)
+    assert priced[3].flops_per_clip > priced[0].flops_per_clip
 
 
 def test_cores_are_shared_out(monkeypatch):
