@@ -126,6 +126,13 @@ def test_snapshots_of_another_probe_are_left_out_unless_all_is_shown(made):
     )
 
 
+@pytest.mark.parametrize("grids", [(8,), (8, 30)])
+def test_no_two_lines_look_the_same(grids):
+    lines = [scaling.Line(f"method{n}", tokens) for n in range(2 * len(style.COLOURS)) for tokens in grids]
+    looks = scaling._looks(lines)
+    assert len({(look["color"], look["marker"]) for look in looks.values()}) == len(lines)
+
+
 def test_trainings_of_other_lengths_are_one_line_and_the_untrained_encoder_is_below(made):
     run(made, share=0.6)
     lengths = {300: ({"train.epochs": 300}, 0.8), 600: ({"budget clips": "160000"}, 0.9)}

@@ -163,13 +163,14 @@ def _figure(panels: Sequence[Panel], protocol: str) -> Figure:
 
 
 def _looks(lines: Collection[Line]) -> dict[Line, dict[str, Any]]:
-    """A colour for each method with its settings, a marker for each number of tokens."""
-    colours = places(f"{line.title} {line.changed}" for line in lines)
+    """A look for each method with its settings; where token grids differ, markers are theirs."""
+    places_of = places(f"{line.title} {line.changed}" for line in lines)
     grids = sorted({line.tokens for line in lines})
     looks = {}
     for line in sorted(lines):
-        marker = MARKERS[grids.index(line.tokens) % len(MARKERS)]
-        looks[line] = look_of(colours[f"{line.title} {line.changed}"]) | {"marker": marker}
+        looks[line] = look_of(places_of[f"{line.title} {line.changed}"])
+        if len(grids) > 1:
+            looks[line]["marker"] = MARKERS[grids.index(line.tokens) % len(MARKERS)]
     return looks
 
 

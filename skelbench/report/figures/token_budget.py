@@ -11,6 +11,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from matplotlib.axes import Axes
+from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patheffects import withStroke
@@ -211,9 +212,10 @@ def _figure(panels: list[Panel], papers: list[Panel], captions: list[str]) -> Fi
 
 
 def look_of(place: int) -> dict[str, Any]:
-    """How a method is drawn."""
+    """How a method is drawn: after the last colour they come again, darker and with other markers."""
     turn, place = divmod(place, len(COLOURS))
-    colour, marker = COLOURS[place], MARKERS[(place + turn) % len(MARKERS)]
+    colour = to_hex([0.55 ** min(turn, 2) * part for part in to_rgb(COLOURS[place])])
+    marker = MARKERS[(place + turn) % len(MARKERS)]
     return {"color": colour, "marker": marker, "markersize": 5, "markeredgecolor": "white", "markeredgewidth": 0.6}
 
 
