@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -233,7 +234,7 @@ def _cost_wrong(run: RunDir, spec: RunSpec) -> Iterator[str]:
 def _exact(name: str, info: Mapping[str, Any], spec: RunSpec, place: Place) -> Finding:
     """Whether the spec is what method and preset give here."""
     from skelbench.run.request import Request
-    from skelbench.run.resolve import resolve
+    from skelbench.run.resolve import control, resolve
 
     def finding(holds: bool | None, detail: str) -> Finding:
         return Finding(name, "preset", holds, detail)
@@ -248,16 +249,23 @@ def _exact(name: str, info: Mapping[str, Any], spec: RunSpec, place: Place) -> F
         own = str(method.version), place.host.origin(method).source_hash
         if own != (str(spec.method_version), spec.method_source):
             return finding(None, f"method {title} is another version or file here")
+        native = info.get("setting") == "native"
         request = Request(
             method=title, dataset=spec.data.name, split=spec.data.split, preset=info["preset"], seed=spec.seed,
-            clip_length=spec.grid.frames, patch=spec.grid.patch, native=info.get("setting") == "native",
-            precision=spec.train.precision,
+            clip_length=spec.grid.frames, patch=spec.grid.patch, native=native, precision=spec.train.precision,
         )  # fmt: skip
         here = resolve(request, place.host, place.data_root, "cpu").spec
     except SkelbenchError as error:
         return finding(None, f"cannot be made here: {error}")
     if here.id == spec.id:
         return finding(True, f"{title} with preset {info['preset']} has this spec here too")
+    if spec.method == "untrained" and native:  # its encoder is of the run whose twin it is
+        for name in place.host.names("methods"):
+            with suppress(SkelbenchError):  # not everyone can be made of this grid
+                run = resolve(replace(request, method=name), place.host, place.data_root, "cpu")
+                if run.method.trains and control(run, place.host).spec.id == spec.id:
+                    return finding(True, f"it is the untrained twin of {name} with preset {info['preset']}, natively")
+        return finding(None, f"no method here has this untrained twin with preset {info['preset']}, natively")
     mine, theirs = here.model_dump(mode="json"), spec.model_dump(mode="json")
     names = ", ".join(name for name in mine if mine[name] != theirs.get(name))
     return finding(False, f"it says that nothing was changed from preset {info['preset']}, but {names} differ from it")

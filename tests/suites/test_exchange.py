@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from small import silent_session
 
 from skelbench.plugin.host import get_host
+from skelbench.results.pack import pack
 from skelbench.results.packed import MOST_BYTES, Unreadable, load_json, load_predictions, opened
 from skelbench.results.run_dir import ReadRun
 from skelbench.results.store import ResultStore
@@ -21,6 +22,7 @@ from skelbench.run.pretrain import pretrain
 from skelbench.run.request import Request
 from skelbench.run.resolve import control, resolve
 from skelbench.spec import RunSpec
+from tests.suites.conftest import write_run
 
 
 @pytest.fixture
@@ -308,6 +310,18 @@ def test_settings_that_are_not_the_presets_are_seen_where_it_is_here(looked):
 
     found = wrong(looked, rewritten(looked.packed, lie))
     assert "it says that nothing was changed from preset quick, but train differ" in found
+
+
+@pytest.mark.parametrize(
+    ("sets", "holds", "said"), [({}, True, "natively"), ({"encoder.base": 5}, None, "no method here has")]
+)
+def test_a_native_twin_is_known_by_the_method_whose_encoder_it_has(looked, tmp_path, sets, holds, said):
+    """``untrained`` itself has no native encoder: by its name alone any of them would be a changed one."""
+    request = Request("skeletonclr", dataset="small", native=True, preset="quick", sets=sets)
+    twin = control(resolve(request, get_host(), looked.built / "data", "cpu"), get_host())
+    pack([ReadRun(write_run(tmp_path, twin, setting="native"))], tmp_path / "twin.zip", {})
+    (found,) = [one for one in looked.checked((tmp_path / "twin.zip").read_bytes()) if one.check == "preset"]
+    assert found.holds is holds and said in found.detail
 
 
 # ------------------------------------------------------------------------------------------------ hostile
