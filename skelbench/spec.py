@@ -282,6 +282,8 @@ def validated(model: type[S], values: Mapping[str, Any], where: str) -> S:
         name = f"{where}.{path}" if path else where
         if first["type"] == "extra_forbidden":
             message = did_you_mean(path.rsplit(".", 1)[-1], list(model.model_fields), f"setting of {where}")
+        elif first["type"] == "missing":
+            message = f"{name} has no value, and {model.__name__} gives it no default"
         elif not path:  # a contradiction between fields: the whole input would be printed
             message = f"settings of {where} are not valid: {first['msg'].removeprefix('Value error, ')}"
         else:

@@ -36,10 +36,13 @@ def check(
     """Check what a plugin announces before anything is run with it; exit code 2 if something has to be mended."""
     os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")  # checks run on the CPU, and fork
     from skelbench.testing import find
+    from skelbench.testing.kinds import KITS
 
     things = [thing for thing in find(what) if thing.checks]
     if not things:
-        raise SkelbenchError(f"{what} announces nothing of a kind that is checked; see `skelbench plugins info {what}`")
+        raise SkelbenchError(
+            f"{what} announces nothing of a kind that is checked ({', '.join(KITS)}); use it, and what is wrong is said"
+        )
     if only:
         things = [thing for thing in things if {check.name for check in thing.checks} & {*only}] or things
     results: list[dict[str, object]] = []

@@ -19,7 +19,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
 from skelbench.cost.meta import flop_counter, on_meta
-from skelbench.errors import SkelbenchError
 from skelbench.methods.contract import Method, Step
 from skelbench.views.view import View
 
@@ -133,12 +132,7 @@ class _RoleMode(TorchDispatchMode):
         """Follow the modules named in ``method.roles`` (dotted names reach into submodules)."""
         handles = []
         for name, role in method.roles.items():
-            try:
-                module = method.get_submodule(name)
-            except AttributeError as error:
-                raise SkelbenchError(
-                    f"{type(method).__name__}.roles names {name!r}, which is not a module of it; correct roles"
-                ) from error
+            module = method.get_submodule(name)
             handles.append(module.register_forward_pre_hook(self._enter(role), with_kwargs=True))
             handles.append(module.register_forward_hook(self._leave, always_call=True))
         try:

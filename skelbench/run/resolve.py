@@ -95,6 +95,9 @@ def resolve(request: Request, host: Host, data_root: Path, device: str, timer: T
         base[2] = {"encoder": chosen["encoder"], **_scaled(base[2], parts, preset)}
     user = choices | _user_settings(request, from_file, parts)
 
+    with _announced(host, method):
+        for section in ("grid", "data", "train"):
+            parts.section(joined(base), section)
     values = joined([*base, user])
     grid: GridSpec = parts.section(values, "grid")
     data: DataSpec = parts.section(values, "data")
@@ -461,15 +464,15 @@ def open_dataset(name: str, host: Host, data_root: Path) -> ClipStore:
 
 
 @contextmanager
-def _announced(host: Host, method: MethodSpec, variant: str) -> Iterator[None]:
-    """A variant that cannot be is the mistake of the plugin that announces it."""
+def _announced(host: Host, method: MethodSpec, variant: str = "") -> Iterator[None]:
+    """A variant, or a recipe, that cannot be is the mistake of the plugin that announces it."""
     try:
         yield
     except SkelbenchError as error:
         plugin = host.origin(method)
         raise SkelbenchError(
-            f"variant {variant!r} of method {method.name} cannot be used as plugin {plugin.name!r} ({plugin.source}) "
-            f"announces it: {error}"
+            f"{f'variant {variant!r} of ' if variant else ''}method {method.name} cannot be used as plugin "
+            f"{plugin.name!r} ({plugin.source}) announces it: {error}"
         ) from error
 
 

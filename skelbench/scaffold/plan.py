@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from skelbench.errors import SkelbenchError, did_you_mean
 from skelbench.plugin.host import Host
 from skelbench.plugin.status import SINGULAR
+from skelbench.testing.kinds import KITS
 from skelbench.version import __version__
 
 if TYPE_CHECKING:
@@ -118,7 +119,8 @@ class Plan:
         """(what for, command); ``plugin``: what a command needs to find the file, ``--plugin my_idea.py``."""
         found = f" {plugin}" if plugin else ""
         yield "use it", USE[self.kind].format(name=self.name, found=found)
-        yield "check it", f"skelbench plugins check {self.name}{found}"
+        if any(SINGULAR[kind] == self.kind for kind in KITS):
+            yield "check it", f"skelbench plugins check {self.name}{found}"
         yield "see what is known of it", f"skelbench plugins info {self.name}{found}"
 
     def _filled(self, template: str) -> str:

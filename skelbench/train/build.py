@@ -173,6 +173,11 @@ def build_method(spec: RunSpec, host: Host, topology: Topology, device: torch.de
         encoder = getattr(method, "encoder", None) and method.inference_encoder()
     if not isinstance(encoder, torch.nn.Module):
         raise wrong(cls, "makes no self.encoder; write self.encoder = context.encoder()")
+    for name in method.roles:
+        try:
+            method.get_submodule(name)
+        except AttributeError as error:
+            raise wrong(cls, f"roles names {name!r}, which is no module of {cls.__name__}; correct roles") from error
     return method if meta else method.to(device)
 
 

@@ -168,6 +168,7 @@ MISTAKES = [
     ),
     ("self.encoder = context", "self.backbone = context", "Mine: makes no self.encoder; write self.encoder = context"),
     ("(Method)", "", "method 'mine': mine.py:44, Mine is no subclass of Method; make it one"),
+    (INIT, INIT + "        self.roles = {'haed': 'head'}\n", "Mine: roles names 'haed', which is no module of Mine"),
     (groups("return 3")[0], groups("return 3")[1], "optim_groups: gives 3 as a group; give a dict"),
     (*groups("return [self.head]"), "optim_groups: gives Linear("),
     (*groups('return [{"params": self.head.weight}]'), 'gives a group whose "params" are no list'),
@@ -210,6 +211,7 @@ MISTAKES = [
     ("(self, config, topology, grid):", "(self, topology, grid):", "it is called with (config, topology, grid)"),
     ('name="mine",', 'name="mine", requires=("replace-tokens",),', "put a mask token in the place of others"),
     ('"encoder": "mean"', '"encoder": "mean", "encoder.dim": 8', "unknown setting of encoder 'dim'"),
+    ('"encoder": "mean"', '"encoder": "mean", "train.lrr": 1', "announces it: unknown setting of train 'lrr'; did you"),
     ('name="mine",', 'name="mine", config=":Mean",', "Mean is no subclass of Config; make it one"),
 ]
 

@@ -163,13 +163,6 @@ def test_tokens_that_the_student_keeps_are_known():
     assert count_step(method, views(2), STEP).visible == 3
 
 
-def test_a_role_of_no_module_is_refused():
-    method = Distil()
-    method.roles = {"decoder": "decoder"}
-    with pytest.raises(SkelbenchError, match="roles names 'decoder'"):
-        count_step(method, views(2), STEP)
-
-
 def test_a_step_without_loss_is_refused():
     method = Distil()
     method.training_step = lambda views, step: {}

@@ -234,7 +234,7 @@ def test_a_data_set_that_has_changed_is_another_panel(control, context):
 
 
 def test_what_a_log_axis_cannot_show_is_a_gap(control, context, tmp_path):
-    control("features", [0.3, 0.0, -1.0, math.inf, 1e-9], [None] * 5)
+    control("features", [0.3, 0.0, -1.0, math.inf, 1e-9, *[0.1] * 9], [None] * 14)
     control("coordinates", [0.0, 0.0], dataset="a")
     figure = target_control.draw(context())
     nothing, loss, *ranks = panels(figure)
@@ -267,6 +267,16 @@ def test_curves_show_every_run_with_a_row_for_each_rank_that_was_logged(run, con
     looks = {found.get_label(): (found.get_color(), found.get_linestyle()) for found in loss.lines}
     assert looks["mamp, 8 tokens"][0] == looks["mamp, 30 tokens"][0] and len(set(looks.values())) == 3
     assert [axes.get_ylabel() for axes in (loss, rank)] == ["Loss", "Rank, pooled features"]
+
+
+def test_a_negative_loss_has_a_plain_axis_and_the_mean_of_its_seeds(run, context, tmp_path):
+    run("mamp", metrics=logged([0.1, -0.5, -0.9]))
+    run("mamp", metrics=logged([0.3, -0.7, -0.5]), seed=1)
+    figure = curves.draw(context())
+    (loss,) = panels(figure)
+    assert loss.get_yscale() == "linear" and not loss.texts
+    assert line(loss, "mamp, 8 tokens") == pairs((10, 0.2), (20, -0.6), (30, -0.7))
+    save(figure, tmp_path / "f.png", "png")
 
 
 def test_seeds_that_logged_at_different_clips_meet_where_both_did():

@@ -332,8 +332,10 @@ function drawCurves() {
   const rank = (name) => (name === "loss" ? 0 : name.startsWith("rank") ? 1 : 2);
   names.sort((a, b) => rank(a) - rank(b) || a.localeCompare(b));
   const draw = () => {
-    const name = chosen("Figure"), log = chosen("Axis") === "log";
-    const traces = there.filter((run) => run.block === chosen("Data") && run.lines[name]).map((run, i, all) => ({
+    const name = chosen("Figure"), here = there.filter((run) => run.block === chosen("Data") && run.lines[name]);
+    const signed = here.some((run) => run.lines[name][1].filter((y) => y < 0).length > 0.1 * run.lines[name][1].length);
+    const log = chosen("Axis") === "log" && !signed;
+    const traces = here.map((run, i, all) => ({
       type: "scatter", mode: run.lines[name][0].length > 1 ? "lines" : "markers", name: label(run.title), x: run.lines[name][0],
       y: run.lines[name][1].map((y) => (log && y <= 0 ? null : y)),
       line: { width: 1.7, color: colourOf(run.method), dash: ["solid", "dash", "dot", "dashdot"][all.slice(0, i).filter((o) => o.method === run.method).length % 4] },

@@ -11,12 +11,23 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from skelbench.identity import digest
 from skelbench.plugin import FigureSpec, hookimpl
 from skelbench.report.figures import NothingToDraw
 from skelbench.report.figures.sheet import Heading, Sheet
-from skelbench.report.figures.style import COLOURS, DOTTED, PALE, PLAIN, house, log_axis, thousands_axis
+from skelbench.report.figures.style import (
+    COLOURS,
+    DOTTED,
+    PALE,
+    PLAIN,
+    colour_at,
+    house,
+    log_axis,
+    number,
+    thousands_axis,
+)
 from skelbench.report.frame import DEFAULTS
 from skelbench.results.damage import if_whole
 from skelbench.results.metrics import read_metrics
@@ -32,7 +43,12 @@ DASHES = ("-", (0, (4, 1.5)), (0, (1.5, 1)), (0, (6, 1.5, 1, 1.5)))
 """Token grids of one method."""
 RANKS = {"rank_pooled": "pooled features", "rank_cls": "class token", "rank_masked": "masked positions"}
 HOW = "no trained run is in {root} yet; start with: skelbench run METHOD --tokens 8"
-CAPTION = "Thick: geometric mean over seeds; thin: single seeds. Losses of different methods have different units."
+CAPTION = (
+    "Thick: geometric mean over seeds, of a loss with negative values the mean; thin: single seeds. Losses of "
+    "different methods have different units."
+)
+NEGATIVE = 0.1
+"""Where a larger share than this of a line is below 0, its panel has no log axis: a loss like that of SimSiam."""
 
 
 @hookimpl
@@ -60,7 +76,8 @@ class Setting:
 
 @dataclass(frozen=True)
 class Measure:
-    """A row of panels, on a log axis: the column ``key`` of the metrics and, dotted, that of column ``faint``."""
+    """A row of panels, on a log axis if its values have logarithms: the column ``key`` of the metrics and, dotted, that
+    of column ``faint``."""
 
     key: str
     label: str
@@ -148,7 +165,7 @@ def draw(inputs: TableInputs) -> Figure:
     grids = sorted({tokens for (_, tokens, _), _ in every})
     for (name, tokens, _), setting in every:
         setting.label = f"{name}, {tokens} tokens"
-        setting.colour = COLOURS[names.index(name) % len(COLOURS)]
+        setting.colour = colour_at(names.index(name))
         setting.dash = DASHES[grids.index(tokens) % len(DASHES)]
     logged = {key for _, setting in every for frame in setting.seeds.values() for key in frame}
     measures = [Measure("loss", "Loss")]
@@ -182,21 +199,30 @@ def grid(
 
 
 def _panel(axes: Axes, column: Column, measure: Measure) -> None:
+    def logged(key: str) -> list[list[tuple[np.ndarray, np.ndarray]]]:
+        """Of each setting the lines of its seeds."""
+        frames = [setting.seeds.values() for setting in column.settings.values()]
+        return [[line for frame in some if (line := series(frame, key))] for some in frames]
+
+    lines = logged(measure.key)
+    signed = any(np.mean(values < 0) > NEGATIVE for seeds in lines for _, values in seeds)
+    mid = partial(mean, signed=signed)
     drawn: list[np.ndarray] = []
 
     def line(some: tuple[np.ndarray, np.ndarray], label: str, **look: Any) -> None:
-        axes.plot(*some, label=label, **look)
-        drawn.append(some[1])
+        clips, values = some
+        values = values if signed else np.where(values > 0, values, np.nan)
+        axes.plot(clips, values, label=label, **look)
+        drawn.append(values)
 
-    for setting in column.settings.values():
-        seeds = [found for frame in setting.seeds.values() if (found := series(frame, measure.key))]
+    for setting, seeds, faint in zip(column.settings.values(), lines, logged(measure.faint)):
         if len(seeds) > 1:
             for one in seeds:
                 line(one, "_seed", color=setting.colour, linestyle=setting.dash, linewidth=0.6, alpha=0.5, zorder=2)
         if seeds:
-            line(mean(seeds), setting.label, color=setting.colour, linestyle=setting.dash, linewidth=1.5, zorder=4)
-        if faint := [found for frame in setting.seeds.values() if (found := series(frame, measure.faint))]:
-            line(mean(faint), "_faint", color=setting.colour, linestyle=DOTTED, linewidth=1, zorder=3)
+            line(mid(seeds), setting.label, color=setting.colour, linestyle=setting.dash, linewidth=1.5, zorder=4)
+        if faint:
+            line(mid(faint), "_faint", color=setting.colour, linestyle=DOTTED, linewidth=1, zorder=3)
     thousands_axis(axes.xaxis)
     axes.set_xlim(0, 1.02 * max(column.clips))
     seen = np.concatenate([np.empty(0), *drawn])
@@ -207,6 +233,11 @@ def _panel(axes: Axes, column: Column, measure: Measure) -> None:
         axes.text(0.5, 0.5, why, transform=axes.transAxes, ha="center", color=PALE, **PLAIN)
         return
     low, high = float(seen.min()), float(seen.max())
+    if signed:
+        axes.margins(y=0.06)
+        axes.yaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]))
+        axes.yaxis.set_major_formatter(FuncFormatter(number))
+        return
     if measure.rank:
         axes.axhline(1, color=PALE, linewidth=0.7, zorder=1, label="_one")
         low, high = min(low, 1.0), max(high, 2.0)
@@ -217,20 +248,22 @@ def _panel(axes: Axes, column: Column, measure: Measure) -> None:
 
 
 def series(frame: DataFrame, key: str) -> tuple[np.ndarray, np.ndarray] | None:
-    """Clips seen, and the values of ``key`` where it was logged; None where it never was.
-
-    What a log axis cannot show, a value that is not positive and finite, is NaN: a gap in the line.
-    """
+    """Clips seen, and the values of ``key`` where it was logged, NaN where they are not finite; None where it never
+    was."""
     if key not in frame:
         return None
     logged = frame[["clips_seen", key]].dropna().astype(float)
     clips, values = logged["clips_seen"].to_numpy(), logged[key].to_numpy()
-    return (clips, np.where((values > 0) & np.isfinite(values), values, np.nan)) if len(logged) else None
+    return (clips, np.where(np.isfinite(values), values, np.nan)) if len(logged) else None
 
 
-def mean(some: Sequence[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
-    """Geometric mean over seeds, the one in the middle on a log axis, wherever all of them have logged."""
+def mean(some: Sequence[tuple[np.ndarray, np.ndarray]], signed: bool = False) -> tuple[np.ndarray, np.ndarray]:
+    """Mean over seeds wherever all of them have logged: the geometric one, which is in the middle on a log axis and NaN
+    where a value is not positive, or if ``signed`` the arithmetic one."""
     clips = some[0][0]
     for others, _ in some[1:]:
         clips = np.intersect1d(clips, others)
-    return clips, np.exp(np.mean([np.log(values[np.isin(own, clips)]) for own, values in some], axis=0))
+    rows = np.array([values[np.isin(own, clips)] for own, values in some])
+    if signed:
+        return clips, rows.mean(axis=0)
+    return clips, np.exp(np.mean(np.log(np.where(rows > 0, rows, np.nan)), axis=0))

@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from matplotlib.axis import Axis
+from matplotlib.colors import to_hex, to_rgb
 from matplotlib.style import context
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
@@ -58,6 +59,13 @@ def places(names: Iterable[str], known: Iterable[str] = ()) -> dict[str, int]:
     """Place in :data:`COLOURS` and :data:`MARKERS` of every name: ``known`` ones keep theirs, present or not."""
     order = list(dict.fromkeys([*known, *sorted(names)]))
     return {name: place for place, name in enumerate(order)}
+
+
+def colour_at(place: int) -> str:
+    """The colour of a :func:`places`: after the last one they come again, darker."""
+    turn, place = divmod(place, len(COLOURS))
+    red, green, blue = (0.55 ** min(turn, 2) * part for part in to_rgb(COLOURS[place]))
+    return to_hex((red, green, blue))
 
 
 def number(value: float, _: object = None) -> str:

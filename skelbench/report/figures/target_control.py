@@ -9,7 +9,7 @@ from skelbench.plugin import FigureSpec, hookimpl
 from skelbench.report import published
 from skelbench.report.figures import NothingToDraw
 from skelbench.report.figures.curves import Column, Measure, Setting, but_for_seed, column_of, grid, trained
-from skelbench.report.figures.style import COLOURS, DOTTED, PALE, house, places
+from skelbench.report.figures.style import DOTTED, PALE, colour_at, house, places
 from skelbench.report.inputs import TableInputs
 from skelbench.report.target_control import NAME, rows_of
 from skelbench.spec import listed
@@ -55,7 +55,7 @@ def draw(inputs: TableInputs) -> Figure:
     settings = [setting for column in controlled.values() for setting in column.settings.values()]
     known = [str(row.labels.get("target", row.title)) for row in rows.values()]
     order = places((setting.label for setting in settings), known)
-    looks = {label: COLOURS[place % len(COLOURS)] for label, place in order.items()}
+    looks = {label: colour_at(place) for label, place in order.items()}
     for setting in settings:
         setting.colour = looks[setting.label]
     for column in controlled.values():

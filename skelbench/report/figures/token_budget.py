@@ -11,7 +11,6 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from matplotlib.axes import Axes
-from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patheffects import withStroke
@@ -26,7 +25,7 @@ from skelbench.report import published
 from skelbench.report.figures import NothingToDraw
 from skelbench.report.figures.curves import spread
 from skelbench.report.figures.sheet import Heading, Sheet
-from skelbench.report.figures.style import COLOURS, GUIDE, INK, MARKERS, PALE, house, number, places
+from skelbench.report.figures.style import COLOURS, GUIDE, INK, MARKERS, PALE, colour_at, house, number, places
 from skelbench.report.seeds import alike, seeds_of
 from skelbench.report.study_rows import Printed, announced
 from skelbench.report.token_budget import NAME
@@ -212,10 +211,9 @@ def _figure(panels: list[Panel], papers: list[Panel], captions: list[str]) -> Fi
 
 
 def look_of(place: int) -> dict[str, Any]:
-    """How a method is drawn: after the last colour they come again, darker and with other markers."""
-    turn, place = divmod(place, len(COLOURS))
-    colour = to_hex([0.55 ** min(turn, 2) * part for part in to_rgb(COLOURS[place])])
-    marker = MARKERS[(place + turn) % len(MARKERS)]
+    """How a method is drawn; where colours come again, with other markers."""
+    marker = MARKERS[(place + place // len(COLOURS)) % len(MARKERS)]
+    colour = colour_at(place)
     return {"color": colour, "marker": marker, "markersize": 5, "markeredgecolor": "white", "markeredgewidth": 0.6}
 
 

@@ -67,9 +67,11 @@ def bf16(m: MethodSubject) -> None:
     rounded.method.load_state_dict(exact.method.state_dict())
     (loss, gradient), (other, apart) = _loss_and_gradient(exact), _loss_and_gradient(rounded)
     look = "sums, differences of near numbers, powers and logarithms: do them in float32 (skelbench.nn.precision)"
-    if not abs(other - loss) <= BF16_LOSS * abs(loss):
+    if not abs(other - loss) <= max(BF16_LOSS * abs(loss), BF16_NEAR):
         raise Failed(
-            f"in bf16 autocast a loss within {BF16_LOSS:.0%} of float32's", f"{other:.4g}, not {loss:.4g}", look
+            f"in bf16 autocast a loss within {BF16_LOSS:.0%} or {BF16_NEAR} of float32's",
+            f"{other:.4g}, not {loss:.4g}",
+            look,
         )
     normed = any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in exact.method.modules())
     share = float((apart - gradient).norm() / gradient.norm())
@@ -93,11 +95,12 @@ def _loss_and_gradient(training: Trainer) -> tuple[float, Tensor]:
 
 
 BF16: Mapping[str, Any] = {"train.precision": "bf16"}
-BF16_LOSS, BF16_GRADIENT = 0.05, 0.3
+BF16_LOSS, BF16_NEAR, BF16_GRADIENT = 0.05, 0.01, 0.3
 """A number of 8 bits is off by up to 0.4 %, and a step's roundings add up. Of the methods that ship, on three steps of
 4, 6 and 12 clips, losses moved by up to 3 % (PSTL; mostly 0.1 %) and gradients by up to 16 % of their norm (CMD;
 mostly 1 %). Gradients through batch norm, of PSTL, UmURL and USDRL, moved by up to all of it: a deviation over few
-clips is a small number that everything is divided by. Only their losses are compared."""
+clips is a small number that everything is divided by. Only their losses are compared. A loss with a sign, minus a
+cosine, begins near 0, where a share of it is nothing: 0.01 is near enough."""
 
 
 def learns(m: MethodSubject) -> None:
