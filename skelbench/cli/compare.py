@@ -90,7 +90,7 @@ def compare(
     host = get_host()
     descriptor = host.get("tables", table)
     assert isinstance(descriptor, TableSpec)
-    from skelbench.cli.tables import format_of, put
+    from skelbench.cli.tables import format_of, put, say_left_out
     from skelbench.console import err, out, progress
     from skelbench.errors import SkelbenchError, did_you_mean
 
@@ -138,10 +138,22 @@ def compare(
     for option, key in added.items():
         if built.rows and not any(name.endswith(key) for name in known):
             raise nothing(option)
-    if descriptor.needs_runs and inputs.left_out:
-        err.print(f"note: {inputs.left_out} runs with settings changed from their preset are left out; see --all")
+    if descriptor.needs_runs:
+        say_left_out(inputs)
     built = arranged(built, inputs, table, sort, names_of(columns or ""))
     put(built, format_, output, "--wide shows all, --columns those that you name", paged=wide)
+
+
+def _none(inputs: TableInputs, table: str) -> str:
+    """Why nothing is shown of what was asked for."""
+    runs = inputs.every["run"].nunique() if inputs.stored else 0
+    if not runs or not inputs.filters.protocol:
+        return f"Nothing here is of {inputs.filters}."
+    were = "run here was" if runs == 1 else "runs here were"
+    return (
+        f"Table {table} shows nothing of {inputs.filters}, though {runs} {were} evaluated so: `skelbench runs show "
+        "RUN` has it, and `skelbench plugins new table NAME` begins a table of your own."
+    )
 
 
 def arranged(table: Table, inputs: TableInputs, name: str, sort: str | None, columns: list[str]) -> Table:
@@ -154,6 +166,6 @@ def arranged(table: Table, inputs: TableInputs, name: str, sort: str | None, col
         fewer = inputs.filters.method or inputs.filters.tag
         adjusted = "; p is adjusted over the rows that are shown" if fewer and "p_value" in keys else ""
         notes = (f"Only {inputs.filters}{adjusted}.", *table.notes)
-        table = replace(table, notes=notes if table.rows else (f"Nothing here is of {inputs.filters}.",))
+        table = replace(table, notes=notes if table.rows else (_none(inputs, name),))
     table = sorted_by(table, sort) if sort else table
     return with_columns(table, columns) if columns else table

@@ -86,7 +86,8 @@ def plot(
     kind = kind_of_picture(output, format_)
     store = ResultStore(results)
     store.check_readable()
-    from skelbench.console import err, out, progress
+    from skelbench.cli.tables import say_left_out
+    from skelbench.console import out, progress
     from skelbench.report.figures import NothingToDraw
     from skelbench.report.inputs import TableInputs
 
@@ -102,17 +103,15 @@ def plot(
     inputs.protocol, inputs.data_root = protocol or inputs.protocol, data_root
     inputs.settings = settings
     inputs.checkpoints = asked or None
+    from matplotlib.figure import Figure
+
+    from skelbench.report.figures.output import save
+
     try:
         drawn = host.load(descriptor)(inputs)
     except NothingToDraw as nothing:
-        message = f"of {filters}: {nothing}" if filters else str(nothing)
-    else:
-        from matplotlib.figure import Figure
-
-        from skelbench.report.figures.output import save
-
-        save(host.checked(descriptor, drawn, Figure, "matplotlib Figure"), output, kind, dpi)
-        message = f"written to {output}"
-    if inputs.left_out:
-        err.print(f"note: {inputs.left_out} runs with settings changed from their preset are left out; see --all")
-    out.print(message)
+        raise SkelbenchError(f"of {filters}: {nothing}" if filters else str(nothing)) from nothing
+    finally:
+        say_left_out(inputs)
+    save(host.checked(descriptor, drawn, Figure, "matplotlib Figure"), output, kind, dpi)
+    out.print(f"written to {output}")

@@ -65,7 +65,8 @@ def report(
 
     With --serve: a page at http://127.0.0.1:8765 that shows losses, ranks and progress of the runs that go on, and the
     queue of studies, until Ctrl-C."""
-    from skelbench.console import err, out, progress
+    from skelbench.cli.tables import say_left_out
+    from skelbench.console import out, progress
     from skelbench.plugin.host import get_host
     from skelbench.report.inputs import TableInputs
     from skelbench.results.store import ResultStore
@@ -101,6 +102,5 @@ def report(
 
         session = open_session(results, data_root, device)
     size = save(output, inputs, session, table or None)
-    if inputs.left_out:
-        err.print(f"note: {inputs.left_out} runs with settings changed from their preset are left out; see --all")
+    say_left_out(inputs)
     out.print(f"wrote {output}: {size / 1e6:.1f} MB; open it in a browser")

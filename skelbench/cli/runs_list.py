@@ -85,6 +85,7 @@ def _list(filters: Filters, sort: str | None, columns: str | None, as_json: bool
 def _facts(number: int, run: ReadRun) -> dict[str, Any]:
     """What a list says of a run; accuracies are shares."""
     from skelbench.results.added import added
+    from skelbench.studies.watch import outcome_now
 
     about = run.about
     accuracy = {one["protocol"]: one["accuracy"] for one in run.evaluations if one["standard"]}
@@ -100,7 +101,7 @@ def _facts(number: int, run: ReadRun) -> dict[str, Any]:
         "preset": about["preset"] + ("+" if about["modified"] else ""),
         "changed": about["changed"],
         "seed": about["seed"],
-        "outcome": about["outcome"],
+        "outcome": outcome_now(run),
         "reason": about["reason"],
         "linear": accuracy.get("linear"),
         "knn": accuracy.get("knn"),

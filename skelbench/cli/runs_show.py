@@ -52,6 +52,7 @@ def show(
     cost, evaluations. With --classes which classes are hard, and the pairs that are confused."""
     from skelbench.cli.summary import cost_facts, print_records
     from skelbench.console import make_table, out, print_facts
+    from skelbench.results.damage import if_whole
     from skelbench.results.store import ResultStore
 
     store = ResultStore(results)
@@ -61,7 +62,7 @@ def show(
 
         print_classes(found, checkpoint, protocol, top, data_root, dataset, split, stream)
         return
-    cost, records, kept = found.cost(), found.records(), found.snapshots()
+    cost, records, kept = if_whole(found.cost), found.records(), found.snapshots()
     if as_json:
         whole = {"run": found.info, "cost": cost, "snapshots": kept, "evaluations": records}
         out.print(json.dumps(whole, indent=2), soft_wrap=True)
@@ -78,7 +79,8 @@ def show(
     if cost:
         print_facts(cost_facts(cost), title="\nCost (FLOPs = 2 MACs, matrix products only)")
     if kept:
-        out.print(f"\nencoder snapshots at epochs {', '.join(kept)}: skelbench eval {found.spec.id}@{kept[-1]}")
+        again = f"skelbench eval {found.spec.id}@{kept[-1]}{found.plugin_files}"
+        out.print(f"\nencoder snapshots at epochs {', '.join(kept)}: {again}")
     if records:
         out.print()
         print_records(found, records, best_on_test)
@@ -86,6 +88,7 @@ def show(
 
 def _about(run: RunDir, number: int) -> Iterator[tuple[str, Any]]:
     from skelbench.results.added import added
+    from skelbench.studies.watch import outcome_now
 
     info, spec = run.info, run.spec
     yield "run", run.name
@@ -94,7 +97,7 @@ def _about(run: RunDir, number: int) -> Iterator[tuple[str, Any]]:
     yield "preset", info["preset"] + (" with changes" if info["modified"] else "")
     yield "setting", info.get("setting", "shared")
     yield "seed", spec.seed
-    yield "outcome", run.outcome + (f": {run.reason}" if run.reason else "")
+    yield "outcome", outcome_now(run) + (f": {run.reason}" if run.reason else "")
     yield "made", _moment(info.get("created"))
     yield "finished", _moment(info.get("finished"))
     yield "starts from", spec.init_from

@@ -395,6 +395,6 @@ def _table(study: Study, trials: list[Trial], session: Session, protocols: list[
         own = {trial.id for trial in trials}
         for run in results.read():
             if run.outcome == "done" and run.spec.id in own:
-                out.print(f"  {plain(study.then.replace('RUN', run.name))}", soft_wrap=True)
+                out.print(f"  {plain(study.then.replace('RUN', run.name) + run.plugin_files)}", soft_wrap=True)
     if study.figure in host.names("figures"):
         out.print(styled(f"  skelbench plot {study.figure}", ("  # as a figure", "dim")))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from skelbench.errors import SkelbenchError, did_you_mean
 
 if TYPE_CHECKING:
+    from skelbench.report.inputs import TableInputs
     from skelbench.report.table import Table
 
 KINDS = {".csv": "csv", ".json": "json", ".tex": "latex", ".html": "html"}
@@ -22,6 +23,18 @@ def format_of(asked: str | None, output: Path | None) -> str:
     if chosen not in FORMATS:
         raise SkelbenchError(did_you_mean(chosen, FORMATS, "format"))
     return chosen
+
+
+def say_left_out(inputs: TableInputs) -> None:
+    """That there are runs that ``--all`` would add."""
+    from skelbench.console import err
+
+    if n := inputs.left_out:
+        one, more = (
+            "1 run with settings changed from its preset is",
+            f"{n} runs with settings changed from their preset are",
+        )
+        err.print(f"note: {one if n == 1 else more} left out; see --all")
 
 
 def put(table: Table, format_: str, output: Path | None, hint: str = "", paged: bool = False) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import lru_cache, partial
 from itertools import chain
 from pathlib import Path
@@ -12,7 +13,7 @@ import numpy as np
 
 from skelbench.errors import SkelbenchError
 from skelbench.evaluate.resampling import sums
-from skelbench.files import check_regular
+from skelbench.files import check_regular, read_json
 from skelbench.results.damage import Damaged, if_whole
 from skelbench.results.run_dir import RunDir
 from skelbench.results.store import ResultStore
@@ -47,6 +48,13 @@ class Outcomes(NamedTuple):
         return dict(zip(np.unique(self.subject_C).tolist(), zip(right_G.tolist(), clips_G.tolist())))
 
 
+def _protocol(run: RunDir, record: Mapping[str, Any]) -> str:
+    """The option that names the protocol of the evaluation, as far as its file says it."""
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        return " --protocol " + read_json(run.path / f"eval-{record['id']}.json")["spec"]["protocol"]
+    return ""
+
+
 def predictions(run: RunDir, record: Mapping[str, Any], named: str = "predicted") -> dict[str, np.ndarray]:
     """Per-clip test predictions of an evaluation: ids, labels [C]; predicted, correct [C], or of several draws
     [draws, C]; and, where the file says who is seen in the clips, subjects [C]. ``named``: those of its headline, or
@@ -67,7 +75,7 @@ def predictions(run: RunDir, record: Mapping[str, Any], named: str = "predicted"
     except Exception as error:  # damaged bytes make zipfile and numpy raise almost anything
         raise Damaged(
             f"predictions of evaluation {record['id']} in {run.path} are missing or damaged; "
-            f"evaluate again: skelbench eval {run.spec.id} --force"
+            f"evaluate again: skelbench eval {run.spec.id}{_protocol(run, record)} --force{run.plugin_files}"
         ) from error
     return {**arrays, "correct": arrays["labels"] == arrays["predicted"]}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, partial
 from pathlib import Path
@@ -98,6 +99,17 @@ class RunDir:
     def hardware(self) -> str:
         """What the run was made on, "" where that was not written down."""
         return self.info.get("environment", {}).get("hardware", "")
+
+    @property
+    def plugin_files(self) -> str:
+        """The options by which its command found plugin files, to be typed after others: `` --plugin mine.py``."""
+        try:
+            words = shlex.split(self.info.get("environment", {}).get("command") or "")
+        except ValueError:  # written by hand
+            return ""
+        files = [word for before, word in zip(words, words[1:]) if before == "--plugin"]
+        files += [word.partition("=")[2] for word in words if word.startswith("--plugin=")]
+        return "".join(f" --plugin {shlex.quote(file)}" for file in files)
 
     @property
     def outcome(self) -> str:

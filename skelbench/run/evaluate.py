@@ -30,6 +30,7 @@ from skelbench.methods.contract import Method
 from skelbench.nn.encoder import ABILITIES, Encoded, Encoder
 from skelbench.plugin.host import Host
 from skelbench.plugin.mistakes import plugin_code, wrong
+from skelbench.plugin.status import SINGULAR
 from skelbench.results.environment import environment
 from skelbench.results.run_dir import RunDir
 from skelbench.run.memory import memory_told
@@ -403,6 +404,12 @@ def load_encoder(
         SkelbenchError: the encoder of that name is another than the run's: it may make other features of the weights.
     """
     made = run.spec
+    for kind, name in (("methods", made.method), ("encoders", made.encoder)):
+        if run.plugin_files and name not in session.host.names(kind):
+            raise SkelbenchError(
+                f"{SINGULAR[kind]} {name!r} of run {run.name} is of no plugin here; its training had"
+                f"{run.plugin_files}: give that here too"
+            )
     if named := named_encoder(run, checkpoint, readout):
         for component, identity in made.components.items():
             kind, _, other = component.partition(" ")

@@ -40,6 +40,11 @@ def at_work(run: RunDir) -> bool:
     return run.lock().held()
 
 
+def outcome_now(run: RunDir) -> str:
+    """Its outcome; ``interrupted`` where it says that it is running and nobody works in it, for it was killed."""
+    return "interrupted" if run.outcome == "running" and not at_work(run) else run.outcome
+
+
 def why_failed(code: int, log: Path, start: int = 0) -> str:
     """Why a process that ended with ``code`` (minus a signal's number) failed, by what it wrote after ``start`` bytes
     of ``log``."""

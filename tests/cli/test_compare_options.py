@@ -61,6 +61,12 @@ def test_significance_of_tables_of_protocols(results, capsys):
     assert "finetune_letters" in text.splitlines()[0], "one row is told from none"
 
 
+def test_what_was_evaluated_but_is_in_no_row_is_said_to_be_there(results, capsys):
+    results.run("slim", protocol="finetune", tokens=15, knn=None)
+    said = shown(capsys, "compare", "--protocol", "finetune")
+    assert "though 1 run here was evaluated so" in " ".join(said.split())
+
+
 @pytest.mark.parametrize(
     ("option", "table"), [("--significance", "flops"), ("--best-on-test", "flops"), ("--best-on-test", "token-budget")]
 )

@@ -46,18 +46,24 @@ def test_the_kind_is_said_by_the_name_or_the_format(here, results, arguments, na
 
 def test_every_figure_says_what_to_do_in_an_empty_store_and_writes_nothing(here, capsys):
     for figure in Host().names("figures"):
-        assert main(["plot", figure]) == 0
+        assert main(["plot", figure]) == 2
         printed = capsys.readouterr()
-        assert ": skelbench " in printed.out, figure
-        assert printed.out.count("\n") == 1 and printed.err == ""
+        assert ": skelbench " in printed.err, figure
+        assert printed.err.count("\n") == 1 and printed.out == ""
     assert os.listdir(here) == []
+
+
+def test_a_run_whose_log_is_gone_is_said_to_be_there(here, tmp_path, capsys):
+    name = Fabricated(tmp_path / "results").run("slim")
+    assert main(["plot", "curves", "--run", name]) == 2
+    assert f"nothing that {name} logged is there" in capsys.readouterr().err and os.listdir(here) == []
 
 
 def test_runs_that_are_left_out_are_counted(here, tmp_path, capsys):
     Fabricated(tmp_path / "results").run("slim", modified={"train.lr": 1})
-    assert main(["plot", "token-budget"]) == 0
+    assert main(["plot", "token-budget"]) == 2
     printed = capsys.readouterr()
-    assert "start with" in printed.out and "1 runs with settings changed from their preset are left out" in printed.err
+    assert "start with" in printed.err and "1 run with settings changed from its preset is left out" in printed.err
     assert main(["plot", "token-budget", "--all", "--dpi", "50"]) == 0
     assert capsys.readouterr().err == ""
 

@@ -2,13 +2,19 @@
 
 import json
 import time
+from types import SimpleNamespace
 
 import pytest
 from fabricated import Fabricated
 
 from skelbench.cli.main import main
+from skelbench.errors import SkelbenchError
 from skelbench.files import read_json
 from skelbench.locks import FileLock
+from skelbench.plugin.host import Host
+from skelbench.results.run_dir import RunDir
+from skelbench.run.evaluate import load_encoder
+from skelbench.spec import RunSpec
 
 pytestmark = pytest.mark.usefixtures("shipped_plugins")
 
@@ -146,6 +152,46 @@ def test_runs_are_removed_whole(made, shown, fails):
     ]
     assert [run.name for run in made.store.read()] == [made.names[2]]
     assert sorted(path.name for path in made.root.iterdir()) == [made.names[2]]
+
+
+def test_a_run_that_was_killed_is_running_no_more(made, shown):
+    name = made.names[1]
+    edit(made.root / name / "run.json", outcome="running", reason="")
+
+    def outcomes():
+        return {row["run"]: row["outcome"] for row in json.loads(shown("list", "--json"))}
+
+    assert outcomes()[name] == "interrupted" and "interrupted" in shown("show", name)
+    with RunDir(made.root / name).lock():
+        assert outcomes()[name] == "running"
+
+
+def test_a_damaged_cost_leaves_the_rest_of_the_page(made, shown):
+    (made.root / made.names[0] / "cost.json").write_text("{")
+    page = shown("show", made.names[0])
+    assert "method.momentum" in page and "50.0%" in page and "Cost (FLOPs" not in page
+
+
+def test_what_is_to_be_typed_again_names_the_plugin_file_of_the_run(made, shown):
+    name = made.names[0]
+    for words, files in (
+        ("skelbench run x --plugin 'my bees.py' --plugin=b.py", " --plugin 'my bees.py' --plugin b.py"),
+        ("skelbench run slim", ""),
+        ("torn '", ""),
+    ):
+        edit(made.root / name / "run.json", environment={"command": words, "hardware": "cpu"})
+        assert RunDir(made.root / name).plugin_files == files
+
+
+def test_an_encoder_of_a_plugin_that_is_not_here_is_asked_for_by_its_file(made):
+    name = made.names[0]
+    info = read_json(made.root / name / "run.json")
+    info["environment"]["command"] = "skelbench run bees --plugin bees.py"
+    info["spec"]["method"] = "bees"
+    spec = RunSpec.model_validate(info["spec"])
+    edit(made.root / name / "run.json", **info | {"id": spec.id})
+    with pytest.raises(SkelbenchError, match="method 'bees' of run .* its training had --plugin bees.py: give that"):
+        load_encoder(SimpleNamespace(host=Host()), RunDir(made.root / name), "last", None)
 
 
 def test_a_run_that_is_worked_on_or_started_from_stays(made, fails, shown):

@@ -592,4 +592,4 @@ def test_the_command_shows_it(made, name, capsys, monkeypatch):
     assert main(arguments) == 0
     printed = capsys.readouterr()
     assert name == "token-budget" or f"skelbench study {name}" in " ".join(printed.out.split())
-    assert "1 runs with settings changed" in printed.err
+    assert "1 run with settings changed" in printed.err

@@ -5,4 +5,4 @@ from skelbench.errors import SkelbenchError
 
 
 class NothingToDraw(SkelbenchError):
-    """No finished run fits the figure; the message says what to run. Not a failure: as for an empty table."""
+    """No finished run fits the figure; the message says what to run, and no file is written."""

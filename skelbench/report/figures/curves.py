@@ -158,6 +158,8 @@ def draw(inputs: TableInputs) -> Figure:
         settings.setdefault((run.title, spec.tokens, but_for_seed(spec)), Setting()).add(run, metrics)
     if not columns and inputs.left_out:
         raise NothingToDraw(f"no run in {inputs.store.root} is exactly of a preset; those with changes: --all")
+    if not columns and inputs.only is not None:
+        raise NothingToDraw(f"nothing that {', '.join(sorted(inputs.only))} logged is there: no metrics.jsonl to read")
     if not columns:
         raise NothingToDraw(HOW.format(root=inputs.store.root))
     every = [(key, setting) for column in columns.values() for key, setting in column.settings.items()]
