@@ -242,7 +242,8 @@ def _notes(results: Mapping[str, ProtocolResult]) -> list[str]:
 def headline(features: Features, scores_nC: np.ndarray) -> tuple[dict[str, float], dict[str, np.ndarray]]:
     """Metrics and predictions of ``scores_nC`` of the test clips; ``top5_accuracy`` with 10 or more classes.
 
-    Raises :class:`SkelbenchError` for scores that are not finite, of which the largest would be no class at all.
+    Raises :class:`SkelbenchError` for scores of another shape, and for such that are not finite, of which the largest
+    would be no class at all.
 
     >>> x, y, ids = np.eye(4, dtype=np.float32), np.array([0, 1, 0, 1]), np.arange(4)
     >>> features = Features(x, y, x[:2], y[:2], ids, ids[:2] + 4, num_classes=2)
@@ -271,10 +272,15 @@ def headline_of(
         if len(draws) > 1:
             metrics["accuracy_sd"] = float(np.std([figures["accuracy"] for figures, _ in draws], ddof=1))
         return metrics, {**draws[0][1], "predicted": np.stack([each["predicted"] for _, each in draws])}
+    if scores.shape != (len(labels_n), num_classes):
+        raise SkelbenchError(
+            f"the scores have shape {list(scores.shape)}; a row for each of the {len(labels_n)} test clips and a "
+            f"column for each of the {num_classes} classes are expected"
+        )
     if not (finite := np.isfinite(scores).all(1)).all():
         raise SkelbenchError(
             f"the scores of {(~finite).sum()} of {len(scores)} test clips are not finite, the first of clip "
-            f"{ids_n[~finite][0]}: the probe diverged; give it a lower learning rate: --set lr=..."
+            f"{ids_n[~finite][0]}: the probe diverged; if it has a learning rate, give it a lower one: --set lr=..."
         )
     predicted = scores.argmax(1)
     metrics = _accuracies(labels_n, predicted, num_classes, n_train)

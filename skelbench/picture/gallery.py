@@ -96,9 +96,10 @@ def draw(inputs: TableInputs) -> Figure:
     every = replace(first, panels=tuple(chain(first.panels[:1], *(scene.panels[1:] for scene in scenes))))
     groups = [("", first.panels[:1])]
     groups += [(name if len(scenes) > 1 else "", scene.panels[1:]) for name, scene in zip(settings.methods, scenes)]
+    title = f"What {' and '.join(settings.methods)} make{'s' * (len(settings.methods) == 1)} of a clip"
     with house():
         return strips(
-            f"What {' and '.join(settings.methods)} make of a clip", clip, every, groups, settings.frames,
+            title, clip, every, groups, settings.frames,
             CAPTION.format(step=settings.step, seed=settings.seed),
         )  # fmt: skip
 

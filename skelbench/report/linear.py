@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from skelbench.data.store.splits import full_name
+from skelbench.data.store.splits import TUNE, full_name
 from skelbench.errors import SkelbenchError
 from skelbench.plugin import TableSpec, hookimpl
 from skelbench.report import published, significance, study_rows
@@ -140,7 +141,24 @@ def table(inputs: TableInputs) -> Table:
     announced = Announced([*chain.from_iterable(study_rows.announced(inputs, NAME))], inputs.host)
     announced.expected = [key for key in announced.expected if inputs.filters.takes(method=key[0], dataset=key[2])]
     store = inputs.store if inputs.significance else None
-    return build(inputs.frame, announced, inputs.metrics, inputs.best_on_test, store)
+    built = build(inputs.frame, announced, inputs.metrics, inputs.best_on_test, store)
+    return replace(built, notes=(*built.notes, *_never_evaluated(inputs)))
+
+
+def _never_evaluated(inputs: TableInputs) -> Iterator[str]:
+    """That finished runs are no rows as no probe has looked at them (``--probe none``)."""
+    evaluated = set(inputs.every["run"])
+    names = [
+        run.name
+        for run in inputs.runs
+        if run.about["outcome"] == "done"
+        and run.name not in evaluated
+        and not (inputs.exact_only and run.about["modified"])
+        and (run.name in inputs.only if inputs.only is not None else not run.about["split"].endswith(TUNE))
+    ]
+    if names:
+        more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+        yield f"Never evaluated and left out: {', '.join(names[:3])}{more} (`skelbench eval RUN`)."
 
 
 def build(

@@ -61,6 +61,13 @@ def test_significance_of_tables_of_protocols(results, capsys):
     assert "finetune_letters" in text.splitlines()[0], "one row is told from none"
 
 
+def test_a_run_that_no_probe_has_seen_is_named(results, capsys):
+    name = results.run("gfp", None)
+    results.run("amr", None, modified={"train.lr": 1})
+    results.run("dino", None, outcome="failed")
+    assert f"Never evaluated and left out: {name} (" in shown(capsys, "compare", "--format", "md")
+
+
 def test_what_was_evaluated_but_is_in_no_row_is_said_to_be_there(results, capsys):
     results.run("slim", protocol="finetune", tokens=15, knn=None)
     said = shown(capsys, "compare", "--protocol", "finetune")

@@ -8,7 +8,7 @@ from skelbench.errors import SkelbenchError
 from skelbench.evaluate.knn import Knn
 from skelbench.evaluate.linear import Linear, SlimLinear
 from skelbench.evaluate.native_masked import MampLinear
-from skelbench.evaluate.protocol import accuracy_metrics
+from skelbench.evaluate.protocol import accuracy_metrics, headline
 
 SHORT = Linear(min_steps=300, tolerance=None, val_share=0)
 PROTOCOLS = [SHORT, SlimLinear(), Knn(), Knn(k=5), MampLinear(epochs=10, batch_size=32, val_share=0)]
@@ -76,6 +76,12 @@ def test_classes_without_training_clips_are_reported(protocol, make_features):
     features = dataclasses.replace(features, train_y=features.train_y % 4)
     notes = protocol.evaluate(features, seed=0, device="cpu").notes
     assert any("1 test classes (20.0% of the test clips)" in note for note in notes)
+
+
+def test_scores_without_a_column_for_each_class_are_refused(make_features):
+    features = make_features()
+    with pytest.raises(SkelbenchError, match="a column for each of the 5 classes are expected"):
+        headline(features, np.zeros((len(features.test_y), 3)))
 
 
 def test_bad_features_are_refused_in_one_sentence(make_features):
