@@ -126,6 +126,8 @@ class Terminal:
         chosen, taken = list[Column](), 1
         for column in sorted(shown, key=importance):
             width = self._width(column) + 3
+            if taken + width > room and column in leading:  # what tells rows apart is rather broken than left out
+                width = self._narrow(column) + 3
             if taken + width <= room or not chosen:
                 chosen.append(column)
                 taken += width
@@ -149,6 +151,11 @@ class Terminal:
         """Least width in which no cell and no word of the header is broken."""
         words = map(len, self._header(column).split())
         return max(*words, 1, *(self._cell(column, row[column.key]).cell_len for row in self.table.rows))
+
+    def _narrow(self, column: Column) -> int:
+        """Least width in which no word of it is broken."""
+        cells = (self._cell(column, row[column.key]).plain for row in self.table.rows)
+        return max(1, *(len(word) for text in (self._header(column), *cells) for word in text.split()))
 
     def _header(self, column: Column) -> str:
         return column.header + (f" ({self.table.markers(column.footnotes)})" if column.footnotes else "")
@@ -197,6 +204,11 @@ class Terminal:
         widths = [self._width(column) for column in columns]
         digits = len(str(len(self.table.rows)))
         over = 1 + sum(width + 3 for width in widths) + numbered * (digits + 3) - room
+        for column in reversed(self._leading()) if over > 0 else ():  # the first says what the row is
+            if column in columns:
+                spare = min(over, widths[columns.index(column)] - self._narrow(column))
+                widths[columns.index(column)] -= max(0, spare)
+                over -= max(0, spare)
         if over > 0:  # a list of names, alone in its block: broken at spaces
             widths[-1] = max(10, widths[-1] - over)
         if numbered:

@@ -106,6 +106,15 @@ def test_a_column_has_the_same_columns_beside_it_whatever_the_rows():
         assert render(Table("T", columns, ({"a": cell, "b": 2.0},)), "csv").splitlines()[0] == header
 
 
+def test_what_tells_rows_apart_is_rather_broken_than_left_out():
+    columns = (Column("name", "Name", leads=True), Column("changed", "Changed", leads=True))
+    columns += (Column("a", "A", ".1f", best="max"), Column("b", "Also measured", ".1f"))
+    rows = tuple({"name": "method", "changed": f"train.lr={n}, budget clips=160", "a": n, "b": n} for n in (1, 2))
+    text = render(Table("T", columns, rows), "terminal", 34)
+    assert "train.lr=1," in text and "train.lr=2," in text and text.count("method ") == 2 and "No room for" in text
+    assert max(map(len, text.splitlines())) <= 34
+
+
 def test_a_list_of_names_too_long_for_any_line_is_broken_at_spaces_and_nothing_else_is():
     columns = (Column("name", "Name"), Column("runs", "Runs"))
     names = ", ".join(f"run-of-a-method-{number}" for number in range(9))
