@@ -1,13 +1,14 @@
 """Tables of the records in ``results/reference``, made again from them.
 
 ``python -m benchmarks.reference`` reads the packs of every folder there (``NAME/RUN.zip``, of `skelbench runs export
---alone`) and writes ``NAME/TABLE.csv`` for every table in which its runs have a row. ``--check`` writes nothing and
-says what differs. A pack keeps what was measured; how a table shows it may change, and then this command is run again.
+--alone`) and what was tuned (``NAME/tuned/*.json``, of `skelbench tune`), and writes ``NAME/TABLE.csv`` for every table
+in which they have a row. ``--check`` writes nothing and says what differs. A pack keeps what was measured; how a table shows it may change, and then this command is run again.
 """
 
 from __future__ import annotations
 
 import argparse
+import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -23,18 +24,20 @@ FOLDER = Path(__file__).parents[1] / "results" / "reference"
 
 
 def tables(kept: Path) -> Iterator[tuple[str, str]]:
-    """(name, CSV) of every table in which the runs packed in the folder ``kept`` have a row."""
+    """(name, CSV) of every table in which the runs and tunings in the folder ``kept`` have a row."""
     with tempfile.TemporaryDirectory(prefix="skelbench-reference-") as folder:
         store = ResultStore(folder)
         store.prepare()
         for pack in sorted(kept.glob("*.zip")):
             with opened(pack) as packed:
                 packed.unpack(store.root)
+        if (kept / "tuned").exists():
+            shutil.copytree(kept / "tuned", store.root / "tuned")
         for about in get_host().all("tables"):
             if isinstance(about, TableSpec) and not about.counts:
                 table = skelbench.compare(about.name, results=store.root)
                 frame = table.frame()
-                if "run" in frame and frame["run"].astype(bool).any():
+                if about.name == "tuned" and len(frame) or "run" in frame and frame["run"].astype(bool).any():
                     yield about.name, table.render("csv")
 
 

@@ -233,7 +233,7 @@ function layout(more) {
   const axis = { gridcolor: css("--line"), zerolinecolor: css("--line"), linecolor: css("--line"), automargin: true };
   return {
     paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: { color: css("--ink"), size: 12 },
-    margin: { l: 56, r: 12, t: 8, b: 44 }, hovermode: "closest", modebar: { bgcolor: "rgba(0,0,0,0)", color: css("--pale"), activecolor: css("--accent") }, legend: { orientation: "h", y: -0.22, font: { size: 11 } },
+    margin: { l: 56, r: 12, t: 8, b: 44 }, hovermode: "closest", modebar: { bgcolor: "rgba(0,0,0,0)", color: css("--pale"), activecolor: css("--accent") }, legend: { orientation: "h", y: -0.27, yanchor: "top", font: { size: 11 } },
     hoverlabel: { bgcolor: css("--paper"), bordercolor: css("--line"), font: { color: css("--ink") } },
     ...more, xaxis: { ...axis, ...more.xaxis }, yaxis: { ...axis, ...more.yaxis },
   };
