@@ -2,7 +2,8 @@
 
 ``python -m benchmarks.reference`` reads the packs of every folder there (``NAME/RUN.zip``, of `skelbench runs export
 --alone`) and what was tuned (``NAME/tuned/*.json``, of `skelbench tune`), and writes ``NAME/TABLE.csv`` for every table
-in which they have a row. ``--check`` writes nothing and says what differs. A pack keeps what was measured; how a table shows it may change, and then this command is run again.
+in which they have a row. ``--check`` writes nothing and says what differs. A pack keeps what was measured; how a table
+shows it may change, and then this command is run again.
 """
 
 from __future__ import annotations

@@ -129,7 +129,7 @@ def tune(
 
 def _announce(tunings: Sequence[Tuning]) -> None:
     """What is drawn from, and who is held out."""
-    from skelbench.console import make_table, out
+    from skelbench.console import err, make_table, out
     from skelbench.words import plain
 
     rows = [
@@ -148,6 +148,14 @@ def _announce(tunings: Sequence[Tuning]) -> None:
     out.print(make_table(("method", "setting", "default", "drawn from", "evenly in its"), rows, how))
     for sentence in dict.fromkeys(tuning.held.sentence for tuning in tunings):
         out.print(plain(sentence), soft_wrap=True)
+    if longer := max(
+        (tuning.default.clips for tuning in tunings if tuning.default.clips > 1.5 * asked.clips), default=0
+    ):
+        err.print(
+            f"note: a trial sees {asked.clips:,} clips and what is trained with the winner up to {longer:,}: what is "
+            "best for a short schedule need not be for a longer one",
+            soft_wrap=True,
+        )
 
 
 def _dry_run(tunings: Sequence[Tuning], session: Session, jobs: int | None) -> None:
