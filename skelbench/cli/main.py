@@ -66,6 +66,7 @@ app.command("env")(env.env)
 
 TOGETHER = ("run", "eval")
 """Commands that several processes carry out together."""
+EVERYWHERE = "With every command: --plugin FILE loads a plugin file, --debug shows tracebacks."
 PLACE_ERRORS = dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "free some space or choose another place")
 PLACE_ERRORS |= dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), "choose a place you have access to")
 PLACE_ERRORS |= {errno.ELOOP: "it is a link where none can be; remove it"}
@@ -102,6 +103,7 @@ def _flowing(command: Any) -> Any:
     if command.help:
         command.help = "\n\n".join(" ".join(paragraph.split()) for paragraph in command.help.split("\n\n"))
     for below in getattr(command, "commands", {}).values():
+        below.epilog = None if getattr(below, "commands", {}) else EVERYWHERE
         _flowing(below)
     return command
 
