@@ -94,7 +94,9 @@ def test_method_encoder_data_and_parts_run_together(on_path, tmp_path, capsys):
     assert main(["compare", "--table", "new-table", "--all", "--format", "csv"]) == 0
     (row,) = csv.DictReader(io.StringIO(capsys.readouterr().out))
     assert row["title"] == "new-method:cold" and row["protocol"] == "new-protocol" and row["seeds"] == "1"
-    assert main(["plot", "new-figure", "--all", "-o", str(tmp_path / "new.png")]) == 0
+    # Nothing here was counted, which is where its points would be.
+    assert main(["plot", "new-figure", "--all", "-o", str(tmp_path / "new.png")]) == 2
+    assert "no probed run is there yet; start with" in capsys.readouterr().err
 
 
 def test_the_target_is_predicted(on_path, data_root, tmp_path):

@@ -56,11 +56,6 @@ def builds(m: MethodSubject) -> None:
     except Exception:
         m.unbuildable = True
         raise
-    modules = dict(method.named_modules())
-    if strays := [name for name in method.roles if name not in modules]:
-        raise Failed(
-            "roles that name modules of the method", f"{strays[0]!r} is none of them", f"{type(method).__name__}.roles"
-        )
     if not isinstance(method.inference_encoder(), Encoder):
         kind = type(method.inference_encoder()).__name__
         raise Failed("an inference_encoder() that is an encoder, from context.encoder()", f"it is a {kind}")
