@@ -23,7 +23,7 @@ from skelbench.results.damage import if_whole
 from skelbench.results.metrics import is_figure
 from skelbench.results.run_dir import ReadRun, RunDir
 from skelbench.results.store import ResultStore
-from skelbench.studies.watch import QUEUE, at_work
+from skelbench.studies.watch import QUEUE, at_work, outcome_now
 
 EVERY_SECONDS = 1.0
 """The directory is looked at no more often, however many ask."""
@@ -181,8 +181,7 @@ def _told(run: ReadRun, growing: Growing, working: bool) -> dict[str, Any]:
     share = 1.0 if done else min(1.0, (last.get("epoch") or 0.0) / epochs) if epochs else 0.0
     clips, rate = last.get("clips_seen") or 0, last.get("clips_per_s")
     left = clips * (1 - share) / share / rate if working and share and rate else None
-    # A run that was killed never came to say so.
-    state = "interrupted" if run.outcome == "running" and not working else run.outcome
+    state = outcome_now(run, working)
     state = "probing" if done and working else "starting" if state == "new" and working else state
     return {
         "name": run.name,

@@ -151,10 +151,11 @@ def _never_evaluated(inputs: TableInputs) -> Iterator[str]:
     names = [
         run.name
         for run in inputs.runs
-        if run.about["outcome"] == "done"
-        and run.name not in evaluated
+        if run.name not in evaluated  # first, as it leaves few of many to be looked at
+        and run.about["outcome"] == "done"
         and not (inputs.exact_only and run.about["modified"])
         and (run.name in inputs.only if inputs.only is not None else not run.about["split"].endswith(TUNE))
+        and not run.evaluations  # by no filtered protocol and on no other data either
     ]
     if names:
         more = f" and {len(names) - 3} more" if len(names) > 3 else ""

@@ -204,11 +204,11 @@ class Terminal:
         widths = [self._width(column) for column in columns]
         digits = len(str(len(self.table.rows)))
         over = 1 + sum(width + 3 for width in widths) + numbered * (digits + 3) - room
-        for column in reversed(self._leading()) if over > 0 else ():  # the first says what the row is
-            if column in columns:
-                spare = min(over, widths[columns.index(column)] - self._narrow(column))
-                widths[columns.index(column)] -= max(0, spare)
-                over -= max(0, spare)
+        leading = self._leading() if over > 0 else []
+        for place in reversed([i for i, column in enumerate(columns) if column in leading]):  # the first names the row
+            spare = min(over, widths[place] - self._narrow(columns[place]))
+            widths[place] -= spare
+            over -= spare
         if over > 0:  # a list of names, alone in its block: broken at spaces
             widths[-1] = max(10, widths[-1] - over)
         if numbered:

@@ -96,8 +96,9 @@ def resolve(request: Request, host: Host, data_root: Path, device: str, timer: T
     user = choices | _user_settings(request, from_file, parts)
 
     with _announced(host, method):
+        own = joined(base)
         for section in ("grid", "data", "train"):
-            parts.section(joined(base), section)
+            parts.section(own, section)
     values = joined([*base, user])
     grid: GridSpec = parts.section(values, "grid")
     data: DataSpec = parts.section(values, "data")

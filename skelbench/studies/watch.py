@@ -40,9 +40,14 @@ def at_work(run: RunDir) -> bool:
     return run.lock().held()
 
 
-def outcome_now(run: RunDir) -> str:
-    """Its outcome; ``interrupted`` where it says that it is running and nobody works in it, for it was killed."""
-    return "interrupted" if run.outcome == "running" and not at_work(run) else run.outcome
+def outcome_now(run: RunDir, working: bool | None = None) -> str:
+    """Its outcome; ``interrupted`` where it says that it is running and nobody works in it, for it was killed.
+
+    ``working``: whether somebody does, where that is known already.
+    """
+    if run.outcome != "running":
+        return run.outcome
+    return "running" if (at_work(run) if working is None else working) else "interrupted"
 
 
 def why_failed(code: int, log: Path, start: int = 0) -> str:

@@ -66,6 +66,9 @@ def test_a_run_that_no_probe_has_seen_is_named(results, capsys):
     results.run("amr", None, modified={"train.lr": 1})
     results.run("dino", None, outcome="failed")
     assert f"Never evaluated and left out: {name} (" in shown(capsys, "compare", "--format", "md")
+    results.run("cmd", dataset="steps", protocol="finetune", knn=None)
+    said = shown(capsys, "compare", "--format", "md", "--protocol", "linear")
+    assert "cmd-steps" not in said.partition("Never evaluated")[2]
 
 
 def test_what_was_evaluated_but_is_in_no_row_is_said_to_be_there(results, capsys):
