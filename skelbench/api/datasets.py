@@ -129,8 +129,9 @@ def dataset(
 ) -> ClipDataset:
     """A data set for a ``torch.utils.data.DataLoader``: ``skelbench.dataset("ntu60", split="xsub", part="train")``.
 
-    ``split``: none = its default one; ``SPLIT~tune`` holds training subjects out for choosing settings. ``part``:
-    "train", "test", or "all" clips, those in neither too. ``bodies``: "first" gives [T, J, 3] of the first body alone.
+    ``split``: none = its default one; ``SPLIT~tune`` holds training subjects out for choosing settings,
+    ``SPLIT~tune-camera`` and ``SPLIT~tune-setup`` cameras or setups as well. ``part``: "train", "test", or "all" clips,
+    those in neither too. ``bodies``: "first" gives [T, J, 3] of the first body alone.
     ``data``: where data sets are kept, as ``--data-root``. ``synthetic`` is there without any files.
 
     Raises:

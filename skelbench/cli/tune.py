@@ -87,8 +87,9 @@ def tune(
 ) -> None:
     """Tune methods fairly: the same number of trials of the same clips for each, failed ones counted.
 
-    Settings are chosen on whole training subjects that are held out, never on test clips; the winner is then trained on
-    all training subjects with fresh seeds beside the defaults. Issuing the same command again continues.
+    Settings are chosen on whole training subjects that are held out, for a split over cameras or setups as held-out
+    ones of those see them, never on test clips; the winner is then trained on all training clips with fresh seeds
+    beside the defaults. Issuing the same command again continues.
     """
     from skelbench.cli.run import known_protocols
     from skelbench.plugin.host import get_host

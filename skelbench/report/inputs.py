@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from skelbench.component import Spec
 from skelbench.cores import uncollected
-from skelbench.data.store.splits import TUNE
+from skelbench.data.store.splits import for_choosing
 from skelbench.plugin.host import Host
 from skelbench.report.filters import Filters
 from skelbench.results.measures import Measure
@@ -77,7 +77,7 @@ class TableInputs:
             every = self.filters.rows(frame(self.stored))  # who is not wanted may be a control of who is
         if self.only is not None:
             return every[every["run"].isin(self.only)]
-        return every[~every["split"].astype(str).str.endswith(TUNE)]
+        return every[~every["split"].astype(str).map(for_choosing)]
 
     @property
     def frame(self) -> pandas.DataFrame:

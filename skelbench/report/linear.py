@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from skelbench.data.store.splits import TUNE, full_name
+from skelbench.data.store.splits import for_choosing, full_name
 from skelbench.errors import SkelbenchError
 from skelbench.plugin import TableSpec, hookimpl
 from skelbench.report import published, significance, study_rows
@@ -154,7 +154,7 @@ def _never_evaluated(inputs: TableInputs) -> Iterator[str]:
         if run.name not in evaluated  # first, as it leaves few of many to be looked at
         and run.about["outcome"] == "done"
         and not (inputs.exact_only and run.about["modified"])
-        and (run.name in inputs.only if inputs.only is not None else not run.about["split"].endswith(TUNE))
+        and (run.name in inputs.only if inputs.only is not None else not for_choosing(run.about["split"]))
         and not run.evaluations  # by no filtered protocol and on no other data either
     ]
     if names:

@@ -21,6 +21,7 @@ TITLE = "Default and tuned: accuracy in percent"
 BLOCK = {
     "dataset": "Data set",
     "split": "Split",
+    "chosen_on": "Chosen on",
     "tokens": "Tokens",
     "setting": "Setting",
     "preset": "Preset",
@@ -40,9 +41,10 @@ FOOTNOTES = {
 }
 HOW = "nothing was tuned yet: `skelbench tune METHOD,METHOD --trials 20 --budget clips=N` fills this table"
 NOTES = (
-    "Chosen on training subjects that were held out, from as many trials as stated, failed ones counted, of as many "
-    "clips. Default and tuned are then trained on all training subjects with seeds that no trial had, and tested on "
-    "the test split, on which nothing was chosen.",
+    "Chosen on training subjects that were held out (on a split ~tune-camera or ~tune-setup with training cameras or "
+    "setups that were held out as well), from as many trials as stated, failed ones counted, of as many clips. Default "
+    "and tuned are then trained on all training clips with seeds that no trial had, and tested on the test split, on "
+    "which nothing was chosen.",
     f"{INTERVALS} p: exact sign-flip test, the larger of that over test clips and that over subjects, Holm-adjusted "
     "over the rows that compete; it speaks of these trained encoders, not of other pre-training seeds.",
     "Hours: training and probing of the trials; training winner and defaults again is not in them.",
@@ -97,7 +99,8 @@ def _row(record: TuningRecord) -> dict[str, Any]:
     chosen = record.trials[record.winner].settings if record.winner is not None else {}
     why = "none" if record.winner is None else "default" if record.winner == 0 else ""
     return {
-        **{key: getattr(record, key) for key in BLOCK if key != "budget"},
+        **{key: getattr(record, key) for key in BLOCK if key not in ("budget", "chosen_on")},
+        "chosen_on": record.held_out["split"],
         "budget": f"{record.budget_clips:,} clips",
         "changed": listed(record.changed),
         "data": record.data[:12],

@@ -82,7 +82,7 @@ class TuningRecord(Spec):
     space: dict[str, dict[str, Any]]
     """Setting -> its bounds as numbers, and how it is drawn."""
     held_out: dict[str, Any]
-    """The tuning split, the subjects held out, of how many, and their hash."""
+    """The tuning split, the subjects held out, of how many, the cameras or setups if some were, and a hash of them."""
     asked: int = Field(ge=1)
     """Trials, the defaults among them."""
     trials: tuple[TunedTrial, ...] = Field(min_length=1)

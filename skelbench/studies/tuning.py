@@ -1,7 +1,8 @@
 """Tuning: for every method the same number of trials of the same budget, chosen among on held-out training subjects;
 the winner is trained again on all of them beside the default, with seeds that no trial had.
 
-Trials are runs like any other, on the split ``SPLIT~tune``, which holds no test clip of ``SPLIT``.
+Trials are runs like any other, on the split ``SPLIT~tune`` (where ``SPLIT`` tests on other cameras or setups
+``SPLIT~tune-camera``, ``SPLIT~tune-setup``), which holds no test clip of ``SPLIT``.
 """
 
 from __future__ import annotations
@@ -135,12 +136,7 @@ class Tuning:
             sampler=asked.sampler,
             seed=asked.seed,
             space={axis.key: axis.record() for axis in self.axes},
-            held_out={
-                "split": self.held.split.name,
-                "subjects": list(self.held.subjects),
-                "of": self.held.of,
-                "hash": self.held.hash,
-            },
+            held_out=self.held.record(),
             asked=asked.trials,
             trials=tuple(trials),
             winner=winner.number if winner else None,

@@ -7,8 +7,10 @@ from hypothesis import strategies as st
 from small import write_small_store
 
 from skelbench.data.store.clip_store import ClipStore
-from skelbench.data.store.splits import FieldRule, RandomRule, hold_out, make_split
+from skelbench.data.store.splits import EmptySplit, FieldRule, RandomRule, hold_out, hold_out_views, make_split
+from skelbench.data.store.writer import StoreWriter
 from skelbench.errors import SkelbenchError
+from skelbench.skeleton.topology import NTU25
 
 
 def index_of(subjects, seed=0):
@@ -49,6 +51,45 @@ def test_whole_training_subjects_are_held_out_and_no_test_clip_is_seen(subjects,
     assert again.split.train.tolist() == train.tolist() and again.hash == held.hash
 
 
+@given(st.lists(st.tuples(st.integers(1, 6), st.integers(1, 4)), min_size=2, max_size=60), st.sets(st.integers(1, 4)))
+def test_cameras_are_held_out_with_subjects_and_neither_trains(clips, train):
+    subjects, cameras = (np.array(column) for column in zip(*clips))
+    index = index_of(subjects.tolist()) | {"camera": cameras}
+    try:
+        split = make_split("s", FieldRule(field="camera", train=tuple(train)), index, "here")
+        held = hold_out_views(split, "set", index, "camera")
+    except EmptySplit:
+        return
+    train, test = held.split.train, held.split.test
+    assert len(train) and len(test) and held.split.name == "s~tune-camera" and held.field == "camera"
+    seen = {name: [set(index[name][part].tolist()) for part in (train, test)] for name in ("subject", "camera")}
+    for kept, out in seen.values():
+        assert not kept & out
+    assert seen["subject"][1] == set(held.subjects) and seen["camera"][1] <= set(held.views)
+    # Of the training part those clips are left out that are of a held one of one kind alone, and no others.
+    alone = np.isin(subjects, held.subjects) != np.isin(cameras, held.views)
+    assert sorted([*train, *test]) == [clip for clip in split.train if not alone[clip]]
+    poisoned = {name: values.copy() for name, values in index.items()}
+    for name in ("subject", "camera", "label"):
+        poisoned[name][split.test] = -1
+    assert hold_out_views(split, "set", poisoned, "camera").hash == held.hash
+
+
+def test_a_camera_that_sees_no_kept_subject_alone_cannot_be_held_out():
+    index = index_of([1, 1, 2, 2, 3, 3]) | {"camera": np.array([2, 2, 3, 3, 1, 1])}
+    rule = FieldRule(field="camera", train=(2, 3))
+    split = make_split("view", rule, index, "here")
+    held = hold_out_views(split, "set", index, "camera")  # one subject is left, as the other camera sees it
+    assert len(held.split.train) == len(held.split.test) == 2 and held.of_views == 2
+    assert "1 of 2 training subjects" in held.sentence and "1 of 2 training cameras" in held.sentence
+    one = make_split("view", FieldRule(field="camera", train=(2,)), index, "here")
+    with pytest.raises(EmptySplit, match="hold out subjects alone: view~tune"):
+        hold_out_views(one, "set", index, "camera")
+    crossed = index | {"subject": np.array([1, 2, 1, 2, 3, 3])}
+    held = hold_out_views(make_split("view", rule, crossed, "here"), "set", crossed, "camera")
+    assert len(held.split.train) == len(held.split.test) == 1
+
+
 def test_who_is_held_out_hangs_on_data_set_split_and_subjects():
     index = index_of(list(range(1, 41)) * 2)
     split = make_split("s", FieldRule(field="subject", train="odd"), index, "here")
@@ -81,4 +122,36 @@ def test_a_store_knows_the_tuning_split_of_each_of_its_splits(tmp_path):
     with pytest.raises(SkelbenchError, match="did you mean 'half'"):
         store.split("hal~tune")
     with pytest.raises(SkelbenchError, match="held out already"):
+        store.held_out("half~tune")
+    with pytest.raises(SkelbenchError, match="known: half~tune, half~tune-camera"):
         store.split("half~tune~tune")
+
+
+@pytest.fixture
+def seen_by_three(tmp_path):
+    """Four people as three cameras see them, twice each; camera 1 tests."""
+    pose = np.random.default_rng(0).normal(size=(1, 4, 25, 3)).astype(np.float32)
+    splits = {"view": FieldRule(field="camera", train=(2, 3)), "front": FieldRule(field="camera", train=(2,))}
+    splits |= {"odd": FieldRule(field="subject", train="odd")}
+    with StoreWriter(tmp_path / "seen", topology=NTU25, classes=("a", "b"), splits=splits, default_split="view",
+                     lineage="made here") as writer:  # fmt: skip
+        for clip in range(24):
+            writer.add(pose, clip % 2, subject=1 + clip // 6, camera=1 + clip // 2 % 3)
+    return ClipStore.open(tmp_path / "seen")
+
+
+def test_a_split_that_tests_on_other_cameras_is_chosen_for_by_others(seen_by_three):
+    held = seen_by_three.held_out()
+    assert held.split.name == "view~tune-camera" and (len(held.split.train), len(held.split.test)) == (6, 2)
+    again = seen_by_three.split("view~tune-camera")
+    assert again.train.tolist() == held.split.train.tolist() and again.test.tolist() == held.split.test.tolist()
+    assert len(seen_by_three.split("view~tune").test) == 4  # subjects alone, as ever
+    # One camera to train on: there is no other to hold out. Subjects: cameras have nothing to do with them.
+    assert seen_by_three.held_out("front").split.name == "front~tune"
+    assert seen_by_three.held_out("odd").split.name == "odd~tune"
+    record = held.record()
+    assert (record["split"], record["of"], record["of_cameras"]) == ("view~tune-camera", 4, 2)
+    with pytest.raises(SkelbenchError, match="did you mean 'view~tune-camera'"):
+        seen_by_three.split("view~tune-camrea")
+    with pytest.raises(SkelbenchError, match="held out already"):
+        seen_by_three.held_out("view~tune-camera")

@@ -21,6 +21,7 @@ import hashlib
 import json
 import zlib
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from enum import IntFlag
 from functools import cached_property
@@ -31,8 +32,21 @@ import numpy as np
 from pydantic import Field, ValidationError
 
 from skelbench.component import Spec
-from skelbench.data.store.splits import TUNE, EmptySplit, HeldOut, Rule, Split, hold_out, make_split, resolve
-from skelbench.errors import SkelbenchError
+from skelbench.data.store.splits import (
+    TUNE,
+    VIEWS,
+    EmptySplit,
+    FieldRule,
+    HeldOut,
+    Rule,
+    Split,
+    for_choosing,
+    hold_out,
+    hold_out_views,
+    make_split,
+    resolve,
+)
+from skelbench.errors import SkelbenchError, did_you_mean
 from skelbench.files import check_regular, read_json
 from skelbench.skeleton.topology import Topology, get_topology
 
@@ -233,11 +247,17 @@ class ClipStore:
         """Train and test ids of a split (None = the default one; "xsub", "xview", "xset" are understood).
 
         Training clips of fewer than ``min_frames`` frames are left out, test clips never: accuracies keep their clips.
-        ``SPLIT~tune``: see :meth:`held_out`.
+        ``SPLIT~tune``, ``SPLIT~tune-camera``, ``SPLIT~tune-setup``: see :meth:`held_out`.
         """
         where = f"data set {self.meta.name}"
-        if name is not None and name.endswith(TUNE) and name not in self.meta.splits:
-            split = self.held_out(name.removesuffix(TUNE)).split
+        if name is not None and for_choosing(name) and name not in self.meta.splits:
+            base, _, end = name.partition(TUNE)
+            fields = {f"-{view}": view for view in VIEWS}
+            told = self.split(base), self.meta.name, self.index
+            if end and end not in fields:
+                known = [base + TUNE, *(base + TUNE + field for field in fields)]
+                raise SkelbenchError(f"{where}: {did_you_mean(name, known, 'split')}")
+            split = (hold_out_views(*told, fields[end]) if end else hold_out(*told)).split
             name = split.name
         else:
             name = resolve(name, self.meta.splits, self.meta.default_split, where)
@@ -248,10 +268,18 @@ class ClipStore:
         return replace(split, train=train)
 
     def held_out(self, name: str | None = None) -> HeldOut:
-        """The split ``NAME~tune``: training subjects of ``name``, some of them held out for choosing settings."""
-        if name is not None and name.endswith(TUNE):
-            raise SkelbenchError(f"data set {self.meta.name}: split {name!r} is held out already; leave out {TUNE!r}")
-        return hold_out(self.split(name), self.meta.name, self.index)
+        """The split by which settings are chosen for split ``name``: some of its training subjects are held out, and
+        where it tests on cameras or setups that it does not train on some of those as well, if there are several."""
+        if name is not None and for_choosing(name) and name not in self.meta.splits:
+            raise SkelbenchError(
+                f"data set {self.meta.name}: split {name!r} is held out already; leave out {TUNE!r} and what follows it"
+            )
+        split = self.split(name)
+        rule = self.meta.splits[split.name]
+        if isinstance(rule, FieldRule) and rule.field in VIEWS:
+            with suppress(EmptySplit):  # of one camera, or of no two subjects whom one more camera sees
+                return hold_out_views(split, self.meta.name, self.index, rule.field)
+        return hold_out(split, self.meta.name, self.index)
 
     def clip(self, i: int) -> np.ndarray:
         """Clip ``i`` as float32 [M, T, J, 3] (a copy), metres, relative to ``origin[i]``."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, Union
+from typing import Any, Literal, Union
 
 import numpy as np
 
@@ -14,9 +14,13 @@ from skelbench.identity import digest
 
 TUNE = "~tune"
 """``SPLIT~tune`` is a split for choosing settings: some of the training subjects of ``SPLIT`` are its test part, and
-no test clip of ``SPLIT`` is in it. Runs know it by its name: whoever changes who is held out gives it another."""
+no test clip of ``SPLIT`` is in it. ``SPLIT~tune-camera`` and ``SPLIT~tune-setup`` hold out cameras or setups as well:
+held subjects as they see them are the test part, kept subjects as the others see them the training part. Runs know it
+by its name: whoever changes who is held out gives it another."""
+VIEWS = ("camera", "setup")
+"""Fields of which a split that tests on others is chosen for by others, too."""
 HELD_SHARE = 0.2
-"""Of the training subjects, at least one."""
+"""Of the training subjects, and of the cameras or setups; at least one."""
 ALIASES = {"xsub": "cross-subject", "xview": "cross-view", "xset": "cross-setup"}
 ALIASES |= {f"x-{short[1:]}": full for short, full in ALIASES.items()}
 """Short names the field uses, accepted wherever a split is named."""
@@ -78,7 +82,7 @@ class Split:
 
 @dataclass(frozen=True)
 class HeldOut:
-    """``SPLIT~tune``, and who was held out of the training part of ``SPLIT`` for it."""
+    """``SPLIT~tune`` (or ``~tune-camera``, ``~tune-setup``), and who was held out of the training part of ``SPLIT``."""
 
     split: Split
     subjects: tuple[int, ...]
@@ -86,28 +90,62 @@ class HeldOut:
     of: int
     """Subjects in the training part of ``SPLIT``."""
     hash: str
-    """Of data set, split, its training subjects, and those that are held out."""
+    """Of data set, split, its training subjects, and those that are held out; of cameras or setups as well."""
+    field: str = ""
+    """What else was held out: "camera" or "setup"; "" = nothing."""
+    views: tuple[int, ...] = ()
+    """The cameras or setups held out."""
+    of_views: int = 0
+    """Cameras or setups in the training part of ``SPLIT``."""
 
     @property
     def sentence(self) -> str:
         train, test = (f"{len(ids):,} clips" for ids in (self.split.train, self.split.test))
-        if self.subjects:
-            held = f"{len(self.subjects)} of {self.of} training subjects ({', '.join(map(str, self.subjects))}; {test})"
-        else:
+        if not self.subjects:
             held = f"{test} of the training part, stratified by class because it has no two subjects to tell apart"
-        return f"{self.split.name}: {held} held out for choosing, {train} to train on"
+        elif not self.field:
+            held = f"{len(self.subjects)} of {self.of} training subjects ({_listed(self.subjects)}; {test})"
+        else:
+            held = (
+                f"{len(self.subjects)} of {self.of} training subjects ({_listed(self.subjects)}) as "
+                f"{len(self.views)} of {self.of_views} training {self.field}s ({_listed(self.views)}) see them ({test})"
+            )
+        rest = f", as the other {self.field}s see the other subjects" if self.field else ""
+        return f"{self.split.name}: {held} held out for choosing, {train} to train on{rest}"
+
+    def record(self) -> dict[str, Any]:
+        """As it is written."""
+        told: dict[str, Any] = {"split": self.split.name, "subjects": list(self.subjects), "of": self.of}
+        if self.field:
+            told |= {f"{self.field}s": list(self.views), f"of_{self.field}s": self.of_views}
+        return {**told, "hash": self.hash}
+
+
+def _listed(numbers: tuple[int, ...]) -> str:
+    return ", ".join(map(str, numbers))
+
+
+def for_choosing(split: str) -> bool:
+    """Whether a split of that name is one for choosing settings: no figure on it is a result.
+
+    >>> for_choosing("cross-view~tune-camera"), for_choosing("cross-view")
+    (True, False)
+    """
+    return TUNE in split
 
 
 def hold_out(split: Split, data: str, index: Mapping[str, np.ndarray]) -> HeldOut:
     """Whole training subjects of ``split`` of the data set ``data``, chosen by a hash of both and of who they are.
 
     Nothing that the index says of a test clip is looked at.
+
+    Raises:
+        EmptySplit: there is nothing to hold out.
     """
     subjects = sorted(set(index["subject"][split.train].tolist()))
     told = [data, split.name, subjects]
     if len(subjects) > 1:
-        ranked = sorted(subjects, key=lambda subject: digest([*told, subject], 64))
-        held = sorted(ranked[: max(1, round(HELD_SHARE * len(subjects)))])
+        held = _fifth(subjects, told)
         out = np.isin(index["subject"][split.train], held)
     else:
         held = []
@@ -119,6 +157,36 @@ def hold_out(split: Split, data: str, index: Mapping[str, np.ndarray]) -> HeldOu
             )
     tuning = Split(split.name + TUNE, split.train[~out], split.train[out])
     return HeldOut(tuning, tuple(held), len(subjects), digest([*told, held]))
+
+
+def hold_out_views(split: Split, data: str, index: Mapping[str, np.ndarray], field: str) -> HeldOut:
+    """As :func:`hold_out`, cameras or setups (``field``) as well as subjects whom they see. Clips of a held subject as
+    another camera sees it, and of another subject as a held camera does, are in neither part.
+
+    Raises:
+        EmptySplit: one of the parts would have no clips.
+    """
+    subject, view = (index[name][split.train] for name in ("subject", field))
+    subjects, views = (sorted(set(values.tolist())) for values in (subject, view))
+    told = [data, split.name, subjects, field, views]
+    held_views = _fifth(views, told)
+    seen = np.isin(view, held_views)
+    held = _fifth(sorted(set(subject[seen].tolist())), told)
+    out = np.isin(subject, held)
+    if not (~out & ~seen).any():
+        raise EmptySplit(
+            f"data set {data}: nothing is left of the training clips of split {split.name!r} when a {field} and "
+            f"subjects are held out; hold out subjects alone: {split.name}{TUNE}"
+        )
+    tuning = Split(f"{split.name}{TUNE}-{field}", split.train[~out & ~seen], split.train[out & seen])
+    told += [held, held_views]
+    return HeldOut(tuning, tuple(held), len(subjects), digest(told), field, tuple(held_views), len(views))
+
+
+def _fifth(numbers: list[int], told: list[Any]) -> list[int]:
+    """A fifth of ``numbers``, at least one, chosen by a hash of each and of ``told``; ascending."""
+    ranked = sorted(numbers, key=lambda number: digest([*told, number], 64))
+    return sorted(ranked[: max(1, round(HELD_SHARE * len(numbers)))])
 
 
 def full_name(split: str) -> str:
