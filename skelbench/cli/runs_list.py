@@ -128,6 +128,7 @@ def _day(iso: str | None) -> str:
 
 def _table(facts: list[dict[str, Any]], asked: list[str]) -> Table:
     """``asked``: columns that a person named, which are not left out because all runs are alike in them."""
+    from skelbench.data.store.splits import for_choosing
     from skelbench.report.seeds import alike
     from skelbench.report.table import Column, Table
 
@@ -163,9 +164,14 @@ def _table(facts: list[dict[str, Any]], asked: list[str]) -> Table:
     rows = tuple(
         {key: each[key] for key in keys}
         | {"tags": ", ".join(each["tags"]), "outcome": each["outcome"] + (", added" if each["added"] else "")}
+        | {"method": each["method"] + (", trial" if for_choosing(each["split"]) else "")}
         for each in facts
     )
     notes = [f"All runs: {', '.join(constant)}."] if constant and len(facts) > 1 else []
+    if any(for_choosing(each["split"]) for each in facts):
+        notes.append(
+            "Trials: what settings were chosen by, on held-out training clips, not on the test clips of a split."
+        )
     if files := sorted({each["added"] for each in facts} - {""}):
         notes.append(f"Added, not made here: from {'; '.join(files)}.")
     return Table("Runs", columns, rows, tuple(notes))

@@ -48,6 +48,14 @@ def shown(capsys):
     return shown
 
 
+def narrow(monkeypatch, width):
+    """A terminal that is ``width`` columns wide."""
+    from skelbench.console import out
+
+    for name, value in (("_force_terminal", True), ("_color_system", None), ("_width", width)):
+        monkeypatch.setattr(out, name, value)
+
+
 def rows(text):
     """Lines of a table as words."""
     return [line.split() for line in text.splitlines() if line.split()[:1] and line.split()[0].isdigit()]
@@ -65,14 +73,19 @@ def test_runs_are_numbered_from_the_oldest_with_dates_and_reasons(made, shown):
 
 @pytest.mark.parametrize("width", [80, 60])
 def test_a_narrow_terminal_gets_a_line_for_each_run(made, shown, monkeypatch, width):
-    from skelbench.console import out
-
-    for name, value in (("_force_terminal", True), ("_color_system", None), ("_width", width)):
-        monkeypatch.setattr(out, name, value)
+    narrow(monkeypatch, width)
     text = shown("list")
     assert len(rows(text)) == 3 and "No room for" in text
     assert max(map(len, text.splitlines()[:6])) <= width
     assert "linear" in text.splitlines()[1]
+
+
+def test_a_trial_is_told_from_a_run_by_whose_test_clips_nothing_was_chosen(made, shown, monkeypatch):
+    assert "trial" not in shown("list").lower()
+    made.run("slim", 0.9, split="cross-view~tune-camera", preset="quick")
+    narrow(monkeypatch, 80)  # there is no room for the split
+    told = [line for line in shown("list").splitlines() if "trial" in line.lower()]
+    assert len(told) == 2 and "slim, trial" in told[0] and "90.0%" in told[0] and told[1].startswith("Trials: ")
 
 
 def test_a_list_is_filtered_and_sorted_as_tables_are(made, shown, fails):
