@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from skelbench import distributed
+from skelbench.data.store.splits import for_choosing
 from skelbench.results.run_dir import RunDir
 from skelbench.run.costs import measure_cost
 from skelbench.run.evaluate import eval_spec, evaluate
 from skelbench.run.pretrain import pretrain
 from skelbench.run.resolve import Resolved, control, raw_control
 from skelbench.run.session import Session
+from skelbench.spec import RunSpec
 
 Records = dict[str, dict[str, Any]]
 """Evaluation records by protocol."""
@@ -25,7 +27,13 @@ class Conclusion:
     pairs: list[tuple[RunDir, Records]]
     """The run, then its controls, each with its records."""
     cost: dict[str, Any] | None
-    """Of the run; None where it could not be counted."""
+    """Of the run; None where it was not counted, or could not be."""
+
+
+def costed(spec: RunSpec) -> bool:
+    """Whether the cost of a run is measured: no table shows that of a trial of tuning, and timing an encoder takes a
+    fifth of a short one."""
+    return not for_choosing(spec.data.split)
 
 
 def conclude(
@@ -36,7 +44,7 @@ def conclude(
     force: bool = False,
     uncounted: Callable[[Resolved, Exception], None] | None = None,
 ) -> Conclusion:
-    """Probe a finished run, make and probe its controls, count what each costs. What is there is read.
+    """Probe a finished run, make and probe its controls, count what each costs (:func:`costed`). What is there is read.
 
     ``uncounted`` is told of what could not be counted, and why: the rest is worth showing without it.
     """
@@ -46,6 +54,8 @@ def conclude(
         return {name: evaluate(session, of, spec, force, like=resolved) for name, spec in specs.items()}
 
     def cost(of: RunDir, what: Resolved) -> dict[str, Any] | None:
+        if not costed(of.spec):
+            return None
         try:
             return distributed.first(lambda: measure_cost(session, of, what.store, force))
         except Exception as error:

@@ -13,6 +13,7 @@ from skelbench.errors import SkelbenchError, did_you_mean, nearest
 from skelbench.identity import digest
 from skelbench.plugin.host import Host
 from skelbench.results.run_dir import RunDir
+from skelbench.run.conclude import costed
 from skelbench.run.evaluate import eval_spec
 from skelbench.run.length import Timer, lengthless
 from skelbench.run.request import Request
@@ -165,7 +166,7 @@ def status(trial: Trial, session: Session, protocols: Iterable[str]) -> Status:
         state = {"running": "interrupted"}.get(run.outcome, run.outcome)
         return Status(state, share if run.checkpoint.exists() else 0.0, run)
     twin = session.results.by_id(trial.twin.spec.id) if trial.twin else None
-    there = run.cost_path.exists() and (trial.twin is None or (twin and twin.outcome == "done"))
+    there = (run.cost_path.exists() or not costed(spec)) and (trial.twin is None or (twin and twin.outcome == "done"))
     for name in protocols:
         for where in filter(None, (run, twin)):
             there = there and where.record_path(eval_spec(session.host, where, name, like=trial.resolved)).exists()

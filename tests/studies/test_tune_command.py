@@ -81,6 +81,8 @@ def test_a_method_is_tuned_shown_and_not_tuned_again(place, run_tune, capsys, mo
     assert record["winner"] == 0 and record["seeds"] == [1] and len(record["default"]["accuracy"]) == 1
     assert record["held_out"]["split"] == "half~tune" and len(record["held_out"]["subjects"]) == 1
     assert "Default and tuned" in out and str(path) in out.replace("\n", "")
+    for run in (place / "tuned").glob("keen-*"):  # what a trial costs is shown nowhere
+        assert (run / "cost.json").exists() != ("~tune" in run.name)
     logs = {log: log.stat().st_mtime_ns for log in (place / "tuned" / "studies" / "tune").glob("*.log")}
     assert len(logs) == 2
     code, _, err = run_tune(*words)
