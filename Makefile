@@ -10,10 +10,13 @@ CODE := skelbench plugins tests benchmarks docs
 
 .PHONY: run test check lint format types rooms fix docs bench gpu wheels clean
 
-# A torch of PYTHON's own that finds a GPU is taken as it is; else torch is installed like the rest.
+# A torch of PYTHON's own that finds a GPU is taken as it is; else torch is installed like the rest. own.pth: where PYTHON
+# is itself of a virtual environment, --system-site-packages shows not that one but what is below it.
 $(VENV)/.installed: pyproject.toml constraints.txt
 	own=$$($(PYTHON) -c 'import torch; print(torch.__version__ if torch.cuda.is_available() else "")' 2>/dev/null || true); \
 	$(PYTHON) -m venv $${own:+--system-site-packages} $(VENV) && \
+	if [ "$$own" ]; then $(PYTHON) -c 'import os, torch; print(os.path.dirname(os.path.dirname(torch.__file__)))' \
+		> "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/own.pth"; fi && \
 	if [ "$$own" ]; then \
 		grep -Ev '^(torch|torchvision|triton|cuda-[a-z]+|nvidia-[a-z0-9-]+)==' constraints.txt; echo "torch==$$own"; \
 	else cat constraints.txt; fi > $(VENV)/constraints.txt

@@ -9,12 +9,13 @@ clips of SLiM and SkeletonMAE as the rest of the time allows, probed. The JSON i
 failed or took too long stands there with its reason, beside what was measured until then. A trace of a step of every
 method lies beside the JSON (chrome://tracing, ui.perfetto.dev).
 
-Of a step: ``clips_per_s`` of steps as in training, views built ahead; ``of_peak``, the FLOPs of its matrix products a
-second as a share of what was measured for bf16 products (on a CPU: float32) in the same command; ``memory``, the most
+Of a step: ``compile``, clips a second with ``train.compile`` off and auto, and the seconds of the first steps of
+either; ``clips_per_s`` of steps as in training (auto), views built ahead; ``of_peak``, the FLOPs of its matrix products
+a second as a share of what was measured for bf16 products (on a CPU: float32) in the same command; ``memory``, the most
 that PyTorch allocated and reserved, and how memory was saved; ``shares`` of a step whose parts wait for the device, one
 after another: views, heads (forward and backward), optimiser with the teacher's moving average; ``flops_by_role``;
-``host_syncs``, how often a step waited for the device, and where; ``compile``: clips a second with ``train.compile``
-off and auto. ``--device cpu --size quick`` runs all of it in little, which proves the command and nothing else.
+``host_syncs``, how often a step waited for the device, and where. ``--device cpu --size quick`` runs all of it in
+little, which proves the command and nothing else.
 """
 
 from __future__ import annotations
@@ -54,15 +55,15 @@ from skelbench.run.memory import settle_memory
 from skelbench.run.pretrain import pretrain
 from skelbench.run.request import Request
 from skelbench.run.resolve import Resolved, open_dataset, resolve
-from skelbench.run.session import Session, pick_device
-from skelbench.spec import TrainSpec
+from skelbench.run.session import Session, pick_device, prepare
 from skelbench.train.build import build_method
+from skelbench.train.compiled import compile_blocks
 from skelbench.train.loop import Trainer
 
 STEPS = ("slim", "mamp", "skeletonmae", "dino")
 RUNS = ("slim", "skeletonmae")
 SECTIONS = ("data", "tests", "peak", *STEPS, *(f"{name}-run" for name in RUNS))
-SHARES = {"data": 0.1, "tests": 0.2, "peak": 0.05, **dict.fromkeys(STEPS, 0.1), "slim": 0.2}
+SHARES = {"data": 0.1, "tests": 0.2, "peak": 0.05, **dict.fromkeys(STEPS, 0.12), "slim": 0.22}
 """Most of the whole time that a section may take; the runs share the rest."""
 WARM_STEPS, SYNC_STEPS, TIMED_SECONDS = 3, 2, 10.0
 TRAINED = 0.45
@@ -84,8 +85,8 @@ class Place:
     """Seconds since the epoch at which the section is stopped."""
     peak: float | None = None
     """FLOPs a second of matrix products, once measured."""
-    rates: dict[str, float] | None = None
-    """Clips a second of methods, once measured."""
+    steps: dict[str, dict[str, Any]] | None = None
+    """What was found of a step of methods, once it was."""
 
     @property
     def left(self) -> float:
@@ -148,7 +149,12 @@ def step(place: Place, save: Save, method: str) -> None:
     cuda = trainer.device.type == "cuda"
     if cuda:
         torch.cuda.reset_peak_memory_stats(trainer.device)
-    rate, steps = _clips_per_s(trainer, min(TIMED_SECONDS, place.left / 3))
+    rates: dict[str, float] = {}
+    for how in ("off", "auto"):
+        compiled = compile_blocks(trainer.method, trainer.device, how)
+        rate, steps, first = _clips_per_s(trainer, min(TIMED_SECONDS, place.left / 4))
+        rates |= {how: rate, f"{how}_first_seconds": first}
+        save(compile=rates, compiled=compiled[0], compile_said=compiled[1])
     save(clips_per_s=rate, steps=steps, flops_per_s=rate * flops)
     save(of_peak=rate * flops / place.peak if place.peak else None)
     if cuda:
@@ -157,21 +163,15 @@ def step(place: Place, save: Save, method: str) -> None:
         save(host_syncs=_host_syncs(trainer))
     save(shares=_shares(trainer))
     save(trace=str(_trace(trainer, place.traces / f"{method}.json.gz")))
-    if "compile" in TrainSpec.model_fields:
-        rates = {}
-        for how in ("off", "auto"):
-            other, _ = _trainer(place, place.resolved(method, sets={"train.compile": how}), counted["flops_per_clip"])
-            rates[how] = _clips_per_s(other, min(TIMED_SECONDS, place.left / 3))[0]
-            save(compile=rates)
 
 
 def run(place: Place, save: Save, method: str) -> None:
     """As many clips as the time allows, then two probes and those of the untrained encoder."""
-    rate = (place.rates or {}).get(method)
-    if not rate:
+    known = (place.steps or {}).get(method, {})
+    if "clips_per_s" not in known:
         raise SkelbenchError(f"how fast {method} trains was not measured, so its run has no length")
-    plain = place.resolved(method)
-    steps = max(2, int(TRAINED * place.left * rate / plain.spec.train.batch_size))
+    plain, left = place.resolved(method), place.left - known["compile"]["auto_first_seconds"]
+    steps = max(2, int(TRAINED * left * known["clips_per_s"] / plain.spec.train.batch_size))
     resolved = place.resolved(method, budget=Budget("steps", float(steps)))
     session = Session(get_host(), ResultStore(place.folder / "results"), data_root(), place.device, _silent)
     made = pretrain(session, resolved)
@@ -198,10 +198,11 @@ def _roles(counted: dict[str, Any]) -> dict[str, dict[str, float]]:
     return counted["by_role"]
 
 
-def _clips_per_s(trainer: Trainer, most: float) -> tuple[float, int]:
-    """Of steps after the first ones, views built ahead, for at most so many seconds; and the number of steps."""
-    started, done = time.perf_counter(), 0
-    until = started + most
+def _clips_per_s(trainer: Trainer, most: float) -> tuple[float, int, float]:
+    """Of steps after the first ones, views built ahead, for at most so many seconds; the number of steps; seconds of
+    the first ones, which compile."""
+    began = started = time.perf_counter()
+    done = 0
     for index, views in trainer.prefetched(0):
         if index == WARM_STEPS:
             wait_for(trainer.device)
@@ -211,10 +212,10 @@ def _clips_per_s(trainer: Trainer, most: float) -> tuple[float, int]:
             done += 1
             if done % 5 == 0:  # else the host would run far ahead of the device
                 wait_for(trainer.device)
-            if done >= 2 and time.perf_counter() > until or done == 200:
+            if done >= 2 and time.perf_counter() > started + most or done == 200:
                 break
     wait_for(trainer.device)
-    return done * trainer.spec.train.batch_size / (time.perf_counter() - started), done
+    return done * trainer.spec.train.batch_size / (time.perf_counter() - started), done, started - began
 
 
 def _shares(trainer: Trainer) -> dict[str, float]:
@@ -326,6 +327,7 @@ def _work(name: str, place: Place, found: Path) -> None:
 
     if place.device == "cpu":
         torch.set_num_threads(1)  # threads of OpenMP do not survive a fork
+    prepare(place.device)
     try:
         method, _, kind = name.partition("-")
         if name in STEPS:
@@ -373,9 +375,9 @@ def measured(device: str, size: str, minutes: float, output: Path, sections: lis
             left = end - time.time()
             waiting = runs[runs.index(name) :] if name in runs else []
             share = left / len(waiting) if waiting else min(left, 60 * minutes * SHARES[name])
-            rates = {method: done[method]["clips_per_s"] for method in STEPS if "clips_per_s" in done.get(method, {})}
+            steps = {method: done[method] for method in STEPS if method in done}
             best = done.get("peak", {}).get("bf16" if device != "cpu" else "fp32", {}).get("flops_per_s")
-            now = replace(place, deadline=time.time() + share, peak=best, rates=rates)
+            now = replace(place, deadline=time.time() + share, peak=best, steps=steps)
             if left > 1:
                 done[name] = section(name, now)
             else:

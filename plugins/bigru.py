@@ -13,7 +13,7 @@ from torch import nn
 
 from skelbench.component import Grown
 from skelbench.nn.encoder import Encoded, Encoder, real_frames, side_by_side
-from skelbench.nn.recurrent import last_real, turned, unit_range
+from skelbench.nn.recurrent import GRU, last_real, turned, unit_range
 from skelbench.plugin import EncoderSpec, hookimpl
 
 
@@ -47,7 +47,7 @@ class BiGRU(Encoder):
         self.input_norm = nn.BatchNorm1d(numbers) if config.input_norm else nn.Identity()
         widths = [numbers, *[self.width] * (config.depth - 1)]
         self.first, self.second = (
-            nn.ModuleList(nn.GRU(width, config.hidden, batch_first=True) for width in widths) for _ in range(2)
+            nn.ModuleList(GRU(width, config.hidden, batch_first=True) for width in widths) for _ in range(2)
         )
         for parameter in (*self.first.parameters(), *self.second.parameters()):
             if parameter.dim() == 2:
@@ -81,7 +81,7 @@ class BiGRU(Encoder):
         return {
             f"layer {place}": 2 * grid.frames * 3 * hidden * (gru.input_size + hidden)
             for place, gru in grus
-            if isinstance(gru, nn.GRU)
+            if isinstance(gru, GRU)
         }
 
 

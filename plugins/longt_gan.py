@@ -12,7 +12,7 @@ from skelbench_plugins._recipes import AUTOENCODER_NATIVE, AUTOENCODER_RECIPE, L
 from torch import nn
 
 from skelbench.methods import Method, SequenceConfig
-from skelbench.nn.recurrent import FrameDecoder, flattened, last_real, unit_range
+from skelbench.nn.recurrent import GRU, FrameDecoder, flattened, last_real, unit_range
 from skelbench.optim.groups import one_group
 from skelbench.plugin import Log, MethodSpec, hookimpl
 from skelbench.views.keyed import pick
@@ -108,7 +108,7 @@ class Critic(nn.Module):
 
     def __init__(self, numbers, width):
         super().__init__()
-        self.gru = nn.GRU(numbers, width, batch_first=True)
+        self.gru = GRU(numbers, width, batch_first=True)
         self.out = nn.Linear(width, 1)
 
     def forward(self, x_RTL, real_RT):

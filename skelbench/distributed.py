@@ -31,6 +31,8 @@ _SYNC_BUFFERS = "forward_sync_buffers"
 """How this version of PyTorch calls the setting by which the first process's buffers become those of all."""
 if _SYNC_BUFFERS not in signature(nn.parallel.DistributedDataParallel).parameters:
     _SYNC_BUFFERS = "broadcast_buffers"
+_alone: list[bool] = []
+"""Not empty inside :func:`alone`."""
 _hosts: dict[str, Any] = {}
 """Groups that exchange what is on the host: "step" waits so long, "patient" days, for what one process does alone."""
 
@@ -41,13 +43,29 @@ def active() -> bool:
 
 
 def world() -> int:
-    """Number of processes."""
-    return dist.get_world_size() if active() else 1
+    """Number of processes; inside :func:`alone` 1."""
+    return dist.get_world_size() if active() and not _alone else 1
 
 
 def rank() -> int:
-    """This process, 0-based."""
-    return dist.get_rank() if active() else 0
+    """This process, 0-based; inside :func:`alone` 0."""
+    return dist.get_rank() if active() and not _alone else 0
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """Within, this process has no others: for steps that are made to be counted, by one process or on other devices
+    than the group exchanges tensors of.
+
+    >>> with alone():
+    ...     world(), rank()
+    (1, 0)
+    """
+    _alone.append(True)
+    try:
+        yield
+    finally:
+        _alone.pop()
 
 
 def start_from_environment(device: str) -> str:

@@ -45,7 +45,10 @@ def test_every_section_is_written_as_it_ends(tiny, tmp_path, monkeypatch, capsys
     assert json.loads(output.read_text()) == report and written.count(output) == 5
     peak, step, run = report["sections"].values()
     assert peak["fp32"]["flops_per_s"] > 0
-    assert step["clips_per_s"] > 0 and step["of_peak"] == pytest.approx(
+    assert not step["compiled"] and step["compile"].keys() == {
+        how + of for how in ("off", "auto") for of in ("", "_first_seconds")
+    }
+    assert step["clips_per_s"] == step["compile"]["auto"] > 0 and step["of_peak"] == pytest.approx(
         step["flops_per_s"] / peak["fp32"]["flops_per_s"]
     )
     assert sum(step["flops_by_role"].values()) == pytest.approx(1) and step["memory_saved"]["accumulate"] == 1
@@ -58,7 +61,7 @@ def test_every_section_is_written_as_it_ends(tiny, tmp_path, monkeypatch, capsys
 
 def test_a_run_without_a_measured_rate_has_no_length(tiny, tmp_path):
     place = gpu.Place("cpu", "quick", tmp_path, tmp_path, time.time() + 30)
-    assert "was not measured" in gpu.section("slim-run", replace(place, rates={}))["failed"]
+    assert "was not measured" in gpu.section("slim-run", replace(place, steps={}))["failed"]
 
 
 def test_without_a_gpu_it_says_how_to_try_it(monkeypatch, capsys):

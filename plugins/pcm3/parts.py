@@ -4,6 +4,7 @@ import torch
 from torch import nn
 
 from skelbench.nn.batch_norm import GlobalBatchNorm
+from skelbench.nn.recurrent import GRU
 from skelbench.views.keyed import pick
 
 
@@ -18,7 +19,7 @@ class Decoder(nn.Module):
         self.shape = shape
         layers = nn.Linear(width, hidden), GlobalBatchNorm(hidden), nn.ReLU(), nn.Linear(hidden, hidden)
         self.enter = nn.Sequential(*layers)
-        self.gru = nn.GRU(hidden, hidden, depth, batch_first=True)
+        self.gru = GRU(hidden, hidden, depth, batch_first=True)
         self.predict = nn.Linear(hidden, torch.Size(shape).numel())
 
     def forward(self, steps_RSD, view):

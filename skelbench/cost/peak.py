@@ -22,8 +22,10 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils._pytree import tree_leaves
 
+from skelbench.distributed import alone
 from skelbench.methods.contract import Method, Step
 from skelbench.nn import prototype_loss
+from skelbench.nn.batch_norm import on_any_device
 from skelbench.train.recompute import recompute
 from skelbench.views.view import View
 
@@ -94,6 +96,7 @@ def step_peak(
     with (
         torch.random.fork_rng(devices=[]),
         FakeTensorMode(allow_non_fake_inputs=True) if shapes_alone else nullcontext(),
+        alone(),
         patch.object(prototype_loss, "_ROWS", prototype_loss.TILE),  # the scratch of an accelerator, in few operations
         patch.object(prototype_loss, "_slices", _few_tiles) if shapes_alone else nullcontext(),
     ):
@@ -101,7 +104,7 @@ def step_peak(
             there, seen = without_values(method), {name: view_without_values(view) for name, view in views.items()}
         else:
             there, seen = copy.deepcopy(method).cpu(), {name: view.to("cpu") for name, view in views.items()}
-        recompute(there, again)
+        recompute(on_any_device(there), again)
         with Held() as held:
             for turn in method.turns:
                 with torch.autocast("cpu", torch.bfloat16, enabled=precision == "bf16"):

@@ -24,6 +24,14 @@ def synchronised(module: M, device: torch.device) -> M:
     return module
 
 
+def on_any_device(module: M) -> M:
+    """``module`` with ours in place of PyTorch's synchronised batch norms, which refuse tensors of a CPU."""
+    for part in module.modules():
+        if isinstance(part, nn.SyncBatchNorm):
+            part.__class__ = GlobalBatchNorm  # type: ignore[assignment]
+    return module
+
+
 class _Sum(torch.autograd.Function):
     """Over processes; the loss of each depends on it, so its gradient is summed as well."""
 

@@ -11,10 +11,28 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from skelbench.nn.encoder import Encoded, real_frames, side_by_side
+from skelbench.nn.precision import no_autocast
 from skelbench.views.view import View
 
 TINY = 1e-6
 """Metres: a coordinate that varies less has no range."""
+
+
+class GRU(nn.GRU):
+    """PyTorch's, in the precision of its weights whatever autocast says: on a GPU that hands recurrent layers float16
+    where bfloat16 was asked for, and gradients fall below float16's least numbers.
+
+    >>> with torch.autocast("cpu", torch.bfloat16):
+    ...     GRU(2, 3)(torch.zeros(1, 4, 2, dtype=torch.bfloat16))[0].dtype
+    torch.float32
+    """
+
+    def forward(self, input: Tensor, hx: Tensor | None = None) -> tuple[Tensor, Tensor]:  # type: ignore[override]
+        """[R, T, H] and the last states, as :class:`torch.nn.GRU`."""
+        dtype = next(self.parameters()).dtype
+        with no_autocast(input):
+            out: tuple[Tensor, Tensor] = super().forward(input.to(dtype), None if hx is None else hx.to(dtype))
+            return out
 
 
 def unit_range(x_RTJC: Tensor, real_RT: Tensor | None = None) -> Tensor:
@@ -91,7 +109,7 @@ class FrameDecoder(nn.Module):
 
     def __init__(self, numbers: int, width: int) -> None:
         super().__init__()
-        self.gru = nn.GRU(numbers, width, batch_first=True)
+        self.gru = GRU(numbers, width, batch_first=True)
         self.out = nn.Linear(width, numbers)
         for parameter in self.gru.parameters():
             if parameter.dim() == 2:

@@ -60,7 +60,11 @@ def open_session(
 
 
 def prepare(device: str) -> None:
-    """Make a named GPU the current one, for what asks for none by name, and GPUs deterministic where that is wanted."""
+    """Make a named GPU the current one, for what asks for none by name, and GPUs deterministic where that is wanted.
+
+    float32 stays float32 in convolutions and recurrent layers, as it does in products. cuDNN's attention, which some
+    versions of PyTorch prefer, is left out: it plans anew, in tenths of a second, for every number of rows.
+    """
     import torch
 
     from skelbench.places import said
@@ -69,6 +73,8 @@ def prepare(device: str) -> None:
         return
     if torch.device(device).index:
         torch.cuda.set_device(device)
+    torch.backends.cudnn.allow_tf32 = False
+    torch.backends.cuda.enable_cudnn_sdp(False)
     if said("deterministic"):
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read when cuBLAS is first used
         torch.use_deterministic_algorithms(True)

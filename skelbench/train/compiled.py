@@ -11,6 +11,7 @@ import copy
 import torch
 from torch import nn
 
+from skelbench.distributed import world
 from skelbench.nn.vit import Block
 from skelbench.plugin.status import one_line
 
@@ -24,6 +25,8 @@ def compile_blocks(method: nn.Module, device: torch.device, how: str) -> tuple[b
     blocks = [part for part in method.modules() if isinstance(part, Block)]
     if not blocks or how == "off" or (how == "auto" and device.type != "cuda"):
         return False, ""
+    if world() > 1:  # blocks are smaller than buckets of gradients, and some versions refuse to divide recomputed ones
+        torch._dynamo.config.optimize_ddp = False
     trial = copy.deepcopy(blocks[0]).requires_grad_(True)
     try:
         trial.compile()

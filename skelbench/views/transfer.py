@@ -52,8 +52,8 @@ class Fetched:
 
 def read(values: Mapping[str, Tensor | float]) -> dict[str, float]:
     """Numbers on the host. Waits for the device, once for all of them."""
-    tensors = {name: x.detach().double().reshape(()) for name, x in values.items() if isinstance(x, Tensor)}
-    numbers = dict(zip(tensors, fetch(torch.stack(list(tensors.values()))).tolist())) if tensors else {}
+    away = {name: x.detach().double().reshape(()) for name, x in values.items() if isinstance(x, Tensor) and x.is_cuda}
+    numbers = dict(zip(away, fetch(torch.stack(list(away.values()))).tolist())) if away else {}
     return {name: numbers[name] if name in numbers else float(x) for name, x in values.items()}
 
 

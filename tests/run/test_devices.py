@@ -65,11 +65,14 @@ def test_bf16_that_was_asked_for_is_refused_on_a_card_without_it(data_root, monk
 def test_a_named_gpu_is_the_current_one_and_deterministic_if_that_is_wanted(monkeypatch):
     said = []
     monkeypatch.setattr(torch.cuda, "set_device", said.append)
+    monkeypatch.setattr(torch.backends.cuda, "enable_cudnn_sdp", lambda on: None)
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", True)
     monkeypatch.setattr(torch, "use_deterministic_algorithms", said.append)
     monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG", raising=False)
     for device in ("cpu", "cuda", "cuda:1"):
         prepare(device)
     assert said == ["cuda:1"] and "CUBLAS_WORKSPACE_CONFIG" not in os.environ
+    assert not torch.backends.cudnn.allow_tf32  # convolutions in float32 are that
     monkeypatch.setenv("SKELBENCH_DETERMINISTIC", "1")
     monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", "")  # so that it is put back
     monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG")

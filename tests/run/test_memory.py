@@ -2,9 +2,12 @@
 
 import pytest
 import torch
+import torch.distributed as dist
 
+from skelbench import distributed
 from skelbench.cost import peak
 from skelbench.cost.peak import step_peak
+from skelbench.cost.report import step_cost
 from skelbench.errors import SkelbenchError
 from skelbench.nn import prototype_loss
 from skelbench.run import estimate, memory
@@ -59,6 +62,26 @@ def test_few_clips_tell_of_many(trainer):
     real = step_peak(training.method, views, training.step_info(0), "fp32", False, shapes_alone=False)
     told = memory.step_line(training, "fp32", False, flops_per_clip=0.0)
     assert told.at(view.rows / view.count / training.bodies_per_clip) == pytest.approx(real, rel=0.05)
+
+
+@pytest.mark.parametrize("name", ["pstl", "cpm", "skeletonclr", "slim"])
+def test_a_step_that_is_counted_asks_no_other_process(name, trainer, host, monkeypatch):
+    """Of two that exchange what is on GPUs alone, where PyTorch's synchronised batch norm is: the copy is on a CPU."""
+    training = trainer(name, batch_size=6)
+    torch.nn.SyncBatchNorm.convert_sync_batchnorm(training.method)
+    views, info = training.batch(0), training.step_info(0)
+    alone = step_peak(training.method, views, info, "fp32", False, shapes_alone=False)
+
+    def asked(*_, **__):
+        raise RuntimeError("No backend type associated with device type cpu")
+
+    for name in ("all_reduce", "all_gather", "all_gather_object", "broadcast_object_list"):
+        monkeypatch.setattr(dist, name, asked)
+    for name, said in (("is_initialized", True), ("get_world_size", 2), ("get_rank", 1)):
+        monkeypatch.setattr(dist, name, lambda said=said: said)
+    assert distributed.world() == 2
+    assert step_peak(training.method, views, info, "fp32", False, shapes_alone=False) == alone
+    assert step_cost(training.spec, host, training.source.store.topology)["flops_per_clip"] > 0
 
 
 def test_blocks_computed_again_take_less(trainer):
