@@ -11,6 +11,11 @@ precision.
 
 What rounding of factors to bfloat16 changes, as a GPU does in bf16 autocast (made here with the same numbers): for
 random vectors, as at the start of training, and for samples near prototypes, as later.
+
+    python -m benchmarks.prototype_loss --traffic
+
+What a sample costs on a GPU in bf16 besides its products: bytes that operations read and write, and how many operations
+a tile takes, counted on tensors without values.
 """
 
 from __future__ import annotations
@@ -24,11 +29,16 @@ from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 from typing import Any
+from unittest.mock import patch
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
+from benchmarks.scale import VIEWS
+from skelbench.nn import prototype_loss
 from skelbench.nn.prototype_loss import Sinkhorn, prototype_cross_entropy
 
 STUDENT_TEMP, TEACHER_TEMP = 0.1, 0.04
@@ -182,6 +192,45 @@ def rounded(args: argparse.Namespace) -> bool:
     return kept
 
 
+class Traffic(TorchDispatchMode):
+    """Bytes that operations within read and write, and the number of operations."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bytes = self.operations = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        if func.overloadpacket.__name__ not in VIEWS:
+            self.operations += 1
+            self.bytes += sum(x.nbytes for x in tree_leaves((args, kwargs, out)) if isinstance(x, Tensor))
+        return out
+
+
+def traffic(args: argparse.Namespace) -> None:
+    """Print what samples of two numbers of tiles differ by, per sample and tile."""
+
+    def product(a: Tensor, b: Tensor, dtype: torch.dtype) -> Tensor:
+        return torch.mm(a, b).to(dtype) if a.dtype == dtype else torch.ops.aten.mm.dtype(a, b, dtype)
+
+    found, rows = [], 4 * prototype_loss.TILE // args.prototypes  # of a GPU's tile
+    for tiles in (2, 4):
+        shapes = {"student_z": rows * tiles, "student_W": args.prototypes}
+        shapes |= {"teacher_z": rows * tiles, "teacher_W": args.prototypes}
+        given = {name: torch.empty(n, args.width, device="meta") for name, n in shapes.items()}
+        given["student_z"].requires_grad_()
+        given["student_W"].requires_grad_()
+        weights = torch.empty(rows * tiles, device="meta")
+        with patch.object(prototype_loss, "_product", product), Traffic() as moved:
+            chunked(None, **given, weights=weights, factors=torch.bfloat16).backward()
+        found.append((moved.bytes, moved.operations))
+    (less, few), (more, many) = found
+    print(
+        f"{args.prototypes} prototypes, width {args.width}: {(more - less) / 2 / rows / 1e6:.2f} MB a sample, "
+        f"{(many - few) / 2:.0f} operations a tile of {rows} samples"
+    )
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tokens", type=int, default=4000)
@@ -189,11 +238,15 @@ def main() -> int:
     parser.add_argument("--width", type=int, default=256)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--rounded", action="store_true", help="what rounding to bfloat16 changes, instead")
+    parser.add_argument("--traffic", action="store_true", help="bytes moved on a GPU, instead")
     parser.add_argument("--measure-memory", metavar="VERSION:MODE", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.measure_memory:
         version, mode = args.measure_memory.split(":")
         measure_memory(version, mode, args)
+        return 0
+    if args.traffic:
+        traffic(args)
         return 0
     if args.rounded:
         return 0 if rounded(args) else 1

@@ -105,7 +105,8 @@ def memory(spec: RunSpec, host: Host, store: ClipStore, flops_per_clip: float) -
     """GiB of a run in bf16, as it is and with blocks computed again; bodies as in the clips of ``store``."""
     trainer = Trainer(spec, build_method(spec, host, store.topology), store, RunDir(Path("unused")), "cpu")
     held = held_bytes(trainer) + state_bytes(trainer)
-    kept, again = (step_line(trainer, "bf16", way, flops_per_clip).at(spec.train.batch_size) for way in (False, True))
+    lines = (step_line(trainer, "bf16", way, flops_per_clip, accelerator=True) for way in (False, True))
+    kept, again = (line.at(spec.train.batch_size) for line in lines)
     return (held + kept) / GIB, (held + again) / GIB
 
 

@@ -224,11 +224,12 @@ class _Meter:
         self.done += advance
         self.total = total or self.total
         self.fields.update(fields)
-        self._first = self._first or (time.monotonic(), self.done)
+        if advance:  # a note beforehand says nothing of when what it counts began
+            self._first = self._first or (time.monotonic(), self.done)
 
     @property
     def rate(self) -> float | None:
-        """Units per second since the first report."""
+        """Units per second since the first report of any."""
         if self._first is None or self.done <= self._first[1]:
             return None
         seconds = time.monotonic() - self._first[0]

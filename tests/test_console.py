@@ -82,9 +82,14 @@ def test_slow_progress_speaks_every_ten_seconds_fast_one_once(clock):
     assert len(fast.getvalue().splitlines()) == 1
 
 
-def test_rate_of_a_resumed_run_leaves_out_what_was_done_before(clock):
+@pytest.mark.parametrize("notes", [0, 1])
+def test_rate_of_a_resumed_run_leaves_out_what_was_done_before(clock, notes):
+    """Whatever is said before: of how memory is saved, say."""
     file = io.StringIO()
     with progress(1000, "r", "clips", console=PipeConsole(file=file)) as report:
+        for _ in range(notes):
+            report(0, note="a batch is taken in 2 pieces")
+            clock.now += 1
         report(900)
         clock.now += 10
         report(20)

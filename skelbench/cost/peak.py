@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import copy
 import weakref
-from collections.abc import Callable, Mapping
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any, Literal, TypeVar
 from unittest.mock import patch
@@ -24,7 +24,7 @@ from torch.utils._pytree import tree_leaves
 
 from skelbench.distributed import alone
 from skelbench.methods.contract import Method, Step
-from skelbench.nn import prototype_loss
+from skelbench.nn import encoder, prototype_loss
 from skelbench.nn.batch_norm import on_any_device
 from skelbench.train.recompute import recompute
 from skelbench.views.view import View
@@ -78,11 +78,12 @@ def step_peak(
     precision: Literal["fp32", "bf16"],
     again: bool,
     shapes_alone: bool,
+    accelerator: bool = False,
 ) -> int:
     """Most bytes at a time that forward and backward hold besides parameters and ``views``: activations and gradients.
 
-    ``again``: with blocks computed again in the backward pass; ``shapes_alone``: without values. The method is copied
-    and left alone.
+    ``again``: with blocks computed again in the backward pass; ``shapes_alone``: without values; ``accelerator``: in
+    the order in which a GPU makes it. The method is copied and left alone.
 
     Raises:
         Exception: whatever an operation raises that cannot do without values, if there are none.
@@ -97,6 +98,7 @@ def step_peak(
         torch.random.fork_rng(devices=[]),
         FakeTensorMode(allow_non_fake_inputs=True) if shapes_alone else nullcontext(),
         alone(),
+        following(accelerator),
         patch.object(prototype_loss, "_ROWS", prototype_loss.TILE),  # the scratch of an accelerator, in few operations
         patch.object(prototype_loss, "_slices", _few_tiles) if shapes_alone else nullcontext(),
     ):
@@ -111,6 +113,15 @@ def step_peak(
                     reported = there(seen, replace(info, turn=turn))
                 reported["loss"].backward()
     return held.peak
+
+
+@contextmanager
+def following(accelerator: bool) -> Iterator[None]:
+    """Tensors of a CPU are treated as an accelerator's, if ``accelerator``."""
+    with ExitStack() as stack:
+        for module in (encoder, prototype_loss) if accelerator else ():
+            stack.enter_context(patch.object(module, "on_accelerator", lambda like: True))
+        yield
 
 
 def _few_tiles(n: int, size: int, every: Callable[[int, int], list[slice]] = prototype_loss._slices) -> list[slice]:

@@ -130,7 +130,8 @@ class Fit:
     def clips_done(self) -> int:
         """Of :func:`clips_of`, as of the last whole step and the last whole epoch's scores."""
         n, (epoch, batches) = len(self.ids_n), divmod(self.step, self.per_epoch)
-        inside = sum(map(len, np.array_split(np.arange(n), self.per_epoch)[:batches]))
+        each, larger = divmod(n, self.per_epoch)  # as numpy.array_split has them
+        inside = batches * each + min(batches, larger)
         scored = len(self.held_ids) + len(self.test_ids) * self.tests_always
         return epoch * n + inside + self.scored * scored
 

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from skelbench.errors import SkelbenchError
+from skelbench.nn.precision import on_accelerator
 from skelbench.plugin.mistakes import lacking, wrong
 from skelbench.skeleton.grid import Grid
 from skelbench.skeleton.topology import Topology
@@ -176,6 +177,8 @@ class Encoder(nn.Module):
     together: bool = False
     """Whether it also takes a list of passes (:class:`Pass`) in place of a view and returns a list of as many
     :class:`Encoded`, so that what treats tokens one by one runs once for all of them (:func:`encode_all`)."""
+    recomputed: bool = False
+    """Whether its blocks are computed again in the backward pass, as :mod:`skelbench.train.recompute` has it."""
     prepared_state: tuple[str, ...] = ()
     """Names in its state of what :meth:`prepare` makes; weights of the same encoder may lack them."""
 
@@ -273,7 +276,8 @@ class Encoder(nn.Module):
 
 def encode_all(encoder: Encoder, passes: Sequence[Pass]) -> list[Encoded]:
     """What ``encoder`` makes of several passes: at once on an accelerator if it can take them ``together``, else one
-    after another, as on a CPU, whose caches hold more of the tokens of one view.
+    after another: as on a CPU, whose caches hold more of the tokens of one view, and where blocks are computed again to
+    save memory, of which all views at once would take more.
 
     >>> from skelbench.nn.vit import ViT, ViTConfig
     >>> from skelbench.skeleton.topology import NTU25
@@ -282,7 +286,7 @@ def encode_all(encoder: Encoder, passes: Sequence[Pass]) -> list[Encoded]:
     >>> [encoded.tokens_RND.shape[1] for encoded in encode_all(vit, [Pass(long), Pass(short)])]
     [50, 25]
     """
-    if encoder.together and len(passes) > 1 and passes[0].view.x_RTJC.device.type != "cpu":
+    if encoder.together and not encoder.recomputed and len(passes) > 1 and on_accelerator(passes[0].view.x_RTJC):
         made: Any = encoder(list(passes))
         return list(made)
     return [encoder(each.view, **_asked(encoder, each)) for each in passes]

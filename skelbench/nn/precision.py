@@ -14,6 +14,11 @@ def no_autocast(like: Tensor) -> AbstractContextManager:
     return torch.autocast(kind, enabled=False) if torch.amp.is_autocast_available(kind) else nullcontext()
 
 
+def on_accelerator(like: Tensor) -> bool:
+    """Whether ``like`` is on no CPU; asked here alone, so that a step can be followed on a CPU as a GPU makes it."""
+    return like.device.type != "cpu"
+
+
 def has_bf16(device: torch.device | str) -> bool:
     """Whether ``device`` computes in bfloat16 itself: GPUs from Ampere on do, older ones imitate it, slowly. One that
     is not here is taken to."""

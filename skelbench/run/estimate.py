@@ -12,13 +12,16 @@ from skelbench.cost.latency import wait_for
 from skelbench.data.store.clip_store import ClipStore
 from skelbench.plugin.host import Host
 from skelbench.results.run_dir import RunDir
-from skelbench.run.memory import MUCH, run_bytes, table
+from skelbench.run.memory import MUCH, free_bytes, run_bytes, table
 from skelbench.spec import RunSpec
 from skelbench.train.build import build_method
 from skelbench.train.loop import Trainer, total_steps
 
-BUDGET_FLOPS = 2e11
-"""Work of the larger timed step: a second or two on two CPU cores."""
+BUDGET_FLOPS = {"cpu": 2e11, "cuda": 5e13}
+"""Work of the larger timed step: a second or two on two CPU cores; on a GPU so much that it takes longer than to issue
+its operations does."""
+TIMED = {"cpu": 1, "cuda": 3}
+"""Steps that are timed, of which the shortest counts."""
 
 
 @dataclass(frozen=True)
@@ -34,28 +37,35 @@ class Estimate:
 def estimate(
     spec: RunSpec, host: Host, store: ClipStore, device: str, flops_per_clip: float, ways: bool = False
 ) -> Estimate:
-    """Time steps of two batch sizes, as large as a second or two allows, and extrapolate linearly in clips.
+    """Time steps of two batch sizes, as large as a second or two (and half of a GPU's free memory) allows, and
+    extrapolate linearly in clips. Blocks are not compiled for it, so that compiled training is faster.
 
     ``ways``: say of a run that takes ``MUCH`` memory what it would take in the other ways of training too.
     """
     clips = len(store.split(spec.data.split, spec.data.min_frames).train)
     steps = total_steps(spec, clips)
     method = build_method(spec, host, store.topology, device)
-    large = int(max(2 * method.min_clips, min(spec.train.batch_size, BUDGET_FLOPS / flops_per_clip)))
-    sizes = (large // 2, large)
     whole = Trainer(spec, method, store, RunDir(Path("unused")), device)
     way = spec.train.precision, whole.recomputes
     memory = run_bytes(whole, *way, flops_per_clip)
+    kind, free, most = torch.device(device).type, free_bytes(whole.device), float(spec.train.batch_size)
+    if free is not None:
+        most = min(most, most * 0.5 * free / memory)
+    large = int(max(2 * method.min_clips, min(most, BUDGET_FLOPS[kind] / flops_per_clip)))
+    sizes = (large // 2, large)
     times = []
     for batch in sizes:
         small = spec.model_copy(update={"train": spec.train.model_copy(update={"batch_size": batch, "accumulate": 1})})
         trainer = Trainer(small, method, store, RunDir(Path("unused")), device)
         trainer.train_step(0, trainer.views(0))
-        wait_for(torch.device(device))
-        started = time.perf_counter()
-        trainer.train_step(1, trainer.views(1))
-        wait_for(torch.device(device))
-        times.append(time.perf_counter() - started)
+        each = []
+        for step in range(1, 1 + TIMED[kind]):
+            wait_for(torch.device(device))
+            started = time.perf_counter()
+            trainer.train_step(step, trainer.views(step))
+            wait_for(torch.device(device))
+            each.append(time.perf_counter() - started)
+        times.append(min(each))
     per_clip = max(times[1] - times[0], times[1] / large / 4) / (large - large // 2)
     fixed = max(0.0, times[1] - large * per_clip)
     batch = spec.train.batch_size

@@ -70,21 +70,25 @@ def state_bytes(trainer: Trainer) -> int:
     return 2 * sum(p.numel() * p.element_size() for p in trainer.method.parameters() if p.requires_grad)
 
 
-def step_line(trainer: Trainer, precision: Precision, again: bool, flops_per_clip: float) -> Line:
+def step_line(
+    trainer: Trainer, precision: Precision, again: bool, flops_per_clip: float, accelerator: bool | None = None
+) -> Line:
     """Most bytes at a time of the forward and backward pass of a piece, from steps of two sizes: without values, a
-    quarter of this process's clips and all of them, which take no longer than few.
+    quarter of this process's clips and all of them, which take no longer than few. ``accelerator``: as a GPU makes
+    them; None = as the trainer's device does.
 
     Raises:
         Exception: whatever stops a step; a real error shows again in training.
     """
     method, share = trainer.method, trainer.spec.train.batch_size // trainer.world
-    ids = trainer.order(0)
+    ids, gpu = trainer.order(0), trainer.device.type != "cpu" if accelerator is None else accelerator
 
     def measured(sizes: tuple[int, int], shapes_alone: bool) -> Line:
         clips = sorted({min(share, max(size, method.min_clips)) for size in sizes})
         batches = [trainer.views_of(0, ids[:n]) for n in clips]
         rows = [next(iter(views.values())) for views in batches]
-        peaks = [step_peak(method, views, trainer.step_info(0), precision, again, shapes_alone) for views in batches]
+        how = trainer.step_info(0), precision, again, shapes_alone, gpu
+        peaks = [step_peak(method, views, *how) for views in batches]
         # By bodies, since clips have one or two of them.
         bodies = [view.rows / view.count for view in rows]
         if len(peaks) == 1 or bodies[0] == bodies[1]:

@@ -259,13 +259,15 @@ class Trainer:
             raise
 
     def save(self, step: int, seconds: float) -> None:
-        """Write the state after ``step`` steps. Only rank 0 writes."""
+        """Write the state after ``step`` steps, at the end without what only further ones would need. Only rank 0
+        writes."""
         self._last_save = time.monotonic()
         if self.rank:
             return
         metrics_bytes = synced(self.run.metrics)
         state = {"id": self.spec.id, "step": step, "seconds": seconds, "metrics_bytes": metrics_bytes}
-        state |= {"method": self.method.state_dict(), "optimizer": self.optim.state_dict()}
+        state |= {"method": self.method.state_dict()}
+        state |= {"optimizer": self.optim.state_dict()} if step < self.total else {}
         write_state(self.run.checkpoint, state)
 
     def load(self) -> tuple[int, float]:
@@ -277,8 +279,9 @@ class Trainer:
         state = load_state(self.run.checkpoint, "cpu", self.spec.id)
         try:
             self.method.load_state_dict(state["method"])
-            self.optim.load_state_dict(state["optimizer"])
             size, step, seconds = int(state["metrics_bytes"]), int(state["step"]), float(state["seconds"])
+            if step < self.total:
+                self.optim.load_state_dict(state["optimizer"])
         except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
             raise SkelbenchError(f"checkpoint {self.run.checkpoint} does not fit this run; {ANEW}") from error
         if not self.rank:

@@ -1,6 +1,7 @@
 """Activations of blocks that are computed again in the backward pass instead of being kept (checkpointing).
 
-Every number stays as it is, bit by bit: the same operations are done again on the same inputs, with the same random
+Every number stays as it is, bit by bit, on a GPU up to rounding, since views are then taken one after another
+(:func:`skelbench.nn.encoder.encode_all`): the same operations are done again on the same inputs, with the same random
 draws. A step takes about a third longer and keeps, of each block, its input alone.
 """
 
@@ -14,6 +15,8 @@ import torch
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.utils.checkpoint import checkpoint
+
+from skelbench.nn.encoder import Encoder
 
 
 def blocks(method: nn.Module) -> Iterator[nn.Module]:
@@ -37,6 +40,9 @@ def blocks(method: nn.Module) -> Iterator[nn.Module]:
 
 def recompute(method: nn.Module, on: bool = True) -> None:
     """Have the :func:`blocks` of ``method`` computed again in the backward pass, or no more."""
+    for part in method.modules():
+        if isinstance(part, Encoder):
+            part.recomputed = on
     for block in blocks(method):
         vars(block).pop("forward", None)
         if on:  # a partial can be copied and pickled with its module

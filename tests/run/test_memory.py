@@ -39,6 +39,23 @@ def test_a_step_takes_the_same_with_values_and_without(name, again, settings, tr
     assert peaks[0] == peaks[1] > 0
 
 
+@pytest.mark.parametrize(
+    ("gpu", "again", "together"), [(True, False, True), (True, True, False), (False, False, False)]
+)
+def test_memory_is_that_of_the_order_in_which_a_gpu_takes_views(gpu, again, together, trainer, monkeypatch):
+    """All views of a step at once, but where blocks are computed again to save memory."""
+    training, given = trainer("dino", batch_size=6), []
+    forward = type(training.method.encoder).forward
+
+    def seen(self, view, **options):
+        given.append(isinstance(view, list))
+        return forward(self, view, **options)
+
+    monkeypatch.setattr(type(training.method.encoder), "forward", seen)
+    step_peak(training.method, training.batch(0), training.step_info(0), "fp32", again, False, gpu)
+    assert any(given) == together and not training.method.encoder.recomputed
+
+
 def test_tiles_that_are_followed_are_the_first_and_the_last():
     assert peak._few_tiles(3, 2) == [slice(0, 2), slice(2, 3)]
     assert peak._few_tiles(13, 2) == [slice(0, 2), slice(2, 4), slice(12, 13)]
