@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -40,6 +40,59 @@ _ROWS = 16
 
 def _identity(x: Tensor) -> Tensor:
     return x
+
+
+class _Fused(NamedTuple):
+    """What is done to tiles besides products, compiled."""
+
+    balanced: Callable[..., Tensor]
+    mass: Callable[..., Tensor]
+    gathered: Callable[..., tuple[Tensor, Tensor]]
+    contrasted: Callable[..., tuple[Tensor, Tensor]]
+
+
+_fused: dict[str, _Fused] = {}
+"""By kind of device."""
+
+
+def fuse(device: torch.device, on: bool) -> None:
+    """Compile what is done to tiles on ``device`` besides products, or no more: a tile is then read and written a few
+    times, not fifty.
+
+    Raises:
+        Exception: of any of the compilers; tiles stay as they were.
+    """
+    _fused.pop(device.type, None)
+    if not on:
+        return
+    parts: Any = (torch.compile(part) for part in (_balanced, _mass, _gathered, _contrasted))
+    fused = _Fused(*parts)
+    few_cK, one_K = torch.zeros(2, 8, device=device), torch.ones(8, device=device)
+    fused.mass(few_cK, one_K)
+    fused.gathered(few_cK, one_K, one_K)
+    for offset_K in (None, one_K):
+        fused.contrasted(few_cK, fused.balanced(few_cK, offset_K), torch.bfloat16)
+    _fused[device.type] = fused
+
+
+def _balanced(logits_cK: Tensor, offset_K: Tensor | None) -> Tensor:
+    return torch.softmax(logits_cK if offset_K is None else logits_cK + offset_K, 1)
+
+
+def _mass(logits_cK: Tensor, offset_K: Tensor) -> Tensor:
+    return torch.softmax(logits_cK + offset_K, 1).sum(0)
+
+
+def _gathered(logits_cK: Tensor, largest_K: Tensor, sum_K: Tensor) -> tuple[Tensor, Tensor]:
+    larger_K = torch.maximum(largest_K, logits_cK.amax(0))
+    return larger_K, sum_K * (largest_K - larger_K).exp() + (logits_cK - larger_K).exp().sum(0)
+
+
+def _contrasted(logits_cK: Tensor, target_cK: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """Cross-entropy [c], and softmax minus target in ``dtype``."""
+    total_c1 = torch.logsumexp(logits_cK, 1, keepdim=True)
+    losses_c = total_c1[:, 0] - (target_cK * logits_cK).sum(1)
+    return losses_c, ((logits_cK - total_c1).exp() - target_cK).to(dtype)
 
 
 @dataclass(frozen=True)
@@ -203,27 +256,35 @@ class _PrototypeCrossEntropy(torch.autograd.Function):
         dW_KD = torch.zeros_like(student_W_KD) if grad and ctx.needs_input_grad[1] else None
         loss_nV = torch.zeros_like(weights_nV)
         factor_KD = student_W_KD.to(teacher_W_KD.dtype)
-        target_cK, student_cK = (_tile(teacher_z_nD, teacher_W_KD, chunk) for _ in range(2))
-        spare_cK = _spare(student_cK)
-        # An accelerator wants few large launches instead.
-        scratch = torch.empty_like(student_cK[:_ROWS]) if spare_cK is student_cK else spare_cK
+        fused = _fused.get(teacher_z_nD.device.type)
+        student_cK = _tile(teacher_z_nD, teacher_W_KD, chunk)
+        if not fused:
+            target_cK, spare_cK = _tile(teacher_z_nD, teacher_W_KD, chunk), _spare(student_cK)
+            # An accelerator wants few large launches instead.
+            scratch = torch.empty_like(student_cK[:_ROWS]) if spare_cK is student_cK else spare_cK
 
-        for rows in _slices(student_z_nVD.shape[0], target_cK.shape[0]):
+        for rows in _slices(student_z_nVD.shape[0], student_cK.shape[0]):
             n = rows.stop - rows.start
-            logits = _logits(teacher_z_nD[rows] / teacher_temp, teacher_W_KD, offset_K, student_cK[:n])
-            target = torch.softmax(logits, 1, out=target_cK[:n])
+            scaled_cD, tile = teacher_z_nD[rows] / teacher_temp, student_cK[:n]
+            if fused:
+                target = fused.balanced(_logits(scaled_cD, teacher_W_KD, None, tile), offset_K)
+            else:
+                target = torch.softmax(_logits(scaled_cD, teacher_W_KD, offset_K, tile), 1, out=target_cK[:n])
             for v in range(student_z_nVD.shape[1]):
                 z_cD = student_z_nVD[rows, v] / student_temp
-                logits = _logits(z_cD, factor_KD, None, student_cK[:n])
-                # CE = logsumexp - <target, logits>; the largest entry before and after the softmax gives the logsumexp
-                # without another pass of exponentials.
-                largest = logits.amax(1)
-                dot = _row_dot(target, logits, scratch)
-                share = torch.softmax(logits, 1, out=spare_cK[:n])
-                loss_nV[rows, v] = largest - share.amax(1).log() - dot
-                if dz_nVD is None and dW_KD is None:
-                    continue
-                residual = share.sub_(target).to(factor_KD.dtype)
+                logits = _logits(z_cD, factor_KD, None, tile)
+                if fused:
+                    loss_nV[rows, v], residual = fused.contrasted(logits, target, factor_KD.dtype)
+                else:
+                    # CE = logsumexp - <target, logits>; the largest entry before and after the softmax gives the
+                    # logsumexp without another pass of exponentials.
+                    largest = logits.amax(1)
+                    dot = _row_dot(target, logits, scratch)
+                    share = torch.softmax(logits, 1, out=spare_cK[:n])
+                    loss_nV[rows, v] = largest - share.amax(1).log() - dot
+                    if dz_nVD is None and dW_KD is None:
+                        continue
+                    residual = share.sub_(target).to(factor_KD.dtype)
                 weight_c1 = weights_nV[rows, v, None]
                 if dz_nVD is not None:
                     dz_nVD[rows, v] = _product(residual, factor_KD, dz_nVD.dtype) * (weight_c1 / student_temp)
@@ -246,7 +307,11 @@ def _factors(z: Tensor, dtype: torch.dtype) -> torch.dtype:
 def _prototype_mass(z_nD: Tensor, W_KD: Tensor, offset_K: Tensor, tile_cK: Tensor, spare_cK: Tensor) -> Tensor:
     """[K]: what each prototype receives when every sample spreads a mass of 1 by softmax(z W^T + offset)."""
     mass_K = z_nD.new_zeros(W_KD.shape[0])
+    fused = _fused.get(z_nD.device.type)
     for rows in _slices(z_nD.shape[0], tile_cK.shape[0]):
+        if fused:
+            mass_K += fused.mass(_logits(z_nD[rows], W_KD, None, tile_cK[: rows.stop - rows.start]), offset_K)
+            continue
         tile, spare = tile_cK[: rows.stop - rows.start], spare_cK[: rows.stop - rows.start]
         mass_K += torch.softmax(_logits(z_nD[rows], W_KD, offset_K, tile), 1, out=spare).sum(0)
     return mass_K
@@ -255,9 +320,12 @@ def _prototype_mass(z_nD: Tensor, W_KD: Tensor, offset_K: Tensor, tile_cK: Tenso
 def _prototype_logsumexp(z_nD: Tensor, W_KD: Tensor, tile_cK: Tensor) -> Tensor:
     """[K]: logsumexp of the logits z W^T over samples; the lowest float where there are none."""
     largest_K = z_nD.new_full((W_KD.shape[0],), torch.finfo(z_nD.dtype).min)
-    sum_K = torch.zeros_like(largest_K)
+    sum_K, fused = torch.zeros_like(largest_K), _fused.get(z_nD.device.type)
     for rows in _slices(z_nD.shape[0], tile_cK.shape[0]):
         tile = _logits(z_nD[rows], W_KD, None, tile_cK[: rows.stop - rows.start])
+        if fused:
+            largest_K, sum_K = fused.gathered(tile, largest_K, sum_K)
+            continue
         larger_K = torch.maximum(largest_K, tile.amax(0))
         sum_K = sum_K * (largest_K - larger_K).exp() + tile.sub_(larger_K).exp_().sum(0)
         largest_K = larger_K

@@ -9,7 +9,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 
-from skelbench.nn.prototype_loss import RunningCentre, Sinkhorn, prototype_cross_entropy
+from skelbench.nn.prototype_loss import RunningCentre, Sinkhorn, fuse, prototype_cross_entropy
 
 TEMPS = {"student_temp": 0.1, "teacher_temp": 0.04}
 MODES = ["none", "centre", "sinkhorn"]
@@ -76,6 +76,27 @@ def test_loss_and_gradients_are_those_of_the_plain_version(mode, chunk):
     torch.testing.assert_close(loss, expected)
     for got, want in zip(grads(3.0 * loss, tensors), grads(3.0 * expected, tensors)):
         torch.testing.assert_close(got, want)
+
+
+@pytest.fixture
+def fused(monkeypatch):
+    """What a compiler is given, as it is."""
+    monkeypatch.setattr(torch, "compile", lambda part: part)
+    fuse(torch.device("cpu"), True)
+    yield
+    fuse(torch.device("cpu"), False)
+
+
+@pytest.mark.parametrize("chunk", [None, 1, 4, 13])
+@pytest.mark.parametrize("mode", MODES)
+def test_fused_tiles_give_the_same(mode, chunk, fused):
+    test_loss_and_gradients_are_those_of_the_plain_version(mode, chunk)
+    test_one_view_needs_no_view_dimension()
+    test_large_logits_neither_overflow_nor_vanish(mode)
+
+
+def test_fused_tiles_of_rounded_factors_give_the_same(fused):
+    test_factors_in_bfloat16_change_little_of_loss_and_gradients("sinkhorn")
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -7,7 +7,9 @@ import pytest
 import torch
 from torch import nn
 
+from skelbench.nn import prototype_loss
 from skelbench.nn.attention import Group, rope_table
+from skelbench.nn.heads import PrototypeHead
 from skelbench.nn.vit import Block, ViTConfig
 from skelbench.spec import TrainSpec
 from skelbench.train.compiled import compile_blocks
@@ -55,6 +57,14 @@ def test_compiled_blocks_that_are_computed_again_give_what_plain_ones_give(metho
     assert compile_blocks(both, CPU, "on") == (True, "") and compiled(both) == list(both["encoder"])
     for mine, theirs in zip(outcome(both), outcome(method), strict=True):
         torch.testing.assert_close(mine, theirs)
+
+
+def test_tiles_of_prototypes_are_compiled_with_blocks(method, monkeypatch):
+    monkeypatch.setattr(torch, "compile", lambda part, *args, **options: part)
+    assert compile_blocks(method, CPU, "on")[0] and not prototype_loss._fused
+    method["head"] = PrototypeHead(8, prototypes=4, hidden=8, bottleneck=4)
+    assert compile_blocks(method, CPU, "on")[0] and list(prototype_loss._fused) == ["cpu"]
+    assert not compile_blocks(method, CPU, "off")[0] and not prototype_loss._fused
 
 
 def test_without_a_compiler_a_line_is_said_and_training_goes_on(method, monkeypatch):
