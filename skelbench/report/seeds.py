@@ -178,5 +178,7 @@ def alike(rows: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> tuple[set[s
     worth a word."""
     varying = {key for key in keys if len({row[key] for row in rows}) > 1}
     return varying, [
-        f"{key} {rows[0][key]}" for key in keys if key not in varying and rows[0][key] not in ("", DEFAULTS.get(key))
+        f"{key.replace('_', ' ')} {rows[0][key]}"
+        for key in keys
+        if key not in varying and rows[0][key] not in ("", DEFAULTS.get(key))
     ]
