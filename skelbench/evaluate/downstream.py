@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -87,10 +88,13 @@ class Downstream:
         return self.store.num_classes
 
     def source(self, degrade: Sequence[Degrade] = (), seed: int = 0) -> ClipSource:
-        """The clips on their way to the device, degraded with draws keyed by ``seed`` and clip; make one and keep it
-        for an evaluation."""
-        second_body, align = self.spec.data.second_body, self.spec.align
-        return ClipSource(self.store, self.device, None, second_body, align, degrade, seed)
+        """The clips on their way to the device, degraded with draws keyed by ``seed`` and clip."""
+        return self._clips.degraded(degrade, seed)
+
+    @cached_property
+    def _clips(self) -> ClipSource:
+        """As they are: they are copied and aligned once, however often they are degraded."""
+        return ClipSource(self.store, self.device, None, self.spec.data.second_body, self.spec.align)
 
     def builder(
         self, crop: Crop | None = None, augment: tuple[Augment, ...] = (), resize: str | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import NamedTuple
@@ -66,6 +67,13 @@ class ClipSource:
         if not resident:
             self._worker = ThreadPoolExecutor(1, thread_name_prefix="clips")
             self._stream = torch.cuda.Stream(self.device) if self.device.type == "cuda" else None
+
+    def degraded(self, degrade: Sequence[Degrade], seed: int) -> ClipSource:
+        """The same clips, of which ``degrade`` is done to what is gathered, and not what was done to these; what is on
+        the device is shared."""
+        other = copy.copy(self)
+        other._degrade, other._seed, other._ahead = tuple(degrade), seed, None
+        return other
 
     @property
     def max_bodies(self) -> int:
