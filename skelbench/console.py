@@ -180,7 +180,7 @@ def progress(
 
     A bar with rate and time left on a terminal, else plain lines. Fields keep their last value; ``total=`` in a report
     replaces the total, ``note=`` says a sentence at once. Of several processes of one run (``RANK``) the first speaks.
-    The first report counts as work done before, so that the rate of a resumed run is that of this process.
+    The first report of any counts as work done before, so that the rate of a resumed run is that of this process.
     """
     console = console or err
     meter = _Meter(total, unit)

@@ -121,7 +121,7 @@ class TrainSpec(Grown):
         "auto",
         exclude=True,
         description="compute activations of blocks again in the backward pass, to need less memory: the same numbers "
-        "in about a third more time; auto = where a GPU's memory is too small",
+        "(on a GPU to rounding) in about a third more time; auto = where a GPU's memory is too small",
     )
     batch_norm: Literal["broadcast", "synchronised"] = Field(
         "broadcast",

@@ -98,7 +98,7 @@ def step_peak(
         torch.random.fork_rng(devices=[]),
         FakeTensorMode(allow_non_fake_inputs=True) if shapes_alone else nullcontext(),
         alone(),
-        following(accelerator),
+        following(accelerator, precision),
         patch.object(prototype_loss, "_ROWS", prototype_loss.TILE),  # the scratch of an accelerator, in few operations
         patch.object(prototype_loss, "_slices", _few_tiles) if shapes_alone else nullcontext(),
     ):
@@ -116,11 +116,14 @@ def step_peak(
 
 
 @contextmanager
-def following(accelerator: bool) -> Iterator[None]:
+def following(accelerator: bool, precision: str) -> Iterator[None]:
     """Tensors of a CPU are treated as an accelerator's, if ``accelerator``."""
     with ExitStack() as stack:
         for module in (encoder, prototype_loss) if accelerator else ():
             stack.enter_context(patch.object(module, "on_accelerator", lambda like: True))
+        if accelerator and precision == "bf16":
+            stack.enter_context(patch.object(prototype_loss, "rounds_products", lambda like: True))
+            stack.enter_context(patch.object(prototype_loss, "_product", lambda a, b, dtype: (a @ b).to(dtype)))
         yield
 
 

@@ -2,8 +2,8 @@
 
 At 4,000 tokens and 65,536 prototypes one float32 logit matrix is a gigabyte, and the plain loss keeps several. Here the
 gradients are formed together with the loss, a few rows at a time, so that only two [chunk, K] tiles exist (on a GPU
-three); backward merely scales them. Centring needs no logits either: whatever the mode, the teacher's distribution is
-``softmax_k(z_i . W_k / temp + offset_k)`` with one offset per prototype, and :class:`Sinkhorn` only has to find it.
+a few more); backward merely scales them. Centring needs no logits either: whatever the mode, the teacher's distribution
+is ``softmax_k(z_i . W_k / temp + offset_k)`` with one offset per prototype, and :class:`Sinkhorn` only has to find it.
 
 On a GPU in bf16 autocast the factors of every matrix product are rounded to bfloat16 and products summed in float32, as
 tensor cores do it; sums, softmax and loss stay in float32. At the paper's size (D = 256, K = 65,536, temperatures 0.1
@@ -117,7 +117,7 @@ class Sinkhorn:
         Samples of float32 are rounded to the dtype of ``teacher_W_KD`` before products.
         """
         z_nD, W_KD = teacher_z_nD / temp, teacher_W_KD
-        tile_cK = _tile(z_nD, W_KD, chunk)
+        tile_cK = _tile(z_nD, W_KD, chunk, held=W_KD.dtype == z_nD.dtype)
         spare_cK = _spare(tile_cK)
         offset_K = z_nD.new_zeros(W_KD.shape[0])
         for iteration in range(self.iterations):
@@ -220,11 +220,11 @@ def prototype_cross_entropy(
         teacher_temp, student_temp: tau_t and tau_s.
         centering: :class:`Sinkhorn`; a centre [K] that is subtracted from the teacher's logits; or None.
         offset_K: what :func:`teacher_offset` found for the same teacher, instead of ``centering``.
-        chunk: rows of a tile; None = as many as fill ``TILE`` elements.
+        chunk: rows of a tile; None = as many as fill ``TILE`` elements, on an accelerator four times as many.
         factors: what factors of matrix products are rounded to; None = bfloat16 on a GPU in bf16 autocast, else not.
 
     Computed in float32 (float64 for float64 inputs) whatever else autocast says. Memory beyond the inputs: two tiles,
-    three on a GPU, and the gradients. n = 0 gives zero and zero gradients, after taking part in the all-reduces.
+    a few more on a GPU, and the gradients. n = 0 gives zero and zero gradients, after taking part in the all-reduces.
     Sources: SLiM, section "Decoder-Free Masked Feature Prediction"; iBOT and DINOv2 for the centring.
 
     >>> zero_nD, W_KD, weights_n = torch.zeros(2, 3), torch.zeros(4, 3), torch.full((2,), 0.5)
@@ -257,7 +257,7 @@ class _PrototypeCrossEntropy(torch.autograd.Function):
         loss_nV = torch.zeros_like(weights_nV)
         factor_KD = student_W_KD.to(teacher_W_KD.dtype)
         fused = _fused.get(teacher_z_nD.device.type)
-        student_cK = _tile(teacher_z_nD, teacher_W_KD, chunk)
+        student_cK = _tile(teacher_z_nD, teacher_W_KD, chunk, held=factor_KD.dtype == student_z_nVD.dtype)
         if not fused:
             target_cK, spare_cK = _tile(teacher_z_nD, teacher_W_KD, chunk), _spare(student_cK)
             # An accelerator wants few large launches instead.
@@ -366,15 +366,19 @@ def _row_dot(a_cK: Tensor, b_cK: Tensor, scratch: Tensor) -> Tensor:
     return torch.cat(parts)
 
 
-def _tile(z_nD: Tensor, W_KD: Tensor, chunk: int | None) -> Tensor:
+def _tile(z_nD: Tensor, W_KD: Tensor, chunk: int | None, held: bool = True) -> Tensor:
+    """Room for the logits of so many samples; ``held`` False: its shape alone, as products make tiles of their own."""
     rows = chunk or max(1, TILE * (4 if on_accelerator(z_nD) else 1) // W_KD.shape[0])
-    return z_nD.new_empty(min(rows, max(1, z_nD.shape[0])), W_KD.shape[0])
+    shape = min(rows, max(1, z_nD.shape[0])), W_KD.shape[0]
+    return z_nD.new_empty(shape) if held else z_nD.new_empty(1, 1).expand(shape)
 
 
 def _spare(tile_cK: Tensor) -> Tensor:
     """Where the softmax of a tile goes: a second tile, or the same on a CPU, whose kernel has read all of a row before
     it writes it. PyTorch promises that of none."""
-    return torch.empty_like(tile_cK) if on_accelerator(tile_cK) else tile_cK
+    if on_accelerator(tile_cK) or not tile_cK.is_contiguous():
+        return tile_cK.new_empty(tile_cK.shape)
+    return tile_cK
 
 
 def _slices(n: int, size: int) -> list[slice]:

@@ -29,9 +29,10 @@ class GRU(nn.GRU):
 
     def forward(self, input: Tensor, hx: Tensor | None = None) -> tuple[Tensor, Tensor]:  # type: ignore[override]
         """[R, T, H] and the last states, as :class:`torch.nn.GRU`."""
-        dtype = next(self.parameters()).dtype
-        with no_autocast(input):
-            out: tuple[Tensor, Tensor] = super().forward(input.to(dtype), None if hx is None else hx.to(dtype))
+        weight = next(self.parameters())
+        with no_autocast(weight):
+            hx = None if hx is None else hx.to(weight.dtype)
+            out: tuple[Tensor, Tensor] = super().forward(input.to(weight.dtype), hx)
             return out
 
 

@@ -63,12 +63,14 @@ def table(inputs: TableInputs) -> Table:
     rows.sort(key=_place)
     varying, constant = alike(rows, [key for key in _SHOWN if any(row[key] for row in rows)])
     used = footnotes_of(rows, {"costless": COSTLESS, **footnotes(frame)})
-    alike_in = ", ".join(constant).replace("timed ", "timed on ").replace("memory_how ", "memory is ")
+    alike_in = ", ".join(constant).replace("timed ", "timed on ").replace("memory how ", "memory is ")
     notes = (*([f"All rows: {alike_in}."] if constant else []), *_notes(frame))
     return Table(TITLE, _columns(varying), tuple(rows), notes, used).ranked(within=_BLOCK)
 
 
-COSTLESS = "no whole cost.json: `skelbench run` of the same settings counts and times it"
+COSTLESS = (
+    "no whole cost.json: `skelbench run` of the same settings counts and times it, of trials of tuning nothing does"
+)
 
 
 def _place(row: Mapping[str, Any]) -> tuple[Any, ...]:

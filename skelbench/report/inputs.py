@@ -77,7 +77,7 @@ class TableInputs:
             every = self.filters.rows(frame(self.stored))  # who is not wanted may be a control of who is
         if self.only is not None:
             return every[every["run"].isin(self.only)]
-        return every[~every["split"].astype(str).map(for_choosing)]
+        return every[~every["split"].astype(str).map(for_choosing).astype(bool)]
 
     @property
     def frame(self) -> pandas.DataFrame:

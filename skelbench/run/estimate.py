@@ -50,7 +50,7 @@ def estimate(
     memory = run_bytes(whole, *way, flops_per_clip)
     kind, free, most = torch.device(device).type, free_bytes(whole.device), float(spec.train.batch_size)
     if free is not None:
-        most = min(most, most * 0.5 * free / memory)
+        most = min(most, most / whole.pieces * 0.5 * free / memory)  # what is timed is taken in one piece
     large = int(max(2 * method.min_clips, min(most, BUDGET_FLOPS[kind] / flops_per_clip)))
     sizes = (large // 2, large)
     times = []

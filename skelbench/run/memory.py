@@ -201,7 +201,7 @@ def told(chosen: Choice) -> str:
 
 
 def ways_left(trainer: Trainer) -> list[str]:
-    """Settings that would make a step of ``trainer`` take less memory and leave its numbers as they are."""
+    """Settings by which a step of ``trainer`` would take less memory and its numbers stay as they are, to rounding."""
     ways = [] if trainer.recomputes else ["train.recompute=on"]
     clips = trainer.spec.train.batch_size // trainer.world
     more = [n for n in pieces_of(clips, trainer.method.min_clips) if n > trainer.pieces]

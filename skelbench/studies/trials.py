@@ -153,7 +153,7 @@ class Status:
 
 
 def status(trial: Trial, session: Session, protocols: Iterable[str]) -> Status:
-    """How far ``trial`` is: done is trained, probed and costed, its untrained twin probed."""
+    """How far ``trial`` is: done is trained, probed and, unless it is of tuning, costed, its untrained twin probed."""
     spec = trial.resolved.spec
     run = session.results.by_id(spec.id)
     if run is None:

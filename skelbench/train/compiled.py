@@ -2,7 +2,8 @@
 product.
 
 Each block alone: blocks are alike, so that one compilation serves them all, and what is around them stays as it is.
-State dicts keep their names, and copies of a method (EMA twins, the one whose FLOPs are counted) are not compiled.
+State dicts keep their names, and blocks of copies of a method (EMA twins, the one whose FLOPs are counted) are not
+compiled.
 """
 
 from __future__ import annotations

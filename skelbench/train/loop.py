@@ -24,6 +24,7 @@ from skelbench.heap import USUAL_BYTES, give_back_memory, keep_freed_memory
 from skelbench.identity import derive_seed
 from skelbench.methods.contract import Method, Step
 from skelbench.nn.batch_norm import synchronised
+from skelbench.nn.prototype_loss import fuse
 from skelbench.optim.groups import groups_of
 from skelbench.plugin.mistakes import plugin_code, where, wrong
 from skelbench.results.metrics import logged_lines
@@ -386,6 +387,7 @@ class Trainer:
                         "issue the same command again to continue",
                         done,
                     )
+        fuse(self.device, False)  # what comes after training counts and times what is not compiled
         if not self.rank:
             save_encoders(self.run, self.spec.id, self.method, self.epoch(self.total))
         if self.device.type == "cpu":  # what comes after training has tensors of other sizes

@@ -7,7 +7,15 @@ from hypothesis import strategies as st
 from small import write_small_store
 
 from skelbench.data.store.clip_store import ClipStore
-from skelbench.data.store.splits import EmptySplit, FieldRule, RandomRule, hold_out, hold_out_views, make_split
+from skelbench.data.store.splits import (
+    EmptySplit,
+    FieldRule,
+    NameRule,
+    RandomRule,
+    hold_out,
+    hold_out_views,
+    make_split,
+)
 from skelbench.data.store.writer import StoreWriter
 from skelbench.errors import SkelbenchError
 from skelbench.skeleton.topology import NTU25
@@ -133,10 +141,15 @@ def seen_by_three(tmp_path):
     pose = np.random.default_rng(0).normal(size=(1, 4, 25, 3)).astype(np.float32)
     splits = {"view": FieldRule(field="camera", train=(2, 3)), "front": FieldRule(field="camera", train=(2,))}
     splits |= {"odd": FieldRule(field="subject", train="odd")}
+    named = {camera: tuple(str(clip) for clip in range(24) if 1 + clip // 2 % 3 in camera) for camera in ((1,), (2, 3))}
+    splits |= {
+        "named": NameRule(field="name", train=named[2, 3]),
+        "mixed": NameRule(field="name", train=named[1,] + ("2",)),
+    }
     with StoreWriter(tmp_path / "seen", topology=NTU25, classes=("a", "b"), splits=splits, default_split="view",
                      lineage="made here") as writer:  # fmt: skip
         for clip in range(24):
-            writer.add(pose, clip % 2, subject=1 + clip // 6, camera=1 + clip // 2 % 3)
+            writer.add(pose, clip % 2, subject=1 + clip // 6, camera=1 + clip // 2 % 3, name=str(clip))
     return ClipStore.open(tmp_path / "seen")
 
 
@@ -146,6 +159,9 @@ def test_a_split_that_tests_on_other_cameras_is_chosen_for_by_others(seen_by_thr
     again = seen_by_three.split("view~tune-camera")
     assert again.train.tolist() == held.split.train.tolist() and again.test.tolist() == held.split.test.tolist()
     assert len(seen_by_three.split("view~tune").test) == 4  # subjects alone, as ever
+    # A list of names that tests on another camera is taken by the cameras, one that does not as it is.
+    assert seen_by_three.held_out("named").split.name == "named~tune-camera"
+    assert seen_by_three.held_out("mixed").split.name == "mixed~tune"
     # One camera to train on: there is no other to hold out. Subjects: cameras have nothing to do with them.
     assert seen_by_three.held_out("front").split.name == "front~tune"
     assert seen_by_three.held_out("odd").split.name == "odd~tune"

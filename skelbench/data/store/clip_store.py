@@ -38,6 +38,7 @@ from skelbench.data.store.splits import (
     EmptySplit,
     FieldRule,
     HeldOut,
+    NameRule,
     Rule,
     Split,
     for_choosing,
@@ -275,11 +276,19 @@ class ClipStore:
                 f"data set {self.meta.name}: split {name!r} is held out already; leave out {TUNE!r} and what follows it"
             )
         split = self.split(name)
-        rule = self.meta.splits[split.name]
-        if isinstance(rule, FieldRule) and rule.field in VIEWS:
+        if field := self._tested_on_others(split):
             with suppress(EmptySplit):  # of one camera, or of no two subjects whom one more camera sees
-                return hold_out_views(split, self.meta.name, self.index, rule.field)
+                return hold_out_views(split, self.meta.name, self.index, field)
         return hold_out(split, self.meta.name, self.index)
+
+    def _tested_on_others(self, split: Split) -> str:
+        """Of which field of VIEWS a split tests on others than it trains on; "" = of none. Splits by lists of names say
+        nothing of it, and are taken by the cameras in them."""
+        rule = self.meta.splits[split.name]
+        if isinstance(rule, FieldRule):
+            return rule.field if rule.field in VIEWS else ""
+        train, test = (set(self.index["camera"][ids].tolist()) for ids in (split.train, split.test))
+        return "camera" if isinstance(rule, NameRule) and not train & test else ""
 
     def clip(self, i: int) -> np.ndarray:
         """Clip ``i`` as float32 [M, T, J, 3] (a copy), metres, relative to ``origin[i]``."""
