@@ -61,6 +61,8 @@ def fuse(device: torch.device, on: bool) -> None:
 
     Raises:
         Exception: of any of the compilers; tiles stay as they were.
+
+    >>> fuse(torch.device("cpu"), on=False)
     """
     _fused.pop(device.type, None)
     if not on:
