@@ -151,10 +151,10 @@ def step(place: Place, save: Save, method: str) -> None:
         torch.cuda.reset_peak_memory_stats(trainer.device)
     rates: dict[str, float] = {}
     for how in ("off", "auto"):
-        compiled = compile_blocks(trainer.method, trainer.device, how)
+        compiled, said = compile_blocks(trainer.method, trainer.device, how)
         rate, steps, first = _clips_per_s(trainer, min(TIMED_SECONDS, place.left / 4))
         rates |= {how: rate, f"{how}_first_seconds": first}
-        save(compile=rates, compiled=compiled[0], compile_said=compiled[1])
+        save(compile=rates, compiled=compiled, compile_said=said)
     save(clips_per_s=rate, steps=steps, flops_per_s=rate * flops)
     save(of_peak=rate * flops / place.peak if place.peak else None)
     if cuda:

@@ -34,10 +34,8 @@ from unittest.mock import patch
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
-from benchmarks.scale import VIEWS
+from benchmarks.scale import Issued
 from skelbench.nn import prototype_loss
 from skelbench.nn.prototype_loss import Sinkhorn, prototype_cross_entropy
 
@@ -192,28 +190,14 @@ def rounded(args: argparse.Namespace) -> bool:
     return kept
 
 
-class Traffic(TorchDispatchMode):
-    """Bytes that operations within read and write, and the number of operations."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.bytes = self.operations = 0
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
-        out = func(*args, **(kwargs or {}))
-        if func.overloadpacket.__name__ not in VIEWS:
-            self.operations += 1
-            self.bytes += sum(x.nbytes for x in tree_leaves((args, kwargs, out)) if isinstance(x, Tensor))
-        return out
-
-
 def traffic(args: argparse.Namespace) -> None:
     """Print what samples of two numbers of tiles differ by, per sample and tile."""
 
     def product(a: Tensor, b: Tensor, dtype: torch.dtype) -> Tensor:
         return torch.mm(a, b).to(dtype) if a.dtype == dtype else torch.ops.aten.mm.dtype(a, b, dtype)
 
-    found, rows = [], 4 * prototype_loss.TILE // args.prototypes  # of a GPU's tile
+    many_nD, W_KD = (torch.empty(n, args.width, device="meta") for n in (prototype_loss.TILE, args.prototypes))
+    found, rows = [], len(prototype_loss._tile(many_nD, W_KD, None))  # of a GPU's tile
     for tiles in (2, 4):
         shapes = {"student_z": rows * tiles, "student_W": args.prototypes}
         shapes |= {"teacher_z": rows * tiles, "teacher_W": args.prototypes}
@@ -221,9 +205,9 @@ def traffic(args: argparse.Namespace) -> None:
         given["student_z"].requires_grad_()
         given["student_W"].requires_grad_()
         weights = torch.empty(rows * tiles, device="meta")
-        with patch.object(prototype_loss, "_product", product), Traffic() as moved:
+        with patch.object(prototype_loss, "_product", product), Issued() as issued:
             chunked(None, **given, weights=weights, factors=torch.bfloat16).backward()
-        found.append((moved.bytes, moved.operations))
+        found.append((issued.bytes, issued.count))
     (less, few), (more, many) = found
     print(
         f"{args.prototypes} prototypes, width {args.width}: {(more - less) / 2 / rows / 1e6:.2f} MB a sample, "

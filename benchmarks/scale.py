@@ -20,6 +20,7 @@ from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from skelbench.cost.kept import kept_rows
 from skelbench.cost.report import no_draws
@@ -71,14 +72,17 @@ class Work:
         return self.gflops_two * taken / 2
 
 
-class _Issued(TorchDispatchMode):
-    """Counts operations that start something on a device."""
+class Issued(TorchDispatchMode):
+    """Counts operations that start something on a device, and the bytes that they read and write."""
 
-    count = 0
+    count = bytes = 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
-        self.count += func.overloadpacket.__name__ not in VIEWS
-        return func(*args, **(kwargs or {}))
+        out = func(*args, **(kwargs or {}))
+        if func.overloadpacket.__name__ not in VIEWS:
+            self.count += 1
+            self.bytes += sum(x.nbytes for x in tree_leaves((args, kwargs, out)) if isinstance(x, torch.Tensor))
+        return out
 
 
 def operations(spec: RunSpec, host: Host) -> int | None:
@@ -87,7 +91,7 @@ def operations(spec: RunSpec, host: Host) -> int | None:
     def counted(device: str, clips: int) -> int:
         method = build_method(spec, host, NTU25, device).train()
         views = fake_views(spec, NTU25, clips, 2, device)
-        with _Issued() as issued:
+        with Issued() as issued:
             for turn in method.turns:
                 step = Step(0, 1, 0.0, torch.Generator(), no_draws, turn=turn)
                 method(views, step)["loss"].backward()

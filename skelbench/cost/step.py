@@ -71,14 +71,12 @@ def count_step(method: Method, views: Mapping[str, View], step: Step) -> StepCos
     step = replace(step, generator=torch.Generator().manual_seed(0))
     valueless = any(view.x_RTJC.is_meta for view in views.values()) or any(p.is_meta for p in method.parameters())
     try:
-        return _count(
-            on_any_device(on_meta(method)), {name: view.to("meta") for name, view in views.items()}, step, "meta"
-        )
+        return _count(on_meta(method), {name: view.to("meta") for name, view in views.items()}, step, "meta")
     except Exception:  # whatever failed without values is repeated with them; a real error shows again
         if valueless:
             raise
         few = {name: first_clips(view.to("cpu"), 2) for name, view in views.items()}
-        return _count(on_any_device(copy.deepcopy(method).cpu()), few, step, "cpu")
+        return _count(copy.deepcopy(method).cpu(), few, step, "cpu")
 
 
 def first_clips(view: View, clips: int) -> View:
@@ -94,7 +92,7 @@ def first_clips(view: View, clips: int) -> View:
 
 
 def _count(method: Method, views: Mapping[str, View], step: Step, device: str) -> StepCost:
-    method.train()
+    on_any_device(method).train()
     with alone(), flop_counter() as counter, _RoleMode(counter) as roles, roles.watching(method):
         method(views, step)["loss"].backward()
     first = next(iter(views.values()))

@@ -82,7 +82,7 @@ def _balanced(logits_cK: Tensor, offset_K: Tensor | None) -> Tensor:
 
 
 def _mass(logits_cK: Tensor, offset_K: Tensor) -> Tensor:
-    return torch.softmax(logits_cK + offset_K, 1).sum(0)
+    return _balanced(logits_cK, offset_K).sum(0)
 
 
 def _gathered(logits_cK: Tensor, largest_K: Tensor, sum_K: Tensor) -> tuple[Tensor, Tensor]:
@@ -377,7 +377,7 @@ def _tile(z_nD: Tensor, W_KD: Tensor, chunk: int | None, held: bool = True) -> T
 
 def _spare(tile_cK: Tensor) -> Tensor:
     """Where the softmax of a tile goes: a second tile, or the same on a CPU, whose kernel has read all of a row before
-    it writes it. PyTorch promises that of none."""
+    it writes it, if it is more than a shape. PyTorch promises that of none."""
     if on_accelerator(tile_cK) or not tile_cK.is_contiguous():
         return tile_cK.new_empty(tile_cK.shape)
     return tile_cK

@@ -99,8 +99,7 @@ def _row(record: TuningRecord) -> dict[str, Any]:
     chosen = record.trials[record.winner].settings if record.winner is not None else {}
     why = "none" if record.winner is None else "default" if record.winner == 0 else ""
     return {
-        **{key: getattr(record, key) for key in BLOCK if key not in ("budget", "chosen_on")},
-        "chosen_on": record.held_out["split"],
+        **{key: getattr(record, key) for key in BLOCK if key != "budget"},
         "budget": f"{record.budget_clips:,} clips",
         "changed": listed(record.changed),
         "data": record.data[:12],

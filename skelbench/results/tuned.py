@@ -109,6 +109,11 @@ class TuningRecord(Spec):
         return f"{file_name(self.method)}-{place}-{digest(told)}.json"
 
     @property
+    def chosen_on(self) -> str:
+        """The split of the trials."""
+        return str(self.held_out["split"])
+
+    @property
     def failed(self) -> int:
         """Trials without an accuracy."""
         return sum(trial.accuracy is None for trial in self.trials)
