@@ -9,9 +9,10 @@ from typing import Any
 from skelbench.cli.summary import print_header
 from skelbench.console import duration, make_table, out, print_facts
 from skelbench.cost import BODIES
+from skelbench.run.controls import control, raw_control
 from skelbench.run.evaluate import eval_spec
 from skelbench.run.request import CHOICES
-from skelbench.run.resolve import Resolved, control, raw_control
+from skelbench.run.resolve import Resolved
 from skelbench.run.session import Session
 from skelbench.spec import RunSpec
 

@@ -9,10 +9,11 @@ from typing import Any
 from skelbench import distributed
 from skelbench.data.store.splits import for_choosing
 from skelbench.results.run_dir import RunDir
+from skelbench.run.controls import control, raw_control
 from skelbench.run.costs import measure_cost
 from skelbench.run.evaluate import eval_spec, evaluate
 from skelbench.run.pretrain import pretrain
-from skelbench.run.resolve import Resolved, control, raw_control
+from skelbench.run.resolve import Resolved
 from skelbench.run.session import Session
 from skelbench.spec import RunSpec
 

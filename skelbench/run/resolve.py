@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from skelbench.component import Component, Spec
 from skelbench.data.store import roots
@@ -30,10 +30,10 @@ from skelbench.run.buildable import check_buildable
 from skelbench.run.length import Timer, length_of, of_steps
 from skelbench.run.presets import EXCEPTIONS, PRESETS
 from skelbench.run.request import CHOICES, Request, full_key, read_config
-from skelbench.run.settings import Layer, Parts, Settings, config, joined, names, variant_layers
+from skelbench.run.settings import NO_PATCH, Layer, Parts, Settings, config, joined, names, still, variant_layers
 from skelbench.run.stages import check_fits, is_first_stage, without_parent
 from skelbench.skeleton.grid import Grid
-from skelbench.spec import DataSpec, GridSpec, RunSpec, TrainSpec, titled, twin_fields, validated
+from skelbench.spec import DataSpec, GridSpec, RunSpec, TrainSpec, titled, validated
 from skelbench.train.build import degradations
 from skelbench.views.spec import ViewSpec
 
@@ -104,7 +104,7 @@ def resolve(request: Request, host: Host, data_root: Path, device: str, timer: T
     data: DataSpec = parts.section(values, "data")
     _check_grid(grid)
     if not method.weights:
-        grid = grid.model_copy(update=_NO_PATCH)
+        grid = grid.model_copy(update=NO_PATCH)
     store = open_dataset(data.name, host, data_root)
     whole, split = store.split(data.split or None), store.split(data.split or None, data.min_frames)
     notes = [*_notes(method, native, store), *_short_clips(store, whole, split, grid.patch)]
@@ -214,7 +214,7 @@ class _Settle:
                 "train.epochs=0 trains nothing; give more, or `skelbench run untrained` for the encoder as initialised"
             )
         if not trains:
-            return _still(train.precision if self.parts.method.weights else "fp32")
+            return still(train.precision if self.parts.method.weights else "fp32")
         if self.request.imported:  # what decides how the weights are evaluated; no step is made here
             kept = {name: getattr(train, name) for name in ("bodies", "centre", "align", "precision")}
             return TrainSpec(epochs=0, batch_size=1, **kept)
@@ -385,63 +385,6 @@ def _views(cls: type[Method], config: Any, grid: Grid) -> dict[str, ViewSpec]:
         if not isinstance(view, ViewSpec) or not isinstance(name, str):
             raise wrong(cls.views, f"returned {view!r:.60} as view {name!r}; a ViewSpec is expected")
     return dict(views)
-
-
-_NO_PATCH = {"patch": 1}
-"""Of a grid whose patch decides nothing."""
-
-
-def _still(precision: Literal["fp32", "bf16"]) -> TrainSpec:
-    """No training."""
-    return TrainSpec(epochs=0, batch_size=1, precision=precision)
-
-
-def _method(host: Host, method: MethodSpec) -> dict[str, Any]:
-    """A control's part of the run spec."""
-    return {
-        "method": host.name(method),
-        "method_version": method.version,
-        "method_source": host.origin(method).source_hash,
-        "method_config": host.config(method)().model_dump(mode="json"),
-    }
-
-
-def _topology(spec: RunSpec) -> dict[str, str]:
-    """The skeleton, of the components of a run: the only one that a control has too."""
-    return {name: version for name, version in spec.components.items() if name.startswith("topologies ")}
-
-
-def control(resolved: Resolved, host: Host) -> Resolved:
-    """The untrained twin: same encoder, grid, data, precision and seed, no training; the run that `skelbench run
-    untrained` makes."""
-    spec, method = resolved.spec, host.get("methods", "untrained")
-    seen = {"train": _still(spec.train.precision), "components": _topology(spec)}
-    twin = RunSpec(**_method(host, method), **seen, **twin_fields(spec))
-    # A twin has no variant: where a variant changes the encoder, its twin is that of a changed preset.
-    changed = {
-        key: value
-        for key, value in resolved.from_preset.items()
-        if key.startswith("encoder.") or key == "train.precision"
-    }
-    shared = resolved.preset, changed, method, resolved.encoder, resolved.store
-    return Resolved(twin, *shared, setting=resolved.setting)
-
-
-def raw_control(resolved: Resolved, host: Host) -> Resolved:
-    """The run of the control ``raw`` on the same data and clip length: the one that ``skelbench run raw`` makes."""
-    spec, method = resolved.spec, host.get("methods", "raw")
-    encoder = host.get("encoders", method.recipe["encoder"])
-    run = RunSpec(
-        **_method(host, method),
-        encoder=host.name(encoder),
-        encoder_version=encoder.version,
-        encoder_source=host.origin(encoder).source_hash,
-        components=_topology(spec),
-        grid=spec.grid.model_copy(update=_NO_PATCH),
-        data=spec.data,
-        train=_still("fp32"),
-    )
-    return Resolved(run, resolved.preset, {}, method, encoder, resolved.store)
 
 
 def data_of(data: DataSpec, store: ClipStore, name: str, split: str) -> DataSpec:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from skelbench.component import Component, Spec
 from skelbench.errors import SkelbenchError, did_you_mean
@@ -138,3 +138,12 @@ def variant_layers(parts: Parts, variant: str, layers: list[Layer], plain: Setti
     for layer in layers:
         yield {key: value for key, value in layer.items() if key != "clips_seen" or "train.epochs" not in changes}
     yield changes
+
+
+NO_PATCH = {"patch": 1}
+"""Of a grid whose patch decides nothing."""
+
+
+def still(precision: Literal["fp32", "bf16"]) -> TrainSpec:
+    """No training."""
+    return TrainSpec(epochs=0, batch_size=1, precision=precision)

@@ -14,10 +14,11 @@ from skelbench.identity import digest
 from skelbench.plugin.host import Host
 from skelbench.results.run_dir import RunDir
 from skelbench.run.conclude import costed
+from skelbench.run.controls import control
 from skelbench.run.evaluate import eval_spec
 from skelbench.run.length import Timer, lengthless
 from skelbench.run.request import Request
-from skelbench.run.resolve import Resolved, control, resolve
+from skelbench.run.resolve import Resolved, resolve
 from skelbench.run.session import Session
 from skelbench.spec import RunSpec
 from skelbench.studies.study import TRIAL, Study

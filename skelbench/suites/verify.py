@@ -233,8 +233,9 @@ def _cost_wrong(run: RunDir, spec: RunSpec) -> Iterator[str]:
 
 def _exact(name: str, info: Mapping[str, Any], spec: RunSpec, place: Place) -> Finding:
     """Whether the spec is what method and preset give here."""
+    from skelbench.run.controls import control
     from skelbench.run.request import Request
-    from skelbench.run.resolve import control, resolve
+    from skelbench.run.resolve import resolve
 
     def finding(holds: bool | None, detail: str) -> Finding:
         return Finding(name, "preset", holds, detail)

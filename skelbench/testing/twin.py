@@ -10,10 +10,11 @@ from pathlib import Path
 from skelbench.evaluate.statistics import PairedTest
 from skelbench.plugin.host import Host
 from skelbench.report.outcomes import paired
+from skelbench.run.controls import control
 from skelbench.run.evaluate import eval_spec, evaluate
 from skelbench.run.pretrain import pretrain
 from skelbench.run.request import Request
-from skelbench.run.resolve import Resolved, control, resolve
+from skelbench.run.resolve import Resolved, resolve
 from skelbench.run.session import Session, open_session
 from skelbench.testing.check import Failed
 

@@ -63,9 +63,9 @@ class Place(NamedTuple):
 
 def build(root: Path) -> Place:
     """Small runs with everything that a run can hold."""
+    from skelbench.run.controls import control
     from skelbench.run.evaluate import eval_spec, evaluate
     from skelbench.run.pretrain import pretrain
-    from skelbench.run.resolve import control
 
     write_small_store(root / "data")
     write_small_store(root / "data", "flat", flat=True)

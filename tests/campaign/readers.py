@@ -556,9 +556,9 @@ def read_store(members: dict[str, bytes]) -> bool:
 @cache
 def small_run() -> tuple[Path, dict[str, Any]]:
     """A results directory with a finished run, its twin and their evaluations; the values of the run's JSON files."""
+    from skelbench.run.controls import control
     from skelbench.run.evaluate import eval_spec, evaluate
     from skelbench.run.pretrain import pretrain
-    from skelbench.run.resolve import control
 
     from .damage import COST
 

@@ -463,8 +463,9 @@ def presets_of(results):
 
 def test_what_counts_as_the_exact_preset(small, capsys, host):
     """The resolved settings decide, not what was typed."""
+    from skelbench.run.controls import control
     from skelbench.run.request import Request, parse_value
-    from skelbench.run.resolve import control, resolve
+    from skelbench.run.resolve import resolve
 
     def modified(**request):
         sets = {key: parse_value(value) for key, value in request.pop("sets", {}).items()}

@@ -5,9 +5,10 @@ from small import METHODS, tiny, write_small_store
 
 from skelbench.errors import SkelbenchError
 from skelbench.plugin.host import Host
+from skelbench.run.controls import control
 from skelbench.run.presets import PRESETS
 from skelbench.run.request import Request
-from skelbench.run.resolve import control, resolve
+from skelbench.run.resolve import resolve
 
 pytestmark = pytest.mark.usefixtures("shipped_plugins")  # which also announce parts of views
 

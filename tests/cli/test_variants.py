@@ -15,9 +15,10 @@ from skelbench.cli.main import main
 from skelbench.errors import SkelbenchError
 from skelbench.plugin.host import Host
 from skelbench.results.store import ResultStore
+from skelbench.run.controls import control
 from skelbench.run.pretrain import pretrain
 from skelbench.run.request import Request, times
-from skelbench.run.resolve import control, resolve
+from skelbench.run.resolve import resolve
 from skelbench.train.build import build_method
 from skelbench.train.loop import total_steps
 

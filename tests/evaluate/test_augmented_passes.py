@@ -8,9 +8,9 @@ import pytest
 from skelbench.errors import SkelbenchError
 from skelbench.plugin.host import Host
 from skelbench.report.outcomes import paired
+from skelbench.run.controls import control
 from skelbench.run.evaluate import eval_spec, evaluate, feature_sets
 from skelbench.run.pretrain import pretrain
-from skelbench.run.resolve import control
 from skelbench.views.augmentations import Rotate
 from skelbench.views.crops import Center, Free
 from skelbench.views.keyed import Keyed

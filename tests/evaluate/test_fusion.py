@@ -18,9 +18,9 @@ from skelbench.evaluate.native_masked import MampLinear
 from skelbench.plugin.host import Host
 from skelbench.report.frame import frame
 from skelbench.report.outcomes import paired
+from skelbench.run.controls import control
 from skelbench.run.evaluate import eval_spec, evaluate, feature_sets, load_encoder
 from skelbench.run.pretrain import pretrain
-from skelbench.run.resolve import control
 from skelbench.views.builder import ViewBuilder, evaluation_spec
 from skelbench.views.keyed import Keyed
 from skelbench.views.view import View

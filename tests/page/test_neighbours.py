@@ -13,9 +13,9 @@ from skelbench.page.neighbours import example
 from skelbench.plugin.host import Host
 from skelbench.report.inputs import TableInputs
 from skelbench.results.store import ResultStore
+from skelbench.run.controls import control
 from skelbench.run.evaluate import eval_spec, evaluate, feature_sets
 from skelbench.run.pretrain import pretrain
-from skelbench.run.resolve import control
 
 
 @pytest.fixture(scope="module")

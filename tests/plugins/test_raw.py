@@ -10,11 +10,12 @@ from skelbench.errors import SkelbenchError
 from skelbench.report.controls import Controls
 from skelbench.report.frame import frame
 from skelbench.report.linear import build
+from skelbench.run.controls import control, raw_control
 from skelbench.run.costs import measure_cost
 from skelbench.run.evaluate import eval_spec, evaluate, feature_sets
 from skelbench.run.pretrain import pretrain
 from skelbench.run.request import Request
-from skelbench.run.resolve import control, raw_control, resolve
+from skelbench.run.resolve import resolve
 
 
 @pytest.fixture

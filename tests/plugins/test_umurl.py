@@ -13,9 +13,9 @@ from skelbench.errors import SkelbenchError
 from skelbench.methods import Context, Step
 from skelbench.nn.two_branch import Branches
 from skelbench.run.checkpoint_file import fit
+from skelbench.run.controls import control, raw_control
 from skelbench.run.evaluate import eval_spec, evaluate
 from skelbench.run.pretrain import pretrain
-from skelbench.run.resolve import control, raw_control
 from skelbench.skeleton.grid import Grid
 from skelbench.skeleton.topology import NTU25, topologies
 from skelbench.spec import GridSpec, evaluation_defaults

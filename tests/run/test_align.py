@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from skelbench.errors import SkelbenchError
+from skelbench.run.controls import raw_control
 from skelbench.run.evaluate import eval_spec, feature_sets
 from skelbench.run.pretrain import pretrain
-from skelbench.run.resolve import raw_control
 from skelbench.spec import evaluation_defaults
 
 

@@ -6,9 +6,9 @@ import torch
 
 from skelbench.errors import SkelbenchError
 from skelbench.report.controls import Controls
+from skelbench.run.controls import control, raw_control
 from skelbench.run.evaluate import eval_spec, feature_sets
 from skelbench.run.pretrain import pretrain
-from skelbench.run.resolve import control, raw_control
 from skelbench.spec import TrainSpec
 from skelbench.train.build import degradations
 from skelbench.views.degradations import JointNoise, ZeroFill

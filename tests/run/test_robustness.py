@@ -12,9 +12,9 @@ from skelbench.evaluate.features import split_features
 from skelbench.evaluate.linear import Linear
 from skelbench.identity import derive_seed
 from skelbench.report.outcomes import predictions
+from skelbench.run.controls import control, raw_control
 from skelbench.run.evaluate import eval_spec, evaluate, feature_sets, hiding_of, load_encoder
 from skelbench.run.pretrain import pretrain
-from skelbench.run.resolve import control, raw_control
 from skelbench.skeleton.topology import COCO17
 from skelbench.spec import EvalSpec
 from skelbench.testing.tiny import write_store

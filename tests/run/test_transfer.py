@@ -19,9 +19,9 @@ from skelbench.report.inputs import TableInputs
 from skelbench.report.linear import build
 from skelbench.report.seeds import SUBJECTS
 from skelbench.report.transfer import table
+from skelbench.run.controls import control, raw_control
 from skelbench.run.evaluate import eval_spec, evaluate, feature_sets
 from skelbench.run.pretrain import pretrain
-from skelbench.run.resolve import control, raw_control
 from skelbench.skeleton.topology import COCO17
 from skelbench.spec import DataSpec, EvalSpec, RunSpec
 

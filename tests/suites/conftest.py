@@ -16,9 +16,10 @@ from skelbench.results.pack import pack
 from skelbench.results.packed import opened
 from skelbench.results.run_dir import ReadRun
 from skelbench.results.store import ResultStore
+from skelbench.run.controls import control, raw_control
 from skelbench.run.evaluate import eval_spec
 from skelbench.run.request import Request
-from skelbench.run.resolve import control, raw_control, resolve
+from skelbench.run.resolve import resolve
 from skelbench.suites.suite import read_suite
 from skelbench.suites.verify import Place, verify
 from skelbench.train.loop import total_steps

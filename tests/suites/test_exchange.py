@@ -18,9 +18,10 @@ from skelbench.results.pack import pack
 from skelbench.results.packed import MOST_BYTES, Unreadable, load_json, load_predictions, opened
 from skelbench.results.run_dir import ReadRun
 from skelbench.results.store import ResultStore
+from skelbench.run.controls import control
 from skelbench.run.pretrain import pretrain
 from skelbench.run.request import Request
-from skelbench.run.resolve import control, resolve
+from skelbench.run.resolve import resolve
 from skelbench.spec import RunSpec
 from tests.suites.conftest import write_run
 

@@ -5,10 +5,10 @@ import torch
 from small import write_small_store
 
 from skelbench.report.frame import frame
+from skelbench.run.controls import control
 from skelbench.run.costs import measure_cost
 from skelbench.run.evaluate import eval_spec, evaluate, feature_sets
 from skelbench.run.pretrain import pretrain
-from skelbench.run.resolve import control
 from skelbench.skeleton.topology import topologies
 from skelbench.spec import DataSpec
 
