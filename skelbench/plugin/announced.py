@@ -78,7 +78,8 @@ class Announced:
         try:
             manager.register(plugin)
         except (pluggy.PluginValidationError, ValueError) as error:
-            announced.problems.append((one_line(error), error))
+            if not announced.problems:
+                announced.problems.append((one_line(error), error))
         for caller in manager.get_hookcallers(plugin) or []:
             kind = caller.name.removeprefix("skelbench_")
             implementation = next(each for each in caller.get_hookimpls() if each.plugin is plugin)

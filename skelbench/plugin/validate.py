@@ -23,7 +23,8 @@ TARGET = re.compile(r"([A-Za-z_][\w.]*)?:[A-Za-z_][\w.]*")
 
 
 def hook_problems(plugin: object, manager: pluggy.PluginManager) -> Iterator[str]:
-    """What pluggy would accept in silence: misspelt hooks, hooks without ``@hookimpl``, wrappers."""
+    """What pluggy would accept in silence, misspelt hooks, hooks without ``@hookimpl`` and wrappers, and parameters that
+    a hook is not given, which it refuses in other words."""
     for attribute in dir(plugin):
         options = manager.parse_hookimpl_opts(plugin, attribute)
         if options is None:
@@ -34,6 +35,13 @@ def hook_problems(plugin: object, manager: pluggy.PluginManager) -> Iterator[str
             yield f"there is no hook {name!r}{_nearest(name)}"
         elif options.get("wrapper") or options.get("hookwrapper"):
             yield f"{name} is declared as a wrapper: plugins may add and watch, not wrap"
+        else:
+            given = inspect.signature(HOOKS[name]).parameters
+            wanted = inspect.signature(getattr(plugin, attribute)).parameters.values()
+            unknown = [repr(each.name) for each in wanted if each.default is each.empty and each.name not in given]
+            if unknown and all(each.kind is each.POSITIONAL_OR_KEYWORD for each in wanted):
+                yield f"{name} is given no {', '.join(unknown)}; write def {attribute}({', '.join(given)})"
+
 
 
 def _undecorated(plugin: object, attribute: str) -> Iterator[str]:
