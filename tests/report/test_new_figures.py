@@ -62,6 +62,14 @@ def test_points_are_named_after_method_and_tokens(made):
     assert len(panels(trade_off.draw(alone))) == 1
 
 
+def test_that_points_of_one_name_differ_in_settings_is_said_where_there_are_any(made):
+    run(made, share=0.7, modified={"train.lr": 1})
+    run(made, "mine", share=0.7, modified={"train.lr": 1})
+    assert trade_off.ALIKE not in said(trade_off.draw(inputs(made, all_=True)))
+    run(made, share=0.8, modified={"train.lr": 2})
+    assert trade_off.ALIKE in said(trade_off.draw(inputs(made, all_=True)))
+
+
 def test_means_over_splits_are_of_settings_with_all_of_them_and_meet_the_published_ones(made):
     for split, share in (("cross-subject", 0.7), ("cross-view", 0.8)):
         run(made, share=share, dataset="ntu60", split=split)
@@ -250,8 +258,10 @@ def test_nothing_covers_anything_and_all_is_on_the_page(figure, made):
             for tokens in (8, 30):
                 run(made, method, 0.5, tokens=tokens, dataset=dataset)
             degraded(made, {"missing_0.12": (0.7, 0.01), "noise_0.01": (0.6, 0.01)}, title=method, dataset=dataset)
+    for lr in (1e-4, 2e-4):
+        run(made, "a", modified={f"method.some_long_setting_{i}": lr for i in range(6)})
     with style.house():
-        drawn = figure.draw(inputs(made))
+        drawn = figure.draw(inputs(made, all_=True))
         drawn.draw_without_rendering()
         boxes = [text.get_window_extent() for text in drawn.texts if text.get_text()]
         boxes += [legend.get_window_extent() for legend in drawn.legends]

@@ -22,6 +22,8 @@ LEFT, RIGHT, BELOW, BETWEEN, LABEL = 0.62, 0.12, 0.42, 0.14, 0.4
 left."""
 EDGE, GAP = 0.12, 0.1
 """Inches around the whole, and between title, panels, legend and caption."""
+ARTIST = 0.5
+"""Inches of what an entry of the legend shows, with the space around it."""
 TITLE, NAME, ENTRY, NOTE = 10, 8.5, 7.5, 6.5
 """Points of the figure's title, of a panel's name, of the legend, of a panel's note and the caption."""
 
@@ -56,11 +58,14 @@ class Sheet:
         self.column = self.width / columns
         inside, panel = self.width - LEFT - RIGHT, self.column - LEFT - RIGHT
         titles, words = wrap(title, inside, TITLE), [line for text in caption for line in wrap(text, inside, NOTE)]
-        entries = max((width_of(text, ENTRY) for _, text in legend), default=0) + 0.5
+        told = [wrap(text, inside - ARTIST, ENTRY) for _, text in legend]
+        entries = max((width_of(line, ENTRY) for lines in told for line in lines), default=0) + ARTIST
         beside = max(1, min(len(legend), int(inside / entries)))
+        rows, more = -(-len(legend) // beside), sum(len(lines) - 1 for lines in told)  # only a lone column has more
+        high = (1.6 * rows + 1.25 * more) * ENTRY / 72
         under = [BETWEEN if shared and row + 1 < len(headings) else BELOW for row in range(len(headings))]
         above = [max(_tall(heading, panel) for heading in row) for row in headings]
-        last = GAP + lines_high(-(-len(legend) // beside), ENTRY + 2) + GAP + lines_high(len(words), NOTE) + EDGE
+        last = GAP + high + GAP + lines_high(len(words), NOTE) + EDGE
         self.height = EDGE + lines_high(len(titles), TITLE) + sum(above) + sum(under) + height * len(headings) + last
         self.figure = Figure(figsize=(self.width, self.height), facecolor="white")
         self.axes: list[list[Axes]] = []
@@ -71,7 +76,7 @@ class Sheet:
             self.axes.append([self._panel(i, y, heading, y - top - height, height) for i, heading in enumerate(row)])
             y -= top + height + bottom
         if legend:
-            self._legend(legend, y - GAP, beside)
+            self._legend([artist for artist, _ in legend], ["\n".join(lines) for lines in told], y - GAP, beside)
         self._write(LEFT, EDGE + lines_high(len(words), NOTE), words, NOTE, color=PALE)
 
     def _write(self, x: float, y: float, lines: Sequence[str], size: float, **look: Any) -> float:
@@ -93,8 +98,7 @@ class Sheet:
         axes.yaxis.set_label_coords(-LABEL / wide, 0.5)
         return axes
 
-    def _legend(self, legend: Sequence[tuple[Artist, str]], y: float, beside: int) -> None:
-        artists, texts = zip(*legend)
+    def _legend(self, artists: Sequence[Artist], texts: Sequence[str], y: float, beside: int) -> None:
         drawn = self.figure.legend(
             artists, texts, loc="upper left", bbox_to_anchor=(LEFT / self.width, y / self.height), ncols=beside,
             frameon=False, fontsize=ENTRY, labelcolor=INK, columnspacing=1.4, borderpad=0, borderaxespad=0,

@@ -35,6 +35,7 @@ CAPTION = (
     "Accuracy of the linear probe after its last epoch, mean over seeds. The suffix is the number of temporal tokens. "
     f"GFLOPs of the inference encoder: {BODIES} bodies, matrix products, 2 per multiply-accumulate."
 )
+ALIKE = "Points of one name differ in more settings; `skelbench compare --all` names them."
 MEAN = "Means over splits: settings that were probed on each of them."
 PUBLISHED = "Grey and hollow: as printed, not measured here; those costs follow no single convention."
 
@@ -67,7 +68,8 @@ def draw(inputs: TableInputs) -> Figure:
     if not panels:
         raise NothingToDraw((NO_MEAN if mean and measured(inputs.frame) else HOW).format(root=inputs.store.root))
     papers = list(printed(inputs.host, {row.printed for row in rows})) if settings.published else []
-    captions = [CAPTION, *([MEAN] if mean else []), *([PUBLISHED] if papers else [])]
+    captions = [CAPTION, *([ALIKE] if any(map(_ambiguous, panels)) else []), *([MEAN] if mean else [])]
+    captions += [PUBLISHED] if papers else []
     captions += published.notes(inputs.host, NAME) if papers else []
     with house():
         return _figure(panels, papers, captions)
@@ -116,6 +118,12 @@ def _figure(panels: list[Panel], papers: list[Panel], captions: list[str]) -> Fi
         for (panel, some), axes in zip(line, row):
             _panel(axes, panel, some, order, spelt | ours)
     return sheet.figure
+
+
+def _ambiguous(panel: Panel) -> bool:
+    """Whether two of its points have one name."""
+    named = [[(point.tokens, point.variant) for point in points] for points in panel.points.values()]
+    return any(len(set(own)) < len(own) for own in named)
 
 
 def _heading(panel: Panel, papers: list[Panel]) -> Heading:
