@@ -23,8 +23,8 @@ TARGET = re.compile(r"([A-Za-z_][\w.]*)?:[A-Za-z_][\w.]*")
 
 
 def hook_problems(plugin: object, manager: pluggy.PluginManager) -> Iterator[str]:
-    """What pluggy would accept in silence, misspelt hooks, hooks without ``@hookimpl`` and wrappers, and parameters that
-    a hook is not given, which it refuses in other words."""
+    """What pluggy would accept in silence (misspelt hooks, hooks without ``@hookimpl``, wrappers), and parameters that
+    no hook is given, which it refuses in words of its own."""
     for attribute in dir(plugin):
         options = manager.parse_hookimpl_opts(plugin, attribute)
         if options is None:
@@ -41,7 +41,6 @@ def hook_problems(plugin: object, manager: pluggy.PluginManager) -> Iterator[str
             unknown = [repr(each.name) for each in wanted if each.default is each.empty and each.name not in given]
             if unknown and all(each.kind is each.POSITIONAL_OR_KEYWORD for each in wanted):
                 yield f"{name} is given no {', '.join(unknown)}; write def {attribute}({', '.join(given)})"
-
 
 
 def _undecorated(plugin: object, attribute: str) -> Iterator[str]:

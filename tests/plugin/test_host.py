@@ -32,7 +32,11 @@ STING = f"def sting():\n    raise ValueError('no\\nsting')\n\nX = sting()\n{HOOK
         ("def skelbench_tables():\n    return []", "invalid", "skelbench_tables lacks the decorator @hookimpl"),
         ("x = 1", "invalid", "announces nothing"),
         ("@hookimpl\ndef skelbench_log(run, stop):\n    pass", "invalid", "def skelbench_log(run, s"),
-        ("@hookimpl\ndef skelbench_methods(cls):\n    pass", "invalid", "is given no 'cls'; write def skelbench_methods()"),
+        (
+            "@hookimpl\ndef skelbench_methods(cls):\n    pass",
+            "invalid",
+            "is given no 'cls'; write def skelbench_methods()",
+        ),
         ("@hookimpl(wrapper=True)\ndef skelbench_methods():\n    return (yield)", "invalid", "wrapper"),
         ("@hookimpl\ndef skelbench_methods():\n    return None", "invalid", "not a list of MethodSpec"),
         ("@hookimpl\ndef skelbench_methods():\n    1 / 0", "invalid", "skelbench_methods: ZeroDivisionError"),
