@@ -18,6 +18,7 @@ from skelbench.data.store.clip_store import ClipStore
 from skelbench.errors import SkelbenchError
 from skelbench.files import read_json, write_json
 from skelbench.identity import digest
+from skelbench.nn.prototype_loss import fuse
 from skelbench.results.environment import hardware
 from skelbench.results.run_dir import RunDir
 from skelbench.results.store import ResultStore
@@ -28,10 +29,12 @@ from skelbench.run.pretrain import settle_threads
 from skelbench.run.session import Session
 from skelbench.spec import RunSpec
 from skelbench.train.build import build_method
+from skelbench.train.compiled import compile_blocks
 from skelbench.train.loop import Trainer
 
-WARM_STEPS = 2
-"""Not timed: what a first time costs is no matter of pace."""
+WARM_STEPS, WARM_COMPILED = 2, 10
+"""Not timed, of plain blocks and of compiled ones (which are compiled again for numbers of tokens that are new to
+them): what a first time costs is no matter of pace."""
 LEAST_STEPS = 2
 MOST_STEPS = 200
 SECONDS = 3.0
@@ -80,19 +83,21 @@ class Timer:
         try:
             settle_memory(trainer, run, lambda: flops_per_clip(spec, self.session.host, store.topology))
             settle_threads(trainer, run)
-            started = time.perf_counter()
+            compiled, _ = compile_blocks(trainer.method, trainer.device, spec.train.compile)
+            warm, started = WARM_COMPILED if compiled else WARM_STEPS, time.perf_counter()
             with self.session.progress(label=f"{spec.method}: timing steps", unit="steps") as report:
                 for step, views in trainer.prefetched(0):
                     trainer.train_step(step, views)
                     wait_for(device)
                     report()
-                    if step + 1 == WARM_STEPS:
+                    if step + 1 == warm:
                         started = time.perf_counter()
-                    done, seconds = step + 1 - WARM_STEPS, time.perf_counter() - started
+                    done, seconds = step + 1 - warm, time.perf_counter() - started
                     if done >= LEAST_STEPS and (seconds >= SECONDS or done >= MOST_STEPS):
                         report(0, total=step + 1)
                         break
         finally:
+            fuse(trainer.device, False)
             torch.set_num_threads(threads)
         return seconds / done, int(done)
 

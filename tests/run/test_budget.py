@@ -187,15 +187,21 @@ def test_minutes_are_the_steps_that_were_timed_first(made, root, host, tmp_path,
         again(budget="minutes=2")
 
 
-def test_steps_are_timed_as_they_are_made(made, root, host, tmp_path, monkeypatch):
+@pytest.mark.parametrize("how", ["off", "on"])
+def test_steps_are_timed_as_they_are_made(made, root, host, tmp_path, monkeypatch, how):
+    """Compiled ones once they are, which takes more steps."""
+    made_so_far, step = [], pace.Trainer.train_step
+    monkeypatch.setattr(pace.Trainer, "train_step", lambda *args: (made_so_far.append(args[1]), step(*args))[1])
+    monkeypatch.setattr(pace, "compile_blocks", lambda method, device, asked: (asked == "on", ""))
     monkeypatch.setattr(pace, "SECONDS", 0.0)
     session = silent_session(root, host, tmp_path / "results")
-    sets = tiny("skeletonmae") | {"train.batch_size": 4}
+    sets = tiny("skeletonmae") | {"train.batch_size": 4, "train.compile": how}
     resolved = made(budget="minutes=1", timer=pace.Timer(session, keep=True), sets=sets)
     (file,) = (session.results.root / "pace").iterdir()
     kept = json.loads(file.read_text())
     assert kept["steps"] == pace.LEAST_STEPS and 0 < kept["seconds_per_step"] < 60
     assert steps(resolved) == round(60 / kept["seconds_per_step"])
+    assert len(made_so_far) == kept["steps"] + {"off": pace.WARM_STEPS, "on": pace.WARM_COMPILED}[how]
     assert not list(session.results.runs())
 
 
