@@ -70,9 +70,9 @@ class PClust(Method):
         if config.decoder == "fixed-weights":
             y_RTL = self.decoder(state_RD, torch.zeros_like(x_RTL))
         elif config.target == "same":
-            y_RTL = self.decoder.held(state_RD, x_RTL[:, 0], x_RTL.shape[1])
+            y_RTL = self.decoder(state_RD, x_RTL[:, 0], x_RTL.shape[1])
         else:
-            y_RTL = self.decoder.held(state_RD, x_RTL[:, 0], x_RTL.shape[1] - 1)
+            y_RTL = self.decoder(state_RD, x_RTL[:, 0], x_RTL.shape[1] - 1)
             x_RTL, real_RT = x_RTL[:, 1:], None if real_RT is None else real_RT[:, 1:]
         error_RT = (y_RTL.float() - x_RTL).abs().sum(2)
         loss_R = frame_mean(error_RT, real_RT)

@@ -80,8 +80,7 @@ class ISC(Method):
         self.key_head = nn.ModuleList(ema_copy(head) for head in self.head)
         self.queue = KeyQueue(config.queue, 2 * config.embedding)
         self.roles = dict.fromkeys(("encoder", "partner") if self.partner is not None else ("encoder",), "student")
-        for part, role in (("head", "head"), ("key_head", "head"), ("key_encoder", "teacher")):
-            self.roles |= {f"{part}.{k}": role for k in range(len(getattr(self, part)))}
+        self.roles |= {"head": "head", "key_head": "head", "key_encoder": "teacher"}
 
     @property
     def encoders(self):

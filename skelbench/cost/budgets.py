@@ -45,7 +45,7 @@ def budget_costs(host: Host, about: Descriptor) -> Iterator[BudgetCost]:
         if isinstance(about, MethodSpec):
             spec = paper_spec(host, about, GridSpec(frames=frames, patch=patch))
             encoder = build_encoder(spec, host, NTU25)
-            step = step_cost(spec, host, NTU25, bodies=BODIES)["flops_per_clip"] if about.trains else None
+            step = BODIES * step_cost(spec, host, NTU25)["flops_per_clip"] if about.trains else None
         else:
             encoder, step = bare_encoder(host, host.name(about), {}, NTU25, grid), None
         macs = count_encoder(encoder, grid, NTU25).body_macs

@@ -57,13 +57,13 @@ class CostRow:
     visible_macs: float | None = None
     """Student encoder in pre-training: on visible tokens where masked ones are dropped, else on all."""
     decoder_macs: int | None = None
-    """For one view; ``None`` = the method has no decoder."""
+    """Forward, for all views of a step; ``None`` = the method has no decoder."""
     step_flops: float | None = None
     """FLOPs of one whole training step per clip with two present bodies (:func:`~skelbench.cost.report.step_cost`)."""
     visible: int | None = None
     """Visible tokens; ``None`` = masked ones are not dropped."""
     target_macs: int | None = None
-    """What makes the targets (EMA teacher, target generators), forward, for one view; ``None`` = nothing."""
+    """What makes the targets (EMA teacher, target generators), forward, for all views of a step; ``None`` = nothing."""
     head_macs: int | None = None
     """Projection heads of student and teacher, forward, for all views of a step; ``None`` = none."""
     native: bool = False

@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.overrides import TorchFunctionMode
-from torch.utils.flop_counter import FlopCounterMode
+from torch.utils.flop_counter import FlopCounterMode, conv_flop_count
 
 Module = TypeVar("Module", bound=nn.Module)
 
@@ -42,10 +42,21 @@ def flop_counter() -> Iterator[FlopCounterMode]:
     enabled = mkldnn.enabled
     mkldnn.enabled = False
     try:
-        with torch.enable_grad(), sdpa_kernel(SDPBackend.MATH), _AllFrames(), FlopCounterMode(display=False) as counter:
+        known = {torch.ops.aten.convolution_backward: _convolution_backward}
+        counting = FlopCounterMode(display=False, custom_mapping=known)
+        with torch.enable_grad(), sdpa_kernel(SDPBackend.MATH), _AllFrames(), counting as counter:
             yield counter
     finally:
         mkldnn.enabled = enabled
+
+
+def _convolution_backward(
+    grad_shape: list[int], x_shape: list[int], w_shape: list[int], bias: Any, stride: Any, padding: Any, dilation: Any,
+    transposed: bool, output_padding: Any, groups: int, wanted: list[bool], out_shape: Any = None, **kwargs: Any,
+) -> int:  # fmt: skip
+    """As many products as the forward pass for each gradient that is wanted; PyTorch's own formula takes that of the
+    weight for one of a single group."""
+    return conv_flop_count(x_shape, w_shape, grad_shape, transposed) * (bool(wanted[0]) + bool(wanted[1]))
 
 
 class _AllFrames(TorchFunctionMode):

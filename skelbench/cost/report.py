@@ -7,9 +7,10 @@ from typing import Any
 
 import torch
 
+from skelbench.cost import BODIES
 from skelbench.cost.latency import latency, peak_memory
 from skelbench.cost.macs import count_encoder
-from skelbench.cost.step import count_step
+from skelbench.cost.step import StepCost, count_step, mean
 from skelbench.methods.contract import Step
 from skelbench.plugin.host import Host
 from skelbench.skeleton.topology import Topology
@@ -17,26 +18,37 @@ from skelbench.spec import RunSpec
 from skelbench.train.build import build_encoder, build_method, fake_views, grid_of, parameters
 from skelbench.views.view import View
 
+STEPS = 1_000_000
+"""Of the schedule that a counted step is part of."""
 
-def step_cost(spec: RunSpec, host: Host, topology: Topology, clips: int = 8, bodies: int = 1) -> dict[str, Any]:
-    """Whole-training-step cost per clip with ``bodies`` present bodies, by role.
 
-    Counted on shapes alone where the method allows it, else on two clips of zeros on the CPU. ``flops_per_clip``: of an
-    encoder that reads more bodies together their share of it, so that two bodies always cost twice one.
+def step_cost(spec: RunSpec, host: Host, topology: Topology, clips: int = 8) -> dict[str, Any]:
+    """Cost of a whole training step per clip with two present bodies, by role: :class:`~skelbench.cost.step.StepCost`.
+
+    Counted in the middle of each phase of a long schedule, where queues of keys are full, and averaged over phases; on
+    shapes alone where the method allows it, else on two clips of zeros on the CPU. ``flops_per_clip``: half of it, so
+    that two bodies cost twice as much.
     """
-    step = Step(0, 1, 0.0, torch.Generator(), no_draws)
     try:
-        method = build_method(spec, host, topology, "meta")
-        cost = count_step(method, fake_views(spec, topology, clips, bodies), step)
+        cost = _step(spec, host, topology, clips, "meta")
     except Exception:  # a step that looks at values cannot run on shapes; a real error shows again on the CPU
-        method = build_method(spec, host, topology)
-        cost = count_step(method, fake_views(spec, topology, 2, bodies, "cpu"), step)
-    share = bodies / max(bodies, method.inference_encoder().bodies)
-    return {"flops_per_clip": share * cost.total_flops_per_clip, **asdict(cost)}
+        cost = _step(spec, host, topology, 2, "cpu")
+    return {"flops_per_clip": cost.total_flops_per_clip / BODIES, **asdict(cost)}
+
+
+def _step(spec: RunSpec, host: Host, topology: Topology, clips: int, device: str) -> StepCost:
+    method = build_method(spec, host, topology, device)
+    views, phases = fake_views(spec, topology, clips, BODIES, device), method.phases()
+    costs = []
+    for (phase, start), (_, end) in zip(phases, [*phases[1:], ("", 1.0)], strict=True):
+        step = Step(int(STEPS * (start + end) / 2), STEPS, 0.0, torch.Generator(), no_draws, phase=phase)
+        if end > start:
+            costs.append((end - start, count_step(method, views, step)))
+    return mean(costs)
 
 
 def flops_per_clip(spec: RunSpec, host: Host, topology: Topology) -> float:
-    """FLOPs of a training step per clip with one present body; see :func:`step_cost`."""
+    """FLOPs of a training step for a body of a clip with two; see :func:`step_cost`."""
     return float(step_cost(spec, host, topology)["flops_per_clip"])
 
 

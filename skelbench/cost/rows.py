@@ -18,7 +18,7 @@ from skelbench.plugin.status import one_line
 from skelbench.skeleton.grid import Grid
 from skelbench.skeleton.topology import NTU25, Topology
 from skelbench.spec import GridSpec, RunSpec, section, validated
-from skelbench.train.build import build_encoder, grid_of, view_specs
+from skelbench.train.build import build_encoder, grid_of
 
 log = logging.getLogger(__name__)
 
@@ -67,15 +67,12 @@ def _row(host: Host, method: MethodSpec, patches: GridSpec, topology: Topology, 
             counts[key] = count_encoder(build_encoder(spec, host, topology), grid, topology, visible)
         return counts[key]
 
-    step = step_cost(spec, host, topology, bodies=BODIES)
-    # Full-length crops of their own, not views cut from them: each goes through decoder and target once.
-    own = [view for view in view_specs(spec).values() if view.parent is None and view.frames == grid.frames]
-    crops = sum(view.count for view in own) or 1
+    step = step_cost(spec, host, topology)
 
-    def forward(*roles: str, parts: int = 1) -> int | None:
-        """MACs of ``roles`` per body in the forward pass of a step, or a ``parts``-th of them."""
+    def forward(*roles: str) -> int | None:
+        """MACs of ``roles`` per body in the forward pass of a step, all its views."""
         macs = [step["by_role"][role]["forward"] for role in roles if role in step["by_role"]]
-        return round(sum(macs) / BODIES / parts) if macs else None
+        return round(sum(macs) / BODIES) if macs else None
 
     return CostRow(
         method=method.name,
@@ -84,10 +81,10 @@ def _row(host: Host, method: MethodSpec, patches: GridSpec, topology: Topology, 
         class_token=encoder().class_token,
         visible=step["visible"],
         visible_macs=encoder(step["visible"]).body_macs,
-        decoder_macs=forward("decoder", parts=crops),
-        target_macs=forward("teacher", "target", parts=crops),
+        decoder_macs=forward("decoder"),
+        target_macs=forward("teacher", "target"),
         head_macs=forward("head"),
-        step_flops=step["flops_per_clip"],
+        step_flops=BODIES * step["flops_per_clip"],
         native=patches == native_grid(method),
         one_body=method.native.get("train.bodies") in ("first", "random-valid"),
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -21,6 +21,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from skelbench.cost.meta import flop_counter, on_meta
 from skelbench.distributed import alone
 from skelbench.methods.contract import Method, Step
+from skelbench.nn import ahead
 from skelbench.nn.batch_norm import on_any_device
 from skelbench.views.view import View
 
@@ -47,7 +48,7 @@ class StepCost:
     visible: int | None
     """Tokens of a row in the first pass of a student that drops hidden ones (``keep_RK``); ``None`` = it drops none."""
     device: str
-    """``"meta"``: counted on shapes alone; ``"cpu"``: the step looks at values and was run on two clips."""
+    """``"meta"``: counted on shapes alone; ``"cpu"``: the step looks at values and was run."""
     convention: str = CONVENTION
 
     @property
@@ -62,11 +63,11 @@ class StepCost:
 
 
 def count_step(method: Method, views: Mapping[str, View], step: Step) -> StepCost:
-    """Count forward and backward of ``method.training_step(views, step)``.
+    """Count forward and backward of every turn of ``method.training_step(views, step)``.
 
     The method is copied and left alone. It runs on the meta device, so nothing is computed; a step that needs values
-    (``.item()``, data-dependent shapes) is run on the CPU with the first two clips of ``views`` instead, provided that
-    method and views are not on the meta device themselves.
+    (``.item()``, data-dependent shapes) is run on the CPU instead, provided that method and views are not on the meta
+    device themselves.
     """
     step = replace(step, generator=torch.Generator().manual_seed(0))
     valueless = any(view.x_RTJC.is_meta for view in views.values()) or any(p.is_meta for p in method.parameters())
@@ -75,34 +76,39 @@ def count_step(method: Method, views: Mapping[str, View], step: Step) -> StepCos
     except Exception:  # whatever failed without values is repeated with them; a real error shows again
         if valueless:
             raise
-        few = {name: first_clips(view.to("cpu"), 2) for name, view in views.items()}
-        return _count(copy.deepcopy(method).cpu(), few, step, "cpu")
+        return _count(copy.deepcopy(method).cpu(), {name: view.to("cpu") for name, view in views.items()}, step, "cpu")
 
 
-def first_clips(view: View, clips: int) -> View:
-    """``view`` cut down to its first ``clips`` clips (all of their views and bodies)."""
-    clips = min(clips, view.clips)
-    kept_R = (view.clip_R < clips).nonzero().squeeze(1)
-    view_R = torch.div(view.rows_R[kept_R], view.clips * view.bodies, rounding_mode="floor")
-    rows_R = view.rows_R[kept_R] - view_R * (view.clips - clips) * view.bodies
-    per_row = {name: getattr(view, name) for name in ("x_RTJC", "mask_RN", "keep_RK", "real_RT")}
-    per_row = {name: value[kept_R] for name, value in per_row.items() if value is not None}
-    masked_I = None if view.masked_I is None else per_row["mask_RN"].flatten().nonzero().squeeze(1)
-    return replace(view, rows_R=rows_R, clips=clips, masked_I=masked_I, **per_row)
+def mean(costs: Sequence[tuple[float, StepCost]]) -> StepCost:
+    """The step of a schedule of which each cost is that of so large a share (together 1). What is no cost: of the
+    first."""
+    by_role: dict[str, dict[str, float]] = defaultdict(lambda: {"forward": 0.0, "backward": 0.0})
+    for share, cost in costs:
+        for role, macs in cost.by_role.items():
+            for way, spent in macs.items():
+                by_role[role][way] += share * spent
+    first = costs[0][1]
+    visible = next((cost.visible for _, cost in costs if cost.visible is not None), None)
+    forward, backward = _total(by_role, "forward"), _total(by_role, "backward")
+    return replace(first, forward_macs=forward, backward_macs=backward, by_role=dict(by_role), visible=visible)
+
+
+def _total(by_role: Mapping[str, Mapping[str, float]], way: str) -> float:
+    return sum(macs[way] for macs in by_role.values())
 
 
 def _count(method: Method, views: Mapping[str, View], step: Step, device: str) -> StepCost:
     on_any_device(method).train()
     with alone(), flop_counter() as counter, _RoleMode(counter) as roles, roles.watching(method):
-        method(views, step)["loss"].backward()
+        for turn in method.turns:
+            method(views, replace(step, turn=turn))["loss"].backward()
     first = next(iter(views.values()))
     by_role = {
-        role: {phase: flops / 2 / first.clips for phase, flops in phases.items()}
-        for role, phases in roles.flops.items()
+        role: {way: flops / 2 / first.clips for way, flops in ways.items()} for role, ways in roles.flops.items()
     }
     return StepCost(
-        forward_macs=sum(phases["forward"] for phases in by_role.values()),
-        backward_macs=sum(phases["backward"] for phases in by_role.values()),
+        forward_macs=_total(by_role, "forward"),
+        backward_macs=_total(by_role, "backward"),
         by_role=by_role,
         clips=first.clips,
         bodies_per_clip=first.rows / (first.count * first.clips),
@@ -111,10 +117,20 @@ def _count(method: Method, views: Mapping[str, View], step: Step, device: str) -
     )
 
 
-class _RoleMode(TorchDispatchMode):
-    """Splits what ``counter`` counts over roles and phases.
+def _called(module: nn.Module) -> Iterator[nn.Module]:
+    """The module, or those in it that are called where it is none that can be (``ModuleList``, ``ModuleDict``)."""
+    if type(module).forward is not nn.Module.forward:
+        yield module
+        return
+    for child in module.children():
+        yield from _called(child)
 
-    Forward: the innermost running module that has a role. Backward: every autograd node carries the sequence number it
+
+class _RoleMode(TorchDispatchMode):
+    """Splits what ``counter`` counts over roles, forward and backward.
+
+    Forward: the innermost running module that has a role. Backward: what is made ahead of the backward pass
+    (:mod:`skelbench.nn.ahead`), and in it every autograd node carries the sequence number it
     got in the forward pass, which says inside which module it was made. (FlopCounterMode's own split by module follows
     tensors passed as arguments, and loses the backward pass of modules that receive a View.)
     """
@@ -134,9 +150,9 @@ class _RoleMode(TorchDispatchMode):
         """Follow the modules named in ``method.roles`` (dotted names reach into submodules)."""
         handles = []
         for name, role in method.roles.items():
-            module = method.get_submodule(name)
-            handles.append(module.register_forward_pre_hook(self._enter(role), with_kwargs=True))
-            handles.append(module.register_forward_hook(self._leave, always_call=True))
+            for module in _called(method.get_submodule(name)):
+                handles.append(module.register_forward_pre_hook(self._enter(role), with_kwargs=True))
+                handles.append(module.register_forward_hook(self._leave, always_call=True))
         try:
             yield self
         finally:
@@ -170,7 +186,7 @@ class _RoleMode(TorchDispatchMode):
         if spent := self.counter.get_total_flops() - before:
             node = torch._C._current_autograd_node()
             if node is None:
-                self.flops[self._stack[-1]]["forward"] += spent
+                self.flops[self._stack[-1]]["backward" if ahead.active() else "forward"] += spent
             else:
                 role = self._roles[bisect_right(self._starts, node._sequence_nr()) - 1]
                 self.flops[role]["backward"] += spent

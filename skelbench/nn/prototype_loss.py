@@ -25,6 +25,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+from skelbench.nn import ahead
 from skelbench.nn.precision import no_autocast, on_accelerator, rounds_products
 
 AllReduce = Callable[[Tensor], Tensor]
@@ -288,10 +289,11 @@ class _PrototypeCrossEntropy(torch.autograd.Function):
                         continue
                     residual = share.sub_(target).to(factor_KD.dtype)
                 weight_c1 = weights_nV[rows, v, None]
-                if dz_nVD is not None:
-                    dz_nVD[rows, v] = _product(residual, factor_KD, dz_nVD.dtype) * (weight_c1 / student_temp)
-                if dW_KD is not None:
-                    _add_product(dW_KD, residual.t(), (z_cD * weight_c1).to(residual.dtype))
+                with ahead.gradients():
+                    if dz_nVD is not None:
+                        dz_nVD[rows, v] = _product(residual, factor_KD, dz_nVD.dtype) * (weight_c1 / student_temp)
+                    if dW_KD is not None:
+                        _add_product(dW_KD, residual.t(), (z_cD * weight_c1).to(residual.dtype))
         ctx.save_for_backward(dz_nVD, dW_KD)
         return (weights_nV * loss_nV).sum()
 

@@ -104,7 +104,7 @@ class FrameDecoder(nn.Module):
     >>> decoder = FrameDecoder(numbers=6, width=8)
     >>> decoder(torch.randn(2, 8), torch.zeros(2, 5, 6)).shape
     torch.Size([2, 5, 6])
-    >>> decoder.held(torch.randn(2, 8), torch.zeros(2, 6), frames=4).shape
+    >>> decoder(torch.randn(2, 8), torch.zeros(2, 6), frames=4).shape
     torch.Size([2, 4, 6])
     """
 
@@ -118,14 +118,18 @@ class FrameDecoder(nn.Module):
         for parameter in self.out.parameters():  # small, or a held decoder would run away from its first frame
             nn.init.uniform_(parameter, -0.04, 0.04)
 
-    def forward(self, state_RD: Tensor, x_RTL: Tensor) -> Tensor:
-        """[R, T, L]: the state goes on from frame to frame, and reads ``x``."""
-        y_RTD: Tensor = self.gru(x_RTL, state_RD[None].contiguous())[0]
+    def forward(self, state_RD: Tensor, x: Tensor, frames: int | None = None) -> Tensor:
+        """[R, T, L]: the state goes on from frame to frame, and reads ``x`` [R, T, L].
+
+        With ``frames`` = T, from a first frame ``x`` [R, L]: each is the one before it, plus what the GRU makes of that
+        from a state that is the feature every time, so that nothing is remembered but the feature.
+        """
+        if frames is not None:
+            return self._held(state_RD, x, frames)
+        y_RTD: Tensor = self.gru(x, state_RD[None].contiguous())[0]
         return self.out(y_RTD)
 
-    def held(self, state_RD: Tensor, first_RL: Tensor, frames: int) -> Tensor:
-        """[R, ``frames``, L]: each is the one before it, at first ``first``, plus what the GRU makes of that from a
-        state that is the feature every time, so that nothing is remembered but the feature."""
+    def _held(self, state_RD: Tensor, first_RL: Tensor, frames: int) -> Tensor:
         weights = dict(self.gru.named_parameters())
         state_RD = state_RD.to(first_RL.dtype)
         reset_R, update_R, new_R = F.linear(state_RD, weights["weight_hh_l0"], weights["bias_hh_l0"]).chunk(3, 1)

@@ -67,7 +67,7 @@ def _figures(run: Mapping[str, Any]) -> Iterator[tuple[str, float, str, float]]:
         yield "encoder macs of cost.json", 2e-9, "2 FLOPs each, in G, one body", run["macs"]
         yield "encoder macs of cost.json", 4e-9, "2 FLOPs each, in G, two bodies", run["macs"]
     if run["step_flops"] is not None:
-        yield "flops_per_clip of a step, cost.json", 1e-9, "in G, one body", run["step_flops"]
+        yield "flops_per_clip of a step, cost.json", 1e-9, "in G, a body's share", run["step_flops"]
         yield "flops_per_clip of a step, cost.json", 2e-9, "in G, two bodies", run["step_flops"]
 
 

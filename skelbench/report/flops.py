@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 DENSE = "30x25"
 SCOPE = (
-    f"Pre-training: GFLOPs of a clip with {BODIES} bodies; train encoder and decoder: one forward pass of one view; "
-    "whole step: all views, teacher, heads, forward and backward."
+    f"Pre-training: GFLOPs of a clip with {BODIES} bodies; train encoder: one forward pass of one view; "
+    "train decoder: forward, all views; whole step: all views, teacher, heads, forward and backward."
 )
 SCOPE_DETAIL = (
-    f"All columns: GFLOPs of a clip with {BODIES} bodies. Inference: the encoder on all tokens. Student encoder, "
-    "decoder, target / auxiliary: forward, one view, masked for the student (visible: tokens that it sees) and whole "
-    "for an EMA teacher. Heads: projection heads of student and teacher, forward, all views of a step. Whole "
-    "step: all views and modules, forward and backward."
+    f"All columns: GFLOPs of a clip with {BODIES} bodies. Inference: the encoder on all tokens. Student encoder: "
+    "forward, one view, masked (visible: tokens that it sees). Decoder, target / auxiliary (EMA teachers among them) "
+    "and heads of student and teacher: forward, all views of a step. Whole step: all views and modules, forward and "
+    "backward, mean over the phases of a training, with full queues of keys. Published figures are of one view."
 )
 _FOOTNOTES = {
     "published": "not counted here: published figures only",
@@ -71,7 +71,7 @@ _COLUMNS_DETAIL = (
     Column("student", "Student encoder", ".2f"),
     Column("decoder", "Decoder", ".2f"),
     Column("target", "Target / auxiliary", ".2f"),
-    Column("heads", "Heads, all views", ".2f"),
+    Column("heads", "Heads", ".2f"),
     Column("step", "Whole step", ".1f"),
     Column("published_inference", "Paper: inference", ".2f", published=True),
     Column("published_encoder", "Paper: student", ".2f", published=True),

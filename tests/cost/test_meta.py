@@ -1,4 +1,4 @@
-"""Recurrent layers are counted as products of all frames at once, which are those of one frame after the other."""
+"""What the counter sees: recurrent layers as products of all frames at once, gradients of grouped convolutions."""
 
 from contextlib import nullcontext
 
@@ -62,3 +62,16 @@ def test_values_are_left_as_they_are():
     expected = layer(x)[0]
     with meta.flop_counter():
         assert torch.equal(layer(x)[0], expected)
+
+
+@pytest.mark.parametrize("kind", [nn.Conv1d, nn.ConvTranspose1d])
+@pytest.mark.parametrize("groups", [1, 3, 12])
+def test_gradients_of_grouped_convolutions_cost_as_much_as_they_do_forward(kind, groups):
+    layer, x = kind(12, 24, 5, groups=groups, device="meta"), torch.zeros(2, 12, 9, device="meta", requires_grad=True)
+    with meta.flop_counter() as counter:
+        y = layer(x)
+        forward = counter.get_total_flops()
+        y.sum().backward()
+    steps = x.shape[-1] if kind is nn.ConvTranspose1d else y.shape[-1]
+    assert forward == 2 * 2 * 24 * steps * 5 * 12 / groups
+    assert counter.get_total_flops() == 3 * forward

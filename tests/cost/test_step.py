@@ -4,9 +4,11 @@ import pytest
 import torch
 from torch import nn
 
-from skelbench.cost.step import count_step, first_clips
+from skelbench.cost import report
+from skelbench.cost.step import count_step
 from skelbench.errors import SkelbenchError
 from skelbench.methods.contract import Method, Step
+from skelbench.nn import ahead
 from skelbench.views.view import View
 
 FRAMES, JOINTS, WIDTH, CLASSES = 4, 5, 8, 6
@@ -14,12 +16,13 @@ INPUTS = FRAMES * JOINTS * 3
 
 
 class Product(torch.autograd.Function):
-    """A loss whose forward already makes its gradients: three products forward, none backward."""
+    """A loss whose forward makes its gradients ahead: one product forward, two that are the gradient's."""
 
     @staticmethod
     def forward(ctx, x, weight):
         y = x @ weight.T
-        ctx.save_for_backward(y @ weight, y.T @ x)
+        with ahead.gradients():
+            ctx.save_for_backward(y @ weight, y.T @ x)
         return y.square().sum() / 2
 
     @staticmethod
@@ -43,7 +46,7 @@ class Rows(nn.Module):
 class Distil(Method):
     """Student on two views, teacher on one, head on the student, a loss outside of every module."""
 
-    roles: Mapping[str, str] = {"student": "student", "teacher": "teacher", "heads.one": "head"}
+    roles: Mapping[str, str] = {"student": "student", "teacher": "teacher", "heads": "head"}
     peeks = False
 
     def __init__(self):
@@ -88,7 +91,7 @@ EXPECTED = {
     "student": {"forward": 4 * ROW, "backward": 4 * (INPUTS * WIDTH + 2 * WIDTH * WIDTH)},
     "teacher": {"forward": ROW, "backward": 0},
     "head": {"forward": 4 * WIDTH * WIDTH, "backward": 4 * 2 * WIDTH * WIDTH},
-    "other": {"forward": 3 * 3 * WIDTH * CLASSES, "backward": 0},
+    "other": {"forward": 3 * WIDTH * CLASSES, "backward": 2 * 3 * WIDTH * CLASSES},
 }
 
 
@@ -111,9 +114,9 @@ def test_absent_bodies_cost_nothing():
     assert cost.total_macs == pytest.approx(0.75 * full.total_macs)
 
 
-def test_a_step_that_needs_values_runs_on_two_clips():
+def test_a_step_that_needs_values_is_run():
     peeking, plain = count_step(Peeking(), views(6), STEP), count_step(Distil(), views(6), STEP)
-    assert peeking.device == "cpu" and peeking.clips == 2
+    assert peeking.device == "cpu" and plain.device == "meta"
     assert peeking.by_role == plain.by_role
 
 
@@ -170,30 +173,46 @@ def test_a_step_without_loss_is_refused():
         count_step(method, views(2), STEP)
 
 
-def test_first_clips_equals_making_the_view_of_fewer_clips():
-    B, M, count, N = 4, 2, 3, 6
-    x_BMTJC = torch.randn(count * B, M, 2, 3, 3)
-    valid_BM = torch.tensor([[1, 1], [1, 0], [0, 1], [1, 1]], dtype=torch.bool)
-    whole = View.of(x_BMTJC, valid_BM.repeat(count, 1))
-    mask_RN = torch.rand(whole.rows, N) < 0.5
-    view = View(
-        whole.x_RTJC,
-        whole.rows_R,
-        B,
-        M,
-        count=count,
-        mask_RN=mask_RN,
-        masked_I=mask_RN.flatten().nonzero().squeeze(1),
-        keep_RK=torch.arange(2).expand(whole.rows, 2),
-    )
-    few = first_clips(view, 2)
-    kept = x_BMTJC.unflatten(0, (count, B))[:, :2].flatten(0, 1)
-    kept_valid = valid_BM[:2].repeat(count, 1)
-    assert few.clips == 2 and few.rows == count * 3 and few.keep_RK.shape == (count * 3, 2)
-    assert torch.equal(few.valid_BM, kept_valid)
-    assert torch.equal(few.x_BMTJC, kept * kept_valid[..., None, None, None])
-    assert torch.equal(few.masked_I, few.mask_RN.flatten().nonzero().squeeze(1))
-    full_mask = torch.zeros(count * B, M, N, dtype=torch.bool)
-    full_mask.view(-1, N)[view.rows_R] = mask_RN
-    assert torch.equal(few.mask_RN, full_mask.unflatten(0, (count, B))[:, :2].flatten(0, 2)[few.rows_R])
-    assert first_clips(view, 9).rows == view.rows
+class InTurns(Distil):
+    turns = ("main", "critic")
+
+    def training_step(self, views, step: Step):
+        rows = self.student(views["part"])["rows"]
+        return {"loss": self.heads["one"](rows).sum() if step.turn == "critic" else rows.sum()}
+
+
+def test_every_turn_of_a_step_is_counted():
+    cost, alone = count_step(InTurns(), views(2), STEP), InTurns()
+    alone.turns = ("critic",)
+    student = count_step(alone, views(2), STEP).by_role["student"]
+    assert cost.by_role["student"] == {way: 2 * macs for way, macs in student.items()}
+    assert cost.by_role["head"]["forward"] == 2 * 3 * WIDTH * WIDTH
+
+
+class InPhases(Distil):
+    """A quarter of its schedule without its head, the rest with it and, if queues are full, products with keys."""
+
+    seen: list[tuple[str, float]] = []
+
+    def phases(self):
+        return [("begin", 0.0), ("skipped", 0.25), ("end", 0.25)]
+
+    def training_step(self, views, step: Step):
+        self.seen.append((step.phase, step.fraction))
+        rows = self.student(views["whole"])["rows"]
+        if step.phase == "begin":
+            return {"loss": rows.sum()}
+        keys = rows.new_zeros(CLASSES, WIDTH)[: step.index]
+        return {"loss": (self.heads["one"](rows) @ keys.T).sum()}
+
+
+def test_phases_count_by_their_share_of_a_long_schedule(monkeypatch):
+    monkeypatch.setattr(report, "build_method", lambda *_: InPhases())
+    monkeypatch.setattr(report, "fake_views", lambda spec, topology, clips, bodies, device: views(clips, bodies))
+    cost = report.step_cost(None, None, None)
+    assert InPhases.seen == [("begin", 0.125), ("end", 0.625)]
+    assert cost["by_role"]["student"]["forward"] == 2 * ROW
+    assert cost["by_role"]["head"] == {"forward": 0.75 * 2 * WIDTH * WIDTH, "backward": 0.75 * 2 * 2 * WIDTH * WIDTH}
+    assert cost["by_role"]["other"]["forward"] == 0.75 * 2 * CLASSES * WIDTH
+    assert cost["forward_macs"] == sum(macs["forward"] for macs in cost["by_role"].values())
+    assert cost["flops_per_clip"] == cost["forward_macs"] + cost["backward_macs"]  # 2 FLOPs each, of one body of two

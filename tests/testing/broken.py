@@ -246,6 +246,19 @@ class Roleless(Pose):
     roles = {}
 
 
+class Unhooked(Pose):
+    """Its decoder is called by another method than as a module, so that what it costs is nobody's."""
+
+    roles = Pose.roles | {"decoder": "decoder"}
+
+    def __init__(self, config, context):
+        super().__init__(config, context)
+        self.decoder = nn.Linear(self.targets(context), self.targets(context))
+
+    def error(self, said_RX, view):
+        return super().error(self.decoder.forward(said_RX), view)
+
+
 WHOLE = {"summary": "mean pose", "citation": "nobody"}
 
 
@@ -290,4 +303,5 @@ def skelbench_methods():
         MethodSpec(name="looks", target=":Looks", config=":PoseConfig", **WHOLE),
         MethodSpec(name="cancels", target=":Cancels", config=":PoseConfig", **WHOLE),
         MethodSpec(name="cost", target=":Roleless", config=":PoseConfig", **WHOLE),
+        MethodSpec(name="unhooked", target=":Unhooked", config=":PoseConfig", **WHOLE),
     ]

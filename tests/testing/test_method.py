@@ -63,6 +63,11 @@ def test_what_is_wrong_is_found(name, things):
     assert re.search(FOUND[name], result.sentence), result.sentence
 
 
+def test_a_role_that_never_acts_is_found(things):
+    (result,) = things["unhooked"].results(only=["cost"])
+    assert "decoder has the cost of role 'decoder'; seen: decoder is never called" in result.sentence
+
+
 @pytest.mark.parametrize(
     "name,seen",
     [

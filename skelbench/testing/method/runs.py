@@ -90,7 +90,18 @@ def cost(m: MethodSubject) -> None:
     student = counted["by_role"].get("student")
     if student is None:
         raise Failed("a module with the role 'student' that does the work", "none", "roles of the method's class")
-    if not student["backward"] > student["forward"]:
+    method = m.method()
+    parts = [(name, role, method.get_submodule(name)) for name, role in method.roles.items()]
+    learnt = [(name, role) for name, role, part in parts if any(p.dim() > 1 for p in part.parameters())]
+    if idle := [(name, role) for name, role in learnt if role not in counted["by_role"]]:
+        name, role = idle[0]
+        raise Failed(
+            f"a step in which {name} has the cost of role {role!r}",
+            f"{name} is never called",
+            f"roles, and training_step, which calls it as a module: self.{name}(x)",
+        )
+    # Each turn may pass through it for one that learns.
+    if not student["backward"] * len(method.turns) > student["forward"]:
         raise Failed(
             "a backward pass of the student that costs more than its forward pass",
             f"forward {student['forward']:,.0f} MACs, backward {student['backward']:,.0f}",

@@ -1,0 +1,29 @@
+"""Gradients that a forward pass makes ahead of the backward pass, told apart from it by who counts its products."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+_depth = 0
+
+
+@contextmanager
+def gradients() -> Iterator[None]:
+    """Around products that are the gradient's, in the forward pass of an autograd function.
+
+    >>> with gradients():
+    ...     active()
+    True
+    """
+    global _depth
+    _depth += 1
+    try:
+        yield
+    finally:
+        _depth -= 1
+
+
+def active() -> bool:
+    """Whether this is inside :func:`gradients`."""
+    return _depth > 0
