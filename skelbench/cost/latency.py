@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import statistics
 import time
-import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
-from torch import Tensor, nn
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
+from torch import nn
 
+from skelbench.cost.peak import Held
 from skelbench.views.view import View
 
 
@@ -108,35 +105,6 @@ def peak_memory(fn: Callable[[], object], device: torch.device | str) -> PeakMem
         fn()
         torch.cuda.synchronize(device)
         return PeakMemory(torch.cuda.max_memory_allocated(device) - before, "CUDA allocator")
-    with _LiveTensors() as live:
+    with Held() as held:
         fn()
-    return PeakMemory(live.peak, "live tensors")
-
-
-class _LiveTensors(TorchDispatchMode):
-    """Bytes of the storages that appear while the mode is on, and their peak."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.now = self.peak = 0
-        self._alive: set[int] = set()
-
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        given = {x.untyped_storage()._cdata for x in tree_leaves((args, kwargs)) if isinstance(x, Tensor)}
-        result = func(*args, **(kwargs or {}))
-        for leaf in tree_leaves(result):
-            if isinstance(leaf, Tensor):
-                storage = leaf.untyped_storage()
-                key = storage._cdata
-                if key not in self._alive and key not in given:
-                    self._alive.add(key)
-                    self.now += storage.nbytes()
-                    weakref.finalize(storage, self._let_go, key, storage.nbytes())
-        self.peak = max(self.peak, self.now)
-        return result
-
-    def _let_go(self, key: int, size: int) -> None:
-        self._alive.discard(key)
-        self.now -= size
+    return PeakMemory(held.peak, "live tensors")

@@ -47,12 +47,16 @@ def concatenate(sets: Mapping[str, Features]) -> Features:
     sources = [part.again for part in parts if part.again]
 
     def again(
-        keyed: Any, crop: Any, augment: Any, dropout: float = 0.0, progress: Progress | None = None
+        keyed: Any,
+        crop: Any,
+        augment: Any,
+        dropout: float = 0.0,
+        progress: Progress | None = None,
+        noisy: bool = False,
     ) -> np.ndarray:
-        passes = [
-            again(keyed, crop, augment, dropout, share(progress, i, len(sources))) for i, again in enumerate(sources)
-        ]
-        return _side_by_side(passes)
+        asked = keyed, crop, augment, dropout
+        shares = [share(progress, i, len(sources)) for i in range(len(sources))]
+        return _side_by_side([again(*asked, part, noisy) for again, part in zip(sources, shares)])
 
     train_x, test_x = (_side_by_side([getattr(part, name) for part in parts]) for name in ("train_x", "test_x"))
     return replace(parts[0], train_x=train_x, test_x=test_x, again=again if len(sources) == len(parts) else None)

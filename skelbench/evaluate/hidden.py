@@ -27,10 +27,11 @@ def hidden_tokens(view: View, patch: int, min_confidence: float = 0.0) -> Tensor
     frames is below ``min_confidence``; None where neither can be.
 
     The mean, not the lowest: one blurred frame does not spoil the rest, and the lowest of more frames would hide more
-    of a coarser grid. Padded frames do not count. Of a body nothing of which would be left everything is shown.
+    of a coarser grid. Padded frames do not count. Of a body nothing of which would be left what is doubted is shown;
+    one all of whose joints are missing is shown whole.
     """
     times = view.x_RTJC.shape[1] // patch
-    hidden_RN = None if view.missing_RJ is None else view.missing_RJ.repeat(1, times)
+    missing_RN = None if view.missing_RJ is None else _unless_all(view.missing_RJ).repeat(1, times)
     if min_confidence:
         if view.confidence_RTJ is None:
             raise ValueError("min_confidence needs a view with confidence")
@@ -39,8 +40,16 @@ def hidden_tokens(view: View, patch: int, min_confidence: float = 0.0) -> Tensor
             weight_RTJ = weight_RTJ * view.real_RT[:, :, None]
         sums = [(x.unflatten(1, (times, patch)).sum(2)) for x in (view.confidence_RTJ * weight_RTJ, weight_RTJ)]
         doubted_RN = ((sums[0] < min_confidence * sums[1]) & (sums[1] > 0)).flatten(1)
-        hidden_RN = doubted_RN if hidden_RN is None else hidden_RN | doubted_RN
-    return None if hidden_RN is None else hidden_RN & ~hidden_RN.all(1, keepdim=True)
+        if missing_RN is None:
+            return _unless_all(doubted_RN)
+        both_RN = missing_RN | doubted_RN
+        return torch.where(both_RN.all(1, keepdim=True), missing_RN, both_RN)
+    return missing_RN
+
+
+def _unless_all(hidden_RX: Tensor) -> Tensor:
+    """Nothing of a row all of which is hidden."""
+    return hidden_RX & ~hidden_RX.all(1, keepdim=True)
 
 
 def encode(

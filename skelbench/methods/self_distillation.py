@@ -59,8 +59,8 @@ class PrototypeSettings(Config):
         return PrototypeObjective(self.prototypes, self.centering, self.student_temp)
 
     def teacher_temp_at(self, step: Step) -> float:
-        """The teacher's temperature in ``step``."""
-        share = step.fraction / max(1e-9, self.teacher_temp_warmup)
+        """The teacher's temperature in ``step``; without a warm-up the last one from the first step on."""
+        share = step.fraction / self.teacher_temp_warmup if self.teacher_temp_warmup else 1.0
         return linear_ramp(self.teacher_temp_start, self.teacher_temp, share)
 
     def momentum_at(self, step: Step) -> float:

@@ -113,10 +113,10 @@ class KeyQueue(nn.Module):
         self.size = size
         self.register_buffer("keys_KE", torch.zeros(size, width))
 
-    def written(self, step: int, clips: int, since: int = 0) -> Tensor:
-        """float32 [n, E]: keys pushed in the steps from ``since`` up to ``step``, of ``clips`` clips each, those of
-        all processes (``step.clips(view)``); n is ``size`` once it is full."""
-        return self.keys_KE[: (step - since) * clips]
+    def written(self, step: int, clips: int) -> Tensor:
+        """float32 [n, E]: keys pushed in the steps up to ``step``, of ``clips`` clips each, those of all processes
+        (``step.clips(view)``); n is ``size`` once it is full."""
+        return self.keys_KE[: step * clips]
 
     def newest(self, step: int, clips: int, n: int) -> Tensor:
         """float32 [n, E]: the ``n`` last of what :meth:`written` returns, or all if there are fewer; oldest first."""
@@ -124,9 +124,9 @@ class KeyQueue(nn.Module):
         return self.keys_KE.roll(-(end % self.size), 0)[self.size - min(n, end, self.size) :]
 
     @torch.no_grad()
-    def push(self, step: int, keys_BE: Tensor, since: int = 0) -> None:
+    def push(self, step: int, keys_BE: Tensor) -> None:
         """Overwrite the oldest keys by those of ``step`` of all processes, in the order of ranks."""
         keys_nE = distributed.gather(keys_BE).to(self.keys_KE.dtype)
-        place_n = torch.arange(len(keys_nE), device=keys_nE.device) + (step - since) * len(keys_nE)
+        place_n = torch.arange(len(keys_nE), device=keys_nE.device) + step * len(keys_nE)
         kept = slice(-self.size, None)  # of a step with more keys than places the last ones stay
         self.keys_KE[place_n[kept] % self.size] = keys_nE[kept]

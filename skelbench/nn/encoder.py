@@ -219,7 +219,7 @@ class Encoder(nn.Module):
 
     def set_drop_path(self, rate: float) -> bool:
         """Leave residual branches of whole rows out in training (stochastic depth), with a chance that grows from 0 in
-        the first block to ``rate`` in the last; nothing changes in eval mode. False: it has none, and nothing is done.
+        the first block to ``rate`` in the last; nothing changes in eval mode. False: nothing is ever left out.
         """
         return False
 

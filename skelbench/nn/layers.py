@@ -45,7 +45,8 @@ class SwiGLU(nn.Module):
 
 
 def set_drop_path(blocks: Sequence[nn.Module], rate: float) -> None:
-    """Give each block a ``drop_path`` (:class:`DropPath`) that grows from 0 in the first to ``rate`` in the last.
+    """Give each block a ``drop_path`` (:class:`DropPath`) that grows from 0 in the first to ``rate`` in the last; a
+    lone one has 0, as in timm.
 
     >>> blocks = [nn.Module(), nn.Module(), nn.Module()]
     >>> set_drop_path(blocks, 0.5)

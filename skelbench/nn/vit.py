@@ -187,7 +187,7 @@ class ViT(Encoder):
     def set_drop_path(self, rate: float) -> bool:
         """Of both branches of every block."""
         set_drop_path(list(self.blocks), rate)
-        return True
+        return len(self.blocks) > 1
 
     def reset_parameters(self) -> None:
         """Xavier-uniform matrices, zero biases, trunc-normal (0.02) tokens; the tokenizer by its own rule."""

@@ -27,7 +27,7 @@ PROTOTYPES = 2.5
 ASSIGNMENTS = 1.02
 LOOKS = 3
 CLIPS = 8
-"""With fewer clips per step and process nothing is concluded: the rank of so few rows is low anyway."""
+"""With fewer clips per step nothing is concluded: the rank of so few rows is low anyway."""
 
 Found = dict[str, Any]
 """``{"what": "masked", "measure": "effective rank", "value": 1.12, "step": 300, "epoch": 2.4}``: the value on the look

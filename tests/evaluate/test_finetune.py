@@ -237,6 +237,7 @@ def test_drop_path_grows_with_depth_and_changes_nothing_in_eval_mode():
     with evaluating(vit):
         before = vit(view).pooled_RD
     assert vit.set_drop_path(0.4)
+    assert not ViT(ViTConfig(dim=16, depth=1, heads=2), NTU25, GRID).set_drop_path(0.4)  # a lone block keeps all
     with evaluating(vit):
         assert torch.equal(vit(view).pooled_RD, before)
     assert [getattr(block.drop_path, "drop_prob", 0.0) for block in vit.blocks] == [0.0, 0.2, 0.4]

@@ -107,7 +107,7 @@ def test_feature_fusion_scales_every_set_to_length_one(sets):
     for side in ("train_x", "test_x"):
         expected = np.concatenate([unit(getattr(part, side)) for part in sets.values()], 1)
         np.testing.assert_allclose(getattr(fused, side), expected, rtol=1e-5, atol=1e-7)
-    again = fused.again(Keyed(1, 2), None, (), 0.0, None)
+    again = fused.again(Keyed(1, 2), None, (), 0.0, None, False)
     expected = np.concatenate([unit(part.again(Keyed(1, 2), None, ())) for part in sets.values()], 1)
     np.testing.assert_allclose(again, expected, rtol=1e-5, atol=1e-7)
     result = evaluate_sets(SHORT, sets, "features", 0, "cpu")
@@ -115,6 +115,16 @@ def test_feature_fusion_scales_every_set_to_length_one(sets):
     empty = dataclasses.replace(sets["joint"], train_x=np.zeros_like(sets["joint"].train_x), again=None)
     fused = concatenate({"joint": empty, "bone": sets["bone"]})
     assert (fused.train_x[:, :16] == 0).all() and fused.again is None
+
+
+def test_a_probe_that_draws_passes_of_its_own_fuses_features(sets):
+    result = evaluate_sets(MampLinear(epochs=20, batch_size=32), sets, "features", 0, "cpu")
+    assert (
+        result.metrics["accuracy"]
+        > evaluate_sets(MampLinear(epochs=20, batch_size=32), {"joint": sets["joint"]}, "features", 0, "cpu").metrics[
+            "accuracy"
+        ]
+    )
 
 
 @pytest.mark.parametrize("protocol", [SHORT, MampLinear(epochs=3, batch_size=32)], ids=["linear", "mamp"])
