@@ -18,6 +18,7 @@ from skelbench.report.seeds import (
     accuracy,
     adjust,
     alike,
+    every_seed,
     footnotes,
     further,
     nearest,
@@ -180,7 +181,8 @@ def build(
     ``accuracy_sd``, ``subjects`` and ``by_subject`` are optional too. ``best_on_test`` adds that
     column. ``store``: where the predictions are, to say which rows can be told apart.
     Seeds make rows as in :func:`~skelbench.report.seeds.seeds_of`. A row's p-value is the largest of its seeds (every
-    seed must differ from its control), Holm-adjusted over the rows of its data set, split, preset and probe.
+    seed must differ from its control, and in one direction), Holm-adjusted over the rows of its data set, split, preset and
+    probe.
 
     Raises:
         SkelbenchError: a column is missing, or accuracies are not shares.
@@ -360,7 +362,7 @@ def _row(group: DataFrame, knn: Callable[[DataFrame], list[float]], best_on_test
         "accuracy_selected": percent(group["accuracy_selected"]),
         "knn": percent(knn(group)),
         "difference": difference,
-        "p_value": float(group["p_value"].max()) if group["p_value"].notna().all() else None,
+        "p_value": every_seed(group),
         "raw": over_raw(group),
         "gflops": float(group["gflops"].mean()),
         "clips_seen": None if math.isnan(clips) else round(clips),
@@ -385,9 +387,9 @@ def _notes(frame: DataFrame, constant: list[str]) -> Iterator[str]:
         yield f"All rows: {', '.join(constant)}."
     yield (
         f"Linear: after the probe's last step. {INTERVALS} p: exact paired test against the untrained encoder on the "
-        "same clips, the larger of that over clips (McNemar's) and that over subjects, the largest over seeds, "
-        "Holm-adjusted over the rows of a data set, split, preset and probe; it says nothing about other pre-training "
-        "seeds. raw: the clip's coordinates, no network."
+        "same clips, the larger of that over clips (McNemar's) and that over subjects, the largest over seeds "
+        "(1 where they point in opposite directions), Holm-adjusted over the rows of a data set, split, preset and "
+        "probe; it says nothing about other pre-training seeds. raw: the clip's coordinates, no network."
     )
     probed = frame["protocol"].astype(str).str.startswith("linear")
     if left_out := sorted(set(frame["run"].astype(str)) - set(frame.loc[probed, "run"].astype(str))):

@@ -12,6 +12,7 @@ from skelbench.report.seeds import (
     accuracy,
     adjust,
     alike,
+    every_seed,
     footnotes,
     nearest,
     over_raw,
@@ -106,7 +107,7 @@ def _row(group: DataFrame, knn: Any) -> dict[str, Any]:
         "accuracy": accuracy(group),
         "knn": knn,
         "difference": percent(group["difference"]),
-        "p_value": float(group["p_value"].max()) if group["p_value"].notna().all() else None,
+        "p_value": every_seed(group),
         "raw": over_raw(group),
         "run": ", ".join(map(str, group["run"])),
     }

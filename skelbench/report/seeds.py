@@ -136,6 +136,15 @@ def subjects_note(frame: DataFrame) -> Iterator[str]:
     yield f"Subjects: {'; '.join(told)}."
 
 
+def every_seed(group: DataFrame) -> float | None:
+    """p of a difference that every seed has: the largest ``p_value``, 1 where seeds differ from their controls in
+    opposite directions; None unless every seed has one."""
+    if group["p_value"].isna().any():
+        return None
+    differences = group["accuracy"] - group["control_accuracy"]
+    return 1.0 if differences.min() < 0 < differences.max() else float(group["p_value"].max())
+
+
 def over_raw(group: DataFrame) -> Cell:
     """Points above the control ``raw`` on the same clips, empty unless every seed has the figure."""
     over = percent(group["raw_difference"])

@@ -90,6 +90,14 @@ def test_seeds_become_one_row_with_a_t_interval_and_the_largest_p():
     )
 
 
+def test_seeds_that_point_in_opposite_directions_show_nothing():
+    """As a method that learns with one seed and collapses with the other, either clearly."""
+    ours = [record(f"r{s}", "slim", s, a, p_value=1e-4, control_accuracy=0.25) for s, a in ((0, 0.4), (1, 0.1))]
+    controls = [untrained(run=f"u{s}", seed=s) for s in (0, 1)]
+    (row, _) = build(frame(*ours, *controls)).rows
+    assert row["difference"].value == pytest.approx(0) and row["p_value"].value == 1.0
+
+
 def test_p_values_are_holm_adjusted_over_rows():
     ours = (("a", "slim", 0.01, 0.9), ("b", "mae", 0.04, 0.8), ("c", "mamp", 0.03, 0.7))
     table = build(frame(*(record(run, name, accuracy=a, p_value=p) for run, name, p, a in ours), untrained()))
