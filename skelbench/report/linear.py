@@ -181,8 +181,8 @@ def build(
     ``accuracy_sd``, ``subjects`` and ``by_subject`` are optional too. ``best_on_test`` adds that
     column. ``store``: where the predictions are, to say which rows can be told apart.
     Seeds make rows as in :func:`~skelbench.report.seeds.seeds_of`. A row's p-value is the largest of its seeds (every
-    seed must differ from its control, and in one direction), Holm-adjusted over the rows of its data set, split, preset and
-    probe.
+    seed must differ from its control, and in one direction), Holm-adjusted over the rows of its data set, split,
+    preset and probe.
 
     Raises:
         SkelbenchError: a column is missing, or accuracies are not shares.
