@@ -27,7 +27,8 @@ Bodies = Literal["valid", "all-slots", "first", "random-valid"]
 
 Centre = Literal["clip", "body"]
 """What is at the origin: the first body's centre joint in its first frame for all bodies (as stored, the NTU pipeline's
-habit), or each body's own. With "clip" a second body's distance is the largest thing that its tokens show."""
+habit), or each body's own in the first frame that shows it. With "clip" a second body's distance is the largest thing
+that its tokens show."""
 
 Align = Literal[
     "none",

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from skelbench.api.datasets import ClipDataset
 from skelbench.api.preprocessing import Preprocessing
+from skelbench.data.raw.origin import centre
 from skelbench.data.store.clip_store import ClipStore
 from skelbench.data.store.memory import store_of
 from skelbench.data.store.source import ClipSource
@@ -91,8 +92,9 @@ class FrozenEncoder:
 
         ``clips``: see :data:`Clips`; coordinates in metres with Y up, as in the clip stores of skelbench. Clips are cut
         to their central share, resampled to the grid's frames and read out as the run is evaluated
-        (:attr:`preprocessing`). ``subtract_origin``: put the centre joint of the first body in its first frame at the
-        origin before that, as the NTU pipeline does; for coordinates that come from a camera. ``ids``: which clips.
+        (:attr:`preprocessing`). ``subtract_origin``: put the centre joint of the first body, in the first frame that
+        shows it, at the origin before that, as the NTU pipeline does; for coordinates that come from a camera; frames
+        without a body stay 0. ``ids``: which clips.
         ``batch_size`` changes nothing but rounding. ``device``: where to compute from now on. ``progress`` shows a bar.
 
         Raises:
@@ -216,8 +218,7 @@ class FrozenEncoder:
                     "frames, joints, 3] is expected, of one clip clip[None]"
                 )
             if subtract_origin:
-                centre = self.topology.center
-                coordinates = [_centred(np.asarray(clip), centre) for clip in coordinates]
+                coordinates = [_centred(np.asarray(clip), self.topology.center) for clip in coordinates]
             store = store_of(coordinates, self.topology, look.slots or 1)
             every = np.arange(len(store))
         if store.topology.name != self.topology.name:
@@ -231,8 +232,6 @@ class FrozenEncoder:
         return ClipSource(store, self.device, second_body=look.second_body, align=look.align), chosen
 
 
-def _centred(clip: np.ndarray, centre: int) -> np.ndarray:
-    """``clip`` with joint ``centre`` of the first body in its first frame at the origin; absent bodies stay 0."""
-    x_MTJC = clip.reshape(-1, *clip.shape[-3:])
-    there_M111 = x_MTJC.any(axis=(1, 2, 3), keepdims=True)
-    return np.where(there_M111, x_MTJC - x_MTJC[0, 0, centre], 0).reshape(clip.shape)
+def _centred(clip: np.ndarray, joint: int) -> np.ndarray:
+    """``clip`` with ``joint`` of the first body, in the first frame that shows it, at the origin."""
+    return centre(clip.reshape(-1, *clip.shape[-3:]), joint)[0].reshape(clip.shape)

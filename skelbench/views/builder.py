@@ -10,7 +10,7 @@ B clips, M body slots, V views of one kind per clip, R = V times the bodies used
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -26,7 +26,7 @@ from skelbench.views.clips import ClipBatch
 from skelbench.views.crops import Center, Crop, Cut, Interval
 from skelbench.views.keyed import Keyed, pick
 from skelbench.views.masks import Mask, MaskRows, TokenMask
-from skelbench.views.reading import Reading, read_confidence, read_coordinates, read_missing
+from skelbench.views.reading import Reading, read_confidence, read_coordinates, read_missing, read_origins
 from skelbench.views.sampling import Frames, extended_length, frame_positions
 from skelbench.views.spec import ViewSpec, checked_counts
 from skelbench.views.transfer import send
@@ -49,12 +49,16 @@ class _Rows:
     clip_R: Tensor
     """Index of the clip in the batch."""
     slot_R: Tensor
-    stored_R: Tensor
-    """The body in the store that the slot shows; any where the slot is empty."""
     present_R: Tensor
     """bool: False for the empty slots of ``bodies="all-slots"``."""
     keys_R: Tensor
     """One per clip and slot."""
+    length_R: Tensor
+    """Frames of the clip."""
+    base_R: Tensor
+    """Row of the first x coordinate of the body that the slot shows; of any body where the slot is empty."""
+    origin_R3: Tensor | None = None
+    """What :func:`~.reading.read_origins` found, on the device, for ``centre`` "body"."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +77,8 @@ class ViewBuilder:
     """Builds the views ``specs`` (name -> :class:`ViewSpec`, parents first) of a batch.
 
     ``patch`` is P_T, frames per temporal token, for masks. ``bodies`` says which bodies of a clip become rows;
-    ``centre`` "body" puts each body's centre joint in its first frame at the origin before anything is done to it.
+    ``centre`` "body" puts each body's centre joint, in the first frame that shows it, at the origin before anything is
+    done to it; frames without the body stay 0.
     ``dimensions`` 2 keeps flat poses (z = 0) flat, see :func:`~skelbench.views.augment.draw_transform`.
     Returned tensors are on ``device``; the work is done where ``batch.frames_FJ`` is. Draws are keyed by clip id (and
     body slot), so the same clip under the same :class:`Keyed` gives the same view in every batch; a clip that occurs
@@ -107,6 +112,8 @@ class ViewBuilder:
         for name, spec in self.specs.items():
             drawn[name] = self._draw(name, spec, drawn.get(spec.parent or ""), batch, rows, keyed)
         masks = self._masks(rows, keyed)
+        if self.centre == "body":
+            rows = replace(rows, origin_R3=read_origins(batch, rows.base_R, rows.length_R, self.topology.center))
         return {name: self._view(name, drawn[name], batch, rows, keyed, masks.get(name)) for name in self.specs}
 
     def _rows(self, batch: ClipBatch, keyed: Keyed) -> _Rows:
@@ -121,7 +128,9 @@ class ViewBuilder:
                 slot_R = pick(keyed.uniform(ids * slots, 1, op=BODY)[:, 0], present_B)
         stored_B = present_B if batch.stored is None else _int64(batch.stored)
         stored_R = torch.minimum(slot_R, stored_B[clip_R] - 1)
-        return _Rows(clip_R, slot_R, stored_R, slot_R < present_B[clip_R], ids[clip_R] * slots + slot_R)
+        length_R = _int64(batch.length)[clip_R]
+        base_R = _int64(batch.offset)[clip_R] + stored_R * 3 * length_R
+        return _Rows(clip_R, slot_R, slot_R < present_B[clip_R], ids[clip_R] * slots + slot_R, length_R, base_R)
 
     def _draw(
         self, name: str, spec: ViewSpec, parent: _Drawn | None, batch: ClipBatch, rows: _Rows, keyed: Keyed
@@ -171,13 +180,12 @@ class ViewBuilder:
         self, name: str, drawn: _Drawn, batch: ClipBatch, rows: _Rows, keyed: Keyed, mask: TokenMask | None
     ) -> View:
         spec, count, clips, slots = self.specs[name], self.counts[name], len(batch.ids), batch.max_bodies
-        length_R = _int64(batch.length)[rows.clip_R]
-        base_R = _int64(batch.offset)[rows.clip_R] + rows.stored_R * 3 * length_R
         in_frames_R = (torch.arange(count)[:, None] * clips + rows.clip_R).flatten()
         frames = drawn.frames.take(in_frames_R)
-        present_R = rows.present_R.repeat(count)
-        reading = Reading(base_R.repeat(count), length_R.repeat(count), present_R, frames, drawn.transform)
-        x_RTJC = read_coordinates(batch, reading, spec, self.topology, self.centre, keyed).permute(0, 2, 3, 1)
+        base_R, length_R, present_R = (each.repeat(count) for each in (rows.base_R, rows.length_R, rows.present_R))
+        origin_R3 = None if rows.origin_R3 is None else rows.origin_R3.repeat(count, 1)
+        reading = Reading(base_R, length_R, present_R, frames, drawn.transform, origin_R3)
+        x_RTJC = read_coordinates(batch, reading, spec, self.topology, keyed).permute(0, 2, 3, 1)
         confidence_RTJ = read_confidence(batch, reading, spec, self.topology)
         missing_RJ = read_missing(batch, drawn.transform, rows.clip_R.repeat(count), spec, self.topology)
 

@@ -14,14 +14,13 @@ from torch import Tensor
 
 from skelbench.plugin.mistakes import plugin_code, wrong
 from skelbench.skeleton.topology import Topology
-from skelbench.spec import Centre
 from skelbench.views.clips import ClipBatch
 from skelbench.views.keyed import Keyed
 from skelbench.views.sampling import Frames
 from skelbench.views.spec import ViewSpec
 from skelbench.views.streams import as_stream
 from skelbench.views.transfer import send
-from skelbench.views.transform import Change, Transform, mirrored_rows, reversed_rows
+from skelbench.views.transform import Change, Transform, mirrored_rows
 
 PIECE_BYTES = 2 << 20
 """Coordinates that a CPU works on at a time: from gathering to the last product they stay in its cache."""
@@ -39,32 +38,50 @@ class Reading:
     """bool [R]: False where there is no body; nothing is read there, all is 0."""
     frames: Frames
     transform: Transform
+    origin_R3: Tensor | None = None
+    """float32 [R, 3] on the device: what is subtracted in the frames that show the body; None = nothing."""
 
     def take(self, index: Tensor) -> Reading:
         """Rows ``index`` of this one."""
         steps = tuple(step.take(index) for step in self.transform)
         frames = self.frames.take(index)
-        return Reading(self.base_R[index], self.length_R[index], self.present_R[index], frames, steps)
+        origin_R3 = None if self.origin_R3 is None else self.origin_R3[send(index, self.origin_R3.device)]
+        return Reading(self.base_R[index], self.length_R[index], self.present_R[index], frames, steps, origin_R3)
 
 
-def read_coordinates(
-    batch: ClipBatch, reading: Reading, spec: ViewSpec, topology: Topology, centre: Centre, keyed: Keyed
-) -> Tensor:
+def read_origins(batch: ClipBatch, base_R: Tensor, length_R: Tensor, joint: int) -> Tensor:
+    """float32 [R, 3] on the device: where each body has ``joint`` in the first frame that shows it (not all is 0) or,
+    where the data set has confidence, that shows this joint; as in its first frame if there is none."""
+    device = batch.frames_FJ.device
+    row_F = torch.arange(len(length_R)).repeat_interleave(length_R)
+    frame_F = torch.arange(len(row_F)) - (length_R.cumsum(0) - length_R)[row_F]
+    if batch.confidence_FJ is not None:
+        seen_F = batch.confidence_FJ[:, joint].index_select(0, send(base_R[row_F] // 3 + frame_F, device)) > 0
+    else:
+        index_F3 = base_R[row_F, None] + length_R[row_F, None] * torch.arange(3) + frame_F[:, None]
+        seen_F = batch.frames_FJ.index_select(0, send(index_F3.flatten(), device)).view(len(row_F), -1).any(1)
+    length_R, row_F, frame_F = (send(each, device) for each in (length_R, row_F, frame_F))
+    first_R = length_R.scatter_reduce(0, row_F, torch.where(seen_F, frame_F, length_R[row_F]), "amin") % length_R
+    index_R3 = send(base_R, device)[:, None] + length_R[:, None] * torch.arange(3, device=device) + first_R[:, None]
+    return batch.frames_FJ[:, joint].index_select(0, index_R3.flatten()).view(-1, 3)
+
+
+def read_coordinates(batch: ClipBatch, reading: Reading, spec: ViewSpec, topology: Topology, keyed: Keyed) -> Tensor:
     """float32 [R, 3, T, J], transformed."""
     rows, device, here_K = len(reading.base_R), batch.frames_FJ.device, reading.present_R.nonzero()[:, 0]
     shape = (rows, 3, spec.frames, topology.num_joints)
     piece = max(1, PIECE_BYTES // (4 * math.prod(shape[1:]))) if device.type == "cpu" else max(1, rows)
     if len(here_K) == rows <= piece:
-        return _piece(batch, reading, spec, topology, centre, keyed)
+        return _piece(batch, reading, spec, topology, keyed)
     make = torch.empty if len(here_K) == rows else torch.zeros
     x_R3TJ = make(shape, device=device)
     for part in here_K.split(piece):
-        x_R3TJ.index_copy_(0, send(part, device), _piece(batch, reading.take(part), spec, topology, centre, keyed))
+        x_R3TJ.index_copy_(0, send(part, device), _piece(batch, reading.take(part), spec, topology, keyed))
     return x_R3TJ
 
 
 def read_confidence(batch: ClipBatch, reading: Reading, spec: ViewSpec, topology: Topology) -> Tensor | None:
-    """float32 [R, T, J]: interpolated, mirrored and reversed like the coordinates; None where the data set has none."""
+    """float32 [R, T, J]: interpolated, mirrored, moved in time like coordinates; None where the data set has none."""
     if (confidence_FJ := batch.confidence_FJ) is None:
         return None
     device, frames = confidence_FJ.device, reading.frames
@@ -78,10 +95,8 @@ def read_confidence(batch: ClipBatch, reading: Reading, spec: ViewSpec, topology
     if len(rows_K):
         rows_K = send(rows_K, device)
         c_RTJ[rows_K] = c_RTJ[rows_K].index_select(2, send(torch.tensor(topology.swap), device))
-    rows_K = reversed_rows(reading.transform)
-    if len(rows_K):
-        rows_K = send(rows_K, device)
-        c_RTJ[rows_K] = c_RTJ[rows_K].flip(1)
+    for step in reading.transform:
+        c_RTJ = step.time(c_RTJ[:, None])[:, 0]
     empty_K = (~reading.present_R).nonzero()[:, 0]
     if len(empty_K):
         c_RTJ = c_RTJ.index_fill_(0, send(empty_K, device), 0.0)
@@ -117,9 +132,7 @@ def _changed(step: Change, x_R3TJ: Tensor, keyed: Keyed) -> Tensor:
     return changed
 
 
-def _piece(
-    batch: ClipBatch, reading: Reading, spec: ViewSpec, topology: Topology, centre: Centre, keyed: Keyed
-) -> Tensor:
+def _piece(batch: ClipBatch, reading: Reading, spec: ViewSpec, topology: Topology, keyed: Keyed) -> Tensor:
     device, frames = batch.frames_FJ.device, reading.frames
     axis_R3 = send(reading.base_R[:, None] + reading.length_R[:, None] * torch.arange(3), device)
 
@@ -128,11 +141,19 @@ def _piece(
         return batch.frames_FJ.index_select(0, index_R3T.flatten()).unflatten(0, index_R3T.shape)
 
     x_R3TJ = gather(frames.first_BT)
+    there_R1T1 = _there(x_R3TJ) if reading.origin_R3 is not None else None
     if bool(frames.weight_BT.any()):
-        x_R3TJ = x_R3TJ.lerp_(gather(frames.second_BT), send(frames.weight_BT, device)[:, None, :, None])
-    if centre == "body":
-        origin_R3 = batch.frames_FJ[:, topology.center].index_select(0, axis_R3.flatten()).view(-1, 3)
-        x_R3TJ = x_R3TJ.sub_(origin_R3[:, :, None, None])
+        second_R3TJ, weight_R1T1 = gather(frames.second_BT), send(frames.weight_BT, device)[:, None, :, None]
+        x_R3TJ = x_R3TJ.lerp_(second_R3TJ, weight_R1T1)
+        if there_R1T1 is not None:
+            there_R1T1 = there_R1T1.lerp_(_there(second_R3TJ), weight_R1T1)
+    if reading.origin_R3 is not None and there_R1T1 is not None:
+        x_R3TJ = x_R3TJ.sub_(reading.origin_R3[:, :, None, None] * there_R1T1)
     for step in reading.transform:
         x_R3TJ = _changed(step, x_R3TJ, keyed)
     return as_stream(x_R3TJ, spec.stream, topology, time=2, joint=3)
+
+
+def _there(x_R3TJ: Tensor) -> Tensor:
+    """float32 [R, 1, T, 1]: 1 in frames that show the body; others stay 0 wherever the body is moved."""
+    return x_R3TJ.any(1, keepdim=True).any(3, keepdim=True).to(x_R3TJ.dtype)

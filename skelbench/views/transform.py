@@ -94,6 +94,11 @@ class Change:
         """Changed coordinates, on the device of ``x_R3TJ``, which it may overwrite."""
         raise lacking(self, "apply(self, x_R3TJ, keyed)")
 
+    def time(self, x_RCTJ: Tensor) -> Tensor:
+        """What it does to the order and the places of frames, done to anything of C channels in them, such as the
+        confidence of joints (C = 1), which it may overwrite. Nothing, unless a subclass says so."""
+        return x_RCTJ
+
 
 @dataclass(frozen=True)
 class Linear(Change):
@@ -195,8 +200,11 @@ class Reverse(Change):
         return Reverse(self.active_R[index])
 
     def apply(self, x_R3TJ: Tensor, keyed: Keyed) -> Tensor:
+        return self.time(x_R3TJ)
+
+    def time(self, x_RCTJ: Tensor) -> Tensor:
         rows_K = self.active_R.nonzero()[:, 0]
-        return _on_rows(x_R3TJ, send(rows_K, x_R3TJ.device), lambda x: x.flip(2)) if len(rows_K) else x_R3TJ
+        return _on_rows(x_RCTJ, send(rows_K, x_RCTJ.device), lambda x: x.flip(2)) if len(rows_K) else x_RCTJ
 
 
 @dataclass(frozen=True)
@@ -211,10 +219,13 @@ class Paced(Change):
         return Paced(self.factor_R[index])
 
     def apply(self, x_R3TJ: Tensor, keyed: Keyed) -> Tensor:
+        return self.time(x_R3TJ)
+
+    def time(self, x_RCTJ: Tensor) -> Tensor:
         rows_K = (self.factor_R > 0).nonzero()[:, 0]
         if not len(rows_K):
-            return x_R3TJ
-        frames = x_R3TJ.shape[2]
+            return x_RCTJ
+        frames = x_RCTJ.shape[2]
         lasts_K1 = (self.factor_R[rows_K] * frames).floor().clamp(min=1)[:, None]
         frame_T = torch.arange(frames)
         place_KT = ((frame_T + 0.5) * frames / lasts_K1 - 0.5).clamp(0, frames - 1)
@@ -224,8 +235,8 @@ class Paced(Change):
         weight_KTT = torch.zeros(len(rows_K), frames, frames)  # row t: what frame t is made of
         weight_KTT.scatter_add_(2, before_KT[:, :, None], (there_KT * (1 - share_KT))[:, :, None])
         weight_KTT.scatter_add_(2, after_KT[:, :, None], (there_KT * share_KT)[:, :, None])
-        weight_KTT, rows_K = send(weight_KTT, x_R3TJ.device), send(rows_K, x_R3TJ.device)
-        return _on_rows(x_R3TJ, rows_K, lambda x: weight_KTT[:, None] @ x)
+        weight_KTT, rows_K = send(weight_KTT, x_RCTJ.device), send(rows_K, x_RCTJ.device)
+        return _on_rows(x_RCTJ, rows_K, lambda x: weight_KTT[:, None] @ x)
 
 
 Transform = tuple[Change, ...]
@@ -253,14 +264,5 @@ def compose(steps: Transform) -> Transform:
 
 def mirrored_rows(transform: Transform) -> Tensor:
     """int64 [K]: rows whose left and right are swapped once all is done."""
-    return _odd([step.mirrored_R for step in transform if isinstance(step, Linear)])
-
-
-def reversed_rows(transform: Transform) -> Tensor:
-    """int64 [K]: rows that are played backwards once all is done."""
-    return _odd([step.active_R for step in transform if isinstance(step, Reverse)])
-
-
-def _odd(marks: list[Tensor]) -> Tensor:
-    """Rows that are marked an odd number of times."""
+    marks = [step.mirrored_R for step in transform if isinstance(step, Linear)]
     return torch.stack(marks).sum(0).remainder(2).nonzero()[:, 0] if marks else torch.empty(0, dtype=torch.int64)

@@ -47,7 +47,7 @@ def test_features_are_those_that_probes_see(trained, session, settings):
 def test_arrays_and_tensors_with_absent_bodies(trained):
     encoder = trained().encoder(device="cpu")
     x_BMTJC = np.random.default_rng(0).normal(size=(3, 2, 40, 25, 3)).astype(np.float32)
-    x_BMTJC[1, 1] = 0
+    x_BMTJC[1, 1] = x_BMTJC[2, 0, :5] = 0
     expected = encoder.embed([x_BMTJC[0], x_BMTJC[1, 0], x_BMTJC[2]])
     assert np.array_equal(encoder.embed(x_BMTJC), expected)
     assert np.array_equal(encoder.embed(torch.from_numpy(x_BMTJC)), expected)

@@ -6,7 +6,7 @@ import torch
 
 from skelbench.errors import SkelbenchError
 from skelbench.skeleton.topology import COCO17
-from skelbench.views.augmentations import BoneScale, Mirror, Rotate, TimeFlip
+from skelbench.views.augmentations import BoneScale, Mirror, Pace, Rotate, TimeFlip
 from skelbench.views.builder import ViewBuilder
 from skelbench.views.clips import ClipBatch
 from skelbench.views.crops import Center, Free, Inside
@@ -74,6 +74,25 @@ def test_it_is_played_backwards_with_the_coordinates():
     torch.testing.assert_close(view.confidence_RTJ, view.x_RTJC[..., 0])
     with pytest.raises(SkelbenchError, match="padded at its end"):
         build({"v": ViewSpec(frames=60, augment=(TimeFlip(),), resize="pad")}, clips)
+
+
+def test_it_is_played_at_another_pace_with_the_coordinates():
+    _, clips = batch()
+    ops = (Pace(p=0.7, lo=0.3, hi=1.5), TimeFlip(), Rotate(p=0), Pace(p=0.5, lo=0.5, hi=0.8))
+    view = build({"v": ViewSpec(frames=16, augment=ops, count=6)}, clips)["v"]
+    torch.testing.assert_close(view.confidence_RTJ, view.x_RTJC[..., 0])
+    assert not view.confidence_RTJ.flatten(2).any(2).all(), "some views end early"
+
+
+def test_a_body_of_its_own_origin_is_centred_where_its_centre_joint_is_first_seen():
+    confidence, clips = batch()
+    rows = 30 + torch.arange(3)  # of the second body of clip 0, whose confidences come after the first one's
+    clips.confidence_FJ[rows, COCO17.center] = 0
+    for axis in range(3):
+        clips.frames_FJ[90 + 30 * axis + torch.arange(3), COCO17.center] = 0
+    spec = {"v": ViewSpec(frames=30, crop=Center(share=1))}
+    plain, moved = (build(spec, clips, centre=centre)["v"].x_RTJC[1] for centre in ("clip", "body"))
+    torch.testing.assert_close(moved, plain - plain[3, COCO17.center])
 
 
 def test_a_bone_and_a_motion_are_as_sure_as_the_less_sure_end():

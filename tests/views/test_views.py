@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from skelbench.data.raw.origin import centre
 from skelbench.errors import SkelbenchError
 from skelbench.skeleton.grid import Grid
 from skelbench.skeleton.topology import NTU25
@@ -381,6 +382,34 @@ def test_each_body_can_be_put_at_its_own_origin(store):
                 torch.testing.assert_close(moved.x_RTJC[row], plain.x_RTJC[row] - origin)
             else:
                 assert not moved.x_RTJC[row].any()
+
+
+@pytest.mark.parametrize("bodies", ["valid", "all-slots", "random-valid"])
+def test_a_body_that_comes_late_or_leaves_is_centred_where_it_is_first_seen(bodies):
+    """As in :func:`skelbench.data.raw.origin.centre`, whatever the view's frames are; frames without it stay 0."""
+    clips, batch = make_store([40, 7], [2, 2])
+    clips[0][1, :10] = clips[0][0, 30:] = clips[1][1] = 0
+    frames_FJ = torch.from_numpy(np.concatenate([clip.transpose(0, 3, 1, 2).reshape(-1, 25) for clip in clips]))
+    spec = {"v": ViewSpec(frames=40, crop=Center(share=1), resize="pad"), "short": ViewSpec(frames=15, crop=Free())}
+    views = build(spec, replace(batch, frames_FJ=frames_FJ), bodies, centre="body")
+    plain = build(spec, replace(batch, frames_FJ=frames_FJ), bodies)
+    for row, cell in enumerate(views["v"].rows_R.tolist()):
+        body = clips[cell // 2][cell % 2]
+        expected = torch.from_numpy(centre(body[None], NTU25.center)[0][0])
+        assert torch.equal(views["v"].x_RTJC[row, : len(body)], expected)
+        assert not views["v"].x_RTJC[row, len(body) :].any()
+        gone_T = ~plain["short"].x_RTJC[row].flatten(1).any(1)
+        assert not views["short"].x_RTJC[row, gone_T].any()
+
+
+def test_between_a_frame_with_the_body_and_one_without_it_is_half_way_to_where_it_is_put():
+    clips, batch = make_store([2], [1])
+    clips[0][0, 0] = 0
+    frames_FJ = torch.from_numpy(clips[0].transpose(0, 3, 1, 2).reshape(-1, 25))
+    spec = {"v": ViewSpec(frames=3, crop=Center(share=1))}
+    view = build(spec, replace(batch, frames_FJ=frames_FJ), centre="body")["v"]
+    last = torch.from_numpy(clips[0][0, 1] - clips[0][0, 1, NTU25.center])
+    torch.testing.assert_close(view.x_RTJC[0], torch.stack([0 * last, last / 2, last]))
 
 
 def test_every_row_of_every_view_has_a_key_of_its_own(store):
