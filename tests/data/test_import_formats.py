@@ -400,6 +400,7 @@ def test_pyskl_splits_of_other_data_sets(tmp_path, take):
     assert list(store.meta.splits) == ["1", "2"] and store.split("2").test.tolist() == [0, 1, 2, 3]
     split = {"train": names[:6], "val": names[6:9], "test": names[9:]}
     store = take(pyskl(tmp_path, entries, split))
+    assert store.split().name == "given"
     assert store.split("given").test.tolist() == [9, 10, 11] and store.split("given-val").test.tolist() == [6, 7, 8]
     store = take(write_pickle(tmp_path / "list.pkl", entries))
     assert store.meta.default_split == "random"
@@ -408,7 +409,7 @@ def test_pyskl_splits_of_other_data_sets(tmp_path, take):
 @pytest.mark.parametrize("number", [float, np.float32, np.int64, np.array])
 def test_labels_and_other_values_of_any_numeric_type(tmp_path, take, number):
     """As mmaction2's tools keep them: also dictionaries with floating-point keys, which are not used."""
-    more = dict(valid={np.float64(0.5): np.float32(9), 0.6: 8}, total_frames=20.0, img_shape=np.array([1080, 1920]))
+    more = dict(valid={np.float64(0.5): np.float32(9), 0.6: 8}, total_frames=20.0, img_shape=np.array([1080, 1920, 3]))
     entries = [flat_annotation(i, label=number(i % 3), **more) for i in range(12)]
     store = take(write_pickle(tmp_path / "x.pkl", entries), topology="coco17")
     assert store.labels.tolist() == [i % 3 for i in range(12)]
@@ -432,6 +433,24 @@ def test_pickles_of_one_part_each(tmp_path, take):
     val.rename(train)
     write_pickle(val, [annotation(0, frame_dir="v5")])
     refused(tmp_path, "two annotations are called 'v5'", train)
+
+
+def test_one_damaged_annotation_does_not_speak_for_the_file(tmp_path, take):
+    for shape in ((40, 25, 3), (1, 40, 25, 2), (1, 40, 17, 3)):
+        store = take(pyskl(tmp_path, [annotation(0, keypoint=np.ones(shape)), *map(annotation, range(1, 12))]))
+        assert len(store) == 11 and store.meta.topology == "ntu25"
+        assert [one.reason for one in store.meta.skipped] == [f"its key points have shape {list(shape)}"]
+
+
+def test_a_pyskl_list_of_names_that_are_no_clips_is_named(tmp_path):
+    entries = [annotation(i, frame_dir=f"v{i}") for i in range(12)]
+    names = [f"v{i}" for i in range(12)]
+    for split, said in (
+        ({"train": names[:6], "test": ["x6", "x7"]}, "of the 2 names in its list 'test' none is .* .the first: 'x6'."),
+        ({"train": [f"{name}.avi" for name in names[:6]], "test": names[6:]}, "of the 6 names in its list 'train' "),
+        ({"train": [], "val": names}, "of the 0 names in its list 'train' none is the frame_dir of an annotation;"),
+    ):
+        refused(tmp_path, said, pyskl(tmp_path, entries, split))
 
 
 def test_pyskl_lists_go_by_their_names(tmp_path, take):
@@ -512,7 +531,7 @@ PYSKL = {
     "shared": (lambda e, s: s["xsub_train"].append(NAMES[11]), "xsub_train and xsub_val share clips"),
     "split of numbers": (lambda e, s: s.update(xsub_train=[1, 2]), "split must name lists of clips"),
     "packed": (lambda e, s: e[0].update(frame_inds=[0]), "packed by detection"),
-    "flat key points": (lambda e, s: e[0].update(keypoint=np.zeros((5, 17, 3))), r"not \[5, 17, 3\]"),
+    "flat key points": (lambda e, s: [x.update(keypoint=np.zeros((5, 17, 3))) for x in e], r"not \[5, 17, 3\]"),
     "contents only": (lambda e, s: [one.pop("keypoint") for one in e], "is a table of contents"),
     "empty": (lambda e, s: e.clear(), "at least one entry"),
     "17 joints": (

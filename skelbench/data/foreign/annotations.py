@@ -12,6 +12,7 @@ body m of the next.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -67,7 +68,9 @@ def pyskl(value: Any, path: Path, options: ImportOptions) -> Recording:
             f"{path}: its key points are packed by detection (frame_inds), not by body and frame; expand them with "
             f"pyskl's DecompressPose first"
         )
-    shape = arrays[0].shape
+    # The usual shape: a single annotation may be the damaged one, and is left out then.
+    usual, _ = Counter((array.ndim, array.shape[2:]) for array in arrays).most_common(1)[0]
+    shape = next(array.shape for array in arrays if (array.ndim, array.shape[2:]) == usual)
     if len(shape) != 4 or shape[3] not in (2, 3):
         raise SkelbenchError(f"{path}: key points must be [bodies, frames, joints, 2 or 3], not {list(shape)}")
     topology = choose_topology(shape[2], options.topology, str(path))
@@ -156,11 +159,12 @@ def _splits(
         raise SkelbenchError(f"{path}: split must name lists of clips; correct it")
     rules: dict[str, Rule] = {}
     sources: dict[str, tuple[str, str]] = {}
-    unknown = 0
+    unknown, empty = 0, []
     for key, test_key, name in _pairs(split):
         train, test = (tuple(one for one in split[part] if one in seen) for part in (key, test_key))
         unknown += len(split[key]) + len(split[test_key]) - len(train) - len(test)
         if not train or not test:
+            empty += [one for one, found in ((key, train), (test_key, test)) if not found]
             continue
         name = f"{name}-{test_key}" if name in rules else name
         if set(train) & set(test):
@@ -174,6 +178,13 @@ def _splits(
                         del rules[name]
     if not rules and index is not None:
         rules = ntu.splits_of(index)
+    if not rules and empty:
+        names_of = split[empty[0]]
+        example = f" (the first: {names_of[0]!r:.60})" if names_of else ""
+        raise SkelbenchError(
+            f"{path}: of the {len(names_of)} names in its list {empty[0]!r} none is the frame_dir of an "
+            f"annotation{example}; correct the list, or add its annotations"
+        )
     lists = [key for key, value in split.items() if not seen.isdisjoint(value)]
     if not rules and lists:
         raise SkelbenchError(
@@ -184,14 +195,17 @@ def _splits(
 
 
 def _pairs(split: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
-    """(training list, test list, name of the split) for every two lists that belong together by their names."""
+    """(training list, test list, name of the split) for every two lists that belong together by their names.
+
+    A test list comes before a validation list: the first split is the default one.
+    """
     said = {key: side_of(key) for key in split}
     for key, (side, rest) in said.items():
         tests = {other: kind for other, (kind, also) in said.items() if also == rest and kind in ("valid", "test")}
         if side != "train" or not tests:
             continue
         name = re.sub(r"^[_-]|[_-]$", "", rest) or "given"
-        for test, kind in tests.items():
+        for test, kind in sorted(tests.items(), key=lambda test: test[1] == "valid"):
             yield key, test, f"{name}-val" if len(set(tests.values())) > 1 and kind == "valid" else name
 
 

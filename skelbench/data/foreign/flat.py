@@ -34,7 +34,7 @@ class FlatPose:
     def scale(self, xy_MTJC: np.ndarray, sure_MTJ: np.ndarray, image: Any) -> float | str:
         """Metres per unit of the file, or why there is no saying."""
         if self.options.scale_2d == "image":
-            if not isinstance(image, list | tuple) or len(image) != 2 or not _positive(image[0]):
+            if not isinstance(image, list | tuple) or len(image) not in (2, 3) or not _positive(image[0]):
                 return "it has no img_shape (height, width), so its pixels have no size; import with --scale-2d body"
             return self.options.image_m / float(image[0])
         bound = np.where(sure_MTJ[..., None], xy_MTJC, np.nan)
