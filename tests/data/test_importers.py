@@ -1,6 +1,7 @@
 import json
 import os
 import re
+from functools import partial
 
 import numpy as np
 import pytest
@@ -76,6 +77,34 @@ def test_what_may_be_left_out(tmp_path):
     assert store.meta.fps == 30.0 and not store.index["trial"].any()
 
 
+def test_names_of_classes_may_be_bytes(tmp_path):
+    encoded = np.array([name.encode() for name in ("squat", "lunge", "dépôt")])
+    assert imported(tmp_path, "bytes", classes=encoded).classes == ("squat", "lunge", "dépôt")
+
+
+def test_labels_that_begin_at_1_are_told(tmp_path):
+    store = imported(tmp_path, classes=None, label=GOOD["label"] + 1)
+    assert store.classes[0] == "label 0" and "from 1, so class 'label 0' has no clip" in store.meta.details["labels"]
+    assert "labels" not in imported(tmp_path, "named", label=GOOD["label"].clip(1)).meta.details
+
+
+@pytest.mark.parametrize("up", ["z", "y"])
+def test_the_advice_for_a_wrong_axis_in_meta_can_be_followed(tmp_path, up):
+    lying = dict(joints=standing()[..., [0, 2, 1]], meta=np.array('{"up": "y"}'))
+    with pytest.raises(SkelbenchError, match="correct the up in its meta to z, or confirm it with --up y"):
+        imported(tmp_path, **lying)
+    if up == "y":
+        assert len(imported(tmp_path, options={"up": "y"}, **lying)) == 6
+    else:
+        assert len(imported(tmp_path, **lying | {"meta": np.array('{"up": "z"}')})) == 6
+
+
+@pytest.mark.parametrize("options", [{"fps": np.inf}, {"fps": np.nan}, {"body_m": np.inf}, {"image_m": -1.0}])
+def test_no_file_is_blamed_for_numbers_that_are_none(options):
+    with pytest.raises(SkelbenchError, match=r"^--(fps|body-height|image-height) .* is no positive number; give one$"):
+        ImportOptions(**options)
+
+
 def test_every_clip_keeps_its_frame_rate(tmp_path):
     rates = [30.3, 32.05, 31.0, 30.5, 31.5, 30.9]
     store = imported(tmp_path, fps=np.array(rates))
@@ -88,7 +117,15 @@ def test_splits_follow_the_subjects(tmp_path):
     store = imported(tmp_path)
     assert store.split().name == "odd-even" and store.split().train.tolist() == [0, 2, 4]
     assert store.split("even-odd").test.tolist() == [0, 2, 4]
-    for name, subject in (("none", None), ("odd-only", np.array([1, 3, 5, 7, 9, 11]))):
+    for name, subject in (
+        ("even", [2, 4, 8, 2, 4, 8]),
+        ("odd", [1, 5, 7, 1, 5, 7]),
+        ("negative", [-3, 1, 9, -3, 1, 9]),
+    ):
+        apart = imported(tmp_path, name, subject=np.array(subject))
+        assert apart.split().name == "by-subject" and apart.split().test.tolist() == [1, 4]
+        assert f"every other one trains: {subject[0]}, {subject[2]}" in apart.meta.details["subjects"]
+    for name, subject in (("none", None), ("one", np.full(6, 3))):
         label = np.array([0, 0, 0, 0, 1, 1])
         random = imported(tmp_path, name, subject=subject, label=label)
         assert list(random.meta.splits) == ["random"] and len(random.split().test) == 2
@@ -153,13 +190,26 @@ BAD = {
         dict(joints=np.concatenate([GOOD["joints"][:-6], 1000 * GOOD["joints"][-6:]])),
         r"clip 5: its bodies measure .*e\+03 m from end to end, which no joint positions in metres do; repair",
     ),
+    "no frame is whole": (
+        dict(joints=_with(GOOD["joints"], (slice(None), 3), np.nan)),
+        "no frame of its first clips is whole: in each a coordinate is not a finite number",
+    ),
+    "two classes of a name": (
+        dict(classes=np.array(["a", "b", "a"])),
+        "classes calls class 0 and class 2 'a'; give each a name of its own",
+    ),
+    "a class without a name": (dict(classes=np.array(["a", " ", "b"])), "class 1 has no name in classes; give it one"),
+    "names in another encoding": (
+        dict(classes=np.array([b"a", b"\xff", b"b"])),
+        "classes holds bytes that are no UTF-8",
+    ),
     "all zero": (dict(joints=0 * GOOD["joints"]), "its first clips are all zeros"),
     "a clip of zeros": (
         dict(joints=_with(GOOD["joints"], slice(4, 9), 0)),
         "clip 2: all its coordinates are zero; rep",
     ),
     "z up": (
-        dict(joints=standing()[..., [0, 2, 1]]),
+        dict(joints=standing()[..., [0, 2, 1]], meta=None),
         "y should point up, but its bodies stand along z; say .*--up z or",
     ),
     "meta not JSON": (dict(meta=np.array("{")), "meta is not JSON"),
@@ -214,6 +264,9 @@ def test_frames_that_show_nobody_are_left_out(tmp_path):
 
 def test_label_fields_must_fit(tmp_path):
     _refused(tmp_path, lambda: imported(tmp_path, label_fields=("label", "side")), "has no array 'side'")
+    for fields in (("joints",), ("label", "label"), ("label", "joints")):
+        message = f"--label-fields {','.join(fields)} names a field twice, or joints"
+        _refused(tmp_path, partial(imported, tmp_path, label_fields=fields), message)
     wrong = dict(correct=_with(GOOD["correct"], 1, 2))
     _refused(tmp_path, lambda: imported(tmp_path, label_fields=("label", "correct"), **wrong), "clip 1 has correct 2")
 

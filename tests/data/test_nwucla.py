@@ -1,5 +1,7 @@
 """NW-UCLA's JSON files: what is read, what is left out, and in which words."""
 
+import json
+
 import numpy as np
 import pytest
 from made.files import people, write_nwucla, zipped
@@ -89,6 +91,16 @@ def test_damaged_and_hostile_files_are_left_out(tmp_path, content, reason):
     (tmp_path / "raw" / f"{NAMES[2]}.json").write_bytes(content)
     imported, store = take(tmp_path / "raw", tmp_path / "root")
     assert len(store) == 5 and imported.unexpected[0].name == NAMES[2] and reason in imported.unexpected[0].reason
+
+
+def test_labels_from_0_are_said_to_be_the_reason(tmp_path):
+    write_nwucla(tmp_path / "raw", NUMBERS)
+    for file in (tmp_path / "raw").iterdir():
+        clip = json.loads(file.read_text())
+        file.write_text(json.dumps(clip | {"label": clip["label"] - 1}))
+    message = "none of its 6 clips can be used .the first, a01_.*: its label is 0, by its name it is 1.; check"
+    with pytest.raises(SkelbenchError, match=message):
+        take(tmp_path / "raw", tmp_path / "root")
 
 
 def test_other_names_and_files_twice(tmp_path):

@@ -86,12 +86,13 @@ def find_pose(
     *,
     usual: Up = "auto",
     cure: str = "say --units {}",
+    turn: str = "say which is right, --up {} or --up {}",
 ) -> Pose:
     """Unit and up-axis of some clips [M, T, J, 3], judged by their bodies; refuses what cannot be joint positions.
 
     ``up`` other than "auto" is taken on trust, and so are ``units`` as long as the bodies come out as people. A format
     that says which axis points up (``usual``) is believed as long as its bodies do not stand along another one.
-    ``cure``: what to do about the wrong unit.
+    ``cure``: what to do about the wrong unit, ``turn``: about the wrong axis (as the bodies say, as the format says).
     """
     units = units or "m"
     upper = [j for j, name in enumerate(topology.joints) if name in ("head", "nose")]
@@ -103,15 +104,22 @@ def find_pose(
                 f"with --up"
             )
         return Pose(usual if up == "auto" else up, METRES[units])
-    tall = []
+    tall, damaged = [], False
     for x_MTJC in sample:
         x_FJC = x_MTJC.reshape(-1, *x_MTJC.shape[2:]).astype(np.float64)
-        x_FJC = x_FJC[x_FJC.any(axis=(1, 2)) & np.isfinite(x_FJC).all(axis=(1, 2))]
+        finite_F = np.isfinite(x_FJC).all(axis=(1, 2))
+        damaged |= not finite_F.all()
+        x_FJC = x_FJC[x_FJC.any(axis=(1, 2)) & finite_F]
         tall.append(x_FJC[:, upper].mean(1) - x_FJC[:, lower].mean(1))
     tall_FC = np.concatenate(tall) if tall else np.zeros((0, 3))
     size_F = np.linalg.norm(tall_FC, axis=1)
     tall_FC, size_F = tall_FC[size_F > 0], size_F[size_F > 0]
     if not len(size_F):
+        if damaged:
+            raise SkelbenchError(
+                f"{where}: no frame of its first clips is whole: in each a coordinate is not a finite number; repair "
+                f"the file, or give joints that were not seen a place"
+            )
         raise SkelbenchError(f"{where}: its first clips are all zeros; check that this is the right file")
     height = float(np.median(size_F)) * METRES[units]
     if not LOW_M <= height <= HIGH_M:
@@ -128,8 +136,7 @@ def find_pose(
         raise SkelbenchError(f"{where}: its bodies do not show which axis points up; say which with --up")
     if usual not in ("auto", shown):
         raise SkelbenchError(
-            f"{where}: {usual} should point up, but its bodies stand along {shown}; say which is right, --up {shown} "
-            f"or --up {usual}"
+            f"{where}: {usual} should point up, but its bodies stand along {shown}; {turn.format(shown, usual)}"
         )
     return Pose(shown, METRES[units])
 

@@ -72,8 +72,14 @@ def nw_ucla(path: Path, files: Sequence[RawFile], options: ImportOptions) -> Rec
     topology = KINECT20 if options.topology is None else get_topology(options.topology)
     if topology.num_joints != KINECT20.num_joints:
         raise SkelbenchError(f"{path}: NW-UCLA has 20 joints, topology {topology.name} has {topology.num_joints}")
-    arrays = (x for x in map(_skeletons, entries) if isinstance(x, np.ndarray) and x.any())
-    pose = find_pose((x[None] for x in islice(arrays, 64)), topology, options.up, options.units, str(path))
+    arrays = (x[None] for x in map(_skeletons, entries) if isinstance(x, np.ndarray) and x.any())
+    sample = list(islice(arrays, 64))
+    if not sample and isinstance(reason := _skeletons(entries[0]), str):
+        raise SkelbenchError(
+            f"{path}: none of its {len(entries)} clips can be used (the first, {entries[0].name}: {reason}); check the "
+            f"files"
+        )
+    pose = find_pose(sample, topology, options.up, options.units, str(path))
     details: dict[str, Any] = {"up_axis_of_file": pose.up, "other_files_passed_over": others}
     cameras = {entry.camera for entry in entries}
     splits: dict[str, Rule] = {"cross-view": FieldRule(field="camera", train=(1, 2), test=(3,))}

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from skelbench.data.foreign.bodies import Units, Up
+from skelbench.errors import SkelbenchError
 
 
 @dataclass(frozen=True)
@@ -30,3 +32,9 @@ class ImportOptions:
     """Ragged npz: fields whose combinations are the classes."""
     train: Path | None = None
     """Of two files of clips the one that trains, whatever names and order say."""
+
+    def __post_init__(self) -> None:
+        """Refuses what no file is to be blamed for."""
+        for option, value in (("image-height", self.image_m), ("body-height", self.body_m), ("fps", self.fps)):
+            if not 0 < value < math.inf:
+                raise SkelbenchError(f"--{option} {value:g} is no positive number; give one")

@@ -27,6 +27,7 @@ from skelbench.errors import SkelbenchError
 from skelbench.files import parsed
 
 RAGGED = "ragged npz"
+BY_SUBJECT = "by-subject"
 _WHO = ("subject", "camera", "setup", "trial")
 _UNITS = {unit: unit for unit in METRES}
 for _stem, _unit in (("met", "m"), ("centimet", "cm"), ("millimet", "mm")):
@@ -42,9 +43,10 @@ def ragged(npz: Npz, options: ImportOptions) -> Recording:
     """The recording in a ragged npz. Every clip is centred at the topology's centre joint in its first frame.
 
     Several ``label_fields`` make one class of each combination, the first field changing slowest ("deep squat /
-    incorrect"). Splits: "odd-even" subjects (default) and "even-odd", or a stratified "random" one if the subjects do
-    not allow it. Frames that show nobody are left out. This is skelbench's own format, so nothing else in it is
-    repaired or left out: whatever is wrong, NaN included, refuses the file.
+    incorrect"). Splits: "odd-even" subjects (default) and "even-odd"; where numbers are all odd or all even "by-
+    subject", every other one; of a single subject a stratified "random" one. Frames that show nobody are left out. This
+    is skelbench's own format, so nothing else in it is repaired or left out: whatever is wrong, NaN included, refuses
+    the file.
     """
     path, fields = npz.path, options.label_fields
     joints, data = _load(npz, fields)
@@ -63,12 +65,20 @@ def ragged(npz: Npz, options: ImportOptions) -> Recording:
     if origins.shape != (clips, 3) or origins.dtype.kind not in "fiu" or not np.isfinite(origins).all():
         raise SkelbenchError(f"{path}: origin must be finite numbers [{clips}, 3], one row per clip; correct the array")
     splits = _splits(who.get("subject"), labels, path)
+    details = {}
+    if isinstance(rule := splits.get(BY_SUBJECT), FieldRule):
+        which = ", ".join(map(str, rule.train[:20])) + ", ..." * (len(rule.train) > 20)
+        details["subjects"] = f"all have odd numbers, or all even ones, so every other one trains: {which}"
     fps = _fps(data, clips, path) if "fps" in data else np.full(clips, options.fps)
     lengths = np.diff(offsets).tolist()
     usual, units = _stated(meta, options, path)
     sample = (block[None] for block in joints.blocks(lengths[:64]))
-    cure = "correct the units in its meta to {}" if "units" in meta else "say --units {}"
-    pose = find_pose(sample, topology, options.up, units, str(path), usual=usual, cure=cure)
+    cures = {}  # an option that contradicts the file's own description would be refused
+    if "units" in meta:
+        cures["cure"] = "correct the units in its meta to {}"
+    if "up" in meta:
+        cures["turn"] = "correct the up in its meta to {}, or confirm it with --up {}"
+    pose = find_pose(sample, topology, options.up, units, str(path), usual=usual, **cures)
     origins = pose.apply(origins)
 
     def read() -> Iterator[Clip]:
@@ -105,12 +115,18 @@ def ragged(npz: Npz, options: ImportOptions) -> Recording:
         splits=splits,
         lineage=f"ragged npz, centred at {topology.joints[topology.center]} of the first frame",
         licence=str(meta.get("licence", "")),
+        details=details,
         close=npz.close,
     )
 
 
 def _load(npz: Npz, label_fields: Sequence[str]) -> tuple[StreamTable, dict[str, np.ndarray]]:
     """The joints, and all other arrays that are used."""
+    if len(set(label_fields)) < len(label_fields) or "joints" in label_fields:
+        raise SkelbenchError(
+            f"{npz.path}: --label-fields {','.join(label_fields)} names a field twice, or joints, which are no labels; "
+            f"name arrays of labels, each once"
+        )
     needed = ["joints", "offsets", *label_fields]
     used = {*needed, *_WHO, "origin", "fps", "meta", "classes", *(f"{field}_classes" for field in label_fields)}
     missing = [key for key in needed if key not in npz]
@@ -165,7 +181,7 @@ def _labels(
             clip = int(np.argmax(wrong))
             raise SkelbenchError(
                 f"{path}: clip {clip} has {field} {values[clip]}, outside 0..{len(names) - 1}; "
-                f"correct the {field} or the list of classes"
+                f"correct this label or the list of classes"
             )
         labels = labels * len(names) + values
         classes = [f"{before} / {name}" if before else name for before in classes for name in names]
@@ -176,7 +192,7 @@ def _class_names(data: dict[str, np.ndarray], field: str, values: np.ndarray, pa
     """Names of a label field's values: from the file, else made up from the field's name."""
     key = f"{field}_classes" if f"{field}_classes" in data else "classes"
     if key in data and (first or key != "classes"):
-        return [str(name) for name in data[key].ravel()]
+        return _told_apart(data[key], key, path)
     if field == "correct":
         return ["incorrect", "correct"]
     if values.max() >= MAX_CLASSES:
@@ -185,6 +201,23 @@ def _class_names(data: dict[str, np.ndarray], field: str, values: np.ndarray, pa
             f"possible; number the classes from 0"
         )
     return [f"{field} {value}" for value in range(int(values.max()) + 1)]
+
+
+def _told_apart(array: np.ndarray, key: str, path: Path) -> list[str]:
+    """Names of classes as text, each its own."""
+    try:
+        names = [name.decode() if isinstance(name, bytes) else str(name) for name in array.ravel().tolist()]
+    except UnicodeDecodeError:
+        raise SkelbenchError(f"{path}: {key} holds bytes that are no UTF-8; save the names as text") from None
+    first: dict[str, int] = {}
+    for label, name in enumerate(names):
+        if not name.strip():
+            raise SkelbenchError(f"{path}: class {label} has no name in {key}; give it one, or leave {key} out")
+        if first.setdefault(name, label) != label:
+            raise SkelbenchError(
+                f"{path}: {key} calls class {first[name]} and class {label} {name[:60]!r}; give each a name of its own"
+            )
+    return names
 
 
 def _meta(data: dict[str, np.ndarray], path: Path) -> dict:
@@ -236,4 +269,7 @@ def _splits(subject: np.ndarray | None, labels: np.ndarray, path: Path) -> dict[
     if subject is not None and len(np.unique(subject % 2)) == 2:
         odd, even = (FieldRule(field="subject", train=train) for train in ("odd", "even"))
         return {"odd-even": odd, "even-odd": even}
-    return random_split(labels, str(path), "an array subject [clips] with odd and even numbers")
+    subjects = [] if subject is None else np.unique(subject).tolist()
+    if len(subjects) > 1:
+        return {BY_SUBJECT: FieldRule(field="subject", train=tuple(subjects[::2]), test=tuple(subjects[1::2]))}
+    return random_split(labels, str(path), "an array subject [clips] with the numbers of two subjects or more")

@@ -57,6 +57,9 @@ def write(
                 writer.add_clip(entry)
             if progress is not None:
                 progress(done, recording.total)
+        lowest = min(writer.index["label"], default=0)
+        if lowest and recording.classes[0] == "label 0":
+            recording.details["labels"] = f"from {lowest}, so class 'label 0' has no clip; number them from 0"
         writer.details.update(recording.details)
         first = "".join(f"{one.name}: {one.reason}" for one in writer.skipped[:1])
         if not writer.origins and first:
