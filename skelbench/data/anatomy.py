@@ -11,9 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from skelbench.data.store.clip_store import ClipStore
-from skelbench.errors import SkelbenchError
 from skelbench.skeleton.topology import Topology
 
+JOINTS = tuple(f"{side} {joint}" for joint in ("hip", "shoulder", "knee", "ankle") for side in ("left", "right"))
+"""What a whole body calls the joints that tell up from down and left from right."""
 SAMPLE = 2000
 """Most clips that are looked at, evenly spread over the store."""
 
@@ -39,18 +40,11 @@ class Anatomy:
 
 
 def measure(store: ClipStore) -> Anatomy | None:
-    """Look at a sample of ``store``. None where no clip of the sample shows anybody, as in a damaged store.
-
-    Raises:
-        SkelbenchError: its skeleton does not name the joints that tell up from down and left from right.
-    """
+    """Look at a sample of ``store``. None where its skeleton does not name all of ``JOINTS``, as that of a hand, or no
+    clip of the sample shows anybody, as in a damaged store."""
     topology = store.topology
-    sides = [f"{side} {joint}" for joint in ("hip", "shoulder", "knee", "ankle") for side in ("left", "right")]
-    if missing := [name for name in sides if name not in topology.joints]:
-        raise SkelbenchError(
-            f"skeleton {topology.name} of data set {store.meta.name} has no joint called {missing[0]!r}; the checks of "
-            f"up and side look at {', '.join(sides)}, so call its joints that"
-        )
+    if not set(JOINTS) <= set(topology.joints):
+        return None
     bones, spreads, ups, lefts, fronts, offs = [], [], [], [], [], []
     for x_TJC in sample_bodies(store):
         length_TJ = np.linalg.norm(x_TJC - x_TJC[:, [max(parent, 0) for parent in topology.parents]], axis=2)
@@ -92,8 +86,8 @@ def axes_of(x_TJC: np.ndarray, topology: Topology) -> tuple[np.ndarray, np.ndarr
 def handedness(x_TJC: np.ndarray, topology: Topology) -> float:
     """Sum over frames of left . (up x ahead): positive when the side called left is the left one.
 
-    Ahead is where feet point, knees bend to, and the nose stands out from the ears (or from neck and head). Mirrored
-    coordinates and swapped names both turn the sign, turning the body about any axis does not.
+    Ahead is where feet point, knees bend to, and the nose stands out from the ears (or from the line between shoulders
+    and head). Mirrored coordinates and swapped names both turn the sign, turning the body about any axis does not.
     """
     at = {name: x_TJC[:, j] for j, name in enumerate(topology.joints)}
     ahead_TC = np.zeros_like(x_TJC[:, 0])
@@ -103,8 +97,8 @@ def handedness(x_TJC: np.ndarray, topology: Topology) -> float:
             ahead_TC += at[f"{side} foot"] - at[f"{side} ankle"]
         if "nose" in at and f"{side} ear" in at:
             ahead_TC += at["nose"] - at[f"{side} ear"]
-    if "nose" in at and "head" in at:
-        ahead_TC += _off_line(at["nose"], at["thorax"], at["head"])
+    if "nose" in at and "head" in at and topology.joints[topology.anchor] not in ("nose", "head"):
+        ahead_TC += _off_line(at["nose"], x_TJC[:, topology.anchor], at["head"])
     left_TC, up_TC = axes_of(x_TJC, topology)
     return float((left_TC * np.cross(up_TC, ahead_TC)).sum())
 

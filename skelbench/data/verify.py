@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from skelbench.data.anatomy import Anatomy
+from skelbench.data.anatomy import JOINTS, Anatomy
 from skelbench.data.copies import on_both_sides
 from skelbench.data.store.clip_store import ClipStore
 from skelbench.errors import SkelbenchError, did_you_mean
@@ -95,6 +95,13 @@ def verify(store: ClipStore, kind: str | None, body: Anatomy | None) -> Iterator
     yield _checksums(store)
     yield _copies(store)
     yield from _numbers(store)
+    if missing := [name for name in JOINTS if name not in store.topology.joints]:
+        advice = (
+            f"skeleton {store.topology.name} has no joint called {missing[0]!r}, so bones, up and left were not looked "
+            f"at; call the joints of a whole body {', '.join(JOINTS)}"
+        )
+        yield Check("anatomy", "look", "not looked at", "", advice)
+        return
     if body is None:
         advice = "no clip that was looked at shows anybody, so there are no bones to check; make the data set again"
         yield Check("bodies", "wrong", "none", "one or more in every clip", advice)
@@ -105,7 +112,8 @@ def verify(store: ClipStore, kind: str | None, body: Anatomy | None) -> Iterator
     if store.meta.dimensions == 3:  # in 2-D every bone is foreshortened, and the unit is the image's
         yield _lengths(store, body)
         yield _rigid(store, body)
-        yield _symmetric(store, body)
+        if store.topology.pairs:
+            yield _symmetric(store, body)
 
 
 # ------------------------------------------------------------------------------------------------ counts

@@ -16,7 +16,6 @@ from skelbench.data.store.roots import data_root
 from skelbench.data.store.source import ClipSource
 from skelbench.data.verify import Check as Line
 from skelbench.data.verify import recognise, verify
-from skelbench.errors import SkelbenchError
 from skelbench.plugin.descriptors import DatasetSpec, Descriptor
 from skelbench.plugin.host import Host
 from skelbench.testing.announcement import announcement
@@ -54,11 +53,7 @@ class DatasetSubject:
     @cached_property
     def lines(self) -> list[Line]:
         """What ``skelbench data verify`` says."""
-        try:
-            body = measure(self.store)
-        except SkelbenchError:  # a skeleton without the joints that tell up from down
-            return [line for line in verify(self.store, recognise(self.store), None) if line.what != "bodies"]
-        return list(verify(self.store, recognise(self.store), body))
+        return list(verify(self.store, recognise(self.store), measure(self.store)))
 
 
 def opens(subject: DatasetSubject) -> None:

@@ -1,6 +1,7 @@
 """Every format but the ragged npz (test_importers.py): what is read, what is refused, and in which words."""
 
 import io
+import os
 import pickle
 import re
 import sys
@@ -760,6 +761,31 @@ def test_the_split_that_files_are_made_for_is_the_default(tmp_path, take):
     store = take(tmp_path / "xview" / "val_data.npy")
     assert store.split().name == "cross-view" and len(store.split().train) == 8
     assert take.imported.recording.sources == {"cross-view": ("train_data.npy", "val_data.npy")}
+
+
+@pytest.mark.parametrize("kind", ["cut short", "no numbers", "float npy"])
+def test_labels_that_cannot_be_read_are_the_reason(tmp_path, kind):
+    train, train_label, val, val_label = write_parts(tmp_path, (5, "train"), (5, "val"))
+    if kind == "no numbers":
+        train_label.unlink()
+        train_label = write_pickle(tmp_path / "train_label.pkl", (["a"] * 5, ["x"] * 5))
+    elif kind == "cut short":
+        train_label.write_bytes(train_label.read_bytes()[:-3])
+    else:
+        np.save(train_label, np.ones((5, 2)))
+    refused(tmp_path, "train_label.(pkl|npy).*(not all numbers|not hold the|neither clips)", train)
+    refused(tmp_path, "train_label.(pkl|npy)", val)
+    train_label.rename(tmp_path / "other_label.bak")
+    refused(tmp_path, "val_label.npy, .* belongs to the other part by its name", train)
+
+
+def test_a_refused_npz_is_closed_at_once(tmp_path):
+    np.savez(tmp_path / "x.npz", **mamp_arrays() | {"y_train": np.full((6, 60), 0.5)})
+    try:
+        import_files([tmp_path / "x.npz"], "x", tmp_path / "root")
+    except SkelbenchError:
+        held = [os.path.realpath(f"/proc/self/fd/{number}") for number in os.listdir("/proc/self/fd")]
+    assert str(tmp_path / "x.npz") not in held
 
 
 def test_arrays_without_labels(tmp_path):

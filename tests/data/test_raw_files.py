@@ -167,5 +167,8 @@ def test_no_zip_and_nothing(tmp_path):
     for name in ("made.zip", "empty.zip"):
         with pytest.raises(SkelbenchError, match="neither a folder nor a readable zip file.*download or copy it again"):
             contents(tmp_path / name)
+    (tmp_path / "S001C001P001R001A001.skeleton").write_bytes(TEXT)
+    with pytest.raises(SkelbenchError, match="skeleton is neither .* nor a zip file; name the folder that it lies in"):
+        contents(tmp_path / "S001C001P001R001A001.skeleton")
     with pytest.raises(SkelbenchError, match="there is nothing at .*nowhere"):
         contents(tmp_path / "nowhere")

@@ -10,11 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from made.clips import CLASSES, open_writer, random_clips, write_store
+from small import write_small_store
 
 from skelbench.data.store.clip_store import ClipStore, Flag, Skipped, stored_format
 from skelbench.data.store.splits import FieldRule, NameRule
 from skelbench.errors import SkelbenchError
 from skelbench.skeleton.topology import NTU25
+from skelbench.testing.stick7 import STICK7
+from skelbench.testing.thing import STICK7 as STICK7_FILE
 
 
 @settings(max_examples=25, deadline=None)
@@ -261,6 +264,14 @@ def test_a_damaged_store_is_refused_in_one_sentence(store, kind):
     with pytest.raises(SkelbenchError, match=message) as caught:
         ClipStore.open(store.path)
     assert "\n" not in str(caught.value) and re.search(r"; |did you mean", str(caught.value))
+
+
+def test_the_plugin_of_a_skeleton_must_be_given(tmp_path, monkeypatch):
+    monkeypatch.setenv("SKELBENCH_PLUGIN_PATH", STICK7_FILE)
+    path = write_small_store(tmp_path, "seven", topology=STICK7)
+    monkeypatch.delenv("SKELBENCH_PLUGIN_PATH")
+    with pytest.raises(SkelbenchError, match="data set seven: unknown topology 'stick7'.*; .* with --plugin FILE"):
+        ClipStore.open(path)
 
 
 def test_a_missing_store_and_a_file_in_its_place(tmp_path):

@@ -15,7 +15,7 @@ from skelbench.data.store.clip_store import ClipStore
 from skelbench.data.store.splits import FieldRule, RandomRule
 from skelbench.data.verify import KNOWN, Known, bone_rows, recognise, verify
 from skelbench.errors import SkelbenchError
-from skelbench.skeleton.topology import NTU25, topologies
+from skelbench.skeleton.topology import NTU25, get_topology, topologies
 from skelbench.testing.stick7 import STICK7
 from skelbench.testing.thing import STICK7 as STICK7_FILE
 
@@ -59,11 +59,37 @@ def not_ok(found):
 
 
 # ------------------------------------------------------------------------------------------------ anatomy
-def test_a_skeleton_with_other_names_is_told_which_are_looked_at(tmp_path, monkeypatch):
+def test_of_a_skeleton_with_other_names_all_but_the_anatomy_is_looked_at(tmp_path, monkeypatch):
     monkeypatch.setenv("SKELBENCH_PLUGIN_PATH", STICK7_FILE)
     store = ClipStore.open(write_small_store(tmp_path, "seven", topology=STICK7))
-    with pytest.raises(SkelbenchError, match="skeleton stick7 of data set seven has no joint called 'left hip'"):
-        measure(store)
+    found = checks(store)
+    assert not_ok(found) == {"anatomy": "look"} and {"clips", "checksums", "coordinates"} < set(found)
+    assert "skeleton stick7 has no joint called 'left hip'" in found["anatomy"].advice
+
+
+OWN17 = """
+from dataclasses import replace
+
+from skelbench.plugin import TopologySpec, hookimpl
+from skelbench.skeleton.topology import H36M17
+
+JOINTS = tuple("neck" if joint == "thorax" else joint for joint in H36M17.joints)
+OWN17 = replace(H36M17, name="own17", joints=JOINTS, pairs=())
+
+
+@hookimpl
+def skelbench_topologies():
+    return [TopologySpec(name="own17", target=":OWN17", summary="nose, head and no thorax; no pairs")]
+"""
+
+
+def test_a_whole_body_with_a_neck_for_a_thorax_and_without_pairs(tmp_path, monkeypatch):
+    (tmp_path / "own17.py").write_text(OWN17)
+    monkeypatch.setenv("SKELBENCH_PLUGIN_PATH", str(tmp_path / "own17.py"))
+    topology = get_topology("own17")
+    found = checks(make(tmp_path / "made", topology=topology))
+    assert not_ok(found) == {} and "bones are rigid" in found and "bones are symmetric" not in found
+    assert not_ok(checks(make(tmp_path / "turned", mirrored, topology=topology))) == {"left and right": "wrong"}
 
 
 @every_topology

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -64,7 +64,15 @@ class Entries:
     entries: list[Any]
 
 
-Found = Recording | Slots | Labels | Counts | Entries
+@dataclass(eq=False)
+class Damaged:
+    """A file beside a given one that by its name holds labels, and why it cannot be read."""
+
+    path: Path
+    error: SkelbenchError
+
+
+Found = Recording | Slots | Labels | Counts | Entries | Damaged
 
 
 def recognise(files: Sequence[Path], options: ImportOptions) -> Recording:
@@ -133,7 +141,16 @@ def _npz(path: Path, options: ImportOptions) -> Recording:
         files = files_of(path)
     if files:
         return nw_ucla(path, files, options)
-    npz = Npz(path)
+    with ExitStack() as stack:  # a file that is refused is not left open
+        npz = Npz(path)
+        stack.callback(npz.close)
+        recording = _arrays(npz, options)
+        stack.pop_all()
+    return recording
+
+
+def _arrays(npz: Npz, options: ImportOptions) -> Recording:
+    path = npz.path
     if is_ragged(npz):
         return ragged(npz, options)
     sides = [key.removeprefix("x_") for key in npz.keys if key.startswith("x_") and f"y_{key[2:]}" in npz]
@@ -225,24 +242,29 @@ def _labels(value: Any, path: Path) -> Labels | None:
 def _siblings(path: Path, options: ImportOptions) -> dict[Path, Found]:
     """What lies beside a file and could belong to it.
 
-    What cannot be used is passed over in silence, unless by its name it is the other part of the file.
+    What cannot be used is passed over in silence, unless by its name it is the other part of the file; labels that
+    cannot be read are kept in mind, for the array that lacks them.
     """
     found: dict[Path, Found] = {}
     for other in [file for folder in _folders(path.parent) for file in sorted(folder.iterdir())[:MAX_SIBLINGS]]:
         if _pair(path, other) and other.exists():
             found[other] = _open(other, options)
             continue
-        with suppress(SkelbenchError, OSError):
+        with suppress(OSError):
             if not other.name.isprintable() or not other.is_file() or other.samefile(path):
                 continue
             with open(other, "rb") as file:
                 start = file.read(8)
-            if start.startswith(b"\x93NUMPY"):
-                found[other] = _npy(other, options)
-            elif start[:1] in b"\x80(]}" and other.stat().st_size < MAX_LABEL_FILE:
-                labels = _labels(load_pickle(other), other)
-                if labels is not None:
-                    found[other] = labels
+            try:
+                if start.startswith(b"\x93NUMPY"):
+                    found[other] = _npy(other, options)
+                elif start[:1] in b"\x80(]}" and other.stat().st_size < MAX_LABEL_FILE:
+                    labels = _labels(load_pickle(other), other)
+                    if labels is not None:
+                        found[other] = labels
+            except SkelbenchError as error:
+                if "label" in other.stem.lower():
+                    found[other] = Damaged(other, error)
     return found
 
 
@@ -285,7 +307,7 @@ def _assemble(given: Sequence[Path], found: dict[Path, Found], train: Path | Non
     """Arrays with their labels and lengths, the training part first: the given one and its counterpart, if any."""
     said = _said(found)
     arrays = {path: one for path, one in found.items() if isinstance(one, Slots)}
-    beside = [one for one in found.values() if isinstance(one, Labels | Counts)]
+    beside = [one for one in found.values() if isinstance(one, Labels | Counts | Damaged)]
     main = _main(given, arrays, found, said)
     first = _complete(main, arrays.pop(main), beside, given, said)
     others: dict[Path, Slots] = {}
@@ -397,11 +419,15 @@ def _agree(one: Path, other: Path, said: dict[Path, tuple[str, str]]) -> bool:
 
 
 def _complete(
-    path: Path, array: Slots, beside: list[Labels | Counts], given: Sequence[Path], said: dict[Path, tuple[str, str]]
+    path: Path,
+    array: Slots,
+    beside: list[Labels | Counts | Damaged],
+    given: Sequence[Path],
+    said: dict[Path, tuple[str, str]],
 ) -> Slots:
     """The array with its labels and lengths."""
     clips = array.x.shape[0]
-    as_many = [one for one in beside if len(one.values) == clips]
+    as_many = [one for one in beside if not isinstance(one, Damaged) and len(one.values) == clips]
     fitting = [one for one in as_many if _agree(path, one.path, said)]
     pickles: list[Labels] = [one for one in fitting if isinstance(one, Labels)]
     plain: list[Counts] = [one for one in fitting if isinstance(one, Counts)]
@@ -415,6 +441,9 @@ def _complete(
     if len(labelled) > 1:
         names = ", ".join(one.path.name for one in labelled)
         raise SkelbenchError(f"{path}: several label files fit its {clips} clips ({names}); name the array and its own")
+    for one in beside:
+        if not labelled and isinstance(one, Damaged) and said[one.path][0] == said[path][0]:
+            raise one.error
     if not labelled and as_many and not fitting:
         raise SkelbenchError(
             f"{path} holds {clips} clips, and {as_many[0].path.name}, which has as many labels, belongs to the other "

@@ -120,6 +120,12 @@ def _list_zip(path: Path) -> Iterator[RawFile]:
         with zipfile.ZipFile(path) as file:
             infos = [info for info in file.infolist() if not info.is_dir()]
     except Exception as error:  # damaged bytes make zipfile raise almost anything
+        with open(path, "rb") as raw:
+            if raw.read(2) not in (b"PK", b""):
+                raise SkelbenchError(
+                    f"{path} is neither a folder nor a zip file; name the folder that it lies in, or download it again "
+                    f"if it should be a zip"
+                ) from None
         raise SkelbenchError(
             f"{path} is neither a folder nor a readable zip file ({error or type(error).__name__}); it may be cut "
             f"short, download or copy it again"

@@ -170,7 +170,12 @@ class ClipStore:
             raise _damaged(path, "index.npz and meta.json do not belong together")
         if meta.clips < 1 or any(values.shape[:1] != (meta.clips,) for values in index.values()):
             raise _damaged(path, f"index.npz does not hold the {meta.clips} clips that meta.json counts")
-        joints = get_topology(meta.topology).num_joints
+        try:
+            joints = get_topology(meta.topology).num_joints
+        except SkelbenchError as error:
+            raise SkelbenchError(
+                f"data set {path.name}: {str(error).rstrip('.')}; if its skeleton is a plugin's, name that with --plugin FILE"
+            ) from error
         frames_FJ = _map(path, "frames.npy", (meta.rows, joints))
         confidence_FJ = _map(path, "confidence.npy", (meta.rows // 3, joints)) if meta.confidence_sha256 else None
         store = cls(path, meta, index, frames_FJ, confidence_FJ)
