@@ -84,9 +84,13 @@ def write_whole(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
     try:
         write_atomic(path, write)
     except OSError as error:
-        raise SkelbenchError(
-            f"cannot write {path}: {error.strerror or error}; free space or choose another place"
-        ) from error
+        raise unwritable(path, error) from error
+
+
+def unwritable(path: Path, error: OSError) -> SkelbenchError:
+    """What is said of a place where writing failed."""
+    cure = "free space or choose" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "choose"
+    return SkelbenchError(f"cannot write {path}: {error.strerror or error}; {cure} another place")
 
 
 def write_json(path: Path, value: Any) -> None:

@@ -18,6 +18,15 @@ def printable(text: str) -> str:
     return _STEERING.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
+def counted(number: int, noun: str) -> str:
+    """A number of things.
+
+    >>> counted(1, "class"), counted(1200, "clip"), counted(0, "class")
+    ('1 class', '1,200 clips', '0 classes')
+    """
+    return f"{number:,} {noun}" + ("" if number == 1 else "es" if noun.endswith("s") else "s")
+
+
 def plain(text: object) -> str:
     """Anything as printable words on one line."""
     text = str(text)

@@ -3,7 +3,8 @@ import os
 
 import pytest
 
-from skelbench.files import read_json, write_atomic, write_json
+from skelbench.errors import SkelbenchError
+from skelbench.files import read_json, write_atomic, write_json, write_whole
 
 
 def test_a_failing_write_leaves_the_old_content_and_no_debris(tmp_path):
@@ -34,6 +35,17 @@ def test_a_full_disk_leaves_the_old_content(tmp_path, monkeypatch):
     monkeypatch.undo()
     assert read_json(path) == {"a": 1}
     assert os.listdir(tmp_path) == ["a.json"]
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EACCES])
+def test_more_space_is_advised_where_space_is_what_lacks(tmp_path, monkeypatch, number):
+    def fails(*_):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "fsync", fails)
+    cure = "choose another place" if number == errno.EACCES else "free space or choose another place"
+    with pytest.raises(SkelbenchError, match=f"cannot write .*a.json: {os.strerror(number)}; {cure}$"):
+        write_whole(tmp_path / "a.json", lambda file: file.write(b"x"))
 
 
 def test_what_a_killed_writer_left_goes_and_a_living_one_s_stays(tmp_path):

@@ -11,6 +11,7 @@ from skelbench.cli import complete
 from skelbench.cli.data_info import open_store
 from skelbench.cli.options import DataRoot
 from skelbench.console import late_progress, out, print_facts
+from skelbench.words import counted
 
 
 def export_data(
@@ -50,10 +51,10 @@ def export_data(
         [
             ("x_train", f"float32 [{len(chosen.train)}, {frames}, 150]"),
             ("x_test", f"float32 [{len(chosen.test)}, {frames}, 150]"),
-            ("y", f"one-hot float64, {store.num_classes} classes"),
+            ("y", f"one-hot float64, {counted(store.num_classes, 'class')}"),
             ("split", chosen.name),
             ("second body", second_body),
-            ("size", f"{path.stat().st_size / 1e9:.2f} GB"),
+            ("size", f"{path.stat().st_size / 1e6:,.1f} MB"),
         ],
         title=str(path),
     )

@@ -11,7 +11,7 @@ from skelbench.cli.data_info import print_store
 from skelbench.cli.options import DataRoot, new_dataset_name
 from skelbench.console import LEFT_OUT, err, late_progress, out, print_facts, styled
 from skelbench.errors import SkelbenchError
-from skelbench.words import plain
+from skelbench.words import counted, plain
 
 
 def import_data(
@@ -119,9 +119,13 @@ def import_data(
     train_from, test_from = imported.recording.sources.get(split.name, (f"split {split.name}",) * 2)
     out.print()
     print_facts(
-        [("train", f"{len(split.train):,} clips ({train_from})"), ("test", f"{len(split.test):,} clips ({test_from})")]
+        [
+            ("train", f"{counted(len(split.train), 'clip')} ({train_from})"),
+            ("test", f"{counted(len(split.test), 'clip')} ({test_from})"),
+        ]
     )
     out.print(f"next: skelbench run slim --tokens 8 --dataset {name}")
     if imported.unexpected:
-        err.print(f"{len(imported.unexpected):,} clips left out that should not have been, see above", style="yellow")
+        left_out = counted(len(imported.unexpected), "clip")
+        err.print(f"{left_out} left out that should not have been, see above", style="yellow")
         raise typer.Exit(LEFT_OUT)

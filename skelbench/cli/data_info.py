@@ -10,7 +10,7 @@ import typer
 from skelbench.cli import complete
 from skelbench.cli.options import DataRoot
 from skelbench.console import make_table, out, print_facts, styled
-from skelbench.words import plain
+from skelbench.words import counted, plain
 
 if TYPE_CHECKING:
     from skelbench.data.store.clip_store import ClipStore
@@ -47,9 +47,9 @@ def print_store(store: ClipStore, name: str) -> None:
     print_facts(
         [
             ("clips", len(store)),
-            ("classes", f"{store.num_classes} with {per_class.min()} to {per_class.max()} clips"),
+            ("classes", f"{store.num_classes} with {per_class.min()} to {counted(per_class.max(), 'clip')}"),
             ("subjects", len(np.unique(store.index["subject"]))),
-            ("bodies", ", ".join(f"{n} in {np.sum(bodies == n)} clips" for n in np.unique(bodies))),
+            ("bodies", ", ".join(f"{n} in {counted(np.sum(bodies == n), 'clip')}" for n in np.unique(bodies))),
             ("frames", "{} shortest, {} {} {} quartiles, {} longest".format(*quartiles)),
             ("duration", f"{(lengths / store.fps).sum() / 3600:.2f} h at {rate}"),
             ("skeleton", f"{meta.topology}, {store.topology.num_joints} joints, {meta.units}, {meta.up_axis} up"),
@@ -66,7 +66,7 @@ def print_store(store: ClipStore, name: str) -> None:
     splits = []
     for split in map(store.split, meta.splits):
         unseen = len(set(labels[split.test]) - set(labels[split.train]))
-        note = f"{unseen} classes of the test part are not in the training part" if unseen else ""
+        note = f"{counted(unseen, 'class')} in the test part alone" if unseen else ""
         default = "default" if split.name == meta.default_split else ""
         splits.append((split.name, len(split.train), len(split.test), "; ".join(filter(None, (default, note)))))
     out.print()

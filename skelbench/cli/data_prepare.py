@@ -12,7 +12,7 @@ import typer
 from skelbench.cli.data_info import print_remarks
 from skelbench.cli.options import DataRoot, new_dataset_name
 from skelbench.console import LEFT_OUT, err, late_progress, out, styled
-from skelbench.words import plain
+from skelbench.words import counted, plain
 
 if TYPE_CHECKING:
     from skelbench.data.raw.report import Report
@@ -95,7 +95,7 @@ def _prepare(
         err.print(styled(("left out:", "yellow"), f" {plain(file)}: {plain(reason)}"))
     for note in report.notes:
         out.print(plain(note))
-    out.print(f"{name}: {report.clips:,} clips in {report.path}")
+    out.print(f"{name}: {counted(report.clips, 'clip')} in {report.path}")
     print_remarks(ClipStore.open(report.path))
     out.print(f"next: skelbench data verify {name}")
     if report.unexpected:

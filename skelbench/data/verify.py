@@ -13,6 +13,7 @@ from skelbench.data.anatomy import JOINTS, Anatomy
 from skelbench.data.copies import on_both_sides
 from skelbench.data.store.clip_store import ClipStore
 from skelbench.errors import SkelbenchError, did_you_mean
+from skelbench.words import counted
 
 State = Literal["ok", "look", "wrong"]
 SHARE = 0.8
@@ -150,13 +151,13 @@ def _splits(store: ClipStore, known: Known | None) -> Iterator[Check]:
             for part, count, expected in zip(("train", "test"), found, known.splits[name]):
                 yield _counted(f"{name}, {part}", count, expected, known.sure, advice)
         else:
-            advice = f"{len(unseen)} classes are only in the test part and cannot be recognised; use another split"
+            advice = f"{counted(len(unseen), 'class')} in the test part alone, not to be recognised; use another split"
             yield _judge(f"{name}, train / test", not unseen, f"{found[0]:,} / {found[1]:,}", "", advice)
 
 
 def _classes(store: ClipStore) -> Check:
     count = np.bincount(store.labels, minlength=store.num_classes)
-    found = f"{store.num_classes}, {count.min():,} to {count.max():,} clips each"
+    found = f"{store.num_classes}, {count.min():,} to {counted(count.max(), 'clip')} each"
     rarest = int(count.argmin())
     advice = f"no clip of class {rarest} ({store.classes[rarest]}); parts of the data may be missing"
     return _judge("classes", count[rarest], found, "clips of every class", advice)

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from skelbench.errors import SkelbenchError
+from skelbench.files import unwritable
 
 
 def write_new(place: Path, files: Mapping[str, str]) -> None:
@@ -29,5 +30,4 @@ def write_new(place: Path, files: Mapping[str, str]) -> None:
                 raise SkelbenchError(f"{place} exists already and is left as it is; choose another name or folder (-o)")
             os.rename(whole, place)
     except OSError as error:
-        reason = error.strerror or error
-        raise SkelbenchError(f"cannot write {place}: {reason}; free space or choose another place with -o") from error
+        raise SkelbenchError(f"{unwritable(place, error)} with -o") from error

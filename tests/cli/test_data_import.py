@@ -1,5 +1,7 @@
 """`data import` and `data export` of other people's formats, as typed."""
 
+import re
+
 import numpy as np
 import pytest
 from made.files import annotation, mamp_arrays, people, slot_array, split_lists, write_nwucla, write_pickle
@@ -61,7 +63,7 @@ def test_clips_left_out_are_listed_and_exit_with_3(pickled, capsys):
     assert main(["data", "import", pickled(change), "--name", "mine"]) == 3
     printed = capsys.readouterr()
     assert "left out: S001C003P001R001A001: a coordinate is not a finite number" in printed.err
-    assert "1 clips left out that should not have been" in printed.err
+    assert "1 clip left out that should not have been" in printed.err
     facts = [line.split() for line in printed.out.splitlines()]
     assert ["empty", "clips", "left", "out", "1"] in facts and ["clips", "10"] in facts
     assert main(["data", "info", "mine"]) == 0
@@ -80,6 +82,16 @@ def test_short_clips_and_copies_on_both_sides_are_told_at_the_end(pickled, capsy
     assert "on both sides of split cross-subject: 1 of 6 test clips are training clips, too (clip 11 (" in imported
     assert main(["data", "info", "mine"]) == 0
     assert "on both sides of split cross-subject" in " ".join(capsys.readouterr().out.split())
+
+
+def test_one_of_a_kind_is_called_so(tmp_path, capsys):
+    arrays = mamp_arrays()
+    one = arrays | {key: arrays[key][:1] for key in ("x_test", "y_test")}
+    np.savez(tmp_path / "x.npz", **one)
+    assert main(["data", "import", str(tmp_path / "x.npz"), "--name", "mine"]) == 0
+    assert "1 clip (x.npz: array 'x_test')" in capsys.readouterr().out
+    assert main(["data", "export", "mine", "-o", str(tmp_path / "y.npz")]) == 0
+    assert re.search(r"size +0\.[2-9] MB", capsys.readouterr().out)
 
 
 def test_a_hostile_pickle_is_one_sentence(tmp_path, capsys):

@@ -174,6 +174,7 @@ def test_what_cannot_be_exported(store, tmp_path):
         ("exists already; .*--force", store, "there.npz", None),
         ("unknown split 'cross-subjct'; did you mean", store, "x.npz", "cross-subjct"),
         ("cannot write", store, "there.npz/x.npz", None),
+        ("is a folder; name a file in it", store, "", None),
         ("has skeleton kinect20", ClipStore.open(kinect), "x.npz", None),
         ("clips of 3 bodies", ClipStore.open(three), "x.npz", None),
     ):

@@ -263,7 +263,7 @@ def test_show_what_a_method_sees(root, capsys):
         (["-o", "folder.png"], "-o folder.png is a folder; name a file in it"),
         (["-o", "folder.gif"], "-o folder.gif is a folder; name a file in it"),
         (["-o", "folder.html"], "-o folder.html is a folder; name a file in it"),
-        (["-o", f"{'a' * 300}.png"], "File name too long; free space or choose another place"),
+        (["-o", f"{'a' * 300}.png"], "File name too long; choose another place"),
         (["-o", f"{'a' * 300}/a.png"], "there is no folder aaa"),
         (["--tokens", "8"], "name it with --view METHOD"),
         (["--view", "slmi"], "did you mean 'slim'"),

@@ -23,7 +23,7 @@ from skelbench.component import Spec
 from skelbench.data.store.clip_store import ClipStore, Flag
 from skelbench.data.store.splits import FieldRule, Rule
 from skelbench.errors import SkelbenchError
-from skelbench.files import write_atomic
+from skelbench.files import write_whole
 
 META = "skelbench"
 """Name of the array with the :class:`ExportedMeta`, as JSON text."""
@@ -118,6 +118,8 @@ def export_mamp_npz(
         )
     if store.max_bodies > 2:
         raise SkelbenchError(f"data set {store.meta.name} has clips of {store.max_bodies} bodies, mamp-npz holds two")
+    if path.is_dir():
+        raise SkelbenchError(f"{path} is a folder; name a file in it")
     if path.exists() and not overwrite:
         raise SkelbenchError(f"{path} exists already; choose another file, or replace it with --force")
     rows = {"train": _order(store, rule, chosen.train), "test": _order(store, rule, chosen.test)}
@@ -148,12 +150,7 @@ def export_mamp_npz(
             text = np.array(meta.model_dump_json())
             _member(file, META, text.dtype, (), [text])
 
-    try:
-        write_atomic(path, write)
-    except OSError as error:
-        raise SkelbenchError(
-            f"cannot write {path}: {error.strerror or error}; free space or choose another place"
-        ) from error
+    write_whole(path, write)
     return path
 
 

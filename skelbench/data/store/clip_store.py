@@ -173,8 +173,9 @@ class ClipStore:
         try:
             joints = get_topology(meta.topology).num_joints
         except SkelbenchError as error:
+            reason = str(error).rstrip(".")
             raise SkelbenchError(
-                f"data set {path.name}: {str(error).rstrip('.')}; if its skeleton is a plugin's, name that with --plugin FILE"
+                f"data set {path.name}: {reason}; if its skeleton is a plugin's, name that with --plugin FILE"
             ) from error
         frames_FJ = _map(path, "frames.npy", (meta.rows, joints))
         confidence_FJ = _map(path, "confidence.npy", (meta.rows // 3, joints)) if meta.confidence_sha256 else None

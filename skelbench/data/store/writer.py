@@ -20,6 +20,7 @@ import numpy as np
 from skelbench.data.store.clip_store import FIELDS, FORMAT, NOTES, Flag, Meta, Skipped, fingerprint
 from skelbench.data.store.splits import EmptySplit, Rule, make_split, resolve
 from skelbench.errors import SkelbenchError
+from skelbench.files import unwritable
 from skelbench.locks import Busy, FileLock
 from skelbench.skeleton.topology import Topology
 from skelbench.version import __version__
@@ -371,8 +372,7 @@ def _disk_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        reason = error.strerror or error
-        raise SkelbenchError(f"cannot write {path}: {reason}; free space or choose another place") from error
+        raise unwritable(path, error) from error
 
 
 def _sync(file: IO[bytes]) -> None:
