@@ -192,7 +192,7 @@ BAD = {
     ),
     "no frame is whole": (
         dict(joints=_with(GOOD["joints"], (slice(None), 3), np.nan)),
-        "no frame of its first clips is whole: in each a coordinate is not a finite number",
+        "every frame of its first clips is all zeros or holds a coordinate that is not a finite number",
     ),
     "two classes of a name": (
         dict(classes=np.array(["a", "b", "a"])),

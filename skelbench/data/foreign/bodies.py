@@ -117,8 +117,8 @@ def find_pose(
     if not len(size_F):
         if damaged:
             raise SkelbenchError(
-                f"{where}: no frame of its first clips is whole: in each a coordinate is not a finite number; repair "
-                f"the file, or give joints that were not seen a place"
+                f"{where}: every frame of its first clips is all zeros or holds a coordinate that is not a finite "
+                f"number; repair the file, or give joints that were not seen a place"
             )
         raise SkelbenchError(f"{where}: its first clips are all zeros; check that this is the right file")
     height = float(np.median(size_F)) * METRES[units]
