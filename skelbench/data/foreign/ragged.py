@@ -43,10 +43,10 @@ def ragged(npz: Npz, options: ImportOptions) -> Recording:
     """The recording in a ragged npz. Every clip is centred at the topology's centre joint in its first frame.
 
     Several ``label_fields`` make one class of each combination, the first field changing slowest ("deep squat /
-    incorrect"). Splits: "odd-even" subjects (default) and "even-odd"; where numbers are all odd or all even "by-
-    subject", every other one; of a single subject a stratified "random" one. Frames that show nobody are left out. This
-    is skelbench's own format, so nothing else in it is repaired or left out: whatever is wrong, NaN included, refuses
-    the file.
+    incorrect"). Splits: "odd-even" subjects (default) and "even-odd"; where numbers are all odd or all even
+    "by-subject", every other one; of a single subject a stratified "random" one. Frames that show nobody are left out.
+    This is skelbench's own format, so nothing else in it is repaired or left out: whatever is wrong, NaN included,
+    refuses the file.
     """
     path, fields = npz.path, options.label_fields
     joints, data = _load(npz, fields)
