@@ -111,6 +111,7 @@ def _show_entry(host: Host, entry: Entry) -> None:
             ("default split", getattr(about, "default_split", "")),
             ("version", about.version),
             ("requires", ", ".join(getattr(about, "requires", ()))),
+            ("abilities", ", ".join(sorted(host.load(about).abilities)) if isinstance(about, EncoderSpec) else ""),
             ("needs", ", ".join(getattr(about, "packages", ()))),
             ("starts from", ", ".join(getattr(getattr(about, "stage", None), "after", ()))),
             ("authors' probe", getattr(getattr(about, "probe", None), "protocol", "")),

@@ -98,6 +98,8 @@ def bare_encoder(host: Host, name: str, settings: Mapping[str, Any], topology: T
         if not isinstance(getattr(encoder, attribute, None), int):
             of = "tokens" if attribute == "width" else "pooled_RD"
             raise wrong(cls, f"sets no self.{attribute}: a whole number, the width of its {of}")
+    if unknown := sorted(frozenset(encoder.abilities) - ABILITIES.keys()):  # a slip would be an ability that it lacks
+        raise wrong(cls, f"abilities: {did_you_mean(unknown[0], list(ABILITIES), 'ability of encoders')}")
     return encoder
 
 

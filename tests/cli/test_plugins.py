@@ -61,6 +61,11 @@ def test_settings_have_units_where_they_have_any(shown):
     assert " unit " not in shown("plugins", "info", "adamw")
 
 
+def test_an_encoder_says_what_it_can_do(shown):
+    assert re.search(r"(?m)^abilities +cells, drop-lines, short-views *$", shown("plugins", "info", "stgcn"))
+    assert "abilities" not in shown("plugins", "info", "slim")
+
+
 def test_the_cost_of_a_method_is_that_of_the_flops_table(shown, fails, tmp_path):
     file = tmp_path / "tiny.py"
     text = Plan("method", "tiny").file()

@@ -50,7 +50,7 @@ def host(tmp_path):
 
 @pytest.fixture
 def made(data_root, host):
-    def make(method, encoder):
+    def make(method, encoder, host=host):
         sets = {f"method.{key}": value for key, value in TINY_METHOD.get(method, {}).items()} | {"encoder": encoder}
         shape = {"clip_length": 32, "patch": 8, "epochs": 1, "batch_size": 4}
         return resolve(
@@ -76,3 +76,9 @@ def test_an_encoder_that_cannot_is_refused_by_what_it_lacks(method, ability, mad
         SkelbenchError, match=rf"method {method} needs an encoder that can .*\({ability}\), which stgcn"
     ):
         made(method, "stgcn")
+
+
+def test_an_ability_that_nobody_knows_is_a_slip(made, tmp_path):
+    (tmp_path / "slip.py").write_text(POINTS.replace('"short-views"', '"short-view"'))
+    with pytest.raises(SkelbenchError, match=r"slip.py:7, Points: abilities: .*'short-view'; did you mean 'short-views'"):
+        made("untrained", "points", Host([tmp_path / "slip.py"]))
