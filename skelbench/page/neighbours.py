@@ -32,7 +32,7 @@ FRAMES = 64
 
 
 class Shown(NamedTuple):
-    """The example, or why there is none."""
+    """The example, and why there is none, or none of a better run."""
 
     example: dict[str, Any] | None
     why: str = ""
@@ -47,10 +47,10 @@ def example(inputs: TableInputs, session: Session) -> Shown:
     why = ""
     for run in runs:
         try:
-            return Shown(_example(inputs, session, run))
+            return Shown(_example(inputs, session, run), why)
         except (SkelbenchError, OSError) as error:  # data or weights that are not here any more
-            why = why or f"{run.title}: {error}"
-    return Shown(None, f"Not drawn: {why}")
+            why = why or f"Not drawn: {run.title}: {error}"
+    return Shown(None, why)
 
 
 def _candidates(inputs: TableInputs) -> list[ReadRun]:

@@ -67,6 +67,23 @@ def test_without_the_data_the_page_says_so(place, tmp_path):
     assert "Not drawn: skeletonmae" in build(inputs_of(elsewhere), elsewhere, names=["linear"])
 
 
+def test_a_better_run_that_cannot_be_shown_is_named(place, tmp_path):
+    root, session = place
+    shutil.copytree(root / "results", tmp_path / "results")
+    here = silent_session(root / "data", session.host, tmp_path / "results")
+    made = tiny_run(root / "data", session.host, "skeletonmae", epochs=0.5, seed=1)
+    run = pretrain(here, made)
+    evaluate(here, run, eval_spec(session.host, run, "knn", like=made), like=made)
+    frame = inputs_of(here).frame
+    best = (
+        frame[frame["method"] == "skeletonmae"].sort_values("accuracy", kind="stable", ascending=False)["run"].iloc[0]
+    )
+    (tmp_path / "results" / best / "encoder.safetensors").write_bytes(b"")
+    found, why = example(inputs_of(here), here)
+    assert found["runs"][0]["name"] != best and why.startswith("Not drawn: skeletonmae: ")
+    assert "arrow keys step. Not drawn: skeletonmae: " in build(inputs_of(here), here, names=["linear"])
+
+
 def test_runs_without_weights_make_no_example(tmp_path, place):
     made = Fabricated(tmp_path / "r")
     edit(tmp_path / "r" / made.run("slim") / "run.json", created=1.0)
