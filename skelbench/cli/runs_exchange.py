@@ -63,15 +63,14 @@ def export(
     from skelbench.suites.suite import find_suite
 
     store = ResultStore(results)
-    chosen = {found.name: ReadRun(found.path) for found, _ in map(store.find, runs)}
-    if not alone:
-        chosen = _controls(store, chosen) | chosen
+    named = {found.name: ReadRun(found.path) for found, _ in map(store.find, runs)}
+    chosen = named if alone else _controls(store, named) | named
     host = get_host()
     suites = [find_suite(host, name) for name in host.names("suites")]
     filled = {
         suite.name: suite.hash
         for suite in suites
-        if any(rows_of(suite, Recorded(suite, store), run)[0] for run in chosen.values())
+        if any(rows_of(suite, Recorded(suite, store), run)[0] for run in named.values())
     }
     manifest = pack(list(chosen.values()), output, filled, weights)
     size = sum(member["bytes"] for member in manifest["members"].values())

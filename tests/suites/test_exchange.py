@@ -108,6 +108,14 @@ def test_the_same_records_give_the_same_bytes_without_weights(place, exported):
     assert place.call("runs", "verify", again)[0] == 0
 
 
+def test_controls_that_come_along_are_no_rows_that_were_asked_for(place):
+    path = place.run / "run.json"
+    info = json.loads(path.read_text())
+    path.write_text(json.dumps({**info, "modified": {"train.lr": 1.0}}))
+    code, out, _ = place.call("runs", "export", place.run.name, "-o", place.root / "own.zip")
+    assert code == 0 and "3 runs" in out and "rows of" not in out
+
+
 def test_what_is_whole_holds_and_is_added_once_with_its_origin(place, exported):
     packed = exported
     code, out, err = place.call("runs", "verify", packed, "--suite", "tiny-v1")
