@@ -347,5 +347,8 @@ class Method(nn.Module):
         yield from default_groups(self)
 
     def phases(self) -> list[tuple[str, float]]:
-        """Stages as (name, share of the schedule at which it begins); ``step.phase`` names the current one."""
+        """Stages in order as (name, share of the schedule at which it begins); ``step.phase`` names the current one.
+
+        One that begins where the next does, or at 1, is left out.
+        """
         return [("main", 0.0)]

@@ -443,13 +443,17 @@ class Trainer:
 
 
 def _phases(method: Method) -> list[tuple[str, float]]:
-    """The method's phases by their beginning; the first begins at 0."""
+    """The method's phases by their beginning."""
     with plugin_code(method.phases, "()"):
-        phases = sorted(method.phases(), key=lambda phase: phase[1])
-        names = [(str(name), float(start)) for name, start in phases]
-    if not names or names[0][1] > 0:
-        raise wrong(method.phases, f'returned {phases}; the first begins at 0: [("warm", 0.0), ("main", 0.3)]')
-    return names
+        phases = [(str(name), float(start)) for name, start in method.phases()]
+    starts = [start for _, start in phases]
+    if starts[:1] != [0.0] or starts != sorted(starts) or not starts[-1] <= 1 or len(dict(phases)) < len(phases):
+        raise wrong(
+            method.phases,
+            f"returned {phases}; the first begins at 0, the others after it in order, 1 being the end of training, and "
+            'each name stands once: [("warm", 0.0), ("main", 0.3)]',
+        )
+    return phases
 
 
 def _rounded(value: float) -> float:

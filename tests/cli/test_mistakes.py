@@ -109,6 +109,10 @@ def groups(body):
     return FIRST, f"    def optim_groups(self):\n        {body}\n\n" + FIRST
 
 
+def phases(body):
+    return FIRST, f"    def phases(self):\n        return [{body}]\n\n" + FIRST
+
+
 MISTAKES = [
     # what a step returns
     (LAST, "", "returned no 'loss' but None; a dict with a scalar tensor \"loss\" is expected"),
@@ -176,7 +180,11 @@ MISTAKES = [
     (*groups('return [{"params": list(self.parameters()) * 2}]'), "gives encoder.layer.weight twice"),
     (*groups('return [{"params": list(self.head.parameters())}]'), "leaves out encoder.layer.weight and 1 more"),
     (*groups('return [{"params": list(self.parameters()), "rate": 2}]'), "uses rate, which the harness does not know"),
-    (FIRST, "    def phases(self):\n        return [('late', 0.5)]\n\n" + FIRST, "the first begins at 0"),
+    (*phases("('late', 0.5)"), "the first begins at 0"),
+    (*phases("('main', 0.0), ('late', 2.0)"), ", phases: returned [('main', 0.0), ('late', 2.0)]; the first begins at"),
+    (*phases("('main', 0.0), ('late', 0.5), ('last', 0.3)"), "the others after it in order"),
+    (*phases("('main', 0.0), ('main', 0.5)"), "each name stands once"),
+    (*phases("('main', 0.0), ('late', float('nan'))"), "1 being the end of training"),
     # views
     (VIEWS, "        return [ViewSpec(frames=grid.frames)]\n", "return a dict of names to views"),
     (VIEWS, '        return {"pair": grid.frames}\n', "returned 32 as view 'pair'; a ViewSpec is expected"),
