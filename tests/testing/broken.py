@@ -144,6 +144,18 @@ class Forgets(Pose):
         return super().error(said_RX, view) * (1 + self.steps)
 
 
+class NotFinite(Pose):
+    def mean(self, error_R, step):
+        return super().mean(error_R, step) * float("nan")
+
+
+class Steep(Pose):
+    """Of the loss, which is finite, the gradient is not: that of a root at 0."""
+
+    def mean(self, error_R, step):
+        return super().mean(error_R, step) + (0 * error_R).sqrt().sum()
+
+
 class Alone(Pose):
     def mean(self, error_R, step):
         return error_R.mean()
@@ -302,6 +314,8 @@ def skelbench_methods():
         MethodSpec(name="selects", target=":Selects", config=":PoseConfig", **WHOLE),
         MethodSpec(name="looks", target=":Looks", config=":PoseConfig", **WHOLE),
         MethodSpec(name="cancels", target=":Cancels", config=":PoseConfig", **WHOLE),
+        MethodSpec(name="not-finite", target=":NotFinite", config=":PoseConfig", **WHOLE),
+        MethodSpec(name="steep", target=":Steep", config=":PoseConfig", **WHOLE),
         MethodSpec(name="cost", target=":Roleless", config=":PoseConfig", **WHOLE),
         MethodSpec(name="unhooked", target=":Unhooked", config=":PoseConfig", **WHOLE),
     ]

@@ -68,6 +68,15 @@ def test_a_role_that_never_acts_is_found(things):
     assert "decoder has the cost of role 'decoder'; seen: decoder is never called" in result.sentence
 
 
+@pytest.mark.parametrize("check", ["gradients", "processes", "pieces", "recompute"])
+@pytest.mark.parametrize("name,what", [("not-finite", "loss"), ("steep", "gradient of encoder.*")])
+def test_what_is_not_finite_is_called_so_and_blamed_on_nothing_else(check, name, what, things):
+    (result,) = things[name].results(only=[check])
+    assert result.state == "failed" and re.fullmatch(
+        f"{what} is not finite with the clips of a first step", result.seen
+    )
+
+
 @pytest.mark.parametrize(
     "name,seen",
     [

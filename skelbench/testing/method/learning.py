@@ -12,7 +12,7 @@ from skelbench.methods.contract import Method
 from skelbench.nn.encoder import evaluating
 from skelbench.nn.rank import effective_rank
 from skelbench.testing.check import Failed, Skipped
-from skelbench.testing.method.subject import MethodSubject, few, one_step, views_of
+from skelbench.testing.method.subject import FIRST, MethodSubject, check_finite, few, gradients_of, one_step, views_of
 from skelbench.train.loop import Trainer
 from skelbench.views.view import View
 
@@ -21,7 +21,10 @@ def gradients(m: MethodSubject) -> None:
     training = m.trainer()
     method, views = training.method, training.views(0)
     for turn in method.turns:
-        training.forward(views, training.step_info(0, turn))["loss"].backward()
+        out = training.forward(views, training.step_info(0, turn))
+        check_finite(out, FIRST)
+        out["loss"].backward()
+    check_finite(gradients_of(method), FIRST)
     trained = {name: p for name, p in method.named_parameters() if p.requires_grad}
     if without := [name for name, p in trained.items() if p.grad is None]:
         raise Failed(

@@ -13,7 +13,16 @@ from torch import Tensor
 from skelbench import distributed
 from skelbench.results.run_dir import RunDir
 from skelbench.testing.check import Failed, Skipped
-from skelbench.testing.method.subject import MethodSubject, brief, losses_of, one_step, own_folder
+from skelbench.testing.method.subject import (
+    FIRST,
+    MethodSubject,
+    brief,
+    check_finite,
+    gradients_of,
+    losses_of,
+    one_step,
+    own_folder,
+)
 from skelbench.testing.processes import grouped
 from skelbench.train.pieces import obstacle
 
@@ -52,7 +61,7 @@ def resume(m: MethodSubject) -> None:
 def processes(m: MethodSubject) -> None:
     if torch.cuda.is_available():
         raise Skipped("processes cannot be forked where PyTorch sees a GPU; hide it: CUDA_VISIBLE_DEVICES=")
-    m.trainer(batch_size=6)
+    whole = _first_step(m)
     with tempfile.TemporaryDirectory(dir=own_folder().name) as folder:
 
         def half() -> None:
@@ -67,7 +76,7 @@ def processes(m: MethodSubject) -> None:
                 raise Failed("a step on each of two processes", said.strip().rpartition("\n")[2] or f"exit code {code}")
         ranks = [torch.load(Path(folder) / str(rank)) for rank in range(2)]
     _same_step(
-        _first_step(m),
+        whole,
         ranks,
         "gradients and state of two processes with half of the batch each that are those of one with all of it",
         "means over the batch (step.mean), what is compared over it (step.gather), queues and centres in after_step; "
@@ -95,7 +104,7 @@ def recomputed(m: MethodSubject) -> None:
     ):
         raise Failed(
             "the same gradients, bit by bit, where blocks are computed again in the backward pass",
-            f"the gradient of {name} is another" if name else "the loss is another",
+            f"the {name} is another" if name else "the loss is another",
             "what blocks in an nn.ModuleList read besides their arguments and torch's random numbers",
         )
 
@@ -110,8 +119,7 @@ def _same_step(whole: dict[str, Any], parts: list[dict[str, Any]], expected: str
         for name, value in whole[kind].items():
             for mine in (part[kind].get(name) for part in parts):
                 if mine is None or not torch.allclose(mine, value, rtol=1e-3, atol=atol, equal_nan=True):
-                    what = "gradient of " if kind == "gradients" else ""
-                    raise Failed(expected, f"{what}{name} is another", look)
+                    raise Failed(expected, f"{name} is another", look)
 
 
 def _first_step(m: MethodSubject, **settings: Any) -> dict[str, Any]:
@@ -127,8 +135,9 @@ def _first_step(m: MethodSubject, **settings: Any) -> dict[str, Any]:
         reported = training.gradients(batch, info)
         loss = loss + reported["loss"].detach()
         after = "" if turn == method.turns[0] else f" ({turn})"
-        gradients |= {name + after: p.grad for name, p in method.named_parameters() if p.grad is not None}
+        gradients |= {name + after: x for name, x in gradients_of(method).items()}
         method.zero_grad()  # as between turns of the loop
+    check_finite({"loss": loss, **gradients}, FIRST)  # what is not finite is like nothing, itself included
     with torch.no_grad():
         method.after_step(info)
     return {"loss": loss, "gradients": gradients, "state": method.state_dict()}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -34,6 +33,8 @@ STORES: Mapping[str, Callable[[], dict[str, Any]]] = {
     "stick7": lambda: {"topology": get_topology("stick7")},
     "coco17": lambda: {"topology": COCO17, "flat": True, "missing": 0.1},
 }
+
+FIRST = "the clips of a first step"
 
 
 @lru_cache
@@ -98,14 +99,19 @@ def plain_view(training: Trainer, encoder: Encoder) -> View:
 
 
 def forward(training: Trainer, views: dict[str, View]) -> dict[str, Tensor]:
-    turns = (training.forward(views, training.step_info(0, turn)) for turn in training.method.turns)
-    return {f"{i} {name}": value for i, out in enumerate(turns) for name, value in out.items()}
+    turns = ((turn, training.forward(views, training.step_info(0, turn))) for turn in training.method.turns)
+    return {f"{name} of turn {turn}": value for turn, out in turns for name, value in out.items()}
 
 
 def check_finite(out: Mapping[str, Any], where: str) -> None:
     for name, value in out.items():
-        if not math.isfinite(float(torch.as_tensor(value).detach())):
-            raise Failed("finite figures", f"{name.split()[-1]} is {float(value)} with {where}")
+        if not torch.as_tensor(value).isfinite().all():
+            raise Failed("finite figures", f"{name} is not finite with {where}")
+
+
+def gradients_of(method: Method) -> dict[str, Tensor]:
+    """What lies in its parameters, by their names."""
+    return {f"gradient of {name}": p.grad for name, p in method.named_parameters() if p.grad is not None}
 
 
 def one_step(training: Trainer, step: int, where: str = "") -> float:
