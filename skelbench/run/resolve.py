@@ -30,7 +30,18 @@ from skelbench.run.buildable import check_buildable
 from skelbench.run.length import Timer, length_of, of_steps
 from skelbench.run.presets import EXCEPTIONS, PRESETS
 from skelbench.run.request import CHOICES, Request, full_key, read_config
-from skelbench.run.settings import NO_PATCH, Layer, Parts, Settings, config, joined, names, still, variant_layers
+from skelbench.run.settings import (
+    NO_PATCH,
+    Layer,
+    Parts,
+    Settings,
+    check_layers,
+    config,
+    joined,
+    names,
+    still,
+    variant_layers,
+)
 from skelbench.run.stages import check_fits, is_first_stage, without_parent
 from skelbench.skeleton.grid import Grid
 from skelbench.spec import DataSpec, GridSpec, RunSpec, TrainSpec, titled, validated
@@ -96,9 +107,8 @@ def resolve(request: Request, host: Host, data_root: Path, device: str, timer: T
     user = choices | _user_settings(request, from_file, parts)
 
     with _announced(host, method):
-        own = joined(base)
-        for section in ("grid", "data", "train"):
-            parts.section(own, section)
+        check_layers(parts, base[:2], chosen)  # a preset would hide what it sets otherwise
+        check_layers(parts, base, chosen)
     values = joined([*base, user])
     grid: GridSpec = parts.section(values, "grid")
     data: DataSpec = parts.section(values, "data")

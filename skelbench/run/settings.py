@@ -101,6 +101,19 @@ def joined(layers: Iterable[Layer]) -> dict[str, Any]:
     return {key: value for key, value in values.items() if key not in CHOICES}
 
 
+def check_layers(parts: Parts, layers: list[Layer], chosen: Mapping[str, Any]) -> None:
+    """SkelbenchError for what ``layers`` set that there is not, or that does not hold. What they mean for another
+    component than the ``chosen`` one is for none of the classes here."""
+    values, meant = joined(layers), names(layers)
+    for key in values:
+        if key != "clips_seen" and _head(key) not in parts.classes:
+            every = [f"{part}.{name}" for part, model in parts.classes.items() for name in model.model_fields]
+            raise SkelbenchError(did_you_mean(key, every, "setting", f"sections: {', '.join(parts.classes)}"))
+    for part in dict.fromkeys(map(_head, values)):
+        if part in parts.classes and meant.get(part) == chosen.get(part):
+            parts.section(values, part)
+
+
 def _head(key: str) -> str:
     return key.partition(".")[0]
 

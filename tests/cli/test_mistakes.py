@@ -14,7 +14,7 @@ from skelbench.errors import SkelbenchError
 from skelbench.evaluate.fusion import evaluate_sets
 from skelbench.evaluate.protocol import Features, Protocol, ProtocolResult, headline
 from skelbench.plugin.files import named_file
-from skelbench.plugin.host import get_host, request_files
+from skelbench.plugin.host import Host, get_host, request_files
 from skelbench.plugin.mistakes import plugin_code, where
 from skelbench.report import study_rows
 from skelbench.report.inputs import TableInputs
@@ -22,6 +22,7 @@ from skelbench.results.store import ResultStore
 from skelbench.run.pretrain import pretrain
 from skelbench.run.request import Request
 from skelbench.run.resolve import resolve
+from skelbench.scaffold.plan import Plan
 
 MINE = """import torch
 from torch import nn
@@ -220,6 +221,7 @@ MISTAKES = [
     ('name="mine",', 'name="mine", requires=("replace-tokens",),', "put a mask token in the place of others"),
     ('"encoder": "mean"', '"encoder": "mean", "encoder.dim": 8', "unknown setting of encoder 'dim'"),
     ('"encoder": "mean"', '"encoder": "mean", "train.lrr": 1', "announces it: unknown setting of train 'lrr'; did you"),
+    ('"encoder": "mean"', '"encoder": "mean", "trian.lr": 1', "announces it: unknown setting 'trian.lr'; did you mean"),
     ('name="mine",', 'name="mine", config=":Mean",', "Mean is no subclass of Config; make it one"),
 ]
 
@@ -264,6 +266,15 @@ def test_a_mistake_is_told_in_a_sentence(mine, trained, wrong, by, said):
     with pytest.raises(SkelbenchError) as refused:
         trained(mine(wrong, by))
     assert said in str(refused.value) and "\n" not in str(refused.value)
+
+
+def test_a_recipe_is_looked_at_where_a_preset_says_otherwise(data_root, tmp_path, shipped_plugins):
+    file = tmp_path / "mine.py"
+    file.write_text(Plan("method", "mine").file().replace('recipe={"train.lr": 1e-3', 'recipe={"train.lr": "fast"'))
+    for preset in ("paper", "quick"):
+        request = Request("mine", dataset="small", preset=preset, clip_length=32, patch=8, batch_size=4)
+        with pytest.raises(SkelbenchError, match=r"\(.*mine.py\) announces it: train.lr='fast' is not valid"):
+            resolve(request, Host([file]), data_root, "cpu")
 
 
 def test_a_method_without_a_mistake_trains(mine, trained):

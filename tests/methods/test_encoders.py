@@ -80,5 +80,7 @@ def test_an_encoder_that_cannot_is_refused_by_what_it_lacks(method, ability, mad
 
 def test_an_ability_that_nobody_knows_is_a_slip(made, tmp_path):
     (tmp_path / "slip.py").write_text(POINTS.replace('"short-views"', '"short-view"'))
-    with pytest.raises(SkelbenchError, match=r"slip.py:7, Points: abilities: .*'short-view'; did you mean 'short-views'"):
+    with pytest.raises(
+        SkelbenchError, match=r"slip.py:7, Points: abilities: .*'short-view'; did you mean 'short-views'"
+    ):
         made("untrained", "points", Host([tmp_path / "slip.py"]))
