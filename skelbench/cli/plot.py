@@ -112,6 +112,7 @@ def plot(
     except NothingToDraw as nothing:
         raise SkelbenchError(f"of {filters}: {nothing}" if filters else str(nothing)) from nothing
     finally:
-        say_left_out(inputs)
+        if descriptor.needs_runs:
+            say_left_out(inputs)
     save(host.checked(descriptor, drawn, Figure, "matplotlib Figure"), output, kind, dpi)
     out.print(f"written to {output}")

@@ -29,7 +29,8 @@ MOST = 40
 CAPTION = (
     "Columns: evenly spaced frames of each row, from its first to its last. Hollow, grey: joints that a "
     "mask hides. Masks and augmentations by themselves are on the whole "
-    "clip and applied for certain; views are drawn as at training step {step} with seed {seed}."
+    "clip and applied for certain; views are drawn as at training step {step} with seed {seed}. Masks that a method "
+    "draws within its training step, of what its views hold, are not shown."
 )
 
 
@@ -70,7 +71,7 @@ class Gallery(Spec):
 @hookimpl
 def skelbench_figures() -> list[FigureSpec]:
     summary = "masks, augmentations and views of methods on one clip, frame by frame (--method NAME --set clip=N)"
-    return [FigureSpec(name="gallery", target=":draw", config=":Gallery", summary=summary)]
+    return [FigureSpec(name="gallery", target=":draw", config=":Gallery", summary=summary, needs_runs=False)]
 
 
 def draw(inputs: TableInputs) -> Figure:

@@ -216,6 +216,8 @@ class FigureSpec(Descriptor):
     config: str = ""
     snapshots: bool = False
     """Whether it can be of snapshots (``--run RUN@50``); else they are refused."""
+    needs_runs: bool = True
+    """Whether it is of runs, which filters leave out; else of a method alone."""
 
 
 @dataclass(frozen=True, kw_only=True)

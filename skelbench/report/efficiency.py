@@ -145,7 +145,7 @@ def _columns(varying: set[str]) -> tuple[Column, ...]:
         Column("accuracy", "Linear", ".1f", best="max"),
         Column("clips_seen", "Clips seen", ",.0f", minor=True),
         Column("step", f"Step GFLOPs, {BODIES} bodies", ",.2f", best="min", minor=True),
-        Column("training", f"Pre-training TFLOPs, {BODIES} bodies", ",.1f"),
+        Column("training", f"Pre-training TFLOPs, {BODIES} bodies", ".3g"),
         Column("speed", "Training clips/s", ",.0f", best="max", minor=True),
         Column("gflops", f"Inference GFLOPs, {BODIES} bodies", ",.2f", best="min", minor=True),
         Column("latency_1", "Latency of 1 clip, ms", ",.2f", best="min"),

@@ -119,7 +119,7 @@ def _columns(varying: set[str]) -> tuple[Column, ...]:
         Column("title", "Method", leads=True),
         Column("others", "Changed settings", leads=True, shown="others" in varying),
         Column("clips_seen", "Clips seen", ",.0f"),
-        Column("training", f"Training TFLOPs, {BODIES} bodies", ",.1f"),
+        Column("training", f"Training TFLOPs, {BODIES} bodies", ".3g"),
         Column("seeds", "Seeds", "d"),
         Column("accuracy", "Linear", ".1f", best="max", beside=("pm", "interval")),
         Column("knn", "1-NN", ".1f", best="max", beside=("pm",)),

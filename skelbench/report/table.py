@@ -74,7 +74,8 @@ class Column:
             return "yes" if value else "no"
         if isinstance(value, str):
             return value
-        text = format(value, self.format)
+        long = self.format.endswith("g") and abs(value) >= 999.5  # which "g" gives an exponent
+        text = format(value, ",.0f" if long else self.format)
         if not text.strip("-0.,%"):  # what rounds to zero has no sign
             text = text.replace("-", "+" if "+" in self.format else "")
         return text

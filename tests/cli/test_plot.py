@@ -66,6 +66,8 @@ def test_runs_that_are_left_out_are_counted(here, tmp_path, capsys):
     assert "start with" in printed.err and "1 run with settings changed from its preset is left out" in printed.err
     assert main(["plot", "token-budget", "--all", "--dpi", "50"]) == 0
     assert capsys.readouterr().err == ""
+    for figure in ("coverage", "gallery"):  # which are of no run
+        assert main(["plot", figure]) == 2 and "left out" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,7 @@ def test_gallery_shows_the_clip_each_part_and_each_view(inputs):
         assert row in words
     assert "% hidden" in words and "hidden by the mask" in [t.get_text() for t in figure.legends[0].get_texts()]
     assert len(figure.axes) == 2 * (1 + 4 + 8)
+    assert "Masks that a method draws within its training step, of what its views hold, are not shown." in words
     parts = gallery.draw(inputs(gallery.Gallery(method="slim", dataset="small", frames=2, tokens=8, show="parts")))
     assert len(parts.axes) == 2 * (1 + 4) and "global1" not in said(parts)
 

@@ -55,7 +55,7 @@ class Coverage(Spec):
 @hookimpl
 def skelbench_figures() -> list[FigureSpec]:
     summary = "histogram of the share of tokens that a method's masks hide, per kind of view (--method NAME)"
-    return [FigureSpec(name="coverage", target=":draw", config=":Coverage", summary=summary)]
+    return [FigureSpec(name="coverage", target=":draw", config=":Coverage", summary=summary, needs_runs=False)]
 
 
 @dataclass(frozen=True)
