@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
 """Narrower than what a plugin may announce: it also names a file, a folder and a distribution."""
+_MINE = "skelbench plugins new method mine && skelbench run mine --plugin mine.py"
+"""What ships has views of its own, which no setting exchanges; a method of the template has."""
 USE = {
     "method": "skelbench run {name} --tokens 8{found}",
     "encoder": "skelbench run skeletonclr --encoder {name} --tokens 8{found}",
@@ -31,16 +33,15 @@ USE = {
     "table": "skelbench compare --table {name}{found}",
     "figure": "skelbench plot {name}{found}",
     "observer": "skelbench run slim --observe {name} --tokens 8{found}",
-    "crop": "skelbench run METHOD --set 'method.crop={{kind=\"{name}\"}}' --tokens 8{found}",
-    "augmentation": "skelbench run METHOD --set 'method.augment=[{{kind=\"{name}\"}}]' --tokens 8{found}",
+    "crop": f"{_MINE} --set 'method.crop={{{{kind=\"{{name}}\"}}}}' --tokens 8{{found}}",
+    "augmentation": f"{_MINE} --set 'method.augment=[{{{{kind=\"{{name}}\"}}}}]' --tokens 8{{found}}",
     "mask": 'in a method that requires "replace-tokens": ViewSpec(..., mask={{"kind": "{name}"}})',
     "degradation": "skelbench run slim --set 'train.degrade=[{{kind=\"{name}\"}}]' --tokens 8{found}",
     "optimizer": "skelbench run slim --set optimizer={name} --tokens 8{found}",
     "schedule": "skelbench run slim --set schedule={name} --tokens 8{found}",
     "topology": "skelbench data import RECORDINGS.npz --name {name}-clips{found}",
 }
-"""Kind -> how one is used; ``found`` is what a command needs to find its file. METHOD: one with that setting, as those
-that are made from the template have it."""
+"""Kind -> how one is used; ``found`` is what a command needs to find its file."""
 COMPONENTS = ("crop", "augmentation", "mask", "degradation", "optimizer", "schedule")
 
 

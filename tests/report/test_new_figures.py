@@ -153,7 +153,11 @@ def test_trainings_of_other_lengths_are_one_line_and_the_untrained_encoder_is_be
     axes = scaling.draw(given).axes[0]
     assert not given.left_out
     assert line(axes, "slim, 8 tokens") == pairs((40_000, 60), (80_000, 80), (160_000, 90))
-    assert [y for _, y in line(axes, "_untrained")] == pairs(20, 20)
+    assert [y for _, y in line(axes, "_untrained")] == pairs(20, 20) and not axes.texts
+    for title, share in (("untrained", 0.3), ("slim", 0.7)):
+        run(made, title, share, tokens=15)
+    named = {text.get_text() for text in scaling.draw(inputs(made)).axes[0].texts}
+    assert named == {"8x25+1", "15x25+1"}
 
 
 # ---------------------------------------------------------------------------------------------- robustness

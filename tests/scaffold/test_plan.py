@@ -6,6 +6,7 @@ import importlib
 import io
 import json
 import os
+import shlex
 import subprocess
 import sys
 from dataclasses import replace
@@ -13,11 +14,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from fabricated import Fabricated
 from small import TINY, TINY_METHOD, silent_session
 
 from skelbench.cli.main import main
 from skelbench.plugin.host import Host, request_files
 from skelbench.plugin.status import SINGULAR
+from skelbench.report.inputs import TableInputs
 from skelbench.run.evaluate import eval_spec, evaluate
 from skelbench.run.observe import named_observers
 from skelbench.run.pretrain import pretrain
@@ -97,6 +100,26 @@ def test_method_encoder_data_and_parts_run_together(on_path, tmp_path, capsys):
     # Nothing here was counted, which is where its points would be.
     assert main(["plot", "new-figure", "--all", "-o", str(tmp_path / "new.png")]) == 2
     assert "no probed run is there yet; start with" in capsys.readouterr().err
+
+
+def test_the_figure_is_of_one_probe(on_path, tmp_path, monkeypatch):
+    store = Fabricated(tmp_path / "results")
+    store.run("slim", 0.5, knn=0.4)
+    host = Host()
+    (axes,) = host.find("figures", "new-figure")(TableInputs(host, store.store)).axes
+    (line,) = axes.lines
+    assert line.get_ydata() == pytest.approx([50]) and "linear probe" in axes.get_ylabel()
+
+
+@pytest.mark.parametrize("kind", ["crop", "augmentation"])
+def test_what_uses_a_part_of_views_is_a_command(kind, files, tmp_path, monkeypatch, data_root):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SKELBENCH_DATA", str(data_root))
+    use = dict(Plan(kind, f"new-{kind}").commands(f"--plugin {files[kind]}"))["use it"]
+    for command in use.split(" && "):
+        program, *words = shlex.split(command)
+        words += ["--dataset", "small", "--batch-size", "4", "--dry-run"] if words[0] == "run" else []
+        assert program == "skelbench" and main(words) == 0
 
 
 def test_the_target_is_predicted(on_path, data_root, tmp_path):

@@ -189,8 +189,11 @@ def _panel(axes: Axes, panel: Panel, looks: Mapping[Line, dict[str, Any]], over:
             some = list(_places([stage for stage in stages if not stage.finished], over, times))
             axes.plot(*_columns(some), **hollow, linestyle="", zorder=3, label=f"_{line.label}, snapshots")
             shown += [x for x, _ in way]
-    for level in panel.untrained.values():
+    for place, (grid, level) in enumerate(panel.untrained.items()):
         axes.axhline(level, color=PALE, linestyle=":", linewidth=1, zorder=1, label="_untrained")
+        if len(panel.untrained) > 1:  # levels are near each other: names stand side by side
+            where = {"transform": axes.get_yaxis_transform(), "ha": "right", "va": "bottom"}
+            axes.text(0.99 - 0.2 * place, level, grid, **where, fontsize="x-small", color=PALE)
     if not shown:
         axes.set(xticks=[], yticks=[])
         axes.text(0.5, 0.5, "not counted", transform=axes.transAxes, ha="center", color=PALE)
