@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from skelbench.diagnose.frozen import Clips, Frozen
     from skelbench.report.table import Table
+    from skelbench.spec import DataSpec
 
 app = typer.Typer(
     no_args_is_help=True, help="Interpolation shortcuts, invariance, time order, classes: what runs show."
@@ -95,13 +96,13 @@ class Shared:
             err.print(f"kept in {path}")
         return records
 
-    def draw(self, build: Callable[[dict[str, Any]], Figure], records: dict[str, Any]) -> None:
-        """Write the picture, if one was asked for."""
+    def draw(self, build: Callable[[dict[str, Any], str], Figure], records: dict[str, Any], place: str) -> None:
+        """Write the picture of ``records``, which are of the data ``place``, if one was asked for."""
         if self.output is not None:
             from skelbench.console import err
             from skelbench.report.figures.output import save
 
-            save(build(records), self.output, kind_of_picture(self.output))
+            save(build(records, place), self.output, kind_of_picture(self.output))
             err.print(f"wrote {self.output}")
 
 
@@ -179,7 +180,7 @@ def interpolation(
     coordinates = kept(place, "interpolation", of_data | settings, lambda: measure(seen), shared.force)
     of_runs = shared.of_each(runs, "interpolation", settings, measure)
     found = {"coordinates": coordinates} | {f"{label} features": record for label, record in of_runs.items()}
-    shared.draw(figures.interpolation, shared.show(tables.interpolation, found))
+    shared.draw(figures.interpolation, shared.show(tables.interpolation, found), _place(data, runs))
 
 
 @command("invariance")
@@ -193,13 +194,15 @@ def invariance(
     from skelbench.diagnose import figures, tables
     from skelbench.diagnose import invariance as diagnosis
 
+    runs = shared.subjects(run)
     found = shared.of_each(
-        shared.subjects(run),
+        runs,
         "invariance",
         {"clips": clips},
         lambda one: diagnosis.of_run(one, one.sides(clips)[1], shared.session.progress),
     )
-    shared.draw(figures.invariance, shared.show(tables.invariance, found))
+    data = next(iter(runs.values())).spec.data
+    shared.draw(figures.invariance, shared.show(tables.invariance, found), _place(data, runs))
 
 
 @command("order", "output")
@@ -265,6 +268,12 @@ def per_class(
     )
     classes = open_dataset(records[0]["spec"]["data"]["name"], session.host, session.data_root).classes
     shared.show(lambda records: tables.per_class(records["both"], classes), {"both": compared})
+
+
+def _place(data: DataSpec, runs: Mapping[str, Frozen]) -> str:
+    """``synthetic cross-view, preset quick``: data, and of what presets the runs are."""
+    presets = sorted({one.run.info["preset"] for one in runs.values()})
+    return ", ".join([f"{data.title} {data.split}", *(f"preset {preset}" for preset in presets)])
 
 
 def _ratios(text: str) -> list[float]:

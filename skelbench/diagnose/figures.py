@@ -14,8 +14,9 @@ Named = Mapping[str, Mapping[str, Any]]
 """What the reader calls it -> its record."""
 
 
-def _panels(columns: int, rows: int = 1) -> tuple[Figure, list[list[Axes]]]:
+def _panels(title: str, columns: int, rows: int = 1) -> tuple[Figure, list[list[Axes]]]:
     figure = Figure(figsize=(4.2 * columns, 0.5 + 3.1 * rows), dpi=150, facecolor="white", layout="constrained")
+    figure.suptitle(title, fontsize=9.5, color=INK, **PLAIN)
     axes = figure.subplots(rows, columns, squeeze=False, sharey="row")
     for axis in axes.flat:
         axis.grid(color=GUIDE, linewidth=0.6)
@@ -25,9 +26,10 @@ def _panels(columns: int, rows: int = 1) -> tuple[Figure, list[list[Axes]]]:
     return figure, axes.tolist()
 
 
-def interpolation(named: Named) -> Figure:
-    """Error over coverage, independent masks and tubes, one panel per thing filled in."""
-    figure, (row,) = _panels(len(named))
+def interpolation(named: Named, place: str) -> Figure:
+    """Error over coverage, independent masks and tubes, one panel per thing filled in; ``place``: the data."""
+    clips = next(iter(named.values()))["test_clips"]
+    figure, (row,) = _panels(f"Local interpolation of hidden tokens\n{place}, {clips:,} test clips", len(named))
     rows = [row for record in named.values() for row in record["rows"]]
     top = max(1.0, *(row[kind]["interval"][1] for row in rows for kind in ("random", "tube")))
     for axis, (name, record) in zip(row, named.items()):
@@ -36,6 +38,7 @@ def interpolation(named: Named) -> Figure:
             low, high = zip(*(r[kind]["interval"] for r in record["rows"]))
             axis.fill_between(coverage, low, high, color=colour, alpha=0.18, linewidth=0)
             axis.plot(coverage, [r[kind]["error"] for r in record["rows"]], color=colour, marker="o", ms=4, label=label)
+        axis.fill_between([], [], color=PALE, alpha=0.18, linewidth=0, label="95 % over masks")
         axis.axhline(1.0, color=PALE, linewidth=1, linestyle="--", label="the mean")
         axis.set_title(name, fontsize=9, color=INK, **PLAIN)
         axis.set_xlabel("tokens hidden, share", fontsize=8, color=INK)
@@ -45,10 +48,12 @@ def interpolation(named: Named) -> Figure:
     return figure
 
 
-def invariance(named: Named) -> Figure:
-    """Similarity to the own original above, share of clips whose own is nearest below, over yaw and body size."""
-    changes = [change for change in ("yaw", "size") if change in next(iter(named.values()))["curves"]]
-    figure, axes = _panels(len(changes), 2)
+def invariance(named: Named, place: str) -> Figure:
+    """Similarity to the own original above, share of clips whose own is nearest below, over yaw and body size;
+    ``place``: the data."""
+    first = next(iter(named.values()))
+    changes = [change for change in ("yaw", "size") if change in first["curves"]]
+    figure, axes = _panels(f"Features over yaw and body size\n{place}, {first['clips']:,} test clips", len(changes), 2)
     labels = {"yaw": "yaw, degrees", "size": "bone lengths, factor"}
     values: tuple[tuple[str, str, Callable[[float], float]], ...] = (
         ("similarity", "cosine with the own original", float),
@@ -62,8 +67,8 @@ def invariance(named: Named) -> Figure:
                 look: dict[str, Any] = {"color": colour, "linestyle": "--" if name.startswith("untrained") else "-"}
                 axis.plot(x, [scaled(point[key]) for point in curve], marker="o", ms=3.5, label=name, **look)
                 if key == "similarity":
-                    others, label_others = [point["others"] for point in curve], "other clips" if i == 0 else None
-                    axis.plot(x, others, color=colour, linewidth=0.9, linestyle=":", label=label_others)
+                    others = [point["others"] for point in curve]
+                    axis.plot(x, others, color=colour, linewidth=0.9, linestyle=":", label=f"{name}, other clips")
             axis.set_xlabel(labels[change], fontsize=8, color=INK)
             if change == "yaw":
                 axis.set_xticks(range(0, 361, 60))
