@@ -115,7 +115,7 @@ def _show_entry(host: Host, entry: Entry) -> None:
             ("needs", ", ".join(getattr(about, "packages", ()))),
             ("starts from", ", ".join(getattr(getattr(about, "stage", None), "after", ()))),
             ("authors' probe", getattr(getattr(about, "probe", None), "protocol", "")),
-            ("class", about.target),
+            ("class", host.shown(about.target)),
             ("plugin", f"{plugin.name} ({plugin.dist} {plugin.version})" if plugin.dist else plugin.name),
             ("source", plugin.source),
             ("source sha256", plugin.source_hash),

@@ -219,12 +219,7 @@ def _find(name: str, host: Host) -> Study:
 
         return read_study(Path(name))
     descriptor = host.get("studies", name)
-    found = host.load(descriptor)
-    if not isinstance(found, Study):
-        raise SkelbenchError(
-            f"study {name!r} of plugin {host.origin(descriptor).name!r}: {descriptor.target} is a "
-            f"{type(found).__name__}, not a skelbench.studies.study.Study"
-        )
+    found: Study = host.checked(descriptor, host.load(descriptor), Study, "skelbench.studies.study.Study")
     return found.model_copy(update={"name": descriptor.name, "summary": found.summary or descriptor.summary})
 
 

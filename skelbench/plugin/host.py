@@ -163,7 +163,7 @@ class Host:
             return cls
         kind = next(entry.kind for entry in self.entries if entry.descriptor is descriptor)
         name = "Config" if base is Spec else base.__name__
-        shown = where(cls) or getattr(descriptor, field)
+        shown = where(cls) or self.shown(getattr(descriptor, field))
         raise Mistake(f"{SINGULAR[kind]} {descriptor.name!r}: {shown} is no subclass of {name}; make it one")
 
     def setting_names(self, descriptor: Descriptor) -> list[str]:
@@ -183,10 +183,18 @@ class Host:
         if isinstance(value, cls):
             return value
         kind = next(entry.kind for entry in self.entries if entry.descriptor is descriptor)
+        target = self.load(descriptor)
+        place, did = where(target) or self.shown(descriptor.target), "returned" if callable(target) else "is"
         raise SkelbenchError(
-            f"{SINGULAR[kind]} {descriptor.name!r} of plugin {self.origin(descriptor).name!r}: {descriptor.target} "
-            f"returned a {type(value).__name__}, not a {what}"
+            f"{SINGULAR[kind]} {descriptor.name!r} of plugin {self.origin(descriptor).name!r}: {place}: {did} a "
+            f"{type(value).__name__}, not a {what}"
         )
+
+    def shown(self, target: str) -> str:
+        """``target`` as readers know it: a single file by its name."""
+        module, _, attribute = target.partition(":")
+        file = self._discovery.single.get(module)
+        return f"{file.path.name}:{attribute}" if file else target
 
     def import_all(self, plugin: PluginStatus) -> Iterator[tuple[str, BaseException | None]]:
         """Import whatever ``plugin`` announces: what it is, and what that raised."""
@@ -205,7 +213,7 @@ class Host:
         """Import ``"package.module:Name"``; SkelbenchError with plugin and cause if that fails."""
         module_name, _, attribute = target.partition(":")
         file = self._discovery.single.get(module_name)
-        shown = f"{file.path.name}:{attribute}" if file else target
+        shown = self.shown(target)
         whose = f" of plugin {plugin.name!r}" if plugin else ""
         try:
             value = file.load() if file else importlib.import_module(module_name)

@@ -361,9 +361,11 @@ def others(tmp_path, monkeypatch):
     [
         ("compare --table broken", "others.py:16, table: IndexError: list index out of range"),
         ("plot broken", "others.py:16, table: IndexError: list index out of range"),
-        ("study broken", "study 'broken' of plugin 'others': "),
-        ("data info opened", "dataset 'opened' of plugin 'others': "),
-        ("data info opened", "returned a PosixPath, not a skelbench.data.store.clip_store.ClipStore"),
+        ("study broken", "study 'broken' of plugin 'others': others.py:STUDY: is a str, not a"),
+        (
+            "data info opened",
+            "dataset 'opened' of plugin 'others': others.py:7, opened: returned a PosixPath, not a skelbench.data.store.clip_store.ClipStore",
+        ),
         ("data info shut", "others.py:12, shut: ZeroDivisionError: division by zero"),
     ],
 )
@@ -372,7 +374,9 @@ def test_a_mistake_in_what_else_a_plugin_brings(others, words, said, fails):
 
 
 def test_rows_that_are_no_list(others):
-    with pytest.raises(SkelbenchError, match="'broken' of plugin 'others': .* returned a int, not a list of rows"):
+    with pytest.raises(
+        SkelbenchError, match="'broken' of plugin 'others': others.py:ROWS: is a int, not a list of rows"
+    ):
         study_rows.announced(TableInputs(others, ResultStore()), "linear")
 
 
