@@ -273,14 +273,15 @@ def headline_of(
             metrics["accuracy_sd"] = float(np.std([figures["accuracy"] for figures, _ in draws], ddof=1))
         return metrics, {**draws[0][1], "predicted": np.stack([each["predicted"] for _, each in draws])}
     if scores.shape != (len(labels_n), num_classes):
-        raise SkelbenchError(
+        raise ValueError(
             f"the scores have shape {list(scores.shape)}; a row for each of the {len(labels_n)} test clips and a "
             f"column for each of the {num_classes} classes are expected"
         )
     if not (finite := np.isfinite(scores).all(1)).all():
         raise SkelbenchError(
             f"the scores of {(~finite).sum()} of {len(scores)} test clips are not finite, the first of clip "
-            f"{ids_n[~finite][0]}: the probe diverged; if it has a learning rate, give it a lower one: --set lr=..."
+            f"{ids_n[~finite][0]}: of a probe that is trained lower the learning rate (--set lr=...), of another look "
+            "for a division by 0 in what scores the clips"
         )
     predicted = scores.argmax(1)
     metrics = _accuracies(labels_n, predicted, num_classes, n_train)

@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import nn
 
-from skelbench.errors import SkelbenchError
+from skelbench.errors import did_you_mean
 from skelbench.plugin.mistakes import plugin_code, wrong
 
 GROUP_KEYS = {"wd_scale", "lr_scale", "frozen_until", "clip", "turn"}
@@ -53,6 +53,8 @@ def groups_of(method: nn.Module) -> list[dict[str, Any]]:
     for group in groups:
         if not isinstance(group, Mapping) or "params" not in group:
             raise wrong(give, f'gives {group!r:.60} as a group; give a dict, {{"params": [...], "lr_scale": 0.1}}')
+        if unknown := sorted(group.keys() - GROUP_KEYS - {"params"}):
+            raise wrong(give, did_you_mean(unknown[0], GROUP_KEYS, "key of a group"))
         if isinstance(group["params"], nn.Parameter) or not isinstance(group["params"], Iterable):
             raise wrong(give, 'gives a group whose "params" are no list of parameters; put them into one')
         group["params"] = list(group["params"])
@@ -78,18 +80,10 @@ def merged(groups: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     >>> a, b = nn.Linear(2, 2), nn.Linear(2, 2)
     >>> [len(group["params"]) for group in merged([*default_groups(a), *default_groups(b)])]
     [2, 2]
-
-    Raises:
-        SkelbenchError: a group has a key that means nothing here.
     """
     by_settings: dict[tuple[Any, ...], dict[str, Any]] = {}
     for group in groups:
         settings = {key: value for key, value in group.items() if key != "params"}
-        if unknown := settings.keys() - GROUP_KEYS:
-            raise SkelbenchError(
-                f"optim_groups of the method uses {', '.join(sorted(unknown))}, which the harness does not know; "
-                f"known besides params: {', '.join(sorted(GROUP_KEYS))}"
-            )
         key = tuple(sorted(settings.items()))
         by_settings.setdefault(key, {**settings, "params": []})["params"].extend(group["params"])
     return [group for group in by_settings.values() if group["params"]]

@@ -11,7 +11,7 @@ from skelbench.methods.contract import Method
 from skelbench.nn.contrast import KeyQueue
 from skelbench.plugin.descriptors import MethodSpec
 from skelbench.plugin.host import Host
-from skelbench.plugin.mistakes import Mistake, where
+from skelbench.plugin.mistakes import Mistake, where, wrong
 from skelbench.spec import RunSpec
 from skelbench.train.build import build_method, view_specs
 from skelbench.train.loop import total_steps
@@ -36,6 +36,13 @@ def check_buildable(spec: RunSpec, descriptor: MethodSpec, store: ClipStore, hos
             raise
         reason = cause.errors()[0]["msg"].removeprefix("Value error, ")  # settings that contradict each other
         raise SkelbenchError(f"method {spec.method} cannot be built with these settings: {reason}") from error
+    for name, view in view_specs(spec).items() if "tokens" in method.encoder.abilities else ():
+        if view.frames % spec.grid.patch:
+            raise wrong(
+                host.load(descriptor).views,
+                f"view {name!r} of {view.frames} frames cannot be cut into patches of {spec.grid.patch} frames; choose "
+                "a length that is a multiple of the patch",
+            )
     if descriptor.trains and not spec.imported and spec.train.batch_size < method.min_clips:
         raise SkelbenchError(
             f"method {spec.method} compares the clips of a batch: train.batch_size={spec.train.batch_size} is too "

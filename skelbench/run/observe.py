@@ -13,6 +13,7 @@ from skelbench.errors import SkelbenchError
 from skelbench.places import said
 from skelbench.plugin.descriptors import ObserverSpec
 from skelbench.plugin.host import Host
+from skelbench.plugin.mistakes import plugin_code
 from skelbench.plugin.status import one_line
 
 log = logging.getLogger(__name__)
@@ -70,7 +71,9 @@ class Observing:
             self._watched(spec.name, "beginning", partial(self._begin, host, spec))
 
     def _begin(self, host: Host, spec: ObserverSpec) -> None:
-        made = host.load(spec)(Path(self._run["directory"]) / host.name(spec).replace(":", "."))
+        cls = host.load(spec)
+        with plugin_code(cls, "(folder)"):
+            made = cls(Path(self._run["directory"]) / host.name(spec).replace(":", "."))
         self._at_work[spec.name] = host.checked(spec, made, Observer, "skelbench.run.observe.Observer")
 
     def tell(self, event: str, **values: Any) -> None:

@@ -6,7 +6,7 @@ import copy
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from threading import Event
 from typing import Any
@@ -24,6 +24,7 @@ from skelbench.heap import USUAL_BYTES, give_back_memory, keep_freed_memory
 from skelbench.identity import derive_seed
 from skelbench.methods.contract import Method, Step
 from skelbench.nn.batch_norm import synchronised
+from skelbench.nn.encoder import Encoder
 from skelbench.nn.prototype_loss import fuse
 from skelbench.optim.groups import groups_of
 from skelbench.plugin.mistakes import plugin_code, where, wrong
@@ -431,11 +432,28 @@ class Trainer:
 
     def _first_advice(self, what: str) -> str:
         """Before any weight was changed no rate is to blame."""
-        step = type(self.method).training_step
+        blamed = self._first_not_finite() or type(self.method).training_step
         return (
-            f"no weight had moved yet: look in {where(step) or step.__qualname__} for a division by 0, the logarithm "
-            f"or {'root' if what == 'loss' else 'norm'} of 0, the mean of nothing"
+            f"no weight had moved yet: look in {where(blamed) or blamed.__qualname__} for a division by 0, the "
+            f"logarithm or {'root' if what == 'loss' else 'norm'} of 0, the mean of nothing"
         )
+
+    def _first_not_finite(self) -> Callable[..., Any] | None:
+        """What made features of the first step that are not finite: an encoder's ``forward``; None = no encoder."""
+        if self.late or self.world > 1:  # weights have moved, or a step of one process would wait for the others
+            return None
+        found: list[Callable[..., Any]] = []
+
+        def look(encoder: Encoder, _: Any, out: Any) -> None:
+            made = out if isinstance(out, list) else [out]
+            features = [x for each in made for x in (each.tokens_RND, *each.readouts.values())]
+            found.extend([] if all(bool(x.isfinite().all()) for x in features) else [encoder.forward])
+
+        for encoder in (module for module in self.method.modules() if isinstance(module, Encoder)):
+            encoder.register_forward_hook(look)
+        with torch.no_grad(), suppress(Exception):  # what goes wrong without gradients says nothing of features
+            self.method(self.views(0), self.step_info(0, self.method.turns[0]))
+        return next(iter(found), None)
 
     def _advice(self) -> str:
         kept = "the last good state is kept; " if self.run.checkpoint.exists() else ""

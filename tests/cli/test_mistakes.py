@@ -2,6 +2,8 @@
 
 import importlib
 import importlib.metadata
+from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -180,7 +182,10 @@ MISTAKES = [
     (*groups('return [{"params": [self.head]}]'), "gives a Linear as a parameter; write list(module.parameters())"),
     (*groups('return [{"params": list(self.parameters()) * 2}]'), "gives encoder.layer.weight twice"),
     (*groups('return [{"params": list(self.head.parameters())}]'), "leaves out encoder.layer.weight and 1 more"),
-    (*groups('return [{"params": list(self.parameters()), "rate": 2}]'), "uses rate, which the harness does not know"),
+    (
+        *groups('return [{"params": list(self.parameters()), "lrscale": 2}]'),
+        "optim_groups: unknown key of a group 'lrscale'; did you mean 'lr_scale'?",
+    ),
     (*phases("('late', 0.5)"), "the first begins at 0"),
     (*phases("('main', 0.0), ('late', 2.0)"), ", phases: returned [('main', 0.0), ('late', 2.0)]; the first begins at"),
     (*phases("('main', 0.0), ('late', 0.5), ('last', 0.3)"), "the others after it in order"),
@@ -214,6 +219,11 @@ MISTAKES = [
     ("count=2", "count=2, mask=Hide()", "mine.py:29, draw: returned None; return TokenMask(mask_RN)"),
     # encoders
     (ENCODED, "        return x_RTD.mean(1)\n", "mine.py:39, forward: returned a Tensor, not an Encoded(tokens_RND"),
+    (
+        "x_RTD.mean(1))",
+        "x_RTD.mean(1) / 0)",
+        "no weight had moved yet: look in mine.py:39, forward for a division by 0",
+    ),
     ("x_RTD.mean(1))", "x_RTD.mean(0))", "forward: returned pooled_RD of shape [32, 6], not ["),
     ("= self.features = 6", "= self.features = 8", "and self.width = 8"),
     ("self.width = self.features = 6", "pass", "Mean: sets no self.width: a whole number, the width of its tokens"),
@@ -275,6 +285,18 @@ def test_a_recipe_is_looked_at_where_a_preset_says_otherwise(data_root, tmp_path
         request = Request("mine", dataset="small", preset=preset, clip_length=32, patch=8, batch_size=4)
         with pytest.raises(SkelbenchError, match=r"\(.*mine.py\) announces it: train.lr='fast' is not valid"):
             resolve(request, Host([file]), data_root, "cpu")
+
+
+def test_a_view_that_is_no_whole_number_of_patches_is_named(data_root, tmp_path, shipped_plugins):
+    file = tmp_path / "mine.py"
+    file.write_text(Plan("method", "mine").file().replace("frames=grid.frames,", "frames=grid.frames + 3,"))
+    request = Request("mine", dataset="small", preset="quick", clip_length=32, patch=8, batch_size=4)
+    for encoder, said in (
+        ("vit", r"mine.py:\d+, views: view 'pair' of 35 frames cannot be cut into patches of 8"),
+        ("stgcn", ""),
+    ):
+        with pytest.raises(SkelbenchError, match=said) if said else nullcontext():
+            resolve(replace(request, encoder=encoder), Host([file]), data_root, "cpu")
 
 
 def test_a_method_without_a_mistake_trains(mine, trained):
@@ -364,7 +386,7 @@ def others(tmp_path, monkeypatch):
         ("study broken", "study 'broken' of plugin 'others': others.py:STUDY: is a str, not a"),
         (
             "data info opened",
-            "dataset 'opened' of plugin 'others': others.py:7, opened: returned a PosixPath, not a skelbench.data.store.clip_store.ClipStore",
+            "dataset 'opened' of plugin 'others': others.py:7, opened: returned a PosixPath, not a skel",
         ),
         ("data info shut", "others.py:12, shut: ZeroDivisionError: division by zero"),
     ],
@@ -407,6 +429,18 @@ def test_a_protocol_that_returns_something_else():
     ):
         with pytest.raises(SkelbenchError, match=said):
             evaluate_sets(Wrong(result=result), {"joint": features}, "none", 0, "cpu")
+
+
+def test_scores_of_another_shape_are_told_with_their_place(tmp_path, shipped_plugins):
+    file = tmp_path / "mine.py"
+    file.write_text(
+        Plan("protocol", "mine")
+        .file()
+        .replace("headline(features, scores_nC)", "headline(features, 1 + scores_nC[1:])")
+    )
+    features = Features(*[np.eye(2), np.arange(2)] * 2, np.arange(2), np.arange(2, 4), 2)
+    with pytest.raises(SkelbenchError, match=r"mine.py:26, evaluate: ValueError: the scores have shape \[1, 2\]"):
+        evaluate_sets(Host([file]).find("protocols", "mine")(), {"joint": features}, "none", 0, "cpu")
 
 
 def test_a_mistake_in_an_installed_package(tmp_path, monkeypatch):

@@ -80,7 +80,7 @@ def test_classes_without_training_clips_are_reported(protocol, make_features):
 
 def test_scores_without_a_column_for_each_class_are_refused(make_features):
     features = make_features()
-    with pytest.raises(SkelbenchError, match="a column for each of the 5 classes are expected"):
+    with pytest.raises(ValueError, match="a column for each of the 5 classes are expected"):
         headline(features, np.zeros((len(features.test_y), 3)))
 
 

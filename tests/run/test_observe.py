@@ -2,6 +2,7 @@
 
 import json
 import logging
+import re
 from dataclasses import replace
 
 import pytest
@@ -39,9 +40,14 @@ class Broken(Observer):
     def log(self, step, metrics):
         raise RuntimeError(f"no {step}")
 
+class Homeless(Observer):
+    def __init__(self):
+        super().__init__(None)
+
 @hookimpl
 def skelbench_observers():
     return [
+        ObserverSpec(name="homeless", target=":Homeless"),
         ObserverSpec(name="notes", target=":Notes"),
         ObserverSpec(name="broken", target=":Broken"),
         ObserverSpec(name="stranger", target=":PLUGIN"),
@@ -92,10 +98,13 @@ def test_what_is_observed_changes_nothing(watched, session, resolved, tmp_path):
 
 def test_one_that_fails_is_left_out_with_one_warning(watched, resolved, caplog):
     with caplog.at_level(logging.WARNING, "skelbench"):
-        run = pretrain(watched("broken", "stranger", "notes"), resolved("skeletonmae", epochs=1))
+        run = pretrain(watched("broken", "stranger", "homeless", "notes"), resolved("skeletonmae", epochs=1))
     assert run.outcome == "done" and (run.path / "notes" / "notes.txt").read_text().endswith("done\n")
     said = [record.getMessage() for record in caplog.records]
-    assert len(said) == 2
+    assert len(said) == 3
+    assert any(
+        re.search(r"homeless failed .*watch.py:28, __init__: .*; it is called with \(folder\)", one) for one in said
+    )
     assert any("observer broken failed (log)" in line and "RuntimeError: no 1" in line for line in said)
     assert any("observer stranger failed" in line and "not a skelbench.run.observe.Observer" in line for line in said)
 
