@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -142,13 +144,14 @@ def study(
 
         out.print(write_study(chosen), end="", soft_wrap=True)
         return
-    protocols = known_protocols(host, ",".join(chosen.probe))
     observers = named_observers(host, observe)
-    for kind, shown_by in (("tables", chosen.table), ("figures", chosen.figure)):
-        if shown_by:
-            host.get(kind, shown_by)
-    for request in chosen.requests():
-        host.method(request.method)  # misspelt names fail before torch is imported
+    with _of_file(name if chosen == found else ""):  # else it may be an option that is wrong
+        protocols = known_protocols(host, ",".join(chosen.probe))
+        for kind, shown_by in (("tables", chosen.table), ("figures", chosen.figure)):
+            if shown_by:
+                host.get(kind, shown_by)
+        for request in chosen.requests():
+            host.method(request.method)  # misspelt names fail before torch is imported
     import torch
 
     from skelbench.console import err
@@ -210,11 +213,26 @@ def _list(host: Host) -> None:
     out.print("skelbench study NAME --dry-run lists the trials of one; --show prints it as a file to start from")
 
 
+def _is_file(name: str) -> bool:
+    return name.endswith(".toml") or "/" in name
+
+
+@contextmanager
+def _of_file(name: str) -> Iterator[None]:
+    """What is wrong in the study ``name`` is told with its file, if it has one."""
+    try:
+        yield
+    except SkelbenchError as error:
+        if not _is_file(name):
+            raise
+        raise SkelbenchError(f"{name}: {error}") from error
+
+
 def _find(name: str, host: Host) -> Study:
     """The study of that name, or of that TOML file."""
     from skelbench.studies.study import Study
 
-    if name.endswith(".toml") or "/" in name:
+    if _is_file(name):
         from skelbench.studies.files import read_study
 
         return read_study(Path(name))

@@ -139,7 +139,7 @@ class Filters:
                     if name not in there:
                         otherwise = "no run has one yet: skelbench runs tag RUN TAG" if kind == "tag" else ""
                         said = otherwise if not there else ""
-                        raise SkelbenchError(f"--{kind}: {did_you_mean(name, there, _CALLED[kind], said)}")
+                        raise SkelbenchError(did_you_mean(name, there, _CALLED[kind], said))
 
 
 def _facts(run: ReadRun) -> dict[str, Any]:

@@ -110,6 +110,6 @@ def test_rows_and_columns_that_are_asked_for(results, capsys):
 
 
 def test_names_that_nobody_has(results, fails):
-    fails(["compare", "--method", "slm"], "--method: unknown method 'slm'; did you mean 'slim'?")
+    fails(["compare", "--method", "slm"], "unknown method 'slm'; did you mean 'slim'?")
     fails(["compare", "--sort", "-acuracy"], "--sort: unknown column 'acuracy'; did you mean 'accuracy'?")
-    fails(["plot", "curves", "--preset", "smal"], "--preset: unknown preset 'smal'; did you mean 'small'?")
+    fails(["plot", "curves", "--preset", "smal"], "unknown preset 'smal'; did you mean 'small'?")

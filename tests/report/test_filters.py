@@ -76,9 +76,9 @@ def test_runs_are_chosen_as_rows_are(made, host):
 @pytest.mark.parametrize(
     ("filters", "said"),
     [
-        ({"method": ("slm",)}, "--method: unknown method 'slm'; did you mean 'slim'?"),
+        ({"method": ("slm",)}, "unknown method 'slm'; did you mean 'slim'?"),
         ({"method": ("slim:glcl-onyl",)}, "did you mean 'slim:glcl-only'?"),
-        ({"dataset": ("move",)}, "--dataset: unknown data set 'move'; did you mean 'moves'?"),
+        ({"dataset": ("move",)}, "unknown data set 'move'; did you mean 'moves'?"),
         ({"protocol": ("linar",)}, "did you mean 'linear'?"),
         ({"preset": ("smal",)}, "did you mean 'small'?"),
         ({"tag": ("mien",)}, "did you mean 'mine'?"),

@@ -80,9 +80,7 @@ def test_a_budget_is_read_and_printed_so_that_it_is_read_again(text, kind, amoun
     ],
 )
 def test_what_is_no_budget_is_refused(text):
-    with pytest.raises(
-        SkelbenchError, match=r"--budget .*(write for example --budget clips=40k|leave out the fraction)"
-    ):
+    with pytest.raises(SkelbenchError, match=r"budget .*(write for example clips=40k|leave out the fraction)"):
         Budget.parse(text)
 
 

@@ -69,7 +69,7 @@ encoder.dim = 16
         (["batch", "--dataset", "small", "--tokens", "eight"], "not a list of whole numbers; write --tokens 8,15"),
         (["batch", "--dataset", "small", "--set", "seed=3"], "write --seeds 0,1"),
         (["batch", "--dataset", "small", "--set", "patch=4"], "patch=4 and tokens=8 do not agree"),
-        (["unshown.toml"], "unknown table 'objectiv'; did you mean 'objective'?"),
+        (["unshown.toml"], "unshown.toml: unknown table 'objectiv'; did you mean 'objective'?"),
         (["batch", "--dataset", "small", "--seeds", "0,x"], "--seeds '0,x' is not a list of whole numbers"),
         (["batch", "--dataset", "small", "--seeds", "-1"], "whole numbers from 0 on"),
         (["batch", "--dataset", "small", "--probe", "knnn"], "did you mean 'knn'?"),
@@ -79,7 +79,10 @@ encoder.dim = 16
         ),
         (["batch", "--dataset", "small", "--set", "lr"], "not of the form key=value"),
         (["grid.toml", "--set", "toknes=8"], "unknown key 'toknes'; did you mean 'tokens'?"),
-        (["variant.toml"], "did you mean 'glcl-only'?"),
+        (["variant.toml"], "variant.toml: unknown variant of slim 'glcl-onyl'; did you mean 'glcl-only'?"),
+        (["probe.toml"], "probe.toml: unknown protocol 'knnn'; did you mean 'knn'?"),
+        (["probe.toml", "--seeds", "3"], "error: unknown protocol 'knnn'"),
+        (["budget.toml"], "budget.toml: budget 'clips=6x4' is not clips=N"),
         (["late.toml"], "trial calm 8t train.lr=-1.0 s0: train.lr=-1.0 is not valid"),
     ],
 )
@@ -87,6 +90,8 @@ def test_what_is_wrong_with_any_trial_is_said_before_anything_starts(words, said
     written(place, GRID)
     written(place, GRID.replace("calm", "slim:glcl-onyl"), "variant.toml")
     written(place, "table = 'objectiv'" + GRID, "unshown.toml")
+    written(place, "probe = 'knnn'" + GRID, "probe.toml")
+    written(place, "budget = 'clips=6x4'" + GRID, "budget.toml")
     written(place, GRID + "[[trials]]\nmethod = 'calm'\ntrain.lr = -1.0\n", "late.toml")
     code, out, err = run_study(*words)
     errors = [line for line in err.splitlines() if line.startswith("error: ")]
