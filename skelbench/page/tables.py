@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from skelbench.errors import SkelbenchError
 from skelbench.page.provenance import Provenance
 from skelbench.plugin.descriptors import TableSpec
 from skelbench.plugin.host import Host
@@ -173,8 +172,8 @@ class _Printed:
 
     def __init__(self, host: Host) -> None:
         self._found: dict[float, list[tuple[str, published.Figure]]] = {}
-        for name in host.names("published"):
-            for figure in _readable(host, name):
+        for name, figures in published.tables(host).items():
+            for figure in figures:
                 self._found.setdefault(figure["value"], []).append((name, figure))
 
     def where(self, table: str, row: Mapping[str, Cell], cell: Cell) -> tuple[str, str]:
@@ -192,10 +191,3 @@ class _Printed:
         places = (" ".join(filter(None, (figure["dataset"], figure["split"]))) for figure in fitting)
         sources = [*dict.fromkeys(filter(None, lines))][:3]
         return plain("; ".join(sources)), plain(", ".join(dict.fromkeys(filter(None, places))))
-
-
-def _readable(host: Host, name: str) -> list[published.Figure]:
-    try:
-        return published.load(host, name)
-    except SkelbenchError:  # a plugin's file that cannot be read fails the tables that need it, which say so
-        return []

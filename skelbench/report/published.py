@@ -10,6 +10,7 @@ before comparing.
 from __future__ import annotations
 
 import csv
+import logging
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from math import isfinite
@@ -18,6 +19,8 @@ from typing import Any
 from skelbench.errors import SkelbenchError, did_you_mean
 from skelbench.plugin.descriptors import PublishedSpec
 from skelbench.plugin.host import Host
+
+log = logging.getLogger(__name__)
 
 COLUMNS = ("method", "variant", "dataset", "split", "protocol", "metric", "value", "std", "source", "note")
 
@@ -44,8 +47,26 @@ def load(host: Host, name: str, **filters: Any) -> list[Figure]:
 
 
 def tables(host: Host) -> dict[str, list[Figure]]:
-    """Every published table, by name."""
-    return {name: load(host, name) for name in host.names("published")}
+    """Every published table that can be read, by name."""
+    return {name: load(host, name) for name in host.names("published") if readable(host, name)}
+
+
+def readable(host: Host, name: str) -> bool:
+    """Whether there are figures in published table ``name``: a plugin's file that cannot be read is noted once, and
+    spoils no table of others."""
+    descriptor = host.get("published", name)
+    assert isinstance(descriptor, PublishedSpec)
+    return _readable(descriptor.file, host.origin(descriptor).name)
+
+
+@cache
+def _readable(file: str, plugin: str) -> bool:
+    try:
+        _read(file)
+    except SkelbenchError as error:
+        log.warning("note: plugin %r: %s; what is shown of them is left out", plugin, error)
+        return False
+    return True
 
 
 def notes(host: Host, shown_by: str) -> Iterator[str]:

@@ -184,17 +184,18 @@ def variants(
 
 
 def announced(inputs: TableInputs, table: str) -> list[list[Row]]:
-    """The rows that plugins announce for ``table`` (hook ``skelbench_rows``), those of one announcement together."""
-    found = []
-    for descriptor in inputs.host.all("rows"):
+    """The rows that plugins announce for ``table`` (hook ``skelbench_rows``), those of one announcement together;
+    without those of published figures that cannot be read."""
+    host, found = inputs.host, []
+    for descriptor in host.all("rows"):
         if isinstance(descriptor, RowsSpec) and descriptor.table == table:
-            rows = inputs.host.checked(descriptor, inputs.host.load(descriptor), Sequence, "list of rows")
+            rows = host.checked(descriptor, host.load(descriptor), Sequence, "list of rows")
             if wrong := [row for row in rows if not isinstance(row, Row)]:
                 raise SkelbenchError(
-                    f"rows {descriptor.name!r} of plugin {inputs.host.origin(descriptor).name!r} hold a "
+                    f"rows {descriptor.name!r} of plugin {host.origin(descriptor).name!r} hold a "
                     f"{type(wrong[0]).__name__}, not a skelbench.report.study_rows.Row"
                 )
-            found.append(list(rows))
+            found.append([row for row in rows if not row.printed or published.readable(host, row.printed.table)])
     return found
 
 
