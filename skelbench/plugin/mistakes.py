@@ -13,6 +13,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from os.path import commonprefix
 from types import FrameType
 from typing import Any
 
@@ -133,12 +134,16 @@ def _said(error: BaseException) -> str:
     """``KeyError 'pairs'``, ``ValueError: ...``, in one line; of settings that do not hold the first."""
     kind, text = type(error).__name__, " ".join(str(error).split())
     if isinstance(error, ValidationError):
-        first = error.errors()[0]
-        path = ".".join(map(str, (error.title, *first["loc"])))
+        every = error.errors()
+        first = every[0]
+        same = [one for one in every if one["loc"][:1] == first["loc"][:1] and one["input"] is first["input"]]
+        path = ".".join(map(str, (error.title, *commonprefix([one["loc"] for one in same]))))
         if first["type"] == "extra_forbidden" and len(first["loc"]) == 1 and (fields := _fields(error.title)):
             return did_you_mean(str(first["loc"][0]), fields, f"setting of {error.title}")
         given = "" if first["type"] == "missing" or not first["loc"] else f"={first['input']!r:.60}"
-        return f"{path}{given} is not valid: {first['msg'].removeprefix('Value error, ')}"
+        said = first["msg"].removeprefix("Value error, ")
+        others = (one["msg"].removeprefix("Input should be ") for one in same[1:])  # of a setting of several types
+        return f"{path}{given} is not valid: {' or '.join([said, *others])}"
     if isinstance(error, SyntaxError):
         text = f"{error.msg} (line {error.lineno})"
     return f"{kind} {text}" if text[:1] in ("'", '"') else f"{kind}: {text}" if text else kind

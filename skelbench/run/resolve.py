@@ -390,10 +390,11 @@ def _views(cls: type[Method], config: Any, grid: Grid) -> dict[str, ViewSpec]:
     with plugin_code(cls.views, "(config, grid)"):
         views: Any = cls.views(config, grid)
     if not isinstance(views, Mapping) or not views:
-        raise wrong(cls.views, f'returned {views!r:.60}; return a dict of names to views: {{"pair": ViewSpec(...)}}')
+        what = f"a {type(views).__name__}" if views else repr(views)
+        raise wrong(cls.views, f'returned {what}; return a dict of names to views: {{"pair": ViewSpec(...)}}')
     for name, view in views.items():
         if not isinstance(view, ViewSpec) or not isinstance(name, str):
-            raise wrong(cls.views, f"returned {view!r:.60} as view {name!r}; a ViewSpec is expected")
+            raise wrong(cls.views, f"returned a {type(view).__name__} as view {name!r}; a ViewSpec is expected")
     return dict(views)
 
 

@@ -192,8 +192,12 @@ MISTAKES = [
     (*phases("('main', 0.0), ('main', 0.5)"), "each name stands once"),
     (*phases("('main', 0.0), ('late', float('nan'))"), "1 being the end of training"),
     # views
-    (VIEWS, "        return [ViewSpec(frames=grid.frames)]\n", "return a dict of names to views"),
-    (VIEWS, '        return {"pair": grid.frames}\n', "returned 32 as view 'pair'; a ViewSpec is expected"),
+    (
+        VIEWS,
+        "        return [ViewSpec(frames=grid.frames)]\n",
+        "views: returned a list; return a dict of names to views",
+    ),
+    (VIEWS, '        return {"pair": grid.frames}\n', "returned a int as view 'pair'; a ViewSpec is expected"),
     ("count=2", "counts=2", "mine.py:52, views: unknown setting of ViewSpec 'counts'; did you mean 'count'?"),
     ("count=2", "count='two'", "mine.py:52, views: ViewSpec.count='two' is not valid: Input should be a valid integer"),
     ("count=2", "stream='bones'", "mine.py:52, views: ViewSpec.stream='bones' is not valid"),
@@ -297,6 +301,13 @@ def test_a_view_that_is_no_whole_number_of_patches_is_named(data_root, tmp_path,
     ):
         with pytest.raises(SkelbenchError, match=said) if said else nullcontext():
             resolve(replace(request, encoder=encoder), Host([file]), data_root, "cpu")
+
+
+def test_what_fits_none_of_several_types_is_told_all_of_them(tmp_path, shipped_plugins, fails):
+    file = tmp_path / "mine.py"
+    file.write_text(Plan("dataset", "mine").file().replace('train="odd"', 'train="oddd"'))
+    said = "FieldRule.train='oddd' is not valid: Input should be a valid tuple or 'odd' or 'even'"
+    fails(["data", "info", "mine", "--plugin", str(file)], said)
 
 
 def test_a_method_without_a_mistake_trains(mine, trained):
