@@ -39,8 +39,8 @@ class Budget:
         amount = float(f"{float(found[2]) * _TIMES[found[3]]:.12g}") if found else 0.0
         if not found or not 0 < amount < math.inf:
             raise SkelbenchError(
-                f"budget {text!r} is not clips=N, steps=N, flops=F or minutes=M with a number above 0; write for example "
-                "clips=40k or flops=1.5P"
+                f"budget {text!r} is not clips=N, steps=N, flops=F or minutes=M with a number above 0; write for "
+                "example clips=40k or flops=1.5P"
             )
         if found[1] in WHOLE and not amount.is_integer():
             raise SkelbenchError(f"budget {text!r}: {found[1]} are counted in whole numbers; leave out the fraction")
