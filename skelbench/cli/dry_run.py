@@ -114,7 +114,7 @@ def _versions(spec: Mapping[str, Any]) -> Iterator[str]:
     """Of method and encoder: ``method mine 1 (file 3f2a...)``."""
     for part in ("method", "encoder"):
         source = spec[f"{part}_source"]
-        yield f"{part} {spec[part]} {spec[f'{part}_version']}" + (f" (file {source})" if source else "")
+        yield f"{part} {spec[part]} {spec[f'{part}_version']}" + (f" (file {source[:12]})" if source else "")
 
 
 def _print_settings(resolved: Resolved) -> None:

@@ -149,6 +149,8 @@ def _short(value: Any) -> str:
         return f"{{{', '.join(f'{key}={_short(each)}' for key, each in _filled(value))}}}"
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(_short, value))}]"
+    if isinstance(value, bool):
+        return str(value).lower()
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 

@@ -117,7 +117,7 @@ class Frozen:
 
     def __init__(self, session: Session, run: RunDir, checkpoint: str = "last", like: Configured | None = None) -> None:
         if run.outcome != "done" and checkpoint == "last":
-            raise SkelbenchError(f"run {run.name} is {run.outcome}, not done; issue its command again to finish it")
+            raise SkelbenchError(f"run {run.name} is not done but {run.outcome}; issue its command again to finish it")
         self.session, self.run, self.checkpoint = session, run, checkpoint
         self.run_spec = run.spec
         self.spec = eval_spec(session.host, run, "linear", checkpoint, like=like)

@@ -198,7 +198,7 @@ def paired_test(
         by_subject=by_subject,
     )
     figures = f"{100 * interval[0]:+.1f} to {100 * interval[1]:+.1f} points at 95 % over {test.over}, p = {p:.2g}"
-    figures += f", {test.n} clips" if by_subject else ""
+    figures += f", {test.n} clips" if "subject" in test.over else ""
     if p <= alpha:
         winner, loser = (name_a, name_b) if difference > 0 else (name_b, name_a)
         verdict = f"{winner} is better than {loser} by {100 * abs(difference):.1f} points ({figures})"

@@ -48,15 +48,15 @@ def sentences(runs: Sequence[ReadRun], linear: Table | None, damaged: int, left_
 
 def _what_there_is(runs: Sequence[ReadRun]) -> Iterator[Sentence]:
     outcomes = Counter(run.outcome for run in runs)
-    methods = {run.title for run in runs if run.spec.method not in CONTROLS}
+    compared = [run for run in runs if run.spec.method not in CONTROLS]
+    methods, controls = {run.title for run in compared}, len(runs) - len(compared)
     data = {run.spec.data.title for run in runs}
     evaluations = sum(len(run.records()) for run in runs)
     seeds = {run.spec.seed for run in runs}
     rest = [f"{count} {_OUTCOMES.get(name, name)}" for name, count in outcomes.most_common() if name != "done"]
-    text = f"{_count(len(runs), 'run')} of {_count(len(methods), 'method or variant', 'methods and variants')}"
-    text += (
-        f" besides the controls, on {_count(len(data), 'data set')} ({_names(data)}), {_count(len(seeds), 'seed')}: "
-    )
+    text = f"{_count(len(compared), 'run')} of {_count(len(methods), 'method or variant', 'methods and variants')}"
+    text += f" and {controls} of controls" if controls else ""
+    text += f", on {_count(len(data), 'data set')} ({_names(data)}), {_count(len(seeds), 'seed')}: "
     text += f"{outcomes['done']} done{''.join(f', {one}' for one in rest)}; {_count(evaluations, 'evaluation')}."
     yield Sentence(text)
 
@@ -134,7 +134,7 @@ def _wrong(runs: Sequence[ReadRun]) -> Iterator[Sentence]:
             yield Sentence(f"{who} seems to learn a shortcut: {plain(what)}.", "wrong", (run.name,))
         if run.outcome in ("failed", "diverged", "interrupted"):
             why = plain(run.reason).rstrip(".")
-            text = f"{who} is {run.outcome}"
+            text = f"{who} {'was ' if run.outcome == 'interrupted' else ''}{run.outcome}"
             yield Sentence(f"{text}{f': {why}' if why else ''}.", "wrong", (run.name,))
 
 

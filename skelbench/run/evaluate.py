@@ -116,7 +116,7 @@ def evaluate(
 def check_finished(run: RunDir, checkpoint: str) -> None:
     """SkelbenchError if the final weights are asked for and not there yet."""
     if run.outcome != "done" and checkpoint == "last":
-        raise SkelbenchError(f"run {run.name} is {run.outcome}, not done; issue its command again to finish it")
+        raise SkelbenchError(f"run {run.name} is not done but {run.outcome}; issue its command again to finish it")
 
 
 def _evaluate(

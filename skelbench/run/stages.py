@@ -20,7 +20,7 @@ def finished(results: ResultStore, pattern: str) -> RunDir:
     if checkpoint != "last" or run.outcome != "done":
         raise SkelbenchError(
             f"--init-from {pattern}: a run can start from the final weights of a finished run only; "
-            f"{run.name} is {run.outcome}"
+            f"{run.name}: {run.outcome}"
         )
     return run
 

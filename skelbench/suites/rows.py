@@ -26,7 +26,7 @@ def _run_reasons(suite: Suite, recorded: Recorded, info: Mapping[str, Any], spec
     if other != suite.hash:
         yield f"it was made for {suite.name} with hash {other}, this one has {suite.hash}"
     if info.get("outcome") != "done":
-        yield f"it is {info.get('outcome')}, not done"
+        yield f"it is not done but {info.get('outcome')}"
     if info.get("modified"):
         yield f"settings were changed from the preset: {', '.join(map(str, info['modified']))}"
     if info.get("setting", "shared") != "shared":

@@ -166,7 +166,7 @@ def _id_wrong(run: RunDir, info: Mapping[str, Any], spec: RunSpec, packed: Packe
     if info.get("name") != run.name:
         yield "run.json is that of a run of another name"
     if info["outcome"] != "done":
-        yield f"it is {info['outcome']}, not done"
+        yield f"it is not done but {info['outcome']}"
 
 
 def _training_wrong(run: RunDir, info: Mapping[str, Any], spec: RunSpec) -> Iterator[str]:

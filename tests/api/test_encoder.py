@@ -103,7 +103,7 @@ def test_which_encoder(trained, session, tmp_path):
     with pytest.raises(SkelbenchError, match="neither the directory of a run nor an exported encoder"):
         skelbench.load_encoder(tmp_path)
     run._directory.update(outcome="interrupted")
-    with pytest.raises(SkelbenchError, match="is interrupted, not done"):
+    with pytest.raises(SkelbenchError, match="is not done but interrupted"):
         run.encoder()
 
 

@@ -1,7 +1,9 @@
 """The commands as a user types them, on a small data set with small models."""
 
+import hashlib
 import json
 import os
+import re
 from contextlib import redirect_stderr, redirect_stdout
 from functools import partial
 
@@ -9,6 +11,7 @@ import pytest
 from small import TINY, TINY_METHOD, on_two_processes, write_small_store
 
 from skelbench.cli.main import main
+from skelbench.scaffold.plan import Plan
 
 pytestmark = pytest.mark.usefixtures("shipped_plugins")
 
@@ -84,6 +87,15 @@ def test_dry_run_says_everything_and_writes_nothing(small, capsys):
     for said in ("pretrain id", "eval id, linear", "parameters", "GFLOPs per clip", "memory", "time"):
         assert said in shown
     assert not (small / "results").exists()
+
+
+def test_a_dry_run_shortens_the_hash_of_a_plugins_file(small, capsys):
+    file = small / "mine.py"
+    file.write_text(Plan("method", "mine").file())
+    words = ["run", "mine", "--plugin", str(file), "--dataset", "small", "--batch-size", "4", "--dry-run"]
+    assert main(words) == 0
+    (found,) = re.findall(r"method mine 1 \(file (\w+)\)", capsys.readouterr().out)
+    assert found == hashlib.sha256(file.read_bytes()).hexdigest()[:12]
 
 
 def test_a_dry_run_marks_what_differs_from_the_preset(small, capsys):

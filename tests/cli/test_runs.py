@@ -185,6 +185,10 @@ def test_a_damaged_cost_leaves_the_rest_of_the_page(made, shown):
     assert "method.momentum" in page and "50.0%" in page and "Cost (FLOPs" not in page
 
 
+def test_settings_are_shown_as_they_are_typed(made, shown):
+    assert "cls=true, depth=2" in shown("show", made.run("dino", encoder_config={"cls": True, "depth": 2}))
+
+
 def test_what_is_to_be_typed_again_names_the_plugin_file_of_the_run(made, shown):
     name = made.names[0]
     for words, files in (

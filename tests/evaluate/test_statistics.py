@@ -177,6 +177,8 @@ def test_a_claim_rests_on_the_wider_interval_and_the_larger_p():
     assert test.p_value == test.by_subject.p_value and test.interval == test.by_subject.interval
     assert test.by_subject.width > 2 * test.by_clip.width and test.over == "8 subjects" and not test.caution
     assert "over 8 subjects" in test.verdict and test.verdict.startswith("no difference shown")
+    often = paired_test(ids, ids % 3 > 0, ids, ids % 3 == 1, subjects_a=ids // 2)  # clips are the wider here
+    assert often.over == "200 clips" and often.verdict.count("200 clips") == 1
     alone = paired_test(ids, a, ids, b)
     assert alone.p_value == alone.by_clip.p_value and alone.over == "200 clips"
     assert "subjects are not known" in alone.caution

@@ -180,7 +180,7 @@ def test_a_run_that_is_not_done_is_not_packed(place):
     info = json.loads((place.run / "run.json").read_text())
     (place.run / "run.json").write_text(json.dumps(info | {"outcome": "interrupted"}))
     code, _, err = place.call("runs", "export", place.run.name, "-o", place.root / "x.zip")
-    assert code == 2 and "is interrupted, not done" in err and not (place.root / "x.zip").exists()
+    assert code == 2 and "is not done but interrupted" in err and not (place.root / "x.zip").exists()
 
 
 # ------------------------------------------------------------------------------------------------ changed
@@ -235,7 +235,7 @@ def test_a_member_that_occurs_twice_or_is_gone_is_refused(looked):
         ("run.json", lambda r: r["spec"].update(seed=1), "its spec has hash"),
         ("run.json", lambda r: r.update(steps=7), "are not 9,996 clips"),
         ("run.json", lambda r: r.update(steps=7, clips_seen=7.0 * r["spec"]["train"]["batch_size"]), "its spec makes"),
-        ("run.json", lambda r: r.update(outcome="running"), "it is running, not done"),
+        ("run.json", lambda r: r.update(outcome="running"), "it is not done but running"),
         ("run.json", lambda r: r.update(spec=[]), "should be a valid dictionary"),
         ("run.json", lambda r: r.update(name="else"), "of another name"),
         ("metrics.jsonl", lambda r: r.update(step=3), "metrics.jsonl ends at step 3"),

@@ -48,7 +48,7 @@ def test_training_stops_in_the_step_itself_and_keeps_the_last_good_state(
         pretrain(session, resolved("mamp", **{"train.clip_grad": clip_grad}))
     (run,) = session.results.runs()
     assert run.outcome == "diverged" and run.info["step"] == index
-    with pytest.raises(SkelbenchError, match="diverged, not done"):
+    with pytest.raises(SkelbenchError, match="is not done but diverged"):
         evaluate(session, run, eval_spec(session.host, run, "knn"))
     state = torch.load(run.checkpoint, weights_only=True)
     assert state["step"] == index

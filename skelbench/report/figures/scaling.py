@@ -192,7 +192,7 @@ def _panel(axes: Axes, panel: Panel, looks: Mapping[Line, dict[str, Any]], over:
     for place, (grid, level) in enumerate(panel.untrained.items()):
         axes.axhline(level, color=PALE, linestyle=":", linewidth=1, zorder=1, label="_untrained")
         if len(panel.untrained) > 1:  # levels are near each other: names stand side by side
-            where = {"transform": axes.get_yaxis_transform(), "ha": "right", "va": "bottom"}
+            where: dict[str, Any] = {"transform": axes.get_yaxis_transform(), "ha": "right", "va": "bottom"}
             axes.text(0.99 - 0.2 * place, level, grid, **where, fontsize="x-small", color=PALE)
     if not shown:
         axes.set(xticks=[], yticks=[])
