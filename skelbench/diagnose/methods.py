@@ -85,8 +85,8 @@ NOTES = (
     "other: with other clips' originals, what chance gives; found: percent whose own original is nearest. A feature "
     "that throws identity away is near its own original and near others: read the three together.",
     "Over untrained: minus the same encoder as initialised, diagnosed alike; found over untrained: the mean of this "
-    "over yaw and size, in points. ±: 95 % t interval over seeds. Only rows that were diagnosed with the same settings, "
-    "on the same data, are ranked against each other.",
+    "over yaw and size, in points. ±: 95 % t interval over seeds. Only rows that were diagnosed with the same "
+    "settings, on the same data, are ranked against each other.",
 )
 
 
