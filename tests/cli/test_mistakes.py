@@ -276,6 +276,7 @@ def trained(data_root, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("wrong,by,said", MISTAKES, ids=range(len(MISTAKES)))
+@pytest.mark.filterwarnings("ignore:Converting a tensor")  # float(loss), as an author might
 def test_a_mistake_is_told_in_a_sentence(mine, trained, wrong, by, said):
     with pytest.raises(SkelbenchError) as refused:
         trained(mine(wrong, by))
