@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from skelbench.cost import BODIES
 from skelbench.cost.macs import count_encoder
-from skelbench.cost.report import step_cost
+from skelbench.cost.report import flops_per_clip
 from skelbench.cost.rows import paper_spec
 from skelbench.plugin.descriptors import Descriptor, MethodSpec
 from skelbench.plugin.host import Host
@@ -45,7 +45,7 @@ def budget_costs(host: Host, about: Descriptor) -> Iterator[BudgetCost]:
         if isinstance(about, MethodSpec):
             spec = paper_spec(host, about, GridSpec(frames=frames, patch=patch))
             encoder = build_encoder(spec, host, NTU25)
-            step = BODIES * step_cost(spec, host, NTU25)["flops_per_clip"] if about.trains else None
+            step = BODIES * flops_per_clip(spec, host, NTU25) if about.trains else None
         else:
             encoder, step = bare_encoder(host, host.name(about), {}, NTU25, grid), None
         macs = count_encoder(encoder, grid, NTU25).body_macs

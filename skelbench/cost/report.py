@@ -22,7 +22,7 @@ STEPS = 1_000_000
 """Of the schedule that a counted step is part of."""
 
 
-def step_cost(spec: RunSpec, host: Host, topology: Topology, clips: int = 8) -> dict[str, Any]:
+def step_cost(spec: RunSpec, host: Host, topology: Topology) -> dict[str, Any]:
     """Cost of a whole training step per clip with two present bodies, by role: :class:`~skelbench.cost.step.StepCost`.
 
     Counted in the middle of each phase of a long schedule, where queues of keys are full, and averaged over phases; on
@@ -30,7 +30,7 @@ def step_cost(spec: RunSpec, host: Host, topology: Topology, clips: int = 8) -> 
     that two bodies cost twice as much.
     """
     try:
-        cost = _step(spec, host, topology, clips, "meta")
+        cost = _step(spec, host, topology, 8, "meta")
     except Exception:  # a step that looks at values cannot run on shapes; a real error shows again on the CPU
         cost = _step(spec, host, topology, 2, "cpu")
     return {"flops_per_clip": cost.total_flops_per_clip / BODIES, **asdict(cost)}

@@ -130,9 +130,9 @@ class _RoleMode(TorchDispatchMode):
     """Splits what ``counter`` counts over roles, forward and backward.
 
     Forward: the innermost running module that has a role. Backward: what is made ahead of the backward pass
-    (:mod:`skelbench.nn.ahead`), and in it every autograd node carries the sequence number it
-    got in the forward pass, which says inside which module it was made. (FlopCounterMode's own split by module follows
-    tensors passed as arguments, and loses the backward pass of modules that receive a View.)
+    (:mod:`skelbench.nn.ahead`), and in it every autograd node carries the sequence number it got in the forward pass,
+    which says inside which module it was made. (FlopCounterMode's own split by module follows tensors passed as
+    arguments, and loses the backward pass of modules that receive a View.)
     """
 
     def __init__(self, counter: FlopCounterMode) -> None:

@@ -20,7 +20,7 @@ from skelbench.errors import SkelbenchError
 from skelbench.evaluate.features import Builder, extract
 from skelbench.report.controls import Controls
 from skelbench.results.run_dir import RunDir
-from skelbench.run.evaluate import clips_of, eval_spec, load_encoder
+from skelbench.run.evaluate import check_finished, clips_of, eval_spec, load_encoder
 from skelbench.run.session import Session
 from skelbench.skeleton.grid import Grid
 from skelbench.spec import Align, Bodies, Centre, Configured, EvaluationResize, SecondBody, Stream
@@ -116,8 +116,7 @@ class Frozen:
     """
 
     def __init__(self, session: Session, run: RunDir, checkpoint: str = "last", like: Configured | None = None) -> None:
-        if run.outcome != "done" and checkpoint == "last":
-            raise SkelbenchError(f"run {run.name} is not done but {run.outcome}; issue its command again to finish it")
+        check_finished(run, checkpoint)
         self.session, self.run, self.checkpoint = session, run, checkpoint
         self.run_spec = run.spec
         self.spec = eval_spec(session.host, run, "linear", checkpoint, like=like)

@@ -57,8 +57,7 @@ def pack(runs: Sequence[RunDir], output: Path, suites: Mapping[str, str], weight
 
 
 def _check(run: RunDir) -> None:
-    if run.outcome != "done":
-        raise SkelbenchError(f"run {run.name} is not done but {run.outcome}; issue its command again to finish it")
+    run.check_done()
     if FIELD in run.info:
         raise SkelbenchError(f"run {run.name} was not made here but added from a file; hand on that file instead")
 

@@ -34,6 +34,13 @@ class RunDir:
         if self.held:
             self.held.check()
 
+    def check_done(self) -> None:
+        """SkelbenchError if it is not finished."""
+        if self.outcome != "done":
+            raise SkelbenchError(
+                f"run {self.name} is not done but {self.outcome}; issue its command again to finish it"
+            )
+
     @property
     def name(self) -> str:
         return self.path.name

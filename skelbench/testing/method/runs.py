@@ -79,7 +79,8 @@ def devices(m: MethodSubject) -> None:
 def cost(m: MethodSubject) -> None:
     made = m.resolved()
     topology = made.store.topology
-    encoder = m.method().inference_encoder()
+    method = m.method()
+    encoder = method.inference_encoder()
     if any(True for _ in encoder.parameters()):
         count_encoder(encoder, grid_of(made.spec, topology), topology)
     if not made.spec.views:
@@ -90,7 +91,6 @@ def cost(m: MethodSubject) -> None:
     student = counted["by_role"].get("student")
     if student is None:
         raise Failed("a module with the role 'student' that does the work", "none", "roles of the method's class")
-    method = m.method()
     parts = [(name, role, method.get_submodule(name)) for name, role in method.roles.items()]
     learnt = [(name, role) for name, role, part in parts if any(p.dim() > 1 for p in part.parameters())]
     if idle := [(name, role) for name, role in learnt if role not in counted["by_role"]]:
