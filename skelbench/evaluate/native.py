@@ -20,6 +20,7 @@ from skelbench.cores import one_thread
 from skelbench.errors import SkelbenchError
 from skelbench.evaluate.probe import Heads, Part, curve_rows, probe_result, stratified
 from skelbench.evaluate.protocol import Features, Progress, Protocol, ProtocolResult, share
+from skelbench.plugin.mistakes import lacking
 from skelbench.views.augmentations import Augment
 from skelbench.views.crops import Crop
 from skelbench.views.keyed import Keyed
@@ -58,13 +59,13 @@ class NativeLinear(Protocol):
 
     def rate(self, epoch: float) -> float:
         """The learning rate so many epochs after the start."""
-        raise NotImplementedError
+        raise lacking(self, "rate(self, epoch)")
 
     def passes(
         self, features: Features, seed: int, device: torch.device | str, progress: Progress | None
     ) -> Iterator[Tensor]:
         """Features of all training clips, float32 [n, D], once per epoch."""
-        raise NotImplementedError
+        raise lacking(self, "passes(self, features, seed, device, progress)")
 
     def classifier(self, width: int, classes: int, generator: torch.Generator, device: torch.device | str) -> nn.Module:
         """What is trained: ``weight`` [C, D] and ``bias`` [C], logits [b, C] of features [b, D]. First weights come

@@ -21,6 +21,7 @@ from skelbench.evaluate.linear import Linear
 from skelbench.evaluate.protocol import Measure, Progress, ProtocolResult
 from skelbench.identity import derive_seed
 from skelbench.plugin import ProtocolSpec, hookimpl
+from skelbench.plugin.mistakes import lacking
 from skelbench.views.degradations import JointNoise, MissingJoints, ParentFill, ZeroFill, joints_lost
 from skelbench.views.transfer import fetch, send
 
@@ -62,7 +63,7 @@ class DegradedLinear(EncoderProtocol, Linear):
 
     def conditions(self) -> Iterator[Step]:
         """What test clips are put under, in the order in which it is shown."""
-        raise NotImplementedError
+        raise lacking(self, "conditions(self)")
 
     @property
     def measures(self) -> Mapping[str, Measure]:  # type: ignore[override]

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from skelbench.errors import SkelbenchError
 from skelbench.nn.encoder import Encoded, Encoder, side_by_side
+from skelbench.plugin.mistakes import lacking
 from skelbench.skeleton.grid import Grid
 from skelbench.skeleton.topology import Topology
 from skelbench.views.view import View
@@ -120,7 +121,7 @@ class TwoBranchEncoder(Encoder):
 
     def branches(self, x_BMTJC: Tensor) -> Branches:
         """Tokens [B, T, D] and [B, K, D] after the last layer."""
-        raise NotImplementedError
+        raise lacking(self, "branches(self, x_BMTJC)")
 
     def forward(self, view: View, mask_RN: Tensor | None = None, keep_RK: Tensor | None = None) -> Encoded:
         """See :meth:`Encoder.forward`; readouts ``time`` and ``space`` are the branches' own."""

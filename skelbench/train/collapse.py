@@ -18,6 +18,7 @@ keeps its place in the record with the step ``until`` which it lasted.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -42,7 +43,7 @@ _NAMES = {
 }
 
 
-class Sign:
+class Sign(ABC):
     """Follows a run of ``clips`` clips per step and process line by line; ``found`` is what goes into run.json."""
 
     def __init__(self, clips: int) -> None:
@@ -69,9 +70,9 @@ class Sign:
                 low.clear()
         return changed
 
+    @abstractmethod
     def judged(self, line: Mapping[str, Any]) -> Iterator[tuple[str, str, float, bool, int]]:
         """(name, measure, value, whether it is beyond the limit, on how many looks in a row it must be) of a line."""
-        raise NotImplementedError
 
 
 class Collapse(Sign):
