@@ -15,7 +15,7 @@ from skelbench.methods.contract import Step
 from skelbench.plugin.host import Host
 from skelbench.skeleton.topology import Topology
 from skelbench.spec import RunSpec
-from skelbench.train.build import build_encoder, build_method, fake_views, grid_of, parameters
+from skelbench.train.build import build_encoder, build_method, fake_views, grid_of, parameters, phases_of
 from skelbench.views.view import View
 
 STEPS = 1_000_000
@@ -38,7 +38,7 @@ def step_cost(spec: RunSpec, host: Host, topology: Topology) -> dict[str, Any]:
 
 def _step(spec: RunSpec, host: Host, topology: Topology, clips: int, device: str) -> StepCost:
     method = build_method(spec, host, topology, device)
-    views, phases = fake_views(spec, topology, clips, BODIES, device), method.phases()
+    views, phases = fake_views(spec, topology, clips, BODIES, device), phases_of(method)
     costs = []
     for (phase, start), (_, end) in zip(phases, [*phases[1:], ("", 1.0)], strict=True):
         step = Step(int(STEPS * (start + end) / 2), STEPS, 0.0, torch.Generator(), no_draws, phase=phase)

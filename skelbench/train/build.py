@@ -183,6 +183,20 @@ def build_method(spec: RunSpec, host: Host, topology: Topology, device: torch.de
     return method if meta else method.to(device)
 
 
+def phases_of(method: Method) -> list[tuple[str, float]]:
+    """The method's phases as (name, share of the schedule at which it begins); a mistake if they are out of order."""
+    with plugin_code(method.phases, "()"):
+        phases = [(str(name), float(start)) for name, start in method.phases()]
+    starts = [start for _, start in phases]
+    if starts[:1] != [0.0] or starts != sorted(starts) or not starts[-1] <= 1 or len(dict(phases)) < len(phases):
+        raise wrong(
+            method.phases,
+            f"returned {phases}; the first begins at 0, the others after it in order, 1 being the end of training, and "
+            'each name stands once: [("warm", 0.0), ("main", 0.3)]',
+        )
+    return phases
+
+
 def fake_views(spec: RunSpec, topology: Topology, clips: int, bodies: int = 1, device: str = "meta") -> dict[str, View]:
     """Views with the shapes of a real batch of ``clips`` clips with ``bodies`` present bodies each, for counting cost.
 

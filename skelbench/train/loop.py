@@ -27,13 +27,13 @@ from skelbench.nn.batch_norm import synchronised
 from skelbench.nn.encoder import Encoder
 from skelbench.nn.prototype_loss import fuse
 from skelbench.optim.groups import groups_of
-from skelbench.plugin.mistakes import plugin_code, where, wrong
+from skelbench.plugin.mistakes import plugin_code, where
 from skelbench.results.metrics import logged_lines
 from skelbench.results.run_dir import RunDir
 from skelbench.results.state_file import write_state
 from skelbench.signals import stop_requested
 from skelbench.spec import RunSpec
-from skelbench.train.build import training_clips, turns_bodies, view_specs
+from skelbench.train.build import phases_of, training_clips, turns_bodies, view_specs
 from skelbench.train.checkpoint import ANEW, WITHOUT_LOG, cut_back, load_state, save_encoders, synced
 from skelbench.train.collapse import Collapse, sentence
 from skelbench.train.finite import Found, Verdict, state_problem
@@ -91,7 +91,7 @@ class Trainer:
                 f"a batch of {spec.train.batch_size} clips gives some of {self.world} processes none; start no more "
                 "processes than clips, or choose a larger --batch-size"
             )
-        self.phases = _phases(method)
+        self.phases = phases_of(method)
         self.save_memory(spec.train.recompute == "on", 1 if spec.train.accumulate == "auto" else spec.train.accumulate)
         self.forward: Callable[..., dict[str, Tensor]] = method
         if self.world > 1:
@@ -458,20 +458,6 @@ class Trainer:
     def _advice(self) -> str:
         kept = "the last good state is kept; " if self.run.checkpoint.exists() else ""
         return f"{kept}lower --set train.lr, set train.clip_grad, or use --precision fp32, then run again"
-
-
-def _phases(method: Method) -> list[tuple[str, float]]:
-    """The method's phases by their beginning."""
-    with plugin_code(method.phases, "()"):
-        phases = [(str(name), float(start)) for name, start in method.phases()]
-    starts = [start for _, start in phases]
-    if starts[:1] != [0.0] or starts != sorted(starts) or not starts[-1] <= 1 or len(dict(phases)) < len(phases):
-        raise wrong(
-            method.phases,
-            f"returned {phases}; the first begins at 0, the others after it in order, 1 being the end of training, and "
-            'each name stands once: [("warm", 0.0), ("main", 0.3)]',
-        )
-    return phases
 
 
 def _rounded(value: float) -> float:

@@ -216,3 +216,11 @@ def test_phases_count_by_their_share_of_a_long_schedule(monkeypatch):
     assert cost["by_role"]["other"]["forward"] == 0.75 * 2 * CLASSES * WIDTH
     assert cost["forward_macs"] == sum(macs["forward"] for macs in cost["by_role"].values())
     assert cost["flops_per_clip"] == cost["forward_macs"] + cost["backward_macs"]  # 2 FLOPs each, of one body of two
+
+
+def test_phases_out_of_order_are_not_counted(monkeypatch):
+    monkeypatch.setattr(report, "build_method", lambda *_: InPhases())
+    monkeypatch.setattr(InPhases, "phases", lambda self: [("begin", 0.5), ("end", 0.25)])
+    monkeypatch.setattr(report, "fake_views", lambda spec, topology, clips, bodies, device: views(clips, bodies))
+    with pytest.raises(SkelbenchError, match="the first begins at 0"):
+        report.step_cost(None, None, None)
