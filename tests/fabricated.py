@@ -64,10 +64,12 @@ class Fabricated:
         streams: tuple[str, ...] = ("joint",),
         fusion: str = "none",
         trained_on: tuple[str, ...] = ("joint",),
+        init_from: str | None = None,
+        probe: dict | None = None,
         **train,
     ) -> str:
         """One run with a linear evaluation in which ``right`` (outcomes, or a share) holds, None = without any; returns
-        its name. ``train``: settings of the training."""
+        its name. ``probe``: settings of the evaluation by ``protocol``, ``train``: of the training."""
         method, _, variant = title.partition(":")
         frames, patch = {8: (64, 8), 15: (120, 8), 30: (120, 4)}.get(tokens, (8 * tokens, 8))
         data = DataSpec(name=dataset, split=split, fingerprint=fingerprint)
@@ -83,6 +85,7 @@ class Fabricated:
             data=data,
             train=TrainSpec(**{"batch_size": 32} | train) if trains else TrainSpec(epochs=0, batch_size=1),
             seed=seed,
+            init_from=init_from,
         )
         name = f"{title.replace(':', '.')}-{dataset}-{split}-{tokens}t-{preset}-s{seed}-{spec.id}"
         folder = self.root / name
@@ -117,16 +120,18 @@ class Fabricated:
         right = correct(right) if isinstance(right, float) else right
         facts = {"standard": standard, "checkpoint": checkpoint, "ids": ids, "streams": streams, "fusion": fusion}
         facts |= {"subjects": subjects}
-        self._evaluation(folder, spec, protocol, right, **facts, drawn=drawn, labels=labels, predicted=predicted)
+        own = {"config": probe, "standard": False} if probe else {}
+        self._evaluation(folder, spec, protocol, right, **facts | own, drawn=drawn, labels=labels, predicted=predicted)
         if knn is not None:
             self._evaluation(folder, spec, "knn", correct(knn), **facts)
         return name
 
     def _evaluation(
         self, folder, spec, protocol, right, standard, checkpoint, ids, streams, fusion, subjects=None, drawn="",
-        labels=None, predicted=None,
+        labels=None, predicted=None, config=None,
     ) -> None:  # fmt: skip
         own = {"pretrain_id": spec.id, "data": spec.data, "seed": spec.seed}
+        own["protocol_config"] = config or {}
         evaluated = EvalSpec(**own, checkpoint=checkpoint, protocol=protocol, streams=streams, fusion=fusion)
         clips = right.shape[-1]
         labels = np.ones(clips, int) if labels is None else labels

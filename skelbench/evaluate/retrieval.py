@@ -76,8 +76,9 @@ def _figures(
         precision.append(fetch(average_precision_(similarity_QG, labels_Q, hits)))
         del similarity_QG
     ahead_n = of_all(ahead, sets)
+    has_hits_n = torch.from_numpy(np.isin(first.test_y, first.train_y))
     figures = {"map": float(of_all(precision, sets).mean())}
-    figures |= {f"recall_at_{k}": float((ahead_n < k).double().mean()) for k in NEAREST}
+    figures |= {f"recall_at_{k}": float(((ahead_n < k) & has_hits_n).double().mean()) for k in NEAREST}
     return of_all(nearest, sets).numpy(), figures
 
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from skelbench.data.store.splits import full_name
 from skelbench.report import published, significance, study_rows
 from skelbench.report.controls import CONTROLS
-from skelbench.report.seeds import INTERVALS, accuracy, alike, footnotes, seeds_of, spread, subjects_note
+from skelbench.report.seeds import INTERVALS, accuracy, alike, block_of, footnotes, seeds_of, spread, subjects_note
 from skelbench.report.table import Cell, Column, Table, footnotes_of
 
 if TYPE_CHECKING:
@@ -26,9 +27,9 @@ _SHOWN = {
     "setting": "Setting", "preset": "Preset", "encoder": "Encoder", "stream": "Stream", "checkpoint": "Checkpoint",
     "hardware": "Hardware",
 }  # fmt: skip
-_SETTING = ["title", "dataset", "split", "tokens", *_SHOWN]
-_BLOCK = ["dataset", "split", "setting", "encoder", "stream", "checkpoint"]
-"""What rows that compete have in common."""
+_SETTING = ["title", "dataset", "split", "data", "tokens", *_SHOWN]
+_BLOCK = ["dataset", "split", "data", "setting", "encoder", "stream", "checkpoint", "preset"]
+"""What rows that compete have in common; of presets the name without its changes."""
 LETTERS = "_letters"
 HOW = (
     "Letters behind a figure: rows that share one are not told apart by it, rows that share none are: paired tests of "
@@ -58,7 +59,7 @@ class Measured:
     key: str
     header: str
     protocols: Sequence[str]
-    """Those that measure it, the first of them goes before the others."""
+    """Those that measure it; of as many seeds the first of them goes before the others."""
     metric: str = ""
     """Name of the figure; "" = the headline accuracy."""
     predicted: str = ""
@@ -88,9 +89,9 @@ class ColumnTable:
 
 
 def settings(frame: DataFrame, keys: Sequence[str]) -> Iterator[list[DataFrame]]:
-    """Rows of the frame that make one row of a table: those of each protocol, over seeds. Where one protocol has
-    several settings (``compare --all``), each is a row of its own."""
-    for _, setting in frame.groupby(list(keys), dropna=False, sort=False):
+    """Rows of the frame that make one row of a table: those of each protocol, over seeds, of trainings that are alike.
+    Where one protocol has several settings (``compare --all``), each is a row of its own."""
+    for _, setting in frame.groupby([*keys, "training"], dropna=False, sort=False):
         groups = list(seeds_of(setting, ["protocol"]))
         names = [group["protocol"].iloc[0] for group in groups]
         if len(set(names)) < len(names):
@@ -115,7 +116,7 @@ def build(about: ColumnTable, inputs: TableInputs) -> Table:
     if papers:
         own = [row | {"method": smaller(row)} for row in own]
     rows = sorted([*own, *papers], key=_place)
-    varying, constant = alike(own, [*_SHOWN]) if own else (set[str](), [])
+    varying, constant = alike(own, [*_SHOWN, "data", "changed"]) if own else (set[str](), [])
     if any(row["stream"] != "joint" for row in papers):
         varying.add("stream")
     used = [column for column in columns if any(column.key in row for row in rows)]
@@ -135,7 +136,8 @@ def build(about: ColumnTable, inputs: TableInputs) -> Table:
     texts["printed"] += f"; `skelbench study {about.name}` runs the methods that are here" if studied else ""
     texts = footnotes_of(shown, texts)
     shown_columns = _columns(used, varying, bool(own), inputs.significance)
-    return Table(about.title, shown_columns, tuple(shown), notes, texts).ranked(within=_BLOCK)
+    table = Table(about.title, shown_columns, tuple(shown), notes, texts)
+    return table.ranked(within=partial(block_of, _BLOCK))
 
 
 def _told_apart(
@@ -145,8 +147,9 @@ def _told_apart(
     yield HOW
     blocks: dict[tuple[str, ...], list[tuple[dict[str, Any], dict[str, DataFrame]]]] = {}
     for row, groups in made:
-        block = *(row[key] for key in _BLOCK), row["preset"].removesuffix("+")
-        blocks.setdefault(block, []).append((row, {group["protocol"].iloc[0]: group for group in groups}))
+        blocks.setdefault(block_of(_BLOCK, row), []).append(
+            (row, {group["protocol"].iloc[0]: group for group in groups})
+        )
     for rows in blocks.values():
         where = significance.place(rows[0][0], ["dataset", "split", "preset"])
         for column in (column for column in columns if column.predicted or not column.metric):
@@ -183,20 +186,30 @@ def _row(columns: Sequence[Measured], groups: Sequence[DataFrame]) -> dict[str, 
     first = groups[0].iloc[0]
     by_protocol = {group["protocol"].iloc[0]: group for group in groups}
     cells = {column.key: cell for column in columns if (cell := _cell(column, by_protocol)).value is not None}
+    shown = [group for column in columns if (group := _group(column, by_protocol)) is not None]
     return {
         **{key: str(first[key]) for key in _SETTING},
         "method": str(first["title"]),
         **cells,
-        "seeds": max(len(group) for group in groups),
+        **of_evaluations(shown or groups),
+    }
+
+
+def of_evaluations(groups: Sequence[DataFrame]) -> dict[str, Any]:
+    """What one row says of all its evaluations, of which each of ``groups`` are those of one figure over seeds."""
+    fewest, most = min(map(len, groups)), max(map(len, groups))
+    return {
+        "changed": "; ".join(dict.fromkeys(text for group in groups for text in group["changed"] if text)),
+        "seeds": most if fewest == most else f"{fewest} to {most}",
         "run": ", ".join(dict.fromkeys(str(run) for group in groups for run in group["run"])),
     }
 
 
 def _group(column: Measured, groups: Mapping[str, DataFrame]) -> DataFrame | None:
-    """The evaluations that a column shows, of those of a row by protocol."""
+    """The evaluations that a column shows, of those of a row by protocol: those of most seeds."""
     there = (group for name in column.protocols if (group := groups.get(name)) is not None)
     has = (group for group in there if all(not column.metric or column.metric in each for each in group["measures"]))
-    return next(has, None)
+    return max(has, key=len, default=None)
 
 
 def _cell(column: Measured, groups: Mapping[str, DataFrame]) -> Cell:
@@ -268,9 +281,11 @@ def _columns(used: Sequence[Measured], varying: set[str], own: bool, lettered: b
         Column("method", "Method", leads=True),
         Column("dataset", "Data set", leads=True),
         Column("split", "Split", leads=True),
+        Column("data", "Data version", shown="data" in varying, leads=True),
+        Column("changed", "Changed settings", shown="changed" in varying, leads=True),
         Column("tokens", "Tokens", shown=own),
         *(Column(key, header, shown=key in varying) for key, header in _SHOWN.items()),
-        Column("seeds", "Seeds", "d", shown=own),
+        Column("seeds", "Seeds", shown=own),
         *chain.from_iterable(_with_letters(column, lettered) for column in used),
         Column("run", "Run", shown=own),
     )

@@ -29,8 +29,9 @@ if TYPE_CHECKING:
 
 
 COLUMNS = (
-    "run", "group", "title", "method", "version", "variant", "setting", "dataset", "split", "source", "data", "tokens",
-    "frames", "patch", "preset", "encoder", "exact", "standard", "changed", "hardware", "seed", "protocol",
+    "run", "group", "training", "title", "method", "version", "variant", "setting", "dataset", "split", "source",
+    "data", "tokens",
+    "frames", "patch", "preset", "encoder", "exact", "standard", "changed", "probe", "hardware", "seed", "protocol",
     "trained_on", "stream", "checkpoint",
     "accuracy", "accuracy_selected", "accuracy_best_on_test", "accuracy_sd", "draws", "drawn", "n_test", "subjects",
     "by_subject", "control_run", "control_accuracy", "difference", "p_value", "raw_evaluation", "raw_difference",
@@ -53,11 +54,12 @@ def frame(every: Iterable[ReadRun]) -> pandas.DataFrame:
     clip, both for one body (two bodies cost exactly twice as much); ``train_flops`` is that of the whole
     pre-training up to the checkpoint, on clips of two bodies, as in ``--budget flops=...``. ``title`` is what one types
     (``slim:glcl-only``), ``changed`` the settings that differ from preset, variant and protocol (``train.lr=0.001,
-    probe.k=5``), ``exact`` that there are none, ``standard`` that there are none of the evaluation, nor another stream,
-    checkpoint or data, ``encoder`` its name with the settings that are not its preset's, ``trained_on`` the streams of
+    probe.k=5``), ``probe`` those of them that are not the training's, ``exact`` that there are none, ``standard`` that
+    there are none of the evaluation, nor another stream, checkpoint or data, ``encoder`` its name with the settings that are not its preset's, ``trained_on`` the streams of
     training, of all runs that are fused, ``stream`` what was evaluated (``joint + bone (scores)``), ``collapse``
     what collapsed in training (None = nothing), ``data`` the data set's fingerprint, ``finished`` when the training
-    was.
+    was. ``group`` is one for seeds of one setting, ``training`` for those of one setting of the training, whatever the
+    evaluation.
     ``source`` is data set and split of the training where the evaluation's are others, which ``dataset`` then says too
     (``pku2 (from ntu60 xsub)``): such a row competes with none of an encoder that was trained on the same data.
     ``draws`` is how many were measured, ``drawn`` what of (``label subsets``), ``accuracy_sd`` the accuracy's standard
@@ -139,13 +141,14 @@ def _rows(runs: Sequence[ReadRun]) -> list[dict[str, Any]]:
         for one in found["evaluations"]:
             partners = [name.split("@")[0] for name in one["partners"]]
             seen = chain(found["streams"], *(by_id[name] for name in partners if name in by_id))
-            changed = [run.about["changed"], plain.changed(one, run.preset)]
+            probe = plain.changed(one, run.preset)
             rows.append(
                 own
                 | one["row"]
                 | {
                     "trained_on": stream_names(seen),
-                    "changed": ", ".join(filter(None, changed)),
+                    "changed": ", ".join(filter(None, [run.about["changed"], probe])),
+                    "probe": probe,
                 }
                 | tests[run.name][one["row"]["evaluation"]]
             )
@@ -157,8 +160,10 @@ def _facts(run: ReadRun, read: Reader) -> dict[str, Any]:
     spec, info, cost = run.spec, run.info, if_whole(run.cost)
     records = run.records()
     by_protocol = plain(records)
+    training = _training(spec, info["modified"])
     own = {
         "title": run.title,
+        "training": digest(training),
         "method": spec.method,
         "version": spec.method_version,
         "variant": info.get("variant", ""),
@@ -185,7 +190,7 @@ def _facts(run: ReadRun, read: Reader) -> dict[str, Any]:
         "config": canonical_json(twin_fields(spec)["encoder_config"]),
         "grid": cost and cost["grid"].split(" x ")[1],
         "class_token": cost and cost["encoder"].get("class_token", cost.get("class_token", False)),
-        "evaluations": [_evaluation(run, record, cost, by_protocol, read) for record in records],
+        "evaluations": [_evaluation(run, record, cost, by_protocol, training, read) for record in records],
         "tests": {},
     }
 
@@ -195,16 +200,18 @@ def _evaluation(
     record: Mapping[str, Any],
     cost: dict[str, Any] | None,
     by_protocol: Mapping[str, Mapping[str, Any]],
+    training: dict[str, Any],
     read: Reader,
 ) -> dict[str, Any]:
-    """What a record and its predictions say; ``by_protocol``: the run's evaluations by protocol alone."""
+    """What a record and its predictions say; ``by_protocol``: the run's evaluations by protocol alone, ``training``:
+    see :func:`_training`."""
     spec, evaluated, metrics = run.spec, record["spec"], record["metrics"]
     data, source = DataSpec.model_validate(evaluated["data"]), ""
     if (data.title, data.split) != (spec.data.title, spec.data.split):
         source = f"{spec.data.title} {spec.data.split}"
     spending = spent(run, evaluated["checkpoint"])
     row = {
-        "group": _group(spec, evaluated),
+        "group": digest([training, _evaluated(evaluated)]),
         "dataset": data.title + (f" (from {source})" if source else ""),
         "split": data.split,
         "source": source,
@@ -371,9 +378,13 @@ def _apart(config: str, usual: str) -> str:
     return f" ({listed(own)})" if own else ""
 
 
-def _group(spec: RunSpec, evaluated: dict[str, Any]) -> str:
-    """What must agree for two runs to be seeds of one setting."""
-    probe = {
-        key: value for key, value in evaluated.items() if key not in ("pretrain_id", "partners", "seed", "checkpoint")
-    }
-    return digest([spec.model_copy(update={"seed": 0}).model_dump(mode="json"), probe])
+def _training(spec: RunSpec, modified: Mapping[str, Any]) -> dict[str, Any]:
+    """What must agree for two trainings to be seeds of one setting. A second stage starts from a first one of its own
+    seed, which is no difference unless it was changed from what the preset has there."""
+    same = {"seed": 0} | ({} if spec.init_from is None or "init_from" in modified else {"init_from": "first stage"})
+    return spec.model_copy(update=same).model_dump(mode="json")
+
+
+def _evaluated(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """The same of two evaluations."""
+    return {key: value for key, value in spec.items() if key not in ("pretrain_id", "partners", "seed", "checkpoint")}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from skelbench.report.seeds import (
     accuracy,
     adjust,
     alike,
+    block_of,
     every_seed,
     footnotes,
     further,
@@ -46,13 +48,12 @@ REQUIRED = (
 )  # fmt: skip
 
 _SETTING = [
-    "title", "setting", "dataset", "split", "tokens", "preset", "changed", "encoder", "hardware", "protocol",
+    "title", "setting", "dataset", "split", "data", "tokens", "preset", "changed", "encoder", "hardware", "protocol",
     "trained_on", "stream", "checkpoint",
 ]  # fmt: skip
-_BLOCK = ["setting", "dataset", "split", "encoder", "protocol", "stream", "checkpoint"]
-"""What rows that compete have in common."""
-_FAMILY = [*_BLOCK, "preset"]
-"""What rows have in common whose tests are adjusted for each other; of presets the name without its changes."""
+_PLACES = ["setting", "dataset", "split", "data", "encoder", "protocol", "stream", "checkpoint"]
+_BLOCK = [*_PLACES, "preset"]
+"""What rows that compete have in common; of presets the name without its changes."""
 _PLACE = ["stream", "dataset", "split"]
 """What a published figure and a row must have in common to stand beside each other."""
 _SHARES = ["accuracy", "accuracy_selected", "accuracy_best_on_test", "control_accuracy"]
@@ -177,12 +178,11 @@ def build(
     untrained encoder to compare with. ``announced`` says which methods stand together, as in a paper's table, and which
     figures stand beside them. ``metrics``: further figures, of the optional column ``measures``, that readers see; the
     others are in CSV and JSON alone. An optional column ``group`` keeps apart what the other columns do not show;
-    ``changed``, ``tags``, ``draws``, ``drawn``,
+    ``changed``, ``probe``, ``data``, ``tags``, ``draws``, ``drawn``,
     ``accuracy_sd``, ``subjects`` and ``by_subject`` are optional too. ``best_on_test`` adds that
     column. ``store``: where the predictions are, to say which rows can be told apart.
     Seeds make rows as in :func:`~skelbench.report.seeds.seeds_of`. A row's p-value is the largest of its seeds (every
-    seed must differ from its control, and in one direction), Holm-adjusted over the rows of its data set, split,
-    preset and probe.
+    seed must differ from its control, and in one direction), Holm-adjusted over the rows of its block.
 
     Raises:
         SkelbenchError: a column is missing, or accuracies are not shares.
@@ -195,7 +195,7 @@ def build(
     if linear.empty:
         return Table(TITLE, _columns(set()), notes=(HOW,))
     frame = frame.assign(**{name: pandas.to_numeric(frame[name]) for name in _NUMBERS})
-    frame = frame.assign(changed=frame["changed"].fillna("") if "changed" in frame else "")
+    frame = frame.assign(**{key: frame[key].fillna("") if key in frame else "" for key in ("changed", "data")})
     linear = _raw_beside(frame.loc[linear.index])
     for name in _SHARES:
         if not frame[name].dropna().between(0, 1).all():
@@ -208,14 +208,15 @@ def build(
     rows = [
         _row(group, knn, best_on_test) | {_key(name): cell(group) for name, cell in own.items()} for group in groups
     ]
-    adjust(rows, within=_family)
+    block = partial(block_of, _BLOCK)
+    adjust(rows, within=block)
     told = [*_told_apart(rows, groups, store)] if store else []
     announced = announced or Announced()
     for row in rows:
         title = row["method"].value
         one = announced.printed(title, *(row[key] for key in _PLACE))
         row |= {"group": announced.group(title), "paper": beside_paper(one, row["preset"])}
-    varying, constant = alike(rows, [*_BLOCK, "preset", "changed", "hardware"])
+    varying, constant = alike(rows, [*_BLOCK, "changed", "hardware"])
     if any(row["trained_on"] not in ("", row["stream"]) for row in rows):
         varying |= {"trained_on", "stream"}
     varying |= {"raw"} if any(row["raw"].value is not None for row in rows) else set()
@@ -231,7 +232,7 @@ def build(
     used |= {"size": SIZE} | published.footnotes(rows)
     used = ({"best": BEST} if best_on_test else {}) | footnotes_of(rows, used)
     notes += [*subjects_note(linear), *told]
-    return Table(TITLE, (*_columns(varying), *columns), tuple(rows), tuple(notes), used).ranked(within=_BLOCK)
+    return Table(TITLE, (*_columns(varying), *columns), tuple(rows), tuple(notes), used).ranked(within=block)
 
 
 def beside_paper(one: published.Figure | None, preset: str) -> Cell:
@@ -242,31 +243,27 @@ def beside_paper(one: published.Figure | None, preset: str) -> Cell:
     return Cell(one["value"], one["std"], footnotes=(*size, *published.told(one)))
 
 
-def _family(row: Mapping[str, Any]) -> tuple[str, ...]:
-    return tuple(row[key].removesuffix("+") if key == "preset" else row[key] for key in _FAMILY)
-
-
 def _told_apart(rows: list[dict[str, Any]], groups: list[DataFrame], store: ResultStore) -> Iterator[str]:
-    """Rank and letters of the rows of each family, and what is to be said of them."""
+    """Rank and letters of the rows of each block, and what is to be said of them."""
     yield significance.HOW
-    families: dict[tuple[str, ...], list[int]] = {}
+    blocks: dict[tuple[str, ...], list[int]] = {}
     for number, row in enumerate(rows):
-        families.setdefault(_family(row), []).append(number)
-    varying, _ = alike(rows, _FAMILY)
-    for members in families.values():
+        blocks.setdefault(block_of(_BLOCK, row), []).append(number)
+    varying, _ = alike(rows, _BLOCK)
+    for members in blocks.values():
         first = rows[members[0]] | {"preset": rows[members[0]]["preset"].removesuffix("+")}
-        where = significance.place(first, ["dataset", "split", *(key for key in _FAMILY if key in varying)])
+        where = significance.place(first, ["dataset", "split", *(key for key in _BLOCK if key in varying)])
         yield from significance.mark([rows[i] for i in members], [groups[i] for i in members], store, where)
 
 
 def _in_order(
     rows: list[dict[str, Any]], printed: Sequence[dict[str, Any]], groups: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """``rows`` by block, group and accuracy; those of figures alone in the first block of their stream, data set and
+    """``rows`` by place, group and accuracy; those of figures alone in the first block of their stream, data set and
     split, after the rows of their group."""
 
     def block(row: dict[str, Any]) -> tuple[Any, ...]:
-        return (row["setting"] != "shared", *(row[key] for key in _BLOCK[1:]))
+        return (row["setting"] != "shared", *(row[key] for key in _PLACES[1:]))
 
     keyed = [((block(row), groups.index(row["group"]), False, -row["accuracy"].value), row) for row in rows]
     for row in printed:
@@ -276,17 +273,17 @@ def _in_order(
 
 
 def _raw_beside(linear: DataFrame) -> DataFrame:
-    """The control ``raw`` has neither encoder nor preset: it stands once in every block of rows that are tested against
-    it, and for all their presets."""
-    places, tested = ["raw_evaluation", "setting", "encoder"], linear[linear["checkpoint"] == "last"]
-    presets = tested["preset"].astype(str).str.removesuffix("+").groupby([tested[key] for key in places])
-    found = presets.agg(lambda some: ", ".join(sorted(set(some)))).reset_index()
+    """The control ``raw`` has neither encoder nor preset: it stands in every block of rows that are tested against
+    it."""
+    places, tested = ["raw_evaluation", "setting", "encoder", "preset"], linear[linear["checkpoint"] == "last"]
+    tested = tested.assign(preset=tested["preset"].astype(str).str.removesuffix("+"))
+    found = tested.loc[tested["raw_evaluation"].notna(), places].drop_duplicates()
     raw = linear[linear["evaluation"].isin(found["raw_evaluation"])]
     if raw.empty:
         return linear
     import pandas
 
-    apart = raw.drop(columns=["raw_evaluation", "setting", "encoder", "preset"])
+    apart = raw.drop(columns=places)
     beside = apart.merge(found.rename(columns={"raw_evaluation": "evaluation"}), on="evaluation")
     return pandas.concat([linear.drop(raw.index), beside])
 
@@ -294,7 +291,7 @@ def _raw_beside(linear: DataFrame) -> DataFrame:
 def _columns(varying: set[str]) -> tuple[Column, ...]:
     def shared(*keys: str) -> Iterator[Column]:
         """Columns that are shown only where rows differ in them."""
-        headers = {"dataset": "Data set", "protocol": "Probe", "trained_on": "Trained on"}
+        headers = {"dataset": "Data set", "data": "Data version", "protocol": "Probe", "trained_on": "Trained on"}
         headers |= {"changed": "Changed settings"}
         for key in keys:
             yield Column(
@@ -311,7 +308,7 @@ def _columns(varying: set[str]) -> tuple[Column, ...]:
     return (
         Column("group", "Group", shown="group" in varying, heads=True),
         Column("method", "Method", leads=True, beside=("published",)),
-        *shared("setting", "dataset", "split"),
+        *shared("setting", "dataset", "split", "data"),
         Column("tokens", "Tokens", leads=True),
         *shared("preset", "changed", "encoder", "hardware", "protocol", "trained_on", "stream", "checkpoint"),
         Column("seeds", "Seeds", "d"),
@@ -388,8 +385,9 @@ def _notes(frame: DataFrame, constant: list[str]) -> Iterator[str]:
     yield (
         f"Linear: after the probe's last step. {INTERVALS} p: exact paired test against the untrained encoder on the "
         "same clips, the larger of that over clips (McNemar's) and that over subjects, the largest over seeds "
-        "(1 where they point in opposite directions), Holm-adjusted over the rows of a data set, split, preset and "
-        "probe; it says nothing about other pre-training seeds. raw: the clip's coordinates, no network."
+        "(1 where they point in opposite directions), Holm-adjusted over the rows of a block (data set, split, "
+        "setting, preset, encoder, stream, checkpoint and probe); it says nothing about other pre-training seeds. "
+        "raw: the clip's coordinates, no network."
     )
     probed = frame["protocol"].astype(str).str.startswith("linear")
     if left_out := sorted(set(frame["run"].astype(str)) - set(frame.loc[probed, "run"].astype(str))):

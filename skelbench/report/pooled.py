@@ -10,7 +10,7 @@ import numpy as np
 from skelbench.evaluate.pooled import SEEDS, TASKS, Pooled, Scores, iqm, probability_of_improvement
 from skelbench.plugin import TableSpec, hookimpl
 from skelbench.report.controls import CONTROLS
-from skelbench.report.seeds import alike
+from skelbench.report.seeds import OLDER, alike, newest
 from skelbench.report.table import Cell, Column, Table
 
 if TYPE_CHECKING:
@@ -20,13 +20,15 @@ if TYPE_CHECKING:
 
 NAME = "pooled"
 TITLE = "Methods over all tasks: linear accuracy in percent"
-TASK = ("dataset", "split")
+TASK = ("dataset", "split", "data")
 BLOCK = {
     "setting": "Setting",
     "preset": "Preset",
+    "changed": "Changed settings",
     "encoder": "Encoder",
     "tokens": "Tokens",
     "stream": "Stream",
+    "hardware": "Hardware",
     "protocol": "Probe",
 }
 """What rows that are pooled alike have in common, and its headers."""
@@ -74,8 +76,10 @@ def table(inputs: TableInputs) -> Table:
 def _block(block: DataFrame) -> tuple[list[dict[str, Any]], list[str]]:
     """The rows of one block, or why there are none."""
     scores: dict[str, dict[tuple[str, ...], np.ndarray]] = {}
-    for (title, *task), group in block.groupby(["title", *TASK], sort=False):
-        if group["seed"].is_unique and len(group) >= SEEDS:
+    older: list[str] = []
+    for (title, *task), runs in block.groupby(["title", *TASK], sort=False):
+        group = newest(runs, older)
+        if group is not None and group["seed"].is_unique and len(group) >= SEEDS:
             scores.setdefault(str(title), {})[tuple(map(str, task))] = group["accuracy"].to_numpy(dtype=float)
     where = ", ".join(f"{key} {block[key].iloc[0]}" for key in ("preset", "tokens", "protocol"))
     titles = {str(title) for title in block["title"]} - {"raw"}
@@ -86,12 +90,11 @@ def _block(block: DataFrame) -> tuple[list[dict[str, Any]], list[str]]:
         had = f"{len(shared)} in common" if enough else f"{most} at most"
         return [], [f"{where}: not pooled, as that takes {TASKS} tasks of {SEEDS} seeds each, and there are {had}."]
     pooled = {title: [tasks[task] for task in shared] for title, tasks in enough.items()}
-    left_out = sorted(titles - set(enough))
-    said = (
-        [f"{where}: left out, with fewer than {TASKS} tasks of {SEEDS} seeds: {', '.join(left_out)}."]
-        if left_out
-        else []
-    )
+    said = []
+    if left_out := sorted(titles - set(enough)):
+        said.append(f"{where}: left out, with fewer than {TASKS} tasks of {SEEDS} seeds: {', '.join(left_out)}.")
+    if older:
+        said.append(f"{where}: {OLDER} {', '.join(older)}.")
     return list(_rows(block.iloc[0], pooled)), said
 
 

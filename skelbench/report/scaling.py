@@ -38,6 +38,7 @@ HOW = "nothing to compare yet: `skelbench study scaling` trains methods for diff
 _BLOCK = {
     "dataset": "Data set", "split": "Split", "tokens": "Tokens", "preset": "Preset", "setting": "Setting",
     "encoder": "Encoder", "stream": "Stream", "hardware": "Hardware", "protocol": "Probe",
+    "data": "Data version",
 }  # fmt: skip
 """What rows that are compared have in common, and its headers."""
 FLOPS = (

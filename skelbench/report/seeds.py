@@ -31,6 +31,10 @@ INTERVALS = (
     "clips, over subjects if so marked."
 )
 
+OLDER = "left out, because later runs of the same rows differ in more than the seed:"
+"""Said of those that :func:`newest` leaves out."""
+
+_UNUSUAL = ("setting", "encoder", "stream")
 _EVALUATION = ["run", "dataset", "split", "stream", "checkpoint"]
 
 
@@ -45,6 +49,15 @@ def seeds_of(frame: DataFrame, keys: Sequence[str]) -> Iterator[DataFrame]:
             yield from (group.iloc[[i]] for i in range(len(group)))
         else:
             yield group.sort_values("seed")
+
+
+def newest(fitting: DataFrame, older: list[str]) -> DataFrame | None:
+    """All seeds of a row. Runs of one preset that differ in something else (a method's version) are not averaged:
+    those that finished last count, and the others are named in ``older``."""
+    groups = [group.sort_values("seed") for _, group in fitting.groupby("group", sort=False)]
+    groups.sort(key=lambda group: group["finished"].astype(float).max())
+    older.extend(name for group in groups[:-1] for name in group["run"])
+    return groups[-1] if groups else None
 
 
 def accuracy(group: DataFrame) -> Cell:
@@ -108,6 +121,18 @@ def difference(test: SeedsTest) -> Cell:
     )
 
 
+def unusual_of(setting: str, encoder: str, stream: str) -> list[str]:
+    """What a heading says of them: ``stream bone``."""
+    return alike([{"setting": setting.replace("shared", ""), "encoder": encoder, "stream": stream}], _UNUSUAL)[1]
+
+
+def block_of(keys: Sequence[str], row: Mapping[str, Any]) -> tuple[str, ...]:
+    """What a row, before or in a table, has in common with those that it competes with; of presets the name without its
+    changes."""
+    values = (row[key].value if isinstance(row[key], Cell) else row[key] for key in keys)
+    return tuple(str(value or "").removesuffix("+") for value in values)
+
+
 def adjust(rows: Sequence[dict[str, Any]], within: Callable[[Mapping[str, Any]], Any] = lambda row: None) -> None:
     """Replace ``p_value`` of the rows that have one by Holm's, adjusted over the rows that agree in ``within``."""
     blocks: dict[Any, list[dict[str, Any]]] = {}
@@ -153,10 +178,16 @@ def over_raw(group: DataFrame) -> Cell:
 
 
 def nearest(frame: DataFrame) -> Callable[[DataFrame], list[float]]:
-    """Accuracies of the nearest-neighbour probe for the rows of a group, NaN where there is none or more than one."""
-    knn = frame[frame["protocol"] == "knn"].drop_duplicates(_EVALUATION, keep=False)
+    """Accuracies of the nearest-neighbour probe for the rows of a group, NaN where there is none or more than one.
+    Those with settings of their own (k = 5) are no figures of other rows."""
+    knn = _as_announced(frame[frame["protocol"] == "knn"]).drop_duplicates(_EVALUATION, keep=False)
     found = dict(zip(_places(knn), knn["accuracy"]))
     return lambda group: [found.get(place, math.nan) for place in _places(group)]
+
+
+def _as_announced(frame: DataFrame) -> DataFrame:
+    """The evaluations whose protocol has no other settings than its own."""
+    return frame[frame["probe"] == ""] if "probe" in frame else frame
 
 
 def _places(frame: DataFrame) -> Iterator[tuple[Any, ...]]:
@@ -166,8 +197,8 @@ def _places(frame: DataFrame) -> Iterator[tuple[Any, ...]]:
 
 def further(frame: DataFrame, name: str) -> Callable[[DataFrame], Cell]:
     """The figure ``name`` of the rows of a group: mean and t interval, in percent if it is a share. Of their own
-    protocol, else of the one other that measured it on the same runs; empty unless every seed has it."""
-    has = frame[[name in each for each in frame["measures"]]]
+    protocol, else of the one other that measured it on the same runs as it stands; empty unless every seed has it."""
+    has = _as_announced(frame[[name in each for each in frame["measures"]]])
     alone = has.drop_duplicates(_EVALUATION, keep=False)
     others = dict(zip(_places(alone), alone["measures"]))
 
@@ -184,10 +215,13 @@ def further(frame: DataFrame, name: str) -> Callable[[DataFrame], Cell]:
 
 def alike(rows: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> tuple[set[str], list[str]]:
     """Which of ``keys`` tell ``rows`` apart, and what all rows have in common: ``preset small``; what is as ever is not
-    worth a word."""
-    varying = {key for key in keys if len({row[key] for row in rows}) > 1}
+    worth a word. The version of the data tells apart only rows on one data set and split, and is never worth one."""
+    varying = {key for key in keys if key != "data" and len({row[key] for row in rows}) > 1}
+    if "data" in keys:
+        versions = {(row["dataset"], row["split"], row["data"]) for row in rows}
+        varying |= {"data"} if len(versions) > len({place[:2] for place in versions}) else set()
     return varying, [
         f"{key.replace('_', ' ')} {rows[0][key]}"
         for key in keys
-        if key not in varying and rows[0][key] not in ("", DEFAULTS.get(key))
+        if key not in varying | {"data"} and rows[0][key] not in ("", DEFAULTS.get(key))
     ]

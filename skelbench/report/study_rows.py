@@ -19,12 +19,14 @@ from skelbench.report.inputs import TableInputs
 from skelbench.report.outcomes import paired_over_seeds
 from skelbench.report.seeds import (
     INTERVALS,
+    OLDER,
     accuracy,
     adjust,
     alike,
     difference,
     footnotes,
     nearest,
+    newest,
     over_raw,
     percent,
     seeds_of,
@@ -225,7 +227,7 @@ def build(study: StudyTable, inputs: TableInputs) -> Table:
         wanted = list(study.rows(block) if callable(study.rows) else study.rows)
         wanted = [replace(row, expected=row.expected and inputs.filters.takes(method=row.title)) for row in wanted]
         exact = block[block["exact"].astype(bool)]
-        by_block.append((wanted, [_newest(row.fits(exact), older) for row in wanted]))
+        by_block.append((wanted, [newest(row.fits(exact), older) for row in wanted]))
     at_home = _at_home(study, blocks, [runs for _, runs in by_block])
     for place, (block, (wanted, runs)) in enumerate(zip(blocks, by_block, strict=True)):
         exact = block["exact"].astype(bool)
@@ -238,7 +240,7 @@ def build(study: StudyTable, inputs: TableInputs) -> Table:
         for _, changed in block[~exact].groupby("changed", sort=False):
             theirs = list(study.rows(changed) if callable(study.rows) else study.rows)
             replaced: list[str] = []
-            runs_changed = [_newest(row.fits(changed), replaced) for row in theirs]
+            runs_changed = [newest(row.fits(changed), replaced) for row in theirs]
             if sum(group is not None for group in runs_changed) > 1:
                 rows += _rows(study, inputs, theirs, runs_changed, further_knn, told)
                 older += replaced
@@ -280,15 +282,6 @@ def _rows(
         where = significance.place(filled[0], [key for key in ("dataset", "split", "preset") if key in study.block])
         told += significance.mark(filled, groups, inputs.store, where)
     return rows
-
-
-def _newest(fitting: DataFrame, older: list[str]) -> DataFrame | None:
-    """All seeds of a row. Runs of one preset that differ in something else (a method's version) are not averaged:
-    those that finished last count, and the others are named in ``older``."""
-    groups = [group.sort_values("seed") for _, group in fitting.groupby("group", sort=False)]
-    groups.sort(key=lambda group: group["finished"].astype(float).max())
-    older.extend(name for group in groups[:-1] for name in group["run"])
-    return groups[-1] if groups else None
 
 
 def _at_home(
@@ -436,10 +429,7 @@ def _table(
     versions = [(row["title"], row.pop("version")) for row in rows if "version" in row]
     labels = {column.key for column in study.labels}
     keys = [key for key in BLOCK if key not in labels]
-    varying, constant = alike(rows, [key for key in keys if key != "data"])
-    places = {(row["dataset"], row["split"]) for row in rows}
-    if len({(row["dataset"], row["split"], row["data"]) for row in rows}) > len(places):
-        varying.add("data")  # else a version each: nothing to tell apart
+    varying, constant = alike(rows, keys)
     texts = FOOTNOTES | footnotes(inputs.frame) | dict(study.footnotes)
     printed = any(column.key in row for row in rows for column in study.paper)
     sizes = {row["preset"].removesuffix("+") for row in rows}
@@ -478,7 +468,7 @@ def _notes(
     if missing:
         yield f"No run yet: {', '.join(missing)}. `skelbench study {study.name}` runs what is missing (see --dry-run)."
     if older:
-        yield f"Left out, because later runs of the same rows differ in more than the seed: {', '.join(older)}."
+        yield f"{OLDER[0].upper()}{OLDER[1:]} {', '.join(older)}."
     yield from study.notes
     yield from published.notes(inputs.host, study.name) if printed else ()
     yield (

@@ -6,7 +6,7 @@ Cells hold raw numbers; how many digits are shown is the column's business.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any, Literal
@@ -170,16 +170,18 @@ class Table:
         footnotes = {key: text for key, text in self.footnotes.items() if key in used}
         return replace(self, columns=kept, rows=rows, footnotes=footnotes)
 
-    def ranked(self, within: Sequence[str] = ()) -> Table:
+    def ranked(self, within: Sequence[str] | Callable[[Mapping[str, Cell]], Any] = ()) -> Table:
         """The same table with best and second-best marks in every column that says which end is better.
 
         Published cells are neither marked nor competed with. Rows compete only with rows that agree on the columns
-        ``within``. Values that read the same share their rank, and one value alone is not ranked.
+        ``within``, or in what ``within`` makes of them. Values that read the same share their rank, and one value alone
+        is not ranked.
         """
         rows = [dict(row) for row in self.rows]
-        groups: dict[tuple[Value, ...], list[dict[str, Cell]]] = {}
+        block = within if callable(within) else lambda row: tuple(row[key].value for key in within)
+        groups: dict[Any, list[dict[str, Cell]]] = {}
         for row in rows:
-            groups.setdefault(tuple(row[key].value for key in within), []).append(row)
+            groups.setdefault(block(row), []).append(row)
         for column in self.columns:
             if column.best is not None:
                 for group in groups.values():

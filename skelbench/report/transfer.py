@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from skelbench.data.store.splits import full_name
 from skelbench.plugin import TableSpec, hookimpl
 from skelbench.report import published, study_rows
-from skelbench.report.columns import settings, size_footnotes, smaller
+from skelbench.report.columns import of_evaluations, settings, size_footnotes, smaller
 from skelbench.report.controls import CONTROLS
-from skelbench.report.seeds import INTERVALS, accuracy, alike, footnotes, percent, subjects_note
+from skelbench.report.seeds import INTERVALS, accuracy, alike, block_of, footnotes, percent, subjects_note
 from skelbench.report.table import Cell, Column, Table, footnotes_of
 
 if TYPE_CHECKING:
@@ -34,9 +35,11 @@ PRINTED = (
     "how each is measured"
 )
 _SETTING = [
-    "title", "setting", "source", "target", "split", "tokens", "preset", "encoder", "hardware", "stream", "checkpoint",
+    "title", "setting", "source", "target", "split", "data", "tokens", "preset", "encoder", "hardware", "stream",
+    "checkpoint",
 ]  # fmt: skip
-_BLOCK = ["source", "target", "split", "setting", "encoder", "stream", "checkpoint"]
+_SHOWN = ["preset", "hardware", "setting", "encoder", "stream", "checkpoint"]
+_BLOCK = ["source", "target", "split", "data", "setting", "encoder", "stream", "checkpoint", "preset"]
 _PAPER = {"linear": "Paper, frozen", "finetune": "Paper, fine-tuned"}
 
 
@@ -67,13 +70,13 @@ def table(inputs: TableInputs) -> Table:
             rows.append({**shown, "method": method, **_paper(found)})
     rows.sort(key=lambda row: [_text(row.get(key)) for key in ("source", "target", "split")])
     own = [row for row in rows if "run" in row]
-    varying, constant = alike(own, ["preset", "hardware", *_BLOCK[3:]])
+    varying, constant = alike([row | {"dataset": row["target"]} for row in own], [*_SHOWN, "data", "changed"])
     said = [f"All rows: {', '.join(constant)}."] if constant else []
     columns = tuple(_columns(sorted(set(frame["protocol"])), rows, varying))
     papers = published.notes(host, NAME) if any(column.published for column in columns) else ()
     notes = (*said, NOTE, *subjects_note(frame), *papers)
     texts = {"printed": PRINTED, **size_footnotes(own), **footnotes(frame), **published.footnotes(rows)}
-    return Table(TITLE, columns, tuple(rows), notes, footnotes_of(rows, texts)).ranked(within=_BLOCK)
+    return Table(TITLE, columns, tuple(rows), notes, footnotes_of(rows, texts)).ranked(within=partial(block_of, _BLOCK))
 
 
 def _row(groups: list[DataFrame]) -> dict[str, Any]:
@@ -85,9 +88,7 @@ def _row(groups: list[DataFrame]) -> dict[str, Any]:
         row[name] = accuracy(group)
         if row["method"] not in CONTROLS:
             row[f"{name}, over untrained"] = percent(group["accuracy"] - group["control_accuracy"])
-    row["seeds"] = max(len(group) for group in groups)
-    row["run"] = ", ".join(dict.fromkeys(str(run) for group in groups for run in group["run"]))
-    return row
+    return row | of_evaluations(groups)
 
 
 def _columns(protocols: list[str], rows: list[dict[str, Any]], varying: set[str]) -> Iterator[Column]:
@@ -95,10 +96,12 @@ def _columns(protocols: list[str], rows: list[dict[str, Any]], varying: set[str]
     yield Column("source", "Trained on")
     yield Column("target", "Measured on")
     yield Column("split", "Split")
+    yield Column("data", "Data version", shown="data" in varying)
+    yield Column("changed", "Changed settings", shown="changed" in varying)
     yield Column("tokens", "Tokens")
-    for key in ("preset", "hardware", *_BLOCK[3:]):
+    for key in _SHOWN:
         yield Column(key, key.capitalize(), shown=key in varying)
-    yield Column("seeds", "Seeds", "d")
+    yield Column("seeds", "Seeds")
     for name in protocols:
         yield Column(name, name, ".1f", best="max")
         yield Column(f"{name}, over untrained", "Over untrained", "+.1f")

@@ -36,7 +36,7 @@ def reference(features):
         shares = [sum(h >= value for h in hits) / sum(c >= value for c in cosine) for value in hits]
         precisions.append(np.mean(shares) if shares else 0.0)
         order = sorted(range(len(cosine)), key=lambda i: (-cosine[i], i))
-        places.append(next((place for place, i in enumerate(order) if features.train_y[i] == label), len(order)))
+        places.append(next((place for place, i in enumerate(order) if features.train_y[i] == label), np.inf))
     return np.mean(precisions), {k: np.mean([place < k for place in places]) for k in (1, 5, 10)}
 
 
@@ -84,6 +84,14 @@ def test_what_ranks_nothing_has_the_share_of_its_class():
     metrics = evaluate(features).metrics
     assert metrics["map"] == pytest.approx(0.25)
     assert metrics["accuracy"] == metrics["recall_at_10"] == 0.25  # the first ten are of the first class
+
+
+def test_a_gallery_of_fewer_clips_than_recall_looks_at_holds_no_more_hits_for_it():
+    """No class of the queries is in it, or that of some."""
+    x = np.eye(7, 4, dtype=np.float32) + 1
+    features = Features(x[:3], np.array([0, 0, 1]), x[3:], np.array([2, 2, 2, 1]), np.arange(3), np.arange(3, 7), 3)
+    metrics = evaluate(features).metrics
+    assert metrics["recall_at_5"] == metrics["recall_at_10"] == reference(features)[1][10] == 0.25
 
 
 def test_chunks_do_not_change_the_result(make_features, monkeypatch):

@@ -52,6 +52,43 @@ def test_what_differs_between_rows_is_a_footnote(made):
     assert table.markers(list(table.footnotes)[:2]) == "a,b"
 
 
+def test_evaluations_of_different_trainings_make_no_row_together(made):
+    """Neither with changed settings, which a column says, nor of two versions of a method."""
+    made.run("slim", 0.5, protocol="finetune", modified={"train.lr": 1e-3}, knn=None)
+    made.run("slim", 0.75, protocol="supervised", modified={"train.lr": 1e-1}, knn=None)
+    table = built(made, "finetune", exact_only=False)
+    found = {row["changed"].value: (row["finetune"].value, row["supervised"].value) for row in table.rows}
+    assert found == {"train.lr=0.001": (50, None), "train.lr=0.1": (None, 75)}
+    assert "Changed settings" in [column.header for column in table.shown]
+    made.run("mamp", 0.5, protocol="finetune", knn=None)
+    made.run("mamp", 0.75, protocol="supervised", version=2, knn=None)
+    table = built(made, "finetune")
+    assert [(row["finetune"].value, row["supervised"].value) for row in table.rows] == [(50, None), (None, 75)]
+    assert "Changed settings" not in [column.header for column in table.shown]
+
+
+def test_a_column_shows_the_protocol_of_most_seeds_and_says_how_many(made):
+    for seed, share in enumerate((0.3, 0.4, 0.5)):
+        made.run("slim", None if seed else share, seed=seed, protocol="retrieval", knn=share)
+        if seed:
+            made.run("slim", share, seed=seed, protocol="knn", knn=None)
+    row = built(made, "retrieval").rows[0]
+    assert row["accuracy"].value == pytest.approx(40) and row["accuracy"].plus_minus_over == "3 seeds"
+    assert row["seeds"].value == 3 and row["run"].value.count("slim-") == 3
+
+
+def test_rows_on_two_versions_of_the_data_compete_with_nobody(made):
+    """Nor across presets."""
+    for number, (share, where) in enumerate(((0.9, "a"), (0.8, "a"), (0.7, "b"), (0.6, "b"))):
+        made.run(("slim", "mamp")[number % 2], share, protocol="finetune", fingerprint=where * 64, knn=None)
+    for title, share in (("slim", 0.3), ("mamp", 0.2)):
+        made.run(title, share, protocol="finetune", fingerprint="a" * 64, preset="quick", seed=1, knn=None)
+    table = built(made, "finetune")
+    marks = {row["finetune"].value: row["finetune"].mark for row in table.rows}
+    best = {value for value, mark in marks.items() if mark == "best"}
+    assert best == {90, 70, 30} and "Data version" in [column.header for column in table.shown]
+
+
 def test_a_method_that_the_paper_spells_otherwise_stands_above_its_figure(made):
     for name in ("pclust", "longt-gan"):
         made.run(name, 0.4, protocol="retrieval", **NTU)

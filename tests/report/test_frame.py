@@ -52,7 +52,7 @@ def test_unfinished_runs_are_not_there_and_twins_are_found(made):
     assert rows.loc["slim", "control_run"] == twin and rows.loc["slim", "difference"] == pytest.approx(0.3)
 
 
-def test_raw_stands_once_in_every_block_for_all_its_presets(made):
+def test_raw_stands_in_every_block(made):
     made.run("raw", 0.6, encoder="raw", preset="quick")
     made.run("slim", 0.7, preset="quick")
     made.run("slim", 0.7, preset="small", modified={"train.lr": 1.0})
@@ -60,10 +60,34 @@ def test_raw_stands_once_in_every_block_for_all_its_presets(made):
     made.run("slim", 0.5, dataset="others")
     rows = [row for row in linear.build(frame(made.store.read())).rows if row["method"].value == "raw"]
     assert {(row["encoder"].value, row["preset"].value) for row in rows} == {
-        ("vit", "quick, small"),
+        ("vit", "quick"),
+        ("vit", "small"),
         ("stgcn", "small"),
     }
-    assert len(rows) == 2 and {row["knn"].value for row in rows} == {40.0}
+    assert len(rows) == 3 and {row["knn"].value for row in rows} == {40.0}
+
+
+def test_second_stages_from_first_ones_of_their_seed_are_seeds_of_one_setting(made):
+    parents = [made.run("aimclr", seed=seed, knn=None).rsplit("-", 1)[1] for seed in range(3)]
+    for seed, parent in enumerate(parents):
+        made.run("actclr", 0.6 + 0.05 * seed, seed=seed, init_from=parent, knn=None)
+    made.run("actclr", 0.3, seed=3, init_from=parents[0], modified={"init_from": parents[0]}, knn=None)
+    rows = frame(made.store.read()).query("method == 'actclr'").sort_values("seed")
+    assert rows["group"].nunique() == rows["training"].nunique() == 2
+    assert list(rows["group"] == rows["group"].iloc[0]) == [True, True, True, False]
+    table = linear.build(frame(made.store.read()).query("exact"))
+    row = next(row for row in table.rows if row["method"].value == "actclr")
+    assert row["seeds"].value == 3 and row["accuracy"].value == pytest.approx(65)
+
+
+def test_evaluations_of_one_training_are_of_one_training(made):
+    for protocol, probe in (("linear", None), ("finetune", None), ("linear", {"lr": 0.1})):
+        made.run("slim", protocol=protocol, probe=probe, knn=None)
+    made.run("slim", seed=1, knn=None)
+    made.run("slim", version=2, protocol="finetune", knn=None)
+    rows = frame(made.store.read())
+    assert sorted(rows["training"].value_counts()) == [1, 4] and rows["group"].nunique() == 4
+    assert set(rows["probe"]) == {"", "probe.lr=0.1"}
 
 
 def test_outcomes_come_by_clip_id(made):

@@ -15,15 +15,17 @@ def made(tmp_path):
     return Fabricated(tmp_path / "results")
 
 
-def fill(made, title, base, tasks=5, seeds=3):
+def fill(made, title, base, tasks=5, seeds=3, **more):
     for task in range(tasks):
         for seed in range(seeds):
             share = base + 0.05 * task + 0.025 * seed
-            made.run(title, correct(share), dataset=f"set{task // 2}", split=f"split{task % 2}", seed=seed, knn=None)
+            made.run(
+                title, correct(share), dataset=f"set{task // 2}", split=f"split{task % 2}", seed=seed, knn=None, **more
+            )
 
 
-def build(made):
-    return table(TableInputs(Host(), made.store))
+def build(made, **asked):
+    return table(TableInputs(Host(), made.store, **asked))
 
 
 def test_methods_are_pooled_over_the_tasks_that_all_have(made):
@@ -69,3 +71,28 @@ def test_tasks_must_be_shared(made):
 
 def test_nothing_at_all_says_what_it_takes(made):
     assert "linear probes of 3 seeds on 5 data sets and splits" in build(made).notes[0]
+
+
+def test_runs_that_differ_in_more_than_the_seed_are_not_pooled_as_seeds(made):
+    for version in range(3):
+        fill(made, "slim", 0.5 + 0.1 * version, version=version, seeds=1)
+    assert not build(made).rows  # three versions are no three seeds
+    fill(made, "slim", 0.6, version=3, finished=2.0)
+    built = build(made)
+    assert [row["title"].value for row in built.rows] == ["slim"] and built.rows[0]["seeds"].value == "3"
+    assert any("left out, because later runs" in note and "slim-set0" in note for note in built.notes)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        [{"hardware": name} for name in ("cpu x2", "A100", "H100")],
+        [{"fingerprint": letter * 64} for letter in "abc"],
+        [{"modified": {"train.lr": lr}} for lr in (1e-3, 1e-2, 1e-1)],
+    ],
+)
+def test_one_seed_each_of_three_settings_is_nothing_to_pool(made, settings):
+    for seed, own in enumerate(settings):
+        for task in range(5):
+            made.run("slim", dataset=f"set{task}", seed=seed, knn=None, **own)
+    assert not build(made, exact_only=False).rows

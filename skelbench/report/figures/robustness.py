@@ -22,7 +22,7 @@ from skelbench.report.figures.curves import spread
 from skelbench.report.figures.sheet import Heading, Sheet
 from skelbench.report.figures.style import GUIDE, PALE, house, number, places
 from skelbench.report.figures.token_budget import look_of
-from skelbench.report.seeds import alike, seeds_of
+from skelbench.report.seeds import seeds_of, unusual_of
 from skelbench.report.study_rows import announced
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from skelbench.report.inputs import TableInputs
 
 PROTOCOLS = ("robustness", "missing-representation")
-BLOCK = ["dataset", "split", "preset", "encoder", "stream", "hardware", "data"]
+BLOCK = ["dataset", "split", "preset", "setting", "encoder", "stream", "hardware", "data"]
 AXES = {
     "missing": "Joints declared missing, %",
     "noise": "Noise, mean bone lengths",
@@ -99,8 +99,8 @@ def measured(frame: DataFrame) -> list[Block]:
     """Of the evaluations in ``frame`` (columns: ``skelbench.report.frame``) those on degraded test clips."""
     frame = frame[frame["protocol"].isin(PROTOCOLS) & (frame["checkpoint"] == "last")]
     blocks = []
-    for (dataset, split, preset, encoder, stream, hardware, _), rows in frame.groupby(BLOCK, sort=False):
-        _, unusual = alike([{"encoder": encoder, "stream": stream}], ["encoder", "stream"])
+    for (dataset, split, preset, setting, encoder, stream, hardware, _), rows in frame.groupby(BLOCK, sort=False):
+        unusual = unusual_of(setting, encoder, stream)
         several = rows["tokens"].nunique() > 1
         block = Block(Heading(f"{dataset}, {split}"), (str(dataset), full_name(str(split))))
         seeds = []

@@ -19,7 +19,7 @@ from skelbench.report.figures.sheet import Heading, Sheet
 from skelbench.report.figures.style import GUIDE, MARKERS, PALE, house, log_axis, number, places, thousands
 from skelbench.report.figures.token_budget import look_of
 from skelbench.report.scaling import FLOPS, trainings
-from skelbench.report.seeds import alike, seeds_of
+from skelbench.report.seeds import seeds_of, unusual_of
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from skelbench.report.inputs import TableInputs
     from skelbench.results.run_dir import ReadRun
 
-PANEL = ["dataset", "split", "of_preset", "encoder", "stream", "hardware", "data"]
+PANEL = ["dataset", "split", "of_preset", "setting", "encoder", "stream", "hardware", "data"]
 HOW = "no trained run was evaluated by {protocol} in {root} yet; start with: skelbench run METHOD --tokens 8"
 CAPTION = (
     "Filled: finished trainings, whose learning rate has run its whole course; those of several lengths are "
@@ -100,8 +100,8 @@ def measured(inputs: TableInputs) -> list[Panel]:
     frame = frame[frame["protocol"] == inputs.protocol]
     frame = frame.assign(of_preset=frame["preset"].str.removesuffix("+"))
     panels = []
-    for (dataset, split, preset, encoder, stream, hardware, _), rows in frame.groupby(PANEL, sort=False):
-        _, unusual = alike([{"encoder": encoder, "stream": stream}], ["encoder", "stream"])
+    for (dataset, split, preset, setting, encoder, stream, hardware, _), rows in frame.groupby(PANEL, sort=False):
+        unusual = unusual_of(setting, encoder, stream)
         counted = (
             spread([len(own) for own in seeds_of(rows, ["checkpoint"])], "seed", "seeds"),
             spread(rows["n_test"], "test clip", "test clips"),

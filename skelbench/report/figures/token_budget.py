@@ -26,7 +26,7 @@ from skelbench.report.figures import NothingToDraw
 from skelbench.report.figures.curves import spread
 from skelbench.report.figures.sheet import Heading, Sheet
 from skelbench.report.figures.style import COLOURS, GUIDE, INK, MARKERS, PALE, colour_at, house, number, places
-from skelbench.report.seeds import alike, seeds_of
+from skelbench.report.seeds import seeds_of, unusual_of
 from skelbench.report.study_rows import Printed, announced
 from skelbench.report.token_budget import NAME
 from skelbench.skeleton.grid import BUDGETS
@@ -118,7 +118,7 @@ def measured(frame: DataFrame, variants: Collection[str] = ()) -> list[Panel]:
     panels = []
     for (dataset, split, preset, encoder, stream, hardware, _), rows in fits.groupby(PANEL):
         rows = newest(rows)
-        _, unusual = alike([{"encoder": encoder, "stream": stream}], ["encoder", "stream"])
+        unusual = unusual_of("shared", encoder, stream)
         heading = Heading(f"{dataset}, {split}", ", ".join([f"preset {preset}", *unusual, *_facts(rows), hardware]))
         points = {str(method): sorted(_points(own), key=cost_order) for method, own in rows.groupby("method")}
         panels.append(Panel(heading, points, sorted(_untrained(rows), key=cost_order), (dataset, splits_of(split))))
