@@ -108,6 +108,9 @@ def tune(
     settings = parse_sets(set_ or [])
     if "seed" in settings:
         raise SkelbenchError("--set seed: trials have the seed of --seed, what is trained again the seeds after it")
+    for key, instead in (("method", "name methods before the options"), ("budget", "give --budget clips=N")):
+        if key in settings:
+            raise SkelbenchError(f"--set {key} is no setting of a run; {instead}")
     from skelbench.studies.draws import SAMPLERS, need_optuna
     from skelbench.studies.tuning import Asked, check_tunable, clips_of_budget, prepare
 

@@ -55,11 +55,11 @@ def frame(every: Iterable[ReadRun]) -> pandas.DataFrame:
     pre-training up to the checkpoint, on clips of two bodies, as in ``--budget flops=...``. ``title`` is what one types
     (``slim:glcl-only``), ``changed`` the settings that differ from preset, variant and protocol (``train.lr=0.001,
     probe.k=5``), ``probe`` those of them that are not the training's, ``exact`` that there are none, ``standard`` that
-    there are none of the evaluation, nor another stream, checkpoint or data, ``encoder`` its name with the settings that are not its preset's, ``trained_on`` the streams of
-    training, of all runs that are fused, ``stream`` what was evaluated (``joint + bone (scores)``), ``collapse``
-    what collapsed in training (None = nothing), ``data`` the data set's fingerprint, ``finished`` when the training
-    was. ``group`` is one for seeds of one setting, ``training`` for those of one setting of the training, whatever the
-    evaluation.
+    there are none of the evaluation, nor another stream, checkpoint or data, ``encoder`` its name with the settings
+    that are not its preset's, ``trained_on`` the streams of training, of all runs that are fused, ``stream`` what was
+    evaluated (``joint + bone (scores)``), ``collapse`` what collapsed in training (None = nothing), ``data`` the data
+    set's fingerprint, ``finished`` when the training was. ``group`` is one for seeds of one setting, ``training`` for
+    those of one setting of the training, whatever the evaluation.
     ``source`` is data set and split of the training where the evaluation's are others, which ``dataset`` then says too
     (``pku2 (from ntu60 xsub)``): such a row competes with none of an encoder that was trained on the same data.
     ``draws`` is how many were measured, ``drawn`` what of (``label subsets``), ``accuracy_sd`` the accuracy's standard

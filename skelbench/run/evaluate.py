@@ -102,15 +102,17 @@ def evaluate(
     def begun() -> dict[str, Any] | None:
         check_finished(run, spec.checkpoint)
         # A second command that wants the same, as of trials with one untrained twin, waits, and reads.
-        held.enter_context(Lease(run.path / ".probe.lock", math.inf))
+        held.enter_context(lease)
         return there()
+
+    lease = Lease(run.path / ".probe.lock", math.inf)
 
     with ExitStack() as held:  # of several processes that evaluate together the first looks, and writes
         if (record := distributed.first(there) or distributed.first(begun)) is not None:
             return record
         what = f"probing {run.name} by {spec.protocol}"
         with memory_told(what, session.device, "free memory of it, or give --device cpu"):
-            return _evaluate(session, run, spec, path, like, force)
+            return _evaluate(session, run, spec, path, like, force, lease)
 
 
 def check_finished(run: RunDir, checkpoint: str) -> None:
@@ -120,9 +122,10 @@ def check_finished(run: RunDir, checkpoint: str) -> None:
 
 
 def _evaluate(
-    session: Session, run: RunDir, spec: EvalSpec, path: Path, like: Configured | None, force: bool
+    session: Session, run: RunDir, spec: EvalSpec, path: Path, like: Configured | None, force: bool, lease: Lease
 ) -> dict[str, Any]:
-    """Compute the record of ``spec`` and write it to ``path``; ``force``: not from where an earlier one was stopped."""
+    """Compute the record of ``spec`` and write it to ``path`` while ``lease`` is held; ``force``: not from where an
+    earlier one was stopped."""
     started = time.monotonic()
     protocol = protocol_class(session.host, spec.protocol).model_validate(spec.protocol_config)
     store = clips_of(session, spec)
@@ -179,6 +182,7 @@ def _evaluate(
     }
 
     def write() -> dict[str, Any]:
+        lease.check()
         write_atomic(path.with_suffix(".npz"), lambda file: np.savez_compressed(file, **arrays))
         write_json(path, record)
         _remove(state)

@@ -22,6 +22,7 @@ from skelbench.results.run_dir import RunDir
 from skelbench.results.tuned import Compared, Retrained, TunedTrial, TuningRecord
 from skelbench.run.budget import Budget
 from skelbench.run.evaluate import eval_spec
+from skelbench.run.length import MOST_STEPS
 from skelbench.run.session import Session
 from skelbench.spec import validated
 from skelbench.studies.draws import Axis, axes_of, sobol, tpe
@@ -170,6 +171,11 @@ def prepare(asked: Asked, methods: Sequence[str], session: Session) -> list[Tuni
         batch = min(default.resolved.spec.train.batch_size, len(held.split.train))
         if asked.clips < batch:
             raise SkelbenchError(f"--budget clips={asked.clips} is less than one batch of {batch} of method {method}")
+        if asked.clips > MOST_STEPS * batch:
+            raise SkelbenchError(
+                f"--budget clips={asked.clips:.3g} is {asked.clips / batch:.3g} steps of method {method}, more than "
+                "any run makes; give less"
+            )
         tunings.append(Tuning(asked, method, default, axes, held))
     return tunings
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from skelbench.errors import SkelbenchError
 from skelbench.leases import Lease
 from skelbench.results.run_dir import RunDir
 from skelbench.run.session import Session
@@ -40,7 +41,12 @@ class Work:
         return time.monotonic() - self.started
 
     def look(self, session: Session) -> None:
-        """Read from the run's directory how far it is."""
+        """Read from the run's directory how far it is; one that is gone or damaged says nothing, and its process ends
+        with what is wrong."""
+        with suppress(SkelbenchError, OSError):
+            self._look(session)
+
+    def _look(self, session: Session) -> None:
         self.run = run = self.run or session.results.by_id(self.trial.id)
         if run is None:
             return
@@ -60,14 +66,17 @@ class Work:
 
     def write_down(self, failure: str) -> None:
         """Why its process was killed, in run.json: it could not say so itself."""
-        if self.run is not None and self.run.outcome in ("new", "running"):
-            with suppress(OSError):
+        with suppress(SkelbenchError, OSError):
+            if self.run is not None and self.run.outcome in ("new", "running"):
                 self.run.update(outcome="failed", reason=failure)
 
     def failure(self, code: int, session: Session) -> str | None:
         """Why a process that ended with ``code`` failed, in one sentence; None if it did what it should."""
         if code == 0:
-            run = session.results.by_id(self.trial.id)
-            finished = run is not None and run.outcome == "done"
+            try:
+                run = session.results.by_id(self.trial.id)
+                finished = run is not None and run.outcome == "done"
+            except SkelbenchError as error:
+                return str(error)
             return None if finished else f"it ended without a finished run {self.trial.id}"
         return why_failed(code, self.log, self.log_start)

@@ -134,7 +134,7 @@ def _run(run: ReadRun, packed: Packed, place: Place) -> Iterator[Finding]:
         yield Finding(run.name, "run.json", False, _cause(error))
         return
     yield finding("id", _id_wrong(run, info, spec, packed), f"{spec.id} is the hash of its spec")
-    yield finding("training", _training_wrong(run, info, spec), _trained(info, spec))
+    yield finding("training", _training_wrong(run, info, spec, place), _trained(info, spec))
     if (run.path / "cost.json").exists():
         yield finding("cost", _cost_wrong(run, spec), "encoder counted alike by all counters")
     yield _exact(run.name, info, spec, place)
@@ -169,10 +169,10 @@ def _id_wrong(run: RunDir, info: Mapping[str, Any], spec: RunSpec, packed: Packe
         yield f"it is not done but {info['outcome']}"
 
 
-def _training_wrong(run: RunDir, info: Mapping[str, Any], spec: RunSpec) -> Iterator[str]:
+def _training_wrong(run: RunDir, info: Mapping[str, Any], spec: RunSpec, place: Place) -> Iterator[str]:
     from skelbench.train.loop import total_steps
 
-    steps, clips = info.get("steps"), info.get("train_clips")
+    steps, clips, here = info.get("steps"), info.get("train_clips"), _train_clips(spec.data, place)
     if not spec.views or spec.imported:
         return
     if not steps:
@@ -180,8 +180,13 @@ def _training_wrong(run: RunDir, info: Mapping[str, Any], spec: RunSpec) -> Iter
         return
     if info["clips_seen"] != steps * spec.train.batch_size:
         yield f"{steps} steps of {spec.train.batch_size} clips are not {info['clips_seen']:,} clips"
+    if not isinstance(clips, int):
+        yield "it does not say how many clips it trained on"
+        return
+    if here is not None and clips != here:
+        yield f"it says that it trained on {clips:,} clips, {spec.data.name} {spec.data.split} has {here:,}"
     try:
-        planned = total_steps(spec, clips) if isinstance(clips, int) else steps
+        planned = total_steps(spec, clips)
     except (OverflowError, ZeroDivisionError):
         planned = 0
     if planned != steps:
@@ -189,8 +194,18 @@ def _training_wrong(run: RunDir, info: Mapping[str, Any], spec: RunSpec) -> Iter
     yield from _lines_wrong(run.metrics, steps)
 
 
+def _train_clips(data: DataSpec, place: Place) -> int | None:
+    """How many clips are trained on, where the data set is here."""
+    if (store := place.store(data)) is None:
+        return None
+    with suppress(SkelbenchError):  # a split that is not here
+        return len(store.split(data.split, data.min_frames).train)
+    return None
+
+
 def _lines_wrong(path: Path, steps: int) -> Iterator[str]:
     if not path.exists():
+        yield "its metrics.jsonl is missing"
         return
     last = 0
     with open(path, "rb") as file:
@@ -221,11 +236,14 @@ def _cost_wrong(run: RunDir, spec: RunSpec) -> Iterator[str]:
         yield _cause(error)
         return
     encoder = cost["encoder"] if cost else {}
-    if encoder.get("convention", CONVENTION) != CONVENTION:
-        yield "it is counted by another convention than here"
+    if encoder.get("convention") != CONVENTION:
+        yield "it does not say that it is counted by the convention of this skelbench"
     for name in ("closed_form", "fvcore", "torch_flop_counter"):
         macs = encoder.get(name)
-        if isinstance(macs, int | float) and abs(macs - encoder["macs"]) > TOLERANCE * encoder["macs"]:
+        if not isinstance(macs, int | float):
+            if name != "closed_form":  # which not every encoder has
+                yield f"it has no count by {name}"
+        elif abs(macs - encoder["macs"]) > TOLERANCE * encoder["macs"]:
             yield f"{name} counts {macs:,} MACs, the record says {encoder['macs']:,}"
     if cost and spec.method not in CONTROLS and not cost["grid"].startswith(f"{spec.tokens} x "):
         yield f"it is of the token grid {cost['grid']}, the run has {spec.tokens} temporal tokens"
@@ -306,13 +324,37 @@ def _evaluation(run: RunDir, record: Mapping[str, Any], place: Place) -> Iterato
     detail = f"{len(again)} of {len(record['metrics'])} follow from the predictions of {len(arrays['ids']):,} clips"
     detail += f"; not checked: {_all(beyond, most=4).replace(';', ',')}" if beyond else ""
     yield Finding(run.name, f"{name}: metrics", not wrong, _all(wrong) or detail)
-    data = EvalSpec.model_validate(record["spec"]).data
+    evaluated = EvalSpec.model_validate(record["spec"])
+    if record["standard"] and (said := _not_standard(run, evaluated, place.host)):
+        yield Finding(run.name, f"{name}: settings", False, said)
+    data = evaluated.data
     store = place.store(data)
     if store is None:
         yield Finding(run.name, f"{name}: labels", None, f"data set {data.name} ({data.fingerprint[:12]}) is not here")
         return
     problem = _labels_wrong(store, data, arrays)
     yield Finding(run.name, f"{name}: labels", not problem, problem or f"those of {data.name} {data.split} here")
+
+
+def _not_standard(run: RunDir, evaluated: EvalSpec, host: Host) -> str:
+    """In what an evaluation that says it is its protocol as it stands differs from that; "" = in nothing, or it cannot
+    be told: protocols of another version, those that presets scale, and controls, which are looked at as other runs."""
+    from skelbench.run.evaluate import eval_spec
+
+    try:
+        descriptor = host.get("protocols", evaluated.protocol)
+        fields = {"data": evaluated.data} if descriptor.elsewhere else {}
+        plain = eval_spec(host, run, evaluated.protocol, **fields)
+    except SkelbenchError:
+        return ""
+    same = ("protocol_version", "protocol_source")
+    if any(getattr(plain, key) != getattr(evaluated, key) for key in same) or descriptor.presets:
+        return ""
+    told = [*EvalSpec.model_fields]
+    if run.spec.method in CONTROLS:
+        told = ["protocol_config"]
+    differ = [key for key in told if getattr(plain, key) != getattr(evaluated, key)]
+    return f"it says that nothing but the protocol was asked for, but {', '.join(differ)} differ" if differ else ""
 
 
 def _labels_wrong(store: ClipStore, data: DataSpec, arrays: Mapping[str, np.ndarray]) -> str:

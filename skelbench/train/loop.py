@@ -304,9 +304,9 @@ class Trainer:
 
         ``report(advance, **fields)`` is told clips and figures for a progress bar, and as ``note`` what to say at once;
         ``log(step, metrics)`` gets every line written; ``signs(collapse=..., shortcut=...)`` all that was found in the
-        run whenever it changes (:class:`~skelbench.train.collapse.Sign`); these two on the first process alone. Raises
-        :class:`Interrupted` after SIGINT, SIGTERM or SIGUSR2 with the state saved, and :class:`SkelbenchError` with
-        outcome ``diverged`` when a loss is not finite.
+        run whenever it changes (:class:`~skelbench.train.collapse.Sign`), the names alone where nothing was; these two
+        on the first process alone. Raises :class:`Interrupted` after SIGINT, SIGTERM or SIGUSR2 with the state saved,
+        and :class:`SkelbenchError` with outcome ``diverged`` when a loss is not finite.
         """
         start, before = self.load()
         if len(found := set(distributed.all_say(start))) > 1:
@@ -314,6 +314,9 @@ class Trainer:
                 f"the processes of this run see different states of it, after {' and '.join(map(str, sorted(found)))} "
                 f"steps, in {self.run.path}; choose a results directory that all machines share with --results"
             )
+        said = {name: value for name, value in self.run.info.items() if name in self.signs}
+        if signs and not self.rank and said != self._found():
+            signs(*self.signs, **self._found())  # what is said is of steps that are not part of this training
         started = time.monotonic()
         self.method.train()
         batch = self.spec.train.batch_size
@@ -358,7 +361,7 @@ class Trainer:
                         if notes := [f"{name}: {sentence(one)}" for name, found in changed.items() for one in found]:
                             shown["note"] = "; ".join(notes)
                             if signs:
-                                signs(**{name: sign.found for name, sign in self.signs.items() if sign.found})
+                                signs(**self._found())
                         if log:
                             log(done, line)
                 if self.device.type == "cpu" and time.monotonic() - self._last_trim > TRIM_SECONDS:
@@ -372,6 +375,8 @@ class Trainer:
                 if saves or done in snapshots:  # after a step that was not finite nothing is written
                     self._check(self.verdict.read())
                     self._check_state(done)
+                if saves or done in snapshots:
+                    self.run.check_held()
                 if done in snapshots and not self.rank:
                     save_encoders(self.run, self.spec.id, self.method, self.epoch(done), f"{self.epoch(done):.4g}")
                 if saves:
@@ -380,7 +385,6 @@ class Trainer:
                             f"{self.run.path} was removed while it was written; issue the same command again to start "
                             "anew"
                         )
-                    self.run.check_held()
                     self.save(done, seconds())
                 if stop and done < self.total:
                     raise Interrupted(
@@ -395,6 +399,10 @@ class Trainer:
             keep_freed_memory(USUAL_BYTES)
             give_back_memory()
         return seconds()
+
+    def _found(self) -> dict[str, list[dict[str, Any]]]:
+        """What ``signs`` is told."""
+        return {name: sign.found for name, sign in self.signs.items() if sign.found}
 
     def prefetched(self, start: int) -> Iterator[tuple[int, Views | list[Views]]]:
         """(step, views) to the end; on a GPU the next views are made while this step runs."""

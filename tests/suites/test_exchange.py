@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from small import silent_session
 
+from skelbench.cost.count import CONVENTION
 from skelbench.plugin.host import get_host
 from skelbench.results.pack import pack
 from skelbench.results.packed import MOST_BYTES, Unreadable, load_json, load_predictions, opened
@@ -22,7 +23,7 @@ from skelbench.run.controls import control
 from skelbench.run.pretrain import pretrain
 from skelbench.run.request import Request
 from skelbench.run.resolve import resolve
-from skelbench.spec import RunSpec
+from skelbench.spec import EvalSpec, RunSpec
 from tests.suites.conftest import write_run
 
 
@@ -238,6 +239,12 @@ def test_a_member_that_occurs_twice_or_is_gone_is_refused(looked):
         ("run.json", lambda r: r.update(outcome="running"), "it is not done but running"),
         ("run.json", lambda r: r.update(spec=[]), "should be a valid dictionary"),
         ("run.json", lambda r: r.update(name="else"), "of another name"),
+        ("run.json", lambda r: r.pop("train_clips"), "it does not say how many clips it trained on"),
+        (
+            "run.json",
+            lambda r: r.update(train_clips=24),
+            "it says that it trained on 24 clips, small half has 12",
+        ),
         ("metrics.jsonl", lambda r: r.update(step=3), "metrics.jsonl ends at step 3"),
         ("metrics.jsonl", lambda r: r.update(loss=float("nan")), "NaN is not a number"),
     ],
@@ -245,6 +252,53 @@ def test_a_member_that_occurs_twice_or_is_gone_is_refused(looked):
 def test_a_changed_record_is_refused_even_if_the_manifest_agrees(looked, name, change, said):
     change = changed(looked.run, name, change)
     assert said in wrong(looked, rewritten(looked.packed, change))
+
+
+def test_a_training_without_its_log_is_refused(looked):
+    without = rewritten(looked.packed, lambda held: held.pop(row(looked.run, held, "metrics.jsonl")))
+    assert "its metrics.jsonl is missing" in wrong(looked, without)
+
+
+@pytest.mark.parametrize(
+    ("encoder", "said"),
+    [
+        ({"convention": CONVENTION, "fvcore": 100.0, "torch_flop_counter": 100.0}, ""),
+        ({"fvcore": 100.0, "torch_flop_counter": 100.0}, "by the convention of this skelbench"),
+        ({"convention": CONVENTION, "fvcore": 100.0}, "it has no count by torch_flop_counter"),
+        ({"convention": CONVENTION, "fvcore": 100.0, "torch_flop_counter": 90.0}, "torch_flop_counter counts 90.0"),
+    ],
+)
+def test_a_cost_is_one_that_all_counters_have_counted(looked, encoder, said):
+    cost = {
+        "grid": "8 x 25",
+        "encoder": {"macs": 100, "bodies": 1, **encoder},
+        "step": None,
+        "parameters": {"encoder": 10, "trainable": 20},
+    }
+
+    def add(held):
+        held[row(looked.run, held, "run.json").replace("run.json", "cost.json")] = json.dumps(cost).encode()
+
+    found = wrong(looked, rewritten(looked.packed, add))
+    assert said in found and bool(said) == bool(found)
+
+
+@pytest.mark.parametrize("standard", [True, False])
+def test_an_evaluation_with_settings_of_its_own_is_not_standard(looked, standard):
+    def edit(held):
+        path = row(looked.run, held, "knn")
+        record = json.loads(held.pop(path))
+        record["spec"]["protocol_config"]["k"] = 3
+        own = EvalSpec.model_validate(record["spec"]).id
+        new = path.replace(record["id"], own)
+        held[new.replace(".json", ".npz")] = held.pop(path.replace(".json", ".npz"))
+        record |= {"id": own, "standard": standard, "predictions": f"eval-{own}.npz"}
+        held[new] = json.dumps(record).encode()
+
+    found = wrong(looked, rewritten(looked.packed, edit))
+    assert found == (
+        "it says that nothing but the protocol was asked for, but protocol_config differ" if standard else ""
+    )
 
 
 def test_what_does_not_hold_is_not_added(place, looked):

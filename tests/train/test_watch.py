@@ -273,6 +273,9 @@ def test_a_collapse_is_the_same_after_a_resume(resolved, session, monkeypatch):
     made = resolved("slim", epochs=STEPS, batch_size=12, **COLLAPSES)
     whole = pretrain(session, made)
     found, lines = whole.info["collapse"], lines_of(whole)
+    whole.update(outcome="interrupted", collapse=[{**found[0], "value": 1.0}], shortcut=found)
+    pretrain(session, made)  # of a state after which other things were found
+    assert whole.info["collapse"] == found and "shortcut" not in whole.info
     step = loop.Trainer.train_step
     stop_after = found[0]["step"] + 1  # two of the three looks that settle it lie behind
 
