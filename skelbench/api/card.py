@@ -6,7 +6,7 @@ Every figure stands with its conditions. There is no ``model-index``: what reads
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -36,9 +36,17 @@ class Facts:
     store: ClipStore
     method: MethodSpec
     evaluations: pandas.DataFrame
-    """Rows of the frame of evaluations that are of this run and checkpoint."""
+    """Rows of the frame of evaluations that are of this run and checkpoint; with ``notes``, those of the record, and
+    ``on_encoder``, whether the protocol has the encoder itself, which it may train further."""
+    parent: RunDir | None = None
+    """The run with whose weights it began, if it is here."""
     onnx_difference: float | None = None
     """Largest difference of the ONNX model's features; None = there is none."""
+
+    @property
+    def trained(self) -> bool:
+        """Whether it was trained by this run: neither imported nor left as initialised."""
+        return self.method.trains and not self.run.spec.imported
 
 
 def model_card(facts: Facts) -> str:
@@ -66,18 +74,29 @@ def model_card(facts: Facts) -> str:
         text += [*(f"> **{line}**" for line in _cautions(info)), ""]
     text += ["## How it was made", "", *_table(_made(facts)), "", "## How good it is", "", *_figures(facts), ""]
     text += ["## How to use it", "", *_usage(facts), "", "## What it reads", "", *_table(_reads(facts)), ""]
-    licence = plain(store.meta.licence) or "not recorded; ask whoever made the data"
     text += [
         "## Licence",
         "",
-        f"The data it was trained on: {licence}. These terms may bind what is made from the data, weights included; no "
-        "licence of the weights is given here.",
+        f"The data it was trained on: {_licence(facts)}. These terms may bind what is made from the data, weights "
+        "included; no licence of the weights is given here.",
         "",
         "## Citation",
         "",
         *(f"- {line}" for line in _citations(facts)),
     ]
     return "\n".join(text) + "\n"
+
+
+def _licence(facts: Facts) -> str:
+    """Of the data that shaped the weights."""
+    if facts.run.spec.imported:
+        return "not recorded; ask whoever made the weights"
+    if not facts.method.trains:
+        return "none"
+    licence = plain(facts.store.meta.licence) or "not recorded; ask whoever made the data"
+    if facts.run.spec.init_from and (not facts.parent or facts.parent.spec.data.name != facts.run.spec.data.name):
+        licence += ", and those of the data of the run with whose weights it began"
+    return licence
 
 
 def _cautions(info: dict[str, Any]) -> Iterator[str]:
@@ -97,39 +116,73 @@ def _made(facts: Facts) -> Iterator[tuple[str, Any]]:
     run, spec, info = facts.run, facts.run.spec, facts.run.info
     yield "run", facts.settings.run
     yield "method", f"{run.title}, version {spec.method_version}"
-    yield "data", f"{spec.data.title}, training part of split {spec.data.split} ({facts.store.meta.name})"
-    yield "data fingerprint", facts.store.fingerprint[:12]
-    yield "how the data were made", facts.store.meta.lineage
+    if facts.trained:
+        yield "data", f"{spec.data.title}, training part of split {spec.data.split} ({facts.store.meta.name})"
+        yield "data fingerprint", facts.store.fingerprint[:12]
+        yield "how the data were made", facts.store.meta.lineage
+    elif spec.imported:
+        yield "data", "as the authors of the weights trained it, which is not recorded"
+    if spec.init_from:
+        parent = facts.parent
+        yield "began with the weights of", parent.name if parent else f"run {spec.init_from}"
+        if parent:
+            seen = f"{parent.info['clips_seen']:,.0f} clips of " if parent.info.get("clips_seen") else ""
+            data = parent.spec.data
+            yield "which were trained on", f"{seen}{data.title}, training part of split {data.split}"
     yield "preset", info["preset"] + (" with changes" if info["modified"] else "")
     yield "setting", SETTING[info.get("setting", "shared")]
     yield "seed", spec.seed
-    yield "clips seen", f"{info['clips_seen']:,.0f}" if info.get("clips_seen") else "none: as initialised"
+    seen = f"{info['clips_seen']:,.0f}" if info.get("clips_seen") else "none: as initialised"
+    yield "clips seen", "not recorded" if spec.imported else seen
     yield "hardware", run.hardware
     yield "precision", spec.train.precision
     if seconds := info.get("train_seconds"):
         yield "training time", f"{seconds / 60:.1f} min"
     yield "weights from a file", (info.get("imported") or {}).get("file")
+    yield "SHA-256 of the file", spec.imported
     yield "written by", f"skelbench {__version__}"
 
 
 def _figures(facts: Facts) -> Iterator[str]:
-    if not len(facts.evaluations):
+    rows, notes = facts.evaluations.to_dict("records"), list[str]()
+    if not rows:
         yield "It was not evaluated."
         return
-    yield (
-        "Test accuracy of frozen features, after the last step of each probe; nothing is selected on test clips. The "
-        "control is the same encoder as initialised. Every line is one run, one seed."
-    )
+    frozen = [row for row in rows if not row["on_encoder"]]
+    if frozen:
+        yield (
+            "Test accuracy of frozen features, after the last step of each probe; nothing is selected on test clips. "
+            "The control is the same encoder as initialised. Every line is one run, one seed."
+        )
+        yield from _accuracies(frozen, notes)
+    if further := [row for row in rows if row["on_encoder"]]:
+        yield (
+            "Test accuracy of protocols that have the encoder itself and may train it further with labels: it is not "
+            "that of the weights of this folder alone."
+        )
+        yield from _accuracies(further, notes)
+    if notes:
+        yield from (f"{number}. {plain(note)}" for number, note in enumerate(notes, 1))
+
+
+def _accuracies(rows: Sequence[Mapping[str, Any]], notes: list[str]) -> Iterator[str]:
+    """A table; what is to be said of its rows goes into ``notes``, whose numbers they have."""
     yield ""
-    yield "| probe | stream | tested on | test clips | accuracy | control | difference, points | preset | hardware |"
-    yield "|:---|:---|:---|---:|---:|---:|---:|:---|:---|"
-    for row in facts.evaluations.to_dict("records"):
+    yield (
+        "| probe | settings | stream | tested on | test clips | accuracy | control | difference, points | preset | "
+        "hardware | notes |"
+    )
+    yield "|:---|:---|:---|:---|---:|---:|---:|---:|:---|:---|:---|"
+    for row in rows:
         known = row["control_accuracy"] == row["control_accuracy"] and row["control_accuracy"] is not None
         control = f"{row['control_accuracy']:.1%}" if known else "–"
         difference = f"{100 * (row['accuracy'] - row['control_accuracy']):+.1f}" if known else "–"
-        place = f"{row['dataset']} / {row['split']}"
-        cells = (row["protocol"], row["stream"], place, f"{row['n_test']:,}", f"{row['accuracy']:.1%}", control)
-        yield "| " + " | ".join(map(_cell, (*cells, difference, row["preset"], row["hardware"]))) + " |"
+        notes += [note for note in row["notes"] if note not in notes]
+        said = ", ".join(str(notes.index(note) + 1) for note in row["notes"])
+        cells = (row["protocol"], row["probe"], row["stream"], f"{row['dataset']} / {row['split']}")
+        cells += (f"{row['n_test']:,}", f"{row['accuracy']:.1%}", control, difference, row["preset"], row["hardware"])
+        yield "| " + " | ".join(map(_cell, (*cells, said))) + " |"
+    yield ""
 
 
 def _usage(facts: Facts) -> Iterator[str]:

@@ -23,7 +23,8 @@ class ClipBatch(NamedTuple):
     """What :func:`collate` makes: B clips padded to the most bodies M and frames T of any of them."""
 
     clips: Tensor
-    """float32 [B, M, T, J, 3], or [B, T, J, 3] of a data set of first bodies; zeros behind the end."""
+    """float32 [B, M, T, J, 3], or [B, T, J, 3] of a data set of first bodies; zeros behind the end, which are poses to
+    who is given this alone: ``encoder.embed`` takes the whole batch."""
     labels: Tensor
     """int64 [B]."""
     frames: Tensor

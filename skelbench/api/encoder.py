@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from skelbench.api.datasets import ClipDataset
+from skelbench.api.datasets import ClipBatch, ClipDataset
 from skelbench.api.preprocessing import Preprocessing
 from skelbench.data.raw.origin import centre
 from skelbench.data.store.clip_store import ClipStore
@@ -27,9 +27,9 @@ from skelbench.skeleton.grid import Grid
 from skelbench.skeleton.topology import Topology
 from skelbench.views.view import View
 
-Clips = ClipStore | ClipDataset | np.ndarray | Tensor | Sequence[Any]
-"""A data set, or coordinates in metres: [B, T', J, 3], [B, M, T', J, 3], or a list of [T', J, 3] or [M, T', J, 3] of
-different lengths. Bodies that are 0 throughout, behind the last one that is not, are absent."""
+Clips = ClipStore | ClipDataset | ClipBatch | np.ndarray | Tensor | Sequence[Any]
+"""A data set, a batch of one, or coordinates in metres: [B, T', J, 3], [B, M, T', J, 3], or a list of [T', J, 3] or
+[M, T', J, 3] of different lengths. Bodies that are 0 throughout, behind the last one that is not, are absent."""
 
 
 class FrozenEncoder:
@@ -94,11 +94,12 @@ class FrozenEncoder:
         to their central share, resampled to the grid's frames and read out as the run is evaluated
         (:attr:`preprocessing`). ``subtract_origin``: put the centre joint of the first body, in the first frame that
         shows it, at the origin before that, as the NTU pipeline does; for coordinates that come from a camera; frames
-        without a body stay 0. ``ids``: which clips.
+        without a body stay 0. ``ids``: which of ``clips``, by their places in it or by a truth value for each.
         ``batch_size`` changes nothing but rounding. ``device``: where to compute from now on. ``progress`` shows a bar.
 
         Raises:
-            SkelbenchError: the clips have other joints, are not finite, or have more bodies than the encoder reads.
+            SkelbenchError: the clips have other joints or dimensions, are not finite, or have more bodies than the
+                encoder reads; or no clip is chosen.
         """
         if device is not None:
             self.to(device)
@@ -208,28 +209,60 @@ class FrozenEncoder:
         if isinstance(clips, ClipDataset | ClipStore):
             if subtract_origin:
                 raise SkelbenchError("subtract_origin is for coordinates; those of a data set are centred as it says")
+            if isinstance(clips, ClipDataset) and clips.bodies == "first":
+                raise SkelbenchError(
+                    f"{clips!r} gives first bodies alone, which its store does not; give their coordinates: "
+                    "embed([clip for clip, label in dataset])"
+                )
             store = clips.store if isinstance(clips, ClipDataset) else clips
             every = clips.ids if isinstance(clips, ClipDataset) else np.arange(len(store))
+            dimensions: tuple[int, ...] = (store.meta.dimensions,)
         else:
-            coordinates = clips.detach().cpu().numpy() if isinstance(clips, Tensor) else clips
+            if isinstance(clips, ClipBatch):  # frames that pad a clip are none of it
+                clips = [clip[..., :frames, :, :] for clip, frames in zip(clips.clips, clips.frames.tolist())]
+            coordinates = _array(clips) if isinstance(clips, Tensor) else clips
             if isinstance(coordinates, np.ndarray) and coordinates.ndim not in (4, 5):
                 raise SkelbenchError(
                     f"clips have shape {list(coordinates.shape)}; [clips, frames, joints, 3] or [clips, bodies, "
                     "frames, joints, 3] is expected, of one clip clip[None]"
                 )
+            coordinates = [_array(clip) for clip in coordinates]
             if subtract_origin:
-                coordinates = [_centred(np.asarray(clip), self.topology.center) for clip in coordinates]
+                coordinates = [_centred(clip, self.topology.center) for clip in coordinates]
             store = store_of(coordinates, self.topology, look.slots or 1)
-            every = np.arange(len(store))
+            every, dimensions = np.arange(len(store)), (2, 3)[store.meta.dimensions - 2 :]  # 3-D poses may be flat
         if store.topology.name != self.topology.name:
             raise SkelbenchError(
                 f"the clips have skeleton {store.topology.name}, the encoder was trained on {self.topology.name}; "
                 "choose clips or an encoder of the same skeleton"
             )
-        chosen = every if ids is None else np.asarray(ids, dtype=np.int64)
-        if chosen.size and not 0 <= chosen.min() <= chosen.max() < len(store):
-            raise SkelbenchError(f"ids {chosen.min()} to {chosen.max()} are none of the clips 0 to {len(store) - 1}")
+        if look.dimensions not in dimensions:
+            raise SkelbenchError(
+                f"the encoder was trained on {look.dimensions}-D poses, the clips are {dimensions[-1]}-D; give poses "
+                "of the same kind"
+            )
+        chosen = every if ids is None else every[_places(ids, len(every))]
+        if not len(chosen):
+            raise SkelbenchError("no clip was chosen; give one at least")
         return ClipSource(store, self.device, second_body=look.second_body, align=look.align), chosen
+
+
+def _array(clip: Any) -> np.ndarray:
+    return clip.detach().cpu().numpy() if isinstance(clip, Tensor) else np.asarray(clip)
+
+
+def _places(ids: Sequence[int] | np.ndarray, clips: int) -> np.ndarray:
+    """int64: which of so many clips."""
+    found = np.asarray(ids)
+    if found.dtype == bool:
+        if found.shape != (clips,):
+            raise SkelbenchError(f"ids are {found.size} truth values, of {clips} clips; give one for each, or places")
+        return np.flatnonzero(found)
+    if found.size and (found.dtype.kind not in "iu" or found.ndim != 1):
+        raise SkelbenchError(f"ids are {found.dtype} of shape {list(found.shape)}; give whole numbers, or truth values")
+    if found.size and not 0 <= found.min() <= found.max() < clips:
+        raise SkelbenchError(f"ids {found.min()} to {found.max()} are none of the clips 0 to {clips - 1}")
+    return found.astype(np.int64)
 
 
 def _centred(clip: np.ndarray, joint: int) -> np.ndarray:

@@ -33,8 +33,11 @@ from skelbench.api.place import RunOnDisk, open_place
 from skelbench.api.reports import results as all_results
 from skelbench.data.store.clip_store import ClipStore
 from skelbench.errors import SkelbenchError, did_you_mean
+from skelbench.evaluate.downstream import EncoderProtocol
+from skelbench.evaluate.linear import Linear
 from skelbench.files import naming
 from skelbench.plugin.descriptors import MethodSpec
+from skelbench.run.evaluate import protocol_class
 from skelbench.run.resolve import open_dataset
 from skelbench.run.session import Session
 from skelbench.spec import Stream
@@ -157,9 +160,24 @@ def _write(session: Session, loaded: Loaded, folder: Path, onnx: bool) -> float 
     return difference
 
 
+def _has_encoder(session: Session, protocol: str) -> bool:
+    """Whether it may train the encoder further; of one that is not here it is not known."""
+    try:
+        found = protocol_class(session.host, protocol)
+    except SkelbenchError:
+        return False
+    return issubclass(found, EncoderProtocol) and not issubclass(found, Linear)
+
+
 def _card(session: Session, loaded: Loaded, settings: Settings, store: ClipStore, difference: float | None) -> str:
     every = all_results(loaded.run.path.parent)
     mine = every[(every["run"] == loaded.run.name) & (every["checkpoint"] == loaded.checkpoint)]
     method = session.host.get("methods", loaded.run.spec.method)
     assert isinstance(method, MethodSpec)
-    return model_card(Facts(loaded.run, settings, store, method, mine, difference))
+    records = {record["id"]: record for record in loaded.run.records()}
+    mine = mine.assign(
+        notes=[records[name].get("notes", []) for name in mine["evaluation"]],
+        on_encoder=[_has_encoder(session, name) for name in mine["protocol"]],
+    )
+    parent = session.results.by_id(loaded.run.spec.init_from) if loaded.run.spec.init_from else None
+    return model_card(Facts(loaded.run, settings, store, method, mine, parent, difference))

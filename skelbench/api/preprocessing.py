@@ -38,11 +38,6 @@ class Preprocessing(Spec):
         data = {"second_body": spec.data.second_body, "dimensions": spec.data.dimensions}
         return cls(stream=stream, slots=slots, **kept, **data)
 
-    @property
-    def counts_slots(self) -> bool:
-        """Whether features depend on how many body slots the data set has."""
-        return slots_matter(self.bodies, self.bodies_pool)
-
     def builder(self, topology: Topology, grid: Grid, device: torch.device) -> ViewBuilder:
         """Makes the view ``eval`` of a batch of clips, on ``device``."""
         view = evaluation_spec(grid, share=self.share, resize=self.resize).model_copy(update={"stream": self.stream})

@@ -134,6 +134,7 @@ def _evaluate(
     if source is not store:
         _check_alike(run.spec.data, source, spec.data, store.meta.topology)
     notes = [*_not_new(run.spec, source, store, split.test)] if spec.data != run.spec.data else []
+    notes += _not_new_to_parents(session, run.spec, store, split.test)
     state = path.with_suffix(".state")
     if force:
         distributed.first(lambda: _remove(state))
@@ -375,6 +376,22 @@ def _not_new(run: RunSpec, there: ClipStore | None, store: ClipStore, test: np.n
             f"{len(known):,} of the {len(test):,} test clips are training clips of {source.title} {source.split}, on "
             "which the encoder was trained; its accuracy is not that on clips that it has not seen"
         )
+
+
+def _not_new_to_parents(session: Session, run: RunSpec, store: ClipStore, test: np.ndarray) -> Iterator[str]:
+    """The same of the runs that a run has its first weights from."""
+    while run.init_from:
+        parent = session.results.by_id(run.init_from)
+        if parent is None:
+            yield (
+                f"the encoder began with the weights of run {run.init_from}, which is not here: whether test clips are "
+                "among its training clips is not known"
+            )
+            return
+        run = parent.spec
+        there = store if run.data.name == store.meta.name else _source(session, run.data)
+        yield from (f"by run {parent.name}, whose weights it began with: {note}"
+                    for note in _not_new(run, there, store, test))  # fmt: skip
 
 
 def named_encoder(run: RunDir, checkpoint: str, readout: str) -> str:

@@ -57,6 +57,47 @@ def test_arrays_and_tensors_with_absent_bodies(trained):
     assert not np.allclose(encoder.embed(moved), expected, atol=1e-2)
 
 
+def test_ids_are_places_in_what_is_given(trained, session):
+    run = trained()
+    encoder, part = run.encoder(device="cpu"), skelbench.dataset("small", part="test", data=session.data_root)
+    every = encoder.embed(part)
+    assert np.array_equal(encoder.embed(part, ids=[2, 0]), every[[2, 0]])
+    assert np.array_equal(encoder.embed(part, ids=part.labels == 1), every[part.labels == 1])
+    for ids, said in (
+        ([], "no clip was chosen"),
+        (np.zeros(len(part), bool), "no clip was chosen"),
+        ([True], "ids are 1 truth values, of"),
+        ([0.7, 1.2], "ids are float64 of shape"),
+        ([len(part)], "are none of the clips 0 to"),
+    ):
+        for ask in (encoder.embed, encoder.tokens, encoder.prepare):
+            with pytest.raises(SkelbenchError, match=said):
+                ask(part, ids=ids)
+
+
+def test_a_batch_is_its_clips_without_what_pads_them(trained, session):
+    encoder = trained().encoder(device="cpu")
+    part = skelbench.dataset("small", part="test", data=session.data_root)
+    batch = part.collate([part[i] for i in range(len(part))])
+    assert len(set(batch.frames.tolist())) > 1 and np.array_equal(encoder.embed(batch), encoder.embed(part))
+    clips = [clip.requires_grad_() for clip, _ in (part[i] for i in range(3))]
+    assert np.array_equal(encoder.embed(clips), encoder.embed(part)[:3])
+    first = skelbench.dataset("small", part="test", bodies="first", data=session.data_root)
+    with pytest.raises(SkelbenchError, match="gives first bodies alone"):
+        encoder.embed(first)
+    assert encoder.embed([clip for clip, _ in (first[i] for i in range(3))]).shape == (3, encoder.embed(part).shape[1])
+
+
+def test_poses_of_other_dimensions_are_refused(trained):
+    encoder = trained("untrained").encoder(device="cpu")
+    x = np.ones((1, 9, 25, 3))
+    encoder.embed(x * (1, 1, 0))  # flat poses in 3-D are poses
+    encoder.preprocessing = encoder.preprocessing.model_copy(update={"dimensions": 2})
+    encoder.embed(x * (1, 1, 0))
+    with pytest.raises(SkelbenchError, match="trained on 2-D poses, the clips are 3-D"):
+        encoder.embed(x)
+
+
 def test_tokens_average_to_the_readout(trained, session):
     encoder, part = trained().encoder(device="cpu"), skelbench.dataset("small", part="test", data=session.data_root)
     tokens, features = encoder.tokens(part), encoder.embed(part)

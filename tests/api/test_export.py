@@ -11,6 +11,7 @@ import skelbench
 from skelbench.api.exported import read_settings
 from skelbench.cli.main import main
 from skelbench.errors import SkelbenchError
+from skelbench.files import write_json
 
 
 @pytest.fixture
@@ -100,6 +101,29 @@ def test_the_card_says_under_which_conditions(trained, tmp_path, session):
     ):
         assert condition in line
     assert "Do et al." in text and "no licence of the weights is given" in text
+
+
+def test_the_card_says_what_figures_are_of_and_where_weights_come_from(trained, tmp_path, session):
+    """Settings of a probe, notes of a record, what trains the encoder further; a parent; nothing of unseen data."""
+    parent = trained("skeletonmae")
+    run = trained("skeletonmae", init_from=parent._directory, seed=1)
+    run.evaluate("knn", progress=False)
+    run.evaluate("knn", progress=False, settings={"k": 3})
+    run.evaluate("finetune", progress=False, settings={"epochs": 1, "min_steps": 0})
+    record = run._directory.records()[0]
+    path = run._directory.path / f"eval-{record['id']}.json"
+    write_json(path, record | {"notes": ["some clips are old"]})
+    skelbench.export(run, tmp_path / "child")
+    text = (tmp_path / "child" / "README.md").read_text()
+    assert f"| began with the weights of | {parent._directory.name} |" in text
+    assert "which were trained on |" in text and "clips of small, training part of split half" in text
+    frozen, further = text.split("Test accuracy of protocols that have the encoder itself")
+    assert "| probe.k=3 |" in frozen and "| finetune | " in further and "| finetune" not in frozen
+    assert "1. some clips are old" in text
+    assert len([line for line in text.splitlines() if line.startswith("| knn") and line.endswith("| 1 |")]) == 1
+    skelbench.export(trained("untrained"), tmp_path / "untrained")
+    text = (tmp_path / "untrained" / "README.md").read_text()
+    assert "training part" not in text and "The data it was trained on: none." in text
 
 
 def test_a_place_that_is_taken_and_an_encoder_that_cannot_be_written(exported, run, tmp_path, capsys, monkeypatch):

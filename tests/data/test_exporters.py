@@ -169,7 +169,7 @@ def test_splits_that_are_not_fields_come_back_as_lists(tmp_path):
 def test_what_cannot_be_exported(store, tmp_path):
     (tmp_path / "there.npz").write_bytes(b"mine")
     kinect = write_store(tmp_path / "kinect", [np.zeros((1, 2, 20, 3), "f4")] * 4, topology=KINECT20)
-    three = write_store(tmp_path / "three", [np.zeros((3, 2, 25, 3), "f4")] * 4)
+    three = write_store(tmp_path / "three", [np.ones((3, 2, 25, 3), "f4")] * 4)
     for message, source, file, split in (
         ("exists already; .*--force", store, "there.npz", None),
         ("unknown split 'cross-subjct'; did you mean", store, "x.npz", "cross-subjct"),

@@ -1,5 +1,6 @@
 """A second stage of another method: what it may start from, and what it is without."""
 
+import shutil
 from dataclasses import replace
 
 import pytest
@@ -8,6 +9,7 @@ from safetensors.torch import load_file
 
 from skelbench.errors import SkelbenchError
 from skelbench.plugin.host import Host
+from skelbench.run.evaluate import eval_spec, evaluate
 from skelbench.run.pretrain import pretrain, warm_start
 from skelbench.run.stages import finished
 from skelbench.train.build import build_method
@@ -104,3 +106,19 @@ def test_a_parent_of_another_kind_is_refused(made, at):
             made(init_from=parent, **settings)
     with pytest.raises(SkelbenchError, match="never-alone is the second stage of skeletonclr or aimclr, and that is a"):
         made("never-alone", init_from=other)
+
+
+def test_test_clips_that_a_first_stage_was_trained_on_are_told(made, at):
+    """Also where the run itself was trained on others; and that it is not known of a first stage that is gone."""
+    parent = pretrain(at, made("skeletonclr"))
+    run = pretrain(at, made(init_from=parent, split="half~tune"))
+    said = " ".join(evaluate(at, run, eval_spec(at.host, run, "knn"))["notes"])
+    assert f"by run {parent.name}, whose weights it began with: 4 of the 4 test clips are training clips" in said
+    same = pretrain(at, made(init_from=parent))
+    assert not [note for note in evaluate(at, same, eval_spec(at.host, same, "knn"))["notes"] if parent.name in note]
+    gone = parent.spec.id
+    shutil.rmtree(parent.path)
+    (note,) = [
+        note for note in evaluate(at, run, eval_spec(at.host, run, "knn"), force=True)["notes"] if "began with" in note
+    ]
+    assert f"run {gone}, which is not here" in note

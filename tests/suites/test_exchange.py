@@ -269,12 +269,10 @@ def test_a_training_without_its_log_is_refused(looked):
     ],
 )
 def test_a_cost_is_one_that_all_counters_have_counted(looked, encoder, said):
-    cost = {
-        "grid": "8 x 25",
-        "encoder": {"macs": 100, "bodies": 1, **encoder},
-        "step": None,
-        "parameters": {"encoder": 10, "trainable": 20},
-    }
+    times = {"median_ms": 2.0, "clips_per_s": 500.0}
+    cost = {"grid": "8 x 25", "encoder": {"macs": 100, "bodies": 1, **encoder}, "step": None}
+    cost |= {"parameters": {"encoder": 10, "trainable": 20}, "latency": {"batch 1": times, "batch 64": times}}
+    cost |= {"peak_memory": {"bytes": 1.0, "how": "made up"}}
 
     def add(held):
         held[row(looked.run, held, "run.json").replace("run.json", "cost.json")] = json.dumps(cost).encode()

@@ -137,7 +137,8 @@ class StoreWriter:
         confidence_MTJ: np.ndarray | None = None,
         fps: float | None = None,
     ) -> None:
-        """Append one clip: [M, T, J, 3] metres, ``origin`` already subtracted. Raises on a clip no run could use.
+        """Append one clip: [M, T, J, 3] metres, ``origin`` already subtracted; bodies that are 0 throughout behind the
+        last one that is not are absent, and left out. Raises on a clip no run could use.
 
         ``name`` is the clip's own in its data set, "" = none. ``flags``: :class:`~.clip_store.Flag`.
         ``source_frames``: frames in the file it comes from, None = as many as given. ``confidence_MTJ`` in [0, 1] comes
@@ -162,6 +163,10 @@ class StoreWriter:
             )
         if name and name in self.known:
             raise SkelbenchError(f"{self.path.name}: two clips are called {name!r}; remove one or rename it")
+        if not flags & Flag.EMPTY_BODY and not x_MTJC[-1].any():  # slots that pad a clip are no bodies
+            there = 1 + int(np.flatnonzero(x_MTJC.any(axis=(1, 2, 3))).max(initial=0))
+            x_MTJC = x_MTJC[:there]
+            confidence_MTJ = None if confidence_MTJ is None else np.asarray(confidence_MTJ)[:there]
         bodies, length = x_MTJC.shape[:2]
         entry = (length, bodies, label, subject, camera, setup, trial, source_frames or length, flags)
         numbers = dict(zip((*FIELDS, *NOTES), map(int, entry), strict=True))
