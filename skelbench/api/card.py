@@ -179,9 +179,10 @@ def _accuracies(rows: Sequence[Mapping[str, Any]], notes: list[str]) -> Iterator
         difference = f"{100 * (row['accuracy'] - row['control_accuracy']):+.1f}" if known else "–"
         notes += [note for note in row["notes"] if note not in notes]
         said = ", ".join(str(notes.index(note) + 1) for note in row["notes"])
-        cells = (row["protocol"], row["probe"], row["stream"], f"{row['dataset']} / {row['split']}")
-        cells += (f"{row['n_test']:,}", f"{row['accuracy']:.1%}", control, difference, row["preset"], row["hardware"])
-        yield "| " + " | ".join(map(_cell, (*cells, said))) + " |"
+        place = f"{row['dataset']} / {row['split']}"
+        figures = (f"{row['n_test']:,}", f"{row['accuracy']:.1%}", control, difference)
+        cells = (row["protocol"], row["probe"], row["stream"], place, *figures, row["preset"], row["hardware"], said)
+        yield "| " + " | ".join(map(_cell, cells)) + " |"
     yield ""
 
 

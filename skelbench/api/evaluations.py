@@ -12,7 +12,8 @@ from skelbench.errors import SkelbenchError, did_you_mean
 from skelbench.report.controls import CONTROLS, Controls
 from skelbench.results.run_dir import RunDir
 from skelbench.results.store import ResultStore
-from skelbench.run.evaluate import eval_spec, evaluate, hides_doubtful
+from skelbench.run.encoders import hides_doubtful
+from skelbench.run.evaluate import eval_spec, evaluate
 from skelbench.run.resolve import data_of, open_dataset
 from skelbench.run.session import Session
 from skelbench.spec import EvalSpec, Fusion, Stream, evaluation_defaults

@@ -15,8 +15,10 @@ from skelbench.data.store.source import ClipSource
 from skelbench.errors import SkelbenchError
 from skelbench.nn.encoder import Encoder
 from skelbench.results.run_dir import RunDir
-from skelbench.run.evaluate import check_finished, clips_of, eval_spec, named_encoder
-from skelbench.run.evaluate import load_encoder as load_weights_of
+from skelbench.run.clips import clips_of
+from skelbench.run.encoders import load_encoder as load_weights_of
+from skelbench.run.encoders import named_encoder
+from skelbench.run.evaluate import check_finished, eval_spec
 from skelbench.run.session import Session
 from skelbench.skeleton.topology import Topology, get_topology
 from skelbench.spec import EvalSpec, RunSpec, Stream

@@ -20,7 +20,9 @@ from skelbench.errors import SkelbenchError
 from skelbench.evaluate.features import Builder, extract
 from skelbench.report.controls import Controls
 from skelbench.results.run_dir import RunDir
-from skelbench.run.evaluate import check_finished, clips_of, eval_spec, load_encoder
+from skelbench.run.clips import clips_of
+from skelbench.run.encoders import load_encoder
+from skelbench.run.evaluate import check_finished, eval_spec
 from skelbench.run.session import Session
 from skelbench.skeleton.grid import Grid
 from skelbench.spec import Align, Bodies, Centre, Configured, EvaluationResize, SecondBody, Stream

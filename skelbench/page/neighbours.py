@@ -18,7 +18,9 @@ from skelbench.picture.scene import Scene, clip_scene
 from skelbench.report.controls import CONTROLS
 from skelbench.report.inputs import TableInputs
 from skelbench.results.run_dir import ReadRun, RunDir
-from skelbench.run.evaluate import clips_of, eval_spec, hiding_of, load_encoder
+from skelbench.run.clips import clips_of
+from skelbench.run.encoders import hiding_of, load_encoder
+from skelbench.run.evaluate import eval_spec
 from skelbench.run.session import Session
 from skelbench.spec import EvalSpec
 

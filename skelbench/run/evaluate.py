@@ -6,10 +6,9 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, replace
-from functools import partial
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import torch
@@ -20,26 +19,22 @@ from skelbench.errors import SkelbenchError
 from skelbench.evaluate.downstream import Downstream, EncoderProtocol
 from skelbench.evaluate.features import split_features
 from skelbench.evaluate.fusion import evaluate_sets
-from skelbench.evaluate.hidden import Hiding, can_hide_tokens, check_confidence
 from skelbench.evaluate.protocol import Features, Protocol, ProtocolResult, result_problem
 from skelbench.files import write_atomic, write_json
 from skelbench.heap import give_back_memory
 from skelbench.identity import derive_seed
 from skelbench.leases import Lease
-from skelbench.methods.contract import Method
-from skelbench.nn.encoder import ABILITIES, Encoded, Encoder
+from skelbench.nn.encoder import Encoder
 from skelbench.plugin.host import Host
 from skelbench.plugin.mistakes import plugin_code, wrong
-from skelbench.plugin.status import SINGULAR
 from skelbench.results.environment import environment
 from skelbench.results.run_dir import RunDir
+from skelbench.run.clips import check_alike, clips_of, not_new, not_new_to_parents, source_of
+from skelbench.run.encoders import as_readout, hiding_of, load_encoder, named_encoder
 from skelbench.run.memory import memory_told
-from skelbench.run.resolve import open_dataset
 from skelbench.run.session import Session
-from skelbench.skeleton.topology import Topology
-from skelbench.spec import Configured, DataSpec, EvalSpec, RunSpec, Stream, evaluation_defaults, validated
-from skelbench.train.build import build_encoder, build_method, grid_of, other_encoder
-from skelbench.train.checkpoint import load_weights, tensor_names
+from skelbench.spec import Configured, DataSpec, EvalSpec, Stream, evaluation_defaults, validated
+from skelbench.train.build import build_encoder, build_method, grid_of
 
 WAY = {"data", "readout", "bodies_pool", "bodies", "centre", "align", "share", "resize", "min_confidence"}
 """What of an evaluation its features depend on, besides encoder and stream."""
@@ -130,11 +125,11 @@ def _evaluate(
     protocol = protocol_class(session.host, spec.protocol).model_validate(spec.protocol_config)
     store = clips_of(session, spec)
     split = store.split(spec.data.split, spec.data.min_frames)
-    source = store if spec.data.name == run.spec.data.name else _source(session, run.spec.data)
+    source = store if spec.data.name == run.spec.data.name else source_of(session, run.spec.data)
     if source is not store:
-        _check_alike(run.spec.data, source, spec.data, store.meta.topology)
-    notes = [*_not_new(run.spec, source, store, split.test)] if spec.data != run.spec.data else []
-    notes += _not_new_to_parents(session, run.spec, store, split.test)
+        check_alike(run.spec.data, source, spec.data, store.meta.topology)
+    notes = [*not_new(run.spec, source, store, split.test)] if spec.data != run.spec.data else []
+    notes += not_new_to_parents(session, run.spec, store, split.test)
     state = path.with_suffix(".state")
     if force:
         distributed.first(lambda: _remove(state))
@@ -227,7 +222,7 @@ def _measure_encoder(
         method = build_method(run.spec, session.host, store.topology, session.device)
         encoder = method.inference_encoders().get(stream, method.inference_encoder())
         if named := named_encoder(run, spec.checkpoint, spec.readout):
-            encoder = _as_readout(method, named)
+            encoder = as_readout(method, named)
         assert isinstance(encoder, Encoder)  # as the builder of methods has made sure
         plain = dict(build_encoder(run.spec, session.host, store.topology).named_parameters())
         for name, parameter in encoder.named_parameters():  # a teacher's are not trained
@@ -295,166 +290,6 @@ def _features(
             session.features[key] = features
         give_back_memory()
     return session.features[key]
-
-
-def hiding_of(
-    session: Session, run: RunDir, spec: EvalSpec, stream: Stream, store: ClipStore, checkpoint: str = ""
-) -> Hiding:
-    """How the encoder of a run has learnt to do without tokens: what its method requires of encoders says it.
-
-    A method that turned out to mask nothing keeps no mask token.
-
-    Raises:
-        SkelbenchError: ``spec`` wants joints of low confidence hidden, which there are none of or which cannot be.
-    """
-    hiding = _learnt(session, run, stream, checkpoint or spec.checkpoint)
-    check_confidence(spec.min_confidence, store, hiding, run.name)
-    return hiding
-
-
-def _learnt(session: Session, run: RunDir, stream: Stream, checkpoint: str) -> Hiding:
-    method, encoder = session.host.get("methods", run.spec.method), session.host.get("encoders", run.spec.encoder)
-    ways: list[Hiding] = [way for way in get_args(Hiding) if way in method.requires]
-    if "replace-tokens" in ways:
-        kept = tensor_names(run.encoder(checkpoint, stream))
-        if not set(session.host.subclass(encoder, Encoder).prepared_state) <= kept:
-            ways.remove("replace-tokens")
-    return ways[0] if ways else ""
-
-
-def hides_doubtful(session: Session, run: RunDir, spec: EvalSpec) -> bool:
-    """Whether joints below ``spec.min_confidence``, if it hides any, can be hidden from the encoder of ``run``."""
-    return not spec.min_confidence or all(
-        can_hide_tokens(_learnt(session, run, stream, spec.checkpoint)) for stream in spec.streams
-    )
-
-
-def clips_of(session: Session, spec: EvalSpec) -> ClipStore:
-    """The data set of ``spec``; refused when it has changed since the run was made."""
-    store = open_dataset(spec.data.name, session.host, session.data_root)
-    if spec.data.fingerprint and store.fingerprint != spec.data.fingerprint:
-        raise SkelbenchError(
-            f"data set {spec.data.name} has changed since this run was made (fingerprint {store.fingerprint[:12]}, "
-            f"was {spec.data.fingerprint[:12]}); restore it, or run the training again on the new data"
-        )
-    return store
-
-
-def _source(session: Session, data: DataSpec) -> ClipStore | None:
-    """The data set that a run was made with; None where it is not here, which it need not be."""
-    try:
-        return open_dataset(data.name, session.host, session.data_root)
-    except SkelbenchError:
-        return None
-
-
-def _check_alike(source: DataSpec, clips: ClipStore | None, target: DataSpec, topology: str) -> None:
-    """SkelbenchError if an encoder that was trained on ``source``, ``clips`` if they are here, cannot look at clips of
-    ``target``. Without them another number of joints is found by the weights."""
-    if source.dimensions != target.dimensions:
-        raise SkelbenchError(
-            f"the encoder was trained on {source.dimensions}-D poses of {source.name}, those of {target.name} are "
-            f"{target.dimensions}-D; choose a data set with poses of the same kind"
-        )
-    if clips is not None and clips.meta.topology != topology:
-        raise SkelbenchError(
-            f"the encoder was trained on skeleton {clips.meta.topology} of {source.name}, the clips of "
-            f"{target.name} have skeleton {topology}; choose a data set with the same skeleton"
-        )
-
-
-def _not_new(run: RunSpec, there: ClipStore | None, store: ClipStore, test: np.ndarray) -> Iterator[str]:
-    """Says so if clips of another split or data set, on which an encoder is tested, are some that it was trained on;
-    ``there``: the data set that its run was made with, if it is here."""
-    source = run.data
-    if not run.views or there is None or there.fingerprint != source.fingerprint:
-        return
-    trained = there.split(source.split, source.min_frames).train
-    known = np.intersect1d(test, trained) if there is store else store.recurring(test, there, trained)
-    if len(known):
-        yield (
-            f"{len(known):,} of the {len(test):,} test clips are training clips of {source.title} {source.split}, on "
-            "which the encoder was trained; its accuracy is not that on clips that it has not seen"
-        )
-
-
-def _not_new_to_parents(session: Session, run: RunSpec, store: ClipStore, test: np.ndarray) -> Iterator[str]:
-    """The same of the runs that a run has its first weights from."""
-    while run.init_from:
-        parent = session.results.by_id(run.init_from)
-        if parent is None:
-            yield (
-                f"the encoder began with the weights of run {run.init_from}, which is not here: whether test clips are "
-                "among its training clips is not known"
-            )
-            return
-        run = parent.spec
-        there = store if run.data.name == store.meta.name else _source(session, run.data)
-        yield from (f"by run {parent.name}, whose weights it began with: {note}"
-                    for note in _not_new(run, there, store, test))  # fmt: skip
-
-
-def named_encoder(run: RunDir, checkpoint: str, readout: str) -> str:
-    """``readout`` if the method of a run keeps an encoder by that name, else "". Streams are no readouts."""
-    return "" if readout in get_args(Stream) or not run.encoder_path(checkpoint, readout).exists() else readout
-
-
-def _as_readout(method: Method, name: str) -> Encoder:
-    """The inference encoder that ``method`` gives by ``name``; what it reads out has that name, too."""
-    encoder = method.inference_encoders()[name]
-    assert isinstance(encoder, Encoder)
-    encoder.register_forward_hook(partial(_call_level, name))
-    return encoder
-
-
-def _call_level(name: str, _encoder: torch.nn.Module, _args: tuple[Any, ...], encoded: Encoded) -> Encoded:
-    return replace(encoded, levels={**encoded.levels, name: encoded.pooled_RD})
-
-
-def load_encoder(
-    session: Session,
-    run: RunDir,
-    checkpoint: str,
-    topology: Topology,
-    stream: str = "joint",
-    readout: str = "pooled",
-) -> Encoder:
-    """The inference encoder of a run that looks at ``stream``, or gives ``readout``, with its weights, in eval mode.
-
-    Raises:
-        SkelbenchError: the encoder of that name is another than the run's: it may make other features of the weights.
-    """
-    made = run.spec
-    for kind, name in (("methods", made.method), ("encoders", made.encoder)):
-        if run.plugin_files and name not in session.host.names(kind):
-            raise SkelbenchError(
-                f"{SINGULAR[kind]} {name!r} of run {run.name} is of no plugin here; its training had"
-                f"{run.plugin_files}: give that here too"
-            )
-    if named := named_encoder(run, checkpoint, readout):
-        for component, identity in made.components.items():
-            kind, _, other = component.partition(" ")
-            if kind == "encoders" and session.host.identity(session.host.get(kind, other)) != identity:
-                raise SkelbenchError(
-                    f"encoder {other} is not the one that run {run.name} was made with; "
-                    "use that one, or train again with this one"
-                )
-        encoder = _as_readout(build_method(made, session.host, topology), named)
-        load_weights(run.encoder_path(checkpoint, named), encoder, made.id, encoder.prepared_state)
-        return encoder.to(session.device).eval()
-    if how := other_encoder(session.host, made.encoder, made.encoder_version, made.encoder_source):
-        raise SkelbenchError(
-            f"encoder {made.encoder} is not the one that run {run.name} was made with ({how}); "
-            "use that one, or train again with this one"
-        )
-    encoder = build_encoder(run.spec, session.host, topology)
-    if stream == "fused" and "fuse-streams" not in encoder.abilities:
-        raise SkelbenchError(
-            f"encoder {run.spec.encoder} of {run.name} cannot {ABILITIES['fuse-streams']}; "
-            "use --stream joint,bone,motion --fusion features"
-        )
-    load_weights(run.encoder(checkpoint, stream), encoder, run.spec.id, encoder.prepared_state)
-    return encoder.to(session.device).eval()
 
 
 def _advances(report: Callable[..., None], with_total: bool = False) -> Callable[[int, int], None]:

@@ -13,7 +13,8 @@ from skelbench.evaluate.protocol import Features
 from skelbench.files import write_atomic
 from skelbench.identity import digest
 from skelbench.results.run_dir import RunDir
-from skelbench.run.evaluate import WAY, check_finished, clips_of, eval_spec, feature_sets
+from skelbench.run.clips import clips_of
+from skelbench.run.evaluate import WAY, check_finished, eval_spec, feature_sets
 from skelbench.run.session import Session
 
 log = logging.getLogger(__name__)

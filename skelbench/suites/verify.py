@@ -343,7 +343,7 @@ def _not_standard(run: RunDir, evaluated: EvalSpec, host: Host) -> str:
 
     try:
         descriptor = host.get("protocols", evaluated.protocol)
-        fields = {"data": evaluated.data} if descriptor.elsewhere else {}
+        fields: dict[str, Any] = {"data": evaluated.data} if descriptor.elsewhere else {}
         plain = eval_spec(host, run, evaluated.protocol, **fields)
     except SkelbenchError:
         return ""

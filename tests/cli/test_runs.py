@@ -13,7 +13,7 @@ from skelbench.files import read_json
 from skelbench.locks import FileLock
 from skelbench.plugin.host import Host
 from skelbench.results.run_dir import RunDir
-from skelbench.run.evaluate import load_encoder
+from skelbench.run.encoders import load_encoder
 from skelbench.spec import RunSpec
 
 pytestmark = pytest.mark.usefixtures("shipped_plugins")

@@ -19,7 +19,8 @@ from skelbench.plugin.host import Host
 from skelbench.report.frame import frame
 from skelbench.report.outcomes import paired
 from skelbench.run.controls import control
-from skelbench.run.evaluate import eval_spec, evaluate, feature_sets, load_encoder
+from skelbench.run.encoders import load_encoder
+from skelbench.run.evaluate import eval_spec, evaluate, feature_sets
 from skelbench.run.pretrain import pretrain
 from skelbench.views.builder import ViewBuilder, evaluation_spec
 from skelbench.views.keyed import Keyed

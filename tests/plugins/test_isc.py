@@ -18,7 +18,8 @@ from skelbench.cost.report import step_cost
 from skelbench.errors import SkelbenchError
 from skelbench.methods import Context, Step
 from skelbench.run.checkpoint_file import fit, read_checkpoint
-from skelbench.run.evaluate import eval_spec, evaluate, feature_sets, load_encoder
+from skelbench.run.encoders import load_encoder
+from skelbench.run.evaluate import eval_spec, evaluate, feature_sets
 from skelbench.run.pretrain import pretrain
 from skelbench.run.request import Request
 from skelbench.run.resolve import resolve

@@ -13,7 +13,8 @@ from skelbench.evaluate.linear import Linear
 from skelbench.identity import derive_seed
 from skelbench.report.outcomes import predictions
 from skelbench.run.controls import control, raw_control
-from skelbench.run.evaluate import eval_spec, evaluate, feature_sets, hiding_of, load_encoder
+from skelbench.run.encoders import hiding_of, load_encoder
+from skelbench.run.evaluate import eval_spec, evaluate, feature_sets
 from skelbench.run.pretrain import pretrain
 from skelbench.skeleton.topology import COCO17
 from skelbench.spec import EvalSpec

@@ -15,7 +15,8 @@ from skelbench.plugin.host import Host
 from skelbench.report import tuned
 from skelbench.report.inputs import TableInputs
 from skelbench.results.tuned import read_all, write
-from skelbench.run.evaluate import eval_spec, evaluate, load_encoder
+from skelbench.run.encoders import load_encoder
+from skelbench.run.evaluate import eval_spec, evaluate
 from skelbench.run.pretrain import pretrain
 from skelbench.studies.tuning import Asked, check_tunable, clips_of_budget, prepare, retrain, try_all
 from skelbench.train.build import grid_of

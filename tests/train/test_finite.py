@@ -9,7 +9,8 @@ import torch
 from skelbench.data.store.clip_store import ClipStore
 from skelbench.errors import SkelbenchError
 from skelbench.methods.contract import Method
-from skelbench.run.evaluate import eval_spec, evaluate, load_encoder
+from skelbench.run.encoders import load_encoder
+from skelbench.run.evaluate import eval_spec, evaluate
 from skelbench.run.pretrain import pretrain, warm_start
 from skelbench.train import loop
 from skelbench.train.build import build_method
