@@ -8,12 +8,15 @@ the ``kind``.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, SerializerFunctionWrapHandler, model_serializer
+from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, SerializerFunctionWrapHandler, model_serializer
 from pydantic_core import CoreSchema, core_schema
 
 from skelbench.errors import SkelbenchError
+
+Share = Annotated[float, Field(gt=0, lt=1)]
+"""A part of a whole: more than none of it, less than all."""
 
 
 class Spec(BaseModel):

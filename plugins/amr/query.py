@@ -84,7 +84,7 @@ class QueryDecoder(nn.Module):
     ) -> None:
         super().__init__()
         self.config = ViTConfig(dim=dim, depth=depth, heads=heads, norm_eps=norm_eps, temporal="learned", cls=False)
-        self.dim_in, self.grid = dim_in, grid
+        self.grid = grid
         self.per_query = tokens_per_query(ratio, grid.times)
         self.segments = grid.times // self.per_query
         self.query = nn.Parameter(torch.empty(self.segments * grid.joints, dim))

@@ -13,7 +13,7 @@ from skelbench.evaluate.statistics import wilson
 from skelbench.plugin.descriptors import MethodSpec, NativeProbe
 from skelbench.report import study_rows
 from skelbench.report.inputs import TableInputs
-from skelbench.report.linear import NAME, Announced
+from skelbench.report.linear import NAME, Papers
 from skelbench.report.published import Figure
 from skelbench.results.run_dir import RunDir
 from skelbench.run.evaluate import eval_spec, evaluate
@@ -108,7 +108,7 @@ def calibrate(
     store = open_dataset(dataset, session.host, session.data_root)
     part = None if split is None else store.split(split).name
     cases, skipped = [], []
-    announced = Announced(
+    announced = Papers(
         [*chain.from_iterable(study_rows.announced(TableInputs(session.host, session.results), NAME))], session.host
     )
     for one, checkpoint in [run] if run else _imported(session, dataset, part):
@@ -136,7 +136,7 @@ def _imported(session: Session, dataset: str, split: str | None) -> Iterator[tup
 
 
 def _case(
-    session: Session, run: RunDir, checkpoint: str, dataset: str, split: str | None, announced: Announced
+    session: Session, run: RunDir, checkpoint: str, dataset: str, split: str | None, announced: Papers
 ) -> _Case | str:
     """What ``run`` is held against, or why it cannot be."""
     data, host = run.spec.data, session.host
@@ -158,7 +158,7 @@ def _case(
     return _Case(run, own, probe, figure)
 
 
-def _known(session: Session, announced: Announced, dataset: str, split: str | None) -> str:
+def _known(session: Session, announced: Papers, dataset: str, split: str | None) -> str:
     """Methods that could be calibrated there."""
     methods = [one for one in session.host.all("methods") if isinstance(one, MethodSpec)]
     able = {one.name for one in methods if one.probe and one.imports}

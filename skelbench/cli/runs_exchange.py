@@ -27,13 +27,6 @@ Asked = Annotated[
 ]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands to those of ``skelbench runs``."""
-    app.command("export")(export)
-    app.command("verify")(verify)
-    app.command("add")(add)
-
-
 def export(
     runs: Annotated[
         list[str],

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import torch
 from pydantic import Field, model_validator
 from torch import nn
 
+from skelbench.component import Share
 from skelbench.evaluate.downstream import EncoderProtocol
 from skelbench.nn.encoder import Encoder
 from skelbench.optim.groups import merged
@@ -18,7 +19,6 @@ from skelbench.plugin.mistakes import plugin_code, wrong
 from skelbench.views.augmentations import Augment, Rotate
 from skelbench.views.crops import Crop, Free
 
-Share = Annotated[float, Field(gt=0, lt=1)]
 OPTIMIZERS: dict[str, Optimizer] = {"adamw": AdamW(), "adam": Adam(), "sgd": SGD()}
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, ClassVar
+from typing import ClassVar
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
+from skelbench.component import Share
 from skelbench.evaluate.native import NativeLinear
 from skelbench.evaluate.protocol import Features, Progress
 from skelbench.plugin import ProtocolSpec, hookimpl
@@ -16,7 +17,6 @@ from skelbench.views.crops import Free
 from skelbench.views.keyed import Keyed
 from skelbench.views.transfer import send
 
-Share = Annotated[float, Field(gt=0, lt=1)]
 DROPS = "shares of the epochs at which the rate falls to a tenth"
 
 SIDE_BY_SIDE = {"bodies_pool": "concat", "resize": "half-pixel"}

@@ -54,32 +54,25 @@ class Retrieval(Neighbours):
     def measure(
         self, sets: Sequence[Features], weights: Sequence[float], device: torch.device | str, progress: Progress | None
     ) -> tuple[np.ndarray, dict[str, float]]:
-        """Rank the training clips for every test clip."""
-        return _figures(sets, weights, device, progress)
-
-
-def _figures(
-    sets: Sequence[Features], weights: Sequence[float], device: torch.device | str, progress: Progress | None
-) -> tuple[np.ndarray, dict[str, float]]:
-    """Class of the nearest clip, int64 [n_test], and the figures of the ranking."""
-    first = sets[0]
-    labels_G, labels_n = (torch.from_numpy(y) for y in (first.train_y, first.test_y))
-    hits = [send((labels_G == label).nonzero().flatten(), device) for label in range(first.num_classes)]
-    labels_G = send(labels_G, device)
-    nearest, ahead, precision = [], [], []
-    done = own_queries(sets).start
-    for similarity_QG in similarities(sets, weights, device, progress):
-        labels_Q = labels_n[done : done + len(similarity_QG)]
-        done += len(labels_Q)
-        nearest.append(fetch(vote(similarity_QG, labels_G, 1, first.num_classes)))
-        ahead.append(fetch(before_first_hit(similarity_QG, labels_Q, hits)))
-        precision.append(fetch(average_precision_(similarity_QG, labels_Q, hits)))
-        del similarity_QG
-    ahead_n = of_all(ahead, sets)
-    has_hits_n = torch.from_numpy(np.isin(first.test_y, first.train_y))
-    figures = {"map": float(of_all(precision, sets).mean())}
-    figures |= {f"recall_at_{k}": float(((ahead_n < k) & has_hits_n).double().mean()) for k in NEAREST}
-    return of_all(nearest, sets).numpy(), figures
+        """Class of the nearest clip, int64 [n_test], and the figures of the ranking."""
+        first = sets[0]
+        labels_G, labels_n = (torch.from_numpy(y) for y in (first.train_y, first.test_y))
+        hits = [send((labels_G == label).nonzero().flatten(), device) for label in range(first.num_classes)]
+        labels_G = send(labels_G, device)
+        nearest, ahead, precision = [], [], []
+        done = own_queries(sets).start
+        for similarity_QG in similarities(sets, weights, device, progress):
+            labels_Q = labels_n[done : done + len(similarity_QG)]
+            done += len(labels_Q)
+            nearest.append(fetch(vote(similarity_QG, labels_G, 1, first.num_classes)))
+            ahead.append(fetch(before_first_hit(similarity_QG, labels_Q, hits)))
+            precision.append(fetch(average_precision_(similarity_QG, labels_Q, hits)))
+            del similarity_QG
+        ahead_n = of_all(ahead, sets)
+        has_hits_n = torch.from_numpy(np.isin(first.test_y, first.train_y))
+        figures = {"map": float(of_all(precision, sets).mean())}
+        figures |= {f"recall_at_{k}": float(((ahead_n < k) & has_hits_n).double().mean()) for k in NEAREST}
+        return of_all(nearest, sets).numpy(), figures
 
 
 def before_first_hit(similarity_QG: Tensor, labels_Q: Tensor, hits: Sequence[Tensor]) -> Tensor:

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from pydantic import Field
 
+from skelbench.component import Share
 from skelbench.evaluate.downstream import Downstream, EncoderProtocol
 from skelbench.evaluate.hidden import cannot
 from skelbench.evaluate.linear import Linear
@@ -25,7 +26,6 @@ from skelbench.plugin.mistakes import lacking
 from skelbench.views.degradations import JointNoise, MissingJoints, ParentFill, ZeroFill, joints_lost
 from skelbench.views.transfer import fetch, send
 
-Share = Annotated[float, Field(gt=0, lt=1)]
 Step = MissingJoints | ParentFill | ZeroFill | JointNoise
 SHARES = (0.12, 0.2, 0.32)
 """3, 5 and 8 of NTU's 25 joints."""

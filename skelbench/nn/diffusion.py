@@ -111,7 +111,7 @@ class DiffusionDecoder(nn.Module):
     ) -> None:
         super().__init__()
         self.config = ViTConfig(dim=dim, depth=depth, heads=heads, norm_eps=norm_eps, temporal="learned", cls=False)
-        self.dim_in, self.time_width = dim_in, time_width
+        self.time_width = time_width
         self.tokenizer = Tokenizer(grid, dim, learned_time=True)
         self.blocks = nn.ModuleList(ModulatedBlock(self.config, dim_in, time_width) for _ in range(depth))
         self.norm = nn.LayerNorm(dim, eps=norm_eps)

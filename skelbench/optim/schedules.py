@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from typing import ClassVar
 
 from pydantic import Field
 
-from skelbench.component import Component
+from skelbench.component import Component, Share
 from skelbench.nn.schedule import cosine
 from skelbench.plugin.mistakes import lacking
-
-Share = Annotated[float, Field(gt=0, lt=1)]
 
 
 class Schedule(Component):

@@ -15,7 +15,17 @@ from typing import TYPE_CHECKING, Any
 from skelbench.data.store.splits import full_name
 from skelbench.report import published, significance, study_rows
 from skelbench.report.controls import CONTROLS
-from skelbench.report.seeds import INTERVALS, accuracy, alike, block_of, footnotes, seeds_of, spread, subjects_note
+from skelbench.report.seeds import (
+    INTERVALS,
+    accuracy,
+    alike,
+    all_rows,
+    block_of,
+    footnotes,
+    seeds_of,
+    spread,
+    subjects_note,
+)
 from skelbench.report.table import Cell, Column, Table, footnotes_of
 
 if TYPE_CHECKING:
@@ -124,7 +134,7 @@ def build(about: ColumnTable, inputs: TableInputs) -> Table:
     cut = inputs.left_out > 0
     notes = (
         *([] if own else [about.how]),
-        *([f"All rows: {', '.join(constant)}."] if constant else []),
+        *all_rows(constant),
         *(about.notes if rows else ()),
         *((INTERVALS, *subjects_note(frame)) if own else ()),
         *told,

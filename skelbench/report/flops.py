@@ -6,7 +6,6 @@ Needs no training: rows come from counting (:mod:`skelbench.cost`), not from run
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -16,6 +15,7 @@ from skelbench.plugin import TableSpec, hookimpl
 from skelbench.plugin.host import Host
 from skelbench.report import published
 from skelbench.report.inputs import TableInputs
+from skelbench.report.published import slug
 from skelbench.report.table import Cell, Column, Table, footnotes_of
 
 if TYPE_CHECKING:
@@ -202,23 +202,23 @@ class Published:
         self._values: dict[tuple[str, str], dict[str, float]] = {}
         shown = {column.key for column in columns}
         for row in chain.from_iterable(published.tables(host).values()):
-            name = self._names.setdefault(_key(row["method"]), row["method"])
+            name = self._names.setdefault(slug(row["method"]), row["method"])
             column = _PRINTED.get((row["protocol"], row["metric"]))
             if column in shown:
                 self._values.setdefault((name, row["variant"].split(",")[0]), {}).setdefault(column, row["value"])
 
     def spelling(self, method: str) -> str:
         """The method as papers spell it."""
-        return self._names.get(_key(method), method)
+        return self._names.get(slug(method), method)
 
     def cells(self, method: str, tokens: str) -> dict[str, float]:
         return self._values.get((self.spelling(method), tokens), {})
 
     def uncounted(self, costs: list[CostRow]) -> Iterator[dict[str, Any]]:
         """Rows of methods as their papers run them (their pre-training costs are printed) that are not in ``costs``."""
-        counted = {_key(cost.method) for cost in costs}
+        counted = {slug(cost.method) for cost in costs}
         for (method, tokens), values in self._values.items():
-            if "published_encoder" in values and _key(method) not in counted:
+            if "published_encoder" in values and slug(method) not in counted:
                 name = Cell(method, published=True, footnotes=("published",))
                 yield {"method": name, "tokens": Cell(tokens, published=True), **values}
 
@@ -226,7 +226,3 @@ class Published:
 def _gflops(macs_body: float | None) -> float | None:
     """GFLOPs of a clip with :data:`BODIES` bodies."""
     return None if macs_body is None else 2 * BODIES * macs_body / 1e9
-
-
-def _key(method: str) -> str:
-    return re.sub(r"[^a-z0-9]", "", method.lower())

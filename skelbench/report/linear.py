@@ -19,6 +19,7 @@ from skelbench.report.seeds import (
     accuracy,
     adjust,
     alike,
+    all_rows,
     block_of,
     every_seed,
     footnotes,
@@ -90,7 +91,7 @@ def skelbench_tables() -> list[TableSpec]:
     return [TableSpec(name=NAME, target=":table", summary=summary)]
 
 
-class Announced:
+class Papers:
     """What plugins say of methods for this table: rows with the label ``group``, and figures that papers print, whose
     ``variant`` is the title of a stream."""
 
@@ -140,7 +141,7 @@ class Announced:
 
 def table(inputs: TableInputs) -> Table:
     """The table of the evaluations in ``inputs``."""
-    announced = Announced([*chain.from_iterable(study_rows.announced(inputs, NAME))], inputs.host)
+    announced = Papers([*chain.from_iterable(study_rows.announced(inputs, NAME))], inputs.host)
     announced.expected = [key for key in announced.expected if inputs.filters.takes(method=key[0], dataset=key[2])]
     store = inputs.store if inputs.significance else None
     built = build(inputs.frame, announced, inputs.metrics, inputs.best_on_test, store)
@@ -166,7 +167,7 @@ def _never_evaluated(inputs: TableInputs) -> Iterator[str]:
 
 def build(
     frame: DataFrame,
-    announced: Announced | None = None,
+    announced: Papers | None = None,
     metrics: Collection[str] = (),
     best_on_test: bool = False,
     store: ResultStore | None = None,
@@ -211,7 +212,7 @@ def build(
     block = partial(block_of, _BLOCK)
     adjust(rows, within=block)
     told = [*_told_apart(rows, groups, store)] if store else []
-    announced = announced or Announced()
+    announced = announced or Papers()
     for row in rows:
         title = row["method"].value
         one = announced.printed(title, *(row[key] for key in _PLACE))
@@ -380,8 +381,7 @@ def _added(group: DataFrame) -> bool:
 
 
 def _notes(frame: DataFrame, constant: list[str]) -> Iterator[str]:
-    if constant:
-        yield f"All rows: {', '.join(constant)}."
+    yield from all_rows(constant)
     yield (
         f"Linear: after the probe's last step. {INTERVALS} p: exact paired test against the untrained encoder on the "
         "same clips, the larger of that over clips (McNemar's) and that over subjects, the largest over seeds "

@@ -10,7 +10,7 @@ import numpy as np
 from skelbench.evaluate.pooled import SEEDS, TASKS, Pooled, Scores, iqm, probability_of_improvement
 from skelbench.plugin import TableSpec, hookimpl
 from skelbench.report.controls import CONTROLS
-from skelbench.report.seeds import OLDER, alike, newest
+from skelbench.report.seeds import OLDER, alike, all_rows, newest
 from skelbench.report.table import Cell, Column, Table
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def table(inputs: TableInputs) -> Table:
         notes += said
     varying, constant = alike(rows, list(BLOCK)) if rows else (set(), [])
     if rows:
-        notes = [*([f"All rows: {', '.join(constant)}."] if constant else []), NOTE, *notes]
+        notes = [*all_rows(constant), NOTE, *notes]
     elif not notes:
         notes = [f"nothing to pool yet: it takes linear probes of {SEEDS} seeds on {TASKS} data sets and splits"]
     columns = (

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import csv
 import logging
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from math import isfinite
@@ -105,3 +106,8 @@ def _read(file: str) -> tuple[Figure, ...]:
         return tuple(figures)
     except (OSError, ValueError, csv.Error) as error:
         raise SkelbenchError(f"published figures in {file} cannot be read: {error}") from error
+
+
+def slug(method: str) -> str:
+    """``S-JEPA`` and ``sjepa`` are one method."""
+    return re.sub(r"[^a-z0-9]", "", method.lower())

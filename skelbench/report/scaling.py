@@ -12,6 +12,7 @@ from skelbench.report.seeds import (
     accuracy,
     adjust,
     alike,
+    all_rows,
     every_seed,
     footnotes,
     nearest,
@@ -92,7 +93,7 @@ def table(inputs: TableInputs) -> Table:
     adjust(rows, within=lambda row: tuple(row[key] for key in _BLOCK))
     rows.sort(key=lambda row: (*(str(row[key]) for key in _BLOCK), row["title"], row["others"], row["clips_seen"]))
     varying, constant = alike(rows, list(_BLOCK))
-    notes = (*([f"All rows: {', '.join(constant)}."] if constant else []), *_notes(shown))
+    notes = (*all_rows(constant), *_notes(shown))
     used = footnotes_of(rows, footnotes(frame))
     columns = _columns(varying | ({"others"} if any(row["others"] for row in rows) else set()))
     return Table(TITLE, columns, tuple(rows), notes, used).ranked(within=list(_BLOCK))

@@ -121,6 +121,11 @@ def difference(test: SeedsTest) -> Cell:
     )
 
 
+def all_rows(constant: Sequence[str]) -> list[str]:
+    """The note on what :func:`alike` found all rows to have in common, if that is anything."""
+    return [f"All rows: {', '.join(constant)}."] if constant else []
+
+
 def unusual_of(setting: str, encoder: str, stream: str) -> list[str]:
     """What a heading says of them: ``stream bone``."""
     return alike([{"setting": setting.replace("shared", ""), "encoder": encoder, "stream": stream}], _UNUSUAL)[1]

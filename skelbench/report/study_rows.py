@@ -23,6 +23,7 @@ from skelbench.report.seeds import (
     accuracy,
     adjust,
     alike,
+    all_rows,
     difference,
     footnotes,
     nearest,
@@ -463,8 +464,7 @@ def _notes(
     older: Sequence[str],
     printed: bool,
 ) -> Iterator[str]:
-    if constant:
-        yield f"All rows: {', '.join(constant)}."
+    yield from all_rows(constant)
     if missing:
         yield f"No run yet: {', '.join(missing)}. `skelbench study {study.name}` runs what is missing (see --dry-run)."
     if older:

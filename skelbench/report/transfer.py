@@ -12,7 +12,7 @@ from skelbench.plugin import TableSpec, hookimpl
 from skelbench.report import published, study_rows
 from skelbench.report.columns import of_evaluations, settings, size_footnotes, smaller
 from skelbench.report.controls import CONTROLS
-from skelbench.report.seeds import INTERVALS, accuracy, alike, block_of, footnotes, percent, subjects_note
+from skelbench.report.seeds import INTERVALS, accuracy, alike, all_rows, block_of, footnotes, percent, subjects_note
 from skelbench.report.table import Cell, Column, Table, footnotes_of
 
 if TYPE_CHECKING:
@@ -71,10 +71,9 @@ def table(inputs: TableInputs) -> Table:
     rows.sort(key=lambda row: [_text(row.get(key)) for key in ("source", "target", "split")])
     own = [row for row in rows if "run" in row]
     varying, constant = alike([row | {"dataset": row["target"]} for row in own], [*_SHOWN, "data", "changed"])
-    said = [f"All rows: {', '.join(constant)}."] if constant else []
     columns = tuple(_columns(sorted(set(frame["protocol"])), rows, varying))
     papers = published.notes(host, NAME) if any(column.published for column in columns) else ()
-    notes = (*said, NOTE, *subjects_note(frame), *papers)
+    notes = (*all_rows(constant), NOTE, *subjects_note(frame), *papers)
     texts = {"printed": PRINTED, **size_footnotes(own), **footnotes(frame), **published.footnotes(rows)}
     return Table(TITLE, columns, tuple(rows), notes, footnotes_of(rows, texts)).ranked(within=partial(block_of, _BLOCK))
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from skelbench.evaluate.statistics import t_half_width
 from skelbench.plugin import TableSpec, hookimpl
-from skelbench.report.seeds import INTERVALS, SUBJECTS, accuracy, adjust, alike
+from skelbench.report.seeds import INTERVALS, SUBJECTS, accuracy, adjust, alike, all_rows
 from skelbench.report.table import Cell, Column, Table, footnotes_of
 from skelbench.results.tuned import Compared, Retrained, TuningRecord, read_all
 from skelbench.spec import listed
@@ -72,7 +72,7 @@ def build(records: Sequence[TuningRecord]) -> Table:
     varying, constant = alike(rows, [key for key in BLOCK if key != "data"])
     if len({row["data"] for row in rows}) > len({row["dataset"] for row in rows}):
         varying.add("data")
-    notes = (f"All rows: {', '.join(constant)}.",) if constant else ()
+    notes = tuple(all_rows(constant))
     footnotes = footnotes_of(rows, FOOTNOTES)
     notes = (*notes, *NOTES, *chain.from_iterable(map(_reasons, records)))
     return Table(TITLE, _columns(varying), tuple(rows), notes, footnotes).ranked(within=list(BLOCK))

@@ -25,6 +25,7 @@ from skelbench.run.session import Session
 from skelbench.signals import stop_requested
 from skelbench.spec import file_name
 from skelbench.studies.display import Display
+from skelbench.studies.engine import Failures
 from skelbench.studies.files import literal
 from skelbench.studies.trials import Status, Trial
 from skelbench.studies.watch import QUEUE, at_work
@@ -127,14 +128,14 @@ class Runner:
             self.environment["OMP_NUM_THREADS"] = str(threads)
         self.working: list[Work] = []
 
-    def run(self, trials: Sequence[tuple[Trial, Status]], display: Display) -> dict[str, tuple[str, Path]]:
+    def run(self, trials: Sequence[tuple[Trial, Status]], display: Display) -> Failures:
         """Bring every trial to its end; returns those that failed: id -> (reason, log).
 
         Raises :class:`Stopped` after a signal, when every process has saved its state; a second signal does not wait.
         """
         waiting = deque(trials)
         say_queue(self.logs, [trial for trial, _ in trials])
-        failures: dict[str, tuple[str, Path]] = {}
+        failures: Failures = {}
         try:
             with stop_requested() as stop:
                 while (waiting and not stop.is_set()) or self.working:
@@ -157,7 +158,7 @@ class Runner:
             raise Stopped
         return failures
 
-    def _see_ends(self, failures: dict[str, tuple[str, Path]], display: Display, stopping: bool) -> None:
+    def _see_ends(self, failures: Failures, display: Display, stopping: bool) -> None:
         """Read how far each process is, and take away those that have ended."""
         for work in list(self.working):
             work.look(self.session)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 from skelbench.data.store.splits import HeldOut
@@ -26,13 +25,12 @@ from skelbench.run.length import MOST_STEPS
 from skelbench.run.session import Session
 from skelbench.spec import validated
 from skelbench.studies.draws import Axis, axes_of, sobol, tpe
+from skelbench.studies.engine import Failures
 from skelbench.studies.study import TRIAL, Study, same
 from skelbench.studies.trials import Trial, each
 from skelbench.studies.watch import last_metrics
 
 NAME, SUMMARY = "tune", "trials on held-out training subjects"
-Failures = dict[str, tuple[str, Path]]
-"""id of a run -> (reason, log)."""
 Work = Callable[[Sequence[Trial]], Failures]
 """Brings trials to their end."""
 

@@ -12,7 +12,7 @@ from skelbench.identity import digest
 from skelbench.report.controls import CONTROLS
 from skelbench.report.inputs import TableInputs
 from skelbench.report.seeds import alike as alike_rows
-from skelbench.report.seeds import percent, spread
+from skelbench.report.seeds import all_rows, percent, spread
 from skelbench.report.table import Cell, Column, Table, footnotes_of
 from skelbench.results.run_dir import ReadRun
 from skelbench.suites.match import Recorded
@@ -99,7 +99,7 @@ def leaderboard(inputs: SuiteInputs) -> Table:
     columns = tuple(
         replace(one, shown=one.shown and (one.key not in HEADINGS or one.key in varying)) for one in columns
     )
-    notes = (*([f"All rows: {', '.join(constant)}."] if constant else []), HOW)
+    notes = (*all_rows(constant), HOW)
     table = Table(title, columns, tuple(rows), notes, footnotes_of(rows, FOOTNOTES)).ranked([*BLOCK, "complete"])
     return replace(table, rows=tuple(row if row["complete"].value else _unranked(row) for row in table.rows))
 

@@ -5,20 +5,16 @@ R rows (bodies of view instances), T frames, J joints, C = 3.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from skelbench.errors import SkelbenchError
-from skelbench.plugin.descriptors import Descriptor
-from skelbench.plugin.host import Host
 from skelbench.skeleton.topology import NTU25, Topology
-from skelbench.testing.announcement import announcement
 from skelbench.testing.check import Check, Failed, rests_on
 from skelbench.testing.clips import LENGTHS, SKELETONS, clip_batch, differs, part_of
-from skelbench.testing.component import PARENT, ComponentSubject, form, settings
+from skelbench.testing.component import PARENT, ComponentSubject, component_checks, component_kit
 from skelbench.views.augmentations import Augment
 from skelbench.views.builder import ViewBuilder
 from skelbench.views.clips import ClipBatch
@@ -142,10 +138,8 @@ def refused(subject: ComponentSubject) -> None:
         raise Failed("a chance p outside [0, 1] is refused", f"p={p} was taken", "check, which must call super().check")
 
 
-CHECKS: tuple[Check[ComponentSubject], ...] = (
-    announcement(),
-    Check("form", "it derives from Augment and has its kind and defaults", form),
-    Check("settings", "its settings survive a record, and unknown ones are refused", settings),
+CHECKS = component_checks(
+    Augment,
     Check("refused", "a chance that is none is refused", refused),
     Check("kept", "shapes stay and coordinates are finite, for clips of any length and other skeletons", kept),
     Check("never", "with p=0 nothing changes", never),
@@ -156,10 +150,4 @@ CHECKS: tuple[Check[ComponentSubject], ...] = (
     Check("inherited", "a view that inherits what was drawn is changed alike", inherited),
     Check("flat", "2-D poses stay in their plane", flat),
 )
-
-
-def kit(
-    host: Host, descriptor: Descriptor, settings: Mapping[str, Any] | None = None
-) -> tuple[ComponentSubject, Sequence[Check[ComponentSubject]]]:
-    """What is checked of an augmentation, and its checks. ``settings``: over its defaults."""
-    return ComponentSubject(host, descriptor, Augment, settings or {}), CHECKS
+kit = component_kit(Augment, CHECKS)

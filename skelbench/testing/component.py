@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -11,7 +11,8 @@ from skelbench.component import Component
 from skelbench.plugin.descriptors import Descriptor
 from skelbench.plugin.host import Host
 from skelbench.spec import validated
-from skelbench.testing.check import Failed
+from skelbench.testing.announcement import announcement
+from skelbench.testing.check import Check, Failed
 from skelbench.testing.settings import check_settings
 
 PARENT = "whole"
@@ -22,13 +23,12 @@ GUESSES: Mapping[str, Any] = {"parent": PARENT, "lo": 0.3, "hi": 0.8}
 
 @dataclass
 class ComponentSubject:
-    """A component with its defaults, and ``settings`` over them."""
+    """A component with its defaults."""
 
     host: Host
     descriptor: Descriptor
     base: type[Component]
     """Of its family."""
-    settings: Mapping[str, Any] = field(default_factory=dict)
 
     @cached_property
     def cls(self) -> Any:
@@ -37,10 +37,9 @@ class ComponentSubject:
 
     @property
     def given(self) -> dict[str, Any]:
-        """Settings that differ from the defaults, or have none."""
+        """Settings that have no defaults."""
         fields = self.cls.model_fields
-        guessed = {name: GUESSES[name] for name in GUESSES if name in fields and fields[name].is_required()}
-        return guessed | dict(self.settings)
+        return {name: GUESSES[name] for name in GUESSES if name in fields and fields[name].is_required()}
 
     def make(self, **changes: Any) -> Any:
         """An instance."""
@@ -54,9 +53,25 @@ def form(subject: ComponentSubject) -> None:
     if cls.kind != subject.descriptor.name:
         raise Failed(f"kind = {subject.descriptor.name!r}, its name", repr(cls.kind), f"kind of {cls.__name__}")
     if missing := [name for name, f in cls.model_fields.items() if f.is_required() and name not in subject.given]:
-        look = f"{missing[0]}: give it a default, or hand settings to the check"
-        raise Failed("defaults for its settings", f"{missing[0]} has none", look)
+        raise Failed("defaults for its settings", f"{missing[0]} has none", f"{missing[0]}: give it a default")
 
 
 def settings(subject: ComponentSubject) -> None:
     check_settings(subject.cls, subject.given, subject.descriptor.name)
+
+
+def component_checks(base: type[Component], *own: Check[ComponentSubject]) -> tuple[Check[ComponentSubject], ...]:
+    """Those of every component, and its family's ``own``."""
+    return (
+        announcement(),
+        Check("form", f"it derives from {base.__name__} and has its kind and defaults", form),
+        Check("settings", "its settings survive a record, and unknown ones are refused", settings),
+        *own,
+    )
+
+
+def component_kit(
+    base: type[Component], checks: Sequence[Check[ComponentSubject]]
+) -> Callable[[Host, Descriptor], tuple[ComponentSubject, Sequence[Check[ComponentSubject]]]]:
+    """The ``kit`` of a family of components (:mod:`skelbench.testing.kinds`)."""
+    return lambda host, descriptor: (ComponentSubject(host, descriptor, base), checks)

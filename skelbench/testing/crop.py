@@ -5,19 +5,15 @@ B entries (views times clips).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
 import torch
 from torch import Tensor
 
-from skelbench.plugin.descriptors import Descriptor
-from skelbench.plugin.host import Host
 from skelbench.skeleton.topology import NTU25
-from skelbench.testing.announcement import announcement
 from skelbench.testing.check import Check, Failed, Skipped, rests_on
 from skelbench.testing.clips import clip_batch, differs
-from skelbench.testing.component import PARENT, ComponentSubject, form, settings
+from skelbench.testing.component import PARENT, ComponentSubject, component_checks, component_kit
 from skelbench.views.builder import ViewBuilder
 from skelbench.views.crops import PADDED, Center, Crop, Cut, Free, Interval, Resize
 from skelbench.views.keyed import Keyed
@@ -135,20 +131,12 @@ def built(subject: ComponentSubject) -> None:
         raise Failed(f"finite coordinates {list(shape)}", str(list(x_RTJC.shape)), "the Interval that cut returns")
 
 
-CHECKS: tuple[Check[ComponentSubject], ...] = (
-    announcement(),
-    Check("form", "it derives from Crop and has its kind and defaults", form),
-    Check("settings", "its settings survive a record, and unknown ones are refused", settings),
+CHECKS = component_checks(
+    Crop,
     Check("inside", "intervals lie inside clips of one frame, of two, short and long", everywhere),
     Check("keyed", "the key alone decides what is drawn", keyed),
     Check("drawn", "another seed and another clip draw something else", drawn),
     Check("clips-apart", "a clip is cut alike alone and in a batch", clips_apart),
     Check("built", "views are built from it", built),
 )
-
-
-def kit(
-    host: Host, descriptor: Descriptor, settings: Mapping[str, Any] | None = None
-) -> tuple[ComponentSubject, Sequence[Check[ComponentSubject]]]:
-    """What is checked of a crop, and its checks. ``settings``: over its defaults."""
-    return ComponentSubject(host, descriptor, Crop, settings or {}), CHECKS
+kit = component_kit(Crop, CHECKS)

@@ -151,8 +151,6 @@ CHECKS: tuple[Check[DatasetSubject], ...] = (
 )
 
 
-def kit(
-    host: Host, descriptor: Descriptor, root: Path | None = None
-) -> tuple[DatasetSubject, Sequence[Check[DatasetSubject]]]:
-    """What is checked of a data set, and its checks. ``root``: the folder of data sets, the user's by default."""
-    return DatasetSubject(host, descriptor, root or data_root()), CHECKS
+def kit(host: Host, descriptor: Descriptor) -> tuple[DatasetSubject, Sequence[Check[DatasetSubject]]]:
+    """What is checked of a data set, in the user's folder of data sets, and its checks."""
+    return DatasetSubject(host, descriptor, data_root()), CHECKS

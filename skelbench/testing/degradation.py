@@ -5,18 +5,14 @@ B clips, F frames of all bodies, J joints.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 
-from skelbench.plugin.descriptors import Descriptor
-from skelbench.plugin.host import Host
 from skelbench.skeleton.topology import NTU25, Topology
-from skelbench.testing.announcement import announcement
 from skelbench.testing.check import Check, Failed, rests_on
 from skelbench.testing.clips import LENGTHS, SKELETONS, clip_batch, differs, part_of
-from skelbench.testing.component import ComponentSubject, form, settings
+from skelbench.testing.component import ComponentSubject, component_checks, component_kit
 from skelbench.views.clips import ClipBatch
 from skelbench.views.degradations import Degrade, degraded
 
@@ -89,10 +85,8 @@ def declared(subject: ComponentSubject) -> None:
         )
 
 
-CHECKS: tuple[Check[ComponentSubject], ...] = (
-    announcement(),
-    Check("form", "it derives from Degrade and has its kind and defaults", form),
-    Check("settings", "its settings survive a record, and unknown ones are refused", settings),
+CHECKS = component_checks(
+    Degrade,
     Check("kept", "coordinates are finite, for clips of any length and other skeletons, and the clips stay", kept),
     Check("changes", "something changes", changes),
     Check("keyed", "seed and clip alone decide what is drawn", keyed),
@@ -100,10 +94,4 @@ CHECKS: tuple[Check[ComponentSubject], ...] = (
     Check("flat", "2-D poses stay in their plane", flat),
     Check("declared", "it declares joints missing if it says so", declared),
 )
-
-
-def kit(
-    host: Host, descriptor: Descriptor, settings: Mapping[str, Any] | None = None
-) -> tuple[ComponentSubject, Sequence[Check[ComponentSubject]]]:
-    """What is checked of a degradation, and its checks. ``settings``: over its defaults."""
-    return ComponentSubject(host, descriptor, Degrade, settings or {}), CHECKS
+kit = component_kit(Degrade, CHECKS)

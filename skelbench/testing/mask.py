@@ -5,20 +5,14 @@ R rows, N tokens, K visible tokens of a row.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
 import torch
 
 from skelbench.errors import SkelbenchError
-from skelbench.plugin.descriptors import Descriptor
-from skelbench.plugin.host import Host
 from skelbench.skeleton.grid import Grid
 from skelbench.skeleton.topology import NTU25, Topology
-from skelbench.testing.announcement import announcement
 from skelbench.testing.check import Check, Failed, rests_on
 from skelbench.testing.clips import SKELETONS
-from skelbench.testing.component import ComponentSubject, form, settings
+from skelbench.testing.component import ComponentSubject, component_checks, component_kit
 from skelbench.views.keyed import Keyed
 from skelbench.views.masks import Mask, MaskRows, TokenMask
 
@@ -127,10 +121,8 @@ def refused(subject: ComponentSubject) -> None:
         raise Failed("shares that are none are refused", f"{said} was taken", "check, which must call super().check")
 
 
-CHECKS: tuple[Check[ComponentSubject], ...] = (
-    announcement(),
-    Check("form", "it derives from Mask and has its kind and defaults", form),
-    Check("settings", "its settings survive a record, and unknown ones are refused", settings),
+CHECKS = component_checks(
+    Mask,
     Check("refused", "shares that are none are refused", refused),
     Check("counts", "it hides as many tokens as it may and expects to, on every grid and skeleton", counts),
     Check("chance", "with p=0 nothing is hidden, with p=1 something in every row", chance),
@@ -138,10 +130,4 @@ CHECKS: tuple[Check[ComponentSubject], ...] = (
     Check("drawn", "another seed and another row draw something else", other),
     Check("rows-apart", "a row is masked alike alone and in a batch", rows_apart),
 )
-
-
-def kit(
-    host: Host, descriptor: Descriptor, settings: Mapping[str, Any] | None = None
-) -> tuple[ComponentSubject, Sequence[Check[ComponentSubject]]]:
-    """What is checked of a mask, and its checks. ``settings``: over its defaults."""
-    return ComponentSubject(host, descriptor, Mask, settings or {}), CHECKS
+kit = component_kit(Mask, CHECKS)

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
-from typing import Any
 
 import torch
 from torch import nn
 
 from skelbench.optim.optimizers import Optimizer
-from skelbench.plugin.descriptors import Descriptor
-from skelbench.plugin.host import Host
-from skelbench.testing.announcement import announcement
 from skelbench.testing.check import Check, Failed
-from skelbench.testing.component import ComponentSubject, form, settings
+from skelbench.testing.component import ComponentSubject, component_checks, component_kit
 
 LR = 1e-2
 STEPS = 200
@@ -151,10 +146,8 @@ def adaptive(subject: ComponentSubject) -> None:
         raise Failed("steps that follow the size of the gradient, or adaptive = True", seen, look)
 
 
-CHECKS: tuple[Check[ComponentSubject], ...] = (
-    announcement(),
-    Check("form", "it derives from Optimizer and has its kind and defaults", form),
-    Check("settings", "its settings survive a record, and unknown ones are refused", settings),
+CHECKS = component_checks(
+    Optimizer,
     Check("moves", "steps go down the slope", moves),
     Check("rates", "the learning rate of a group is read at every step", rates),
     Check("keys", "groups keep what they say", keys),
@@ -163,10 +156,4 @@ CHECKS: tuple[Check[ComponentSubject], ...] = (
     Check("state", "a step after its state was saved and loaded is the same", state),
     Check("adaptive", "it says rightly whether steps are scaled by the size of gradients", adaptive),
 )
-
-
-def kit(
-    host: Host, descriptor: Descriptor, settings: Mapping[str, Any] | None = None
-) -> tuple[ComponentSubject, Sequence[Check[ComponentSubject]]]:
-    """What is checked of an optimiser, and its checks. ``settings``: over its defaults."""
-    return ComponentSubject(host, descriptor, Optimizer, settings or {}), CHECKS
+kit = component_kit(Optimizer, CHECKS)

@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
 
 from skelbench.optim.schedules import Schedule
-from skelbench.plugin.descriptors import Descriptor
-from skelbench.plugin.host import Host
-from skelbench.testing.announcement import announcement
 from skelbench.testing.check import Check, Failed
-from skelbench.testing.component import ComponentSubject, form, settings
+from skelbench.testing.component import ComponentSubject, component_checks, component_kit
 
 PEAK = 0.1
 TOTALS = (1, 2, 3, 7, 50, 400)
@@ -74,20 +69,12 @@ def proportional(subject: ComponentSubject) -> None:
         raise Failed("a higher rate with a higher peak", seen, "peak in after")
 
 
-CHECKS: tuple[Check[ComponentSubject], ...] = (
-    announcement(),
-    Check("form", "it derives from Schedule and has its kind and defaults", form),
-    Check("settings", "its settings survive a record, and unknown ones are refused", settings),
+CHECKS = component_checks(
+    Schedule,
     Check("within", "rates lie between 0 and the peak, in schedules of any length", within),
     Check("warmup", "it begins with the linear warm-up that is set", warmup),
     Check("scaled", "a longer schedule has the same shape", scaled),
     Check("by-step", "the rate of a step does not depend on what was asked before", by_step),
     Check("peak", "a higher peak gives higher rates", proportional),
 )
-
-
-def kit(
-    host: Host, descriptor: Descriptor, settings: Mapping[str, Any] | None = None
-) -> tuple[ComponentSubject, Sequence[Check[ComponentSubject]]]:
-    """What is checked of a schedule, and its checks. ``settings``: over its defaults."""
-    return ComponentSubject(host, descriptor, Schedule, settings or {}), CHECKS
+kit = component_kit(Schedule, CHECKS)

@@ -5,8 +5,8 @@ R rows, N tokens, I hidden tokens of all rows, D width.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -51,7 +51,6 @@ class TargetSubject:
 
     host: Host
     descriptor: Descriptor
-    settings: Mapping[str, Any] = field(default_factory=dict)
 
     @cached_property
     def cls(self) -> Any:
@@ -61,7 +60,7 @@ class TargetSubject:
     def make(self, seed: int = 0) -> MaskedTarget:
         """A freshly initialised one, in training."""
         make_encoder = partial(ViT, ViTConfig(dim=WIDTH, depth=1, heads=2), NTU25, GRID)
-        own = validated(self.cls.Config, self.settings, f"target {self.descriptor.name}")
+        own = validated(self.cls.Config, {}, f"target {self.descriptor.name}")
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             return self.cls(MethodSettings(), Context.of(NTU25, GRID, make_encoder), own).train()
@@ -108,7 +107,7 @@ def form(subject: TargetSubject) -> None:
 
 
 def settings(subject: TargetSubject) -> None:
-    check_settings(subject.cls.Config, dict(subject.settings), f"target {subject.descriptor.name}")
+    check_settings(subject.cls.Config, {}, f"target {subject.descriptor.name}")
 
 
 def loss(subject: TargetSubject) -> None:
@@ -221,8 +220,6 @@ CHECKS: tuple[Check[TargetSubject], ...] = (
 )
 
 
-def kit(
-    host: Host, descriptor: Descriptor, settings: Mapping[str, Any] | None = None
-) -> tuple[TargetSubject, Sequence[Check[TargetSubject]]]:
-    """What is checked of a target, and its checks. ``settings``: the target's own, over their defaults."""
-    return TargetSubject(host, descriptor, settings or {}), CHECKS
+def kit(host: Host, descriptor: Descriptor) -> tuple[TargetSubject, Sequence[Check[TargetSubject]]]:
+    """What is checked of a target, and its checks."""
+    return TargetSubject(host, descriptor), CHECKS

@@ -69,7 +69,6 @@ class _Drawn:
     frames: Frames
     timing_V: Tensor
     """View number under which interval and frames were drawn (the parent's for Same)."""
-    number_V: Tensor
     transform: Transform
 
 
@@ -160,7 +159,7 @@ class ViewBuilder:
             view_R = number_V.repeat_interleave(bodies)
             own = draw_transform(spec.augment, self.topology, keyed, clip_keys_R, body_keys_R, view_R, self.dimensions)
             transform = compose(transform + own)
-        return _Drawn(interval, frames, timing_V, number_V, transform)
+        return _Drawn(interval, frames, timing_V, transform)
 
     def _masks(self, rows: _Rows, keyed: Keyed) -> dict[str, TokenMask]:
         """The mask of every masked view, on the host; all views with one kind of mask are drawn together."""

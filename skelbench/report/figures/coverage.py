@@ -20,7 +20,7 @@ from skelbench.report import published
 from skelbench.report.figures import NothingToDraw
 from skelbench.report.figures.sheet import Heading, Sheet
 from skelbench.report.figures.style import COLOURS, INK, house
-from skelbench.report.figures.token_budget import slug
+from skelbench.report.published import slug
 
 if TYPE_CHECKING:
     from skelbench.report.inputs import TableInputs

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -26,6 +26,7 @@ from skelbench.report.figures.style import (
     house,
     log_axis,
     number,
+    span,
     thousands_axis,
 )
 from skelbench.report.frame import DEFAULTS
@@ -106,15 +107,8 @@ class Column:
         """Data set and split; then method or preset, seeds, clips seen, hardware."""
         *facts, hardware = self.facts
         seeds = [len(setting.seeds) for setting in self.settings.values()]
-        counted = spread(seeds, "seed", "seeds"), spread(self.clips, "clip seen", "clips seen")
+        counted = span(seeds, "seed", "seeds"), span(self.clips, "clip seen", "clips seen")
         return Heading(self.title, ", ".join([*facts, *counted, hardware]))
-
-
-def spread(values: Iterable[float], one: str, many: str) -> str:
-    """``1 seed``, ``2 seeds``, ``1 to 2 seeds``."""
-    low, high = min(values := list(values)), max(values)
-    span = f"{high:,.0f}" if low == high else f"{low:,.0f} to {high:,.0f}"
-    return f"{span} {one if high == 1 else many}"
 
 
 def trained(inputs: TableInputs) -> Iterator[tuple[RunDir, DataFrame]]:

@@ -18,10 +18,8 @@ from skelbench.plugin import FigureSpec, hookimpl
 from skelbench.report import published
 from skelbench.report.downstream import KINDS
 from skelbench.report.figures import NothingToDraw
-from skelbench.report.figures.curves import spread
 from skelbench.report.figures.sheet import Heading, Sheet
-from skelbench.report.figures.style import GUIDE, PALE, house, number, places
-from skelbench.report.figures.token_budget import look_of
+from skelbench.report.figures.style import GUIDE, PALE, house, look_of, number, places, span
 from skelbench.report.seeds import seeds_of, unusual_of
 from skelbench.report.study_rows import announced
 
@@ -111,7 +109,7 @@ def measured(frame: DataFrame) -> list[Block]:
             seeds.append(len(own))
             for kind, levels in _levels(own).items():
                 block.lines.setdefault(kind, {}).setdefault(label, levels)
-        counted = spread(seeds, "seed", "seeds"), spread(rows["n_test"], "test clip", "test clips")
+        counted = span(seeds, "seed", "seeds"), span(rows["n_test"], "test clip", "test clips")
         note = ", ".join([f"preset {preset}", *unusual, *counted, hardware])
         block.heading = Heading(block.heading.name, note)
         blocks.append(block)

@@ -14,10 +14,19 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from skelbench.plugin import FigureSpec, hookimpl
 from skelbench.report.figures import NothingToDraw
-from skelbench.report.figures.curves import spread
 from skelbench.report.figures.sheet import Heading, Sheet
-from skelbench.report.figures.style import GUIDE, MARKERS, PALE, house, log_axis, number, places, thousands
-from skelbench.report.figures.token_budget import look_of
+from skelbench.report.figures.style import (
+    GUIDE,
+    MARKERS,
+    PALE,
+    house,
+    log_axis,
+    look_of,
+    number,
+    places,
+    span,
+    thousands,
+)
 from skelbench.report.scaling import FLOPS, trainings
 from skelbench.report.seeds import seeds_of, unusual_of
 
@@ -103,8 +112,8 @@ def measured(inputs: TableInputs) -> list[Panel]:
     for (dataset, split, preset, setting, encoder, stream, hardware, _), rows in frame.groupby(PANEL, sort=False):
         unusual = unusual_of(setting, encoder, stream)
         counted = (
-            spread([len(own) for own in seeds_of(rows, ["checkpoint"])], "seed", "seeds"),
-            spread(rows["n_test"], "test clip", "test clips"),
+            span([len(own) for own in seeds_of(rows, ["checkpoint"])], "seed", "seeds"),
+            span(rows["n_test"], "test clip", "test clips"),
         )
         note = ", ".join([f"preset {preset}", *unusual, *counted, hardware])
         untrained = rows[rows["control_accuracy"].notna()].groupby("tokens")["control_accuracy"].mean()

@@ -85,6 +85,20 @@ def thousands(value: float, _: object = None) -> str:
     return f"{value:g}"
 
 
+def span(values: Iterable[float], one: str, many: str) -> str:
+    """``1 seed``, ``2 seeds``, ``1 to 2 seeds``."""
+    low, high = min(values := list(values)), max(values)
+    span = f"{high:,.0f}" if low == high else f"{low:,.0f} to {high:,.0f}"
+    return f"{span} {one if high == 1 else many}"
+
+
+def look_of(place: int) -> dict[str, Any]:
+    """How a method is drawn; where colours come again, with other markers."""
+    marker = MARKERS[(place + place // len(COLOURS)) % len(MARKERS)]
+    colour = colour_at(place)
+    return {"color": colour, "marker": marker, "markersize": 5, "markeredgecolor": "white", "markeredgewidth": 0.6}
+
+
 def thousands_axis(axis: Axis) -> None:
     """Few round numbers, in thousands and millions."""
     axis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))

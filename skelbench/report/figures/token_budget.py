@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -23,9 +23,18 @@ from skelbench.plugin import FigureSpec, hookimpl
 from skelbench.plugin.host import Host
 from skelbench.report import published
 from skelbench.report.figures import NothingToDraw
-from skelbench.report.figures.curves import spread
 from skelbench.report.figures.sheet import Heading, Sheet
-from skelbench.report.figures.style import COLOURS, GUIDE, INK, MARKERS, PALE, colour_at, house, number, places
+from skelbench.report.figures.style import (
+    GUIDE,
+    INK,
+    PALE,
+    house,
+    look_of,
+    number,
+    places,
+    span,
+)
+from skelbench.report.published import slug
 from skelbench.report.seeds import seeds_of, unusual_of
 from skelbench.report.study_rows import Printed, announced
 from skelbench.report.token_budget import NAME
@@ -141,11 +150,11 @@ def newest(rows: DataFrame) -> DataFrame:
 
 def _facts(rows: DataFrame) -> Iterator[str]:
     """What a reader must know of a panel's runs."""
-    yield spread((len(own) for own in seeds_of(rows, ["tokens"])), "seed", "seeds")
-    yield spread(rows["clips_seen"], "clip seen", "clips seen")
+    yield span((len(own) for own in seeds_of(rows, ["tokens"])), "seed", "seeds")
+    yield span(rows["clips_seen"], "clip seen", "clips seen")
     limits = [wilson(round(share * n), int(n)) for share, n in zip(rows["accuracy"], rows["n_test"])]
     half = max(50 * (high - low) for low, high in limits)
-    yield f"{spread(rows['n_test'], 'test clip', 'test clips')} (95\N{NO-BREAK SPACE}% interval within ±{half:.1f})"
+    yield f"{span(rows['n_test'], 'test clip', 'test clips')} (95\N{NO-BREAK SPACE}% interval within ±{half:.1f})"
 
 
 def _points(rows: DataFrame) -> Iterator[Point]:
@@ -187,11 +196,6 @@ def printed(host: Host, variants: Collection[Printed | None] = ()) -> Iterator[P
 
 
 # ------------------------------------------------------------------------------------------------ drawing
-def slug(method: str) -> str:
-    """``S-JEPA`` and ``sjepa`` are one method."""
-    return re.sub(r"[^a-z0-9]", "", method.lower())
-
-
 def _figure(panels: list[Panel], papers: list[Panel], captions: list[str]) -> Figure:
     names = {slug(method): method for paper in papers for method in paper.points}
     known = [*list(names)[-1:], *list(names)[:-1]]  # a paper's own method, the last of its table, comes first
@@ -208,13 +212,6 @@ def _figure(panels: list[Panel], papers: list[Panel], captions: list[str]) -> Fi
         for panel, axes in zip(line, row):
             _panel(axes, panel, order)
     return sheet.figure
-
-
-def look_of(place: int) -> dict[str, Any]:
-    """How a method is drawn; where colours come again, with other markers."""
-    marker = MARKERS[(place + place // len(COLOURS)) % len(MARKERS)]
-    colour = colour_at(place)
-    return {"color": colour, "marker": marker, "markersize": 5, "markeredgecolor": "white", "markeredgewidth": 0.6}
 
 
 def _panel(axes: Axes, panel: Panel, order: dict[str, int]) -> None:

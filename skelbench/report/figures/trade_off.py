@@ -16,8 +16,9 @@ from skelbench.report import published
 from skelbench.report.figures import NothingToDraw
 from skelbench.report.figures.labels import Name, write
 from skelbench.report.figures.sheet import Heading, Sheet
-from skelbench.report.figures.style import PALE, house, places
-from skelbench.report.figures.token_budget import COLUMNS, Panel, at, look_of, measured, printed, scales, slug
+from skelbench.report.figures.style import PALE, house, look_of, places
+from skelbench.report.figures.token_budget import COLUMNS, Panel, at, measured, printed, scales
+from skelbench.report.published import slug
 from skelbench.report.study_rows import announced
 from skelbench.report.token_budget import NAME
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from skelbench.nn.encoder import ABILITIES
 from skelbench.plugin.descriptors import Descriptor
@@ -51,8 +50,6 @@ CHECKS: tuple[Check[EncoderSubject], ...] = (
 )
 
 
-def kit(
-    host: Host, descriptor: Descriptor, settings: Mapping[str, Any] | None = None
-) -> tuple[EncoderSubject, Sequence[Check[EncoderSubject]]]:
-    """What is checked of an encoder, and its checks. ``settings``: over those of its preset ``quick``."""
-    return EncoderSubject(host, descriptor, settings or {}), CHECKS
+def kit(host: Host, descriptor: Descriptor) -> tuple[EncoderSubject, Sequence[Check[EncoderSubject]]]:
+    """What is checked of an encoder, and its checks."""
+    return EncoderSubject(host, descriptor), CHECKS

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -36,13 +36,11 @@ class EncoderSubject:
 
     host: Host
     descriptor: Descriptor
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    """Over those of the preset."""
 
     @cached_property
     def config(self) -> Any:
         """Validated settings."""
-        values = dict(getattr(self.descriptor, "presets", {}).get("quick", {})) | dict(self.settings)
+        values = dict(getattr(self.descriptor, "presets", {}).get("quick", {}))
         return validated(self.host.config(self.descriptor), values, "encoder")
 
     @cached_property
