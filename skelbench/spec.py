@@ -168,7 +168,7 @@ class RunSpec(Spec):
     views: dict[str, dict[str, Any]] = {}
     data: DataSpec = DataSpec()
     train: TrainSpec = TrainSpec()
-    seed: int = Field(0, ge=0)
+    seed: int = Field(0, ge=0, lt=2**64)
     init_from: str | None = Field(None, description="id of the run whose weights this one starts from")
     imported: str | None = Field(None, description="sha256 of the checkpoint file that the weights come from")
 
@@ -206,7 +206,7 @@ class EvalSpec(Grown):
     protocol_source: str | None = Field(None, description="hash of the file of a single-file plugin")
     protocol_config: dict[str, Any] = {}
     data: DataSpec
-    seed: int = 0
+    seed: int = Field(0, ge=0, lt=2**64)
     streams: tuple[Stream, ...] = Field(("joint",), min_length=1, description="what the encoder looks at, in turn")
     fusion: Fusion = Field("none", description="how several streams become one result")
     weights: tuple[Annotated[float, Field(gt=0)], ...] = Field(

@@ -40,7 +40,7 @@ class Shared:
 
     def __init__(
         self,
-        format_: Annotated[str, typer.Option("--format", help="terminal, md, csv, json or latex.")] = "terminal",
+        format_: Annotated[str, typer.Option("--format", help="terminal, md, csv, json, latex or html.")] = "terminal",
         output: Annotated[
             Path | None, typer.Option("-o", "--output", metavar="FILE", help="Also a picture: png, svg or pdf.")
         ] = None,

@@ -236,7 +236,12 @@ def known_protocols(host: Host, probe: str, elsewhere: bool = False) -> list[str
     measures on other data than the run's."""
     from skelbench.run.request import check_measures_here
 
-    protocols = [name for name in names_of(probe) if name != "none"]
+    protocols = names_of(probe)
+    if not protocols and not elsewhere:
+        raise SkelbenchError("no protocol is named; name some, or none: --probe none")
+    if "none" in protocols and len(protocols) > 1:
+        raise SkelbenchError(f"--probe {probe}: none stands alone; leave it or the others out")
+    protocols = [name for name in protocols if name != "none"]
     for name in protocols:
         host.get("protocols", name)
     if not elsewhere:

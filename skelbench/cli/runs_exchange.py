@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -39,6 +40,7 @@ def export(
     alone: Annotated[
         bool, typer.Option("--alone", help="Without the controls that the runs are compared with.")
     ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace FILE if there is one.")] = False,
     results: ReadResults = None,
 ) -> None:
     """Pack the records of finished runs, and of their controls, into one file: specs, environment, metrics, costs,
@@ -55,6 +57,8 @@ def export(
     from skelbench.suites.rows import rows_of
     from skelbench.suites.suite import find_suite
 
+    if os.path.lexists(output) and not force:
+        raise SkelbenchError(f"{output} is there already; give another -o, or replace it with --force")
     store = ResultStore(results)
     named = {found.name: ReadRun(found.path) for found, _ in map(store.find, runs)}
     chosen = named if alone else _controls(store, named) | named
@@ -127,7 +131,11 @@ def add(file: File, suite: Asked = None, results: Results = None, data_root: Dat
         state = "" if outcome == "done" else f", {outcome},"
         out.print(f"{name} is here already{state} and stays as it is", soft_wrap=True)
     if added:
-        out.print("Next:\n  skelbench compare" + (f"\n  skelbench suite table {suite}" if suite else ""))
+        from skelbench.results.store import default_root
+
+        where = "" if place.results.root == default_root() else f" --results {place.results.root}"
+        commands = ["skelbench compare", *([f"skelbench suite table {suite}"] if suite else [])]
+        out.print("Next:" + "".join(f"\n  {command}{where}" for command in commands), soft_wrap=True)
 
 
 def _place(suite: str | None, results: Path | None, data_root: Path | None) -> Place:

@@ -11,6 +11,7 @@ import typer
 
 from skelbench.cli import complete
 from skelbench.cli.options import DataRoot, ReadResults
+from skelbench.errors import SkelbenchError
 
 if TYPE_CHECKING:
     from skelbench.results.run_dir import RunDir
@@ -55,6 +56,8 @@ def show(
     from skelbench.results.damage import if_whole
     from skelbench.results.store import ResultStore
 
+    if classes and as_json:
+        raise SkelbenchError("--json and --classes are two ways to show a run; leave one out")
     store = ResultStore(results)
     found, checkpoint = store.find(run)
     if classes:

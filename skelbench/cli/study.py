@@ -146,7 +146,7 @@ def study(
         return
     observers = named_observers(host, observe)
     with _of_file(name if chosen == found else ""):  # else it may be an option that is wrong
-        protocols = known_protocols(host, ",".join(chosen.probe))
+        protocols = known_protocols(host, ",".join(chosen.probe) or "none")
         for kind, shown_by in (("tables", chosen.table), ("figures", chosen.figure)):
             if shown_by:
                 host.get(kind, shown_by)

@@ -68,15 +68,16 @@ def print_summary(pairs: list[tuple[Any, dict[str, Any]]], cost: Mapping[str, An
     out.print(f"\nThe run lies in {run.path}")
     out.print("Next:")
     where = "" if run.path.parent == default_root() else f" --results {run.path.parent}"
-    for command, what in _next(resolved):
+    for command, what in _next(resolved, any(name.startswith("linear") for name in records)):
         out.print(styled(f"  {command}{where}", (f"  # {what}", "dim")))
     if resolved.preset not in ("paper", "ablation", "imported"):
         preset = resolved.preset
         out.print(f"Figures of preset {preset} compare runs of this preset; they are not the paper's.", style="dim")
 
 
-def _next(resolved: Resolved) -> list[tuple[str, str]]:
-    """Commands and what they show; options are named only where they differ from the defaults."""
+def _next(resolved: Resolved, compares: bool) -> list[tuple[str, str]]:
+    """Commands and what they show; options are named only where they differ from the defaults. ``compares``: a linear
+    probe has measured it, by which runs are compared."""
     spec, commands = resolved.spec, []
     if resolved.preset in BLURB:
         shapes = {shape: f"--tokens {tokens}" for tokens, shape in BUDGETS.items()}
@@ -98,7 +99,8 @@ def _next(resolved: Resolved) -> list[tuple[str, str]]:
         parts += [f"--preset {resolved.preset}"]
         parts += ["--native"] if resolved.variant and resolved.setting == "native" else []
         commands.append((" ".join(parts), what))
-    commands.append(("skelbench compare" + (" --all" if resolved.modified else ""), "all runs side by side"))
+    compare = "skelbench compare" + (" --all" if resolved.modified else "") if compares else "skelbench runs list"
+    commands.append((compare, "all runs side by side"))
     commands.append(("skelbench compare --table flops", "cost at the paper's token grids"))
     return commands
 

@@ -197,7 +197,7 @@ def build(
         return Table(TITLE, _columns(set()), notes=(HOW,))
     frame = frame.assign(**{name: pandas.to_numeric(frame[name]) for name in _NUMBERS})
     frame = frame.assign(**{key: frame[key].fillna("") if key in frame else "" for key in ("changed", "data")})
-    linear = _raw_beside(frame.loc[linear.index])
+    linear = _controls_beside(frame.loc[linear.index])
     for name in _SHARES:
         if not frame[name].dropna().between(0, 1).all():
             raise SkelbenchError(f"column {name} of the evaluated runs must hold shares in [0, 1], not percent")
@@ -273,20 +273,22 @@ def _in_order(
     return [row for _, row in sorted(keyed, key=lambda pair: pair[0])]
 
 
-def _raw_beside(linear: DataFrame) -> DataFrame:
-    """The control ``raw`` has neither encoder nor preset: it stands in every block of rows that are tested against
-    it."""
-    places, tested = ["raw_evaluation", "setting", "encoder", "preset"], linear[linear["checkpoint"] == "last"]
-    tested = tested.assign(preset=tested["preset"].astype(str).str.removesuffix("+"))
-    found = tested.loc[tested["raw_evaluation"].notna(), places].drop_duplicates()
-    raw = linear[linear["evaluation"].isin(found["raw_evaluation"])]
-    if raw.empty:
-        return linear
+def _controls_beside(linear: DataFrame) -> DataFrame:
+    """Controls stand in every block of rows that are tested against them: ``raw`` has neither encoder nor preset, and
+    an untrained encoder, which presets may share, was first made by one of them."""
     import pandas
 
-    apart = raw.drop(columns=places)
-    beside = apart.merge(found.rename(columns={"raw_evaluation": "evaluation"}), on="evaluation")
-    return pandas.concat([linear.drop(raw.index), beside])
+    tested = linear[linear["checkpoint"] == "last"]
+    tested = tested.assign(preset=tested["preset"].astype(str).str.removesuffix("+"))
+    alike, places = ["dataset", "split", "protocol", "stream"], ["setting", "encoder", "preset"]
+    for control, key in (("raw_evaluation", "evaluation"), ("control_run", "run")):
+        found = tested.loc[tested[control].notna(), [control, *alike, *places]].drop_duplicates()
+        found = found.rename(columns={control: key})
+        beside = linear.drop(columns=places).reset_index(names="row").merge(found, on=[key, *alike])
+        if len(beside):
+            kept = linear.drop(beside["row"].unique())
+            linear = pandas.concat([kept, beside.drop(columns="row")], ignore_index=True)
+    return linear
 
 
 def _columns(varying: set[str]) -> tuple[Column, ...]:

@@ -29,6 +29,8 @@ FORMATS = ("terminal", "md", "csv", "json", "latex", "html")
 
 
 Layout = Literal["fit", "blocks", "whole"]
+BROKEN = 16
+"""Letters of a word that may have to be broken for want of room: the name of a variant."""
 """See :class:`Terminal`."""
 
 
@@ -61,9 +63,9 @@ class Terminal:
     """A rich renderable of a table with its notes. A number is never cut.
 
     ``layout``: what happens to columns that do not fit beside each other. ``fit``: the least important are left out,
-    and a line says which; the headline and columns that lead stay, then those in which rows are ranked, then the others
-    from the left. ``blocks``: all are shown, in blocks below each other, each led by the numbers of the rows and what
-    tells them apart.
+    and a line says which; the headline and columns that lead stay, if need be broken, those first that tell most rows
+    apart, then those in which rows are ranked, then the others from the left. ``blocks``: all are shown, in blocks
+    below each other, each led by the numbers of the rows and what tells them apart.
     ``whole``: lines are as long as they have to be, for files and pipes. None: ``fit`` on a terminal, else ``whole``.
     """
 
@@ -113,24 +115,35 @@ class Terminal:
             leading.append(column)
         return leading
 
+    def _telling(self) -> list[Column]:
+        """Those that lead: the first, and then always the one that tells most rows apart which are alike so far."""
+        order, rest = self._leading()[:1], self._leading()[1:]
+        while rest:
+            apart = [len({tuple(row[c.key].value for c in (*order, one)) for row in self.table.rows}) for one in rest]
+            order.append(rest.pop(apart.index(max(apart))))
+        return order
+
     def columns_for(self, room: int) -> tuple[list[Column], list[Column]]:
         """The columns for which there is room beside each other, and the others."""
-        shown, leading = self.table.shown, self._leading()
-
-        headline = next((column for column in shown if column.best), None)
+        shown, leading, rows = self.table.shown, self._telling(), self.table.rows
+        headline = next(
+            (one for one in shown if one.best and any(row[one.key].value is not None for row in rows)), None
+        )
 
         def importance(column: Column) -> tuple[Any, ...]:
             needed = column in leading[:1] or column is headline
-            return not needed, column not in leading, column.minor, column.best is None, shown.index(column)
+            place = leading.index(column) if column in leading else len(leading)
+            return not needed, place, column.minor, column.best is None, shown.index(column)
 
-        chosen, taken = list[Column](), 1
+        chosen, taken, least = list[Column](), 1, 1
         for column in sorted(shown, key=importance):
             width = self._width(column) + 3
-            if taken + width > room and column in leading:  # what tells rows apart is rather broken than left out
-                width = self._narrow(column) + 3
-            if taken + width <= room or not chosen:
+            narrow = self._narrow(column) + 3 if column in leading else width
+            # What tells rows apart, and the headline, is had by breaking what tells rows apart.
+            breaks = column in leading or column is headline or taken > room
+            if taken + width <= room or (breaks and least + narrow <= room) or not chosen:
                 chosen.append(column)
-                taken += width
+                taken, least = taken + width, least + narrow
         return [column for column in shown if column in chosen], [column for column in shown if column not in chosen]
 
     def _blocks(self, width: int) -> Iterator[list[Column]]:
@@ -153,9 +166,10 @@ class Terminal:
         return max(*words, 1, *(self._cell(column, row[column.key]).cell_len for row in self.table.rows))
 
     def _narrow(self, column: Column) -> int:
-        """Least width in which no word of it is broken."""
+        """Least width in which no word of it is broken, or only longer ones than ``BROKEN``."""
         cells = (self._cell(column, row[column.key]).plain for row in self.table.rows)
-        return max(1, *(len(word) for text in (self._header(column), *cells) for word in text.split()))
+        longest = max(1, *(len(word) for text in (self._header(column), *cells) for word in text.split()))
+        return min(longest, max(BROKEN, *map(len, self._header(column).split())))
 
     def _header(self, column: Column) -> str:
         return column.header + (f" ({self.table.markers(column.footnotes)})" if column.footnotes else "")
@@ -216,7 +230,9 @@ class Terminal:
         for column, width in zip(columns, widths):
             justify: Literal["left", "right"] = "right" if self.table.numeric(column) else "left"
             style = "dim italic" if column.published else "bold"
-            grid.add_column(Text(self._header(column)), justify=justify, header_style=style, width=width)
+            grid.add_column(
+                Text(self._header(column)), justify=justify, header_style=style, width=width, overflow="fold"
+            )
         for number, row in enumerate(rows, first):
             cells = [self._cell(column, row[column.key]) for column in columns]
             grid.add_row(*([str(number)] if numbered else []), *cells)

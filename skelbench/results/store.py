@@ -158,7 +158,10 @@ class ResultStore:
         ]
         matches = matches or [run for run in runs if name == run.title]
         matches = matches or self._numbered(name, len(runs))
-        matches = matches or [run for run in named if file_name(name) in run.name]
+        number = name.isascii() and name.isdigit()  # too high a one: a part of an id, not of a seed or a grid
+        matches = matches or [
+            run for run in named if file_name(name) in (run.name.rsplit("-", 1)[-1] if number else run.name)
+        ]
         if len(matches) == 1:
             return RunDir(matches[0].path).checked(), checkpoint or "last"
         if matches:
@@ -167,7 +170,13 @@ class ResultStore:
         known = {part for run in runs for part in (run.name, run.title, run.name.rsplit("-", 1)[-1])}
         if not known:
             raise SkelbenchError(f"there is no run {name!r} in {self.root}: it holds none; see `skelbench run --help`")
+        if number:
+            raise self._no_number(name, len(runs))
         raise SkelbenchError(did_you_mean(name, sorted(known), "run", "`skelbench runs list` shows all"))
+
+    def _no_number(self, name: str, count: int) -> SkelbenchError:
+        there = f"runs have the numbers 1 to {count}" if count else "it holds none"
+        return SkelbenchError(f"there is no run {name} in {self.root}: {there}; see `skelbench runs list`")
 
     def _numbered(self, name: str, count: int) -> list[ReadRun]:
         """The run of the number that ``name`` is; none where it is no number, or a bare one that is too high and may be
@@ -177,8 +186,7 @@ class ResultStore:
         if 1 <= int(digits) <= count:
             return [self.numbered()[int(digits) - 1]]
         if name != digits:
-            there = f"runs have the numbers 1 to {count}" if count else "it holds none"
-            raise SkelbenchError(f"there is no run {name} in {self.root}: {there}; see `skelbench runs list`")
+            raise self._no_number(name, count)
         return []
 
     def by_id(self, pretrain_id: str) -> RunDir | None:

@@ -63,7 +63,11 @@ class Request:
 
     @property
     def options(self) -> dict[str, Any]:
-        """Settings that have an option of their own; ``--clip-length`` and ``--patch`` win over ``--tokens``."""
+        """Settings that have an option of their own.
+
+        Raises:
+            SkelbenchError: ``--tokens`` says another grid than ``--clip-length`` or ``--patch``.
+        """
         options = {
             "encoder": self.encoder,
             "data.name": self.dataset,
@@ -74,8 +78,15 @@ class Request:
             "grid.frames": self.clip_length,
             "grid.patch": self.patch,
         }
+        given = {key: value for key, value in options.items() if value is not None}
         grid = token_grid(self.tokens) if self.tokens is not None else {}
-        return grid | {key: value for key, value in options.items() if value is not None}
+        for key, name in (("grid.frames", "--clip-length"), ("grid.patch", "--patch")):
+            if given.get(key, grid.get(key)) != grid.get(key, given.get(key)):
+                raise SkelbenchError(
+                    f"--tokens {self.tokens} is T = {grid['grid.frames']}, P_T = {grid['grid.patch']}, and {name} says "
+                    f"{given[key]}; leave one out"
+                )
+        return grid | given
 
 
 def token_grid(tokens: Any) -> dict[str, int]:
@@ -83,7 +94,8 @@ def token_grid(tokens: Any) -> dict[str, int]:
     if not isinstance(tokens, int) or tokens not in BUDGETS:
         raise SkelbenchError(
             f"tokens {tokens!r} is not one of {', '.join(map(str, BUDGETS))}; for any other grid give a clip length T "
-            "and a patch P_T, tokens = T / P_T: --clip-length and --patch, or the settings grid.frames and grid.patch"
+            "and a patch P_T, tokens = T / P_T: the settings grid.frames and grid.patch (`skelbench run`: "
+            "--clip-length and --patch)"
         )
     return dict(zip(("grid.frames", "grid.patch"), BUDGETS[tokens]))
 

@@ -7,6 +7,7 @@ again. All that is said here is whether the file agrees with itself, with the da
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -140,8 +141,9 @@ def _run(run: ReadRun, packed: Packed, place: Place) -> Iterator[Finding]:
     yield _exact(run.name, info, spec, place)
     records, wrong = _records(run, packed)
     yield finding("evaluations", wrong, f"{len(records)} records, each named by the hash of its spec")
+    counts = Counter(record["spec"]["protocol"] for record in records)
     for record in records:
-        yield from _evaluation(run, record, place)
+        yield from _evaluation(run, record, place, counts[record["spec"]["protocol"]] > 1)
     if not wrong:
         yield from _rows(run, packed, place)
 
@@ -311,9 +313,10 @@ def _records(run: ReadRun, packed: Packed) -> tuple[list[dict[str, Any]], list[s
     return records, wrong
 
 
-def _evaluation(run: RunDir, record: Mapping[str, Any], place: Place) -> Iterator[Finding]:
-    """Whether predictions give the metrics, and are of the clips and labels of the data set that is here."""
-    name = record["spec"]["protocol"]
+def _evaluation(run: RunDir, record: Mapping[str, Any], place: Place, twice: bool) -> Iterator[Finding]:
+    """Whether predictions give the metrics, and are of the clips and labels of the data set that is here; ``twice``:
+    the run was evaluated by this protocol more than once."""
+    name = f"{record['spec']['protocol']} {record['id']}" if twice else record["spec"]["protocol"]
     try:
         arrays = load_predictions((run.path / record["predictions"]).read_bytes())
         wrong, again = list(unlike(record, arrays)), recomputed(record, arrays)

@@ -90,6 +90,17 @@ def test_evaluations_of_one_training_are_of_one_training(made):
     assert set(rows["probe"]) == {"", "probe.lr=0.1"}
 
 
+def test_an_untrained_encoder_stands_in_the_blocks_of_the_presets_that_share_it(made):
+    made.run("untrained", 0.4, preset="quick")
+    for seed in (0, 1):
+        made.run("slim", 0.7, seed=seed)
+    made.run("untrained", 0.5, seed=1)
+    made.run("mamp", 0.6, preset="quick")
+    rows = [row for row in linear.build(frame(made.store.read())).rows if row["method"].value == "untrained"]
+    found = {row["preset"].value: (row["seeds"].value, row["accuracy"].value) for row in rows}
+    assert found == {"small": (2, pytest.approx(45)), "quick": (1, pytest.approx(40))}
+
+
 def test_outcomes_come_by_clip_id(made):
     order = np.array([3, 0, 2, 1])
     made.run("slim", np.array([True, False, False, True]), ids=order, knn=None)

@@ -9,7 +9,7 @@ from fabricated import Fabricated
 from skelbench.errors import SkelbenchError
 from skelbench.plugin.host import Host
 from skelbench.report.inputs import TableInputs
-from skelbench.report.linear import GROUPS, REQUIRED, Announced, build, table
+from skelbench.report.linear import GROUPS, REQUIRED, Papers, build, table
 from skelbench.report.render import render, to_csv
 from skelbench.report.seeds import accuracy
 from skelbench.results.measures import Measure
@@ -365,7 +365,7 @@ def announced(tmp_path):
     (tmp_path / "figures.csv").write_text(VALUES)
     host = Host([tmp_path / "figures.py"])
     (rows,) = (rows for rows in announced(TableInputs(host, None), "linear") if rows[0].method == "mine")
-    return Announced(rows, host)
+    return Papers(rows, host)
 
 
 @pytest.fixture
@@ -442,7 +442,7 @@ def test_figures_of_three_streams_stand_beside_three_streams_alone():
     from skelbench.report.study_rows import announced
 
     host, three = Host(), "joint + bone + motion (logits)"
-    told = Announced([row for rows in announced(TableInputs(host, None), "linear") for row in rows], host)
+    told = Papers([row for rows in announced(TableInputs(host, None), "linear") for row in rows], host)
     for stream, expected in ((three, 77.8), ("joint", None)):
         found = build(frame(record("a", "crosclr", stream=stream, **NTU)), told)
         (row,) = (row for row in found.rows if row["method"].value == "crosclr")

@@ -115,6 +115,32 @@ def test_what_tells_rows_apart_is_rather_broken_than_left_out():
     assert max(map(len, text.splitlines())) <= 34
 
 
+def test_a_narrow_terminal_shows_the_headline_and_what_tells_rows_apart():
+    """However long a name is, and wherever the column stands that tells its rows apart."""
+    columns = tuple(Column(name, name, leads=True) for name in ("Method", "Data", "Tokens"))
+    columns += (Column("a", "Linear", ".1f", best="max", beside=("interval",)), Column("b", "1-NN", ".1f", best="max"))
+    rows = [
+        ("method-of-a-name-that-is-long", "one", 8),
+        ("short", "one", 8),
+        ("short", "one", 15),
+        ("short", "two", 30),
+    ]
+    made = [
+        {**dict(zip(("Method", "Data", "Tokens"), map(str, names))), "a": Cell(50.0, interval=(40.0, 60.0)), "b": 1.0}
+        for names in rows
+    ]
+    for width in (50, 60, 70, 90):
+        text = render(Table("T", columns, tuple(made)), "terminal", width)
+        assert "Linear" in text and "Tokens" in text and text.count("50.0 [40.0, 60.0]") == 4
+        assert max(map(len, text.splitlines())) <= width and ("`1-NN`" in text) == (width < 90)
+
+
+def test_the_headline_is_a_column_with_figures():
+    columns = (Column("n", "Name", leads=True), Column("a", "Linear", best="max"), Column("b", "1-NN", best="max"))
+    text = render(Table("T", columns, ({"n": "a-method-of-this-length", "a": None, "b": 12.5},)), "terminal", 36)
+    assert "12.5" in text and "No room for `Linear`" in text
+
+
 def test_a_list_of_names_too_long_for_any_line_is_broken_at_spaces_and_nothing_else_is():
     columns = (Column("name", "Name"), Column("runs", "Runs"))
     names = ", ".join(f"run-of-a-method-{number}" for number in range(9))

@@ -103,7 +103,9 @@ def test_the_same_records_give_the_same_bytes_without_weights(place, exported):
     (place.run / "encoder.safetensors").write_bytes(b"weights")
     assert place.call("runs", "export", place.run.name, "-o", again)[0] == 0
     assert again.read_bytes() == exported.read_bytes()
-    assert place.call("runs", "export", place.run.name, "-o", again, "--weights", "--alone")[0] == 0
+    code, _, err = place.call("runs", "export", place.run.name, "-o", again, "--weights", "--alone")
+    assert code == 2 and "is there already" in err and again.read_bytes() == exported.read_bytes()
+    assert place.call("runs", "export", place.run.name, "-o", again, "--weights", "--alone", "--force")[0] == 0
     names = [*members(again.read_bytes())]
     assert f"runs/{place.run.name}/encoder.safetensors" in names and not any("untrained" in name for name in names)
     assert place.call("runs", "verify", again)[0] == 0
