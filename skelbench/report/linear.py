@@ -278,10 +278,10 @@ def _controls_beside(linear: DataFrame) -> DataFrame:
     an untrained encoder, which presets may share, was first made by one of them."""
     import pandas
 
-    tested = linear[linear["checkpoint"] == "last"]
-    tested = tested.assign(preset=tested["preset"].astype(str).str.removesuffix("+"))
     alike, places = ["dataset", "split", "protocol", "stream"], ["setting", "encoder", "preset"]
-    for control, key in (("raw_evaluation", "evaluation"), ("control_run", "run")):
+    for control, key in (("control_run", "run"), ("raw_evaluation", "evaluation")):
+        tested = linear[linear["checkpoint"] == "last"]
+        tested = tested.assign(preset=tested["preset"].astype(str).str.removesuffix("+"))
         found = tested.loc[tested[control].notna(), [control, *alike, *places]].drop_duplicates()
         found = found.rename(columns={control: key})
         beside = linear.drop(columns=places).reset_index(names="row").merge(found, on=[key, *alike])
