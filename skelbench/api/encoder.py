@@ -94,7 +94,8 @@ class FrozenEncoder:
         to their central share, resampled to the grid's frames and read out as the run is evaluated
         (:attr:`preprocessing`). ``subtract_origin``: put the centre joint of the first body, in the first frame that
         shows it, at the origin before that, as the NTU pipeline does; for coordinates that come from a camera; frames
-        without a body stay 0. ``ids``: which of ``clips``, by their places in it or by a truth value for each.
+        without a body stay 0. ``ids``: which of ``clips``: of a part of a data set some of its own
+        ``ids``, else places; or a truth value for each.
         ``batch_size`` changes nothing but rounding. ``device``: where to compute from now on. ``progress`` shows a bar.
 
         Raises:
@@ -241,7 +242,7 @@ class FrozenEncoder:
                 f"the encoder was trained on {look.dimensions}-D poses, the clips are {dimensions[-1]}-D; give poses "
                 "of the same kind"
             )
-        chosen = every if ids is None else every[_places(ids, len(every))]
+        chosen = every if ids is None else _chosen(ids, every)
         if not len(chosen):
             raise SkelbenchError("no clip was chosen; give one at least")
         return ClipSource(store, self.device, second_body=look.second_body, align=look.align), chosen
@@ -251,17 +252,20 @@ def _array(clip: Any) -> np.ndarray:
     return clip.detach().cpu().numpy() if isinstance(clip, Tensor) else np.asarray(clip)
 
 
-def _places(ids: Sequence[int] | np.ndarray, clips: int) -> np.ndarray:
-    """int64: which of so many clips."""
+def _chosen(ids: Sequence[int] | np.ndarray, every: np.ndarray) -> np.ndarray:
+    """int64: those of the clips ``every``."""
     found = np.asarray(ids)
     if found.dtype == bool:
-        if found.shape != (clips,):
-            raise SkelbenchError(f"ids are {found.size} truth values, of {clips} clips; give one for each, or places")
-        return np.flatnonzero(found)
+        if found.shape != every.shape:
+            raise SkelbenchError(f"ids are {found.size} truth values, of {len(every)} clips; give one for each, or ids")
+        return every[found]
     if found.size and (found.dtype.kind not in "iu" or found.ndim != 1):
         raise SkelbenchError(f"ids are {found.dtype} of shape {list(found.shape)}; give whole numbers, or truth values")
-    if found.size and not 0 <= found.min() <= found.max() < clips:
-        raise SkelbenchError(f"ids {found.min()} to {found.max()} are none of the clips 0 to {clips - 1}")
+    if len(others := found[~np.isin(found, every)]):
+        raise SkelbenchError(
+            f"clip {others[0]} is none of the {len(every)} that are given, {every.min()} to {every.max()}; those of a "
+            "data set are its ids"
+        )
     return found.astype(np.int64)
 
 

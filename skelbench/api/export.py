@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -37,6 +38,7 @@ from skelbench.evaluate.downstream import EncoderProtocol
 from skelbench.evaluate.linear import Linear
 from skelbench.files import naming
 from skelbench.plugin.descriptors import MethodSpec
+from skelbench.results.damage import if_whole
 from skelbench.run.evaluate import protocol_class
 from skelbench.run.resolve import open_dataset
 from skelbench.run.session import Session
@@ -179,5 +181,6 @@ def _card(session: Session, loaded: Loaded, settings: Settings, store: ClipStore
         notes=[records[name].get("notes", []) for name in mine["evaluation"]],
         on_encoder=[_has_encoder(session, name) for name in mine["protocol"]],
     )
-    parent = session.results.by_id(loaded.run.spec.init_from) if loaded.run.spec.init_from else None
+    first = loaded.run.spec.init_from
+    parent = if_whole(partial(session.results.by_id, first)) if first else None
     return model_card(Facts(loaded.run, settings, store, method, mine, parent, difference))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 
 from skelbench.data.store.clip_store import ClipStore
 from skelbench.errors import SkelbenchError
+from skelbench.results.damage import if_whole
 from skelbench.run.resolve import open_dataset
 from skelbench.run.session import Session
 from skelbench.spec import DataSpec, EvalSpec, RunSpec
@@ -65,7 +67,7 @@ def not_new(run: RunSpec, there: ClipStore | None, store: ClipStore, test: np.nd
 def not_new_to_parents(session: Session, run: RunSpec, store: ClipStore, test: np.ndarray) -> Iterator[str]:
     """The same of the runs that a run has its first weights from."""
     while run.init_from:
-        parent = session.results.by_id(run.init_from)
+        parent = if_whole(partial(session.results.by_id, run.init_from))
         if parent is None:
             yield (
                 f"the encoder began with the weights of run {run.init_from}, which is not here: whether test clips are "

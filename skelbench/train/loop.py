@@ -314,9 +314,10 @@ class Trainer:
                 f"the processes of this run see different states of it, after {' and '.join(map(str, sorted(found)))} "
                 f"steps, in {self.run.path}; choose a results directory that all machines share with --results"
             )
-        said = {name: value for name, value in self.run.info.items() if name in self.signs}
-        if signs and not self.rank and said != self._found():
-            signs(*self.signs, **self._found())  # what is said is of steps that are not part of this training
+        if signs and not self.rank:
+            said = {name: value for name, value in self.run.info.items() if name in self.signs}
+            if said != self._found():  # it is of steps that are not part of this training
+                signs(*self.signs, **self._found())
         started = time.monotonic()
         self.method.train()
         batch = self.spec.train.batch_size

@@ -57,18 +57,21 @@ def test_arrays_and_tensors_with_absent_bodies(trained):
     assert not np.allclose(encoder.embed(moved), expected, atol=1e-2)
 
 
-def test_ids_are_places_in_what_is_given(trained, session):
+def test_ids_are_of_what_is_given(trained, session):
     run = trained()
     encoder, part = run.encoder(device="cpu"), skelbench.dataset("small", part="test", data=session.data_root)
     every = encoder.embed(part)
-    assert np.array_equal(encoder.embed(part, ids=[2, 0]), every[[2, 0]])
+    assert np.array_equal(encoder.embed(part, ids=part.ids[[2, 0]]), every[[2, 0]])
+    clips = [clip for clip, _ in (part[i] for i in range(3))]
+    assert np.array_equal(encoder.embed(clips, ids=[2, 0]), every[[2, 0]])
     assert np.array_equal(encoder.embed(part, ids=part.labels == 1), every[part.labels == 1])
     for ids, said in (
         ([], "no clip was chosen"),
         (np.zeros(len(part), bool), "no clip was chosen"),
         ([True], "ids are 1 truth values, of"),
         ([0.7, 1.2], "ids are float64 of shape"),
-        ([len(part)], "are none of the clips 0 to"),
+        (np.setdiff1d(np.arange(len(part.store)), part.ids)[:1], "is none of the 12 that are given"),
+        ([len(part.store)], "is none of the 12 that are given"),
     ):
         for ask in (encoder.embed, encoder.tokens, encoder.prepare):
             with pytest.raises(SkelbenchError, match=said):

@@ -88,8 +88,8 @@ def thousands(value: float, _: object = None) -> str:
 def span(values: Iterable[float], one: str, many: str) -> str:
     """``1 seed``, ``2 seeds``, ``1 to 2 seeds``."""
     low, high = min(values := list(values)), max(values)
-    span = f"{high:,.0f}" if low == high else f"{low:,.0f} to {high:,.0f}"
-    return f"{span} {one if high == 1 else many}"
+    text = f"{high:,.0f}" if low == high else f"{low:,.0f} to {high:,.0f}"
+    return f"{text} {one if high == 1 else many}"
 
 
 def look_of(place: int) -> dict[str, Any]:
