@@ -101,6 +101,14 @@ def test_an_untrained_encoder_stands_in_the_blocks_of_the_presets_that_share_it(
     assert found == {"small": (2, pytest.approx(45)), "quick": (1, pytest.approx(40))}
 
 
+def test_the_column_of_neighbours_is_the_protocol_as_it_stands(made):
+    for seed, own in ((0, True), (1, False)):
+        made.run("slim", 0.5, seed=seed, modified={"train.lr": seed}, knn=0.4 if own else None)
+        made.run("slim", 0.9, seed=seed, modified={"train.lr": seed}, knn=None, protocol="knn", probe={"k": 5})
+    rows = linear.build(frame(made.store.read())).rows
+    assert {row["changed"].value: row["knn"].value for row in rows} == {"train.lr=0": 40, "train.lr=1": None}
+
+
 def test_outcomes_come_by_clip_id(made):
     order = np.array([3, 0, 2, 1])
     made.run("slim", np.array([True, False, False, True]), ids=order, knn=None)

@@ -193,6 +193,14 @@ def test_accuracy_falls_with_severity_and_bands_are_draws(made):
     assert missing.get_ylim() == noise.get_ylim()
 
 
+def test_a_method_s_own_setting_has_panels_of_its_own(made):
+    degraded(made, {"missing_0.12": (0.7, 0.01)})
+    degraded(made, {"missing_0.12": (0.85, 0.01)}, share=0.9, seed=1, setting="native")
+    found = {block.heading.note: block.lines["missing"]["slim"] for block in robustness.measured(inputs(made).frame)}
+    accuracies = {"setting native" in note: [level.accuracy for level in levels] for note, levels in found.items()}
+    assert accuracies == {False: pytest.approx([80, 70]), True: pytest.approx([90, 85])}
+
+
 def test_published_curves_stand_in_the_panel_of_their_data_set(made):
     degraded(made, {"missing_0.12": (0.7, 0.01)}, dataset="ntu60", split="cross-subject")
     figure = robustness.draw(inputs(made))
