@@ -161,8 +161,7 @@ def _figures(facts: Facts) -> Iterator[str]:
             "that of the weights of this folder alone."
         )
         yield from _accuracies(further, notes)
-    if notes:
-        yield from (f"{number}. {plain(note)}" for number, note in enumerate(notes, 1))
+    yield from (f"{number}. {plain(note)}" for number, note in enumerate(notes, 1))
 
 
 def _accuracies(rows: Sequence[Mapping[str, Any]], notes: list[str]) -> Iterator[str]:

@@ -217,7 +217,7 @@ class FrozenEncoder:
                 )
             store = clips.store if isinstance(clips, ClipDataset) else clips
             every = clips.ids if isinstance(clips, ClipDataset) else np.arange(len(store))
-            dimensions: tuple[int, ...] = (store.meta.dimensions,)
+            dimensions = store.meta.dimensions
         else:
             if isinstance(clips, ClipBatch):  # frames that pad a clip are none of it
                 clips = [clip[..., :frames, :, :] for clip, frames in zip(clips.clips, clips.frames.tolist())]
@@ -231,15 +231,15 @@ class FrozenEncoder:
             if subtract_origin:
                 coordinates = [_centred(clip, self.topology.center) for clip in coordinates]
             store = store_of(coordinates, self.topology, look.slots or 1)
-            every, dimensions = np.arange(len(store)), (2, 3)[store.meta.dimensions - 2 :]  # 3-D poses may be flat
+            every, dimensions = np.arange(len(store)), max(store.meta.dimensions, look.dimensions)  # 3-D may be flat
         if store.topology.name != self.topology.name:
             raise SkelbenchError(
                 f"the clips have skeleton {store.topology.name}, the encoder was trained on {self.topology.name}; "
                 "choose clips or an encoder of the same skeleton"
             )
-        if look.dimensions not in dimensions:
+        if look.dimensions != dimensions:
             raise SkelbenchError(
-                f"the encoder was trained on {look.dimensions}-D poses, the clips are {dimensions[-1]}-D; give poses "
+                f"the encoder was trained on {look.dimensions}-D poses, the clips are {dimensions}-D; give poses "
                 "of the same kind"
             )
         chosen = every if ids is None else _chosen(ids, every)

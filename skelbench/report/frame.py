@@ -160,10 +160,10 @@ def _facts(run: ReadRun, read: Reader) -> dict[str, Any]:
     spec, info, cost = run.spec, run.info, if_whole(run.cost)
     records = run.records()
     by_protocol = plain(records)
-    training = _training(spec, info["modified"])
+    training = digest(_training(spec, info["modified"]))
     own = {
         "title": run.title,
-        "training": digest(training),
+        "training": training,
         "method": spec.method,
         "version": spec.method_version,
         "variant": info.get("variant", ""),
@@ -200,18 +200,18 @@ def _evaluation(
     record: Mapping[str, Any],
     cost: dict[str, Any] | None,
     by_protocol: Mapping[str, Mapping[str, Any]],
-    training: dict[str, Any],
+    training: str,
     read: Reader,
 ) -> dict[str, Any]:
     """What a record and its predictions say; ``by_protocol``: the run's evaluations by protocol alone, ``training``:
-    see :func:`_training`."""
+    the hash of :func:`_training`."""
     spec, evaluated, metrics = run.spec, record["spec"], record["metrics"]
     data, source = DataSpec.model_validate(evaluated["data"]), ""
     if (data.title, data.split) != (spec.data.title, spec.data.split):
         source = f"{spec.data.title} {spec.data.split}"
-    spending = spent(run, evaluated["checkpoint"])
+    spending, unseeded = spent(run, evaluated["checkpoint"]), question(record, seed=False)
     row = {
-        "group": digest([training, _evaluated(evaluated)]),
+        "group": digest([training, unseeded]),
         "dataset": data.title + (f" (from {source})" if source else ""),
         "split": data.split,
         "source": source,
@@ -238,7 +238,7 @@ def _evaluation(
         "row": row,
         "partners": list(evaluated.get("partners", ())),
         "standard": record["standard"],
-        "what": {"untrained": question(record), "raw": question(record, seed=False)},
+        "what": {"untrained": question(record), "raw": unseeded},
     }
     if not record["standard"]:
         probe, own = Probe.of(run, record), by_protocol.get(evaluated["protocol"])
@@ -383,8 +383,3 @@ def _training(spec: RunSpec, modified: Mapping[str, Any]) -> dict[str, Any]:
     seed, which is no difference unless it was changed from what the preset has there."""
     same = {"seed": 0} | ({} if spec.init_from is None or "init_from" in modified else {"init_from": "first stage"})
     return spec.model_copy(update=same).model_dump(mode="json")
-
-
-def _evaluated(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """The same of two evaluations."""
-    return {key: value for key, value in spec.items() if key not in ("pretrain_id", "partners", "seed", "checkpoint")}

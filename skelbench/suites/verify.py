@@ -353,9 +353,7 @@ def _not_standard(run: RunDir, evaluated: EvalSpec, host: Host) -> str:
     same = ("protocol_version", "protocol_source")
     if any(getattr(plain, key) != getattr(evaluated, key) for key in same) or descriptor.presets:
         return ""
-    told = [*EvalSpec.model_fields]
-    if run.spec.method in CONTROLS:
-        told = ["protocol_config"]
+    told = ["protocol_config"] if run.spec.method in CONTROLS else [*EvalSpec.model_fields]
     differ = [key for key in told if getattr(plain, key) != getattr(evaluated, key)]
     return f"it says that nothing but the protocol was asked for, but {', '.join(differ)} differ" if differ else ""
 

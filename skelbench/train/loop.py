@@ -376,7 +376,6 @@ class Trainer:
                 if saves or done in snapshots:  # after a step that was not finite nothing is written
                     self._check(self.verdict.read())
                     self._check_state(done)
-                if saves or done in snapshots:
                     self.run.check_held()
                 if done in snapshots and not self.rank:
                     save_encoders(self.run, self.spec.id, self.method, self.epoch(done), f"{self.epoch(done):.4g}")
