@@ -11,7 +11,7 @@ from skelbench.diagnose.per_class import evaluation
 from skelbench.plugin.host import get_host
 from skelbench.report import confusion
 from skelbench.report.outcomes import predictions
-from skelbench.report.render import Terminal
+from skelbench.report.terminal import Terminal
 from skelbench.results.run_dir import RunDir
 from skelbench.results.store import default_root
 from skelbench.spec import EvalSpec

@@ -84,7 +84,8 @@ class Shared:
     def show(self, build: Callable[[dict[str, Any]], Table], found: Mapping[str, Record]) -> dict[str, Any]:
         """Print the table of the records in ``found``; returns the records."""
         from skelbench.console import err, out
-        from skelbench.report.render import Terminal, render
+        from skelbench.report.render import render
+        from skelbench.report.terminal import Terminal
 
         records = {name: record for name, (record, _) in found.items()}
         table = build(records)

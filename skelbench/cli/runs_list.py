@@ -180,7 +180,7 @@ def _table(facts: list[dict[str, Any]], asked: list[str]) -> Table:
 def _print(table: Table) -> None:
     """Line by line: of a thousand runs every cell laid out by itself takes seconds."""
     from skelbench.console import make_table, out
-    from skelbench.report.render import Terminal
+    from skelbench.report.terminal import Terminal
 
     def text(column: Column, cell: Cell) -> str:
         return column.text(cell.value) if column.key != "made" else _day(str(cell.value or ""))

@@ -379,9 +379,9 @@ def _table(study: Study, trials: list[Trial], session: Session, protocols: list[
     from skelbench.console import err, out, styled
     from skelbench.plugin.status import one_line
     from skelbench.report.inputs import TableInputs
-    from skelbench.report.render import Terminal
     from skelbench.report.scaling import LENGTH
     from skelbench.report.scaling import NAME as SCALING
+    from skelbench.report.terminal import Terminal
     from skelbench.words import plain
 
     if not protocols:

@@ -41,7 +41,8 @@ def put(table: Table, format_: str, output: Path | None, hint: str = "", paged: 
     """Print ``table`` or write it to ``output``. On a terminal ``hint`` says how to see columns that have no room, and
     ``paged`` shows them all, screen by screen."""
     from skelbench.console import out
-    from skelbench.report.render import Terminal, render
+    from skelbench.report.render import render
+    from skelbench.report.terminal import Terminal
 
     if format_ == "terminal" and output is None:
         if paged and out.is_terminal:

@@ -193,7 +193,7 @@ def _run(tunings: Sequence[Tuning], session: Session, jobs: int | None) -> None:
     from skelbench.cli.study import say_failed, work_through
     from skelbench.console import LEFT_OUT, out
     from skelbench.report import tuned
-    from skelbench.report.render import Terminal
+    from skelbench.report.terminal import Terminal
     from skelbench.results.tuned import path_of, write
     from skelbench.studies.runner import processes
     from skelbench.studies.trials import status

@@ -12,6 +12,7 @@ from itertools import groupby
 from typing import Any, Literal
 
 from skelbench.errors import SkelbenchError
+from skelbench.words import plain
 
 Value = float | int | str | bool | None
 Mark = Literal["best", "second"]
@@ -238,3 +239,14 @@ def _plain(value: Any) -> Value:
     if isinstance(value, float):
         return None if math.isnan(value) else value
     raise TypeError(f"a cell holds a number, a text, a bool or None, not {type(value).__name__}")
+
+
+def shown_text(column: Column, cell: Cell) -> str:
+    """Value with spread and interval, without marks."""
+    return (plain(column.text(cell.value)) or "–") + column.spread(cell)
+
+
+def below(table: Table) -> list[tuple[str, str]]:
+    """(mark or "", text) of everything below the table."""
+    footnotes = [(table.markers([key]), text) for key, text in table.footnotes.items()]
+    return (footnotes if table.rows else []) + [("", note) for note in table.notes]

@@ -6,8 +6,9 @@ import pytest
 from rich.console import Console
 
 from skelbench.errors import SkelbenchError
-from skelbench.report.render import FORMATS, Terminal, render
+from skelbench.report.render import FORMATS, render
 from skelbench.report.table import Cell, Column, Table
+from skelbench.report.terminal import Terminal
 from skelbench.words import printable
 
 TABLE = Table(
