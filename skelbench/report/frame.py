@@ -30,9 +30,8 @@ if TYPE_CHECKING:
 
 COLUMNS = (
     "run", "group", "training", "title", "method", "version", "variant", "setting", "dataset", "split", "source",
-    "data", "tokens",
-    "frames", "patch", "preset", "encoder", "exact", "standard", "changed", "probe", "hardware", "seed", "protocol",
-    "trained_on", "stream", "checkpoint",
+    "data", "tokens", "frames", "patch", "preset", "encoder", "exact", "standard", "changed", "probe", "hardware",
+    "seed", "protocol", "trained_on", "stream", "checkpoint",
     "accuracy", "accuracy_selected", "accuracy_best_on_test", "accuracy_sd", "draws", "drawn", "n_test", "subjects",
     "by_subject", "control_run", "control_accuracy", "difference", "p_value", "raw_evaluation", "raw_difference",
     "raw_p_value",

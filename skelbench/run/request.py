@@ -81,7 +81,7 @@ class Request:
         given = {key: value for key, value in options.items() if value is not None}
         grid = token_grid(self.tokens) if self.tokens is not None else {}
         for key, name in (("grid.frames", "--clip-length"), ("grid.patch", "--patch")):
-            if given.get(key, grid.get(key)) != grid.get(key, given.get(key)):
+            if key in given and key in grid and given[key] != grid[key]:
                 raise SkelbenchError(
                     f"--tokens {self.tokens} is T = {grid['grid.frames']}, P_T = {grid['grid.patch']}, and {name} says "
                     f"{given[key]}; leave one out"
