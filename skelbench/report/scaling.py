@@ -120,7 +120,7 @@ def _columns(varying: set[str]) -> tuple[Column, ...]:
         *(Column(key, header, shown=key in varying, leads=True) for key, header in _BLOCK.items()),
         Column("title", "Method", leads=True),
         Column("others", "Changed settings", leads=True, shown="others" in varying),
-        Column("clips_seen", "Clips seen", ",.0f"),
+        Column("clips_seen", "Clips seen", ",.0f", leads=True),
         Column("training", f"Training TFLOPs, {BODIES} bodies", ".3g"),
         Column("seeds", "Seeds", "d"),
         Column("accuracy", "Linear", ".1f", best="max", beside=("pm", "interval")),

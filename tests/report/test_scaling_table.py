@@ -7,6 +7,7 @@ from fabricated import Fabricated
 
 from skelbench.plugin.host import Host
 from skelbench.report.inputs import TableInputs
+from skelbench.report.render import render
 from skelbench.report.scaling import table
 
 
@@ -38,6 +39,8 @@ def test_lengths_of_a_method_are_its_rows_over_their_seeds(made):
     short, long = found[1:]
     assert short["accuracy"].value == pytest.approx(55) and short["training"].value == pytest.approx(2 * 40 * 8)
     assert short["accuracy"].plus_minus is not None and long["accuracy"].plus_minus is None
+    text = render(table(TableInputs(Host(), made.store)), width=60)
+    assert "8,000" in text and "40,000" in text  # what tells rows apart, on a narrow terminal too
     assert long["difference"].value == pytest.approx(65) and long["p_value"].value < 1e-5
     assert short["p_value"].value is None  # seed 1 has no untrained encoder to be compared with
     assert long["knn"].value == pytest.approx(40) and long["accuracy"].mark == "best"
