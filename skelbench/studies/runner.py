@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from skelbench.cores import usable_cores
+from skelbench.errors import SkelbenchError
 from skelbench.files import naming, write_json
 from skelbench.leases import Busy, Lease
 from skelbench.places import said
@@ -177,11 +178,18 @@ class Runner:
     def _free(self, waiting: deque[tuple[Trial, Status]]) -> tuple[Trial, Status, Lease] | None:
         """The next trial that no other command is working on, and the claim on it."""
         for place, (trial, before) in enumerate(waiting):
-            run = self.session.results.by_id(trial.id)
-            if (run is None or not at_work(run)) and (claim := claim_of(trial, self.logs.parent)) is not None:
+            if not self._at_work(trial) and (claim := claim_of(trial, self.logs.parent)) is not None:
                 del waiting[place]
                 return trial, before, claim
         return None
+
+    def _at_work(self, trial: Trial) -> bool:
+        """Whether another process works on it; on a damaged run nobody does, and that of the trial says what is wrong."""
+        try:
+            run = self.session.results.by_id(trial.id)
+        except SkelbenchError:
+            return False
+        return run is not None and at_work(run)
 
     def _start(self, trial: Trial, before: Status, claim: Lease) -> Work:
         words = command(trial, self.protocols, self.session)
