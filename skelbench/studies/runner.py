@@ -184,7 +184,7 @@ class Runner:
         return None
 
     def _at_work(self, trial: Trial) -> bool:
-        """Whether another process works on it; on a damaged run nobody does, and that of the trial says what is wrong."""
+        """Whether another process works on it; a damaged run is left to that of the trial, which says so."""
         try:
             run = self.session.results.by_id(trial.id)
         except SkelbenchError:
