@@ -156,8 +156,13 @@ def test_trainings_of_other_lengths_are_one_line_and_the_untrained_encoder_is_be
     assert [y for _, y in line(axes, "_untrained")] == pairs(20, 20) and not axes.texts
     for title, share in (("untrained", 0.3), ("slim", 0.7)):
         run(made, title, share, tokens=15)
-    named = {text.get_text() for text in scaling.draw(inputs(made)).axes[0].texts}
-    assert named == {"8x25+1", "15x25+1"}
+    figure = scaling.draw(inputs(made))
+    (legend,) = figure.legends
+    named = {text.get_text(): key.get_linestyle() for text, key in zip(legend.get_texts(), legend.get_lines())}
+    below = [one for one in figure.axes[0].lines if one.get_label() == "_untrained"]
+    drawn = {round(one.get_ydata()[0]): one.get_linestyle() for one in below}
+    assert drawn == {20: named["untrained encoder, 8x25+1"], 30: named["untrained encoder, 15x25+1"]}
+    assert drawn[20] != drawn[30]
 
 
 # ---------------------------------------------------------------------------------------------- robustness

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -41,9 +42,11 @@ HOW = "no trained run was evaluated by {protocol} in {root} yet; start with: ske
 CAPTION = (
     "Filled: finished trainings, whose learning rate has run its whole course; those of several lengths are "
     "joined by a solid line. Hollow, dashed: snapshots (RUN@EPOCH) on the way of one training, whose learning rate had "
-    "not come down yet: they say how it went, not what a shorter training would reach. Points: mean over seeds. "
-    f"{FLOPS}."
+    "not come down yet: they say how it went, not what a shorter training would reach. "
+    f"Points: mean over the seeds of each. {FLOPS}."
 )
+DASHES: tuple[Any, ...] = (":", (0, (5, 3)), "-.", (0, (1, 5)))
+"""Of the untrained encoder, by token grid; dashes of trainings have a colour."""
 NO_SNAPSHOTS = "No snapshot was evaluated yet: skelbench runs show RUN lists them, skelbench eval RUN@EPOCH does."
 
 
@@ -156,14 +159,17 @@ def _figure(panels: Sequence[Panel], protocol: str) -> Figure:
             "linewidth": 0.9,
         }
         legend.append((Line2D([], [], color=PALE, **hollow), "snapshots of one training"))
-    if any(panel.untrained for panel in panels):
-        legend.append((Line2D([], [], color=PALE, linestyle=":", linewidth=1), "untrained encoder"))
+    grids = sorted({grid for panel in panels for grid in panel.untrained}, key=_counted)
+    dashes = {grid: DASHES[place % len(DASHES)] for place, grid in enumerate(grids)}
+    for grid, look in dashes.items():
+        name = f"untrained encoder, {grid}" if len(grids) > 1 else "untrained encoder"
+        legend.append((Line2D([], [], color=PALE, linestyle=look, linewidth=1), name))
     headings = [[panel.heading, Heading()] for panel in panels]
     caption = [CAPTION, *([] if snapshots else [NO_SNAPSHOTS])]
     sheet = Sheet("Accuracy over the course of training", headings, legend, caption)
     for panel, (over_clips, over_flops) in zip(panels, sheet.axes):
-        _panel(over_clips, panel, looks, "clips")
-        _panel(over_flops, panel, looks, "pflops", 1 if large else 1000)
+        _panel(over_clips, panel, looks, dashes, "clips")
+        _panel(over_flops, panel, looks, dashes, "pflops", 1 if large else 1000)
         over_clips.set(xlabel="Clips seen", ylabel=f"Accuracy of {protocol}, %")
         over_flops.set(xlabel="Training PFLOPs" if large else "Training TFLOPs")
         over_clips.xaxis.set_major_formatter(FuncFormatter(thousands))
@@ -183,7 +189,14 @@ def _looks(lines: Collection[Line]) -> dict[Line, dict[str, Any]]:
     return looks
 
 
-def _panel(axes: Axes, panel: Panel, looks: Mapping[Line, dict[str, Any]], over: str, times: int = 1) -> None:
+def _counted(grid: str) -> list[int]:
+    """``8x25+1`` before ``15x25+1``."""
+    return [int(number) for number in re.findall(r"\d+", grid)]
+
+
+def _panel(
+    axes: Axes, panel: Panel, looks: Mapping[Line, dict[str, Any]], dashes: Mapping[str, Any], over: str, times: int = 1
+) -> None:
     shown: list[float] = []
     for line, schedules in panel.lines.items():
         look = looks[line]
@@ -198,11 +211,8 @@ def _panel(axes: Axes, panel: Panel, looks: Mapping[Line, dict[str, Any]], over:
             some = list(_places([stage for stage in stages if not stage.finished], over, times))
             axes.plot(*_columns(some), **hollow, linestyle="", zorder=3, label=f"_{line.label}, snapshots")
             shown += [x for x, _ in way]
-    for place, (grid, level) in enumerate(panel.untrained.items()):
-        axes.axhline(level, color=PALE, linestyle=":", linewidth=1, zorder=1, label="_untrained")
-        if len(panel.untrained) > 1:  # levels are near each other: names stand side by side
-            where: dict[str, Any] = {"transform": axes.get_yaxis_transform(), "ha": "right", "va": "bottom"}
-            axes.text(0.99 - 0.2 * place, level, grid, **where, fontsize="x-small", color=PALE)
+    for grid, level in panel.untrained.items():
+        axes.axhline(level, color=PALE, linestyle=dashes[grid], linewidth=1, zorder=1, label="_untrained")
     if not shown:
         axes.set(xticks=[], yticks=[])
         axes.text(0.5, 0.5, "not counted", transform=axes.transAxes, ha="center", color=PALE)

@@ -17,7 +17,7 @@ from skelbench.report.figures.style import INK, PALE, PLAIN
 
 WIDTH = 3.3
 """Inches of a panel and the labels of its axes: a column of print."""
-LEFT, RIGHT, BELOW, BETWEEN, LABEL = 0.62, 0.12, 0.42, 0.14, 0.4
+LEFT, RIGHT, BELOW, BETWEEN, LABEL = 0.62, 0.2, 0.42, 0.14, 0.4
 """Inches beside a panel, under one with numbers on its axis and under one without, and from it to the label on its
 left."""
 EDGE, GAP = 0.12, 0.1
