@@ -37,6 +37,7 @@ def show_labels(
 
     from skelbench.console import make_table, out
     from skelbench.evaluate.label_subsets import label_subset
+    from skelbench.spec import file_name
 
     store = open_store(name, data_root)
     part = store.split(split)
@@ -47,7 +48,7 @@ def show_labels(
     for each in found:
         counts = np.bincount(store.labels[each.ids], minlength=store.num_classes)[trained]
         rows.append((each.draw, len(each.ids), f"{counts.min()} to {counts.max()}", each.sha256))
-        files[f"{name}-{part.name}-{share:g}percent-{kind}-{each.draw}.txt"] = each
+        files[file_name(f"{name}-{part.name}-{share:g}percent-{kind}-{each.draw}.txt")] = each
     title = f"{name} / {part.name}: {share:g} % of {len(part.train):,} training clips, {kind}"
     out.print(make_table(("list", "clips", "of a class", "sha256"), rows, title=title))
     if output is None:

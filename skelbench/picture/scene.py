@@ -206,15 +206,15 @@ def caption(store: ClipStore, clip: int) -> str:
 
 
 def find_clip(store: ClipStore, wanted: str) -> int:
-    """The clip of that number or, where clips have names, of that name."""
+    """The clip of that name or, if none is called so, of that number."""
+    namesakes = np.flatnonzero(np.equal(store.names, wanted)) if store.names is not None else np.zeros(0, np.int64)
+    if len(namesakes):
+        return int(namesakes[0])
     if wanted.isdecimal():
         if int(wanted) >= len(store):
             last = len(store) - 1
             raise SkelbenchError(f"data set {store.meta.name} has clips 0 to {last}, there is no clip {wanted}")
         return int(wanted)
-    namesakes = np.flatnonzero(np.equal(store.names, wanted)) if store.names is not None else np.zeros(0, np.int64)
-    if len(namesakes):
-        return int(namesakes[0])
     example = f" or a name such as {store.names[0]}" if store.names is not None else "; its clips have no names"
     raise SkelbenchError(
         f"data set {store.meta.name} has no clip {wanted!r}; give a number from 0 to {len(store) - 1}{example}"

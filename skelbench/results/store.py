@@ -219,7 +219,7 @@ class ResultStore:
                 return run
             label = (preset if setting == "shared" else f"{preset}-{setting}") + ("+" if modified else "")
             title = file_name(titled(spec.method, variant))
-            data = f"{spec.data.name}-{spec.data.split}-{spec.tokens}t"
+            data = file_name(f"{spec.data.name}-{spec.data.split}-{spec.tokens}t")
             path = self.root / f"{title}-{data}-{label}-s{spec.seed}-{spec.id}"
             path.mkdir(parents=True, exist_ok=True)
             info: dict[str, Any] = {"id": spec.id, "name": path.name, "preset": preset, "variant": variant}

@@ -182,8 +182,12 @@ class ViewBuilder:
         in_frames_R = (torch.arange(count)[:, None] * clips + rows.clip_R).flatten()
         frames = drawn.frames.take(in_frames_R)
         base_R, length_R, present_R = (each.repeat(count) for each in (rows.base_R, rows.length_R, rows.present_R))
-        origin_R3 = None if rows.origin_R3 is None else rows.origin_R3.repeat(count, 1)
-        reading = Reading(base_R, length_R, present_R, frames, drawn.transform, origin_R3)
+        origin_R3 = lost_RJ = None
+        if rows.origin_R3 is not None:
+            origin_R3 = rows.origin_R3.repeat(count, 1)
+            if batch.missing_BJ is not None:
+                lost_RJ = send(batch.missing_BJ[rows.clip_R], batch.frames_FJ.device).repeat(count, 1)
+        reading = Reading(base_R, length_R, present_R, frames, drawn.transform, origin_R3, lost_RJ)
         x_RTJC = read_coordinates(batch, reading, spec, self.topology, keyed).permute(0, 2, 3, 1)
         confidence_RTJ = read_confidence(batch, reading, spec, self.topology)
         missing_RJ = read_missing(batch, drawn.transform, rows.clip_R.repeat(count), spec, self.topology)

@@ -39,14 +39,19 @@ class Reading:
     frames: Frames
     transform: Transform
     origin_R3: Tensor | None = None
-    """float32 [R, 3] on the device: what is subtracted in the frames that show the body; None = nothing."""
+    """float32 [R, 3] on the device: what is subtracted where the body is shown; None = nothing."""
+    missing_RJ: Tensor | None = None
+    """bool [R, J] on the device: joints that are declared missing, which stay at 0; None = none are, or nothing is
+    subtracted."""
 
     def take(self, index: Tensor) -> Reading:
         """Rows ``index`` of this one."""
         steps = tuple(step.take(index) for step in self.transform)
         frames = self.frames.take(index)
-        origin_R3 = None if self.origin_R3 is None else self.origin_R3[send(index, self.origin_R3.device)]
-        return Reading(self.base_R[index], self.length_R[index], self.present_R[index], frames, steps, origin_R3)
+        moved = (self.origin_R3, self.missing_RJ)
+        origin_R3, missing_RJ = (None if each is None else each[send(index, each.device)] for each in moved)
+        base_R, length_R, present_R = (each[index] for each in (self.base_R, self.length_R, self.present_R))
+        return Reading(base_R, length_R, present_R, frames, steps, origin_R3, missing_RJ)
 
 
 def read_origins(batch: ClipBatch, base_R: Tensor, length_R: Tensor, joint: int) -> Tensor:
@@ -85,12 +90,8 @@ def read_confidence(batch: ClipBatch, reading: Reading, spec: ViewSpec, topology
     if (confidence_FJ := batch.confidence_FJ) is None:
         return None
     device, frames = confidence_FJ.device, reading.frames
-
-    def gather(frame_RT: Tensor) -> Tensor:
-        index_RT = send(reading.base_R[:, None] // 3 + frame_RT, device)
-        return confidence_FJ.index_select(0, index_RT.flatten()).unflatten(0, index_RT.shape)
-
-    c_RTJ = gather(frames.first_BT).lerp_(gather(frames.second_BT), send(frames.weight_BT, device)[:, :, None])
+    first_RTJ, second_RTJ = (_confidence(confidence_FJ, reading, each) for each in (frames.first_BT, frames.second_BT))
+    c_RTJ = first_RTJ.lerp_(second_RTJ, send(frames.weight_BT, device)[:, :, None])
     rows_K = mirrored_rows(reading.transform)
     if len(rows_K):
         rows_K = send(rows_K, device)
@@ -140,20 +141,30 @@ def _piece(batch: ClipBatch, reading: Reading, spec: ViewSpec, topology: Topolog
         index_R3T = axis_R3[:, :, None] + send(frame_RT, device)[:, None, :]
         return batch.frames_FJ.index_select(0, index_R3T.flatten()).unflatten(0, index_R3T.shape)
 
+    def there(x_R3TJ: Tensor, frame_RT: Tensor) -> Tensor:
+        """float32 [R, 1, T, 1 or J]: 1 for what the frame shows of the body; the rest is at 0 wherever the body is."""
+        shown_R1TJ = x_R3TJ.any(1, keepdim=True).any(3, keepdim=True)
+        if batch.confidence_FJ is not None:
+            shown_R1TJ = shown_R1TJ & (_confidence(batch.confidence_FJ, reading, frame_RT) > 0)[:, None]
+        if reading.missing_RJ is not None:
+            shown_R1TJ = shown_R1TJ & ~reading.missing_RJ[:, None, None]
+        return shown_R1TJ.to(x_R3TJ.dtype)
+
     x_R3TJ = gather(frames.first_BT)
-    there_R1T1 = _there(x_R3TJ) if reading.origin_R3 is not None else None
+    there_R1TJ = there(x_R3TJ, frames.first_BT) if reading.origin_R3 is not None else None
     if bool(frames.weight_BT.any()):
         second_R3TJ, weight_R1T1 = gather(frames.second_BT), send(frames.weight_BT, device)[:, None, :, None]
         x_R3TJ = x_R3TJ.lerp_(second_R3TJ, weight_R1T1)
-        if there_R1T1 is not None:
-            there_R1T1 = there_R1T1.lerp_(_there(second_R3TJ), weight_R1T1)
-    if reading.origin_R3 is not None and there_R1T1 is not None:
-        x_R3TJ = x_R3TJ.sub_(reading.origin_R3[:, :, None, None] * there_R1T1)
+        if there_R1TJ is not None:
+            there_R1TJ = there_R1TJ.lerp_(there(second_R3TJ, frames.second_BT), weight_R1T1)
+    if reading.origin_R3 is not None and there_R1TJ is not None:
+        x_R3TJ = x_R3TJ.sub_(reading.origin_R3[:, :, None, None] * there_R1TJ)
     for step in reading.transform:
         x_R3TJ = _changed(step, x_R3TJ, keyed)
     return as_stream(x_R3TJ, spec.stream, topology, time=2, joint=3)
 
 
-def _there(x_R3TJ: Tensor) -> Tensor:
-    """float32 [R, 1, T, 1]: 1 in frames that show the body; others stay 0 wherever the body is moved."""
-    return x_R3TJ.any(1, keepdim=True).any(3, keepdim=True).to(x_R3TJ.dtype)
+def _confidence(confidence_FJ: Tensor, reading: Reading, frame_RT: Tensor) -> Tensor:
+    """float32 [R, T, J] at these frames of the clips."""
+    index_RT = send(reading.base_R[:, None] // 3 + frame_RT, confidence_FJ.device)
+    return confidence_FJ.index_select(0, index_RT.flatten()).unflatten(0, index_RT.shape)

@@ -72,6 +72,9 @@ def equal(back, store, ids):
     np.testing.assert_array_equal(back.fps, store.fps[ids])
     for j, i in enumerate(ids):
         np.testing.assert_array_equal(back.clip(j), store.clip(i))
+        if store.confidence_FJ is not None:
+            np.testing.assert_array_equal(back.confidence(j), store.confidence(i))
+    assert (back.confidence_FJ is None) == (store.confidence_FJ is None)
     assert (back.classes, back.meta.lineage, back.meta.fps) == (store.classes, store.meta.lineage, store.meta.fps)
 
 
@@ -127,8 +130,9 @@ clip_shapes = st.lists(st.tuples(st.integers(1, 2), st.integers(1, 6)), min_size
 
 
 @settings(max_examples=40, deadline=None)
-@given(shapes=clip_shapes, seed=st.integers(0, 2**32), repeat=st.booleans(), named=st.booleans(), zeros=st.booleans())
-def test_what_is_exported_comes_back(tmp_path_factory, shapes, seed, repeat, named, zeros):
+@given(shapes=clip_shapes, seed=st.integers(0, 2**32), repeat=st.booleans(), named=st.booleans(), zeros=st.booleans(),
+       confident=st.booleans())  # fmt: skip
+def test_what_is_exported_comes_back(tmp_path_factory, shapes, seed, repeat, named, zeros, confident):
     folder, rng = tmp_path_factory.mktemp("round"), np.random.default_rng(seed)
     with open_writer(folder / "made") as writer:
         for i, (bodies, frames) in enumerate(shapes):
@@ -136,8 +140,10 @@ def test_what_is_exported_comes_back(tmp_path_factory, shapes, seed, repeat, nam
             absent = rng.random((bodies, frames)) < 0.3 * zeros
             absent.flat[rng.integers(absent.size)] = False  # somebody is seen at some time
             x[absent] = 0  # absent bodies, empty frames, even at the end
+            sure = rng.random(x.shape[:3]) if confident else None
             writer.add(x, i % 3, subject=i % 2, camera=1 + i % 2, setup=i, origin=rng.normal(size=3), flags=i,
-                       source_frames=i + 9, fps=30.3 + zeros * i, name=f"n{i}" if named else "")  # fmt: skip
+                       source_frames=i + 9, fps=30.3 + zeros * i, name=f"n{i}" if named else "",
+                       confidence_MTJ=sure)  # fmt: skip
     store = ClipStore.open(folder / "made")
     second = "repeat" if repeat else "zero"
     file = export_mamp_npz(store, folder / "x.npz", split="cross-subject", second_body=second)
@@ -177,6 +183,7 @@ def test_what_cannot_be_exported(store, tmp_path):
         ("is a folder; name a file in it", store, "", None),
         ("has skeleton kinect20", ClipStore.open(kinect), "x.npz", None),
         ("clips of 3 bodies", ClipStore.open(three), "x.npz", None),
+        ("cross-subject~tune is for choosing settings", store, "x.npz", "cross-subject~tune"),
     ):
         with pytest.raises(SkelbenchError, match=message):
             export_mamp_npz(source, tmp_path / file, split=split)

@@ -98,6 +98,30 @@ def test_an_empty_second_body_is_kept_where_single_bodies_are_repeated(tmp_path,
     assert store.bodies[2] == 1 and not store.index["flags"][1:].any()
 
 
+def test_a_body_in_the_second_slot_alone_is_the_clips_only_one(tmp_path, take):
+    arrays = mamp_arrays()
+    x = arrays["x_train"]
+    x[0, :, 75:], x[0, :, :75] = x[0, :, :75].copy(), 0
+    np.savez(tmp_path / "x.npz", **arrays)
+    store, first = take(tmp_path / "x.npz"), next(i for i, name in enumerate(NAMES) if "P001" in name)
+    np.testing.assert_array_equal(store.clip(0), centred(people(first))[0])
+
+
+@pytest.mark.parametrize("repeat", [False, True])
+def test_of_two_padded_bodies_the_one_seen_longest_is_kept_if_one_is_asked_for(tmp_path, take, repeat):
+    arrays = mamp_arrays(repeat)
+    np.savez(tmp_path / "x.npz", **arrays)
+    two = take(tmp_path / "x.npz")
+    clip = int(np.flatnonzero(two.bodies == 2)[0])
+    arrays["x_train"][clip, :3, :75] = 0
+    np.savez(tmp_path / "x.npz", **arrays)
+    one = take(tmp_path / "x.npz", max_bodies=1)
+    assert set(one.bodies.tolist()) == {1} and one.index["flags"][clip] == Flag.BODY_DROPPED
+    second = arrays["x_train"][clip, : one.lengths[clip], 75:].reshape(1, -1, 25, 3)
+    np.testing.assert_array_equal(one.clip(clip), centre(second, NTU25.center)[0])
+    assert not one.index["flags"][two.bodies == 1].any()
+
+
 def test_empty_frames_inside_a_clip_stay_and_empty_clips_do_not(tmp_path, take):
     arrays = mamp_arrays()
     arrays["x_train"][0, 5:8] = 0
@@ -530,6 +554,10 @@ PYSKL = {
     "label fractional": (lambda e, s: e[1].update(label=0.5), "annotation 1 has label 0.5, which is not one whole"),
     "label huge": (lambda e, s: e[1].update(label=10**12), "clip 1 has label 1000000000000"),
     "shared": (lambda e, s: s["xsub_train"].append(NAMES[11]), "xsub_train and xsub_val share clips"),
+    "split that is a path": (
+        lambda e, s: s.update({"../x_train": s["xsub_train"], "../x_val": s["xsub_val"]}),
+        "refused: '../x' is no name of a split; rename it",
+    ),
     "split of numbers": (lambda e, s: s.update(xsub_train=[1, 2]), "split must name lists of clips"),
     "packed": (lambda e, s: e[0].update(frame_inds=[0]), "packed by detection"),
     "flat key points": (lambda e, s: [x.update(keypoint=np.zeros((5, 17, 3))) for x in e], r"not \[5, 17, 3\]"),

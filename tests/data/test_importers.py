@@ -67,6 +67,11 @@ def test_combined_labels(tmp_path):
     assert list(store.classes) == expected
     turned = imported(tmp_path, "turned", ("correct", "label"), label_classes=np.array(["a", "b", "c"]), classes=None)
     assert turned.classes[4] == "correct / b" and turned.labels[4] == 4
+    last = imported(tmp_path, "last", ("correct", "label"))
+    assert last.classes[4] == "correct / lunge", "classes are those of label, wherever it stands"
+    assert imported(tmp_path, "alone", ("correct",)).classes == ("incorrect", "correct")
+    other = imported(tmp_path, "other", ("move",), label=None, move=GOOD["label"])
+    assert other.classes == ("squat", "lunge", "bow"), "without label they are those of the field there is"
 
 
 def test_what_may_be_left_out(tmp_path):

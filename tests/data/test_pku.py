@@ -199,7 +199,7 @@ def test_centring_as_in_ntu(raw, tmp_path, first_body):
     origin = raw_x[0, 3, 1] if first_body else raw_x[1, 4, 1]
     there = raw_x.any(axis=(2, 3))[..., None, None]
     assert origin.any()
-    np.testing.assert_array_equal(store.clip(0), np.where(there, raw_x - origin, 0))
+    np.testing.assert_array_equal(store.clip(0), np.where(there, raw_x - origin, 0)[0 if first_body else 1 :])
     np.testing.assert_array_equal(store.index["origin"][0], origin)
 
 

@@ -152,6 +152,9 @@ def test_clips_are_found_by_number_or_name(tmp_path):
     assert find_clip(store, "take7") == 7
     with pytest.raises(SkelbenchError, match="such as take0"):
         find_clip(store, "take99")
+    store.names = np.array([f"{5 + i:02}" for i in range(24)])
+    assert find_clip(store, "07") == 2 and find_clip(store, "28") == 23, "a name goes before a number"
+    assert find_clip(store, "3") == 3
 
 
 # ------------------------------------------------------------------------------------------------ views

@@ -1,5 +1,7 @@
 """The confidence of joints travels with their coordinates; a repeated body reads the stored one again."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -92,7 +94,37 @@ def test_a_body_of_its_own_origin_is_centred_where_its_centre_joint_is_first_see
         clips.frames_FJ[90 + 30 * axis + torch.arange(3), COCO17.center] = 0
     spec = {"v": ViewSpec(frames=30, crop=Center(share=1))}
     plain, moved = (build(spec, clips, centre=centre)["v"].x_RTJC[1] for centre in ("clip", "body"))
-    torch.testing.assert_close(moved, plain - plain[3, COCO17.center])
+    expected = plain - plain[3, COCO17.center]
+    expected[:3, COCO17.center] = 0  # a joint that is not seen is nowhere, wherever the body is moved
+    torch.testing.assert_close(moved, expected)
+
+
+@pytest.mark.parametrize("confident", [True, False])
+def test_joints_that_are_not_seen_or_declared_missing_stay_at_the_origin(confident):
+    """Interpolated between a frame that shows a joint and one that does not, it goes half the way."""
+    _, clips = batch(confident=confident)
+    lost = clips.frames_FJ.reshape(-1, 17).clone()
+    if confident:
+        clips.confidence_FJ[1, 4] = 0  # clip 0, first body, second frame
+        lost[[1, 31, 61], 4] = 0
+    missing_BJ = torch.zeros(len(clips.ids), 17, dtype=torch.bool)
+    missing_BJ[0, 6] = True
+    lost[: 2 * 90, 6] = 0  # both bodies of clip 0
+    clips = replace(clips, frames_FJ=lost, missing_BJ=missing_BJ)
+    if confident:
+        clips.confidence_FJ[:60, 6] = 0
+    frames = 60
+    spec = {"v": ViewSpec(frames=frames, crop=Center(share=1), resize="ends")}
+    body = lost[:90].reshape(3, 30, 17).permute(1, 2, 0)
+    origin = body[0, COCO17.center]
+    seen = body.any(2, keepdim=True)
+    centred = (body - origin) * seen
+    at = torch.linspace(0, 29, frames)
+    low, high = at.floor().long(), at.ceil().long()
+    expected = torch.lerp(centred[low], centred[high], (at - low)[:, None, None])
+    moved = build(spec, clips, centre="body")["v"].x_RTJC[0]
+    torch.testing.assert_close(moved, expected)
+    assert not moved[:, 6].any() and moved[:, 5].any()
 
 
 def test_a_bone_and_a_motion_are_as_sure_as_the_less_sure_end():

@@ -21,7 +21,7 @@ from pydantic import ValidationError
 
 from skelbench.component import Spec
 from skelbench.data.store.clip_store import ClipStore, Flag
-from skelbench.data.store.splits import FieldRule, Rule
+from skelbench.data.store.splits import FieldRule, Rule, for_choosing
 from skelbench.errors import SkelbenchError
 from skelbench.files import write_whole
 
@@ -110,6 +110,10 @@ def export_mamp_npz(
     """
     path = Path(path)
     chosen = store.split(split)
+    if for_choosing(chosen.name):
+        raise SkelbenchError(
+            f"split {chosen.name} is for choosing settings, which no other code knows; export the split it is part of"
+        )
     rule = store.meta.splits[chosen.name]
     if store.topology.name != "ntu25":
         raise SkelbenchError(
@@ -134,6 +138,10 @@ def export_mamp_npz(
             if progress is not None:
                 progress(next(done), total)
 
+    def confidence(clips: np.ndarray) -> Iterator[np.ndarray]:
+        for clip in clips.tolist():
+            yield _row(store.confidence(clip)[..., None], frames, second_body)[..., 0]
+
     def write(stream: IO[bytes]) -> None:
         with zipfile.ZipFile(stream, "w", allowZip64=True) as file:
             for part, clips in rows.items():
@@ -143,6 +151,9 @@ def export_mamp_npz(
             for part, clips in rows.items():
                 kept = [field.name for field in fields(NumbersOfClip) if field.name in store.index]
                 arrays = {name: store.index[name][clips] for name in kept}
+                if store.confidence_FJ is not None:
+                    shape = (len(clips), frames, 2, 25)
+                    _member(file, f"confidence_{part}", np.dtype("<f4"), shape, confidence(clips))
                 if store.names is not None:
                     arrays["name"] = store.names[clips]
                 for name, array in arrays.items():
@@ -163,8 +174,8 @@ def _order(store: ClipStore, rule: Rule, clips: np.ndarray) -> np.ndarray:
 
 
 def _row(x_MTJC: np.ndarray, frames: int, second_body: SecondBody) -> np.ndarray:
-    """A clip as one row [1, frames, 2, 25, 3]."""
-    row = np.zeros((1, frames, 2, 25, 3), dtype="<f4")
+    """A clip [M, T, 25, C] as one row [1, frames, 2, 25, C]."""
+    row = np.zeros((1, frames, 2, 25, x_MTJC.shape[-1]), dtype="<f4")
     row[0, : x_MTJC.shape[1], : len(x_MTJC)] = x_MTJC.transpose(1, 0, 2, 3)
     if len(x_MTJC) == 1 and second_body == "repeat":
         row[0, :, 1] = row[0, :, 0]

@@ -177,9 +177,11 @@ def _arrays(npz: Npz, options: ImportOptions) -> Recording:
     meta = ExportedMeta.parse(str(values(npz[META])), str(path))
     for part in parts:
         suffix = f"_{part.name}"
-        own = {key for key in npz.keys if key.endswith(suffix)} - {f"x{suffix}", f"y{suffix}"}
+        own = {key for key in npz.keys if key.endswith(suffix)} - {f"{key}{suffix}" for key in ("x", "y", "confidence")}
         arrays = {key.removesuffix(suffix): values(npz[key]) for key in own}
         part.numbers = NumbersOfClip.parse(arrays, len(part.labels), str(path))
+        if (key := f"confidence{suffix}") in npz:
+            part.confidence = npz[key]
         names = arrays.get("name", np.zeros(0, "U1"))
         part.names = names.tolist() if names.shape == part.labels.shape and names.dtype.kind == "U" else []
     return padded(parts, "skelbench's own mamp-npz", options, npz.close, meta)

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,8 @@ class Part:
     classes: int
     names: list[str] = field(default_factory=list)
     numbers: NumbersOfClip | None = None
+    confidence: Table | None = None
+    """[N, T, M, J] of a file that skelbench wrote."""
 
     def __post_init__(self) -> None:
         if len(self.x.shape) != 3 or self.x.dtype.kind != "f":
@@ -79,11 +82,17 @@ def padded(
             options.units not in (None, "m")
             or options.up not in ("auto", "y")
             or options.topology not in (None, topology.name)
+            or options.max_bodies < bodies
         ):
             raise SkelbenchError(
                 f"{where}: skelbench wrote this file, in metres with Y up and skeleton {topology.name}; leave out "
-                f"--units, --up and --topology"
+                f"--units, --up, --topology and --max-bodies"
             )
+        for part in parts:
+            if (sure := part.confidence) is not None and sure.shape != (*part.x.shape[:2], bodies, joints):
+                raise SkelbenchError(
+                    f"{sure.where} has shape {list(sure.shape)}, not a number for each joint; export the data set again"
+                )
         most = max(int(part.labels.max()) for part in parts)
         if most >= len(meta.classes):
             raise SkelbenchError(
@@ -106,12 +115,13 @@ def padded(
 
     def read() -> Iterator[Clip | Skipped]:
         for part in parts:
-            for row, values in enumerate(first_rows(part.x, part.x.shape[0])):
+            sure = repeat(None) if part.confidence is None else first_rows(part.confidence, len(part.labels))
+            for row, (values, sure_TMJ) in enumerate(zip(first_rows(part.x, len(part.labels)), sure)):
                 x_MTJC = _clip(values, bodies).astype(np.float32)
                 if pose is None:  # skelbench wrote the file: coordinates are taken as they are
-                    yield _exact(part, row, x_MTJC)
+                    yield _exact(part, row, x_MTJC, sure_TMJ)
                 else:
-                    yield _made(part, row, x_MTJC, pose, topology.center, repeated, details)
+                    yield _made(part, row, x_MTJC, pose, topology.center, repeated, options.max_bodies, details)
 
     return Recording(
         kind=kind,
@@ -205,7 +215,7 @@ def _sources(parts: list[Part], training: int) -> tuple[str, str]:
     return train, test
 
 
-def _exact(part: Part, row: int, x_MTJC: np.ndarray) -> Clip:
+def _exact(part: Part, row: int, x_MTJC: np.ndarray, sure_TMJ: np.ndarray | None) -> Clip:
     numbers = part.numbers
     assert numbers is not None  # only files with all of them are read this way
     length, bodies = int(numbers.length[row]), int(numbers.bodies[row])
@@ -222,12 +232,13 @@ def _exact(part: Part, row: int, x_MTJC: np.ndarray) -> Clip:
         who={key: int(getattr(numbers, key)[row]) for key in ("subject", "camera", "setup", "trial")},
         flags=int(numbers.flags[row]),
         source_frames=int(numbers.source_frames[row]),
+        confidence_MTJ=None if sure_TMJ is None else sure_TMJ.transpose(1, 0, 2)[:bodies, :length],
         fps=None if numbers.fps is None else float(numbers.fps[row]),
     )
 
 
 def _made(
-    part: Part, row: int, x_MTJC: np.ndarray, pose: Pose, center: int, repeated: bool, details: dict
+    part: Part, row: int, x_MTJC: np.ndarray, pose: Pose, center: int, repeated: bool, most: int, details: dict
 ) -> Clip | Skipped:
     name = part.names[row]
     seen_MT = np.any(x_MTJC, axis=(2, 3))  # not a number counts as seen
@@ -239,6 +250,10 @@ def _made(
         bodies, flags = (2, int(Flag.EMPTY_BODY)) if repeated else (1, 0)
     elif bodies == 2 and repeated and _repeats(x_MTJC):
         bodies = 1
+    x_MTJC = x_MTJC[:bodies]
+    if most < bodies:  # one of two
+        longest = int(seen_MT.sum(axis=1).argmax())
+        x_MTJC, flags = x_MTJC[[longest]], int(Flag.BODY_DROPPED) if seen_MT.any(axis=1).all() else 0
     details["empty_frames_kept"] = details.get("empty_frames_kept", 0) + length - len(frames)
-    x_MTJC, origin = centre(pose.apply(x_MTJC[:bodies, :length]), center)
+    x_MTJC, origin = centre(pose.apply(x_MTJC[:, :length]), center)
     return Clip(x_MTJC, int(part.labels[row]), origin, name, who(name), flags)

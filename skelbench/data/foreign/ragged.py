@@ -128,7 +128,9 @@ def _load(npz: Npz, label_fields: Sequence[str]) -> tuple[StreamTable, dict[str,
             f"name arrays of labels, each once"
         )
     needed = ["joints", "offsets", *label_fields]
-    used = {*needed, *_WHO, "origin", "fps", "meta", "classes", *(f"{field}_classes" for field in label_fields)}
+    used = {*needed, *_WHO, "origin", "fps", "meta", *(f"{field}_classes" for field in label_fields)}
+    if "label" in label_fields or "label" not in npz:
+        used.add("classes")  # of another field they are not, where there is one that they are of
     missing = [key for key in needed if key not in npz]
     if missing:
         raise SkelbenchError(
@@ -172,7 +174,7 @@ def _labels(
     labels, classes = np.zeros(clips, dtype=np.int64), [""]
     for field in fields:
         values = _integers(data, field, clips, path)
-        names = _class_names(data, field, values, path, first=field == fields[0])
+        names = _class_names(data, field, values, path, usual=field == ("label" if "label" in fields else fields[0]))
         if len(classes) * len(names) > MAX_CLASSES:
             raise SkelbenchError(
                 f"{path}: {', '.join(fields)} make more than {MAX_CLASSES} classes; choose other --label-fields"
@@ -188,10 +190,11 @@ def _labels(
     return labels, tuple(classes)
 
 
-def _class_names(data: dict[str, np.ndarray], field: str, values: np.ndarray, path: Path, first: bool) -> list[str]:
-    """Names of a label field's values: from the file, else made up from the field's name."""
-    key = f"{field}_classes" if f"{field}_classes" in data else "classes"
-    if key in data and (first or key != "classes"):
+def _class_names(data: dict[str, np.ndarray], field: str, values: np.ndarray, path: Path, usual: bool) -> list[str]:
+    """Names of a label field's values: from the file, else made up from the field's name. ``usual``: ``classes`` are
+    this field's."""
+    key = "classes" if usual and f"{field}_classes" not in data else f"{field}_classes"
+    if key in data:
         return _told_apart(data[key], key, path)
     if field == "correct":
         return ["incorrect", "correct"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Union
@@ -24,6 +25,10 @@ HELD_SHARE = 0.2
 ALIASES = {"xsub": "cross-subject", "xview": "cross-view", "xset": "cross-setup"}
 ALIASES |= {f"x-{short[1:]}": full for short, full in ALIASES.items()}
 """Short names the field uses, accepted wherever a split is named."""
+
+
+_NAME = re.compile(r"\w[\w .+-]*")
+"""Runs, records and lists are called by the split; ``~`` says that it is one for choosing."""
 
 
 class EmptySplit(SkelbenchError):
@@ -123,6 +128,21 @@ class HeldOut:
 
 def _listed(numbers: tuple[int, ...]) -> str:
     return ", ".join(map(str, numbers))
+
+
+def check_name(name: str, where: str) -> None:
+    """Refuse a name of a split that cannot be part of the names of folders and files.
+
+    >>> check_name("cross-subject", "mine")
+    >>> check_name("../cross-subject", "mine")
+    Traceback (most recent call last):
+    skelbench.errors.SkelbenchError: mine: '../cross-subject' is no name of a split; ...
+    """
+    if not _NAME.fullmatch(name) or len(name) > 80:
+        raise SkelbenchError(
+            f"{where}: {name[:100]!r} is no name of a split; rename it, in letters, digits, spaces and . _ + -, not a "
+            f"space or sign first"
+        )
 
 
 def for_choosing(split: str) -> bool:

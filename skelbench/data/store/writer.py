@@ -18,7 +18,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from skelbench.data.store.clip_store import FIELDS, FORMAT, NOTES, Flag, Meta, Skipped, fingerprint
-from skelbench.data.store.splits import EmptySplit, Rule, make_split, resolve
+from skelbench.data.store.splits import EmptySplit, Rule, check_name, make_split, resolve
 from skelbench.errors import SkelbenchError
 from skelbench.files import unwritable
 from skelbench.locks import Busy, FileLock
@@ -98,6 +98,8 @@ class StoreWriter:
         self.confidence: _Rows | None = None
 
     def __enter__(self) -> StoreWriter:
+        for name in self.splits:
+            check_name(name, self.path.name)
         self.lock = store_lock(self.path, timeout=0)
         with _disk_errors(self.path):
             try:
@@ -137,8 +139,8 @@ class StoreWriter:
         confidence_MTJ: np.ndarray | None = None,
         fps: float | None = None,
     ) -> None:
-        """Append one clip: [M, T, J, 3] metres, ``origin`` already subtracted; bodies that are 0 throughout behind the
-        last one that is not are absent, and left out. Raises on a clip no run could use.
+        """Append one clip: [M, T, J, 3] metres, ``origin`` already subtracted; bodies that are 0 throughout are
+        absent, and left out. Raises on a clip no run could use.
 
         ``name`` is the clip's own in its data set, "" = none. ``flags``: :class:`~.clip_store.Flag`.
         ``source_frames``: frames in the file it comes from, None = as many as given. ``confidence_MTJ`` in [0, 1] comes
@@ -163,10 +165,11 @@ class StoreWriter:
             )
         if name and name in self.known:
             raise SkelbenchError(f"{self.path.name}: two clips are called {name!r}; remove one or rename it")
-        if not flags & Flag.EMPTY_BODY and not x_MTJC[-1].any():  # slots that pad a clip are no bodies
-            there = 1 + int(np.flatnonzero(x_MTJC.any(axis=(1, 2, 3))).max(initial=0))
-            x_MTJC = x_MTJC[:there]
-            confidence_MTJ = None if confidence_MTJ is None else np.asarray(confidence_MTJ)[:there]
+        there_M = np.any(x_MTJC.reshape(len(x_MTJC), -1), axis=1)
+        if not flags & Flag.EMPTY_BODY and not there_M.all():  # slots that nobody is in are no bodies
+            there_M[0] |= not there_M.any()
+            x_MTJC = x_MTJC[there_M]
+            confidence_MTJ = None if confidence_MTJ is None else np.asarray(confidence_MTJ)[there_M]
         bodies, length = x_MTJC.shape[:2]
         entry = (length, bodies, label, subject, camera, setup, trial, source_frames or length, flags)
         numbers = dict(zip((*FIELDS, *NOTES), map(int, entry), strict=True))
