@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
-from skelbench.report.figures.style import COLOURS, GUIDE, INK, PALE, PLAIN
+from skelbench.report.figures.sheet import ARTIST, width_of
+from skelbench.report.figures.style import COLOURS, GUIDE, INK, PALE, PLAIN, look_of
 
 Named = Mapping[str, Mapping[str, Any]]
 """What the reader calls it -> its record."""
+OTHERS: dict[str, Any] = {"linewidth": 0.9, "linestyle": ":"}
+"""How the similarity to other clips is drawn, in the colour of its run."""
+SMALL = 7
+"""Points of the letters of a legend below the panels."""
 
 
 def _panels(title: str, columns: int, rows: int = 1) -> tuple[Figure, list[list[Axes]]]:
@@ -48,11 +54,16 @@ def interpolation(named: Named, place: str) -> Figure:
     return figure
 
 
+def _look(place: int, name: str) -> dict[str, Any]:
+    return look_of(place) | {"markersize": 4.5, "linestyle": "--" if name.startswith("untrained") else "-"}
+
+
 def invariance(named: Named, place: str) -> Figure:
     """Similarity to the own original above, share of clips whose own is nearest below, over yaw and body size;
     ``place``: the data."""
     first = next(iter(named.values()))
     changes = [change for change in ("yaw", "size") if change in first["curves"]]
+    looks = {name: _look(place, name) for place, name in enumerate(named)}
     figure, axes = _panels(f"Features over yaw and body size\n{place}, {first['clips']:,} test clips", len(changes), 2)
     labels = {"yaw": "yaw, degrees", "size": "bone lengths, factor"}
     values: tuple[tuple[str, str, Callable[[float], float]], ...] = (
@@ -61,19 +72,29 @@ def invariance(named: Named, place: str) -> Figure:
     )
     for line, (key, label, scaled) in zip(axes, values):
         for axis, change in zip(line, changes):
-            for i, (name, record) in enumerate(named.items()):
-                curve, colour = record["curves"][change], COLOURS[i % len(COLOURS)]
+            for name, record in named.items():
+                curve, look = record["curves"][change], looks[name]
                 x = [point["value"] for point in curve]
-                look: dict[str, Any] = {"color": colour, "linestyle": "--" if name.startswith("untrained") else "-"}
-                axis.plot(x, [scaled(point[key]) for point in curve], marker="o", ms=3.5, label=name, **look)
+                axis.plot(x, [scaled(point[key]) for point in curve], **look)
                 if key == "similarity":
-                    others = [point["others"] for point in curve]
-                    axis.plot(x, others, color=colour, linewidth=0.9, linestyle=":", label=f"{name}, other clips")
+                    axis.plot(x, [point["others"] for point in curve], color=look["color"], **OTHERS)
             axis.set_xlabel(labels[change], fontsize=8, color=INK)
             if change == "yaw":
                 axis.set_xticks(range(0, 361, 60))
         line[0].set_ylabel(label, fontsize=8, color=INK)
-    legend = axes[0][0].legend(fontsize=7, frameon=False, labelcolor=INK)
-    for text in legend.get_texts():
-        text.set(**PLAIN)
+    lines = [(Line2D([], [], **look), name) for name, look in looks.items()]
+    _legend_below(figure, [*lines, (Line2D([], [], color=PALE, **OTHERS), "other clips")])
     return figure
+
+
+def _legend_below(figure: Figure, entries: Sequence[tuple[Line2D, str]]) -> None:
+    """A legend under the panels, which keep their height: two entries beside each other where both have room."""
+    widest = max(width_of(name, SMALL) for _, name in entries) + ARTIST
+    columns = 2 if 2 * widest < figure.get_figwidth() else 1
+    figure.set_figheight(figure.get_figheight() + 1.6 * -(-len(entries) // columns) * SMALL / 72)
+    artists, names = zip(*entries)
+    drawn = figure.legend(
+        artists, names, loc="outside lower center", ncols=columns, fontsize=SMALL, frameon=False, labelcolor=INK
+    )
+    for text in drawn.get_texts():
+        text.set(**PLAIN)

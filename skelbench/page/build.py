@@ -60,7 +60,9 @@ def build(inputs: TableInputs, session: Session | None = None, names: Iterable[s
         from skelbench.page.neighbours import example as neighbours
 
         example, why = neighbours(inputs, session)
-    said = sentences(runs, built.tables.get(tables.FIRST), _folders(inputs) - len(whole), inputs.left_out)
+    exact = set(inputs.frame["run"])
+    shown = {name: len(also - exact) for name, also in built.also_shown.items() if also - exact}
+    said = sentences(runs, built.tables.get(tables.FIRST), _folders(inputs) - len(whole), inputs.left_out, shown)
     payload = {
         "runs": known.runs,
         "charts": charts(inputs, known),

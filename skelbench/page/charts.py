@@ -17,7 +17,7 @@ from skelbench.page.text import rounded
 from skelbench.report.confusion import classes_of, matrix
 from skelbench.report.inputs import TableInputs
 from skelbench.report.outcomes import predictions
-from skelbench.report.seeds import seeds_of
+from skelbench.report.seeds import seeds_of, ways_of
 from skelbench.results.damage import Damaged, if_whole
 from skelbench.results.metrics import read_metrics
 from skelbench.results.run_dir import RunDir
@@ -42,6 +42,7 @@ def charts(inputs: TableInputs, known: Provenance) -> dict[str, Any]:
     frame = inputs.frame
     return {
         "points": [*points(frame, known)],
+        "ways": [*ways(frame, known)],
         "curves": [*curves(inputs, known)],
         "confusion": [*confusions(inputs, frame, known)],
     }
@@ -50,26 +51,41 @@ def charts(inputs: TableInputs, known: Provenance) -> dict[str, Any]:
 def points(frame: DataFrame, known: Provenance) -> Iterator[dict[str, Any]]:
     """A point per setting, protocol and checkpoint, the mean over its seeds, with every cost there is."""
     for group in seeds_of(frame, _SETTING):
-        first = group.iloc[0]
-        accuracy = 100 * group["accuracy"].astype(float)
-        yield {
-            "title": str(first["title"]),
-            "method": str(first["method"]),
-            "block": " · ".join(str(first[key]) for key in _BLOCK if first[key] not in ("shared", "joint", "")),
-            "tokens": str(first["tokens"]),
-            "protocol": str(first["protocol"]),
-            "checkpoint": str(first["checkpoint"]),
-            "encoder": str(first["encoder"]),
-            "accuracy": rounded(accuracy.mean()),
-            "least": rounded(accuracy.min()),
-            "most": rounded(accuracy.max()),
-            "seeds": len(group),
-            "gflops": rounded(_mean(group["gflops"])),
-            "clips": rounded(_mean(group["clips_seen"])),
-            "pflops": rounded(1e-15 * _mean(group["train_flops"])),
-            "minutes": rounded(_mean(group["train_seconds"]) / 60),
-            "runs": known.places(", ".join(map(str, group["run"]))),
-        }
+        yield _point(group, known)
+
+
+def ways(frame: DataFrame, known: Provenance) -> Iterator[dict[str, Any]]:
+    """Points of the trainings that have snapshots, those of one ``way`` all over the same runs; ``name`` says which."""
+    for way, own in enumerate(ways_of(frame, [key for key in _SETTING if key != "checkpoint"])):
+        first, seeds = own.iloc[0], own["seed"].nunique()
+        changed = f" ({first['changed']})" if first["changed"] else ""
+        seeds_are = f"seed {first['seed']}" if seeds == 1 else f"{seeds} seeds"
+        name = f"{first['title']} {first['tokens']}{changed}, {seeds_are}"
+        for _, group in own.groupby("checkpoint"):
+            yield {**_point(group.sort_values("seed"), known), "way": way, "name": name}
+
+
+def _point(group: DataFrame, known: Provenance) -> dict[str, Any]:
+    first = group.iloc[0]
+    accuracy = 100 * group["accuracy"].astype(float)
+    return {
+        "title": str(first["title"]),
+        "method": str(first["method"]),
+        "block": " · ".join(str(first[key]) for key in _BLOCK if first[key] not in ("shared", "joint", "")),
+        "tokens": str(first["tokens"]),
+        "protocol": str(first["protocol"]),
+        "checkpoint": str(first["checkpoint"]),
+        "encoder": str(first["encoder"]),
+        "accuracy": rounded(accuracy.mean()),
+        "least": rounded(accuracy.min()),
+        "most": rounded(accuracy.max()),
+        "seeds": len(group),
+        "gflops": rounded(_mean(group["gflops"])),
+        "clips": rounded(_mean(group["clips_seen"])),
+        "pflops": rounded(1e-15 * _mean(group["train_flops"])),
+        "minutes": rounded(_mean(group["train_seconds"]) / 60),
+        "runs": known.places(", ".join(map(str, group["run"]))),
+    }
 
 
 def _mean(column: Series) -> float:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -23,6 +23,7 @@ from skelbench.results.damage import if_whole
 from skelbench.results.metrics import is_figure
 from skelbench.results.run_dir import ReadRun, RunDir
 from skelbench.results.store import ResultStore
+from skelbench.spec import DataSpec, EvalSpec
 from skelbench.studies.watch import QUEUE, at_work, outcome_now
 
 EVERY_SECONDS = 1.0
@@ -31,6 +32,8 @@ POINTS = 200
 """Of a line."""
 READ = 4 << 20
 """Bytes of a metrics file that are read at a time."""
+STREAMS = ("streams", "fusion", "weights", "partners")
+"""Of an evaluation what says which streams it looks at."""
 TAIL = 64
 """Bytes by which a file is recognised that was cut back and has grown past where it was read to."""
 
@@ -104,9 +107,7 @@ class Watcher:
     def state(self, boot: str = "", since: int = 0) -> dict[str, Any]:
         """Runs that changed after ``since``, a ``tick`` of this ``boot``; all of them for anybody else."""
         with self._lock:
-            if time.monotonic() - self._looked >= EVERY_SECONDS:
-                self._look()
-                self._looked = time.monotonic()
+            self._look_again()
             since = since if boot == self.boot else 0
             changed = [told for when, _, told in self._runs.values() if when > since]
             studies = [*self._studies()]
@@ -118,6 +119,17 @@ class Watcher:
                 "studies": studies,
                 "at": time.time(),
             }
+
+    def results(self) -> str:
+        """Another text whenever a report is another: a run began or ended, was evaluated, diagnosed or tagged."""
+        with self._lock:
+            self._look_again()
+            return repr([(name, mark) for name, (_, mark, _) in self._runs.items()])
+
+    def _look_again(self) -> None:
+        if time.monotonic() - self._looked >= EVERY_SECONDS:
+            self._look()
+            self._looked = time.monotonic()
 
     def _look(self) -> None:
         self.tick += 1
@@ -133,8 +145,7 @@ class Watcher:
             growing = self._growing.setdefault(path.name, Growing(run.metrics))
             new = growing.read()
             working = at_work(run)
-            evaluations = sorted(entry.name for entry in path.glob("eval-*.json"))
-            mark = repr((run.info.get("outcome"), run.info.get("reason"), working, evaluations, _stamp(path)))
+            mark = repr((run.info.get("outcome"), run.info.get("reason"), working, [*_stamps(path)]))
             if new or path.name not in self._runs or self._runs[path.name][1] != mark:
                 self._runs[path.name] = self.tick, mark, _told(run, growing, working)
 
@@ -162,10 +173,12 @@ class Watcher:
                 yield {"name": path.parent.name, "began": float(queue["began"]), "trials": trials}
 
 
-def _stamp(path: Path) -> float:
-    with suppress(OSError):
-        return (path / "run.json").stat().st_mtime
-    return 0.0
+def _stamps(path: Path) -> Iterator[tuple[str, int]]:
+    """The files of a run that hold results, and when they were written last."""
+    for name in ("run.json", "eval-*.json", "diagnose-*.json"):
+        for file in sorted(path.glob(name)):
+            with suppress(OSError):
+                yield file.name, file.stat().st_mtime_ns
 
 
 def _state(told: dict[str, Any] | None) -> dict[str, Any]:
@@ -199,10 +212,29 @@ def _told(run: ReadRun, growing: Growing, working: bool) -> dict[str, Any]:
         "left": rounded(left, 4),
         "created": run.info.get("created", 0.0),
         "lines": growing.figures(),
-        "accuracies": {
-            record["spec"]["protocol"]: rounded(100 * record["metrics"]["accuracy"], 4)
-            for record in run.records()
-            if record["spec"]["checkpoint"] == "last"
-        },
+        "accuracies": _accuracies(run),
         "command": run.info.get("environment", {}).get("command", ""),
     }
+
+
+def _accuracies(run: ReadRun) -> dict[str, float | None]:
+    """In percent those of the last weights, by what was asked for: ``linear``, ``linear, bone``."""
+    records = [record for record in run.records() if record["spec"]["checkpoint"] == "last"]
+    standard = {record["spec"]["protocol"]: record["spec"] for record in records if record["standard"]}
+    found = {}
+    for record in records:
+        if name := _asked(record["spec"], standard.get(record["spec"]["protocol"], {}), run.spec.data):
+            found[name] = rounded(100 * record["metrics"]["accuracy"], 4)
+    return found
+
+
+def _asked(spec: Mapping[str, Any], standard: Mapping[str, Any], own: DataSpec) -> str:
+    """A protocol with the streams and data that are other than the ``standard`` evaluation's and the run's ``own``; ""
+    where other settings differ too, which have no short name."""
+    changed = {key for key in {*spec, *standard} if spec.get(key) != standard.get(key)}
+    if changed - {*STREAMS, "data"}:
+        return ""
+    made = EvalSpec.model_validate(spec)
+    streams = made.stream_title if changed & {*STREAMS} else ""
+    data = f"{made.data.title} {made.data.split}" if made.data != own else ""
+    return ", ".join(filter(None, [made.protocol, streams, data]))

@@ -57,10 +57,9 @@ class Site:
         return None
 
     def _report(self) -> str:
-        """The report of what is done, without skeletons, which take their time; made again when something has ended
-        since."""
-        state = self.watcher.state()
-        mark = data([(run["name"], run["state"], run["accuracies"]) for run in state["runs"]])
+        """The report of what is done, without skeletons, which take their time; made again when there is something new
+        to say since."""
+        mark = self.watcher.results()
         with self._lock:
             if self._built[0] != mark:
                 self._built = mark, build(TableInputs(self._host, self._store))

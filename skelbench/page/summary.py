@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from skelbench.report.controls import CONTROLS
+from skelbench.report.linear import BLOCK
+from skelbench.report.seeds import block_of
 from skelbench.report.significance import ALPHA
 from skelbench.report.table import Cell, Table
 from skelbench.results.run_dir import ReadRun
 from skelbench.train.collapse import sentence
 from skelbench.words import plain
 
-BLOCK = ("dataset", "split", "preset", "setting", "encoder", "protocol", "stream", "checkpoint", "hardware")
-"""What rows of the table ``linear`` have in common that are compared in one sentence."""
-USUAL = {"setting": "shared", "encoder": "vit", "protocol": "linear", "stream": "joint", "checkpoint": "last"}
+USUAL = {"setting": "shared", "encoder": "vit", "protocol": "linear", "stream": "joint"}
 """What need not be said."""
+APART = {"hardware": "", "trained_on": "trained on "}
+"""What a method's name says where rows of a block differ in it, and how."""
 PAPER = "paper"
 _OUTCOMES = {"running": "still running or stopped without notice", "new": "not begun"}
 
@@ -31,15 +33,22 @@ class Sentence(NamedTuple):
     """Names of the runs that it is about."""
 
 
-def sentences(runs: Sequence[ReadRun], linear: Table | None, damaged: int, left_out: int) -> list[Sentence]:
+def sentences(
+    runs: Sequence[ReadRun],
+    linear: Table | None,
+    damaged: int,
+    left_out: int,
+    also_shown: Mapping[str, int] | None = None,
+) -> list[Sentence]:
     """The summary; ``linear`` is the table of that name with significance, ``damaged`` counts folders that could not be
-    read, ``left_out`` runs that the tables leave out as their settings were changed."""
+    read, ``left_out`` runs that the tables leave out as their settings were changed, and ``also_shown`` those of them
+    that a table shows nevertheless."""
     said = [*_what_there_is(runs), *(_leaders(linear) if linear else ()), *_wrong(runs), *_presets(runs)]
     if left_out:
         runs_are = "1 run was" if left_out == 1 else f"{left_out} runs were"
-        said.append(
-            Sentence(f"{runs_are} made with settings changed from the preset and left out of the tables; --all adds.")
-        )
+        but = "".join(f", but for {count} in table {plain(name)}" for name, count in (also_shown or {}).items())
+        text = f"{runs_are} made with settings changed from the preset and left out of the tables{but}; --all adds."
+        said.append(Sentence(text))
     if damaged:
         folders = "1 folder has" if damaged == 1 else f"{damaged} folders have"
         said.append(Sentence(f"{folders} files that are damaged or not of this version, and were left out.", "wrong"))
@@ -62,35 +71,40 @@ def _what_there_is(runs: Sequence[ReadRun]) -> Iterator[Sentence]:
 
 
 def _leaders(table: Table) -> Iterator[Sentence]:
-    """Of every block of the table the highest accuracy, and what may be concluded from it."""
-    blocks: dict[tuple[Any, ...], list[Mapping[str, Cell]]] = {}
+    """Of every block of the table the highest accuracy, and what may be concluded from it; of finished trainings
+    first."""
+    blocks: dict[tuple[str, ...], list[Mapping[str, Cell]]] = {}
     for row in table.rows:
         if row["accuracy"].value is not None:
-            blocks.setdefault(tuple(row[key].value for key in BLOCK), []).append(row)
-    for key, rows in blocks.items():
-        where = _place(dict(zip(BLOCK, key)))
+            blocks.setdefault(block_of(BLOCK, row), []).append(row)
+    found = [(dict(zip(BLOCK, key)), rows) for key, rows in blocks.items()]
+    versions = {(block["dataset"], block["split"], block["data"]) for block, _ in found}
+    several = len(versions) > len({version[:2] for version in versions})
+    for block, rows in sorted(found, key=lambda one: one[0]["checkpoint"] != "last"):
         ranked = sorted(rows, key=lambda row: -_number(row["accuracy"]))
         methods = [row for row in ranked if str(row["method"].value) not in CONTROLS]
         if methods:
-            yield _leader(where, methods, [row for row in ranked if row not in methods])
+            controls = [row for row in ranked if row not in methods]
+            yield _leader(_place(block, several), methods, controls)
 
 
 def _leader(where: str, methods: Sequence[Mapping[str, Cell]], controls: Sequence[Mapping[str, Cell]]) -> Sentence:
     first = methods[0]
-    name, accuracy = _name(first), _number(first["accuracy"])
+    apart = [key for key in APART if len({row[key].value for row in methods}) > 1]
+    name, accuracy = _name(first, apart), _number(first["accuracy"])
     runs = tuple(str(first["run"].value).split(", "))
     if len(methods) == 1:
         text, kind = f"{where}: {name} reaches {accuracy:.1f} %, alone in its block", "fact"
     else:
         second = methods[1]
-        behind = f"{_name(second)} with {_number(second['accuracy']):.1f} %"
+        behind = f"{_name(second, apart)} with {_number(second['accuracy']):.1f} %"
         text = f"{where}: {name} leads with {accuracy:.1f} %, before {behind}"
-        kind = "lead" if (apart := _apart(first, second)) else "doubt"
+        kind = "lead" if (shown := _apart(first, second)) else "doubt"
         text += {
             True: "; paired tests tell the two apart",
             False: "; paired tests do not tell the two apart",
             None: "; the two were not tested against each other",
-        }[apart]
+        }[shown]
     seeds = first["seeds"].value
     text += f" ({_count(seeds, 'seed')})" if isinstance(seeds, int) else ""
     text, kind = _against_untrained(first, text, kind)
@@ -99,7 +113,8 @@ def _leader(where: str, methods: Sequence[Mapping[str, Cell]], controls: Sequenc
         text += f". The control {_name(ahead[0])} is ahead of all methods with {_number(ahead[0]['accuracy']):.1f} %"
         kind = "doubt"
     nearest = [(_number(row["knn"]), _name(row)) for row in controls if row["knn"].value is not None]
-    if nearest and max(nearest)[0] > max(_number(row["knn"]) for row in methods):
+    own = [_number(row["knn"]) for row in methods if row["knn"].value is not None]
+    if nearest and own and max(nearest)[0] > max(own):
         text += f". By the nearest neighbour alone the control {max(nearest)[1]} is ahead, with {max(nearest)[0]:.1f} %"
     return Sentence(f"{text}.", kind, runs)
 
@@ -153,14 +168,18 @@ def _presets(runs: Sequence[ReadRun]) -> Iterator[Sentence]:
         )
 
 
-def _place(block: Mapping[str, Any]) -> str:
-    first = f"{block['dataset']} {block['split']}, preset {block['preset']}"
-    rest = [str(block[key]) for key, usual in USUAL.items() if block[key] not in (usual, "", None)]
-    return plain(", ".join([first, *rest]))
+def _place(block: Mapping[str, str], versions: bool) -> str:
+    """What the rows of a block have in common; ``versions``: there are several of some data."""
+    first = f"{block['dataset']} {block['split']}" + (f" (data {block['data']})" if versions else "")
+    rest = [block[key] for key, usual in USUAL.items() if block[key] not in (usual, "")]
+    epoch = [] if block["checkpoint"] == "last" else [f"snapshot at epoch {block['checkpoint']}"]
+    return plain(", ".join([first, f"preset {block['preset']}", *rest, *epoch]))
 
 
-def _name(row: Mapping[str, Cell]) -> str:
-    return plain(f"{row['method'].value} ({row['tokens'].value})")
+def _name(row: Mapping[str, Cell], apart: Sequence[str] = ()) -> str:
+    """A method with its tokens, changed settings and what else tells it from others: ``gfp (8x25, train.epochs=9)``."""
+    told = [f"{APART.get(key, '')}{row[key].value}" for key in ("tokens", "changed", *apart) if row[key].value]
+    return plain(f"{row['method'].value} ({', '.join(told)})")
 
 
 def _number(cell: Cell) -> float:

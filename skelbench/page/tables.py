@@ -70,6 +70,8 @@ class Built:
 
     tables: dict[str, Table] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
+    also_shown: dict[str, set[str]] = field(default_factory=dict)
+    """Of tables that show runs with changed settings, which."""
 
 
 def build(inputs: TableInputs, names: Iterable[str] | None = None) -> Built:
@@ -98,7 +100,7 @@ def _counts(descriptor: Any) -> bool:
 def _build(inputs: TableInputs, descriptor: Any, built: Built) -> None:
     host = inputs.host
     name = host.name(descriptor)
-    asked = inputs.significance
+    asked, also_shown = inputs.significance, inputs.also_shown
     try:
         make = host.load(descriptor)
         # Tests of all pairs for each of its columns take minutes, and the page has no room for their letters.
@@ -109,9 +111,12 @@ def _build(inputs: TableInputs, descriptor: Any, built: Built) -> None:
         built.failed[name] = plain(one_line(error))
         return
     finally:
-        inputs.significance = asked
+        more = set(inputs.also_shown) - set(also_shown)
+        inputs.significance, inputs.also_shown = asked, also_shown  # the next table does not show them
     if table.rows:
         built.tables[name] = table
+        if more:
+            built.also_shown[name] = more
 
 
 class Layout:

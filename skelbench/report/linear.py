@@ -53,7 +53,7 @@ _SETTING = [
     "trained_on", "stream", "checkpoint",
 ]  # fmt: skip
 _PLACES = ["setting", "dataset", "split", "data", "encoder", "protocol", "stream", "checkpoint"]
-_BLOCK = [*_PLACES, "preset"]
+BLOCK = [*_PLACES, "preset"]
 """What rows that compete have in common; of presets the name without its changes."""
 _PLACE = ["stream", "dataset", "split"]
 """What a published figure and a row must have in common to stand beside each other."""
@@ -209,7 +209,7 @@ def build(
     rows = [
         _row(group, knn, best_on_test) | {_key(name): cell(group) for name, cell in own.items()} for group in groups
     ]
-    block = partial(block_of, _BLOCK)
+    block = partial(block_of, BLOCK)
     adjust(rows, within=block)
     told = [*_told_apart(rows, groups, store)] if store else []
     announced = announced or Papers()
@@ -217,7 +217,7 @@ def build(
         title = row["method"].value
         one = announced.printed(title, *(row[key] for key in _PLACE))
         row |= {"group": announced.group(title), "paper": beside_paper(one, row["preset"])}
-    varying, constant = alike(rows, [*_BLOCK, "changed", "hardware"])
+    varying, constant = alike(rows, [*BLOCK, "changed", "hardware"])
     if any(row["trained_on"] not in ("", row["stream"]) for row in rows):
         varying |= {"trained_on", "stream"}
     varying |= {"raw"} if any(row["raw"].value is not None for row in rows) else set()
@@ -249,11 +249,11 @@ def _told_apart(rows: list[dict[str, Any]], groups: list[DataFrame], store: Resu
     yield significance.HOW
     blocks: dict[tuple[str, ...], list[int]] = {}
     for number, row in enumerate(rows):
-        blocks.setdefault(block_of(_BLOCK, row), []).append(number)
-    varying, _ = alike(rows, _BLOCK)
+        blocks.setdefault(block_of(BLOCK, row), []).append(number)
+    varying, _ = alike(rows, BLOCK)
     for members in blocks.values():
         first = rows[members[0]] | {"preset": rows[members[0]]["preset"].removesuffix("+")}
-        where = significance.place(first, ["dataset", "split", *(key for key in _BLOCK if key in varying)])
+        where = significance.place(first, ["dataset", "split", *(key for key in BLOCK if key in varying)])
         yield from significance.mark([rows[i] for i in members], [groups[i] for i in members], store, where)
 
 

@@ -51,6 +51,20 @@ def seeds_of(frame: DataFrame, keys: Sequence[str]) -> Iterator[DataFrame]:
             yield group.sort_values("seed")
 
 
+def ways_of(frame: DataFrame, keys: Sequence[str] = ()) -> Iterator[DataFrame]:
+    """Of each training with snapshots the evaluations of those runs that were evaluated at each of its checkpoints: a
+    mean over other seeds at its end would look like a rise or a fall. Where there are none, every run is by itself."""
+    for _, rows in frame.groupby([*keys, "group"], dropna=False, sort=False):
+        if (rows["checkpoint"] == "last").all():
+            continue
+        evaluated = rows.groupby("run")["checkpoint"].nunique()
+        whole = rows[rows["run"].isin(evaluated.index[evaluated == rows["checkpoint"].nunique()])]
+        if len(whole) and not whole.duplicated(["checkpoint", "seed"]).any():
+            yield whole
+        else:
+            yield from (own for _, own in rows.groupby("run") if (own["checkpoint"] != "last").any())
+
+
 def newest(fitting: DataFrame, older: list[str]) -> DataFrame | None:
     """All seeds of a row. Runs of one preset that differ in something else (a method's version) are not averaged:
     those that finished last count, and the others are named in ``older``."""

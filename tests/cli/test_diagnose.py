@@ -82,7 +82,7 @@ def test_every_diagnosis_of_a_run(runs, capsys, monkeypatch):
     assert any(float(row["similarity"]) < 0.99 for row in found)
     said = words(picture)
     assert {"Features over yaw and body size", "small half, preset quick, 6 test clips"} <= said
-    assert {"skeletonmae 4x25, other clips", "untrained 4x25, other clips"} <= said
+    assert {"skeletonmae 4x25", "untrained 4x25", "other clips"} <= said
 
     found = rows(capsys, "order", "skeletonmae-small-half-4t", "skeletonmae-small-half-2t", "--clips", "8")
     assert [row["run"] for row in found] == ["skeletonmae 4x25", "untrained 4x25", "skeletonmae 2x25", "untrained 2x25"]

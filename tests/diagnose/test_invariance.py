@@ -6,6 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from skelbench.diagnose import figures
 from skelbench.diagnose.frozen import evenly, reversed_in_time, turned
 from skelbench.diagnose.invariance import SIZES, agreement, curves, yaws
 from skelbench.errors import SkelbenchError
@@ -58,6 +59,21 @@ def test_curves_begin_and_end_at_the_original():
     flat = found(lambda view: view.x_RTJC[..., [0, 2]].flatten(1).numpy(), clips(200))["yaw"]
     assert [point["similarity"] for point in flat] == pytest.approx(np.cos(np.radians(yaws())), abs=0.02)
     assert min(point["retrieved"] for point in flat) == 0
+
+
+@pytest.mark.parametrize("changes", [("yaw", "size"), ("size",)])
+def test_the_legend_of_the_picture_covers_no_panel_and_names_each_run_once(changes):
+    curve = [{"value": value, "similarity": 1.0, "others": 0.1, "retrieved": 1.0} for value in (0.7, 1.0, 1.3)]
+    names = ["slim-small-half-4t", "untrained-small-half-4t", "a $name$ as long as they are given " + "to runs, " * 3]
+    named = {name: {"clips": 9, "curves": dict.fromkeys(changes, curve)} for name in names}
+    figure = figures.invariance(named, "small, half")
+    figure.draw_without_rendering()
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == [*names, "other clips"]
+    box = legend.get_window_extent()
+    assert box.x0 >= 0 and box.y0 >= 0 and box.x1 <= figure.bbox.x1
+    for axes in figure.axes:
+        assert axes.get_legend() is None and not box.overlaps(axes.get_tightbbox())
 
 
 def test_an_invariant_feature_stays_where_it_is():

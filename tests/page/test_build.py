@@ -11,7 +11,7 @@ from hostile import EVIL, edit
 from skelbench.errors import SkelbenchError
 from skelbench.page import tables
 from skelbench.page.build import build
-from skelbench.page.charts import thinned
+from skelbench.page.charts import charts, thinned
 from skelbench.page.provenance import Provenance
 from skelbench.page.summary import sentences
 from skelbench.page.tables import uncounted
@@ -113,10 +113,34 @@ def test_figures_hold_every_setting_every_curve_and_the_confusion(held):
     assert all(sum(line) == pytest.approx(100, abs=0.5) for line in first["share"])
 
 
+def test_a_line_over_training_goes_through_the_same_runs_at_every_point(tmp_path):
+    made = Fabricated(tmp_path)
+    names = [made.run("slim", right, seed=seed, knn=None) for seed, right in enumerate((0.8, 0.4))]
+    made.run("slim", 0.6, checkpoint="75", knn=None)
+    inputs = inputs_of(tmp_path)
+    found = charts(inputs, known := Provenance(inputs.stored))["ways"]
+    assert [(one["clips"], one["accuracy"]) for one in found] == [(20_000, 60), (40_000, 80)]
+    assert {tuple(one["runs"]) for one in found} == {tuple(known.places(names[0]))}
+    assert {(one["way"], one["name"]) for one in found} == {(0, "slim 8x25+1, seed 0")}
+
+
 def test_tables_that_only_papers_fill_are_folded_away(page):
     own, printed = page.split("Published figures that no run stands beside")
     assert 'id="table-linear" open' in own and 'id="table-semi">' in printed
     assert 'id="table-target-control"' not in page  # without rows
+
+
+def test_runs_that_one_table_shows_are_left_out_of_the_others_and_that_is_said(tmp_path):
+    made = Fabricated(tmp_path)
+    made.run("slim", 0.6, protocol="retrieval")
+    for changed in ({"train.epochs": 3}, {"train.lr": 1}):
+        made.run("slim", 0.5, modified=changed)
+    inputs = inputs_of(tmp_path)
+    text = text_of(build(inputs, names=["scaling", "retrieval"]))
+    said = "2 runs were made with settings changed from the preset and left out of the tables, but for 1 in table"
+    assert f"{said} scaling; --all adds." in text and inputs.left_out == 2
+    after = tables.build(inputs, ["scaling", "semi"]).tables["semi"]
+    assert any("Left out: 2 runs with settings changed" in note for note in after.notes)
 
 
 def test_the_page_tests_no_pairs_for_every_column(tmp_path):
@@ -198,6 +222,52 @@ def test_a_lead_is_shown_or_not(tmp_path, share, said):
     (lead,) = [one for one in sentences(inputs.runs, linear(inputs), 0, 0) if "leads" in one.text]
     assert f"paired tests {said}" in lead.text and "no untrained encoder to compare it with" in lead.text
     assert [name.split("-")[0] for name in lead.runs] == ["slim"]
+
+
+def told(root, **options):
+    """The sentences on who leads, without those on presets."""
+    inputs = inputs_of(root, **options)
+    inputs.significance = True
+    return [one.text for one in sentences([], linear(inputs), 0, 0)[1:]]
+
+
+def test_machines_and_changed_settings_are_named_and_make_no_block_of_their_own(tmp_path):
+    made = Fabricated(tmp_path)
+    made.run("slim", correct(0.5, 400), hardware="cpu x2")
+    made.run("mamp", correct(0.6, 400), hardware="H100 x1")
+    made.run("gfp", correct(0.7, 400), hardware="cpu x2", modified={"train.epochs": 9})
+    (said,) = told(tmp_path)
+    assert "cross-view, preset small: mamp (8x25+1, H100 x1) leads with 60.0 %, before slim (8x25+1, cpu x2)" in said
+    (said,) = told(tmp_path, exact_only=False)
+    assert "preset small: gfp (8x25+1, train.epochs=9, cpu x2) leads with 70.0 %, before mamp (8x25+1, H100 x1)" in said
+
+
+def test_versions_of_the_data_are_not_compared(tmp_path):
+    made = Fabricated(tmp_path)
+    for title, version in (("slim", "a"), ("mamp", "b")):
+        made.run(title, correct(0.5, 400), fingerprint=64 * version)
+    said = told(tmp_path)
+    assert len(said) == 2 and all("alone in its block" in one for one in said)
+    assert {one.partition(",")[0] for one in said} == {f"moves cross-view (data {12 * one})" for one in "ab"}
+
+
+def test_no_neighbour_is_ahead_where_no_method_was_compared_by_one(tmp_path):
+    made = Fabricated(tmp_path)
+    made.run("slim", correct(0.7, 400), knn=None)
+    made.run("raw", correct(0.5, 400), knn=0.45)
+    (said,) = told(tmp_path)
+    assert "slim" in said and "neighbour" not in said
+    made.run("mamp", correct(0.6, 400), knn=0.4)
+    assert "By the nearest neighbour alone the control raw" in told(tmp_path)[0]
+
+
+def test_finished_trainings_come_first_and_snapshots_are_called_so(tmp_path):
+    made = Fabricated(tmp_path)
+    made.run("slim", correct(0.7, 400), checkpoint="14.65")
+    made.run("slim", correct(0.8, 400))
+    finished, snapshot = told(tmp_path)
+    assert finished.startswith("moves cross-view, preset small: slim")
+    assert snapshot.startswith("moves cross-view, preset small, snapshot at epoch 14.65: slim")
 
 
 def test_thinned_lines_keep_their_ends_and_extremes():

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 from fabricated import Fabricated
+from hostile import edit
 
 from skelbench.page.live import Growing, Watcher
 from skelbench.page.serve import open_server
@@ -95,6 +96,25 @@ def test_a_run_is_told_as_it_grows_and_only_what_changed_is_told(watched):
     assert len(watcher.state("another server's", second["tick"])["runs"]) == 2
 
 
+def test_other_streams_are_named_and_other_settings_are_not_told(watched):
+    made, _ = watched
+    made.run("slim", 0.5, knn=None, streams=("bone",), standard=False)
+    made.run("slim", 0.25, knn=None, probe={"epochs": 1})
+    made.run("slim", 0.6, knn=None, checkpoint="75", standard=False)
+    (told,) = (run for run in Watcher(made.store).state()["runs"] if run["title"] == "slim")
+    assert told["accuracies"] == {"linear": 75.0, "knn": 40.0, "linear, bone": 50.0}
+
+
+def test_other_data_are_named(watched):
+    made, _ = watched
+    name = made.run("gfp", 0.5, knn=None, protocol="transfer-linear")
+    (path,) = (made.root / name).glob("eval-*.json")
+    spec = json.loads(path.read_text())["spec"]
+    edit(path, spec=spec | {"data": spec["data"] | {"name": "pku2"}})
+    (told,) = (run for run in Watcher(made.store).state()["runs"] if run["title"] == "gfp")
+    assert [*told["accuracies"]] == ["transfer-linear, pku2 cross-view"]
+
+
 def test_damaged_and_removed_runs_leave_the_rest(watched):
     made, name = watched
     watcher = Watcher(made.store)
@@ -155,6 +175,27 @@ def test_page_and_state(server):
 def test_head_has_no_body(server):
     answer, text = ask(server, "/", "HEAD")
     assert answer.status == 200 and text == "" and int(answer.headers["Content-Length"]) > 1000
+
+
+def test_the_report_is_made_again_when_there_is_more_to_say(server, watched):
+    made, _ = watched
+    (folder,) = made.root.glob("slim-*")
+    first = ask(server, "/report")[1]
+    assert ask(server, "/report")[1] == first
+    edit(folder / "run.json", tags=["mine"])
+    tagged = ask(server, "/report")[1]
+    assert tagged != first
+    made.run("slim", 0.6, knn=None, checkpoint="75")
+    assert ask(server, "/report")[1] != tagged
+
+
+def test_a_diagnosis_is_something_new_to_report(watched):
+    made, name = watched
+    watcher = Watcher(made.store)
+    before = watcher.results()
+    assert watcher.results() == before
+    (made.root / name / "diagnose-order-1.json").write_text("{}")
+    assert watcher.results() != before
 
 
 @pytest.mark.parametrize("path", ["/run.json", "/../run.json", "//etc/passwd", "/state.json/", "/%2e%2e/etc/passwd"])

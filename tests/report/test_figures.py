@@ -269,6 +269,16 @@ def test_curves_show_every_run_with_a_row_for_each_rank_that_was_logged(run, con
     assert [axes.get_ylabel() for axes in (loss, rank)] == ["Loss", "Rank, pooled features"]
 
 
+def test_many_methods_are_told_apart_in_lines_and_legend(run, context):
+    for number in range(48):
+        run(f"method{number:02}", 8, metrics=logged([3.0, 2.0]))
+    figure = curves.draw(context())
+    (loss,), (legend,) = panels(figure), figure.legends
+    for lines in (loss.lines, legend.get_lines()):
+        looks = {(one.get_color(), str(one.get_linestyle()), one.get_marker()) for one in lines}
+        assert len(looks) == len(lines) == 48
+
+
 def test_a_negative_loss_has_a_plain_axis_and_the_mean_of_its_seeds(run, context, tmp_path):
     run("mamp", metrics=logged([0.1, -0.5, -0.9]))
     run("mamp", metrics=logged([0.3, -0.7, -0.5]), seed=1)

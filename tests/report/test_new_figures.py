@@ -134,9 +134,39 @@ def test_snapshots_of_another_probe_are_left_out_unless_all_is_shown(made):
     )
 
 
+def test_a_way_is_of_the_same_seeds_from_its_first_snapshot_to_its_end(made):
+    run(made, share=0.8)
+    run(made, share=0.4, seed=1)
+    for checkpoint, share in (("75", 0.6), ("37.5", 0.5)):
+        run(made, share=share, checkpoint=checkpoint, standard=False)
+    clips = scaling.draw(inputs(made)).axes[0]
+    assert line(clips, "slim, 8 tokens") == pairs((40_000, 60))  # both seeds
+    assert line(clips, "_slim, 8 tokens, snapshots") == pairs((10_000, 50), (20_000, 60))
+    assert line(clips, "_way") == pairs((10_000, 50), (20_000, 60), (40_000, 80))
+
+
+def test_seeds_without_a_snapshot_in_common_go_ways_of_their_own(made):
+    for seed, checkpoint, share in ((0, "75", 0.6), (1, "37.5", 0.5)):
+        run(made, share=share + 0.1, seed=seed)
+        run(made, share=share, seed=seed, checkpoint=checkpoint, standard=False)
+    clips = scaling.draw(inputs(made)).axes[0]
+    ways = [found.get_xydata().tolist() for found in clips.lines if found.get_label() == "_way"]
+    assert sorted(ways) == [pairs((10_000, 50), (40_000, 60)), pairs((20_000, 60), (40_000, 70))]
+    assert line(clips, "slim, 8 tokens") == pairs((40_000, 65))
+
+
+def test_an_untrained_encoder_counts_once_however_many_runs_stand_above_it(made):
+    for seed, share in ((0, 0.2), (1, 0.4)):
+        run(made, "untrained", share, seed=seed)
+        run(made, share=0.7, seed=seed)
+    for method in ("mamp", "gfp"):
+        run(made, method, share=0.6)
+    assert [y for _, y in line(scaling.draw(inputs(made)).axes[0], "_untrained")] == pairs(30, 30)
+
+
 @pytest.mark.parametrize("grids", [(8,), (8, 30)])
 def test_no_two_lines_look_the_same(grids):
-    lines = [scaling.Line(f"method{n}", tokens) for n in range(2 * len(style.COLOURS)) for tokens in grids]
+    lines = [scaling.Line(f"method{n}", tokens) for n in range(48) for tokens in grids]
     looks = scaling._looks(lines)
     assert len({(look["color"], look["marker"]) for look in looks.values()}) == len(lines)
 

@@ -221,7 +221,7 @@ document.addEventListener("keydown", (e) => {
 });
 
 /* ------------------------------------------------------------------------------------------------ figures */
-const { points, curves, confusion } = store.charts;
+const { points, ways, curves, confusion } = store.charts;
 const colourOf = (method) => store.colours.lines[store.methods.indexOf(method) % store.colours.lines.length];
 const symbols = ["circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "x", "pentagon"];
 /* plotly reads some markup in labels: a name has none */
@@ -286,7 +286,7 @@ function series(kept, cost, joined) {
     group.sort((a, b) => a[cost] - b[cost]);
     const of = group[0], variants = unique(kept.filter((p) => p.method === of.method).map((p) => p.title));
     return {
-      type: "scatter", mode: group.length > 1 ? "lines+markers+text" : "markers+text", name: label(name),
+      type: "scatter", mode: group.length > 1 ? "lines+markers+text" : "markers+text", name: label(of.name || name),
       x: group.map((p) => p[cost]), y: group.map((p) => p.accuracy), customdata: group.map(about),
       text: group.map((p) => label(p.checkpoint === "last" && !alike ? p.tokens : "")), textposition: "top center", textfont: { size: 10, color: css("--pale") },
       hoverinfo: "text", hovertext: group.map((p) => label(sentence(p))), cliponaxis: false,
@@ -383,11 +383,10 @@ async function drawFigures() {
     script.textContent = await new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
     document.head.append(script);
     if (!window.Plotly) throw new Error("the drawing library did not start");
-    const final = points.filter((p) => p.checkpoint === "last"), setting = (p) => [p.title, p.tokens, p.block, p.encoder].join();
-    const kept = new Set(points.filter((p) => p.checkpoint !== "last").map(setting));
+    const final = points.filter((p) => p.checkpoint === "last");
     const drawn = {
       cost: final.some((p) => p.gflops > 0) && (() => overCost("cost", final, COSTS, (p) => p.title, true)),
-      scaling: kept.size && (() => overCost("scaling", points.filter((p) => kept.has(setting(p))), { clips: COSTS.clips, pflops: COSTS.pflops }, (p) => `${p.title} ${p.tokens}`, false)),
+      scaling: ways.length && (() => overCost("scaling", ways, { clips: COSTS.clips, pflops: COSTS.pflops }, (p) => p.way, false)),
       curves: curves.some((run) => Object.keys(run.lines).length) && drawCurves,
       confusion: confusion.length && drawConfusion,
     };

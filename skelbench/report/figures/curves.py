@@ -25,6 +25,7 @@ from skelbench.report.figures.style import (
     colour_at,
     house,
     log_axis,
+    look_of,
     number,
     span,
     thousands_axis,
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
 
 DASHES = ("-", (0, (4, 1.5)), (0, (1.5, 1)), (0, (6, 1.5, 1, 1.5)))
 """Token grids of one method."""
+MARKED = 8
+"""Points of a line that have its marker, about."""
 RANKS = {"rank_pooled": "pooled features", "rank_cls": "class token", "rank_masked": "masked positions"}
 HOW = "no trained run is in {root} yet; start with: skelbench run METHOD --tokens 8"
 CAPTION = (
@@ -65,9 +68,16 @@ class Setting:
     label: str = ""
     colour: str = COLOURS[0]
     dash: Any = "-"
+    marker: str = ""
+    """On few points of the line; "" = none, where colour and dash are enough to know it by."""
     seeds: dict[int, DataFrame] = field(default_factory=dict)
     finished: float = 0.0
     """When the last of them was."""
+
+    @property
+    def look(self) -> dict[str, Any]:
+        """Of its line, and in the legend."""
+        return {"color": self.colour, "linestyle": self.dash, "marker": self.marker, "markersize": 4}
 
     def add(self, run: RunDir, metrics: DataFrame) -> None:
         """One more seed."""
@@ -161,13 +171,14 @@ def draw(inputs: TableInputs) -> Figure:
     grids = sorted({tokens for (_, tokens, _), _ in every})
     for (name, tokens, _), setting in every:
         setting.label = f"{name}, {tokens} tokens"
-        setting.colour = colour_at(names.index(name))
+        place = names.index(name)
+        setting.colour, setting.marker = colour_at(place), look_of(place)["marker"] if place >= len(COLOURS) else ""
         setting.dash = DASHES[grids.index(tokens) % len(DASHES)]
     logged = {key for _, setting in every for frame in setting.seeds.values() for key in frame}
     measures = [Measure("loss", "Loss")]
     measures += [Measure(key, f"Rank, {what}", rank=True) for key, what in RANKS.items() if key in logged]
     lines = {key[:2]: setting for key, setting in every}
-    legend = [(Line2D([], [], color=one.colour, linestyle=one.dash), one.label) for _, one in sorted(lines.items())]
+    legend = [(Line2D([], [], **one.look), one.label) for _, one in sorted(lines.items())]
     with house():
         return grid("Training curves", list(columns.values()), measures, legend, [CAPTION])
 
@@ -216,7 +227,9 @@ def _panel(axes: Axes, column: Column, measure: Measure) -> None:
             for one in seeds:
                 line(one, "_seed", color=setting.colour, linestyle=setting.dash, linewidth=0.6, alpha=0.5, zorder=2)
         if seeds:
-            line(mid(seeds), setting.label, color=setting.colour, linestyle=setting.dash, linewidth=1.5, zorder=4)
+            clips, values = mid(seeds)
+            every = max(1, len(clips) // MARKED)
+            line((clips, values), setting.label, **setting.look, markevery=every, linewidth=1.5, zorder=4)
         if faint:
             line(mid(faint), "_faint", color=setting.colour, linestyle=DOTTED, linewidth=1, zorder=3)
     thousands_axis(axes.xaxis)

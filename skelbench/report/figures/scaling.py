@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from matplotlib.axes import Axes
@@ -17,9 +18,11 @@ from skelbench.plugin import FigureSpec, hookimpl
 from skelbench.report.figures import NothingToDraw
 from skelbench.report.figures.sheet import Heading, Sheet
 from skelbench.report.figures.style import (
+    COLOURS,
     GUIDE,
     MARKERS,
     PALE,
+    SHADES,
     house,
     log_axis,
     look_of,
@@ -29,7 +32,7 @@ from skelbench.report.figures.style import (
     thousands,
 )
 from skelbench.report.scaling import FLOPS, trainings
-from skelbench.report.seeds import seeds_of, unusual_of
+from skelbench.report.seeds import seeds_of, unusual_of, ways_of
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -43,7 +46,8 @@ CAPTION = (
     "Filled: finished trainings, whose learning rate has run its whole course; those of several lengths are "
     "joined by a solid line. Hollow, dashed: snapshots (RUN@EPOCH) on the way of one training, whose learning rate had "
     "not come down yet: they say how it went, not what a shorter training would reach. "
-    f"Points: mean over the seeds of each. {FLOPS}."
+    "Points: mean over the seeds of each; a dashed way is of the same seeds from its first snapshot to its end, which "
+    f"is beside the filled point where that has more. {FLOPS}."
 )
 DASHES: tuple[Any, ...] = (":", (0, (5, 3)), "-.", (0, (1, 5)))
 """Of the untrained encoder, by token grid; dashes of trainings have a colour."""
@@ -82,11 +86,26 @@ class Line(NamedTuple):
 
 
 @dataclass
+class Course:
+    """The trainings of a line."""
+
+    ends: list[Stage] = field(default_factory=list)
+    """Finished ones, over all their seeds."""
+    ways: list[list[Stage]] = field(default_factory=list)
+    """Snapshots of each with its end, ordered by clips and all of the same seeds."""
+
+    @property
+    def stages(self) -> list[Stage]:
+        """All that is drawn."""
+        return [*self.ends, *chain.from_iterable(self.ways)]
+
+
+@dataclass
 class Panel:
-    """Trainings of one data set, split, preset and hardware: by line the stages of each schedule, ordered by clips."""
+    """Trainings of one data set, split, preset and hardware."""
 
     heading: Heading
-    lines: dict[Line, list[list[Stage]]]
+    lines: dict[Line, Course]
     untrained: dict[str, float] = field(default_factory=dict)
     """By token grid."""
 
@@ -119,22 +138,30 @@ def measured(inputs: TableInputs) -> list[Panel]:
             span(rows["n_test"], "test clip", "test clips"),
         )
         note = ", ".join([f"preset {preset}", *unusual, *counted, hardware])
-        untrained = rows[rows["control_accuracy"].notna()].groupby("tokens")["control_accuracy"].mean()
-        below = {str(grid): 100 * float(share) for grid, share in untrained.items()}
-        panels.append(Panel(Heading(f"{dataset}, {split}", note), _lines(rows, runs), below))
+        panels.append(Panel(Heading(f"{dataset}, {split}", note), _lines(rows, runs), _untrained(rows)))
     return sorted(panels, key=lambda panel: (panel.heading.name, panel.heading.note))
 
 
-def _lines(rows: DataFrame, runs: dict[str, ReadRun]) -> dict[Line, list[list[Stage]]]:
-    lines: dict[Line, dict[str, list[Stage]]] = {}
-    for own in seeds_of(rows, ["checkpoint"]):
-        first, run = own.iloc[0], runs[own.iloc[0]["run"]]
-        line = Line(str(first["title"]), run.spec.tokens, str(first["others"]))
-        lines.setdefault(line, {}).setdefault(str(first["group"]), []).append(_stage(own))
-    return {
-        line: [sorted(stages, key=lambda stage: stage.clips) for stages in schedules.values()]
-        for line, schedules in sorted(lines.items())
-    }
+def _untrained(rows: DataFrame) -> dict[str, float]:
+    """Accuracy of the untrained encoder by token grid: each of them once, however many runs stand above it."""
+    controls = rows[rows["control_accuracy"].notna()].drop_duplicates(["tokens", "control_run"])
+    return {str(grid): 100 * float(own.mean()) for grid, own in controls.groupby("tokens")["control_accuracy"]}
+
+
+def _lines(rows: DataFrame, runs: dict[str, ReadRun]) -> dict[Line, Course]:
+    lines: dict[Line, Course] = {}
+
+    def course(own: DataFrame) -> Course:
+        first = own.iloc[0]
+        line = Line(str(first["title"]), runs[first["run"]].spec.tokens, str(first["others"]))
+        return lines.setdefault(line, Course())
+
+    for own in seeds_of(rows[rows["checkpoint"] == "last"], ["checkpoint"]):
+        course(own).ends.append(_stage(own))
+    for own in ways_of(rows):
+        stages = (_stage(some) for _, some in own.groupby("checkpoint"))
+        course(own).ways.append(sorted(stages, key=lambda stage: stage.clips))
+    return dict(sorted(lines.items()))
 
 
 def _stage(own: DataFrame) -> Stage:
@@ -147,7 +174,7 @@ def _stage(own: DataFrame) -> Stage:
 def _figure(panels: Sequence[Panel], protocol: str) -> Figure:
     looks = _looks({line for panel in panels for line in panel.lines})
     legend = [(Line2D([], [], **look), line.label) for line, look in looks.items()]
-    stages = [stage for panel in panels for line in panel.lines.values() for some in line for stage in some]
+    stages = [stage for panel in panels for course in panel.lines.values() for stage in course.stages]
     large = max((stage.pflops or 0 for stage in stages), default=0) >= 1
     snapshots = any(not stage.finished for stage in stages)
     if snapshots:
@@ -178,14 +205,17 @@ def _figure(panels: Sequence[Panel], protocol: str) -> Figure:
 
 
 def _looks(lines: Collection[Line]) -> dict[Line, dict[str, Any]]:
-    """A look for each method with its settings; where token grids differ, markers are theirs."""
+    """A look for each method with its settings; where token grids differ, markers are theirs, and others where colours
+    come again."""
     places_of = places(f"{line.title} {line.changed}" for line in lines)
     grids = sorted({line.tokens for line in lines})
     looks = {}
     for line in sorted(lines):
-        looks[line] = look_of(places_of[f"{line.title} {line.changed}"])
+        place = places_of[f"{line.title} {line.changed}"]
+        looks[line] = look_of(place)
         if len(grids) > 1:
-            looks[line]["marker"] = MARKERS[grids.index(line.tokens) % len(MARKERS)]
+            again = place // (SHADES * len(COLOURS))
+            looks[line]["marker"] = MARKERS[(again * len(grids) + grids.index(line.tokens)) % len(MARKERS)]
     return looks
 
 
@@ -198,19 +228,19 @@ def _panel(
     axes: Axes, panel: Panel, looks: Mapping[Line, dict[str, Any]], dashes: Mapping[str, Any], over: str, times: int = 1
 ) -> None:
     shown: list[float] = []
-    for line, schedules in panel.lines.items():
+    for line, course in panel.lines.items():
         look = looks[line]
-        ends = sorted(_places([s for some in schedules for s in some if s.finished], over, times))
+        ends = sorted(_places(course.ends, over, times))
         axes.plot(*_columns(ends), **look, linestyle="-" if len({x for x, _ in ends}) == len(ends) else "", zorder=4,
                   label=line.label)  # fmt: skip
-        for stages in schedules:
+        for stages in course.ways:
             way = list(_places(stages, over, times))
             if len(stages) > 1:
                 axes.plot(*_columns(way), color=look["color"], linestyle="--", linewidth=0.9, zorder=2, label="_way")
             hollow = look | {"markerfacecolor": "white", "markeredgecolor": look["color"], "markersize": 4.5}
             some = list(_places([stage for stage in stages if not stage.finished], over, times))
             axes.plot(*_columns(some), **hollow, linestyle="", zorder=3, label=f"_{line.label}, snapshots")
-            shown += [x for x, _ in way]
+        shown += [x for x, _ in _places(course.stages, over, times)]
     for grid, level in panel.untrained.items():
         axes.axhline(level, color=PALE, linestyle=dashes[grid], linewidth=1, zorder=1, label="_untrained")
     if not shown:

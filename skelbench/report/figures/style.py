@@ -20,6 +20,8 @@ COLOURS = ("#D55E00", "#0072B2", "#009E73", "#E69F00", "#CC79A7", "#56B4E9", "#8
 """Told apart without colour vision: after Okabe and Ito, "Color Universal Design" (2008), whose yellow and black are
 replaced, as thin lines of the one are lost on white and the other is the colour of letters."""
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "p")
+SHADES = 3
+"""In which each colour comes: there are ``SHADES * len(COLOURS)`` that differ."""
 DOTTED = (0.0, (1.0, 1.6))
 GUIDE = "#d1d5db"
 """Lines that only guide the eye."""
@@ -62,9 +64,9 @@ def places(names: Iterable[str], known: Iterable[str] = ()) -> dict[str, int]:
 
 
 def colour_at(place: int) -> str:
-    """The colour of a :func:`places`: after the last one they come again, darker."""
+    """The colour of a :func:`places`: after the last one they come again, darker, and after :data:`SHADES` the same."""
     turn, place = divmod(place, len(COLOURS))
-    red, green, blue = (0.55 ** min(turn, 2) * part for part in to_rgb(COLOURS[place]))
+    red, green, blue = (0.55 ** (turn % SHADES) * part for part in to_rgb(COLOURS[place]))
     return to_hex((red, green, blue))
 
 
