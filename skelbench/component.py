@@ -7,8 +7,8 @@ the ``kind``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Annotated, Any, ClassVar, Self
+from collections.abc import Callable, Mapping, Set
+from typing import Annotated, Any, ClassVar, Self, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, SerializerFunctionWrapHandler, model_serializer
 from pydantic_core import CoreSchema, core_schema
@@ -24,6 +24,23 @@ class Spec(BaseModel):
     frozen and hashable. A string below a field documents it."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
+        super().__pydantic_init_subclass__(**kwargs)
+        for name, field in cls.model_fields.items():
+            if _without_order(field.annotation):
+                raise TypeError(
+                    f"{cls.__name__}.{name} is a set, whose order in a record would be another in every process; "
+                    f"write tuple[...]"
+                )
+
+
+def _without_order(annotation: Any) -> bool:
+    origin = get_origin(annotation) or annotation
+    if isinstance(origin, type) and issubclass(origin, Set):
+        return True
+    return any(map(_without_order, get_args(annotation)))
 
 
 class Grown(Spec):

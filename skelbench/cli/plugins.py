@@ -113,6 +113,7 @@ def _show_entry(host: Host, entry: Entry) -> None:
             ("requires", ", ".join(getattr(about, "requires", ()))),
             ("abilities", ", ".join(sorted(host.load(about).abilities)) if isinstance(about, EncoderSpec) else ""),
             ("needs", ", ".join(getattr(about, "packages", ()))),
+            ("reads", ", ".join(getattr(about, "files", ()))),
             ("starts from", ", ".join(getattr(getattr(about, "stage", None), "after", ()))),
             ("authors' probe", getattr(getattr(about, "probe", None), "protocol", "")),
             ("class", host.shown(about.target)),

@@ -127,6 +127,8 @@ class MethodSpec(Descriptor):
     space: Mapping[str, Knob] = field(default_factory=dict)
     """What ``skelbench tune`` may change, at most four settings: ``{"train.lr": Log("x0.125", "x8")}`` draws from an
     eighth to eight times the preset's learning rate. Empty: the method is not tuned."""
+    files: tuple[str, ...] = ()
+    """Files that it reads, beside its own: ``("text_embeddings.npy",)``. Their content is part of a run's identity."""
     trains: bool = True
     """False for controls that are evaluated as initialised."""
     weights: bool = True

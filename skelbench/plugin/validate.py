@@ -101,11 +101,12 @@ def _field_problem(what: str, value: Descriptor, own_file: bool) -> tuple[State,
     requires = getattr(value, "requires", ())
     if not isinstance(requires, tuple | list) or not all(isinstance(ability, str) for ability in requires):
         return "invalid", f"{what}: requires={requires!r} is not a tuple of names of abilities"
-    packages = getattr(value, "packages", ())
-    if not isinstance(packages, tuple | list) or not all(isinstance(name, str) for name in packages):
-        return "invalid", f"{what}: packages={packages!r} is not a tuple of names of modules"
-    names = ("recipe", "native", "defaults", "notes", "presets", "variants")
-    mappings = [getattr(value, name, {}) for name in names]
+    for field, of in (("packages", "modules"), ("files", "files")):
+        names = getattr(value, field, ())
+        if not isinstance(names, tuple | list) or not all(isinstance(name, str) and name for name in names):
+            return "invalid", f"{what}: {field}={names!r} is not a tuple of names of {of}"
+    layers = ("recipe", "native", "defaults", "notes", "presets", "variants")
+    mappings = [getattr(value, name, {}) for name in layers]
     mappings.append(getattr(getattr(value, "stage", None), "alone", {}))
     for name in ("presets", "variants"):
         several = getattr(value, name, {})

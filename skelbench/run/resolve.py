@@ -6,6 +6,7 @@ Later sources win: defaults, the method's optimiser, its native setting (with ``
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -329,6 +330,18 @@ def _short_clips(store: ClipStore, whole: Split, split: Split, patch: int) -> It
         yield f"shorter than a patch of {patch} frames, and resampled as all are: {clips}{advice}"
 
 
+def _content(host: Host, method: MethodSpec, name: str) -> str:
+    """sha256 of a file beside the method's own that it reads."""
+    path = Path(host.origin(method).path).parent / name
+    try:
+        with open(path, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise SkelbenchError(
+            f"method {method.name} reads {path}, which cannot be read ({error.strerror}); put it there"
+        ) from None
+
+
 def _spec(
     parts: Parts,
     settings: Settings,
@@ -342,6 +355,7 @@ def _spec(
     """The run spec of complete settings."""
     method, full = parts.method, Grid(grid.frames, grid.patch, store.topology.num_joints)
     components = {f"topologies {store.topology.name}": host.identity(host.get("topologies", store.topology.name))}
+    components |= {f"file {name}": _content(host, method, name) for name in method.files}
     for setting, kind in host.subclass(method, Method).exchangeable.items():
         if name := getattr(settings.method, setting):
             components[f"{kind} {name}"] = host.identity(host.get(kind, name))

@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ import torch
 
 from skelbench.errors import SkelbenchError
 from skelbench.evaluate.downstream import EncoderProtocol
-from skelbench.evaluate.protocol import Features, Protocol, ProtocolResult
+from skelbench.evaluate.protocol import Features, Protocol, ProtocolResult, result_problem
 from skelbench.evaluate.statistics import wilson
 from skelbench.plugin.descriptors import Descriptor
 from skelbench.plugin.host import Host
@@ -244,10 +245,12 @@ def in_order(subject: ProtocolSubject) -> None:
 def metrics(subject: ProtocolSubject) -> None:
     for result in (subject.result, subject.noise):
         for name, value in result.metrics.items():
-            if not isinstance(value, float) or not math.isfinite(value):
-                raise Failed("metrics that are finite floats", f"{name} is {value!r}", "metrics of the result")
+            if not isinstance(value, Real) or not math.isfinite(value):
+                raise Failed("metrics that are finite numbers", f"{name} is {value!r}", "metrics of the result")
             if "accuracy" in name and not 0 <= value <= 1:
                 raise Failed("accuracies that are shares in [0, 1]", f"{name} is {value}", "metrics of the result")
+        if problem := result_problem(result, len(subject.features.test_ids)):
+            raise Failed("a result that an evaluation takes", f"evaluate {problem}", "ProtocolResult")
         right = float((result.predictions["predicted"] == result.predictions["labels"]).mean())
         if abs(right - result.metrics["accuracy"]) > 1e-9:
             look = "predictions, which must be those of the headline and not of another checkpoint"

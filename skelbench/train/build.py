@@ -175,12 +175,30 @@ def build_method(spec: RunSpec, host: Host, topology: Topology, device: torch.de
         encoder = getattr(method, "encoder", None) and method.inference_encoder()
     if not isinstance(encoder, torch.nn.Module):
         raise wrong(cls, "makes no self.encoder; write self.encoder = context.encoder()")
+    with torch.random.fork_rng(devices=[]), torch.device("meta"):
+        probed = build_encoder(spec, host, topology)
+    if odd := _unlike(encoder, probed):
+        raise wrong(
+            cls,
+            f"gives an inference_encoder() {odd}, but what is probed is the run's encoder, {spec.encoder}; make it by "
+            'context.encoder(), and choose another for the run: MethodSpec(recipe={"encoder": "NAME"})',
+        )
     for name in method.roles:
         try:
             method.get_submodule(name)
         except AttributeError as error:
             raise wrong(cls, f"roles names {name!r}, which is no module of {cls.__name__}; correct roles") from error
     return method if meta else method.to(device)
+
+
+def _unlike(encoder: torch.nn.Module, probed: Encoder) -> str:
+    """How the weights of ``encoder`` are none of ``probed``; "" = they are."""
+    mine, theirs = ({name: list(x.shape) for name, x in each.state_dict().items() if isinstance(x, torch.Tensor)}
+                    for each in (encoder, probed))  # fmt: skip
+    names = sorted((mine.keys() ^ theirs.keys()) - set(probed.prepared_state))
+    if names:
+        return f"{'with' if names[0] in mine else 'without'} {names[0]}"
+    return next((f"with {name} {mine[name]}" for name in mine.keys() & theirs.keys() if mine[name] != theirs[name]), "")
 
 
 def phases_of(method: Method) -> list[tuple[str, float]]:

@@ -2,6 +2,7 @@
 
 from typing import Annotated, Literal
 
+import pytest
 from pydantic import Field
 
 from skelbench.component import Spec
@@ -49,3 +50,10 @@ def test_settings_of_a_model():
 def test_a_model_without_source_still_has_its_settings():
     sourceless = type("Sourceless", (Spec,), {"__annotations__": {"n": int}, "n": 3})
     assert settings(sourceless) == [Setting("n", "int", "3", "")]
+
+
+@pytest.mark.parametrize("kind", [set[int], frozenset[str] | None, dict[str, set[str]]])
+def test_a_setting_without_order_is_refused(kind):
+    """Its record, and so the id of a run, would hang on Python's hash seed."""
+    with pytest.raises(TypeError, match=r"Loose.tags is a set, .* write tuple"):
+        type("Loose", (Spec,), {"__annotations__": {"tags": kind}, "__module__": __name__})

@@ -1,4 +1,4 @@
-"""Weights are read by the encoder that they were trained in, or not at all."""
+"""Weights are read by the encoder that they were trained in, or not at all; what a method reads is part of its runs."""
 
 import pytest
 from small import silent_session
@@ -56,3 +56,37 @@ def test_an_edited_encoder_is_refused(edit, how, tmp_path, data_root):
         evaluate(edited, run, eval_spec(edited.host, run, "knn"))
     assert not list(run.path.glob("eval-*"))
     evaluate(session, run, eval_spec(session.host, run, "knn"))
+
+
+READER = """
+from pathlib import Path
+
+from skelbench.plugin import MethodSpec, hookimpl
+from skelbench_plugins.untrained import Untrained
+
+
+@hookimpl
+def skelbench_methods():
+    return [MethodSpec(name="reader", target=":Reader", files=("text.npy",), trains=False)]
+
+
+class Reader(Untrained):
+    pass
+"""
+
+
+def test_a_file_that_a_method_reads_decides_its_run(tmp_path, data_root):
+    (tmp_path / "reader.py").write_text(READER)
+
+    def made():
+        host = Host([tmp_path / "reader.py"])
+        return resolve(Request("reader", dataset="small", clip_length=32, patch=8), host, data_root, "cpu").spec.id
+
+    with pytest.raises(SkelbenchError, match="method reader reads .*text.npy, which cannot be read .No such file"):
+        made()
+    (tmp_path / "text.npy").write_bytes(b"one")
+    first = made()
+    (tmp_path / "text.npy").write_bytes(b"two")
+    assert made() != first
+    (tmp_path / "text.npy").write_bytes(b"one")
+    assert made() == first

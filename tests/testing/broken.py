@@ -201,6 +201,72 @@ class Noisy(Hooked):
         return replace(out, pooled_RD=out.pooled_RD + torch.rand_like(out.pooled_RD))
 
 
+class Louder(Hooked):
+    @staticmethod
+    def change(module, inputs, out):
+        return replace(out, pooled_RD=2 * out.pooled_RD)
+
+
+class Wrapped(Pose):
+    """Its encoder has a layer more than the run's."""
+
+    def __init__(self, config, context):
+        super().__init__(config, context)
+        self.encoder.more = nn.Linear(2, 2)
+
+
+class TwoPhases(Pose):
+    """Right: what a second phase trains is idle in the first."""
+
+    def __init__(self, config, context):
+        super().__init__(config, context)
+        self.second = nn.Linear(context.summary_width, 1)
+
+    def phases(self):
+        return [("warm", 0.0), ("main", 0.7)]
+
+    def training_step(self, views, step):
+        out = super().training_step(views, step)
+        if step.phase == "main":
+            out["loss"] = out["loss"] + self.late(self.second(self.encoder(views["clip"]).summary_RD).square().mean())
+        return out
+
+    def late(self, loss):
+        return loss
+
+
+class LateMemory(TwoPhases):
+    known = 0.0
+
+    def late(self, loss):
+        self.known += 1
+        return loss * self.known
+
+
+class LateNan(TwoPhases):
+    def late(self, loss):
+        return loss * float("nan")
+
+
+class Cools(Pose):
+    """Right: what it keeps besides tensors is in its state dict."""
+
+    heat = 2.0
+
+    def get_extra_state(self):
+        return {"heat": self.heat}
+
+    def set_extra_state(self, state):
+        self.heat = state["heat"]
+
+    def after_step(self, step):
+        super().after_step(step)
+        self.heat *= 0.9
+
+    def error(self, said_RX, view):
+        return super().error(said_RX, view) * self.heat
+
+
 class Centred(Hooked):
     @staticmethod
     def change(module, inputs, out):
@@ -306,6 +372,12 @@ def skelbench_methods():
         MethodSpec(name="pieces", target=":Compares", config=":PoseConfig", **WHOLE),
         MethodSpec(name="recompute", target=":Remembers", config=":PoseConfig", **WHOLE),
         MethodSpec(name="repeatable-features", target=":Noisy", config=":PoseConfig", **WHOLE),
+        MethodSpec(name="probed", target=":Louder", config=":PoseConfig", **WHOLE),
+        MethodSpec(name="wrapped", target=":Wrapped", config=":PoseConfig", **WHOLE),
+        MethodSpec(name="two-phases", target=":TwoPhases", config=":PoseConfig", **WHOLE),
+        MethodSpec(name="late-memory", target=":LateMemory", config=":PoseConfig", **WHOLE),
+        MethodSpec(name="late-nan", target=":LateNan", config=":PoseConfig", **WHOLE),
+        MethodSpec(name="cools", target=":Cools", config=":PoseConfig", **WHOLE),
         MethodSpec(name="clips-apart", target=":Centred", config=":PoseConfig", **WHOLE),
         MethodSpec(name="devices", target=":OnHost", config=":PoseConfig", **WHOLE),
         MethodSpec(name="asks", target=":Asks", config=":PoseConfig", **WHOLE),

@@ -146,6 +146,28 @@ def test_what_is_broken_is_found_and_said(name, cls, said, checked):
     assert result.state == "failed" and re.search(said, result.sentence), result
 
 
+class Bare(Knn):
+    def evaluate(self, features, seed, device, progress=None):
+        result = super().evaluate(features, seed, device, progress)
+        return replace(result, metrics={"accuracy": result.metrics["accuracy"]})
+
+
+class Counted(Knn):
+    def evaluate(self, features, seed, device, progress=None):
+        result = super().evaluate(features, seed, device, progress)
+        return replace(result, metrics=result.metrics | {"n_test": len(features.test_y), "episodes": 3})
+
+
+def test_metrics_are_what_an_evaluation_takes(checked):
+    """It wants ``n_test``, and takes whole numbers."""
+    bare, counted = (
+        checked("protocols", ProtocolSpec(name="made", target=f"{__name__}:{cls.__name__}"), "metrics")
+        for cls in (Bare, Counted)
+    )
+    assert bare.state == "failed" and "returned no metric 'n_test'; accuracy_metrics" in bare.sentence
+    assert counted.state == "passed", counted.sentence
+
+
 def test_there_is_a_broken_protocol_for_every_check():
     assert set(BROKEN) == {check.name for check in CHECKS}
 

@@ -33,6 +33,7 @@ FOUND = {
     "pieces": "the loss is .*, not .*; look at means over the batch .* or say in whole_batch",
     "recompute": "the gradient of .* is another; look at what blocks in an nn.ModuleList read",
     "repeatable-features": "they differ by up to .* noise that does not ask self.training",
+    "probed": "the run's encoder with the weights .*; seen: they differ by up to .*; look at hooks",
     "clips-apart": "features of a clip alone in its batch differ",
     "devices": r"at least two devices.*; make tensors with device=x.device.*broken.py, line \d+ \(error\)",
     "cost": "a module with the role 'student' that does the work; seen: none",
@@ -102,3 +103,26 @@ def test_rounding_that_adds_up_is_found(things):
 def test_a_gpu_may_be_waited_for_where_that_is_said(things):
     (result,) = things["looks"].results(only=["devices"])
     assert result.state == "passed", result.sentence
+
+
+def test_an_encoder_that_is_not_the_runs_is_found_before_it_is_trained(things):
+    (result,) = things["wrapped"].results(only=["builds"])
+    assert result.state == "failed"
+    assert re.search(r"with more.bias, but what is probed is the run's encoder, vit; make it by", result.sentence)
+
+
+@pytest.mark.parametrize("name", ["two-phases", "cools"])
+def test_later_phases_and_extra_state_are_all_right(name, things):
+    wanted = ["gradients", "resume", "processes", "seed"]
+    assert {result.name: result.state for result in things[name].results(only=wanted)} == dict.fromkeys(
+        wanted, "passed"
+    )
+
+
+@pytest.mark.parametrize(("name", "check", "seen"), [
+    ("late-memory", "resume", r"step 1\d has loss .*, uninterrupted"),
+    ("late-nan", "gradients", "loss is not finite with the clips of the first step of phase main"),
+])  # fmt: skip
+def test_what_a_later_phase_does_wrong_is_found(name, check, seen, things):
+    (result,) = things[name].results(only=[check])
+    assert result.state == "failed" and re.search(seen, result.seen), result.sentence

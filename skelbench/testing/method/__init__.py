@@ -40,6 +40,7 @@ CHECKS = [
     Check("pieces", "a batch in three pieces is the batch at once, unless it says why not", repeats.pieces),
     Check("recompute", "blocks that are computed again in the backward pass change no bit", repeats.recomputed),
     Check("repeatable-features", "its encoder gives the same features twice", runs.repeats),
+    Check("probed", "its encoder's weights make the same features in the run's encoder", runs.probed),
     Check("clips-apart", "features of a clip depend on no other clip, nor on a body that is not there", runs.apart),
     Check("devices", "views and a whole step on a GPU mix no devices and wait for nothing", runs.devices),
     Check("cost", "a step can be counted, and its encoder by three counters that agree", runs.cost),

@@ -12,21 +12,40 @@ from skelbench.methods.contract import Method
 from skelbench.nn.encoder import evaluating
 from skelbench.nn.rank import effective_rank
 from skelbench.testing.check import Failed, Skipped
-from skelbench.testing.method.subject import FIRST, MethodSubject, check_finite, few, gradients_of, one_step, views_of
+from skelbench.testing.method.subject import (
+    FIRST,
+    PHASED,
+    MethodSubject,
+    check_finite,
+    few,
+    gradients_of,
+    one_step,
+    phase_starts,
+    views_of,
+)
 from skelbench.train.loop import Trainer
 from skelbench.views.view import View
 
 
 def gradients(m: MethodSubject) -> None:
-    training = m.trainer()
-    method, views = training.method, training.views(0)
-    for turn in method.turns:
-        out = training.forward(views, training.step_info(0, turn))
-        check_finite(out, FIRST)
-        out["loss"].backward()
-    check_finite(gradients_of(method), FIRST)
+    """In the first step of any phase, to which it is trained."""
+    training = m.trainer(**PHASED)
+    method, starts = training.method, phase_starts(training)
     trained = {name: p for name, p in method.named_parameters() if p.requires_grad}
-    if without := [name for name, p in trained.items() if p.grad is None]:
+    reached: set[str] = set()
+    for step in range(starts[-1] + 1):
+        if step in starts:
+            where = FIRST if step == 0 else f"the clips of the first step of phase {training.step_info(step).phase}"
+            for turn in method.turns:
+                out = training.forward(training.views(step), training.step_info(step, turn))
+                check_finite(out, where)
+                out["loss"].backward()
+            check_finite(gradients_of(method), where)
+            reached |= {name for name, p in method.named_parameters() if p.grad is not None}
+            method.zero_grad()
+        if step < starts[-1]:
+            one_step(training, step)
+    if without := [name for name in trained if name not in reached]:
         raise Failed(
             "a gradient in every trainable parameter",
             f"none in {few(without)}",
@@ -36,7 +55,7 @@ def gradients(m: MethodSubject) -> None:
     if idle := [name for name, p in trained.items() if id(p) not in updated]:
         raise Failed("every trainable parameter in optim_groups", f"{few(idle)} in none", "optim_groups")
     for name, p in _teachers(method):
-        if p.requires_grad or p.grad is not None:
+        if p.requires_grad or name in reached:
             seen = f"{name} has requires_grad={p.requires_grad}"
             raise Failed("no gradient in a teacher", seen, "skelbench.nn.ema_copy, which makes a frozen copy")
 

@@ -15,6 +15,7 @@ from skelbench.results.run_dir import RunDir
 from skelbench.testing.check import Failed, Skipped
 from skelbench.testing.method.subject import (
     FIRST,
+    PHASED,
     MethodSubject,
     brief,
     check_finite,
@@ -22,6 +23,7 @@ from skelbench.testing.method.subject import (
     losses_of,
     one_step,
     own_folder,
+    phase_starts,
 )
 from skelbench.testing.processes import grouped
 from skelbench.train.pieces import obstacle
@@ -38,22 +40,29 @@ def seeded(m: MethodSubject) -> None:
 
 
 def resume(m: MethodSubject) -> None:
+    """Stopped after two steps of each phase."""
+    for start in phase_starts(m.trainer(**PHASED)):
+        _resumed(m, start + 2, start + 4)
+
+
+def _resumed(m: MethodSubject, stop: int, end: int) -> None:
     with tempfile.TemporaryDirectory(dir=own_folder().name) as folder:
-        whole, first, second = (m.trainer() for _ in range(3))
+        whole, first, second = (m.trainer(**PHASED) for _ in range(3))
         first.run = second.run = RunDir(Path(folder))
-        expected = [one_step(whole, step) for step in range(4)]
-        seen = [one_step(first, step) for step in range(2)]
-        first.save(2, 0.0)
+        end = min(end, whole.total)
+        expected = [one_step(whole, step) for step in range(end)]
+        seen = [one_step(first, step) for step in range(min(stop, end))]
+        first.save(len(seen), 0.0)
         done, _ = second.load()
-        seen += [one_step(second, step) for step in range(done, 4)]
+        seen += [one_step(second, step) for step in range(done, end)]
     look = "what the method keeps besides parameters and buffers, and random numbers that are not step's"
     if seen != expected:
-        at = next(i for i in range(4) if seen[i] != expected[i])
+        at = next(i for i in range(end) if seen[i] != expected[i])
         said = f"step {at} has loss {seen[at]:.7g}, uninterrupted {expected[at]:.7g}"
         raise Failed("a run that was stopped and continued is the same, bit by bit", said, look)
     theirs = second.method.state_dict()
     for name, x in whole.method.state_dict().items():
-        if not torch.equal(x, theirs[name]):
+        if not _same(x, theirs[name]):
             said = f"{name} is another after it"
             raise Failed("a run that was stopped and continued is the same, bit by bit", said, look)
 
@@ -118,8 +127,15 @@ def _same_step(whole: dict[str, Any], parts: list[dict[str, Any]], expected: str
     for kind, atol in (("gradients", 1e-5 * largest), ("state", 1e-6)):
         for name, value in whole[kind].items():
             for mine in (part[kind].get(name) for part in parts):
-                if mine is None or not torch.allclose(mine, value, rtol=1e-3, atol=atol, equal_nan=True):
+                if not _same(mine, value, rtol=1e-3, atol=atol):
                     raise Failed(expected, f"{name} is another", look)
+
+
+def _same(mine: Any, other: Any, rtol: float = 0.0, atol: float = 0.0) -> bool:
+    """Of tensors by value; what else a state dict holds (``get_extra_state``) must be equal."""
+    if not (isinstance(mine, Tensor) and isinstance(other, Tensor)):
+        return bool(mine == other)
+    return mine.shape == other.shape and torch.allclose(mine, other, rtol=rtol, atol=atol, equal_nan=True)
 
 
 def _first_step(m: MethodSubject, **settings: Any) -> dict[str, Any]:

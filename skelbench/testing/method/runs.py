@@ -16,7 +16,7 @@ from skelbench.testing.fake_cuda import DEVICE, fake_cuda, on_device
 from skelbench.testing.method.learning import BF16
 from skelbench.testing.method.subject import MethodSubject, own_folder
 from skelbench.testing.twin import check_twin
-from skelbench.train.build import grid_of
+from skelbench.train.build import build_encoder, grid_of
 from skelbench.train.loop import Trainer
 from skelbench.views.view import View
 
@@ -28,6 +28,23 @@ def repeats(m: MethodSubject) -> None:
     if not torch.equal(first, again):
         seen = f"they differ by up to {float((first - again).abs().max()):.2g}"
         raise Failed("the same features of the same clip, in evaluation", seen, "noise that does not ask self.training")
+
+
+def probed(m: MethodSubject) -> None:
+    encoder, x_BMTJC = _encoder(m)
+    made = m.resolved()
+    other = build_encoder(made.spec, m.host, made.store.topology)
+    other.load_state_dict(encoder.state_dict())
+    with evaluating(encoder), evaluating(other):
+        mine, theirs = (each(View.of(x_BMTJC, stream=encoder.stream)).pooled_RD for each in (encoder, other))
+    if mine.shape != theirs.shape or not torch.allclose(mine, theirs, rtol=1e-4, atol=1e-5 * float(mine.abs().max())):
+        raise Failed(
+            "the features of the run's encoder with the weights of inference_encoder(), which are what is probed",
+            f"shape {tuple(theirs.shape)}, not {tuple(mine.shape)}"
+            if mine.shape != theirs.shape
+            else f"they differ by up to {float((mine - theirs).abs().max()):.2g}",
+            "hooks, and what else is done to self.encoder that its weights do not say",
+        )
 
 
 def apart(m: MethodSubject) -> None:

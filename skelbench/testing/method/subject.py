@@ -35,6 +35,8 @@ STORES: Mapping[str, Callable[[], dict[str, Any]]] = {
 }
 
 FIRST = "the clips of a first step"
+PHASED: Mapping[str, Any] = {"epochs": 8}
+"""With which there are some steps in every phase."""
 
 
 @lru_cache
@@ -119,6 +121,12 @@ def one_step(training: Trainer, step: int, where: str = "") -> float:
     out = training.train_step(step, training.views(step))
     check_finite(out, where or f"step {step}")
     return float(out["loss"])
+
+
+def phase_starts(training: Trainer) -> list[int]:
+    """The first step of each phase of which there is one."""
+    phases = [training.step_info(step).phase for step in range(training.total)]
+    return [step for step, phase in enumerate(phases) if phase not in phases[:step]]
 
 
 def losses_of(training: Trainer, steps: int) -> list[float]:
