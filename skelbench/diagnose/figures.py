@@ -63,7 +63,7 @@ def invariance(named: Named, place: str) -> Figure:
     ``place``: the data."""
     first = next(iter(named.values()))
     changes = [change for change in ("yaw", "size") if change in first["curves"]]
-    looks = {name: _look(place, name) for place, name in enumerate(named)}
+    looks = {name: _look(number, name) for number, name in enumerate(named)}
     figure, axes = _panels(f"Features over yaw and body size\n{place}, {first['clips']:,} test clips", len(changes), 2)
     labels = {"yaw": "yaw, degrees", "size": "bone lengths, factor"}
     values: tuple[tuple[str, str, Callable[[float], float]], ...] = (

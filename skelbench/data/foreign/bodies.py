@@ -169,16 +169,23 @@ def solid_clip(
     return x_MTJC, origin, flags, None
 
 
+def seen_longest(seen_MT: np.ndarray, most: int) -> tuple[np.ndarray, int]:
+    """Numbers of the bodies that are in some frame, of more than ``most`` those seen longest, and what was done as
+    flags."""
+    bodies = np.flatnonzero(seen_MT.any(axis=1))
+    if len(bodies) <= most:
+        return bodies, 0
+    longest = np.argsort(-seen_MT[bodies].sum(axis=1), kind="stable")[:most]
+    return np.sort(bodies[longest]), int(Flag.BODY_DROPPED)
+
+
 def drop_absent(x_MTJC: np.ndarray, most: int) -> tuple[np.ndarray, int]:
     """The clip without frames that show nobody and bodies that are in no frame, and what was done as flags.
 
     At most ``most`` bodies are kept, those seen longest. Absent = all coordinates zero. All absent: no frames are left.
     """
     seen_MT = np.any(x_MTJC, axis=(2, 3))
-    flags, bodies = 0, np.flatnonzero(seen_MT.any(axis=1))
-    if len(bodies) > most:
-        longest = np.argsort(-seen_MT[bodies].sum(axis=1), kind="stable")[:most]
-        bodies, flags = np.sort(bodies[longest]), int(Flag.BODY_DROPPED)
+    bodies, flags = seen_longest(seen_MT, most)
     frames_T = seen_MT[bodies].any(axis=0)
     if not frames_T.all() and frames_T.any():
         flags |= int(Flag.FRAMES_DROPPED)

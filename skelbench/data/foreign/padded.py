@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from skelbench.data.foreign import ntu
-from skelbench.data.foreign.bodies import ALL_ZERO, Pose, choose_topology, find_pose
+from skelbench.data.foreign.bodies import ALL_ZERO, Pose, choose_topology, find_pose, seen_longest
 from skelbench.data.foreign.exporters import ExportedMeta, NumbersOfClip
 from skelbench.data.foreign.labels import random_split
 from skelbench.data.foreign.options import ImportOptions
@@ -245,15 +245,13 @@ def _made(
     frames = np.flatnonzero(seen_MT.any(axis=0))
     if not len(frames):
         return Skipped(name=name, reason=ALL_ZERO, expected=True)
-    length, bodies, flags = int(frames[-1]) + 1, len(x_MTJC), 0
-    if bodies == 2 and not seen_MT[1].any():
-        bodies, flags = (2, int(Flag.EMPTY_BODY)) if repeated else (1, 0)
-    elif bodies == 2 and repeated and _repeats(x_MTJC):
-        bodies = 1
-    x_MTJC = x_MTJC[:bodies]
-    if most < bodies:  # one of two
-        longest = int(seen_MT.sum(axis=1).argmax())
-        x_MTJC, flags = x_MTJC[[longest]], int(Flag.BODY_DROPPED) if seen_MT.any(axis=1).all() else 0
+    length = int(frames[-1]) + 1
+    if repeated and most > 1 and not seen_MT[1].any():
+        flags = int(Flag.EMPTY_BODY)
+    else:
+        different = 1 if repeated and _repeats(x_MTJC) else len(x_MTJC)
+        bodies, flags = seen_longest(seen_MT[:different], most)
+        x_MTJC = x_MTJC[bodies]
     details["empty_frames_kept"] = details.get("empty_frames_kept", 0) + length - len(frames)
     x_MTJC, origin = centre(pose.apply(x_MTJC[:, :length]), center)
     return Clip(x_MTJC, int(part.labels[row]), origin, name, who(name), flags)

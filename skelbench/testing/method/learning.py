@@ -36,8 +36,9 @@ def gradients(m: MethodSubject) -> None:
     for step in range(starts[-1] + 1):
         if step in starts:
             where = FIRST if step == 0 else f"the clips of the first step of phase {training.step_info(step).phase}"
+            views = training.views(step)
             for turn in method.turns:
-                out = training.forward(training.views(step), training.step_info(step, turn))
+                out = training.forward(views, training.step_info(step, turn))
                 check_finite(out, where)
                 out["loss"].backward()
             check_finite(gradients_of(method), where)

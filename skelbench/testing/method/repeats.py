@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import tempfile
 import warnings
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -127,15 +129,15 @@ def _same_step(whole: dict[str, Any], parts: list[dict[str, Any]], expected: str
     for kind, atol in (("gradients", 1e-5 * largest), ("state", 1e-6)):
         for name, value in whole[kind].items():
             for mine in (part[kind].get(name) for part in parts):
-                if not _same(mine, value, rtol=1e-3, atol=atol):
+                if not _same(mine, value, partial(torch.allclose, rtol=1e-3, atol=atol, equal_nan=True)):
                     raise Failed(expected, f"{name} is another", look)
 
 
-def _same(mine: Any, other: Any, rtol: float = 0.0, atol: float = 0.0) -> bool:
-    """Of tensors by value; what else a state dict holds (``get_extra_state``) must be equal."""
-    if not (isinstance(mine, Tensor) and isinstance(other, Tensor)):
-        return bool(mine == other)
-    return mine.shape == other.shape and torch.allclose(mine, other, rtol=rtol, atol=atol, equal_nan=True)
+def _same(mine: Any, other: Any, alike: Callable[..., bool] = torch.equal) -> bool:
+    """Tensors that are ``alike``; what else a state dict holds (``get_extra_state``) must be equal."""
+    if isinstance(mine, Tensor) and isinstance(other, Tensor):
+        return alike(mine, other)
+    return bool(mine == other)
 
 
 def _first_step(m: MethodSubject, **settings: Any) -> dict[str, Any]:

@@ -165,7 +165,6 @@ def _clip(x_TD: np.ndarray, name: str, who: dict[str, int], action: Action, cut:
         frame = start + first + int(np.argmin(np.isfinite(x_TD).all(axis=1)))
         return Skipped(name=name, reason=f"frame {frame} has a coordinate that is not finite")
     x_MTJC = x_TD.reshape(-1, 2, 25, 3).transpose(1, 0, 2, 3)
-    x_MTJC = x_MTJC[x_MTJC.any(axis=(1, 2, 3))]
     origin = np.zeros(3, dtype=np.float32)
     if cut.centre == "first-frame":
         x_MTJC, origin = centre(x_MTJC, NTU25.center)
