@@ -12,7 +12,8 @@ method lies beside the JSON (chrome://tracing, ui.perfetto.dev).
 Of a step: ``compile``, clips a second with ``train.compile`` off and auto, and the seconds of the first steps of
 either; ``clips_per_s`` of steps as in training (auto), views built ahead; ``of_peak``, the FLOPs of its matrix products
 a second as a share of what was measured for bf16 products (on a CPU: float32) in the same command; ``memory``, the most
-that PyTorch allocated and reserved, and how memory was saved; ``shares`` of a step whose parts wait for the device, one
+that PyTorch allocated and reserved, how often it had to give back blocks to find room, and how memory was saved;
+``kernels`` of a step, how often and how long; ``shares`` of a step whose parts wait for the device, one
 after another: views, heads (forward and backward), optimiser with the teacher's moving average; ``flops_by_role``;
 ``host_syncs``, how often a step waited for the device, and where. ``--device cpu --size quick`` runs all of it in
 little, which proves the command and nothing else.
@@ -40,6 +41,7 @@ from typing import Any
 
 import torch
 
+from skelbench.cores import usable_cores
 from skelbench.cost.latency import wait_for
 from skelbench.cost.report import step_cost
 from skelbench.data.store.roots import data_root
@@ -57,7 +59,7 @@ from skelbench.run.request import Request
 from skelbench.run.resolve import Resolved, open_dataset, resolve
 from skelbench.run.session import Session, pick_device, prepare
 from skelbench.train.build import build_method
-from skelbench.train.compiled import compile_blocks
+from skelbench.train.compiled import compile_parts
 from skelbench.train.loop import Trainer
 
 STEPS = ("slim", "mamp", "skeletonmae", "dino")
@@ -66,6 +68,7 @@ SECTIONS = ("data", "tests", "peak", *STEPS, *(f"{name}-run" for name in RUNS))
 SHARES = {"data": 0.1, "tests": 0.2, "peak": 0.05, **dict.fromkeys(STEPS, 0.12), "slim": 0.22}
 """Most of the whole time that a section may take; the runs share the rest."""
 WARM_STEPS, SYNC_STEPS, TIMED_SECONDS = 3, 2, 10.0
+KERNELS = 20
 TRAINED = 0.45
 """Share of a run's time that training takes; the rest is for reading in, features and probes."""
 ROOT = Path(__file__).parents[1]
@@ -106,11 +109,15 @@ def data(place: Place, save: Save) -> None:
 
 
 def tests(place: Place, save: Save) -> None:
-    command = [sys.executable, "-m", "pytest", "-q", "-n0", "-m", "gpu", "--timeout=100", "-p", "no:cacheprovider"]
+    workers = 0 if place.device == "cpu" else min(8, usable_cores() // 2)
+    command = [sys.executable, "-m", "pytest", "-q", f"-n{workers}", "-m", "gpu", "--timeout=100", "--tb=short"]
+    command += ["-p", "no:cacheprovider"]
     files = [str(path) for path in sorted((ROOT / "tests").rglob("test_*.py")) if "mark.gpu" in path.read_text()]
     # It is stopped from here, since a section that is stopped cannot stop it any more.
     done = subprocess.run([*command, *files], cwd=ROOT, capture_output=True, text=True, timeout=place.left - 2)
     last = done.stdout.strip().splitlines()
+    place.traces.mkdir(parents=True, exist_ok=True)
+    (place.traces / "tests.txt").write_text(done.stdout + done.stderr)
     found = {what: int(number) for number, what in re.findall(r"(\d+) (\w+)", last[-1] if last else "")}
     save(exit_code=done.returncode, counts=found, tail=last[-30:] if done.returncode else last[-1:])
 
@@ -151,7 +158,7 @@ def step(place: Place, save: Save, method: str) -> None:
         torch.cuda.reset_peak_memory_stats(trainer.device)
     rates: dict[str, float] = {}
     for how in ("off", "auto"):
-        compiled, said = compile_blocks(trainer.method, trainer.device, how)
+        compiled, said = compile_parts(trainer.method, trainer.device, how)
         rate, steps, first = _clips_per_s(trainer, min(TIMED_SECONDS, place.left / 4))
         rates |= {how: rate, f"{how}_first_seconds": first}
         save(compile=rates, compiled=compiled, compile_said=said)
@@ -159,10 +166,11 @@ def step(place: Place, save: Save, method: str) -> None:
     save(of_peak=rate * flops / place.peak if place.peak else None)
     if cuda:
         most = {"allocated": torch.cuda.max_memory_allocated, "reserved": torch.cuda.max_memory_reserved}
-        save(memory={name: int(read(trainer.device)) for name, read in most.items()})
+        retries = torch.cuda.memory_stats(trainer.device)["num_alloc_retries"]
+        save(memory={name: int(read(trainer.device)) for name, read in most.items()} | {"retries": retries})
         save(host_syncs=_host_syncs(trainer))
+    save(**_trace(trainer, place.traces / f"{method}.json.gz"))
     save(shares=_shares(trainer))
-    save(trace=str(_trace(trainer, place.traces / f"{method}.json.gz")))
 
 
 def run(place: Place, save: Save, method: str) -> None:
@@ -284,8 +292,8 @@ def _host_syncs(trainer: Trainer) -> dict[str, Any]:
     return {"per_step": sum(lines.values()) / SYNC_STEPS, "lines": dict(lines.most_common(20))}
 
 
-def _trace(trainer: Trainer, path: Path) -> Path:
-    """A trace of one step."""
+def _trace(trainer: Trainer, path: Path) -> dict[str, Any]:
+    """A trace of one step, and the kernels that take longest in it."""
     kinds = [torch.profiler.ProfilerActivity.CPU]
     kinds += [torch.profiler.ProfilerActivity.CUDA] if trainer.device.type == "cuda" else []
     with torch.profiler.profile(activities=kinds) as profile:
@@ -293,7 +301,14 @@ def _trace(trainer: Trainer, path: Path) -> Path:
         wait_for(trainer.device)
     path.parent.mkdir(parents=True, exist_ok=True)
     profile.export_chrome_trace(str(path))
-    return path
+    spent: dict[str, list[float]] = defaultdict(list)
+    for event in profile.events() or ():
+        if event.device_type == torch.autograd.DeviceType.CUDA:
+            spent[event.name[:100]].append(event.time_range.elapsed_us() / 1e6)
+    most = sorted(spent, key=lambda name: -sum(spent[name]))[:KERNELS]
+    kernels = {name: {"times": len(spent[name]), "seconds": sum(spent[name])} for name in most}
+    total = {"times": sum(map(len, spent.values())), "seconds": sum(map(sum, spent.values()))}
+    return {"trace": str(path), "kernels": {"all": total, **kernels}}
 
 
 def _least_seconds(work: Callable[[], Any], device: torch.device, most: float) -> float:

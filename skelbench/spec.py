@@ -132,7 +132,8 @@ class TrainSpec(Grown):
     compile: Literal["auto", "on", "off"] = Field(
         "auto",
         exclude=True,  # bits differ by rounding alone: recorded beside a run, no part of its identity
-        description="compile the blocks of encoders and decoders: the same numbers to rounding; auto = on a GPU",
+        description="compile the prototype loss and the blocks of encoders and decoders: the same numbers to rounding; "
+        "auto = on a GPU the loss alone",
     )
 
     @field_validator("degrade", mode="before")

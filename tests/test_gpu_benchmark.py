@@ -53,6 +53,7 @@ def test_every_section_is_written_as_it_ends(tiny, tmp_path, monkeypatch, capsys
     )
     assert sum(step["flops_by_role"].values()) == pytest.approx(1) and step["memory_saved"]["accumulate"] == 1
     shares = step["shares"]
+    assert step["kernels"] == {"all": {"times": 0, "seconds": 0}}  # a GPU's
     assert shares["seconds"] > 0 and 0 < shares["views"] + shares["heads"] + shares["optimiser"] < 1
     assert (tmp_path / "gpu" / "skeletonmae.json.gz").stat().st_size > 0
     assert run["clips"] == 4 * run["steps"] and 0 <= run["knn_trained"] <= 1

@@ -38,7 +38,7 @@ def estimate(
     spec: RunSpec, host: Host, store: ClipStore, device: str, flops_per_clip: float, ways: bool = False
 ) -> Estimate:
     """Time steps of two batch sizes, as large as a second or two (and half of a GPU's free memory) allows, and
-    extrapolate linearly in clips. Blocks are not compiled for it, so that compiled training is faster.
+    extrapolate linearly in clips. Nothing is compiled for it, so that compiled training is faster.
 
     ``ways``: say of a run that takes ``MUCH`` memory what it would take in the other ways of training too.
     """

@@ -29,11 +29,11 @@ from skelbench.run.pretrain import settle_threads
 from skelbench.run.session import Session
 from skelbench.spec import RunSpec
 from skelbench.train.build import build_method
-from skelbench.train.compiled import compile_blocks
+from skelbench.train.compiled import compile_parts
 from skelbench.train.loop import Trainer
 
 WARM_STEPS, WARM_COMPILED = 2, 10
-"""Not timed, of plain blocks and of compiled ones (which are compiled again for numbers of tokens that are new to
+"""Not timed, of plain steps and of compiled ones (whose parts are compiled again for numbers of tokens that are new to
 them): what a first time costs is no matter of pace."""
 LEAST_STEPS = 2
 MOST_STEPS = 200
@@ -83,7 +83,7 @@ class Timer:
         try:
             settle_memory(trainer, run, lambda: flops_per_clip(spec, self.session.host, store.topology))
             settle_threads(trainer, run)
-            compiled, _ = compile_blocks(trainer.method, trainer.device, spec.train.compile)
+            compiled, _ = compile_parts(trainer.method, trainer.device, spec.train.compile)
             warm, started = WARM_COMPILED if compiled else WARM_STEPS, time.perf_counter()
             with self.session.progress(label=f"{spec.method}: timing steps", unit="steps") as report:
                 for step, views in trainer.prefetched(0):

@@ -32,7 +32,7 @@ from skelbench.run.stages import check_parent
 from skelbench.spec import RunSpec
 from skelbench.train.build import build_method
 from skelbench.train.checkpoint import load_state, load_weights, save_encoders
-from skelbench.train.compiled import compile_blocks
+from skelbench.train.compiled import compile_parts
 from skelbench.train.loop import Trainer
 
 PATIENCE = 60.0
@@ -120,7 +120,7 @@ def _train(session: Session, resolved: Resolved, run: RunDir) -> RunDir:
                 )
                 for note in filter(None, (settle_threads(trainer, run), saved)):
                     report(0, note=note)
-                compiled, note = compile_blocks(trainer.method, trainer.device, spec.train.compile)
+                compiled, note = compile_parts(trainer.method, trainer.device, spec.train.compile)
                 if note:
                     report(0, note=note)
                 # Where it was stopped before and why is past, and so is how it was made to fit and to be fast.

@@ -53,7 +53,9 @@ def open_session(
     from skelbench.plugin.host import get_host
     from skelbench.results.store import ResultStore
 
-    device = distributed.start_from_environment(pick_device(device))
+    device = pick_device(device)
+    _take_memory_in_segments(device)  # a process group may be the first to use a GPU
+    device = distributed.start_from_environment(device)
     prepare(device)
     limit_threads()
     return Session(get_host(), ResultStore(results), data_root or default_data_root(), device, progress, observe)
@@ -71,13 +73,25 @@ def prepare(device: str) -> None:
 
     if not device.startswith("cuda"):
         return
+    _take_memory_in_segments(device)
     if torch.device(device).index:
         torch.cuda.set_device(device)
     torch.backends.cudnn.allow_tf32 = False
     torch.backends.cuda.enable_cudnn_sdp(False)
     if said("deterministic"):
-        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read when cuBLAS is first used
+        # Read when cuBLAS is first used; of the two settings that PyTorch takes the one that cuDNN's GRUs need.
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":16:8")
         torch.use_deterministic_algorithms(True)
+
+
+def _take_memory_in_segments(device: str) -> None:
+    """Have PyTorch's CUDA allocator grow its blocks, unless the environment says how it is to work; read when a GPU is
+    first used. The number of bodies differs from batch to batch, and blocks of one size do not serve the next: of SLiM
+    at the paper's size 146 GB were held for 113 that were in use, and where that is all there is, steps wait while
+    blocks are given back."""
+    said = {"PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"} & os.environ.keys()
+    if device.startswith("cuda") and not said:
+        os.environ["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:True"
 
 
 def pick_device(name: str | None) -> str:

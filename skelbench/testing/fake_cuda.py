@@ -120,6 +120,8 @@ def _why_it_waits(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], ther
             return "an index is copied from the host"
         if any(x.dtype in (torch.bool, torch.uint8) for x in indices):
             return "a mask is an index, of which the device must say how many entries it has"
+        if len(args) > 2 and not args[2].is_cuda:
+            return "a value to be assigned is copied from the host"
     if torch.Tag.dynamic_output_shape in func.tags and func not in INDEXED:
         return f"the device must say what size the result of {func.overloadpacket.__name__} has"
     return ""

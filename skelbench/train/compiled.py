@@ -1,4 +1,4 @@
-"""Blocks of encoders and decoders and tiles of the prototype loss through ``torch.compile``, which fuses what is no
+"""Tiles of the prototype loss, and blocks of encoders and decoders, through ``torch.compile``, which fuses what is no
 product.
 
 Each block alone: blocks are alike, so that one compilation serves them all, and what is around them stays as it is.
@@ -20,27 +20,38 @@ from skelbench.nn.vit import Block
 from skelbench.plugin.status import one_line
 
 
-def compile_blocks(method: nn.Module, device: torch.device, how: str) -> tuple[bool, str]:
-    """Whether the :class:`Block` parts of ``method``, and what its prototype loss does to tiles, are compiled from now
+def compile_parts(method: nn.Module, device: torch.device, how: str) -> tuple[bool, str]:
+    """Whether what a prototype loss of ``method`` does to tiles, and its :class:`Block` parts, are compiled from now
     on, and what to say of it.
 
-    ``how``: "on", "off", or "auto": on a GPU alone, since on the CPU a compilation takes minutes of a short run. One
-    block is tried first, on few tokens: without a compiler (Triton, or a C++ compiler on the CPU) nothing is compiled.
+    ``how``: "off"; "on", both; or "auto", tiles alone, on a GPU: seconds of compiling that make a step of SLiM at the
+    paper's size a quarter shorter. Blocks, most of a minute of compiling, gained nothing on the GPU on which it was
+    measured (docs/gpu.md), and on the CPU minutes of compiling gain nothing. Nor where the same bits are wanted: which
+    code is made depends on which shapes came before. One block, and a small tile, are tried first: without a compiler
+    (Triton, or a C++ compiler on the CPU) nothing is compiled.
     """
     fuse(device, False)
-    blocks = [part for part in method.modules() if isinstance(part, Block)]
-    if not blocks or how == "off" or (how == "auto" and device.type != "cuda"):
+    by_itself = device.type == "cuda" and not torch.are_deterministic_algorithms_enabled()
+    if how == "off" or (how == "auto" and not by_itself):
         return False, ""
-    if world() > 1:  # blocks are smaller than buckets of gradients, and some versions refuse to divide recomputed ones
-        torch._dynamo.config.optimize_ddp = False
-    trial = copy.deepcopy(blocks[0]).requires_grad_(True)
+    tiles = any(isinstance(part, PrototypeHead) for part in method.modules())
+    blocks = [part for part in method.modules() if isinstance(part, Block)] if how == "on" else []
     try:
-        trial.compile()
-        x_RnD = torch.zeros(2, 8, *trial.norm1.normalized_shape, device=device)
-        trial(x_RnD.requires_grad_(True)).sum().backward()
-        fuse(device, any(isinstance(part, PrototypeHead) for part in method.modules()))
+        if blocks:
+            _try(blocks[0], device)
+        fuse(device, tiles)
     except Exception as error:  # of any of the compilers
-        return False, f"blocks run uncompiled: {one_line(error)}"
+        return False, f"steps run uncompiled: {one_line(error)}"
     for block in blocks:
         block.compile()
-    return True, ""
+    return bool(tiles or blocks), ""
+
+
+def _try(block: Block, device: torch.device) -> None:
+    """Forward and backward of a compiled copy, on few tokens."""
+    if world() > 1:  # blocks are smaller than buckets of gradients, and some versions refuse to divide recomputed ones
+        torch._dynamo.config.optimize_ddp = False
+    trial = copy.deepcopy(block).requires_grad_(True)
+    trial.compile()
+    x_RnD = torch.zeros(2, 8, *trial.norm1.normalized_shape, device=device)
+    trial(x_RnD.requires_grad_(True)).sum().backward()

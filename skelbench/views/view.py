@@ -74,7 +74,7 @@ class View:
     def valid_BM(self) -> Tensor:
         """bool [count * B, M]: which bodies are present."""
         valid = torch.zeros(self.count * self.clips * self.bodies, dtype=torch.bool, device=self.rows_R.device)
-        valid[self.rows_R] = True
+        valid.index_fill_(0, self.rows_R, True)  # to assign it would bring the value from the host, and wait
         return valid.view(self.count * self.clips, self.bodies)
 
     @property

@@ -190,7 +190,7 @@ def test_steps_are_timed_as_they_are_made(made, root, host, tmp_path, monkeypatc
     """Compiled ones once they are, which takes more steps."""
     made_so_far, step = [], pace.Trainer.train_step
     monkeypatch.setattr(pace.Trainer, "train_step", lambda *args: (made_so_far.append(args[1]), step(*args))[1])
-    monkeypatch.setattr(pace, "compile_blocks", lambda method, device, asked: (asked == "on", ""))
+    monkeypatch.setattr(pace, "compile_parts", lambda method, device, asked: (asked == "on", ""))
     monkeypatch.setattr(pace, "SECONDS", 0.0)
     session = silent_session(root, host, tmp_path / "results")
     sets = tiny("skeletonmae") | {"train.batch_size": 4, "train.compile": how}

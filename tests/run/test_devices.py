@@ -68,17 +68,34 @@ def test_a_named_gpu_is_the_current_one_and_deterministic_if_that_is_wanted(monk
     monkeypatch.setattr(torch.backends.cuda, "enable_cudnn_sdp", lambda on: None)
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", True)
     monkeypatch.setattr(torch, "use_deterministic_algorithms", said.append)
-    monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG", raising=False)
+    for name in ("CUBLAS_WORKSPACE_CONFIG", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"):
+        monkeypatch.setenv(name, "")  # so that it is put back
+        monkeypatch.delenv(name)
     for device in ("cpu", "cuda", "cuda:1"):
         prepare(device)
     assert said == ["cuda:1"] and "CUBLAS_WORKSPACE_CONFIG" not in os.environ
     assert not torch.backends.cudnn.allow_tf32  # convolutions in float32 are that
     monkeypatch.setenv("SKELBENCH_DETERMINISTIC", "1")
-    monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", "")  # so that it is put back
-    monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG")
     for device in ("cpu", "cuda:1"):
         prepare(device)
-    assert said == ["cuda:1", "cuda:1", True] and os.environ["CUBLAS_WORKSPACE_CONFIG"] == ":4096:8"
+    assert said == ["cuda:1", "cuda:1", True] and os.environ["CUBLAS_WORKSPACE_CONFIG"] == ":16:8"
+
+
+@pytest.mark.parametrize("name", [None, "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"])
+def test_memory_of_a_gpu_is_taken_in_segments_that_grow_unless_the_environment_says_how(name, monkeypatch):
+    both = {"PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"}
+    for each in both:
+        monkeypatch.setenv(each, "")  # so that it is put back
+        monkeypatch.delenv(each)
+    monkeypatch.setattr(torch.backends.cuda, "enable_cudnn_sdp", lambda on: None)
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
+    if name:
+        monkeypatch.setenv(name, "max_split_size_mb:64")
+    prepare("cpu")
+    assert not both & os.environ.keys() - {name}
+    prepare("cuda")
+    expected = {name: "max_split_size_mb:64"} if name else {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}
+    assert {each: os.environ[each] for each in both & os.environ.keys()} == expected
 
 
 def test_the_device_that_is_timed_is_the_one_that_is_waited_for(monkeypatch):

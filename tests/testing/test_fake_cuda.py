@@ -23,6 +23,7 @@ WAIT = {
     "tensor of a list": lambda x: torch.tensor([1, 2], device=DEVICE),
     "index of a list": lambda x: x[:, [0, 1]],
     "index on the host": lambda x: x[torch.arange(2)],
+    "value on the host": lambda x: x.index_put_((x.new_zeros(1, dtype=torch.int64),), torch.ones(())),
     "mask": lambda x: x[x > 0],
     "places": lambda x: x.nonzero(),
     "unique": lambda x: x.unique(),

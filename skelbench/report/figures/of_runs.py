@@ -41,9 +41,10 @@ def asked(inputs: TableInputs, most: int) -> list[tuple[ReadRun, str]]:
 def features_of(inputs: TableInputs, run: ReadRun, checkpoint: str) -> tuple[Features, ClipStore]:
     """Features of the clips of a run's own split, kept beside it, and the clips."""
     from skelbench.run.kept_features import kept_features
-    from skelbench.run.session import Session, pick_device
+    from skelbench.run.session import Session, pick_device, prepare
 
-    session = Session(inputs.host, inputs.store, inputs.data_place, pick_device(None), inputs.track)
+    prepare(device := pick_device(None))
+    session = Session(inputs.host, inputs.store, inputs.data_place, device, inputs.track)
     return kept_features(session, run, checkpoint)
 
 

@@ -1,0 +1,182 @@
+"""What only a GPU can show: what its kernels compute, what waits for it, and whole runs on it. Skipped without one."""
+
+import os
+import signal
+import subprocess
+import sys
+import warnings
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+from small import COMPARING, KINDS, METHODS, silent_session
+
+from skelbench.errors import Interrupted
+from skelbench.evaluate.features import extract
+from skelbench.nn.vit import ViT, ViTConfig
+from skelbench.plugin.host import get_host
+from skelbench.results.store import ResultStore
+from skelbench.run.evaluate import eval_spec, evaluate
+from skelbench.run.pretrain import pretrain
+from skelbench.run.session import prepare
+from skelbench.skeleton.grid import Grid
+from skelbench.skeleton.topology import NTU25
+from skelbench.testing.clips import clip_batch
+from skelbench.testing.protocol import ProtocolSubject, made_features
+from skelbench.train import loop
+from skelbench.train.compiled import compile_parts
+from skelbench.views.builder import ViewBuilder, evaluation_spec
+from skelbench.views.degradations import MissingJoints, degraded
+from skelbench.views.keyed import Keyed
+
+DEVICE = "cuda"
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")]
+
+RECURRENT = ("cmd", "isc", "moco", "halp", "pcm3", "pclust", "longt-gan")
+"""Natively with a GRU, of which cuDNN has kernels of its own."""
+GRAPHS = ("skeletonclr", "aimclr", "crosclr", "hico", "pstl", "usdrl", "umurl", "scd-net", "gl-transformer")
+"""Natively with another encoder than the ViT."""
+NOISE = {name: "dropout" for name in ("skeletonclr", "aimclr", "crosclr", "hico", "pstl", "scd-net")}
+NOISE |= {"usdrl": "drop_path"}
+"""Of encoders' layers, which a GPU draws otherwise; it is left out."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def as_in_a_session():
+    """float32 as a session has it; what it changes is put back."""
+    tf32, deterministic = torch.backends.cudnn.allow_tf32, torch.are_deterministic_algorithms_enabled()
+    prepare(DEVICE)
+    yield
+    torch.backends.cudnn.allow_tf32 = tf32
+    torch.use_deterministic_algorithms(deterministic)
+
+
+def losses(training, steps=3):
+    return [float(training.train_step(step, training.views(step))["loss"]) for step in range(steps)]
+
+
+@pytest.mark.parametrize("name", [*RECURRENT, *GRAPHS])
+def test_a_step_of_the_published_encoder_agrees_with_the_cpu(name, trainer):
+    # A loss of 1e-5 is a difference of numbers near 10.
+    fp32 = {"native": True, "train.precision": "fp32"} | ({f"encoder.{NOISE[name]}": 0.0} if name in NOISE else {})
+    assert losses(trainer(name, device=DEVICE, **fp32)) == pytest.approx(
+        losses(trainer(name, **fp32)), rel=2e-3, abs=1e-5
+    )
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_bf16_is_near_float32(name, trainer):
+    """As without a GPU, in the second step: products are rounded by other kernels. What compares clips with few others
+    multiplies that, through batch norm over four and sharp distributions over eight keys."""
+    exact, rounded = (trainer(name, device=DEVICE, **{"train.precision": how}) for how in ("fp32", "bf16"))
+    losses(exact, 1)
+    rounded.method.load_state_dict(exact.method.state_dict())
+    loss, other = (float(each.train_step(1, each.views(1))["loss"]) for each in (exact, rounded))
+    assert other == pytest.approx(loss, rel=0.5 if name in COMPARING else 0.05, abs=0.01)
+
+
+@pytest.mark.parametrize("name", ["slim", "mamp"])
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_compiled_steps_are_those_of_plain_ones(name, precision, trainer):
+    how = {"device": DEVICE, "train.precision": precision}
+    plain, compiled = trainer(name, **how), trainer(name, **how)
+    expected = losses(plain)
+    done, said = compile_parts(compiled.method, torch.device(DEVICE), "on")
+    try:
+        assert done, said
+        assert losses(compiled) == pytest.approx(expected, rel=5e-3 if precision == "fp32" else 3e-2)
+    finally:
+        compile_parts(compiled.method, torch.device(DEVICE), "off")
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_no_step_waits(name, trainer):
+    """Views, forward, backward, optimiser and EMA of steps between those that are logged."""
+    training = trainer(name, device=DEVICE)
+    losses(training, 4)
+    torch.cuda.synchronize()
+    torch.cuda.set_sync_debug_mode("warn")
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            for step in range(4, 6):
+                training.train_step(step, training.views(step))
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    assert not {f"{w.filename}:{w.lineno}" for w in caught if "synchroniz" in str(w.message)}
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_run_that_is_stopped_goes_on_with_the_same_bits_if_wanted(name, resolved, host, tmp_path, monkeypatch):
+    made, step = resolved(name, epochs=2), loop.Trainer.train_step
+    here, there = (replace(silent_session(made.store.path.parent, host, tmp_path / x), device=DEVICE) for x in "ab")
+
+    def stop_at_two(self, index, views):
+        if index == 2:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return step(self, index, views)
+
+    torch.use_deterministic_algorithms(True)
+    try:
+        with monkeypatch.context() as patch, pytest.raises(Interrupted):
+            patch.setattr(loop.Trainer, "train_step", stop_at_two)
+            pretrain(here, made)
+        stopped, whole = pretrain(here, made), pretrain(there, made)
+    finally:
+        torch.use_deterministic_algorithms(False)
+    first, second = (torch.load(run.checkpoint, weights_only=True)["method"] for run in (stopped, whole))
+    assert all(torch.equal(first[key], second[key]) for key in first)
+
+
+@pytest.mark.parametrize("name", get_host().names("protocols"))
+def test_a_protocol_finds_what_it_finds_on_a_cpu(name, host):
+    subject = ProtocolSubject(host, host.get("protocols", name), {})
+    if subject.on_encoder:
+        pytest.skip("it looks at clips: see the whole run")
+    cpu, gpu = (subject.run(made_features(0.015), device=device) for device in ("cpu", DEVICE))
+    same = (cpu.predictions["predicted"] == gpu.predictions["predicted"]).mean()
+    assert cpu.metrics["accuracy"] < 1 and same > 0.97, (same, cpu.metrics, gpu.metrics)
+
+
+def test_a_whole_run_is_that_of_a_cpu_to_rounding(resolved, session):
+    """Pre-trained and evaluated on the GPU; evaluated anew on the CPU, whose features and probes are others."""
+    made, there = resolved("slim", epochs=3), replace(session, device=DEVICE)
+    run = pretrain(there, made)
+    assert run.info["environment"]["device"] != "cpu" and run.spec.id == made.spec.id
+    few = {"epochs": 2, "min_steps": 0, "batch_size": 6, "val_share": 0.0}
+    for protocol, config in (("knn", {}), ("linear", {"min_steps": 40}), ("finetune", few), ("robustness", {})):
+        spec = eval_spec(session.host, run, protocol, config=config)
+        gpu = evaluate(there, run, spec)["metrics"]["accuracy"]
+        cpu = evaluate(replace(session, features={}), run, spec, force=True)["metrics"]["accuracy"]
+        assert gpu == pytest.approx(cpu, abs=0.26 if protocol == "finetune" else 0.09), protocol
+
+
+@pytest.mark.parametrize("hiding", ["replace-tokens", "drop-tokens", "drop-lines"])
+def test_tokens_that_are_hidden_change_as_much_as_on_a_cpu(hiding):
+    grid = Grid(frames=16, patch=4, joints=25)
+    torch.manual_seed(0)
+    encoder = ViT(ViTConfig(dim=16, depth=2, heads=2), NTU25, grid).eval()
+    encoder.prepare(frozenset({"replace-tokens" if hiding == "replace-tokens" else "drop-tokens"}))
+    batch = degraded(clip_batch(NTU25, [20, 9, 31]), [MissingJoints(share=0.2)], NTU25, 3, 0)
+    found = []
+    for device in ("cpu", DEVICE):
+        there = replace(batch, frames_FJ=batch.frames_FJ.to(device))
+        source = SimpleNamespace(prefetch=lambda ids: None, gather=lambda ids, there=there: there)
+        views = ViewBuilder({"eval": evaluation_spec(grid)}, NTU25, grid.patch, device=device)
+        options = {"grid": grid, "hiding": hiding, "keyed": Keyed(0, 0), "device": device}
+        found.append(torch.from_numpy(extract(encoder.to(device), source, range(3), views, **options)))
+    torch.testing.assert_close(*found, rtol=1e-4, atol=1e-4)
+
+
+def test_torchrun_of_one_process(data_root, tmp_path):
+    """NCCL, as far as one GPU shows it."""
+    words = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "1", "-m", "skelbench"]
+    tiny = ["run", "slim", "--dataset", "small", "--preset", "quick", "--budget", "steps=6", "--probe", "knn"]
+    env = {**os.environ, "SKELBENCH_DATA": str(data_root), "SKELBENCH_RESULTS": str(tmp_path / "results")}
+    env["PYTHONPATH"] = str(Path(__file__).parents[1])
+    done = subprocess.run([sys.executable, *words, *tiny], env=env, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (run,) = (run for run in ResultStore(tmp_path / "results").runs() if run.spec.method == "slim")
+    assert run.outcome == "done" and run.info["environment"]["device"] == DEVICE
