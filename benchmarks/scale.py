@@ -1,6 +1,6 @@
 """Hours of pre-training on one and several GPUs, worked out from counted FLOPs: the tables of docs/scale.md.
 
-    python -m benchmarks.scale [--methods slim,mamp] [--peak 790] [--fraction 0.4] [--launch 5]
+    python -m benchmarks.scale [--methods slim,mamp] [--peak 790] [--fraction 0.4] [--launch 40]
 
 Every method in its native setting and schedule, the masked ones also on 8 tokens: clips seen times counted FLOPs of a
 clip (matrix products of a whole step, by the bodies that are trained on), over ``--peak`` TFLOP/s times the
@@ -148,7 +148,7 @@ def main() -> None:
     parser.add_argument("--methods", default="")
     parser.add_argument("--peak", type=float, default=790.0, help="bf16 TFLOP/s of one GPU, measured")
     parser.add_argument("--fraction", type=float, default=0.4, help="of it that a step reaches")
-    parser.add_argument("--launch", type=float, default=5.0, help="microseconds of issuing one operation")
+    parser.add_argument("--launch", type=float, default=40.0, help="microseconds of issuing one operation")
     args = parser.parse_args()
     host = get_host()
     names = args.methods.split(",") if args.methods else [one.name for one in host.all("methods") if _trains(one)]
