@@ -133,7 +133,7 @@ class TrainSpec(Grown):
         "auto",
         exclude=True,  # bits differ by rounding alone: recorded beside a run, no part of its identity
         description="compile the prototype loss and the blocks of encoders and decoders: the same numbers to rounding; "
-        "auto = on a GPU the loss alone",
+        "auto = on a GPU the loss alone, if prototypes are many",
     )
 
     @field_validator("degrade", mode="before")

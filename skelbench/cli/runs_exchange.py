@@ -127,9 +127,10 @@ def add(file: File, suite: Asked = None, results: Results = None, data_root: Dat
         added, here = _take(packed, Path(folder), place)
     for name in added:
         out.print(f"added {name}", soft_wrap=True)
-    for name, outcome in here.items():
+    for name, (outcome, lacked) in here.items():
         state = "" if outcome == "done" else f", {outcome},"
-        out.print(f"{name} is here already{state} and stays as it is", soft_wrap=True)
+        more = f"; {lacked} of its evaluations in the file are not here: `skelbench runs rm {name}`, and add it again"
+        out.print(f"{name} is here already{state} and stays as it is{more if lacked else ''}", soft_wrap=True)
     if added:
         from skelbench.results.store import default_root
 
@@ -152,14 +153,14 @@ def _place(suite: str | None, results: Path | None, data_root: Path | None) -> P
     return Place(host, data_root or default_data_root(), store, suites, suite or "")
 
 
-def _take(packed: Packed, folder: Path, place: Place) -> tuple[list[str], dict[str, str]]:
+def _take(packed: Packed, folder: Path, place: Place) -> tuple[list[str], dict[str, tuple[str, int]]]:
     """Copy the unpacked runs into the results directory, each whole or not at all: the names of those that were added;
-    of those that were here, the outcome."""
+    of those that were here, the outcome, and how many evaluations are new in the file, if they too were added."""
     import shutil
 
     from skelbench.files import read_json, write_json
     from skelbench.locks import FileLock
-    from skelbench.results.added import mark
+    from skelbench.results.added import FIELD, mark
     from skelbench.results.packed import sha256_of
 
     place.results.prepare()
@@ -168,7 +169,8 @@ def _take(packed: Packed, folder: Path, place: Place) -> tuple[list[str], dict[s
     with FileLock(root / ".lock"), tempfile.TemporaryDirectory(prefix=".adding-", dir=root) as beside:
         for name in packed.runs:
             if (mine := place.results.by_id(name[-12:])) is not None:
-                here[mine.name] = mine.outcome
+                found, known = ({path.name for path in each.glob("eval-*.json")} for each in (folder / name, mine.path))
+                here[mine.name] = mine.outcome, len(found - known) if FIELD in mine.info else 0
                 continue
             copied = Path(shutil.copytree(folder / name, Path(beside) / name))
             write_json(copied / "run.json", {**read_json(copied / "run.json"), **marked})

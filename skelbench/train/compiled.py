@@ -19,22 +19,26 @@ from skelbench.nn.prototype_loss import fuse
 from skelbench.nn.vit import Block
 from skelbench.plugin.status import one_line
 
+MANY = 4096
+"""Prototypes from which on it is worth seconds of compiling that tiles of their logits are read less often."""
+
 
 def compile_parts(method: nn.Module, device: torch.device, how: str) -> tuple[bool, str]:
     """Whether what a prototype loss of ``method`` does to tiles, and its :class:`Block` parts, are compiled from now
     on, and what to say of it.
 
-    ``how``: "off"; "on", both; or "auto", tiles alone, on a GPU: seconds of compiling that make a step of SLiM at the
-    paper's size a quarter shorter. Blocks, most of a minute of compiling, gained nothing on the GPU on which it was
-    measured (docs/gpu.md), and on the CPU minutes of compiling gain nothing. Nor where the same bits are wanted: which
-    code is made depends on which shapes came before. One block, and a small tile, are tried first: without a compiler
-    (Triton, or a C++ compiler on the CPU) nothing is compiled.
+    ``how``: "off"; "on", both; or "auto", tiles of many prototypes alone, on a GPU: seconds of compiling that make a
+    step of SLiM at the paper's size a quarter shorter. Blocks, most of a minute of compiling, gained nothing on the GPU
+    on which it was measured (docs/gpu.md), and on the CPU minutes of compiling gain nothing. Nor where the same bits
+    are wanted: which code is made depends on which shapes came before. One block, and a small tile, are tried first:
+    without a compiler (Triton, or a C++ compiler on the CPU) nothing is compiled.
     """
     fuse(device, False)
     by_itself = device.type == "cuda" and not torch.are_deterministic_algorithms_enabled()
     if how == "off" or (how == "auto" and not by_itself):
         return False, ""
-    tiles = any(isinstance(part, PrototypeHead) for part in method.modules())
+    heads = [part for part in method.modules() if isinstance(part, PrototypeHead)]
+    tiles = any(how == "on" or len(head.prototype_direction) >= MANY for head in heads)
     blocks = [part for part in method.modules() if isinstance(part, Block)] if how == "on" else []
     try:
         if blocks:

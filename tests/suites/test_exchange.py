@@ -137,6 +137,14 @@ def test_what_is_whole_holds_and_is_added_once_with_its_origin(place, exported):
     assert code == 0 and out.count("is here already") == 3
     assert {path: path.stat().st_mtime_ns for path in other.glob("*/*.json")} == before
     assert not [*other.glob(".adding-*")] and len(ResultStore(other).read()) == 3
+    next((other / place.run.name).glob("eval-*.json")).unlink()  # as from a file of before the last evaluation
+    code, out, _ = place.call("runs", "add", packed, "--results", other)
+    assert (
+        code == 0 and out.count(f"1 of its evaluations in the file are not here: `skelbench runs rm {mine.name}`") == 1
+    )
+    assert place.call("runs", "rm", mine.name, "--yes", "--results", other)[0] == 0
+    assert place.call("runs", "add", packed, "--results", other)[1].count("added ") == 1
+    assert ReadRun(other / place.run.name).records() == mine.records()
 
 
 def test_tables_show_what_was_added_beside_the_rest(place, exported):

@@ -42,8 +42,10 @@ def test_on_a_gpu_tiles_alone_are_unless_the_same_bits_are_wanted(with_prototype
     asked = []
     monkeypatch.setattr("skelbench.train.compiled.fuse", lambda device, on: asked.append(on))
     gpu = torch.device("cuda")
+    assert compile_parts(with_prototypes, gpu, "auto") == (False, "") and asked == [False, False], "4 prototypes"
+    monkeypatch.setattr("skelbench.train.compiled.MANY", 4)
     assert compile_parts(with_prototypes, gpu, "auto") == (True, "") and not compiled(with_prototypes)
-    assert asked == [False, True]
+    assert asked == [False, False, False, True]
     assert compile_parts(nn.ModuleDict({"encoder": with_prototypes["encoder"]}), gpu, "auto") == (False, "")
     asked.clear()
     monkeypatch.setattr(torch, "are_deterministic_algorithms_enabled", lambda: True)
