@@ -65,7 +65,7 @@ from skelbench.train.loop import Trainer
 STEPS = ("slim", "mamp", "skeletonmae", "dino")
 RUNS = ("slim", "skeletonmae")
 SECTIONS = ("data", "tests", "peak", *STEPS, *(f"{name}-run" for name in RUNS))
-SHARES = {"data": 0.1, "tests": 0.2, "peak": 0.05, **dict.fromkeys(STEPS, 0.12), "slim": 0.22}
+SHARES = {"data": 0.05, "tests": 0.3, "peak": 0.05, **dict.fromkeys(STEPS, 0.12), "slim": 0.22}
 """Most of the whole time that a section may take; the runs share the rest."""
 WARM_STEPS, SYNC_STEPS, TIMED_SECONDS = 3, 2, 10.0
 KERNELS = 20
@@ -114,10 +114,12 @@ def tests(place: Place, save: Save) -> None:
     command += ["-p", "no:cacheprovider"]
     files = [str(path) for path in sorted((ROOT / "tests").rglob("test_*.py")) if "mark.gpu" in path.read_text()]
     # It is stopped from here, since a section that is stopped cannot stop it any more.
-    done = subprocess.run([*command, *files], cwd=ROOT, capture_output=True, text=True, timeout=place.left - 2)
-    last = done.stdout.strip().splitlines()
     place.traces.mkdir(parents=True, exist_ok=True)
-    (place.traces / "tests.txt").write_text(done.stdout + done.stderr)
+    with (place.traces / "tests.txt").open("w+") as said:
+        both = {"stdout": said, "stderr": subprocess.STDOUT}
+        done = subprocess.run([*command, *files], cwd=ROOT, timeout=place.left - 2, **both)
+        said.seek(0)
+        last = said.read().strip().splitlines()
     found = {what: int(number) for number, what in re.findall(r"(\d+) (\w+)", last[-1] if last else "")}
     save(exit_code=done.returncode, counts=found, tail=last[-30:] if done.returncode else last[-1:])
 
@@ -293,7 +295,7 @@ def _host_syncs(trainer: Trainer) -> dict[str, Any]:
 
 
 def _trace(trainer: Trainer, path: Path) -> dict[str, Any]:
-    """A trace of one step, and the kernels that take longest in it."""
+    """A trace of one step, and the kernels, copies among them, that take longest in it."""
     kinds = [torch.profiler.ProfilerActivity.CPU]
     kinds += [torch.profiler.ProfilerActivity.CUDA] if trainer.device.type == "cuda" else []
     with torch.profiler.profile(activities=kinds) as profile:
@@ -303,7 +305,7 @@ def _trace(trainer: Trainer, path: Path) -> dict[str, Any]:
     profile.export_chrome_trace(str(path))
     spent: dict[str, list[float]] = defaultdict(list)
     for event in profile.events() or ():
-        if event.device_type == torch.autograd.DeviceType.CUDA:
+        if event.device_type == torch.autograd.DeviceType.CUDA and not event.is_user_annotation:
             spent[event.name[:100]].append(event.time_range.elapsed_us() / 1e6)
     most = sorted(spent, key=lambda name: -sum(spent[name]))[:KERNELS]
     kernels = {name: {"times": len(spent[name]), "seconds": sum(spent[name])} for name in most}

@@ -7,7 +7,7 @@ clip (matrix products of a whole step, by the bodies that are trained on), over 
 ``--fraction`` of it that is reached. A step cannot be shorter than its operations take to be issued, ``--launch``
 microseconds each: on many GPUs, which share a batch, that is what is left, and such hours are marked *. Of recurrent
 layers, a few kernels on a GPU and many operations here, nothing is said. GiB are those of the whole batch on one card,
-with the bodies of the synthetic clips, as a run is and with ``train.recompute=on``. Nothing was run on a GPU.
+with the bodies of the synthetic clips, as a run is and with ``train.recompute=on``. Nothing is run on a GPU.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ def hours(work: Work, clips: int, bodies: float, gpus: int, flops: float, launch
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--methods", default="")
-    parser.add_argument("--peak", type=float, default=790.0, help="bf16 TFLOP/s of one GPU, measured")
+    parser.add_argument("--peak", type=float, default=790.0, help="bf16 TFLOP/s of one GPU")
     parser.add_argument("--fraction", type=float, default=0.4, help="of it that a step reaches")
     parser.add_argument("--launch", type=float, default=40.0, help="microseconds of issuing one operation")
     args = parser.parse_args()

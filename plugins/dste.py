@@ -10,6 +10,7 @@ from timm.layers import Attention, DropPath, Mlp
 from torch import Tensor, nn
 
 from skelbench.component import Spec
+from skelbench.nn.initial import trunc_normal
 from skelbench.nn.two_branch import Branches, Embedding, TwoBranchEncoder, embedding_macs, sine_positions
 from skelbench.plugin import EncoderSpec, hookimpl
 
@@ -47,7 +48,7 @@ class DSTE(TwoBranchEncoder):
             nn.ModuleList(Layer(tokens, config) for _ in range(config.depth)) for tokens in (grid.frames, joints)
         )
         self.apply(_initialise)
-        nn.init.trunc_normal_(self.space_KD, std=0.02)
+        trunc_normal(self.space_KD)
 
     def branches(self, x_BMTJC):
         time_BTD, space_BKD = self.embed(x_BMTJC)
@@ -118,7 +119,7 @@ def _initialise(module: nn.Module) -> None:
         nn.init.xavier_uniform_(module.attn.qkv.weight)
         module.conv.reset_parameters()
     elif isinstance(module, nn.Linear):
-        nn.init.trunc_normal_(module.weight, std=0.02)
+        trunc_normal(module.weight)
         nn.init.zeros_(module.bias)
 
 

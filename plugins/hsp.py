@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from skelbench.errors import SkelbenchError
 from skelbench.methods import MultiGrained, MultiGrainedConfig
+from skelbench.nn.initial import trunc_normal
 from skelbench.plugin import Log, MethodSpec, hookimpl
 from skelbench.skeleton.topology import COCO17
 
@@ -56,7 +57,7 @@ class HSP(MultiGrained):
             )
         self.register_buffer("shown_J", torch.tensor(shown), persistent=False)
         self.prompt_JC = nn.Parameter(torch.empty(len(names), 3))
-        nn.init.trunc_normal_(self.prompt_JC, std=0.02)
+        trunc_normal(self.prompt_JC)
         if config.third == "lifted":
             if context.dimensions == 2:
                 raise SkelbenchError(

@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 from torch import nn
 
 from skelbench.component import Spec
+from skelbench.nn.initial import trunc_normal
 from skelbench.nn.two_branch import (
     Branches,
     Embedding,
@@ -58,7 +59,7 @@ class TwoBranch(TwoBranchEncoder):
             self.abilities = self.abilities | {"fuse-streams"}
             self.fuse.extend(nn.Linear(config.dim, config.dim, bias=False) for _ in Branches._fields)
         positions = torch.empty(config.bodies * grid.joints, config.dim) if config.joint_positions else None
-        self.space_KD = None if positions is None else nn.Parameter(nn.init.trunc_normal_(positions, std=0.02))
+        self.space_KD = None if positions is None else nn.Parameter(trunc_normal(positions))
         self.register_buffer("time_TD", sine_positions(grid.frames, config.dim), persistent=False)
         self.time, self.space = (post_norm_stack(config.depth, config.dim, config.heads) for _ in Branches._fields)
 

@@ -4,8 +4,6 @@ import os
 
 # Before anything imports torch: threads that wait for each other on shared cores cost more than they bring.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-# As in a session that is deterministic; read when cuBLAS is first used.
-os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":16:8")
 
 from functools import partial
 from pathlib import Path

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from small import COMPARING, KINDS, METHODS, silent_session
+from small import COMPARING, KINDS, METHODS, silent_session, tiny_run, write_small_store
 
 from skelbench.errors import Interrupted
 from skelbench.evaluate.features import extract
@@ -45,12 +45,14 @@ NOISE |= {"usdrl": "drop_path"}
 
 @pytest.fixture(scope="module", autouse=True)
 def as_in_a_session():
-    """float32 as a session has it; what it changes is put back."""
-    tf32, deterministic = torch.backends.cudnn.allow_tf32, torch.are_deterministic_algorithms_enabled()
+    """float32 and attention as a session has them; what it changes is put back."""
+    tf32, attention, env = torch.backends.cudnn.allow_tf32, torch.backends.cuda.cudnn_sdp_enabled(), dict(os.environ)
     prepare(DEVICE)
     yield
     torch.backends.cudnn.allow_tf32 = tf32
-    torch.use_deterministic_algorithms(deterministic)
+    torch.backends.cuda.enable_cudnn_sdp(attention)
+    os.environ.clear()
+    os.environ.update(env)
 
 
 def losses(training, steps=3):
@@ -68,13 +70,13 @@ def test_a_step_of_the_published_encoder_agrees_with_the_cpu(name, trainer):
 
 @pytest.mark.parametrize("name", METHODS)
 def test_bf16_is_near_float32(name, trainer):
-    """As without a GPU, in the second step: products are rounded by other kernels. What compares clips with few others
-    multiplies that, through batch norm over four and sharp distributions over eight keys."""
+    """In the second step. What compares clips with few others multiplies rounding, through batch norm over four and,
+    in CPM (28 % on a CPU), sharp distributions over eight keys."""
     exact, rounded = (trainer(name, device=DEVICE, **{"train.precision": how}) for how in ("fp32", "bf16"))
     losses(exact, 1)
     rounded.method.load_state_dict(exact.method.state_dict())
     loss, other = (float(each.train_step(1, each.views(1))["loss"]) for each in (exact, rounded))
-    assert other == pytest.approx(loss, rel=0.5 if name in COMPARING else 0.05, abs=0.01)
+    assert other == pytest.approx(loss, rel={"cpm": 0.5}.get(name, 0.15 if name in COMPARING else 0.05), abs=0.01)
 
 
 @pytest.mark.parametrize("name", ["slim", "mamp"])
@@ -108,26 +110,57 @@ def test_no_step_waits(name, trainer):
     assert not {f"{w.filename}:{w.lineno}" for w in caught if "synchroniz" in str(w.message)}
 
 
-@pytest.mark.parametrize("name", KINDS)
-def test_a_run_that_is_stopped_goes_on_with_the_same_bits_if_wanted(name, resolved, host, tmp_path, monkeypatch):
-    made, step = resolved(name, epochs=2), loop.Trainer.train_step
-    here, there = (replace(silent_session(made.store.path.parent, host, tmp_path / x), device=DEVICE) for x in "ab")
+def stop_and_continue(folder: Path) -> None:
+    """A run of each kind, stopped after three steps and continued, against one that was not; in a process of its own,
+    since what makes cuBLAS deterministic is read when it is first used."""
+    (folder / "data").mkdir()
+    write_small_store(folder / "data")
+    prepare(DEVICE)
+    train_step, steps = loop.Trainer.train_step, []
 
-    def stop_at_two(self, index, views):
-        if index == 2:
+    def step(self, index, views):
+        steps.append(index)
+        if len(steps) == 3:
             os.kill(os.getpid(), signal.SIGTERM)
-        return step(self, index, views)
+        return train_step(self, index, views)
 
-    torch.use_deterministic_algorithms(True)
-    try:
-        with monkeypatch.context() as patch, pytest.raises(Interrupted):
-            patch.setattr(loop.Trainer, "train_step", stop_at_two)
+    loop.Trainer.train_step = step
+    host = get_host()
+    here, there = (replace(silent_session(folder / "data", host, folder / x), device=DEVICE) for x in "ab")
+    for name in KINDS:
+        made = tiny_run(folder / "data", host, name, epochs=2)
+        steps.clear()
+        try:
             pretrain(here, made)
-        stopped, whole = pretrain(here, made), pretrain(there, made)
-    finally:
-        torch.use_deterministic_algorithms(False)
-    first, second = (torch.load(run.checkpoint, weights_only=True)["method"] for run in (stopped, whole))
-    assert all(torch.equal(first[key], second[key]) for key in first)
+        except Interrupted:
+            pass
+        stopped = pretrain(here, made)
+        assert steps == [*range(stopped.info["steps"])], f"{name}: {steps}"
+        first, second = (
+            torch.load(run.checkpoint, weights_only=True)["method"] for run in (stopped, pretrain(there, made))
+        )
+        assert all(torch.equal(first[key], second[key]) for key in first), name
+
+
+def test_a_run_that_is_stopped_goes_on_with_the_same_bits_if_wanted(tmp_path):
+    script = f"import test_gpu, pathlib; test_gpu.stop_and_continue(pathlib.Path({str(tmp_path)!r}))"
+    assert_succeeds([sys.executable, "-c", script], SKELBENCH_DETERMINISTIC="1")
+
+
+def test_memory_is_taken_in_segments():
+    script = (
+        "from skelbench.run.session import prepare; import torch; prepare('cuda'); x = torch.ones(9, device='cuda'); "
+        "assert all(each['is_expandable'] for each in torch.cuda.memory_snapshot())"
+    )
+    assert_succeeds([sys.executable, "-c", script])
+
+
+def assert_succeeds(command, **env):
+    inherited = {name: value for name, value in os.environ.items() if "ALLOC_CONF" not in name}
+    paths = os.pathsep.join(str(Path(__file__).parents[up]) for up in (0, 1))
+    env = {**inherited, "PYTHONPATH": paths, **env}
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("name", get_host().names("protocols"))
@@ -140,8 +173,8 @@ def test_a_protocol_finds_what_it_finds_on_a_cpu(name, host):
     assert cpu.metrics["accuracy"] < 1 and same > 0.97, (same, cpu.metrics, gpu.metrics)
 
 
-def test_a_whole_run_is_that_of_a_cpu_to_rounding(resolved, session):
-    """Pre-trained and evaluated on the GPU; evaluated anew on the CPU, whose features and probes are others."""
+def test_a_run_that_was_trained_there_is_evaluated_as_on_a_cpu(resolved, session):
+    """Its features and probes are others on the CPU."""
     made, there = resolved("slim", epochs=3), replace(session, device=DEVICE)
     run = pretrain(there, made)
     assert run.info["environment"]["device"] != "cpu" and run.spec.id == made.spec.id
@@ -170,13 +203,11 @@ def test_tokens_that_are_hidden_change_as_much_as_on_a_cpu(hiding):
     torch.testing.assert_close(*found, rtol=1e-4, atol=1e-4)
 
 
-def test_torchrun_of_one_process(data_root, tmp_path):
-    """NCCL, as far as one GPU shows it."""
+def test_started_by_torchrun_alone(data_root, tmp_path):
+    """One process of torchrun is no group: of NCCL it shows nothing."""
     words = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "1", "-m", "skelbench"]
     tiny = ["run", "slim", "--dataset", "small", "--preset", "quick", "--budget", "steps=6", "--probe", "knn"]
-    env = {**os.environ, "SKELBENCH_DATA": str(data_root), "SKELBENCH_RESULTS": str(tmp_path / "results")}
-    env["PYTHONPATH"] = str(Path(__file__).parents[1])
-    done = subprocess.run([sys.executable, *words, *tiny], env=env, capture_output=True, text=True, timeout=100)
-    assert done.returncode == 0, done.stdout + done.stderr
+    places = {"SKELBENCH_DATA": str(data_root), "SKELBENCH_RESULTS": str(tmp_path / "results")}
+    assert_succeeds([sys.executable, *words, *tiny], **places)
     (run,) = (run for run in ResultStore(tmp_path / "results").runs() if run.spec.method == "slim")
     assert run.outcome == "done" and run.info["environment"]["device"] == DEVICE

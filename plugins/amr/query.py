@@ -10,8 +10,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from skelbench.nn.initial import trunc_normal, xavier_linear
 from skelbench.nn.layers import Mlp
-from skelbench.nn.vit import ViTConfig, xavier_linear
+from skelbench.nn.vit import ViTConfig
 from skelbench.skeleton.grid import Grid
 
 
@@ -107,7 +108,7 @@ class QueryDecoder(nn.Module):
         self.apply(xavier_linear)
         for embedding in (self.query, self.segment_embed, self.joint_embed, self.memory_time, self.memory_joint):
             if embedding is not None:
-                nn.init.trunc_normal_(embedding, std=0.02)
+                trunc_normal(embedding)
 
     def forward(self, tokens_RKZ: Tensor, keep_RK: Tensor) -> Tensor:
         """[R, N, out_dim] from the visible tokens and their places (int64 [R, K])."""

@@ -13,7 +13,8 @@ from torch import Tensor, nn
 
 from skelbench.nn.decoder import FilledGrid
 from skelbench.nn.heads import projection_mlp
-from skelbench.nn.vit import Block, ViTConfig, xavier_linear
+from skelbench.nn.initial import xavier_linear
+from skelbench.nn.vit import Block, ViTConfig
 from skelbench.skeleton.grid import Grid
 
 

@@ -129,7 +129,10 @@ def add(file: File, suite: Asked = None, results: Results = None, data_root: Dat
         out.print(f"added {name}", soft_wrap=True)
     for name, (outcome, lacked) in here.items():
         state = "" if outcome == "done" else f", {outcome},"
-        more = f"; {lacked} of its evaluations in the file are not here: `skelbench runs rm {name}`, and add it again"
+        more = (
+            f"; {lacked} of its evaluations in the file are not here: `skelbench runs rm {name}`, which also removes "
+            "what was evaluated here, and add it again"
+        )
         out.print(f"{name} is here already{state} and stays as it is{more if lacked else ''}", soft_wrap=True)
     if added:
         from skelbench.results.store import default_root

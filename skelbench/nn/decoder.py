@@ -8,8 +8,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from skelbench.nn.initial import trunc_normal, xavier_linear
 from skelbench.nn.tokenizer import put
-from skelbench.nn.vit import Block, ViTConfig, xavier_linear
+from skelbench.nn.vit import Block, ViTConfig
 from skelbench.skeleton.grid import Grid
 
 
@@ -36,7 +37,7 @@ class FilledGrid(nn.Module):
         """Xavier-uniform matrices, zero biases, trunc-normal (0.02) embeddings and mask token."""
         self.apply(xavier_linear)
         for embedding in (self.mask_token, self.time_embed, self.joint_embed):
-            nn.init.trunc_normal_(embedding, std=0.02)
+            trunc_normal(embedding)
 
     def fill(self, tokens_RKD: Tensor, keep_RK: Tensor) -> Tensor:
         """[R, N, D] from the visible tokens and their places (int64 [R, K])."""

@@ -11,8 +11,9 @@ import math
 import torch
 from torch import Tensor, nn
 
+from skelbench.nn.initial import xavier_linear
 from skelbench.nn.tokenizer import Tokenizer, put
-from skelbench.nn.vit import Block, ViTConfig, xavier_linear
+from skelbench.nn.vit import Block, ViTConfig
 from skelbench.skeleton.grid import Grid
 
 LARGEST_BETA = 0.999

@@ -6,6 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from skelbench.nn.initial import trunc_normal
+
 
 def projection_mlp(dim_in: int, hidden: int, dim_out: int) -> nn.Sequential:
     """Three linear layers with GELU between them; DINOv2's initialisation is set by :func:`initialise_mlp`.
@@ -28,7 +30,7 @@ def initialise_mlp(mlp: nn.Sequential) -> None:
     """
     for layer in mlp:
         if isinstance(layer, nn.Linear):
-            nn.init.trunc_normal_(layer.weight, std=0.02)
+            trunc_normal(layer.weight)
             nn.init.zeros_(layer.bias)
 
 

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from skelbench.errors import SkelbenchError
+from skelbench.nn.initial import trunc_normal
 from skelbench.skeleton.grid import Grid
 
 
@@ -115,7 +116,7 @@ class Tokenizer(nn.Module):
         self.project.reset_parameters()
         for embedding in (self.joint_embed, self.time_embed):
             if embedding is not None:
-                nn.init.trunc_normal_(embedding, std=0.02)
+                trunc_normal(embedding)
 
     def forward(self, x_RTJC: Tensor, mask_RN: Tensor | None = None) -> Tensor:
         """[R, N, D]. A hidden token's content is replaced before positions are added, so it keeps its place."""

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from skelbench.component import Spec
 from skelbench.nn.attention import Attention, Group, rope_table, split
 from skelbench.nn.encoder import ABILITIES, Encoded, Encoder, Pass, Standardisation
+from skelbench.nn.initial import trunc_normal, xavier_linear
 from skelbench.nn.layers import DropPath, Mlp, SwiGLU, set_drop_path
 from skelbench.nn.tokenizer import Standardise, Tokenizer, take
 from skelbench.plugin import EncoderSpec, hookimpl
@@ -195,7 +196,7 @@ class ViT(Encoder):
         self.tokenizer.reset_parameters()
         for token in (self.cls_token, self.registers):
             if token is not None:
-                nn.init.trunc_normal_(token, std=0.02)
+                trunc_normal(token)
 
     def forward(
         self,
@@ -270,18 +271,6 @@ class ViT(Encoder):
             "attention": config.depth * (4 * dim**2 * tokens + 2 * dim * tokens**2),
             "mlp": config.depth * products * dim * config.mlp_hidden * tokens,
         }
-
-
-def xavier_linear(module: nn.Module) -> None:
-    """Initialise linear layers as the masked-autoencoder family does: Xavier-uniform, zero bias.
-
-    >>> float(nn.Linear(4, 4).apply(xavier_linear).bias.detach().abs().sum())
-    0.0
-    """
-    if isinstance(module, nn.Linear):
-        nn.init.xavier_uniform_(module.weight)
-        if module.bias is not None:
-            nn.init.zeros_(module.bias)
 
 
 @hookimpl

@@ -29,9 +29,9 @@ def compile_parts(method: nn.Module, device: torch.device, how: str) -> tuple[bo
 
     ``how``: "off"; "on", both; or "auto", tiles of many prototypes alone, on a GPU: seconds of compiling that make a
     step of SLiM at the paper's size a quarter shorter. Blocks, most of a minute of compiling, gained nothing on the GPU
-    on which it was measured (docs/gpu.md), and on the CPU minutes of compiling gain nothing. Nor where the same bits
-    are wanted: which code is made depends on which shapes came before. One block, and a small tile, are tried first:
-    without a compiler (Triton, or a C++ compiler on the CPU) nothing is compiled.
+    on which it was measured (docs/gpu.md), and on the CPU minutes of compiling gain nothing. Where the same bits are
+    wanted "auto" compiles nothing: which code is made depends on which shapes came before. One block, and a small tile,
+    are tried first: without a compiler (Triton, or a C++ compiler on the CPU) nothing is compiled.
     """
     fuse(device, False)
     by_itself = device.type == "cuda" and not torch.are_deterministic_algorithms_enabled()

@@ -584,7 +584,7 @@ def test_hostile_and_other_pickles(tmp_path):
             return open, (str(tmp_path / "trap"), "w")
 
     hostile = write_pickle(tmp_path / "x.pkl", {"annotations": [Hostile()]})
-    refused(tmp_path, "asks for io.open, .*nothing was run", hostile)
+    refused(tmp_path, "asks for _?io.open, .*nothing was run", hostile)
     assert not (tmp_path / "trap").exists()
     refused(tmp_path, "holds a dictionary with 'state'", write_pickle(tmp_path / "x.pkl", {"state": 1}))
     refused(tmp_path, "holds no clips", write_pickle(tmp_path / "x.pkl", [1, 2]))

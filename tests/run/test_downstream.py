@@ -138,5 +138,5 @@ def test_draws_are_told_in_the_record_and_are_rows_of_the_predictions(measured):
     assert record["drawn"] == "draws" and measured()[1]["drawn"] == ""
     rows = Evaluation(Run(run), record).predictions
     assert sorted(rows["draw"].unique()) == [0, 1, 2] and len(rows) == 3 * record["clips"]["test"]
-    assert rows["correct"].mean() == record["metrics"]["accuracy"]
+    assert rows["correct"].mean() == pytest.approx(record["metrics"]["accuracy"], abs=1e-12)
     assert rows.groupby("ids")["subjects"].nunique().max() == 1

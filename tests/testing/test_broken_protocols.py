@@ -133,7 +133,7 @@ BROKEN = {
     "damaged": (Augments, "check it with np.isfinite"),
     "progress": (Backwards, "progress that never goes back; seen: 1 after 2"),
     "no-trace": (Greedy, "evaluate changed features.train_x"),
-    "devices": (Mixed, r"at least two devices.*; look at .*test_broken_protocols.py, line \d+ \(evaluate\)"),
+    "devices": (Mixed, r"two (different )?devices.*; look at .*test_broken_protocols.py, line \d+ \(evaluate\)"),
     "fusion": (Unfused, "two streams that both tell classes apart; seen: accuracy 0.250"),
 }
 
