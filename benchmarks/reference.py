@@ -2,8 +2,9 @@
 
 ``python -m benchmarks.reference`` reads the packs of every folder there (``NAME/RUN.zip``, of `skelbench runs export
 --alone`) and what was tuned (``NAME/tuned/*.json``, of `skelbench tune`), and writes ``NAME/TABLE.csv`` for every table
-in which they have a row. ``--check`` writes nothing and says what differs. A pack keeps what was measured; how a table
-shows it may change, and then this command is run again.
+in which they have a row; runs whose settings were changed have one where a folder holds no others. ``--check`` writes
+nothing and says what differs. A pack keeps what was measured; how a table shows it may change, and then this command is
+run again.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from pathlib import Path
 import skelbench
 from skelbench.plugin.descriptors import TableSpec
 from skelbench.plugin.host import get_host
+from skelbench.report.controls import CONTROLS
 from skelbench.results.packed import opened
 from skelbench.results.store import ResultStore
 
@@ -34,9 +36,10 @@ def tables(kept: Path) -> Iterator[tuple[str, str]]:
                 packed.unpack(store.root)
         if (kept / "tuned").exists():
             shutil.copytree(kept / "tuned", store.root / "tuned")
+        changed = all(run.info["modified"] for run in store.read() if run.spec.method not in CONTROLS)
         for about in get_host().all("tables"):
             if isinstance(about, TableSpec) and not about.counts:
-                table = skelbench.compare(about.name, results=store.root)
+                table = skelbench.compare(about.name, all=changed, results=store.root)
                 frame = table.frame()
                 if about.name == "tuned" and len(frame) or "run" in frame and frame["run"].astype(bool).any():
                     yield about.name, table.render("csv")
