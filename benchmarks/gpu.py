@@ -116,8 +116,9 @@ def tests(place: Place, save: Save) -> None:
     # It is stopped from here, since a section that is stopped cannot stop it any more.
     place.traces.mkdir(parents=True, exist_ok=True)
     with (place.traces / "tests.txt").open("w+") as said:
-        both = {"stdout": said, "stderr": subprocess.STDOUT}
-        done = subprocess.run([*command, *files], cwd=ROOT, timeout=place.left - 2, **both)
+        done = subprocess.run(
+            [*command, *files], cwd=ROOT, timeout=place.left - 2, stdout=said, stderr=subprocess.STDOUT
+        )
         said.seek(0)
         last = said.read().strip().splitlines()
     found = {what: int(number) for number, what in re.findall(r"(\d+) (\w+)", last[-1] if last else "")}
