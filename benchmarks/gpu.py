@@ -113,9 +113,9 @@ def tests(place: Place, save: Save) -> None:
     command = [sys.executable, "-m", "pytest", "-q", f"-n{workers}", "-m", "gpu", "--timeout=100", "--tb=short"]
     command += ["-p", "no:cacheprovider"]
     files = [str(path) for path in sorted((ROOT / "tests").rglob("test_*.py")) if "mark.gpu" in path.read_text()]
-    # It is stopped from here, since a section that is stopped cannot stop it any more.
     place.traces.mkdir(parents=True, exist_ok=True)
     with (place.traces / "tests.txt").open("w+") as said:
+        # It is stopped from here, since a section that is stopped cannot stop it any more.
         done = subprocess.run(
             [*command, *files], cwd=ROOT, timeout=place.left - 2, stdout=said, stderr=subprocess.STDOUT
         )
@@ -308,10 +308,10 @@ def _trace(trainer: Trainer, path: Path) -> dict[str, Any]:
     for event in profile.events() or ():
         if event.device_type == torch.autograd.DeviceType.CUDA and not event.is_user_annotation:
             spent[event.name[:100]].append(event.time_range.elapsed_us() / 1e6)
-    most = sorted(spent, key=lambda name: -sum(spent[name]))[:KERNELS]
-    kernels = {name: {"times": len(spent[name]), "seconds": sum(spent[name])} for name in most}
-    total = {"times": sum(map(len, spent.values())), "seconds": sum(map(sum, spent.values()))}
-    return {"trace": str(path), "kernels": {"all": total, **kernels}}
+    kernels = {name: {"times": len(each), "seconds": sum(each)} for name, each in spent.items()}
+    total = {key: sum(kernel[key] for kernel in kernels.values()) for key in ("times", "seconds")}
+    most = sorted(kernels, key=lambda name: -kernels[name]["seconds"])[:KERNELS]
+    return {"trace": str(path), "kernels": {"all": total, **{name: kernels[name] for name in most}}}
 
 
 def _least_seconds(work: Callable[[], Any], device: torch.device, most: float) -> float:

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import warnings
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -38,8 +39,9 @@ RECURRENT = ("cmd", "isc", "moco", "halp", "pcm3", "pclust", "longt-gan")
 """Natively with a GRU, of which cuDNN has kernels of its own."""
 GRAPHS = ("skeletonclr", "aimclr", "crosclr", "hico", "pstl", "usdrl", "umurl", "scd-net", "gl-transformer")
 """Natively with another encoder than the ViT."""
-NOISE = {name: "dropout" for name in ("skeletonclr", "aimclr", "crosclr", "hico", "pstl", "scd-net")}
-NOISE |= {"usdrl": "drop_path"}
+NOISE = {"usdrl": "drop_path"} | dict.fromkeys(
+    ("skeletonclr", "aimclr", "crosclr", "hico", "pstl", "scd-net"), "dropout"
+)
 """Of encoders' layers, which a GPU draws otherwise; it is left out."""
 
 
@@ -130,10 +132,8 @@ def stop_and_continue(folder: Path) -> None:
     for name in KINDS:
         made = tiny_run(folder / "data", host, name, epochs=2)
         steps.clear()
-        try:
+        with suppress(Interrupted):
             pretrain(here, made)
-        except Interrupted:
-            pass
         stopped = pretrain(here, made)
         assert steps == [*range(stopped.info["steps"])], f"{name}: {steps}"
         first, second = (

@@ -37,8 +37,8 @@ def compile_parts(method: nn.Module, device: torch.device, how: str) -> tuple[bo
     by_itself = device.type == "cuda" and not torch.are_deterministic_algorithms_enabled()
     if how == "off" or (how == "auto" and not by_itself):
         return False, ""
-    heads = [part for part in method.modules() if isinstance(part, PrototypeHead)]
-    tiles = any(how == "on" or len(head.prototype_direction) >= MANY for head in heads)
+    least = 1 if how == "on" else MANY
+    tiles = any(isinstance(part, PrototypeHead) and len(part.prototype_direction) >= least for part in method.modules())
     blocks = [part for part in method.modules() if isinstance(part, Block)] if how == "on" else []
     try:
         if blocks:

@@ -62,15 +62,23 @@ def test_bf16_that_was_asked_for_is_refused_on_a_card_without_it(data_root, monk
     assert resolve(asked(precision="fp32"), get_host(), data_root, "cuda:1").spec.train.precision == "fp32"
 
 
+ALLOCATOR = {"PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"}
+
+
+def leave_unset(*names, patch):
+    """Variables that the code under test may set, which are then put back."""
+    for name in names:
+        patch.setenv(name, "")
+        patch.delenv(name)
+
+
 def test_a_named_gpu_is_the_current_one_and_deterministic_if_that_is_wanted(monkeypatch):
     said = []
     monkeypatch.setattr(torch.cuda, "set_device", said.append)
     monkeypatch.setattr(torch.backends.cuda, "enable_cudnn_sdp", lambda on: None)
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", True)
     monkeypatch.setattr(torch, "use_deterministic_algorithms", said.append)
-    for name in ("CUBLAS_WORKSPACE_CONFIG", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"):
-        monkeypatch.setenv(name, "")  # so that it is put back
-        monkeypatch.delenv(name)
+    leave_unset("CUBLAS_WORKSPACE_CONFIG", *ALLOCATOR, patch=monkeypatch)
     for device in ("cpu", "cuda", "cuda:1"):
         prepare(device)
     assert said == ["cuda:1"] and "CUBLAS_WORKSPACE_CONFIG" not in os.environ
@@ -81,21 +89,18 @@ def test_a_named_gpu_is_the_current_one_and_deterministic_if_that_is_wanted(monk
     assert said == ["cuda:1", "cuda:1", True] and os.environ["CUBLAS_WORKSPACE_CONFIG"] == ":16:8"
 
 
-@pytest.mark.parametrize("name", [None, "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"])
+@pytest.mark.parametrize("name", [None, *sorted(ALLOCATOR)])
 def test_memory_of_a_gpu_is_taken_in_segments_that_grow_unless_the_environment_says_how(name, monkeypatch):
-    both = {"PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"}
-    for each in both:
-        monkeypatch.setenv(each, "")  # so that it is put back
-        monkeypatch.delenv(each)
+    leave_unset(*ALLOCATOR, patch=monkeypatch)
     monkeypatch.setattr(torch.backends.cuda, "enable_cudnn_sdp", lambda on: None)
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
     if name:
         monkeypatch.setenv(name, "max_split_size_mb:64")
     prepare("cpu")
-    assert not both & os.environ.keys() - {name}
+    assert not ALLOCATOR & os.environ.keys() - {name}
     prepare("cuda")
     expected = {name: "max_split_size_mb:64"} if name else {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}
-    assert {each: os.environ[each] for each in both & os.environ.keys()} == expected
+    assert {each: os.environ[each] for each in ALLOCATOR & os.environ.keys()} == expected
 
 
 def test_the_device_that_is_timed_is_the_one_that_is_waited_for(monkeypatch):

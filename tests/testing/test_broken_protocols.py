@@ -7,6 +7,7 @@ from itertools import count
 import numpy as np
 import pytest
 import torch
+from small import MIXED_DEVICES
 
 from skelbench.evaluate.downstream import EncoderProtocol
 from skelbench.evaluate.knn import Knn
@@ -133,7 +134,7 @@ BROKEN = {
     "damaged": (Augments, "check it with np.isfinite"),
     "progress": (Backwards, "progress that never goes back; seen: 1 after 2"),
     "no-trace": (Greedy, "evaluate changed features.train_x"),
-    "devices": (Mixed, r"two (different )?devices.*; look at .*test_broken_protocols.py, line \d+ \(evaluate\)"),
+    "devices": (Mixed, MIXED_DEVICES + r".*; look at .*test_broken_protocols.py, line \d+ \(evaluate\)"),
     "fusion": (Unfused, "two streams that both tell classes apart; seen: accuracy 0.250"),
 }
 

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
+from small import MIXED_DEVICES
 
 from skelbench.testing import find
 from skelbench.testing.method import CHECKS
@@ -35,7 +36,7 @@ FOUND = {
     "repeatable-features": "they differ by up to .* noise that does not ask self.training",
     "probed": "the run's encoder with the weights .*; seen: they differ by up to .*; look at hooks",
     "clips-apart": "features of a clip alone in its batch differ",
-    "devices": r"two (different )?devices.*; make tensors with device=x.device.*broken.py, line \d+ \(error\)",
+    "devices": MIXED_DEVICES + r".*; make tensors with device=x.device.*broken.py, line \d+ \(error\)",
     "cost": "a module with the role 'student' that does the work; seen: none",
 }
 
