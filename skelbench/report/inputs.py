@@ -91,8 +91,9 @@ class TableInputs:
 
     @property
     def added(self) -> list[str]:
-        """Of runs that were not made here, where they come from; each once."""
-        return sorted(set(self.frame["added"].dropna()))
+        """Of runs in a table that were not made here, where they come from; each once."""
+        shown = self.every["run"].isin({*self.frame["run"], *self.also_shown})
+        return sorted(set(self.every["added"][shown].dropna()))
 
     @property
     def left_out(self) -> int:

@@ -9,6 +9,7 @@ from skelbench.plugin.host import Host
 from skelbench.report.inputs import TableInputs
 from skelbench.report.render import render
 from skelbench.report.scaling import table
+from skelbench.results.added import mark
 
 
 @pytest.fixture
@@ -69,6 +70,15 @@ def test_what_is_left_out_is_what_differs_in_more_than_length(made):
     assert inputs.left_out == 3
     table(inputs)
     assert inputs.left_out == 1
+
+
+def test_where_every_length_comes_from_is_said(made):
+    for seed, changed in enumerate(({}, {"budget clips": 8000}, {"train.lr": 1})):
+        path = made.root / made.run("slim", 0.5, modified=changed, seed=seed) / "run.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | mark(path.with_name(f"{seed}.zip"), 64 * "a")))
+    inputs = TableInputs(Host(), made.store)
+    table(inputs)
+    assert [file.split(" ")[0] for file in inputs.added] == ["0.zip", "1.zip"]
 
 
 def test_controls_snapshots_and_other_machines_are_no_lengths(made):
