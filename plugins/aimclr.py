@@ -39,6 +39,7 @@ def skelbench_methods():
     return [
         MethodSpec(
             name="aimclr",
+            spelling="AimCLR",
             target=":AimCLR",
             config=":AimCLRConfig",
             summary="a strongly augmented view learns a normal one's similarities to keys; near keys become positives",

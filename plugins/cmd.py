@@ -70,6 +70,7 @@ def skelbench_methods():
     return [
         MethodSpec(
             name="cmd",
+            spelling="CMD",
             target=":CMD",
             config=":CMDConfig",
             imports=":imported",

@@ -76,6 +76,7 @@ def skelbench_methods():
     return [
         MethodSpec(
             name="cpm",
+            spelling="CPM",
             target=":CPM",
             config=":CPMConfig",
             summary="two views of a clip are alike to the same earlier clips in a queue; the nearest become positives",

@@ -119,6 +119,7 @@ def skelbench_methods():
     return [
         MethodSpec(
             name="crosclr",
+            spelling="CrosSCLR",
             target=":CrosSCLR",
             config=":CrosSCLRConfig",
             imports=":imported",

@@ -82,6 +82,7 @@ def skelbench_methods() -> list[MethodSpec]:
     return [
         MethodSpec(
             name="dino",
+            spelling="DINO",
             target=":DINO",
             config=":DINOConfig",
             summary="match class tokens of global and local crops with an EMA teacher's of the global ones",

@@ -105,6 +105,7 @@ def skelbench_methods():
     return [
         MethodSpec(
             name="hsp",
+            spelling="HSP",
             target=":HSP",
             config=":HSPConfig",
             probe=USDRL_PROBE,

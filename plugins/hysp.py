@@ -133,6 +133,7 @@ def skelbench_methods():
     return [
         MethodSpec(
             name="hysp",
+            spelling="HYSP",
             target=":HYSP",
             config=":HYSPConfig",
             imports=":imported",

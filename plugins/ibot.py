@@ -115,6 +115,7 @@ def skelbench_methods() -> list[MethodSpec]:
     return [
         MethodSpec(
             name="ibot",
+            spelling="iBOT",
             target=":IBOT",
             config=":IBOTConfig",
             summary="DINO, and the teacher's prototype distribution predicted at hidden tokens",

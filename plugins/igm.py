@@ -102,6 +102,7 @@ def skelbench_methods():
     return [
         MethodSpec(
             name="igm",
+            spelling="IGM",
             target=":IGM",
             config=":IGMConfig",
             probe=NativeProbe(protocol="linear@macdiff", best_on_test=True),

@@ -121,6 +121,7 @@ def skelbench_methods():
     return [
         MethodSpec(
             name="longt-gan",
+            spelling="LongT-GAN",
             target=":LongTGAN",
             config=":LongTGANConfig",
             summary="hidden frames or body parts are filled in from a clip's feature, against a critic",

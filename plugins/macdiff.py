@@ -79,6 +79,7 @@ def skelbench_methods() -> list[MethodSpec]:
     return [
         MethodSpec(
             name="macdiff",
+            spelling="MacDiff",
             target=":MacDiff",
             config="skelbench.methods.masked_diffusion:MaskedDiffusionConfig",
             imports=":imported",

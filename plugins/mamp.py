@@ -56,6 +56,7 @@ def skelbench_methods() -> list[MethodSpec]:
     return [
         MethodSpec(
             name="mamp",
+            spelling="MAMP",
             target=":MAMP",
             config=":MAMPConfig",
             summary="predict the motion of masked tokens, hiding those that move most",

@@ -13,6 +13,7 @@ def skelbench_methods():
     return [
         MethodSpec(
             name="moco",
+            spelling="MoCo",
             target="skelbench.methods.recurrent_contrast:RecurrentContrast",
             config="skelbench.methods.distorted:DistortedContrastConfig",
             imports="skelbench.methods.recurrent_contrast:imported",

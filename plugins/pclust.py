@@ -90,6 +90,7 @@ def skelbench_methods():
     return [
         MethodSpec(
             name="pclust",
+            spelling="P&C",
             target=":PClust",
             config=":PClustConfig",
             summary="Predict and Cluster (P&C): a weak recurrent decoder goes on from a clip's feature",

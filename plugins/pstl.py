@@ -133,6 +133,7 @@ def skelbench_methods():
     return [
         MethodSpec(
             name="pstl",
+            spelling="PSTL",
             target=":PSTL",
             config=":PSTLConfig",
             summary="Barlow Twins of a clip with what is left of it without fast frames or central joints",

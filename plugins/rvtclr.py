@@ -147,6 +147,7 @@ def skelbench_methods():
     return [
         MethodSpec(
             name="rvtclr",
+            spelling="RVTCLR",
             target=":RVTCLR",
             config=":RVTCLRConfig",
             summary="momentum contrast of clips at two tempos, which are told apart; a view of body parts learns the "

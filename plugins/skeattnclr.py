@@ -210,6 +210,7 @@ def skelbench_methods():
     return [
         MethodSpec(
             name="skeattnclr",
+            spelling="SkeAttnCLR",
             target=":SkeAttnCLR",
             config=":SkeAttnCLRConfig",
             summary="attention over a mixed clip tells salient cells, which agree with those of the key, from the rest",

@@ -31,6 +31,7 @@ def skelbench_methods():
     return [
         MethodSpec(
             name="skeletonclr",
+            spelling="SkeletonCLR",
             target=":SkeletonCLR",
             config="skelbench.methods.momentum_contrast:MomentumContrastConfig",
             summary="two views of a clip agree, told apart from the keys of earlier clips in a queue (MoCo v2)",

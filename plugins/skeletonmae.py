@@ -40,6 +40,7 @@ def skelbench_methods() -> list[MethodSpec]:
     return [
         MethodSpec(
             name="skeletonmae",
+            spelling="SkeletonMAE",
             target=":SkeletonMAE",
             config=":SkeletonMAEConfig",
             summary="reconstruct the coordinates of 90 % randomly masked tokens with a decoder",

@@ -118,6 +118,7 @@ def skelbench_methods():
     return [
         MethodSpec(
             name="umurl",
+            spelling="UmURL",
             target=":UmURL",
             config=":UmURLConfig",
             imports=":read_public",

@@ -75,6 +75,7 @@ def skelbench_methods():
     return [
         MethodSpec(
             name="usdrl",
+            spelling="USDRL",
             target=":USDRL",
             config=":USDRLConfig",
             imports=":read_public",

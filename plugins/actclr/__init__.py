@@ -160,6 +160,7 @@ def skelbench_methods():
     return [
         MethodSpec(
             name="actclr",
+            spelling="ActCLR",
             target=":ActCLR",
             config=":ActCLRConfig",
             summary="views mixed outside of what moves learn the key's neighbours; the second stage of aimclr",

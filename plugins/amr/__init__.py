@@ -101,6 +101,7 @@ def skelbench_methods() -> list[MethodSpec]:
     return [
         MethodSpec(
             name="amr",
+            spelling="AMR",
             target=":AMR",
             config=":AMRConfig",
             summary="reconstruct 90 % masked tokens with cross-attending queries, weighted by motion energy",

@@ -108,6 +108,7 @@ def skelbench_methods() -> list[MethodSpec]:
     return [
         MethodSpec(
             name="gfp",
+            spelling="GFP",
             target=":GFP",
             config=":GFPConfig",
             summary="predict learned motion features of joints and body with a compact decoder",

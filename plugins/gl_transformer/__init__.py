@@ -136,6 +136,7 @@ def skelbench_methods():
     return [
         MethodSpec(
             name="gl-transformer",
+            spelling="GL-Transformer",
             target=":GLTransformer",
             config=":GLTransformerConfig",
             imports="skelbench_plugins.gl_transformer.checkpoint:imported",

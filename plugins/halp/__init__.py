@@ -85,6 +85,7 @@ def skelbench_methods():
     return [
         MethodSpec(
             name="halp",
+            spelling="HaLP",
             target=":HaLP",
             config=":HaLPConfig",
             imports="skelbench.methods.recurrent_contrast:imported",

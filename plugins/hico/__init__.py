@@ -114,6 +114,7 @@ def skelbench_methods():
     return [
         MethodSpec(
             name="hico",
+            spelling="HiCo",
             target=":HiCo",
             config=":HiCoConfig",
             imports="skelbench_plugins.hico.checkpoint:imported",

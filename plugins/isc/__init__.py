@@ -137,6 +137,7 @@ def skelbench_methods():
     return [
         MethodSpec(
             name="isc",
+            spelling="ISC",
             target=":ISC",
             config=":ISCConfig",
             imports=":imported",

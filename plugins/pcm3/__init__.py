@@ -164,6 +164,7 @@ def skelbench_methods():
     return [
         MethodSpec(
             name="pcm3",
+            spelling="PCM3",
             target=":PCM3",
             config=":PCM3Config",
             imports="skelbench.methods.recurrent_contrast:imported",

@@ -63,6 +63,7 @@ def skelbench_methods():
     return [
         MethodSpec(
             name="scd-net",
+            spelling="SCD-Net",
             target=":SCDNet",
             config=":SCDNetConfig",
             probe=NativeProbe(protocol="linear@hico", best_on_test=True),

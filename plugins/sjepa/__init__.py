@@ -113,6 +113,7 @@ def skelbench_methods() -> list[MethodSpec]:
     return [
         MethodSpec(
             name="sjepa",
+            spelling="S-JEPA",
             target=":SJEPA",
             config=":SJEPAConfig",
             summary="predict an EMA encoder's features of the untransformed clip at 90 % hidden tokens",

@@ -205,6 +205,7 @@ def skelbench_methods() -> list[MethodSpec]:
     return [
         MethodSpec(
             name="slim",
+            spelling="SLiM",
             target="skelbench_plugins.slim.method:Slim",
             config="skelbench_plugins.slim.method:SlimConfig",
             summary="masked feature prediction with global-local contrast on compact tokens",

@@ -104,6 +104,7 @@ def _show_entry(host: Host, entry: Entry) -> None:
     print_facts(
         [
             ("summary", about.summary),
+            ("in figures", getattr(about, "spelling", "")),
             ("citation", getattr(about, "citation", "")),
             ("our reading", getattr(about, "readings", "")),
             ("licence", getattr(about, "licence", "")),

@@ -89,8 +89,8 @@ def draw(inputs: TableInputs) -> Figure:
     queries, accuracy = retrieved(features, settings)
     misses = sum(not query.answers[0].right for query in queries)
     facts = (
-        f"{title_of(run, checkpoint)}; {run.spec.data.title}, {run.spec.data.split}; {facts_of(run)}; 1-NN accuracy "
-        f"{100 * accuracy:.1f} % of {len(features.test_y):,} test clips"
+        f"{title_of(inputs, run, checkpoint)}; {run.spec.data.title}, {run.spec.data.split}; {facts_of(run)}; "
+        f"1-NN accuracy {100 * accuracy:.1f} % of {len(features.test_y):,} test clips"
     )
     caption = CAPTION.format(seed=settings.seed, hits=len(queries) - misses, misses=misses)
     with house():

@@ -101,6 +101,8 @@ class MethodSpec(Descriptor):
     places = ("target", "config", "imports")
     config: str = ""
     """``"package.module:Config"``: pydantic model of the method's own settings; "" = none."""
+    spelling: str = ""
+    """How papers write its name, for figures: ``"SimCLR"``; "" = as ``name``."""
     citation: str = ""
     recipe: Mapping[str, Any] = field(default_factory=dict)
     """The method's own optimiser as dotted keys, ``{"train.lr": 0.1, "optimizer": "sgd", "optimizer.momentum": 0.9}``:

@@ -106,6 +106,18 @@ class Host:
         entry = next(entry for entry in self.entries if entry.descriptor is descriptor)
         return entry.names[1] if entry.clash else entry.name
 
+    def spelling(self, title: str) -> str:
+        """How papers write what ``title`` names: ``SLiM:glcl-only`` for ``slim:glcl-only``. As it is of a method that
+        is not here, that does not say, or that writes itself as another does."""
+        try:
+            method, variant = self.method(title)
+        except SkelbenchError:
+            return title
+        spellings = [getattr(entry.descriptor, "spelling", "") for entry in self.entries]
+        if not method.spelling or spellings.count(method.spelling) > 1:
+            return title
+        return f"{method.spelling}:{variant}" if variant else method.spelling
+
     def names(self, kind: str) -> list[str]:
         """Every name :meth:`get` accepts for ``kind``, sorted; names that clash appear as ``plugin:name``."""
         return sorted(entry.names[1] if entry.clash else entry.name for entry in self.entries if entry.kind == kind)

@@ -90,7 +90,17 @@ def _field_problem(what: str, value: Descriptor, own_file: bool) -> tuple[State,
             continue
         if not isinstance(text, str) or not TARGET.fullmatch(text) or (text.startswith(":") and not own_file):
             return "invalid", f"{what}: {field}={text!r} is not of the form 'package.module:Name'"
-    for field in ("summary", "citation", "licence", "default_split", "readings", "table", "file", "install"):
+    for field in (
+        "summary",
+        "spelling",
+        "citation",
+        "licence",
+        "default_split",
+        "readings",
+        "table",
+        "file",
+        "install",
+    ):
         if not isinstance(getattr(value, field, ""), str):
             return "invalid", f"{what}: {field} must be text"
     excuses = value.expected_failures

@@ -312,3 +312,21 @@ def test_get_host_is_kept_and_follows_the_command_line(good):
     finally:
         request_files([])
     assert "bee" not in get_host().names("methods")
+
+
+def test_a_name_is_spelled_as_papers_write_it_where_that_names_one_method(write):
+    body = """
+    @hookimpl
+    def skelbench_methods():
+        bee = dict(spelling="BEE", target="os:getcwd")
+        return [
+            MethodSpec(name="bee", variants={"cold": {}}, **bee),
+            MethodSpec(name="wasp", target="os:getcwd"),
+            MethodSpec(name="one", target="os:getcwd", spelling="FLY"),
+            MethodSpec(name="two", target="os:getcwd", spelling="FLY"),
+        ]
+    """
+    host = Host([write("hive.py", body)])
+    spelled = {title: host.spelling(title) for title in ("bee", "bee:cold", "wasp", "one", "two", "gone", "bee:gone")}
+    assert spelled.pop("bee") == "BEE" and spelled.pop("bee:cold") == "BEE:cold"
+    assert all(title == name for title, name in spelled.items())

@@ -143,7 +143,7 @@ def test_snapshots_are_shown_where_they_are_named(made):
     asked = [(name, "10")]
     figure = confusion.draw(TableInputs(Host(), made.store, only=[name], checkpoints=asked))
     (share,) = drawn(figure)
-    assert share[0].tolist() == [0, 1, 0] and figure.axes[0].get_title("left") == "slim@10"
+    assert share[0].tolist() == [0, 1, 0] and figure.axes[0].get_title("left") == "SLiM@10"
 
     inputs = TableInputs(Host(), made.store, only=[name], checkpoints=[(name, "7")])
     with pytest.raises(NothingToDraw, match=f"skelbench eval {name}@7 --protocol linear"):

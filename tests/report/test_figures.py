@@ -16,7 +16,7 @@ from skelbench.report.figures import NothingToDraw, curves, style, target_contro
 from skelbench.report.figures.output import save
 from skelbench.report.figures.sheet import Heading, Sheet, wrap
 from skelbench.report.inputs import TableInputs
-from skelbench.report.published import load
+from skelbench.report.published import load, slug, tables
 from skelbench.results.store import ResultStore
 
 
@@ -69,8 +69,8 @@ def test_a_line_goes_through_the_means_over_seeds_and_costs_are_those_of_two_bod
         run("untrained", tokens, 0, 0.25)
         run("untrained", tokens, 1, 0.35)
     ours, paper = panels(token_budget.draw(context()))
-    assert line(ours, "slim") == pairs((0.2, 71), (0.4, 74.5), (1.0, 77.5))
-    assert line(ours, "_slim, seeds") == pairs((0.2, 70), (0.2, 72), (0.4, 74), (0.4, 75), (1.0, 75), (1.0, 80))
+    assert line(ours, "SLiM") == pairs((0.2, 71), (0.4, 74.5), (1.0, 77.5))
+    assert line(ours, "_SLiM, seeds") == pairs((0.2, 70), (0.2, 72), (0.4, 74), (0.4, 75), (1.0, 75), (1.0, 80))
     assert line(ours, "untrained") == pairs((0.2, 30), (0.4, 30), (1.0, 30))
     assert ours.get_xscale() == "log"
     assert [text.get_text() for text in ours.texts] == ["8", "15", "30"]
@@ -111,7 +111,7 @@ def test_each_data_set_split_and_preset_has_a_panel_and_other_runs_have_none(run
     run("untrained", accuracy=0.8, dataset="small")
     run(accuracy=0.8, dataset="toyota", outcome="failed")
     *ours, _ = panels(token_budget.draw(context()))
-    assert [line(axes, "slim") for axes in ours] == [pairs((0.2, 60)), pairs((0.2, 70)), pairs((0.2, 50))]
+    assert [line(axes, "SLiM") for axes in ours] == [pairs((0.2, 60)), pairs((0.2, 70)), pairs((0.2, 50))]
     assert len(panels(token_budget.draw(context(all_=True)))) == 5
 
 
@@ -120,38 +120,49 @@ def test_runs_that_finished_last_count_and_nothing_is_chosen_by_its_accuracy(run
     run(accuracy=0.5, finished=2.0)
     run(accuracy=0.6, finished=3.0, seed=1)
     run(accuracy=0.7, tokens=15)
-    assert line(panels(token_budget.draw(context()))[0], "slim") == pairs((0.2, 55), (0.4, 70))
+    assert line(panels(token_budget.draw(context()))[0], "SLiM") == pairs((0.2, 55), (0.4, 70))
 
 
 def test_changed_settings_at_one_budget_are_points_without_a_line(run, context):
     for batch, accuracy in ((8, 0.5), (16, 0.6)):
         run(accuracy=accuracy, batch_size=batch, modified={"train.batch_size": batch})
     axes = panels(token_budget.draw(context(all_=True)))[0]
-    assert line(axes, "slim") == pairs((0.2, 50), (0.2, 60))
-    assert [found.get_linestyle() for found in axes.lines if found.get_label() == "slim"] == ["None"]
+    assert line(axes, "SLiM") == pairs((0.2, 50), (0.2, 60))
+    assert [found.get_linestyle() for found in axes.lines if found.get_label() == "SLiM"] == ["None"]
 
 
 def test_half_the_batch_stands_beside_the_line_as_in_the_paper(run, context):
     run(accuracy=0.5)
     run(accuracy=0.45, variant="half-batch", batch_size=384)
     axes = panels(token_budget.draw(context()))[0]
-    assert line(axes, "slim") == pairs((0.2, 50)) and line(axes, "_slim, variant") == pairs((0.2, 45))
+    assert line(axes, "SLiM") == pairs((0.2, 50)) and line(axes, "_SLiM, variant") == pairs((0.2, 45))
 
 
 def test_only_named_runs_are_drawn(run, context):
     named = run(accuracy=0.5)
     run("mamp", accuracy=0.4)
-    assert labels(panels(token_budget.draw(context(only=[named])))[0]) == {"slim"}
+    assert labels(panels(token_budget.draw(context(only=[named])))[0]) == {"SLiM"}
 
 
 def test_a_method_looks_the_same_in_every_panel_and_no_two_alike(run, context):
     methods = ["slim", "mamp", "skeletonmae", "sjepa", "gfp", "macdiff", "amr", "dino", "ibot", "mine"]
     for place, method in enumerate(methods):
         run(method, accuracy=0.3 + place / 50)
-    ours, paper = panels(token_budget.draw(context()))
-    looks = {found.get_label(): (found.get_color(), found.get_marker()) for found in (*ours.lines, *paper.lines)}
-    assert len({looks[method] for method in methods}) == len(methods)
-    assert all(looks[ours] == looks[theirs] for ours, theirs in (("slim", "SLiM"), ("sjepa", "S-JEPA"), ("gfp", "GFP")))
+    ours, paper = (
+        {found.get_label(): (found.get_color(), found.get_marker()) for found in axes.lines}
+        for axes in panels(token_budget.draw(context()))
+    )
+    assert len({ours[Host().spelling(method)] for method in methods}) == len(methods)
+    assert all(ours[method] == paper[method] for method in ("SLiM", "S-JEPA", "GFP"))
+
+
+def test_methods_are_written_as_in_papers():
+    host = Host()
+    printed = {slug(row["method"]): row["method"] for rows in tables(host).values() for row in rows}
+    ours = {slug(host.spelling(name)): host.spelling(name) for name in host.names("methods")}
+    both = ours.keys() & printed.keys()
+    assert len(both) > 20 and {name: ours[name] for name in both} == {name: printed[name] for name in both}
+    assert [name for name in ours.values() if name == name.lower()] == ["raw", "untrained"]
 
 
 # ---------------------------------------------------------------------------------------------- target control
@@ -261,11 +272,11 @@ def test_curves_show_every_run_with_a_row_for_each_rank_that_was_logged(run, con
     run("untrained", 8)
     figure = curves.draw(context())
     loss, rank = panels(figure)
-    assert line(loss, "mamp, 8 tokens") == pairs((10, 3), (20, 2))
-    assert line(loss, "slim:glcl-only, 8 tokens") == pairs((10, 6), (20, 5))
-    assert line(rank, "mamp, 8 tokens") == pairs((10, 9), (20, 8))
+    assert line(loss, "MAMP, 8 tokens") == pairs((10, 3), (20, 2))
+    assert line(loss, "SLiM:glcl-only, 8 tokens") == pairs((10, 6), (20, 5))
+    assert line(rank, "MAMP, 8 tokens") == pairs((10, 9), (20, 8))
     looks = {found.get_label(): (found.get_color(), found.get_linestyle()) for found in loss.lines}
-    assert looks["mamp, 8 tokens"][0] == looks["mamp, 30 tokens"][0] and len(set(looks.values())) == 3
+    assert looks["MAMP, 8 tokens"][0] == looks["MAMP, 30 tokens"][0] and len(set(looks.values())) == 3
     assert [axes.get_ylabel() for axes in (loss, rank)] == ["Loss", "Rank, pooled features"]
 
 
@@ -285,7 +296,7 @@ def test_a_negative_loss_has_a_plain_axis_and_the_mean_of_its_seeds(run, context
     figure = curves.draw(context())
     (loss,) = panels(figure)
     assert loss.get_yscale() == "linear" and not loss.texts
-    assert line(loss, "mamp, 8 tokens") == pairs((10, 0.2), (20, -0.6), (30, -0.7))
+    assert line(loss, "MAMP, 8 tokens") == pairs((10, 0.2), (20, -0.6), (30, -0.7))
     save(figure, tmp_path / "f.png", "png")
 
 

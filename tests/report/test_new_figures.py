@@ -77,7 +77,7 @@ def test_means_over_splits_are_of_settings_with_all_of_them_and_meet_the_publish
     figure = trade_off.draw(inputs(made, settings=trade_off.TradeOff(splits="mean")))
     (axes,) = panels(figure)
     assert line(axes, "SLiM") == pairs((0.2, 75))
-    assert "mamp" not in {found.get_label() for found in axes.lines}
+    assert "MAMP" not in {found.get_label() for found in axes.lines}
     cost = {row["variant"]: row["value"] for row in published.load(Host(), "slim-token_budget", metric="encoder_gflops",
                                                                    method="SLiM")}  # fmt: skip
     assert line(axes, "SLiM, published")[-1] == pytest.approx((cost["30x25"], 90.90))
@@ -114,22 +114,22 @@ def test_snapshots_lie_where_they_were_taken_and_are_told_from_finished_training
     for checkpoint, share in (("75", 0.6), ("37.5", 0.4)):  # of 150 epochs and 40,000 clips
         run(made, share=share, checkpoint=checkpoint, standard=False)
     clips, flops = panels(scaling.draw(inputs(made)))
-    assert line(clips, "slim, 8 tokens") == pairs((40_000, 80))
-    assert line(clips, "_slim, 8 tokens, snapshots") == pairs((10_000, 40), (20_000, 60))
+    assert line(clips, "SLiM, 8 tokens") == pairs((40_000, 80))
+    assert line(clips, "_SLiM, 8 tokens, snapshots") == pairs((10_000, 40), (20_000, 60))
     assert line(clips, "_way") == pairs((10_000, 40), (20_000, 60), (40_000, 80))
     # A step is 40 GFLOPs per clip and body: 2 * 40e9 * 40,000 = 3.2e15.
-    assert line(flops, "slim, 8 tokens") == pairs((3.2, 80))
-    assert line(flops, "_slim, 8 tokens, snapshots") == pairs((0.8, 40), (1.6, 60))
+    assert line(flops, "SLiM, 8 tokens") == pairs((3.2, 80))
+    assert line(flops, "_SLiM, 8 tokens, snapshots") == pairs((0.8, 40), (1.6, 60))
 
 
 def test_snapshots_of_another_probe_are_left_out_unless_all_is_shown(made):
     run(made, share=0.8)
     run(made, share=0.6, checkpoint="75", standard=False, modified={"train.lr": 1})
     figure = scaling.draw(inputs(made))
-    assert not [found for found in figure.axes[0].lines if found.get_label() == "_slim, 8 tokens, snapshots"
+    assert not [found for found in figure.axes[0].lines if found.get_label() == "_SLiM, 8 tokens, snapshots"
                 and len(found.get_xdata())]  # fmt: skip
     assert "No snapshot was evaluated yet" in said(figure)
-    assert line(scaling.draw(inputs(made, True)).axes[0], "_slim, 8 tokens (train.lr=1), snapshots") == pairs(
+    assert line(scaling.draw(inputs(made, True)).axes[0], "_SLiM, 8 tokens (train.lr=1), snapshots") == pairs(
         (20_000, 60)
     )
 
@@ -140,8 +140,8 @@ def test_a_way_is_of_the_same_seeds_from_its_first_snapshot_to_its_end(made):
     for checkpoint, share in (("75", 0.6), ("37.5", 0.5)):
         run(made, share=share, checkpoint=checkpoint, standard=False)
     clips = scaling.draw(inputs(made)).axes[0]
-    assert line(clips, "slim, 8 tokens") == pairs((40_000, 60))  # both seeds
-    assert line(clips, "_slim, 8 tokens, snapshots") == pairs((10_000, 50), (20_000, 60))
+    assert line(clips, "SLiM, 8 tokens") == pairs((40_000, 60))  # both seeds
+    assert line(clips, "_SLiM, 8 tokens, snapshots") == pairs((10_000, 50), (20_000, 60))
     assert line(clips, "_way") == pairs((10_000, 50), (20_000, 60), (40_000, 80))
 
 
@@ -152,7 +152,7 @@ def test_seeds_without_a_snapshot_in_common_go_ways_of_their_own(made):
     clips = scaling.draw(inputs(made)).axes[0]
     ways = [found.get_xydata().tolist() for found in clips.lines if found.get_label() == "_way"]
     assert sorted(ways) == [pairs((10_000, 50), (40_000, 60)), pairs((20_000, 60), (40_000, 70))]
-    assert line(clips, "slim, 8 tokens") == pairs((40_000, 65))
+    assert line(clips, "SLiM, 8 tokens") == pairs((40_000, 65))
 
 
 def test_an_untrained_encoder_counts_once_however_many_runs_stand_above_it(made):
@@ -182,7 +182,7 @@ def test_trainings_of_other_lengths_are_one_line_and_the_untrained_encoder_is_be
     given = inputs(made)
     axes = scaling.draw(given).axes[0]
     assert not given.left_out
-    assert line(axes, "slim, 8 tokens") == pairs((40_000, 60), (80_000, 80), (160_000, 90))
+    assert line(axes, "SLiM, 8 tokens") == pairs((40_000, 60), (80_000, 80), (160_000, 90))
     assert [y for _, y in line(axes, "_untrained")] == pairs(20, 20) and not axes.texts
     for title, share in (("untrained", 0.3), ("slim", 0.7)):
         run(made, title, share, tokens=15)
@@ -217,8 +217,8 @@ def test_accuracy_falls_with_severity_and_bands_are_draws(made):
         degraded(made, levels, seed=seed)
     figure = robustness.draw(inputs(made))
     missing, noise, *_ = panels(figure)
-    assert line(missing, "slim") == pairs((0, 80), (0.12, 71), (0.32, 51))
-    assert line(noise, "slim") == pairs((0, 80), (0.05, 60))
+    assert line(missing, "SLiM") == pairs((0, 80), (0.12, 71), (0.32, 51))
+    assert line(noise, "SLiM") == pairs((0, 80), (0.05, 60))
     (band,) = missing.collections
     edges = {round(float(x), 2): [] for x in band.get_paths()[0].vertices[:, 0]}
     for x, y in band.get_paths()[0].vertices:
@@ -231,7 +231,9 @@ def test_accuracy_falls_with_severity_and_bands_are_draws(made):
 def test_a_method_s_own_setting_has_panels_of_its_own(made):
     degraded(made, {"missing_0.12": (0.7, 0.01)})
     degraded(made, {"missing_0.12": (0.85, 0.01)}, share=0.9, seed=1, setting="native")
-    found = {block.heading.note: block.lines["missing"]["slim"] for block in robustness.measured(inputs(made).frame)}
+    found = {
+        block.heading.note: block.lines["missing"]["SLiM"] for block in robustness.measured(inputs(made).frame, Host())
+    }
     accuracies = {"setting native" in note: [level.accuracy for level in levels] for note, levels in found.items()}
     assert accuracies == {False: pytest.approx([80, 70]), True: pytest.approx([90, 85])}
 

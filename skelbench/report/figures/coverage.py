@@ -94,7 +94,7 @@ def draw(inputs: TableInputs) -> Figure:
             "another one by --method NAME"
         )
     with house():
-        return _figure(kinds, settings, _printed(inputs, settings.method))
+        return _figure(kinds, settings, inputs.host.spelling(settings.method), _printed(inputs, settings.method))
 
 
 # ------------------------------------------------------------------------------------------------ what is drawn
@@ -141,7 +141,9 @@ def _printed(inputs: TableInputs, method: str) -> dict[str, tuple[float, float |
 
 
 # ------------------------------------------------------------------------------------------------ drawing
-def _figure(kinds: Sequence[Kind], settings: Coverage, papers: dict[str, tuple[float, float | None, str]]) -> Figure:
+def _figure(
+    kinds: Sequence[Kind], settings: Coverage, method: str, papers: dict[str, tuple[float, float | None, str]]
+) -> Figure:
     lines = [kinds[start : start + COLUMNS] for start in range(0, len(kinds), COLUMNS)]
     headings = [[_heading(kind) for kind in line] for line in lines]
     legend: list[tuple[Line2D | Patch, str]] = [
@@ -156,7 +158,7 @@ def _figure(kinds: Sequence[Kind], settings: Coverage, papers: dict[str, tuple[f
         spread = "" if std is None else f" ± {std:.3f}"
         legend.append((Line2D([], [], color=COLOURS[0], linestyle="--"), "published mean"))
         captions.append(f"Published: {mean:.3f}{spread} ({source}), not measured here.")
-    sheet = Sheet(f"What the masks of {settings.method} hide", headings, legend, captions, height=1.5)
+    sheet = Sheet(f"What the masks of {method} hide", headings, legend, captions, height=1.5)
     for line, row in zip(lines, sheet.axes):
         for kind, axes in zip(line, row):
             _panel(axes, kind, paper if kind is kinds[0] else None)

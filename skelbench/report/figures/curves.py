@@ -170,7 +170,7 @@ def draw(inputs: TableInputs) -> Figure:
     names = sorted({name for (name, _, _), _ in every})
     grids = sorted({tokens for (_, tokens, _), _ in every})
     for (name, tokens, _), setting in every:
-        setting.label = f"{name}, {tokens} tokens"
+        setting.label = f"{inputs.host.spelling(name)}, {tokens} tokens"
         place = names.index(name)
         setting.colour, setting.marker = colour_at(place), look_of(place)["marker"] if place >= len(COLOURS) else ""
         setting.dash = DASHES[grids.index(tokens) % len(DASHES)]

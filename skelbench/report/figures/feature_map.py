@@ -92,7 +92,9 @@ def draw(inputs: TableInputs) -> Figure:
         count = f"{len(shown):,} of {len(ids):,} test clips" if len(shown) < len(ids) else f"{len(ids):,} test clips"
         note = f"{run.spec.data.title}, {run.spec.data.split}; {count}, {facts_of(run)}"
         panels.append(
-            Panel(Heading(title_of(run, checkpoint), note), place_C2, _groups(store, ids[shown], settings), axes)
+            Panel(
+                Heading(title_of(inputs, run, checkpoint), note), place_C2, _groups(store, ids[shown], settings), axes
+            )
         )
     with house():
         return _figure(panels, settings, _names(store, settings.colour))

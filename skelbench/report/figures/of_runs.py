@@ -48,9 +48,11 @@ def features_of(inputs: TableInputs, run: ReadRun, checkpoint: str) -> tuple[Fea
     return kept_features(session, run, checkpoint)
 
 
-def title_of(run: ReadRun, checkpoint: str) -> str:
-    """``slim at 8 tokens``, ``slim:glcl-only at 8 tokens @50``."""
-    return f"{run.title} at {run.spec.tokens} tokens" + ("" if checkpoint == "last" else f" @{checkpoint}")
+def title_of(inputs: TableInputs, run: ReadRun, checkpoint: str) -> str:
+    """``SLiM at 8 tokens``, ``SLiM:glcl-only at 8 tokens @50``."""
+    return f"{inputs.host.spelling(run.title)} at {run.spec.tokens} tokens" + (
+        "" if checkpoint == "last" else f" @{checkpoint}"
+    )
 
 
 def facts_of(run: ReadRun) -> str:

@@ -15,6 +15,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from skelbench.data.store.splits import full_name
 from skelbench.plugin import FigureSpec, hookimpl
+from skelbench.plugin.host import Host
 from skelbench.report import published
 from skelbench.report.downstream import KINDS
 from skelbench.report.figures import NothingToDraw
@@ -83,7 +84,7 @@ def draw(inputs: TableInputs) -> Figure:
     Raises:
         NothingToDraw: no run was measured on degraded clips.
     """
-    blocks = measured(inputs.frame)
+    blocks = measured(inputs.frame, inputs.host)
     if not blocks:
         raise NothingToDraw(HOW.format(root=inputs.store.root))
     papers = printed(inputs)
@@ -93,7 +94,7 @@ def draw(inputs: TableInputs) -> Figure:
 
 
 # ------------------------------------------------------------------------------------------------ what is drawn
-def measured(frame: DataFrame) -> list[Block]:
+def measured(frame: DataFrame, host: Host) -> list[Block]:
     """Of the evaluations in ``frame`` (columns: ``skelbench.report.frame``) those on degraded test clips."""
     frame = frame[frame["protocol"].isin(PROTOCOLS) & (frame["checkpoint"] == "last")]
     blocks = []
@@ -104,7 +105,7 @@ def measured(frame: DataFrame) -> list[Block]:
         seeds = []
         for own in seeds_of(rows, ["title", "tokens", "changed", "protocol"]):
             first = own.iloc[0]
-            label = first["title"] + (f" {first['tokens']}" if several else "")
+            label = host.spelling(first["title"]) + (f" {first['tokens']}" if several else "")
             label += f" ({first['changed']})" if first["changed"] else ""
             seeds.append(len(own))
             for kind, levels in _levels(own).items():

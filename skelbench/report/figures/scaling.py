@@ -81,7 +81,7 @@ class Line(NamedTuple):
 
     @property
     def label(self) -> str:
-        """``slim, 8 tokens (train.lr=1)``."""
+        """``SLiM, 8 tokens (train.lr=1)``."""
         return f"{self.title}, {self.tokens} tokens" + (f" ({self.changed})" if self.changed else "")
 
 
@@ -129,7 +129,8 @@ def measured(inputs: TableInputs) -> list[Panel]:
     runs = {run.name: run for run in inputs.stored}
     frame = trainings(inputs)
     frame = frame[frame["protocol"] == inputs.protocol]
-    frame = frame.assign(of_preset=frame["preset"].str.removesuffix("+"))
+    titles = frame["title"].map(inputs.host.spelling)
+    frame = frame.assign(of_preset=frame["preset"].str.removesuffix("+"), title=titles)
     panels = []
     for (dataset, split, preset, setting, encoder, stream, hardware, _), rows in frame.groupby(PANEL, sort=False):
         unusual = unusual_of(setting, encoder, stream)

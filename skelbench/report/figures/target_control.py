@@ -45,15 +45,17 @@ def draw(inputs: TableInputs) -> Figure:
     for run, metrics in trained(inputs):
         if row := rows.get(run.title):
             changes = listed(run.info["modified"])
-            label = str(row.labels.get("target", row.title)) + (f" ({changes})" if changes else "")
-            column = column_of(columns, run, run.spec.method, f"{run.spec.tokens} tokens")
+            label = str(row.labels.get("target", inputs.host.spelling(row.title))) + (
+                f" ({changes})" if changes else ""
+            )
+            column = column_of(columns, run, inputs.host.spelling(run.spec.method), f"{run.spec.tokens} tokens")
             column.settings.setdefault((label, but_for_seed(run.spec)), Setting(label)).add(run, metrics)
             if row.against is not None:
                 controlled[id(column)] = column
     if not controlled:
         raise NothingToDraw(HOW.format(root=inputs.store.root))
     settings = [setting for column in controlled.values() for setting in column.settings.values()]
-    known = [str(row.labels.get("target", row.title)) for row in rows.values()]
+    known = [str(row.labels.get("target", inputs.host.spelling(row.title))) for row in rows.values()]
     order = places((setting.label for setting in settings), known)
     looks = {label: colour_at(place) for label, place in order.items()}
     for setting in settings:

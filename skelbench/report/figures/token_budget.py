@@ -95,7 +95,7 @@ def draw(inputs: TableInputs) -> Figure:
         NothingToDraw: no run fits.
     """
     rows = [row for row in chain.from_iterable(announced(inputs, NAME)) if row.variant]
-    panels = measured(inputs.frame, [row.title for row in rows])
+    panels = measured(inputs.frame, inputs.host, [row.title for row in rows])
     if not panels:
         raise NothingToDraw(HOW.format(root=inputs.store.root))
     papers = list(printed(inputs.host, {row.printed for row in rows}))
@@ -105,7 +105,7 @@ def draw(inputs: TableInputs) -> Figure:
 
 
 # ------------------------------------------------------------------------------------------------ what is drawn
-def measured(frame: DataFrame, variants: Collection[str] = ()) -> list[Panel]:
+def measured(frame: DataFrame, host: Host, variants: Collection[str] = ()) -> list[Panel]:
     """Panels of the evaluated runs in ``frame`` (columns: ``skelbench.report.frame``).
 
     Taken are linear probes, after the last step, of trained methods in the shared setting, on the grids of the study,
@@ -129,7 +129,9 @@ def measured(frame: DataFrame, variants: Collection[str] = ()) -> list[Panel]:
         rows = newest(rows)
         unusual = unusual_of("shared", encoder, stream)
         heading = Heading(f"{dataset}, {split}", ", ".join([f"preset {preset}", *unusual, *_facts(rows), hardware]))
-        points = {str(method): sorted(_points(own), key=cost_order) for method, own in rows.groupby("method")}
+        points = {
+            host.spelling(str(method)): sorted(_points(own), key=cost_order) for method, own in rows.groupby("method")
+        }
         panels.append(Panel(heading, points, sorted(_untrained(rows), key=cost_order), (dataset, splits_of(split))))
     return panels
 

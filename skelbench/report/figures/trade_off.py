@@ -65,9 +65,11 @@ def draw(inputs: TableInputs) -> Figure:
     settings = inputs.settings_as(TradeOff)
     rows = [row for row in chain.from_iterable(announced(inputs, NAME)) if row.variant]
     titles, mean = [row.title for row in rows], settings.splits == "mean"
-    panels = measured(over_splits(inputs.frame) if mean else inputs.frame, titles)
+    panels = measured(over_splits(inputs.frame) if mean else inputs.frame, inputs.host, titles)
     if not panels:
-        raise NothingToDraw((NO_MEAN if mean and measured(inputs.frame) else HOW).format(root=inputs.store.root))
+        raise NothingToDraw(
+            (NO_MEAN if mean and measured(inputs.frame, inputs.host) else HOW).format(root=inputs.store.root)
+        )
     papers = list(printed(inputs.host, {row.printed for row in rows})) if settings.published else []
     captions = [CAPTION, *([ALIKE] if any(map(_ambiguous, panels)) else []), *([MEAN] if mean else [])]
     captions += [PUBLISHED] if papers else []
