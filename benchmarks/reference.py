@@ -1,39 +1,56 @@
-"""Tables of the records in ``results/reference``, made again from them.
+"""Tables and figures of the records in ``results/reference``, made again from them.
 
 ``python -m benchmarks.reference`` reads the packs of every folder there (``NAME/RUN.zip``, of `skelbench runs export
 --alone`) and what was tuned (``NAME/tuned/*.json``, of `skelbench tune`), and writes ``NAME/TABLE.csv`` for every table
-in which they have a row; runs whose settings were changed have one where a folder holds no others. ``--check`` writes
-nothing and says what differs. A pack keeps what was measured; how a table shows it may change, and then this command is
-run again.
+in which they have a row; runs whose settings were changed have one where a folder holds no others. Then it draws the
+figures of the documents, each of the packs that :data:`FIGURES` names. ``--check`` writes nothing and says which tables
+differ. A pack keeps what was measured; how a table or figure shows it may change, and then this command is run again.
 """
 
 from __future__ import annotations
 
 import argparse
+import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import skelbench
 from skelbench.plugin.descriptors import TableSpec
 from skelbench.plugin.host import get_host
 from skelbench.report.controls import CONTROLS
+from skelbench.report.figures.output import save
 from skelbench.results.packed import opened
 from skelbench.results.store import ResultStore
 
 FOLDER = Path(__file__).parents[1] / "results" / "reference"
+DOCS = FOLDER.parents[1] / "docs"
+FIGURES = {
+    "scaling": r"small-(synthetic|cross-subject)/(slim|gfp|skeletonmae|mamp|dino|untrained)(-[0-9]+)?",
+    "token-budget": r"small-(synthetic|uiprmd-methods)/(slim|skeletonmae|mamp|untrained)(-(15|30)t)?(-s1)?",
+    "target-control": r"small-(synthetic|uiprmd-methods)/slim(-target-[a-z-]+)?(-s1)?",
+}
+"""Figure -> the packs that it is drawn of: ``FOLDER/PACK``, without ``.zip``."""
+
+
+@contextmanager
+def unpacked(packs: Iterable[Path]) -> Iterator[ResultStore]:
+    """A results directory with these runs."""
+    with tempfile.TemporaryDirectory(prefix="skelbench-reference-") as folder:
+        store = ResultStore(folder)
+        store.prepare()
+        for pack in sorted(packs):
+            with opened(pack) as packed:
+                packed.unpack(store.root)
+        yield store
 
 
 def tables(kept: Path) -> Iterator[tuple[str, str]]:
     """(name, CSV) of every table in which the runs and tunings in the folder ``kept`` have a row."""
-    with tempfile.TemporaryDirectory(prefix="skelbench-reference-") as folder:
-        store = ResultStore(folder)
-        store.prepare()
-        for pack in sorted(kept.glob("*.zip")):
-            with opened(pack) as packed:
-                packed.unpack(store.root)
+    with unpacked(kept.glob("*.zip")) as store:
         if (kept / "tuned").exists():
             shutil.copytree(kept / "tuned", store.root / "tuned")
         changed = all(run.info["modified"] for run in store.read() if run.spec.method not in CONTROLS)
@@ -43,6 +60,18 @@ def tables(kept: Path) -> Iterator[tuple[str, str]]:
                 frame = table.frame()
                 if about.name == "tuned" and len(frame) or "run" in frame and frame["run"].astype(bool).any():
                     yield about.name, table.render("csv")
+
+
+def drawn_of(figure: str, folder: Path = FOLDER) -> list[Path]:
+    """The packs in ``folder`` that ``figure`` is drawn of."""
+    names = re.compile(FIGURES[figure] + r"\.zip")
+    return [pack for pack in sorted(folder.glob("*/*.zip")) if names.fullmatch(f"{pack.parent.name}/{pack.name}")]
+
+
+def draw(figure: str, file: Path) -> None:
+    """Draw one of :data:`FIGURES` into ``file``."""
+    with unpacked(drawn_of(figure)) as store:
+        save(skelbench.plot(figure, results=store.root), file, "png")
 
 
 def main() -> int:
@@ -66,6 +95,8 @@ def main() -> int:
                 path.write_text(made[path])
             else:
                 path.unlink()
+    for figure in () if typed.check or typed.folder != FOLDER else FIGURES:
+        draw(figure, DOCS / f"{figure.replace('-', '_')}.png")
     return int(typed.check and others > 0)
 
 

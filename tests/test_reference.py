@@ -7,7 +7,7 @@ import re
 import pandas
 import pytest
 
-from benchmarks.reference import FOLDER, tables
+from benchmarks.reference import DOCS, FIGURES, FOLDER, draw, drawn_of, tables
 from skelbench.results.packed import opened
 
 PACKS = sorted(FOLDER.glob("*/*.zip"))
@@ -40,3 +40,13 @@ def test_every_folder_holds_packs_and_is_explained():
     said = (FOLDER / "README.md").read_text()
     assert FOLDERS and all(folder.name in said for folder in FOLDERS)
     assert all(folder in FOLDERS for folder in FOLDER.iterdir() if folder.is_dir())
+
+
+def test_figures_of_the_documents_are_drawn_of_records(tmp_path):
+    results = (DOCS / "results.md").read_text()
+    for figure in FIGURES:
+        file = f"{figure.replace('-', '_')}.png"
+        assert len({pack.parent for pack in drawn_of(figure)}) == 2 and f"]({file})" in results, figure
+    draw("target-control", tmp_path / "drawn.png")
+    size = slice(16, 24)  # width and height of a png
+    assert (tmp_path / "drawn.png").read_bytes()[size] == (DOCS / "target_control.png").read_bytes()[size]
