@@ -194,18 +194,21 @@ def _run(tunings: Sequence[Tuning], session: Session, jobs: int | None) -> None:
     from skelbench.console import LEFT_OUT, out
     from skelbench.report import tuned
     from skelbench.report.terminal import Terminal
-    from skelbench.results.tuned import path_of, write
+    from skelbench.results.tuned import write
     from skelbench.studies.runner import processes
     from skelbench.studies.trials import status
     from skelbench.studies.tuning import NAME, retrain, try_all
 
-    probes = [tunings[0].asked.probe]
+    asked = tunings[0].asked
+    probes = [asked.probe]
     at_once, threads = processes(session.device, jobs)
 
     def work(trials: Sequence[Trial]) -> Failures:
         states = [(trial, status(trial, session, probes)) for trial in {trial.id: trial for trial in trials}.values()]
-        # What diverged would diverge again.
-        states = [(trial, state) for trial, state in states if state.state != "diverged"]
+        # What diverged would diverge again; with tpe what was drawn next followed from what failed.
+        followed = asked.sampler == "tpe" and all(trial.resolved.spec.seed == asked.seed for trial in trials)
+        final = ("diverged", "failed") if followed else ("diverged",)
+        states = [(trial, state) for trial, state in states if state.state not in final]
         failures = work_through(NAME, states, session, probes, at_once, threads)
         say_failed([trial for trial, _ in states], failures)
         return failures
@@ -214,12 +217,11 @@ def _run(tunings: Sequence[Tuning], session: Session, jobs: int | None) -> None:
 
     try_all(tunings, session, work)
     records = [tuning.record(session, command()) for tuning in tunings]
-    for record in records:  # hours went into the trials; one that is there may be complete
-        if not path_of(session.results, record).exists():
-            write(session.results, record)
+    for record in records:  # hours went into the trials
+        write(session.results, record)
     records = retrain(tunings, records, session, work)
     out.print(Terminal(tuned.build(records)))
     for record in records:
         out.print(f"wrote {write(session.results, record)}", soft_wrap=True)
-    if any(record.tuned is None for record in records):
+    if not all(record.complete for record in records):
         raise typer.Exit(LEFT_OUT)

@@ -6,10 +6,14 @@ Shapes: scores are a sequence of tasks, each with the scores of its seeds; tasks
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import numpy as np
+
+from skelbench.evaluate.resampling import t_quantile
 
 TASKS = 5
 """Fewer tasks are shown one by one: a mean over them would say more of which they are than of the methods."""
@@ -25,33 +29,48 @@ class Pooled:
 
     value: float
     interval: tuple[float, float]
-    """95 % percentile interval over seeds, drawn anew within every task; tasks are taken as they are."""
+    """95 % interval over seeds; tasks are taken as they are."""
 
 
-def iqm(scores: Scores, n: int = 4000) -> Pooled:
+def iqm(scores: Scores, n: int = 10000) -> Pooled:
     """Interquartile mean: the mean of all scores of all tasks without the lowest and the highest quarter.
+
+    Interval: ``n`` resamples of the seeds within every task. Plain percentiles of so few seeds are too narrow, so they
+    are taken further out, as over subjects (:func:`~skelbench.evaluate.resampling.over_subjects`), by the seeds of all
+    tasks but one of each.
 
     >>> iqm([np.array([0.1, 0.5]), np.array([0.6, 0.9])]).value
     0.55
     """
-    drawn_nS = np.concatenate([_drawn(task, n, [0, place]) for place, task in enumerate(scores)], axis=1)
-    return Pooled(float(_middle(np.concatenate(list(scores)))), _interval(_middle(drawn_nS)))
+    drawn_nS = np.concatenate([_drawn(task, n, place) for place, task in enumerate(scores)], axis=1)
+    seeds = sum(map(len, scores))
+    free = seeds - len(scores)
+    z = math.sqrt(seeds / free) * t_quantile(0.975, free) if free else math.inf
+    low, high = np.quantile(_middle(drawn_nS), [NormalDist().cdf(-z), NormalDist().cdf(z)])
+    return Pooled(float(_middle(np.concatenate(list(scores)))), (float(low), float(high)))
 
 
-def probability_of_improvement(a: Scores, b: Scores, n: int = 4000) -> Pooled:
+def probability_of_improvement(a: Scores, b: Scores) -> Pooled:
     """How likely a seed of A is above a seed of B on a task drawn at random; a tie counts half.
+
+    Interval: the chances that the figure found is within 1.96 standard errors of, each with its own standard error, so
+    that it is none of a point where all seeds agree. The variance of a task is that of Mann and Whitney's U by Hanley
+    and McNeil with equal numbers put into its two terms (Newcombe 2006, "Confidence intervals for an effect size
+    measure based on the Mann-Whitney statistic", part 2, method 5); tasks with other chances only make it smaller.
 
     >>> probability_of_improvement([np.array([0.8, 0.9])], [np.array([0.7, 0.85])]).value
     0.75
     """
     if len(a) != len(b):
         raise ValueError(f"A has {len(a)} tasks, B has {len(b)}")
-    pairs = list(zip(a, b))
-    value = np.mean([_above(one[None], other[None])[0] for one, other in pairs])
-    draws = [
-        _above(_drawn(one, n, [1, place]), _drawn(other, n, [2, place])) for place, (one, other) in enumerate(pairs)
-    ]
-    return Pooled(float(value), _interval(np.mean(draws, axis=0)))
+    value = float(np.mean([_above(one, other) for one, other in zip(a, b)]))
+    sizes = [(len(one), len(other)) for one, other in zip(a, b)]
+
+    def fits(chance: float) -> bool:
+        error = sum(_variance(chance, *size) for size in sizes) / len(sizes) ** 2
+        return (value - chance) ** 2 <= NormalDist().inv_cdf(0.975) ** 2 * error
+
+    return Pooled(value, (_end(fits, value, 0.0), _end(fits, value, 1.0)))
 
 
 def _middle(scores_nS: np.ndarray) -> np.ndarray:
@@ -60,18 +79,27 @@ def _middle(scores_nS: np.ndarray) -> np.ndarray:
     return ordered[..., count // 4 : count - count // 4].mean(-1)
 
 
-def _above(a_nS: np.ndarray, b_nS: np.ndarray) -> np.ndarray:
-    """Of every draw the share of pairs in which A is above B, ties half (Mann and Whitney's U over their number)."""
-    a, b = a_nS[:, :, None], b_nS[:, None, :]
-    return (a > b).mean((1, 2)) + 0.5 * (a == b).mean((1, 2))
+def _above(a_S: np.ndarray, b_S: np.ndarray) -> float:
+    """The share of pairs in which A is above B, ties half (Mann and Whitney's U over their number)."""
+    return float(np.greater.outer(a_S, b_S).mean() + 0.5 * np.equal.outer(a_S, b_S).mean())
 
 
-def _drawn(task_S: np.ndarray, n: int, seed: list[int]) -> np.ndarray:
+def _variance(chance: float, seeds_a: int, seeds_b: int) -> float:
+    """Of :func:`_above`, where that is ``chance`` in the long run."""
+    more = (seeds_a + seeds_b) / 2 - 1
+    depend = more * ((1 - chance) / (2 - chance) + chance / (1 + chance))
+    return chance * (1 - chance) * (1 + depend) / (seeds_a * seeds_b)
+
+
+def _end(fits: Callable[[float], bool], inside: float, outside: float) -> float:
+    """Where between the two ``fits`` ceases to hold, to 1e-9; ``inside`` where it holds nowhere else."""
+    while abs(outside - inside) > 1e-9:
+        middle = (inside + outside) / 2
+        inside, outside = (middle, outside) if fits(middle) else (inside, middle)
+    return inside
+
+
+def _drawn(task_S: np.ndarray, n: int, seed: int) -> np.ndarray:
     """``n`` resamples of the seeds of a task."""
     count = len(task_S)
-    return np.asarray(task_S, dtype=np.float64)[np.random.default_rng(seed).integers(0, count, (n, count))]
-
-
-def _interval(draws_n: np.ndarray) -> tuple[float, float]:
-    low, high = np.quantile(draws_n, [0.025, 0.975])
-    return float(low), float(high)
+    return np.asarray(task_S, dtype=np.float64)[np.random.default_rng([0, seed]).integers(0, count, (n, count))]

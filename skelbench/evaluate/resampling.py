@@ -18,6 +18,9 @@ TRUSTED = 6
 """Subjects that it takes to rest a claim on them: over five no sign-flip test can come below p = 1/16, and a bootstrap
 sees too few sums to be anything but rough."""
 
+LEAST = 1e-150
+"""The least chance that is told from 0: of less it is what is said."""
+
 
 @dataclass(frozen=True)
 class Resampled:
@@ -44,12 +47,19 @@ def over_clips(total_C: np.ndarray, unit: int = 1, n: int = 10000, confidence: f
     """The difference with every clip for itself: a percentile interval from ``n`` resamples of clips, and the exact
     sign-flip test, which for outcomes 0 and 1 is McNemar's.
 
-    Resampling clips with replacement is drawing from one multinomial how often each difference occurs.
+    Resampling clips with replacement is drawing from one multinomial how often each difference occurs. Where all clips
+    have the same, there is nothing to resample: then as many others as Wilson's interval leaves room for may have any.
     """
     totals, counts = np.unique(total_C, return_counts=True)
     clips = len(total_C)
-    draws = np.random.default_rng(0).multinomial(clips, counts / clips, size=n) @ totals / (unit * clips)
-    return Resampled("clips", clips, _quantiles(draws, (1 - confidence) / 2), sign_flips(totals, counts))
+    if len(totals) == 1:
+        z2 = NormalDist().inv_cdf(0.5 + confidence / 2) ** 2
+        share, other = float(totals[0] / unit), z2 / (clips + z2)
+        interval = share - other * (share + 1), share + other * (1 - share)
+    else:
+        draws = np.random.default_rng(0).multinomial(clips, counts / clips, size=n) @ totals / (unit * clips)
+        interval = _quantiles(draws, (1 - confidence) / 2)
+    return Resampled("clips", clips, interval, sign_flips(totals, counts))
 
 
 def over_subjects(
@@ -123,7 +133,8 @@ def design_effect(total_C: np.ndarray, subject_C: np.ndarray) -> float:
 def sign_flips(totals: np.ndarray, counts: np.ndarray) -> float:
     """P[|sum of ±|total|| >= |sum of totals|] with all signs equally likely; ``counts``: how often each total occurs.
 
-    The chances of all sums at once, exactly: a binomial distribution per size of a total, one added to the other.
+    The chances of all sums at once, exactly: a binomial distribution per size of a total, one added to the other. No
+    chance comes out below :data:`LEAST`.
     """
     chance = np.ones(1)  # of the summed sizes of all that came out positive: 0, 1, ..., all
     for size in np.unique(np.abs(totals[totals != 0])):
@@ -136,12 +147,12 @@ def sign_flips(totals: np.ndarray, counts: np.ndarray) -> float:
             moved[size * place : size * place + len(chance)] += one * chance
         chance = moved
     sizes = 2 * np.arange(len(chance)) - (len(chance) - 1)
-    return min(1.0, float(chance[np.abs(sizes) >= abs(int(totals @ counts))].sum()))
+    return min(1.0, max(LEAST, float(chance[np.abs(sizes) >= abs(int(totals @ counts))].sum())))
 
 
 def _fair_coin(n: int) -> np.ndarray:
-    """Chances of 0..n heads in ``n`` throws; what is under 1e-150 is cut off, equally at both ends."""
+    """Chances of 0..n heads in ``n`` throws; what is under :data:`LEAST` is cut off, equally at both ends."""
     log_total = math.lgamma(n + 1) - n * math.log(2)
     logs = np.array([log_total - math.lgamma(i + 1) - math.lgamma(n - i + 1) for i in range(n + 1)])
-    kept = logs > math.log(1e-150)
+    kept = logs > math.log(LEAST)
     return np.exp(logs[kept & kept[::-1]])

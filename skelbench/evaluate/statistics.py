@@ -11,6 +11,7 @@ import numpy as np
 
 from skelbench.errors import SkelbenchError
 from skelbench.evaluate.resampling import (
+    LEAST,
     TRUSTED,
     Resampled,
     bootstrap_subjects,
@@ -39,14 +40,14 @@ def wilson(successes: int, n: int, confidence: float = 0.95) -> tuple[float, flo
 def mcnemar(correct_a: np.ndarray, correct_b: np.ndarray) -> tuple[int, int, float]:
     """Exact two-sided McNemar test: (b, c, p), b = clips that only A gets right, c = clips that only B does.
 
-    p = min(1, 2 P[X <= min(b, c)]) with X binomial(b + c, 1/2).
+    p = min(1, 2 P[X <= min(b, c)]) with X binomial(b + c, 1/2), :data:`~skelbench.evaluate.resampling.LEAST` at least.
     """
     a, b = _outcomes(correct_a, correct_b)
     only_a, only_b = int((a & ~b).sum()), int((b & ~a).sum())
     n, least = only_a + only_b, min(only_a, only_b)
     log_total = math.lgamma(n + 1) - n * math.log(2)
     tail = math.fsum(math.exp(log_total - math.lgamma(i + 1) - math.lgamma(n - i + 1)) for i in range(least + 1))
-    return only_a, only_b, min(1.0, 2 * tail)
+    return only_a, only_b, min(1.0, max(LEAST, 2 * tail))
 
 
 def t_half_width(sd: float, n: int, confidence: float = 0.95) -> float:
@@ -198,6 +199,8 @@ def paired_test(
         by_subject=by_subject,
     )
     figures = f"{100 * interval[0]:+.1f} to {100 * interval[1]:+.1f} points at 95 % over {test.over}, p = {p:.2g}"
+    if all(one.p_value < p for one in (by_clip, by_subject) if one and str(one) == test.over):
+        figures += f" over {next(one for one in (by_subject, by_clip) if one and one.p_value == p)}"
     figures += f", {test.n} clips" if "subject" in test.over else ""
     if p <= alpha:
         winner, loser = (name_a, name_b) if difference > 0 else (name_b, name_a)

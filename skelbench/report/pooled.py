@@ -26,16 +26,18 @@ BLOCK = {
     "preset": "Preset",
     "changed": "Changed settings",
     "encoder": "Encoder",
-    "tokens": "Tokens",
+    "tokens": "Temporal tokens",
     "stream": "Stream",
     "hardware": "Hardware",
     "protocol": "Probe",
 }
 """What rows that are pooled alike have in common, and its headers."""
+_JOINTS = r"x\d+"
+"""Of a token grid, ``8x25+1``: data sets differ in them."""
 NOTE = (
     "IQM: mean of the middle half of all seeds of all tasks (a task: data set and split). Better: the chance that a "
-    "seed of the row has a higher accuracy than one of the other, mean over tasks, ties half. Brackets: 95 % over "
-    "seeds, drawn anew within every task; they speak of these tasks, not of others. Definitions: Agarwal et al. 2021."
+    "seed of the row has a higher accuracy than one of the other, mean over tasks, ties half. Definitions: Agarwal et "
+    "al. 2021. Brackets: 95 % over seeds; they speak of these tasks, not of others."
 )
 
 
@@ -50,6 +52,7 @@ def table(inputs: TableInputs) -> Table:
     there must be :data:`~skelbench.evaluate.pooled.TASKS`."""
     frame = inputs.frame
     frame = frame[frame["protocol"].astype(str).str.startswith("linear") & (frame["checkpoint"] == "last")]
+    frame = frame.assign(tokens=frame["tokens"].astype(str).str.replace(_JOINTS, "", regex=True))
     rows: list[dict[str, Any]] = []
     notes: list[str] = []
     for _, block in frame.groupby(list(BLOCK), sort=False):

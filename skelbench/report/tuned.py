@@ -36,6 +36,7 @@ BLOCK = {
 FOOTNOTES = {
     "default": "no draw did better than the defaults on the held-out subjects: they are what tuning chose",
     "missing": "retraining is not complete: issue the `skelbench tune` again",
+    "diverged": "diverged when it was trained again, as is said below",
     "none": "every trial failed",
     "subjects": SUBJECTS,
 }
@@ -105,8 +106,8 @@ def _row(record: TuningRecord) -> dict[str, Any]:
         "data": record.data[:12],
         "method": Cell(record.method, footnotes=(why,) if why else ()),
         "seeds": len(record.seeds),
-        "default": _accuracy(record.default),
-        "tuned": _accuracy(record.tuned),
+        "default": _accuracy(record.default, "default" in record.diverged),
+        "tuned": _accuracy(record.tuned, ("tuned" if record.winner else "default") in record.diverged),
         "difference": _difference(compared, len(record.seeds)),
         "p_value": None if compared is None else compared.p_value,
         "trials": len(record.trials),
@@ -117,9 +118,12 @@ def _row(record: TuningRecord) -> dict[str, Any]:
 
 
 def _reasons(record: TuningRecord) -> Iterator[str]:
-    """Why trials failed, each reason once."""
+    """Why trials failed, each reason once, and what diverged when it was trained again."""
     for reason, several in Counter(trial.failure for trial in record.trials if trial.failure).items():
         yield f"{record.method}: {several} of {len(record.trials)} trials failed: {reason}"
+    for side, reason in record.diverged.items():
+        what = "the tuned settings" if side == "tuned" else "the defaults"
+        yield f"{record.method}: {what} diverged over the whole schedule with {reason}"
 
 
 def _difference(compared: Compared | None, retrained: int) -> Cell:
@@ -138,9 +142,10 @@ def _difference(compared: Compared | None, retrained: int) -> Cell:
     )
 
 
-def _accuracy(side: Retrained | None) -> Cell:
+def _accuracy(side: Retrained | None, diverged: bool) -> Cell:
     import pandas
 
     if side is None:
-        return Cell(footnotes=("missing",))
-    return accuracy(pandas.DataFrame({"accuracy": side.accuracy, "n_test": side.n_test}))
+        return Cell(footnotes=("diverged" if diverged else "missing",))
+    by_subject = [dict(enumerate(side.by_subject)) or None] * len(side.accuracy)
+    return accuracy(pandas.DataFrame({"accuracy": side.accuracy, "n_test": side.n_test, "by_subject": by_subject}))

@@ -40,6 +40,9 @@ class Retrained(Spec):
     runs: tuple[str, ...]
     evaluations: tuple[str, ...]
     accuracy: tuple[Share, ...] = Field(min_length=1)
+    by_subject: tuple[tuple[float, int], ...] = ()
+    """Clips recognised (means over seeds) and clips, of each test subject; empty in older records, and where subjects
+    are not known."""
     n_test: int = Field(ge=1)
     seconds: float = Field(ge=0)
 
@@ -94,6 +97,8 @@ class TuningRecord(Spec):
     tuned: Retrained | None = None
     compared: Compared | None = None
     """None where the defaults won, or something is missing."""
+    diverged: dict[Literal["default", "tuned"], str] = {}
+    """Of a side without accuracies that will never have any: the seed with which it diverged, and how."""
     command: str
     environment: dict[str, Any]
     finished: float
@@ -114,6 +119,11 @@ class TuningRecord(Spec):
         return str(self.held_out["split"])
 
     @property
+    def complete(self) -> bool:
+        """Whether both sides were trained again."""
+        return self.default is not None and self.tuned is not None
+
+    @property
     def failed(self) -> int:
         """Trials without an accuracy."""
         return sum(trial.accuracy is None for trial in self.trials)
@@ -124,14 +134,11 @@ class TuningRecord(Spec):
         return sum(trial.seconds for trial in self.trials) / 3600
 
 
-def path_of(store: ResultStore, record: TuningRecord) -> Path:
-    """Where ``record`` is written."""
-    return store.root / "tuned" / record.name
-
-
 def write(store: ResultStore, record: TuningRecord) -> Path:
-    """Write ``record`` whole; returns where."""
-    path = path_of(store, record)
+    """Write ``record`` whole; returns where. One that is there and complete is not lost to one that is not."""
+    path = store.root / "tuned" / record.name
+    if not record.complete and path.exists() and (there := if_whole(partial(_read, path))) and there.complete:
+        return path
     path.parent.mkdir(parents=True, exist_ok=True)
     write_json(path, record.model_dump(mode="json"))
     return path

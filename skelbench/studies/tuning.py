@@ -10,12 +10,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from skelbench.data.store.splits import HeldOut
 from skelbench.errors import SkelbenchError
 from skelbench.plugin.host import Host
-from skelbench.report.outcomes import paired_over_seeds
+from skelbench.report.outcomes import outcomes_of, paired_over_seeds
+from skelbench.results.damage import if_whole
 from skelbench.results.environment import environment
 from skelbench.results.run_dir import RunDir
 from skelbench.results.tuned import Compared, Retrained, TunedTrial, TuningRecord
@@ -233,14 +235,26 @@ def retrain(
         (place, side): retrained(trials[number :: len(sides)], settings, session, asked.probe)
         for number, (place, side, settings) in enumerate(sides)
     }
+    diverged = {
+        (place, side): why
+        for number, (place, side, _) in enumerate(sides)
+        if (why := _divergence(trials[number :: len(sides)], session))
+    }
     complete = []
     for place, record in enumerate(records):
         default = found.get((place, "default"))
         tuned = found.get((place, "tuned")) if record.winner else default
         compared = compare(tuned, default, session) if record.winner and tuned and default else None
-        update = {"default": default, "tuned": tuned, "compared": compared, "finished": time.time()}
+        lost = {side: diverged[place, side] for side in ("default", "tuned") if (place, side) in diverged}
+        update = {"default": default, "tuned": tuned, "compared": compared, "diverged": lost, "finished": time.time()}
         complete.append(record.model_copy(update=update))
     return complete
+
+
+def _divergence(trials: Sequence[Trial], session: Session) -> str:
+    """With which seed one of these diverged, and how; "" = with none."""
+    runs = [session.results.by_id(trial.id) for trial in trials]
+    return next((f"seed {run.spec.seed}: {run.reason}" for run in runs if run and run.outcome == "diverged"), "")
 
 
 def retrained(trials: Sequence[Trial], settings: dict[str, Any], session: Session, probe: str) -> Retrained | None:
@@ -257,9 +271,20 @@ def retrained(trials: Sequence[Trial], settings: dict[str, Any], session: Sessio
         runs=tuple(run.spec.id for run in runs),
         evaluations=tuple(record["id"] for record in records),
         accuracy=tuple(record["metrics"]["accuracy"] for record in records),
+        by_subject=_by_subject(runs, records),
         n_test=int(records[0]["metrics"]["n_test"]),
         seconds=sum(map(spent, runs, records)),
     )
+
+
+def _by_subject(runs: Sequence[RunDir], records: Sequence[dict[str, Any]]) -> tuple[tuple[float, int], ...]:
+    """Of each test subject the clips recognised, means over ``runs``, and all clips; () where they are not known."""
+    found = [if_whole(partial(outcomes_of, run, record)) for run, record in zip(runs, records)]
+    counted = [one.by_subject for one in found if one and one.by_subject]
+    if len(counted) < len(found) or any(one.keys() != counted[0].keys() for one in counted):
+        return ()
+    right = {subject: sum(one[subject][0] for one in counted) / len(counted) for subject in counted[0]}
+    return tuple((right[subject], clips) for subject, (_, clips) in counted[0].items())
 
 
 def compare(tuned: Retrained, default: Retrained, session: Session) -> Compared | None:

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skelbench.evaluate.resampling import design_effect, over_clips, over_subjects, sign_flips
+from skelbench.evaluate.statistics import wilson
 
 
 def d_of(both: int, only_a: int, only_b: int) -> np.ndarray:
@@ -30,6 +31,17 @@ def test_clips_have_the_variance_of_the_paired_difference():
     error = d_C.std() / len(d_C) ** 0.5
     assert (high - low) / 2 == pytest.approx(1.96 * error, rel=0.05)
     assert (high + low) / 2 == pytest.approx(d_C.mean(), abs=0.2 * error)
+
+
+def test_where_all_clips_agree_others_may_not():
+    """As many as Wilson's interval of none in so many has room for, each with any difference there is."""
+    for share in (-2, -1, 0, 1, 2):
+        found = over_clips(np.full(50, share), unit=2)
+        other = wilson(0, 50)[1]
+        assert found.interval == pytest.approx(
+            (share / 2 - other * (share / 2 + 1), share / 2 + other * (1 - share / 2))
+        )
+    assert over_clips(np.ones(3000, int)).p_value == 1e-150  # 2^-2999 is no number here
 
 
 def test_subjects_are_resampled_whole():

@@ -205,6 +205,11 @@ def test_the_winner_is_trained_again_beside_the_defaults_with_fresh_seeds(here):
     assert {run.spec.id for run in runs} == {*full.default.runs, *full.tuned.runs}
     assert full.compared.difference == pytest.approx(np.mean(full.tuned.accuracy) - np.mean(full.default.accuracy))
 
+    for side in (full.default, full.tuned):
+        right, clips = np.sum(side.by_subject, axis=0)
+        assert len(side.by_subject) > 1 and clips == side.n_test
+        assert right / clips == pytest.approx(np.mean(side.accuracy))
+
     assert full.compared.seeds == 2
     spread = tuned._difference(full.compared.model_copy(update={"spread": 0.01}), retrained=3)
     assert spread.plus_minus == pytest.approx(8.985, abs=1e-3) and spread.plus_minus_over == "2 seeds"  # t(1 df) / √2
@@ -225,6 +230,18 @@ def test_the_winner_is_trained_again_beside_the_defaults_with_fresh_seeds(here):
     assert set(shown.frame["split"]) == {"half"} and set(shown.frame["seed"]) == {1, 2}
     only = TableInputs(here.host, here.results, False, {here.results.by_id(made[0]).name})
     assert set(only.frame["split"]) == {"half~tune"}
+    # A winner that diverges over the whole schedule has no accuracy, which is said; a complete record is kept.
+    run = here.results.by_id(full.tuned.runs[1])
+    info = json.loads((run.path / "run.json").read_text())
+    info |= {"outcome": "diverged", "reason": "the loss became nan at step 3 of 4"}
+    (run.path / "run.json").write_text(json.dumps(info))
+    (lost,) = retrain(tunings, [chosen], here, lambda trials: {})
+    assert lost.default == full.default and lost.tuned is None and lost.compared is None
+    assert lost.diverged == {"tuned": "seed 2: the loss became nan at step 3 of 4"}
+    shown = tuned.build([lost])
+    assert shown.rows[0]["tuned"].footnotes == ("diverged",) and shown.rows[0]["default"].value is not None
+    assert any("keen: the tuned settings diverged over the whole schedule with seed 2" in note for note in shown.notes)
+    assert write(here.results, lost) == path and full in read_all(here.results)
 
 
 def test_a_method_of_which_every_trial_fails_has_no_winner(here):
