@@ -87,7 +87,9 @@ def _next(resolved: Resolved, compares: bool) -> list[tuple[str, str]]:
         methods = (spec for spec in get_host().all("methods") if isinstance(spec, MethodSpec))
         others = (method.name for method in methods if method.trains and not method.stage)
         other = next((name for name in others if name != spec.method), "METHOD")
-        alike = f"preset {resolved.preset} without your changes" if resolved.modified else alike
+        budget = str(resolved.length.budget) if resolved.length else ""
+        changed = [key for key in resolved.modified if not (budget and key.startswith("budget "))]
+        alike = f"preset {resolved.preset} without your changes" if changed else alike
         what = f"another method, {alike}"
         if resolved.variant:
             other, what = spec.method, f"{spec.method} itself, {alike}"
@@ -97,6 +99,7 @@ def _next(resolved: Resolved, compares: bool) -> list[tuple[str, str]]:
         parts += ["--set second_body=repeat"] if spec.data.second_body == "repeat" else []
         parts += [f"--set min_frames={spec.data.min_frames}"] if spec.data.min_frames else []
         parts += [f"--preset {resolved.preset}"]
+        parts += [f"--budget {budget}"] if budget else []
         parts += ["--native"] if resolved.variant and resolved.setting == "native" else []
         commands.append((" ".join(parts), what))
     compare = "skelbench compare" + (" --all" if resolved.modified else "") if compares else "skelbench runs list"

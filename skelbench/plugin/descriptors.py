@@ -122,7 +122,8 @@ class MethodSpec(Descriptor):
     stage: Stage | None = None
     """Whose second stage it is; None = it begins with new weights, or with those of any run."""
     presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """Further presets of this method alone, each a mapping of dotted keys (SLiM's ``release``)."""
+    """Further presets of this method alone, each a mapping of dotted keys (SLiM's ``release``); under the name
+    of one of the harness's what is otherwise for this method in it."""
     variants: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Ablations by name, ``slim:glcl-only`` on the command line: dotted keys that go after the preset. A text
     ``"x0.5"`` is that many times what the preset says, also for ``clips_seen``, the length of the schedule."""

@@ -307,7 +307,7 @@ def _columns(varying: set[str]) -> tuple[Column, ...]:
             )
 
     seeds: tuple[Any, ...] = ("pm",)
-    best = Column("accuracy_best_on_test", "Best on test", ".1f", footnotes=("best",), beside=seeds)
+    best = Column("accuracy_best_on_test", "Best on test", ".1f", footnotes=("best",), beside=seeds, asked=True)
     return (
         Column("group", "Group", shown="group" in varying, heads=True),
         Column("method", "Method", leads=True, beside=("published",)),
@@ -341,7 +341,8 @@ def _further_columns(measures: Mapping[str, Measure], metrics: Collection[str]) 
     names = [*metrics, *(name for name in measures if name not in metrics)]
     for name in filter(measures.get, names):
         how = measures[name]
-        yield Column(_key(name), how.label, ".1f" if how.share else ".4g", shown=name in metrics)
+        shown = name in metrics
+        yield Column(_key(name), how.label, ".1f" if how.share else ".4g", shown=shown, asked=shown)
 
 
 def _row(group: DataFrame, knn: Callable[[DataFrame], list[float]], best_on_test: bool) -> dict[str, Any]:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from skelbench.results.store import ResultStore
 
 ALPHA = 0.05
-COLUMNS = (Column("rank", "Rank", "d"), Column("letters", "Not told apart"))
+COLUMNS = (Column("rank", "Rank", "d", asked=True), Column("letters", "Not told apart", asked=True))
 """Of the rows that were tested among each other."""
 HOW = (
     "Rank: by the accuracy as it is shown, ties share one. Rows that share a letter are not told apart: paired tests "

@@ -25,9 +25,10 @@ class Terminal:
     """A rich renderable of a table with its notes. A number is never cut.
 
     ``layout``: what happens to columns that do not fit beside each other. ``fit``: the least important are left out,
-    and a line says which; the headline and columns that lead stay, if need be broken, those first that tell most rows
-    apart, then those in which rows are ranked, then the others from the left. ``blocks``: all are shown, in blocks
-    below each other, each led by the numbers of the rows and what tells them apart.
+    and a line says which; the headline and the two columns that tell most rows apart stay, then what an option asked
+    for, other columns that lead (all of these if need be broken), those in which rows are ranked, and the others from
+    the left. ``blocks``: all are shown, in blocks below each other, each led by the numbers of the rows and what tells
+    them apart.
     ``whole``: lines are as long as they have to be, for files and pipes. None: ``fit`` on a terminal, else ``whole``.
     """
 
@@ -95,14 +96,22 @@ class Terminal:
         def importance(column: Column) -> tuple[Any, ...]:
             needed = column in leading[:1] or column is headline
             place = leading.index(column) if column in leading else len(leading)
-            return not needed, place, column.minor, column.best is None, shown.index(column)
+            return (
+                not needed,
+                column not in leading[:2],
+                not column.asked,
+                place,
+                column.minor,
+                column.best is None,
+                shown.index(column),
+            )
 
         chosen, taken, least = list[Column](), 1, 1
         for column in sorted(shown, key=importance):
             width = self._width(column) + 3
             narrow = self._narrow(column) + 3 if column in leading else width
-            # What tells rows apart, and the headline, is had by breaking what tells rows apart.
-            breaks = column in leading or column is headline or taken > room
+            # What tells rows apart, the headline and what was asked for is had by breaking what tells rows apart.
+            breaks = column in leading or column is headline or column.asked or taken > room
             if taken + width <= room or (breaks and least + narrow <= room) or not chosen:
                 chosen.append(column)
                 taken, least = taken + width, least + narrow

@@ -24,7 +24,8 @@ Where hidden tokens are to predict a teacher's features themselves (S-JEPA), a f
 each other into few dimensions; at momentum 0.99 and half the rate it learns more.
 The learning rate is that of Adam and its kin; a method with SGD keeps its own. Keys that a method's config does not
 have are skipped, so a method without prototypes needs nothing; how large an encoder is in a preset it says itself
-(``EncoderSpec.presets``).
+(``EncoderSpec.presets``). A name that a plugin's own config declares may mean anything, and is left alone: what of a
+preset is otherwise for such a method it says itself (``MethodSpec.presets``).
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+SHIPPED = frozenset({"skelbench", "skelbench_plugins"})
+"""Packages whose settings the names below mean."""
 _REDUCED: Mapping[str, Any] = {
     "method.prototypes": 256,
     "method.head_hidden": 128,

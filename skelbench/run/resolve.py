@@ -29,7 +29,7 @@ from skelbench.plugin.mistakes import plugin_code, wrong
 from skelbench.run.budget import Budget, Length
 from skelbench.run.buildable import check_buildable
 from skelbench.run.length import Timer, length_of, of_steps
-from skelbench.run.presets import EXCEPTIONS, PRESETS
+from skelbench.run.presets import EXCEPTIONS, PRESETS, SHIPPED
 from skelbench.run.request import CHOICES, Request, full_key, read_config
 from skelbench.run.settings import (
     NO_PATCH,
@@ -99,12 +99,14 @@ def resolve(request: Request, host: Host, data_root: Path, device: str, timer: T
     base: list[Layer] = [
         {"train.precision": "bf16" if kind == "cuda" and half else "fp32", "data.name": "synthetic"},
         {"grid.frames": 64, "grid.patch": 8, **method.recipe, **(method.native if native else {}), **alone},
-        {**PRESETS, **method.presets, **request.presets}[preset],
+        {**PRESETS.get(preset, {}), **method.presets.get(preset, {})},
     ]
+    base[2] = request.presets.get(preset, base[2])
     chosen = names([*base, choices])
     parts = Parts.of(host, method, chosen)
-    if preset not in method.presets and preset not in request.presets:  # its sizes are those of the encoder chosen
-        base[2] = {"encoder": chosen["encoder"], **_scaled(base[2], parts, preset)}
+    if preset in PRESETS and preset not in request.presets:  # its sizes are those of the encoder chosen
+        scaled = _scaled(PRESETS[preset], parts, preset)
+        base[2] = {"encoder": chosen["encoder"], **scaled, **method.presets.get(preset, {})}
     user = choices | _user_settings(request, from_file, parts)
 
     with _announced(host, method):
@@ -273,7 +275,8 @@ def _seed(request: Request, top: Mapping[str, Any]) -> int:
 
 
 def _scaled(preset: Layer, parts: Parts, name: str) -> dict[str, Any]:
-    """A preset of the harness for these parts: what they do not have is skipped, an encoder brings its own sizes.
+    """A preset of the harness for these parts: what they do not have is skipped, and of a method's settings what a
+    plugin's config itself declares, as a name says nothing there; an encoder brings its own sizes.
 
     Its learning rate is one for Adam and its kin; SGD keeps the method's, which needs no scaling by the batch here.
     """
@@ -282,6 +285,7 @@ def _scaled(preset: Layer, parts: Parts, name: str) -> dict[str, Any]:
     for trait in _traits(parts):
         preset = {**preset, **EXCEPTIONS[trait].get(name, {})}
     known = {key: value for key, value in preset.items() if key == "clips_seen" or _has(fields, key)}
+    known = {key: value for key, value in known.items() if not _foreign(parts.classes["method"], key)}
     mine = {key: value for key, value in known.items() if key not in apart}
     return mine | {f"encoder.{key}": value for key, value in parts.encoder.presets.get(name, {}).items()}
 
@@ -300,6 +304,13 @@ def _traits(parts: Parts) -> Iterator[str]:
 def _has(fields: Mapping[str, set[str]], key: str) -> bool:
     part, _, name = key.partition(".")
     return name in fields[part]
+
+
+def _foreign(config: type, key: str) -> bool:
+    """Whether the method's setting ``key`` is declared by a plugin that does not ship with the harness."""
+    part, _, name = key.partition(".")
+    own = [base for base in config.__mro__ if name in inspect.get_annotations(base)]
+    return part == "method" and bool(own) and own[0].__module__.partition(".")[0] not in SHIPPED
 
 
 def _user_settings(request: Request, from_file: Layer, parts: Parts) -> dict[str, Any]:

@@ -95,6 +95,54 @@ def bee(tmp_path):
     return Host([path])
 
 
+OWN = """
+from skelbench.methods import Config
+from skelbench.plugin import MethodSpec, hookimpl
+from skelbench.methods.momentum_contrast import MomentumContrastConfig
+from skelbench.views.spec import ViewSpec
+from skelbench_plugins.untrained import Untrained
+
+class Own(Config):
+    bottleneck: int = 32
+    momentum: float = 0.1
+
+class Heir(MomentumContrastConfig):
+    momentum: float = 0.5
+
+class Method(Untrained):
+    Config = Own
+
+    @classmethod
+    def views(cls, config, grid):
+        return {"view": ViewSpec(frames=grid.frames)}
+
+class Second(Method):
+    Config = Heir
+
+@hookimpl
+def skelbench_methods():
+    presets = {"small": {"method.bottleneck": 8}, "mine": {"method.bottleneck": 9}}
+    return [
+        MethodSpec(name="own", target=":Method", config=":Own", presets=presets),
+        MethodSpec(name="heir", target=":Second", config=":Heir"),
+    ]
+"""
+
+
+def test_a_preset_changes_no_setting_that_a_plugin_declares_itself(made, tmp_path):
+    """Its name says nothing of what it means there; what the plugin inherits from the harness is scaled."""
+    path = tmp_path / "own.py"
+    path.write_text(OWN)
+    own = {preset: made("own", preset, at=Host([path])).spec for preset in ("paper", "quick", "small", "mine")}
+    found = {preset: spec.method_config["bottleneck"] for preset, spec in own.items()}
+    assert found == {"paper": 32, "quick": 32, "small": 8, "mine": 9}
+    assert {spec.method_config["momentum"] for spec in own.values()} == {0.1}
+    assert own["small"].train.lr == own["quick"].train.lr > own["paper"].train.lr
+    heir, shipped = made("heir", at=Host([path])).spec.method_config, made("skeletonclr").spec.method_config
+    assert heir["queue"] == shipped["queue"] != made("heir", "paper", at=Host([path])).spec.method_config["queue"]
+    assert heir["momentum"] == 0.5
+
+
 def length(made):
     """Steps and clips of the schedule."""
     steps = total_steps(made.spec, 16)

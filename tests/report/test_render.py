@@ -136,6 +136,17 @@ def test_a_narrow_terminal_shows_the_headline_and_what_tells_rows_apart():
         assert max(map(len, text.splitlines())) <= width and ("`1-NN`" in text) == (width < 90)
 
 
+def test_what_an_option_asked_for_stays_before_what_tells_few_rows_apart():
+    columns = tuple(Column(name, name, leads=True) for name in ("Method", "Tokens", "Preset"))
+    columns += (Column("a", "Linear", ".1f", best="max"), Column("b", "1-NN", ".1f", best="max"))
+    rows = tuple({"Method": "m", "Tokens": n, "Preset": f"small-{n // 2}", "a": n, "b": n, "c": "ab"} for n in range(3))
+    for asked, left_out in ((False, "Not told apart"), (True, "Preset")):
+        table = Table("T", (*columns, Column("c", "Not told apart", asked=asked)), rows)
+        chosen, others = Terminal(table).columns_for(37)
+        assert {"Method", "Tokens", "Linear"} <= {column.header for column in chosen}
+        assert left_out in {column.header for column in others}
+
+
 def test_the_headline_is_a_column_with_figures():
     columns = (Column("n", "Name", leads=True), Column("a", "Linear", best="max"), Column("b", "1-NN", best="max"))
     text = render(Table("T", columns, ({"n": "a-method-of-this-length", "a": None, "b": 12.5},)), "terminal", 36)
