@@ -6,6 +6,7 @@ from functools import partial
 import pytest
 from small import silent_session, tiny, write_small_store
 
+from skelbench.cli.summary import _next
 from skelbench.cost import BODIES
 from skelbench.cost.report import step_cost
 from skelbench.errors import SkelbenchError
@@ -224,3 +225,11 @@ def test_progress_of_several_pieces_ends_at_their_sum():
     for done, total in ((12, 12), (512, 600), (600, 600), (5, 5)):
         report(done, total)
     assert counted == [12, 512, 88, 5]
+
+
+def test_the_next_command_has_the_budget_too(made):
+    """Another method is compared at the same length; of other changes the command says that it has none."""
+    (command, what), *_ = _next(made(budget="clips=64"), True)
+    assert command.endswith("--preset quick --budget clips=64") and "your changes" not in what
+    (command, what), *_ = _next(made(budget="clips=64", sets={"train.lr": 0.1}), True)
+    assert command.endswith("--budget clips=64") and "without your changes" in what
