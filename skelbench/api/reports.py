@@ -90,6 +90,7 @@ def compare(
     *,
     all: bool = False,
     significance: bool = False,
+    against: str = "",
     best_on_test: bool = False,
     results: Path | str | None = None,
     **only: Unpack[Only],
@@ -97,7 +98,8 @@ def compare(
     """A table over the results: ``skelbench compare``, from Python.
 
     ``table``: linear, token-budget, target-control, flops (which needs no run), or one of a plugin. ``all``: also runs
-    whose settings were changed from their preset. ``significance``: which rows can be told apart. ``best_on_test``:
+    whose settings were changed from their preset. ``significance``: which rows can be told apart. ``against``: how
+    far every row is from that method's. ``best_on_test``:
     the highest test accuracy of a probe's checkpoints too. ``dataset``, ``method``, ``protocol``, ``preset``, ``tag``:
     only rows of these, one name or several.
 
@@ -105,7 +107,7 @@ def compare(
         SkelbenchError: there is no such table, data set, ...; names the nearest.
     """
     inputs = _inputs(results, all, only)
-    inputs.significance, inputs.best_on_test = significance, best_on_test
+    inputs.significance, inputs.best_on_test, inputs.against = significance, best_on_test, against
     descriptor = inputs.host.get("tables", table)
     built = inputs.host.checked(descriptor, inputs.host.load(descriptor)(inputs), Table, "skelbench.report.table.Table")
     built = inputs.filters.narrowed(built, table)

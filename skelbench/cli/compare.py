@@ -52,6 +52,15 @@ def compare(
             "--significance", help="Also ranks, which rows can be told apart, and the least difference that shows."
         ),
     ] = False,
+    against: Annotated[
+        str,
+        typer.Option(
+            metavar="METHOD",
+            help="Also the difference to this method (METHOD or METHOD:VARIANT), tested.",
+            show_default=False,
+            autocompletion=complete.methods,
+        ),
+    ] = "",
     best_on_test: Annotated[
         bool,
         typer.Option(
@@ -104,8 +113,9 @@ def compare(
     filters = filters_of(dataset=dataset, method=method, protocol=protocol, preset=preset, tag=tag)
     inputs = TableInputs(host, store, exact_only=not all_, progress=progress, metrics=asked, filters=filters)
     inputs.check_filters()
-    inputs.significance, inputs.best_on_test = significance, best_on_test
+    inputs.significance, inputs.best_on_test, inputs.against = significance, best_on_test, against
     added = {"--significance": "letters"} if significance else {}
+    added |= {"--against": "against"} if against else {}
     added |= {"--best-on-test": "accuracy_best_on_test"} if best_on_test else {}
 
     def nothing(option: str) -> SkelbenchError:

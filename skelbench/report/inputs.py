@@ -48,6 +48,8 @@ class TableInputs:
     """Show the highest test accuracy of the probe's checkpoints too (``--best-on-test``)."""
     significance: bool = False
     """Show which rows can be told apart (``--significance``)."""
+    against: str = ""
+    """Show how far every row is from this method's, METHOD or METHOD:VARIANT (``--against``)."""
     protocol: str = "linear"
     """What figures of one protocol show (``--protocol``)."""
     also_shown: Collection[str] = frozenset()

@@ -10,8 +10,9 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from skelbench.data.store.splits import for_choosing, full_name
-from skelbench.errors import SkelbenchError
+from skelbench.errors import SkelbenchError, did_you_mean
 from skelbench.plugin import TableSpec, hookimpl
+from skelbench.report import against as hold_against
 from skelbench.report import published, significance, study_rows
 from skelbench.report.controls import CONTROLS
 from skelbench.report.seeds import (
@@ -144,7 +145,11 @@ def table(inputs: TableInputs) -> Table:
     announced = Papers([*chain.from_iterable(study_rows.announced(inputs, NAME))], inputs.host)
     announced.expected = [key for key in announced.expected if inputs.filters.takes(method=key[0], dataset=key[2])]
     store = inputs.store if inputs.significance else None
-    built = build(inputs.frame, announced, inputs.metrics, inputs.best_on_test, store)
+    against = (inputs.against, inputs.store) if inputs.against else None
+    if against and inputs.against not in (titles := set(inputs.frame["title"])):
+        unknown = did_you_mean(inputs.against, sorted(titles), "method with a row here")
+        raise SkelbenchError(f"{unknown} A filter --method must name it too.")
+    built = build(inputs.frame, announced, inputs.metrics, inputs.best_on_test, store, against)
     return replace(built, notes=(*built.notes, *_never_evaluated(inputs)))
 
 
@@ -171,6 +176,7 @@ def build(
     metrics: Collection[str] = (),
     best_on_test: bool = False,
     store: ResultStore | None = None,
+    against: tuple[str, ResultStore] | None = None,
 ) -> Table:
     """One row per setting, averaged over its seeds; an empty ``frame`` gives an empty table that says what to run.
 
@@ -181,7 +187,8 @@ def build(
     others are in CSV and JSON alone. An optional column ``group`` keeps apart what the other columns do not show;
     ``changed``, ``probe``, ``data``, ``tags``, ``draws``, ``drawn``,
     ``accuracy_sd``, ``subjects`` and ``by_subject`` are optional too. ``best_on_test`` adds that
-    column. ``store``: where the predictions are, to say which rows can be told apart.
+    column. ``store``: where the predictions are, to say which rows can be told apart; ``against``: the same behind the
+    title of a method, to say how far each is from it.
     Seeds make rows as in :func:`~skelbench.report.seeds.seeds_of`. A row's p-value is the largest of its seeds (every
     seed must differ from its control, and in one direction), Holm-adjusted over the rows of its block.
 
@@ -212,6 +219,11 @@ def build(
     block = partial(block_of, BLOCK)
     adjust(rows, within=block)
     told = [*_told_apart(rows, groups, store)] if store else []
+    if against:
+        title, of = against
+        for members in _blocks(rows):
+            hold_against.mark([rows[i] for i in members], [groups[i] for i in members], title, of)
+        told.append(hold_against.how(title))
     announced = announced or Papers()
     for row in rows:
         title = row["method"].value
@@ -233,7 +245,8 @@ def build(
     used |= {"size": SIZE} | published.footnotes(rows)
     used = ({"best": BEST} if best_on_test else {}) | footnotes_of(rows, used)
     notes += [*subjects_note(linear), *told]
-    return Table(TITLE, (*_columns(varying), *columns), tuple(rows), tuple(notes), used).ranked(within=block)
+    shown = _columns(varying, against[0] if against else "")
+    return Table(TITLE, (*shown, *columns), tuple(rows), tuple(notes), used).ranked(within=block)
 
 
 def beside_paper(one: published.Figure | None, preset: str) -> Cell:
@@ -247,14 +260,19 @@ def beside_paper(one: published.Figure | None, preset: str) -> Cell:
 def _told_apart(rows: list[dict[str, Any]], groups: list[DataFrame], store: ResultStore) -> Iterator[str]:
     """Rank and letters of the rows of each block, and what is to be said of them."""
     yield significance.HOW
-    blocks: dict[tuple[str, ...], list[int]] = {}
-    for number, row in enumerate(rows):
-        blocks.setdefault(block_of(BLOCK, row), []).append(number)
     varying, _ = alike(rows, BLOCK)
-    for members in blocks.values():
+    for members in _blocks(rows):
         first = rows[members[0]] | {"preset": rows[members[0]]["preset"].removesuffix("+")}
         where = significance.place(first, ["dataset", "split", *(key for key in BLOCK if key in varying)])
         yield from significance.mark([rows[i] for i in members], [groups[i] for i in members], store, where)
+
+
+def _blocks(rows: Sequence[Mapping[str, Any]]) -> list[list[int]]:
+    """Places of the rows of each block."""
+    blocks: dict[tuple[str, ...], list[int]] = {}
+    for number, row in enumerate(rows):
+        blocks.setdefault(block_of(BLOCK, row), []).append(number)
+    return [*blocks.values()]
 
 
 def _in_order(
@@ -291,7 +309,7 @@ def _controls_beside(linear: DataFrame) -> DataFrame:
     return linear
 
 
-def _columns(varying: set[str]) -> tuple[Column, ...]:
+def _columns(varying: set[str], against: str = "") -> tuple[Column, ...]:
     def shared(*keys: str) -> Iterator[Column]:
         """Columns that are shown only where rows differ in them."""
         headers = {"dataset": "Data set", "data": "Data version", "protocol": "Probe", "trained_on": "Trained on"}
@@ -316,6 +334,7 @@ def _columns(varying: set[str]) -> tuple[Column, ...]:
         *shared("preset", "changed", "encoder", "hardware", "protocol", "trained_on", "stream", "checkpoint"),
         Column("seeds", "Seeds", "d"),
         Column("accuracy", "Linear", ".1f", best="max", beside=("pm", "interval")),
+        *(hold_against.columns(against) if against else ()),
         *(significance.COLUMNS if "letters" in varying else ()),
         Column("accuracy_selected", "Selected on train", ".1f", best="max", beside=seeds, minor=True),
         *([best] if best.key in varying else []),

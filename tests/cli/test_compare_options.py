@@ -78,11 +78,18 @@ def test_what_was_evaluated_but_is_in_no_row_is_said_to_be_there(results, capsys
 
 
 @pytest.mark.parametrize(
-    ("option", "table"), [("--significance", "flops"), ("--best-on-test", "flops"), ("--best-on-test", "token-budget")]
+    ("option", "table"),
+    [
+        ("--significance", "flops"),
+        ("--best-on-test", "flops"),
+        ("--best-on-test", "token-budget"),
+        ("--against", "flops"),
+        ("--against", "token-budget"),
+    ],
 )
 def test_what_a_table_cannot_show_is_refused(results, capsys, option, table):
     results.run("slim", np.arange(200) < 150, tokens=30, knn=None)
-    assert main(["compare", "--table", table, option]) == 2
+    assert main(["compare", "--table", table, option, *(["slim"] if option == "--against" else [])]) == 2
     assert f"table {table} has nothing to show for {option}" in capsys.readouterr().err
 
 
@@ -90,6 +97,7 @@ def test_from_python(results):
     import skelbench
 
     assert "letters" in skelbench.compare(significance=True, results=results.root).frame()
+    assert "against_p" in skelbench.compare(against="slim", results=results.root).frame()
     assert "accuracy_best_on_test" in skelbench.compare(best_on_test=True, results=results.root).frame()
     assert "accuracy_best_on_test" not in skelbench.compare(results=results.root).frame()
 

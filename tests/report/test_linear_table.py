@@ -4,9 +4,10 @@ from io import StringIO
 import numpy as np
 import pandas as pd
 import pytest
-from fabricated import Fabricated
+from fabricated import Fabricated, correct
 
 from skelbench.errors import SkelbenchError
+from skelbench.evaluate.statistics import holm, mcnemar, seeds_test
 from skelbench.plugin.host import Host
 from skelbench.report.inputs import TableInputs
 from skelbench.report.linear import GROUPS, REQUIRED, Papers, build, table
@@ -307,6 +308,38 @@ def test_over_few_subjects_nothing_can_be_told_apart(made):
     built = table(TableInputs(Host(), made.store, significance=True))
     assert {row["letters"].value for row in built.rows} == {"a"}
     assert any("5 subjects" in note and "p = 0.062 after adjusting for 1 pair" in note for note in built.notes)
+
+
+def test_rows_are_held_against_those_of_a_method(made):
+    """Of several to that with the same tokens; p is adjusted over the block, and the method is nothing over itself."""
+    rng, mine, theirs = np.random.default_rng(0), [], []
+    for seed in (0, 1):
+        mine.append(rng.random(400) < 0.6)
+        theirs.append(rng.random(400) < 0.5)
+        made.run("slim", mine[seed], seed=seed)
+        made.run("mamp", theirs[seed], seed=seed)
+    made.run("mamp", 0.1, tokens=15)
+    made.run("gfp", theirs[0])
+    made.run("skeletonmae", 0.9, tokens=15)
+    made.run("amr", 0.9, tokens=30)  # nothing of several that are as unlike
+    made.run("dino", 0.9, split="other")
+    built = table(TableInputs(Host(), made.store, against="mamp"))
+    found = {(row["method"].value, row["tokens"].value): (row["against"], row["against_p"].value) for row in built.rows}
+    test = seeds_test(np.array(mine), np.array(theirs))
+    over, p = found["slim", "8x25+1"]
+    assert over.value == pytest.approx(100 * test.difference) and over.plus_minus == pytest.approx(
+        100 * test.half_width
+    )
+    assert (
+        over.interval == pytest.approx(tuple(100 * end for end in test.interval)) and over.interval_over == "400 clips"
+    )
+    ps = [test.p_value, 1.0, mcnemar(correct(0.9), correct(0.1))[2]]  # slim, gfp, skeletonmae
+    assert [p, found["gfp", "8x25+1"][1], found["skeletonmae", "15x25+1"][1]] == pytest.approx(holm(ps).tolist())
+    assert found["gfp", "8x25+1"][0].value == 0 and found["skeletonmae", "15x25+1"][0].value == pytest.approx(80)
+    assert {found[key][0].value for key in found if key[0] in ("mamp", "amr", "dino")} == {None}
+    assert any(note.startswith("Over mamp:") for note in built.notes) and "Over mamp" in render(built)
+    with pytest.raises(SkelbenchError, match="'mam'; did you mean 'mamp'. A filter --method must name it too"):
+        table(TableInputs(Host(), made.store, against="mam"))
 
 
 def test_native_runs_are_marked_and_ranked_apart():
