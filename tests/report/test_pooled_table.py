@@ -96,3 +96,16 @@ def test_one_seed_each_of_three_settings_is_nothing_to_pool(made, settings):
         for task in range(5):
             made.run("slim", dataset=f"set{task}", seed=seed, knn=None, **own)
     assert not build(made, exact_only=False).rows
+
+
+def test_data_sets_with_other_joints_are_pooled(made):
+    for title, base in (("slim", 0.6), ("mamp", 0.5)):
+        for task in range(5):
+            for seed in range(3):
+                share = correct(base + 0.02 * task + 0.01 * seed)
+                name = made.run(title, share, dataset=f"set{task}", seed=seed, knn=None, fingerprint=str(task) * 64)
+                cost = made.root / name / "cost.json"
+                cost.write_text(cost.read_text().replace("8 x 25", f"8 x {17 + task}"))
+    built = build(made)
+    assert [(row["title"].value, row["tasks"].value) for row in built.rows] == [("slim", 5), ("mamp", 5)]
+    assert built.rows[0]["tokens"].value == "8+1"
