@@ -38,6 +38,7 @@ from made.files import (
 from skelbench.data.foreign import ImportOptions, import_files, name_for, ntu
 from skelbench.data.foreign.bodies import TURNS, Pose, drop_absent
 from skelbench.data.foreign.exporters import export_mamp_npz
+from skelbench.data.foreign.files import _is_table
 from skelbench.data.raw.origin import centre
 from skelbench.data.store.clip_store import ClipStore, Flag
 from skelbench.data.store.splits import FieldRule, NameRule
@@ -772,6 +773,22 @@ def test_the_other_part_is_not_passed_over_because_it_is_damaged(tmp_path, take)
     val.write_bytes(whole)
     val_label.unlink()
     refused(tmp_path, "val_position.npy holds 8 clips without labels", train)
+
+
+@pytest.mark.parametrize("first", ["clip,frame,label", "label;x;y", "N\tx\ty"])
+def test_a_table_is_no_pickle_whatever_letter_it_begins_with(tmp_path, first):
+    (tmp_path / "poses.csv").write_text(f"{first}\n0,0,1\n")
+    refused(
+        tmp_path, "poses.csv is a table; save it as a ragged npz, with arrays joints, offsets", tmp_path / "poses.csv"
+    )
+    (tmp_path / "notes.txt").write_text("some words about it\n")
+    refused(tmp_path, "notes.txt is text .raw recordings are read by", tmp_path / "notes.txt")
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_a_pickle_of_any_protocol_is_one(protocol):
+    for value in ({"a": [1, 2, 3]}, [np.arange(3)], ("x, y", 2), np.float32(1)):
+        assert not _is_table(pickle.dumps(value, protocol=protocol)[:64])
 
 
 def test_every_file_given_is_used(tmp_path):

@@ -123,16 +123,22 @@ def _open(path: Path, options: ImportOptions) -> Found:
         return _npy(path, options)
     if start.startswith(b"\x89HDF\r\n\x1a\n"):
         return sgn(path, options)
-    if start[:1] in b"\x80(]})lcIFNKJSUVXT":
+    if start[:1] in b"\x80(]})lcIFNKJSUVXT" and not _is_table(start):
         return _pickle(path, options)
     if is_clip(path.name):
         raise SkelbenchError(f"{path} is a single clip of NW-UCLA; name the folder that holds all of them")
     what = "text (raw recordings are read by: skelbench data prepare)" if _is_text(start) else "of unknown content"
+    what = "a table; save it as a ragged npz, with arrays joints, offsets and label" if _is_table(start) else what
     raise SkelbenchError(f"{path} is {what}; formats that are imported: {FORMATS}")
 
 
 def _is_text(start: bytes) -> bool:
     return all(byte in b"\t\r\n" or 32 <= byte < 127 for byte in start)
+
+
+def _is_table(start: bytes) -> bool:
+    """Lines of text in columns. A pickle that is text begins with a bracket, or with a line without a comma."""
+    return _is_text(start) and start[:1] != b"(" and any(separator in start.splitlines()[0] for separator in b",;\t")
 
 
 def _npz(path: Path, options: ImportOptions) -> Recording:
