@@ -303,7 +303,8 @@ FILES = {
         _file(lambda data: data[:2000] + bytes(50) + data[2050:]),
         "array 'joints' is not readable .*download or copy",
     ),
-    "text": (_file(lambda data: b"joints,label\n1,2\n"), "is text .*data prepare.*; formats"),
+    "text": (_file(lambda data: b"joints and labels\n1 2\n"), "is text .*data prepare.*; formats"),
+    "table": (_file(lambda data: b"joints,label\n1,2\n"), "is a table; save it as a ragged npz"),
     "folder": (lambda path: path.mkdir(), "is a folder without clips of NW-UCLA; name a file in it"),
     "named pipe": (os.mkfifo, "is not a regular file but a pipe or a device; save"),
 }
