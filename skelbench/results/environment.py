@@ -11,6 +11,8 @@ from typing import Any
 
 from skelbench.version import __version__, installed
 
+PLACES = frozenset({"--results", "--data-root"})
+"""Options that say where things lie on this machine."""
 _PACKAGES = ("torch", "timm", "numpy", "fvcore", "pydantic", "pluggy")
 
 
@@ -40,10 +42,20 @@ def environment(device: str) -> dict[str, Any]:
 
 
 def command() -> str:
-    """What this process was started with, as it is typed: ``skelbench run slim``, else ``python -m mine --fast``."""
+    """What this process was started with, as it is typed: ``skelbench run slim``, else ``python -m mine --fast``.
+
+    Without :data:`PLACES`: a record may be handed on, and who repeats it keeps results and data elsewhere.
+    """
     program = Path(sys.argv[0])
     if program.name == "skelbench" or program.parts[-2:] == ("skelbench", "__main__.py"):
-        return shlex.join(["skelbench", *sys.argv[1:]])
+        kept, words = ["skelbench"], iter(sys.argv[1:])
+        for word in words:
+            name, equals, _ = word.partition("=")
+            if name not in PLACES:
+                kept.append(word)
+            elif not equals:
+                next(words, None)  # its value
+        return shlex.join(kept)
     return shlex.join(["python", *sys.orig_argv[1:]])
 
 
