@@ -62,10 +62,10 @@ def tables(kept: Path) -> Iterator[tuple[str, str]]:
                     yield about.name, table.render("csv")
 
 
-def drawn_of(figure: str, folder: Path = FOLDER) -> list[Path]:
-    """The packs in ``folder`` that ``figure`` is drawn of."""
+def drawn_of(figure: str) -> list[Path]:
+    """The packs that ``figure`` is drawn of."""
     names = re.compile(FIGURES[figure] + r"\.zip")
-    return [pack for pack in sorted(folder.glob("*/*.zip")) if names.fullmatch(f"{pack.parent.name}/{pack.name}")]
+    return [pack for pack in sorted(FOLDER.glob("*/*.zip")) if names.fullmatch(f"{pack.parent.name}/{pack.name}")]
 
 
 def draw(figure: str, file: Path) -> None:

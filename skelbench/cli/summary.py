@@ -88,7 +88,7 @@ def _next(resolved: Resolved, compares: bool) -> list[tuple[str, str]]:
         others = (method.name for method in methods if method.trains and not method.stage)
         other = next((name for name in others if name != spec.method), "METHOD")
         budget = str(resolved.length.budget) if resolved.length else ""
-        changed = [key for key in resolved.modified if not (budget and key.startswith("budget "))]
+        changed = [key for key in resolved.modified if not key.startswith("budget ")]
         alike = f"preset {resolved.preset} without your changes" if changed else alike
         what = f"another method, {alike}"
         if resolved.variant:

@@ -64,11 +64,11 @@ def probability_of_improvement(a: Scores, b: Scores) -> Pooled:
     if len(a) != len(b):
         raise ValueError(f"A has {len(a)} tasks, B has {len(b)}")
     value = float(np.mean([_above(one, other) for one, other in zip(a, b)]))
-    sizes = [(len(one), len(other)) for one, other in zip(a, b)]
+    sizes, z2 = [(len(one), len(other)) for one, other in zip(a, b)], NormalDist().inv_cdf(0.975) ** 2
 
     def fits(chance: float) -> bool:
         error = sum(_variance(chance, *size) for size in sizes) / len(sizes) ** 2
-        return (value - chance) ** 2 <= NormalDist().inv_cdf(0.975) ** 2 * error
+        return (value - chance) ** 2 <= z2 * error
 
     return Pooled(value, (_end(fits, value, 0.0), _end(fits, value, 1.0)))
 

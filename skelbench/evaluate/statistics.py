@@ -199,8 +199,9 @@ def paired_test(
         by_subject=by_subject,
     )
     figures = f"{100 * interval[0]:+.1f} to {100 * interval[1]:+.1f} points at 95 % over {test.over}, p = {p:.2g}"
-    if all(one.p_value < p for one in (by_clip, by_subject) if one and str(one) == test.over):
-        figures += f" over {next(one for one in (by_subject, by_clip) if one and one.p_value == p)}"
+    wider = _wider(by_clip, by_subject) or by_clip
+    if wider.p_value < p:
+        figures += f" over {by_subject if wider is by_clip else by_clip}"
     figures += f", {test.n} clips" if "subject" in test.over else ""
     if p <= alpha:
         winner, loser = (name_a, name_b) if difference > 0 else (name_b, name_a)

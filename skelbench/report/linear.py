@@ -13,7 +13,8 @@ from skelbench.data.store.splits import for_choosing, full_name
 from skelbench.errors import SkelbenchError, did_you_mean
 from skelbench.plugin import TableSpec, hookimpl
 from skelbench.report import against as hold_against
-from skelbench.report import published, significance, study_rows
+from skelbench.report import published, study_rows
+from skelbench.report import significance as telling_apart
 from skelbench.report.controls import CONTROLS
 from skelbench.report.seeds import (
     INTERVALS,
@@ -144,12 +145,12 @@ def table(inputs: TableInputs) -> Table:
     """The table of the evaluations in ``inputs``."""
     announced = Papers([*chain.from_iterable(study_rows.announced(inputs, NAME))], inputs.host)
     announced.expected = [key for key in announced.expected if inputs.filters.takes(method=key[0], dataset=key[2])]
-    store = inputs.store if inputs.significance else None
-    against = (inputs.against, inputs.store) if inputs.against else None
-    if against and inputs.against not in (titles := set(inputs.frame["title"])):
+    if inputs.against and inputs.against not in (titles := set(inputs.frame["title"])):
         unknown = did_you_mean(inputs.against, sorted(titles), "method with a row here")
         raise SkelbenchError(f"{unknown} A filter --method must name it too.")
-    built = build(inputs.frame, announced, inputs.metrics, inputs.best_on_test, store, against)
+    built = build(
+        inputs.frame, announced, inputs.metrics, inputs.best_on_test, inputs.store, inputs.significance, inputs.against
+    )
     return replace(built, notes=(*built.notes, *_never_evaluated(inputs)))
 
 
@@ -176,7 +177,8 @@ def build(
     metrics: Collection[str] = (),
     best_on_test: bool = False,
     store: ResultStore | None = None,
-    against: tuple[str, ResultStore] | None = None,
+    significance: bool = False,
+    against: str = "",
 ) -> Table:
     """One row per setting, averaged over its seeds; an empty ``frame`` gives an empty table that says what to run.
 
@@ -187,8 +189,8 @@ def build(
     others are in CSV and JSON alone. An optional column ``group`` keeps apart what the other columns do not show;
     ``changed``, ``probe``, ``data``, ``tags``, ``draws``, ``drawn``,
     ``accuracy_sd``, ``subjects`` and ``by_subject`` are optional too. ``best_on_test`` adds that
-    column. ``store``: where the predictions are, to say which rows can be told apart; ``against``: the same behind the
-    title of a method, to say how far each is from it.
+    column. With ``store``, where the predictions are, ``significance`` says which rows can be told apart, and
+    ``against`` how far each is from the method of this title.
     Seeds make rows as in :func:`~skelbench.report.seeds.seeds_of`. A row's p-value is the largest of its seeds (every
     seed must differ from its control, and in one direction), Holm-adjusted over the rows of its block.
 
@@ -218,12 +220,11 @@ def build(
     ]
     block = partial(block_of, BLOCK)
     adjust(rows, within=block)
-    told = [*_told_apart(rows, groups, store)] if store else []
-    if against:
-        title, of = against
+    told = [*_told_apart(rows, groups, store)] if store and significance else []
+    if store and against:
         for members in _blocks(rows):
-            hold_against.mark([rows[i] for i in members], [groups[i] for i in members], title, of)
-        told.append(hold_against.how(title))
+            hold_against.mark([rows[i] for i in members], [groups[i] for i in members], against, store)
+        told.append(hold_against.how(against))
     announced = announced or Papers()
     for row in rows:
         title = row["method"].value
@@ -237,7 +238,7 @@ def build(
     varying |= {"group"} if len({row["group"] for row in rows} - {CONTROL_GROUP}) > 1 else set()
     varying |= {"paper"} if any(row["paper"].value is not None for row in rows) else set()
     varying |= {"accuracy_best_on_test"} if best_on_test else set()
-    varying |= {"letters"} if store else set()
+    varying |= {"letters"} if significance else set()
     varying |= {"tags"} if any(row.get("tags") for row in rows) else set()
     notes = [*_notes(frame, constant), *([TRAINED_ON] if "trained_on" in varying else [])]
     notes += announced.notes if "paper" in varying else []
@@ -245,8 +246,7 @@ def build(
     used |= {"size": SIZE} | published.footnotes(rows)
     used = ({"best": BEST} if best_on_test else {}) | footnotes_of(rows, used)
     notes += [*subjects_note(linear), *told]
-    shown = _columns(varying, against[0] if against else "")
-    return Table(TITLE, (*shown, *columns), tuple(rows), tuple(notes), used).ranked(within=block)
+    return Table(TITLE, (*_columns(varying, against), *columns), tuple(rows), tuple(notes), used).ranked(within=block)
 
 
 def beside_paper(one: published.Figure | None, preset: str) -> Cell:
@@ -259,12 +259,12 @@ def beside_paper(one: published.Figure | None, preset: str) -> Cell:
 
 def _told_apart(rows: list[dict[str, Any]], groups: list[DataFrame], store: ResultStore) -> Iterator[str]:
     """Rank and letters of the rows of each block, and what is to be said of them."""
-    yield significance.HOW
+    yield telling_apart.HOW
     varying, _ = alike(rows, BLOCK)
     for members in _blocks(rows):
         first = rows[members[0]] | {"preset": rows[members[0]]["preset"].removesuffix("+")}
-        where = significance.place(first, ["dataset", "split", *(key for key in BLOCK if key in varying)])
-        yield from significance.mark([rows[i] for i in members], [groups[i] for i in members], store, where)
+        where = telling_apart.place(first, ["dataset", "split", *(key for key in BLOCK if key in varying)])
+        yield from telling_apart.mark([rows[i] for i in members], [groups[i] for i in members], store, where)
 
 
 def _blocks(rows: Sequence[Mapping[str, Any]]) -> list[list[int]]:
@@ -335,7 +335,7 @@ def _columns(varying: set[str], against: str = "") -> tuple[Column, ...]:
         Column("seeds", "Seeds", "d"),
         Column("accuracy", "Linear", ".1f", best="max", beside=("pm", "interval")),
         *(hold_against.columns(against) if against else ()),
-        *(significance.COLUMNS if "letters" in varying else ()),
+        *(telling_apart.COLUMNS if "letters" in varying else ()),
         Column("accuracy_selected", "Selected on train", ".1f", best="max", beside=seeds, minor=True),
         *([best] if best.key in varying else []),
         Column("knn", "1-NN", ".1f", best="max", beside=seeds),

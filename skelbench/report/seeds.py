@@ -78,7 +78,9 @@ def accuracy(group: DataFrame) -> Cell:
     """Mean accuracy in percent: its t interval over seeds, of one seed over its draws; and the wider of Wilson's 95 %
     interval on ``n_test`` clips and a bootstrap over subjects, where the column ``by_subject`` has them all."""
     mean, n = float(group["accuracy"].mean()), int(group["n_test"].iloc[0])
-    interval, over = accuracy_interval(mean, n, _by_subject(group))
+    interval, over = accuracy_interval(
+        mean, n, of_subjects(group["by_subject"].tolist() if "by_subject" in group else ())
+    )
     cell = percent(group["accuracy"])
     notes = ("subjects",) if over.endswith("subjects") else ()
     draws, first = int(group["draws"].fillna(1).max()) if "draws" in group else 1, group.iloc[0]
@@ -91,9 +93,9 @@ def accuracy(group: DataFrame) -> Cell:
     return replace(cell, interval=(100 * low, 100 * high), interval_over=over, footnotes=notes)
 
 
-def _by_subject(group: DataFrame) -> tuple[np.ndarray, np.ndarray] | None:
-    """Clips recognised, means over seeds, and clips, of each subject; None unless every seed has the same."""
-    found = list(group["by_subject"]) if "by_subject" in group else []
+def of_subjects(found: Sequence[Any]) -> tuple[np.ndarray, np.ndarray] | None:
+    """Clips recognised, means over seeds, and clips, of each subject [G], by subject; ``found`` says both of each seed.
+    None unless every seed has the same."""
     if not found or any(not isinstance(one, Mapping) or set(one) != set(found[0]) for one in found):
         return None
     right_GS, clips_GS = np.array([[one[subject] for one in found] for subject in sorted(found[0])]).transpose(2, 0, 1)

@@ -96,17 +96,16 @@ def resolve(request: Request, host: Host, data_root: Path, device: str, timer: T
     choices |= {"encoder": request.encoder} if request.encoder else {}
 
     alone = {} if request.init_from or request.imported else without_parent(method, native)
+    own = method.presets.get(preset, {})
     base: list[Layer] = [
         {"train.precision": "bf16" if kind == "cuda" and half else "fp32", "data.name": "synthetic"},
         {"grid.frames": 64, "grid.patch": 8, **method.recipe, **(method.native if native else {}), **alone},
-        {**PRESETS.get(preset, {}), **method.presets.get(preset, {})},
+        request.presets.get(preset, {**PRESETS.get(preset, {}), **own}),
     ]
-    base[2] = request.presets.get(preset, base[2])
     chosen = names([*base, choices])
     parts = Parts.of(host, method, chosen)
     if preset in PRESETS and preset not in request.presets:  # its sizes are those of the encoder chosen
-        scaled = _scaled(PRESETS[preset], parts, preset)
-        base[2] = {"encoder": chosen["encoder"], **scaled, **method.presets.get(preset, {})}
+        base[2] = {"encoder": chosen["encoder"], **_scaled(PRESETS[preset], parts, preset), **own}
     user = choices | _user_settings(request, from_file, parts)
 
     with _announced(host, method):
@@ -281,11 +280,12 @@ def _scaled(preset: Layer, parts: Parts, name: str) -> dict[str, Any]:
     Its learning rate is one for Adam and its kin; SGD keeps the method's, which needs no scaling by the batch here.
     """
     fields, optimizer = parts.fields, parts.classes["optimizer"]
-    apart = () if issubclass(optimizer, Optimizer) and optimizer.adaptive else ("train.lr",)
     for trait in _traits(parts):
         preset = {**preset, **EXCEPTIONS[trait].get(name, {})}
     known = {key: value for key, value in preset.items() if key == "clips_seen" or _has(fields, key)}
-    known = {key: value for key, value in known.items() if not _foreign(parts.classes["method"], key)}
+    apart = {key for key in known if _foreign(parts.classes["method"], key)}
+    if not (issubclass(optimizer, Optimizer) and optimizer.adaptive):
+        apart.add("train.lr")
     mine = {key: value for key, value in known.items() if key not in apart}
     return mine | {f"encoder.{key}": value for key, value in parts.encoder.presets.get(name, {}).items()}
 

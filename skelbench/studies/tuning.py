@@ -17,6 +17,7 @@ from skelbench.data.store.splits import HeldOut
 from skelbench.errors import SkelbenchError
 from skelbench.plugin.host import Host
 from skelbench.report.outcomes import outcomes_of, paired_over_seeds
+from skelbench.report.seeds import of_subjects
 from skelbench.results.damage import if_whole
 from skelbench.results.environment import environment
 from skelbench.results.run_dir import RunDir
@@ -238,7 +239,7 @@ def retrain(
     diverged = {
         (place, side): why
         for number, (place, side, _) in enumerate(sides)
-        if (why := _divergence(trials[number :: len(sides)], session))
+        if found[place, side] is None and (why := _divergence(trials[number :: len(sides)], session))
     }
     complete = []
     for place, record in enumerate(records):
@@ -280,11 +281,8 @@ def retrained(trials: Sequence[Trial], settings: dict[str, Any], session: Sessio
 def _by_subject(runs: Sequence[RunDir], records: Sequence[dict[str, Any]]) -> tuple[tuple[float, int], ...]:
     """Of each test subject the clips recognised, means over ``runs``, and all clips; () where they are not known."""
     found = [if_whole(partial(outcomes_of, run, record)) for run, record in zip(runs, records)]
-    counted = [one.by_subject for one in found if one and one.by_subject]
-    if len(counted) < len(found) or any(one.keys() != counted[0].keys() for one in counted):
-        return ()
-    right = {subject: sum(one[subject][0] for one in counted) / len(counted) for subject in counted[0]}
-    return tuple((right[subject], clips) for subject, (_, clips) in counted[0].items())
+    known = of_subjects([one and one.by_subject for one in found])
+    return tuple((float(right), int(clips)) for right, clips in zip(*known)) if known else ()
 
 
 def compare(tuned: Retrained, default: Retrained, session: Session) -> Compared | None:

@@ -106,9 +106,8 @@ def _panel(inputs: TableInputs, group: DataFrame) -> Panel:
     seeds = "1 seed" if count == 1 else f"mean over {count} seeds"
     clips = f"{first['n_test']:,} clips, {seeds}"
     note = f"{first['dataset']}, {first['split']}; {first['protocol']}, {accuracy:.1f} %, {clips}"
-    title = inputs.host.spelling(str(first["title"])) + (
-        "" if first["checkpoint"] == "last" else f"@{first['checkpoint']}"
-    )
+    title = inputs.host.spelling(str(first["title"]))
+    title += "" if first["checkpoint"] == "last" else f"@{first['checkpoint']}"
     return Panel(title, note, share_KK, [short(name) for name in names])
 
 

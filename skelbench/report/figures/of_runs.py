@@ -50,9 +50,8 @@ def features_of(inputs: TableInputs, run: ReadRun, checkpoint: str) -> tuple[Fea
 
 def title_of(inputs: TableInputs, run: ReadRun, checkpoint: str) -> str:
     """``SLiM at 8 tokens``, ``SLiM:glcl-only at 8 tokens @50``."""
-    return f"{inputs.host.spelling(run.title)} at {run.spec.tokens} tokens" + (
-        "" if checkpoint == "last" else f" @{checkpoint}"
-    )
+    at = "" if checkpoint == "last" else f" @{checkpoint}"
+    return f"{inputs.host.spelling(run.title)} at {run.spec.tokens} tokens{at}"
 
 
 def facts_of(run: ReadRun) -> str:

@@ -129,8 +129,8 @@ def measured(inputs: TableInputs) -> list[Panel]:
     runs = {run.name: run for run in inputs.stored}
     frame = trainings(inputs)
     frame = frame[frame["protocol"] == inputs.protocol]
-    titles = frame["title"].map(inputs.host.spelling)
-    frame = frame.assign(of_preset=frame["preset"].str.removesuffix("+"), title=titles)
+    spelt = {title: inputs.host.spelling(title) for title in frame["title"].unique()}
+    frame = frame.assign(of_preset=frame["preset"].str.removesuffix("+"), title=frame["title"].map(spelt))
     panels = []
     for (dataset, split, preset, setting, encoder, stream, hardware, _), rows in frame.groupby(PANEL, sort=False):
         unusual = unusual_of(setting, encoder, stream)

@@ -40,14 +40,13 @@ def draw(inputs: TableInputs) -> Figure:
         NothingToDraw: there is none.
     """
     rows = {row.title: row for row in rows_of(inputs)}
+    named = {title: str(row.labels.get("target", inputs.host.spelling(title))) for title, row in rows.items()}
     columns: dict[tuple[str, ...], Column] = {}
     controlled: dict[int, Column] = {}
     for run, metrics in trained(inputs):
         if row := rows.get(run.title):
             changes = listed(run.info["modified"])
-            label = str(row.labels.get("target", inputs.host.spelling(row.title))) + (
-                f" ({changes})" if changes else ""
-            )
+            label = named[run.title] + (f" ({changes})" if changes else "")
             column = column_of(columns, run, inputs.host.spelling(run.spec.method), f"{run.spec.tokens} tokens")
             column.settings.setdefault((label, but_for_seed(run.spec)), Setting(label)).add(run, metrics)
             if row.against is not None:
@@ -55,8 +54,7 @@ def draw(inputs: TableInputs) -> Figure:
     if not controlled:
         raise NothingToDraw(HOW.format(root=inputs.store.root))
     settings = [setting for column in controlled.values() for setting in column.settings.values()]
-    known = [str(row.labels.get("target", inputs.host.spelling(row.title))) for row in rows.values()]
-    order = places((setting.label for setting in settings), known)
+    order = places((setting.label for setting in settings), named.values())
     looks = {label: colour_at(place) for label, place in order.items()}
     for setting in settings:
         setting.colour = looks[setting.label]
