@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from skelbench.results.store import ResultStore
     from skelbench.suites.verify import Finding, Place
 
-File = Annotated[Path, typer.Argument(metavar="FILE", help="A file of `skelbench runs export`.")]
+Files = Annotated[list[Path], typer.Argument(metavar="FILE...", help="Files of `skelbench runs export`.")]
 Asked = Annotated[
     str | None,
     typer.Option(
@@ -88,43 +88,67 @@ def _controls(store: ResultStore, chosen: dict[str, ReadRun]) -> dict[str, ReadR
     return {run.name: run for run in found if run}
 
 
-def verify(file: File, suite: Asked = None, results: Results = None, data_root: DataRoot = None) -> None:
-    """Check a file of packed runs: hashes, ids by specs, metrics by predictions, labels by the data sets that are here,
-    settings by the presets, and which rows of suites it fills.
+def verify(files: Files, suite: Asked = None, results: Results = None, data_root: DataRoot = None) -> None:
+    """Check files of packed runs: hashes, ids by specs, metrics by predictions, labels by the data sets that are here,
+    settings by the presets, and which rows of suites they fill.
 
-    Exit code 0: all holds; 1: something does not; 2: the file cannot be read. Nothing is kept, nothing in it is run.
+    Exit code 0: all holds; 1: something does not; 2: a file cannot be read. Nothing is kept, nothing in it is run.
     """
     from skelbench.console import out
-    from skelbench.results.packed import opened
-    from skelbench.suites.verify import verify as findings_of
 
-    place = _place(suite, results, data_root)
-    with opened(file) as packed, tempfile.TemporaryDirectory(prefix="skelbench-") as folder:
-        findings = findings_of(packed, Path(folder), place)
-    _print(file, findings)
-    wrong = [finding for finding in findings if finding.holds is False]
+    place, checks, wrong = _place(suite, results, data_root), 0, 0
+    for file in files:
+        with tempfile.TemporaryDirectory(prefix="skelbench-") as folder:
+            _, findings = _looked(file, Path(folder), place)
+        _print(file, findings)
+        checks += len(findings)
+        wrong += sum(finding.holds is False for finding in findings)
     if wrong:
-        out.print(f"{len(wrong)} of {len(findings)} checks do not hold")
+        out.print(f"{wrong} of {checks} checks do not hold")
         raise typer.Exit(1)
     out.print("all that can be checked here holds; that the predictions are those of the weights, a new training shows")
 
 
-def add(file: File, suite: Asked = None, results: Results = None, data_root: DataRoot = None) -> None:
-    """Take the runs of a file into the results directory, marked as added, if all that can be checked holds.
+def add(files: Files, suite: Asked = None, results: Results = None, data_root: DataRoot = None) -> None:
+    """Take the runs of files into the results directory, marked as added, if all that can be checked holds of all.
 
     Tables and figures show them beside those that were made here. A run that is here already stays as it is.
     """
     from skelbench.console import out
+
+    place, added = _place(suite, results, data_root), False
+    with tempfile.TemporaryDirectory(prefix="skelbench-") as folder:
+        places = [Path(folder, str(number)) for number in range(len(files))]
+        looked = [_looked(file, unpacked, place) for file, unpacked in zip(files, places, strict=True)]
+        for file, (_, findings) in zip(files, looked, strict=True):
+            if wrong := [finding for finding in findings if finding.holds is False]:
+                more = f", and {len(wrong) - 1} more; see `skelbench runs verify {file}`" if len(wrong) > 1 else ""
+                others = "; nor was any other file" if len(files) > 1 else ""
+                raise SkelbenchError(f"{file} was not added{others}: {_said(wrong[0])}{more}")
+        for (packed, _), unpacked in zip(looked, places, strict=True):
+            added |= _add(packed, unpacked, place)
+    if added:
+        from skelbench.results.store import default_root
+
+        where = "" if place.results.root == default_root() else f" --results {place.results.root}"
+        commands = ["skelbench compare", *([f"skelbench suite table {suite}"] if suite else [])]
+        out.print("Next:" + "".join(f"\n  {command}{where}" for command in commands), soft_wrap=True)
+
+
+def _looked(file: Path, folder: Path, place: Place) -> tuple[Packed, list[Finding]]:
+    """The file, whose runs are in ``folder`` now, and what was found of them."""
     from skelbench.results.packed import opened
     from skelbench.suites.verify import verify as findings_of
 
-    place = _place(suite, results, data_root)
-    with opened(file) as packed, tempfile.TemporaryDirectory(prefix="skelbench-") as folder:
-        findings = findings_of(packed, Path(folder), place)
-        if wrong := [finding for finding in findings if finding.holds is False]:
-            more = f", and {len(wrong) - 1} more; see `skelbench runs verify {file}`" if len(wrong) > 1 else ""
-            raise SkelbenchError(f"{file} was not added: {_said(wrong[0])}{more}")
-        added, here = _take(packed, Path(folder), place)
+    with opened(file) as packed:
+        return packed, findings_of(packed, folder, place)
+
+
+def _add(packed: Packed, folder: Path, place: Place) -> bool:
+    """Take the runs of one file, say so, and whether there was one that was not here."""
+    from skelbench.console import out
+
+    added, here = _take(packed, folder, place)
     for name in added:
         out.print(f"added {name}", soft_wrap=True)
     for name, (outcome, lacked) in here.items():
@@ -134,12 +158,7 @@ def add(file: File, suite: Asked = None, results: Results = None, data_root: Dat
             "what was evaluated here, and add it again"
         )
         out.print(f"{name} is here already{state} and stays as it is{more if lacked else ''}", soft_wrap=True)
-    if added:
-        from skelbench.results.store import default_root
-
-        where = "" if place.results.root == default_root() else f" --results {place.results.root}"
-        commands = ["skelbench compare", *([f"skelbench suite table {suite}"] if suite else [])]
-        out.print("Next:" + "".join(f"\n  {command}{where}" for command in commands), soft_wrap=True)
+    return bool(added)
 
 
 def _place(suite: str | None, results: Path | None, data_root: Path | None) -> Place:

@@ -65,7 +65,8 @@ class Column:
     minor: bool = False
     """The first to go where there is no room for all."""
     asked: bool = False
-    """An option asked for it: only what names a row and the headline stay longer where there is no room for all."""
+    """An option asked for it, or it answers what the table is for: only what names a row and the headline stay longer
+    where there is no room for all."""
     heads: bool = False
     """Its values stand as lines of their own above the rows that share them; a column in CSV and JSON only."""
 

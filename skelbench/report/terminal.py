@@ -26,15 +26,15 @@ class Terminal:
 
     ``layout``: what happens to columns that do not fit beside each other. ``fit``: the least important are left out,
     and a line says which; the headline and the two columns that tell most rows apart stay, then what an option asked
-    for, other columns that lead (all of these if need be broken), those in which rows are ranked, and the others from
-    the left. ``blocks``: all are shown, in blocks below each other, each led by the numbers of the rows and what tells
-    them apart.
-    ``whole``: lines are as long as they have to be, for files and pipes. None: ``fit`` on a terminal, else ``whole``.
+    for, other columns that lead (all of these if need be broken), those in which rows are ranked, the others from the
+    left, and what is empty last. Where what was asked for would go, brackets stand below their numbers. ``blocks``: all
+    are shown, in blocks below each other, each led by the numbers of the rows and what tells them apart. ``whole``:
+    lines are as long as they have to be, for files and pipes. None: ``fit`` on a terminal, else ``whole``.
     """
 
-    def __init__(self, table: Table, layout: Layout | None = None, hint: str = "") -> None:
-        """``hint``: how to see the columns that are left out."""
-        self.table, self.layout, self.hint = table, layout, hint
+    def __init__(self, table: Table, layout: Layout | None = None, hint: str = "", stacked: bool = False) -> None:
+        """``hint``: how to see the columns that are left out; ``stacked``: brackets stand below their numbers."""
+        self.table, self.layout, self.hint, self.stacked = table, layout, hint, stacked
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         from rich.constrain import Constrain
@@ -42,10 +42,10 @@ class Terminal:
 
         layout = self._layout(options)
         yield Text(self.table.title, style="bold")
-        columns, out = list(self.table.shown), list[Column]()
+        columns, out, stacked = list(self.table.shown), list[Column](), self.stacked
         if self.table.rows and layout == "fit":
-            columns, out = self.columns_for(options.max_width)
-        seen = Terminal(self.table.narrowed(columns))
+            columns, out, stacked = self._fitted(options.max_width)
+        seen = Terminal(self.table.narrowed(columns), stacked=stacked)
         if self.table.rows:
             blocks = [*seen._blocks(options.max_width)] if layout == "blocks" else [columns]
             for columns in blocks:
@@ -86,12 +86,20 @@ class Terminal:
             order.append(rest.pop(apart.index(max(apart))))
         return order
 
+    def _fitted(self, room: int) -> tuple[list[Column], list[Column], bool]:
+        """The columns for which there is room, the others, and whether brackets stand below their numbers for it."""
+        beside = self.columns_for(room)
+        if any(column.asked for column in beside[1]):
+            below = Terminal(self.table, stacked=True).columns_for(room)
+            if sum(column.asked for column in below[1]) < sum(column.asked for column in beside[1]):
+                return *below, True
+        return *beside, self.stacked
+
     def columns_for(self, room: int) -> tuple[list[Column], list[Column]]:
         """The columns for which there is room beside each other, and the others."""
         shown, leading, rows = self.table.shown, self._telling(), self.table.rows
-        headline = next(
-            (one for one in shown if one.best and any(row[one.key].value is not None for row in rows)), None
-        )
+        filled = {column.key for column in shown if any(row[column.key].value is not None for row in rows)}
+        headline = next((one for one in shown if one.best and one.key in filled), None)
 
         def importance(column: Column) -> tuple[Any, ...]:
             needed = column in leading[:1] or column is headline
@@ -101,6 +109,7 @@ class Terminal:
                 column not in leading[:2],
                 not column.asked,
                 place,
+                column.key not in filled,
                 column.minor,
                 column.best is None,
                 shown.index(column),
@@ -134,7 +143,8 @@ class Terminal:
     def _width(self, column: Column) -> int:
         """Least width in which no cell and no word of the header is broken."""
         words = map(len, self._header(column).split())
-        return max(*words, 1, *(self._cell(column, row[column.key]).cell_len for row in self.table.rows))
+        cells = (line.cell_len for row in self.table.rows for line in self._cell(column, row[column.key]).split())
+        return max(*words, 1, *cells)
 
     def _narrow(self, column: Column) -> int:
         """Least width in which no word of it is broken, or only longer ones than ``BROKEN``."""
@@ -149,7 +159,10 @@ class Terminal:
         from rich.text import Text
 
         style = {"best": "bold", "second": "underline", None: ""}[cell.mark] + (" dim italic" if cell.published else "")
-        text = Text().append(shown_text(column, cell), style=style.strip())
+        shown = shown_text(column, cell)
+        if self.stacked and cell.interval is not None:
+            shown = "\n[".join(shown.rsplit(" [", 1))
+        text = Text().append(shown, style=style.strip())
         return text.append(f" ({self.table.markers(cell.footnotes)})") if cell.footnotes else text
 
     def _grids(self, columns: list[Column], room: int, numbered: bool = False) -> Iterator[RenderableType]:

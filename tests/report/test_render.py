@@ -147,6 +147,31 @@ def test_what_an_option_asked_for_stays_before_what_tells_few_rows_apart():
         assert left_out in {column.header for column in others}
 
 
+def test_brackets_stand_below_their_numbers_where_what_was_asked_for_had_no_room_otherwise():
+    cell = Cell(50.0, 12.5, (40.0, 60.0))
+    columns = (Column("n", "Name", leads=True), Column("a", "Linear", ".1f", best="max"), Column("b", "1-NN", ".1f"))
+    row = {"n": "method", "a": cell, "b": 1.5, "c": Cell(-3.0, 12.5, (-13.0, 7.0))}
+    for asked in (True, False):
+        table = Table("T", (*columns, Column("c", "Over", "+.1f", asked=asked)), (row,))
+        text = render(table, "terminal", 50)
+        lines = text.splitlines()
+        assert max(map(len, lines)) <= 50 and ("`Over`" in text) != asked
+        value = next(place for place, line in enumerate(lines) if "method" in line)
+        if asked:
+            assert "50.0 ± 12.5" in lines[value] and "-3.0 ± 12.5" in lines[value] and "[" not in lines[value]
+            assert lines[value + 1].split() == ["[40.0,", "60.0]", "[-13.0,", "+7.0]"]
+        else:
+            assert "50.0 ± 12.5 [40.0, 60.0]" in lines[value] and "1.5" in lines[value]
+        assert "50.0 ± 12.5 [40.0, 60.0]" in render(table, "terminal", 90)  # with room for all, one line
+
+
+def test_a_column_without_figures_is_the_first_to_go():
+    columns = (Column("n", "Name", leads=True), Column("a", "Linear", ".1f", best="max"))
+    columns += (Column("b", "1-NN", ".1f", best="max"), Column("c", "Hours", ".2f"))
+    text = render(Table("T", columns, ({"n": "method", "a": 12.5, "b": None, "c": 0.25},)), "terminal", 30)
+    assert "0.25" in text and "No room for `1-NN`" in text
+
+
 def test_the_headline_is_a_column_with_figures():
     columns = (Column("n", "Name", leads=True), Column("a", "Linear", best="max"), Column("b", "1-NN", best="max"))
     text = render(Table("T", columns, ({"n": "a-method-of-this-length", "a": None, "b": 12.5},)), "terminal", 36)

@@ -315,6 +315,23 @@ def test_what_does_not_hold_is_not_added(place, looked):
     refused(place, rewritten(looked.packed, change), "accuracy is 0.99 in the record and", code=1)
 
 
+def test_of_several_files_all_are_added_or_none(place, exported):
+    """One command takes what lies in a folder; a file that does not hold keeps all of them out."""
+    one, other = place.root / "one.zip", place.root / "other"
+    assert place.call("runs", "export", place.run.name, "--alone", "-o", one)[0] == 0
+    wrong = place.root / "wrong.zip"
+    change = changed(place.run, "linear", lambda record: record["metrics"].update(accuracy=0.99))
+    wrong.write_bytes(rewritten(one.read_bytes(), change))
+    code, out, _ = place.call("runs", "verify", one, wrong)
+    assert code == 1 and out.count("linear: metrics") == 2 and "1 of " in out
+    code, out, err = place.call("runs", "add", one, wrong, "--results", other)
+    assert code == 2 and f"{wrong} was not added; nor was any other file" in err.replace("\n", " ")
+    assert not other.exists() and "added " not in out
+    code, out, _ = place.call("runs", "add", one, exported, "--results", other)
+    assert code == 0 and out.count("added ") == 3 and out.count("is here already") == 1 and out.count("Next:") == 1
+    assert place.call("runs", "verify", one, exported)[0] == 0
+
+
 def predictions(run, **arrays):
     def edit(held):
         path = row(run, held, "linear").replace(".json", ".npz")
