@@ -176,6 +176,10 @@ BAD = {
     "label too large": (dict(label=_with(GOOD["label"], 4, 3)), r"clip 4 has label 3, outside 0..2"),
     "label negative": (dict(label=_with(GOOD["label"], 5, -1)), "clip 5 has label -1, outside"),
     "label negative, no names": (dict(label=_with(GOOD["label"], 5, -1), classes=None), "clip 5 has label -1"),
+    "labels of text": (
+        dict(label=np.array(list("abcabc"))),
+        r"the 6 clips, not <U1 \[6\]; `names, label = numpy.unique\(label, return_inverse=True\)` numbers names",
+    ),
     "labels too few": (dict(label=GOOD["label"][:4]), r"label must be whole numbers, one for each of the 6 clips"),
     "labels one-hot": (dict(label=np.eye(6)), r"label must be whole numbers.*float64 \[6, 6\]"),
     "subject as text": (dict(subject=np.array(list("abcdef"))), "subject must be whole numbers"),

@@ -159,9 +159,10 @@ def _offsets(offsets: np.ndarray, frames: int, path: Path) -> np.ndarray:
 def _integers(data: dict[str, np.ndarray], field: str, clips: int, path: Path) -> np.ndarray:
     values = data[field]
     if values.shape != (clips,) or values.dtype.kind not in "iub":
+        numbered = f"`names, {field} = numpy.unique({field}, return_inverse=True)` numbers names from 0"
         raise SkelbenchError(
             f"{path}: {field} must be whole numbers, one for each of the {clips} clips, "
-            f"not {values.dtype} {list(values.shape)}; correct the array"
+            f"not {values.dtype} {list(values.shape)}; {numbered if values.dtype.kind in 'US' else 'correct the array'}"
         )
     if (beyond := (values < -(2**31)) | (values >= 2**31)).any():
         raise SkelbenchError(f"{path}: clip {int(np.argmax(beyond))} has {field} beyond 2^31; number them anew")
