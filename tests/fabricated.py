@@ -63,6 +63,7 @@ class Fabricated:
         encoder_config: dict | None = None,
         streams: tuple[str, ...] = ("joint",),
         fusion: str = "none",
+        partners: tuple[str, ...] = (),
         trained_on: tuple[str, ...] = ("joint",),
         init_from: str | None = None,
         probe: dict | None = None,
@@ -119,7 +120,7 @@ class Fabricated:
             return name
         right = correct(right) if isinstance(right, float) else right
         facts = {"standard": standard, "checkpoint": checkpoint, "ids": ids, "streams": streams, "fusion": fusion}
-        facts |= {"subjects": subjects}
+        facts |= {"subjects": subjects, "partners": partners}
         own = {"config": probe, "standard": False} if probe else {}
         self._evaluation(folder, spec, protocol, right, **facts | own, drawn=drawn, labels=labels, predicted=predicted)
         if knn is not None:
@@ -127,11 +128,12 @@ class Fabricated:
         return name
 
     def _evaluation(
-        self, folder, spec, protocol, right, standard, checkpoint, ids, streams, fusion, subjects=None, drawn="",
-        labels=None, predicted=None, config=None,
+        self, folder, spec, protocol, right, standard, checkpoint, ids, streams, fusion, partners=(),
+        subjects=None, drawn="", labels=None, predicted=None, config=None,
     ) -> None:  # fmt: skip
         own = {"pretrain_id": spec.id, "data": spec.data, "seed": spec.seed}
         own["protocol_config"] = config or {}
+        own |= {"partners": partners}
         evaluated = EvalSpec(**own, checkpoint=checkpoint, protocol=protocol, streams=streams, fusion=fusion)
         clips = right.shape[-1]
         labels = np.ones(clips, int) if labels is None else labels

@@ -36,8 +36,9 @@ class Facts:
     store: ClipStore
     method: MethodSpec
     evaluations: pandas.DataFrame
-    """Rows of the frame of evaluations that are of this run and checkpoint; with ``notes``, those of the record, and
-    ``on_encoder``, whether the protocol has the encoder itself, which it may train further."""
+    """Rows of the frame of evaluations that are of this run and checkpoint, without those that fuse it with other runs;
+    with ``notes``, those of the record, and ``on_encoder``, whether the protocol has the encoder itself, which it may
+    train further."""
     parent: RunDir | None = None
     """The run with whose weights it began, if it is here."""
     onnx_difference: float | None = None

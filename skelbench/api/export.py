@@ -177,9 +177,10 @@ def _card(session: Session, loaded: Loaded, settings: Settings, store: ClipStore
     method = session.host.get("methods", loaded.run.spec.method)
     assert isinstance(method, MethodSpec)
     records = {record["id"]: record for record in loaded.run.records()}
-    mine = mine.assign(
-        notes=[records[name].get("notes", []) for name in mine["evaluation"]],
-        on_encoder=[_has_encoder(session, name) for name in mine["protocol"]],
+    alone = [not records[name]["spec"].get("partners") for name in mine["evaluation"]]
+    mine = mine[alone].assign(
+        notes=[records[name].get("notes", []) for name in mine["evaluation"][alone]],
+        on_encoder=[_has_encoder(session, name) for name in mine["protocol"][alone]],
     )
     first = loaded.run.spec.init_from
     parent = if_whole(partial(session.results.by_id, first)) if first else None

@@ -110,9 +110,8 @@ def compare(
     inputs.significance, inputs.best_on_test, inputs.against = significance, best_on_test, against
     descriptor = inputs.host.get("tables", table)
     built = inputs.host.checked(descriptor, inputs.host.load(descriptor)(inputs), Table, "skelbench.report.table.Table")
-    built = inputs.filters.narrowed(built, table)
     needs_runs = isinstance(descriptor, TableSpec) and descriptor.needs_runs
-    return TableView(built, inputs.left_out if needs_runs else 0)
+    return TableView(inputs.noted(built, table, needs_runs), inputs.left_out if needs_runs else 0)
 
 
 def plot(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -20,10 +20,6 @@ from skelbench.cli.options import (
     filters_of,
     names_of,
 )
-
-if TYPE_CHECKING:
-    from skelbench.report.inputs import TableInputs
-    from skelbench.report.table import Table
 
 
 def compare(
@@ -139,8 +135,6 @@ def compare(
     with uncollected() if descriptor.needs_runs else nullcontext():  # to count is to make much that goes
         built = host.checked(descriptor, host.load(descriptor)(inputs), Table, "skelbench.report.table.Table")
     built = replace(built, name=table)
-    if descriptor.needs_runs and built.rows and (files := inputs.added):
-        built = replace(built, notes=(*built.notes, f"Runs that were not made here are from: {'; '.join(files)}."))
     headers = [column.header for column in built.shown]
     if built.rows and any(inputs.measures[name].label not in headers for name in asked):
         raise no_columns
@@ -150,32 +144,9 @@ def compare(
             raise nothing(option)
     if descriptor.needs_runs:
         say_left_out(inputs)
-    built = arranged(built, inputs, table, sort, names_of(columns or ""))
-    put(built, format_, output, "--wide shows all, --columns those that you name", paged=wide)
-
-
-def _none(inputs: TableInputs, table: str) -> str:
-    """Why nothing is shown of what was asked for."""
-    runs = inputs.every["run"].nunique() if inputs.stored else 0
-    if not runs or not inputs.filters.protocol:
-        return f"Nothing here is of {inputs.filters}."
-    were = "run here was" if runs == 1 else "runs here were"
-    return (
-        f"Table {table} shows nothing of {inputs.filters}, though {runs} {were} evaluated so: `skelbench runs show "
-        "RUN` has it, and `skelbench plugins new table NAME` begins a table of your own."
-    )
-
-
-def arranged(table: Table, inputs: TableInputs, name: str, sort: str | None, columns: list[str]) -> Table:
-    """The wanted rows in the wanted order, with the wanted columns, and a note of what was filtered."""
     from skelbench.report.arrange import sorted_by, with_columns
 
-    keys = {column.key for column in table.columns}
-    table = inputs.filters.narrowed(table, name)
-    if inputs.filters:
-        fewer = inputs.filters.method or inputs.filters.tag
-        adjusted = "; p is adjusted over the rows that are shown" if fewer and "p_value" in keys else ""
-        notes = (f"Only {inputs.filters}{adjusted}.", *table.notes)
-        table = replace(table, notes=notes if table.rows else (_none(inputs, name),))
-    table = sorted_by(table, sort) if sort else table
-    return with_columns(table, columns) if columns else table
+    built = inputs.noted(built, table, descriptor.needs_runs)
+    built = sorted_by(built, sort) if sort else built
+    built = with_columns(built, named) if (named := names_of(columns or "")) else built
+    put(built, format_, output, "--wide shows all, --columns those that you name", paged=wide)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from skelbench.identity import digest
 from skelbench.results.run_dir import ReadRun
 from skelbench.spec import RunSpec, twin_fields
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 CONTROLS = ("untrained", "raw")
 """Methods that others are measured against: the encoder as initialised; coordinates, no network."""
@@ -59,3 +62,22 @@ def question(record: Mapping[str, Any], seed: bool = True) -> str:
     ``seed`` False: and the seed, of which the control ``raw`` has none."""
     apart = ("pretrain_id", "partners", "checkpoint", *(() if seed else ("seed",)))
     return digest({key: value for key, value in record["spec"].items() if key not in apart}, 24)
+
+
+def controls_beside(rows: DataFrame) -> DataFrame:
+    """``rows`` (of :func:`skelbench.report.frame.frame`) with controls in every block of rows that are tested against
+    them: ``raw`` has neither encoder nor preset, and an untrained encoder, which presets may share, was first made by
+    one of them."""
+    import pandas
+
+    alike, places = ["dataset", "split", "protocol", "stream"], ["setting", "encoder", "preset"]
+    for control, key in (("control_run", "run"), ("raw_evaluation", "evaluation")):
+        tested = rows[rows["checkpoint"] == "last"]
+        tested = tested.assign(preset=tested["preset"].astype(str).str.removesuffix("+"))
+        found = tested.loc[tested[control].notna(), [control, *alike, *places]].drop_duplicates()
+        found = found.rename(columns={control: key})
+        beside = rows.drop(columns=places).reset_index(names="row").merge(found, on=[key, *alike])
+        if len(beside):
+            kept = rows.drop(beside["row"].unique())
+            rows = pandas.concat([kept, beside.drop(columns="row")], ignore_index=True)
+    return rows

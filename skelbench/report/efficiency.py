@@ -27,14 +27,17 @@ HOW = (
     "and times its encoder"
 )
 _SETTING = [
-    "title", "dataset", "split", "tokens", "preset", "changed", "setting", "encoder", "hardware", "protocol", "stream",
+    "title", "dataset", "split", "data", "tokens", "preset", "changed", "setting", "encoder", "hardware", "protocol",
+    "stream",
 ]  # fmt: skip
 _SHOWN = {
     "dataset": "Data set", "split": "Split", "preset": "Preset", "changed": "Changed settings", "setting": "Setting",
     "encoder": "Encoder", "hardware": "Hardware", "timed": "Timed on", "memory_how": "Memory is", "protocol": "Probe",
     "stream": "Stream",
 }  # fmt: skip
-_BLOCK = ("dataset", "split", "setting", "preset", "protocol", "stream", "hardware", "timed", "memory_how", "bodies")
+_BLOCK = (
+    "dataset", "split", "data", "setting", "preset", "protocol", "stream", "hardware", "timed", "memory_how", "bodies",
+)  # fmt: skip
 """What rows that compete have in common: times and memory mean something on one machine alone."""
 _NUMBERS = ("gflops", "step_gflops", "train_flops", "clips_seen", "train_seconds")
 
@@ -61,7 +64,7 @@ def table(inputs: TableInputs) -> Table:
     frame = frame.assign(**{name: pandas.to_numeric(frame[name]) for name in _NUMBERS})
     rows = [_row(group, inputs.store) for group in seeds_of(frame, _SETTING)]
     rows.sort(key=_place)
-    varying, constant = alike(rows, [key for key in _SHOWN if any(row[key] for row in rows)])
+    varying, constant = alike(rows, [*(key for key in _SHOWN if any(row[key] for row in rows)), "data"])
     used = footnotes_of(rows, {"costless": COSTLESS, **footnotes(frame)})
     alike_in = ", ".join(constant).replace("timed ", "timed on ").replace("memory how ", "memory is ")
     notes = (*([f"All rows: {alike_in}."] if constant else []), *_notes(frame))
@@ -140,6 +143,7 @@ def _columns(varying: set[str]) -> tuple[Column, ...]:
         Column("method", "Method", leads=True),
         Column("tokens", "Tokens", leads=True),
         Column("place", "Data set and split", shown=not {"dataset", "split"}.isdisjoint(varying), heads=True),
+        Column("data", "Data version", shown="data" in varying),
         *(Column(key, header, shown=key in varying - {"dataset", "split"}) for key, header in _SHOWN.items()),
         Column("seeds", "Seeds", "d", minor=True),
         Column("accuracy", "Linear", ".1f", best="max"),

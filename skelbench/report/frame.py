@@ -20,7 +20,7 @@ from skelbench.report.probes import Probe, plain, spent
 from skelbench.results.added import FIELD, added
 from skelbench.results.damage import if_whole
 from skelbench.results.measures import Measure, measured
-from skelbench.results.run_dir import ReadRun, keep_of, shown
+from skelbench.results.run_dir import ReadRun, RunDir, keep_of, shown
 from skelbench.spec import DataSpec, EvalSpec, RunSpec, listed, stream_names, streams_seen, twin_fields
 from skelbench.train.collapse import sentence
 
@@ -128,25 +128,29 @@ def _rows(runs: Sequence[ReadRun]) -> list[dict[str, Any]]:
     decide is added here."""
     controls, read, rows = Controls(runs), reader(), list[dict[str, Any]]()
     facts_of = cache(lambda run: run.keep(KIND, partial(_facts, read=read)))
+    by_id = {run.about["id"]: run for run in runs}
     tests = {
-        run.name: _Tests(run, facts_of, controls, read).figures() for run in shown(runs, KIND, "reading evaluations")
+        run.name: _Tests(run, facts_of, controls, by_id, read).figures()
+        for run in shown(runs, KIND, "reading evaluations")
     }
     facts = {run.name: facts_of(run) for run in runs}
-    by_id = {run.about["id"]: facts[run.name]["streams"] for run in runs}
     grids, encoders, plain = _grids(runs, facts), _encoders(runs, facts), _Plain(runs, facts)
     for run in runs:
         found = facts[run.name]
         own = {"run": run.name, "tokens": grids[run.name], "encoder": encoders[run.name], **found["row"]}
         for one in found["evaluations"]:
-            partners = [name.split("@")[0] for name in one["partners"]]
-            seen = chain(found["streams"], *(by_id[name] for name in partners if name in by_id))
-            probe = plain.changed(one, run.preset)
+            group, partners = one["row"]["group"], [name.partition("@")[::2] for name in one["partners"]]
+            there = [(by_id[name], epoch) for name, epoch in partners if name in by_id]
+            trained = [[facts[partner.name]["row"]["training"], epoch] for partner, epoch in there]
+            seen = chain(found["streams"], *(facts[partner.name]["streams"] for partner, _ in there))
+            probe, fused = plain.changed(one, run.preset), [_fused(run, *partner) for partner in there]
             rows.append(
                 own
                 | one["row"]
                 | {
+                    "group": digest([group, trained, len(partners)]) if partners else group,
                     "trained_on": stream_names(seen),
-                    "changed": ", ".join(filter(None, [run.about["changed"], probe])),
+                    "changed": ", ".join(filter(None, [run.about["changed"], *fused, probe])),
                     "probe": probe,
                 }
                 | tests[run.name][one["row"]["evaluation"]]
@@ -159,7 +163,7 @@ def _facts(run: ReadRun, read: Reader) -> dict[str, Any]:
     spec, info, cost = run.spec, run.info, if_whole(run.cost)
     records = run.records()
     by_protocol = plain(records)
-    training = digest(_training(spec, info["modified"]))
+    training = but_for_seed(run)
     own = {
         "title": run.title,
         "training": training,
@@ -251,6 +255,17 @@ def _evaluation(
     return found
 
 
+def _fused(run: ReadRun, partner: ReadRun, epoch: str) -> str:
+    """``with cmd:bone@50 (train.lr=0.1)``: in what a run that ``run`` is fused with is more than its like for another
+    stream; "" for nothing."""
+    apart = [name for name in ("method", "preset", "changed") if partner.about[name] != run.about[name]]
+    if not apart and not epoch:
+        return ""
+    facts = [partner.preset if "preset" in apart else "", partner.about["changed"] if "changed" in apart else ""]
+    named = ", ".join(filter(None, facts))
+    return f"with {partner.title}{epoch and f'@{epoch}'}{named and f' ({named})'}"
+
+
 class _Plain:
     """Of each protocol the first evaluation that was asked for by it alone, for runs that have none of their own: one
     of a run's preset, which may decide the protocol's settings, goes before others."""
@@ -282,12 +297,16 @@ class _Tests:
         run: ReadRun,
         facts_of: Callable[[ReadRun], dict[str, Any]],
         controls: Controls,
+        by_id: Mapping[str, ReadRun],
         read: Reader,
     ) -> None:
-        self._run, self._facts_of, self._read = run, facts_of, read
-        self._facts = facts = facts_of(run)
-        found = {kind: controls.beside(kind, facts["row"]["method"], facts["shapes"][kind]) for kind in CONTROLS}
-        self._controls = {kind: control for kind, control in found.items() if control}
+        self._run, self._facts_of, self._runs, self._by_id, self._read = run, facts_of, controls, by_id, read
+        self._facts = facts_of(run)
+        self._controls = {kind: control for kind in CONTROLS if (control := self._control(kind, run))}
+
+    def _control(self, kind: str, run: ReadRun) -> ReadRun | None:
+        facts = self._facts_of(run)
+        return self._runs.beside(kind, facts["row"]["method"], facts["shapes"][kind])
 
     def figures(self) -> dict[str, dict[str, Any]]:
         """By evaluation the columns of the frame that the controls fill."""
@@ -297,7 +316,8 @@ class _Tests:
         filled: dict[str, Any] = {}
         for kind, control in self._controls.items():
             theirs = self._facts_of(control)["evaluations"]
-            alike = [one for one in theirs if one["what"][kind] == evaluation["what"][kind]]
+            what, partners = evaluation["what"][kind], self._partners(kind, evaluation["partners"])
+            alike = [one for one in theirs if one["what"][kind] == what and one["partners"] == partners]
             if not alike:
                 continue
             beside = alike[-1]["row"]
@@ -309,6 +329,12 @@ class _Tests:
                 filled |= {"raw_evaluation": beside["evaluation"]}
                 filled |= dict(zip(("raw_difference", "raw_p_value"), tested))
         return filled
+
+    def _partners(self, kind: str, partners: Sequence[str]) -> list[str] | None:
+        """The ids of the controls of those that are fused with this run; None where one of them has none here."""
+        runs = [self._by_id.get(name.partition("@")[0]) for name in partners]
+        beside = [control for run in runs if run and (control := self._control(kind, run))]
+        return [control.about["id"] for control in beside] if len(beside) == len(runs) else None
 
     def _tested(
         self, kind: str, mine: Mapping[str, Any], control: ReadRun, theirs: Mapping[str, Any]
@@ -377,8 +403,10 @@ def _apart(config: str, usual: str) -> str:
     return f" ({listed(own)})" if own else ""
 
 
-def _training(spec: RunSpec, modified: Mapping[str, Any]) -> dict[str, Any]:
-    """What must agree for two trainings to be seeds of one setting. A second stage starts from a first one of its own
-    seed, which is no difference unless it was changed from what the preset has there."""
-    same = {"seed": 0} | ({} if spec.init_from is None or "init_from" in modified else {"init_from": "first stage"})
-    return spec.model_copy(update=same).model_dump(mode="json")
+def but_for_seed(run: RunDir) -> str:
+    """One for trainings that are seeds of one setting. A second stage starts from a first one of its own seed, which
+    is no difference unless it was changed from what the preset has there."""
+    spec, same = run.spec, dict[str, Any](seed=0)
+    if spec.init_from is not None and "init_from" not in run.info["modified"]:
+        same |= {"init_from": "first stage"}
+    return digest(spec.model_copy(update=same).model_dump(mode="json"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -20,6 +20,8 @@ from skelbench.results.store import ResultStore
 
 if TYPE_CHECKING:
     import pandas
+
+    from skelbench.report.table import Table
 
 Settings = TypeVar("Settings", bound=Spec)
 
@@ -96,6 +98,31 @@ class TableInputs:
         """Of runs in a table that were not made here, where they come from; each once."""
         shown = self.every["run"].isin({*self.frame["run"], *self.also_shown})
         return sorted(set(self.every["added"][shown].dropna()))
+
+    def noted(self, table: Table, name: str, of_runs: bool) -> Table:
+        """The wanted rows of ``table``, which the host calls ``name``, and what is to be said of them: what was asked
+        for, and, ``of_runs``, where those come from that were not made here."""
+        if of_runs and table.rows and (files := self.added):
+            table = replace(table, notes=(*table.notes, f"Runs that were not made here are from: {'; '.join(files)}."))
+        if not self.filters:
+            return table
+        table = self.filters.narrowed(table, name)
+        tested = self.significance or self.against or any(column.key == "p_value" for column in table.columns)
+        fewer = tested and (self.filters.method or self.filters.tag)
+        adjusted = "; p is adjusted over the rows that are shown" if fewer else ""
+        notes = (f"Only {self.filters}{adjusted}.", *table.notes) if table.rows else (self._none(name),)
+        return replace(table, notes=notes)
+
+    def _none(self, table: str) -> str:
+        """Why nothing is shown of what was asked for."""
+        runs = self.every["run"].nunique() if self.stored else 0
+        if not runs or not self.filters.protocol:
+            return f"Nothing here is of {self.filters}."
+        were = "run here was" if runs == 1 else "runs here were"
+        return (
+            f"Table {table} shows nothing of {self.filters}, though {runs} {were} evaluated so: `skelbench runs show "
+            "RUN` has it, and `skelbench plugins new table NAME` begins a table of your own."
+        )
 
     @property
     def left_out(self) -> int:

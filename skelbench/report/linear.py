@@ -15,7 +15,7 @@ from skelbench.plugin import TableSpec, hookimpl
 from skelbench.report import against as hold_against
 from skelbench.report import published, study_rows
 from skelbench.report import significance as telling_apart
-from skelbench.report.controls import CONTROLS
+from skelbench.report.controls import CONTROLS, controls_beside
 from skelbench.report.seeds import (
     INTERVALS,
     accuracy,
@@ -206,7 +206,7 @@ def build(
         return Table(TITLE, _columns(set()), notes=(HOW,))
     frame = frame.assign(**{name: pandas.to_numeric(frame[name]) for name in _NUMBERS})
     frame = frame.assign(**{key: frame[key].fillna("") if key in frame else "" for key in ("changed", "data")})
-    linear = _controls_beside(frame.loc[linear.index])
+    linear = controls_beside(frame.loc[linear.index])
     for name in _SHARES:
         if not frame[name].dropna().between(0, 1).all():
             raise SkelbenchError(f"column {name} of the evaluated runs must hold shares in [0, 1], not percent")
@@ -289,24 +289,6 @@ def _in_order(
         first = min(block(one) for one in rows if all(one[key] == row[key].value for key in _PLACE))
         keyed.append(((first, groups.index(row["group"]), True, -row["paper"].value), row))
     return [row for _, row in sorted(keyed, key=lambda pair: pair[0])]
-
-
-def _controls_beside(linear: DataFrame) -> DataFrame:
-    """Controls stand in every block of rows that are tested against them: ``raw`` has neither encoder nor preset, and
-    an untrained encoder, which presets may share, was first made by one of them."""
-    import pandas
-
-    alike, places = ["dataset", "split", "protocol", "stream"], ["setting", "encoder", "preset"]
-    for control, key in (("control_run", "run"), ("raw_evaluation", "evaluation")):
-        tested = linear[linear["checkpoint"] == "last"]
-        tested = tested.assign(preset=tested["preset"].astype(str).str.removesuffix("+"))
-        found = tested.loc[tested[control].notna(), [control, *alike, *places]].drop_duplicates()
-        found = found.rename(columns={control: key})
-        beside = linear.drop(columns=places).reset_index(names="row").merge(found, on=[key, *alike])
-        if len(beside):
-            kept = linear.drop(beside["row"].unique())
-            linear = pandas.concat([kept, beside.drop(columns="row")], ignore_index=True)
-    return linear
 
 
 def _columns(varying: set[str], against: str = "") -> tuple[Column, ...]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from skelbench.evaluate.pooled import SEEDS, TASKS, Pooled, Scores, iqm, probability_of_improvement
 from skelbench.plugin import TableSpec, hookimpl
-from skelbench.report.controls import CONTROLS
+from skelbench.report.controls import CONTROLS, controls_beside
 from skelbench.report.seeds import OLDER, alike, all_rows, newest
 from skelbench.report.table import Cell, Column, Table
 
@@ -52,6 +52,7 @@ def table(inputs: TableInputs) -> Table:
     there must be :data:`~skelbench.evaluate.pooled.TASKS`."""
     frame = inputs.frame
     frame = frame[frame["protocol"].astype(str).str.startswith("linear") & (frame["checkpoint"] == "last")]
+    frame = controls_beside(frame)
     frame = frame.assign(tokens=frame["tokens"].astype(str).str.replace(_JOINTS, "", regex=True))
     rows: list[dict[str, Any]] = []
     notes: list[str] = []

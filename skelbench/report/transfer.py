@@ -61,10 +61,10 @@ def table(inputs: TableInputs) -> Table:
     frame = frame.assign(target=targets)
     figures = _figures(inputs)
     rows = [_row(group) for group in settings(frame, _SETTING)]
-    rows = [_beside(row, figures.pop(_place(row), {})) for row in rows]
-    places = {_place(row)[1:]: row for row in rows}
+    rows = [_beside(row, figures.get(_place(row), {})) for row in rows]
+    measured, places = {_place(row) for row in rows}, {_place(row)[1:]: row for row in rows}
     for (title, *place), found in figures.items():
-        if beside := places.get(tuple(place)):
+        if (title, *place) not in measured and (beside := places.get(tuple(place))):
             shown = {key: Cell(beside[key], published=True) for key in ("source", "target", "split")}
             method = Cell(title, published=True, footnotes=("printed",))
             rows.append({**shown, "method": method, **_paper(found)})
@@ -130,7 +130,7 @@ def _figures(inputs: TableInputs) -> dict[tuple[str, ...], dict[str, published.F
     one is ``from DATASET SPLIT``."""
     found: dict[tuple[str, ...], dict[str, published.Figure]] = {}
     for row in chain.from_iterable(study_rows.announced(inputs, NAME)):
-        if row.printed:
+        if row.printed and inputs.filters.takes(method=row.title):
             named = {"method": row.printed.method, "variant": row.printed.variant, "metric": "accuracy"}
             source = _full(row.printed.variant.removeprefix("from "))
             for one in published.load(inputs.host, row.printed.table, **named):

@@ -12,6 +12,7 @@ from skelbench.api.exported import read_settings
 from skelbench.cli.main import main
 from skelbench.errors import SkelbenchError
 from skelbench.files import write_json
+from skelbench.spec import EvalSpec
 
 
 @pytest.fixture
@@ -113,13 +114,17 @@ def test_the_card_says_what_figures_are_of_and_where_weights_come_from(trained, 
     record = run._directory.records()[0]
     path = run._directory.path / f"eval-{record['id']}.json"
     write_json(path, record | {"notes": ["some clips are old"]})
+    both = {"streams": ("joint", "bone"), "fusion": "scores", "partners": (parent._directory.spec.id,)}
+    fused = EvalSpec.model_validate({**record["spec"], **both})
+    fused_record = record | {"id": fused.id, "spec": fused.model_dump(mode="json"), "standard": False}
+    write_json(run._directory.path / f"eval-{fused.id}.json", fused_record)
     skelbench.export(run, tmp_path / "child")
     text = (tmp_path / "child" / "README.md").read_text()
     assert f"| began with the weights of | {parent._directory.name} |" in text
     assert "which were trained on |" in text and "clips of small, training part of split half" in text
     frozen, further = text.split("Test accuracy of protocols that have the encoder itself")
     assert "| probe.k=3 |" in frozen and "| finetune | " in further and "| finetune" not in frozen
-    assert "1. some clips are old" in text
+    assert "1. some clips are old" in text and "joint + bone" not in text, "not of the weights of this folder alone"
     assert len([line for line in text.splitlines() if line.startswith("| knn") and line.endswith("| 1 |")]) == 1
     skelbench.export(trained("untrained"), tmp_path / "untrained")
     text = (tmp_path / "untrained" / "README.md").read_text()

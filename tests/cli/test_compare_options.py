@@ -100,6 +100,8 @@ def test_from_python(results):
     assert "against_p" in skelbench.compare(against="slim", results=results.root).frame()
     assert "accuracy_best_on_test" in skelbench.compare(best_on_test=True, results=results.root).frame()
     assert "accuracy_best_on_test" not in skelbench.compare(results=results.root).frame()
+    of_one = skelbench.compare(method="mamp", results=results.root)
+    assert of_one.table.notes[0] == "Only method mamp; p is adjusted over the rows that are shown."
 
 
 def test_rows_and_columns_that_are_asked_for(results, capsys):

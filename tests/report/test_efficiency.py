@@ -78,6 +78,14 @@ def test_a_run_that_was_not_costed_says_so(made):
     assert row["speed"].value == pytest.approx(40_000 / 120)
 
 
+def test_versions_of_a_data_set_do_not_compete(made):
+    for method, share, version in (("slim", 0.9, "a"), ("mamp", 0.5, "b")):
+        made.run(method, share, fingerprint=version * 64)
+    found = built(made)
+    assert all(row["accuracy"].mark is None for row in found.rows)
+    assert [column.shown for column in found.columns if column.key == "data"] == [True]
+
+
 def test_changed_settings_and_transfer_have_no_row(made):
     made.run("slim", 0.5)
     made.run("mamp", 0.5, modified={"x": 1})

@@ -101,6 +101,13 @@ def test_headings_say_preset_seeds_clips_and_hardware(run, context):
     assert "within ±4.9" in said  # Wilson's interval at 50 % of 400 clips
 
 
+def test_the_interval_in_a_heading_is_the_wider_of_clips_and_subjects_as_in_tables(tmp_path, context):
+    made = Fabricated(tmp_path / "r")
+    made.run("slim", correct(0.5, 400), knn=None, subjects=np.arange(400) // 50)  # four of eight people, wholly
+    said = words(token_budget.draw(context()))
+    assert "over subjects" in said and "within ±4.9" not in said
+
+
 def test_each_data_set_split_and_preset_has_a_panel_and_other_runs_have_none(run, context):
     run(accuracy=0.5)
     run(accuracy=0.6, split="cross-subject")
@@ -278,6 +285,17 @@ def test_curves_show_every_run_with_a_row_for_each_rank_that_was_logged(run, con
     looks = {found.get_label(): (found.get_color(), found.get_linestyle()) for found in loss.lines}
     assert looks["MAMP, 8 tokens"][0] == looks["MAMP, 30 tokens"][0] and len(set(looks.values())) == 3
     assert [axes.get_ylabel() for axes in (loss, rank)] == ["Loss", "Rank, pooled features"]
+
+
+def test_seeds_of_a_second_stage_are_one_line(run, context):
+    """Each began with the weights of a first stage of its own seed."""
+    for seed in range(3):
+        first = run("skeletonclr", seed=seed).rpartition("-")[2]
+        run("actclr", seed=seed, init_from=first, metrics=logged([3.0 + seed, 2.0]))
+    figure = curves.draw(context())
+    (loss,) = panels(figure)
+    assert [found.get_label() for found in loss.lines].count("ActCLR, 8 tokens") == 1
+    assert line(loss, "ActCLR, 8 tokens")[0] == pytest.approx((10, 60 ** (1 / 3))) and "3 seeds" in words(figure)
 
 
 def test_many_methods_are_told_apart_in_lines_and_legend(run, context):

@@ -90,6 +90,39 @@ def test_evaluations_of_one_training_are_of_one_training(made):
     assert set(rows["probe"]) == {"", "probe.lr=0.1"}
 
 
+def fused(made, title, share, partner, **run):
+    """A run with an evaluation of joints, by itself, and of bones by ``partner``; None = by itself as well."""
+    partners = () if partner is None else (partner.rpartition("-")[2],)
+    both = {"streams": ("joint", "bone"), "fusion": "scores", "standard": False, "knn": None}
+    return made.run(title, share, partners=partners, **both, **run)
+
+
+def test_runs_that_are_fused_with_seeds_of_one_setting_are_seeds_and_others_are_not(made):
+    bones = [made.run("cmd:bone", None, seed=seed, trained_on=("bone",), knn=None) for seed in (0, 1)]
+    other = made.run("moco:bone", None, seed=2, trained_on=("bone",), knn=None)
+    changed = made.run("cmd:bone", None, seed=3, trained_on=("bone",), knn=None, modified={"train.lr": 1.0})
+    for seed, partner in enumerate((*bones, other, changed, f"{bones[0]}@50", None)):
+        fused(made, "cmd", 0.5, partner, seed=seed)
+    rows = frame(made.store.read()).set_index("seed").sort_index()
+    assert rows["group"].nunique() == 5 and rows.loc[0, "group"] == rows.loc[1, "group"]
+    said = ["", "", "with moco:bone", "with cmd:bone (train.lr=1.0)", "with cmd:bone@50", ""]
+    assert [changed for changed in rows["changed"]] == said
+    assert set(rows["trained_on"][:5]) == {"joint + bone"} and rows.loc[5, "trained_on"] == "joint"
+
+
+def test_the_control_of_runs_that_are_fused_is_their_controls_fused(made):
+    """Not the one encoder of both streams, nor those of other runs, whichever was made last."""
+    bone = made.run("cmd:bone", None, seed=1, trained_on=("bone",), knn=None)
+    twins = [made.run("untrained", None, seed=seed, knn=None) for seed in (1, 2)]
+    shares = {twins[0]: 0.7, twins[1]: 0.9, None: 0.2}
+    for partner, share in shares.items():
+        fused(made, "untrained", share, partner)
+    fused(made, "cmd", 0.75, bone)
+    fused(made, "cmd", 0.6, None)
+    rows = frame(made.store.read()).query("title == 'cmd'")
+    assert sorted(zip(rows["accuracy"], rows["control_accuracy"])) == [(0.6, 0.2), (0.75, 0.7)]
+
+
 def test_an_untrained_encoder_stands_in_the_blocks_of_the_presets_that_share_it(made):
     made.run("untrained", 0.4, preset="quick")
     for seed in (0, 1):

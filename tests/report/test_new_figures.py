@@ -228,6 +228,16 @@ def test_accuracy_falls_with_severity_and_bands_are_draws(made):
     assert missing.get_ylim() == noise.get_ylim()
 
 
+def test_of_evaluations_with_one_label_the_newest_version_and_the_most_seeds_count(made):
+    for version, share in ((1, 0.3), (2, 0.8)):
+        degraded(made, {"missing_0.12": (share - 0.1, 0.01)}, share=share, version=version)
+    for seed in (1, 2):
+        degraded(made, {"missing_0.12": (0.5, 0.01)}, share=0.8, version=2, seed=seed)
+    degraded(made, {"missing_0.12": (0.1, 0.01)}, share=0.8, version=2, protocol="missing-representation")
+    missing, *_ = panels(robustness.draw(inputs(made)))
+    assert line(missing, "SLiM") == pairs((0, 80), (0.12, (70 + 50 + 50) / 3))
+
+
 def test_a_method_s_own_setting_has_panels_of_its_own(made):
     degraded(made, {"missing_0.12": (0.7, 0.01)})
     degraded(made, {"missing_0.12": (0.85, 0.01)}, share=0.9, seed=1, setting="native")

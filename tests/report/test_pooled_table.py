@@ -47,6 +47,14 @@ def test_methods_are_pooled_over_the_tasks_that_all_have(made):
     assert "set0" not in render(built)
 
 
+def test_presets_that_share_an_untrained_encoder_are_both_held_against_it(made):
+    fill(made, "untrained", 0.3, preset="paper")
+    for preset, epochs in (("paper", 3), ("ablation", 5)):
+        fill(made, "slim", 0.6, preset=preset, epochs=epochs)
+    rows = [row for row in build(made).rows if row["title"].value == "slim"]
+    assert [row["over_untrained"].value for row in rows] == [1.0, 1.0]
+
+
 @pytest.mark.parametrize(
     ("what", "said"),
     [

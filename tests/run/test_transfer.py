@@ -14,6 +14,7 @@ from skelbench.errors import SkelbenchError
 from skelbench.evaluate.linear import Linear
 from skelbench.identity import derive_seed
 from skelbench.plugin.host import Host
+from skelbench.report.filters import Filters
 from skelbench.report.frame import frame
 from skelbench.report.inputs import TableInputs
 from skelbench.report.linear import build
@@ -159,8 +160,8 @@ THEIRS,from moves xsub,jumps,xsub,finetune,accuracy,75.0,,Made,
 
 
 @pytest.fixture
-def built(tmp_path):
-    """The table of two methods, one frozen and fine-tuned, one fine-tuned alone, and the frame that it is of."""
+def made(tmp_path):
+    """What the table is made of: two methods, one frozen and fine-tuned, one fine-tuned alone."""
     (tmp_path / "made.py").write_text(PLUGIN)
     (tmp_path / "made.csv").write_text(PUBLISHED)
     made = Fabricated(tmp_path / "results")
@@ -171,8 +172,13 @@ def built(tmp_path):
         for protocol, share in shares.items():
             elsewhere = spec.model_copy(update={"data": DataSpec(**data)})
             moved(made, name, spec, elsewhere, protocol, share)
-    inputs = TableInputs(Host([tmp_path / "made.py"]), made.store)
-    return table(inputs), inputs.frame
+    return TableInputs(Host([tmp_path / "made.py"]), made.store)
+
+
+@pytest.fixture
+def built(made):
+    """Its table, and the frame that it is of."""
+    return table(made), made.frame
 
 
 def moved(made, name, spec, elsewhere, protocol, share, **more):
@@ -197,6 +203,23 @@ def test_frozen_and_fine_tuned_share_no_column(built):
     assert (rows["mine"]["paper linear"].value, rows["mine"]["paper finetune"].value) == (72.0, None)
     assert (rows["theirs"]["paper linear"].value, rows["theirs"]["paper finetune"].value) == (None, 75.0)
     assert rows["theirs"]["method"].published and rows["theirs"]["run"].value is None
+
+
+def test_published_figures_stand_beside_every_row_of_their_method(made):
+    """On each grid; and beside none where the method was not asked for."""
+    results = Fabricated(made.store.root)
+    name = results.run("mine", None, split="cross-subject", tokens=30, knn=None)
+    spec = RunSpec.model_validate(json.loads((results.root / name / "run.json").read_text())["spec"])
+    data = DataSpec(name="jumps", split="cross-subject", fingerprint="e" * 64)
+    moved(results, name, spec, spec.model_copy(update={"data": data}), "transfer", 0.4)
+    rows = [row for row in table(TableInputs(made.host, made.store)).rows if row["method"].value == "mine"]
+    assert sorted(row["tokens"].value for row in rows) == ["30x25+1", "8x25+1"]
+    assert [row["paper linear"].value for row in rows] == [72.0, 72.0]
+    assert all(row["method"].footnotes == ("preset small",) for row in rows)
+    asked = table(TableInputs(made.host, made.store, filters=Filters(method=("mine",))))
+    assert {row["method"].value for row in asked.rows} == {"mine"}
+    asked = table(TableInputs(made.host, made.store, filters=Filters(method=("third",))))
+    assert {row["method"].value for row in asked.rows} == {"third"}
 
 
 def test_source_and_target_are_both_seen(built):

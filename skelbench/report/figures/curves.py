@@ -13,7 +13,6 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from skelbench.identity import digest
 from skelbench.plugin import FigureSpec, hookimpl
 from skelbench.report.figures import NothingToDraw
 from skelbench.report.figures.sheet import Heading, Sheet
@@ -30,11 +29,10 @@ from skelbench.report.figures.style import (
     span,
     thousands_axis,
 )
-from skelbench.report.frame import DEFAULTS
+from skelbench.report.frame import DEFAULTS, but_for_seed
 from skelbench.results.damage import if_whole
 from skelbench.results.metrics import read_metrics
 from skelbench.results.run_dir import RunDir
-from skelbench.spec import RunSpec
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -144,11 +142,6 @@ def column_of(columns: dict[tuple[str, ...], Column], run: RunDir, *facts: str) 
     return columns.setdefault((title, spec.data.fingerprint, *facts), Column(title, facts, not info["modified"]))
 
 
-def but_for_seed(spec: RunSpec) -> str:
-    """The same text for runs that differ in nothing but the seed."""
-    return digest(spec.model_copy(update={"seed": 0}).model_dump(mode="json"))
-
-
 def draw(inputs: TableInputs) -> Figure:
     """Loss and effective ranks of every trained run, a column of panels per data set, split and preset.
 
@@ -159,7 +152,7 @@ def draw(inputs: TableInputs) -> Figure:
     for run, metrics in trained(inputs):
         spec = run.spec
         settings = column_of(columns, run).settings
-        settings.setdefault((run.title, spec.tokens, but_for_seed(spec)), Setting()).add(run, metrics)
+        settings.setdefault((run.title, spec.tokens, but_for_seed(run)), Setting()).add(run, metrics)
     if not columns and inputs.left_out:
         raise NothingToDraw(f"no run in {inputs.store.root} is exactly of a preset; those with changes: --all")
     if not columns and inputs.only is not None:

@@ -103,7 +103,7 @@ def measured(frame: DataFrame, host: Host) -> list[Block]:
         several = rows["tokens"].nunique() > 1
         block = Block(Heading(f"{dataset}, {split}"), (str(dataset), full_name(str(split))))
         seeds = []
-        for own in seeds_of(rows, ["title", "tokens", "changed", "protocol"]):
+        for own in sorted(seeds_of(rows, ["title", "tokens", "changed", "protocol"]), key=_weight, reverse=True):
             first = own.iloc[0]
             label = host.spelling(first["title"]) + (f" {first['tokens']}" if several else "")
             label += f" ({first['changed']})" if first["changed"] else ""
@@ -115,6 +115,12 @@ def measured(frame: DataFrame, host: Host) -> list[Block]:
         block.heading = Heading(block.heading.name, note)
         blocks.append(block)
     return [block for block in blocks if block.lines]
+
+
+def _weight(own: DataFrame) -> tuple[float, ...]:
+    """Of evaluations with one label those that count: of the method's newest version, with the most seeds, and the
+    last."""
+    return float(own["version"].max()), len(own), float(own["finished"].astype(float).fillna(0).max())
 
 
 def _levels(own: DataFrame) -> dict[str, list[Level]]:

@@ -8,8 +8,9 @@ from matplotlib.lines import Line2D
 from skelbench.plugin import FigureSpec, hookimpl
 from skelbench.report import published
 from skelbench.report.figures import NothingToDraw
-from skelbench.report.figures.curves import Column, Measure, Setting, but_for_seed, column_of, grid, trained
+from skelbench.report.figures.curves import Column, Measure, Setting, column_of, grid, trained
 from skelbench.report.figures.style import DOTTED, PALE, colour_at, house, places
+from skelbench.report.frame import but_for_seed
 from skelbench.report.inputs import TableInputs
 from skelbench.report.target_control import NAME, rows_of
 from skelbench.spec import listed
@@ -48,7 +49,7 @@ def draw(inputs: TableInputs) -> Figure:
             changes = listed(run.info["modified"])
             label = named[run.title] + (f" ({changes})" if changes else "")
             column = column_of(columns, run, inputs.host.spelling(run.spec.method), f"{run.spec.tokens} tokens")
-            column.settings.setdefault((label, but_for_seed(run.spec)), Setting(label)).add(run, metrics)
+            column.settings.setdefault((label, but_for_seed(run)), Setting(label)).add(run, metrics)
             if row.against is not None:
                 controlled[id(column)] = column
     if not controlled:

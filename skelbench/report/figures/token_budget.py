@@ -18,7 +18,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLoca
 
 from skelbench.cost import BODIES
 from skelbench.data.store.splits import full_name
-from skelbench.evaluate.statistics import wilson
+from skelbench.evaluate.statistics import accuracy_interval
 from skelbench.plugin import FigureSpec, hookimpl
 from skelbench.plugin.host import Host
 from skelbench.report import published
@@ -35,7 +35,7 @@ from skelbench.report.figures.style import (
     span,
 )
 from skelbench.report.published import slug
-from skelbench.report.seeds import seeds_of, unusual_of
+from skelbench.report.seeds import of_subjects, seeds_of, unusual_of
 from skelbench.report.study_rows import Printed, announced
 from skelbench.report.token_budget import NAME
 from skelbench.skeleton.grid import BUDGETS
@@ -154,9 +154,12 @@ def _facts(rows: DataFrame) -> Iterator[str]:
     """What a reader must know of a panel's runs."""
     yield span((len(own) for own in seeds_of(rows, ["tokens"])), "seed", "seeds")
     yield span(rows["clips_seen"], "clip seen", "clips seen")
-    limits = [wilson(round(share * n), int(n)) for share, n in zip(rows["accuracy"], rows["n_test"])]
-    half = max(50 * (high - low) for low, high in limits)
-    yield f"{span(rows['n_test'], 'test clip', 'test clips')} (95\N{NO-BREAK SPACE}% interval within ±{half:.1f})"
+    measured = zip(rows["accuracy"], rows["n_test"], rows["by_subject"])
+    limits = [accuracy_interval(share, int(n), of_subjects([people])) for share, n, people in measured]
+    half = max(50 * (high - low) for (low, high), _ in limits)
+    within = f"95\N{NO-BREAK SPACE}% interval within ±{half:.1f}"
+    over = ", over subjects" if any(over.endswith("subjects") for _, over in limits) else ""
+    yield f"{span(rows['n_test'], 'test clip', 'test clips')} ({within}{over})"
 
 
 def _points(rows: DataFrame) -> Iterator[Point]:
