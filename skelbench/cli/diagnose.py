@@ -169,7 +169,7 @@ def interpolation(
         first = next(iter(runs.values()))
         data = first.spec.data
         seen = replace(first.clips, bodies="valid", centre="body", align="none", resize="ends", share=0.95)
-    sides = seen.sides(data.split, clips)
+    sides = seen.sides(data.split, clips, data.min_frames)
     settings = {"ratios": ratios, "masks": masks, "clips": clips}
     of_data = {"data": data.model_dump(mode="json"), "grid": list(seen.grid), "version": VERSION["interpolation"]}
     session.results.prepare()

@@ -189,6 +189,8 @@ def study(
     if isinstance(engine, Queue):
         from skelbench.cli import study_queue
 
+        if asked in ("", "--wait"):  # the others write nothing
+            recognise_all(states, session)
         ended = study_queue.act(chosen, states, session, protocols, engine, asked)
         if ended is not None:
             _conclude(chosen, ended, session, protocols, study_queue.failures(ended, engine))
@@ -321,6 +323,15 @@ def _conclude(
         raise typer.Exit(LEFT_OUT)
 
 
+def recognise_all(states: list[tuple[Trial, Status]], session: Session) -> None:
+    """Runs that were made by hand count as trials from now on, and tables show them as such."""
+    from skelbench.studies.trials import recognise
+
+    for trial, state in states:
+        if state.done:
+            recognise(trial, state, session)
+
+
 def work_through(
     name: str,
     states: list[tuple[Trial, Status]],
@@ -335,13 +346,10 @@ def work_through(
     from skelbench.studies.display import display
     from skelbench.studies.local import Local
     from skelbench.studies.runner import Stopped
-    from skelbench.studies.trials import recognise
 
     open_trials = [(trial, state) for trial, state in states if not state.done]
     done = len(states) - len(open_trials)
-    for trial, state in states:
-        if state.done:
-            recognise(trial, state, session)
+    recognise_all(states, session)
     engine = engine or Local(Errand(name, session, protocols), Wishes(jobs))
     logs = engine.errand.logs
     failures: Failures = {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from skelbench.console import err, make_table, out
@@ -55,8 +56,14 @@ def act(
 
 def failures(states: States, engine: Queue) -> Failures:
     """Trials that are not done though none is in the queue."""
-    reasons = ((trial, engine.failure(trial, state)) for trial, state in states if not state.done)
+    reasons = ((trial, _failure(engine, trial, state)) for trial, state in states if not state.done)
     return {trial.id: reason for trial, reason in reasons if reason}
+
+
+def _failure(engine: Queue, trial: Trial, state: Status) -> tuple[str, Path] | None:
+    if state.state == "running" and state.run:
+        return "another command works on it; issue this one again when that has ended", state.run.path
+    return engine.failure(trial, state)
 
 
 def _show(study: Study, states: States, engine: Queue) -> None:

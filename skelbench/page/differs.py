@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from skelbench.data.store.splits import full_name
 from skelbench.page.provenance import Provenance
 from skelbench.page.summary import PAPER
 from skelbench.page.tables import LaidCell, LaidTable
@@ -84,9 +84,13 @@ def _difference(
 
 def _reasons(runs: list[dict[str, Any]], key: str, data: str) -> Iterator[str]:
     first = runs[0]
-    own = first["spec"]["data"]["name"]
-    if data and own not in re.split("[ ,]+", data):
+    own, split = first["spec"]["data"]["name"], full_name(first["spec"]["data"]["split"])
+    printed = [place.partition(" ")[::2] for place in data.split(", ") if place]
+    splits = [published.splits_of(named) for name, named in printed if name == own]
+    if printed and not splits:
         yield f"other data, so not to be compared: printed for {data}, ours is of {plain(own)}"
+    elif printed and {split} not in splits and frozenset([""]) not in splits:
+        yield f"another split, so not to be compared: printed for {data}, ours is of {plain(f'{own} {split}')}"
     if key in BESIDE:
         small = "" if first["preset"].startswith((PAPER, "release")) else f", that of preset {plain(first['preset'])}"
         yield f"counted on the encoder that was run{small}, by this package's one convention"

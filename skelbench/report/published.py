@@ -17,6 +17,7 @@ from functools import cache
 from math import isfinite
 from typing import Any
 
+from skelbench.data.store.splits import full_name
 from skelbench.errors import SkelbenchError, did_you_mean
 from skelbench.plugin.descriptors import PublishedSpec
 from skelbench.plugin.host import Host
@@ -106,6 +107,11 @@ def _read(file: str) -> tuple[Figure, ...]:
         return tuple(figures)
     except (OSError, ValueError, csv.Error) as error:
         raise SkelbenchError(f"published figures in {file} cannot be read: {error}") from error
+
+
+def splits_of(split: str) -> frozenset[str]:
+    """Full names of ``xsub+xview mean``; a single split is one."""
+    return frozenset(full_name(one.strip()) for one in split.removesuffix(" mean").split("+"))
 
 
 def slug(method: str) -> str:

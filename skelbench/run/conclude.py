@@ -60,6 +60,8 @@ def conclude(
         try:
             return distributed.first(lambda: measure_cost(session, of, what.store, force))
         except Exception as error:
+            if not distributed.rank():
+                of.update(uncounted=str(error) or type(error).__name__)
             if uncounted:
                 uncounted(what, error)
             return None

@@ -154,7 +154,8 @@ class Status:
 
 
 def status(trial: Trial, session: Session, protocols: Iterable[str]) -> Status:
-    """How far ``trial`` is: done is trained, probed and, unless it is of tuning, costed, its untrained twin probed."""
+    """How far ``trial`` is: done is trained, probed, its untrained twin as well, and costed unless it is of tuning or
+    cannot be."""
     spec = trial.resolved.spec
     run = session.results.by_id(spec.id)
     if run is None:
@@ -167,7 +168,8 @@ def status(trial: Trial, session: Session, protocols: Iterable[str]) -> Status:
         state = {"running": "interrupted"}.get(run.outcome, run.outcome)
         return Status(state, share if run.checkpoint.exists() else 0.0, run)
     twin = session.results.by_id(trial.twin.spec.id) if trial.twin else None
-    there = (run.cost_path.exists() or not costed(spec)) and (trial.twin is None or (twin and twin.outcome == "done"))
+    counted = run.cost_path.exists() or "uncounted" in run.info or not costed(spec)
+    there = counted and (trial.twin is None or (twin and twin.outcome == "done"))
     for name in protocols:
         for where in filter(None, (run, twin)):
             there = there and where.record_path(eval_spec(session.host, where, name, like=trial.resolved)).exists()

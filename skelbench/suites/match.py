@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from skelbench.data.store.splits import FieldRule, make_split
 from skelbench.errors import SkelbenchError
 from skelbench.files import read_json, write_json
+from skelbench.locks import FileLock
 from skelbench.plugin.host import Host
 from skelbench.results.store import FORMAT, ResultStore
 from skelbench.suites import freeze
@@ -174,13 +175,16 @@ class Recorded:
     def __init__(self, suite: Suite, results: ResultStore) -> None:
         self.suite = suite
         self.path = results.root / "suites" / f"{suite.name}.json"
-        self.datasets: dict[str, FrozenData] = {}
+        self.datasets = self._read()
+
+    def _read(self) -> dict[str, FrozenData]:
+        """What was recorded; nothing of a suite with another hash."""
         if not self.path.exists():
-            return
+            return {}
         try:
             document = read_json(self.path)
-            if document["suite"] == suite.hash:
-                self.datasets = {name: FrozenData.model_validate(one) for name, one in document["datasets"].items()}
+            same = document["suite"] == self.suite.hash
+            return {name: FrozenData.model_validate(one) for name, one in document["datasets"].items() if same}
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise SkelbenchError(
                 f"{self.path} is damaged ({error}); remove it, and the data are recorded anew"
@@ -191,9 +195,13 @@ class Recorded:
         frozen = self.suite.datasets[name]
         if frozen.fingerprint or name in self.datasets:
             return
-        self.datasets[name] = freeze.data_of(store, [*frozen.splits], self.suite.label_lists)
-        told = {one: data.model_dump(mode="json") for one, data in self.datasets.items()}
-        write_json(self.path, {"suite": self.suite.hash, "datasets": told})
+        found = freeze.data_of(store, [*frozen.splits], self.suite.label_lists)
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(self.path.with_suffix(".lock")):  # another command may record other data meanwhile
+            self.datasets = self._read()
+            self.datasets.setdefault(name, found)
+            told = {one: data.model_dump(mode="json") for one, data in self.datasets.items()}
+            write_json(self.path, {"suite": self.suite.hash, "datasets": told})
 
     def of(self, name: str) -> FrozenData:
         """What is known of a data set of the suite."""

@@ -9,7 +9,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from skelbench.identity import digest
-from skelbench.report.controls import CONTROLS
+from skelbench.report.controls import CONTROLS, controls_beside
 from skelbench.report.inputs import TableInputs
 from skelbench.report.seeds import alike as alike_rows
 from skelbench.report.seeds import all_rows, percent, spread
@@ -31,13 +31,13 @@ SHOWN: Mapping[str, tuple[str, str]] = {
     "robustness": ("32 % missing", "accuracy_missing_0.32"),
 }
 """Protocol -> heading of its column, and which of its measures stands there ("" = accuracy); others by their names."""
-BLOCK = ("dataset", "split", "tokens", "preset")
+BLOCK = ("dataset", "split", "tokens", "preset", "stream")
 """What rows that compete have in common."""
-HEADINGS = {"dataset": "Data set", "split": "Split", "preset": "Preset"}
+HEADINGS = {"dataset": "Data set", "split": "Split", "preset": "Preset", "stream": "Stream"}
 """Columns that are shown where rows differ in them."""
 HOW = (
     "Means over seeds, ±: 95 % t interval. Every row has the suite's encoder and training budget; best and second are "
-    "marked among rows of one data set, split, token grid and preset that have all seeds."
+    "marked among rows of one data set, split, token grid, preset and stream that have all seeds."
 )
 FOOTNOTES = {
     "seeds": "fewer seeds than the suite's: not ranked",
@@ -90,12 +90,13 @@ def leaderboard(inputs: SuiteInputs) -> Table:
     if frame.empty:
         how = f"No run is a row of it yet: `skelbench suite run METHOD --suite {suite.name}` makes what a row needs."
         return Table(title, columns, notes=(how,))
+    frame = controls_beside(frame)
     alike = {run.name: _alike(run) for run in inputs.runs}
     keys = [*BLOCK, "title", "hardware"]
     groups = frame.assign(alike=frame["run"].map(alike)).groupby([*keys, "alike"], dropna=False, sort=False)
     rows = [_row(suite, group) for _, group in groups]
     rows.sort(key=partial(_place, suite))
-    varying, constant = alike_rows(rows, ["dataset", "split", "preset", "hardware"])
+    varying, constant = alike_rows(rows, [*HEADINGS, "hardware"])
     columns = tuple(
         replace(one, shown=one.shown and (one.key not in HEADINGS or one.key in varying)) for one in columns
     )
@@ -124,6 +125,7 @@ def _columns(suite: Suite) -> tuple[Column, ...]:
         Column("split", HEADINGS["split"]),
         Column("tokens", "Tokens"),
         Column("preset", HEADINGS["preset"]),
+        Column("stream", HEADINGS["stream"]),
         Column("seeds", "Seeds"),
         *(Column(name, heading, ".1f", best="max") for name, heading in headings.items()),
         Column("gflops", "GFLOPs, 1 body", ".2f"),

@@ -48,6 +48,12 @@ def text_of(page):
     return re.sub(r"\s+", " ", re.sub(r"<[^>]*>", "", page))
 
 
+def test_a_figure_of_another_split_is_said_to_be_one(tmp_path):
+    Fabricated(tmp_path).run("slim:cl-only", 0.9, dataset="ntu60", preset="ablation")
+    found = text_of(build(inputs_of(tmp_path), names=("objective",)))
+    assert found.count("another split, so not to be compared: printed for ntu60 xsub, ours is of ntu60 cross-view") == 1
+
+
 def test_no_name_ends_an_element_or_starts_one(page):
     assert page.count("<script") == 3 and page.count("</script>") == 3
     assert "alert(1)" in page and not re.search(r"<\s*img|<script>alert", page)

@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 import skelbench
 from skelbench.cli.main import main
 from skelbench.errors import SkelbenchError
+from skelbench.files import write_json
+from skelbench.run.conclude import conclude
 from skelbench.run.costs import measure_cost
 from skelbench.run.evaluate import eval_spec, evaluate
 from skelbench.run.observe import named_observers
@@ -212,7 +214,7 @@ def test_equal_trials_occur_once_and_under_the_plain_name(trials_of):
     assert [trial.title for trial in trials] == ["slim 8t s0", "mamp 8t s0", "mamp 8t lr=0.5 s0"]
 
 
-def test_a_trial_is_done_when_all_that_a_run_makes_is_there(trials_of):
+def test_a_trial_is_done_when_all_that_a_run_makes_is_there(trials_of, monkeypatch):
     (trial,), session = trials_of(Study(name="one", dataset="small", seeds=(0,), set={**TINY, "method": "calm"}))
     protocols = ["knn"]
 
@@ -240,6 +242,12 @@ def test_a_trial_is_done_when_all_that_a_run_makes_is_there(trials_of):
     for part in (run, twin):
         evaluate(session, part, eval_spec(session.host, part, "knn", like=run), like=run)
     assert state() == "probes missing"
+    before = run.info
+    with monkeypatch.context() as patch:
+        patch.setattr("skelbench.run.conclude.measure_cost", lambda *_: 1 / 0)
+        conclude(session, run, trial.resolved, protocols)
+    assert run.info["uncounted"] == "division by zero" and state() == "done", "it would be issued again for ever"
+    write_json(run.path / "run.json", before)
     measure_cost(session, run, trial.resolved.store)
     assert state() == "done"
     protocols.append("linear")

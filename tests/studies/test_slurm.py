@@ -17,7 +17,11 @@ from skelbench.cli import study_queue
 from skelbench.cli.main import main
 from skelbench.errors import SkelbenchError
 from skelbench.leases import Lease
+from skelbench.plugin.host import request_more
+from skelbench.results.run_dir import RunDir
 from skelbench.results.store import ResultStore
+from skelbench.run.request import Request
+from skelbench.run.resolve import resolve
 from skelbench.studies.engine import Wishes
 from skelbench.studies.slurm import commands, script, sitting, sizes
 from skelbench.studies.slurm import engine as slurm_engine
@@ -121,12 +125,40 @@ def test_each_missing_trial_is_submitted_once_in_arrays_of_the_size_that_is_allo
     assert "3 jobs cancelled" in issue("--cancel")[1] and queue(slurm) == []
 
 
+def test_a_trial_that_another_command_makes_has_not_failed(slurm, issue, place, tmp_path):
+    """Its task found it held, and ended."""
+    issue(*ASKED)
+    set_queue(slurm, [])
+    host = request_more([str(place / "bees.py")])
+    sets = {"train.lr": 0.001, "epochs": 1, "batch_size": 4, "encoder.dim": 16, "encoder.depth": 1}
+    resolved = resolve(Request("calm", dataset="small", tokens=8, sets=sets), host, place / "data", "cpu")
+    run = ResultStore(tmp_path / "results").open(resolved.spec, "quick", {}, {})
+    run.update(outcome="running")
+    with Lease(run.path / ".lock"):
+        out = issue("--status")[1]
+    assert re.search(r"calm train.lr=0.001 .*running at 0 %", out) and "6 trials: 1 running, 5 failed" in out
+
+
+def test_a_run_that_was_made_by_hand_counts_as_its_trial(slurm, issue, tmp_path):
+    """And gets the preset by which the study asks for it: tables show it beside the others."""
+    assert issue(on="local", study="one.toml")[0] == 0
+    (run,) = (RunDir(path) for path in (tmp_path / "results").glob("calm-*"))
+    exact = run.info["preset"], run.info["modified"]
+    run.update(preset="small", modified={"train.batch_size": 16})
+    issue("--status", study="one.toml")
+    assert run.info["modified"] == {"train.batch_size": 16}, "which writes nothing"
+    code, out, _ = issue(*ASKED, study="one.toml")
+    assert code == 0 and "1 of 1 trials done" in out and (run.info["preset"], run.info["modified"]) == exact
+
+
 def test_the_script_is_what_a_study_here_would_run(slurm, issue, place, tmp_path, monkeypatch):
     monkeypatch.setenv("SKELBENCH_OBSERVE", "csv")
     code, out, _ = issue(*ASKED, "--emit", "--setup", "module load x", "--setup", "ulimit -c 0", "--partition", "low")
     assert code == 0 and queue(slurm) == [] and not (tmp_path / "results").exists()
-    one, two = (("#!/bin/bash" + text) for text in out.split("#!/bin/bash")[1:])
-    assert subprocess.run(["bash", "-n"], input=one, text=True, check=False).returncode == 0
+    assert subprocess.run(["bash"], input=out, text=True, check=False).returncode == 0
+    assert [task["index"] for task in queue(slurm)] == [1, 2, 3, 4, 5, 1], "each of the two arrays is submitted"
+    set_queue(slurm, [])
+    one, two = (text.partition("END_OF_SKELBENCH_SCRIPT\n")[0] for text in out.split("sbatch <<")[1:])
     assert one.index("cd ") < one.index("module load x\nulimit -c 0") < one.index("case ")
     assert "export SKELBENCH_OBSERVE=csv" in one and "export OMP_NUM_THREADS=1" in one and "partition=low" in one
     from skelbench.studies import runner
@@ -361,10 +393,6 @@ def test_a_task_that_fails_stays_out_with_its_exit_code(task):
 @pytest.fixture
 def made(place, slurm, tmp_path):
     """``made()`` -> a run that was interrupted, its folder of logs, and what ``sitting`` is given of it."""
-    from skelbench.plugin.host import request_more
-    from skelbench.run.request import Request
-    from skelbench.run.resolve import resolve
-
     host = request_more([str(place / "bees.py")])
     request = Request("calm", dataset="small", tokens=8, preset="quick", sets={"epochs": 1, "batch_size": 4})
     resolved = resolve(request, host, place / "data", "cpu")
@@ -373,7 +401,7 @@ def made(place, slurm, tmp_path):
     run = store.open(resolved.spec, "quick", {}, {})
     logs = store.root / "studies" / "six"
     logs.mkdir(parents=True)
-    (logs / f"calm-8t-{run.spec.id}.log").write_text("error: no bees today\n")
+    (logs / f"calm-8t-{run.spec.id}.log").write_text("$ skelbench run calm\nerror: no bees today\n")
     set_queue(slurm, [{"job": 7, "index": 1, "state": "RUNNING", "reason": "None", "node": "n1", "name": "x"}])
 
     def end(code, *more):
@@ -402,6 +430,13 @@ def test_a_failure_is_kept_with_its_reason(made, capsys):
     for code, reason in ((137, "its process was killed by SIGKILL"), (255, "no bees today")):
         run.update(outcome="running")
         assert end(code) == 1 and run.reason == reason
+
+
+def test_a_failure_is_not_that_of_an_earlier_sitting(made):
+    run, end, logs = made
+    with open(logs / f"calm-8t-{run.spec.id}.log", "a") as log:
+        log.write("$ skelbench run calm\npython3: No module named skelbench\n")
+    assert end(1) == 1 and sitting.read_record(logs, run.spec.id)["failure"] == "it ended with exit code 1"
 
 
 @pytest.mark.parametrize(("state", "reason", "code"), [("COMPLETING", "None", 1), ("COMPLETING", "TimeLimit", 0)])

@@ -7,10 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from skelbench.data.store.clip_store import ClipStore
 from skelbench.plugin.host import Host, get_host
 from skelbench.report.render import FORMATS, render
 from skelbench.results.run_dir import ReadRun
 from skelbench.results.store import ResultStore
+from skelbench.run.controls import control
+from skelbench.run.request import Request
+from skelbench.run.resolve import resolve
 from skelbench.spec import EvalSpec
 from skelbench.suites import freeze
 from skelbench.suites.freeze import Plan
@@ -18,6 +22,7 @@ from skelbench.suites.match import Recorded, data, differences, installation
 from skelbench.suites.rows import evaluation_reasons, run_reasons
 from skelbench.suites.suite import Suite, find_suite, read_suite
 from skelbench.suites.table import SuiteInputs, leaderboard, stamped
+from tests.suites.conftest import write_run
 
 
 def edit(path, change):
@@ -192,7 +197,23 @@ def test_differences_name_the_place():
     ]  # fmt: skip
 
 
+def test_two_commands_record_their_data_beside_each_other(looked, tmp_path):
+    """Each read what was recorded before the other wrote."""
+    store = ResultStore(tmp_path)
+    suite = looked.suite.model_copy(
+        update={"datasets": {name: looked.suite.datasets["small"] for name in ("small", "other")}}
+    )
+    clips = ClipStore.open(looked.built / "data" / "small")
+    first, second = Recorded(suite, store), Recorded(suite, store)
+    first.record("small", clips)
+    second.record("other", clips)
+    assert set(Recorded(suite, store).datasets) == {"small", "other"}
+
+
 # ------------------------------------------------------------------------------------------------ table
+TABLE = ("suite", "table", "tiny-v1", "--format", "csv")
+
+
 def test_every_format_prints_name_and_hash(looked):
     host = get_host()
     inputs = SuiteInputs(host, ResultStore(looked.built / "results"), suite=looked.suite)
@@ -227,6 +248,25 @@ def test_the_table_has_means_over_all_seeds_and_leaves_out_with_the_reason(place
     rows = {row["method"]: row for row in csv.DictReader(out.splitlines())}
     assert code == 0 and f"left out: {place.run.name}: it was made for tiny-v1 with hash 000" in err
     assert (rows["skeletonmae"]["seeds"], rows["skeletonmae"]["complete"]) == ("1/2", "False")
+
+
+def test_a_control_has_a_row_for_every_stream_that_it_was_looked_at_by(place):
+    """It is evaluated as the runs that it stands beside: its bones are no further seeds of its joints."""
+    before = {row["method"]: row for row in csv.DictReader(place.call(*TABLE)[1].splitlines())}["untrained"]
+    for seed in (0, 1):
+        request = Request("skeletonclr:bone", dataset="small", tokens=8, preset="quick", seed=seed)
+        made = resolve(request, get_host(), place.root / "data", "cpu")
+        write_run(place.results, made, variant="bone")
+        twin = write_run(place.results, control(made, get_host()), like=made)
+        for path in twin.glob("eval-*.json"):
+            if json.loads(path.read_text())["spec"]["streams"] == ["bone"]:
+                edit(path, lambda record: record["metrics"].update(accuracy=0.0))
+    rows = [row for row in csv.DictReader(place.call(*TABLE)[1].splitlines()) if row["method"] == "untrained"]
+    figures = {row["stream"]: (row["seeds"], row["linear"], row["linear_pm_over"]) for row in rows}
+    assert figures == {
+        "joint": ("2/2", before["linear"], "2 seeds"),
+        "bone": ("2/2", "0.0", "2 seeds"),
+    }
 
 
 def test_an_empty_store_has_a_table_that_says_what_to_do(place):

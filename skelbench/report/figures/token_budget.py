@@ -17,7 +17,6 @@ from matplotlib.patheffects import withStroke
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
 from skelbench.cost import BODIES
-from skelbench.data.store.splits import full_name
 from skelbench.evaluate.statistics import accuracy_interval
 from skelbench.plugin import FigureSpec, hookimpl
 from skelbench.plugin.host import Host
@@ -132,13 +131,9 @@ def measured(frame: DataFrame, host: Host, variants: Collection[str] = ()) -> li
         points = {
             host.spelling(str(method)): sorted(_points(own), key=cost_order) for method, own in rows.groupby("method")
         }
-        panels.append(Panel(heading, points, sorted(_untrained(rows), key=cost_order), (dataset, splits_of(split))))
+        where = dataset, published.splits_of(split)
+        panels.append(Panel(heading, points, sorted(_untrained(rows), key=cost_order), where))
     return panels
-
-
-def splits_of(split: str) -> frozenset[str]:
-    """Full names of ``xsub+xview mean``; a single split is one."""
-    return frozenset(full_name(one.strip()) for one in split.removesuffix(" mean").split("+"))
 
 
 def newest(rows: DataFrame) -> DataFrame:
@@ -195,7 +190,7 @@ def printed(host: Host, variants: Collection[Printed | None] = ()) -> Iterator[P
                 panel.points.setdefault(method, []).append(point)
                 source = row["source"].partition(" (")[0]
                 panel.heading = Heading("Published, not measured here", f"{row['dataset']}, {row['split']}; {source}")
-                panel.where = row["dataset"], splits_of(row["split"])
+                panel.where = row["dataset"], published.splits_of(row["split"])
         if panel.points:
             yield panel
 

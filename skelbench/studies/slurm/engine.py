@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import sys
 import time
 import uuid
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 Trials = Sequence[tuple["Trial", "Status"]]
 _ENDED = re.compile(r"\*\*\* JOB \d+ ON \S+ (.*?) \*\*\*|error: (.*oom.*)")
 """What SLURM writes into the log of a job that it ends."""
+_END = "END_OF_SKELBENCH_SCRIPT"
 _OF_ONE_MACHINE = ("tmpfs", "ramfs", "devtmpfs", "overlay")
 _TEMPORARY = ("/tmp", "/var/tmp", "/dev/shm", "/run")
 
@@ -84,9 +86,15 @@ class Slurm(Queue):
 
     # ------------------------------------------------------------------------------------------ handing over
     def emit(self, trials: Trials) -> str:
-        """The scripts, one after another; of all trials where no queue can be asked."""
+        """The script, or where it takes several one that submits them; of all trials where no queue can be asked."""
         there = self.there() if commands.here() else {}
-        return "\n".join(text for _, _, text in self._arrays([each for each in trials if each[0].id not in there]))
+        texts = [text for _, _, text in self._arrays([each for each in trials if each[0].id not in there])]
+        if len(texts) < 2:
+            return "".join(texts)
+        # For bash, as sbatch would take all of it for the first one.
+        place = shlex.quote(str(self.folder.absolute()))
+        head = f"#!/bin/bash\n# Submits {len(texts)} arrays: bash FILE\nmkdir -p {place}\n"
+        return head + "".join(f"\nsbatch <<'{_END}'\n{text}{_END}\n" for text in texts)
 
     def submit(self, trials: Trials) -> str:
         """Hand over what is neither done nor there."""
@@ -233,6 +241,8 @@ class Slurm(Queue):
         from skelbench.studies.runner import name_of
 
         log = self.errand.logs / f"{name_of(trial)}.log"
+        if state.state == "running":
+            return None
         if reason := read_record(self.errand.logs, trial.id).get("failure"):
             return str(reason), log
         if state.state in ("failed", "diverged") and state.run:
