@@ -44,7 +44,7 @@ from skelbench.train.pieces import Means, averaged, check_pieces
 from skelbench.train.recompute import recompute
 from skelbench.train.shortcut import Shortcut
 from skelbench.train.watch import Watch
-from skelbench.views.builder import ViewBuilder
+from skelbench.views.builder import ViewBuilder, WholeStep
 from skelbench.views.keyed import Keyed
 from skelbench.views.prefetch import prefetched
 from skelbench.views.transfer import read
@@ -144,19 +144,22 @@ class Trainer:
 
     def views(self, step: int) -> dict[str, View]:
         """This process's views of ``step``; the same draws whatever the number of processes."""
-        return self.views_of(step, self._own(step))
+        share = distributed.own_share(self.spec.train.batch_size)
+        return self.views_of(step, self.order(step)[share], share.start)
 
     def batch(self, step: int) -> Views | list[Views]:
         """What :meth:`train_step` takes: :meth:`views`, or those of each piece."""
-        each = [self.views_of(step, ids) for ids in np.array_split(self._own(step), self.pieces)]
+        order, share = self.order(step), distributed.own_share(self.spec.train.batch_size)
+        places = np.array_split(np.arange(share.start, share.stop), self.pieces)
+        each = [self.views_of(step, order[place], int(place[0])) for place in places]
         return each if len(each) > 1 else each[0]
 
-    def _own(self, step: int) -> np.ndarray:
-        return self.order(step)[distributed.own_share(self.spec.train.batch_size)]
-
-    def views_of(self, step: int, ids: np.ndarray) -> Views:
-        """Views of the clips ``ids``, with the draws of ``step``."""
-        return self.builder(self.source.gather(ids), Keyed(self.spec.seed, step))
+    def views_of(self, step: int, ids: np.ndarray, first: int | None = None) -> Views:
+        """Views of the clips ``ids``, with the draws of ``step``; ``first``: place of the first one in its order, None
+        = they stand alone."""
+        order = self.order(step)
+        whole = None if first is None else WholeStep(order, self.source.bodies(order), first)
+        return self.builder(self.source.gather(ids), Keyed(self.spec.seed, step), whole)
 
     def trial(self) -> Callable[[], None]:
         """Forward and backward of a first step of a few clips, of which training keeps no trace; on one process."""

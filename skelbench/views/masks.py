@@ -1,8 +1,8 @@
 """Which tokens are hidden: the family of masks, and independent random tokens.
 
 All on the host, so that token counts are known without waiting for the device. Every row's mask is drawn from the
-row's own key and does not depend on the other rows (``Tube.stratified`` excepted, by definition). A mask of your own is
-a subclass of :class:`Mask` with a ``kind``.
+row's own key and does not depend on the other rows (``Tube.stratified`` excepted, by definition: on those of the whole
+step, whichever process has them). A mask of your own is a subclass of :class:`Mask` with a ``kind``.
 
 R rows, N tokens, K visible tokens of a row.
 """
@@ -29,6 +29,18 @@ RATIO, TOKENS = 2, 3
 
 
 @dataclass(frozen=True)
+class StepRows:
+    """Rows of one kind of view of a whole step, whichever processes and pieces have them."""
+
+    keys_A: Tensor
+    """int64 [A], one per row of the step."""
+    view_A: Tensor
+    """int64 [A], which view."""
+    own_R: Tensor
+    """int64 [R], where the rows that want a mask are among them."""
+
+
+@dataclass(frozen=True)
 class MaskRows:
     """Rows of one kind of view that want a mask.
 
@@ -43,6 +55,8 @@ class MaskRows:
     """int64 [R], one per row (clip and body)."""
     view_R: Tensor
     """int64 [R], which view."""
+    step: StepRows | None = None
+    """For masks that depend on other rows (:attr:`Mask.over_rows`); None = there are no others."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +92,11 @@ class Mask(Component):
     hi: float = 0.9
     p: float = 1.0
     """Chance that a view is masked at all."""
+
+    @property
+    def over_rows(self) -> bool:
+        """Whether a row's mask depends on the other rows of the step."""
+        return False
 
     @classmethod
     def draw_all(cls, requests: Sequence[MaskRows], topology: Topology, keyed: Keyed) -> list[TokenMask]:
@@ -136,13 +155,15 @@ class RandomTokens(Mask):
 
 def hidden_tokens(request: MaskRows, keyed: Keyed, visible: int | None = None, stratified: bool = False) -> Tensor:
     """int64 [R]: floor(r * N) tokens with the row's own target ratio r, or all but ``visible``; 0 for rows left
-    unmasked (chance 1 - p). ``stratified``: ratios are spread evenly over the rows."""
-    mask, tokens = request.mask, request.grid.tokens
+    unmasked (chance 1 - p). ``stratified``: ratios are spread evenly over the rows of the step."""
+    mask, tokens, step = request.mask, request.grid.tokens, request.step
     u_R3 = keyed.uniform(request.keys_R, 3, view=request.view_R, op=RATIO).double()
     share_R = u_R3[:, 1]
     if stratified:
-        rank_R = torch.argsort(torch.argsort(u_R3[:, 2], stable=True))
-        share_R = (rank_R + share_R) / len(rank_R)
+        u_A3 = u_R3 if step is None else keyed.uniform(step.keys_A, 3, view=step.view_A, op=RATIO).double()
+        rank_A = torch.argsort(torch.argsort(u_A3[:, 2], stable=True))
+        rank_R = rank_A if step is None else rank_A[step.own_R]
+        share_R = (rank_R + share_R) / len(rank_A)
     hidden_R = torch.floor((mask.lo + share_R * (mask.hi - mask.lo)) * tokens).long()
     if visible is not None:
         hidden_R = torch.full_like(hidden_R, tokens - visible)

@@ -55,6 +55,10 @@ class Tube(Mask):
     stratified: bool = False
     """Spread the target ratios evenly over the batch instead of drawing them independently."""
 
+    @property
+    def over_rows(self) -> bool:
+        return self.stratified
+
     @classmethod
     def draw_all(cls, requests: Sequence[MaskRows], topology: Topology, keyed: Keyed) -> list[TokenMask]:
         """All rows of all requests advance together, one proposal each per turn, on the largest grid."""
