@@ -108,6 +108,7 @@ def skelbench_methods() -> list[MethodSpec]:
     return [
         MethodSpec(
             name="gfp",
+            version=2,
             spelling="GFP",
             target=":GFP",
             config=":GFPConfig",

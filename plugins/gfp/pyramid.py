@@ -21,10 +21,11 @@ from skelbench.skeleton.grid import Grid
 def windows(length: int, count: int) -> list[slice]:
     """``count`` evenly spread windows of equal, least possible length that cover 0 .. length - 1.
 
-    They are disjoint where ``count`` divides ``length`` and overlap by as little as they can elsewhere.
+    They are disjoint where ``count`` divides ``length`` and overlap by as little as they can elsewhere. Beginnings are
+    rounded to the nearest, so that windows of tokens lie over those of the tokens' frames.
     """
-    size = -(-length // count)
-    starts = [i * (length - size) // max(1, count - 1) for i in range(count)]
+    size, gaps = -(-length // count), max(1, count - 1)
+    starts = [(2 * i * (length - size) + gaps) // (2 * gaps) for i in range(count)]
     return [slice(start, start + size) for start in starts]
 
 

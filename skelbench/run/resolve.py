@@ -105,7 +105,10 @@ def resolve(request: Request, host: Host, data_root: Path, device: str, timer: T
     chosen = names([*base, choices])
     parts = Parts.of(host, method, chosen)
     if preset in PRESETS and preset not in request.presets:  # its sizes are those of the encoder chosen
-        base[2] = {"encoder": chosen["encoder"], **_scaled(PRESETS[preset], parts, preset), **own}
+        scaled = _scaled(PRESETS[preset], parts, preset)
+        if "train.epochs" in own:  # a length of the method's own instead
+            scaled.pop("clips_seen", None)
+        base[2] = {"encoder": chosen["encoder"], **scaled, **own}
     user = choices | _user_settings(request, from_file, parts)
 
     with _announced(host, method):
@@ -291,8 +294,9 @@ def _scaled(preset: Layer, parts: Parts, name: str) -> dict[str, Any]:
 
 
 def _traits(parts: Parts) -> Iterator[str]:
-    """What of a method makes presets otherwise: keys of ``EXCEPTIONS``."""
-    fields = parts.classes["method"].model_fields
+    """What of a method makes presets otherwise, keys of ``EXCEPTIONS``, by settings whose names say it: the harness's."""
+    config = parts.classes["method"]
+    fields = {name: one for name, one in config.model_fields.items() if not _foreign(config, f"method.{name}")}
     if "queue" in fields:
         yield "queue"
     if {"mask_ratio", "momentum"} <= fields.keys() and "prototypes" not in fields:

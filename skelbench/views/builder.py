@@ -113,6 +113,9 @@ class ViewBuilder:
         self.centre, self.dimensions = centre, dimensions
         self.device = torch.device(device)
         self.counts = checked_counts(self.specs, topology, patch, bodies)
+        for name, spec in self.specs.items():  # parents come first
+            if spec.parent is not None:
+                self.specs[name] = spec.model_copy(update={"extend": self.specs[spec.parent].extend})
         ranks = {name: rank for rank, name in enumerate(sorted(self.specs))}
         self._numbers = {name: 256 * (1 + ranks[name]) + torch.arange(count) for name, count in self.counts.items()}
 

@@ -34,7 +34,8 @@ class ViewSpec(Grown):
     = the SLiM release's sampling (random frame per bin when long, dropped frames when a little long, linear when
     short); "uniform-frames" = "ends", but of an interval of more than ``frames`` frames the recorded frames nearest to
     those positions, nothing between.
-    ``extend``: clips shorter than this are first played forth and back to at least this many frames.
+    ``extend``: clips shorter than this are first played forth and back to at least this many frames; what is cut from
+    another view follows it.
     ``count``: independent views per clip (per parent view for Inside / Same). ``stream``: joint, bone, motion or fused.
     ``draws``: crop and augmentations are drawn for each clip, or once for all clips of a step ("batch"; PSTL's code).
 

@@ -105,6 +105,8 @@ from skelbench_plugins.untrained import Untrained
 class Own(Config):
     bottleneck: int = 32
     momentum: float = 0.1
+    mask_ratio: float = 0.75
+    queue: int = 5
 
 class Heir(MomentumContrastConfig):
     momentum: float = 0.5
@@ -121,7 +123,7 @@ class Second(Method):
 
 @hookimpl
 def skelbench_methods():
-    presets = {"small": {"method.bottleneck": 8}, "mine": {"method.bottleneck": 9}}
+    presets = {"small": {"method.bottleneck": 8}, "mine": {"method.bottleneck": 9}, "quick": {"train.epochs": 3.0}}
     return [
         MethodSpec(name="own", target=":Method", config=":Own", presets=presets),
         MethodSpec(name="heir", target=":Second", config=":Heir"),
@@ -137,7 +139,8 @@ def test_a_preset_changes_no_setting_that_a_plugin_declares_itself(made, tmp_pat
     found = {preset: spec.method_config["bottleneck"] for preset, spec in own.items()}
     assert found == {"paper": 32, "quick": 32, "small": 8, "mine": 9}
     assert {spec.method_config["momentum"] for spec in own.values()} == {0.1}
-    assert own["small"].train.lr == own["quick"].train.lr > own["paper"].train.lr
+    assert own["small"].train.lr == own["quick"].train.lr == made("mamp").spec.train.lr > own["paper"].train.lr
+    assert own["quick"].train.epochs == 3 and own["small"].train.epochs == made("mamp", "small").spec.train.epochs
     heir, shipped = made("heir", at=Host([path])).spec.method_config, made("skeletonclr").spec.method_config
     assert heir["queue"] == shipped["queue"] != made("heir", "paper", at=Host([path])).spec.method_config["queue"]
     assert heir["momentum"] == 0.5

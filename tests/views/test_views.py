@@ -1,4 +1,5 @@
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -188,6 +189,15 @@ def test_same_and_inherit(store, resize):
     zero = (dropped == 0).flatten(1, 2).all(1)
     assert (zero.sum(1) >= 1).all()
     assert torch.allclose(dropped, torch.where(zero[:, None, None, :], 0.0, views["copy"].x_RTJC), atol=1e-5)
+
+
+@pytest.mark.parametrize("crop", [Same, Alike, partial(Inside, lo=0.3, hi=0.6)])
+def test_what_is_cut_from_an_extended_view_is_extended_alike(store, crop):
+    def cut(extend):
+        parent = ViewSpec(frames=24, crop=Free(lo=0.5), extend=150)
+        return build({"a": parent, "b": ViewSpec(frames=24, crop=crop(parent="a"), extend=extend)}, store[1])["b"]
+
+    assert torch.equal(cut(0).x_RTJC, cut(150).x_RTJC)
 
 
 def test_extended_parents(store):

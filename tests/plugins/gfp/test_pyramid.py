@@ -25,7 +25,22 @@ def test_windows_cover_everything_in_equal_least_pieces(length, share):
 def test_windows_of_the_published_grid_are_disjoint():
     assert windows(30, 6) == [slice(i, i + 5) for i in range(0, 30, 5)]
     assert windows(6, 3) == [slice(0, 2), slice(2, 4), slice(4, 6)]
-    assert windows(8, 6) == [slice(i, i + 2) for i in (0, 1, 2, 3, 4, 6)]
+    assert windows(8, 6) == [slice(i, i + 2) for i in (0, 1, 2, 4, 5, 6)]
+
+
+@pytest.mark.parametrize(("frames", "patch"), [(120, 4), (120, 8), (64, 8)])
+@pytest.mark.parametrize("count", [6, 3, 1])
+def test_windows_of_tokens_lie_over_those_of_their_frames(frames, patch, count):
+    """No other beginning would have more of the frames that the window's target is made of."""
+    times = frames // patch
+
+    def shared(start, size, seen):
+        return min(patch * (start + size), seen.stop) - max(patch * start, seen.start)
+
+    for tokens, seen in zip(windows(times, count), windows(frames, count), strict=True):
+        size = tokens.stop - tokens.start
+        most = max(shared(start, size, seen) for start in range(times - size + 1))
+        assert shared(tokens.start, size, seen) == most
 
 
 @pytest.fixture
