@@ -11,7 +11,7 @@ from pathlib import Path
 
 from skelbench.errors import SkelbenchError, did_you_mean
 from skelbench.leases import Busy, Lease
-from skelbench.results.run_dir import RunDir
+from skelbench.results.run_dir import PROBES, RunDir
 from skelbench.results.store import ResultStore
 
 _GONE = ".removed-"
@@ -91,7 +91,7 @@ def remove(store: ResultStore, runs: Sequence[RunDir], force: bool = False) -> N
         )
     with ExitStack() as held:
         for run in runs:
-            for lock in (run.lock(), Lease(run.path / ".probe.lock")):
+            for lock in (run.lock(), Lease(run.path / PROBES)):
                 try:
                     held.enter_context(lock)
                 except Busy as busy:

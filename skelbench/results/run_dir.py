@@ -20,6 +20,9 @@ from skelbench.results.damage import Damaged, Found, if_whole, left_out
 from skelbench.results.facts import CostFacts, RecordFacts, RunFacts, facts_of
 from skelbench.spec import EvalSpec, RunSpec, listed, titled
 
+PROBES = ".probe.lock"
+"""In a run's folder: held by who evaluates it."""
+
 
 class RunDir:
     """One run on disk. What run.json says is read whenever it is asked for; a :class:`ReadRun` does so once."""

@@ -48,12 +48,24 @@ def check_buildable(spec: RunSpec, descriptor: MethodSpec, store: ClipStore, hos
             f"method {spec.method} compares the clips of a batch: train.batch_size={spec.train.batch_size} is too "
             f"small, use at least {method.min_clips}"
         )
+    if descriptor.trains and not spec.imported:
+        _check_length(spec, store)
     _check_queues(spec, method, store)
     weights = any(True for _ in method.encoder.parameters())
     if descriptor.trains and not weights:
         raise SkelbenchError(f"encoder {spec.encoder} has no weights to train; choose another --encoder")
     if weights and not descriptor.weights:
         raise SkelbenchError(f"method {spec.method} is a control without a network; leave out --encoder {spec.encoder}")
+
+
+def _check_length(spec: RunSpec, store: ClipStore) -> None:
+    """A schedule of no step is the untrained encoder by another name."""
+    clips, train = len(store.split(spec.data.split, spec.data.min_frames).train), spec.train
+    if not total_steps(spec, clips):
+        raise SkelbenchError(
+            f"train.epochs={train.epochs:g} of {clips:,} clips comes to no step of {train.batch_size} clips and trains "
+            "nothing; give more, or `skelbench run untrained` for the encoder as initialised"
+        )
 
 
 def _check_queues(spec: RunSpec, method: Method, store: ClipStore) -> None:

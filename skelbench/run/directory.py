@@ -8,9 +8,9 @@ from typing import Any
 
 from skelbench.errors import SkelbenchError
 from skelbench.files import write_json
-from skelbench.leases import STALE_SECONDS, Busy
+from skelbench.leases import STALE_SECONDS, Busy, Lease
 from skelbench.results.added import FIELD
-from skelbench.results.run_dir import RunDir
+from skelbench.results.run_dir import PROBES, RunDir
 
 RESULTS = ("outcome", "reason", "step", "steps", "clips_seen", "train_seconds", "collapse", "shortcut", "finished")
 """What training adds to run.json."""
@@ -36,9 +36,24 @@ def alone(run: RunDir, patience: float = 1.0) -> Iterator[None]:
 
 def clear(run: RunDir, **facts: Any) -> None:
     """Forget a run's results, and that it was added from elsewhere if it was; keep its spec, and ``facts`` of who makes
-    it now. Files that are not ours (an observer's) stay."""
-    kept = {key: value for key, value in run.info.items() if key not in (*RESULTS, *THEIRS)}
-    write_json(run.path / "run.json", {**kept, **facts, "outcome": "new"})
-    for pattern in ("last.pt", "metrics.jsonl", "cost.json", "encoder*.safetensors", "eval-*", "diagnose-*"):
+    it now. Files that are not ours (an observer's) stay.
+
+    Raises:
+        SkelbenchError: another process evaluates it, whose record would be taken for one of what is made now.
+    """
+    try:
+        with Lease(run.path / PROBES, 0.0):
+            kept = {key: value for key, value in run.info.items() if key not in (*RESULTS, *THEIRS)}
+            _remove(run, "eval-*", "diagnose-*")  # first: of a run that is begun anew none may be left
+            write_json(run.path / "run.json", {**kept, **facts, "outcome": "new"})
+            _remove(run, "last.pt", "metrics.jsonl", "cost.json", "encoder*.safetensors")
+    except Busy as error:
+        raise SkelbenchError(
+            f"another process evaluates {run.name}; wait for its end before making the run anew with --force"
+        ) from error
+
+
+def _remove(run: RunDir, *patterns: str) -> None:
+    for pattern in patterns:
         for path in run.path.glob(pattern):
             path.unlink()

@@ -28,7 +28,7 @@ from skelbench.nn.encoder import Encoder
 from skelbench.plugin.host import Host
 from skelbench.plugin.mistakes import plugin_code, wrong
 from skelbench.results.environment import environment
-from skelbench.results.run_dir import RunDir
+from skelbench.results.run_dir import PROBES, RunDir
 from skelbench.run.clips import check_alike, clips_of, not_new, not_new_to_parents, source_of
 from skelbench.run.encoders import as_readout, hiding_of, load_encoder, named_encoder
 from skelbench.run.memory import memory_told
@@ -100,7 +100,7 @@ def evaluate(
         held.enter_context(lease)
         return there()
 
-    lease = Lease(run.path / ".probe.lock", math.inf)
+    lease = Lease(run.path / PROBES, math.inf)
 
     with ExitStack() as held:  # of several processes that evaluate together the first looks, and writes
         if (record := distributed.first(there) or distributed.first(begun)) is not None:

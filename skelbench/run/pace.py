@@ -32,6 +32,8 @@ from skelbench.train.build import build_method
 from skelbench.train.compiled import compile_parts
 from skelbench.train.loop import Trainer
 
+HOW = ("recompute", "accumulate", "compile")
+"""Settings of training that decide how long a step takes and not what it makes: no part of an id."""
 WARM_STEPS, WARM_COMPILED = 2, 10
 """Not timed, of plain steps and of compiled ones (whose parts are compiled again for numbers of tokens that are new to
 them): what a first time costs is no matter of pace."""
@@ -103,8 +105,9 @@ class Timer:
 
 
 def path_of(results: ResultStore, spec: RunSpec, hardware: str) -> Path:
-    """Where the pace of ``spec`` on ``hardware`` is kept."""
-    return results.root / "pace" / f"{digest([lengthless(spec).id, hardware])}.json"
+    """Where the pace of ``spec`` on ``hardware`` is kept; apart from others where it is told how to train."""
+    told = {name: getattr(spec.train, name) for name in HOW if getattr(spec.train, name) != "auto"}
+    return results.root / "pace" / f"{digest([lengthless(spec).id, hardware, *([told] if told else [])])}.json"
 
 
 def _read(path: Path) -> Pace:

@@ -28,13 +28,15 @@ from skelbench.run.memory import full, recorded, settle_memory, ways_left
 from skelbench.run.observe import Observing
 from skelbench.run.resolve import Resolved
 from skelbench.run.session import Session
-from skelbench.run.stages import check_parent
+from skelbench.run.stages import check_parent, check_state
 from skelbench.spec import RunSpec
 from skelbench.train.build import build_method
 from skelbench.train.checkpoint import load_state, load_weights, save_encoders
 from skelbench.train.compiled import compile_parts
 from skelbench.train.loop import Trainer
 
+THEN = ", then "
+"""Between the hardware of a run's sittings, where it went on on another."""
 PATIENCE = 60.0
 """Seconds in which all processes must see what the first one has made."""
 
@@ -123,8 +125,13 @@ def _train(session: Session, resolved: Resolved, run: RunDir) -> RunDir:
                 compiled, note = compile_parts(trainer.method, trainer.device, spec.train.compile)
                 if note:
                     report(0, note=note)
+                here = environment(session.device)
+                if run.checkpoint.exists() and (before := run.info.get("environment", {}).get("hardware")):
+                    here["hardware"] = _through(before, here["hardware"])
+                    if here["hardware"] != before:
+                        report(0, note=f"was trained so far on {before}: its rows will say {here['hardware']}")
                 # Where it was stopped before and why is past, and so is how it was made to fit and to be fast.
-                now = {"environment": environment(session.device), "train_clips": len(trainer.ids)}
+                now = {"environment": here, "train_clips": len(trainer.ids)}
                 now |= {"compiled": True} if compiled else {}
                 record("step", "reason", "memory", "compiled", outcome="running", **now, **recorded(chosen))
                 seconds = trainer.fit(
@@ -157,7 +164,14 @@ def _train(session: Session, resolved: Resolved, run: RunDir) -> RunDir:
         raise
     finally:
         tell("run_finished", outcome=outcome)
+    if trainer and trainer.stop_asked:  # in its last step, which was made, and so was all that follows from it
+        raise KeyboardInterrupt
     return run
+
+
+def _through(before: str, here: str) -> str:
+    """The label of hardware of a run that goes on, here, after ``before``."""
+    return before if before.split(THEN)[-1] == here else THEN.join([before, here])
 
 
 def _advice(spec: RunSpec, run: RunDir, trainer: Trainer | None) -> str:
@@ -170,15 +184,27 @@ def _advice(spec: RunSpec, run: RunDir, trainer: Trainer | None) -> str:
     return f"{kept} with {' or '.join(f'--set {way}' for way in same)}, or choose {other}"
 
 
+_settled: tuple[int, int] | None = None
+"""Threads of this process before, and since, they were chosen for the last run that it trained."""
+
+
 def settle_threads(trainer: Trainer, run: RunDir) -> str:
     """On a CPU: the number of threads with which a step is fastest now; a run that is continued keeps its number, since
     bits depend on it. What the user names, or ``torchrun`` for its processes, stays. Returns what to say of it."""
     if trainer.device.type != "cpu" or threads_are_named() or trainer.world > 1:  # a trial is one process's
         return ""
+    global _settled
+    if _settled and torch.get_num_threads() == _settled[1]:  # chosen for another run of this process
+        torch.set_num_threads(_settled[0])
+    most = torch.get_num_threads()
     if run.checkpoint.exists():
-        limit_threads(run.info.get("environment", {}).get("threads"))
+        limit_threads(before := run.info.get("environment", {}).get("threads"))
+        _settled = most, torch.get_num_threads()
+        if before and _settled[1] < before:
+            return f"goes on with {_settled[1]} of its {before} threads: equal to rounding, not bit by bit"
     elif usable_cores() > 1:
-        most, chosen = torch.get_num_threads(), fastest_threads(trainer.trial())
+        chosen = fastest_threads(trainer.trial())
+        _settled = most, chosen
         if chosen < most:
             count = f"{chosen} thread{'s' if chosen > 1 else ''}"
             return f"trained with {count}, faster here and now than {most}: cores are busy, or steps small"
@@ -189,21 +215,27 @@ def warm_start(results: ResultStore, method: Method, name: str, parent_id: str, 
     """Weights of the parent: all that fit by name and shape, and its inference encoder in every encoder.
 
     So a second stage of the same method starts where the first ended, and another method with the parent's encoder.
-    The second stage of a method that is named in ``after`` takes as it is each encoder that its parent has too.
+    The same method, and the second stage of one that is named in ``after``, take each encoder that the parent has too
+    as it is.
+
+    Raises:
+        SkelbenchError: there is no such run, its state is not here, or its encoder does not fit.
     """
     parent = results.by_id(parent_id)
     if parent is None or parent.outcome != "done":
         raise SkelbenchError(f"--init-from {parent_id}: no finished run with that id in {results.root}")
+    check_state(parent)
     fitting: dict[str, Tensor] = {}
     if parent.checkpoint.exists():
         weights, own = load_state(parent.checkpoint, "cpu", parent_id)["method"], method.state_dict()
         fitting = {name: x for name, x in weights.items() if name in own and own[name].shape == x.shape}
         method.load_state_dict(fitting, strict=False)
-    if parent.spec.method == name:
-        return
-    staged = parent.spec.method in after
+    staged = parent.spec.method in (name, *after)
     for path, module in method.named_modules():
-        if not isinstance(module, Encoder) or (staged and all(f"{path}.{x}" in fitting for x in module.state_dict())):
+        if not isinstance(module, Encoder):
+            continue
+        needed = module.state_dict().keys() - set(module.prepared_state)
+        if staged and all(f"{path}.{x}" in fitting for x in needed):
             continue
         # A method that replaces hidden tokens may start from one that drops them, and the other way round.
         load_weights(parent.encoder(), module, parent_id, module.prepared_state)

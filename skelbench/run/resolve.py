@@ -294,7 +294,7 @@ def _scaled(preset: Layer, parts: Parts, name: str) -> dict[str, Any]:
 
 
 def _traits(parts: Parts) -> Iterator[str]:
-    """What of a method makes presets otherwise, keys of ``EXCEPTIONS``, by settings whose names say it: the harness's."""
+    """What of a method makes presets otherwise, keys of ``EXCEPTIONS``: settings that the harness declares say it."""
     config = parts.classes["method"]
     fields = {name: one for name, one in config.model_fields.items() if not _foreign(config, f"method.{name}")}
     if "queue" in fields:

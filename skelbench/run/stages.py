@@ -22,7 +22,17 @@ def finished(results: ResultStore, pattern: str) -> RunDir:
             f"--init-from {pattern}: a run can start from the final weights of a finished run only; "
             f"{run.name}: {run.outcome}"
         )
+    check_state(run)
     return run
+
+
+def check_state(parent: RunDir) -> None:
+    """SkelbenchError for a trained run whose state is not here: its id would stand for a start with other weights."""
+    if parent.info.get("steps") and not parent.checkpoint.exists():
+        raise SkelbenchError(
+            f"--init-from {parent.name}: its training state ({parent.checkpoint.name}) is not here, as of runs that "
+            f"were added from a file; train it here (`skelbench run {parent.title} ... --force`), or copy that file"
+        )
 
 
 def without_parent(method: MethodSpec, native: bool) -> dict[str, Any]:

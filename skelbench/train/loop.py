@@ -101,6 +101,9 @@ class Trainer:
             parts = len(method.turns) > 1 or len(self.phases) > 1
             self.forward = distributed.parallel(method, spec.train.batch_norm == "broadcast", parts)
         self.every = max(1, self.total // LINES)
+        self.snapshots = {round(self.total * k / SNAPSHOTS) for k in range(1, SNAPSHOTS)} - {0}
+        self.stop_asked = False
+        """Whether the last step was made when a signal asked for an end."""
         # Only the first process looks at them. Its views are made now: in training another thread may be reading clips.
         fixed = None if self.rank else FixedClips(spec, self.source, self.ids)
         self.watch = Watch(method, self.total, self.every, fixed)
@@ -253,6 +256,7 @@ class Trainer:
             stopped.set()
             step, versions = self._held
             if saves := not self.rank and self.device.type == "cpu" and versions == [x._version for x in self._written]:
+                self._save_snapshot(step)
                 self.save(step, seconds())
             kept = f"state saved in {self.run.path}" if saves else f"what was last saved is in {self.run.path}"
             raise Left(
@@ -262,6 +266,11 @@ class Trainer:
         except BaseException:
             stopped.set()
             raise
+
+    def _save_snapshot(self, step: int) -> None:
+        """The encoders after ``step`` steps, where these are some of the quarters of the schedule."""
+        if step in self.snapshots and not self.rank:
+            save_encoders(self.run, self.spec.id, self.method, self.epoch(step), f"{self.epoch(step):.4g}")
 
     def save(self, step: int, seconds: float) -> None:
         """Write the state after ``step`` steps, at the end without what only further ones would need. Only rank 0
@@ -312,6 +321,7 @@ class Trainer:
         and :class:`SkelbenchError` with outcome ``diverged`` when a loss is not finite.
         """
         start, before = self.load()
+        stop = False
         if len(found := set(distributed.all_say(start))) > 1:
             raise SkelbenchError(
                 f"the processes of this run see different states of it, after {' and '.join(map(str, sorted(found)))} "
@@ -324,7 +334,6 @@ class Trainer:
         started = time.monotonic()
         self.method.train()
         batch = self.spec.train.batch_size
-        snapshots = {round(self.total * k / SNAPSHOTS) for k in range(1, SNAPSHOTS)} - {0}
         if report and start:
             report(start * batch, note=f"continuing at step {start:,} of {self.total:,}")
 
@@ -376,12 +385,11 @@ class Trainer:
                 late = time.monotonic() - self._last_save > CHECKPOINT_SECONDS
                 stop, late = distributed.any_rank(stopped.is_set(), late)
                 saves = done == self.total or stop or late
-                if saves or done in snapshots:  # after a step that was not finite nothing is written
+                if saves or done in self.snapshots:  # after a step that was not finite nothing is written
                     self._check(self.verdict.read())
                     self._check_state(done)
                     self.run.check_held()
-                if done in snapshots and not self.rank:
-                    save_encoders(self.run, self.spec.id, self.method, self.epoch(done), f"{self.epoch(done):.4g}")
+                self._save_snapshot(done)
                 if saves:
                     if not self.rank and not self.run.metrics.exists():  # without its log no state could be continued
                         raise SkelbenchError(
@@ -395,6 +403,7 @@ class Trainer:
                         "issue the same command again to continue",
                         done,
                     )
+        self.stop_asked = stop
         fuse(self.device, False)  # what comes after training counts and times what is not compiled
         if not self.rank:
             save_encoders(self.run, self.spec.id, self.method, self.epoch(self.total))

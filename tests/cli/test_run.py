@@ -227,6 +227,7 @@ def test_a_toml_file_sets_what_the_command_line_does_not(small, capsys):
         (["run", "slim", "--dataset", "small", "--set", "betas=[2, 2]"], "optimizer.betas.0=2 is not valid"),
         (["run", "slim", "--dataset", "small", "--set", "momentum=2"], "method.momentum=2 is not valid"),
         (["run", "slim", "--dataset", "small", "--epochs", "0"], "train.epochs=0 trains nothing"),
+        (["run", "slim", "--dataset", "small", "--epochs", "0.001"], "train.epochs=0.001 of 12 clips comes to no step"),
         (["run", "slim", "--dataset", "small", "--set", "clips_seen=99"], "write --budget clips=40k"),
         (
             ["run", "slim", "--dataset", "small", "--set", "budget=clips=99"],

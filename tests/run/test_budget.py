@@ -176,6 +176,13 @@ def test_minutes_are_the_steps_that_were_timed_first(made, root, host, tmp_path,
     assert again(budget="minutes=2").spec == first.spec == made(budget="steps=480").spec
     assert steps(again(budget="minutes=4", seed=3)) == 960  # the pace is no matter of length or seed
     assert steps(again("mamp", budget="minutes=3")) == 20
+    paces = {pace.path_of(session.results, first.spec, "here")}
+    for told in ({"compile": "on"}, {"recompute": "on"}, {"accumulate": 2}):
+        train = first.spec.train.model_copy(update=told)
+        spec = first.spec.model_copy(update={"train": train})
+        assert spec.id == first.spec.id
+        paces.add(pace.path_of(session.results, spec, "here"))
+    assert len(paces) == 4, "each takes its own time"
     (kept, _) = sorted((session.results.root / "pace").iterdir(), key=lambda path: path.stat().st_mtime_ns)
     kept.write_text('{"seconds_per_step": 0}')
     with pytest.raises(SkelbenchError, match="is damaged; remove it, and steps are timed again"):

@@ -5,9 +5,25 @@ from small import silent_session, tiny_run, write_small_store
 
 from skelbench.errors import SkelbenchError
 from skelbench.evaluate.knn import Knn
+from skelbench.leases import Lease
 from skelbench.plugin.host import get_host
+from skelbench.results.run_dir import PROBES
 from skelbench.run.evaluate import eval_spec, evaluate
 from skelbench.run.pretrain import pretrain
+
+
+def test_a_run_that_is_evaluated_is_not_made_anew_meanwhile(tmp_path):
+    """The record would be of weights that are no longer there."""
+    write_small_store(tmp_path)
+    session = silent_session(tmp_path, get_host(), tmp_path / "results")
+    made = tiny_run(tmp_path, get_host(), "untrained")
+    run = pretrain(session, made)
+    evaluate(session, run, eval_spec(session.host, run, "knn"))
+    before = {path.name: path.read_bytes() for path in run.path.iterdir()}
+    with Lease(run.path / PROBES), pytest.raises(SkelbenchError, match="another process evaluates .*with --force"):
+        pretrain(session, made, force=True)
+    assert {path.name: path.read_bytes() for path in run.path.iterdir() if path.name != PROBES} == before
+    assert not list(pretrain(session, made, force=True).path.glob("eval-*"))
 
 
 def test_an_evaluation_that_was_followed_meanwhile_writes_nothing(tmp_path, monkeypatch):
@@ -17,7 +33,7 @@ def test_an_evaluation_that_was_followed_meanwhile_writes_nothing(tmp_path, monk
     measure = Knn.measure
 
     def follow(self, *args):
-        (run.path / ".probe.lock").unlink()  # another command has taken it over, and ended
+        (run.path / PROBES).unlink()  # another command has taken it over, and ended
         return measure(self, *args)
 
     monkeypatch.setattr(Knn, "measure", follow)

@@ -61,3 +61,10 @@ def test_a_run_that_is_continued_keeps_its_threads(resolved, session, trials, mo
     torch.set_num_threads(2)
     run = pretrain(session, made)
     assert run.outcome == "done" and trials == [2] and run.info["environment"]["threads"] == 1
+
+
+def test_what_was_chosen_for_one_run_is_not_the_most_of_the_next(resolved, session, trials):
+    """Of several seeds, or in a notebook: a busy moment is past."""
+    for seed in (0, 1):
+        pretrain(session, resolved("mamp", epochs=1, seed=seed))
+    assert trials == [2, 2]

@@ -13,10 +13,14 @@ from small import on_two_processes
 
 from skelbench import distributed
 from skelbench.errors import SkelbenchError
+from skelbench.methods.imported import Imported
 from skelbench.optim.groups import groups_of
 from skelbench.results.store import ResultStore
+from skelbench.run.checkpoint_file import Checkpoint
+from skelbench.run.imports import import_weights
 from skelbench.run.pretrain import pretrain, warm_start
 from skelbench.run.session import open_session
+from skelbench.run.stages import finished
 from skelbench.spec import RunSpec, TrainSpec
 from skelbench.train.build import build_method
 from skelbench.train.optimisation import Optimisation
@@ -111,6 +115,29 @@ def test_a_warm_start_begins_with_the_parents_weights(resolved, session):
     assert all(torch.equal(value, state[name]) for name, value in method.state_dict().items())
     with pytest.raises(SkelbenchError, match="no finished run"):
         warm_start(session.results, method, "slim", "0" * 12)
+    wide = build_method(resolved("slim", sets={"encoder.dim": 32}).spec, session.host, made.store.topology)
+    with pytest.raises(SkelbenchError, match="do not fit the encoder of this run"):
+        warm_start(session.results, wide, "slim", parent.spec.id)
+    parent.checkpoint.unlink()
+    for refused in (
+        lambda: warm_start(session.results, method, "slim", parent.spec.id),
+        lambda: finished(session.results, parent.name),
+    ):
+        with pytest.raises(SkelbenchError, match=r"its training state \(last.pt\) is not here"):
+            refused()
+
+
+def test_an_imported_encoder_is_that_of_every_encoder_of_its_method(resolved, session, tmp_path):
+    """A public file of the inference encoder alone: what the file does not hold begins as it."""
+    made = resolved("skeletonclr", imported="a" * 64)
+    method = build_method(made.spec, session.host, made.store.topology)
+    weights = {name: x + 1 for name, x in method.state_dict().items() if name.startswith("encoder.")}
+    run = import_weights(session, made, Checkpoint(tmp_path / "a.pt", "a" * 64, weights, {}, 3), Imported({}, weights))
+    method = build_method(resolved("skeletonclr").spec, session.host, made.store.topology)
+    warm_start(session.results, method, "skeletonclr", run.spec.id)
+    state = method.state_dict()
+    for name, value in weights.items():
+        assert torch.equal(state[name], value) and torch.equal(state[f"key_{name}"], value)
 
 
 def test_another_method_starts_with_the_parents_encoder_in_student_and_teacher(resolved, session):

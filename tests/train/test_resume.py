@@ -15,6 +15,7 @@ from small import KINDS, forked, silent_session, tiny_run
 from skelbench.errors import Interrupted, SkelbenchError
 from skelbench.plugin.host import get_host
 from skelbench.results.store import ResultStore
+from skelbench.run import pretrain as pretrain_module
 from skelbench.run.pretrain import pretrain
 from skelbench.train import loop
 from skelbench.train.build import build_encoder
@@ -99,6 +100,44 @@ def test_stopped_by_a_signal_and_continued(method, resolved, session, tmp_path, 
     assert (12, "continuing at step 3 of 6") in said
 
     same(run, pretrain(silent_session(session.data_root, session.host, tmp_path / "other"), made))
+
+
+def test_a_signal_in_the_last_step_ends_the_command_and_the_run_is_done(resolved, session, monkeypatch):
+    made, step = resolved("gfp", epochs=1), loop.Trainer.train_step
+
+    def stop_at_last(self, index, views):
+        if index == self.total - 1:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return step(self, index, views)
+
+    monkeypatch.setattr(loop.Trainer, "train_step", stop_at_last)
+    with pytest.raises(KeyboardInterrupt):
+        pretrain(session, made)
+    (run,) = session.results.runs()
+    assert run.outcome == "done" and run.encoder().exists() and pretrain(session, made).path == run.path
+
+
+def test_a_run_that_goes_on_on_other_hardware_says_both(resolved, session, monkeypatch):
+    """Its rows stand in no block of either."""
+    made, step, said = resolved("gfp", epochs=2), loop.Trainer.train_step, []
+
+    def stop_first(self, index, views):
+        os.kill(os.getpid(), signal.SIGTERM)
+        return step(self, index, views)
+
+    @contextmanager
+    def progress(**_):
+        yield lambda *_, note="", **__: said.append(note)
+
+    here = pretrain_module.environment
+    for name in ("one", "other", "other"):
+        monkeypatch.setattr(pretrain_module, "environment", lambda device: here(device) | {"hardware": name})  # noqa: B023
+        monkeypatch.setattr(loop.Trainer, "train_step", stop_first)
+        with pytest.raises(Interrupted):
+            pretrain(replace(session, progress=progress), made)
+    (run,) = session.results.runs()
+    assert run.hardware == "one, then other"
+    assert sum(note.startswith("was trained so far on one: its rows will say one, then other") for note in said) == 1
 
 
 def test_a_state_that_is_missing_is_said(resolved, session, monkeypatch):
