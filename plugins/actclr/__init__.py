@@ -14,12 +14,11 @@ from skelbench_plugins._recipes import GRAPH_CONTRAST_NATIVE, GRAPH_CONTRAST_REC
 from skelbench.methods import ExtremeContrast, ExtremeContrastConfig
 from skelbench.methods.momentum_contrast import imported as imported_contrast
 from skelbench.nn.contrast import cosines, divergence
-from skelbench.plugin import ComponentSpec, Log, MethodSpec, NativeProbe, Stage, hookimpl
-from skelbench.views import Center, Noise, Pace, ViewSpec
+from skelbench.plugin import Log, MethodSpec, NativeProbe, Stage, hookimpl
+from skelbench.views import BoneScale, Center, Noise, Pace, ViewSpec
 
 from .actionlet import actionlet, mean_clip, outside
 from .mixes import bone_transfer, mix, partner_share, partners
-from .shrink import BoneShrink
 
 LEVELS = {"all": 0, "many": 100 / 350, "few": 200 / 350, "none": 300 / 350}
 """How much is augmented, and the share of the second stage from which on."""
@@ -69,7 +68,7 @@ class ActCLR(ExtremeContrast):
 
     @classmethod
     def views(cls, config, grid):
-        more = Pace(), BoneShrink()
+        more = Pace(), BoneScale(p=1.0, lo=0.0, hi=0.5, groups="bones")
         views = {"positive": config.view(grid), "key": config.view(grid)}
         for level, (strong, normal) in CHANCES.items():
             views[f"strong-{level}"] = config.weakened(grid, strong, *more, noise=0.05)
@@ -154,12 +153,6 @@ def imported(state, options):
     return imported_contrast(
         {name: x.flatten(1) if ".fc." in name and x.dim() == 4 else x for name, x in state.items()}, options
     )
-
-
-@hookimpl
-def skelbench_augmentations():
-    summary = "shrink every bone by a factor of its own, towards where the bone stream begins"
-    return [ComponentSpec(name="bone-shrink", target=":BoneShrink", summary=summary)]
 
 
 @hookimpl

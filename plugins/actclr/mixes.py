@@ -37,7 +37,7 @@ def bone_transfer(view: View, partner_B: Tensor, topology) -> View:
         length_RTJ1 = (bone_RTJC.square().sum(3, keepdim=True) + 1e-5).sqrt()
         moved_RTJC = bone_RTJC * (theirs(length_RTJ1, other_R) / length_RTJ1)
         if view.stream == "joint":
-            path_JJ, root = send(paths(topology.bones), x_RTJC.device), root_of(topology.bones)
+            path_JJ, root = send(_paths(topology.bones), x_RTJC.device), root_of(topology.bones)
             moved_RTJC = torch.einsum("rtkc,jk->rtjc", moved_RTJC, path_JJ) + x_RTJC[:, :, root : root + 1]
     return view.with_x(torch.where((other_R >= 0)[:, None, None, None], moved_RTJC, x_RTJC))
 
@@ -52,7 +52,7 @@ def root_of(bones) -> int:
     return next(j for j, start in enumerate(bones) if start == j)
 
 
-def paths(bones) -> Tensor:
+def _paths(bones) -> Tensor:
     """float32 [J, J]: row j is 1 at the bones between the root and joint j."""
     path_JJ = torch.zeros(len(bones), len(bones))
     for joint in range(len(bones)):

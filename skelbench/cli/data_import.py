@@ -46,19 +46,29 @@ def import_data(
         ),
     ] = None,
     scale_2d: Annotated[
-        Literal["image", "body"],
+        Literal["image", "body"] | None,
         typer.Option(
             "--scale-2d",
             help="2-D poses. image: the image's height becomes --image-height. body: every clip's largest body becomes "
             "--body-height.",
+            show_default="image",
         ),
-    ] = "image",
+    ] = None,
     image_height: Annotated[
-        float, typer.Option("--image-height", min=0.01, help="2-D poses: nominal metres of the image's height.")
-    ] = 3.0,
+        float | None,
+        typer.Option(
+            "--image-height", min=0.01, help="2-D poses: nominal metres of the image's height.", show_default="3"
+        ),
+    ] = None,
     body_height: Annotated[
-        float, typer.Option("--body-height", min=0.01, help="2-D poses: nominal metres of a body's longer side.")
-    ] = 1.7,
+        float | None,
+        typer.Option(
+            "--body-height",
+            min=0.01,
+            help="2-D poses, --scale-2d body: nominal metres of a body's longer side.",
+            show_default="1.7",
+        ),
+    ] = None,
     max_bodies: Annotated[
         int,
         typer.Option(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -19,12 +20,14 @@ from skelbench.views.keyed import Keyed
 from skelbench.views.spec import ViewSpec
 from skelbench.views.view import View
 
+log = logging.getLogger(__name__)
+
 
 def view_scene(store: ClipStore, clip: int, spec: RunSpec, step: int = 0) -> Scene:
     """The stored clip and the views that run ``spec`` makes of it at training step ``step``.
 
     A method that trains on no views is shown what it is evaluated on. Bones and motions are shown as the joints they
-    are made of.
+    are made of. A mask that depends on the other clips of its step is drawn as if there were none.
     """
     whole = clip_scene(store, clip)
     grid = Grid(spec.grid.frames, spec.grid.patch, store.topology.num_joints)
@@ -50,6 +53,10 @@ def view_scene(store: ClipStore, clip: int, spec: RunSpec, step: int = 0) -> Sce
     looked = build(plain, replace(batch, frames_FJ=number_FJ.contiguous()), "clip")
 
     panels = [replace(whole.panels[0], title="as stored", note=f"{length} frames")]
+    if any(view.mask is not None and view.mask.over_rows for view in specs.values()):
+        log.warning(
+            "note: how much is hidden depends on the other clips of a step; this is shown as if there were none"
+        )
     for name, view in views.items():
         for k in range(view.count):
             number = f" ({k + 1} of {view.count})" if view.count > 1 else ""

@@ -246,7 +246,8 @@ class BoneScale(Augment):
     lo: float = 0.85
     hi: float = 1.15
     groups: Literal["parts", "limbs", "bones"] = "parts"
-    """"parts" = the topology's parts (trunk and four limbs), "limbs" = torso / both arms / both legs; or "bones"."""
+    """"parts" = the topology's parts (trunk and four limbs), "limbs" = torso / both arms / both legs; or "bones", those
+    of the bone stream, each by itself: the joint at which they begin stays where it is (ActCLR's code)."""
 
     def draw(self, draws: Draws) -> Change:
         basis = scaling_basis(draws.topology, self.groups)
@@ -427,12 +428,27 @@ def scaling_basis(topology: Topology, groups: str) -> Tensor:
     x' = A diag(s) D x (Algorithm 4 in closed form), split by the group whose factor multiplies; basis[0] carries the
     root's trajectory, which no factor touches.
     """
-    each = {str(j): (j,) for j in range(topology.num_joints) if j != topology.root}
-    parts = {"parts": topology.parts, "limbs": topology.limbs, "bones": each}[groups].values()
+    if groups == "bones":
+        return _bones_basis(topology)
+    parts = {"parts": topology.parts, "limbs": topology.limbs}[groups].values()
     weights = [[float(j in part and j != topology.root) for j in range(topology.num_joints)] for part in parts]
     weights = [[float(j == topology.root) for j in range(topology.num_joints)], *weights]
     a, d = torch.from_numpy(topology.ancestors), torch.from_numpy(topology.differences)
     return torch.stack([(a * torch.tensor(w, dtype=torch.float64) @ d).T for w in weights])
+
+
+def _bones_basis(topology: Topology) -> Tensor:
+    """:func:`scaling_basis` of each of ``topology.bones`` by itself, in the order of the joints that they lead to;
+    basis[0] carries the joints at which they begin."""
+    begins, eye_JJ = topology.bones, torch.eye(topology.num_joints, dtype=torch.float64)
+    leads = [joint for joint, begin in enumerate(begins) if begin != joint]
+    path_JJ, at_J = eye_JJ.clone(), list(begins)  # row j is 1 at the joints on the way to j, and at j
+    for _ in leads:
+        path_JJ[range(len(at_J)), at_J] = 1.0
+        at_J = [begins[at] for at in at_J]
+    bone_JJ = eye_JJ - eye_JJ[list(begins)]
+    held = eye_JJ.index_fill(0, torch.tensor(leads), 0.0)
+    return torch.stack([(path_JJ @ held).T, *(torch.outer(path_JJ[:, j], bone_JJ[j]).T for j in leads)])
 
 
 def bone_scaling(basis: Tensor, scale_KG: Tensor) -> Tensor:

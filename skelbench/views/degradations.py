@@ -119,6 +119,18 @@ class Poses:
         total_B, count_B = torch.segment_reduce(sums_F2, "sum", lengths=frames_B, unsafe=True).unbind(1)
         return (total_B / count_B.clamp(min=1)).float()
 
+    @property
+    def reference_B3(self) -> Tensor:
+        """float32 [B, 3], metres, on the device: where the joint that clips are centred on is first seen of the first
+        body as it came, which is the origin of clips that are centred; 0 where it never is."""
+        device, center, rows = self.clean_F3J.device, self.topology.center, len(self.clip_F)
+        seen_F = self.there_FJ[:, center] & send(self.body_F == 0, device)
+        place_F = torch.where(seen_F, torch.arange(rows, device=device), rows)
+        first_B = torch.full((len(self.ids_B),), rows, device=device)
+        first_B = first_B.scatter_reduce(0, send(self.clip_F, device), place_F, "amin")
+        found_B3 = self.clean_F3J[first_B.clamp(max=rows - 1), :, center]
+        return found_B3.masked_fill((first_B == rows)[:, None], 0.0)
+
     def normal(self) -> Tensor:
         """float32 [F, 3, J], standard normal on the device: each clip, body, frame and joint its own; z is 0 in 2-D."""
         device, noise_F3J = self.x_F3J.device, torch.empty_like(self.x_F3J)
@@ -190,8 +202,9 @@ class MissingJoints(Degrade):
 
 
 class ZeroFill(Degrade):
-    """Missing joints at the origin, presented as if they had been seen there: where the first body's reference joint is
-    in the first frame. Our reading: of every body, also where each is put at its own origin afterwards.
+    """Missing joints at the origin of centred clips, presented as if they had been seen there: where the first body's
+    reference joint is first seen, in camera coordinates too. Our reading: of every body, also where each is put at its
+    own origin afterwards.
 
     >>> ZeroFill()
     ZeroFill(share=0.2)
@@ -201,7 +214,10 @@ class ZeroFill(Degrade):
     share: float = Field(0.2, ge=0, le=1, description="of the joints, rounded half up: 0.12, 0.2, 0.32 = 3, 5, 8 of 25")
 
     def degrade(self, poses: Poses) -> Poses:
-        return poses.with_x(poses.x_F3J.masked_fill(poses.by_frame(poses.lost(self.share))[:, None], 0.0))
+        lost_FJ, device = poses.by_frame(poses.lost(self.share)), poses.x_F3J.device
+        shown_F = poses.clean_F3J.flatten(1).any(1)  # a body is not there in other frames, nor is a joint of it
+        fill_F3 = poses.reference_B3[send(poses.clip_F, device)] * shown_F[:, None]
+        return poses.with_x(torch.where(lost_FJ[:, None], fill_F3[..., None], poses.x_F3J))
 
 
 class ParentFill(Degrade):

@@ -610,6 +610,31 @@ def test_pyskl_2d(tmp_path, take):
     refused(tmp_path, "17 joints are those of coco17 or h36m17", tmp_path / "x.pkl")
 
 
+def test_joints_that_were_not_seen_have_no_part_in_a_body_s_size(tmp_path, take):
+    """They lie at the origin, of which somebody small who crosses the image comes to be 30 m away."""
+    entries = []
+    for i in range(12):
+        entry = flat_annotation(i, keypoint=pixels(i)[0].astype(np.float32) * 0.05)
+        entry["keypoint"][..., 0] += 1800 * np.arange(LENGTHS[i])[:, None] / LENGTHS[i]
+        entry["keypoint_score"][:, :, 3] = 0
+        entries.append(entry)
+    store = take(pyskl(tmp_path, entries, {"a": []}), topology="coco17", scale_2d="body")
+    assert len(store) == 12
+
+
+def test_options_of_2d_poses_that_nothing_heeds_are_refused(tmp_path):
+    flat = pyskl(tmp_path, [flat_annotation(i) for i in range(12)], {"a": []})
+    for options, said in (
+        ({"body_m": 2.0}, "--body-height says how large bodies become with --scale-2d body"),
+        ({"scale_2d": "body", "image_m": 2.0}, "--image-height is for --scale-2d image"),
+    ):
+        with pytest.raises(SkelbenchError, match=said):
+            import_files([flat], "x", tmp_path / "out", ImportOptions(topology="coco17", **options))
+    solid = pyskl(tmp_path, [annotation(i) for i in range(12)], {"a": []})
+    with pytest.raises(SkelbenchError, match="--scale-2d and --body-height scale 2-D poses, and these are 3-D"):
+        import_files([solid], "x", tmp_path / "out", ImportOptions(scale_2d="body", body_m=2.0))
+
+
 def test_2d_scaled_by_body(tmp_path, take):
     entries = [flat_annotation(i, keypoint=pixels(i)[0] * np.float16(0.25 + i / 12)) for i in range(12)]
     for entry in entries:
@@ -862,6 +887,23 @@ def test_2s_agcn_is_turned_and_cut_where_it_repeats_itself(tmp_path, take):
         np.testing.assert_allclose(store.clip(clip), x - x[:1, :, 1:2], atol=1e-5)
     assert store.meta.details["up_axis_of_file"] == "z" and not store.index["origin"].any()
     assert store.meta.details["lengths_from_repetition"] == 12 and "2s-AGCN" in store.meta.lineage
+
+
+def test_what_a_file_beside_an_array_holds_its_name_says(tmp_path, take):
+    """Whole numbers, one for each clip, may be anything."""
+    folder = tmp_path / "ntu"
+    rows = write_slots(folder, upright)
+    np.save(folder / "train_subject.npy", np.arange(7) + 1)
+    store = take(folder / "train_data.npy")
+    assert store.lengths.tolist() == [LENGTHS[i] for i in rows]
+    assert store.meta.details["labels_from"] == "train_label.pkl, val_label.pkl"
+    (folder / "val_label.pkl").rename(tmp_path / "label.pkl")
+    np.save(folder / "val_num_frame.npy", np.array([LENGTHS[i] for i in rows[7:]]))
+    refused(tmp_path, r"val_data.npy holds 5 clips without labels, .* is called so", folder / "train_data.npy")
+    np.save(folder / "val_label.npy", np.array([i % 3 for i in rows[7:]]))
+    store = take(folder / "train_data.npy")
+    assert store.labels[7:].tolist() == [i % 3 for i in rows[7:]]
+    assert store.meta.details["lengths_from"] == "none, val_num_frame.npy"
 
 
 def test_2s_agcn_bodies_that_repeat_at_different_times(tmp_path, take):

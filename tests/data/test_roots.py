@@ -1,9 +1,13 @@
 from pathlib import Path
 
+import numpy as np
 import pytest
 from made.clips import random_clips, write_store
+from small import write_small_store
 
+from skelbench.cli.options import new_dataset_name
 from skelbench.data.store.roots import check_name, data_root, list_stores, open_dataset
+from skelbench.data.synthetic.dataset import open_synthetic
 from skelbench.errors import SkelbenchError
 
 
@@ -26,6 +30,26 @@ def test_stores_are_listed_without_half_written_ones(tmp_path):
     (tmp_path / ".c.partial" / "meta.json").write_text("{}")
     (tmp_path / "notes").mkdir()
     assert list(list_stores(tmp_path).items()) == [("a", tmp_path / "a"), ("b", tmp_path / "b")]
+
+
+def test_a_store_is_called_what_its_folder_is(tmp_path):
+    """Which subjects are held out hangs on the name, which a run's identity has as well."""
+    write_small_store(tmp_path, "old")
+    write_small_store(tmp_path, "new")
+    held = {name: open_dataset(name, tmp_path).split("half~tune") for name in ("old", "new")}
+    (tmp_path / "new").rename(tmp_path / "other")
+    (tmp_path / "old").rename(tmp_path / "new")
+    renamed = open_dataset("new", tmp_path)
+    assert renamed.meta.name == "new"
+    assert np.array_equal(renamed.split("half~tune").test, held["new"].test)
+
+
+def test_the_built_in_data_set_is_nobody_else_s(tmp_path):
+    write_small_store(tmp_path, "synthetic-v1")
+    with pytest.raises(SkelbenchError, match="synthetic-v1 is not the data set that is made there"):
+        open_synthetic(tmp_path)
+    with pytest.raises(SkelbenchError, match="'synthetic-v1' is the name of a built-in data set"):
+        new_dataset_name("synthetic-v1")
 
 
 def test_opening_by_name(tmp_path):

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from made.clips import CLASSES, open_writer, random_clips, write_store
 from small import write_small_store
 
+from skelbench.data.store import clip_store as module
 from skelbench.data.store.clip_store import ClipStore, Flag, Skipped, stored_format
 from skelbench.data.store.splits import FieldRule, NameRule
 from skelbench.errors import SkelbenchError
@@ -178,6 +179,20 @@ def test_fingerprint_follows_content_and_nothing_else(tmp_path, clips):
     assert first == fingerprint("two", licence="another", lineage="another")
     others = [fingerprint("moved", moved), fingerprint("shorter", clips[:-1]), fingerprint("named", classes="xyz")]
     assert len({first, *others}) == 4
+
+
+def test_a_store_that_is_replaced_while_it_is_opened_is_opened_again(tmp_path, clips, monkeypatch):
+    write_store(tmp_path / "s", clips)
+    read, replaced = module._read_meta, []
+
+    def replace_first(path):
+        meta = read(path)
+        if not replaced:
+            replaced.append(write_store(tmp_path / "s", random_clips(20), overwrite=True))
+        return meta
+
+    monkeypatch.setattr(module, "_read_meta", replace_first)
+    assert len(ClipStore.open(tmp_path / "s")) == 20
 
 
 def test_no_such_clip(store):

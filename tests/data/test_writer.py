@@ -1,4 +1,5 @@
 import os
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 from made.clips import open_writer, random_clips, write_store
 
+from skelbench.data.store import writer as writer_module
 from skelbench.data.store.clip_store import ClipStore, Flag
 from skelbench.data.store.roots import list_stores, open_dataset
 from skelbench.data.store.splits import FieldRule
@@ -138,6 +140,18 @@ def test_a_store_whose_replacement_was_killed_halfway_is_put_back(tmp_path, then
         write_store(path, random_clips(6), overwrite=True)
         assert visible(tmp_path) == ["made"]
     assert len(ClipStore.open(path)) == (6 if then == "replace" else 5)
+
+
+def test_what_was_replaced_does_not_come_back_when_its_successor_is_removed(tmp_path, monkeypatch):
+    """A kill, or a file that cannot be removed, may leave it behind."""
+    for seed in (0, 1):
+        monkeypatch.setattr(writer_module.shutil, "rmtree", lambda *_, **__: None)
+        write_store(tmp_path / "s", random_clips(seed=seed), overwrite=True)
+        monkeypatch.undo()
+    shutil.rmtree(tmp_path / "s")
+    assert list_stores(tmp_path) == {}
+    write_store(tmp_path / "s", random_clips())
+    assert visible(tmp_path) == ["s"] and not list(tmp_path.glob(".s.gone"))
 
 
 def test_a_store_that_is_being_replaced_is_left_to_its_writer(tmp_path):

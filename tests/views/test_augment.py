@@ -73,6 +73,17 @@ def mirror(x, reflect):
     return out
 
 
+def scale_each(x, factors):
+    """Bone by bone of the bone stream, from the joint at which they begin."""
+    factor = dict(zip((j for j in range(25) if NTU25.bones[j] != j), factors))
+    out = {j: x[:, :, j] for j in range(25) if NTU25.bones[j] == j}
+    while len(out) < 25:
+        for j, begin in enumerate(NTU25.bones):
+            if j not in out and begin in out:
+                out[j] = out[begin] + factor[j] * (x[:, :, j] - x[:, :, begin])
+    return np.stack([out[j] for j in range(25)], axis=2)
+
+
 def scale_bones(x, factors, groups):
     scale = np.ones(25)
     for factor, group in zip(factors, groups):
@@ -123,10 +134,10 @@ def literal(ops, x_3TJ, clip_key, body_key):
         elif isinstance(op, Mirror):
             x = mirror(x, op.reflect)
         elif isinstance(op, BoneScale):
-            each = {j: (j,) for j in range(25) if j != NTU25.root}
-            groups = list({"parts": NTU25.parts, "limbs": NTU25.limbs, "bones": each}[op.groups].values())
+            groups = list({"parts": NTU25.parts, "limbs": NTU25.limbs, "bones": range(24)}[op.groups])
             factors = [op.lo + v * (op.hi - op.lo) for v in draws(body_key, len(groups), i, per_body=1)]
-            x = scale_bones(x, factors, groups)
+            joints = {"parts": NTU25.parts, "limbs": NTU25.limbs, "bones": {}}[op.groups]
+            x = scale_bones(x, factors, list(joints.values())) if joints else scale_each(x, factors)
         elif isinstance(op, CoordinateScale):
             x = x * np.array([op.lo + v * (op.hi - op.lo) for v in u])[:, None, None]
         elif isinstance(op, AxisDrop):

@@ -63,6 +63,11 @@ def import_files(
                 raise SkelbenchError(
                     f"{files[0]}: --label-fields is for ragged npz, this is {recording.kind}; leave it out"
                 )
+            if options.of_flat and not recording.flat:
+                raise SkelbenchError(
+                    f"{files[0]}: {' and '.join(options.of_flat)} scale 2-D poses, and these are 3-D; leave them out "
+                    "(--units says what their coordinates are in)"
+                )
             skipped = write(recording, Path(root) / name, overwrite=overwrite, progress=progress)
         finally:
             recording.close()

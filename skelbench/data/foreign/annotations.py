@@ -97,6 +97,7 @@ def pyskl(value: Any, path: Path, options: ImportOptions) -> Recording:
         splits=splits,
         sources=sources,
         lineage=lineage,
+        flat=shape[3] == 2,
         licence=NTU_LICENCE if index is not None else "",
         fps=options.fps,
         details=details,

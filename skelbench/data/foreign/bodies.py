@@ -141,14 +141,20 @@ def find_pose(
     return Pose(shown, METRES[units])
 
 
-def fault(x_MTJC: np.ndarray) -> str:
-    """Why no run could use a clip in metres with Y up, whatever file it is from; "" if there is nothing wrong."""
+def fault(x_MTJC: np.ndarray, confidence_MTJ: np.ndarray | None = None) -> str:
+    """Why no run could use a clip in metres with Y up, whatever file it is from; "" if there is nothing wrong.
+
+    Joints of confidence 0, which lie at the origin, have no part in how large bodies are.
+    """
     if not np.isfinite(x_MTJC).all():
         return NOT_FINITE
-    seen_FJC = x_MTJC[x_MTJC.any(axis=(2, 3))]
+    seen_MT = x_MTJC.any(axis=(2, 3))
+    seen_FJC = x_MTJC[seen_MT]
     if not len(seen_FJC):
         return ALL_ZERO
-    size = float(np.median((seen_FJC.max(axis=1) - seen_FJC.min(axis=1)).max(axis=1)))
+    sure_FJ1 = True if confidence_MTJ is None else (confidence_MTJ[seen_MT] > 0)[..., None]
+    high_FC, low_FC = (sign * np.where(sure_FJ1, sign * seen_FJC, -np.inf).max(axis=1) for sign in (1, -1))
+    size = float(np.median((high_FC - low_FC).max(axis=1)))
     # Of a flat body a single joint may be seen, which has no size.
     if size > LARGEST_M or (size < SMALLEST_M and seen_FJC[..., 2].any()):
         return f"its bodies measure {size:.3g} m from end to end, which no joint positions in metres do"

@@ -438,13 +438,14 @@ def _complete(
     as_many = [one for one in beside if not isinstance(one, Damaged) and len(one.values) == clips]
     fitting = [one for one in as_many if _agree(path, one.path, said)]
     pickles: list[Labels] = [one for one in fitting if isinstance(one, Labels)]
-    plain: list[Counts] = [one for one in fitting if isinstance(one, Counts)]
-    columns = [one for one in plain if one.column]
+    numbers: list[Counts] = [one for one in fitting if isinstance(one, Counts)]
+    columns = [one for one in numbers if one.column and _may_be("labels", one.path, given)]
+    flat = [one for one in numbers if not one.column and _may_be("labels", one.path, given)]
+    lengths = [one for one in numbers if not one.column and _may_be("lengths", one.path, given)]
     if len(given) > 1:
-        pickles, columns = _nearest(path, pickles, given), _nearest(path, columns, given)
-        plain = _nearest(path, [one for one in plain if not one.column], given) + columns
-    if not pickles and not columns and len(plain) == 1:
-        columns = plain
+        pickles, columns, flat = (_nearest(path, ones, given) for ones in (pickles, columns, flat))
+    if not pickles and not columns:
+        columns = flat
     labelled: list[Labels | Counts] = [*pickles, *columns]
     if len(labelled) > 1:
         names = ", ".join(one.path.name for one in labelled)
@@ -459,10 +460,11 @@ def _complete(
         )
     if not labelled:
         raise SkelbenchError(
-            f"{path} holds {clips} clips without labels, and no file beside it has as many; name its label file too "
-            f"(train_label.pkl or the like)"
+            f"{path} holds {clips} clips without labels, and no file beside it has as many and is called so "
+            f"(train_label.pkl or the like); name its label file too"
         )
-    lengths = [one for one in plain if one not in columns]
+    lengths = [one for one in lengths if one not in columns]
+    lengths = _nearest(path, lengths, given) if len(given) > 1 else lengths
     if len(lengths) > 1:
         names = ", ".join(one.path.name for one in lengths)
         raise SkelbenchError(f"{path}: several files could hold the lengths of its clips ({names}); name one of them")
@@ -480,7 +482,19 @@ def _complete(
         num_frame=lengths[0].values if lengths else None,
         side=next(filter(None, (said[file][0] for file in files)), ""),
         files=files,
+        labels_from=labelled[0].path.name,
+        lengths_from=lengths[0].path.name if lengths else "",
     )
+
+
+_CALLED = {"labels": ("label", "class", "target"), "lengths": ("num_frame", "frames", "len")}
+"""What is in the name of a file of either."""
+
+
+def _may_be(what: str, path: Path, given: Sequence[Path]) -> bool:
+    """Whether a file may hold ``labels``, or ``lengths``: its name says so, or it was given and says nothing else."""
+    called = [kind for kind, words in _CALLED.items() if any(word in path.stem.lower() for word in words)]
+    return what in called or (not called and path in given)
 
 
 def _nearest(path: Path, fitting: list[Any], given: Sequence[Path]) -> list[Any]:

@@ -15,6 +15,9 @@ from skelbench.data.foreign.options import ImportOptions
 from skelbench.data.store.clip_store import Flag
 from skelbench.errors import SkelbenchError
 
+IMAGE_M, BODY_M = 3.0, 1.7
+"""Unless the options say otherwise."""
+
 
 class FlatPose:
     """How pixels become nominal metres."""
@@ -27,16 +30,17 @@ class FlatPose:
             )
         self.options, self.down = options, down
         """``down``: y grows downwards in the file, as in images."""
-        metres = options.image_m if options.scale_2d == "image" else options.body_m
-        what = "the image's height" if options.scale_2d == "image" else "each clip's largest body"
-        self.lineage = f"{what} scaled to {metres:g} m, confidence kept, centred at the first frame"
+        self.by_body = options.scale_2d == "body"
+        self.metres = (options.body_m or BODY_M) if self.by_body else (options.image_m or IMAGE_M)
+        what = "each clip's largest body" if self.by_body else "the image's height"
+        self.lineage = f"{what} scaled to {self.metres:g} m, confidence kept, centred at the first frame"
 
     def scale(self, xy_MTJC: np.ndarray, sure_MTJ: np.ndarray, image: Any) -> float | str:
         """Metres per unit of the file, or why there is no saying."""
-        if self.options.scale_2d == "image":
+        if not self.by_body:
             if not isinstance(image, list | tuple) or len(image) not in (2, 3) or not _positive(image[0]):
                 return "it has no img_shape (height, width), so its pixels have no size; import with --scale-2d body"
-            return self.options.image_m / float(image[0])
+            return self.metres / float(image[0])
         bound = np.where(sure_MTJ[..., None], xy_MTJC, np.nan)
         seen_MT = sure_MTJ.sum(axis=2) >= 2
         if not seen_MT.any():
@@ -46,7 +50,7 @@ class FlatPose:
             if seen_T.any():
                 box_FC = np.nanmax(body[seen_T], axis=1) - np.nanmin(body[seen_T], axis=1)
                 sides.append(float(np.median(box_FC.max(axis=1))))
-        return self.options.body_m / max(sides) if max(sides) > 0 else "its bodies have no size"
+        return self.metres / max(sides) if max(sides) > 0 else "its bodies have no size"
 
 
 def flat_clip(

@@ -171,7 +171,8 @@ def _kept_splits(parts: list[Part], meta: ExportedMeta) -> dict[str, Rule]:
                 splits[name] = rule
     if meta.split not in splits:
         for part in parts:
-            part.names = part.names or [f"{part.name}_{row:06}" for row in range(len(part.labels))]
+            names = part.names or [""] * len(part.labels)
+            part.names = [name or f"{part.name}_{row:06}" for row, name in enumerate(names)]
         splits[meta.split] = NameRule(field="name", train=tuple(parts[0].names), test=tuple(parts[-1].names))
     return splits
 

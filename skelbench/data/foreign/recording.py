@@ -35,6 +35,8 @@ class Recording:
     """Empty = the first."""
     sources: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     """Where the training and the test clips of a split are in the files, for people."""
+    flat: bool = False
+    """Of poses of the image plane."""
     licence: str = ""
     fps: float = 30.0
     details: dict[str, Any] = field(default_factory=dict)
@@ -51,7 +53,9 @@ def write(
         for done, entry in enumerate(recording.clips(), 1):
             if isinstance(entry, Skipped):
                 writer.skip(entry.name, entry.reason, entry.expected)
-            elif reason := fault(entry.x_MTJC) or ("" if np.isfinite(entry.origin).all() else NOT_FINITE):
+            elif reason := fault(entry.x_MTJC, entry.confidence_MTJ) or (
+                "" if np.isfinite(entry.origin).all() else NOT_FINITE
+            ):
                 writer.skip(entry.name or f"clip {done - 1}", reason)
             else:
                 writer.add_clip(entry)

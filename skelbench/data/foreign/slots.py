@@ -70,6 +70,10 @@ class Slots:
     side: str = ""
     """Which part it is by the names of its files, "train" or "test"; empty = they do not say."""
     files: list[Path] = field(default_factory=list)
+    labels_from: str = ""
+    """Name of the file of labels."""
+    lengths_from: str = ""
+    """Name of that of lengths; empty = there is none."""
 
     @property
     def signature(self) -> tuple:
@@ -109,7 +113,10 @@ def slots(parts: list[Slots], options: ImportOptions) -> Recording:
     """The recording in one or two arrays, of which the first one trains."""
     first = parts[0]
     arrays = [Path(part.x.where).name for part in parts]
-    details: dict = {"arrays": ", ".join(arrays), "frames_stored": first.x.shape[2]}
+    details: dict = {"arrays": ", ".join(arrays), "labels_from": ", ".join(part.labels_from for part in parts)}
+    if any(part.lengths_from for part in parts):
+        details["lengths_from"] = ", ".join(part.lengths_from or "none" for part in parts)
+    details["frames_stored"] = first.x.shape[2]
     if isinstance(first.pose, Pose):
         details["up_axis_of_file"] = first.pose.up
         lineage = _LINEAGE[first.kind].format(frames=first.x.shape[2])
@@ -141,6 +148,7 @@ def slots(parts: list[Slots], options: ImportOptions) -> Recording:
         default_split=default,
         sources={default or "random": (origin[0], origin[-1])},
         lineage=lineage,
+        flat=isinstance(first.pose, FlatPose),
         licence=NTU_LICENCE if index is not None else "",
         fps=options.fps,
         details=details,

@@ -19,6 +19,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
+import os
 import zlib
 from collections.abc import Mapping
 from contextlib import suppress
@@ -58,6 +59,8 @@ NOTES = ("source_frames", "flags")
 """... and those that only tell where a clip comes from."""
 LATER = ("crc32", "fps")
 """Arrays that not every store has."""
+OPENINGS = 3
+"""How often a store that is replaced while it is opened is opened again."""
 
 
 class Flag(IntFlag):
@@ -159,12 +162,28 @@ class ClipStore:
         self._compared = np.zeros(meta.clips, dtype=bool)
 
     @classmethod
-    def open(cls, path: Path | str) -> ClipStore:
-        """Open and check a store; a missing, damaged, older or newer one raises :class:`SkelbenchError`."""
+    def open(cls, path: Path | str, name: str | None = None) -> ClipStore:
+        """Open and check a store; a missing, damaged, older or newer one raises :class:`SkelbenchError`. ``name``: what
+        it is called now, where its folder may have been renamed. One that is replaced meanwhile is opened again."""
         path = Path(path)
+        for _ in range(OPENINGS):
+            before = _written(path)
+            try:
+                store = cls._open(path, name)
+            except SkelbenchError:
+                if _written(path) == before:
+                    raise
+            else:
+                if _written(path) == before:
+                    return store
+        return cls._open(path, name)
+
+    @classmethod
+    def _open(cls, path: Path, name: str | None) -> ClipStore:
         if not path.is_dir():
             raise SkelbenchError(f"there is no clip store at {path}; import or prepare the data set first")
         meta = _read_meta(path)
+        meta = meta if name is None else meta.model_copy(update={"name": name})  # which no fingerprint holds
         index = _read_index(path)
         if meta.fingerprint != fingerprint(meta, index):
             raise _damaged(path, "index.npz and meta.json do not belong together")
@@ -425,6 +444,15 @@ def _sha256(rows: np.ndarray) -> str:
 def first_line(error: Exception) -> str:
     """What went wrong, short enough to stand within a sentence."""
     return (str(error) or type(error).__name__).splitlines()[0]
+
+
+def _written(path: Path) -> tuple[int, ...] | None:
+    """Tells the store that is at ``path`` now from another that takes its place; None where there is none."""
+    try:
+        found = os.stat(path / "meta.json")
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino, found.st_mtime_ns
 
 
 def _read_meta(path: Path) -> Meta:

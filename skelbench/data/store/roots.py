@@ -48,7 +48,7 @@ def open_dataset(name: str, root: Path, openers: Mapping[str, Callable[[Path], C
     if name in openers:
         return openers[name](root)
     if name in stores:
-        return ClipStore.open(stores[name])
+        return ClipStore.open(stores[name], name)
     here = [*stores, *openers]
     missing = name if name in PREPARED else None if nearest(name, here) else nearest(name, PREPARED)
     if missing is not None:

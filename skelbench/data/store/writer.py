@@ -115,7 +115,8 @@ class StoreWriter:
                 raise SkelbenchError(f"{self.path} is not a clip store and is not overwritten; choose another name")
             with _disk_errors(self.path):
                 # Whoever holds the lock is the only writer, so anything already there was left by a killed one.
-                shutil.rmtree(self.partial, ignore_errors=True)
+                for left in (self.partial, _gone(self.path)):
+                    shutil.rmtree(left, ignore_errors=True)
                 self.partial.mkdir()
                 self.frames = _Rows(self.partial / "frames.npy", self.topology.num_joints)
         except BaseException:
@@ -298,7 +299,9 @@ class StoreWriter:
             _put_back(self.path)
             raise
         _sync_folder(self.path.parent)
-        shutil.rmtree(old, ignore_errors=True)
+        with suppress(OSError):  # under its name it would come back where this one is removed one day
+            os.replace(old, gone := _gone(self.path))
+            shutil.rmtree(gone, ignore_errors=True)
 
 
 class _Rows:
@@ -348,6 +351,11 @@ def _check_numbers(numbers: Mapping[str, int], where: str) -> None:
 def _aside(path: Path) -> Path:
     """Where the store at ``path`` is for the moment in which another takes its place."""
     return path.with_name(f".{path.name}.old")
+
+
+def _gone(path: Path) -> Path:
+    """Where the store that one at ``path`` has replaced is removed."""
+    return path.with_name(f".{path.name}.gone")
 
 
 def _put_back(path: Path) -> None:

@@ -23,10 +23,12 @@ from skelbench.data.store.splits import FieldRule
 from skelbench.data.store.writer import Clip, StoreWriter, store_lock
 from skelbench.data.synthetic.actions import ACTIONS, Motion
 from skelbench.data.synthetic.kinematics import CHANNEL, CHANNELS, PARTS, forward, turn
+from skelbench.errors import SkelbenchError
 from skelbench.plugin import DatasetSpec, hookimpl
 from skelbench.skeleton.topology import NTU25
 
 NAME = "synthetic-v1"
+LINEAGE = "skelbench-synthetic/1, centred at SpineMid of the first frame"
 SUBJECTS, REPETITIONS, CAMERAS, SETUPS = 16, 2, 3, 6
 FPS = 30.0
 SPLITS = {
@@ -197,7 +199,7 @@ def generate(
         classes=[action.name for action in ACTIONS],
         splits=SPLITS,
         default_split="cross-view",
-        lineage="skelbench-synthetic/1, centred at SpineMid of the first frame",
+        lineage=LINEAGE,
         licence="Apache-2.0",
         fps=FPS,
         overwrite=overwrite,
@@ -225,7 +227,12 @@ def open_synthetic(root: Path, progress: Callable[[int, int], None] | None = Non
         with store_lock(path):
             if _must_be_made(path):  # another process may have made it while this one waited
                 generate(path, overwrite=True, progress=progress)
-    return ClipStore.open(path)
+    store = ClipStore.open(path)
+    if store.meta.lineage != LINEAGE:
+        raise SkelbenchError(
+            f"{path} is not the data set that is made there, but {store.meta.lineage or 'another'}; rename that folder"
+        )
+    return store
 
 
 def _must_be_made(path: Path) -> bool:

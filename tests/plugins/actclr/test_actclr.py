@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-import numpy as np
 import official_graph
 import pytest
 import torch
@@ -10,7 +9,6 @@ import torch.nn.functional as F
 from skelbench_plugins.actclr import ActCLR, ActCLRConfig, imported
 from skelbench_plugins.actclr.actionlet import actionlet, mean_clip, outside
 from skelbench_plugins.actclr.mixes import bone_transfer, mix, partner_share, partners
-from skelbench_plugins.actclr.shrink import BoneShrink
 from skelbench_plugins.stgcn import STGCN, STGCNConfig
 
 from skelbench.cli.main import main
@@ -20,11 +18,7 @@ from skelbench.methods.contract import Context
 from skelbench.run.checkpoint_file import fit
 from skelbench.skeleton.grid import Grid
 from skelbench.skeleton.topology import NTU25
-from skelbench.views import Center, View, ViewSpec
-from skelbench.views.augmentations import PER_BODY
-from skelbench.views.builder import ViewBuilder
-from skelbench.views.clips import ClipBatch
-from skelbench.views.keyed import Keyed
+from skelbench.views import View
 
 KINDS = {"region": 0.9, "cut": 0.4, "blend": 0.2}
 """What is done with two clips by the draw that chooses it."""
@@ -41,28 +35,6 @@ GOLDEN = {
 work_dir/ntu60_cv/actclr_joint/pretext/gpu_1 (February 2024), in training mode without dropout, with the 8 nearest of 16
 keys, and each clip's key mixed by its own weight."""
 GRADIENTS = ("encoder.blocks.0.time.2.weight", "head.2.weight")
-
-
-def test_bones_shrink_towards_the_joint_that_the_code_holds():
-    """Joint by joint, from the one at which the bone stream begins."""
-    spec = ViewSpec(frames=8, crop=Center(share=1.0), augment=(BoneShrink(),))
-    x_RCTJ, clips, keyed = torch.randn(2, 3, 8, 25), np.arange(2), Keyed(3, 4)
-    sizes = {"offset": 24 * clips, "length": np.full(2, 8), "bodies": np.ones(2, int), "max_bodies": 1}
-    batch = ClipBatch(ids=clips, frames_FJ=x_RCTJ.flatten(0, 2), **sizes)
-    view = ViewBuilder({"clip": spec}, NTU25, patch=8)(batch, keyed)["clip"]
-    factor_RJ = 0.5 * keyed.uniform(torch.arange(2), 25, view=torch.full((2,), 256), op=PER_BODY)
-    moved = {20: x_RCTJ[..., 20]}
-    waiting = [joint for joint in range(25) if joint != 20]
-    while waiting:
-        joint = waiting.pop(0)
-        start = NTU25.bones[joint]
-        if start not in moved:
-            waiting.append(joint)
-            continue
-        bone_RCT = x_RCTJ[..., joint] - x_RCTJ[..., start]
-        moved[joint] = moved[start] + factor_RJ[:, None, None, joint] * bone_RCT
-    expected_RTJC = torch.stack([moved[joint] for joint in range(25)], dim=3).permute(0, 2, 3, 1)
-    torch.testing.assert_close(view.x_RTJC, expected_RTJC, atol=1e-5, rtol=1e-4)
 
 
 def draws(kind):
@@ -250,7 +222,7 @@ def test_what_is_augmented_becomes_less(resolved):
     alone = resolved("actclr")
     assert alone.spec.method_config["first"] == 0.5
     names = [op["kind"] for op in alone.spec.views["strong-all"]["augment"]]
-    assert names == ["shear", "mirror", "axis-rotate", "noise", "blur", "axis-drop", "pace", "bone-shrink"]
+    assert names == ["shear", "mirror", "axis-rotate", "noise", "blur", "axis-drop", "pace", "bone-scale"]
     strong = [alone.spec.views[f"strong-{level}"]["augment"] for level in ("all", "many", "few")]
     chances = [[op["p"] for op in augment][1:3] for augment in strong]
     assert chances == [[0.5, 1.0], [0.5 * 5 / 7, 5 / 7], [0.5 * 3 / 7, 3 / 7]]
