@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, redirect_stdout
 from html import escape
 from typing import Any
 
@@ -66,6 +67,18 @@ out = PipeConsole()
 """Results."""
 err = PipeConsole(stderr=True)
 """Progress, notes and errors."""
+
+
+@contextmanager
+def results_alone() -> Iterator[None]:
+    """What is printed past :data:`out`, by a plugin, goes to stderr: a program reads what is on stdout."""
+    before, out.file = out._file, sys.stdout
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        out._file = before
+
 
 INTERVAL_S = 10.0
 """Without a terminal: a progress line at least this often ..."""

@@ -47,6 +47,7 @@ class SkeletonEmbedding(TransformerMixin, BaseEstimator):
 
     def fit(self, X: Clips, y: Any = None) -> Self:
         """Load the encoder."""
+        self.loaded_ = self.run, self.checkpoint, self.stream, self.device
         if isinstance(self.run, FrozenEncoder):
             self.encoder_ = self.run
         else:
@@ -55,8 +56,8 @@ class SkeletonEmbedding(TransformerMixin, BaseEstimator):
 
     def transform(self, X: Clips) -> np.ndarray:
         """float32 [B, F]."""
-        if not hasattr(self, "encoder_"):
-            self.fit(X)
+        if getattr(self, "loaded_", None) != (self.run, self.checkpoint, self.stream, self.device):
+            self.fit(X)  # also where set_params has named another encoder since
         return self.encoder_.embed(X, batch_size=self.batch_size, subtract_origin=self.subtract_origin)
 
     def __sklearn_is_fitted__(self) -> bool:

@@ -109,7 +109,10 @@ def compare(
     inputs = _inputs(results, all, only)
     inputs.significance, inputs.best_on_test, inputs.against = significance, best_on_test, against
     descriptor = inputs.host.get("tables", table)
+    if isinstance(descriptor, TableSpec) and descriptor.counts:
+        inputs.check_answered(table)
     built = inputs.host.checked(descriptor, inputs.host.load(descriptor)(inputs), Table, "skelbench.report.table.Table")
+    inputs.check_answered(table, built)
     needs_runs = isinstance(descriptor, TableSpec) and descriptor.needs_runs
     return TableView(inputs.noted(built, table, needs_runs), inputs.left_out if needs_runs else 0)
 

@@ -110,21 +110,15 @@ def compare(
     inputs = TableInputs(host, store, exact_only=not all_, progress=progress, metrics=asked, filters=filters)
     inputs.check_filters()
     inputs.significance, inputs.best_on_test, inputs.against = significance, best_on_test, against
-    added = {"--significance": "letters"} if significance else {}
-    added |= {"--against": "against"} if against else {}
-    added |= {"--best-on-test": "accuracy_best_on_test"} if best_on_test else {}
-
-    def nothing(option: str) -> SkelbenchError:
-        return SkelbenchError(f"table {table} has nothing to show for {option}; leave it out or take table linear")
-
-    for option in added:
-        if descriptor.counts:
-            raise nothing(option)
+    if descriptor.counts:
+        inputs.check_answered(table)
     if descriptor.needs_runs and not inputs.stored:
         studied = table != "linear" and table in host.names("studies")  # which is about any run
         start = f"study {table}" if studied else "run METHOD --tokens 8"
-        out.print(f"no runs in {store.root} yet; start with: skelbench {start}")
-        return
+        reads = output is not None or format_ != "terminal"  # something else than a reader, which gets an empty table
+        (err if reads else out).print(f"no runs in {store.root} yet; start with: skelbench {start}")
+        if not reads:
+            return
     from skelbench.report.table import Table
 
     for name in asked:
@@ -138,10 +132,7 @@ def compare(
     headers = [column.header for column in built.shown]
     if built.rows and any(inputs.measures[name].label not in headers for name in asked):
         raise no_columns
-    known = [column.key for column in built.columns]
-    for option, key in added.items():
-        if built.rows and not any(name.endswith(key) for name in known):
-            raise nothing(option)
+    inputs.check_answered(table, built)
     if descriptor.needs_runs:
         say_left_out(inputs)
     from skelbench.report.arrange import sorted_by, with_columns

@@ -7,6 +7,7 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
+from contextlib import nullcontext
 from functools import cache
 from typing import Annotated, Any
 
@@ -32,7 +33,7 @@ from skelbench.cli import (
 )
 from skelbench.cli import eval as evaluation
 from skelbench.cli import report as reporting
-from skelbench.console import AGAIN, err, fail, log_to_terminal
+from skelbench.console import AGAIN, err, fail, log_to_terminal, results_alone
 from skelbench.errors import Elsewhere, SkelbenchError
 from skelbench.plugin.files import named_file
 from skelbench.plugin.host import request_files
@@ -128,7 +129,8 @@ def _main(argv: Sequence[str] | None) -> int:
             if several() and argv and argv[0] not in TOGETHER and not argv[0].startswith("-"):
                 said = f"`skelbench {argv[0]}` is the work of one process; issue it without torchrun"
                 raise SkelbenchError(said) if os.environ.get("RANK", "0") == "0" else Elsewhere(said, 2)
-            result = commands().main(args=argv, prog_name="skelbench", standalone_mode=False)
+            with results_alone() if "--json" in argv else nullcontext():
+                result = commands().main(args=argv, prog_name="skelbench", standalone_mode=False)
         if result == 130:  # typer's answer to Ctrl-C
             raise KeyboardInterrupt
         return result if isinstance(result, int) else 0

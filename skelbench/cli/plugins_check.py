@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from skelbench.console import out, styled
-from skelbench.errors import SkelbenchError
+from skelbench.errors import SkelbenchError, did_you_mean
 from skelbench.words import plain
 
 if TYPE_CHECKING:
@@ -44,6 +44,10 @@ def check(
             f"{what} announces nothing of a kind that is checked ({', '.join(KITS)}); use it, and what is wrong is said"
         )
     if only:
+        every = sorted({check.name for thing in things for check in thing.checks})
+        for name in only:
+            if name not in every:
+                raise SkelbenchError(did_you_mean(name, every, "check"))
         things = [thing for thing in things if {check.name for check in thing.checks} & {*only}] or things
     results: list[dict[str, object]] = []
     bad = 0
@@ -51,7 +55,7 @@ def check(
         if not as_json:
             out.print(styled((thing.title, "bold")))
         names = {check.name for check in thing.checks}
-        mine = [name for name in only or () if name in names or thing is things[0]]
+        mine = [name for name in only or () if name in names]
         for result in thing.results(only=mine, thorough=thorough):
             bad += result.bad
             if as_json:
@@ -59,7 +63,7 @@ def check(
             else:
                 _show(result)
     if as_json:
-        typer.echo(json.dumps(results, indent=1))
+        out.print(json.dumps(results, indent=1), soft_wrap=True)
     else:
         out.print("nothing to mend" if not bad else f"{bad} to mend")
     return MEND if bad else 0

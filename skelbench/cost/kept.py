@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from skelbench.cost.count import CostRow, MacCount
-from skelbench.cost.grids import MethodOnGrid
+from skelbench.cost.grids import MethodOnGrid, own_setting
 from skelbench.errors import SkelbenchError
 from skelbench.files import keep_newest, read_json, write_json
 from skelbench.identity import digest, hash_of_code
@@ -65,11 +65,21 @@ def _key(host: Host, method: MethodSpec, grid: GridSpec, topology: Topology) -> 
     """Hash of everything that decides the counts of a method on a grid beside what counts; "" where the method speaks
     of what there is not, which counting it says better."""
     try:
-        encoder = host.get("encoders", method.native.get("encoder", "vit"))
+        own = own_setting(method)
+        encoder = host.get("encoders", own.get("encoder", "vit"))
         parts = [f"{one.name} {host.identity(one)} {_code_of(host, one)}" for one in (method, encoder)]
-        return digest([*parts, dict(method.native), grid.model_dump(mode="json"), repr(topology)], 32)
+        if not _ships(host, method):  # it may name encoders and targets of others: which, its class would say
+            others = (one for kind in ("encoders", "targets") for one in host.all(kind) if not _ships(host, one))
+            parts += [f"{one.name} {host.identity(one)} {_code_of(host, one)}" for one in others]
+        return digest([*parts, own, grid.model_dump(mode="json"), repr(topology)], 32)
     except (SkelbenchError, TypeError, ValueError, OSError):
         return ""
+
+
+def _ships(host: Host, descriptor: Descriptor) -> bool:
+    """Whether it comes with skelbench, as all does that it may name."""
+    origin = host.origin(descriptor)
+    return origin.dist == "skelbench" and not origin.source_hash
 
 
 def _code_of(host: Host, descriptor: Descriptor) -> str:

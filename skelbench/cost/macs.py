@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from skelbench.nn.encoder import Encoder
     from skelbench.skeleton.topology import Topology
 
+PRODUCTS = {"bilinear", "_trilinear", "cdist", "_cdist_forward"}
+"""Operators that multiply matrices and that none of the counters knows: they would agree on nothing."""
 TOLERANCE = 0.01
 """Largest relative disagreement between the counters."""
 
@@ -56,7 +58,8 @@ def count_encoder(encoder: Encoder, grid: Grid, topology: Topology, visible: int
         visible: encode that many tokens only (``keep_RK``), as masked autoencoders do in pre-training.
 
     Raises:
-        SkelbenchError: the three counts differ by more than 1 %, or the arguments do not fit each other.
+        SkelbenchError: the three counts differ by more than 1 %, one of :data:`PRODUCTS` is in it, or the arguments do
+            not fit each other.
     """
     if grid.joints != topology.num_joints:
         raise SkelbenchError(
@@ -69,6 +72,11 @@ def count_encoder(encoder: Encoder, grid: Grid, topology: Topology, visible: int
         fvcore, parts, uncounted, torch_macs = _measure(on_meta(encoder), grid, visible, "meta")
     except Exception:  # an encoder that looks at values cannot run on shapes alone
         fvcore, parts, uncounted, torch_macs = _measure(copy.deepcopy(encoder).cpu(), grid, visible, "cpu")
+    if missed := sorted(PRODUCTS & uncounted.keys()):
+        raise SkelbenchError(
+            f"encoder {type(encoder).__name__} multiplies by {', '.join(missed)}, which neither fvcore nor PyTorch "
+            "counts; write it with einsum or matmul"
+        )
     closed = encoder.closed_form_macs(grid, visible)
     count = MacCount(
         macs=fvcore,

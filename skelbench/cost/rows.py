@@ -8,7 +8,7 @@ from typing import Any
 
 from skelbench.cost import BODIES
 from skelbench.cost.count import CostRow, MacCount
-from skelbench.cost.grids import MethodOnGrid, native_grid
+from skelbench.cost.grids import MethodOnGrid, native_grid, own_setting
 from skelbench.cost.macs import count_encoder
 from skelbench.cost.report import step_cost
 from skelbench.identity import canonical_json
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 def paper_spec(host: Host, method: MethodSpec, grid: GridSpec, topology: Topology = NTU25) -> RunSpec:
     """The method in its native setting and at its published size, but on token grid ``grid``; without data."""
-    own = dict(method.native)
+    own = own_setting(method)
     encoder = host.get("encoders", own.get("encoder", "vit"))
     encoder_config = validated(host.config(encoder), section(own, "encoder"), "encoder")
     method_config = validated(host.config(method), section(own, "method"), "method")
@@ -86,5 +86,5 @@ def _row(host: Host, method: MethodSpec, patches: GridSpec, topology: Topology, 
         head_macs=forward("head"),
         step_flops=BODIES * step["flops_per_clip"],
         native=patches == native_grid(method),
-        one_body=method.native.get("train.bodies") in ("first", "random-valid"),
+        one_body=own_setting(method).get("train.bodies") in ("first", "random-valid"),
     )

@@ -168,7 +168,7 @@ class _RoleMode(TorchDispatchMode):
             if role == "student" and not self._student_seen:
                 self._student_seen = True
                 keep_RK = kwargs.get("keep_RK", args[2] if len(args) > 2 else None)
-                self.visible = None if keep_RK is None else keep_RK.shape[1]
+                self.visible = None if keep_RK is None else keep_RK[0].numel()
             self._stack.append(role)
             self._mark()
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from skelbench.component import Spec
 from skelbench.cores import uncollected
 from skelbench.data.store.splits import for_choosing
+from skelbench.errors import SkelbenchError
 from skelbench.plugin.host import Host
 from skelbench.report.filters import Filters
 from skelbench.results.measures import Measure
@@ -98,6 +99,17 @@ class TableInputs:
         """Of runs in a table that were not made here, where they come from; each once."""
         shown = self.every["run"].isin({*self.frame["run"], *self.also_shown})
         return sorted(set(self.every["added"][shown].dropna()))
+
+    def check_answered(self, name: str, table: Table | None = None) -> None:
+        """Refuse what was asked for and the table called ``name`` has no column of; ``table`` None: it never has."""
+        asked = {"significance": ("letters", self.significance), "against": ("against", self.against)}
+        asked |= {"best-on-test": ("accuracy_best_on_test", self.best_on_test)}
+        known = [column.key for column in table.columns] if table else []
+        for option, (key, wanted) in asked.items():
+            if wanted and (table is None or table.rows) and not any(one.endswith(key) for one in known):
+                raise SkelbenchError(
+                    f"table {name} has nothing to show for --{option}; leave it out or take table linear"
+                )
 
     def noted(self, table: Table, name: str, of_runs: bool) -> Table:
         """The wanted rows of ``table``, which the host calls ``name``, and what is to be said of them: what was asked

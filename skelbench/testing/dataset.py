@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,6 +17,7 @@ from skelbench.data.store.roots import data_root
 from skelbench.data.store.source import ClipSource
 from skelbench.data.verify import Check as Line
 from skelbench.data.verify import recognise, verify
+from skelbench.errors import SkelbenchError
 from skelbench.plugin.descriptors import DatasetSpec, Descriptor
 from skelbench.plugin.host import Host
 from skelbench.testing.announcement import announcement
@@ -26,6 +28,8 @@ from skelbench.views.crops import Center
 from skelbench.views.keyed import Keyed
 from skelbench.views.spec import ViewSpec
 
+MADE_ANEW = 2**28
+"""Bytes of coordinates of a data set that is made once more, in an empty folder: what lies there may be of before."""
 LOOKED_AT = 16
 """Clips of which views are made."""
 
@@ -43,9 +47,9 @@ class DatasetSubject:
         """Opened once for all checks."""
         return self.open()
 
-    def open(self) -> ClipStore:
-        """Open it anew."""
-        store = self.host.load(self.descriptor)(self.root)
+    def open(self, root: Path | None = None) -> ClipStore:
+        """Open it anew, below ``root`` or where it is."""
+        store = self.host.load(self.descriptor)(root or self.root)
         if not isinstance(store, ClipStore):
             raise Failed("a ClipStore", f"a {type(store).__name__}", "what the function that target names returns")
         return store
@@ -64,9 +68,20 @@ def opens(subject: DatasetSubject) -> None:
 
 def repeatable(subject: DatasetSubject) -> None:
     first, again = subject.store.fingerprint, subject.open().fingerprint
+    look = "what is drawn or dated when it is opened: runs are named by this fingerprint"
     if first != again:
-        look = "what is drawn or dated when it is opened: runs are named by this fingerprint"
         raise Failed("the same fingerprint whenever it is opened", f"{first[:12]} and {again[:12]}", look)
+    made_here = subject.store.path.resolve().is_relative_to(subject.root.resolve())
+    if not made_here or subject.store.frames_FJ.nbytes > MADE_ANEW:
+        return
+    with tempfile.TemporaryDirectory(prefix="skelbench-check-") as folder:
+        try:
+            anew = subject.open(Path(folder)).fingerprint
+        except (SkelbenchError, OSError) as error:  # it may need files that somebody has to bring
+            raise Skipped(f"it cannot be made anew in an empty folder, as its opener says there: {error}") from error
+    if anew != first:
+        seen = f"{first[:12]} below {subject.root}, and {anew[:12]} where it is made anew"
+        raise Failed("the same fingerprint wherever it is made", seen, f"{look}; remove the folder of an older version")
 
 
 def announced(subject: DatasetSubject) -> None:

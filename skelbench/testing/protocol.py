@@ -132,10 +132,14 @@ class ProtocolSubject:
         return self.run(replace(self.features, test_y=labels))
 
     @cached_property
+    def untold(self) -> Features:
+        """What tells nothing of its classes: there every choice is another prediction."""
+        return self.postures.sides(told=False) if self.on_encoder else made_features(separation=0.0, seed=2)
+
+    @cached_property
     def noise(self) -> ProtocolResult:
-        """Of features that tell nothing."""
-        untold = self.postures.sides(told=False) if self.on_encoder else made_features(separation=0.0, seed=2)
-        return self.run(untold)
+        """Of :attr:`untold`."""
+        return self.run(self.untold)
 
     def run(self, features: Features, seed: int = 0, device: str = "cpu", **more: Any) -> ProtocolResult:
         """Evaluate."""
@@ -203,8 +207,11 @@ def permuted_labels(subject: ProtocolSubject) -> None:
 
 
 def labels_unseen(subject: ProtocolSubject) -> None:
-    other = subject.permuted.predictions["predicted"]
-    changed = other != subject.result.predictions["predicted"]
+    labels = np.random.default_rng(6).permutation(subject.untold.test_y)
+    untold = subject.run(replace(subject.untold, test_y=labels))
+    pairs = (subject.result, subject.permuted), (subject.noise, untold)
+    predicted = [[result.predictions["predicted"].ravel() for result in pair] for pair in pairs]
+    changed = np.concatenate([one != other for one, other in predicted])
     if changed.any():
         where = "task.store.labels" if subject.on_encoder else "features.test_y"
         raise Failed(
@@ -263,9 +270,14 @@ def shuffled(subject: ProtocolSubject) -> None:
     sides = {f"test_{name}": getattr(features, f"test_{name}")[order] for name in ("x", "y", "ids")}
     predicted = subject.run(replace(features, **sides)).predictions["predicted"]
     changed = int((predicted != subject.result.predictions["predicted"][..., order]).sum())
+    look = "statistics over the test clips: normalise by the training clips alone"
     if changed:
-        look = "statistics over the test clips: normalise by the training clips alone"
         raise Failed("a test clip is judged by itself", f"{changed} predictions hang on the order of test clips", look)
+    alike = features.test_y == 0
+    sides = {f"test_{name}": getattr(features, f"test_{name}")[alike] for name in ("x", "y", "ids")}
+    predicted = subject.run(replace(features, **sides)).predictions["predicted"]
+    if changed := int((predicted != subject.result.predictions["predicted"][..., alike]).sum()):
+        raise Failed("a test clip is judged by itself", f"{changed} predictions hang on the other test clips", look)
 
 
 def repeated_clips(subject: ProtocolSubject) -> None:

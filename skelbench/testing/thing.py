@@ -13,6 +13,7 @@ from typing import Any
 
 from skelbench.errors import SkelbenchError, did_you_mean
 from skelbench.plugin.descriptors import KINDS, Descriptor
+from skelbench.plugin.files import PluginFile
 from skelbench.plugin.host import Host, get_host, requesting
 from skelbench.plugin.status import SINGULAR, Entry, PluginStatus
 from skelbench.testing.check import Check, CheckResult, run_checks
@@ -119,7 +120,8 @@ def _in_file(path: Path, kind: str | None) -> list[Thing]:
         raise SkelbenchError(f"there is no file {path}; check the path")
     with requesting([path]):
         host = get_host()
-        (plugin,) = (plugin for plugin in host.plugins if plugin.source == str(path))
+        sha256 = PluginFile(path).sha256  # it may be there by another path as well, or as a copy
+        plugin = next(plugin for plugin in host.plugins if plugin.source_hash == sha256)
         if plugin.state not in ("ok", "conflict"):
             raise SkelbenchError(f"plugin {path} cannot be used ({plugin.state}): {plugin.error}")
         entries = [entry for entry in host.entries if entry.plugin is plugin and kind in (None, entry.kind)]

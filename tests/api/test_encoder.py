@@ -174,6 +174,9 @@ def test_a_step_of_a_pipeline(trained, session):
     features = step.fit_transform(train)
     by_hand = LogisticRegression().fit(features, train.labels)
     assert np.array_equal(pipeline.predict(test), by_hand.predict(run.encoder(device="cpu").embed(test)))
+    other = trained(seed=5)
+    assert np.array_equal(step.set_params(run=other).transform(train), other.encoder(device="cpu").embed(train))
+    step.set_params(run=run)
     clips = [train[i][0].numpy() for i in range(len(train))]
     scores = cross_val_score(make_pipeline(step, LogisticRegression()), clips, train.labels, cv=2)
     assert scores.shape == (2,)

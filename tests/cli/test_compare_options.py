@@ -8,6 +8,7 @@ import pytest
 from fabricated import Fabricated
 
 from skelbench.cli.main import main
+from skelbench.errors import SkelbenchError
 from skelbench.files import read_json
 
 pytestmark = pytest.mark.usefixtures("shipped_plugins")
@@ -100,6 +101,8 @@ def test_from_python(results):
     assert "against_p" in skelbench.compare(against="slim", results=results.root).frame()
     assert "accuracy_best_on_test" in skelbench.compare(best_on_test=True, results=results.root).frame()
     assert "accuracy_best_on_test" not in skelbench.compare(results=results.root).frame()
+    with pytest.raises(SkelbenchError, match="table flops has nothing to show for --against"):
+        skelbench.compare("flops", against="slim", results=results.root)
     of_one = skelbench.compare(method="mamp", results=results.root)
     assert of_one.table.notes[0] == "Only method mamp; p is adjusted over the rows that are shown."
 
@@ -117,6 +120,16 @@ def test_rows_and_columns_that_are_asked_for(results, capsys):
     assert "Only method mamp; p is adjusted over the rows that are shown." in shown(
         capsys, "compare", "--method", "mamp"
     )
+
+
+def test_a_program_reads_an_empty_table_where_there_are_no_runs(tmp_path, capsys):
+    (tmp_path / "none").mkdir()
+    place = ["--results", str(tmp_path / "none")]
+    assert main(["compare", "--format", "csv", *place]) == 0
+    printed = capsys.readouterr()
+    assert printed.out.startswith("group,method,") and "no runs in" in printed.err
+    assert main(["compare", "-o", str(tmp_path / "x.json"), *place]) == 0
+    assert json.loads((tmp_path / "x.json").read_text())["rows"] == []
 
 
 def test_names_that_nobody_has(results, fails):

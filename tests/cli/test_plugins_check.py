@@ -5,6 +5,22 @@ from pathlib import Path
 
 from skelbench.cli.main import main
 
+PARTS = """
+from skelbench.views import Augment, Crop
+
+class Sway(Augment):
+    kind = "sway"
+
+    def draw(self, draws):
+        return draws.shift(draws.per_clip(3).float())
+
+class Whole(Crop):
+    kind = "whole-of-it"
+
+    def cut(self, cut):
+        zero_B = cut.uniform(1)[:, 0] * 0
+        return cut.interval(zero_B, zero_B + (cut.length_B - 1))
+"""
 BROKEN = str(Path(__file__).parents[1] / "testing" / "broken.py")
 
 
@@ -13,6 +29,25 @@ def test_results_as_json_and_the_exit_code(capsys):
     results = json.loads(capsys.readouterr().out)
     assert [result["thing"] for result in results if result["state"] == "failed"] == ["settings-described"]
     assert {result["name"] for result in results} == {"settings-described"}
+
+
+def test_what_a_plugin_prints_is_no_part_of_the_json(capsys, tmp_path):
+    loud = tmp_path / "loud.py"
+    loud.write_text(PARTS + 'print("hello")\n')
+    assert main(["plugins", "check", str(loud), "--only", "never", "--json"]) == 0
+    printed = capsys.readouterr()
+    assert json.loads(printed.out) and "hello" in printed.err
+
+
+def test_checks_of_several_things_are_each_for_those_that_have_them(capsys, tmp_path):
+    """In any order; a file may be known by another path, and be there twice."""
+    (tmp_path / "a.py").write_text(PARTS)
+    (tmp_path / "b.py").write_text(PARTS)
+    words = ["--only", "inside", "--only", "never"]
+    for more in ([], ["--plugin", str(tmp_path / "a.py")], ["--plugin", str(tmp_path / "b.py")]):
+        assert main(["plugins", "check", f"{tmp_path}/../{tmp_path.name}/a.py", *words, *more]) == 0
+        printed = capsys.readouterr()
+        assert "internal error" not in printed.err and "unknown check" not in printed.err, printed.err
 
 
 def test_what_is_found_is_said_in_lines(capsys):

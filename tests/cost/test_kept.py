@@ -10,11 +10,28 @@ from skelbench.cost.count import CostRow, MacCount
 from skelbench.cost.kept import kept_rows
 from skelbench.identity import hash_of_code
 from skelbench.plugin.host import Host
+from skelbench.skeleton.topology import NTU25
 from skelbench.spec import GridSpec
 
 GRID = GridSpec(frames=64, patch=8)
 HOST = Host()
 METHODS = [HOST.get("methods", name) for name in ("mamp", "slim")]
+
+
+MINE = """
+from skelbench.plugin import MethodSpec, hookimpl
+
+@hookimpl
+def skelbench_methods():
+    return [MethodSpec(name="mine", target="skelbench_plugins.untrained:Untrained")]
+"""
+PARTNER = """
+from skelbench.plugin import EncoderSpec, hookimpl
+
+@hookimpl
+def skelbench_encoders():
+    return [EncoderSpec(name="partner", target="skelbench.nn.encoder:ViT")]
+"""
 
 
 @pytest.fixture
@@ -54,6 +71,19 @@ def test_what_decides_a_count_is_asked_for(counted, tmp_path, monkeypatch):
     monkeypatch.setattr(HOST, "identity", lambda descriptor: f"2 {descriptor.name}")
     rows(tmp_path)
     assert len(counted) == 7
+
+
+def test_what_a_stranger_s_method_may_name_decides_its_count(tmp_path, monkeypatch):
+    """Its class says which encoder or target it takes besides its own, and is not imported for that."""
+    (tmp_path / "mine.py").write_text(MINE)
+
+    def key(text):
+        (tmp_path / "partner.py").write_text(text)
+        host = Host([tmp_path / "mine.py", tmp_path / "partner.py"])
+        return [kept._key(host, host.get("methods", name), GRID, NTU25) for name in ("mine", "mamp")]
+
+    (mine, mamp), (edited, same) = key(PARTNER), key(PARTNER + "# edited\n")
+    assert mine != edited and mamp == same
 
 
 @pytest.mark.parametrize("what", ["torch", "fvcore"])

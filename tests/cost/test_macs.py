@@ -245,6 +245,26 @@ class Frozen(PlainViT):
         return {"embed": N * 12 * D, "layer": 12 * D * D * N + 2 * D * N * N}
 
 
+class Bilinear(PlainViT):
+    """Multiplies by an operator that neither counter knows: they agree on nothing."""
+
+    def __init__(self, grid):
+        super().__init__(grid, depth=0)
+        self.both = nn.Bilinear(32, 32, 32)
+
+    def forward(self, view, mask_RN=None, keep_RK=None):
+        x = super().forward(view).tokens_RND
+        return Encoded(tokens_RND=x, pooled_RD=self.both(x, x).mean(1))
+
+    def closed_form_macs(self, grid, visible=None):
+        return {}
+
+
+def test_a_product_that_no_counter_knows_is_refused():
+    with pytest.raises(SkelbenchError, match="encoder Bilinear multiplies by bilinear, which neither .* counts"):
+        count_encoder(Bilinear(GRID), GRID, TOPOLOGY)
+
+
 def test_an_encoder_that_needs_values_is_counted_on_the_cpu():
     peeking, plain = (count_encoder(kind(GRID), GRID, TOPOLOGY) for kind in (Peeking, PlainViT))
     assert peeking.macs == peeking.torch_flop_counter == plain.macs

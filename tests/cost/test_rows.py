@@ -40,6 +40,14 @@ def test_slim_has_two_global_views_and_heads(host):
     assert row.step_flops > 4 * row.head_macs
 
 
+def test_an_encoder_that_a_recipe_names_is_the_one_that_is_counted(host, monkeypatch):
+    mamp = host.get("methods", "mamp")
+    own = replace(mamp, recipe={**mamp.recipe, "encoder": "bigru", "grid.frames": 40}, native={})
+    origin = host.origin
+    monkeypatch.setattr(host, "origin", lambda descriptor: origin(mamp if descriptor is own else descriptor))
+    assert paper_spec(host, own, COMPACT).encoder == "bigru" and native_grid(own).frames == 40
+
+
 def test_a_method_is_counted_as_it_was_published(host):
     native = paper_spec(host, host.get("methods", "skeletonmae"), COMPACT)
     assert not native.encoder_config["cls"]

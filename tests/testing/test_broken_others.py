@@ -220,6 +220,20 @@ def test_a_broken_data_set_is_found(name, change, said, checked, stores, monkeyp
     assert result.state == "failed" and re.search(said, result.sentence), result
 
 
+def test_a_data_set_that_is_drawn_anew_wherever_it_is_made_is_found(checked, monkeypatch, tmp_path):
+    """Opened a second time it is the one that was written before."""
+
+    def opener(root):
+        if not (root / "drawn").exists():
+            write_store(root, "drawn", seed=next(SERIAL))
+        return ClipStore.open(root / "drawn")
+
+    monkeypatch.setattr(dataset, "opened_in_a_test", opener, raising=False)
+    about = DatasetSpec(name="broken", target=f"{dataset.__name__}:opened_in_a_test")
+    result = checked("datasets", about, "repeatable", root=tmp_path)
+    assert result.state == "failed" and "the same fingerprint wherever it is made" in result.sentence, result
+
+
 @pytest.mark.parametrize(("broken", "module"), [(TARGETS, target), (DATASETS, dataset)])
 def test_there_is_something_broken_for_every_check(broken, module):
     assert set(broken) == {check.name for check in module.CHECKS}

@@ -49,6 +49,16 @@ class Transduces(Changed):
         return np.where(np.arange(len(predicted)) < 9, 0, predicted)
 
 
+class Chooses(Knn):
+    """The number of neighbours that is best on test clips, whose features have the mean of test clips taken off."""
+
+    def evaluate(self, features, seed, device, progress=None):
+        sides = {f"{side}_x": getattr(features, f"{side}_x") for side in ("train", "test")}
+        features = replace(features, **{name: x - x.mean(0) for name, x in sides.items()})
+        found = [Knn(k=k).evaluate(features, seed, device, progress) for k in (1, 3, 5, 9, 20)]
+        return max(found, key=lambda result: result.metrics["accuracy"])
+
+
 class Throws(Changed):
     def predicted(self, features, predicted):
         return np.roll(predicted, next(SERIAL))
@@ -124,7 +134,7 @@ BROKEN = {
     "separable": (Off, "accuracy 1 where classes lie far apart; seen: accuracy 0.000"),
     "no-signal": (Peeks, "accuracy near 0.25, chance, of features that tell nothing; seen: 1.000"),
     "permuted-labels": (Peeks, "when labels of the test clips are permuted; seen: 1.000"),
-    "labels-unseen": (Peeks, "of 200 change when these are permuted; look at every use of features.test_y"),
+    "labels-unseen": (Peeks, "of 400 change when these are permuted; look at every use of features.test_y"),
     "test-apart": (Transduces, "predictions hang on the order of test clips"),
     "repeatable": (Throws, "random numbers from a global generator"),
     "in-order": (Sorted, "ids of the predictions in the order of the test clips; seen: another order"),
@@ -144,6 +154,18 @@ def test_what_is_broken_is_found_and_said(name, cls, said, checked):
     target = f"{cls.__module__}:{cls.__name__}"
     defaults = {"reedout": "joints"} if name == "form" else {}
     result = checked("protocols", ProtocolSpec(name="broken", target=target, defaults=defaults), name)
+    assert result.state == "failed" and re.search(said, result.sentence), result
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("labels-unseen", "change when these are permuted; look at every use of features.test_y"),
+        ("test-apart", "predictions hang on the other test clips; look at statistics over the test clips"),
+    ],
+)
+def test_what_changes_nothing_where_classes_lie_far_apart_is_found_too(name, said, checked):
+    result = checked("protocols", ProtocolSpec(name="broken", target=f"{__name__}:Chooses"), name)
     assert result.state == "failed" and re.search(said, result.sentence), result
 
 
