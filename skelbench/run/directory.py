@@ -12,7 +12,10 @@ from skelbench.leases import STALE_SECONDS, Busy, Lease
 from skelbench.results.added import FIELD
 from skelbench.results.run_dir import PROBES, RunDir
 
-RESULTS = ("outcome", "reason", "step", "steps", "clips_seen", "train_seconds", "collapse", "shortcut", "finished")
+RESULTS = (
+    "outcome", "reason", "step", "steps", "clips_seen", "train_seconds", "collapse", "shortcut", "finished",
+    "uncounted",
+)  # fmt: skip
 """What training adds to run.json."""
 THEIRS = (FIELD, "budget", "suites")
 """What run.json says of why, and where, it was made before."""
