@@ -46,7 +46,7 @@ def test_training_sees_each_clip_degraded_once_by_the_seed_of_the_run(trainer):
         rows = 3 * batch.length[b] * batch.stored[b]
         x_FJ = batch.frames_FJ[offset : offset + rows]
         before = clean.store.frames_FJ[clean.store.offsets[ids[b]] :][:rows]
-        assert (~x_FJ.any(0)).sum() == 8 and np.array_equal(x_FJ[:, x_FJ.any(0)], before[:, x_FJ.any(0).numpy()])
+        assert (x_FJ.numpy() != before).any(0).sum() == 8, "the joints that are lost, and no other"
     assert batch.missing_BJ is None
     filled.prefetch(ids[::-1])
     other = filled.gather(ids[::-1])

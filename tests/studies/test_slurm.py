@@ -13,12 +13,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from skelbench.cli import study_queue
+from skelbench.cli import study, study_queue
 from skelbench.cli.main import main
 from skelbench.errors import SkelbenchError
 from skelbench.leases import Lease
 from skelbench.plugin.host import request_more
-from skelbench.results.run_dir import RunDir
 from skelbench.results.store import ResultStore
 from skelbench.run.request import Request
 from skelbench.run.resolve import resolve
@@ -139,16 +138,13 @@ def test_a_trial_that_another_command_makes_has_not_failed(slurm, issue, place, 
     assert re.search(r"calm train.lr=0.001 .*running at 0 %", out) and "6 trials: 1 running, 5 failed" in out
 
 
-def test_a_run_that_was_made_by_hand_counts_as_its_trial(slurm, issue, tmp_path):
-    """And gets the preset by which the study asks for it: tables show it beside the others."""
-    assert issue(on="local", study="one.toml")[0] == 0
-    (run,) = (RunDir(path) for path in (tmp_path / "results").glob("calm-*"))
-    exact = run.info["preset"], run.info["modified"]
-    run.update(preset="small", modified={"train.batch_size": 16})
-    issue("--status", study="one.toml")
-    assert run.info["modified"] == {"train.batch_size": 16}, "which writes nothing"
-    code, out, _ = issue(*ASKED, study="one.toml")
-    assert code == 0 and "1 of 1 trials done" in out and (run.info["preset"], run.info["modified"]) == exact
+def test_runs_that_were_made_by_hand_are_recognised_where_trials_are_submitted(slurm, issue, monkeypatch):
+    """As in a study here: they get the preset by which the study asks for them. To look writes nothing."""
+    seen = []
+    monkeypatch.setattr(study, "recognise_all", lambda states, session: seen.append(len(states)))
+    for words, times in ((["--status"], 0), (["--emit", *ASKED], 0), ([*ASKED], 1)):
+        issue(*words)
+        assert seen == [6] * times, words
 
 
 def test_the_script_is_what_a_study_here_would_run(slurm, issue, place, tmp_path, monkeypatch):
