@@ -198,7 +198,6 @@ class Runner:
         with naming(log), open(log, "ab") as file:
             file.write(f"$ skelbench {shlex.join(words)}\n".encode())
             file.flush()
-            start = file.tell()
             process = subprocess.Popen(
                 [sys.executable, *own_modules(), "-m", "skelbench", *words],
                 stdin=subprocess.DEVNULL,
@@ -207,6 +206,6 @@ class Runner:
                 env=self.environment,
                 start_new_session=True,  # a terminal's Ctrl-C comes to this process, which passes it on once
             )
-        work = Work(trial, claim, process, log, start, share_before=before.share, share=before.share)
+        work = Work(trial, claim, process, log, share_before=before.share, share=before.share)
         self.working.append(work)
         return work

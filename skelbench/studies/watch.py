@@ -50,14 +50,12 @@ def outcome_now(run: RunDir, working: bool | None = None) -> str:
     return "running" if (at_work(run) if working is None else working) else "interrupted"
 
 
-def why_failed(code: int, log: Path, start: int = 0) -> str:
-    """Why a process that ended with ``code`` (minus a signal's number) failed, by what it wrote after ``start`` bytes
-    of ``log``, and there after the last line that says what was issued."""
+def why_failed(code: int, log: Path) -> str:
+    """Why a process that ended with ``code`` (minus a signal's number) failed, by what it wrote to ``log`` after the
+    last line that says what was issued."""
     if code < 0:
         return f"its process was killed by {signal.Signals(-code).name}"
-    with open(log, "rb") as file:
-        file.seek(start)
-        lines = file.read().decode(errors="replace").splitlines()
+    lines = log.read_bytes().decode(errors="replace").splitlines()
     issued = max((place for place, line in enumerate(lines) if line.startswith("$ skelbench")), default=0)
     errors = [line.removeprefix("error: ").removesuffix(AGAIN) for line in lines[issued:] if line.startswith("error: ")]
     return errors[-1] if errors else f"it ended with exit code {code}"

@@ -26,7 +26,6 @@ class Work:
     """Keeps other studies from the trial."""
     process: subprocess.Popen[bytes]
     log: Path
-    log_start: int
     share_before: float
     share: float
     started: float = field(default_factory=time.monotonic)
@@ -79,4 +78,4 @@ class Work:
             except SkelbenchError as error:
                 return str(error)
             return None if finished else f"it ended without a finished run {self.trial.id}"
-        return why_failed(code, self.log, self.log_start)
+        return why_failed(code, self.log)

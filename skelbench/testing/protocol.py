@@ -264,18 +264,22 @@ def metrics(subject: ProtocolSubject) -> None:
             raise Failed("accuracy of the predictions", f"{result.metrics['accuracy']}, of them {right}", look)
 
 
+def _of_test_clips(features: Features, chosen: np.ndarray) -> Features:
+    """With these test clips alone, in this order (a mask, or their rows)."""
+    test = {"test_x": features.test_x, "test_y": features.test_y, "test_ids": features.test_ids}
+    return replace(features, **{name: values[chosen] for name, values in test.items()})
+
+
 def shuffled(subject: ProtocolSubject) -> None:
     features = subject.features
     order = np.random.default_rng(7).permutation(len(features.test_ids))
-    sides = {f"test_{name}": getattr(features, f"test_{name}")[order] for name in ("x", "y", "ids")}
-    predicted = subject.run(replace(features, **sides)).predictions["predicted"]
+    predicted = subject.run(_of_test_clips(features, order)).predictions["predicted"]
     changed = int((predicted != subject.result.predictions["predicted"][..., order]).sum())
     look = "statistics over the test clips: normalise by the training clips alone"
     if changed:
         raise Failed("a test clip is judged by itself", f"{changed} predictions hang on the order of test clips", look)
     alike = features.test_y == 0
-    sides = {f"test_{name}": getattr(features, f"test_{name}")[alike] for name in ("x", "y", "ids")}
-    predicted = subject.run(replace(features, **sides)).predictions["predicted"]
+    predicted = subject.run(_of_test_clips(features, alike)).predictions["predicted"]
     if changed := int((predicted != subject.result.predictions["predicted"][..., alike]).sum()):
         raise Failed("a test clip is judged by itself", f"{changed} predictions hang on the other test clips", look)
 
@@ -300,8 +304,7 @@ def repeated_clips(subject: ProtocolSubject) -> None:
 def missing_class(subject: ProtocolSubject) -> None:
     features = subject.features
     kept = features.test_y != CLASSES - 1
-    sides = {f"test_{name}": getattr(features, f"test_{name}")[kept] for name in ("x", "y", "ids")}
-    result = subject.run(replace(features, **sides))
+    result = subject.run(_of_test_clips(features, kept))
     for name, value in result.metrics.items():
         if not math.isfinite(value):
             look = "means over classes: only over those that occur"

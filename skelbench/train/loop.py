@@ -147,22 +147,24 @@ class Trainer:
 
     def views(self, step: int) -> dict[str, View]:
         """This process's views of ``step``; the same draws whatever the number of processes."""
-        share = distributed.own_share(self.spec.train.batch_size)
-        return self.views_of(step, self.order(step)[share], share.start)
+        return self._in_pieces(step, 1)[0]
 
     def batch(self, step: int) -> Views | list[Views]:
         """What :meth:`train_step` takes: :meth:`views`, or those of each piece."""
-        order, share = self.order(step), distributed.own_share(self.spec.train.batch_size)
-        places = np.array_split(np.arange(share.start, share.stop), self.pieces)
-        each = [self.views_of(step, order[place], int(place[0])) for place in places]
+        each = self._in_pieces(step, self.pieces)
         return each if len(each) > 1 else each[0]
 
-    def views_of(self, step: int, ids: np.ndarray, first: int | None = None) -> Views:
-        """Views of the clips ``ids``, with the draws of ``step``; ``first``: place of the first one in its order, None
-        = they stand alone."""
-        order = self.order(step)
-        whole = None if first is None else WholeStep(order, self.source.bodies(order), first)
-        return self.builder(self.source.gather(ids), Keyed(self.spec.seed, step), whole)
+    def _in_pieces(self, step: int, pieces: int) -> list[Views]:
+        order, share = self.order(step), distributed.own_share(self.spec.train.batch_size)
+        bodies, made = self.source.bodies(order), []
+        for place in np.array_split(np.arange(share.start, share.stop), pieces):
+            whole = WholeStep(order, bodies, int(place[0]))
+            made.append(self.builder(self.source.gather(order[place]), Keyed(self.spec.seed, step), whole))
+        return made
+
+    def views_of(self, step: int, ids: np.ndarray) -> Views:
+        """Views of the clips ``ids``, which stand alone, with the draws of ``step``."""
+        return self.builder(self.source.gather(ids), Keyed(self.spec.seed, step))
 
     def trial(self) -> Callable[[], None]:
         """Forward and backward of a first step of a few clips, of which training keeps no trace; on one process."""

@@ -156,14 +156,14 @@ class RandomTokens(Mask):
 def hidden_tokens(request: MaskRows, keyed: Keyed, visible: int | None = None, stratified: bool = False) -> Tensor:
     """int64 [R]: floor(r * N) tokens with the row's own target ratio r, or all but ``visible``; 0 for rows left
     unmasked (chance 1 - p). ``stratified``: ratios are spread evenly over the rows of the step."""
-    mask, tokens, step = request.mask, request.grid.tokens, request.step
+    mask, tokens = request.mask, request.grid.tokens
     u_R3 = keyed.uniform(request.keys_R, 3, view=request.view_R, op=RATIO).double()
     share_R = u_R3[:, 1]
     if stratified:
-        u_A3 = u_R3 if step is None else keyed.uniform(step.keys_A, 3, view=step.view_A, op=RATIO).double()
+        step = request.step or StepRows(request.keys_R, request.view_R, torch.arange(len(u_R3)))
+        u_A3 = keyed.uniform(step.keys_A, 3, view=step.view_A, op=RATIO)
         rank_A = torch.argsort(torch.argsort(u_A3[:, 2], stable=True))
-        rank_R = rank_A if step is None else rank_A[step.own_R]
-        share_R = (rank_R + share_R) / len(rank_A)
+        share_R = (rank_A[step.own_R] + share_R) / len(rank_A)
     hidden_R = torch.floor((mask.lo + share_R * (mask.hi - mask.lo)) * tokens).long()
     if visible is not None:
         hidden_R = torch.full_like(hidden_R, tokens - visible)

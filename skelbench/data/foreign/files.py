@@ -482,8 +482,6 @@ def _complete(
         num_frame=lengths[0].values if lengths else None,
         side=next(filter(None, (said[file][0] for file in files)), ""),
         files=files,
-        labels_from=labelled[0].path.name,
-        lengths_from=lengths[0].path.name if lengths else "",
     )
 
 

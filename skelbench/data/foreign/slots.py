@@ -70,10 +70,7 @@ class Slots:
     side: str = ""
     """Which part it is by the names of its files, "train" or "test"; empty = they do not say."""
     files: list[Path] = field(default_factory=list)
-    labels_from: str = ""
-    """Name of the file of labels."""
-    lengths_from: str = ""
-    """Name of that of lengths; empty = there is none."""
+    """Of the array, of its labels, and of lengths if there is one."""
 
     @property
     def signature(self) -> tuple:
@@ -113,9 +110,9 @@ def slots(parts: list[Slots], options: ImportOptions) -> Recording:
     """The recording in one or two arrays, of which the first one trains."""
     first = parts[0]
     arrays = [Path(part.x.where).name for part in parts]
-    details: dict = {"arrays": ", ".join(arrays), "labels_from": ", ".join(part.labels_from for part in parts)}
-    if any(part.lengths_from for part in parts):
-        details["lengths_from"] = ", ".join(part.lengths_from or "none" for part in parts)
+    details: dict = {"arrays": ", ".join(arrays), "labels_from": ", ".join(part.files[1].name for part in parts)}
+    if any(part.num_frame is not None for part in parts):
+        details["lengths_from"] = ", ".join(part.files[2].name if part.files[2:] else "none" for part in parts)
     details["frames_stored"] = first.x.shape[2]
     if isinstance(first.pose, Pose):
         details["up_axis_of_file"] = first.pose.up

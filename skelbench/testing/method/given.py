@@ -17,7 +17,6 @@ from skelbench.testing.method.subject import (
     losses_of,
     one_step,
     plain_view,
-    views_of,
 )
 from skelbench.testing.settings import check_settings
 from skelbench.train.build import grid_of
@@ -76,7 +75,7 @@ def bodies(m: MethodSubject) -> None:
         ("two bodies each", training.ids[count == 2][:4]),
         ("one body or two", training.ids[:4]),
     ):
-        check_finite(forward(training, views_of(training, ids)), f"clips of {what}")
+        check_finite(forward(training, training.views_of(0, ids)), f"clips of {what}")
 
 
 def clip_lengths(m: MethodSubject) -> None:

@@ -21,7 +21,6 @@ from skelbench.testing.method.subject import (
     gradients_of,
     one_step,
     phase_starts,
-    views_of,
 )
 from skelbench.train.loop import Trainer
 from skelbench.views.view import View
@@ -136,9 +135,9 @@ def learns(m: MethodSubject) -> None:
     """
     first, second = (m.trainer(epochs=1000, wide=True, **LEARNING) for _ in range(2))
     for training in (first, second):
-        training.train_step(0, views_of(training, training.ids[-4:]))
+        training.train_step(0, training.views_of(0, training.ids[-4:]))
     clips = 2 if first.method.min_clips < 2 else 4
-    batches = [views_of(first, first.ids[i : i + clips]) for i in (0, clips)]
+    batches = [first.views_of(0, first.ids[i : i + clips]) for i in (0, clips)]
     before = sum(_loss(first, batch) for batch in batches)
     share = of_before = own = others = 0.0
     for step in range(1, LEARNING_STEPS + 1):

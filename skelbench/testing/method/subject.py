@@ -9,7 +9,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -24,7 +23,6 @@ from skelbench.testing.check import Failed, Skipped
 from skelbench.testing.tiny import tiny_run, write_store
 from skelbench.train.build import build_method, grid_of
 from skelbench.train.loop import Trainer
-from skelbench.views.keyed import Keyed
 from skelbench.views.view import View
 
 STORES: Mapping[str, Callable[[], dict[str, Any]]] = {
@@ -88,10 +86,6 @@ class MethodSubject:
     def source(self) -> str:
         """Where its descriptor stands."""
         return self.host.origin(self.descriptor).source
-
-
-def views_of(training: Trainer, ids: np.ndarray) -> dict[str, View]:
-    return training.builder(training.source.gather(ids), Keyed(training.spec.seed, 0))
 
 
 def plain_view(training: Trainer, encoder: Encoder) -> View:
