@@ -1,6 +1,6 @@
 """Reading other people's files into clip stores.
 
-:mod:`files` tells formats apart by their content and finds what belongs together; one module per format
+:mod:`files` tells formats apart by their content, :mod:`together` what belongs together; one module per format
 (:mod:`padded`, :mod:`annotations`, :mod:`slots`, :mod:`hdf5`, :mod:`ragged`) turns files into a
 :class:`~skelbench.data.foreign.recording.Recording`; :mod:`recording` stores it.
 """
