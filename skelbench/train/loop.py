@@ -157,7 +157,7 @@ class Trainer:
     def _in_pieces(self, step: int, pieces: int) -> list[Views]:
         order, share = self.order(step), distributed.own_share(self.spec.train.batch_size)
         bodies, made = self.source.bodies(order), []
-        for place in np.array_split(np.arange(share.start, share.stop), pieces):
+        for place in np.array_split(np.arange(len(order))[share], pieces):
             whole = WholeStep(order, bodies, int(place[0]))
             made.append(self.builder(self.source.gather(order[place]), Keyed(self.spec.seed, step), whole))
         return made
