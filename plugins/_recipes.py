@@ -92,6 +92,7 @@ GRAPH_NATIVE = FP32 | {
     "grid.patch": 1,
     "train.bodies": "all-slots",
     "train.align": "frames-as-released",
+    "method.resize": "half-pixel",
 }
 GRAPH_CONTRAST_NATIVE = GRAPH_NATIVE | {"train.epochs": 300, "train.lr": 0.1}
 

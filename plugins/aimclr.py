@@ -41,6 +41,7 @@ def skelbench_methods():
             name="aimclr",
             spelling="AimCLR",
             target=":AimCLR",
+            version=2,
             config=":AimCLRConfig",
             summary="a strongly augmented view learns a normal one's similarities to keys; near keys become positives",
             citation="Guo et al., Contrastive Learning from Extremely Augmented Skeleton Sequences for Self-supervised "

@@ -43,7 +43,7 @@ class CPM(MomentumContrast):
     def __init__(self, config, context):
         super().__init__(config, context)
         self.head = perceptron(self.clip_width, self.clip_width, config.embedding)
-        self.key_head = ema_copy(self.head, batch_norm="train")
+        self.key_head = ema_copy(self.head, mode="train")
         self.predictor = perceptron(config.embedding, config.embedding, config.embedding)
 
     @classmethod
@@ -78,6 +78,7 @@ def skelbench_methods():
             name="cpm",
             spelling="CPM",
             target=":CPM",
+            version=2,
             config=":CPMConfig",
             summary="two views of a clip are alike to the same earlier clips in a queue; the nearest become positives",
             citation="Zhang et al., Contrastive Positive Mining for Unsupervised 3D Action Representation Learning, "

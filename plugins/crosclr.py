@@ -121,6 +121,7 @@ def skelbench_methods():
             name="crosclr",
             spelling="CrosSCLR",
             target=":CrosSCLR",
+            version=2,
             config=":CrosSCLRConfig",
             imports=":imported",
             probe=NativeProbe(protocol="linear@aimclr", best_on_test=True),

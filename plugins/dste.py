@@ -6,11 +6,12 @@ tokens of a branch: T, or K = M * J.
 
 import torch
 from pydantic import Field, model_validator
-from timm.layers import Attention, DropPath, Mlp
+from timm.layers import Attention, Mlp
 from torch import Tensor, nn
 
 from skelbench.component import Spec
 from skelbench.nn.initial import trunc_normal
+from skelbench.nn.layers import DropPath, set_drop_path
 from skelbench.nn.two_branch import Branches, Embedding, TwoBranchEncoder, embedding_macs, sine_positions
 from skelbench.plugin import EncoderSpec, hookimpl
 
@@ -49,6 +50,11 @@ class DSTE(TwoBranchEncoder):
         )
         self.apply(_initialise)
         trunc_normal(self.space_KD)
+
+    def set_drop_path(self, rate):
+        for layers in (self.time, self.space):
+            set_drop_path(list(layers), rate)
+        return self.config.depth > 1
 
     def branches(self, x_BMTJC):
         time_BTD, space_BKD = self.embed(x_BMTJC)

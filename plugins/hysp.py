@@ -6,6 +6,8 @@ in the Poincaré ball. Facts: paolomandica/HYSP, src/net/hysp.py, src/net/utils/
 src/train_learners.py, src/feeder/ntu_feeder.py. B clips of all processes, D width of a feature, E of an embedding.
 """
 
+from typing import Literal
+
 import torch
 import torch.nn.functional as F
 from pydantic import Field
@@ -26,7 +28,7 @@ from skelbench.views import ReflectCrop, Shear, ViewSpec
 
 
 class HYSPConfig(StrongConfig):
-    """Defaults are those of the authors' code, but for ``capped``."""
+    """Defaults are those of the authors' code, but for ``capped`` and ``resize``."""
 
     stream: Stream = Field("joint", description="what of the clip it is trained on")
     head_hidden: int = Field(1024, ge=1, description="width of projector, predictor and embedding")
@@ -35,6 +37,7 @@ class HYSPConfig(StrongConfig):
     ramp: float = Field(50 / 400, gt=0, le=1, description="share in which the distance takes its place")
     capped: bool = Field(False, description="no gradient from pairs farther apart than 16.8: geoopt's, so the code's")
     shear: float = Field(0.5, ge=0, description="amplitude of the shear")
+    resize: Literal["ends", "half-pixel"] = Field("ends", description="resampling of a crop to T frames")
     time_flip: bool = Field(True, description="play half of the strong views backwards")
 
 
@@ -58,12 +61,12 @@ class HYSP(Method):
         self.encoder = context.encoder()
         self.projector = perceptron(context.summary_width, hidden, hidden)
         self.predictor = perceptron(hidden, hidden, hidden)
-        self.target_encoder = ema_copy(self.encoder, batch_norm="train")
-        self.target_projector = ema_copy(self.projector, batch_norm="train")
+        self.target_encoder = ema_copy(self.encoder, mode="train")
+        self.target_projector = ema_copy(self.projector, mode="train")
 
     @classmethod
     def views(cls, config, grid):
-        normal = {"frames": grid.frames, "crop": ReflectCrop(), "stream": config.stream}
+        normal = {"frames": grid.frames, "crop": ReflectCrop(), "stream": config.stream, "resize": config.resize}
         shear = Shear(amplitude=config.shear)
         strong = ViewSpec(augment=(shear, *config.strong()), **normal)
         return {"strong": strong, "normal": ViewSpec(augment=(shear,), **normal)}
@@ -135,6 +138,7 @@ def skelbench_methods():
             name="hysp",
             spelling="HYSP",
             target=":HYSP",
+            version=2,
             config=":HYSPConfig",
             imports=":imported",
             probe=NativeProbe(
@@ -142,7 +146,7 @@ def skelbench_methods():
                 best_on_test=True,
                 settings={
                     "ntu60/cross-view": {"hyperbolic": False, "lr": 1.0},
-                    "ntu120": {"hyperbolic": False, "batch_size": 1024},
+                    "ntu120/cross-setup": {"hyperbolic": False, "batch_size": 1024},
                     "pku1": {"hyperbolic": False, "lr": 1.0, "drops": [0.7]},
                     "pku2": {"hyperbolic": False, "epochs": 250},
                 },
@@ -152,7 +156,7 @@ def skelbench_methods():
             citation="Franco et al., Hyperbolic Self-paced Learning for Self-supervised Skeleton-based Action "
             "Representations, ICLR 2023 (arXiv 2303.06242)",
             readings="crops are drawn before resampling and in continuous time; the ramp rises step by step (the code: "
-            "once per epoch); the target has no dropout (the code's has) and follows the weights after a step (the "
+            "once per epoch); the target follows the weights after a step (the "
             "code: before it); plain SGD, which Riemannian SGD is here but for its first step; in the shared setting "
             "the learning rate, distances without a limit, and a clip's present bodies are averaged (the code averages "
             "an empty one in: --native)",

@@ -2,8 +2,8 @@
 
 The student sees both global views with tokens hidden, and the local ones whole; the teacher sees the global views
 whole. Class tokens are matched across views (DINO's loss), hidden tokens within a view. Crops are *our reading*
-(:mod:`skelbench.methods.multi_crop`); constants are those of the code (bytedance/ibot) and of the recipe in its README,
-which adds local views, leaves half of the global views unmasked and lets both losses share one head.
+(:mod:`skelbench.methods.multi_crop`), their shares DINO's; other constants are those of the code (bytedance/ibot),
+and from the recipe in its README local views, half of the global views unmasked and one head for both losses.
 """
 
 from typing import Literal

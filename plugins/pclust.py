@@ -99,8 +99,9 @@ def skelbench_methods():
             readings="PyTorch's GRU, whose reset gate acts after the product, its matrices drawn as Xavier has them; "
             "coordinates are scaled by the range of the frames that are seen (the code: of the clip before it is "
             "sampled); clips are taken pass by pass (the code: with replacement); the first body is the one that the "
-            "data set puts first; frames in which it is missing are not cut out. Shared: the feature is the class "
-            "token, the decoder as wide, every present body a sequence",
+            "data set puts first; frames in which it is missing are closed up or filled from its "
+            "beginning (the code leaves them out). Shared: the feature is the class token, the decoder as wide, every "
+            "present body a sequence",
             recipe=AUTOENCODER_RECIPE,
             native=AUTOENCODER_NATIVE,
             space=LR_SPACE,

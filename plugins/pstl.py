@@ -18,7 +18,7 @@ from skelbench.nn.decorrelation import barlow, cross_correlation
 from skelbench.nn.encoder import lines
 from skelbench.nn.heads import projector
 from skelbench.optim.groups import one_group
-from skelbench.plugin import Log, MethodSpec, hookimpl
+from skelbench.plugin import Log, MethodSpec, NativeProbe, hookimpl
 from skelbench.views import AxisRotate, Mirror, ReflectCrop, Shear, ViewSpec
 from skelbench.views.motion import displacement
 
@@ -27,12 +27,13 @@ FRAMES, JOINTS = 0, 1
 
 
 class PSTLConfig(Config):
-    """Defaults are those of the authors' code, but for ``draws``."""
+    """Defaults are those of the authors' code, but for ``draws`` and ``resize``."""
 
     stream: Literal["joint", "bone", "motion"] = Field("joint", description="what of the clip it is trained on")
     head_hidden: int = Field(6144, ge=1, description="width of the projector and of the embedding")
     off_diagonal: float = Field(2e-4, ge=0, description="weight of correlations between different features")
     shear: float = Field(1.0, ge=0, description="amplitude of the shear")
+    resize: Literal["ends", "half-pixel"] = Field("ends", description="resampling of a crop to T frames")
     mask_frames: float = Field(0.2, ge=0, lt=0.5, description="share of frames left out as fastest, and at random")
     mask_joints: float = Field(0.32, ge=0, lt=1, description="share of joints left out: 8 of Kinect's 25")
     draws: Literal["clip", "batch"] = Field(
@@ -73,6 +74,7 @@ class PSTL(Method):
             crop=ReflectCrop(),
             augment=(Shear(amplitude=config.shear), AxisRotate(), Mirror(reflect=False)),
             stream=config.stream,
+            resize=config.resize,
             draws=config.draws,
         )
         return {"whole": view, "fewer_frames": view, "fewer_joints": view}
@@ -157,6 +159,7 @@ def skelbench_methods():
                 "method.draws": "batch",  # what the published numbers were made with
                 "train.epochs": 150,
             },
+            probe=NativeProbe(protocol="linear@pstl", best_on_test=True),
             space=RATES_SPACE | {"method.off_diagonal": Log("x0.1", "x10")},
             variants={"bone": {"method.stream": "bone"}, "motion": {"method.stream": "motion"}},
         )

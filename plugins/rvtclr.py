@@ -149,6 +149,7 @@ def skelbench_methods():
             name="rvtclr",
             spelling="RVTCLR",
             target=":RVTCLR",
+            version=2,
             config=":RVTCLRConfig",
             summary="momentum contrast of clips at two tempos, which are told apart; a view of body parts learns the "
             "similarities to keys, and later near keys become positives",

@@ -212,15 +212,17 @@ def skelbench_methods():
             name="skeattnclr",
             spelling="SkeAttnCLR",
             target=":SkeAttnCLR",
+            version=2,
             config=":SkeAttnCLRConfig",
             summary="attention over a mixed clip tells salient cells, which agree with those of the key, from the rest",
             citation="Hua et al., Part Aware Contrastive Learning for Self-Supervised Action Recognition, IJCAI 2023 "
             "(arXiv 2305.00666)",
             requires=("cells",),
-            readings="as skeletonclr; two predictors that the code asks for and never makes are those that it makes "
-            "and never asks for; the losses of both parts count alike, as on NTU-120 and PKU-MMD (variant ntu60: the "
-            "salient one alone); regions are drawn for every clip (--native: one per batch) and swapped in the stream "
-            "itself; the momentum's cosine begins with the first epoch, not the second; a class token is one more cell",
+            readings="as skeletonclr; a partner is any other clip of the batch (the code never draws the one before); "
+            "two predictors that the code asks for and never makes are those that it makes and never asks for; the "
+            "losses of both parts count alike, as on NTU-120 and PKU-MMD (variant ntu60: the salient one alone); "
+            "regions are drawn for every clip (--native: one per batch) and swapped in the stream itself; the cosine "
+            "of the momentum begins with the first epoch, not the second; a class token is one more cell",
             recipe=GRAPH_CONTRAST_RECIPE,
             native=GRAPH_CONTRAST_NATIVE
             | {"grid.frames": 64, "encoder.base": 64, "encoder.partition": "directed", "method.batch_region": True},

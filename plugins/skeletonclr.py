@@ -33,6 +33,7 @@ def skelbench_methods():
             name="skeletonclr",
             spelling="SkeletonCLR",
             target=":SkeletonCLR",
+            version=2,
             config="skelbench.methods.momentum_contrast:MomentumContrastConfig",
             summary="two views of a clip agree, told apart from the keys of earlier clips in a queue (MoCo v2)",
             citation="Li et al., 3D Human Action Representation Learning via Cross-View Consistency Pursuit, CVPR 2021 "

@@ -50,7 +50,7 @@ class ActCLRConfig(ExtremeContrastConfig):
         1 / (128 * 1e-8), gt=0, description="of the gradients that make an actionlet: 1e8 for the mean over 128 clips"
     )
     rounded: bool = Field(False, description="actionlets out of rounding errors, as the code of December 2024 has them")
-    transferred: bool = Field(False, description="mix clips that have other bone lengths already, as the code does")
+    transferred: bool = Field(False, description="mix joints that have other bone lengths already, as the code does")
     batch_region: bool = Field(False, description="one mix for all clips of a batch, as the code draws it")
 
     def weakened(self, grid, chance, *more, noise=0.01):
@@ -73,7 +73,8 @@ class ActCLR(ExtremeContrast):
         for level, (strong, normal) in CHANCES.items():
             views[f"strong-{level}"] = config.weakened(grid, strong, *more, noise=0.05)
             views[f"normal-{level}"] = config.weakened(grid, normal)
-        return views | {"plain": ViewSpec(frames=grid.frames, crop=Center(share=1.0), stream=config.stream)}
+        plain = {"frames": grid.frames, "stream": config.stream, "resize": config.resize}
+        return views | {"plain": ViewSpec(crop=Center(share=1.0), **plain)}
 
     def phases(self):
         first = self.config.first
@@ -95,7 +96,9 @@ class ActCLR(ExtremeContrast):
         around = mix(
             moved, partners(moved, step, 2), topology, step, (1, 2) if late else (2, 3), SHARES[late], alike, op=2
         ).view
-        across_of, partner_B = moved if config.transferred else positive, partners(positive, step, 3)
+        # The code gives joints other bone lengths in place, bones and motion in a copy.
+        transferred = config.transferred and positive.stream == "joint"
+        across_of, partner_B = moved if transferred else positive, partners(positive, step, 3)
         across = mix(across_of, partner_B, topology, step, (2, 3), SHARES[0], alike, op=3)
         share_B1 = partner_share(across, (maps[1] / 0.1).exp())[:, None]
         mixed_key_BE = F.normalize(key_BE * (1 - share_B1) + step.gather(key_BE)[partner_B] * share_B1, dim=1)
@@ -160,7 +163,7 @@ def skelbench_methods():
     return [
         MethodSpec(
             name="actclr",
-            version=2,
+            version=3,
             spelling="ActCLR",
             target=":ActCLR",
             config=":ActCLRConfig",

@@ -116,6 +116,7 @@ def skelbench_methods():
             name="hico",
             spelling="HiCo",
             target=":HiCo",
+            version=2,
             config=":HiCoConfig",
             imports="skelbench_plugins.hico.checkpoint:imported",
             probe=NativeProbe(protocol="linear@hico", best_on_test=True),
@@ -127,7 +128,7 @@ def skelbench_methods():
             readings="shared: granularities are maxima of the means of 1, 2, 4 and 8 neighbouring patches of the "
             "tokens' mean over joints, and of neighbouring joints of their mean over patches, a clip's present bodies "
             "averaged; the instance is the class token; only keys that have been written are negatives (the code "
-            "begins with random ones); keys are made without dropout",
+            "begins with random ones)",
             recipe=LONG_CONTRAST_RECIPE,
             native=LONG_CONTRAST_NATIVE
             | {

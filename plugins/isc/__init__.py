@@ -76,7 +76,7 @@ class ISC(Method):
                 + ", which this one cannot; choose another encoder or name a second one, --set partner=agcn"
             )
         self.head = nn.ModuleList(recurrent_head(width, config.embedding) for width in widths)
-        self.key_encoder = nn.ModuleList(ema_copy(encoder, batch_norm="train") for encoder in self.encoders)
+        self.key_encoder = nn.ModuleList(ema_copy(encoder, mode="train") for encoder in self.encoders)
         self.key_head = nn.ModuleList(ema_copy(head) for head in self.head)
         self.queue = KeyQueue(config.queue, 2 * config.embedding)
         self.roles = dict.fromkeys(("encoder", "partner") if self.partner is not None else ("encoder",), "student")
@@ -139,6 +139,7 @@ def skelbench_methods():
             name="isc",
             spelling="ISC",
             target=":ISC",
+            version=2,
             config=":ISCConfig",
             imports=":imported",
             probe=NativeProbe(protocol="linear@isc", best_on_test=True),
@@ -149,7 +150,7 @@ def skelbench_methods():
             readings="shared: one encoder whose two readouts are the two representations, the maximum over patches of "
             "the tokens' mean over joints and the maximum over joints of their mean over patches, a clip's present "
             "bodies averaged (two kinds of encoder cannot be one shared one; two of a kind: --set partner=vit); only "
-            "keys that have been written are negatives; key encoders drop nothing out (hcn); every head begins as the "
+            "keys that have been written are negatives; every head begins as the "
             "recurrent one's; clips are not cut to their first 300 frames. Its row is the recurrent encoder's, as its "
             "README probes it; the second one's is `skelbench eval RUN --readout partner`",
             recipe=LONG_CONTRAST_RECIPE,

@@ -65,6 +65,7 @@ def skelbench_methods():
             name="scd-net",
             spelling="SCD-Net",
             target=":SCDNet",
+            version=2,
             config=":SCDNetConfig",
             probe=NativeProbe(protocol="linear@hico", best_on_test=True),
             summary="what a clip is over time, and over joints, is told from the keys of whole clips and the other way "
@@ -74,7 +75,7 @@ def skelbench_methods():
             requires=("time-and-space",),
             readings="bones and motion are made after augmenting (the code: before; the same but for what is missing); "
             "which of joints with as many walks are hidden is drawn (the code: as its sort leaves them); only keys "
-            "that have been written are negatives (the code begins with random ones); keys are made without dropout; "
+            "that have been written are negatives (the code begins with random ones); "
             "shared: time is the maximum over patches of the tokens' mean over joints, space the maximum over joints "
             "of their mean over patches, the instance the class token, each a mean over the clip's bodies",
             recipe=LONG_CONTRAST_RECIPE,

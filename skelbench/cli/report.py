@@ -75,9 +75,9 @@ def report(
     store.check_readable()
     filters = filters_of(dataset=dataset, method=method, protocol=protocol, preset=preset, tag=tag)
     if serve:
-        if output is not None or table or filters:
+        if output is not None or table or filters or all_:
             raise SkelbenchError(
-                "--serve shows what goes on and writes nothing; leave out -o, --table and what chooses runs"
+                "--serve shows what goes on and writes nothing; leave out -o, --table, --all and what chooses runs"
             )
         from skelbench.page.serve import serve as serve_page
 

@@ -19,8 +19,8 @@ REDUCED = {
     "quick": {"epochs": 10, "min_steps": 100, "lr": 1e-3},
 }
 """For the harness's presets: at full length fine-tuning would see more clips than the pre-training there. The rates are
-those of that, as the recipe's is too low for so few steps: of UI-PRMD's held-out training subject a run of ``small``
-has 44, 52 and 56 % by ``semi@10`` at 3e-4, 1e-3 and 3e-3."""
+the training's and half of it, as the recipe's is too low for so few steps: of UI-PRMD's held-out training subject a run
+of ``small`` has 44, 52 and 56 % by ``semi@10`` at 3e-4, 1e-3 and 3e-3."""
 
 
 @hookimpl

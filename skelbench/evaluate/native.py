@@ -1,4 +1,5 @@
-"""What the linear probes of published codes have in common: SGD by epochs on features that may be augmented anew.
+"""What the linear probes of published codes have in common: training by epochs on features that may be augmented
+anew.
 
 Shapes: n clips, b clips of a batch, D feature width, C classes, 1 checkpoint.
 """
@@ -30,7 +31,8 @@ NORM_EPS, MOMENTUM = 1e-6, 0.9
 
 
 class NativeLinear(Protocol):
-    """A linear layer as a published code trains it: SGD with momentum 0.9, whole epochs, no early end.
+    """A linear layer as a published code trains it: whole epochs, no early end, SGD with momentum 0.9 but where a
+    subclass has another :meth:`optimiser`.
 
     A subclass says by :meth:`rate` and :meth:`passes` what of it is its own. Test and held-out clips are never
     augmented.
@@ -121,6 +123,14 @@ class NativeLinear(Protocol):
         if first.batch < self.batch_size:
             notes.append(f"batches of {first.batch} clips, all there are, instead of the recipe's {self.batch_size}")
         return probe_result(features, first.head.score(test)[2], curve, train_accuracy, self.val_share, notes)
+
+    def unchanged(self, features: Features, device: torch.device | str, progress: Progress | None) -> Iterator[Tensor]:
+        """The same training features in every epoch, float32 [n, D] on ``device``."""
+        x_nD = send(torch.from_numpy(features.train_x), device)
+        for epoch in range(self.epochs):
+            yield x_nD
+            if progress:
+                progress(len(x_nD) * (epoch + 1), len(x_nD) * self.epochs)
 
     def augmented(
         self,

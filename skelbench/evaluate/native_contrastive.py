@@ -1,13 +1,14 @@
-"""The linear probes of the contrastive methods' own codes: SGD with steps on features as they are."""
+"""The linear probes of the contrastive methods' own codes, on features as they are."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import ClassVar
 
 import torch
 from pydantic import Field
-from torch import Tensor
+from torch import Tensor, nn
 
 from skelbench.component import Share
 from skelbench.evaluate.native import NativeLinear
@@ -15,9 +16,11 @@ from skelbench.evaluate.protocol import Features, Progress
 from skelbench.plugin import ProtocolSpec, hookimpl
 from skelbench.views.crops import Free
 from skelbench.views.keyed import Keyed
-from skelbench.views.transfer import send
 
 DROPS = "shares of the epochs at which the rate falls to a tenth"
+
+ALL_SLOTS = {"bodies": "all-slots", "bodies_pool": "all-mean", "share": 1.0, "resize": "half-pixel"}
+"""How AimCLR, CrosSCLR and PSTL evaluate: the mean of both bodies of a whole clip, empty ones included."""
 
 SIDE_BY_SIDE = {"bodies_pool": "concat", "resize": "half-pixel"}
 """How CMD, HiCo and UmURL evaluate: both bodies of a clip in one vector, in the order of their slots."""
@@ -30,7 +33,7 @@ def skelbench_protocols() -> list[ProtocolSpec]:
             name="linear@aimclr",
             target=":AimCLRLinear",
             summary="linear probe of AimCLR's and CrosSCLR's codes: SGD 3.0, 100 epochs, whole clips, no augmentation",
-            defaults={"bodies": "all-slots", "bodies_pool": "all-mean", "share": 1.0, "resize": "half-pixel"},
+            defaults=ALL_SLOTS,
         ),
         ProtocolSpec(
             name="linear@cmd",
@@ -57,6 +60,12 @@ def skelbench_protocols() -> list[ProtocolSpec]:
             summary="linear probe of HiCo's and SCD-Net's codes: SGD 2.0, 80 epochs, the central 95 % of clips, no "
             "augmentation",
             defaults={**SIDE_BY_SIDE, "share": 0.95},
+        ),
+        ProtocolSpec(
+            name="linear@pstl",
+            target=":PSTLLinear",
+            summary="linear probe of PSTL's code: Adam 0.01, 150 epochs, a cosine, whole clips, no augmentation",
+            defaults=ALL_SLOTS,
         ),
     ]
 
@@ -95,11 +104,7 @@ class AimCLRLinear(NativeLinear):
             for epoch in range(self.epochs):
                 yield self.augmented(features, Keyed(seed, epoch), crop, progress=progress)
             return
-        x_nD = send(torch.from_numpy(features.train_x), device)
-        for epoch in range(self.epochs):
-            yield x_nD
-            if progress:
-                progress(len(x_nD) * (epoch + 1), len(x_nD) * self.epochs)
+        yield from self.unchanged(features, device, progress)
 
 
 class CMDLinear(AimCLRLinear):
@@ -151,3 +156,39 @@ class HiCoLinear(AimCLRLinear):
     batch_size: int = Field(1024, ge=2, description="clips per step")
     epochs: int = Field(80, ge=1, description="passes over the training clips")
     drops: tuple[Share, ...] = Field((50 / 80, 70 / 80), description=DROPS)
+
+
+class PSTLLinear(NativeLinear):
+    """``linear@pstl``: the probe of PSTL's code (YujieOuO/PSTL da95ce1: procedure.py, model.py, config.py).
+
+    A linear layer on the frozen encoder's features as they are, Adam, whose rate falls along half a cosine by epochs.
+    Metrics: :class:`~skelbench.evaluate.native.NativeLinear`.
+    """
+
+    normalises: ClassVar[bool] = False
+    drops_incomplete: ClassVar[bool] = False
+
+    lr: float = Field(0.01, gt=0, description="at the start, not scaled by the batch size")
+    batch_size: int = Field(128, ge=2, description="clips per step")
+    epochs: int = Field(150, ge=1, description="passes over the training clips")
+
+    def rate(self, epoch: float) -> float:
+        """The same for a whole epoch; after the last one it would be 0."""
+        return self.lr * (1 + math.cos(math.pi * math.floor(epoch) / self.epochs)) / 2
+
+    def passes(
+        self, features: Features, seed: int, device: torch.device | str, progress: Progress | None
+    ) -> Iterator[Tensor]:
+        """The features that there are."""
+        return self.unchanged(features, device, progress)
+
+    def classifier(self, width: int, classes: int, generator: torch.Generator, device: torch.device | str) -> nn.Module:
+        """Its weights begin Xavier-normal."""
+        layer = super().classifier(width, classes, generator, device)
+        with torch.no_grad():
+            layer.get_parameter("weight").mul_((2 / (width + classes)) ** 0.5 / self.weight_std)
+        return layer
+
+    def optimiser(self, layer: nn.Module) -> torch.optim.Optimizer:
+        """Adam without decay."""
+        return torch.optim.Adam(layer.parameters(), lr=self.lr)

@@ -35,7 +35,8 @@ class HYSPLinear(AimCLRLinear):
 
     Features are mapped into the ball, a Möbius-linear layer takes them to a point in a ball of as many dimensions as
     there are classes, and the point's coordinates are the logits: between -1 and 1, so that with 60 classes the loss
-    stays above 3.1 nats. Its X-View has ``hyperbolic=false, lr=1``, its NTU-120 ``hyperbolic=false, batch_size=1024``.
+    stays above 3.1 nats. Its X-View has ``hyperbolic=false, lr=1``, NTU-120's X-Set
+    ``hyperbolic=false, batch_size=1024``.
 
     Our reading: the encoder is in eval mode. The code leaves it in training mode, with dropout 0.5 and batch norm by
     the batch, whose running statistics move although no weight does.

@@ -30,8 +30,8 @@ Wide enough for the field. How methods that look awkward are written in it:
 * **ISC** (two encoders of different kinds): a setting ``partner`` names the second one, ``exchangeable = {"partner":
   "encoders"}`` has its version in the run's id and ``partner_settings`` completed, ``context.encoder(config.partner,
   config.partner_settings)`` makes it; ``inference_encoders`` gives it as "partner": ``eval --readout partner``.
-* **MoCo, BYOL with batch norm**: ``ema_copy(encoder, batch_norm="train")`` makes a key encoder that normalises
-  by the batch.
+* **MoCo, BYOL with batch norm or dropout**: ``ema_copy(encoder, mode="train")`` makes a key encoder that normalises
+  by the batch and draws its own dropout.
 * **Two stages** (HaLP, ActCLR: phase 2 starts from phase 1's weights): ``phases()`` names stages by their share of the
   schedule, ``step.phase`` tells ``training_step`` where it is; a stage trained separately is a run of its own, named
   by ``init_from`` in the run spec (its id enters the identity), whose method weights are loaded before step 0;

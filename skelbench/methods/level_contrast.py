@@ -45,7 +45,7 @@ class LevelContrast(Method):
         self.heads = nn.ModuleDict(
             {level: xavier_head(dim_in, width, config.embedding) for level, dim_in in self.widths().items()}
         )
-        self.key_encoder, self.key_heads = ema_copy(self.encoder, batch_norm="train"), ema_copy(self.heads)
+        self.key_encoder, self.key_heads = ema_copy(self.encoder, mode="train"), ema_copy(self.heads)
         self.queue = KeyQueue(config.queue, len(LEVELS) * config.embedding)
 
     def widths(self) -> dict[str, int]:

@@ -7,7 +7,7 @@ D width of a clip's features, E of an embedding, n keys written so far.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
@@ -28,7 +28,8 @@ from skelbench.views import Augment, ReflectCrop, Shear, View, ViewSpec
 
 
 class ShearedConfig(Config):
-    """What configs of CrosSCLR's family begin with; defaults are those of the authors' code.
+    """What configs of CrosSCLR's family begin with; defaults are those of the authors' code, but for
+    ``resize``.
 
     >>> ShearedConfig(queue=1024).view(Grid(frames=64, patch=8, joints=25)).crop
     ReflectCrop(pad=0.16666666666666666)
@@ -39,10 +40,12 @@ class ShearedConfig(Config):
     momentum: float = Field(0.999, ge=0, le=1, description="of the key encoder, constant")
     temperature: float = Field(0.07, gt=0, description="of the softmax over keys")
     shear: float = Field(0.5, ge=0, description="amplitude of the shear")
+    resize: Literal["ends", "half-pixel"] = Field("ends", description="resampling of a crop to T frames")
 
     def view(self, grid: Grid, *augment: Augment) -> ViewSpec:
         """A stretch as long as the clip, sheared; then ``augment``."""
-        return ViewSpec(frames=grid.frames, crop=ReflectCrop(), augment=(Shear(amplitude=self.shear), *augment))
+        shear = Shear(amplitude=self.shear)
+        return ViewSpec(frames=grid.frames, crop=ReflectCrop(), augment=(shear, *augment), resize=self.resize)
 
 
 class MomentumContrastConfig(ShearedConfig):
@@ -83,8 +86,8 @@ class MomentumContrast(Method):
         super().__init__(config, context)
         self.encoder = context.encoder()
         self.head = self.make_head(self.clip_width)
-        self.key_encoder = ema_copy(self.encoder, batch_norm="train")
-        self.key_head = ema_copy(self.head, batch_norm="train")
+        self.key_encoder = ema_copy(self.encoder, mode="train")
+        self.key_head = ema_copy(self.head, mode="train")
         self.queue = KeyQueue(config.queue, config.embedding)
 
     def make_head(self, width: int) -> nn.Module:

@@ -53,7 +53,7 @@ class StreamContrast(Method):
         self.encoder, self.motion_encoder, self.bone_encoder = (context.encoder() for _ in STREAMS)
         self.head = self.heads(context.summary_width)
         self.key_encoder = nn.ModuleDict(
-            {stream: ema_copy(encoder, batch_norm="train") for stream, encoder in self.encoders.items()}
+            {stream: ema_copy(encoder, mode="train") for stream, encoder in self.encoders.items()}
         )
         self.key_head = ema_copy(self.head)  # all at once: what heads have in common stays common
         self.queue = KeyQueue(config.queue, len(STREAMS) * config.embedding)

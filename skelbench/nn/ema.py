@@ -8,32 +8,30 @@ from typing import Literal, TypeVar
 
 import torch
 from torch import nn
-from torch.nn.modules.batchnorm import _BatchNorm
 
 M = TypeVar("M", bound=nn.Module)
 
 
-def _stay_in_eval(module: nn.Module, batch_norm: bool, mode: bool = True) -> nn.Module:
-    nn.Module.train(module, False)
-    for part in module.modules() if batch_norm else ():
-        if isinstance(part, _BatchNorm):
-            part.train(mode)
-    return module
+def _stay_in_eval(module: nn.Module, mode: bool = True) -> nn.Module:
+    return nn.Module.train(module, False)
 
 
-def ema_copy(module: M, batch_norm: Literal["eval", "train"] = "eval") -> M:
-    """A deep copy without gradients that stays in eval mode when the module it hangs on is set to train.
+def ema_copy(module: M, mode: Literal["eval", "train"] = "eval") -> M:
+    """A deep copy without gradients.
 
-    ``batch_norm`` "train": its batch norms train with the module it hangs on, so they normalise by the batch and gather
-    running statistics of their own (the key encoder of MoCo, BYOL's target); "eval": they use the student's.
+    ``mode`` "eval": it stays in eval mode when the module it hangs on is set to train, and its batch norms use the
+    student's statistics (a teacher that is evaluated too); "train": it is set to train with it, so that its batch norms
+    normalise by the batch and gather statistics of their own, and dropout draws anew for it (the key encoder of MoCo,
+    BYOL's target).
 
     >>> teacher = ema_copy(nn.Linear(2, 2))
     >>> teacher.weight.requires_grad, teacher.train().training
     (False, False)
     """
     teacher = copy.deepcopy(module).requires_grad_(False)
-    # A partial can be copied and pickled with its module.
-    object.__setattr__(teacher, "train", partial(_stay_in_eval, teacher, batch_norm == "train"))
+    if mode == "eval":
+        # A partial can be copied and pickled with its module.
+        object.__setattr__(teacher, "train", partial(_stay_in_eval, teacher))
     return teacher.train()
 
 

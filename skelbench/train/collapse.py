@@ -44,7 +44,7 @@ _NAMES = {
 
 
 class Sign(ABC):
-    """Follows a run of ``clips`` clips per step and process line by line; ``found`` is what goes into run.json."""
+    """Follows line by line a run whose figures are of ``clips`` clips a step; ``found`` is what goes into run.json."""
 
     def __init__(self, clips: int) -> None:
         self.clips = clips

@@ -7,7 +7,14 @@ import pytest
 import torch
 
 from skelbench.errors import SkelbenchError
-from skelbench.evaluate.native_contrastive import AimCLRLinear, CMDLinear, HiCoLinear, ISCLinear, UmURLLinear
+from skelbench.evaluate.native_contrastive import (
+    AimCLRLinear,
+    CMDLinear,
+    HiCoLinear,
+    ISCLinear,
+    PSTLLinear,
+    UmURLLinear,
+)
 from skelbench.evaluate.probe import stratified
 from skelbench.run.evaluate import eval_spec
 from skelbench.spec import validated
@@ -90,6 +97,29 @@ def test_equals_sgd_written_out(make_features, kind):
     assert result.metrics["accuracy_best_on_test"] >= result.metrics["accuracy"]
 
 
+def test_pstl_s_probe_is_the_code_s_own_loop(make_features):
+    """Adam at the rate of PyTorch's cosine, which steps after every epoch (procedure.py, RecognitionProcessor)."""
+    features = make_features(n_train=115, classes=4, separation=0.5)
+    config = PSTLLinear(epochs=7, batch_size=16)
+    result = config.evaluate(features, 3, "cpu")
+    D, C, generator = features.train_x.shape[1], 4, torch.Generator().manual_seed(3)
+    weight_CD = torch.nn.init.xavier_normal_(torch.empty(C, D), generator=generator).double().requires_grad_()
+    bias_C = torch.zeros(C, dtype=torch.float64, requires_grad=True)
+    optimizer = torch.optim.Adam([weight_CD, bias_C], lr=0.01)
+    scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 7)
+    x_nD, y_n = torch.from_numpy(features.train_x).double(), torch.from_numpy(features.train_y)
+    for epoch in range(7):
+        assert config.rate(epoch + 0.5) == pytest.approx(scheduler.get_last_lr()[0])
+        for chosen in torch.randperm(115, generator=generator).split(16):
+            optimizer.zero_grad()
+            torch.nn.functional.cross_entropy(x_nD[chosen] @ weight_CD.T + bias_C, y_n[chosen]).backward()
+            optimizer.step()
+        scheduler.step()
+    scores = (torch.from_numpy(features.test_x).double() @ weight_CD.T + bias_C).detach().softmax(1)
+    np.testing.assert_allclose(result.scores, scores, rtol=1e-3, atol=1e-5)
+    assert [row["step"] for row in result.curve if row["fit"] == "all-train"] == [8 * k for k in range(1, 8)]
+
+
 @FAMILY
 def test_classes_that_a_plane_separates_are_told_apart_and_labels_by_chance_are_not(make_features, kind):
     easy = make_features(n_train=300, separation=4.0)
@@ -152,7 +182,7 @@ def test_a_split_smaller_than_a_batch_says_so(make_features):
 def test_clips_are_looked_at_as_the_codes_do(session, resolved):
     run = resolved("untrained")
     ways = {}
-    for name in ("linear@aimclr", "linear@cmd", "linear@isc", "linear@umurl", "linear@hico"):
+    for name in ("linear@aimclr", "linear@cmd", "linear@isc", "linear@umurl", "linear@hico", "linear@pstl"):
         spec = eval_spec(session.host, run, name)
         ways[name] = (spec.bodies, spec.bodies_pool, spec.share, spec.resize)
     assert ways == {
@@ -161,4 +191,5 @@ def test_clips_are_looked_at_as_the_codes_do(session, resolved):
         "linear@isc": ("valid", "concat", 0.95, "half-pixel"),
         "linear@umurl": ("valid", "concat", 1.0, "half-pixel"),
         "linear@hico": ("valid", "concat", 0.95, "half-pixel"),
+        "linear@pstl": ("all-slots", "all-mean", 1.0, "half-pixel"),
     }

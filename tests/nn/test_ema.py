@@ -55,18 +55,18 @@ def test_update_follows_the_definition(student):
     assert teacher[1].num_batches_tracked == 3
 
 
-def test_batch_norm_in_train_mode_has_statistics_of_its_own(student):
+def test_in_train_mode_batch_norm_has_statistics_of_its_own_and_dropout_draws_anew(student):
     """It normalises by the batch while its owner trains, and is neither overwritten nor averaged."""
-    owner = nn.ModuleDict({"student": student, "teacher": ema_copy(student, batch_norm="train")})
+    owner = nn.ModuleDict({"student": student, "teacher": ema_copy(student, mode="train")})
     teacher, x = owner["teacher"], torch.randn(8, 3)
     owner.train()
-    assert [part.training for part in teacher] == [False, True, False]
+    assert all(part.training for part in teacher) and not torch.equal(teacher(x), teacher(x))
     torch.testing.assert_close(teacher[:2](x).mean(0), torch.zeros(4), atol=1e-6, rtol=0)
     before = {name: value.clone() for name, value in teacher.named_buffers()}
     student(3 * x), student(x)
     ema_update(teacher, student, 0.5)
     assert all(torch.equal(value, before[name]) for name, value in teacher.named_buffers())
-    assert (teacher[1].num_batches_tracked, student[1].num_batches_tracked) == (1, 2)
+    assert (teacher[1].num_batches_tracked, student[1].num_batches_tracked) == (3, 2)
     owner.eval()
     assert not any(part.training for part in teacher) and torch.equal(teacher(x), teacher(x))
 

@@ -186,7 +186,7 @@ def test_the_momentum_rises_to_one_and_the_key_head_normalises_by_its_batch():
         step.keep("keys", torch.zeros(2, 6))
         method.after_step(step)
         assert float(method.key_head[0].weight.detach().mean()) == pytest.approx(share, abs=1e-6)
-    assert method.train().key_head[1].training and not method.key_head.training
+    assert method.train().key_head[1].training and not method.eval().key_head[1].training
 
 
 def test_a_checkpoint_in_either_form_is_read():

@@ -82,6 +82,20 @@ def test_the_step_is_the_public_code_s(kind):
     assert float(out["loss"].detach()) == pytest.approx(sum(found[:3]), rel=1e-6)
 
 
+@pytest.mark.parametrize(("stream", "alike"), [("joint", False), ("bone", True), ("motion", True)])
+def test_only_joints_are_mixed_with_the_bone_lengths_of_others(stream, alike):
+    """The code's transfer writes into joints, and into a copy of bones and motion."""
+    found = {}
+    for transferred in (False, True):
+        method = make(transferred=transferred, stream=stream)
+        fit(method, imported(official_graph.state(keys=16), {}).weights, "official_graph.state")
+        seen = {name: replace(view, stream=stream) for name, view in views().items()}
+        step = Step(4, 9, 0.0, torch.Generator(), draws("region"), phase="all")
+        found[transferred] = {name: loss.item() for name, loss in method(seen, step).items()}
+    assert found[True]["around"] == found[False]["around"]
+    assert (found[True]["across"] == found[False]["across"]) == alike
+
+
 def test_a_loss_is_a_slow_reference_s():
     """Key by key: the nearest ones that are no duplicates, softmax of the teacher, of the student's squares."""
     method = make(nearest=0.5, duplicate=0.9).eval()
